@@ -77,8 +77,11 @@ fn print(out: &mut dyn Write, plan: &Plan, run: &DryRun, identities: &[(String, 
     }
     let skipped = run.cases.iter().filter(|case| !case.unmet.is_empty()).count();
     let cases = plural(run.cases.len() as u64, "case");
+    // The sweep ends earlier then.
+    let is_cut = plan.time_limit.is_some_and(|limit| run.time_ns >= limit);
+    let up_to = if is_cut { "up to " } else { "" };
     let (trials, time) = match run.trials_max > run.trials {
-        false => (plural(u64::from(run.trials), "trial"), human(run.time_ns)),
+        false => (format!("{up_to}{}", plural(u64::from(run.trials), "trial")), human(run.time_ns)),
         true => (
             format!("{} to {} trials", run.trials, run.trials_max),
             format!("{} to {}", human(run.time_ns), human(run.time_max_ns)),

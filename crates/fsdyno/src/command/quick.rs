@@ -1,18 +1,15 @@
 //! `fsdyno quick DEVICE`: which filesystem is best there, without writing a plan.
 
 use super::plans::save;
-use super::sweep::{refused, run_plan, tell_of_resuming, trouble as sweep_trouble};
+use super::sweep::{run_plan, tell_of_resuming, trouble as sweep_trouble};
 use super::{Result, Surroundings, fitting, overrides};
 use crate::cli::Quick as Options;
 use crate::exit::{Status, Trouble};
 use crate::progress::human;
 use crate::say;
-use anyhow::anyhow;
 use fsdyno_host::quoted;
 use fsdyno_store::{Origin, SweepId, SweepState};
-use fsdyno_sweep::{
-    Plan, QUICK, Quick, QuickError, QuickOptions, SweepError, dry_run, quick, verify_privileges,
-};
+use fsdyno_sweep::{Plan, QUICK, Quick, QuickError, QuickOptions, SweepError, quick, verify_privileges};
 
 pub fn run(surroundings: &Surroundings, options: &Options) -> Result {
     let (plan, resume) = if options.resume {
@@ -27,7 +24,6 @@ pub fn run(surroundings: &Surroundings, options: &Options) -> Result {
             save(path, &chosen.plan.text, "name another file")?;
             return Ok(Status::Well);
         }
-        refuse_what_is_foreseen(surroundings, &chosen.plan)?;
         (chosen.plan, None)
     };
     let command = format!("quick {}", quoted(&options.device.to_string_lossy()));
@@ -44,19 +40,6 @@ fn chosen(surroundings: &Surroundings, options: &Options) -> std::result::Result
         verify_privileges(&chosen.plan, &mut host).map_err(sweep_trouble)?;
     }
     Ok(chosen)
-}
-
-/// Refuses what the guards would refuse even with every device confirmed. They decide again when the sweep
-/// begins, and ask for the confirmation.
-fn refuse_what_is_foreseen(surroundings: &Surroundings, plan: &Plan) -> std::result::Result<(), Trouble> {
-    let run = dry_run(plan, &mut surroundings.host()?, &mut surroundings.guests()?);
-    match run.refusals.as_slice() {
-        [] => Ok(()),
-        refusals => {
-            let error = anyhow!("refused, nothing was written\n{}", refused(refusals));
-            Err(Trouble::new(Status::Refused, error))
-        }
-    }
 }
 
 /// The latest interrupted quick sweep of the device.

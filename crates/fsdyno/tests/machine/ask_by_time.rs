@@ -167,6 +167,7 @@ fn a_quick_plan_is_saved() {
     refused(&Loop::new(&sandbox, "small.img", 64).node, 2, "has only 64M; quick needs at least 2G");
     let disk = Loop::new(&sandbox, "disk.img", 2048);
     ext4(&disk.node);
+    refused(&disk.node, 3, "carries a signature of ext4");
     let _mounted = Mount::new(&sandbox, &disk.node);
     refused(&disk.node, 3, "is mounted on");
 }
