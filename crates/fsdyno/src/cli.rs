@@ -7,6 +7,7 @@ mod loudness;
 mod package;
 mod plans;
 mod profile;
+mod quick;
 mod results;
 mod stored;
 
@@ -14,6 +15,7 @@ pub use loudness::Loudness;
 pub use package::{Completions, Package};
 pub use plans::Plans;
 pub use profile::Profile;
+pub use quick::Quick;
 pub use results::{Compare, Detail, DocumentFormat, Format, Layout, Show};
 pub use stored::{Delete, Import, ImportFormat, Note, Pack, Rename, Results, Unpack};
 
@@ -63,6 +65,7 @@ const START_HERE: &str = "\
 Start here:
   fsdyno doctor             what this machine can run, and what to install for the rest
   fsdyno bench DIR          measure a directory as it is; needs no root
+  sudo fsdyno quick DIR     which filesystem is best here, in 15 minutes; or a block device
   fsdyno plans              the plans that come with fsdyno, ready to run or to edit
   fsdyno plan PLAN          what a sweep would do, without doing it
   sudo fsdyno sweep PLAN    do it; then fsdyno recommend says what to choose";
@@ -88,9 +91,14 @@ pub enum Command {
     Bench(Bench),
     /// Run a plan: build every configuration, measure it and store the results.
     #[command(
-        after_help = "Examples:\n  fsdyno plan demo && sudo fsdyno sweep demo              a plan that comes with fsdyno\n  sudo fsdyno sweep PLAN --destroy /dev/disk/by-id/...    the plan names a real disk\n  sudo fsdyno sweep PLAN --resume                         continue after an interruption"
+        after_help = "Examples:\n  fsdyno plan demo && sudo fsdyno sweep demo              a plan that comes with fsdyno\n  sudo fsdyno sweep PLAN --destroy /dev/disk/by-id/...    the plan names a real disk\n  sudo fsdyno sweep PLAN --for 15m                        fitted to a quarter of an hour\n  sudo fsdyno sweep PLAN --resume                         continue after an interruption"
     )]
     Sweep(Sweep),
+    /// Find out in a given time which of the usual filesystems is best on a device, without writing a plan.
+    #[command(
+        after_help = "Examples:\n  sudo fsdyno quick /var/tmp                            on an image that is created there\n  sudo fsdyno quick /dev/sdb --destroy /dev/sdb         on a disk: everything on it is lost\n  sudo fsdyno quick /var/tmp --for 1h --save mine.toml  writes the plan, to edit it"
+    )]
+    Quick(Quick),
     /// Show what a plan would do: every case and command, the time and space needed, and what is in the way.
     #[command(
         after_help = "Examples:\n  fsdyno plan demo\n  fsdyno plan mine.toml --set repetitions=6 --format json"
@@ -199,6 +207,24 @@ pub struct Sweep {
     pub plan: PathBuf,
     #[command(flatten)]
     pub overrides: Overrides,
+    #[command(flatten)]
+    pub confirmed: Confirmed,
+    /// Fit the plan to this time: the number of repetitions, then windows and trees. `fsdyno plan PLAN --for
+    /// TIME` shows what is chosen.
+    #[arg(long = "for", value_name = "TIME", value_parser = time, conflicts_with = "resume")]
+    pub time: Option<Nanos>,
+    /// Continue an interrupted sweep of the plan, with the changes (--set and the like) that it was begun
+    /// with: the latest one, or the one named.
+    #[arg(long, value_name = "SWEEP", num_args = 0..=1, default_missing_value = "latest")]
+    pub resume: Option<String>,
+    /// Output format.
+    #[arg(long, default_value = "text")]
+    pub format: Format,
+}
+
+/// What may be destroyed or set.
+#[derive(Debug, Args)]
+pub struct Confirmed {
     /// Confirm that everything on this block device, which the plan names, will be lost.
     #[arg(long, value_name = "DEVICE")]
     pub destroy: Vec<PathBuf>,
@@ -216,13 +242,6 @@ pub struct Sweep {
     /// read them first. A sweep of a plan that has any is refused without this option, and shows them.
     #[arg(long)]
     pub allow_hooks: bool,
-    /// Continue an interrupted sweep of the plan, with the changes (--set and the like) that it was begun
-    /// with: the latest one, or the one named.
-    #[arg(long, value_name = "SWEEP", num_args = 0..=1, default_missing_value = "latest")]
-    pub resume: Option<String>,
-    /// Output format.
-    #[arg(long, default_value = "text")]
-    pub format: Format,
 }
 
 /// Options that change the plan.
@@ -255,9 +274,21 @@ pub struct Plan {
     /// Assume that the sweep is given this option, too; nothing is run now.
     #[arg(long)]
     pub allow_hooks: bool,
+    /// Fit the plan to this time, as `fsdyno sweep` would.
+    #[arg(long = "for", value_name = "TIME", value_parser = time)]
+    pub time: Option<Nanos>,
     /// Output format.
     #[arg(long, default_value = "text")]
     pub format: DocumentFormat,
+}
+
+/// A time that something may take.
+fn time(text: &str) -> Result<Nanos, String> {
+    match text.parse() {
+        Ok(Nanos(0)) => Err("no time at all; examples: 15m, 1h".to_string()),
+        Ok(time) => Ok(time),
+        Err(_) => Err(format!("'{text}' is not a valid duration; examples: 15m, 1h")),
+    }
 }
 
 /// Options of `fsdyno list`.

@@ -72,6 +72,7 @@ pub fn unknown(name: &str) -> Trouble {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fsdyno_sweep::{Plan, nominal_time};
 
     #[test]
     fn every_plan_of_the_repository_is_here_and_says_what_it_takes() {
@@ -87,8 +88,55 @@ mod tests {
         assert_eq!(names, files);
         for plan in ALL {
             assert!(plan.title().ends_with(['.', '?']), "{}: {}", plan.name, plan.title());
-            let takes = plan.entry("Takes").unwrap_or_default();
-            assert!(takes.contains("minute") || takes.contains("hour"), "{}: {takes}", plan.name);
+        }
+    }
+
+    /// The first duration in a text, in seconds: `about 2 hours`, `half an hour`.
+    fn seconds(text: &str) -> Option<f64> {
+        let words: Vec<&str> = text.split([' ', ':', ';', ',']).collect();
+        let at = words.iter().position(|word| word.starts_with("minute") || word.starts_with("hour"))?;
+        let unit = if words[at].starts_with("hour") { 3600.0 } else { 60.0 };
+        let count = match words[..at] {
+            [.., "half", "an"] => 0.5,
+            [.., "a" | "an"] => 1.0,
+            [.., number] => number.parse().ok()?,
+            [] => return None,
+        };
+        Some(count * unit)
+    }
+
+    fn assert_is_estimated(what: &str, told: &str, plan: &Plan) {
+        let told = seconds(told).unwrap_or_else(|| panic!("{what} does not say how long it takes: {told}"));
+        let estimated = nominal_time(plan).as_secs_f64();
+        let factor = (told / estimated).max(estimated / told);
+        assert!(factor <= 1.5, "{what} says {told} s, and is estimated at {estimated:.0} s");
+    }
+
+    #[test]
+    fn every_plan_takes_as_long_as_it_says() {
+        for plan in ALL {
+            let parsed = Plan::parse(plan.text, &format!("{}.toml", plan.name), &[]).expect("a plan");
+            assert_is_estimated(plan.name, &plan.entry("Takes").unwrap_or_default(), &parsed);
+        }
+    }
+
+    /// README and the first hour begin with the same plan, and say how long it takes.
+    #[test]
+    fn there_is_one_first_plan_and_it_takes_as_long_as_the_pages_say() {
+        let page = |name: &str| {
+            let path = format!("{}/../../{name}", env!("CARGO_MANIFEST_DIR"));
+            std::fs::read_to_string(path).expect("a page")
+        };
+        let pages = ["README.md", "docs/start.md"].map(|name| (name, page(name)));
+        let plans = pages.each_ref().map(|(name, text)| {
+            let plan = text.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
+            plan.unwrap_or_else(|| panic!("{name} has no plan"))
+        });
+        assert_eq!(plans[0], plans[1]);
+        let plan = Plan::parse(plans[0], "first.toml", &[]).expect("a plan");
+        for (name, text) in &pages {
+            let line = text.lines().find(|line| line.contains("fsdyno sweep first.toml")).expect("a command");
+            assert_is_estimated(name, line, &plan);
         }
     }
 

@@ -19,12 +19,12 @@ use serde::Serialize;
 use std::path::Path;
 
 /// Assumed rate at which trees are created, in bytes per second: a single SSD, small files.
-const ASSUMED_TREE_RATE: u64 = 200_000_000;
+pub(crate) const ASSUMED_TREE_RATE: u64 = 200_000_000;
 /// Rate below which a device counts as hung, in bytes per second: the watchdog gives up a tree that is
 /// created or synced more slowly.
 pub(crate) const SLOW_TREE_RATE: u64 = 10_000_000;
 /// Assumed total time of mkfs, mount, settling, unmount and check, without a tree.
-const ASSUMED_LIFECYCLE: Nanos = Nanos::from_secs(2);
+pub(crate) const ASSUMED_LIFECYCLE: Nanos = Nanos::from_secs(2);
 /// Assumed time of an emulated guest from its start to its agent's first answer.
 const ASSUMED_BOOT: Nanos = Nanos::from_secs(10);
 
@@ -38,7 +38,10 @@ pub struct DryRun {
     pub trials: u32,
     /// The maximum.
     pub trials_max: u32,
-    /// Estimated time of the whole sweep, with the minimum number of trials.
+    /// What changes the plan: `--set`, and what `--for` chose.
+    pub overrides: Vec<String>,
+    /// Estimated time of the whole sweep, with the minimum number of trials; at most the time limit, unless
+    /// the first block takes longer.
     pub time_ns: Nanos,
     /// The same with the maximum.
     pub time_max_ns: Nanos,
@@ -87,21 +90,25 @@ pub fn dry_run(plan: &Plan, host: &mut dyn Host, guests: &mut dyn Guests) -> Dry
         slots.iter().map(|slot| cases[slot.case as usize].trial_time().0).fold(once, u64::saturating_add)
     };
     let all = most(plan);
+    // The first block is run whatever the limit is.
+    let first: Vec<Slot> = slots.iter().take_while(|slot| slot.block == 0).copied().collect();
+    let most = plan.time_limit.map_or(u64::MAX, |limit| limit.0.max(time(&first)));
     DryRun {
         trials: u32::try_from(slots.len()).unwrap_or(u32::MAX),
         trials_max: u32::try_from(all.len()).unwrap_or(u32::MAX),
-        time_ns: Nanos(time(&slots)),
-        time_max_ns: Nanos(time(&all)),
+        time_ns: Nanos(time(&slots).min(most)),
+        time_max_ns: Nanos(time(&all).min(most)),
         space_bytes: space(plan),
         needs_root: lacks_root(plan, host),
         hooks: plan.hooks.commands.iter().map(PlanCommand::line).collect(),
+        overrides: plan.overrides.clone(),
         refusals: guard::foresee(host, &plan.devices, &runnable, least_space(plan)),
         cases,
     }
 }
 
 /// Estimated time to write the images that are kept for all trials.
-fn time_of_images(plan: &Plan) -> Nanos {
+pub(crate) fn time_of_images(plan: &Plan) -> Nanos {
     let kept = plan.devices.all().flat_map(DeviceSpec::disks).filter_map(|disk| match disk {
         DeviceSpec::Image(image) if image.is_kept() => Some(image.size),
         _ => None,
@@ -335,7 +342,11 @@ pub(crate) fn trial_time(case: &Case, size: Option<Bytes>) -> Nanos {
         CacheState::Warm => 2 * u64::from(load.parts().saturating_sub(1)),
         CacheState::Cold | CacheState::MetadataWarm => 0,
     };
-    let moved = load.prepares().0.saturating_mul(1 + fillings).saturating_add(load.moves().0);
+    let moved = load
+        .prepares()
+        .0
+        .saturating_mul(1 + fillings)
+        .saturating_add(load.moves_within(case.configuration.memory()).0);
     let moved = moved.saturating_add(filled_bytes(&case.configuration, size));
     let made = moved.saturating_mul(1_000_000_000 / ASSUMED_TREE_RATE);
     let boot = if case.configuration.guest_kernel().is_some() { ASSUMED_BOOT } else { Nanos(0) };

@@ -2,7 +2,7 @@
 
 use crate::estimate::trial_time;
 use crate::plan::Case;
-use fsdyno_core::{Bytes, Nanos, TrialRecord};
+use fsdyno_core::{Bytes, Nanos, Outcome, TrialRecord};
 use fsdyno_testbed::undo::UndoReport;
 
 /// A report of a running sweep.
@@ -22,6 +22,22 @@ pub enum Progress<'a> {
         cases: &'a [(&'a str, &'static str)],
         /// Trials in all with those of the block.
         trials: u32,
+    },
+    /// The first block takes longer than the plan's time limit, and is run all the same.
+    LongBlock {
+        /// What it is expected to take in all.
+        block: Nanos,
+        /// The limit.
+        limit: Nanos,
+    },
+    /// The sweep ends, because another block would not fit into the plan's time limit.
+    TimeIsUp {
+        /// How many were run.
+        blocks: u32,
+        /// How many the plan has.
+        planned: u32,
+        /// The limit.
+        limit: Nanos,
     },
 }
 
@@ -76,6 +92,17 @@ impl Clock {
         Clock { estimates: cases.iter().zip(unmet).map(estimate).collect(), estimated: 0, taken: 0 }
     }
 
+    /// With what the trials of an earlier run of the sweep took.
+    pub fn after(mut self, earlier: &[TrialRecord]) -> Self {
+        let ran = earlier.iter().filter(|trial| !matches!(trial.outcome, Outcome::Skipped { .. }));
+        // Another program may have changed the store.
+        let cases = self.estimates.len();
+        for trial in ran.filter(|trial| (trial.case as usize) < cases) {
+            self.took(trial.case, duration(trial));
+        }
+        self
+    }
+
     /// A trial of this case has ended.
     pub fn took(&mut self, case: u32, duration: Nanos) {
         self.estimated = self.estimated.saturating_add(self.estimates[case as usize].0);
@@ -92,4 +119,11 @@ impl Clock {
     pub fn left(&self, cases: &[u32]) -> Nanos {
         Nanos(cases.iter().map(|case| self.expected(*case).0).fold(0, u64::saturating_add))
     }
+}
+
+/// How long a stored trial took; nothing if another program has changed its times.
+pub(crate) fn duration(trial: &TrialRecord) -> Nanos {
+    let time = |text: &str| text.parse::<jiff::Timestamp>().ok();
+    let took = time(&trial.started).zip(time(&trial.finished)).map(|(begin, end)| end.duration_since(begin));
+    Nanos(took.and_then(|took| u64::try_from(took.as_nanos()).ok()).unwrap_or(0))
 }

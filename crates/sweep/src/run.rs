@@ -13,6 +13,7 @@ use crate::progress::{Clock, Position, Progress};
 use crate::resume;
 use crate::scratch::ScratchDevices;
 use crate::sweep_error::SweepError;
+use crate::time_limit::TimeLimit;
 use crate::trial::around::Around;
 use crate::trial::commands::TrialCommands;
 use crate::trial::guest::{self, InGuest};
@@ -50,7 +51,7 @@ pub struct SweepOutcome {
 /// How a sweep ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SweepEnd {
-    /// Every planned trial is stored, and the machine is as it was.
+    /// Every planned trial is stored, or all that fit into the time limit, and the machine is as it was.
     Finished,
     /// The user stopped it; the machine is as it was.
     Interrupted,
@@ -103,6 +104,11 @@ pub fn run(
         Some(sweep) => resume::stored_trials(plan, host, store, sweep)?,
         None => Default::default(),
     };
+    let earlier = match options.resume {
+        Some(sweep) => store.outlines(sweep)?,
+        None => Vec::new(),
+    };
+    let limit = TimeLimit::of(plan, &earlier);
     let runnable = runnable(&cases, &unmet);
     let on_host = runnable.iter().any(|configuration| configuration.guest_kernel().is_none());
     let scratch = ScratchDevices::new(plan, host, options, runnable)?;
@@ -128,8 +134,9 @@ pub fn run(
         stored: &stored,
         scratch,
         overheads,
-        clock: Clock::new(&cases, &unmet, size),
-        tally: tally(plan, store, options.resume)?,
+        clock: Clock::new(&cases, &unmet, size).after(&earlier),
+        limit,
+        tally: tally(plan, &earlier),
         outcome: SweepOutcome {
             sweep,
             end: SweepEnd::Finished,
@@ -158,6 +165,8 @@ struct Sweeping<'a> {
     overheads: BTreeMap<String, Overhead>,
     around: Around<'a>,
     clock: Clock,
+    /// The time that it may take.
+    limit: Option<TimeLimit>,
     /// The trials so far, if their number depends on them.
     tally: Tally,
     outcome: SweepOutcome,
@@ -185,6 +194,9 @@ impl<'a> Sweeping<'a> {
         let (cases, unmet, stored) = (self.cases, self.unmet, self.stored);
         let mut index = 0;
         while index < slots.len() || self.further(store, &mut slots, observer)? {
+            if self.is_out_of_time(store, &slots, index, observer)? {
+                break;
+            }
             let slot = &slots[index];
             index += 1;
             if stored.contains(&slot.trial) {
@@ -194,20 +206,52 @@ impl<'a> Sweeping<'a> {
                 self.outcome.end = SweepEnd::Interrupted;
                 break;
             }
-            let rest: Vec<u32> = slots[index..]
-                .iter()
-                .filter(|slot| !stored.contains(&slot.trial))
-                .map(|slot| slot.case)
-                .collect();
+            let next = match &self.limit {
+                Some(limit) => limit.fitting(slot, &slots[index..], &self.clock),
+                None => &slots[index..],
+            };
+            let next = next.iter().filter(|slot| !stored.contains(&slot.trial));
+            let rest: Vec<u32> = next.map(|slot| slot.case).collect();
             let at = slot.case as usize;
             let planned =
                 PlannedTrial { slot, case: &cases[at], unmet: &unmet[at], rest: &rest, trials: slots.len() };
             self.step(machines, store, &planned, observer)?;
+            self.tell_of_a_long_block(slot.block, &rest, observer);
             if self.outcome.end == SweepEnd::Interrupted {
                 break;
             }
         }
         Ok(())
+    }
+
+    /// Ends the sweep before a block that does not fit into its time.
+    fn is_out_of_time(
+        &self,
+        store: &mut Store,
+        slots: &[Slot],
+        index: usize,
+        observer: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<bool, SweepError> {
+        let Some(limit) = &self.limit else { return Ok(false) };
+        if !limit.forbids(slots, index, self.stored, &self.clock) {
+            return Ok(false);
+        }
+        store.plan_trials(self.outcome.sweep, u32::try_from(index).unwrap_or(u32::MAX))?;
+        let planned = self.plan.enough.map_or(self.plan.repetitions, |enough| enough.max);
+        observer(Progress::TimeIsUp { blocks: slots[index].block, planned, limit: limit.limit() });
+        Ok(true)
+    }
+
+    /// Says once, as soon as it is known, that the first block takes longer than the whole sweep may.
+    fn tell_of_a_long_block(&mut self, block: u32, rest: &[u32], observer: &mut dyn FnMut(Progress<'_>)) {
+        let Some(limit) = self.limit.as_mut().filter(|limit| block == 0 && !limit.is_exceeded) else {
+            return;
+        };
+        let block = limit.with(self.clock.left(rest));
+        if block > limit.limit() {
+            limit.is_exceeded = true;
+            observer(Progress::LongBlock { block, limit: limit.limit() });
+        }
     }
 
     /// One trial: skipped, refused for a stuck device, or run; then stored.
@@ -447,12 +491,12 @@ fn runnable(cases: &[Case], unmet: &[Vec<String>]) -> Vec<Configuration> {
 }
 
 /// The trials of a resumed sweep, if the number of further ones depends on them.
-fn tally(plan: &Plan, store: &Store, resume: Option<SweepId>) -> Result<Tally, SweepError> {
+fn tally(plan: &Plan, earlier: &[TrialRecord]) -> Tally {
     let mut tally = Tally::default();
-    if let (Some(sweep), Some(_)) = (resume, plan.enough) {
-        store.outlines(sweep)?.iter().for_each(|trial| tally.add(trial));
+    if plan.enough.is_some() {
+        earlier.iter().for_each(|trial| tally.add(trial));
     }
-    Ok(tally)
+    tally
 }
 
 fn new_sweep(plan: &Plan, cases: &[Case], slots: &[Slot]) -> NewSweep {

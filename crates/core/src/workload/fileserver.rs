@@ -91,6 +91,13 @@ impl Load for Fileserver {
         self.tree_size
     }
 
+    /// Each reader goes through a tree of twice that size, so that the part it comes to next is the one that
+    /// was evicted.
+    fn least_trees(&self, cached: Bytes) -> Option<(&'static str, Bytes)> {
+        let trees = u64::from(self.readers) + 1;
+        Some(("tree_size", Bytes(cached.0.saturating_mul(2 * trees))))
+    }
+
     fn writes(&self) -> Bytes {
         match self.writers {
             0 => Bytes(0),

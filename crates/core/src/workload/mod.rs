@@ -49,6 +49,11 @@ pub trait Load {
     fn check(&self) -> Result<(), Refusal>;
     /// Total size of the files created before the phases.
     fn prepares(&self) -> Bytes;
+    /// The parameter with the size of all trees, and the smallest value of it with which readers still read
+    /// from the device, if this much of the trees can be cached; `None` if there are none.
+    fn least_trees(&self, _cached: Bytes) -> Option<(&'static str, Bytes)> {
+        None
+    }
     /// The most space that the phases use in addition; `u64::MAX` if only the free space limits it.
     fn writes(&self) -> Bytes;
     /// The space that it is certain to need on its device: a device with less is too small. What only the
@@ -62,6 +67,10 @@ pub trait Load {
     /// Bytes moved by the phases that last until their work is done.
     fn moves(&self) -> Bytes {
         Bytes(0)
+    }
+    /// The same if its memory is limited, which decides about sizes that follow from the memory.
+    fn moves_within(&self, _memory: Option<Bytes>) -> Bytes {
+        self.moves()
     }
     /// The phases that last for a given time.
     fn timing(&self) -> Timing;

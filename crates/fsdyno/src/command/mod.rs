@@ -8,6 +8,7 @@ mod completions;
 mod doctor;
 mod engine;
 mod export;
+mod fitting;
 mod guardian;
 mod guest;
 mod image;
@@ -20,6 +21,7 @@ mod package;
 mod plan;
 mod plans;
 mod profile;
+mod quick;
 mod recommend;
 mod reference;
 mod report;
@@ -65,6 +67,7 @@ pub fn run(cli: &Cli) -> Result {
     match &cli.command {
         Command::Bench(options) => bench::run(&here()?, options),
         Command::Sweep(options) => sweep::run(&here()?, options),
+        Command::Quick(options) => quick::run(&here()?, options),
         Command::Plan(options) => plan::run(&here()?, options),
         Command::Plans(options) => plans::run(&here()?, options),
         Command::List(options) => list::run(&here()?, options),

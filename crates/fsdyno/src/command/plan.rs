@@ -1,6 +1,7 @@
 //! `fsdyno plan PLAN`: what a sweep would do, without doing it.
 
-use super::plans::load;
+use super::fitting::{choice, fitted};
+use super::plans::source;
 use super::{Result, Surroundings, overrides, print_json};
 use crate::cli::{DocumentFormat, Plan as Options};
 use crate::command::sweep::refused;
@@ -17,14 +18,26 @@ use std::io::{self, Write};
 
 pub fn run(surroundings: &Surroundings, options: &Options) -> Result {
     let set = overrides::settings(&options.overrides)?;
-    let plan = load(&options.plan, &set)?;
+    let source = source(&options.plan)?;
+    let (plan, chosen) = match options.time {
+        None => (source.parse(&set)?, None),
+        Some(time) => {
+            let fit = fitted(surroundings, &source, &set, time)?;
+            let chosen = choice(time, &fit);
+            (fit.plan, Some(chosen))
+        }
+    };
     let mut host = surroundings.host()?;
     let run = dry_run(&plan, &mut host, &mut surroundings.guests()?);
     match options.format {
         DocumentFormat::Json => print_json(&run)?,
         DocumentFormat::Text => {
             let identities = identities(&plan, &mut host);
-            print(&mut out::text(&surroundings.style), &plan, &run, &identities, options.allow_hooks)?
+            let mut out = out::text(&surroundings.style);
+            print(&mut out, &plan, &run, &identities, options.allow_hooks)?;
+            if let Some(chosen) = chosen {
+                writeln!(out, "{chosen}")?;
+            }
         }
     }
     let is_allowed = run.hooks.is_empty() || options.allow_hooks;
@@ -74,8 +87,11 @@ fn print(
     }
     let skipped = run.cases.iter().filter(|case| !case.unmet.is_empty()).count();
     let cases = plural(run.cases.len() as u64, "case");
+    // The sweep ends earlier then.
+    let is_cut = plan.time_limit.is_some_and(|limit| run.time_ns >= limit);
+    let up_to = if is_cut { "up to " } else { "" };
     let (trials, time) = match run.trials_max > run.trials {
-        false => (plural(u64::from(run.trials), "trial"), human(run.time_ns)),
+        false => (format!("{up_to}{}", plural(u64::from(run.trials), "trial")), human(run.time_ns)),
         true => (
             format!("{} to {} trials", run.trials, run.trials_max),
             format!("{} to {}", human(run.time_ns), human(run.time_max_ns)),

@@ -9,7 +9,8 @@ use crate::out;
 use crate::ready::{self, Ready};
 use crate::say;
 use anyhow::{Context, anyhow};
-use fsdyno_sweep::{MAX_PLAN_BYTES, Plan};
+use fsdyno_core::Nanos;
+use fsdyno_sweep::{MAX_PLAN_BYTES, Plan, nominal_time};
 use serde::Serialize;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -23,26 +24,35 @@ struct Entry {
     name: &'static str,
     title: &'static str,
     takes: Option<String>,
+    /// Estimated for a machine that has whatever the plan asks for.
+    time_ns: Nanos,
 }
 
 pub fn run(surroundings: &Surroundings, options: &Plans) -> Result {
     let Some(name) = &options.name else {
         match options.format {
             DocumentFormat::Text => list(&mut out::text(&surroundings.style))?,
-            DocumentFormat::Json => print_json(&ready::ALL.iter().map(entry).collect::<Vec<_>>())?,
+            DocumentFormat::Json => {
+                let entries = ready::ALL.iter().map(entry).collect::<std::result::Result<Vec<_>, _>>()?;
+                print_json(&entries)?;
+            }
         }
         return Ok(Status::Well);
     };
     let plan = Ready::named(name).ok_or_else(|| ready::unknown(name))?;
     match &options.save {
         None => out::text(&surroundings.style).write_all(plan.text.as_bytes())?,
-        Some(path) => save(plan, path.as_deref())?,
+        Some(path) => {
+            let path = path.clone().unwrap_or_else(|| PathBuf::from(format!("{}.toml", plan.name)));
+            save(&path, plan.text, "name another file with --save=FILE")?;
+        }
     }
     Ok(Status::Well)
 }
 
-fn entry(plan: &Ready) -> Entry {
-    Entry { name: plan.name, title: plan.title(), takes: plan.entry("Takes") }
+fn entry(plan: &Ready) -> std::result::Result<Entry, Trouble> {
+    let time_ns = nominal_time(&Source::of(*plan).parse(&[])?);
+    Ok(Entry { name: plan.name, title: plan.title(), takes: plan.entry("Takes"), time_ns })
 }
 
 fn list(out: &mut dyn Write) -> io::Result<()> {
@@ -59,14 +69,13 @@ fn list(out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// Writes a plan to a new file.
-fn save(plan: Ready, path: Option<&Path>) -> std::result::Result<(), Trouble> {
-    let path = path.map_or_else(|| PathBuf::from(format!("{}.toml", plan.name)), Path::to_path_buf);
+pub fn save(path: &Path, text: &str, instead: &str) -> std::result::Result<(), Trouble> {
     if path.symlink_metadata().is_ok() {
         let error = anyhow!("'{}' exists already", path.display());
-        return Err(Trouble::new(Status::Usage, error).hint("name another file with --save=FILE"));
+        return Err(Trouble::new(Status::Usage, error).hint(instead));
     }
-    file::create(&path)
-        .and_then(|mut file| Ok(file.write_all(plan.text.as_bytes())?))
+    file::create(path)
+        .and_then(|mut file| Ok(file.write_all(text.as_bytes())?))
         .with_context(|| format!("cannot write '{}'", path.display()))?;
     say::remark(&format!("wrote {0}; edit it, then fsdyno plan {0} shows what it would do", path.display()));
     Ok(())
@@ -79,6 +88,11 @@ pub struct Source {
 }
 
 impl Source {
+    /// A plan that comes with fsdyno.
+    fn of(plan: Ready) -> Self {
+        Source { text: plan.text.to_string(), file: format!("{}.toml", plan.name) }
+    }
+
     /// Resolves it, with changes of its keys.
     pub fn parse(&self, overrides: &[String]) -> std::result::Result<Plan, Trouble> {
         Plan::parse(&self.text, &self.file, overrides).map_err(plan_trouble)
@@ -113,7 +127,7 @@ pub fn source(path: &Path) -> std::result::Result<Source, Trouble> {
     }
     let name = path.to_string_lossy();
     match Ready::named(&name) {
-        Some(plan) => Ok(Source { text: plan.text.to_string(), file: format!("{name}.toml") }),
+        Some(plan) => Ok(Source::of(plan)),
         // A path is meant as one.
         None if name.contains('/') || path.is_dir() => from_file(),
         None => Err(ready::unknown(&name)),

@@ -1,9 +1,10 @@
 //! `fsdyno sweep PLAN`: build every configuration, measure it, store and print the results.
 
-use super::plans::{load, source};
+use super::fitting::{choice, fitted};
+use super::plans::source;
 use super::show::{self, Details};
 use super::{Result, Surroundings, header, image, log, not_found, overrides};
-use crate::cli::{Format, Sweep};
+use crate::cli::{Confirmed, Format, Sweep};
 use crate::exit::{Status, Trouble};
 use crate::interrupt::Interrupt;
 use crate::lock::SweepLock;
@@ -13,7 +14,7 @@ use anyhow::anyhow;
 use fsdyno_core::sweep_name::LATEST;
 use fsdyno_core::{DeviceSpec, Outcome, TrialRecord};
 use fsdyno_host::quoted;
-use fsdyno_store::{Added, Store, SweepId, SweepSummary};
+use fsdyno_store::{Added, Store, Sweep as Stored, SweepId, SweepSummary};
 use fsdyno_sweep::{
     Machines, Plan, PlanError, Position, Progress, RunOptions, SweepEnd, SweepError, SweepOutcome, order,
     run as execute, unfinished, verify_privileges,
@@ -27,24 +28,54 @@ use std::sync::Arc;
 pub fn run(surroundings: &Surroundings, options: &Sweep) -> Result {
     let set = overrides::settings(&options.overrides)?;
     let (plan, resume) = match &options.resume {
-        None => (load(&options.plan, &set)?, None),
+        None => (asked_for(surroundings, options, &set)?, None),
         Some(selector) => {
             let (plan, sweep) = resumed(surroundings, options, selector, &set)?;
             (plan, Some(sweep))
         }
     };
     verify_privileges(&plan, &mut surroundings.host()?).map_err(trouble)?;
-    let overwrite = options.overwrite.iter().map(|text| overwrite(text, &plan));
+    let command = format!("sweep {}", quoted(&options.plan.to_string_lossy()));
+    run_plan(surroundings, &plan, resume, &options.confirmed, options.format, &command)
+}
+
+/// The plan of a new sweep, fitted to a time if the user sets one.
+fn asked_for(
+    surroundings: &Surroundings,
+    options: &Sweep,
+    set: &[String],
+) -> std::result::Result<Plan, Trouble> {
+    let source = source(&options.plan)?;
+    let plan = source.parse(set)?;
+    let Some(time) = options.time else { return Ok(plan) };
+    // An ordinary user learns that first.
+    verify_privileges(&plan, &mut surroundings.host()?).map_err(trouble)?;
+    let fit = fitted(surroundings, &source, set, time)?;
+    say::remark(&choice(time, &fit));
+    Ok(fit.plan)
+}
+
+/// Runs a plan with what the user has confirmed, prints the results, and says how to continue. `command` is
+/// what the user has run, without options.
+pub fn run_plan(
+    surroundings: &Surroundings,
+    plan: &Plan,
+    resume: Option<SweepId>,
+    confirmed: &Confirmed,
+    format: Format,
+    command: &str,
+) -> Result {
+    let overwrite = confirmed.overwrite.iter().map(|text| overwrite(text, plan));
     let overwrite = overwrite.collect::<std::result::Result<_, _>>()?;
     let confirmation = Confirmation {
-        destroy: options.destroy.clone(),
+        destroy: confirmed.destroy.clone(),
         overwrite,
-        sysctls: options.allow_sysctl.clone(),
-        hooks: options.allow_hooks,
+        sysctls: confirmed.allow_sysctl.clone(),
+        hooks: confirmed.allow_hooks,
     };
-    let ended = measure(surroundings, &plan, &confirmation, resume, (options.format, Details::None))?;
+    let ended = measure(surroundings, plan, &confirmation, resume, (format, Details::None))?;
     if matches!(ended.end, SweepEnd::Interrupted | SweepEnd::Broken) {
-        say::remark(&format!("hint: to continue, run {}", to_continue(surroundings, options)));
+        say::remark(&format!("hint: to continue, run {}", to_continue(surroundings, confirmed, command)));
     }
     Ok(status(&ended))
 }
@@ -64,6 +95,12 @@ fn resumed(
         other => trouble(other),
     })?;
     let plan = source.parse(&stored.overrides)?;
+    tell_of_resuming(&stored);
+    Ok((plan, stored.summary.id))
+}
+
+/// Says which sweep continues, and what it was begun with.
+pub fn tell_of_resuming(stored: &Stored) {
     let SweepSummary { id, name, started, trials, .. } = &stored.summary;
     let done = stored.summary.done();
     let sets: String = stored.overrides.iter().map(|set| format!(" --set {}", quoted(set))).collect();
@@ -71,15 +108,13 @@ fn resumed(
     say::note(&format!(
         "resuming sweep {id} ('{name}', begun {started}{with}): {done} of {trials} trials done"
     ));
-    Ok((plan, *id))
 }
 
 /// The command that continues a sweep: its changes of the plan are stored, but what may be destroyed is
 /// confirmed each time.
-fn to_continue(surroundings: &Surroundings, options: &Sweep) -> String {
+fn to_continue(surroundings: &Surroundings, options: &Confirmed, command: &str) -> String {
     let confirmed = |name: &str, value: &str| format!(" --{name} {}", quoted(value));
-    let mut line =
-        format!("{} sweep {} --resume", surroundings.program, quoted(&options.plan.to_string_lossy()));
+    let mut line = format!("{} {command} --resume", surroundings.program);
     line.extend(options.destroy.iter().map(|device| confirmed("destroy", &device.to_string_lossy())));
     line.extend(options.overwrite.iter().map(|device| confirmed("overwrite", device)));
     line.extend(options.allow_sysctl.iter().map(|key| confirmed("allow-sysctl", key)));
@@ -256,6 +291,16 @@ fn tell(display: &Display, plan: &Plan, progress: &Progress<'_>) {
                 cases.iter().map(|(name, workload)| format!("{name} ({workload})")).collect();
             display.line(&format!("block {block}: intervals still too wide: {}", names.join(", ")));
         }
+        Progress::LongBlock { block, limit } => display.line(&format!(
+            "the first block takes about {}, longer than the {} that the sweep may take; Ctrl-C stops it, and \
+             smaller sizes or fewer cases make it shorter",
+            human(*block),
+            human(*limit)
+        )),
+        Progress::TimeIsUp { blocks, planned, limit } => display.line(&format!(
+            "the sweep ends after {blocks} of {planned} repetitions: another one would not fit into {}",
+            human(*limit)
+        )),
     }
 }
 
@@ -289,7 +334,7 @@ pub fn refused(refusals: &[Refusal]) -> String {
     refusals.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-fn trouble(error: SweepError) -> Trouble {
+pub fn trouble(error: SweepError) -> Trouble {
     match error {
         SweepError::Testbed(TestbedError::Refused { refusals }) => {
             let error = anyhow!("refused, nothing was written\n{}", refused(&refusals));

@@ -19,6 +19,7 @@ use std::process::{Command, Output};
 const NOT_RUN: &[(&str, &str)] = &[
     ("bench", "it takes a minute; `bench` of the machine suite runs it"),
     ("sweep", "it formats a device or needs hours"),
+    ("quick", "it formats a device or needs a quarter of an hour; the machine suite runs it"),
     ("selfcheck", "it needs root and half a minute; the machine suite runs it"),
     ("restore", "it would restore what other tests are in the middle of"),
 ];

@@ -9,6 +9,7 @@
 #[macro_use]
 mod support;
 
+mod ask_by_time;
 mod axes;
 mod bonnie;
 mod cache;
@@ -56,6 +57,7 @@ use support::Test;
 
 fn main() {
     let tests: Vec<Test> = [
+        ask_by_time::tests(),
         axes::tests(),
         bonnie::tests(),
         cache::tests(),

@@ -7,6 +7,7 @@
 
 use super::style::{Paint, Style, bar, cell, write_table};
 use comfy_table::{Attribute, Cell, CellAlignment, ColumnConstraint};
+use fsdyno_core::SweepHeader;
 use fsdyno_core::measure::Unit;
 use fsdyno_verdict::drift::Drift;
 use fsdyno_verdict::outcomes::{FailedTrials, SkippedCases, WarningGroup};
@@ -45,10 +46,17 @@ pub fn summary(out: &mut dyn Write, view: &View, style: &Style) -> io::Result<()
     if view.rankings.is_empty() {
         writeln!(text, "No trial was measured.\n")?;
     }
-    write_messages(&mut text, &view.notes(), &view.warnings, &view.skipped, &view.failed, *style)?;
+    let notes: Vec<String> = view.notes().into_iter().chain(begun_with(&view.header)).collect();
+    write_messages(&mut text, &notes, &view.warnings, &view.skipped, &view.failed, *style)?;
     // Each part ends with an empty line, and nothing follows the last.
     text.pop();
     out.write_all(&text)
+}
+
+/// What the command line changed in the plan.
+fn begun_with(header: &SweepHeader) -> Option<String> {
+    let sets: Vec<String> = header.overrides.iter().map(|set| format!("--set '{set}'")).collect();
+    (!sets.is_empty()).then(|| format!("the sweep was begun with {}", sets.join(" ")))
 }
 
 /// What ran, and what decides.
@@ -350,6 +358,7 @@ xfs bfq       29.4 [28.8, 30.0] 2    1 49.0  68.6  39.2  348us      40.0ms
 
 note: with 2 trials the interval is their range and holds the true mean in about
   50 % of cases, not 95 %
+note: the sweep was begun with --set 'device.size=4G'
 warning: tree-smaller-than-memory (6 trials): the trees (20 GiB) are smaller
   than the memory (64 GiB)
 warning: censored (1 trial): 1 operation had not ended when the drain was over
@@ -394,7 +403,12 @@ failed: trial 5, xfs bfq: 3 readers, 3 writers: write 'w1/d0/f3': no space left
     #[test]
     fn a_sweep_without_measured_trials_says_why() {
         let text = text("read", &fixture::trials()[2..3]);
-        assert!(text.starts_with("No trial was measured.\n\nwarning: "), "{text}");
+        assert!(
+            text.starts_with(
+                "No trial was measured.\n\nnote: the sweep was begun with --set 'device.size=4G'\nwarning: "
+            ),
+            "{text}"
+        );
         assert!(
             text.contains("skipped: btrfs bfq: program 'mkfs.btrfs' is not installed; the kernel"),
             "{text}"

@@ -44,6 +44,8 @@ pub(super) const PLAN: KeyTable = KeyTable {
             [Workloads](#workloads)";
         "repetitions" = "1": "trials of each case, one per block; 6 are enough for a 95 % interval. Or `{ \
             min, max, until }`: repeat until intervals are narrow enough";
+        "time_limit" = "": "how long the sweep may take, such as `\"15m\"`: it ends after the last block \
+            that fits; the first block is always run";
         "measure" = "the workload's own": "what the summary ranks by, and what `recommend` optimises; see \
             [Measures](#measures)";
         "memory" = "": "memory of the load and of the page cache that it fills, such as `\"512M\"`, \

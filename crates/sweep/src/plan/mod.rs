@@ -53,6 +53,8 @@ pub struct Plan {
     pub repetitions: u32,
     /// When a case has been repeated enough; absent if the number of blocks is fixed.
     pub enough: Option<Enough>,
+    /// How long the sweep may take: it ends after the last block that fits.
+    pub time_limit: Option<Nanos>,
     /// Seed of the order, the trees, the contents and the filesystem UUIDs.
     pub seed: u64,
     /// What the summary ranks by.

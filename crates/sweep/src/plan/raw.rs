@@ -41,6 +41,7 @@ pub(crate) struct RawPlan {
     pub repetitions: u32,
     pub enough: Option<Enough>,
     pub repetitions_at: Origin,
+    pub time_limit: Option<Nanos>,
     pub seed: u64,
     pub measure: Option<Measure>,
     pub watchdog: Nanos,
@@ -149,6 +150,7 @@ impl RawPlan {
             repetitions,
             enough,
             repetitions_at: plan.at("repetitions").clone(),
+            time_limit: time_limit(&plan)?,
             seed: plan.integer("seed", 0..=u64::MAX)?.unwrap_or(42),
             measure: measure.transpose()?,
             watchdog: watchdog(&plan)?,
@@ -188,6 +190,14 @@ fn repetitions(document: &Document, plan: &Section<'_>) -> Result<(u32, Option<E
         _ => return Err(table.refuse("until", "a percentage of the mean, greater than 0%, such as 5%")),
     };
     Ok((min, Some(Enough { max, half_width })))
+}
+
+/// How long the sweep may take.
+fn time_limit(plan: &Section<'_>) -> Result<Option<Nanos>, PlanError> {
+    match plan.unit("time_limit")? {
+        Some(Nanos(0)) => Err(plan.refuse("time_limit", "greater than zero")),
+        limit => Ok(limit),
+    }
 }
 
 /// The memory of all loads, as a level of the axis.

@@ -109,6 +109,7 @@ fn resolve(
         study: raw.study,
         repetitions: raw.repetitions,
         enough: raw.enough,
+        time_limit: raw.time_limit,
         seed: raw.seed,
         measure,
         watchdog: raw.watchdog,

@@ -5,12 +5,15 @@
 
 mod enough;
 mod estimates;
+mod fitting;
 mod guests;
 mod hooks;
 mod hostile;
 mod lab;
 mod plans;
 mod previews;
+mod quick;
 mod refused_plans;
 mod remount;
 mod sweeps;
+mod time_limits;

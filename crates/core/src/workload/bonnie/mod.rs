@@ -200,9 +200,13 @@ impl Load for Bonnie {
         self.size.unwrap_or_default()
     }
 
-    /// Written once, rewritten (which counts twice), read once; both orders of small files written and read.
     fn moves(&self) -> Bytes {
-        let size = self.size_on(ASSUMED_MEMORY);
+        self.moves_within(None)
+    }
+
+    /// Written once, rewritten (which counts twice), read once; both orders of small files written and read.
+    fn moves_within(&self, memory: Option<Bytes>) -> Bytes {
+        let size = self.size_on(memory.unwrap_or(ASSUMED_MEMORY));
         let characters = self.char_size_of(size).0.saturating_mul(2 * BYTES_PER_CALL);
         let chunks = self.seeks.saturating_mul(self.chunk.0).saturating_add(size.0.saturating_mul(4));
         let large = if self.has_large_file() { characters.saturating_add(chunks) } else { 0 };

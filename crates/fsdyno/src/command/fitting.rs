@@ -1,0 +1,37 @@
+//! `--for TIME`: a plan that is fitted to a time, and what was chosen in words.
+
+use super::Surroundings;
+use super::plans::Source;
+use super::sweep::plan_trouble;
+use crate::exit::{Status, Trouble};
+use crate::progress::human;
+use fsdyno_core::Nanos;
+use fsdyno_sweep::{Fit, FitError, Plan, fit};
+
+/// Fits a plan to a time on this machine.
+pub fn fitted(
+    surroundings: &Surroundings,
+    source: &Source,
+    set: &[String],
+    time: Nanos,
+) -> Result<Fit, Trouble> {
+    let parse = |set: &[String]| Plan::parse(&source.text, &source.file, set);
+    fit(&parse, set, time, &mut surroundings.host()?, &mut surroundings.guests()?).map_err(trouble)
+}
+
+/// The error of a plan that does not fit.
+pub fn trouble(error: FitError) -> Trouble {
+    let hint = error.hint();
+    match error {
+        FitError::Plan(error) => plan_trouble(error),
+        other => {
+            let trouble = Trouble::new(Status::Usage, other);
+            hint.into_iter().fold(trouble, Trouble::hint)
+        }
+    }
+}
+
+/// What was chosen, on one line.
+pub fn choice(time: Nanos, fit: &Fit) -> String {
+    format!("--for {}: {}; about {}", human(time), fit.choices.join(", "), human(fit.time))
+}

@@ -1,0 +1,76 @@
+//! `fsdyno quick DEVICE`: which filesystem is best there, without writing a plan.
+
+use super::plans::save;
+use super::sweep::{run_plan, tell_of_resuming, trouble as sweep_trouble};
+use super::{Result, Surroundings, fitting, overrides};
+use crate::cli::Quick as Options;
+use crate::exit::{Status, Trouble};
+use crate::progress::human;
+use crate::say;
+use fsdyno_host::quoted;
+use fsdyno_store::{Origin, SweepId, SweepState};
+use fsdyno_sweep::{Plan, QUICK, Quick, QuickError, QuickOptions, SweepError, quick, verify_privileges};
+
+pub fn run(surroundings: &Surroundings, options: &Options) -> Result {
+    let (plan, resume) = if options.resume {
+        let (plan, sweep) = interrupted(surroundings, options)?;
+        (plan, Some(sweep))
+    } else {
+        let chosen = chosen(surroundings, options)?;
+        let mut lines = chosen.choices();
+        lines[0].push_str(&format!("; about {} of {}", human(chosen.time), human(options.time)));
+        lines.iter().for_each(|line| say::remark(line));
+        if let Some(path) = &options.save {
+            save(path, &chosen.plan.text, "name another file")?;
+            return Ok(Status::Well);
+        }
+        (chosen.plan, None)
+    };
+    let command = format!("quick {}", quoted(&options.device.to_string_lossy()));
+    run_plan(surroundings, &plan, resume, &options.confirmed, options.format, &command)
+}
+
+/// The plan for this device and this time.
+fn chosen(surroundings: &Surroundings, options: &Options) -> std::result::Result<Quick, Trouble> {
+    let set = overrides::settings(&options.overrides)?;
+    let mut host = surroundings.host()?;
+    let wanted = QuickOptions { target: &options.device, time: options.time, set: &set };
+    let chosen = quick(&mut host, &mut surroundings.guests()?, &wanted).map_err(trouble)?;
+    if options.save.is_none() {
+        verify_privileges(&chosen.plan, &mut host).map_err(sweep_trouble)?;
+    }
+    Ok(chosen)
+}
+
+/// The latest interrupted quick sweep of the device.
+fn interrupted(
+    surroundings: &Surroundings,
+    options: &Options,
+) -> std::result::Result<(Plan, SweepId), Trouble> {
+    let store = surroundings.open_store()?;
+    let device = std::path::absolute(&options.device).unwrap_or(options.device.clone());
+    for summary in store.sweeps()?.into_iter().rev() {
+        let is_open = summary.state == SweepState::Interrupted && summary.origin == Origin::Run;
+        if !is_open || summary.name != QUICK {
+            continue;
+        }
+        let stored = store.sweep(summary.id)?;
+        let Ok(plan) = Plan::parse(&stored.plan_toml, QUICK, &stored.overrides) else { continue };
+        let path = plan.devices.data.path();
+        if path == device || path.parent() == Some(&device) {
+            tell_of_resuming(&stored);
+            return Ok((plan, summary.id));
+        }
+    }
+    Err(sweep_trouble(SweepError::NothingToResume { state: None, candidate: None }))
+}
+
+fn trouble(error: QuickError) -> Trouble {
+    let status = match error {
+        QuickError::NeedsRoot => Status::Refused,
+        QuickError::Fit(error) => return fitting::trouble(error),
+        _ => Status::Usage,
+    };
+    let hint = error.hint();
+    hint.into_iter().fold(Trouble::new(status, error), Trouble::hint)
+}

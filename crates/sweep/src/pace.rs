@@ -1,0 +1,65 @@
+//! How long the blocks of a plan are estimated to take, here or on a machine that can run everything.
+
+use crate::estimate;
+use crate::order::order;
+use crate::plan::{Case, Plan};
+use fsdyno_core::{Bytes, Nanos};
+use fsdyno_host::Host;
+use fsdyno_host::guest::Guests;
+
+/// What decides how long a plan takes besides the plan. It stays the same as long as neither its cases nor
+/// its devices change.
+pub(crate) struct Pace {
+    /// Whether each case runs; the trials of the others are skipped.
+    runs: Vec<bool>,
+    /// The size of the device, where it is known.
+    size: Option<Bytes>,
+}
+
+impl Pace {
+    /// On this machine.
+    pub fn here(plan: &Plan, host: &mut dyn Host, guests: &mut dyn Guests) -> Self {
+        let cases = plan.cases();
+        let size = estimate::size_to_fill(host, plan, &cases).ok();
+        let unmet = estimate::unmet(plan, host, guests, &cases, size);
+        Pace { runs: unmet.iter().map(Vec::is_empty).collect(), size }
+    }
+
+    /// On a machine that has whatever a plan asks for.
+    pub fn nominal(plan: &Plan) -> Self {
+        let possible = |case: &Case| case.contradictions.is_empty() && case.impossible.is_empty();
+        Pace { runs: plan.cases().iter().map(possible).collect(), size: plan.devices.data.size() }
+    }
+
+    /// One block with its sentinel.
+    pub fn block(&self, plan: &Plan) -> Nanos {
+        let slots = order(plan);
+        let cases = plan.cases();
+        let first = slots.iter().take_while(|slot| slot.block == 0).map(|slot| slot.case as usize);
+        let times = first.filter(|case| self.runs[*case]).map(|case| self.trial(&cases[case]).0);
+        Nanos(times.fold(0, u64::saturating_add))
+    }
+
+    /// The whole sweep, with this many blocks.
+    pub fn sweep(&self, plan: &Plan, blocks: u32) -> Nanos {
+        let once = estimate::time_of_images(plan).0;
+        Nanos(once.saturating_add(self.block(plan).0.saturating_mul(blocks.into())))
+    }
+
+    /// A trial of the case that takes longest.
+    pub fn longest_trial(&self, plan: &Plan) -> Nanos {
+        let cases = plan.cases();
+        let runs = cases.iter().zip(&self.runs).filter(|(_, runs)| **runs);
+        runs.map(|(case, _)| self.trial(case)).max().unwrap_or_default()
+    }
+
+    fn trial(&self, case: &Case) -> Nanos {
+        estimate::trial_time(case, self.size)
+    }
+}
+
+/// The estimated time of a plan on a machine that has whatever it asks for, with the least number of
+/// repetitions.
+pub fn nominal_time(plan: &Plan) -> Nanos {
+    Pace::nominal(plan).sweep(plan, plan.repetitions)
+}

@@ -1,0 +1,80 @@
+//! The time limit of a sweep: it ends after the last block that fits, so that every case has been measured
+//! equally often. The first block is always run, because nothing can be compared without it.
+//!
+//! Only blocks that have begun in an earlier run of the sweep are continued in any case. The time between two
+//! runs does not count.
+
+use crate::order::Slot;
+use crate::plan::Plan;
+use crate::progress::{Clock, duration};
+use fsdyno_core::{Nanos, TrialRecord};
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+/// How much of its time a sweep has used.
+pub(crate) struct TimeLimit {
+    limit: Nanos,
+    /// By earlier runs of the sweep.
+    earlier: Nanos,
+    since: Instant,
+    /// Whether the first block is known to take longer.
+    pub is_exceeded: bool,
+}
+
+impl TimeLimit {
+    /// That of the plan, for a run that begins now; `trials` are those of earlier runs.
+    pub fn of(plan: &Plan, trials: &[TrialRecord]) -> Option<Self> {
+        let earlier = trials.iter().map(|trial| duration(trial).0).fold(0, u64::saturating_add);
+        plan.time_limit.map(|limit| TimeLimit {
+            limit,
+            earlier: Nanos(earlier),
+            since: Instant::now(),
+            is_exceeded: false,
+        })
+    }
+
+    /// The limit itself.
+    pub fn limit(&self) -> Nanos {
+        self.limit
+    }
+
+    /// Whether so much more fits.
+    fn allows(&self, more: Nanos) -> bool {
+        self.with(more) <= self.limit
+    }
+
+    /// What the sweep will have taken after so much more.
+    pub fn with(&self, more: Nanos) -> Nanos {
+        let now = Nanos::from(self.since.elapsed());
+        Nanos(self.earlier.0.saturating_add(now.0).saturating_add(more.0))
+    }
+
+    /// Whether the trial at an index begins a block that no longer fits. `stored` are the trials of earlier
+    /// runs.
+    pub fn forbids(&self, slots: &[Slot], index: usize, stored: &BTreeSet<u32>, clock: &Clock) -> bool {
+        let Some(block) = slots[index..].chunk_by(|one, other| one.block == other.block).next() else {
+            return false;
+        };
+        let begins = index > 0 && slots[index - 1].block != slots[index].block;
+        let is_new = block.iter().all(|slot| !stored.contains(&slot.trial));
+        begins && is_new && !self.allows(clock.left(&cases(block)))
+    }
+
+    /// Of the trials that are still to come after the one in progress, those that will fit.
+    pub fn fitting<'s>(&self, current: &Slot, next: &'s [Slot], clock: &Clock) -> &'s [Slot] {
+        let mut end = 0;
+        let mut time = clock.expected(current.case).0;
+        for block in next.chunk_by(|one, other| one.block == other.block) {
+            time = time.saturating_add(clock.left(&cases(block)).0);
+            if block[0].block != current.block && !self.allows(Nanos(time)) {
+                break;
+            }
+            end += block.len();
+        }
+        &next[..end]
+    }
+}
+
+fn cases(slots: &[Slot]) -> Vec<u32> {
+    slots.iter().map(|slot| slot.case).collect()
+}

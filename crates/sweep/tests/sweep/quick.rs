@@ -1,0 +1,102 @@
+//! The plan of `fsdyno quick`, on a machine in memory.
+
+use fsdyno_core::workload::Ramp;
+use fsdyno_core::{Bytes, Nanos, Workload};
+use fsdyno_host::fake::FakeHost;
+use fsdyno_host::guest::NoGuests;
+use fsdyno_sweep::{Plan, QUICK, Quick, QuickError, QuickOptions, dry_run, quick};
+use std::path::Path;
+
+const GIB: u64 = Bytes::GIB;
+
+fn host() -> FakeHost {
+    let mut host = FakeHost::new();
+    host.add_block("/dev/fake1", (259, 0), Bytes(100 * GIB));
+    host.add_directory("/data");
+    host.space = (Bytes(100 * GIB), Bytes(200 * GIB));
+    host
+}
+
+fn asked(host: &mut FakeHost, target: &str, minutes: u64, set: &[&str]) -> Result<Quick, QuickError> {
+    let before = host.snapshot();
+    let set: Vec<String> = set.iter().map(|text| (*text).to_string()).collect();
+    let options = QuickOptions { target: Path::new(target), time: Nanos::from_secs(60 * minutes), set: &set };
+    let quick = quick(host, &mut NoGuests, &options);
+    assert_eq!(host.snapshot(), before, "nothing is changed");
+    quick
+}
+
+#[test]
+fn the_text_is_a_plan_with_everything_that_was_chosen() {
+    let mut host = host();
+    for target in ["/data", "/data/mine.img"] {
+        let quick = asked(&mut host, target, 15, &[]).unwrap();
+        assert_eq!(Plan::parse(&quick.plan.text, QUICK, &[]).unwrap(), quick.plan);
+        assert_eq!(quick.plan.repetitions, 6, "enough for an interval of 95 %");
+        assert!(quick.time <= Nanos::from_secs(15 * 60 * 9 / 10) && quick.time > Nanos::from_secs(12 * 60));
+        let run = dry_run(&quick.plan, &mut host, &mut NoGuests);
+        assert_eq!((run.time_ns, run.refusals.len()), (quick.time, 0));
+        let Workload::Fileserver(load) = &quick.plan.workloads[0] else { panic!("a fileserver") };
+        let memory = quick.plan.cases()[0].configuration.memory().unwrap();
+        assert_eq!((load.tree_size, memory), (Bytes(2 * GIB), Bytes(128 * Bytes::MIB)));
+        assert!(matches!(load.ramp, Ramp::For(_)));
+        let all = [&quick.plan.text, &quick.choices().join("\n")].map(|text| text.lines().count());
+        assert_eq!(all, [22, 2], "{}", quick.plan.text);
+    }
+}
+
+#[test]
+fn a_small_device_has_small_trees_and_a_long_time_large_ones() {
+    let trees = |size: u64, minutes: u64| {
+        let mut host = host();
+        host.add_block("/dev/fake1", (259, 0), Bytes(size));
+        let Workload::Fileserver(load) =
+            asked(&mut host, "/dev/fake1", minutes, &[]).unwrap().plan.workloads.remove(0)
+        else {
+            panic!("a fileserver")
+        };
+        load.tree_size.0
+    };
+    assert_eq!(trees(2 * GIB, 600), GIB / 2);
+    assert_eq!(trees(5 * GIB, 600), GIB);
+    assert_eq!(trees(1000 * GIB, 600), 64 * GIB);
+    assert_eq!(trees(1000 * GIB, 3), GIB / 2);
+}
+
+#[test]
+fn what_is_not_installed_is_left_out_with_the_reason() {
+    let mut host = host();
+    host.programs.remove("mkfs.xfs");
+    let quick = asked(&mut host, "/dev/fake1", 15, &[]).unwrap();
+    let choices = quick.choices();
+    assert!(choices[0].starts_with("ext4, btrfs on block /dev/fake1, 6 repetitions"), "{choices:?}");
+    assert!(choices.last().unwrap().starts_with("not compared: xfs (mkfs.xfs"), "{choices:?}");
+    // What the user asks for is not left out: its trials are skipped.
+    let quick = asked(&mut host, "/dev/fake1", 15, &["axes.filesystem=[\"xfs\", \"ext4\"]"]).unwrap();
+    assert_eq!(quick.plan.cases().len(), 2);
+    ["mkfs.ext4", "mke2fs", "mkfs.btrfs"].iter().for_each(|name| drop(host.programs.remove(*name)));
+    let error = asked(&mut host, "/dev/fake1", 15, &[]).unwrap_err();
+    assert!(error.to_string().starts_with("nothing to compare: ext4 ("), "{error}");
+}
+
+#[test]
+fn what_cannot_be_used_is_refused_with_the_next_step() {
+    let mut host = host();
+    host.add_block("/dev/small", (259, 1), Bytes(1024 * Bytes::MIB));
+    host.add_file("/data/file", Bytes(1));
+    let mut refused = |target: &str, minutes| {
+        let error = asked(&mut host, target, minutes, &[]).unwrap_err();
+        assert!(error.hint().is_some(), "{error}");
+        error.to_string()
+    };
+    assert_eq!(refused("/dev/small", 15), "'/dev/small' has only 1G; quick needs at least 2G");
+    assert_eq!(refused("/dev/absent", 15), "'/dev/absent' does not exist");
+    assert_eq!(
+        refused("/data/file", 15),
+        "'/data/file' exists and is neither a block device nor a directory"
+    );
+    assert!(refused("/data", 1).starts_with("'quick' does not fit into 1m: "));
+    host.space = (Bytes(2 * GIB), Bytes(200 * GIB));
+    let error = asked(&mut host, "/data", 15, &[]).unwrap_err().to_string();
+    assert_eq!(error, "'/data' has only 0 free beyond the reserve; quick needs at least 2G");
+}
