@@ -80,7 +80,12 @@ fn run(rows: &[Row]) {
     let mut failures = Vec::new();
     for row in rows {
         let wanted = format!("{} {:?}", row.filesystem, row.settings);
-        failures.extend(try_row(row).into_iter().map(|failure| format!("{wanted}: {failure}")));
+        let mut found = try_row(row);
+        // A test that runs in parallel may have made a mount namespace, which keeps it mounted.
+        if found.iter().any(|failure| failure.contains("still mounted somewhere")) {
+            found = try_row(row);
+        }
+        failures.extend(found.into_iter().map(|failure| format!("{wanted}: {failure}")));
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }

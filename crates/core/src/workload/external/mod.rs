@@ -135,21 +135,24 @@ impl External {
 
     /// Rejects parameters that belong to a program other than the one that runs.
     fn check_belonging(&self) -> Result<(), Refusal> {
-        let takes: [(&str, fn(Program) -> bool, bool); 3] = [
-            ("arguments", Program::takes_arguments, self.arguments.trim().is_empty()),
-            ("commands", |program| program == Program::Postmark, self.commands.is_empty()),
-            ("job", |program| program == Program::Fio, self.job.is_none()),
-        ];
-        takes.into_iter().try_for_each(|(parameter, takes, empty)| {
-            let known: Vec<&str> = Program::ALL
-                .iter()
-                .filter(|program| takes(**program))
-                .map(|one| one.tool().program)
-                .collect();
-            let expected = format!("unset unless `program` is {}", known.join(" or "));
-            Refusal::unless(empty || takes(self.program), parameter, expected)
-        })
+        let is_postmark = |program| program == Program::Postmark;
+        let is_fio = |program| program == Program::Fio;
+        belongs(self, "arguments", self.arguments.trim().is_empty(), Program::takes_arguments)?;
+        belongs(self, "commands", self.commands.is_empty(), is_postmark)?;
+        belongs(self, "job", self.job.is_none(), is_fio)
     }
+}
+
+/// A parameter that only some programs take is unset for the others.
+fn belongs(
+    external: &External,
+    parameter: &'static str,
+    is_unset: bool,
+    takes: impl Fn(Program) -> bool,
+) -> Result<(), Refusal> {
+    let known = Program::ALL.iter().filter(|program| takes(**program)).map(|one| one.tool().program);
+    let expected = format!("unset unless `program` is {}", known.collect::<Vec<_>>().join(" or "));
+    Refusal::unless(is_unset || takes(external.program), parameter, expected)
 }
 
 impl Load for External {

@@ -182,7 +182,7 @@ struct Values(u64);
 impl Values {
     fn below(&mut self, limit: u32) -> u32 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((self.0 >> 32) * u64::from(limit) >> 32) as u32
+        (((self.0 >> 32) * u64::from(limit)) >> 32) as u32
     }
 }
 

@@ -8,7 +8,7 @@ pub mod sick;
 
 pub use requirement::Requirement;
 
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Arguments, Conclusion, Failed, Trial};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,7 @@ use std::os::unix::fs::chown;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::{Condvar, Mutex, RwLock};
+use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 /// ID of the user and the group without privileges.
@@ -75,8 +75,6 @@ static MACHINE: Lane = Lane::of(1);
 /// The others run in parallel with them: those in guests keep one processor busy each, those on FUSE mostly
 /// wait.
 static APART: Lane = Lane::of(2);
-/// Locked exclusively by tests that compare times.
-static QUIET: RwLock<()> = RwLock::new(());
 
 impl Lane {
     const fn of(at_once: usize) -> Self {
@@ -99,6 +97,14 @@ impl Lane {
 const UNHARMED: &str = "a panic never leaves a test";
 
 impl Test {
+    fn into_trial(self) -> Trial {
+        let unmet: Vec<String> = self.requires.iter().filter_map(|requirement| requirement.unmet()).collect();
+        if !unmet.is_empty() {
+            eprintln!("skipped {}: requires {}", self.shown(), unmet.join(", "));
+        }
+        Trial::test(self.shown(), move || self.run()).with_ignored_flag(!unmet.is_empty())
+    }
+
     /// Its name without that of the suite, which its file is called after.
     fn shown(&self) -> &'static str {
         self.name.split_once("::").map_or(self.name, |(_, name)| name)
@@ -121,11 +127,6 @@ impl Test {
     fn run(&self) -> Result<(), Failed> {
         let lane = if self.is_apart() { &APART } else { &MACHINE };
         lane.run(|| {
-            let (_alone, _beside_others);
-            match self.needs(Requirement::Quiet) {
-                true => _alone = QUIET.write().expect(UNHARMED),
-                false => _beside_others = QUIET.read().expect(UNHARMED),
-            }
             timed(self.shown(), || match self.is_apart() {
                 true => outcome(catch_unwind(self.body)),
                 false => guarded(self.body),
@@ -134,34 +135,26 @@ impl Test {
     }
 }
 
-/// Runs the tests. The state of the machine is recorded before and after those that run on the machine
-/// itself.
-pub fn run(mut tests: Vec<Test>) {
+/// Runs the tests, those that need the machine for themselves first. The state of the machine is recorded
+/// before and after those that run on the machine itself.
+pub fn run(tests: Vec<Test>) {
     let mut arguments = Arguments::from_args();
-    // Each waits for its turn.
-    arguments.test_threads = Some(tests.len());
-    // Those that need the machine for themselves come first, because waiting until all others have ended
-    // takes long.
-    tests.sort_by_key(|test| !test.needs(Requirement::Quiet));
-    let trials = tests
-        .into_iter()
-        .map(|test| {
-            let unmet: Vec<String> =
-                test.requires.iter().filter_map(|requirement| requirement.unmet()).collect();
-            if !unmet.is_empty() {
-                eprintln!("skipped {}: requires {}", test.shown(), unmet.join(", "));
-            }
-            Trial::test(test.shown(), move || test.run()).with_ignored_flag(!unmet.is_empty())
-        })
-        .collect();
+    let (quiet, others): (Vec<Test>, Vec<Test>) =
+        tests.into_iter().partition(|test| test.needs(Requirement::Quiet));
     if !arguments.list {
         use_loop_devices_once();
     }
     let before = fuse_mounts();
-    let conclusion = libtest_mimic::run(&arguments, trials);
+    // The others wait for their turns in their lanes.
+    let others_at_once = others.len().max(1);
+    let conclusions = [(quiet, 1), (others, others_at_once)].map(|(tests, at_once)| {
+        arguments.test_threads = Some(at_once);
+        let trials = tests.into_iter().map(Test::into_trial).collect();
+        libtest_mimic::run(&arguments, trials)
+    });
     print_slowest();
     assert_eq!(fuse_mounts(), before, "a test left a FUSE filesystem mounted");
-    conclusion.exit();
+    conclusions.iter().for_each(Conclusion::exit_if_failed);
 }
 
 /// Recent kernels (seen with 6.18) reset the readahead of a loop device when a file is attached. A loop
