@@ -2,6 +2,7 @@
 
 use crate::error::{Result, StoreError, Trying};
 use crate::id::SweepId;
+use crate::inside::stays_inside;
 use crate::{Store, process, room};
 use rusqlite::{OptionalExtension, TransactionBehavior, named_params};
 
@@ -60,7 +61,8 @@ impl Store {
     /// Links in these files are removed and not followed.
     fn remove_files(&self, id: SweepId) -> Result<()> {
         let path = self.files_of(id);
-        match std::fs::remove_dir_all(&path) {
+        let inside = stays_inside(&self.directory_of_files(), &path);
+        match inside.and_then(|()| std::fs::remove_dir_all(&path)) {
             Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
                 return Err(StoreError::Files { sweep: id, path, source });
             }

@@ -15,6 +15,7 @@ mod bulk;
 mod changes;
 mod error;
 mod id;
+mod inside;
 mod kept;
 mod measures;
 mod older;
@@ -30,6 +31,7 @@ mod trials;
 
 pub use error::{Result, StoreError};
 pub use id::SweepId;
+pub use inside::stays_inside;
 pub use kept::{Added, kept};
 pub use portable::Unpacked;
 pub use sweeps::{NewSweep, Origin, Sweep, SweepState, SweepSummary, select};

@@ -175,6 +175,10 @@ pub trait Filesystem: std::fmt::Debug + Sync {
     fn caveats(&self) -> Vec<Warning> {
         Vec::new()
     }
+    /// The command that makes the kernel forget its devices once it is unmounted, if it remembers any.
+    fn forget(&self, _targets: &Targets) -> Option<Command> {
+        None
+    }
     /// The command that checks it without changing anything; `None` if there is none.
     fn check(&self, targets: &Targets) -> Option<Command>;
     /// Whether a check found it clean; `None` if the check itself failed.

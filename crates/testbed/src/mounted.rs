@@ -105,6 +105,10 @@ impl Unmounted {
             released &= device::is_free(host, handle, "umount")?;
             journal.close_device(host, handle).map_err(TestbedError::at("umount"))?;
         }
+        if let Some(command) = volume.filesystem.forget(&volume.targets()).filter(|_| released) {
+            // What it remembers is known only when it gets in the way.
+            let _ = host.run(&command);
+        }
         Ok(released)
     }
 

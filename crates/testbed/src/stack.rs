@@ -121,6 +121,10 @@ impl Stack {
             said = output.stdout;
             lines.push(command.line());
         }
+        if let Some(command) = volume.filesystem.forget(&targets) {
+            // mkfs has made it remember them by the descriptors that it was given.
+            host.run(&command).map_err(TestbedError::at("mkfs"))?;
+        }
         let identifier = volume.filesystem.identifier(trial.seed, &targets.data.planned);
         if !signature::bears(host, &targets.data, &identifier).map_err(TestbedError::at("mkfs"))? {
             // A tool that did nothing, or worked elsewhere, is detected before anything is mounted.

@@ -111,6 +111,17 @@ fn page_cache(record: &TrialRecord, seen: &[Watched<'_>]) -> Option<Warning> {
     warning(WarningKind::PageCache, one, &text)
 }
 
+/// How many bytes reach the devices for each byte of file data.
+fn copies(record: &TrialRecord) -> f64 {
+    let members = members(record) as f64;
+    match record.configuration.level("data_profile") {
+        Some("dup" | "raid1" | "raid10") => 2.0,
+        Some("raid5") => members / (members - 1.0).max(1.0),
+        Some("raid6") => members / (members - 2.0).max(1.0),
+        _ => 1.0,
+    }
+}
+
 /// Over how many devices the filesystem spreads.
 fn members(record: &TrialRecord) -> usize {
     record.device.members().len()
@@ -126,7 +137,8 @@ fn write_cache_absorbed(record: &TrialRecord, seen: &[Watched<'_>]) -> Option<Wa
     }
     let absorbed = |one: &Watched<'_>| {
         let bytes: u64 = total(one.roles.iter().map(|role| bytes_written(role)));
-        let to_device = one.telemetry.filesystem_device(members(record))?.write_bytes;
+        let written = one.telemetry.filesystem_device(members(record))?.write_bytes;
+        let to_device = (written as f64 / copies(record)) as u64;
         let share = 1.0 - to_device.min(bytes) as f64 / bytes.max(1) as f64;
         let text = format!(
             "{:.0} % of the {:.0} MB written in phase '{}'",
@@ -181,8 +193,12 @@ pub(crate) fn steal_share(record: &TrialRecord) -> f64 {
 
 fn foreign(one: &Watched<'_>) -> Option<f64> {
     let all = one.telemetry.window.length_ns.0 as f64 * f64::from(one.telemetry.processors);
-    let others = one.telemetry.window.task_ns.get(&TaskKind::Process)?;
-    (all > 0.0).then_some(*others as f64 / all)
+    let of = |kind: TaskKind| one.telemetry.window.task_ns.get(&kind).copied();
+    let others = of(TaskKind::Process)?;
+    // A process that inherits an orphan seems to have used the orphan's whole life, also before the window.
+    let busy = one.telemetry.window.cpu.map(|cpu| cpu.user_ns + cpu.nice_ns + cpu.system_ns);
+    let most = busy.map_or(u64::MAX, |busy| busy.saturating_sub(of(TaskKind::Own).unwrap_or(0)));
+    (all > 0.0).then_some(others.min(most) as f64 / all)
 }
 
 fn stolen(one: &Watched<'_>) -> Option<f64> {

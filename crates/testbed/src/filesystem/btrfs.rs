@@ -239,14 +239,32 @@ impl Filesystem for Btrfs {
     }
 
     fn check(&self, targets: &Targets) -> Option<Command> {
-        // It finds the other members itself, and asks them for their zones.
-        let others = targets.others.iter().map(|member| Grant::Control(member.node.clone()));
-        let check = Command::new("btrfs").args(["check", "--readonly"]).may_change(others);
+        // It finds the other members itself: it looks at every btrfs of the machine, and asks each for its
+        // zones, which is an ioctl.
+        let looks = (!targets.others.is_empty()).then(|| Grant::Nodes("/dev".into()));
+        let check = Command::new("btrfs").args(["check", "--readonly"]).may_change(looks);
         Some(check.device("", targets.data.handle, &targets.data.node))
     }
 
-    /// The status is 0 or 1, whatever went wrong; a filesystem that cannot be opened is not clean either.
+    /// The status is 0 or 1, whatever went wrong; a filesystem that cannot be opened is not clean either, and
+    /// one that lacks a member is not, whatever the status. What another device refuses says nothing about
+    /// this one.
     fn clean(&self, output: &Output) -> Option<bool> {
-        clean_by_status(output, &[1])
+        let said = |words: &str| output.stdout.contains(words) || output.stderr.contains(words);
+        match said("is missing") {
+            true => Some(false),
+            false if said("Permission denied") => None,
+            false => clean_by_status(output, &[1]),
+        }
+    }
+
+    /// The kernel remembers the members of every filesystem that it has seen, by its UUID and by the names
+    /// that they had. Trials of one block have the same UUID, on loop devices that may have moved.
+    fn forget(&self, targets: &Targets) -> Option<Command> {
+        let nodes = std::iter::once(&targets.data).chain(&targets.others);
+        let nodes: Vec<String> = nodes.map(|target| target.node.to_string_lossy().into_owned()).collect();
+        let forget = Command::new("btrfs").args(["device", "scan", "--forget"]).args(nodes);
+        (!targets.others.is_empty())
+            .then(|| forget.may_change([Grant::File("/dev/btrfs-control".into())]))
     }
 }

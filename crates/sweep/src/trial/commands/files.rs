@@ -4,6 +4,7 @@
 //! never followed, and only plain files stay.
 
 use fsdyno_core::{Bytes, Failure};
+use fsdyno_store::stays_inside;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -47,12 +48,23 @@ impl TrialFiles {
     }
 
     fn make(&self) -> std::io::Result<()> {
+        self.stays_inside()?;
         remove(&self.directory)?;
         fs::create_dir_all(&self.directory)
     }
 
-    /// Whether there is more than monitors may write.
+    /// Whether it is still the directory beside the store, and not a link or a mount that leads elsewhere.
+    fn stays_inside(&self) -> std::io::Result<()> {
+        // The store, the files of all sweeps, those of one.
+        let base = self.directory.ancestors().nth(3).unwrap_or(Path::new("/"));
+        stays_inside(base, &self.directory)
+    }
+
+    /// Whether there is more than monitors may write, or what they write goes elsewhere.
     pub fn exceed(&self) -> bool {
+        if self.stays_inside().is_err() {
+            return true;
+        }
         let found = self.entries();
         found.len() >= ENTRIES || found.iter().map(|entry| entry.bytes).sum::<u64>() > MOST.0
     }
@@ -62,6 +74,9 @@ impl TrialFiles {
     pub fn tidy(&self) -> (Option<PathBuf>, Vec<String>) {
         if !self.is_made {
             return (None, Vec::new());
+        }
+        if let Err(error) = self.stays_inside() {
+            return (None, vec![error.to_string()]);
         }
         let mut notes = Vec::new();
         let mut found = self.entries();
