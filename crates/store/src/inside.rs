@@ -6,8 +6,8 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// Checks that a directory below `base` is reached without links, and that neither it nor a directory in it is
-/// on another mount. One that does not exist is.
+/// Checks that a directory below `base` is reached without links, and that neither it nor a directory in it
+/// is on another mount. One that does not exist is in order.
 ///
 /// # Errors
 /// What is in the way, with its path; what cannot be read.

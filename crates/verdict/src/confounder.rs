@@ -196,7 +196,7 @@ fn foreign(one: &Watched<'_>) -> Option<f64> {
     let of = |kind: TaskKind| one.telemetry.window.task_ns.get(&kind).copied();
     let others = of(TaskKind::Process)?;
     // A process that inherits an orphan seems to have used the orphan's whole life, also before the window.
-    let busy = one.telemetry.window.cpu.map(|cpu| cpu.user_ns + cpu.nice_ns + cpu.system_ns);
+    let busy = one.telemetry.window.cpu.map(|cpu| total([cpu.user_ns, cpu.nice_ns, cpu.system_ns]));
     let most = busy.map_or(u64::MAX, |busy| busy.saturating_sub(of(TaskKind::Own).unwrap_or(0)));
     (all > 0.0).then_some(others.min(most) as f64 / all)
 }

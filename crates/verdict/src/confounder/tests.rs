@@ -130,6 +130,7 @@ fn what_the_plan_wants_in_memory_is_no_confounder() {
 #[test]
 fn the_processor_time_of_others_is_a_confounder() {
     let mut record = healthy();
+    window(&mut record).cpu = Some(CpuSplit { user_ns: 16 * SECOND, ..CpuSplit::default() });
     let used = |ns| [(TaskKind::Process, ns), (TaskKind::Own, 10 * SECOND)].into();
     window(&mut record).task_ns = used(SECOND / 2);
     assert_eq!(confounders(&record), []);
@@ -137,6 +138,9 @@ fn the_processor_time_of_others_is_a_confounder() {
     let (kind, text) = only(&record);
     assert_eq!(kind, WarningKind::ForeignLoad);
     assert_eq!(text, "phase '1 reader': other processes used 25 % of 2 processors");
+    // Whoever inherits an orphan seems to have used more than the processors were busy.
+    window(&mut record).task_ns = used(500 * SECOND);
+    assert_eq!(only(&record).1, "phase '1 reader': other processes used 30 % of 2 processors");
 }
 
 #[test]

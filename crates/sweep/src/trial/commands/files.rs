@@ -48,16 +48,23 @@ impl TrialFiles {
     }
 
     fn make(&self) -> std::io::Result<()> {
-        self.stays_inside()?;
+        let is_directory = fs::symlink_metadata(&self.directory).is_ok_and(|found| found.is_dir());
+        // Of a link only itself is removed, if what it is in is ours.
+        let inside =
+            if is_directory { &self.directory } else { self.directory.parent().unwrap_or(&self.directory) };
+        stays_inside(self.base(), inside)?;
         remove(&self.directory)?;
         fs::create_dir_all(&self.directory)
     }
 
     /// Whether it is still the directory beside the store, and not a link or a mount that leads elsewhere.
     fn stays_inside(&self) -> std::io::Result<()> {
-        // The store, the files of all sweeps, those of one.
-        let base = self.directory.ancestors().nth(3).unwrap_or(Path::new("/"));
-        stays_inside(base, &self.directory)
+        stays_inside(self.base(), &self.directory)
+    }
+
+    /// The directory with the store, in which are the files of all sweeps, and in these those of one.
+    fn base(&self) -> &Path {
+        self.directory.ancestors().nth(3).unwrap_or(Path::new("/"))
     }
 
     /// Whether there is more than monitors may write, or what they write goes elsewhere.
@@ -186,7 +193,7 @@ mod tests {
         let others = scratch.path().join("others");
         fs::create_dir(&others).unwrap();
         symlink("nowhere", others.join("link")).unwrap();
-        let mut files = TrialFiles::new(scratch.path().join("files"));
+        let mut files = TrialFiles::new(scratch.path().join("files/7/3"));
         files.path(1, 1, "x").unwrap();
         fs::remove_dir(files.directory()).unwrap();
         symlink(&others, files.directory()).unwrap();
@@ -199,7 +206,7 @@ mod tests {
     #[test]
     fn a_directory_that_is_gone_has_no_files() {
         let scratch = tempfile::tempdir().unwrap();
-        let mut files = TrialFiles::new(scratch.path().join("files"));
+        let mut files = TrialFiles::new(scratch.path().join("files/7/3"));
         files.path(1, 1, "x").unwrap();
         fs::remove_dir_all(files.directory()).unwrap();
         assert!(!files.exceed());
