@@ -10,6 +10,7 @@ mod levels;
 use crate::cache::CacheState;
 use crate::filesystem;
 use crate::kernel::HOST_KERNEL;
+use crate::profile;
 use crate::scheduler;
 use crate::sysctl;
 use crate::{alternatives, did_you_mean};
@@ -224,14 +225,14 @@ pub static AXES: &[Axis] = &[
     },
     Axis {
         name: "profile",
-        levels: Levels::Words(&["single", "dup", "raid0", "raid1", "raid10", "raid5", "raid6"]),
+        levels: Levels::Words(&profile::NAMES),
         general: false,
         default: None,
         help: "metadata profile: one copy or two, or how they lie on the disks of a pool (`--metadata`)",
     },
     Axis {
         name: "data_profile",
-        levels: Levels::Words(&["single", "dup", "raid0", "raid1", "raid10", "raid5", "raid6"]),
+        levels: Levels::Words(&profile::NAMES),
         general: false,
         default: None,
         help: "data profile: one copy or two, or how they lie on the disks of a pool (`--data`)",

@@ -21,6 +21,8 @@ pub mod meminfo;
 pub mod operation;
 pub mod outcome;
 pub mod parallel;
+pub mod process_stat;
+pub mod profile;
 pub mod protocol;
 pub mod reserve;
 pub mod result;

@@ -365,7 +365,7 @@ pub struct Recommend {
     pub sweep: Option<String>,
     /// What to optimise: `throughput`, `latency`, `stalls`, `cpu`, or a measure such as `read-under-write`
     /// [default: the plan's measure].
-    #[arg(long = "for", value_name = "GOAL")]
+    #[arg(long = "for", visible_alias = "measure", value_name = "GOAL")]
     pub goal: Option<String>,
     /// The largest difference that does not matter.
     #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = share)]

@@ -14,10 +14,19 @@ mod say;
 mod state;
 mod unit;
 
-use clap::Parser;
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
+use exit::Status;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let cli = cli::Cli::parse();
+    let cli = cli::Cli::try_parse().unwrap_or_else(|error| match error.kind() {
+        // The error would list the commands that fsdyno runs by itself, too.
+        ErrorKind::MissingSubcommand => {
+            let _ = cli::Cli::command().print_help();
+            std::process::exit(Status::Usage.code().into())
+        }
+        _ => error.exit(),
+    });
     exit::code(command::run(&cli))
 }

@@ -44,9 +44,26 @@ pub fn remark(line: &str) {
     }
 }
 
-/// Writes a line to stderr, if anybody is reading.
+/// Writes a line to stderr, if anybody is reading. What is longer than the line of a terminal is wrapped.
 pub fn note(line: &str) {
-    let _ = writeln!(stderr().lock(), "{}", visible(line));
+    let text = visible(line);
+    let size = if stderr().is_terminal() { terminal_size::terminal_size_of(stderr()) } else { None };
+    let text = match size {
+        Some((width, _)) => wrapped(&text, width.0.into()),
+        None => text.into(),
+    };
+    let _ = writeln!(stderr().lock(), "{text}");
+}
+
+/// Long lines in several, broken between words. Hints stay whole, because they contain commands to copy.
+fn wrapped(text: &str, width: usize) -> String {
+    let options = textwrap::Options::new(width).subsequent_indent("  ");
+    let options = options.word_splitter(textwrap::WordSplitter::NoHyphenation);
+    let lines = text.lines().map(|line| match line.starts_with("hint: ") {
+        true => line.to_string(),
+        false => textwrap::fill(line, &options),
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// Asks a question, if there is somebody to ask; without an answer it is a no.
@@ -57,4 +74,17 @@ pub fn confirmed(question: &str) -> bool {
     note(&format!("{question} [y/N]"));
     let mut answer = String::new();
     stdin().read_line(&mut answer).is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lines_are_wrapped_and_hints_are_not() {
+        let text = "error: one two three four\n  12 | x = 1\nhint: fsdyno restore --state /somewhere/else";
+        let expected =
+            "error: one two three\n  four\n  12 | x = 1\nhint: fsdyno restore --state /somewhere/else";
+        assert_eq!(wrapped(text, 20), expected);
+    }
 }

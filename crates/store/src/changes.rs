@@ -2,7 +2,7 @@
 
 use crate::error::{Result, StoreError, Trying};
 use crate::id::SweepId;
-use crate::inside::stays_inside;
+use crate::inside::OwnMount;
 use crate::{Store, process, room};
 use rusqlite::{OptionalExtension, TransactionBehavior, named_params};
 
@@ -61,13 +61,9 @@ impl Store {
     /// Links in these files are removed and not followed.
     fn remove_files(&self, id: SweepId) -> Result<()> {
         let path = self.files_of(id);
-        let inside = stays_inside(&self.directory_of_files(), &path);
-        match inside.and_then(|()| std::fs::remove_dir_all(&path)) {
-            Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
-                return Err(StoreError::Files { sweep: id, path, source });
-            }
-            _ => {}
-        }
+        let removed =
+            OwnMount::reaching(&self.directory_of_files(), &path).and_then(|mount| mount.remove(&path));
+        removed.map_err(|source| StoreError::Files { sweep: id, path: path.clone(), source })?;
         // It stays as long as other sweeps have files.
         let _ = path.parent().map(std::fs::remove_dir);
         Ok(())

@@ -31,7 +31,7 @@ mod trials;
 
 pub use error::{Result, StoreError};
 pub use id::SweepId;
-pub use inside::stays_inside;
+pub use inside::OwnMount;
 pub use kept::{Added, kept};
 pub use portable::Unpacked;
 pub use sweeps::{NewSweep, Origin, Sweep, SweepState, SweepSummary, select};

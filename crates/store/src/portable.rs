@@ -30,7 +30,7 @@ const WHOLE_MAX: u64 = 16 << 30;
 /// As many trials as a plan may have.
 const TRIALS_MAX: u32 = 1_000_000;
 /// The longest name in bytes, as for imports.
-const NAME_MAX: usize = 256;
+const NAME_MAX: usize = sweep_name::LONGEST;
 /// The longest plan, list of overrides, or note in bytes.
 const TEXT_MAX: usize = 1 << 20;
 

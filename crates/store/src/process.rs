@@ -3,6 +3,7 @@
 //! A process ID alone is soon reused; together with its start time and the boot it identifies one process for
 //! good. So a killed sweep can be distinguished from a running one without a lock that could be left behind.
 
+use fsdyno_core::process_stat::ProcessStat;
 use std::fs;
 
 /// The name of this process: `boot:pid:start`.
@@ -18,17 +19,14 @@ pub(crate) fn is_alive(name: &str) -> bool {
 
 fn of(pid: u32) -> Option<String> {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    Some(format!("{}:{pid}:{}", boot.trim(), start(&stat)?))
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    Some(format!("{}:{pid}:{}", boot.trim(), start(&String::from_utf8_lossy(&stat))?))
 }
 
-/// The start time in clock ticks since boot, field 22 of `/proc/PID/stat`, and `None` for a zombie. The
-/// second field is the name in parentheses, which may itself contain blanks and parentheses
-/// (proc_pid_stat(5)).
-fn start(stat: &str) -> Option<&str> {
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-    fields.next().filter(|state| *state != "Z")?;
-    fields.nth(18)
+/// The start time in clock ticks since boot, and `None` for a zombie.
+fn start(stat: &str) -> Option<u64> {
+    let stat = ProcessStat::parse(stat)?;
+    (stat.state != 'Z').then_some(stat.start_ticks)
 }
 
 #[cfg(test)]
@@ -58,7 +56,7 @@ mod tests {
     fn the_start_is_found_after_a_strange_name() {
         let stat =
             "42 (a) b) S 1 42 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 98765 1000 5 18446744073709551615";
-        assert_eq!(start(stat), Some("98765"));
+        assert_eq!(start(stat), Some(98_765));
         assert_eq!(start(&stat.replace(") S", ") Z")), None);
     }
 }

@@ -179,10 +179,7 @@ impl Fitting<'_> {
     /// has a maximum of its own.
     fn range(&self) -> [u32; 2] {
         let asked = self.plan.repetitions;
-        let is_set = self.set.iter().filter_map(|set| set.split_once('=')).any(|(path, _)| {
-            let path = path.trim();
-            path == "repetitions" || path.starts_with("repetitions.")
-        });
+        let is_set = self.set_paths().any(|path| path == "repetitions" || path.starts_with("repetitions."));
         let most = if self.plan.enough.is_some() { asked } else { asked.max(MOST_BLOCKS) };
         if is_set { [asked, asked] } else { [asked.min(LEAST_BLOCKS), most] }
     }
@@ -243,24 +240,27 @@ impl Fitting<'_> {
         memory.collect::<Option<Vec<Bytes>>>()?.into_iter().max()
     }
 
+    /// The paths of what the user has set.
+    fn set_paths(&self) -> impl Iterator<Item = &str> {
+        self.set.iter().filter_map(|set| set.split_once('=')).map(|(path, _)| path.trim())
+    }
+
     /// Whether the user has set a parameter of a workload.
     fn is_set(&self, workload: usize, name: &str) -> bool {
-        let paths = self.set.iter().filter_map(|set| set.split_once('='));
         let everywhere = format!("workloads.{name}");
         let here = format!("workloads.{workload}.{name}");
-        paths.map(|(path, _)| path.trim()).any(|path| path == everywhere || path == here)
+        self.set_paths().any(|path| path == everywhere || path == here)
     }
 
     /// What differs from the plan.
     fn in_words(&self, choice: &Choice, fitted: &Plan) -> Vec<String> {
         let (then, now) = (self.plan.repetitions, fitted.repetitions);
         let at_least = if fitted.enough.is_some() { "at least " } else { "" };
-        let repetitions = if now == 1 { "repetition" } else { "repetitions" };
         let compared = match then == now {
             true => "as in the plan".to_string(),
             false => format!("plan: {then}"),
         };
-        let mut words = vec![format!("{at_least}{now} {repetitions} ({compared})")];
+        let mut words = vec![format!("{at_least}{} ({compared})", plural(u64::from(now), "repetition"))];
         for (before, after) in self.plan.workloads.iter().zip(&fitted.workloads) {
             let of = if fitted.workloads.len() > 1 { format!("{} ", after.kind()) } else { String::new() };
             for (before, after) in before.list().into_iter().zip(after.list()) {

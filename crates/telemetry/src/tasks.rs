@@ -8,6 +8,7 @@
 use crate::files::Files;
 use crate::kind::{self, Stack};
 use crate::parse::{self, TaskIo};
+use fsdyno_core::process_stat::ProcessStat;
 use fsdyno_core::telemetry::{ProcessIo, TaskKind, TaskTime};
 use std::collections::HashMap;
 
@@ -118,7 +119,7 @@ impl Tasks {
         };
         // A task may have ended since the directory was read.
         let Some(text) = files.read(&format!("proc/{pid}/stat")) else { return };
-        let Some(stat) = parse::task_stat(&text) else {
+        let Some(stat) = ProcessStat::parse(&text) else {
             *unparsed += 1;
             return;
         };
@@ -127,7 +128,7 @@ impl Tasks {
             parent: stat.parent,
             name: stat.name.to_string(),
             is_kernel: stat.is_kernel,
-            total: Used { cpu_ns: stat.cpu_ticks.saturating_mul(self.tick_ns), io: TaskIo::default() },
+            total: Used { cpu_ns: stat.cpu_ticks().saturating_mul(self.tick_ns), io: TaskIo::default() },
             seen: self.looks,
             new: Used::default(),
             owed: Used::default(),
@@ -224,7 +225,7 @@ fn add(times: &mut Vec<TaskTime>, time: TaskTime) {
 pub(crate) fn own(files: &mut Files, pid: u32) -> u32 {
     let mut stat = |pid: u32| {
         let text = files.read(&format!("proc/{pid}/stat"))?;
-        parse::task_stat(&text).map(|stat| (stat.name.to_string(), stat.parent))
+        ProcessStat::parse(&text).map(|stat| (stat.name.to_string(), stat.parent))
     };
     let Some((name, parent)) = stat(pid) else { return pid };
     match stat(parent) {

@@ -106,7 +106,7 @@ impl Unmounted {
             journal.close_device(host, handle).map_err(TestbedError::at("umount"))?;
         }
         if let Some(command) = volume.filesystem.forget(&volume.targets()).filter(|_| released) {
-            // What it remembers is known only when it gets in the way.
+            // If this fails and matters, the next mount fails and says so.
             let _ = host.run(&command);
         }
         Ok(released)

@@ -13,6 +13,7 @@ use fsdyno_core::environment::DeviceFacts;
 use fsdyno_core::figures::total;
 use fsdyno_core::filesystem;
 use fsdyno_core::operation::Moves;
+use fsdyno_core::profile;
 use fsdyno_core::result::{CpuTime, RoleResult, WHOLE_RUN, Watched};
 use fsdyno_core::telemetry::{DeviceActivity, TaskKind};
 use fsdyno_core::workload::device_read::CACHED;
@@ -111,15 +112,10 @@ fn page_cache(record: &TrialRecord, seen: &[Watched<'_>]) -> Option<Warning> {
     warning(WarningKind::PageCache, one, &text)
 }
 
-/// How many bytes reach the devices for each byte of file data.
-fn copies(record: &TrialRecord) -> f64 {
-    let members = members(record) as f64;
-    match record.configuration.level("data_profile") {
-        Some("dup" | "raid1" | "raid10") => 2.0,
-        Some("raid5") => members / (members - 1.0).max(1.0),
-        Some("raid6") => members / (members - 2.0).max(1.0),
-        _ => 1.0,
-    }
+/// How many bytes are written to the devices for each byte of file data.
+fn written_per_byte(record: &TrialRecord) -> f64 {
+    let profile = record.configuration.level("data_profile").and_then(profile::find);
+    profile.map_or(1.0, |profile| profile.written_per_byte(members(record)))
 }
 
 /// Over how many devices the filesystem spreads.
@@ -138,7 +134,7 @@ fn write_cache_absorbed(record: &TrialRecord, seen: &[Watched<'_>]) -> Option<Wa
     let absorbed = |one: &Watched<'_>| {
         let bytes: u64 = total(one.roles.iter().map(|role| bytes_written(role)));
         let written = one.telemetry.filesystem_device(members(record))?.write_bytes;
-        let to_device = (written as f64 / copies(record)) as u64;
+        let to_device = (written as f64 / written_per_byte(record)) as u64;
         let share = 1.0 - to_device.min(bytes) as f64 / bytes.max(1) as f64;
         let text = format!(
             "{:.0} % of the {:.0} MB written in phase '{}'",

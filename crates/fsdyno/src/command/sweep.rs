@@ -167,11 +167,10 @@ pub fn measure(
     if let Err(trouble) = show_results(surroundings, &store, ended.sweep, printed) {
         trouble.tell();
     }
+    let (program, sweep) = (&surroundings.program, ended.sweep);
     say::remark(&format!(
-        "sweep {} is in {}; {program} show {0} --full has every operation, {program} recommend {0} how to build it",
-        ended.sweep,
-        surroundings.store.display(),
-        program = surroundings.program
+        "sweep {sweep} is in {}\nevery operation: {program} show {sweep} --full\nhow to build it: {program} recommend {sweep}",
+        surroundings.store.display()
     ));
     Ok(ended)
 }

@@ -12,6 +12,7 @@ use crate::guardian::{Cause, Ending, Guarded, GuardedCommand, Guardian};
 use crate::lines::{Heard, Lines};
 use crate::{HostError, Result};
 use fsdyno_core::Nanos;
+use fsdyno_core::process_stat::ProcessStat;
 use fsdyno_sys::child;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
@@ -367,10 +368,9 @@ fn children() -> Vec<Pid> {
     numbers.filter(|pid| parent(*pid) == Some(own)).filter_map(Pid::from_raw).collect()
 }
 
-/// The parent of a process: the second field after its name, which may contain anything (proc(5)).
+/// The parent of a process.
 fn parent(pid: i32) -> Option<Pid> {
     let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    let name_end = stat.iter().rposition(|byte| *byte == b')')?;
-    let rest = String::from_utf8_lossy(&stat[name_end + 1..]);
-    Pid::from_raw(rest.split_whitespace().nth(1)?.parse().ok()?)
+    let parent = ProcessStat::parse(&String::from_utf8_lossy(&stat))?.parent;
+    Pid::from_raw(parent.cast_signed())
 }

@@ -63,7 +63,7 @@ impl Asked {
         match workload {
             Workload::Bonnie(parameters) => Some(Asked { parameters: parameters.clone(), original: None }),
             Workload::External(external) if external.program == Program::Bonnie => {
-                let original = external.bonnie_arguments().ok()?;
+                let original: Arguments = external.parsed_arguments().ok()?;
                 Some(Asked { parameters: original.parameters.clone(), original: Some(original) })
             }
             _ => None,

@@ -91,7 +91,7 @@ impl<'a> TrialCommands<'a> {
         self.mounted = at.map(|(directory, device)| (text(directory), device.map(text)));
     }
 
-    /// Runs a hook of the trial to its end.
+    /// Runs a hook before or after the trial, and waits until it has finished.
     pub fn run_hook(
         &mut self,
         kind: CommandKind,
@@ -264,8 +264,8 @@ impl<'a> TrialCommands<'a> {
         }
         if !self.monitors.is_empty() && self.counted.elapsed() >= COUNT {
             self.counted = Instant::now();
-            if self.files.exceed() {
-                let text = format!("monitors were ended because they had written more than {}", files::MOST);
+            if let Some(why) = self.files.excess() {
+                let text = format!("monitors were ended because {why}");
                 self.warnings.push(Warning::new(WarningKind::MonitorEnded, text));
                 self.end_monitors(true);
             }

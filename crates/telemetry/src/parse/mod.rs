@@ -10,7 +10,7 @@ mod task;
 
 pub use journal::{btrfs_commits, jbd2_info, xfs_stats};
 pub use system::{DiskCounters, cpu_time, disks, memory, stalls};
-pub use task::{TaskIo, run_time_ns, task_io, task_stat};
+pub use task::{TaskIo, run_time_ns, task_io};
 
 /// What was read, and how many lines could not be parsed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -6,6 +6,7 @@ use super::{
     none_of, raw_mkfs, raw_mount, size_of,
 };
 use crate::words::{MAKES_NOTHING, NAMES_DEVICE, OURS, Takes, Words};
+use fsdyno_core::profile::{self, Profile};
 use fsdyno_core::{Bytes, Configuration};
 use fsdyno_host::{Command, Grant, Output};
 use std::path::Path;
@@ -18,9 +19,6 @@ struct Btrfs;
 /// What mkfs.btrfs 6.2 accepts with metadata twice, and once.
 const SIZE_MIN_DUP: u64 = 109 * Bytes::MIB;
 const SIZE_MIN_SINGLE: u64 = 47 * Bytes::MIB;
-/// The fewest devices of each profile (btrfs-progs 6.2, `btrfs_raid_array`).
-const LEAST_MEMBERS: [(&str, usize); 5] =
-    [("raid0", 2), ("raid1", 2), ("raid10", 2), ("raid5", 2), ("raid6", 3)];
 
 /// Not shown when in force (fs/btrfs/super.c, BTRFS_DEFAULT_COMMIT_INTERVAL).
 const COMMIT_DEFAULT: &str = "30";
@@ -96,6 +94,14 @@ const MOUNT_WORDS: Words = &[
     (NAMES_DEVICE, &["device"]),
 ];
 
+/// The profiles that a configuration sets, each with its axis.
+fn profiles(configuration: &Configuration) -> impl Iterator<Item = (&'static str, &'static Profile)> {
+    ["profile", "data_profile"].into_iter().filter_map(|axis| {
+        let level = configuration.level(axis)?;
+        Some((axis, profile::find(level)?))
+    })
+}
+
 impl Filesystem for Btrfs {
     fn name(&self) -> &'static str {
         "btrfs"
@@ -107,9 +113,7 @@ impl Filesystem for Btrfs {
     }
 
     fn least_members(&self, configuration: &Configuration) -> Option<usize> {
-        let profiles = ["profile", "data_profile"].into_iter().filter_map(|axis| configuration.level(axis));
-        let least = profiles.filter_map(|profile| LEAST_MEMBERS.iter().find(|(name, _)| *name == profile));
-        Some(least.map(|(_, least)| *least).max().unwrap_or(1))
+        Some(profiles(configuration).map(|(_, profile)| profile.least_disks).max().unwrap_or(1))
     }
 
     fn contradictions(&self, configuration: &Configuration) -> Vec<String> {
@@ -222,11 +226,12 @@ impl Filesystem for Btrfs {
 
     fn risks(&self, configuration: &Configuration) -> Vec<String> {
         let mut risks: Vec<String> = barrier_off(configuration).into_iter().collect();
-        let is_parity = |axis: &&str| matches!(configuration.level(axis), Some("raid5" | "raid6"));
-        if let Some(axis) = ["profile", "data_profile"].iter().find(|axis| is_parity(axis)) {
-            let level = configuration.level(axis).unwrap_or_default();
+        if let Some((axis, profile)) = profiles(configuration).find(|(_, profile)| profile.parity > 0) {
             // btrfs(5), "RAID56 status and known problems".
-            risks.push(format!("{axis} = {level}: a power cut may leave parity that does not match (write hole)"));
+            risks.push(format!(
+                "{axis} = {}: a power cut may leave parity that does not match (write hole)",
+                profile.name
+            ));
         }
         let raw: Vec<&str> = raw_mount(configuration).collect();
         if configuration.level("datacow") == Some("0") || raw.contains(&"nodatacow") {

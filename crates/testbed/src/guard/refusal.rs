@@ -40,16 +40,6 @@ pub fn refusals(
         ));
         return refusals;
     }
-    if !confirmation.destroys(probe) {
-        refusals.push(refusal(
-            path,
-            format!("is not confirmed ({}, {})", describe_model(probe), identity_text(&probe.identity)),
-            format!(
-                "everything on it will be lost; confirm with --destroy {}",
-                quoted(&path.to_string_lossy())
-            ),
-        ));
-    }
     refusals.extend(used(path, &probe.uses));
     let foreign = probe.signatures.iter().filter(|signature| {
         let ours = mark::is_ours(signature) || (used_before && signature.kind == UNKNOWN_DATA);
@@ -65,6 +55,19 @@ pub fn refusals(
             "fsdyno overwrites only devices that it could examine completely; fix the cause and try again";
         refusal(path, format!("could not be examined completely: {unknown}"), hint)
     }));
+    // Last, so that nobody confirms a device before reading what else speaks against it.
+    if !confirmation.destroys(probe) {
+        let hint = match probe.uses.is_empty() {
+            true => format!(
+                "everything on it will be lost; confirm with --destroy {}",
+                quoted(&path.to_string_lossy())
+            ),
+            false => "everything on it would be lost".to_string(),
+        };
+        let reason =
+            format!("is not confirmed ({}, {})", describe_model(probe), identity_text(&probe.identity));
+        refusals.push(refusal(path, reason, hint));
+    }
     refusals
 }
 

@@ -1,6 +1,7 @@
 //! The options that dbench accepts in a plan: how long, how many clients and how they sync, but nothing that
 //! names a place or a server.
 
+use super::number;
 use std::str::FromStr;
 
 /// The load that comes with its package: what a file server did for one client of NetBench.
@@ -27,9 +28,6 @@ impl FromStr for Arguments {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let mut arguments = Arguments { seconds: 30, clients: 4, switches: Vec::new() };
-        let number = |word: Option<&str>, most: u32| {
-            word.and_then(|word| word.parse().ok()).filter(|number| (1..=most).contains(number))
-        };
         let mut words = text.split_whitespace().peekable();
         while let Some(word) = words.next() {
             let is_last = words.peek().is_none();

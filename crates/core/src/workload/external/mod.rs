@@ -18,7 +18,7 @@ pub use fio::JobFile;
 use super::parameter::{Refusal, parameters, words};
 use super::{Load, Need, Timing, Tool};
 use crate::units::Bytes;
-use bonnie::Arguments;
+use std::str::FromStr;
 
 words! {
     /// An external program.
@@ -45,9 +45,9 @@ const DBENCH: Tool = Tool { program: "dbench", package: "dbench" };
 const SQLITE: Tool = Tool { program: "sqlite3", package: "sqlite3" };
 const PGBENCH: Tool = Tool { program: "pgbench", package: "postgresql" };
 
-/// Bytes per second. A program that runs for a given time counts as if it moved so many, so that an estimate
-/// of its duration is right.
-const ASSUMED_RATE: u64 = 200_000_000;
+/// The bytes per second that programs are assumed to move, for estimates. One that runs for a given time
+/// counts as if it moved so many, so that the estimate of its duration is right.
+pub const ASSUMED_RATE: u64 = 200_000_000;
 
 impl Program {
     /// Every program.
@@ -101,35 +101,11 @@ parameters! {
 }
 
 impl External {
-    /// The parsed arguments of bonnie++.
+    /// The parsed arguments of its program.
     ///
     /// # Errors
     /// Which arguments are accepted.
-    pub fn bonnie_arguments(&self) -> Result<Arguments, Refusal> {
-        self.arguments.parse().map_err(|expected| Refusal { parameter: "arguments", expected })
-    }
-
-    /// The parsed arguments of dbench.
-    ///
-    /// # Errors
-    /// Which arguments are accepted.
-    pub fn dbench_arguments(&self) -> Result<dbench::Arguments, Refusal> {
-        self.arguments.parse().map_err(|expected| Refusal { parameter: "arguments", expected })
-    }
-
-    /// The parsed arguments of sqlite3.
-    ///
-    /// # Errors
-    /// Which arguments are accepted.
-    pub fn sqlite_arguments(&self) -> Result<sqlite::Arguments, Refusal> {
-        self.arguments.parse().map_err(|expected| Refusal { parameter: "arguments", expected })
-    }
-
-    /// The parsed arguments of pgbench.
-    ///
-    /// # Errors
-    /// Which arguments are accepted.
-    pub fn pgbench_arguments(&self) -> Result<pgbench::Arguments, Refusal> {
+    pub fn parsed_arguments<A: FromStr<Err = String>>(&self) -> Result<A, Refusal> {
         self.arguments.parse().map_err(|expected| Refusal { parameter: "arguments", expected })
     }
 
@@ -141,6 +117,11 @@ impl External {
         belongs(self, "commands", self.commands.is_empty(), is_postmark)?;
         belongs(self, "job", self.job.is_none(), is_fio)
     }
+}
+
+/// A number from 1 to `most`.
+fn number(word: Option<&str>, most: u32) -> Option<u32> {
+    word.and_then(|word| word.parse().ok()).filter(|number| (1..=most).contains(number))
 }
 
 /// A parameter that only some programs take is unset for the others.
@@ -159,10 +140,10 @@ impl Load for External {
     fn check(&self) -> Result<(), Refusal> {
         self.check_belonging()?;
         match self.program {
-            Program::Bonnie => self.bonnie_arguments().map(drop),
-            Program::Dbench => self.dbench_arguments().map(drop),
-            Program::Sqlite => self.sqlite_arguments().map(drop),
-            Program::Pgbench => self.pgbench_arguments().map(drop),
+            Program::Bonnie => self.parsed_arguments::<bonnie::Arguments>().map(drop),
+            Program::Dbench => self.parsed_arguments::<dbench::Arguments>().map(drop),
+            Program::Sqlite => self.parsed_arguments::<sqlite::Arguments>().map(drop),
+            Program::Pgbench => self.parsed_arguments::<pgbench::Arguments>().map(drop),
             Program::Postmark => postmark::check(&self.commands),
             Program::Fio => match &self.job {
                 Some(job) => job.check().map_err(|expected| Refusal { parameter: "job", expected }),
@@ -181,18 +162,23 @@ impl Load for External {
     }
 
     fn moves(&self) -> Bytes {
+        let moved = |bytes: u64, seconds: u32| bytes + u64::from(seconds) * ASSUMED_RATE;
         Bytes(match self.program {
-            Program::Bonnie => self.bonnie_arguments().map_or(0, |arguments| arguments.parameters.moves().0),
+            Program::Bonnie => {
+                self.parsed_arguments().map_or(0, |told: bonnie::Arguments| told.parameters.moves().0)
+            }
             Program::Postmark => postmark::moves(&self.commands),
             Program::Fio => self.job.as_ref().map_or(0, JobFile::moves),
             Program::Dbench => {
-                self.dbench_arguments().map_or(0, |told| u64::from(told.seconds) * ASSUMED_RATE)
+                self.parsed_arguments().map_or(0, |told: dbench::Arguments| moved(0, told.seconds))
             }
             // Each page of 4 KiB of a small transaction is written to the journal and to the database.
-            Program::Sqlite => self.sqlite_arguments().map_or(0, |told| u64::from(told.rows) * 2048),
+            Program::Sqlite => {
+                self.parsed_arguments().map_or(0, |told: sqlite::Arguments| u64::from(told.rows) * 2048)
+            }
             // Its data about three times: tables, index and log.
-            Program::Pgbench => self.pgbench_arguments().map_or(0, |told| {
-                u64::from(told.scale) * 48_000_000 + u64::from(told.seconds) * ASSUMED_RATE
+            Program::Pgbench => self.parsed_arguments().map_or(0, |told: pgbench::Arguments| {
+                moved(u64::from(told.scale) * 48_000_000, told.seconds)
             }),
         })
     }

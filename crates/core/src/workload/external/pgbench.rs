@@ -1,6 +1,7 @@
 //! The options that pgbench accepts in a plan: sizes, numbers and which of its built-in transactions, but
 //! nothing that names a server, a database or a file.
 
+use super::number;
 use std::str::FromStr;
 
 /// The largest scale (1,500 GB), the most clients, and the longest run in seconds.
@@ -31,7 +32,7 @@ impl FromStr for Arguments {
             Arguments { scale: 10, clients: 4, threads: 1, seconds: 60, switches: Vec::new() };
         let mut words = text.split_whitespace();
         while let Some(word) = words.next() {
-            let (number, most) = match word {
+            let (value, most) = match word {
                 "-s" => (&mut arguments.scale, MOST_SCALE),
                 "-c" => (&mut arguments.clients, MOST_CLIENTS),
                 "-j" => (&mut arguments.threads, MOST_CLIENTS),
@@ -42,8 +43,7 @@ impl FromStr for Arguments {
                 }
                 _ => return Err(unknown(word)),
             };
-            let value = words.next().and_then(|value| value.parse().ok());
-            *number = value.filter(|value| (1..=most).contains(value)).ok_or_else(|| unknown(word))?;
+            *value = number(words.next(), most).ok_or_else(|| unknown(word))?;
         }
         match arguments.threads <= arguments.clients {
             true => Ok(arguments),

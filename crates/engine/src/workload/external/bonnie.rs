@@ -10,6 +10,7 @@ use fsdyno_core::workload::bonnie::{
     RANDOM_CREATE, RANDOM_DELETE, RANDOM_STAT, READ_BLOCK, READ_CHAR, REWRITE, SEEKS, SEQ_CREATE, SEQ_DELETE,
     SEQ_STAT, WRITE_BLOCK, WRITE_CHAR,
 };
+use fsdyno_core::workload::external::bonnie::Arguments;
 use fsdyno_core::{Warning, WarningKind};
 use fsdyno_formats::Results;
 
@@ -35,7 +36,7 @@ const fn announced(test: PhaseSpec, announced: &'static str) -> cut::AnnouncedPh
 
 /// How to start it. The seed determines the random orders, unless the arguments set one.
 pub(super) fn invocation(parameters: &External, seed: u64) -> Result<Invocation, EngineError> {
-    let parsed = parameters.bonnie_arguments().map_err(super::refused)?;
+    let parsed: Arguments = parameters.parsed_arguments().map_err(super::refused)?;
     let mut arguments: Vec<String> = ["-d", ".", "-m", "fsdyno"].map(String::from).to_vec();
     if rustix::process::geteuid().is_root() {
         arguments.extend(["-u".to_string(), "root".to_string()]);
@@ -49,12 +50,12 @@ pub(super) fn invocation(parameters: &External, seed: u64) -> Result<Invocation,
     }
     arguments.extend(parsed.words);
     let (program, input, stream) = ("bonnie++", String::new(), Stream::Stderr);
-    Ok(Invocation { program, arguments, input, parts: ANNOUNCED, stream })
+    Ok(Invocation { program, executable: program, arguments, input, parts: ANNOUNCED, stream })
 }
 
 /// Warns about a run that bonnie++ itself would have refused.
 pub(super) fn judge(parameters: &External, memory_bytes: u64, report: &mut Results) {
-    let file = parameters.bonnie_arguments().ok().and_then(|parsed| parsed.parameters.size);
+    let file = parameters.parsed_arguments().ok().and_then(|parsed: Arguments| parsed.parameters.size);
     if let Some(Bytes(file)) = file.filter(|file| (1..memory_bytes).contains(&file.0)) {
         let text = format!(
             "the file has {} MB, memory {} MB: bonnie++ may read it from memory",

@@ -10,7 +10,8 @@ pub(super) fn invocation(told: &Arguments) -> Invocation {
     let times = [told.seconds.to_string()];
     let arguments = fixed.into_iter().chain(times).chain(told.switches.iter().cloned());
     let arguments = arguments.chain([told.clients.to_string()]).collect();
-    Invocation { program: "dbench", arguments, input: String::new(), parts: &[], stream: Stream::Stdout }
+    let (program, input, stream) = ("dbench", String::new(), Stream::Stdout);
+    Invocation { program, executable: program, arguments, input, parts: &[], stream }
 }
 
 #[cfg(test)]

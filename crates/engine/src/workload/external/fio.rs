@@ -8,6 +8,7 @@ use fsdyno_core::workload::JobFile;
 pub(super) fn invocation(job: Option<&JobFile>) -> Invocation {
     Invocation {
         program: "fio",
+        executable: "fio",
         arguments: ["--output-format=json+", "-"].map(String::from).to_vec(),
         input: job.map(|job| job.text.clone()).unwrap_or_default(),
         parts: &[],

@@ -24,6 +24,7 @@ use crate::error::EngineError;
 use crate::session::Session;
 use fsdyno_core::result::{CpuTime, WHOLE_RUN};
 use fsdyno_core::units::Nanos;
+use fsdyno_core::workload::external::bonnie::Arguments;
 use fsdyno_core::workload::parameter::Refusal;
 use fsdyno_core::workload::{External, Load, Program};
 use fsdyno_core::{EngineEvent, PhaseResult};
@@ -39,10 +40,10 @@ pub(crate) fn run(parameters: &External, session: &mut Session<'_, '_>) -> Resul
         Program::Bonnie => bonnie::invocation(parameters, session.request.seed)?,
         Program::Postmark => postmark::invocation(&parameters.commands),
         Program::Fio => fio::invocation(parameters.job.as_ref()),
-        Program::Dbench => dbench::invocation(&parameters.dbench_arguments().map_err(refused)?),
-        Program::Pgbench => pgbench::invocation(&parameters.pgbench_arguments().map_err(refused)?),
+        Program::Dbench => dbench::invocation(&parameters.parsed_arguments().map_err(refused)?),
+        Program::Pgbench => pgbench::invocation(&parameters.parsed_arguments().map_err(refused)?),
         Program::Sqlite => {
-            sqlite::invocation(&parameters.sqlite_arguments().map_err(refused)?, session.request.seed)
+            sqlite::invocation(&parameters.parsed_arguments().map_err(refused)?, session.request.seed)
         }
     };
     let moves = parameters.moves();
@@ -51,7 +52,8 @@ pub(crate) fn run(parameters: &External, session: &mut Session<'_, '_>) -> Resul
     let (output, watch) = process::run(invocation, &base, moves, session).map_err(of_job)?;
     let parsed = match parameters.program {
         Program::Bonnie => {
-            let characters = parameters.bonnie_arguments().ok().map(|told| told.parameters.char_size);
+            let characters = parameters.parsed_arguments().ok();
+            let characters = characters.map(|told: Arguments| told.parameters.char_size);
             formats::bonnie::output(&output.stdout, characters)
         }
         Program::Postmark => formats::postmark::output(&output.stdout),
@@ -59,7 +61,7 @@ pub(crate) fn run(parameters: &External, session: &mut Session<'_, '_>) -> Resul
         Program::Dbench => formats::dbench::output(&output.stdout),
         Program::Pgbench => formats::pgbench::output(&output.stdout),
         Program::Sqlite => {
-            formats::sqlite::output(&output.stdout, &parameters.sqlite_arguments().map_err(refused)?)
+            formats::sqlite::output(&output.stdout, &parameters.parsed_arguments().map_err(refused)?)
         }
     };
     let mut report = parsed.map_err(|problem| of_job(output.failure(program, problem)))?;

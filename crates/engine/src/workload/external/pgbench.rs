@@ -17,7 +17,9 @@ pub(super) fn invocation(told: &Arguments) -> Invocation {
     let numbers = [told.scale, told.clients, told.threads, told.seconds].map(|number| number.to_string());
     let fixed = ["-c".to_string(), SCRIPT.to_string(), "pgbench".to_string()];
     let arguments = fixed.into_iter().chain(numbers).chain(told.switches.iter().cloned()).collect();
-    Invocation { program: "sh", arguments, input: String::new(), parts: PARTS, stream: Stream::Stdout }
+    let (program, executable) = ("pgbench", "sh");
+    let (input, stream) = (String::new(), Stream::Stdout);
+    Invocation { program, executable, arguments, input, parts: PARTS, stream }
 }
 
 #[cfg(test)]

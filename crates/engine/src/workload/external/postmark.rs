@@ -20,7 +20,8 @@ pub(super) fn invocation(commands: &[String]) -> Invocation {
     }
     input.push_str("set report terse\nshow\nrun\nquit\n");
     let arguments = vec!["/dev/stdin".to_string()];
-    Invocation { program: "postmark", arguments, input, parts: PARTS, stream: Stream::Stdout }
+    let program = "postmark";
+    Invocation { program, executable: program, arguments, input, parts: PARTS, stream: Stream::Stdout }
 }
 
 #[cfg(test)]

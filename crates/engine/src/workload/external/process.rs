@@ -18,6 +18,7 @@ use crate::session::Session;
 use fsdyno_core::protocol::Stage;
 use fsdyno_core::result::CpuTime;
 use fsdyno_core::units::Bytes;
+use fsdyno_core::workload::external::ASSUMED_RATE;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::fs::{MemfdFlags, OFlags, SeekFrom};
@@ -41,13 +42,14 @@ const GLANCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 const PULSE: Duration = Duration::from_millis(500);
 /// How long to wait for a killed program.
 const PATIENCE: Duration = Duration::from_millis(1500);
-/// The rate at which programs are assumed to move data, to estimate the remaining time.
-const ASSUMED_RATE: u64 = 200_000_000;
 
 /// How to start a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Invocation {
+    /// What errors call it.
     pub(super) program: &'static str,
+    /// What is executed: the program, or the shell of its script.
+    pub(super) executable: &'static str,
     pub(super) arguments: Vec<String>,
     /// What it reads from its standard input.
     pub(super) input: String,
@@ -179,7 +181,7 @@ impl Running {
             rest = &rest[written..];
         }
         rustix::fs::seek(&input, SeekFrom::Start(0))?;
-        let mut command = Command::new(invocation.program);
+        let mut command = Command::new(invocation.executable);
         command.args(&invocation.arguments).current_dir(directory);
         command.env_clear().env("PATH", PATH).env("LC_ALL", "C").env("HOME", directory);
         command.stdin(Stdio::from(input)).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -304,6 +306,7 @@ mod tests {
     fn shell(script: &str) -> Invocation {
         Invocation {
             program: "sh",
+            executable: "sh",
             arguments: vec!["-c".into(), script.into()],
             input: "from outside\n".into(),
             parts: PARTS,

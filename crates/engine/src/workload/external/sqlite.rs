@@ -9,5 +9,6 @@ use fsdyno_core::workload::external::sqlite::Arguments;
 pub(super) fn invocation(told: &Arguments, seed: u64) -> Invocation {
     let arguments = ["-batch", "-init", "/dev/null", "speed.db"].map(str::to_string).to_vec();
     let input = told.script(seed);
-    Invocation { program: "sqlite3", arguments, input, parts: &[], stream: Stream::Stdout }
+    let program = "sqlite3";
+    Invocation { program, executable: program, arguments, input, parts: &[], stream: Stream::Stdout }
 }

@@ -1,24 +1,19 @@
 //! A loop device that represents a user's disk.
 
 use fsdyno_core::Bytes;
-use fsdyno_sys::loopdev;
+use fsdyno_host::Host;
+use fsdyno_host::local::LocalHost;
 use std::fs::{self, File};
-use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 /// A sector in sysfs and in the arguments of addpart(8), whatever the disk's own sector size.
 const SECTOR: u64 = 512;
-
-/// What a removed loop device loses.
-const KEPT: [&str; 4] = ["scheduler", "nr_requests", "read_ahead_kb", "max_sectors_kb"];
 
 /// A disk that lasts as long as its test.
 pub struct Disk {
     node: String,
     partitions: u32,
-    has_lost_discards: bool,
 }
 
 impl Disk {
@@ -33,7 +28,7 @@ impl Disk {
         let sector = sector.to_string();
         let attach = ["--find", "--show", "--sector-size", &sector];
         let node = run(Command::new("losetup").args(attach).arg(image));
-        Disk { node: node.trim().to_string(), partitions: 0, has_lost_discards: false }
+        Disk { node: node.trim().to_string(), partitions: 0 }
     }
 
     /// Its node.
@@ -60,29 +55,9 @@ impl Disk {
     }
 
     /// Disables discards.
-    pub fn without_discard(mut self) -> Self {
-        self.has_lost_discards = true;
+    pub fn without_discard(self) -> Self {
         fs::write(self.queue("discard_max_bytes"), "0").expect("set its discards");
         self
-    }
-
-    /// Removes the free device and adds it again, with its other settings: without discards the kernel
-    /// accepts no other limit any more, and keeps that for the next file.
-    fn renew(&self) {
-        let Ok(number) = self.node.trim_start_matches("/dev/loop").parse() else { return };
-        let before = KEPT.map(|setting| fs::read_to_string(self.queue(setting)).expect("a setting"));
-        let control = File::options().read(true).write(true).open("/dev/loop-control").expect("a control");
-        // Another test that lists all devices may look at it.
-        let is_removed = (0..200).any(|_| {
-            std::thread::sleep(Duration::from_millis(10));
-            loopdev::remove(control.as_fd(), number).is_ok()
-        });
-        if is_removed && loopdev::add(control.as_fd(), number).is_ok() {
-            for (setting, before) in KEPT.iter().zip(before) {
-                let chosen = before.split(['[', ']']).nth(1).unwrap_or(before.trim());
-                let _ = fs::write(self.queue(setting), chosen);
-            }
-        }
     }
 
     fn queue(&self, file: &str) -> PathBuf {
@@ -97,9 +72,11 @@ impl Drop for Disk {
         for number in 1..=self.partitions {
             let _ = Command::new("delpart").args([&self.node, &number.to_string()]).status();
         }
-        let _ = Command::new("losetup").args(["--detach", &self.node]).status();
-        if self.has_lost_discards {
-            self.renew();
+        // As fsdyno detaches its own, which also gives back discards that were switched off.
+        let mut host = LocalHost::new(PathBuf::new(), Vec::new());
+        let attached = host.loops().unwrap_or_default();
+        if let Some(own) = attached.iter().find(|info| info.device == Path::new(&self.node)) {
+            let _ = host.detach_loop(own);
         }
     }
 }

@@ -4,7 +4,7 @@
 //! never followed, and only plain files stay.
 
 use fsdyno_core::{Bytes, Failure};
-use fsdyno_store::stays_inside;
+use fsdyno_store::OwnMount;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -48,18 +48,23 @@ impl TrialFiles {
     }
 
     fn make(&self) -> std::io::Result<()> {
-        let is_directory = fs::symlink_metadata(&self.directory).is_ok_and(|found| found.is_dir());
-        // Of a link only itself is removed, if what it is in is ours.
-        let inside =
-            if is_directory { &self.directory } else { self.directory.parent().unwrap_or(&self.directory) };
-        stays_inside(self.base(), inside)?;
-        remove(&self.directory)?;
+        let is_directory = fs::symlink_metadata(&self.directory).map(|found| found.is_dir());
+        match is_directory {
+            Ok(true) => self.mount()?.remove(&self.directory)?,
+            // In place of the directory there is a link or a file, which is removed itself.
+            Ok(false) => {
+                let parent = self.directory.parent().unwrap_or(&self.directory);
+                OwnMount::reaching(self.base(), parent)?;
+                fs::remove_file(&self.directory)?;
+            }
+            Err(_) => drop(self.mount()?),
+        }
         fs::create_dir_all(&self.directory)
     }
 
-    /// Whether it is still the directory beside the store, and not a link or a mount that leads elsewhere.
-    fn stays_inside(&self) -> std::io::Result<()> {
-        stays_inside(self.base(), &self.directory)
+    /// The mount with the store, if it is still the directory beside it that is here.
+    fn mount(&self) -> std::io::Result<OwnMount> {
+        OwnMount::reaching(self.base(), &self.directory)
     }
 
     /// The directory with the store, in which are the files of all sweeps, and in these those of one.
@@ -67,13 +72,14 @@ impl TrialFiles {
         self.directory.ancestors().nth(3).unwrap_or(Path::new("/"))
     }
 
-    /// Whether there is more than monitors may write, or what they write goes elsewhere.
-    pub fn exceed(&self) -> bool {
-        if self.stays_inside().is_err() {
-            return true;
-        }
-        let found = self.entries();
-        found.len() >= ENTRIES || found.iter().map(|entry| entry.bytes).sum::<u64>() > MOST.0
+    /// Why monitors may write no more: there is more than they may, or it goes elsewhere.
+    pub fn excess(&self) -> Option<String> {
+        let found = match self.mount() {
+            Ok(mount) => self.entries(mount),
+            Err(error) => return Some(error.to_string()),
+        };
+        let bytes: u64 = found.iter().map(|entry| entry.bytes).sum();
+        (found.len() >= ENTRIES || bytes > MOST.0).then(|| format!("they had written more than {MOST}"))
     }
 
     /// Removes what is not a plain file, and the largest files until the rest is within the limit. Returns
@@ -82,11 +88,12 @@ impl TrialFiles {
         if !self.is_made {
             return (None, Vec::new());
         }
-        if let Err(error) = self.stays_inside() {
-            return (None, vec![error.to_string()]);
-        }
+        let mount = match self.mount() {
+            Ok(mount) => mount,
+            Err(error) => return (None, vec![format!("nothing of the monitors was removed: {error}")]),
+        };
         let mut notes = Vec::new();
-        let mut found = self.entries();
+        let mut found = self.entries(mount);
         found.sort_by_key(|entry| entry.bytes);
         let mut bytes: u64 = found.iter().map(|entry| entry.bytes).sum();
         let mut kept = found.len();
@@ -109,11 +116,10 @@ impl TrialFiles {
         (is_there.then(|| self.directory.clone()), notes)
     }
 
-    fn entries(&self) -> Vec<Entry> {
+    fn entries(&self, mount: OwnMount) -> Vec<Entry> {
         let (mut found, mut open) = (Vec::new(), vec![self.directory.clone()]);
         while let Some(directory) = open.pop() {
-            // A link in place of the directory leads to files of somebody else.
-            if fs::symlink_metadata(&directory).is_ok_and(|it| !it.is_dir()) {
+            if !mount.holds(&directory) {
                 continue;
             }
             for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
@@ -145,16 +151,6 @@ struct Entry {
     is_plain: bool,
 }
 
-/// Removes whatever has this name, without following links.
-fn remove(path: &Path) -> std::io::Result<()> {
-    match fs::symlink_metadata(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error),
-        Ok(found) if found.is_dir() => fs::remove_dir_all(path),
-        Ok(_) => fs::remove_file(path),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -172,10 +168,10 @@ mod tests {
         symlink(&decoy, files.directory().join("link")).unwrap();
         fs::hard_link(&decoy, files.directory().join("hard")).unwrap();
         symlink(scratch.path(), files.directory().join("out")).unwrap();
-        assert!(!files.exceed());
+        assert_eq!(files.excess(), None);
         let large = fs::File::create(files.directory().join("large")).unwrap();
         rustix::fs::fallocate(&large, rustix::fs::FallocateFlags::empty(), 0, MOST.0).unwrap();
-        assert!(files.exceed());
+        assert!(files.excess().is_some_and(|why| why.contains("more than 64M")));
         let (directory, notes) = files.tidy();
         assert_eq!(directory.as_deref(), Some(files.directory()));
         assert_eq!(notes.len(), 3, "{notes:?}");
@@ -209,7 +205,7 @@ mod tests {
         let mut files = TrialFiles::new(scratch.path().join("files/7/3"));
         files.path(1, 1, "x").unwrap();
         fs::remove_dir_all(files.directory()).unwrap();
-        assert!(!files.exceed());
+        assert_eq!(files.excess(), None);
         assert_eq!(files.tidy(), (None, Vec::new()));
     }
 }
