@@ -6,17 +6,42 @@ use fsdyno_core::{TrialRecord, Workload};
 
 /// The loads of the measured trials, in the plan's order.
 pub(crate) fn loads(trials: &[TrialRecord]) -> Vec<Load<'_>> {
-    let mut measured: Vec<&TrialRecord> =
-        trials.iter().filter(|trial| is_measured(trial) && !trial.sentinel).collect();
-    measured.sort_by_key(|trial| trial.case);
-    let mut loads: Vec<Load<'_>> = Vec::new();
+    let measured: Vec<&TrialRecord> = trials.iter().filter(|trial| is_measured(trial)).collect();
+    let mut workloads: Vec<(&Workload, Vec<&TrialRecord>)> = Vec::new();
     for trial in measured {
-        let load = Load::of(trial, trials);
-        if !loads.contains(&load) {
-            loads.push(load);
+        match workloads.iter_mut().find(|(workload, _)| **workload == trial.workload) {
+            Some((_, own)) => own.push(trial),
+            None => workloads.push((&trial.workload, vec![trial])),
         }
     }
-    loads
+    let mut loads: Vec<(u32, Load<'_>)> = Vec::new();
+    for (workload, own) in workloads {
+        let varied = varied(&own);
+        for trial in own.into_iter().filter(|trial| !trial.sentinel) {
+            let conditions = varied.iter().map(|axis| (*axis, level(trial, axis))).collect();
+            let load = Load { workload, conditions };
+            match loads.iter_mut().find(|(_, known)| *known == load) {
+                Some((case, _)) => *case = trial.case.min(*case),
+                None => loads.push((trial.case, load)),
+            }
+        }
+    }
+    loads.sort_by_key(|(case, _)| *case);
+    loads.into_iter().map(|(_, load)| load).collect()
+}
+
+/// The conditions in which trials of one workload differ.
+fn varied(trials: &[&TrialRecord]) -> Vec<&'static str> {
+    let differ = |axis: &&str| {
+        let mut levels = trials.iter().map(|trial| trial.configuration.level(axis));
+        let first = levels.next();
+        levels.any(|level| Some(level) != first)
+    };
+    OF_THE_LOAD.into_iter().filter(differ).collect()
+}
+
+fn level<'a>(trial: &'a TrialRecord, axis: &str) -> &'a str {
+    trial.configuration.level(axis).unwrap_or("default")
 }
 
 /// A workload under the conditions that a plan varies with it. How much memory there is and what is in it is
@@ -29,23 +54,10 @@ pub(crate) struct Load<'a> {
 }
 
 impl<'a> Load<'a> {
-    fn of(trial: &'a TrialRecord, trials: &[TrialRecord]) -> Load<'a> {
-        let workload = &trial.workload;
-        let level = |trial: &'a TrialRecord, axis| trial.configuration.level(axis).unwrap_or("default");
-        let varies = |axis: &&str| {
-            let others = trials.iter().filter(|other| is_measured(other) && other.workload == *workload);
-            let mut others = others.map(|other| other.configuration.level(axis));
-            others.any(|other| other != trial.configuration.level(axis))
-        };
-        let axes = OF_THE_LOAD.into_iter().filter(varies);
-        Load { workload, conditions: axes.map(|axis| (axis, level(trial, axis))).collect() }
-    }
-
     /// Whether a trial ran under it.
     pub fn has(&self, trial: &TrialRecord) -> bool {
-        let same =
-            |(axis, level): &(&str, &str)| trial.configuration.level(axis).unwrap_or("default") == *level;
-        trial.workload == *self.workload && self.conditions.iter().all(same)
+        trial.workload == *self.workload
+            && self.conditions.iter().all(|(axis, found)| level(trial, axis) == *found)
     }
 
     /// What ran, in one line.

@@ -40,6 +40,7 @@ use fsdyno_verdict::text;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
 use std::sync::LazyLock;
+use std::thread;
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("page.js");
@@ -67,6 +68,8 @@ static POLICY: LazyLock<String> = LazyLock::new(|| {
 /// # Errors
 /// Those of [`Sources::details`]; [`ReportError::Histogram`] when a stored histogram cannot be read.
 pub fn page(sources: &Sources<'_>) -> Result<String, ReportError> {
+    // Meanwhile, on another processor; without a thread it is compressed where it is needed.
+    let _ = thread::Builder::new().spawn(|| LazyLock::force(&PACKED));
     let view = View::without_cases(&sources.header, sources.trials);
     let mut names = Names::default();
     let cases = Cases::read(sources, &view.rankings, &mut names)?;
