@@ -206,6 +206,7 @@ fn execute(
         Workload::Postmark(parameters) => workload::postmark::run(parameters, &mut session),
         Workload::Collection(parameters) => workload::collection::run(parameters, &mut session),
         Workload::CommitLog(parameters) => workload::commit_log::run(parameters, &mut session),
+        Workload::Durability(parameters) => workload::durability::run(parameters, &mut session),
         Workload::DeviceRead(parameters) => workload::device_read::run(parameters, &mut session),
         Workload::Null(parameters) => workload::null::run(parameters, &mut session),
     });

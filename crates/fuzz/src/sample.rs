@@ -22,6 +22,7 @@ pub fn empty() -> TrialRecord {
         filled: None,
         commands: Vec::new(),
         layout: None,
+        durability: None,
         ..SAMPLE.clone()
     }
 }

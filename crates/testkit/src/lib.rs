@@ -239,6 +239,7 @@ pub fn trial(trial: u32, block: u32, case: u32, configuration: Configuration, mb
         filled: None,
         commands: Vec::new(),
         layout: None,
+        durability: None,
         lifecycle_ns: Lifecycle {
             boot: None,
             mkfs: Some(Nanos::from_millis(71)),

@@ -5,6 +5,7 @@ pub mod bonnie;
 pub mod collection;
 pub mod commit_log;
 pub mod device_read;
+pub mod durability;
 pub mod external;
 pub mod fileserver;
 pub mod null;
@@ -19,6 +20,7 @@ pub use bonnie::Bonnie;
 pub use collection::{Collection, CollectionSize};
 pub use commit_log::CommitLog;
 pub use device_read::DeviceRead;
+pub use durability::Durability;
 pub use external::{External, JobFile, Program};
 pub use fileserver::Fileserver;
 pub use null::Null;
@@ -215,6 +217,8 @@ workloads! {
     CommitLog = "commit-log",
     /// Reads of the block device below the filesystem (`hdparm -tT`).
     DeviceRead = "device-read",
+    /// Promises made on a disk that records every write, and what power cuts leave of them.
+    Durability = "durability",
     /// Everything that a workload does except the syscall: the cost of the tool itself.
     Null = "null",
 }

@@ -22,6 +22,6 @@ pub fn classic(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Resul
         Workload::Bonnie(_) => bonnie::bonnie(out, case, style),
         Workload::Fileserver(_) | Workload::Null(_) => compatible(out, case, style),
         // No study or program has a table of these.
-        Workload::CommitLog(_) => Ok(()),
+        Workload::CommitLog(_) | Workload::Durability(_) => Ok(()),
     }
 }

@@ -405,6 +405,7 @@ pub(crate) fn unproven(slot: &Slot, case: &Case, device: &DeviceSpec) -> TrialRe
         commands: Vec::new(),
         layout: None,
         phases: Vec::new(),
+        durability: None,
         started: now.clone(),
         finished: now,
     }
