@@ -42,6 +42,8 @@ pub const MEMORY: &str = "memory";
 
 /// The axis of what is in memory when reading begins.
 pub const CACHE: &str = "cache";
+/// The axis that says where the journal is.
+pub const JOURNAL: &str = "journal";
 
 /// The axes that say how the load runs, rather than what it runs on: they apply to a directory, too.
 pub const OF_THE_LOAD: [&str; 2] = [MEMORY, CACHE];
@@ -126,7 +128,7 @@ pub static AXES: &[Axis] = &[
         help: "cache flushes around commits; with 0, a power cut may corrupt the filesystem",
     },
     Axis {
-        name: "journal",
+        name: JOURNAL,
         levels: Levels::Journal,
         general: false,
         default: None,

@@ -167,6 +167,9 @@ pub enum Command {
     /// The agent: steps on this machine, requested on stdin.
     #[command(hide = true)]
     Agent,
+    /// The process that records a disk.
+    #[command(hide = true)]
+    Recorder,
     /// The guardian of a command of a plan, which is requested on stdin.
     #[command(hide = true)]
     Guardian,

@@ -7,7 +7,7 @@
 use crate::guest_request;
 use crate::order::{Slot, most, order};
 use crate::plan::{Case, Plan, PlanCommand};
-use fsdyno_core::axis::CACHE;
+use fsdyno_core::axis::{CACHE, JOURNAL};
 use fsdyno_core::device::Image;
 use fsdyno_core::workload::{Need, Tool};
 use fsdyno_core::{Bytes, CacheState, Configuration, DeviceSpec, Nanos, Workload};
@@ -289,6 +289,9 @@ pub(crate) fn of_workload(host: &mut dyn Host, plan: &Plan, case: &Case) -> Vec<
     let in_guest = case.configuration.guest_kernel().is_some();
     let needs = load.needs().iter().filter(|need| !in_guest || matches!(need, Need::Device));
     let mut unmet: Vec<String> = needs.filter_map(|need| missing(host, plan, *need)).collect();
+    if load.needs().contains(&Need::Recorder) {
+        unmet.extend(not_recorded(plan, case).map(str::to_string));
+    }
     let cache = case.configuration.cache();
     // If all have the same, it does not distinguish this case from another one.
     if plan.varies(CACHE) && cache != CacheState::Cold && !load.cold().contains(&true) {
@@ -298,6 +301,20 @@ pub(crate) fn of_workload(host: &mut dyn Host, plan: &Plan, case: &Case) -> Vec<
         ));
     }
     unmet
+}
+
+/// Why the device of a case cannot be recorded.
+fn not_recorded(plan: &Plan, case: &Case) -> Option<&'static str> {
+    let external = case.configuration.level(JOURNAL).is_some_and(|level| level.starts_with("external"));
+    match &plan.devices.data {
+        _ if case.configuration.guest_kernel().is_some() => {
+            Some("durability is measured on this machine's own kernel only, not in guests")
+        }
+        _ if external => Some("durability records a single disk, so the journal cannot be on another one"),
+        DeviceSpec::Directory { .. } => Some("durability makes filesystems, and a directory has one already"),
+        DeviceSpec::Image(_) | DeviceSpec::Block { .. } => None,
+        _ => Some("durability records a single disk, not an array, a volume or a pool"),
+    }
 }
 
 fn missing(host: &mut dyn Host, plan: &Plan, need: Need) -> Option<String> {
@@ -315,6 +332,10 @@ fn missing(host: &mut dyn Host, plan: &Plan, need: Need) -> Option<String> {
         Need::Program(Tool { program, package }) => {
             let found = matches!(host.find_program(program), Ok(Some(_)));
             (!found).then(|| format!("{program} is not installed (apt-get install {package})"))
+        }
+        Need::Recorder => {
+            let found = matches!(host.list_directory(Path::new("/sys/fs/fuse")), Ok(_));
+            (!found).then(|| "the kernel has no FUSE, by which a disk is recorded".to_string())
         }
         // Without that file (before Linux 6.6) nothing is known, and the engine asks the kernel itself. The
         // value 1 forbids io_uring to unprivileged processes, but whoever creates filesystems is privileged

@@ -16,11 +16,12 @@ use crate::sweep_error::SweepError;
 use crate::time_limit::TimeLimit;
 use crate::trial::around::Around;
 use crate::trial::commands::TrialCommands;
+use crate::trial::durability::{self, Recording};
 use crate::trial::guest::{self, InGuest};
 use crate::trial::report::Overhead;
 use crate::trial::{self, Bench, overhead};
 use fsdyno_core::kernel::HOST_KERNEL;
-use fsdyno_core::{Configuration, DeviceSpec, Nanos, Outcome, TrialRecord};
+use fsdyno_core::{Configuration, DeviceSpec, Nanos, Outcome, TrialRecord, Workload};
 use fsdyno_host::Host;
 use fsdyno_store::{NewSweep, Store, SweepId};
 use fsdyno_testbed::undo::{self, UndoReport};
@@ -291,7 +292,11 @@ impl<'a> Sweeping<'a> {
             if ended.interrupted {
                 self.outcome.end = SweepEnd::Interrupted;
             }
-            if stuck {
+            // A recorded disk is new in each trial.
+            if stuck && is_recorded(case) {
+                self.outcome.left.extend(ended.left);
+                self.outcome.left.extend(ended.stuck);
+            } else if stuck {
                 aside = self.scratch.step_aside(machines.host, &ended.left);
                 self.outcome.left.extend(ended.stuck);
             }
@@ -423,6 +428,20 @@ impl<'a> Sweeping<'a> {
             };
             return guest::run(&mut trial, &request, planned.slot, planned.case);
         }
+        if let Workload::Durability(parameters) = &planned.case.workload {
+            let mut recording = Recording {
+                plan: self.plan,
+                host: machines.host,
+                state_dir: self.options.state_dir,
+                interrupt: self.options.interrupt,
+                hurry: self.options.hurry,
+                overhead: self.overheads.get(HOST_KERNEL).copied().unwrap_or_default(),
+                store: &self.around.store,
+                keep: self.around.log_of(planned.slot.trial),
+                progress: &mut progress,
+            };
+            return durability::run(&mut recording, planned.slot, planned.case, parameters);
+        }
         let mut bench = Bench {
             plan: self.plan,
             host: machines.host,
@@ -436,6 +455,7 @@ impl<'a> Sweeping<'a> {
             outer: None,
             commands: Some(commands),
             store: &self.around.store,
+            marks: None,
             progress: &mut progress,
         };
         trial::run(&mut bench, planned.slot, planned.case)
@@ -476,6 +496,11 @@ impl<'a> Sweeping<'a> {
         }
         self.outcome
     }
+}
+
+/// Whether it runs on a disk of its own that is recorded.
+fn is_recorded(case: &Case) -> bool {
+    matches!(case.workload, Workload::Durability(_))
 }
 
 /// The configurations that can run, each once.

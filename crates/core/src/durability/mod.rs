@@ -6,8 +6,10 @@
 //! result is in [`crate::result::Durability`].
 
 mod mark;
+mod recorder;
 
 pub use mark::{MARK_BYTES, Mark, MarkError, Moment};
+pub use recorder::{Cut, MARKS_FILE, RecorderReply, RecorderRequest, StateRequest};
 
 use crate::workload::parameter::words;
 

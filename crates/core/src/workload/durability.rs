@@ -1,7 +1,7 @@
 //! Parameters of `durability`, which measures what a power cut loses.
 
 use super::parameter::{Refusal, parameters};
-use super::{Load, Timing};
+use super::{Load, Need, Timing};
 use crate::durability::CacheModel;
 use crate::units::{Bytes, Nanos};
 
@@ -35,11 +35,16 @@ parameters! {
 impl Durability {
     /// How many states are looked at, over all models.
     pub fn states(&self) -> u64 {
-        let per_cut = |model: &CacheModel| match model {
+        let per_cut = self.models.iter().map(|model| u64::from(self.subsets_of(*model)));
+        per_cut.sum::<u64>() * u64::from(self.cuts)
+    }
+
+    /// How many states of a model are looked at per cut.
+    pub const fn subsets_of(&self, model: CacheModel) -> u32 {
+        match model {
             CacheModel::Completed | CacheModel::Flushed => 1,
-            CacheModel::Subset | CacheModel::Window => u64::from(self.subsets),
-        };
-        self.models.iter().map(per_cut).sum::<u64>() * u64::from(self.cuts)
+            CacheModel::Subset | CacheModel::Window => self.subsets,
+        }
     }
 }
 
@@ -85,6 +90,10 @@ impl Load for Durability {
             super::plural(u32::try_from(self.states()).unwrap_or(u32::MAX), "state"),
             super::plural(self.cuts, "cut")
         )
+    }
+
+    fn needs(&self) -> &'static [Need] {
+        &[Need::Recorder]
     }
 
     fn default_measure(&self) -> &'static str {

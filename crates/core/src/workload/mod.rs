@@ -119,6 +119,8 @@ pub enum Need {
     IoUring,
     /// A block device below the filesystem.
     Device,
+    /// A device of its own that records every write, so one that fsdyno makes on this machine.
+    Recorder,
     /// An external program.
     Program(Tool),
 }

@@ -23,6 +23,7 @@ mod plans;
 mod profile;
 mod quick;
 mod recommend;
+mod recorder;
 mod reference;
 mod report;
 mod restore;
@@ -57,7 +58,7 @@ type Result = std::result::Result<Status, Trouble>;
 /// Executes the command line.
 pub fn run(cli: &Cli) -> Result {
     // What these three have inherited is also meant for their children.
-    if !matches!(cli.command, Command::Engine | Command::Agent | Command::Guest) {
+    if !matches!(cli.command, Command::Engine | Command::Agent | Command::Recorder | Command::Guest) {
         fsdyno_sys::child::keep_what_is_open_from_children()
             .context("cannot prevent child programs from inheriting open files")?;
     }
@@ -91,6 +92,7 @@ pub fn run(cli: &Cli) -> Result {
         Command::Reference(options) => reference::run(options),
         Command::Engine => engine::run(),
         Command::Agent => agent::run(),
+        Command::Recorder => recorder::run(),
         Command::Guardian => guardian::run(),
         Command::Guest => guest::run(),
     }

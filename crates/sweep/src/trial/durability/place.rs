@@ -1,0 +1,89 @@
+//! The directories of a recorder.
+
+use crate::trial::report::host_failure;
+use fsdyno_core::device::{Image, Preallocation};
+use fsdyno_core::durability::{MARK_BYTES, MARKS_FILE, Mark};
+use fsdyno_core::{Bytes, DeviceSpec, Devices, Failure};
+use fsdyno_host::Host;
+use fsdyno_testbed::UndoJournal;
+use std::path::{Path, PathBuf};
+
+/// Where a log is written and where its disk is shown, and the way back.
+pub(super) struct Place {
+    log: PathBuf,
+    mountpoint: PathBuf,
+    journal: UndoJournal,
+}
+
+impl Place {
+    /// Makes both directories. The log is next to the image of the plan, or with the undo journals if the
+    /// plan has none.
+    pub fn make(host: &mut dyn Host, devices: &Devices, state_dir: &Path) -> Result<Place, Failure> {
+        let image = devices.data.disks().into_iter().find_map(|disk| match disk {
+            DeviceSpec::Image(image) => image.path.parent(),
+            _ => None,
+        });
+        let parent = std::path::absolute(image.unwrap_or(state_dir));
+        let parent = parent.map_err(|error| Failure::new("record", error.to_string()))?;
+        let mut journal = UndoJournal::create(host, state_dir).map_err(|error| error.failure())?;
+        let (log, mountpoint) = journal.recorder(&parent).map_err(|error| error.failure())?;
+        for directory in [&log, &mountpoint] {
+            host.create_directory(directory).map_err(|error| host_failure(&error))?;
+        }
+        Ok(Place { log, mountpoint, journal })
+    }
+
+    pub fn log(&self) -> &Path {
+        &self.log
+    }
+
+    pub fn mountpoint(&self) -> &Path {
+        &self.mountpoint
+    }
+
+    /// Where workers note what they do.
+    pub fn marks(&self) -> PathBuf {
+        self.mountpoint.join(MARKS_FILE)
+    }
+
+    /// The disk, which the testbed takes for an image.
+    pub fn disk(&self, size: Bytes) -> DeviceSpec {
+        DeviceSpec::Image(Image {
+            path: self.mountpoint.join("disk"),
+            size,
+            direct_io: true,
+            sector: Image::SECTORS[0],
+            preallocate: Preallocation::None,
+        })
+    }
+
+    /// Everything that workers have noted.
+    pub fn read_marks(&self) -> Result<Vec<Mark>, Failure> {
+        let failed = |reason: String| Failure::new("record", format!("the marks cannot be read: {reason}"));
+        let bytes = std::fs::read(self.log.join("marks")).map_err(|error| failed(error.to_string()))?;
+        let marks = bytes.chunks(MARK_BYTES).map(Mark::from_bytes).collect::<Result<Vec<_>, _>>();
+        marks.map_err(|error| failed(error.to_string()))
+    }
+
+    /// Removes both directories, or keeps the log; returns what is left. The recorder has ended.
+    pub fn leave(mut self, host: &mut dyn Host, keep: Option<&Path>) -> Vec<String> {
+        let mut left = Vec::new();
+        if let Some(keep) = keep
+            && let Err(error) = kept(&self.log, keep)
+        {
+            left.push(format!("the log could not be moved to '{}': {error}", keep.display()));
+        }
+        left.extend(self.journal.undo_all(host).left);
+        left.extend(self.journal.close().err().map(|error| error.failure().message));
+        left
+    }
+}
+
+/// Moves what is needed of a log, by copying: the results may be on another filesystem.
+fn kept(log: &Path, keep: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(keep)?;
+    for name in ["entries", "data", "marks"] {
+        std::fs::copy(log.join(name), keep.join(name))?;
+    }
+    Ok(())
+}
