@@ -10,6 +10,7 @@ mod profile;
 mod quick;
 mod results;
 mod stored;
+mod verify;
 
 pub use loudness::Loudness;
 pub use package::{Completions, Package};
@@ -18,6 +19,7 @@ pub use profile::Profile;
 pub use quick::Quick;
 pub use results::{Compare, Detail, DocumentFormat, Format, Layout, Show};
 pub use stored::{Delete, Import, ImportFormat, Note, Pack, Rename, Results, Unpack};
+pub use verify::Verify;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fsdyno_core::workload::Ramp;
@@ -164,6 +166,9 @@ pub enum Command {
     /// The engine: a request on stdin, events on stdout.
     #[command(hide = true)]
     Engine,
+    /// The verifier: what a power cut has left of the workload `durability`, as one line of JSON.
+    #[command(hide = true)]
+    Verify(Verify),
     /// The agent: steps on this machine, requested on stdin.
     #[command(hide = true)]
     Agent,

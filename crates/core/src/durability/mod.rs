@@ -8,6 +8,7 @@
 mod mark;
 mod recorder;
 
+pub use crate::workload::durability::CacheModel;
 pub use mark::{MARK_BYTES, Mark, MarkError, Moment};
 pub use recorder::{Cut, MARKS_FILE, RecorderReply, RecorderRequest, StateRequest};
 
@@ -91,41 +92,6 @@ pub enum Source {
     Practice,
     /// Nobody: what is found only shows whether files are whole.
     Nobody,
-}
-
-words! {
-    /// Which of the writes that were completed before a cut are on stable storage after it.
-    #[derive(PartialOrd, Ord, Hash)]
-    CacheModel, "cache model" {
-        /// All of them: the kernel crashed, or the drive has power-loss protection.
-        Completed = "completed",
-        /// Those that a flush has covered.
-        Flushed = "flushed",
-        /// Those that a flush has covered, and a random subset of the others, possibly torn.
-        Subset = "subset",
-        /// All but a random subset of the most recent ones: a drive with a small volatile cache.
-        Window = "window",
-    }
-}
-
-impl CacheModel {
-    /// All of them, in the order of tables.
-    pub const ALL: [CacheModel; 4] =
-        [CacheModel::Completed, CacheModel::Flushed, CacheModel::Subset, CacheModel::Window];
-
-    /// One line for readers.
-    pub const fn description(self) -> &'static str {
-        match self {
-            CacheModel::Completed => {
-                "every completed write survives: a kernel crash, or power-loss protection"
-            }
-            CacheModel::Flushed => "only what was flushed survives: a volatile cache that is lost as a whole",
-            CacheModel::Subset => {
-                "what was flushed survives, and a random subset of the rest, reordered and possibly torn"
-            }
-            CacheModel::Window => "only the most recent writes may be lost: a small volatile cache",
-        }
-    }
 }
 
 #[cfg(test)]

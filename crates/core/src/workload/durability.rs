@@ -1,8 +1,7 @@
 //! Parameters of `durability`, which measures what a power cut loses.
 
-use super::parameter::{Refusal, parameters};
+use super::parameter::{Refusal, parameters, words};
 use super::{Load, Need, Timing};
-use crate::durability::CacheModel;
 use crate::units::{Bytes, Nanos};
 
 /// Files of each promise are at most this large.
@@ -14,6 +13,41 @@ const MAX_CUTS: u32 = 100_000;
 const LONGEST: Nanos = Nanos::from_secs(3600);
 /// Smallest disk on which every filesystem can be made.
 const LEAST_DISK: Bytes = Bytes(320 * Bytes::MIB);
+
+words! {
+    /// Which of the writes that were completed before a cut are on stable storage after it.
+    #[derive(PartialOrd, Ord, Hash)]
+    CacheModel, "cache model" {
+        /// All of them: the kernel crashed, or the drive has power-loss protection.
+        Completed = "completed",
+        /// Those that a flush has covered.
+        Flushed = "flushed",
+        /// Those that a flush has covered, and a random subset of the others, possibly torn.
+        Subset = "subset",
+        /// All but a random subset of the most recent ones: a drive with a small volatile cache.
+        Window = "window",
+    }
+}
+
+impl CacheModel {
+    /// All of them, in the order of tables.
+    pub const ALL: [CacheModel; 4] =
+        [CacheModel::Completed, CacheModel::Flushed, CacheModel::Subset, CacheModel::Window];
+
+    /// One line for readers.
+    pub const fn description(self) -> &'static str {
+        match self {
+            CacheModel::Completed => {
+                "every completed write survives: a kernel crash, or power-loss protection"
+            }
+            CacheModel::Flushed => "only what was flushed survives: a volatile cache that is lost as a whole",
+            CacheModel::Subset => {
+                "what was flushed survives, and a random subset of the rest, reordered and possibly torn"
+            }
+            CacheModel::Window => "only the most recent writes may be lost: a small volatile cache",
+        }
+    }
+}
 
 parameters! {
     /// Promises of system calls, made on a disk that records every write; power cuts at places in the record;

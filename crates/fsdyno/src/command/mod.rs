@@ -31,6 +31,7 @@ mod results;
 mod selfcheck;
 mod show;
 mod sweep;
+mod verify;
 
 use crate::cli::Results;
 use crate::cli::{Cli, Colour, Command};
@@ -91,6 +92,7 @@ pub fn run(cli: &Cli) -> Result {
         Command::Package(options) => package::run(options),
         Command::Reference(options) => reference::run(options),
         Command::Engine => engine::run(),
+        Command::Verify(options) => verify::run(options),
         Command::Agent => agent::run(),
         Command::Recorder => recorder::run(),
         Command::Guardian => guardian::run(),
