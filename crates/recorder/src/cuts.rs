@@ -8,7 +8,7 @@ use fsdyno_core::durability::{Cut, Mark, Moment};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// Chooses this many places after the first mark: a third at random times, a third just after
+/// Chooses this many places between the first mark and the last one: a third at random times, a third just after
 /// acknowledgements, a third just before or after flushes. Where a log has too few of one kind, random times
 /// take their place.
 ///
@@ -19,12 +19,13 @@ pub fn cuts(log: &Log, count: u32, seed: u64) -> Result<Vec<Cut>> {
     let mut times: Vec<u64> = Vec::new();
     let mut marks: Vec<u64> = Vec::new();
     let (mut acknowledged, mut flushes) = (Vec::new(), Vec::new());
-    let (mut marked, mut first) = (0, None);
+    let (mut marked, mut first, mut last) = (0, None, 0);
     log.for_each(0..log.count(), |number, entry| {
         match entry.kind {
             Kind::Mark => {
                 marked += 1;
                 first.get_or_insert(number);
+                last = number;
                 let mark = Mark::from_bytes(&log.read(&entry)?);
                 if mark.is_ok_and(|mark| mark.promise.is_some() && mark.moment == Moment::Acknowledged) {
                     acknowledged.push(number + 1);
@@ -40,7 +41,11 @@ pub fn cuts(log: &Log, count: u32, seed: u64) -> Result<Vec<Cut>> {
         Ok(())
     })?;
     let Some(first) = first else { return Err(RecorderError::Refused("nothing was marked in the log")) };
-    let (begin, end) = (times[first as usize], times.last().copied().unwrap_or(0));
+    // What follows is the unmount, which loses nothing that a load has done.
+    for places in [&mut acknowledged, &mut flushes] {
+        places.retain(|at| *at <= last + 1);
+    }
+    let (begin, end) = (times[first as usize], times[last as usize]);
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let third = count as usize / 3;
     let cut = |at: u64, time: Option<u64>| Cut {
@@ -54,7 +59,7 @@ pub fn cuts(log: &Log, count: u32, seed: u64) -> Result<Vec<Cut>> {
     }
     while cuts.len() < count as usize {
         let time = random.random_range(begin..=end);
-        let at = times.partition_point(|completed| *completed <= time) as u64;
+        let at = times.partition_point(|completed| *completed <= time).min(last as usize + 1) as u64;
         cuts.push(cut(at, Some(time)));
     }
     cuts.sort_by_key(|cut| (cut.at, cut.time_ns));

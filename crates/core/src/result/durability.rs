@@ -143,7 +143,8 @@ impl Wrong {
 /// How much of the work that nothing synced was lost, over the states in which there was some.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnsyncedResult {
-    /// States whose cut came after some of it, not counting those that could not be mounted.
+    /// States that were mounted and whose cut came when nothing was synced any more: before, such work was synced
+    /// along with what others did.
     pub states: u32,
     /// How many were lost.
     pub lost: Spread,

@@ -38,6 +38,9 @@ pub(super) struct Tally<'a> {
     log: LogSummary,
     marks: &'a [Mark],
     cuts: u32,
+    /// From this number of marks on, nothing was synced any more. What is lost of unsynced work counts only then:
+    /// before, it was synced along with what others did.
+    quiet_from: u64,
     models: Vec<ModelTally>,
     losing: Vec<LosingState>,
 }
@@ -79,9 +82,12 @@ struct UnsyncedTally {
 impl<'a> Tally<'a> {
     pub fn new(log: LogSummary, marks: &'a [Mark], parameters: &workload::Durability) -> Self {
         let of = |model: &CacheModel| ModelTally { model: Some(*model), ..ModelTally::default() };
+        let promised = marks.iter().rposition(|mark| mark.promise.is_some());
+        let quiet_from = promised.map_or(0, |last| last as u64 + 1);
         Tally {
             log,
             marks,
+            quiet_from: if parameters.unsynced > Nanos(0) { quiet_from } else { 0 },
             cuts: parameters.cuts,
             models: parameters.models.iter().map(of).collect(),
             losing: Vec::new(),
@@ -91,7 +97,7 @@ impl<'a> Tally<'a> {
     pub fn add(&mut self, number: u32, model: CacheModel, subset: u32, cut: &Cut, found: Found) {
         let marks = &self.marks[..self.marks.len().min(cut.marks as usize)];
         let Some(tally) = self.models.iter_mut().find(|tally| tally.model == Some(model)) else { return };
-        let said = tally.add(marks, found);
+        let said = tally.add(marks, found, cut.marks > self.quiet_from);
         if !said.is_empty() && self.losing.len() < LISTED {
             self.losing.push(LosingState { cut: number, model, subset, found: said });
         }
@@ -105,7 +111,7 @@ impl<'a> Tally<'a> {
 
 impl ModelTally {
     /// Adds a state; returns what it has lost, for a person.
-    fn add(&mut self, marks: &[Mark], found: Found) -> Vec<String> {
+    fn add(&mut self, marks: &[Mark], found: Found, is_quiet: bool) -> Vec<String> {
         self.states += 1;
         match found {
             Found::NotMounted { reason } => {
@@ -132,18 +138,25 @@ impl ModelTally {
                     said.truncate(LINES - 1);
                     said.push("the check found it damaged".to_string());
                 }
-                self.add_verified(verified);
+                self.add_verified(&verified);
+                if is_quiet {
+                    self.add_unsynced(&verified);
+                }
                 said
             }
         }
     }
 
-    fn add_verified(&mut self, verified: Verified) {
+    fn add_verified(&mut self, verified: &Verified) {
         for one in &verified.promises {
             let tally = self.promises.entry(one.promise).or_default();
             tally.add(one.made, &one.lost);
             tally.wrong = tally.wrong.plus(&one.wrong);
         }
+        self.files.wrong = self.files.wrong.plus(&verified.files.wrong);
+    }
+
+    fn add_unsynced(&mut self, verified: &Verified) {
         self.files.add(&verified.files);
         self.names.add(&verified.names);
         for bin in &verified.survival {
@@ -198,7 +211,6 @@ impl UnsyncedTally {
             self.lost.push(one.lost);
             self.lost_ns.push(one.lost_ns.0);
             self.lost_bytes.push(one.lost_bytes);
-            self.wrong = self.wrong.plus(&one.wrong);
         }
     }
 
@@ -262,7 +274,7 @@ mod tests {
     fn states_that_were_looked_at_add_up() {
         let parameters = workload::Durability::default();
         let mut tally = Tally::new(LogSummary::default(), &[], &parameters);
-        let cut = Cut { at: 9, marks: 0, time_ns: Nanos(9) };
+        let cut = Cut { at: 9, marks: 1, time_ns: Nanos(9) };
         for (recovery, lost, clean) in [(10, vec![], true), (30, vec![4, 5], false)] {
             let verified = Verified {
                 promises: vec![VerifiedPromise {
