@@ -107,7 +107,7 @@ mod tests {
     use super::*;
     use crate::background;
     use fsdyno_core::Precondition;
-    use fsdyno_core::workload::{Fileserver, Null};
+    use fsdyno_core::workload::{Durability, Fileserver, Null};
     use fsdyno_sys::confine::abi;
     use std::fs;
     use std::process::Command;
@@ -143,6 +143,27 @@ mod tests {
         let filled = Precondition { fill_percent: 50, age_rounds: 0 };
         let request = EngineRequest { precondition: Some(filled), ..request };
         assert_eq!(directory(&request), Some(Path::new("/")), "a fill creates files");
+    }
+
+    #[test]
+    fn what_takes_marks_can_be_written_to_by_the_workload_that_makes_them() {
+        if abi() < 3 {
+            return;
+        }
+        let scratch = tempfile::tempdir().unwrap();
+        let (inside, marks) = (scratch.path().join("inside"), scratch.path().join("marks"));
+        fs::create_dir(&inside).unwrap();
+        fs::write(&marks, "").unwrap();
+        let never = AtomicBool::new(false);
+        let writes = |workload| {
+            let request = EngineRequest { workload, marks: Some(marks.clone()), ..request(&inside) };
+            let confined = Confined::to(&request).unwrap();
+            let marks = marks.clone();
+            let write = move |_: &background::Gauge| fs::File::options().write(true).open(marks).is_ok();
+            background::run("test", Bounds::new(&never, &confined), write, |_| true).unwrap()
+        };
+        assert!(writes(Workload::Durability(Durability::default())));
+        assert!(!writes(Workload::Fileserver(Fileserver::default())));
     }
 
     #[test]
