@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod examples;
 
+mod durability;
 mod loudness;
 mod package;
 mod plans;
@@ -12,6 +13,7 @@ mod results;
 mod stored;
 mod verify;
 
+pub use durability::{Durability, StateName};
 pub use loudness::Loudness;
 pub use package::{Completions, Package};
 pub use plans::Plans;
@@ -101,6 +103,11 @@ pub enum Command {
         after_help = "Examples:\n  sudo fsdyno quick /var/tmp                            on an image that is created there\n  sudo fsdyno quick /dev/sdb --destroy /dev/sdb         on a disk: everything on it is lost\n  sudo fsdyno quick /var/tmp --for 1h --save mine.toml  writes the plan, to edit it"
     )]
     Quick(Quick),
+    /// Measure what the configurations of a plan lose at a power cut, on a disk that records every write.
+    #[command(
+        after_help = "Examples:\n  sudo fsdyno durability durability             a plan that comes with fsdyno\n  sudo fsdyno durability PLAN --cuts 300         the configurations of your plan; its device is not touched\n  sudo fsdyno durability --state 3/0/12          mounts the disk of sweep 3, trial 0, as it was after cut 12"
+    )]
+    Durability(Durability),
     /// Show what a plan would do: every case and command, the time and space needed, and what is in the way.
     #[command(
         after_help = "Examples:\n  fsdyno plan demo\n  fsdyno plan mine.toml --set repetitions=6 --format json"
@@ -231,7 +238,7 @@ pub struct Sweep {
 }
 
 /// What may be destroyed or set.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub struct Confirmed {
     /// Confirm that everything on this block device, which the plan names, will be lost.
     #[arg(long, value_name = "DEVICE")]

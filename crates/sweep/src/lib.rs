@@ -40,3 +40,4 @@ pub use quick::{QUICK, Quick, QuickError, QuickOptions, quick};
 pub use resume::unfinished;
 pub use run::{SweepEnd, SweepOutcome, run, verify_privileges};
 pub use sweep_error::{Differs, SweepError};
+pub use trial::durability::{ShownState, show_state};

@@ -6,6 +6,7 @@ mod changes;
 mod compare;
 mod completions;
 mod doctor;
+mod durability;
 mod engine;
 mod export;
 mod fitting;
@@ -70,6 +71,7 @@ pub fn run(cli: &Cli) -> Result {
         Command::Bench(options) => bench::run(&here()?, options),
         Command::Sweep(options) => sweep::run(&here()?, options),
         Command::Quick(options) => quick::run(&here()?, options),
+        Command::Durability(options) => durability::run(&here()?, options),
         Command::Plan(options) => plan::run(&here()?, options),
         Command::Plans(options) => plans::run(&here()?, options),
         Command::List(options) => list::run(&here()?, options),

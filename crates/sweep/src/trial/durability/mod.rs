@@ -5,7 +5,10 @@
 //! journaled, guarded and taken down is the same.
 
 mod place;
+mod shown;
 mod tally;
+
+pub use shown::{ShownState, show_state};
 
 use super::report::{Overhead, host_failure};
 use super::watch::LoadEnd;
@@ -18,7 +21,7 @@ use fsdyno_core::workload::{Durability, Load};
 use fsdyno_core::{Devices, Failure, Nanos, Outcome, Warning, WarningKind};
 use fsdyno_host::recorder::Recorder;
 use fsdyno_host::{Command, Host, HostError};
-use fsdyno_testbed::{Confirmation, Testbed, TestbedError, UndoJournal};
+use fsdyno_testbed::{Confirmation, Mounted, Testbed, TestbedError, UndoJournal};
 use place::Place;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -288,14 +291,9 @@ impl Looking<'_> {
     }
 
     fn steps(&mut self, cut: &Cut) -> Result<Found, Stop> {
-        let Looking { host, journal, testbed, case, seed, interrupt, .. } = self;
-        let stack = fsdyno_testbed::build(*host, journal, testbed, &case.configuration, *seed, interrupt)?;
-        let mounted = match stack.as_it_is().mount(*host, journal) {
+        let mounted = match self.mount()? {
             Ok(mounted) => mounted,
-            Err(TestbedError::Host { source: HostError::Mount { reason, .. }, .. }) => {
-                return Ok(Found::NotMounted { reason });
-            }
-            Err(error) => return Err(error.into()),
+            Err(reason) => return Ok(Found::NotMounted { reason }),
         };
         let recovery = mounted.lifecycle().mount.unwrap_or_default();
         let directory = mounted.directory().to_path_buf();
@@ -310,6 +308,17 @@ impl Looking<'_> {
             Err(error) => return Err(error.into()),
         };
         Ok(Found::Looked { recovery, verified, clean })
+    }
+
+    /// Mounts the disk as it is now, or says why the kernel refuses.
+    fn mount(&mut self) -> Result<Result<Mounted, String>, Stop> {
+        let Looking { host, journal, testbed, case, seed, interrupt, .. } = self;
+        let stack = fsdyno_testbed::build(*host, journal, testbed, &case.configuration, *seed, interrupt)?;
+        match stack.as_it_is().mount(*host, journal) {
+            Ok(mounted) => Ok(Ok(mounted)),
+            Err(TestbedError::Host { source: HostError::Mount { reason, .. }, .. }) => Ok(Err(reason)),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Has a process of its own look: the filesystem may be damaged.

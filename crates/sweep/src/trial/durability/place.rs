@@ -8,6 +8,9 @@ use fsdyno_host::Host;
 use fsdyno_testbed::UndoJournal;
 use std::path::{Path, PathBuf};
 
+/// The files of a log.
+const FILES: [&str; 3] = ["entries", "data", "marks"];
+
 /// Where a log is written and where its disk is shown, and the way back.
 pub(super) struct Place {
     log: PathBuf,
@@ -23,7 +26,12 @@ impl Place {
             DeviceSpec::Image(image) => image.path.parent(),
             _ => None,
         });
-        let parent = std::path::absolute(image.unwrap_or(state_dir));
+        Place::in_directory(host, image.unwrap_or(state_dir), state_dir)
+    }
+
+    /// Makes both directories, that of the log in this one.
+    pub fn in_directory(host: &mut dyn Host, parent: &Path, state_dir: &Path) -> Result<Place, Failure> {
+        let parent = std::path::absolute(parent);
         let parent = parent.map_err(|error| Failure::new("record", error.to_string()))?;
         let mut journal = UndoJournal::create(host, state_dir).map_err(|error| error.failure())?;
         let (log, mountpoint) = journal.recorder(&parent).map_err(|error| error.failure())?;
@@ -65,6 +73,18 @@ impl Place {
         marks.map_err(|error| failed(error.to_string()))
     }
 
+    /// Takes a log that was kept, without changing it.
+    pub fn take_log(&self, kept: &Path) -> Result<(), Failure> {
+        for name in FILES {
+            let (from, to) = (kept.join(name), self.log.join(name));
+            let taken = std::fs::hard_link(&from, &to).or_else(|_| std::fs::copy(&from, &to).map(drop));
+            taken.map_err(|error| {
+                Failure::new("record", format!("the log '{}' cannot be used: {error}", from.display()))
+            })?;
+        }
+        Ok(())
+    }
+
     /// Removes both directories, or keeps the log; returns what is left. The recorder has ended.
     pub fn leave(mut self, host: &mut dyn Host, keep: Option<&Path>) -> Vec<String> {
         let mut left = Vec::new();
@@ -82,7 +102,7 @@ impl Place {
 /// Moves what is needed of a log, by copying: the results may be on another filesystem.
 fn kept(log: &Path, keep: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(keep)?;
-    for name in ["entries", "data", "marks"] {
+    for name in FILES {
         std::fs::copy(log.join(name), keep.join(name))?;
     }
     Ok(())
