@@ -52,31 +52,46 @@ pub(crate) fn run(parameters: &Durability, session: &mut Session<'_, '_>) -> Res
     let script = Script::new(session.request.seed);
     let begin = Instant::now();
     let path = base.clone();
-    let trees = background::run("prepare", session.bounds, move |_| prepare(&path, script), |_| true)??;
+    let make = move |gauge: &Gauge| prepare(&path, script, gauge);
+    let trees = background::run("prepare", session.bounds, make, |_| true)??;
     session.prepared(begin.elapsed().into(), trees);
     session.progress.expect(0);
-    let progress = &mut *session.progress;
-    let begin = Instant::now();
+    let (progress, patience) = (&mut *session.progress, session.request.patience);
+    let (begin, mut given_up) = (Instant::now(), None);
     let work = move |gauge: &Gauge| work(&base, course, script, marks::open(&marks)?, gauge);
-    background::run(PROMISES, session.bounds, work, |_| {
+    let ended = background::run(PROMISES, session.bounds, work, |_| {
         let elapsed = begin.elapsed();
+        let late = elapsed.saturating_sub(course.length());
+        given_up = patience.filter(|patience| late > Duration::from_nanos(patience.0));
         let left_ns = course.length().saturating_sub(elapsed).as_nanos() as u64;
         let (phase, done) = match elapsed.checked_sub(course.promising) {
             None => (PROMISES, elapsed.as_secs_f64() / course.promising.as_secs_f64()),
             Some(since) => (UNSYNCED, since.as_secs_f64() / course.unsynced.as_secs_f64().max(0.001)),
         };
         progress.tell(Stage::Measure, phase, done, left_ns);
-        true
-    })?
+        given_up.is_none()
+    });
+    match (ended, given_up) {
+        // A promise that began in time is still not acknowledged.
+        (Err(EngineError::Stopped), Some(patience)) => {
+            Err(EngineError::NoProgress { step: PROMISES.to_string(), patience })
+        }
+        (ended, _) => ended?,
+    }
 }
 
 /// Creates all directories, and the files that promises are made about later, and syncs everything up to the
-/// directory above.
-pub(crate) fn prepare(base: &Path, script: Script) -> Result<TreeSummary, EngineError> {
+/// directory above. Ends early, without error, if the gauge says so.
+pub(crate) fn prepare(base: &Path, script: Script, gauge: &Gauge) -> Result<TreeSummary, EngineError> {
     let opened = rustix::fs::open(base, DIRECTORY, Mode::empty());
     let opened = opened.map_err(EngineError::system("find the directory", base))?;
     let mut trees = TreeSummary::default();
     for promise in everyone() {
+        // The waiting side looks whether this is to stop.
+        gauge.wake();
+        if gauge.cancelled() {
+            return Ok(trees);
+        }
         Keeper::prepare(&opened, script, promise).map_err(failure("prepare"))?;
         trees.directories += 1;
         for file in 0..promise.map_or(0, |promise| script.prepared(promise)) {

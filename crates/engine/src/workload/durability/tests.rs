@@ -65,7 +65,7 @@ fn without_marks_the_workload_says_what_it_needs() {
 fn a_failure_names_the_call_and_the_file() {
     let scratch = scratch();
     let script = Script::new(5);
-    prepare(scratch.path(), script).unwrap();
+    prepare(scratch.path(), script, &Gauge::default()).unwrap();
     std::fs::write(scratch.path().join("link/0"), "in the way").unwrap();
     let course = Course { promises: 1, promising: Duration::from_secs(60), unsynced: Duration::ZERO };
     let put: Put = Arc::new(|_| Ok(()));
@@ -81,7 +81,7 @@ fn a_failure_names_the_call_and_the_file() {
 #[test]
 fn a_mark_that_cannot_be_written_is_a_failure() {
     let scratch = scratch();
-    prepare(scratch.path(), Script::new(5)).unwrap();
+    prepare(scratch.path(), Script::new(5), &Gauge::default()).unwrap();
     let course = Course { promises: 1, promising: Duration::from_secs(60), unsynced: Duration::ZERO };
     // A device that takes nothing.
     let put = marks::open(Path::new("/dev/full")).unwrap();
@@ -108,4 +108,18 @@ fn it_stops_soon() {
         // Less than 100 ms, if the machine does nothing else.
         assert!(begin.elapsed() < Duration::from_secs(1));
     });
+}
+
+#[test]
+fn a_promise_that_is_never_acknowledged_is_given_up() {
+    let scratch = scratch();
+    let (directory, marks) = (scratch.path().join("mounted"), scratch.path().join("marks"));
+    std::fs::create_dir(&directory).unwrap();
+    // Opening it to write waits for a reader.
+    let fifo = rustix::fs::FileType::Fifo;
+    rustix::fs::mknodat(rustix::fs::CWD, &marks, fifo, Mode::RWXU, 0).unwrap();
+    let patience = Some(Nanos::from_millis(200));
+    let request = EngineRequest { patience, ..request(&directory, Some(marks)) };
+    let (_, failure) = events(&request, &AtomicBool::new(false));
+    assert_eq!(failure.unwrap().message, "phase 'promises' completed nothing for 200ms");
 }
