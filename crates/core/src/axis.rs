@@ -42,6 +42,8 @@ pub const MEMORY: &str = "memory";
 
 /// The axis of what is in memory when reading begins.
 pub const CACHE: &str = "cache";
+/// The axis that says whether the kernel flushes disks.
+pub const WRITE_CACHE: &str = "write_cache";
 /// The axis that says where the journal is.
 pub const JOURNAL: &str = "journal";
 
@@ -98,6 +100,13 @@ pub static AXES: &[Axis] = &[
         general: true,
         default: None,
         help: "the largest request that the block layer sends to a disk (`queue/max_sectors_kb`)",
+    },
+    Axis {
+        name: WRITE_CACHE,
+        levels: Levels::Words(&["write-back", "write-through"]),
+        general: true,
+        default: None,
+        help: "what the kernel takes a disk's cache for (`queue/write_cache`): with `write-through` it sends no flushes, which is safe only if the cache survives a power cut",
     },
     Axis {
         name: MEMORY,
@@ -224,6 +233,13 @@ pub static AXES: &[Axis] = &[
         general: false,
         default: None,
         help: "copy-on-write for file data",
+    },
+    Axis {
+        name: "flushoncommit",
+        levels: Levels::Switch,
+        general: false,
+        default: None,
+        help: "whether each commit writes the data of all files first, so that it is a consistent snapshot",
     },
     Axis {
         name: "profile",

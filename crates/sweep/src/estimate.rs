@@ -7,7 +7,8 @@
 use crate::guest_request;
 use crate::order::{Slot, most, order};
 use crate::plan::{Case, Plan, PlanCommand};
-use fsdyno_core::axis::{CACHE, JOURNAL};
+use crate::recorded;
+use fsdyno_core::axis::CACHE;
 use fsdyno_core::device::Image;
 use fsdyno_core::workload::{Need, Tool};
 use fsdyno_core::{Bytes, CacheState, Configuration, DeviceSpec, Nanos, Workload};
@@ -192,6 +193,9 @@ pub(crate) fn unmet(
 
 /// The exact commands of a case; those of a guest as they appear in it.
 fn commands(plan: &Plan, case: &Case, seed: u64) -> Vec<String> {
+    if let Some(parameters) = recorded::parameters(case) {
+        return recorded::commands(case, parameters, seed);
+    }
     match guest_request::request(plan, case) {
         None => fsdyno_testbed::commands(&case.configuration, &plan.devices, seed),
         Some(request) => {
@@ -289,8 +293,8 @@ pub(crate) fn of_workload(host: &mut dyn Host, plan: &Plan, case: &Case) -> Vec<
     let in_guest = case.configuration.guest_kernel().is_some();
     let needs = load.needs().iter().filter(|need| !in_guest || matches!(need, Need::Device));
     let mut unmet: Vec<String> = needs.filter_map(|need| missing(host, plan, *need)).collect();
-    if load.needs().contains(&Need::Recorder) {
-        unmet.extend(not_recorded(plan, case).map(str::to_string));
+    if recorded::parameters(case).is_some() {
+        unmet.extend(recorded::unmet(plan, case).map(str::to_string));
     }
     let cache = case.configuration.cache();
     // If all have the same, it does not distinguish this case from another one.
@@ -301,20 +305,6 @@ pub(crate) fn of_workload(host: &mut dyn Host, plan: &Plan, case: &Case) -> Vec<
         ));
     }
     unmet
-}
-
-/// Why the device of a case cannot be recorded.
-fn not_recorded(plan: &Plan, case: &Case) -> Option<&'static str> {
-    let external = case.configuration.level(JOURNAL).is_some_and(|level| level.starts_with("external"));
-    match &plan.devices.data {
-        _ if case.configuration.guest_kernel().is_some() => {
-            Some("durability is measured on this machine's own kernel only, not in guests")
-        }
-        _ if external => Some("durability records a single disk, so the journal cannot be on another one"),
-        DeviceSpec::Directory { .. } => Some("durability makes filesystems, and a directory has one already"),
-        DeviceSpec::Image(_) | DeviceSpec::Block { .. } => None,
-        _ => Some("durability records a single disk, not an array, a volume or a pool"),
-    }
 }
 
 fn missing(host: &mut dyn Host, plan: &Plan, need: Need) -> Option<String> {
@@ -371,7 +361,12 @@ pub(crate) fn trial_time(case: &Case, size: Option<Bytes>) -> Nanos {
     let moved = moved.saturating_add(filled_bytes(&case.configuration, size));
     let made = moved.saturating_mul(1_000_000_000 / ASSUMED_TREE_RATE);
     let boot = if case.configuration.guest_kernel().is_some() { ASSUMED_BOOT } else { Nanos(0) };
-    Nanos((ASSUMED_LIFECYCLE.0 + boot.0).saturating_add(made).saturating_add(load.timing().total().0))
+    Nanos(
+        (ASSUMED_LIFECYCLE.0 + boot.0)
+            .saturating_add(made)
+            .saturating_add(load.timing().total().0)
+            .saturating_add(load.follows().0),
+    )
 }
 
 /// The space that trees and writers of some workload are certain to need.

@@ -18,6 +18,7 @@ mod pace;
 mod plan;
 mod progress;
 mod quick;
+mod recorded;
 mod resume;
 mod room;
 mod run;

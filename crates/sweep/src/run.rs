@@ -10,6 +10,7 @@ use crate::options::{Machines, RunOptions};
 use crate::order::{Slot, further, order};
 use crate::plan::{Case, Plan, PlanCommand};
 use crate::progress::{Clock, Position, Progress};
+use crate::recorded;
 use crate::resume;
 use crate::scratch::ScratchDevices;
 use crate::sweep_error::SweepError;
@@ -21,7 +22,7 @@ use crate::trial::guest::{self, InGuest};
 use crate::trial::report::Overhead;
 use crate::trial::{self, Bench, overhead};
 use fsdyno_core::kernel::HOST_KERNEL;
-use fsdyno_core::{Configuration, DeviceSpec, Nanos, Outcome, TrialRecord, Workload};
+use fsdyno_core::{Configuration, DeviceSpec, Nanos, Outcome, TrialRecord};
 use fsdyno_host::Host;
 use fsdyno_store::{NewSweep, Store, SweepId};
 use fsdyno_testbed::undo::{self, UndoReport};
@@ -293,7 +294,7 @@ impl<'a> Sweeping<'a> {
                 self.outcome.end = SweepEnd::Interrupted;
             }
             // A recorded disk is new in each trial.
-            if stuck && is_recorded(case) {
+            if stuck && recorded::parameters(case).is_some() {
                 self.outcome.left.extend(ended.left);
                 self.outcome.left.extend(ended.stuck);
             } else if stuck {
@@ -428,7 +429,7 @@ impl<'a> Sweeping<'a> {
             };
             return guest::run(&mut trial, &request, planned.slot, planned.case);
         }
-        if let Workload::Durability(parameters) = &planned.case.workload {
+        if let Some(parameters) = recorded::parameters(planned.case) {
             let mut recording = Recording {
                 plan: self.plan,
                 host: machines.host,
@@ -496,11 +497,6 @@ impl<'a> Sweeping<'a> {
         }
         self.outcome
     }
-}
-
-/// Whether it runs on a disk of its own that is recorded.
-fn is_recorded(case: &Case) -> bool {
-    matches!(case.workload, Workload::Durability(_))
 }
 
 /// The configurations that can run, each once.

@@ -8,6 +8,8 @@ use crate::units::{Bytes, Nanos};
 const FILE_MAX: Bytes = Bytes(128 * Bytes::KIB);
 /// A piece of work that nothing syncs has this many bytes, or is a directory.
 const UNSYNCED_BYTES: Bytes = Bytes(16 * Bytes::KIB);
+/// Assumed time to mount, verify, unmount and check a small disk.
+const ASSUMED_LOOK: Nanos = Nanos::from_millis(100);
 const MAX_PROMISES: u32 = 10_000;
 const MAX_CUTS: u32 = 100_000;
 const LONGEST: Nanos = Nanos::from_secs(3600);
@@ -115,6 +117,10 @@ impl Load for Durability {
             window: Nanos(self.duration.0.saturating_add(self.unsynced.0)),
             ..Timing::default()
         }
+    }
+
+    fn follows(&self) -> Nanos {
+        Nanos(self.states().saturating_mul(ASSUMED_LOOK.0))
     }
 
     fn title(&self) -> String {

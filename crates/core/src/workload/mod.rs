@@ -76,6 +76,10 @@ pub trait Load {
     }
     /// The phases that last for a given time.
     fn timing(&self) -> Timing;
+    /// What it takes besides, on an assumed machine: work that follows the load.
+    fn follows(&self) -> Nanos {
+        Nanos(0)
+    }
     /// Of its phases in their order, whether each begins to read what was there before, so that the state of
     /// the caches decides what it measures. Empty if none does.
     fn cold(&self) -> Vec<bool> {

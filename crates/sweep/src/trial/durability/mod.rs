@@ -15,10 +15,11 @@ use super::watch::LoadEnd;
 use super::{Bench, Ended, Stop, not_built};
 use crate::order::Slot;
 use crate::plan::{Case, Plan};
+use crate::recorded;
 use fsdyno_core::durability::{CacheModel, Cut, RecorderReply, RecorderRequest, StateRequest};
 use fsdyno_core::result::{LogSummary, Verified};
 use fsdyno_core::workload::{Durability, Load};
-use fsdyno_core::{Devices, Failure, Nanos, Outcome, Warning, WarningKind};
+use fsdyno_core::{Failure, Nanos, Outcome, Warning, WarningKind};
 use fsdyno_host::recorder::Recorder;
 use fsdyno_host::{Command, Host, HostError};
 use fsdyno_testbed::{Confirmation, Mounted, Testbed, TestbedError, UndoJournal};
@@ -94,7 +95,7 @@ fn begin(
     parameters: &Durability,
 ) -> Result<(Place, Box<dyn Recorder>, Testbed), Failure> {
     let Recording { plan, host, state_dir, .. } = recording;
-    let place = Place::make(*host, &plan.devices, state_dir)?;
+    let place = Place::make(*host, &recorded::log_directory(&plan.devices, state_dir), state_dir)?;
     match show(*host, &place, parameters) {
         Ok((recorder, testbed)) => Ok((place, recorder, testbed)),
         Err(mut failure) => {
@@ -117,7 +118,7 @@ fn show(
         size: None,
     };
     recorder.ask(&begin, PATIENCE).map_err(|error| host_failure(&error))?;
-    let devices = Devices { data: place.disk(parameters.size), journals: Default::default() };
+    let devices = recorded::devices(place.mountpoint(), parameters.size);
     let space = parameters.least_space();
     let testbed = Testbed::verify(host, &devices, &[], space, &Confirmation::default())
         .map_err(|error| error.failure())?;

@@ -1,9 +1,8 @@
 //! The directories of a recorder.
 
 use crate::trial::report::host_failure;
-use fsdyno_core::device::{Image, Preallocation};
+use fsdyno_core::Failure;
 use fsdyno_core::durability::{MARK_BYTES, MARKS_FILE, Mark};
-use fsdyno_core::{Bytes, DeviceSpec, Devices, Failure};
 use fsdyno_host::Host;
 use fsdyno_testbed::UndoJournal;
 use std::path::{Path, PathBuf};
@@ -19,18 +18,8 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Makes both directories. The log is next to the image of the plan, or with the undo journals if the
-    /// plan has none.
-    pub fn make(host: &mut dyn Host, devices: &Devices, state_dir: &Path) -> Result<Place, Failure> {
-        let image = devices.data.disks().into_iter().find_map(|disk| match disk {
-            DeviceSpec::Image(image) => image.path.parent(),
-            _ => None,
-        });
-        Place::in_directory(host, image.unwrap_or(state_dir), state_dir)
-    }
-
     /// Makes both directories, that of the log in this one.
-    pub fn in_directory(host: &mut dyn Host, parent: &Path, state_dir: &Path) -> Result<Place, Failure> {
+    pub fn make(host: &mut dyn Host, parent: &Path, state_dir: &Path) -> Result<Place, Failure> {
         let parent = std::path::absolute(parent);
         let parent = parent.map_err(|error| Failure::new("record", error.to_string()))?;
         let mut journal = UndoJournal::create(host, state_dir).map_err(|error| error.failure())?;
@@ -52,17 +41,6 @@ impl Place {
     /// Where workers note what they do.
     pub fn marks(&self) -> PathBuf {
         self.mountpoint.join(MARKS_FILE)
-    }
-
-    /// The disk, which the testbed takes for an image.
-    pub fn disk(&self, size: Bytes) -> DeviceSpec {
-        DeviceSpec::Image(Image {
-            path: self.mountpoint.join("disk"),
-            size,
-            direct_io: true,
-            sector: Image::SECTORS[0],
-            preallocate: Preallocation::None,
-        })
     }
 
     /// Everything that workers have noted.

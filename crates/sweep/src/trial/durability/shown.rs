@@ -3,11 +3,12 @@
 use super::place::Place;
 use super::{Looking, PATIENCE, STEP_LIMIT, state_of};
 use crate::plan::Case;
+use crate::recorded;
 use crate::trial::Stop;
 use crate::trial::report::host_failure;
 use fsdyno_core::durability::{CacheModel, Cut, RecorderReply, RecorderRequest};
 use fsdyno_core::workload::{Durability, Workload};
-use fsdyno_core::{Configuration, Devices, Failure};
+use fsdyno_core::{Configuration, Failure};
 use fsdyno_host::Host;
 use fsdyno_testbed::{Confirmation, Testbed, UndoJournal};
 use std::path::{Path, PathBuf};
@@ -44,7 +45,7 @@ pub fn show_state(
     look: &mut dyn FnMut(&Path),
 ) -> Result<Vec<String>, Failure> {
     let parent = shown.log.parent().unwrap_or(&shown.log);
-    let place = Place::in_directory(host, parent, state_dir)?;
+    let place = Place::make(host, parent, state_dir)?;
     let seen = see(host, state_dir, &place, shown, look);
     let mut left = place.leave(host, None);
     let mut taken_down = seen.map_err(|mut failure| {
@@ -80,7 +81,7 @@ fn see(
     let cut: Cut = cuts.get(shown.cut as usize).copied().ok_or_else(none)?;
     let state = state_of(parameters, shown.seed, &cut, shown.cut, shown.model, shown.subset);
     recorder.ask(&RecorderRequest::State(state), PATIENCE).map_err(|error| failed(&error))?;
-    let devices = Devices { data: place.disk(parameters.size), journals: Default::default() };
+    let devices = recorded::devices(place.mountpoint(), parameters.size);
     let testbed = Testbed::verify(host, &devices, &[], parameters.size, &Confirmation::default())
         .map_err(|error| error.failure())?;
     let case = Case {
