@@ -105,7 +105,7 @@ pub enum Command {
     Quick(Quick),
     /// Measure what the configurations of a plan lose at a power cut, on a disk that records every write.
     #[command(
-        after_help = "Examples:\n  sudo fsdyno durability durability             a plan that comes with fsdyno\n  sudo fsdyno durability PLAN --cuts 300         the configurations of your plan; its device is not touched\n  sudo fsdyno durability --state 3/0/12          mounts the disk of sweep 3, trial 0, as it was after cut 12"
+        after_help = "Examples:\n  sudo fsdyno durability durability             a plan that comes with fsdyno\n  sudo fsdyno durability PLAN --cuts 300         the configurations of your plan; its device is not touched\n  sudo fsdyno durability --show 3/0/12          mounts the disk of sweep 3, trial 0, as it was after cut 12"
     )]
     Durability(Durability),
     /// Show what a plan would do: every case and command, the time and space needed, and what is in the way.

@@ -64,7 +64,7 @@ parameters! {
         atom: Bytes = Bytes(4 * Bytes::KIB), "the unit in which the device writes as a whole, in the models `subset` and `window`: `512` or `4k`";
         volatile: Bytes = Bytes(8 * Bytes::MIB), "the most recent writes that the model `window` may lose";
         size: Bytes = Bytes(512 * Bytes::MIB), "size of the recorded disk";
-        keep_log: bool = false, "whether the recorded log is kept, so that `fsdyno durability --state` can show any of its states";
+        keep_log: bool = false, "whether the recorded log is kept, so that `fsdyno durability --show` can show any of its states";
     }
 }
 

@@ -10,7 +10,7 @@ use std::str::FromStr;
 pub struct Durability {
     /// The plan whose configurations are examined: a TOML file, `-` for stdin, or the name of one that
     /// `fsdyno plans` lists. Its device is not touched: they are made on a disk that fsdyno records.
-    #[arg(required_unless_present = "state")]
+    #[arg(required_unless_present = "show")]
     pub plan: Option<PathBuf>,
     /// Places at which power is cut, for each configuration.
     #[arg(long, value_name = "N")]
@@ -19,7 +19,7 @@ pub struct Durability {
     pub overrides: Overrides,
     /// Continue an interrupted sweep of the plan, with the changes that it was begun with: the latest one, or
     /// the one named.
-    #[arg(long, value_name = "SWEEP", num_args = 0..=1, default_missing_value = "latest", conflicts_with_all = ["cuts", "state"])]
+    #[arg(long, value_name = "SWEEP", num_args = 0..=1, default_missing_value = "latest", conflicts_with_all = ["cuts", "show"])]
     pub resume: Option<String>,
     /// Mount the disk of a trial as it was after a cut, to look at it, until Enter is pressed. The trial must have
     /// kept its log (`keep_log = true`); trials and cuts are counted from 0, as in the results.
@@ -28,9 +28,9 @@ pub struct Durability {
         value_name = "SWEEP/TRIAL/CUT[/MODEL[/SUBSET]]",
         conflicts_with_all = ["plan", "cuts", "set", "memory", "kernel", "modules"]
     )]
-    pub state: Option<StateName>,
+    pub show: Option<StateName>,
     /// Output format.
-    #[arg(long, default_value = "text", conflicts_with = "state")]
+    #[arg(long, default_value = "text", conflicts_with = "show")]
     pub format: Format,
 }
 

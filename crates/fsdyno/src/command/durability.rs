@@ -1,4 +1,4 @@
-//! `fsdyno durability PLAN`: what the configurations of a plan lose at a power cut, and `--state`, which shows a
+//! `fsdyno durability PLAN`: what the configurations of a plan lose at a power cut, and `--show`, which shows a
 //! disk after one.
 
 use super::plans::{Source, source};
@@ -21,7 +21,7 @@ const USUAL: &str = "/var/tmp/fsdyno-recorded.img";
 
 pub fn run(surroundings: &Surroundings, options: &Options) -> Result {
     let Some(path) = &options.plan else {
-        let Some(state) = &options.state else { unreachable!("clap requires one of both") };
+        let Some(state) = &options.show else { unreachable!("clap requires one of both") };
         return show(surroundings, state);
     };
     let set = overrides::settings(&options.overrides)?;
