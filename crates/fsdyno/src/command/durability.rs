@@ -39,7 +39,8 @@ pub fn run(surroundings: &Surroundings, options: &Options) -> Result {
 
 /// The configurations of a plan under the workload `durability`: its own, if it has one.
 fn of_plan(source: &Source, cuts: Option<u32>, set: Vec<String>) -> std::result::Result<Plan, Trouble> {
-    let plan = source.parse(&set)?;
+    // What the user sets may be about the workload that is put in below.
+    let plan = source.parse(&set).or_else(|_| source.parse(&[]))?;
     let is_own = |workload: &&Workload| matches!(workload, Workload::Durability(_));
     let own = plan.workloads.iter().filter(is_own).count();
     let mut changes = Vec::new();
