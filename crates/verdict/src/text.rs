@@ -135,6 +135,19 @@ pub fn interval_name(trials: impl IntoIterator<Item = usize>) -> &'static str {
     }
 }
 
+/// A count with its thousands separated: `43,200`.
+pub fn count(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 /// `1 trial`, `3 trials`.
 pub fn plural(count: u64, noun: &str) -> String {
     let ending = if count == 1 { "" } else { "s" };
@@ -209,6 +222,10 @@ mod tests {
         assert_eq!(percent(0.0001), "<0.1 %");
         assert_eq!(percent(2.0 / 3.0), "66.7 %");
         assert_eq!(plural(1, "trial"), "1 trial");
+        assert_eq!(
+            [0, 999, 1000, 43_200, 1_234_567].map(count),
+            ["0", "999", "1,000", "43,200", "1,234,567"]
+        );
         let names = [vec![2, 2], vec![4, 1], vec![5], vec![3, 12], vec![6, 12]].map(interval_name);
         assert_eq!(names, ["range", "range", "interval", "interval", "95 % interval"]);
     }
