@@ -94,7 +94,7 @@ pub fn heading(measure: &Measure, longest: bool) -> String {
 
 /// A ranking for each load, in the plan's order. The seed is that of the bootstrap.
 pub fn rankings(measure: &Measure, seed: u64, trials: &[TrialRecord]) -> Vec<Ranking> {
-    let safety = Safety::new(trials, seed);
+    let safety = Safety::new(trials);
     let of = |load: &Load<'_>| {
         let own = trials.iter().filter(|trial| is_measured(trial) && !trial.sentinel && load.has(trial));
         ranking_of(load, measure, seed, &own.collect::<Vec<_>>(), &safety)
@@ -150,7 +150,7 @@ fn ranked_case(measures: &[Measure], seed: u64, trials: &[&TrialRecord], safety:
         warning_kinds: crate::outcomes::warning_kinds(trials),
         risks,
         basis,
-        losses: Losses::of(trials, seed),
+        losses: Losses::of(trials),
         figures: measures.iter().map(|measure| figure(measure, seed, trials)).collect(),
     }
 }

@@ -258,7 +258,7 @@ fn compared(sides: [&Case<'_>; 2], of: [Side<'_>; 2], question: &Question) -> Co
             .collect(),
         false => asked.iter().filter_map(row).collect(),
     };
-    let [a, b] = sides.map(|side| Losses::of(&side.trials, question.seed));
+    let [a, b] = sides.map(|side| Losses::of(&side.trials));
     let losses = a.zip(b).map_or(Vec::new(), |(a, b)| durability::compared([&a, &b]));
     if asked.is_empty() && rows.is_empty() && losses.is_empty() {
         rows = of_each_role(sides[0].trials[0]).iter().filter_map(row).filter(some).collect();

@@ -23,10 +23,13 @@ use fsdyno_core::result::{
     AgeBin, Durability, LogSummary, LosingState, ModelResult, PromiseResult, Spread, Wrong,
 };
 use fsdyno_core::units::Nanos;
-use fsdyno_stats::{Cluster, Interval, at_most, proportion, rate};
+use fsdyno_stats::{CLUSTERS_ENOUGH, Cluster, Interval, at_most, proportion, rate};
 use serde::Serialize;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+
+/// Seed of the intervals of rates: the same logs have the same interval in every report.
+const SEED: u64 = 1;
 
 /// What the logs of one configuration have lost.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -149,12 +152,12 @@ impl Lost {
         &self.by_log
     }
 
-    fn of(logs: &[OfLog], seed: u64) -> Lost {
+    fn of(logs: &[OfLog]) -> Lost {
         let by_log: Vec<Cluster> =
             logs.iter().map(|log| Cluster { part: log.lost, whole: log.made }).collect();
         let some = by_log.iter().filter(|log| log.whole > 0).count() as u64;
         let losing = by_log.iter().filter(|log| log.whole > 0 && log.part > 0).count() as u64;
-        let estimate = rate(&by_log, seed);
+        let estimate = rate(&by_log, SEED);
         Lost {
             made: total(logs.iter().map(|log| log.made)),
             lost: total(logs.iter().map(|log| log.lost)),
@@ -192,16 +195,18 @@ impl OfLog {
 }
 
 impl Losses {
-    /// The losses of trials of one configuration; `None` if none of them has any record of power cuts. The
-    /// seed is that of the intervals.
-    pub fn of(trials: &[&TrialRecord], seed: u64) -> Option<Losses> {
+    /// With fewer logs on a side, the rates of two sides are not compared.
+    pub const ENOUGH: usize = CLUSTERS_ENOUGH;
+
+    /// The losses of trials of one configuration; `None` if none of them has any record of power cuts.
+    pub fn of(trials: &[&TrialRecord]) -> Option<Losses> {
         let found: Vec<(u32, &Durability)> = trials
             .iter()
             .filter(|trial| is_measured(trial))
             .filter_map(|trial| Some((trial.trial, trial.durability.as_ref()?)))
             .collect();
         let models: Vec<ModelLosses> =
-            CacheModel::ALL.iter().filter_map(|model| ModelLosses::of(*model, &found, seed)).collect();
+            CacheModel::ALL.iter().filter_map(|model| ModelLosses::of(*model, &found)).collect();
         // The first of equals.
         let worst = (0..models.len()).reduce(|a, b| match models[b].severity(&models[a]) {
             Ordering::Greater => b,
@@ -254,7 +259,7 @@ fn log(found: &[(u32, &Durability)]) -> LogSummary {
 }
 
 impl ModelLosses {
-    fn of(model: CacheModel, found: &[(u32, &Durability)], seed: u64) -> Option<ModelLosses> {
+    fn of(model: CacheModel, found: &[(u32, &Durability)]) -> Option<ModelLosses> {
         let logs: Vec<(u32, &ModelResult)> = found
             .iter()
             .filter_map(|(_, one)| Some((one.cuts, one.models.iter().find(|of| of.model == model)?)))
@@ -278,8 +283,8 @@ impl ModelLosses {
             model,
             logs: logs.len(),
             states: sum(|one| one.states),
-            acknowledged: Lost::of(&acknowledged.collect::<Vec<_>>(), seed),
-            promises: Promise::ALL.iter().filter_map(|promise| of_promise(*promise, &logs, seed)).collect(),
+            acknowledged: Lost::of(&acknowledged.collect::<Vec<_>>()),
+            promises: Promise::ALL.iter().filter_map(|promise| of_promise(*promise, &logs)).collect(),
             wrong: wrong.fold(Wrong::default(), |sum, one| sum.plus(&one)),
             unsynced: spread::unsynced(&logs.iter().map(|(_, one)| *one).collect::<Vec<_>>()),
             mounted: sum(|one| one.mounted),
@@ -316,12 +321,12 @@ impl ModelLosses {
 }
 
 /// `None` if it was never made.
-fn of_promise(promise: Promise, logs: &[(u32, &ModelResult)], seed: u64) -> Option<PromiseLosses> {
+fn of_promise(promise: Promise, logs: &[(u32, &ModelResult)]) -> Option<PromiseLosses> {
     let own = |one: &&PromiseResult| one.promise == promise;
     let by_log: Vec<OfLog> =
         logs.iter().map(|(cuts, one)| OfLog::sum(one.promises.iter().filter(own), *cuts)).collect();
     let wrong = logs.iter().flat_map(|(_, one)| one.promises.iter().filter(own)).map(|one| one.wrong);
-    let lost = Lost::of(&by_log, seed);
+    let lost = Lost::of(&by_log);
     (lost.made > 0).then(|| PromiseLosses {
         promise,
         lost,

@@ -142,8 +142,8 @@ pub(crate) struct Safety<'t> {
 }
 
 impl<'t> Safety<'t> {
-    /// Reads all trials of a sweep. The seed is that of intervals.
-    pub fn new(whole: &'t [TrialRecord], seed: u64) -> Safety<'t> {
+    /// Reads all trials of a sweep.
+    pub fn new(whole: &'t [TrialRecord]) -> Safety<'t> {
         let mut groups: Vec<(&Configuration, Vec<&TrialRecord>)> = Vec::new();
         for trial in whole.iter().filter(|trial| trial.durability.is_some() && !trial.sentinel) {
             match groups.iter_mut().find(|(one, _)| is_same(one, &trial.configuration)) {
@@ -151,7 +151,7 @@ impl<'t> Safety<'t> {
                 None => groups.push((&trial.configuration, vec![trial])),
             }
         }
-        let losses = groups.into_iter().filter_map(|(one, trials)| Some((one, Losses::of(&trials, seed)?)));
+        let losses = groups.into_iter().filter_map(|(one, trials)| Some((one, Losses::of(&trials)?)));
         Safety { measured: losses.collect() }
     }
 

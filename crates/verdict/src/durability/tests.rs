@@ -5,7 +5,7 @@ use crate::fixture::{self, MADE, durability_trials, durable_trial, losing_trial}
 use fsdyno_core::warning::{Warning, WarningKind};
 
 fn losses(trials: &[TrialRecord]) -> Losses {
-    Losses::of(&trials.iter().collect::<Vec<_>>(), 42).unwrap()
+    Losses::of(&trials.iter().collect::<Vec<_>>()).unwrap()
 }
 
 /// Trials of one configuration, each of which lost what `lost` says.
@@ -82,8 +82,8 @@ fn what_loses_is_counted_by_log_state_and_promise() {
 #[test]
 fn trials_without_power_cuts_have_no_losses() {
     let trials = fixture::trials();
-    assert_eq!(Losses::of(&trials.iter().collect::<Vec<_>>(), 42), None);
-    assert_eq!(Losses::of(&[], 42), None);
+    assert_eq!(Losses::of(&trials.iter().collect::<Vec<_>>()), None);
+    assert_eq!(Losses::of(&[]), None);
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn declared(mut trial: TrialRecord) -> TrialRecord {
 
 fn judge(trials: &[TrialRecord]) -> Judged {
     let whole = trials.to_vec();
-    Safety::new(&whole, 42).judge(&trials.iter().collect::<Vec<_>>())
+    Safety::new(&whole).judge(&trials.iter().collect::<Vec<_>>())
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn losses_are_found_under_the_other_workload() {
     for trial in trials.iter_mut().filter(|trial| trial.durability.is_none()) {
         trial.configuration.settings.insert("memory".to_string(), "1G".to_string());
     }
-    let safety = Safety::new(&trials, 42);
+    let safety = Safety::new(&trials);
     let of = |case: u32| -> Vec<&TrialRecord> { trials.iter().filter(|trial| trial.case == case).collect() };
     assert_eq!(safety.judge(&of(2)).risks.len(), 0);
     let risks = safety.judge(&of(3)).risks;

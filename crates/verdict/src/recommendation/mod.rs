@@ -63,7 +63,7 @@ impl Recommendation {
         let loads = loads(trials);
         let goal = question.goal.as_ref().map_or(header.measure.name().to_string(), Goal::to_string);
         let drift = drift::drift(&header.measure, trials);
-        let safety = Safety::new(trials, header.seed);
+        let safety = Safety::new(trials);
         Recommendation {
             sweep: header.id.clone(),
             name: header.name.clone(),
