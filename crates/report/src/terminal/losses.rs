@@ -113,7 +113,10 @@ pub(crate) fn columns(models: &[&ModelLosses]) -> Vec<Column> {
         column("acknowledged lost", &["acknowledged", "lost"], |one| lost(&one.acknowledged)),
         column("wrong inside", &["wrong", "inside"], |one| text::count(one.wrong.total())),
         column("unsynced lost", &["unsynced", "lost"], |one| {
-            one.unsynced.map_or("-".to_string(), |unsynced| spread(unsynced.lost_ns))
+            one.unsynced.map_or("-".to_string(), |unsynced| match unsynced.lost_ns.max {
+                0 => "none".to_string(),
+                _ => spread(unsynced.lost_ns),
+            })
         }),
         column("not mounted", &["not", "mounted"], not_mounted),
         column("damaged", &["damaged"], |one| match one.checked {

@@ -164,3 +164,18 @@ fn losses_are_found_under_the_other_workload() {
     let kinds = safety.kinds(trials.iter());
     assert_eq!(kinds, ["measured: acknowledged promises lost", "barrier = 0: a power cut may corrupt it"]);
 }
+
+/// A sentinel that loses nothing shows no drift.
+#[test]
+fn zeros_of_a_sentinel_are_steady() {
+    let mut trials: Vec<TrialRecord> = (0..6)
+        .map(|number| durable_trial(number, number / 2, 0, fixture::configuration("ext4", "none")))
+        .collect();
+    trials.iter_mut().step_by(2).for_each(|trial| trial.sentinel = true);
+    let view = fixture::view("read", &trials);
+    let drift = view.drift.as_ref().unwrap();
+    assert_eq!((drift.range(), drift.warning(), drift.unsteady()), ((0.0, 0.0), None, None));
+    let said = format!("{:?} {:?}", view.notes(), view.recommendation.answers[0].sentences);
+    assert!(!said.contains("NaN") && !said.contains("inf "), "{said}");
+    assert_eq!(view.rankings[0].rows[0].losses.as_ref().unwrap().logs, 3);
+}

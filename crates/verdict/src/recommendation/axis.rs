@@ -4,6 +4,7 @@
 //! filesystem. An unset axis counts as its default level, if that is known: `commit = 5` and no `commit` are
 //! the same.
 
+use super::losses::ACKNOWLEDGED;
 use super::standing::{Compared, corrected, pairs};
 use crate::durability::Safety;
 use crate::text;
@@ -143,6 +144,10 @@ pub(super) fn effects(
         })
         .collect();
     let Some(effects) = fsdyno_stats::effects(&factors, &observations) else {
+        // That nothing was lost is no lack of the trials.
+        if measure.name() == ACKNOWLEDGED {
+            return AxisEffects::default();
+        }
         let zero = valued.iter().find(|(_, value)| *value <= 0.0).map(|(trial, _)| trial.trial);
         let which = zero.map_or(String::new(), |trial| format!(", but trial {trial} has {measure} = 0"));
         return AxisEffects {
