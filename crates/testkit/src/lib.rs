@@ -4,6 +4,9 @@
 //! from before the window until after it; `btrfs bfq` cannot run here; the second trial of `xfs bfq` fails.
 
 pub mod captured;
+mod durability;
+
+pub use durability::{MADE, durability_trials, durable_trial, losing_trial};
 
 use fsdyno_core::environment::{DeviceFacts, Environment};
 use fsdyno_core::outcome::{Failure, Outcome};

@@ -67,7 +67,9 @@ impl ModelResult {
     /// How many promises that the standard makes were acknowledged, and how many of them were lost.
     pub fn acknowledged(&self) -> (u64, u64) {
         let standard = self.promises.iter().filter(|one| one.promise.source() == Source::Standard);
-        standard.fold((0, 0), |(made, lost), one| (made + one.made, lost + one.lost))
+        standard.fold((0, 0), |(made, lost): (u64, u64), one| {
+            (made.saturating_add(one.made), lost.saturating_add(one.lost))
+        })
     }
 }
 
@@ -125,17 +127,18 @@ pub struct Wrong {
 impl Wrong {
     /// All of them.
     pub const fn total(&self) -> u64 {
-        self.zeros + self.garbage + self.old + self.foreign
+        let bytes = self.zeros.saturating_add(self.garbage);
+        bytes.saturating_add(self.old).saturating_add(self.foreign)
     }
 
     /// Both together.
     #[must_use]
     pub const fn plus(&self, other: &Wrong) -> Wrong {
         Wrong {
-            zeros: self.zeros + other.zeros,
-            garbage: self.garbage + other.garbage,
-            old: self.old + other.old,
-            foreign: self.foreign + other.foreign,
+            zeros: self.zeros.saturating_add(other.zeros),
+            garbage: self.garbage.saturating_add(other.garbage),
+            old: self.old.saturating_add(other.old),
+            foreign: self.foreign.saturating_add(other.foreign),
         }
     }
 }
