@@ -324,7 +324,7 @@ fn missing(host: &mut dyn Host, plan: &Plan, need: Need) -> Option<String> {
             (!found).then(|| format!("{program} is not installed (apt-get install {package})"))
         }
         Need::Recorder => {
-            let found = matches!(host.list_directory(Path::new("/sys/fs/fuse")), Ok(_));
+            let found = host.list_directory(Path::new("/sys/fs/fuse")).is_ok();
             (!found).then(|| "the kernel has no FUSE, by which a disk is recorded".to_string())
         }
         // Without that file (before Linux 6.6) nothing is known, and the engine asks the kernel itself. The

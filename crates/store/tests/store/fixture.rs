@@ -193,7 +193,6 @@ impl Dice {
             },
             environment: self.environment(),
             trees: TreeSummary { files: self.int(), directories: self.int(), bytes: self.int() },
-            durability: None,
             phases: self.some(3, Dice::phase),
             started: self.text(),
             finished: self.text(),

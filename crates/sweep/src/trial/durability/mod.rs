@@ -57,7 +57,7 @@ pub(crate) fn run(recording: &mut Recording<'_>, slot: &Slot, case: &Case, param
         Ok(begun) => begun,
         Err(failure) => {
             let device = recording.plan.devices.data.clone();
-            return not_built(slot, case, &device, LoadEnd::Failed(failure));
+            return not_built(slot, case, &device, LoadEnd::Failed(*failure));
         }
     };
     let mut ended = record(recording, slot, case, &place, &testbed);
@@ -93,7 +93,7 @@ pub(crate) fn run(recording: &mut Recording<'_>, slot: &Slot, case: &Case, param
 fn begin(
     recording: &mut Recording<'_>,
     parameters: &Durability,
-) -> Result<(Place, Box<dyn Recorder>, Testbed), Failure> {
+) -> Result<(Place, Box<dyn Recorder>, Testbed), Box<Failure>> {
     let Recording { plan, host, state_dir, .. } = recording;
     let place = Place::make(*host, &recorded::log_directory(&plan.devices, state_dir), state_dir)?;
     match show(*host, &place, parameters) {
@@ -110,7 +110,7 @@ fn show(
     host: &mut dyn Host,
     place: &Place,
     parameters: &Durability,
-) -> Result<(Box<dyn Recorder>, Testbed), Failure> {
+) -> Result<(Box<dyn Recorder>, Testbed), Box<Failure>> {
     let mut recorder = host.start_recorder().map_err(|error| host_failure(&error))?;
     let begin = RecorderRequest::Begin {
         directory: place.log().to_path_buf(),
@@ -179,7 +179,7 @@ fn cut_all(
         RecorderReply::Cuts { cuts } => cuts,
         _ => return Err(unexpected()),
     };
-    let marks = place.read_marks().map_err(|failure| Stop::Failed(Box::new(failure)))?;
+    let marks = place.read_marks().map_err(Stop::Failed)?;
     let mut tally = Tally::new(summary, &marks, parameters);
     let mut looking = Looking {
         journal: UndoJournal::create(recording.host, recording.state_dir)?,

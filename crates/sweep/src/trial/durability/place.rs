@@ -19,7 +19,7 @@ pub(super) struct Place {
 
 impl Place {
     /// Makes both directories, that of the log in this one.
-    pub fn make(host: &mut dyn Host, parent: &Path, state_dir: &Path) -> Result<Place, Failure> {
+    pub fn make(host: &mut dyn Host, parent: &Path, state_dir: &Path) -> Result<Place, Box<Failure>> {
         let parent = std::path::absolute(parent);
         let parent = parent.map_err(|error| Failure::new("record", error.to_string()))?;
         let mut journal = UndoJournal::create(host, state_dir).map_err(|error| error.failure())?;
@@ -44,15 +44,15 @@ impl Place {
     }
 
     /// Everything that workers have noted.
-    pub fn read_marks(&self) -> Result<Vec<Mark>, Failure> {
+    pub fn read_marks(&self) -> Result<Vec<Mark>, Box<Failure>> {
         let failed = |reason: String| Failure::new("record", format!("the marks cannot be read: {reason}"));
         let bytes = std::fs::read(self.log.join("marks")).map_err(|error| failed(error.to_string()))?;
         let marks = bytes.chunks(MARK_BYTES).map(Mark::from_bytes).collect::<Result<Vec<_>, _>>();
-        marks.map_err(|error| failed(error.to_string()))
+        marks.map_err(|error| Box::new(failed(error.to_string())))
     }
 
     /// Takes a log that was kept, without changing it.
-    pub fn take_log(&self, kept: &Path) -> Result<(), Failure> {
+    pub fn take_log(&self, kept: &Path) -> Result<(), Box<Failure>> {
         for name in FILES {
             let (from, to) = (kept.join(name), self.log.join(name));
             let taken = std::fs::hard_link(&from, &to).or_else(|_| std::fs::copy(&from, &to).map(drop));

@@ -43,7 +43,7 @@ pub fn show_state(
     state_dir: &Path,
     shown: &ShownState,
     look: &mut dyn FnMut(&Path),
-) -> Result<Vec<String>, Failure> {
+) -> Result<Vec<String>, Box<Failure>> {
     let parent = shown.log.parent().unwrap_or(&shown.log);
     let place = Place::make(host, parent, state_dir)?;
     let seen = see(host, state_dir, &place, shown, look);
@@ -62,7 +62,7 @@ fn see(
     place: &Place,
     shown: &ShownState,
     look: &mut dyn FnMut(&Path),
-) -> Result<Vec<String>, Failure> {
+) -> Result<Vec<String>, Box<Failure>> {
     let failed = |error: &fsdyno_host::HostError| host_failure(error);
     place.take_log(&shown.log)?;
     let mut recorder = host.start_recorder().map_err(|error| failed(&error))?;
@@ -75,7 +75,7 @@ fn see(
     recorder.ask(&begin, PATIENCE).map_err(|error| failed(&error))?;
     let cuts = RecorderRequest::Cuts { count: parameters.cuts, seed: shown.seed };
     let RecorderReply::Cuts { cuts } = recorder.ask(&cuts, PATIENCE).map_err(|error| failed(&error))? else {
-        return Err(Failure::new("record", "the recorder gave another reply than was asked for"));
+        return Err(Failure::new("record", "the recorder gave another reply than was asked for").into());
     };
     let none = || Failure::new("record", "the log has no such cut");
     let cut: Cut = cuts.get(shown.cut as usize).copied().ok_or_else(none)?;
@@ -111,10 +111,10 @@ fn see(
             look(mounted.directory());
             Ok(())
         }
-        Ok(Err(reason)) => Err(Failure::new("mount", format!("it cannot be mounted: {reason}"))),
-        Err(Stop::Failed(failure) | Stop::Hung(failure, _) | Stop::NoRoom(failure)) => Err(*failure),
-        Err(Stop::Skipped(unmet)) => Err(Failure::new("mount", unmet.join("; "))),
-        Err(Stop::Interrupted) => Err(Failure::new("mount", "interrupted")),
+        Ok(Err(reason)) => Err(Failure::new("mount", format!("it cannot be mounted: {reason}")).into()),
+        Err(Stop::Failed(failure) | Stop::Hung(failure, _) | Stop::NoRoom(failure)) => Err(failure),
+        Err(Stop::Skipped(unmet)) => Err(Failure::new("mount", unmet.join("; ")).into()),
+        Err(Stop::Interrupted) => Err(Failure::new("mount", "interrupted").into()),
     };
     let mut left = looking.take_down();
     left.extend(looking.journal.close().err().map(|error| error.failure().message));
