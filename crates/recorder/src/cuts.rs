@@ -8,9 +8,9 @@ use fsdyno_core::durability::{Cut, Mark, Moment};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// Chooses this many places between the first mark and the last one: a third at random times, a third just after
-/// acknowledgements, a third just before or after flushes. Where a log has too few of one kind, random times
-/// take their place.
+/// Chooses this many places between the first mark and the last one: a third at random times, a third
+/// just after acknowledgements, a third just before or after flushes. Where a log has too few of one
+/// kind, random times take their place.
 ///
 /// # Errors
 /// [`RecorderError::Refused`] if nothing was marked; those of reading the log.
@@ -35,7 +35,8 @@ pub fn cuts(log: &Log, count: u32, seed: u64) -> Result<Vec<Cut>> {
             Kind::Flush { .. } if first.is_some() => flushes.extend([number, number + 1]),
             _ => {}
         }
-        // Entries are numbered as they are completed, so a clock read earlier by another thread counts as now.
+        // Entries are numbered as they are completed, so a clock read earlier by another thread counts as
+        // now.
         times.push(entry.time.0.max(times.last().copied().unwrap_or(0)));
         marks.push(marked);
         Ok(())

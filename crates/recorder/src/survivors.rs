@@ -2,9 +2,10 @@
 //!
 //! Everything that a flush had covered survives in every model. Of what came later, `completed` keeps all and
 //! `flushed` nothing. `subset` keeps each write with a probability that the seed chooses for the whole state,
-//! and tears a quarter of those that it keeps: of a torn write, each atom survives or not. The order of the
-//! writes plays no part, because a drive may write back its cache in any order. `window` does the same with the most
-//! recent bytes and keeps what is older. CrashMonkey (Mohan et al., OSDI 2018) explores the same subsets.
+//! and tears a quarter of those that it keeps: of a torn write, each atom survives or not. The order of
+//! the writes plays no part, because a drive may write back its cache in any order. `window` does the
+//! same with the most recent bytes and keeps what is older. CrashMonkey (Mohan et al., OSDI 2018)
+//! explores the same subsets.
 
 use crate::extents::{Extents, Source};
 use crate::log::{Entry, Kind, Log};

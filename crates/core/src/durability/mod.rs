@@ -7,10 +7,12 @@
 
 mod mark;
 mod recorder;
+mod summary;
 
 pub use crate::workload::durability::CacheModel;
 pub use mark::{MARK_BYTES, Mark, MarkError, Moment};
 pub use recorder::{Cut, MARKS_FILE, RecorderReply, RecorderRequest, StateRequest};
+pub use summary::LogSummary;
 
 use crate::workload::parameter::words;
 

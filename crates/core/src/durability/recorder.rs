@@ -1,8 +1,7 @@
 //! The protocol of the process that records a disk: requests as JSON lines on its stdin, one reply to each on
 //! its stdout. It ends, and its files disappear from the mountpoint, when its stdin is closed.
 
-use super::CacheModel;
-use crate::result::LogSummary;
+use super::{CacheModel, LogSummary};
 use crate::units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;

@@ -82,7 +82,10 @@ impl Serialize for TrialRecord {
         document.serialize_field("trees", trees)?;
         document.serialize_field("environment", environment)?;
         document.serialize_field("phases", phases)?;
-        document.serialize_field("durability", durability)?;
+        match durability {
+            Some(found) => document.serialize_field("durability", found)?,
+            None => document.skip_field("durability")?,
+        }
         document.end()
     }
 }

@@ -1,6 +1,6 @@
 //! What survived power cuts.
 
-use crate::durability::{CacheModel, Promise, Source};
+use crate::durability::{CacheModel, LogSummary, Promise, Source};
 use crate::units::Nanos;
 use serde::{Deserialize, Serialize};
 
@@ -15,23 +15,6 @@ pub struct Durability {
     pub models: Vec<ModelResult>,
     /// The first states in which something was lost or wrong, in the order of the cuts.
     pub losing: Vec<LosingState>,
-}
-
-/// The recorded log.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LogSummary {
-    /// Writes.
-    pub writes: u64,
-    /// Bytes in them.
-    pub written_bytes: u64,
-    /// Discards, and writes of zeros without data.
-    pub discards: u64,
-    /// Flushes.
-    pub flushes: u64,
-    /// From the first entry to the last.
-    pub duration_ns: Nanos,
-    /// How many of each promise were acknowledged in the whole log, for those that were.
-    pub promises: Vec<(Promise, u64)>,
 }
 
 /// What was found under one cache model.
@@ -146,8 +129,8 @@ impl Wrong {
 /// How much of the work that nothing synced was lost, over the states in which there was some.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnsyncedResult {
-    /// States that were mounted and whose cut came when nothing was synced any more: before, such work was synced
-    /// along with what others did.
+    /// States that were mounted and whose cut came when nothing was synced any more: before, such work
+    /// was synced along with what others did.
     pub states: u32,
     /// How many were lost.
     pub lost: Spread,

@@ -10,10 +10,11 @@ mod latency;
 mod lifecycle;
 mod phase;
 
+pub use crate::durability::LogSummary;
 pub use command::{CommandKind, CommandRun};
 pub use durability::{
-    AgeBin, Durability, LogSummary, LosingState, ModelResult, PromiseResult, Spread, UnsyncedResult,
-    Verified, VerifiedPromise, VerifiedUnsynced, Wrong,
+    AgeBin, Durability, LosingState, ModelResult, PromiseResult, Spread, UnsyncedResult, Verified,
+    VerifiedPromise, VerifiedUnsynced, Wrong,
 };
 pub use latency::{Latency, Quantile, Quantiles};
 pub use lifecycle::{Lifecycle, LifecycleStep};

@@ -21,8 +21,8 @@ pub struct Durability {
     /// the one named.
     #[arg(long, value_name = "SWEEP", num_args = 0..=1, default_missing_value = "latest", conflicts_with_all = ["cuts", "show"])]
     pub resume: Option<String>,
-    /// Mount the disk of a trial as it was after a cut, to look at it, until Enter is pressed. The trial must have
-    /// kept its log (`keep_log = true`); trials and cuts are counted from 0, as in the results.
+    /// Mount the disk of a trial as it was after a cut, to look at it, until Enter is pressed. The trial
+    /// must have kept its log (`keep_log = true`); trials and cuts are counted from 0, as in the results.
     #[arg(
         long,
         value_name = "SWEEP/TRIAL/CUT[/MODEL[/SUBSET]]",

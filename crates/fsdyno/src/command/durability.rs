@@ -1,5 +1,5 @@
-//! `fsdyno durability PLAN`: what the configurations of a plan lose at a power cut, and `--show`, which shows a
-//! disk after one.
+//! `fsdyno durability PLAN`: what the configurations of a plan lose at a power cut, and `--show`, which
+//! shows a disk after one.
 
 use super::plans::{Source, source};
 use super::sweep::{resumed, run_plan, trouble};

@@ -122,8 +122,8 @@ impl UndoJournal {
         Ok(name)
     }
 
-    /// Names the directories of a recorder, which are about to be made: for its log, in this directory, and the
-    /// one where its disk is shown.
+    /// Names the directories of a recorder, which are about to be made: for its log, in this directory,
+    /// and the one where its disk is shown.
     ///
     /// # Errors
     /// As for [`UndoJournal::append`].

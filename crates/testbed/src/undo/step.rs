@@ -103,7 +103,8 @@ pub(super) fn undo(
     }
 }
 
-/// What is at a path. The files of a recorder are gone with its process, although its mountpoint is still there.
+/// What is at a path. The files of a recorder are gone with its process, although its mountpoint is still
+/// there.
 fn still_there(host: &mut dyn Host, path: &Path) -> fsdyno_host::Result<Option<FileIdentity>> {
     match host.file_identity(path) {
         Err(HostError::System { errno: ENOTCONN, .. }) if path.parent().is_some_and(is_mount_directory) => {

@@ -38,8 +38,8 @@ pub(super) struct Tally<'a> {
     log: LogSummary,
     marks: &'a [Mark],
     cuts: u32,
-    /// From this number of marks on, nothing was synced any more. What is lost of unsynced work counts only then:
-    /// before, it was synced along with what others did.
+    /// From this number of marks on, nothing was synced any more. What is lost of unsynced work counts
+    /// only then: before, it was synced along with what others did.
     quiet_from: u64,
     models: Vec<ModelTally>,
     losing: Vec<LosingState>,
