@@ -4,8 +4,8 @@
 //! acknowledged promise. With enough logs, the bootstrap also compares the rates at which promises were lost,
 //! log by log: two configurations of which every log loses something may still lose very different amounts.
 //! All tests of a comparison are one family, without those that no outcome could have decided: under a model
-//! where neither side lost anything, there is nothing to find (R. E. Tarone, "A modified Bonferroni method for
-//! discrete data", Biometrics 46, 1990).
+//! where neither side lost anything, there is nothing to find (R. E. Tarone, "A modified Bonferroni method
+//! for discrete data", Biometrics 46, 1990).
 
 use super::{Losses, Lost};
 use fsdyno_core::durability::CacheModel;
