@@ -115,16 +115,13 @@ impl ModelTally {
         self.states += 1;
         match found {
             Found::NotMounted { reason } => {
-                for (promise, numbers) in acknowledged(marks) {
-                    let lost: Vec<u64> = numbers.into_iter().collect();
-                    let tally = self.promises.entry(promise).or_default();
-                    tally.add(lost.len() as u64, &lost);
-                }
+                self.add_lost(marks);
                 *self.mount_errors.entry(reason.clone()).or_default() += 1;
                 vec![format!("it could not be mounted: {reason}")]
             }
             Found::Hung => {
                 self.hung += 1;
+                self.add_lost(marks);
                 vec!["it hung".to_string()]
             }
             Found::Looked { recovery, verified, clean } => {
@@ -144,6 +141,14 @@ impl ModelTally {
                 }
                 said
             }
+        }
+    }
+
+    /// Nothing of what was acknowledged can be read.
+    fn add_lost(&mut self, marks: &[Mark]) {
+        for (promise, numbers) in acknowledged(marks) {
+            let lost: Vec<u64> = numbers.into_iter().collect();
+            self.promises.entry(promise).or_default().add(lost.len() as u64, &lost);
         }
     }
 
