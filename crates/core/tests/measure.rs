@@ -109,7 +109,6 @@ fn trial() -> TrialRecord {
         built: Default::default(),
         environment: Default::default(),
         trees: Default::default(),
-        durability: None,
         phases: vec![
             phase("a", vec![role(Role::Reader, 1, 10e6)]),
             phase("b", vec![role(Role::Reader, 3, 20e6)]),

@@ -3,14 +3,8 @@
 use fsdyno_core::TrialRecord;
 use std::sync::LazyLock;
 
-<<<<<<< HEAD
-/// A trial of the fileserver workload, reduced to one phase with one operation for each role, so that
-/// showing a million variations of it takes little time; and what power cuts have left, which such trials
-/// do not have.
-=======
 /// A trial of the fileserver workload, reduced to one phase with one operation for each role, so that showing
 /// a million variations of it takes little time; and what power cuts have left, which no such trial has.
->>>>>>> wt-losses
 static SAMPLE: LazyLock<TrialRecord> =
     LazyLock::new(|| serde_json::from_str(include_str!("sample.json")).expect("a record"));
 

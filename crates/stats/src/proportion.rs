@@ -15,13 +15,8 @@ const ROUNDING: f64 = 1e-7;
 /// The exact 95 % interval of a share of which `part` of `whole` were seen: C. J. Clopper and E. S. Pearson,
 /// "The use of confidence or fiducial limits illustrated in the case of the binomial", Biometrika 26, 1934.
 ///
-<<<<<<< HEAD
-/// Of none and of all, only one end is unknown, so it is the one-sided bound: 0 of n are at most 1 -
-/// 0.05^(1/n), which is about 3/n (J. A. Hanley and A. Lippman-Hand, "If nothing goes wrong, is
-=======
 /// Of none and of all, only one end is unknown, so it is the one-sided bound: 0 of n are at most
 /// 1 - 0.05^(1/n), which is about 3/n (J. A. Hanley and A. Lippman-Hand, "If nothing goes wrong, is
->>>>>>> wt-losses
 /// everything all right?", JAMA 249(13), 1983). `None` of nothing, or if the part exceeds the whole.
 pub fn proportion(part: u64, whole: u64) -> Option<Interval> {
     let of = whole as f64;

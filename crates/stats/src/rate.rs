@@ -162,13 +162,8 @@ mod tests {
         assert_eq!((back.value, back.is_shown()), (-1.0, true));
     }
 
-<<<<<<< HEAD
-    /// Rates of clusters with the mean 0.3 that differ more than their members' chance: the number of
-    /// parts is uniform from 0 to 60 of 100 in each.
-=======
     /// Rates of clusters with the mean 0.3 that differ more than their members' chance: the number of parts
     /// is uniform from 0 to 60 of 100 in each.
->>>>>>> wt-losses
     #[test]
     fn equal_rates_differ_in_about_as_many_cases_as_the_interval_may_miss() {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(9);

@@ -1,20 +1,11 @@
 //! Whether one of two configurations loses more than another one.
 //!
-<<<<<<< HEAD
-//! Two tests look at the same cache model on both sides. Fisher's exact test compares how many logs lost
-//! any acknowledged promise. With enough logs, the bootstrap also compares the rates at which promises
-//! were lost, log by log: two configurations of which every log loses something may still lose very
-//! different amounts. All tests of a comparison are one family, without those that no outcome could have
-//! decided: under a model where neither side lost anything, there is nothing to find (R. E. Tarone, "A
-//! modified Bonferroni method for discrete data", Biometrics 46, 1990).
-=======
 //! Two tests look at the same cache model on both sides. Fisher's exact test compares how many logs lost any
 //! acknowledged promise. With enough logs, the bootstrap also compares the rates at which promises were lost,
 //! log by log: two configurations of which every log loses something may still lose very different amounts.
 //! All tests of a comparison are one family, without those that no outcome could have decided: under a model
 //! where neither side lost anything, there is nothing to find (R. E. Tarone, "A modified Bonferroni method
 //! for discrete data", Biometrics 46, 1990).
->>>>>>> wt-losses
 
 use super::{Losses, Lost};
 use fsdyno_core::durability::CacheModel;
