@@ -42,6 +42,10 @@ pub const MEMORY: &str = "memory";
 
 /// The axis of what is in memory when reading begins.
 pub const CACHE: &str = "cache";
+/// The axis that says whether the kernel flushes disks.
+pub const WRITE_CACHE: &str = "write_cache";
+/// The axis that says where the journal is.
+pub const JOURNAL: &str = "journal";
 
 /// The axes that say how the load runs, rather than what it runs on: they apply to a directory, too.
 pub const OF_THE_LOAD: [&str; 2] = [MEMORY, CACHE];
@@ -98,6 +102,13 @@ pub static AXES: &[Axis] = &[
         help: "the largest request that the block layer sends to a disk (`queue/max_sectors_kb`)",
     },
     Axis {
+        name: WRITE_CACHE,
+        levels: Levels::Words(&["write-back", "write-through"]),
+        general: true,
+        default: None,
+        help: "what the kernel takes a disk's cache for (`queue/write_cache`): with `write-through` it sends no flushes, which is safe only if the cache survives a power cut",
+    },
+    Axis {
         name: MEMORY,
         levels: Levels::Size,
         general: true,
@@ -126,7 +137,7 @@ pub static AXES: &[Axis] = &[
         help: "cache flushes around commits; with 0, a power cut may corrupt the filesystem",
     },
     Axis {
-        name: "journal",
+        name: JOURNAL,
         levels: Levels::Journal,
         general: false,
         default: None,
@@ -222,6 +233,13 @@ pub static AXES: &[Axis] = &[
         general: false,
         default: None,
         help: "copy-on-write for file data",
+    },
+    Axis {
+        name: "flushoncommit",
+        levels: Levels::Switch,
+        general: false,
+        default: None,
+        help: "whether each commit writes the data of all files first, so that it is a consistent snapshot",
     },
     Axis {
         name: "profile",

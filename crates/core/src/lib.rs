@@ -12,6 +12,7 @@ pub mod axis;
 pub mod cache;
 pub mod configuration;
 pub mod device;
+pub mod durability;
 pub mod environment;
 pub mod figures;
 pub mod filesystem;

@@ -86,6 +86,14 @@ operations! {
     Unlinkat = "unlinkat", Moves::Nothing;
     /// Removing a directory: `unlinkat` with `AT_REMOVEDIR`.
     Rmdir = "unlinkat dir", Moves::Nothing;
+    /// Adding a name of an existing file.
+    Linkat = "linkat", Moves::Nothing;
+    /// Renaming.
+    Renameat = "renameat", Moves::Nothing;
+    /// Mapping a file into memory.
+    Mmap = "mmap", Moves::Nothing;
+    /// Syncing a part of a mapped file to the device.
+    Msync = "msync", Moves::Nothing;
     /// Nothing at all: the `null` workload, which measures the tool.
     Null = "null", Moves::Nothing;
 }

@@ -64,6 +64,10 @@ pub struct EngineRequest {
     /// Whether to report that a phase is ready ([`EngineEvent::Ready`]) and wait for a line on stdin.
     #[serde(default)]
     pub pauses: bool,
+    /// Where workers write marks ([`crate::durability::Mark`]), each as a whole sector at offset 0: a file or
+    /// device that puts them into the log of the device below the directory. Absent if nothing is recorded.
+    #[serde(default)]
+    pub marks: Option<PathBuf>,
 }
 
 impl EngineRequest {
@@ -86,6 +90,7 @@ impl EngineRequest {
             patience: None,
             memory: None,
             pauses: false,
+            marks: None,
         }
     }
 }

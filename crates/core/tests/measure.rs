@@ -104,6 +104,7 @@ fn trial() -> TrialRecord {
         filled: None,
         commands: Vec::new(),
         layout: None,
+        durability: None,
         lifecycle_ns: Default::default(),
         built: Default::default(),
         environment: Default::default(),

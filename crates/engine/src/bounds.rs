@@ -12,6 +12,7 @@ use crate::error::EngineError;
 use fsdyno_core::{EngineRequest, Workload};
 use fsdyno_sys::confine::{Access, Ruleset};
 use fsdyno_sys::view::{self, Granted};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -34,12 +35,14 @@ pub(crate) struct Bounds<'a> {
 /// request can be changed, if the kernel and the privileges allow that.
 pub(crate) fn enter_view(request: &EngineRequest) -> Result<(), EngineError> {
     let cache = request.drop_caches.then_some(Path::new(DROP_CACHES));
+    let marks = marks(request);
+    let (node, file) = if marks.is_some_and(is_node) { (marks, None) } else { (None, marks) };
     // A missing directory is detected by the work itself, which can say what it was needed for.
     let writable: Vec<&Path> =
-        [directory(request), cache].into_iter().flatten().filter(|path| path.exists()).collect();
+        [directory(request), cache, file].into_iter().flatten().filter(|path| path.exists()).collect();
     let reads_device = matches!(request.workload, Workload::DeviceRead(_));
     let device = request.device.as_deref().filter(|node| reads_device && node.exists());
-    let devices: Vec<&Path> = device.into_iter().collect();
+    let devices: Vec<&Path> = device.into_iter().chain(node).collect();
     view::enter(Granted { writable: &writable, devices: &devices }).map_err(EngineError::Confine)?;
     Ok(())
 }
@@ -52,19 +55,31 @@ fn directory(request: &EngineRequest) -> Option<&Path> {
     }
 }
 
+/// Where a request writes marks, if its workload does.
+fn marks(request: &EngineRequest) -> Option<&Path> {
+    request.marks.as_deref().filter(|_| matches!(request.workload, Workload::Durability(_)))
+}
+
+/// Whether this is a device, which is not part of the filesystem that its name is in.
+fn is_node(path: &Path) -> bool {
+    let kind = std::fs::metadata(path).map(|found| found.file_type());
+    kind.is_ok_and(|kind| kind.is_block_device() || kind.is_char_device())
+}
+
 /// What a request confines work to.
 #[derive(Debug, Clone)]
 pub(crate) struct Confined(Option<Arc<Ruleset>>);
 
 impl Confined {
-    /// Confines to the directory of a request, and the page cache if it is to be emptied. Nothing is confined
-    /// if the kernel does not support Landlock.
+    /// Confines to the directory of a request, what takes its marks, and the page cache if it is to be
+    /// emptied. Nothing is confined if the kernel does not support Landlock.
     pub(crate) fn to(request: &EngineRequest) -> Result<Self, EngineError> {
         let cache = request.drop_caches.then_some((Path::new(DROP_CACHES), Access::File));
         let tree = directory(request).map(|directory| (directory, Access::Tree));
         let null = Some((Path::new(NULL), Access::File));
+        let marks = marks(request).map(|path| (path, Access::File));
         let ruleset =
-            Ruleset::new([tree, null, cache].into_iter().flatten()).map_err(EngineError::Confine)?;
+            Ruleset::new([tree, null, cache, marks].into_iter().flatten()).map_err(EngineError::Confine)?;
         Ok(Confined(ruleset.map(Arc::new)))
     }
 
@@ -92,7 +107,7 @@ mod tests {
     use super::*;
     use crate::background;
     use fsdyno_core::Precondition;
-    use fsdyno_core::workload::{Fileserver, Null};
+    use fsdyno_core::workload::{Durability, Fileserver, Null};
     use fsdyno_sys::confine::abi;
     use std::fs;
     use std::process::Command;
@@ -128,6 +143,27 @@ mod tests {
         let filled = Precondition { fill_percent: 50, age_rounds: 0 };
         let request = EngineRequest { precondition: Some(filled), ..request };
         assert_eq!(directory(&request), Some(Path::new("/")), "a fill creates files");
+    }
+
+    #[test]
+    fn what_takes_marks_can_be_written_to_by_the_workload_that_makes_them() {
+        if abi() < 3 {
+            return;
+        }
+        let scratch = tempfile::tempdir().unwrap();
+        let (inside, marks) = (scratch.path().join("inside"), scratch.path().join("marks"));
+        fs::create_dir(&inside).unwrap();
+        fs::write(&marks, "").unwrap();
+        let never = AtomicBool::new(false);
+        let writes = |workload| {
+            let request = EngineRequest { workload, marks: Some(marks.clone()), ..request(&inside) };
+            let confined = Confined::to(&request).unwrap();
+            let marks = marks.clone();
+            let write = move |_: &background::Gauge| fs::File::options().write(true).open(marks).is_ok();
+            background::run("test", Bounds::new(&never, &confined), write, |_| true).unwrap()
+        };
+        assert!(writes(Workload::Durability(Durability::default())));
+        assert!(!writes(Workload::Fileserver(Fileserver::default())));
     }
 
     #[test]

@@ -75,6 +75,12 @@ pub enum EngineError {
     /// There is no block device to read.
     #[error("the workload 'device-read' reads a block device, but the engine was given none")]
     NoDevice,
+    /// Nothing records what is written.
+    #[error(
+        "the workload 'durability' needs a device that records what is written to it, but the engine was given \
+         none"
+    )]
+    NoMarks,
     /// The kernel does not provide io_uring.
     #[error("io_uring cannot be used")]
     IoUring {
@@ -195,6 +201,9 @@ impl EngineError {
             }
             EngineError::NoDevice => {
                 failure.hint = Some("use a plan with an image or a block device".to_string());
+            }
+            EngineError::NoMarks => {
+                failure.hint = Some("run `fsdyno durability`, which makes such a device".to_string());
             }
             EngineError::IoUring { errno } => {
                 failure.errno = Some(errno.raw_os_error());

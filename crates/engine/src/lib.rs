@@ -35,12 +35,14 @@ mod span;
 mod summary;
 mod throttle;
 mod tree;
+mod verify;
 mod window;
 mod workload;
 
 pub use error::{EngineError, OperationFailure};
 pub use fsdyno_core::workload::Step;
 pub use observer::Observer;
+pub use verify::{VerifyError, verify};
 pub use workload::fileserver::reader_pass;
 pub use workload::null::overhead_ns as null_overhead_ns;
 pub use workload::streaming::{Pass as StreamingPass, ReadyPass as ReadyStreamingPass};
@@ -206,10 +208,15 @@ fn execute(
         Workload::Postmark(parameters) => workload::postmark::run(parameters, &mut session),
         Workload::Collection(parameters) => workload::collection::run(parameters, &mut session),
         Workload::CommitLog(parameters) => workload::commit_log::run(parameters, &mut session),
+        Workload::Durability(parameters) => workload::durability::run(parameters, &mut session),
         Workload::DeviceRead(parameters) => workload::device_read::run(parameters, &mut session),
         Workload::Null(parameters) => workload::null::run(parameters, &mut session),
     });
-    let result = result.and_then(|()| session.make_durable("", 0)).and_then(|_| session.layout());
+    // What a cut loses must not be written back at the end.
+    let result = match request.workload {
+        Workload::Durability(_) => result,
+        _ => result.and_then(|()| session.make_durable("", 0)).and_then(|_| session.layout()),
+    };
     let over = request.part.is_last() || result.is_err();
     let tidied = if request.clean_up && over { session.clean_up() } else { Ok(()) };
     // The first failure is the one that counts.

@@ -92,7 +92,7 @@ impl<'a, 'e> Session<'a, 'e> {
         if let Some(base) = &self.base {
             return Ok(base.clone());
         }
-        let base = self.request.directory.join(format!("fsdyno-{:016x}", self.request.seed));
+        let base = self.request.directory.join(base_name(self.request.seed));
         if self.request.part.is_first() {
             let path = base.clone();
             let make = move |_: &background::Gauge| rustix::fs::mkdirat(CWD, &path, DIRECTORY_MODE);
@@ -371,6 +371,11 @@ impl<'a, 'e> Session<'a, 'e> {
             Err(error) => Err(error),
         }
     }
+}
+
+/// The name of the engine's own directory.
+pub(crate) fn base_name(seed: u64) -> String {
+    format!("fsdyno-{seed:016x}")
 }
 
 /// Writes back everything of the filesystem below a directory.

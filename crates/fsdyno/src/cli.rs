@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod examples;
 
+mod durability;
 mod loudness;
 mod package;
 mod plans;
@@ -10,7 +11,9 @@ mod profile;
 mod quick;
 mod results;
 mod stored;
+mod verify;
 
+pub use durability::{Durability, StateName};
 pub use loudness::Loudness;
 pub use package::{Completions, Package};
 pub use plans::Plans;
@@ -18,6 +21,7 @@ pub use profile::Profile;
 pub use quick::Quick;
 pub use results::{Compare, Detail, DocumentFormat, Format, Layout, Show};
 pub use stored::{Delete, Import, ImportFormat, Note, Pack, Rename, Results, Unpack};
+pub use verify::Verify;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fsdyno_core::workload::Ramp;
@@ -99,6 +103,11 @@ pub enum Command {
         after_help = "Examples:\n  sudo fsdyno quick /var/tmp                            on an image that is created there\n  sudo fsdyno quick /dev/sdb --destroy /dev/sdb         on a disk: everything on it is lost\n  sudo fsdyno quick /var/tmp --for 1h --save mine.toml  writes the plan, to edit it"
     )]
     Quick(Quick),
+    /// Measure what the configurations of a plan lose at a power cut, on a disk that records every write.
+    #[command(
+        after_help = "Examples:\n  sudo fsdyno durability durability             a plan that comes with fsdyno\n  sudo fsdyno durability PLAN --cuts 300         the configurations of your plan; its device is not touched\n  sudo fsdyno durability --show 3/0/12          mounts the disk of sweep 3, trial 0, as it was after cut 12"
+    )]
+    Durability(Durability),
     /// Show what a plan would do: every case and command, the time and space needed, and what is in the way.
     #[command(
         after_help = "Examples:\n  fsdyno plan demo\n  fsdyno plan mine.toml --set repetitions=6 --format json"
@@ -164,9 +173,15 @@ pub enum Command {
     /// The engine: a request on stdin, events on stdout.
     #[command(hide = true)]
     Engine,
+    /// The verifier: what a power cut has left of the workload `durability`, as one line of JSON.
+    #[command(hide = true)]
+    Verify(Verify),
     /// The agent: steps on this machine, requested on stdin.
     #[command(hide = true)]
     Agent,
+    /// The process that records a disk.
+    #[command(hide = true)]
+    Recorder,
     /// The guardian of a command of a plan, which is requested on stdin.
     #[command(hide = true)]
     Guardian,
@@ -223,7 +238,7 @@ pub struct Sweep {
 }
 
 /// What may be destroyed or set.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub struct Confirmed {
     /// Confirm that everything on this block device, which the plan names, will be lost.
     #[arg(long, value_name = "DEVICE")]

@@ -25,6 +25,7 @@ ready![
     "demo",
     "which-filesystem",
     "kernels",
+    "durability",
     "oetiker-2009",
     "schedulers-2009",
     "streaming-ext4-2008",

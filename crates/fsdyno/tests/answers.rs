@@ -319,3 +319,54 @@ fn imported_phases_with_a_rate_were_not_too_short() {
     // Those were made by putc.
     assert!(!full.contains("one system call for each byte"), "{full}");
 }
+
+#[test]
+fn what_power_cuts_lose_is_in_every_command() {
+    let whole = fixture::durability_trials(6, true);
+    let of = |case: u32| -> Vec<TrialRecord> {
+        whole
+            .iter()
+            .filter(|trial| trial.case == case)
+            .map(|trial| TrialRecord { case: 0, ..trial.clone() })
+            .collect()
+    };
+    let stored = Stored::new(&[("whole", whole.clone()), ("safe", of(0)), ("losing", of(1))]);
+    let summary = unwrapped(&stored.text(&["show", "whole"]));
+    assert!(summary.contains("25,920 of 25,920") && summary.contains("6 of 6 logs"), "{summary}");
+    let sentence = "with a volatile cache it loses 25,920 of 25,920 acknowledged promises; with every completed \
+                    write surviving (model completed) none in 360 states.";
+    for arguments in
+        [&["show", "whole"][..], &["recommend", "whole"], &["show", "whole", "--format", "markdown"]]
+    {
+        assert!(unwrapped(&stored.text(arguments)).contains(sentence), "{arguments:?}");
+    }
+    for arguments in [&["show", "whole", "--full"][..], &["show", "whole", "--case", "ext4 none barrier=0"]] {
+        let text = stored.text(arguments);
+        assert!(
+            text.contains("\ndsync-append ") && text.contains("\nwindow: only the most recent"),
+            "{text}"
+        );
+        assert!(!text.contains("\n\n\n") && !text.contains("NaN"), "{text}");
+    }
+    let standings = &stored.json(&["recommend", "whole"])["answers"][0]["standings"];
+    assert_eq!(standings[1]["losses"]["models"][1]["acknowledged"]["losing_logs"], 6);
+    assert_eq!(
+        (&standings[0]["durable"]["by"], &standings[0]["risks"]),
+        (&"measured".into(), &serde_json::json!([]))
+    );
+    assert_eq!(stored.json(&["show", "whole"])["trials"][1]["durability"]["models"][1]["model"], "flushed");
+    for (sides, code) in [(["safe", "losing"], 1), (["losing", "safe"], 0)] {
+        let output = stored.run(&["compare", sides[0], sides[1]]);
+        let (found, out, err) = said(&output);
+        assert_eq!(found, Some(code), "{out}{err}");
+        assert!(out.contains(if code == 1 { "\n  loses more\n" } else { "\n  loses less\n" }), "{out}");
+    }
+    for format in ["junit", "csv", "json", "markdown"] {
+        let text = said(&stored.run(&["compare", "safe", "losing", "--format", format])).1;
+        assert!(text.contains("loses more") && !text.contains("NaN"), "{format}: {text}");
+    }
+    for arguments in [&["list"][..], &["show", "whole", "--format", "junit"], &["show", "whole", "--tables"]]
+    {
+        stored.text(arguments);
+    }
+}

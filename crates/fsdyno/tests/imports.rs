@@ -23,6 +23,7 @@ const IMPORTS: &[Imports] = &[
     imports("sys", &[]),
     Imports { of: "formats", product: &["core", "stats"], tests: &["testkit"] },
     imports("host", &["core", "sys"]),
+    imports("recorder", &["core"]),
     // The tests enable features that only benchmarks of `sys` need.
     Imports { of: "engine", product: &["core", "formats", "sys"], tests: &["sys"] },
     imports("telemetry", &["core"]),
@@ -42,6 +43,7 @@ const IMPORTS: &[Imports] = &[
             "guest",
             "host",
             "import",
+            "recorder",
             "report",
             "store",
             "sweep",

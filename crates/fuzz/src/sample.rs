@@ -4,7 +4,7 @@ use fsdyno_core::TrialRecord;
 use std::sync::LazyLock;
 
 /// A trial of the fileserver workload, reduced to one phase with one operation for each role, so that showing
-/// a million variations of it takes little time.
+/// a million variations of it takes little time; and what power cuts have left, which no such trial has.
 static SAMPLE: LazyLock<TrialRecord> =
     LazyLock::new(|| serde_json::from_str(include_str!("sample.json")).expect("a record"));
 
@@ -22,6 +22,7 @@ pub fn empty() -> TrialRecord {
         filled: None,
         commands: Vec::new(),
         layout: None,
+        durability: None,
         ..SAMPLE.clone()
     }
 }

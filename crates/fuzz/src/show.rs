@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn the_largest_figures_are_shown_in_every_way() {
         let mut record = serde_json::to_value(&sample::repeated()[0]).expect("a record is JSON");
-        for part in ["/phases", "/lifecycle_ns", "/trees", "/filled", "/layout", "/timer"] {
+        for part in ["/phases", "/lifecycle_ns", "/trees", "/filled", "/layout", "/timer", "/durability"] {
             enlarge(&mut record, part);
         }
         let record: TrialRecord = serde_json::from_value(record).expect("a record");

@@ -8,6 +8,7 @@ use crate::guardian::{Guardian, NoGuardian};
 use crate::lines::shortened;
 use crate::log::StepLog;
 use crate::probe::{DeviceIdentity, DeviceProbe, FileIdentity, LoopInfo, MountInfo, Room};
+use crate::recorder::{Recorder, not_here};
 use crate::wire::{self, Request};
 use crate::{
     AttachedLoop, Command, DeviceHandle, EngineProcess, Host, HostError, ImageHandle, LoopOptions,
@@ -86,6 +87,10 @@ pub trait Channel {
     /// Who starts commands of a user at the other end, if they can run there.
     fn guardian(&self) -> Option<Box<dyn Guardian>> {
         None
+    }
+    /// Starts the process that records a disk, if it can be at the other end.
+    fn recorder(&mut self) -> Result<Box<dyn Recorder>> {
+        Err(not_here(&self.end()))
     }
     /// Starts an engine at the other end.
     fn engine(&mut self, request: &EngineRequest) -> Result<Box<dyn EngineProcess>>;
@@ -278,6 +283,10 @@ impl<C: Channel> Host for C {
 
     fn guardian(&self) -> Box<dyn Guardian> {
         Channel::guardian(self).unwrap_or_else(|| Box::new(NoGuardian(self.end())))
+    }
+
+    fn start_recorder(&mut self) -> Result<Box<dyn Recorder>> {
+        self.recorder()
     }
 
     fn start_engine(&mut self, request: &EngineRequest) -> Result<Box<dyn EngineProcess>> {

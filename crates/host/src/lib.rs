@@ -17,6 +17,7 @@ pub mod local;
 pub mod log;
 pub mod mountinfo;
 pub mod probe;
+pub mod recorder;
 pub mod setting;
 pub mod trusted;
 pub mod wire;
@@ -26,6 +27,7 @@ use fsdyno_core::result::Step;
 use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Nanos};
 use guardian::{Guardian, NoGuardian};
 use probe::{DeviceIdentity, DeviceProbe, FileIdentity, LoopInfo, MountInfo, Room};
+use recorder::Recorder;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::os::fd::OwnedFd;
@@ -424,6 +426,11 @@ pub trait Host {
     /// Who starts commands of a user on this host, independently of the steps above.
     fn guardian(&self) -> Box<dyn Guardian> {
         Box::new(NoGuardian(self.name()))
+    }
+
+    /// Starts the process that records a disk.
+    fn start_recorder(&mut self) -> Result<Box<dyn Recorder>> {
+        Err(recorder::not_here(&self.name()))
     }
 
     /// Starts an engine, which begins its work at once.

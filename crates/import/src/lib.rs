@@ -245,6 +245,7 @@ fn record(number: u32, case: u32, draft: Draft) -> TrialRecord {
         filled: None,
         commands: Vec::new(),
         layout: None,
+        durability: None,
         phases,
         started: String::new(),
         finished,

@@ -3,7 +3,8 @@
 use crate::csv_text::csv_text;
 use crate::export::output_error;
 use fsdyno_core::measure::Direction;
-use fsdyno_verdict::comparison::{Comparison, Finding, Lack, Row};
+use fsdyno_verdict::comparison::{ComparedCase, Comparison, Finding, Lack, Row};
+use fsdyno_verdict::durability::{Finding as LossFinding, LossRow, Lost};
 use fsdyno_verdict::{Estimate, Interval};
 use serde_json::{Value, json};
 use std::io::{self, Write};
@@ -28,6 +29,7 @@ pub fn document(comparison: &Comparison) -> Value {
             "differences": differences.collect::<Vec<_>>(),
             "trials_not_measured": case.not_measured,
             "measures": case.rows.iter().map(measure).collect::<Vec<_>>(),
+            "losses": case.losses.iter().map(losses).collect::<Vec<_>>(),
             "without_values": case.without,
         })
     });
@@ -84,6 +86,38 @@ fn measure(row: &Row) -> Value {
         "doubt": doubt(row),
         "text": row.verdict(),
     })
+}
+
+/// Acknowledged promises that power cuts lose under one cache model. Rates are shares of all states, and the
+/// verdict is on the second side.
+fn losses(row: &LossRow) -> Value {
+    json!({
+        "model": row.model,
+        "sides": row.sides,
+        "difference": row.difference.map(|difference| json!({
+            "value": difference.value, "low": difference.interval.low, "high": difference.interval.high,
+        })),
+        "fisher_p": row.p,
+        "p_corrected": row.corrected_p,
+        "verdict": loss_verdict(row.finding),
+        "would_show": would_show(row.finding),
+        "text": row.finding.words(),
+    })
+}
+
+fn loss_verdict(finding: LossFinding) -> &'static str {
+    match finding {
+        LossFinding::LosesMore => "loses more",
+        LossFinding::LosesLess => "loses less",
+        LossFinding::NoDifferenceShown(_) => "no difference shown",
+    }
+}
+
+fn would_show(finding: LossFinding) -> Option<f64> {
+    match finding {
+        LossFinding::NoDifferenceShown(least) => least,
+        _ => None,
+    }
 }
 
 fn better(row: &Row) -> &'static str {
@@ -148,7 +182,8 @@ const COLUMNS: &[&str] = &[
     "doubt",
 ];
 
-/// Writes a comparison as a tidy table, values in base units.
+/// Writes a comparison as a tidy table, values in base units. What power cuts lose is a row for each cache
+/// model, as the measure `acknowledged-lost (MODEL)` with the p value of Fisher's exact test.
 ///
 /// # Errors
 /// Those of `out`.
@@ -156,23 +191,42 @@ pub fn csv(out: &mut dyn Write, comparison: &Comparison) -> io::Result<()> {
     let mut writer = ::csv::Writer::from_writer(out);
     writer.write_record(COLUMNS).map_err(output_error)?;
     for (case, row) in comparison.cases.iter().flat_map(|case| case.rows.iter().map(move |row| (case, row))) {
-        let [a, b] = [0, 1].map(|side| comparison.sides[side].sweep.to_string());
-        let identity = [
-            a,
-            csv_text(&case.names[0]),
-            b,
-            csv_text(&case.names[1]),
-            case.workload.kind().to_string(),
-            csv_text(row.measure.name()),
-            row.measure.unit().name().to_string(),
-            better(row).to_string(),
-        ];
+        let identity = identity(comparison, case, row.measure.name().to_string());
+        let unit = [row.measure.unit().name().to_string(), better(row).to_string()];
         let values = [0, 1].map(|side| value(row, side)).concat();
         writer
-            .write_record(identity.into_iter().chain(values).chain(judgement(row)))
+            .write_record(identity.into_iter().chain(unit).chain(values).chain(judgement(row)))
             .map_err(output_error)?;
     }
+    for (case, row) in comparison.cases.iter().flat_map(|case| case.losses.iter().map(move |row| (case, row)))
+    {
+        let identity = identity(comparison, case, format!("acknowledged-lost ({})", row.model.name()));
+        let unit = ["share", "lower"].map(str::to_string);
+        let values = [0, 1].map(|side| lost(&row.sides[side])).concat();
+        let judgement = loss_judgement(row);
+        let cells = identity.into_iter().chain(unit).chain(values).chain(judgement);
+        writer.write_record(cells).map_err(output_error)?;
+    }
     writer.flush()
+}
+
+fn identity(comparison: &Comparison, case: &ComparedCase, measure: String) -> [String; 6] {
+    let [a, b] = [0, 1].map(|side| comparison.sides[side].sweep.to_string());
+    let [of_a, of_b] = [0, 1].map(|side| csv_text(&case.names[side]));
+    [a, of_a, b, of_b, case.workload.kind().to_string(), csv_text(&measure)]
+}
+
+/// The rate of a side; the trials are the logs with an acknowledged promise.
+fn lost(lost: &Lost) -> [String; 6] {
+    let [low, high] = lost.rate_interval.map_or(Default::default(), |ends| ends.map(|end| end.to_string()));
+    [maybe(lost.rate), low, high, String::new(), lost.logs.to_string(), false.to_string()]
+}
+
+fn loss_judgement(row: &LossRow) -> [String; 10] {
+    let mut cells: [String; 10] = Default::default();
+    (cells[3], cells[4], cells[5]) = (false.to_string(), row.p.to_string(), row.corrected_p.to_string());
+    cells[7] = loss_verdict(row.finding).to_string();
+    cells
 }
 
 fn maybe(value: Option<impl ToString>) -> String {
@@ -209,6 +263,7 @@ fn judgement(row: &Row) -> [String; 10] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture;
     use crate::fixture::{blocks as trials, question, side};
 
     #[test]
@@ -238,5 +293,31 @@ mod tests {
         }
         assert_eq!((rows[0]["verdict"].as_str(), rows[0]["unit"].as_str()), ("slower", "bytes_per_s"));
         assert_eq!(rows[1]["verdict"], "no material difference");
+    }
+
+    #[test]
+    fn losses_are_rows_of_their_own_and_a_regression() {
+        let whole = fixture::durability_trials(6, false);
+        let of = |case: u32| -> Vec<fsdyno_core::TrialRecord> {
+            let own = whole.iter().filter(|trial| trial.case == case).cloned();
+            own.map(|trial| fsdyno_core::TrialRecord { case: 0, ..trial }).collect()
+        };
+        let (safe, losing) = (of(0), of(1));
+        let compared = Comparison::new(side("a", 1, &safe), side("b", 2, &losing), &question(&[]));
+        let document = document(&compared);
+        assert_eq!(document["regression"], true);
+        let flushed = &document["cases"][0]["losses"][1];
+        assert_eq!((&flushed["model"], &flushed["verdict"]), (&json!("flushed"), &json!("loses more")));
+        assert_eq!(
+            (&flushed["sides"][1]["losing_logs"], &flushed["sides"][1]["rate"]),
+            (&json!(6), &json!(1.0))
+        );
+        let mut out = Vec::new();
+        csv(&mut out, &compared).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let row = text.lines().find(|line| line.contains("acknowledged-lost (flushed)")).unwrap();
+        let cells: Vec<&str> = row.split(',').collect();
+        assert_eq!((cells.len(), cells[8], cells[14], cells[27]), (COLUMNS.len(), "0", "1", "loses more"));
+        assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
     }
 }

@@ -5,12 +5,13 @@
 //! reporters all read (<https://github.com/testmoapp/junitxml>). What is undecided counts as skipped, with
 //! its reason: it is neither a success nor a failure.
 
-use crate::terminal::comparison::cells;
+use crate::terminal::comparison::{cells, loss_cells};
 use crate::visible::visible;
 use fsdyno_core::outcome::Outcome;
 use fsdyno_core::result::LifecycleStep;
 use fsdyno_core::{SweepHeader, TrialRecord};
 use fsdyno_verdict::comparison::{ComparedCase, Comparison, Finding, Row};
+use fsdyno_verdict::durability::{Finding as LossFinding, LossRow};
 use maud::{Markup, html};
 use std::io::{self, Write};
 
@@ -55,7 +56,8 @@ fn of_trial(trial: &TrialRecord) -> Test {
     }
 }
 
-/// Writes a comparison: each measure that is slower is a failure.
+/// Writes a comparison: each measure that is slower is a failure, and each cache model under which more is
+/// lost.
 ///
 /// # Errors
 /// Those of `out`.
@@ -87,7 +89,24 @@ fn of_case(case: &ComparedCase) -> (String, Vec<Test>) {
         seconds: None,
         end: end(row),
     };
-    (name, case.rows.iter().map(test).collect())
+    let of_losses = |row: &LossRow| Test {
+        class: case.workload.load().title(),
+        name: format!("acknowledged-lost ({})", row.model.name()),
+        seconds: None,
+        end: end_of_losses(row),
+    };
+    (name, case.rows.iter().map(test).chain(case.losses.iter().map(of_losses)).collect())
+}
+
+/// That no difference is shown proves nothing, but it is no failure either.
+fn end_of_losses(row: &LossRow) -> End {
+    let [_, a, b, _, _] = loss_cells(row);
+    let message = format!("{}: {a} -> {b}", row.finding.words());
+    match row.finding {
+        LossFinding::LosesMore => End::Failed { message, details: String::new() },
+        LossFinding::LosesLess | LossFinding::NoDifferenceShown(Some(_)) => End::Passed,
+        LossFinding::NoDifferenceShown(None) => End::Skipped { message },
+    }
 }
 
 fn end(row: &Row) -> End {
@@ -175,5 +194,20 @@ mod tests {
         assert!(text.contains("<failure message=\"slower: "), "{text}");
         let text = printed(&undecided);
         assert!(text.contains("<skipped message=\"cannot tell: 1 trial, needs about 6"), "{text}");
+    }
+
+    #[test]
+    fn what_loses_more_fails() {
+        let whole = fixture::durability_trials(6, false);
+        let of = |case: u32| -> Vec<TrialRecord> {
+            let own = whole.iter().filter(|trial| trial.case == case).cloned();
+            own.map(|trial| TrialRecord { case: 0, ..trial }).collect()
+        };
+        let (a, b) = (of(0), of(1));
+        let mut out = Vec::new();
+        comparison(&mut out, &Comparison::new(side("a", 1, &a), side("b", 2, &b), &question(&[]))).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let failure = "<failure message=\"loses more: 0 % (0 of 6 logs) -&gt; 100.0 % (6 of 6 logs)\">";
+        assert!(text.contains("name=\"acknowledged-lost (flushed)\"") && text.contains(failure), "{text}");
     }
 }

@@ -4,10 +4,15 @@
 //! Tables are those of GitHub Flavored Markdown (<https://github.github.com/gfm/#tables-extension->). Names
 //! come from plans and files, so whatever Markdown would take for markup is escaped.
 
-use crate::terminal::comparison::{cells, head, notes as notes_on, summary as verdict, title as side};
+use crate::terminal::comparison::{
+    cells, head, loss_cells, notes as notes_on, rank, summary as verdict, title as side,
+};
+use crate::terminal::losses;
 use crate::terminal::summary::{Column, WEAKENS, columns, title};
+use fsdyno_core::durability::CacheModel;
 use fsdyno_verdict::comparison::{ComparedCase, Comparison, Row};
 use fsdyno_verdict::drift::Drift;
+use fsdyno_verdict::durability::{LossRow, ModelLosses};
 use fsdyno_verdict::outcomes::{FailedTrials, SkippedCases, WarningGroup};
 use fsdyno_verdict::ranking::Ranking;
 use fsdyno_verdict::recommendation::Answer;
@@ -27,6 +32,7 @@ pub fn summary(out: &mut dyn Write, view: &View) -> io::Result<()> {
         writeln!(out, "## {}\n", escaped(&title(view, ranking)))?;
         sentences(out, answer)?;
         configurations(out, ranking, answer)?;
+        lost(out, ranking)?;
     }
     if view.rankings.is_empty() {
         writeln!(out, "No trial was measured.\n")?;
@@ -72,6 +78,31 @@ fn configurations(out: &mut dyn Write, ranking: &Ranking, answer: &Answer) -> io
             "{WEAKENS}: weakens what survives a power cut; never wins if a safe one was measured."
         )?;
     }
+    writeln!(out)
+}
+
+/// What power cuts lose, under every cache model of each configuration.
+fn lost(out: &mut dyn Write, ranking: &Ranking) -> io::Result<()> {
+    let rows = ranking.rows.iter().filter_map(|row| Some((row, row.losses.as_ref()?)));
+    let rows: Vec<_> =
+        rows.flat_map(|(row, found)| found.models.iter().map(move |model| (row, model))).collect();
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let models: Vec<&ModelLosses> = rows.iter().map(|(_, model)| *model).collect();
+    let columns = losses::columns(&models);
+    let names =
+        ["configuration", "cache model"].into_iter().chain(columns.iter().map(|one| one.name.as_str()));
+    table_head(out, &names.map(str::to_string).collect::<Vec<_>>(), 2)?;
+    for (index, (row, model)) in rows.iter().enumerate() {
+        let cells = columns.iter().map(|column| escaped(&column.cells[index].replace('\n', ", ")));
+        table_row(out, [escaped(&row.name), model.model.name().to_string()].into_iter().chain(cells))?;
+    }
+    writeln!(out)?;
+    for model in CacheModel::ALL.iter().filter(|model| models.iter().any(|one| one.model == **model)) {
+        writeln!(out, "- {}: {}", model.name(), escaped(model.description()))?;
+    }
+    losses::LEGEND.iter().try_for_each(|line| writeln!(out, "- {}", escaped(line)))?;
     writeln!(out)
 }
 
@@ -154,6 +185,16 @@ fn compared(out: &mut dyn Write, case: &ComparedCase) -> io::Result<()> {
     table_head(out, &heads, 1)?;
     for row in rows {
         table_row(out, cells(row).into_iter().chain([row.verdict()]).map(|cell| escaped(&cell)))?;
+    }
+    if case.losses.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\nAcknowledged promises that power cuts lose:\n")?;
+    let mut losses: Vec<&LossRow> = case.losses.iter().collect();
+    losses.sort_by_key(|row| rank(row.finding));
+    table_head(out, &["cache model", "A", "B", "B - A", "p", "verdict"].map(str::to_string), 1)?;
+    for row in losses {
+        table_row(out, loss_cells(row).into_iter().chain([row.finding.words()]).map(|cell| escaped(&cell)))?;
     }
     Ok(())
 }
@@ -248,5 +289,26 @@ mod tests {
         assert!(text.starts_with("**B compared with A: "), "{text}");
         let slower = tables(&text).into_iter().find(|row| row[0] == "read-under-write").unwrap();
         assert_eq!((slower.len(), slower[5].as_str()), (6, "slower"));
+    }
+
+    #[test]
+    fn losses_have_a_row_for_each_model() {
+        let view = fixture::view("read", &fixture::durability_trials(6, false));
+        let text = printed(|out| summary(out, &view));
+        let row = "| ext4 none barrier=0 | flushed | 25,920 of 25,920, 6 of 6 logs | 2,580 |";
+        assert!(text.contains(row), "{text}");
+        assert!(text.contains("\n- subset: what was flushed survives, and"), "{text}");
+        let rows = tables(&text);
+        assert!(rows[4..].iter().all(|row| row.len() == rows[4].len()), "{rows:?}");
+        let trials = fixture::durability_trials(6, false);
+        let of = |case: u32| -> Vec<fsdyno_core::TrialRecord> {
+            let own = trials.iter().filter(|trial| trial.case == case).cloned();
+            own.map(|trial| fsdyno_core::TrialRecord { case: 0, ..trial }).collect()
+        };
+        let (a, b) = (of(0), of(1));
+        let compared = Comparison::new(side("1/a", 1, &a), side("2/b", 2, &b), &question(&[]));
+        let text = printed(|out| comparison(out, &compared));
+        let row = tables(&text).into_iter().find(|row| row[0] == "flushed").unwrap();
+        assert_eq!((row.len(), row[5].as_str()), (6, "loses more"));
     }
 }

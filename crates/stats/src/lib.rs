@@ -12,7 +12,9 @@ mod estimate;
 mod fairness;
 mod mann_whitney;
 mod mean;
+mod proportion;
 mod rank;
+mod rate;
 mod student;
 mod trend;
 
@@ -23,5 +25,7 @@ pub use estimate::{Estimate, Interval, estimate};
 pub use fairness::{Fairness, fairness};
 pub use mann_whitney::mann_whitney;
 pub use mean::{MeanKind, Weighted, mean};
+pub use proportion::{at_most, fisher, least_shown, proportion};
 pub use rank::{Better, best_first};
+pub use rate::{CLUSTERS_ENOUGH, Cluster, RateDifference, rate, rate_difference};
 pub use trend::{Trend, median, trend};

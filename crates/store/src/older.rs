@@ -109,6 +109,7 @@ impl Older<'_> {
             filled: from_json_or_none(row, "filled")?,
             commands: Vec::new(),
             layout: from_json_or_none(row, "layout")?,
+            durability: None,
             phases: self.phases(id)?,
             started: get(row, "started")?,
             finished: get(row, "finished")?,

@@ -7,6 +7,7 @@
 use crate::guest_request;
 use crate::order::{Slot, most, order};
 use crate::plan::{Case, Plan, PlanCommand};
+use crate::recorded;
 use fsdyno_core::axis::CACHE;
 use fsdyno_core::device::Image;
 use fsdyno_core::workload::{Need, Tool};
@@ -192,6 +193,9 @@ pub(crate) fn unmet(
 
 /// The exact commands of a case; those of a guest as they appear in it.
 fn commands(plan: &Plan, case: &Case, seed: u64) -> Vec<String> {
+    if let Some(parameters) = recorded::parameters(case) {
+        return recorded::commands(case, parameters, seed);
+    }
     match guest_request::request(plan, case) {
         None => fsdyno_testbed::commands(&case.configuration, &plan.devices, seed),
         Some(request) => {
@@ -289,6 +293,9 @@ pub(crate) fn of_workload(host: &mut dyn Host, plan: &Plan, case: &Case) -> Vec<
     let in_guest = case.configuration.guest_kernel().is_some();
     let needs = load.needs().iter().filter(|need| !in_guest || matches!(need, Need::Device));
     let mut unmet: Vec<String> = needs.filter_map(|need| missing(host, plan, *need)).collect();
+    if recorded::parameters(case).is_some() {
+        unmet.extend(recorded::unmet(plan, case).map(str::to_string));
+    }
     let cache = case.configuration.cache();
     // If all have the same, it does not distinguish this case from another one.
     if plan.varies(CACHE) && cache != CacheState::Cold && !load.cold().contains(&true) {
@@ -315,6 +322,10 @@ fn missing(host: &mut dyn Host, plan: &Plan, need: Need) -> Option<String> {
         Need::Program(Tool { program, package }) => {
             let found = matches!(host.find_program(program), Ok(Some(_)));
             (!found).then(|| format!("{program} is not installed (apt-get install {package})"))
+        }
+        Need::Recorder => {
+            let found = host.list_directory(Path::new("/sys/fs/fuse")).is_ok();
+            (!found).then(|| "the kernel has no FUSE, by which a disk is recorded".to_string())
         }
         // Without that file (before Linux 6.6) nothing is known, and the engine asks the kernel itself. The
         // value 1 forbids io_uring to unprivileged processes, but whoever creates filesystems is privileged
@@ -350,7 +361,12 @@ pub(crate) fn trial_time(case: &Case, size: Option<Bytes>) -> Nanos {
     let moved = moved.saturating_add(filled_bytes(&case.configuration, size));
     let made = moved.saturating_mul(1_000_000_000 / ASSUMED_TREE_RATE);
     let boot = if case.configuration.guest_kernel().is_some() { ASSUMED_BOOT } else { Nanos(0) };
-    Nanos((ASSUMED_LIFECYCLE.0 + boot.0).saturating_add(made).saturating_add(load.timing().total().0))
+    Nanos(
+        (ASSUMED_LIFECYCLE.0 + boot.0)
+            .saturating_add(made)
+            .saturating_add(load.timing().total().0)
+            .saturating_add(load.follows().0),
+    )
 }
 
 /// The space that trees and writers of some workload are certain to need.

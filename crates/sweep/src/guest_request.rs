@@ -17,7 +17,7 @@ pub(crate) fn request_for(plan: &Plan, case: &Case, devices: &Devices) -> Option
     let tools = tools.into_iter().map(|tool| (tool.program, tool.package));
     let of_workload = case.workload.load().needs().iter().filter_map(|need| match need {
         Need::Program(tool) => Some((tool.program, tool.package)),
-        Need::Device | Need::IoUring => None,
+        Need::Device | Need::IoUring | Need::Recorder => None,
     });
     let program =
         |(name, package): (&str, &str)| GuestProgram { name: name.to_string(), package: package.to_string() };

@@ -10,12 +10,14 @@ use crate::options::{Machines, RunOptions};
 use crate::order::{Slot, further, order};
 use crate::plan::{Case, Plan, PlanCommand};
 use crate::progress::{Clock, Position, Progress};
+use crate::recorded;
 use crate::resume;
 use crate::scratch::ScratchDevices;
 use crate::sweep_error::SweepError;
 use crate::time_limit::TimeLimit;
 use crate::trial::around::Around;
 use crate::trial::commands::TrialCommands;
+use crate::trial::durability::{self, Recording};
 use crate::trial::guest::{self, InGuest};
 use crate::trial::report::Overhead;
 use crate::trial::{self, Bench, overhead};
@@ -291,7 +293,11 @@ impl<'a> Sweeping<'a> {
             if ended.interrupted {
                 self.outcome.end = SweepEnd::Interrupted;
             }
-            if stuck {
+            // A recorded disk is new in each trial.
+            if stuck && recorded::parameters(case).is_some() {
+                self.outcome.left.extend(ended.left);
+                self.outcome.left.extend(ended.stuck);
+            } else if stuck {
                 aside = self.scratch.step_aside(machines.host, &ended.left);
                 self.outcome.left.extend(ended.stuck);
             }
@@ -423,6 +429,20 @@ impl<'a> Sweeping<'a> {
             };
             return guest::run(&mut trial, &request, planned.slot, planned.case);
         }
+        if let Some(parameters) = recorded::parameters(planned.case) {
+            let mut recording = Recording {
+                plan: self.plan,
+                host: machines.host,
+                state_dir: self.options.state_dir,
+                interrupt: self.options.interrupt,
+                hurry: self.options.hurry,
+                overhead: self.overheads.get(HOST_KERNEL).copied().unwrap_or_default(),
+                store: &self.around.store,
+                keep: self.around.log_of(planned.slot.trial),
+                progress: &mut progress,
+            };
+            return durability::run(&mut recording, planned.slot, planned.case, parameters);
+        }
         let mut bench = Bench {
             plan: self.plan,
             host: machines.host,
@@ -436,6 +456,7 @@ impl<'a> Sweeping<'a> {
             outer: None,
             commands: Some(commands),
             store: &self.around.store,
+            marks: None,
             progress: &mut progress,
         };
         trial::run(&mut bench, planned.slot, planned.case)

@@ -1,5 +1,5 @@
-//! The only crate with `unsafe`: the timer, ioctls of loop devices and files, io_uring and thread set-up that
-//! rustix does not cover.
+//! The only crate with `unsafe`: the timer, ioctls of loop devices and files, io_uring, files in memory and
+//! thread set-up that rustix does not cover.
 #![allow(unsafe_code)]
 
 #[cfg(feature = "bare")]
@@ -9,6 +9,7 @@ pub mod child;
 pub mod confine;
 pub mod extents;
 pub mod loopdev;
+pub mod mapping;
 pub mod ring;
 pub mod thread;
 pub mod timer;

@@ -6,7 +6,7 @@
 
 use crate::words::{Grammar, Words};
 pub(crate) use crate::words::{raw_mkfs, raw_mount};
-use fsdyno_core::axis::{self, SYSCTL_PREFIX};
+use fsdyno_core::axis::{self, SYSCTL_PREFIX, WRITE_CACHE};
 pub use fsdyno_core::filesystem::Tool;
 use fsdyno_core::filesystem::{Descriptor, Identifier, switches_barriers_off};
 use fsdyno_core::{Bytes, Configuration, Warning, WarningKind};
@@ -242,7 +242,16 @@ pub(crate) fn all_risks(filesystem: &dyn Filesystem, configuration: &Configurati
     let mut risks = filesystem.risks(configuration);
     risks.extend(late_commit(filesystem, configuration));
     risks.extend(late_writeback(configuration));
+    risks.extend(unflushed(configuration));
     risks
+}
+
+/// A disk that the kernel does not flush.
+fn unflushed(configuration: &Configuration) -> Option<String> {
+    (configuration.level(WRITE_CACHE) == Some("write-through")).then(|| {
+        "write_cache = write-through: the disk is never flushed, and a power cut loses what its cache holds"
+            .to_string()
+    })
 }
 
 /// Commits that happen later than by default.

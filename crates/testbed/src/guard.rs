@@ -96,6 +96,11 @@ impl Testbed {
         })
     }
 
+    /// The device that filesystems are created on.
+    pub fn device(&self) -> &DeviceSpec {
+        &self.devices.data
+    }
+
     /// Treats block devices as new and full of zeros, like the disks of a guest.
     #[must_use]
     pub fn with_blank_disks(mut self) -> Self {

@@ -93,6 +93,11 @@ pub fn build(
 }
 
 impl Stack {
+    /// Takes the devices as they are, with the filesystem that a trial of the same seed has made on them.
+    pub fn as_it_is(self) -> Formatted {
+        Formatted(self.0)
+    }
+
     /// Creates the filesystem; each device is verified on its descriptor directly before each command that
     /// writes to it.
     ///

@@ -8,7 +8,7 @@ use crate::error::TestbedError;
 use crate::setting::{SYSCTLS, in_force, same, to_write_back};
 use crate::undo::UndoJournal;
 use crate::way_back::UndoAction;
-use fsdyno_core::axis::{self, DEFAULT, SYSCTL_PREFIX};
+use fsdyno_core::axis::{self, DEFAULT, SYSCTL_PREFIX, WRITE_CACHE};
 use fsdyno_core::{Bytes, Configuration};
 use fsdyno_host::probe::DeviceIdentity;
 use fsdyno_host::{Host, HostError};
@@ -75,6 +75,12 @@ pub(crate) fn settings(configuration: &Configuration, queues: Option<&Queues>) -
                 companion_last: true,
                 ..plain("scheduler", queue, "scheduler", scheduler.to_string())
             }));
+        }
+        if let Some(level) = configuration.level(WRITE_CACHE) {
+            // The kernel's words have a space.
+            let words = level.replace('-', " ");
+            let disks = queues.disks.iter();
+            settings.extend(disks.map(|queue| plain(WRITE_CACHE, queue, "write_cache", words.clone())));
         }
         let kib = |axis| {
             let size = configuration.level(axis)?.parse::<Bytes>().ok()?;

@@ -110,6 +110,9 @@ fn each_level_has_its_words() {
         ("xfs", "scheduler", "kyber", "echo: kyber > /sys/block/loopN/queue/scheduler"),
         ("xfs", "readahead", "1M", "echo: 1024 > /sys/block/loopN/queue/read_ahead_kb"),
         ("xfs", "nr_requests", "32", "echo: 32 > /sys/block/loopN/queue/nr_requests"),
+        ("btrfs", "flushoncommit", "1", "mount: flushoncommit"),
+        ("btrfs", "flushoncommit", "0", "mount: noflushoncommit"),
+        ("xfs", "write_cache", "write-through", "echo: write through"),
         ("xfs", "max_request", "1M", "echo: 1024 > /sys/block/loopN/queue/max_sectors_kb"),
     ];
     for (filesystem, axis, level, expected) in table {

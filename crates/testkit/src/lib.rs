@@ -4,6 +4,9 @@
 //! from before the window until after it; `btrfs bfq` cannot run here; the second trial of `xfs bfq` fails.
 
 pub mod captured;
+mod durability;
+
+pub use durability::{MADE, durability_trials, durable_trial, losing_trial};
 
 use fsdyno_core::environment::{DeviceFacts, Environment};
 use fsdyno_core::outcome::{Failure, Outcome};
@@ -239,6 +242,7 @@ pub fn trial(trial: u32, block: u32, case: u32, configuration: Configuration, mb
         filled: None,
         commands: Vec::new(),
         layout: None,
+        durability: None,
         lifecycle_ns: Lifecycle {
             boot: None,
             mkfs: Some(Nanos::from_millis(71)),

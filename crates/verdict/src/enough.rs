@@ -156,6 +156,7 @@ mod tests {
             filled: None,
             commands: Vec::new(),
             layout: None,
+            durability: None,
             phases: Vec::new(),
             started: String::new(),
             finished: String::new(),

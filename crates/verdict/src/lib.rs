@@ -10,6 +10,7 @@ pub mod comparison;
 pub mod confounder;
 mod doubt;
 pub mod drift;
+pub mod durability;
 pub mod enough;
 mod error;
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! An estimate takes one value per trial, without sentinels. The order is that of the estimates; only their
 //! intervals show whether the first two really differ.
 
+use crate::durability::{Basis, Judged, Losses, Safety};
 use crate::load::{Load, loads};
 use crate::outcomes::is_measured;
 use fsdyno_core::measure::{Direction, Measure, Value};
@@ -37,6 +38,10 @@ pub struct RankedCase {
     pub warning_kinds: usize,
     /// How it weakens what survives a power cut; empty if it is durable.
     pub risks: Vec<String>,
+    /// What says so.
+    pub basis: Basis,
+    /// What power cuts have lost in these trials; absent under other workloads.
+    pub losses: Option<Losses>,
     /// One for each measure; `None` if no trial has a value.
     pub figures: Vec<Option<CaseEstimate>>,
 }
@@ -89,9 +94,10 @@ pub fn heading(measure: &Measure, longest: bool) -> String {
 
 /// A ranking for each load, in the plan's order. The seed is that of the bootstrap.
 pub fn rankings(measure: &Measure, seed: u64, trials: &[TrialRecord]) -> Vec<Ranking> {
+    let safety = Safety::new(trials);
     let of = |load: &Load<'_>| {
         let own = trials.iter().filter(|trial| is_measured(trial) && !trial.sentinel && load.has(trial));
-        ranking_of(load, measure, seed, &own.collect::<Vec<_>>())
+        ranking_of(load, measure, seed, &own.collect::<Vec<_>>(), &safety)
     };
     loads(trials).iter().map(of).collect()
 }
@@ -101,7 +107,13 @@ pub fn rankings(measure: &Measure, seed: u64, trials: &[TrialRecord]) -> Vec<Ran
 pub(crate) const LONGEST: &str = "longest-stall";
 
 /// The ranking under one load by a measure, from its measured trials.
-pub(crate) fn ranking_of(load: &Load<'_>, measure: &Measure, seed: u64, trials: &[&TrialRecord]) -> Ranking {
+pub(crate) fn ranking_of(
+    load: &Load<'_>,
+    measure: &Measure,
+    seed: u64,
+    trials: &[&TrialRecord],
+    safety: &Safety<'_>,
+) -> Ranking {
     let mut by_case: BTreeMap<u32, Vec<&TrialRecord>> = BTreeMap::new();
     for trial in trials {
         by_case.entry(trial.case).or_default().push(trial);
@@ -117,7 +129,8 @@ pub(crate) fn ranking_of(load: &Load<'_>, measure: &Measure, seed: u64, trials: 
         .filter(some_case_has);
     let measures: Vec<Measure> = std::iter::once(measure.clone()).chain(others).collect();
 
-    let rows: Vec<RankedCase> = cases.iter().map(|trials| ranked_case(&measures, seed, trials)).collect();
+    let rows: Vec<RankedCase> =
+        cases.iter().map(|trials| ranked_case(&measures, seed, trials, safety)).collect();
     let values: Vec<Option<f64>> =
         rows.iter().map(|row| row.figures[0].map(|figure| figure.estimate.value)).collect();
     let better = match measure.direction() {
@@ -128,13 +141,16 @@ pub(crate) fn ranking_of(load: &Load<'_>, measure: &Measure, seed: u64, trials: 
     Ranking { workload: workload.clone(), title: load.title(), measures, rows }
 }
 
-fn ranked_case(measures: &[Measure], seed: u64, trials: &[&TrialRecord]) -> RankedCase {
+fn ranked_case(measures: &[Measure], seed: u64, trials: &[&TrialRecord], safety: &Safety<'_>) -> RankedCase {
+    let Judged { risks, basis } = safety.judge(trials);
     RankedCase {
         case: trials[0].case,
         name: trials[0].configuration.name.clone(),
         trials: trials.len(),
         warning_kinds: crate::outcomes::warning_kinds(trials),
-        risks: crate::outcomes::risks(trials.iter().copied()),
+        risks,
+        basis,
+        losses: Losses::of(trials),
         figures: measures.iter().map(|measure| figure(measure, seed, trials)).collect(),
     }
 }

@@ -121,6 +121,14 @@ pub fn percent(share: f64) -> String {
     }
 }
 
+/// A share that something is at most, never rounded down: `64 %`, `4.9 %`, `0.1 %`.
+pub fn at_most(share: f64) -> String {
+    match (share * 100.0).clamp(0.0, 100.0) {
+        hundredths if hundredths >= 10.0 => format!("{:.0} %", (hundredths - 1e-9).ceil()),
+        hundredths => format!("{:.1} %", ((hundredths * 10.0 - 1e-9).ceil() / 10.0).max(0.1)),
+    }
+}
+
 /// What to call the intervals of means over these numbers of trials: only from 6 on do they have the coverage
 /// of a 95 % interval, and with 2 to 4 they are no more than the range of the trials.
 pub fn interval_name(trials: impl IntoIterator<Item = usize>) -> &'static str {
@@ -133,6 +141,19 @@ pub fn interval_name(trials: impl IntoIterator<Item = usize>) -> &'static str {
         (_, ..=4) => "range",
         _ => "interval",
     }
+}
+
+/// A count with its thousands separated: `43,200`.
+pub fn count(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
 }
 
 /// `1 trial`, `3 trials`.
@@ -208,7 +229,15 @@ mod tests {
         assert_eq!(window(Nanos(0), false), "too short for the program to report");
         assert_eq!(percent(0.0001), "<0.1 %");
         assert_eq!(percent(2.0 / 3.0), "66.7 %");
+        assert_eq!(
+            [1.0, 0.6316, 0.0487, 0.01, 1e-9].map(at_most),
+            ["100 %", "64 %", "4.9 %", "1.0 %", "0.1 %"]
+        );
         assert_eq!(plural(1, "trial"), "1 trial");
+        assert_eq!(
+            [0, 999, 1000, 43_200, 1_234_567].map(count),
+            ["0", "999", "1,000", "43,200", "1,234,567"]
+        );
         let names = [vec![2, 2], vec![4, 1], vec![5], vec![3, 12], vec![6, 12]].map(interval_name);
         assert_eq!(names, ["range", "range", "interval", "interval", "95 % interval"]);
     }

@@ -16,6 +16,7 @@ pub(super) const FAMILY: &[Descriptor] = &[Descriptor {
         axis("commit", "30"),
         axis("compress", "no"),
         axis("datacow", "1"),
+        axis("flushoncommit", "0"),
         // mkfs.btrfs chooses dup on one disk, and raid1 on several.
         sized("profile"),
         axis("data_profile", "single"),

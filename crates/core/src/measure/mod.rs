@@ -19,7 +19,8 @@ use crate::figures::{Quotient, total};
 use crate::operation::{Moves, Operation, Role};
 use crate::outcome::Outcome;
 use crate::result::{
-    Latency, Layout, LifecycleStep, PhaseResult, Quantile, Rates, RoleResult, TrialRecord, Watched,
+    Durability, Latency, Layout, LifecycleStep, ModelResult, PhaseResult, Quantile, Rates, RoleResult,
+    TrialRecord, Watched,
 };
 use crate::units::Nanos;
 use crate::workload::Workload;
@@ -58,6 +59,19 @@ enum Source {
     Lifecycle(&'static str),
     /// Mean number of extents per file after the load.
     ExtentsPerFile,
+    /// What power cuts have lost.
+    Durability(LossFigure),
+}
+
+/// A figure of what power cuts have lost, under the cache model in which it is worst.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum LossFigure {
+    /// The share of acknowledged promises.
+    Acknowledged,
+    /// How far back work is missing that nothing synced: the median over the states.
+    Unsynced,
+    /// The median time to mount.
+    Recovery,
 }
 
 /// How to find a phase in a trial.
@@ -209,6 +223,8 @@ impl Measure {
                 Unit::Nanoseconds
             }
             Source::ExtentsPerFile => Unit::Extents,
+            Source::Durability(LossFigure::Acknowledged) => Unit::Share,
+            Source::Durability(LossFigure::Unsynced | LossFigure::Recovery) => Unit::Nanoseconds,
         }
     }
 
@@ -267,6 +283,7 @@ impl Measure {
             Source::ExtentsPerFile => {
                 trial.layout.as_ref().and_then(Layout::extents_per_file).map(Value::exact)
             }
+            Source::Durability(figure) => trial.durability.as_ref().and_then(|found| figure.of(found)),
             Source::CountRate(name) => count_rate(name, &trial.phases),
             Source::CpuPerMegabyte => cpu_per_megabyte(&trial.phases),
             Source::Role(phase, role, figure) => {
@@ -420,6 +437,28 @@ impl Figure {
                 let each = role.cpu.total().0 as f64 / completed;
                 (completed > 0.0 && each > 0.0).then(|| Quotient::over(each, completed).into())
             }
+        }
+    }
+}
+
+impl LossFigure {
+    fn of(self, found: &Durability) -> Option<Value> {
+        let worst = found.models.iter().filter_map(|model| self.of_model(model));
+        worst.reduce(|a, b| if b.value > a.value { b } else { a })
+    }
+
+    fn of_model(self, model: &ModelResult) -> Option<Value> {
+        match self {
+            LossFigure::Acknowledged => {
+                let (made, lost) = model.acknowledged();
+                (made > 0).then(|| Quotient::over(lost as f64 / made as f64, made as f64).into())
+            }
+            LossFigure::Unsynced => {
+                let parts = [&model.unsynced_files, &model.unsynced_names];
+                let some = parts.into_iter().filter(|part| part.states > 0);
+                some.map(|part| part.lost_ns.p50).max().map(|ns| Value::exact(ns as f64))
+            }
+            LossFigure::Recovery => (model.mounted > 0).then(|| Value::exact(model.recovery_ns.p50 as f64)),
         }
     }
 }

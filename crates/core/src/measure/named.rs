@@ -1,6 +1,6 @@
 //! The table of measures with a short name.
 
-use super::{Figure, Phase, Source, Statistic};
+use super::{Figure, LossFigure, Phase, Source, Statistic};
 use crate::operation::{Operation, Role};
 use crate::result::{LifecycleStep, Quantile};
 use crate::workload::{PhaseSpec, Stage, bonnie, collection, commit_log, device_read, postmark};
@@ -38,8 +38,9 @@ const fn of_phase(name: &'static str, help: &'static str, phase: PhaseSpec, figu
 }
 
 /// Every measure with a short name.
-pub(super) static NAMED: LazyLock<Vec<Named>> =
-    LazyLock::new(|| of_load().into_iter().chain(of_lifecycle()).chain([extents_per_file()]).collect());
+pub(super) static NAMED: LazyLock<Vec<Named>> = LazyLock::new(|| {
+    of_load().into_iter().chain(of_lifecycle()).chain([extents_per_file()]).chain(of_power_cuts()).collect()
+});
 
 /// The durations of steps. Steps that share a measure are described together.
 fn of_lifecycle() -> Vec<Named> {
@@ -60,6 +61,33 @@ fn extents_per_file() -> Named {
             .into(),
         source: Source::ExtentsPerFile,
     }
+}
+
+fn of_power_cuts() -> [Named; 3] {
+    let named = |name, help: &'static str, figure| Named {
+        name,
+        help: help.into(),
+        source: Source::Durability(figure),
+    };
+    [
+        named(
+            "acknowledged-lost",
+            "share of acknowledged promises that a power cut loses, of those that the standard makes, under the \
+             cache model that loses the most",
+            LossFigure::Acknowledged,
+        ),
+        named(
+            "unsynced-lost",
+            "how far back a power cut loses work that nothing has synced, median over the states of the cache \
+             model that loses the most",
+            LossFigure::Unsynced,
+        ),
+        named(
+            "recovery-time",
+            "time to mount after a power cut, median over the states of the slowest cache model",
+            LossFigure::Recovery,
+        ),
+    ]
 }
 
 fn of_load() -> Vec<Named> {

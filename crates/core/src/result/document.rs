@@ -5,8 +5,8 @@
 //! configuration, the columns of iostat) are written, and ignored when read.
 
 use super::{
-    Built, CheckResult, CommandRun, Filled, Layout, Lifecycle, PhaseResult, Recipe, RoleResult, Step,
-    TimerFacts, TreeSummary, TrialRecord,
+    Built, CheckResult, CommandRun, Durability, Filled, Layout, Lifecycle, PhaseResult, Recipe, RoleResult,
+    Step, TimerFacts, TreeSummary, TrialRecord,
 };
 use crate::configuration::Configuration;
 use crate::device::DeviceSpec;
@@ -44,6 +44,7 @@ impl Serialize for TrialRecord {
             filled,
             layout,
             phases,
+            durability,
             started,
             finished,
         } = self;
@@ -53,7 +54,7 @@ impl Serialize for TrialRecord {
             Outcome::Skipped { unmet } => (unmet, None),
             Outcome::Failed { error } => (&none, Some(error)),
         };
-        let mut document = serializer.serialize_struct("TrialRecord", 24)?;
+        let mut document = serializer.serialize_struct("TrialRecord", 25)?;
         document.serialize_field("trial", trial)?;
         document.serialize_field("block", block)?;
         document.serialize_field("case", case)?;
@@ -81,6 +82,10 @@ impl Serialize for TrialRecord {
         document.serialize_field("trees", trees)?;
         document.serialize_field("environment", environment)?;
         document.serialize_field("phases", phases)?;
+        match durability {
+            Some(found) => document.serialize_field("durability", found)?,
+            None => document.skip_field("durability")?,
+        }
         document.end()
     }
 }
@@ -191,6 +196,7 @@ pub(super) struct Read {
     trees: TreeSummary,
     environment: Environment,
     phases: Vec<PhaseResult>,
+    durability: Option<Durability>,
 }
 
 #[derive(Deserialize)]
@@ -244,6 +250,7 @@ impl TryFrom<Read> for TrialRecord {
             filled: read.filled,
             layout: read.layout,
             phases: read.phases,
+            durability: read.durability,
             started: read.started,
             finished: read.finished,
         })

@@ -5,11 +5,17 @@
 
 mod command;
 mod document;
+mod durability;
 mod latency;
 mod lifecycle;
 mod phase;
 
+pub use crate::durability::LogSummary;
 pub use command::{CommandKind, CommandRun};
+pub use durability::{
+    AgeBin, Durability, LosingState, ModelResult, PromiseResult, Spread, UnsyncedResult, Verified,
+    VerifiedPromise, VerifiedUnsynced, Wrong,
+};
 pub use latency::{Latency, Quantile, Quantiles};
 pub use lifecycle::{Lifecycle, LifecycleStep};
 pub use phase::{
@@ -68,6 +74,8 @@ pub struct TrialRecord {
     pub layout: Option<Layout>,
     /// One result per phase.
     pub phases: Vec<PhaseResult>,
+    /// What power cuts have left; only of the workload `durability`.
+    pub durability: Option<Durability>,
     /// Wall-clock start and end, RFC 3339, UTC.
     pub started: String,
     /// See `started`.

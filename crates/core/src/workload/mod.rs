@@ -5,6 +5,7 @@ pub mod bonnie;
 pub mod collection;
 pub mod commit_log;
 pub mod device_read;
+pub mod durability;
 pub mod external;
 pub mod fileserver;
 pub mod null;
@@ -19,6 +20,7 @@ pub use bonnie::Bonnie;
 pub use collection::{Collection, CollectionSize};
 pub use commit_log::CommitLog;
 pub use device_read::DeviceRead;
+pub use durability::Durability;
 pub use external::{External, JobFile, Program};
 pub use fileserver::Fileserver;
 pub use null::Null;
@@ -74,6 +76,10 @@ pub trait Load {
     }
     /// The phases that last for a given time.
     fn timing(&self) -> Timing;
+    /// What it takes besides, on an assumed machine: work that follows the load.
+    fn follows(&self) -> Nanos {
+        Nanos(0)
+    }
     /// Of its phases in their order, whether each begins to read what was there before, so that the state of
     /// the caches decides what it measures. Empty if none does.
     fn cold(&self) -> Vec<bool> {
@@ -117,6 +123,8 @@ pub enum Need {
     IoUring,
     /// A block device below the filesystem.
     Device,
+    /// A device of its own that records every write, so one that fsdyno makes on this machine.
+    Recorder,
     /// An external program.
     Program(Tool),
 }
@@ -215,6 +223,8 @@ workloads! {
     CommitLog = "commit-log",
     /// Reads of the block device below the filesystem (`hdparm -tT`).
     DeviceRead = "device-read",
+    /// Promises made on a disk that records every write, and what power cuts leave of them.
+    Durability = "durability",
     /// Everything that a workload does except the syscall: the cost of the tool itself.
     Null = "null",
 }

@@ -421,7 +421,7 @@ macro_rules! words {
         }
     };
 }
-pub(super) use words;
+pub(crate) use words;
 
 /// One parameter with its value.
 #[derive(Debug, Clone, PartialEq, Eq)]

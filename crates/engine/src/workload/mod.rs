@@ -4,6 +4,7 @@ pub mod bonnie;
 pub mod collection;
 pub(crate) mod commit_log;
 pub(crate) mod device_read;
+pub(crate) mod durability;
 pub(crate) mod external;
 pub mod fileserver;
 pub mod null;

@@ -67,7 +67,7 @@ fn two_sides(surroundings: &Surroundings, options: &Compare) -> Result {
     }
     let question = Question { measures, threshold: options.threshold, seed: first.sweep.seed };
     let compared = Comparison::new(first.borrowed(), second.borrowed(), &question);
-    if compared.rows().next().is_none() {
+    if compared.rows().next().is_none() && compared.losses().next().is_none() {
         return Err(nothing_in_common(&compared));
     }
     match options.format {

@@ -6,6 +6,7 @@ mod changes;
 mod compare;
 mod completions;
 mod doctor;
+mod durability;
 mod engine;
 mod export;
 mod fitting;
@@ -23,6 +24,7 @@ mod plans;
 mod profile;
 mod quick;
 mod recommend;
+mod recorder;
 mod reference;
 mod report;
 mod restore;
@@ -30,6 +32,7 @@ mod results;
 mod selfcheck;
 mod show;
 mod sweep;
+mod verify;
 
 use crate::cli::Results;
 use crate::cli::{Cli, Colour, Command};
@@ -57,7 +60,7 @@ type Result = std::result::Result<Status, Trouble>;
 /// Executes the command line.
 pub fn run(cli: &Cli) -> Result {
     // What these three have inherited is also meant for their children.
-    if !matches!(cli.command, Command::Engine | Command::Agent | Command::Guest) {
+    if !matches!(cli.command, Command::Engine | Command::Agent | Command::Recorder | Command::Guest) {
         fsdyno_sys::child::keep_what_is_open_from_children()
             .context("cannot prevent child programs from inheriting open files")?;
     }
@@ -68,6 +71,7 @@ pub fn run(cli: &Cli) -> Result {
         Command::Bench(options) => bench::run(&here()?, options),
         Command::Sweep(options) => sweep::run(&here()?, options),
         Command::Quick(options) => quick::run(&here()?, options),
+        Command::Durability(options) => durability::run(&here()?, options),
         Command::Plan(options) => plan::run(&here()?, options),
         Command::Plans(options) => plans::run(&here()?, options),
         Command::List(options) => list::run(&here()?, options),
@@ -90,7 +94,9 @@ pub fn run(cli: &Cli) -> Result {
         Command::Package(options) => package::run(options),
         Command::Reference(options) => reference::run(options),
         Command::Engine => engine::run(),
+        Command::Verify(options) => verify::run(options),
         Command::Agent => agent::run(),
+        Command::Recorder => recorder::run(),
         Command::Guardian => guardian::run(),
         Command::Guest => guest::run(),
     }

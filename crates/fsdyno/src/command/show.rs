@@ -162,8 +162,13 @@ pub fn print(
             let view = View::new(header, trials)?;
             terminal::summary(&mut out, &view, style)?;
             for case in &view.cases {
-                writeln!(out)?;
-                terminal::classic(&mut out, case, style)?;
+                // Some workloads have no table of their own.
+                let mut classic = Vec::new();
+                terminal::classic(&mut classic, case, style)?;
+                if !classic.is_empty() {
+                    writeln!(out)?;
+                    out.write_all(&classic)?;
+                }
                 if details == Details::Full {
                     writeln!(out)?;
                     terminal::full(&mut out, case, style)?;

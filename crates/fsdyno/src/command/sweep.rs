@@ -30,7 +30,7 @@ pub fn run(surroundings: &Surroundings, options: &Sweep) -> Result {
     let (plan, resume) = match &options.resume {
         None => (asked_for(surroundings, options, &set)?, None),
         Some(selector) => {
-            let (plan, sweep) = resumed(surroundings, options, selector, &set)?;
+            let (plan, sweep) = resumed(surroundings, &options.plan, selector, &set)?;
             (plan, Some(sweep))
         }
     };
@@ -81,13 +81,13 @@ pub fn run_plan(
 }
 
 /// The plan of an interrupted sweep with the changes that it was begun with, and its number.
-fn resumed(
+pub fn resumed(
     surroundings: &Surroundings,
-    options: &Sweep,
+    plan: &Path,
     selector: &str,
     set: &[String],
 ) -> std::result::Result<(Plan, SweepId), Trouble> {
-    let source = source(&options.plan)?;
+    let source = source(plan)?;
     let named = (selector != LATEST).then_some(selector);
     let found = unfinished(&surroundings.open_store()?, named, &source.text, set);
     let stored = found.map_err(|error| match error {

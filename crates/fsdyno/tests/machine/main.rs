@@ -18,6 +18,7 @@ mod command_line;
 mod commit_log;
 mod confinement;
 mod device_read;
+mod durability;
 mod edges;
 mod engine_fuse;
 mod engine_tree;
@@ -66,6 +67,7 @@ fn main() {
         commit_log::tests(),
         confinement::tests(),
         device_read::tests(),
+        durability::tests(),
         edges::tests(),
         engine_fuse::tests(),
         engine_tree::tests(),

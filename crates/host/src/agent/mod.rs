@@ -18,9 +18,10 @@ pub use crate::channel::Limits;
 use crate::channel::{Channel, question, understand};
 use crate::guardian::Guardian;
 use crate::lines::Excess;
-use crate::local::{LocalGuardian, start_engine, take_image};
+use crate::local::{LocalGuardian, start_engine, start_recorder, take_image};
 use crate::log::StepLog;
 use crate::probe::FileIdentity;
+use crate::recorder::Recorder;
 use crate::wire::{self, Request};
 use crate::{EngineProcess, HostError, Result};
 use fsdyno_core::EngineRequest;
@@ -202,6 +203,10 @@ impl Channel for AgentHost {
 
     fn guardian(&self) -> Option<Box<dyn Guardian>> {
         Some(Box::new(LocalGuardian::new(&self.binary, self.held.clone())))
+    }
+
+    fn recorder(&mut self) -> Result<Box<dyn Recorder>> {
+        start_recorder(&self.binary, self.held.clone())
     }
 
     fn engine(&mut self, request: &EngineRequest) -> Result<Box<dyn EngineProcess>> {

@@ -44,6 +44,8 @@ const OF_THE_SYSTEM: &[&str] = &[
     "/var/spool",
 ];
 const FOR_EVERYBODY: &[&str] = &["/dev/shm", "/run/media", "/run/user"];
+/// Where fsdyno mounts, among others a recorded disk as a file: names in `/run` that begin like this.
+const OWN_MOUNTS: &str = "fsdyno-";
 
 /// Opens a directory as a place to make files in (`O_PATH`). A plan may name any path, so it must be neither
 /// the system's nor among `reserved`, each with its name, where a new file would mean something.
@@ -70,7 +72,10 @@ pub(super) fn open(path: &Path, reserved: &[(String, PathBuf)]) -> Result<OwnedF
 /// Whose directory this is, by its real path.
 fn owner<'r>(real: &Path, reserved: &'r [(String, PathBuf)]) -> Option<&'r str> {
     let within = |directories: &[&str]| directories.iter().any(|directory| real.starts_with(directory));
-    if within(OF_THE_SYSTEM) && !within(FOR_EVERYBODY) {
+    let own = real
+        .strip_prefix("/run")
+        .is_ok_and(|below| below.as_os_str().as_encoded_bytes().starts_with(OWN_MOUNTS.as_bytes()));
+    if within(OF_THE_SYSTEM) && !within(FOR_EVERYBODY) && !own {
         return Some("the system");
     }
     let contains =

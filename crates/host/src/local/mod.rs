@@ -19,6 +19,7 @@ mod images;
 mod loops;
 mod mount;
 mod probe;
+mod recorder;
 mod setting;
 mod tree;
 
@@ -29,9 +30,11 @@ pub use engine::understand_event;
 pub(crate) use guardian::LocalGuardian;
 pub use guardian::serve as serve_guardian;
 pub(crate) use images::take as take_image;
+pub(crate) use recorder::start as start_recorder;
 
 use crate::guardian::Guardian;
 use crate::probe::{DeviceIdentity, DeviceProbe, FileIdentity, LoopInfo, MountInfo, Room};
+use crate::recorder::Recorder;
 use crate::{
     AttachedLoop, Command, DeviceHandle, EngineProcess, Host, HostError, ImageHandle, LoopOptions,
     MountRequest, NewImage, Output, Result,
@@ -290,6 +293,10 @@ impl Host for LocalHost {
 
     fn guardian(&self) -> Box<dyn Guardian> {
         Box::new(LocalGuardian::new(&self.binary, Vec::new()))
+    }
+
+    fn start_recorder(&mut self) -> Result<Box<dyn Recorder>> {
+        start_recorder(&self.binary, Vec::new())
     }
 
     fn start_engine(&mut self, request: &EngineRequest) -> Result<Box<dyn EngineProcess>> {

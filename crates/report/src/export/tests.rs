@@ -224,3 +224,18 @@ fn no_cell_is_a_formula_and_figures_stay_figures() {
         }
     }
 }
+
+#[test]
+fn a_trial_of_power_cuts_has_its_three_measures() {
+    let rows = rows(Kind::Trials, &fixture::durability_trials(1, true));
+    let of = |trial: &str, column: &str| row(&rows, &[("trial", trial)])[column].clone();
+    assert_eq!(of("0", "acknowledged_lost_share"), "0");
+    assert_eq!(of("1", "acknowledged_lost_share"), "1");
+    assert_eq!(
+        (of("1", "unsynced_lost_ns"), of("1", "recovery_time_ns")),
+        ("5010000000".into(), "12000000".into())
+    );
+    assert_eq!(of("2", "acknowledged_lost_share"), "");
+    let operations = self::rows(Kind::Operations, &fixture::durability_trials(1, false));
+    assert_eq!(operations.len(), 2, "a row for each trial, without an operation");
+}

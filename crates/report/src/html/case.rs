@@ -1,6 +1,7 @@
 //! One case: what was built, and each phase over time and in figures.
 
 use super::chart::{self, Names};
+use super::losses;
 use super::sentence::sentence;
 use super::timeline;
 use crate::terminal::full::{cpu, kernel_threads, rates, stalls, window};
@@ -32,7 +33,7 @@ pub fn case(
                 h4 { (case.configuration.name) }
                 span.facts { (facts(case, &measured, measure)) }
             }
-            @if let (Some(trial), true) = (shown, measured.len() > 1) {
+            @if let (Some(trial), true) = (shown, measured.len() > 1 && !case.phases.is_empty()) {
                 p.note {
                     "Charts over time show trial " (trial.trial) ", the one of " (measured.len()) " with the longest stall. "
                     "Tables contain all trials."
@@ -46,6 +47,7 @@ pub fn case(
                     (figures(phase))
                 }
             }
+            @if let Some(losses) = &case.losses { (losses::case(losses)) }
             (built(case, &measured))
         }
     }
@@ -58,6 +60,7 @@ fn facts(case: &CaseView, trials: &[&TrialRecord], measure: &Measure) -> String 
     if let Some(figure) = ranking::figure(measure, 0, trials) {
         facts.push(format!("{} {measure}", text::quantity(measure, figure.estimate.value, figure.at_least)));
     }
+    facts.extend(case.losses.as_ref().map(losses::fact));
     let roles = case.phases.iter().flat_map(|phase| &phase.roles);
     let stall = roles.map(|role| role.longest_stall).max_by_key(|time| (time.ns, time.at_least));
     if let Some(stall) = stall.filter(|stall| stall.ns > 0) {

@@ -19,6 +19,7 @@ mod chart;
 mod configurations;
 mod distribution;
 mod effects;
+mod losses;
 mod method;
 mod pareto;
 mod sentence;

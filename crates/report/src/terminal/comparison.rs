@@ -2,8 +2,10 @@
 //! summary in one sentence at the end.
 
 use super::style::{Paint, Style};
+use fsdyno_core::durability::CacheModel;
 use fsdyno_core::measure::Unit;
 use fsdyno_verdict::comparison::{ComparedCase, Comparison, Finding, Row, SideName, UncomparedCase};
+use fsdyno_verdict::durability::{Finding as LossFinding, LossRow, Losses, Lost};
 use fsdyno_verdict::merge::Time;
 use fsdyno_verdict::text::{self, interval_name};
 use std::io::{self, Write};
@@ -108,7 +110,78 @@ fn write_case(out: &mut dyn Write, case: &ComparedCase, style: Style) -> io::Res
         }
         write_row(out, cells, &widths)?;
     }
+    write_losses(out, case, style)
+}
+
+/// What power cuts lose, by verdict.
+fn write_losses(out: &mut dyn Write, case: &ComparedCase, style: Style) -> io::Result<()> {
+    if case.losses.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "  acknowledged promises that power cuts lose, by cache model")?;
+    let mut rows: Vec<&LossRow> = case.losses.iter().collect();
+    rows.sort_by_key(|row| rank(row.finding));
+    let head = ["", "A", "B", "B - A", "p"].map(String::from);
+    let lines: Vec<[String; 5]> =
+        std::iter::once(head).chain(rows.iter().map(|row| loss_cells(row))).collect();
+    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
+    let mut widths: [usize; 5] = std::array::from_fn(width);
+    // On a narrow terminal, the difference has no room.
+    if widths.iter().sum::<usize>() + INDENT + 2 * (widths.len() - 1) > style.width {
+        widths[3] = 0;
+    }
+    let mut verdict = String::new();
+    for (index, [model, a, b, difference, p]) in lines.iter().enumerate() {
+        if let Some(row) = index.checked_sub(1).map(|index| rows[index])
+            && row.finding.words() != verdict
+        {
+            verdict = row.finding.words();
+            style.paragraph(out, loss_paint(row.finding), 2, &verdict)?;
+        }
+        let [of_model, of_a, of_b, of_difference, of_p] = widths;
+        let mut line = format!("    {model:of_model$}  {a:>of_a$}  {b:>of_b$}");
+        if of_difference > 0 {
+            line += &format!("  {difference:>of_difference$}");
+        }
+        line += &format!("  {p:>of_p$}");
+        writeln!(out, "{}", line.trim_end())?;
+    }
+    for model in CacheModel::ALL.iter().filter(|model| rows.iter().any(|row| row.model == **model)) {
+        style.paragraph(out, Paint::Plain, 4, &format!("{}: {}", model.name(), model.description()))?;
+    }
     Ok(())
+}
+
+/// The worst news first.
+pub(crate) fn rank(finding: LossFinding) -> u8 {
+    match finding {
+        LossFinding::LosesMore => 0,
+        LossFinding::LosesLess => 1,
+        LossFinding::NoDifferenceShown(_) => 2,
+    }
+}
+
+fn loss_paint(finding: LossFinding) -> Paint {
+    match finding {
+        LossFinding::LosesMore => Paint::Bad,
+        LossFinding::LosesLess => Paint::Good,
+        LossFinding::NoDifferenceShown(_) => Paint::Heading,
+    }
+}
+
+/// The model, what each side loses in how many logs, the difference of the rates, and the p value.
+pub(crate) fn loss_cells(row: &LossRow) -> [String; 5] {
+    let side = |lost: &Lost| {
+        let rate = lost.rate.map_or("none made".to_string(), text::percent);
+        format!("{rate} ({} of {})", lost.losing_logs, text::plural(lost.logs, "log"))
+    };
+    let points = |share: f64| format!("{:+.1}", share * 100.0);
+    let difference = row.difference.map_or("-".to_string(), |difference| {
+        let interval = difference.interval;
+        format!("{} % [{}, {}]", points(difference.value), points(interval.low), points(interval.high))
+    });
+    let [a, b] = &row.sides;
+    [row.model.name().to_string(), side(a), side(b), difference, p_value(row.corrected_p)]
 }
 
 fn paint(finding: Finding) -> Paint {
@@ -266,6 +339,16 @@ pub(crate) fn notes(comparison: &Comparison) -> Vec<String> {
             turned.join(", ")
         ));
     }
+    let judged = comparison.losses().filter(|row| row.sides.iter().any(|side| side.losing_logs > 0)).count();
+    if comparison.losses().next().is_some() {
+        notes.push(format!(
+            "(lost promises: their share, and the logs that lost any; p from Fisher's exact test on logs; B - A of the \
+             shares from {} logs on each side on, with an interval by log; both corrected for {}; 'would show': the \
+             smallest share of losing logs, against none, that so many logs show)",
+            Losses::ENOUGH,
+            text::plural(judged as u64, "comparison")
+        ));
+    }
     let few = ratios().filter(|ratio| ratio.note().is_some()).min_by_key(|ratio| ratio.n);
     notes.extend(few.and_then(|ratio| ratio.note()).map(|note| format!("({note})")));
     notes
@@ -274,8 +357,18 @@ pub(crate) fn notes(comparison: &Comparison) -> Vec<String> {
 pub(crate) fn summary(comparison: &Comparison) -> String {
     let count = |wanted: fn(Finding) -> bool| comparison.rows().filter(|row| wanted(row.finding)).count();
     let undecided = count(|finding| matches!(finding, Finding::CannotTell(_)));
+    let losses = |wanted: u8| comparison.losses().filter(|row| rank(row.finding) == wanted).count();
+    let lost = match comparison.losses().next() {
+        None => String::new(),
+        Some(_) => format!(
+            " In power cuts B loses more under {}, less under {}; no difference is shown under {}.",
+            text::plural(losses(0) as u64, "cache model"),
+            losses(1),
+            losses(2)
+        ),
+    };
     format!(
-        "B compared with A: {} slower, {} faster, {} without material difference, {undecided} undecided.",
+        "B compared with A: {} slower, {} faster, {} without material difference, {undecided} undecided.{lost}",
         count(|finding| finding == Finding::Slower),
         count(|finding| finding == Finding::Faster),
         count(|finding| finding == Finding::NoMaterialDifference),
@@ -317,6 +410,27 @@ mod tests {
         assert!(lines[at("read-under-write")].contains("0.90") && lines[at("slower")] == "  slower");
         assert!(text.contains("compared within their blocks") && text.contains("6 comparisons"));
         assert!(at("B compared with A: ") < at("a -> b: fileserver") && text.contains("undecided.\n"));
+    }
+
+    #[test]
+    fn what_loses_more_comes_first_with_its_models() {
+        let whole = fixture::durability_trials(6, false);
+        let of = |case: u32| -> Vec<TrialRecord> {
+            let own = whole.iter().filter(|trial| trial.case == case).cloned();
+            own.map(|trial| TrialRecord { case: 0, ..trial }).collect()
+        };
+        let text = text(&of(0), &of(1), [1, 2], &[]);
+        let (_, losses) =
+            text.split_once("  acknowledged promises that power cuts lose, by cache model\n").unwrap();
+        let lines: Vec<&str> = losses.lines().collect();
+        assert_eq!(lines[1], "  loses more");
+        assert!(lines[2].starts_with("    flushed    0 % (0 of 6 logs)  100.0 % (6 of 6 logs)"), "{losses}");
+        assert_eq!(lines[5], "  no difference shown (would show 84 %)");
+        assert!(losses.contains("    flushed: only what was flushed survives: "), "{losses}");
+        let summary =
+            "In power cuts B loses more under 3 cache models, less under 0; no difference is shown under 1.";
+        assert!(text.replace("\n  ", " ").contains(summary), "{text}");
+        assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
     }
 
     #[test]

@@ -16,6 +16,9 @@ pub fn full(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Result<(
     let numbers: Vec<String> = case.trials.iter().map(u32::to_string).collect();
     let trials = match &numbers[..] {
         [only] => format!("trial {only}"),
+        several if case.phases.is_empty() => {
+            format!("{} trials merged: {}", several.len(), several.join(", "))
+        }
         several => format!(
             "{} trials merged: {} (counts, rates and processor times are means, percentiles those of all)",
             several.len(),
@@ -25,6 +28,7 @@ pub fn full(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Result<(
     let title = format!("{} under {}, {trials}", case.configuration.name, case.workload.kind());
     style.paragraph(out, Paint::Heading, 0, &title)?;
     super::lifecycle::write(out, case, *style)?;
+    super::losses::details(out, case, *style)?;
     for phase in &case.phases {
         let title = format!("{} ({})", phase.name, window(phase));
         writeln!(out, "\n{}", style.paint(Paint::Heading, &title))?;

@@ -14,6 +14,7 @@ mod external;
 pub(crate) mod full;
 mod lifecycle;
 mod list;
+pub(crate) mod losses;
 mod postmark;
 mod recommendation;
 mod side_by_side;

@@ -76,7 +76,8 @@ fn write_standings(out: &mut dyn Write, answer: &Answer, measure: &Measure, styl
         let mark = if one.is_durable() { "" } else { WEAKENS };
         let name = Cell::new(&one.name);
         let name = if Some(index) == answer.winner { name.add_attribute(Attribute::Bold) } else { name };
-        let drawn = one.value.map_or(String::new(), |value| bar(value / largest, BAR_WIDTH));
+        let share = |value: f64| if largest > 0.0 { value / largest } else { 0.0 };
+        let drawn = one.value.map_or(String::new(), |value| bar(share(value), BAR_WIDTH));
         let compared = one.to_best.map_or(String::new(), |compared| difference(&compared));
         let cells = [name, cell(figure(one)), Cell::new(drawn), Cell::new(compared), Cell::new(verdict(one))];
         table.add_row(row(Cell::new(mark), cells));

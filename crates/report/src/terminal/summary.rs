@@ -5,6 +5,7 @@
 //! the mean over trials, not over operations; only the longest stall, unless it decides, is the longest of
 //! all trials. Columns that do not fit the width are left out from the right and named below the table.
 
+use super::losses;
 use super::style::{Paint, Style, bar, cell, write_table};
 use comfy_table::{Attribute, Cell, CellAlignment, ColumnConstraint};
 use fsdyno_core::SweepHeader;
@@ -41,6 +42,7 @@ pub fn summary(out: &mut dyn Write, view: &View, style: &Style) -> io::Result<()
         writeln!(text)?;
         sentences(&mut text, answer, *style)?;
         write_ranking(&mut text, ranking, answer, *style)?;
+        losses::worst(&mut text, ranking, *style)?;
         writeln!(text)?;
     }
     if view.rankings.is_empty() {
@@ -101,7 +103,8 @@ pub(crate) fn marked(name: &str, durable: bool, some_weaken: bool) -> String {
 
 impl Column {
     pub(super) fn width(&self) -> usize {
-        self.head.iter().chain(&self.cells).map(|text| text.chars().count()).max().unwrap_or(0)
+        let lines = self.head.iter().chain(&self.cells).flat_map(|text| text.lines());
+        lines.map(|line| line.chars().count()).max().unwrap_or(0)
     }
 }
 
@@ -199,7 +202,8 @@ fn medians(ranking: &Ranking) -> Option<Column> {
 fn bars(rows: &[RankedCase]) -> Column {
     let value = |row: &RankedCase| row.figures[0].map(|figure| figure.estimate.value);
     let largest = rows.iter().filter_map(value).fold(0.0, f64::max);
-    let drawn = |row: &RankedCase| value(row).map_or(String::new(), |value| bar(value / largest, BAR_WIDTH));
+    let share = |value: f64| if largest > 0.0 { value / largest } else { 0.0 };
+    let drawn = |row: &RankedCase| value(row).map_or(String::new(), |value| bar(share(value), BAR_WIDTH));
     let padded = |text: String| format!("{text:<width$}", width = BAR_WIDTH as usize);
     Column {
         name: String::new(),

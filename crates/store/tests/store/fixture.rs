@@ -143,6 +143,7 @@ impl Dice {
                 output: dice.text(),
                 files: dice.maybe(|dice| dice.text().into()),
             }),
+            durability: None,
             filled: Some(Filled { used_bytes: 7, rounds: 3, ..Filled::default() }),
             layout: Some(Layout {
                 size_bytes: u64::MAX,

@@ -30,6 +30,11 @@ impl<'a> Around<'a> {
         Around { plan, options, sweep, files: store.files_of(sweep), store: store.directory_of_files() }
     }
 
+    /// Where the log of a recorded disk is kept.
+    pub fn log_of(&self, trial: u32) -> PathBuf {
+        self.files.join(trial.to_string()).join("log")
+    }
+
     /// Runs a trial between its hooks.
     pub fn run(
         &self,

@@ -127,6 +127,7 @@ fn in_guest(
         outer: Some(&mut *trial.machines.host),
         commands: None,
         store: Path::new("/"),
+        marks: None,
         progress: &mut *trial.progress,
     };
     let mut ended = trial::run(&mut bench, slot, &within);

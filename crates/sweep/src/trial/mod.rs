@@ -5,6 +5,7 @@
 
 pub(crate) mod around;
 pub(crate) mod commands;
+pub(crate) mod durability;
 pub(crate) mod guest;
 pub(crate) mod overhead;
 pub(crate) mod report;
@@ -54,6 +55,8 @@ pub(crate) struct Bench<'a, 'p> {
     pub commands: Option<&'a mut TrialCommands<'p>>,
     /// Where the files of these commands are, whose filesystem has a reserve as well.
     pub store: &'a Path,
+    /// Where workers note what they do, if the device is recorded.
+    pub marks: Option<&'a Path>,
     /// Called with the stage, and with the time until the load ends once the engine knows it.
     pub progress: &'a mut dyn FnMut(&'static str, Option<Nanos>),
 }
@@ -317,6 +320,7 @@ fn engine_request(bench: &mut Bench<'_, '_>, slot: &Slot, case: &Case, mounted: 
         cache: case.configuration.cache(),
         patience: Some(watch::patience(bench.plan.watchdog, &case.workload)),
         device: mounted.device(),
+        marks: bench.marks.map(Path::to_path_buf),
         telemetry,
         ..request(mounted.directory(), &case.workload, slot.seed, keeps)
     }
@@ -405,6 +409,7 @@ pub(crate) fn unproven(slot: &Slot, case: &Case, device: &DeviceSpec) -> TrialRe
         commands: Vec::new(),
         layout: None,
         phases: Vec::new(),
+        durability: None,
         started: now.clone(),
         finished: now,
     }

@@ -174,7 +174,11 @@ impl Filesystem for Btrfs {
 
     fn mount_options(&self, configuration: &Configuration, _journal: Option<&Path>) -> Vec<String> {
         let mut options = Vec::new();
-        for (axis, on, off) in [("barrier", "barrier", "nobarrier"), ("datacow", "datacow", "nodatacow")] {
+        for (axis, on, off) in [
+            ("barrier", "barrier", "nobarrier"),
+            ("datacow", "datacow", "nodatacow"),
+            ("flushoncommit", "flushoncommit", "noflushoncommit"),
+        ] {
             if let Some(level) = configuration.level(axis) {
                 options.push(if level == "1" { on } else { off }.to_string());
             }
@@ -200,6 +204,11 @@ impl Filesystem for Btrfs {
                 let shown = if level == "1" { none_of([off]) } else { Shown::Word(off.to_string()) };
                 expectations.push(expect(axis, level, shown));
             }
+        }
+        if let Some(level) = configuration.level("flushoncommit") {
+            let word = "flushoncommit";
+            let shown = if level == "1" { Shown::Word(word.to_string()) } else { none_of([word]) };
+            expectations.push(expect(word, level, shown));
         }
         if let Some(seconds) = configuration.level("commit") {
             let default = [COMMIT_DEFAULT, "0"].contains(&seconds);

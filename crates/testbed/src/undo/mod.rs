@@ -12,7 +12,7 @@ mod limits;
 mod step;
 
 use crate::Result;
-use crate::name::trace_instance;
+use crate::name::{mount_directory, random_name, trace_instance};
 use crate::way_back::{UndoAction, Undone, stands_on};
 use file::{Adopted, JournalFile, Unusable};
 use fsdyno_host::probe::FileIdentity;
@@ -120,6 +120,22 @@ impl UndoJournal {
         let name = trace_instance();
         self.append(&[UndoAction::RemoveTraceInstance { name: name.clone() }])?;
         Ok(name)
+    }
+
+    /// Names the directories of a recorder, which are about to be made: for its log, in this directory,
+    /// and the one where its disk is shown.
+    ///
+    /// # Errors
+    /// As for [`UndoJournal::append`].
+    pub fn recorder(&mut self, parent: &Path) -> Result<(PathBuf, PathBuf)> {
+        let (log, mountpoint) =
+            (parent.join(format!("fsdyno-{}", random_name())), mount_directory(&random_name()));
+        self.append(&[
+            UndoAction::RemoveTree { path: log.clone() },
+            UndoAction::RemoveDirectory { path: mountpoint.clone() },
+            UndoAction::Unmount { target: mountpoint.clone() },
+        ])?;
+        Ok((log, mountpoint))
     }
 
     fn remember(&mut self, lines: impl Iterator<Item = UndoAction>) {
@@ -299,6 +315,7 @@ pub fn restore(host: &mut dyn Host, directory: &Path) -> Result<RestoreReport> {
 /// As for [`restore`].
 pub fn restore_within(host: &mut dyn Host, directory: &Path, patience: Duration) -> Result<RestoreReport> {
     let mut result = RestoreReport::default();
+    let mut waiting = Vec::new();
     file::remove_unfinished(directory)?;
     for path in file::journals(directory)? {
         let mut journal = match JournalFile::adopt(&path) {
@@ -318,6 +335,10 @@ pub fn restore_within(host: &mut dyn Host, directory: &Path, patience: Duration)
         };
         result.journals += 1;
         let report = journal.undo_all(host);
+        waiting.push((journal, report));
+    }
+    undo_what_others_held(host, &mut waiting);
+    for (journal, report) in waiting {
         result.report.undone.extend(report.undone);
         result.report.left.extend(report.left);
         result.report.foreign.extend(report.foreign);
@@ -327,6 +348,25 @@ pub fn restore_within(host: &mut dyn Host, directory: &Path, patience: Duration)
     }
     result.aside = file::aside(directory)?;
     Ok(result)
+}
+
+/// What a journal made may have been used by what another one made, which is gone by now: tries again as long
+/// as that undoes something.
+fn undo_what_others_held(host: &mut dyn Host, waiting: &mut [(UndoJournal, UndoReport)]) {
+    loop {
+        let mut undone = false;
+        for (journal, report) in waiting.iter_mut().filter(|(journal, _)| !journal.is_empty()) {
+            let before = journal.actions.len();
+            let again = journal.undo_all(host);
+            undone |= journal.actions.len() < before;
+            report.undone.extend(again.undone);
+            report.foreign.extend(again.foreign);
+            report.left = again.left;
+        }
+        if !undone || waiting.len() < 2 {
+            return;
+        }
+    }
 }
 
 /// The report on a journal that is not used; one that is not valid is moved aside.

@@ -1,5 +1,6 @@
 //! How each action is undone.
 
+use crate::name::is_mount_directory;
 use crate::way_back::{UndoAction, Undone};
 use crate::{layer, setting};
 use fsdyno_host::probe::{FileIdentity, LoopInfo};
@@ -10,6 +11,7 @@ use std::time::Duration;
 /// How long writing back cached data to a slow device may take.
 const WRITE_BACK: Duration = Duration::from_secs(300);
 const ENOENT: i32 = 2;
+const ENOTCONN: i32 = 107;
 
 /// Undoes one action; a device that could not be closed is added to `open`.
 pub(super) fn undo(
@@ -20,7 +22,7 @@ pub(super) fn undo(
 ) -> fsdyno_host::Result<Undone> {
     match action {
         UndoAction::RemoveFile { path, identity } => {
-            let Some(found) = host.file_identity(path)? else { return Ok(Undone::Nothing) };
+            let Some(found) = still_there(host, path)? else { return Ok(Undone::Nothing) };
             let ours = match identity {
                 None => found.regular,
                 Some(identity) => same_file(&found, identity, rebooted),
@@ -101,6 +103,17 @@ pub(super) fn undo(
     }
 }
 
+/// What is at a path. The files of a recorder are gone with its process, although its mountpoint is still
+/// there.
+fn still_there(host: &mut dyn Host, path: &Path) -> fsdyno_host::Result<Option<FileIdentity>> {
+    match host.file_identity(path) {
+        Err(HostError::System { errno: ENOTCONN, .. }) if path.parent().is_some_and(is_mount_directory) => {
+            Ok(None)
+        }
+        found => found,
+    }
+}
+
 fn foreign_file(path: &Path) -> String {
     format!("'{}' is not the file that fsdyno created", path.display())
 }
@@ -130,7 +143,7 @@ fn has(host: &mut dyn Host, found: &LoopInfo, image: &FileIdentity) -> fsdyno_ho
     if (found.backing_device, found.backing_inode) != (image.device, image.inode) {
         return Ok(false);
     }
-    let named = host.file_identity(Path::new(&found.backing_path))?;
+    let named = still_there(host, Path::new(&found.backing_path))?;
     let same_inode = named.filter(|named| (named.device, named.inode) == (image.device, image.inode));
     Ok(same_inode.is_none_or(|named| named == *image))
 }

@@ -7,6 +7,8 @@
 //! have, except those of the lifecycle and `throughput`, which sums up the others. Only if there are none
 //! does it have the rates and mean latencies of each role. Whatever one side lacks is listed.
 //!
+//! What power cuts lose has tests of its own ([`crate::durability`]), in a family of its own.
+//!
 //! A difference that something else may explain ([`crate::doubt`]) is not called faster or slower. What bears
 //! on the answer is part of it: the notes on each side's machine, and the warnings of the compared trials.
 
@@ -19,6 +21,7 @@ pub use matching::{Difference, UncomparedCase};
 pub use surroundings::SharedWarning;
 
 use crate::doubt::{DoubtfulSide, doubt};
+use crate::durability::{self, Judge, LossRow, Losses};
 use crate::ranking::estimate_of;
 use fsdyno_core::measure::{Direction, Measure, Value};
 use fsdyno_core::{Operation, TrialRecord, Workload};
@@ -103,6 +106,8 @@ pub struct ComparedCase {
     pub not_measured: [usize; 2],
     /// One row per measure.
     pub rows: Vec<Row>,
+    /// What power cuts lose, one row per cache model; empty under other workloads.
+    pub losses: Vec<LossRow>,
     /// Requested measures without a value on one or both sides.
     pub without: Vec<Measure>,
 }
@@ -200,6 +205,8 @@ impl Comparison {
             .map(|(i, j)| compared([&of_first[*i], &of_second[*j]], sides, question))
             .collect();
         correct(&mut cases, question.threshold);
+        let mut losses: Vec<&mut LossRow> = cases.iter_mut().flat_map(|case| &mut case.losses).collect();
+        durability::correct(&mut losses, Judge { comparisons: 0, seed: question.seed });
         let trials_of = |side: usize| -> Vec<&TrialRecord> {
             let pairs = found.pairs.iter().map(|(i, j)| [&of_first[*i], &of_second[*j]][side]);
             pairs.flat_map(|case| case.trials.iter().copied()).collect()
@@ -220,7 +227,13 @@ impl Comparison {
 
     /// Whether something got worse.
     pub fn regressed(&self) -> bool {
-        self.rows().any(|row| row.finding == Finding::Slower)
+        let loses_more = |row: &LossRow| row.finding == durability::Finding::LosesMore;
+        self.rows().any(|row| row.finding == Finding::Slower) || self.losses().any(loses_more)
+    }
+
+    /// What power cuts lose, of all cases.
+    pub fn losses(&self) -> impl Iterator<Item = &LossRow> {
+        self.cases.iter().flat_map(|case| &case.losses)
     }
 
     /// The rows of all cases.
@@ -229,15 +242,26 @@ impl Comparison {
     }
 }
 
+/// Compared by the tests of [`crate::durability`] instead: it is often 0, which has no ratio.
+const JUDGED_APART: &str = "acknowledged-lost";
+
 fn compared(sides: [&Case<'_>; 2], of: [Side<'_>; 2], question: &Question) -> ComparedCase {
     let row = |measure: &Measure| row(measure, sides, of, question.seed);
     let asked = question.measures.clone();
+    let some = |row: &Row| row.estimates.iter().any(|side| side.value != 0.0);
     let mut rows: Vec<Row> = match asked.is_empty() {
-        true => named().iter().filter_map(row).collect(),
+        true => named()
+            .iter()
+            .filter(|measure| measure.name() != JUDGED_APART)
+            .filter_map(row)
+            .filter(some)
+            .collect(),
         false => asked.iter().filter_map(row).collect(),
     };
-    if asked.is_empty() && rows.is_empty() {
-        rows = of_each_role(sides[0].trials[0]).iter().filter_map(row).collect();
+    let [a, b] = sides.map(|side| Losses::of(&side.trials));
+    let losses = a.zip(b).map_or(Vec::new(), |(a, b)| durability::compared([&a, &b]));
+    if asked.is_empty() && rows.is_empty() && losses.is_empty() {
+        rows = of_each_role(sides[0].trials[0]).iter().filter_map(row).filter(some).collect();
     }
     let has_row = |measure: &Measure| rows.iter().any(|row| row.measure == *measure);
     ComparedCase {
@@ -245,6 +269,7 @@ fn compared(sides: [&Case<'_>; 2], of: [Side<'_>; 2], question: &Question) -> Co
         workload: sides[0].workload().clone(),
         differences: matching::differences(sides),
         not_measured: sides.map(|side| side.others.len()),
+        losses,
         without: asked.into_iter().filter(|measure| !has_row(measure)).collect(),
         rows,
     }
@@ -274,15 +299,12 @@ fn values(measure: &Measure, case: &Case<'_>) -> Vec<(u32, Value)> {
     case.trials.iter().filter_map(value).collect()
 }
 
-/// `None` if there is nothing to compare: a side has no value, or all values are zero.
+/// `None` if a side has no value.
 fn row(measure: &Measure, cases: [&Case<'_>; 2], of: [Side<'_>; 2], seed: u64) -> Option<Row> {
     let same_sweep = of[0].shares_sweep_with(&of[1]);
     let sides = cases.map(|case| values(measure, case));
     let numbers = |side: &[(u32, Value)]| side.iter().map(|(_, value)| value.value).collect::<Vec<f64>>();
     let [a, b] = [numbers(&sides[0]), numbers(&sides[1])];
-    if a.iter().chain(&b).all(|value| *value == 0.0) {
-        return None;
-    }
     let mean_of = |side: &[(u32, Value)]| estimate_of(side.iter().map(|(_, value)| value), seed);
     let estimates = [mean_of(&sides[0])?, mean_of(&sides[1])?];
     let pairs: Vec<(f64, f64)> = sides[0]
@@ -329,7 +351,10 @@ fn correct(cases: &mut [ComparedCase], threshold: f64) {
 }
 
 fn finding(row: &Row, threshold: f64, comparisons: usize) -> Finding {
-    let Some(ratio) = row.ratio else { return Finding::CannotTell(Lack::Zero) };
+    let zeros = row.estimates.iter().all(|side| side.value == 0.0) && row.at_least == [false; 2];
+    let Some(ratio) = row.ratio else {
+        return if zeros { Finding::NoMaterialDifference } else { Finding::CannotTell(Lack::Zero) };
+    };
     let more_is_better = row.measure.direction() == Direction::HigherIsBetter;
     let verdict = ratio.verdict_among(threshold, row.corrected_p, comparisons);
     match verdict {
@@ -356,143 +381,4 @@ pub(crate) fn proven(verdict: Verdict, at_least: [bool; 2]) -> bool {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use super::*;
-    use crate::fixture::blocks as trials;
-
-    pub(crate) fn question(measures: &[&str]) -> Question {
-        let measures = measures.iter().map(|name| name.parse().unwrap()).collect();
-        Question { measures, threshold: 0.05, seed: 42 }
-    }
-
-    pub(crate) fn side<'a>(name: &'a str, sweep: i64, trials: &'a [TrialRecord]) -> Side<'a> {
-        Side { name, sweep, store: Path::new(""), sweep_name: "nightly", trials, whole: trials }
-    }
-
-    fn findings(comparison: &Comparison) -> Vec<Finding> {
-        comparison.rows().map(|row| row.finding).collect()
-    }
-
-    #[test]
-    fn blocks_of_one_sweep_show_what_independent_samples_cannot() {
-        let (base, slower) = (trials(0, "a", 6, 1.0), trials(1, "b", 6, 0.9));
-        let question = question(&["read-under-write"]);
-        let within = Comparison::new(side("a", 1, &base), side("b", 1, &slower), &question);
-        assert_eq!(findings(&within), [Finding::Slower]);
-        assert!(within.regressed());
-        let between = Comparison::new(side("a", 1, &base), side("b", 2, &slower), &question);
-        let needs = Finding::CannotTell(Lack::Trials(Some(7)));
-        assert!(matches!(findings(&between)[..], [found] if found >= needs), "{between:?}");
-        assert!(!between.regressed());
-        let row = &between.cases[0].rows[0];
-        assert!(row.verdict().starts_with("cannot tell: 6 trials, needs about "), "{}", row.verdict());
-        assert!(row.rank_p.unwrap() > 0.05);
-    }
-
-    #[test]
-    fn the_direction_of_the_measure_decides_what_is_faster() {
-        let (base, other) = (trials(0, "a", 6, 1.0), trials(1, "b", 6, 1.2));
-        let measures = ["read-under-write", "3 readers, 3 writers/reader/rate"];
-        let comparison = Comparison::new(side("a", 1, &base), side("b", 1, &other), &question(&measures));
-        assert_eq!(findings(&comparison), [Finding::Faster, Finding::Faster]);
-        let turned = Comparison::new(side("b", 1, &other), side("a", 1, &base), &question(&measures));
-        assert_eq!(findings(&turned), [Finding::Slower, Finding::Slower]);
-        // The stalls of the fixture are all alike.
-        let stalls =
-            Comparison::new(side("a", 1, &base), side("b", 1, &other), &question(&["longest-stall"]));
-        assert_eq!(findings(&stalls), [Finding::NoMaterialDifference]);
-    }
-
-    #[test]
-    fn the_family_is_the_named_measures_that_both_have() {
-        let (base, other) = (trials(0, "a", 3, 1.0), trials(1, "b", 3, 1.0));
-        let comparison = Comparison::new(side("a", 1, &base), side("b", 1, &other), &question(&[]));
-        let names: Vec<&str> = comparison.rows().map(|row| row.measure.name()).collect();
-        assert_eq!(
-            names,
-            ["read", "read-many", "read-under-write", "write", "first-byte-p999", "longest-stall"]
-        );
-        let asked = question(&["mkfs-time", "bonnie-seeks"]);
-        let comparison = Comparison::new(side("a", 1, &base), side("b", 1, &other), &asked);
-        assert_eq!(comparison.rows().map(|row| row.measure.name()).collect::<Vec<_>>(), ["mkfs-time"]);
-        assert_eq!(comparison.cases[0].without[0].name(), "bonnie-seeks");
-    }
-
-    #[test]
-    fn trials_without_named_measures_are_compared_role_by_role() {
-        let renamed = |mut trials: Vec<TrialRecord>| {
-            for trial in &mut trials {
-                trial.workload = Workload::External(fsdyno_core::workload::External::default());
-                trial.phases.truncate(1);
-                trial.phases[0].name = "job".to_string();
-                trial.phases[0].roles[0].longest_stall_ns = fsdyno_core::Nanos(0);
-                trial.phases[0].roles[0].worker_results.clear();
-            }
-            trials
-        };
-        let (base, other) = (renamed(trials(0, "a", 3, 1.0)), renamed(trials(1, "b", 3, 1.0)));
-        let comparison = Comparison::new(side("a", 1, &base), side("b", 1, &other), &question(&[]));
-        let names: Vec<&str> = comparison.rows().map(|row| row.measure.name()).collect();
-        assert_eq!(names[..3], ["job/reader/rate", "job/reader/item-rate", "job/reader/data-rate"]);
-        assert!(names.contains(&"job/reader/openat/mean"));
-    }
-
-    #[test]
-    fn unlike_workloads_have_nothing_to_compare() {
-        let base = trials(0, "a", 3, 1.0);
-        let mut other = trials(1, "b", 3, 0.5);
-        for trial in &mut other {
-            trial.workload = Workload::Streaming(fsdyno_core::workload::Streaming::default());
-        }
-        let comparison = Comparison::new(side("A", 1, &base), side("B", 2, &other), &question(&[]));
-        assert_eq!(comparison.rows().count(), 0, "{comparison:?}");
-        let reason = &comparison.alone[0][0].reason;
-        assert!(reason.starts_with("the other side ran streaming, whose figures mean other"), "{reason}");
-    }
-
-    #[test]
-    fn a_difference_that_foreign_load_may_explain_is_not_called_slower() {
-        let (base, mut slower) = (trials(0, "a", 6, 1.0), trials(1, "b", 6, 0.5));
-        let compare = |slower: &[TrialRecord]| {
-            Comparison::new(side("A", 1, &base), side("B", 1, slower), &question(&["read"]))
-        };
-        assert!(compare(&slower).regressed());
-        for trial in &mut slower {
-            let kind = fsdyno_core::WarningKind::ForeignLoad;
-            trial.warnings.push(fsdyno_core::Warning::new(kind, "others used 40 % of 2 processors"));
-        }
-        let found = compare(&slower);
-        assert_eq!(findings(&found), [Finding::CannotTell(Lack::Doubt)]);
-        let row = &found.cases[0].rows[0];
-        assert_eq!(
-            row.verdict(),
-            "cannot tell: foreign-load in 6 of 6 trials of B and 0 of 6 trials of A may explain it"
-        );
-        let foreign = found.warnings.iter().find(|one| one.kind.name() == "foreign-load").unwrap();
-        assert_eq!((foreign.trials, foreign.of), ([0, 6], [6, 6]));
-    }
-
-    #[test]
-    fn one_trial_shows_a_ratio_and_no_verdict() {
-        let (base, other) = (trials(0, "a", 6, 1.0), trials(0, "a", 1, 2.0));
-        let comparison = Comparison::new(side("a", 1, &base), side("b", 2, &other), &question(&["read"]));
-        let row = &comparison.cases[0].rows[0];
-        assert_eq!(row.verdict(), "cannot tell: 1 trial, needs about 6");
-        assert!(row.ratio.unwrap().interval.is_none() && !comparison.regressed());
-    }
-
-    #[test]
-    fn a_lower_bound_proves_only_its_own_side() {
-        let base = trials(0, "a", 6, 1.0);
-        let mut blocked = trials(1, "b", 6, 1.0);
-        for trial in &mut blocked {
-            let phase = &mut trial.phases[2];
-            phase.roles[0].longest_stall_ns = phase.window_ns;
-        }
-        let question = question(&["longest-stall"]);
-        let worse = Comparison::new(side("a", 1, &base), side("b", 1, &blocked), &question);
-        assert_eq!(findings(&worse), [Finding::Slower]);
-        let all_blocked = Comparison::new(side("b", 1, &blocked), side("b", 1, &blocked), &question);
-        assert_eq!(findings(&all_blocked), [Finding::CannotTell(Lack::Bounds)]);
-    }
-}
+pub(crate) mod tests;

@@ -4,8 +4,9 @@
 //! filesystem. An unset axis counts as its default level, if that is known: `commit = 5` and no `commit` are
 //! the same.
 
+use super::losses::ACKNOWLEDGED;
 use super::standing::{Compared, corrected, pairs};
-use crate::outcomes::risks;
+use crate::durability::Safety;
 use crate::text;
 use fsdyno_core::axis::{self, AXES, DEFAULT};
 use fsdyno_core::measure::{Direction, Measure};
@@ -112,7 +113,12 @@ fn level(configuration: &Configuration, name: &str) -> String {
 }
 
 /// The effects of the settings that vary among these trials.
-pub(super) fn effects(measure: &Measure, trials: &[&TrialRecord], threshold: f64) -> AxisEffects {
+pub(super) fn effects(
+    measure: &Measure,
+    trials: &[&TrialRecord],
+    threshold: f64,
+    safety: &Safety<'_>,
+) -> AxisEffects {
     let valued: Vec<(&TrialRecord, f64)> =
         trials.iter().filter_map(|trial| Some((*trial, measure.value(trial)?.value))).collect();
     let varied = varied(&valued.iter().map(|(trial, _)| &trial.configuration).collect::<Vec<_>>());
@@ -138,6 +144,10 @@ pub(super) fn effects(measure: &Measure, trials: &[&TrialRecord], threshold: f64
         })
         .collect();
     let Some(effects) = fsdyno_stats::effects(&factors, &observations) else {
+        // That nothing was lost is no lack of the trials.
+        if measure.name() == ACKNOWLEDGED {
+            return AxisEffects::default();
+        }
         let zero = valued.iter().find(|(_, value)| *value <= 0.0).map(|(trial, _)| trial.trial);
         let which = zero.map_or(String::new(), |trial| format!(", but trial {trial} has {measure} = 0"));
         return AxisEffects {
@@ -148,8 +158,9 @@ pub(super) fn effects(measure: &Measure, trials: &[&TrialRecord], threshold: f64
         };
     };
     let answers = varied.iter().enumerate();
+    let judged = (measure, threshold, safety);
     let mut axes: Vec<AxisAnswer> =
-        answers.map(|(index, one)| axis_answer(one, index, &effects, measure, trials, threshold)).collect();
+        answers.map(|(index, one)| axis_answer(one, index, &effects, trials, judged)).collect();
     axes.sort_by(|a, b| b.share.total_cmp(&a.share));
     let (interactions, unknown) = interactions(&varied, &effects, measure, threshold);
     let mut notes = Vec::new();
@@ -242,9 +253,8 @@ fn axis_answer(
     one: &Varied,
     index: usize,
     effects: &Effects,
-    measure: &Measure,
     trials: &[&TrialRecord],
-    threshold: f64,
+    (measure, threshold, safety): (&Measure, f64, &Safety<'_>),
 ) -> AxisAnswer {
     let found = &effects.factors[index];
     let filesystem = |level: usize| {
@@ -256,7 +266,7 @@ fn axis_answer(
             && axis::find(&one.axis).is_ok_and(|axis| axis.is_default(filesystem(level), &one.levels[level]))
     };
     let weakens: Vec<Vec<String>> =
-        (0..one.levels.len()).map(|level| risks_of_level(one, level, trials)).collect();
+        (0..one.levels.len()).map(|level| risks_of_level(one, level, trials, safety)).collect();
     let better = |ratio: &Ratio| match measure.direction() {
         Direction::HigherIsBetter => -ratio.value,
         Direction::LowerIsBetter => ratio.value,
@@ -324,16 +334,16 @@ fn indication(levels: &[LevelAnswer]) -> (Option<String>, String) {
 }
 
 /// The risks of every configuration with a level that no configuration without it has.
-fn risks_of_level(one: &Varied, level: usize, trials: &[&TrialRecord]) -> Vec<String> {
+fn risks_of_level(one: &Varied, level: usize, trials: &[&TrialRecord], safety: &Safety<'_>) -> Vec<String> {
     let with = |wanted: bool| {
         trials.iter().copied().filter(move |trial| {
             one.level_of(&trial.configuration).is_some_and(|found| (found == level) == wanted)
         })
     };
-    let elsewhere = risks(with(false));
-    let mut found = risks(with(true));
+    let elsewhere = safety.kinds(with(false));
+    let mut found = safety.kinds(with(true));
     found.retain(|risk| {
-        let always = with(true).all(|trial| risks([trial]).contains(risk));
+        let always = with(true).all(|trial| safety.kinds([trial].into_iter()).contains(risk));
         always && !elsewhere.contains(risk)
     });
     found

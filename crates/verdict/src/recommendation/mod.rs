@@ -10,11 +10,14 @@
 //! defaults wins, because a setting has to earn its place. Among equals the better mean decides.
 //!
 //! **Safety.** A configuration that weakens what survives a power cut never wins if a durable one was
-//! measured; the answer says what it would gain and at what risk. The testbed knows what weakens durability
-//! and stores it with each trial as a warning of the kind `durability`; this module only reads it.
+//! measured; the answer says what it would gain and at what risk. What power cuts have lost of a
+//! configuration decides whether it is durable, if the sweep measured that; else what the testbed declares of
+//! its settings, which it stores with each trial as a warning of the kind `durability`
+//! ([`crate::durability`]).
 
 mod answer;
 mod axis;
+mod losses;
 mod pareto;
 mod recipe;
 mod standing;
@@ -28,6 +31,7 @@ pub use standing::{Compared, Contender, Verdict};
 pub use words::difference;
 
 use crate::drift::{self, Drift};
+use crate::durability::Safety;
 use crate::load::{Load, loads};
 use crate::outcomes::{failed, is_measured, skipped, warnings};
 use crate::ranking::{self, Ranking};
@@ -59,6 +63,7 @@ impl Recommendation {
         let loads = loads(trials);
         let goal = question.goal.as_ref().map_or(header.measure.name().to_string(), Goal::to_string);
         let drift = drift::drift(&header.measure, trials);
+        let safety = Safety::new(trials);
         Recommendation {
             sweep: header.id.clone(),
             name: header.name.clone(),
@@ -66,14 +71,20 @@ impl Recommendation {
             threshold: question.threshold,
             notes: drift.as_ref().map_or(Vec::new(), Drift::notes),
             drift,
-            answers: loads.iter().map(|load| answer(header, trials, question, load)).collect(),
+            answers: loads.iter().map(|load| answer(header, trials, question, load, &safety)).collect(),
             skipped: skipped(trials),
             failed: failed(trials),
         }
     }
 }
 
-fn answer(header: &SweepHeader, trials: &[TrialRecord], question: &Question, load: &Load<'_>) -> Answer {
+fn answer(
+    header: &SweepHeader,
+    trials: &[TrialRecord],
+    question: &Question,
+    load: &Load<'_>,
+    safety: &Safety<'_>,
+) -> Answer {
     let workload = load.workload;
     let own: Vec<&TrialRecord> = trials.iter().filter(|trial| load.has(trial)).collect();
     let measured: Vec<&TrialRecord> =
@@ -82,7 +93,8 @@ fn answer(header: &SweepHeader, trials: &[TrialRecord], question: &Question, loa
         None => Some(header.measure.clone()),
         Some(goal) => goal.measure(workload),
     };
-    let ranking = wanted.as_ref().map(|measure| ranking::ranking_of(load, measure, header.seed, &measured));
+    let rank = |measure: &Measure| ranking::ranking_of(load, measure, header.seed, &measured, safety);
+    let ranking = wanted.as_ref().map(rank);
     // A user who asks for latency must not get an answer about throughput because the workload has no
     // latency.
     let asked = question.goal.is_none() || ranking.as_ref().map(Ranking::measure) == wanted.as_ref();
@@ -94,7 +106,7 @@ fn answer(header: &SweepHeader, trials: &[TrialRecord], question: &Question, loa
     let standings = standing::standings(&ranking, &measured, trials, question.threshold, header.seed);
     let winner = standing::winner(&standings);
     let baseline = winner.and_then(|winner| standing::baseline(&standings, winner));
-    let effects = axis::effects(&measure, &measured, question.threshold);
+    let effects = axis::effects(&measure, &measured, question.threshold, safety);
     let pareto = pareto::front(workload, &measure, &standings, &measured, header.seed);
     let recipe = winner.and_then(|winner| recipe::text(&standings[winner], &measured));
     let mut answer = Answer {

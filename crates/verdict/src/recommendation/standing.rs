@@ -4,8 +4,10 @@
 //! blocks if both have trials in the same blocks. The best of many owes its place partly to luck, so the p
 //! values are corrected as if every pair of configurations had been compared.
 
+use super::losses;
 use crate::comparison::proven;
 use crate::doubt::{DoubtfulSide, doubt};
+use crate::durability::{Basis, Losses};
 use crate::ranking::{CaseEstimate, Ranking};
 use fsdyno_core::axis;
 use fsdyno_core::measure::{Direction, Measure};
@@ -40,6 +42,12 @@ pub struct Contender {
     pub verdict: Verdict,
     /// How it weakens what survives a power cut, one line each; empty if it is durable.
     pub risks: Vec<String>,
+    /// What says whether it is durable.
+    #[serde(rename = "durable")]
+    pub basis: Basis,
+    /// What power cuts have lost in these trials; absent under other workloads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub losses: Option<Losses>,
     /// Number of settings that differ from their defaults.
     pub changes: usize,
     /// What may explain the difference to the best other than the configuration.
@@ -133,6 +141,8 @@ pub(super) fn standings(
                 to_best: None,
                 verdict: Verdict::Unknown,
                 risks: row.risks.clone(),
+                basis: row.basis.clone(),
+                losses: row.losses.clone(),
                 changes: changes(&configuration),
                 doubt: None,
                 configuration,
@@ -152,6 +162,10 @@ pub(super) fn standings(
             (one.case != best_case).then(|| ratio(measure, trials, best_case, one.case, seed)).flatten()
         })
         .collect();
+    if let Some(verdicts) = losses::verdicts(measure, &standings, best, seed) {
+        standings.iter_mut().zip(verdicts).for_each(|(one, verdict)| one.verdict = verdict);
+        return standings;
+    }
     let comparisons = pairs(ratios.iter().flatten().count() + 1);
     let corrected = corrected(&ratios, comparisons);
     for (one, (ratio, p)) in standings.iter_mut().zip(ratios.iter().zip(corrected)) {
@@ -159,6 +173,7 @@ pub(super) fn standings(
         one.verdict = match ratio {
             _ if one.case == best_case => Verdict::Best,
             _ if one.value.is_none() => Verdict::Unknown,
+            None if never_above_zero(measure, trials, [best_case, one.case]) => Verdict::AsGood,
             None => Verdict::CannotTell { needed: None },
             Some(ratio) => {
                 let said = ratio.verdict_among(threshold, p, comparisons);
@@ -220,6 +235,13 @@ pub(super) fn ratio(
     }
     let all = |values: &BTreeMap<u32, f64>| values.values().copied().collect::<Vec<_>>();
     independent(&all(&from), &all(&to), seed)
+}
+
+/// Whether every trial of these cases has the value 0, which has no ratio.
+fn never_above_zero(measure: &Measure, trials: &[&TrialRecord], cases: [u32; 2]) -> bool {
+    let mut values =
+        cases.into_iter().flat_map(|case| of_case(trials, case)).filter_map(|trial| measure.value(trial));
+    values.all(|value| value.value == 0.0 && !value.at_least)
 }
 
 pub(super) fn of_case<'a>(trials: &[&'a TrialRecord], case: u32) -> impl Iterator<Item = &'a TrialRecord> {

@@ -225,3 +225,62 @@ fn a_difference_that_may_be_chance_names_the_trials_of_both() {
 fn nothing_measured_recommends_nothing() {
     assert!(recommend(&[], None).answers.is_empty());
 }
+
+#[test]
+fn speed_that_is_bought_with_losses_says_what_it_loses() {
+    let recommendation = recommend(&fixture::durability_trials(6, true), None);
+    let [losses, speed] = &recommendation.answers[..] else { panic!("two answers") };
+    assert_eq!((losses.workload, speed.workload), ("durability", "fileserver"));
+    assert_eq!(speed.winner().unwrap().name, "ext4 none");
+    assert_eq!(speed.standings[0].verdict, Verdict::BetterAndWeaker);
+    let [_, price, bought] = &speed.sentences[..] else { panic!("{:?}", speed.sentences) };
+    assert!(
+        price.contains("It is durable, measured: no acknowledged promise lost in 1440 states"),
+        "{price}"
+    );
+    assert!(!price.contains("barrier = 0"), "{price}");
+    assert!(bought.starts_with("'ext4 none barrier=0' gives +12 % ["), "{bought}");
+    let loses = "] read-under-write here; with a volatile cache it loses 25,920 of 25,920 acknowledged promises; \
+                 with every completed write surviving (model completed) none in 360 states.";
+    assert!(bought.ends_with(loses), "{bought}");
+    let axis = speed.axes.iter().find(|axis| axis.axis == "barrier").unwrap();
+    let weak = "measured: acknowledged promises lost";
+    assert_eq!((axis.best.as_deref(), axis.levels[0].risks[0].as_str()), (None, weak), "{axis:?}");
+}
+
+#[test]
+fn what_loses_least_wins_and_zeros_are_equal() {
+    let mut trials = fixture::durability_trials(6, false);
+    let answer = &recommend(&trials, None).answers[0];
+    assert_eq!((answer.measure.as_str(), answer.winner), ("acknowledged-lost", Some(0)));
+    assert_eq!(answer.standings[1].verdict, Verdict::Worse);
+    let sentences = answer.sentences.join(" ");
+    assert!(sentences.starts_with("Use 'ext4 none': 0 % (acknowledged-lost), the only safe"), "{sentences}");
+    trials.retain(|trial| trial.case == 0);
+    let mut same = trials.clone();
+    for trial in &mut same {
+        trial.case = 1;
+        trial.configuration.name = "xfs".to_string();
+        trial.configuration.filesystem = "xfs".to_string();
+    }
+    trials.extend(same);
+    let answer = &recommend(&trials, None).answers[0];
+    assert_eq!(answer.standings[1].verdict, Verdict::AsGood);
+    let sentences = answer.sentences.join(" ");
+    assert!(sentences.contains("'xfs' lost nothing, either."), "{sentences}");
+    assert!(!sentences.contains("NaN") && !sentences.contains("inf"), "{sentences}");
+    let recovery = &recommend(&trials, Some("unsynced-lost")).answers[0];
+    assert!(matches!(recovery.standings[1].verdict, Verdict::AsGood), "{:?}", recovery.standings);
+}
+
+#[test]
+fn an_unsafe_configuration_that_was_not_measured_is_declared() {
+    let mut trials = fixture::durability_trials(6, true);
+    trials.retain(|trial| trial.case != 1);
+    let answer = &recommend(&trials, None).answers[1];
+    assert_eq!(answer.winner().unwrap().name, "ext4 none");
+    let sentences = answer.sentences.join(" ");
+    assert!(sentences.contains("less safe in a power cut: barrier = 0"), "{sentences}");
+    let note = "whether a configuration is durable was measured for ext4 none, and is declared for ext4 none barrier=0";
+    assert!(answer.notes.iter().any(|found| found == note), "{:?}", answer.notes);
+}

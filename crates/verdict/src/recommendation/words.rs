@@ -2,7 +2,9 @@
 //! less safe.
 
 use super::answer::Answer;
+use super::losses::{self, ACKNOWLEDGED};
 use super::standing::{Compared, Contender, Verdict};
+use crate::durability::Basis;
 use crate::text;
 use fsdyno_core::measure::{Direction, Measure};
 use fsdyno_stats::Estimate;
@@ -18,7 +20,29 @@ pub(super) fn sentences(answer: &Answer, measure: &Measure, threshold: f64) -> V
         ),
         Some(baseline) => choice(answer, winner, baseline, measure, threshold),
     };
-    vec![first, price(answer, winner, measure, threshold)]
+    let mut sentences = vec![first, price(answer, winner, measure, threshold)];
+    sentences.extend(weaker_ahead(answer).filter_map(|one| bought(answer, winner, one, measure)));
+    sentences
+}
+
+/// What a configuration that is ahead would gain, and what it was seen to lose.
+fn bought(answer: &Answer, winner: &Contender, one: &Contender, measure: &Measure) -> Option<String> {
+    let losses = losses::measured(one)?;
+    let by = one.to_best.map(|compared| difference(&compared))?;
+    let gives = if one.verdict == Verdict::BetterAndWeaker { "gives" } else { "may give" };
+    Some(format!(
+        "'{}' {gives} {by} {measure} here{}; {}.",
+        one.name,
+        than(answer, winner),
+        losses.sentence()
+    ))
+}
+
+/// Names the best if that is not the winner, because ratios are those to the best.
+fn than(answer: &Answer, winner: &Contender) -> String {
+    let best = answer.standings.iter().find(|one| one.verdict == Verdict::Best);
+    let other = best.filter(|best| best.case != winner.case);
+    other.map_or(String::new(), |best| format!(" compared with '{}'", best.name))
 }
 
 /// What to use, and how certain that is.
@@ -36,6 +60,12 @@ fn choice(
         let Some(best) = answer.standings.iter().find(|one| one.verdict == Verdict::Best) else {
             return format!("Use '{name}': {has}.");
         };
+        if measure.name() == ACKNOWLEDGED && winner.verdict == Verdict::AsGood {
+            return format!(
+                "Use '{name}', which changes fewer settings: {has}. '{}' lost nothing, either.",
+                best.name
+            );
+        }
         let why = match winner.verdict {
             Verdict::AsGood => format!("but the difference is within {within}, which does not matter"),
             _ => format!("but {}", too_few(winner, best, winner, "to tell them apart")),
@@ -53,6 +83,13 @@ fn choice(
     let certain = match baseline.verdict {
         _ if !baseline.is_durable() && winner.is_durable() => {
             ", the only safe configuration measured.".into()
+        }
+        Verdict::Worse | Verdict::BetterAndWeaker if measure.name() == ACKNOWLEDGED => {
+            let other = quantity(measure, baseline);
+            format!(", less than '{}' ({other}) after {}.", baseline.name, trials(winner, baseline))
+        }
+        Verdict::AsGood if measure.name() == ACKNOWLEDGED => {
+            format!(", {best}. '{}' lost nothing, either.", baseline.name)
         }
         Verdict::Worse | Verdict::BetterAndWeaker => {
             let by = baseline.to_best.map(|compared| difference(&turned(&compared))).unwrap_or_default();
@@ -127,14 +164,12 @@ fn price(answer: &Answer, winner: &Contender, measure: &Measure, threshold: f64)
             winner.risks.join("; ")
         ));
     }
-    let weaker = weaker_ahead(answer).min_by_key(|one| one.verdict != Verdict::BetterAndWeaker);
-    match weaker {
+    // What those with measured losses gain and lose has a sentence of its own.
+    let weaker = weaker_ahead(answer).filter(|one| losses::measured(one).is_none());
+    match weaker.min_by_key(|one| one.verdict != Verdict::BetterAndWeaker) {
         Some(weaker) => {
-            let mut by = weaker.to_best.map(|compared| difference(&compared)).unwrap_or_default();
-            let best = answer.standings.iter().find(|one| one.verdict == Verdict::Best);
-            if let Some(best) = best.filter(|best| best.case != winner.case) {
-                by += &format!(" compared with '{}'", best.name);
-            }
+            let by = weaker.to_best.map(|compared| difference(&compared)).unwrap_or_default();
+            let by = by + &than(answer, winner);
             let would = if weaker.verdict == Verdict::BetterAndWeaker { "would" } else { "might" };
             parts.push(format!(
                 "'{}' {would} change {measure} by {by}, but it is less safe in a power cut: {}.",
@@ -142,9 +177,10 @@ fn price(answer: &Answer, winner: &Contender, measure: &Measure, threshold: f64)
                 weaker.risks.join("; ")
             ));
         }
-        None if winner.is_durable() => {
-            parts.push("None of its settings weakens what survives a power cut.".to_string());
-        }
+        None if winner.is_durable() => parts.push(match &winner.basis {
+            Basis::Measured(losses) => format!("It is durable, {}.", losses.summary()),
+            Basis::Declared => "None of its settings weakens what survives a power cut.".to_string(),
+        }),
         None => {}
     }
     parts.join(" ")
@@ -242,6 +278,7 @@ pub(super) fn notes(answer: &Answer) -> Vec<String> {
     let fewest = valued().map(|one| one.trials).min().unwrap_or(0);
     let few = Estimate { value: 0.0, interval: None, n: fewest };
     notes.extend(few.note().map(str::to_string));
+    notes.extend(bases(answer));
     for one in &answer.standings {
         notes.extend(
             one.doubt.as_ref().map(|doubt| format!("the difference of {} to the best: {doubt}", one.name)),
@@ -259,4 +296,18 @@ pub(super) fn notes(answer: &Answer) -> Vec<String> {
         notes.push(format!("no trial of {} has a value of {}", without.join(", "), answer.measure));
     }
     notes
+}
+
+/// What says which configurations are durable, if it is not the same for all.
+fn bases(answer: &Answer) -> Option<String> {
+    let (measured, declared): (Vec<&Contender>, Vec<&Contender>) =
+        answer.standings.iter().partition(|one| matches!(one.basis, Basis::Measured(_)));
+    let names = |of: &[&Contender]| of.iter().map(|one| one.name.as_str()).collect::<Vec<_>>().join(", ");
+    (!measured.is_empty() && !declared.is_empty()).then(|| {
+        format!(
+            "whether a configuration is durable was measured for {}, and is declared for {}",
+            names(&measured),
+            names(&declared)
+        )
+    })
 }

@@ -1,5 +1,6 @@
 //! The cases of a sweep, with the measured trials of each merged.
 
+use crate::durability::Losses;
 use crate::error::UnreadableHistogram;
 use crate::merge::{self, Time};
 use crate::outcomes::{is_measured, warning_kinds};
@@ -47,6 +48,8 @@ pub struct CaseView {
     pub layouts: Vec<Layout>,
     /// The phases.
     pub phases: Vec<PhaseView>,
+    /// What power cuts have lost; absent under other workloads.
+    pub losses: Option<Losses>,
 }
 
 /// One phase over all trials of a case.
@@ -185,6 +188,7 @@ fn case(trials: &[&TrialRecord]) -> Result<CaseView, UnreadableHistogram> {
         filled: trials.iter().filter_map(|trial| trial.filled).collect(),
         layouts: trials.iter().filter_map(|trial| trial.layout.clone()).collect(),
         phases: phases.collect::<Result<_, _>>()?,
+        losses: Losses::of(trials),
     })
 }
 

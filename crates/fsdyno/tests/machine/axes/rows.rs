@@ -79,13 +79,33 @@ pub fn common(name: &'static str) -> Vec<Row> {
         ),
         row(
             name,
-            &[("atime", "noatime"), ("scheduler", "kyber"), ("sysctl.vm.dirty_bytes", "67108864")],
-            &[Shows("noatime"), Queue("scheduler", "[kyber]"), Sysctl("vm/dirty_bytes", "67108864")],
+            &[
+                ("atime", "noatime"),
+                ("scheduler", "kyber"),
+                ("write_cache", "write-through"),
+                ("sysctl.vm.dirty_bytes", "67108864"),
+            ],
+            &[
+                Queue("write_cache", "write through"),
+                Shows("noatime"),
+                Queue("scheduler", "[kyber]"),
+                Sysctl("vm/dirty_bytes", "67108864"),
+            ],
         ),
         row(
             name,
-            &[("atime", "nodiratime"), ("scheduler", "bfq"), ("sysctl.vm.dirty_ratio", "11")],
-            &[Shows("nodiratime"), Queue("scheduler", "[bfq]"), Sysctl("vm/dirty_ratio", "11")],
+            &[
+                ("atime", "nodiratime"),
+                ("scheduler", "bfq"),
+                ("write_cache", "write-back"),
+                ("sysctl.vm.dirty_ratio", "11"),
+            ],
+            &[
+                Queue("write_cache", "write back"),
+                Shows("nodiratime"),
+                Queue("scheduler", "[bfq]"),
+                Sysctl("vm/dirty_ratio", "11"),
+            ],
         ),
         row(name, &[("mount", "noatime,nodev")], &[Shows("noatime"), Shows("nodev")]),
         row(
@@ -237,6 +257,8 @@ pub fn btrfs() -> Vec<Row> {
         row("btrfs", &[("compress", "zstd:9")], &[Shows("compress=zstd:9")]),
         row("btrfs", &[("datacow", "0")], &[Shows("nodatacow")]),
         row("btrfs", &[("datacow", "1")], &[NoOption("nodatacow")]),
+        row("btrfs", &[("flushoncommit", "0")], &[NoOption("flushoncommit")]),
+        row("btrfs", &[("flushoncommit", "1")], &[Shows("flushoncommit")]),
         row("btrfs", &[("datacow", "0"), ("compress", "lzo")], &[Contradiction("excludes compression")]),
         row("btrfs", &[("profile", "single")], &[Geometry("Metadata: single")]),
         row("btrfs", &[("profile", "dup")], &[Geometry("Metadata: DUP")]),

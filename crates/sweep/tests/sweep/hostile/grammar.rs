@@ -239,6 +239,7 @@ impl<'a> Grammar<'a> {
             "readahead",
             "nr_requests",
             "max_request",
+            "write_cache",
             "atime",
             "journal",
             "mkfs",

@@ -1,0 +1,89 @@
+//! The protocol of the process that records a disk: requests as JSON lines on its stdin, one reply to each on
+//! its stdout. It ends, and its files disappear from the mountpoint, when its stdin is closed.
+
+use super::{CacheModel, LogSummary};
+use crate::units::{Bytes, Nanos};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Name of the file below the mountpoint that takes marks.
+pub const MARKS_FILE: &str = "marks";
+
+/// What a recorder is asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "request", rename_all = "snake_case")]
+pub enum RecorderRequest {
+    /// The first request. Makes a log in `directory`, or opens the one that is there, and mounts itself at
+    /// `mountpoint`. The next file that is created there is the disk, and its size the size of the disk; once
+    /// it is removed, the log is complete.
+    Begin {
+        /// An empty directory, or one with a complete log.
+        directory: PathBuf,
+        /// An empty directory.
+        mountpoint: PathBuf,
+        /// The size of the disk, if there is a log already.
+        size: Option<Bytes>,
+    },
+    /// Chooses places in the complete log.
+    Cuts {
+        /// How many.
+        count: u32,
+        /// Decides which.
+        seed: u64,
+    },
+    /// The next file that is created at the mountpoint is the disk in this state, until it is removed.
+    State(StateRequest),
+    /// Summarises the complete log.
+    Summary,
+    /// Replays the whole log, and compares the result with the disk.
+    Check,
+}
+
+/// A disk as it may be after a power cut.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StateRequest {
+    /// How many entries of the log were completed before the cut.
+    pub at: u64,
+    /// Which of them survive.
+    pub model: CacheModel,
+    /// Decides random choices.
+    pub seed: u64,
+    /// The unit in which the device writes as a whole.
+    pub atom: Bytes,
+    /// How many of the most recent bytes the model `window` may lose.
+    pub volatile: Bytes,
+}
+
+/// A place in the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cut {
+    /// How many entries were completed before it.
+    pub at: u64,
+    /// How many of them are marks.
+    pub marks: u64,
+    /// When it is, by `CLOCK_MONOTONIC`.
+    pub time_ns: Nanos,
+}
+
+/// What a recorder answers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "reply", rename_all = "snake_case")]
+pub enum RecorderReply {
+    /// It is done, and there is nothing to tell.
+    Done,
+    /// Places in ascending order.
+    Cuts {
+        /// As many as were asked for.
+        cuts: Vec<Cut>,
+    },
+    /// The log.
+    Summary {
+        /// What was recorded.
+        summary: LogSummary,
+    },
+    /// It could not be done.
+    Failed {
+        /// Why, with its causes.
+        reason: String,
+    },
+}

@@ -1,0 +1,51 @@
+//! The options of `fsdyno verify`.
+
+use clap::Args;
+use fsdyno_core::Nanos;
+use fsdyno_core::workload::{Durability, Load};
+use std::path::PathBuf;
+
+/// Options of `fsdyno verify`.
+#[derive(Debug, Args)]
+pub struct Verify {
+    /// Where the filesystem is mounted.
+    pub directory: PathBuf,
+    /// A file of marks, one after the other.
+    pub marks: PathBuf,
+    /// How many of them come before the cut.
+    pub count: u64,
+    /// When the cut came, in nanoseconds by the clock of the marks.
+    #[arg(value_parser = nanoseconds)]
+    pub cut_ns: Nanos,
+    /// The seed of the workload.
+    pub seed: u64,
+    /// The parameters of the workload, as JSON.
+    #[arg(value_parser = parameters)]
+    pub parameters: Durability,
+}
+
+fn nanoseconds(text: &str) -> Result<Nanos, std::num::ParseIntError> {
+    text.parse().map(Nanos)
+}
+
+fn parameters(text: &str) -> Result<Durability, String> {
+    let parameters: Durability = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let refused = parameters.check().err();
+    let problem = refused.map(|refusal| format!("'{}' must be {}", refusal.parameter, refusal.expected));
+    problem.map_or(Ok(parameters), Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_checked_before_anything_is_opened() {
+        let good = serde_json::to_string(&Durability::default()).unwrap();
+        assert_eq!(parameters(&good), Ok(Durability::default()));
+        assert!(parameters("{}x").is_err());
+        let bad = serde_json::to_string(&Durability { promises: 0, ..Durability::default() }).unwrap();
+        assert_eq!(parameters(&bad).unwrap_err(), "'promises' must be a whole number from 1 to 10000");
+        assert_eq!(nanoseconds("1500"), Ok(Nanos(1500)));
+    }
+}

@@ -1,0 +1,139 @@
+//! `fsdyno durability PLAN`: what the configurations of a plan lose at a power cut, and `--show`, which
+//! shows a disk after one.
+
+use super::plans::{Source, source};
+use super::sweep::{resumed, run_plan, trouble};
+use super::{Result, Surroundings, find, overrides};
+use crate::cli::{Confirmed, Durability as Options, StateName};
+use crate::exit::{Status, Trouble};
+use crate::say;
+use anyhow::anyhow;
+use fsdyno_core::durability::CacheModel;
+use fsdyno_core::workload::{Durability, Workload};
+use fsdyno_core::{DeviceSpec, TrialRecord};
+use fsdyno_host::quoted;
+use fsdyno_sweep::{Plan, ShownState, show_state, verify_privileges};
+use std::io::{self, BufRead};
+use std::path::PathBuf;
+
+/// Where disks are recorded if the plan names no image.
+const USUAL: &str = "/var/tmp/fsdyno-recorded.img";
+
+pub fn run(surroundings: &Surroundings, options: &Options) -> Result {
+    let Some(path) = &options.plan else {
+        let Some(state) = &options.show else { unreachable!("clap requires one of both") };
+        return show(surroundings, state);
+    };
+    let set = overrides::settings(&options.overrides)?;
+    let (plan, resume) = match &options.resume {
+        None => (of_plan(&source(path)?, options.cuts, set)?, None),
+        Some(selector) => {
+            let (plan, sweep) = resumed(surroundings, path, selector, &set)?;
+            (plan, Some(sweep))
+        }
+    };
+    verify_privileges(&plan, &mut surroundings.host()?).map_err(trouble)?;
+    let command = format!("durability {}", quoted(&path.to_string_lossy()));
+    run_plan(surroundings, &plan, resume, &Confirmed::default(), options.format, &command)
+}
+
+/// The configurations of a plan under the workload `durability`: its own, if it has one.
+fn of_plan(source: &Source, cuts: Option<u32>, set: Vec<String>) -> std::result::Result<Plan, Trouble> {
+    // What the user sets may be about the workload that is put in below.
+    let plan = source.parse(&set).or_else(|_| source.parse(&[]))?;
+    let is_own = |workload: &&Workload| matches!(workload, Workload::Durability(_));
+    let own = plan.workloads.iter().filter(is_own).count();
+    let mut changes = Vec::new();
+    match (own, plan.workloads.len()) {
+        (0, _) => {
+            changes.push("workloads=[{ kind = \"durability\" }]".to_string());
+            changes.push("measure=\"acknowledged-lost\"".to_string());
+        }
+        (own, all) if own == all => {}
+        _ => {
+            let error = anyhow!("the plan has the workload 'durability' and others");
+            return Err(Trouble::new(Status::Usage, error).hint(
+                "`fsdyno sweep PLAN` runs all of them; remove it to run it alone with `fsdyno durability`",
+            ));
+        }
+    }
+    let has_image = plan.devices.data.disks().iter().any(|disk| matches!(disk, DeviceSpec::Image(_)));
+    if !has_image {
+        changes.push(format!("device={{ image = \"{USUAL}\", size = \"1G\" }}"));
+    }
+    changes.extend(cuts.map(|cuts| format!("workloads.cuts={cuts}")));
+    changes.extend(set);
+    source.parse(&changes)
+}
+
+/// Shows a disk after a cut until Enter is pressed, or stdin ends.
+fn show(surroundings: &Surroundings, name: &StateName) -> Result {
+    let shelves = surroundings.results()?;
+    let (store, sweep) = find(surroundings, &shelves, Some(&name.sweep))?;
+    let id = sweep.summary.id;
+    let trial = store.trials(id)?.into_iter().find(|trial| trial.trial == name.trial);
+    let usage = |error| Trouble::new(Status::Usage, error);
+    let trial = trial.ok_or_else(|| usage(anyhow!("sweep {id} has no trial {}", name.trial)))?;
+    let Workload::Durability(parameters) = &trial.workload else {
+        return Err(usage(anyhow!("trial {} is not one of the workload 'durability'", name.trial)));
+    };
+    let log = store.files_of(id).join(name.trial.to_string()).join("log");
+    if !log.join("entries").exists() {
+        return Err(usage(anyhow!("trial {} has not kept its log", name.trial))
+            .hint("run it again with --set workloads.keep_log=true"));
+    }
+    let state = shown(name, &trial, parameters, log)?;
+    let mut host = surroundings.host()?;
+    let journals = surroundings.state.undo();
+    let ended = show_state(&mut host, &journals, &state, &mut |directory| {
+        say::remark(&format!(
+            "cut {} of trial {} under the model '{}' is mounted at {}\npress Enter to unmount it",
+            state.cut,
+            trial.trial,
+            state.model.name(),
+            directory.display()
+        ));
+        // The end of stdin is as good as a line.
+        let _ = io::stdin().lock().read_line(&mut String::new());
+    });
+    let left = ended.map_err(|failure| Trouble::new(Status::TrialFailed, anyhow!("{failure}")))?;
+    match left.is_empty() {
+        true => Ok(Status::Well),
+        false => Err(Trouble::new(Status::NotRestored, anyhow!("left behind: {}", left.join("; ")))
+            .hint("stop what uses it, then run `fsdyno restore`")),
+    }
+}
+
+/// The state that a name means.
+fn shown(
+    name: &StateName,
+    trial: &TrialRecord,
+    parameters: &Durability,
+    log: PathBuf,
+) -> std::result::Result<ShownState, Trouble> {
+    let usage = |text: String| Trouble::new(Status::Usage, anyhow!(text));
+    let models = &parameters.models;
+    let model = match &name.model {
+        None => models.first().copied().unwrap_or(CacheModel::Completed),
+        Some(word) => models.iter().copied().find(|model| model.name() == word).ok_or_else(|| {
+            let known: Vec<&str> = models.iter().map(|model| model.name()).collect();
+            usage(format!("trial {} has the cache models {}, not '{word}'", name.trial, known.join(", ")))
+        })?,
+    };
+    if name.cut >= parameters.cuts {
+        return Err(usage(format!("trial {} has cuts 0 to {}", name.trial, parameters.cuts - 1)));
+    }
+    if name.subset >= parameters.subsets_of(model) {
+        let most = parameters.subsets_of(model) - 1;
+        return Err(usage(format!("the model '{}' has subsets 0 to {most}", model.name())));
+    }
+    Ok(ShownState {
+        log,
+        configuration: trial.configuration.clone(),
+        parameters: parameters.clone(),
+        seed: trial.seed,
+        cut: name.cut,
+        model,
+        subset: name.subset,
+    })
+}

@@ -1,0 +1,244 @@
+//! Power cuts: what defaults keep, what is lost without flushes, without a journal and with late commits, and
+//! that nothing is left of a recorder, however it ends.
+
+use crate::support::guarded::hash;
+use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe, json};
+use serde_json::Value;
+use std::fs;
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+const RECORDING: &[Requirement] = &[Requirement::Fuse, Requirement::All(MAKING_FILESYSTEMS)];
+
+tests! {
+    defaults_keep_what_they_acknowledge: RECORDING;
+    a_disk_that_is_not_flushed_loses_it: RECORDING;
+    without_a_journal_the_check_finds_damage: RECORDING;
+    later_commits_lose_more_of_what_nothing_syncs: RECORDING;
+    a_named_disk_is_not_touched: RECORDING;
+    a_state_can_be_looked_at: RECORDING;
+    nothing_is_left_of_a_killed_trial_or_recorder: RECORDING;
+    what_cannot_be_recorded_is_skipped_with_the_reason: RECORDING;
+}
+
+/// A plan with these configurations and parameters of the load.
+fn plan(sandbox: &Sandbox, configurations: &[&str], parameters: &str) -> String {
+    let configurations = configurations.iter().map(|lines| format!("[[configurations]]\n{lines}\n"));
+    format!(
+        "name = \"cuts\"\nrepetitions = 1\nseed = 5\nmeasure = \"acknowledged-lost\"\n\
+         [device]\nimage = \"{}\"\nsize = \"1G\"\n{}[[workloads]]\nkind = \"durability\"\nsize = \"320M\"\n{parameters}\n",
+        sandbox.path("disk.img").display(),
+        configurations.collect::<String>()
+    )
+}
+
+/// Runs it; every trial must be measured. Returns the trials that are not the sentinel.
+fn trials(sandbox: &Sandbox, plan: &str) -> Vec<Value> {
+    sandbox.write("plan.toml", plan);
+    let ran = sandbox.run(&["durability", "plan.toml"]);
+    assert_eq!(ran.status.code(), Some(0), "{}", describe(&ran));
+    let stored = sandbox.stored();
+    let trials = stored["trials"].as_array().expect("trials");
+    trials.iter().filter(|trial| trial["sentinel"] == false).cloned().collect()
+}
+
+fn name(trial: &Value) -> &str {
+    trial["configuration"]["name"].as_str().expect("a name")
+}
+
+/// The result of a trial under a cache model.
+fn model<'a>(trial: &'a Value, name: &str) -> &'a Value {
+    let models = trial["durability"]["models"].as_array().expect("models");
+    models.iter().find(|one| one["model"] == name).unwrap_or_else(|| panic!("{name}: {models:?}"))
+}
+
+/// Acknowledged promises and how many of them were lost, without those that nobody makes.
+fn acknowledged(model: &Value) -> (u64, u64) {
+    let promises = model["promises"].as_array().expect("promises");
+    let made = promises.iter().filter(|one| one["promise"] != "replace-unsynced");
+    made.fold((0, 0), |(made, lost), one| {
+        (made + one["made"].as_u64().expect("a count"), lost + one["lost"].as_u64().expect("a count"))
+    })
+}
+
+fn defaults_keep_what_they_acknowledge() {
+    let sandbox = Sandbox::new();
+    let parameters = "cuts = 6\nsubsets = 2\npromises = 40\nduration = \"1s\"\nunsynced = \"300ms\"";
+    for filesystem in ["ext4", "xfs", "btrfs"] {
+        let configuration = format!("name = \"{filesystem}\"\nfilesystem = \"{filesystem}\"");
+        let trial = &trials(&sandbox, &plan(&sandbox, &[&configuration], parameters))[0];
+        let log = &trial["durability"]["log"];
+        assert_eq!(log["promises"].as_array().map(Vec::len), Some(12), "{log}");
+        for (model_name, states) in [("completed", 6), ("flushed", 6), ("subset", 12), ("window", 12)] {
+            let found = model(trial, model_name);
+            assert_eq!((&found["states"], &found["mounted"]), (&states.into(), &states.into()), "{found}");
+            assert_eq!(found["damaged"], 0, "{filesystem} {found}");
+            let (made, lost) = acknowledged(found);
+            assert!(made > 500 && lost == 0, "{filesystem} under {model_name}: {lost} of {made}");
+        }
+    }
+}
+
+fn a_disk_that_is_not_flushed_loses_it() {
+    let sandbox = Sandbox::new();
+    let configurations = [
+        "name = \"ext4\"\nfilesystem = \"ext4\"\nbarrier = 0",
+        "name = \"xfs\"\nfilesystem = \"xfs\"\nwrite_cache = \"write-through\"",
+        "name = \"btrfs\"\nfilesystem = \"btrfs\"\nbarrier = 0",
+    ];
+    let parameters = "models = [\"completed\", \"flushed\"]\ncuts = 6\npromises = 20\nduration = \"500ms\"\n\
+                      unsynced = \"100ms\"";
+    for trial in trials(&sandbox, &plan(&sandbox, &configurations, parameters)) {
+        let (made, lost) = acknowledged(model(&trial, "completed"));
+        assert!(made > 100 && lost == 0, "{}: {lost} of {made}", name(&trial));
+        let (made, lost) = acknowledged(model(&trial, "flushed"));
+        assert!(lost * 2 > made, "{}: {lost} of {made}", name(&trial));
+        let losing = trial["durability"]["losing"].as_array().expect("losing states");
+        assert!(losing.iter().any(|state| state["model"] == "flushed"), "{losing:?}");
+        let warned = trial["warnings"].to_string();
+        assert!(warned.contains("durability"), "{}: {warned}", name(&trial));
+    }
+    // The rule of the recommendation sees it, and so does the table.
+    let shown = sandbox.run(&["show"]);
+    let text = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(text.contains("! ext4") && text.contains("100"), "{text}");
+}
+
+fn without_a_journal_the_check_finds_damage() {
+    let sandbox = Sandbox::new();
+    let parameters = "models = [\"completed\", \"flushed\"]\ncuts = 18\npromises = 60\nduration = \"1s\"\nunsynced = \"1s\"";
+    let ext2 = ["name = \"ext2\"\nfilesystem = \"ext2\""];
+    let trials = trials(&sandbox, &plan(&sandbox, &ext2, parameters));
+    let damaged = model(&trials[0], "completed")["damaged"].as_u64().expect("a count");
+    assert!(damaged > 0, "{}", trials[0]["durability"]);
+}
+
+fn later_commits_lose_more_of_what_nothing_syncs() {
+    let sandbox = Sandbox::new();
+    let parameters =
+        "models = [\"completed\"]\ncuts = 60\npromises = 2\nduration = \"100ms\"\nunsynced = \"6s\"";
+    // Names alone: when data is written back is up to the kernel, not to the commit.
+    let longest = |commit: u32| {
+        let ext4 = format!("name = \"ext4\"\nfilesystem = \"ext4\"\ncommit = {commit}");
+        let trial = &trials(&sandbox, &plan(&sandbox, &[&ext4], parameters))[0];
+        let seconds = model(trial, "completed")["unsynced_names"]["lost_ns"]["max"].as_f64();
+        seconds.expect("a time") / 1e9
+    };
+    let (short, long) = (longest(1), longest(4));
+    assert!(short > 0.3 && short < 2.5, "commit = 1 lost {short} s");
+    assert!(long > 2.5 && long < 5.5, "commit = 4 lost {long} s");
+}
+
+fn a_named_disk_is_not_touched() {
+    let sandbox = Sandbox::new();
+    let image = sandbox.path("named.img");
+    fs::write(&image, vec![7; 64 << 20]).expect("an image");
+    let before = hash(&image);
+    let node = Command::new("losetup").args(["--show", "-f"]).arg(&image).output().expect("losetup");
+    let node = String::from_utf8(node.stdout).expect("a node").trim().to_string();
+    let text = format!(
+        "name = \"named\"\nrepetitions = 1\n[device]\nblock = \"{node}\"\n[axes]\nfilesystem = [\"ext4\"]\n\
+         [[workloads]]\nkind = \"commit-log\"\n"
+    );
+    sandbox.write("plan.toml", &text);
+    let set = ["cuts=2", "promises=3", "duration=100ms", "unsynced=0", "size=320M"];
+    let set: Vec<String> = set.iter().map(|set| format!("workloads.{set}")).collect();
+    let set: Vec<&str> = set.iter().flat_map(|set| ["--set", set]).collect();
+    // Nothing is destroyed, so nothing has to be confirmed.
+    let ran = sandbox.run(&[&["durability", "plan.toml"], &set[..]].concat());
+    Command::new("losetup").args(["-d", &node]).status().expect("losetup");
+    assert_eq!(ran.status.code(), Some(0), "{}", describe(&ran));
+    assert_eq!(hash(&image), before);
+}
+
+fn a_state_can_be_looked_at() {
+    let sandbox = Sandbox::new();
+    let parameters = "cuts = 3\npromises = 10\nduration = \"200ms\"\nunsynced = \"100ms\"\nkeep_log = true";
+    let xfs = ["name = \"xfs\"\nfilesystem = \"xfs\""];
+    let trials = trials(&sandbox, &plan(&sandbox, &xfs, parameters));
+    let number = trials[0]["trial"].as_u64().expect("a number");
+    let state = format!("latest/{number}/2/flushed");
+    let mut shown = sandbox.fsdyno(&["durability", "--show", &state]);
+    let mut shown = shown.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("run fsdyno");
+    let begin = Instant::now();
+    let directory = loop {
+        assert!(begin.elapsed() < Duration::from_secs(60), "nothing is mounted");
+        let mounts = fs::read_to_string("/proc/mounts").expect("the mounts");
+        let ours = mounts.lines().find(|line| line.contains(" /run/fsdyno-") && line.contains(" xfs "));
+        if let Some(directory) = ours.and_then(|line| line.split(' ').nth(1)) {
+            break directory.to_string();
+        }
+        sleep(Duration::from_millis(50));
+    };
+    let names = fs::read_dir(&directory).expect("the state").flatten().count();
+    assert!(names > 0, "'{directory}' is empty");
+    shown.stdin.take().expect("its stdin").write_all(b"\n").expect("Enter");
+    let ended = shown.wait_with_output().expect("it ends");
+    assert!(ended.status.success(), "{}", describe(&ended));
+    assert!(!Path::new(&directory).exists());
+    for (wrong, reason) in
+        [("latest/0/99", "cuts 0 to 2"), ("latest/77/0", "no trial 77"), ("latest/0/0/x", "cache models")]
+    {
+        let refused = sandbox.run(&["durability", "--show", wrong]);
+        assert_eq!(refused.status.code(), Some(2), "{}", describe(&refused));
+        assert!(String::from_utf8_lossy(&refused.stderr).contains(reason), "{}", describe(&refused));
+    }
+}
+
+fn nothing_is_left_of_a_killed_trial_or_recorder() {
+    let sandbox = Sandbox::new();
+    let ext4 = ["name = \"ext4\"\nfilesystem = \"ext4\""];
+    let parameters = "cuts = 60\npromises = 20\nduration = \"700ms\"\nunsynced = \"100ms\"";
+    sandbox.write("plan.toml", &plan(&sandbox, &ext4, parameters));
+    for (victim, millis) in
+        [("all", 500), ("all", 1100), ("all", 2200), ("recorder", 1000), ("recorder", 2300)]
+    {
+        let mut running = sandbox.fsdyno(&["durability", "plan.toml"]);
+        running.stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+        let mut running = running.spawn().expect("run fsdyno");
+        sleep(Duration::from_millis(millis));
+        if victim == "recorder" {
+            // The trial fails with the reason, and takes down what it can.
+            let parent = running.id().to_string();
+            Command::new("pkill")
+                .args(["-9", "-P", &parent, "-f", "fsdyno recorder"])
+                .status()
+                .expect("pkill");
+            sleep(Duration::from_millis(1500));
+        }
+        running.kill().expect("kill it");
+        running.wait().expect("it is gone");
+        let restored = sandbox.run(&["restore"]);
+        assert!(restored.status.success(), "{victim} after {millis} ms: {}", describe(&restored));
+        let mounts = fs::read_to_string("/proc/mounts").expect("the mounts");
+        assert!(!mounts.contains("fsdyno-recorder"), "{victim} after {millis} ms: {mounts}");
+        let left: Vec<_> = fs::read_dir(sandbox.path("")).expect("the sandbox").flatten().collect();
+        let logs = left.iter().filter(|entry| entry.file_name().to_string_lossy().starts_with("fsdyno-"));
+        assert_eq!(logs.count(), 0, "{victim} after {millis} ms: {left:?}");
+    }
+}
+
+fn what_cannot_be_recorded_is_skipped_with_the_reason() {
+    let sandbox = Sandbox::new();
+    let external = ["name = \"a\"\nfilesystem = \"ext4\"\njournal = \"external\""];
+    let text = plan(&sandbox, &external, "cuts = 1").replace(
+        "[[configurations]]",
+        &format!(
+            "[device.journals]\nside = {{ image = \"{}\", size = \"64M\" }}\n[[configurations]]",
+            sandbox.path("journal.img").display()
+        ),
+    );
+    sandbox.write("plan.toml", &text);
+    let planned = json(&sandbox.run(&["plan", "plan.toml", "--format", "json"]));
+    let unmet = planned["cases"][0]["unmet"].to_string();
+    assert!(unmet.contains("records a single disk"), "{unmet}");
+    let mixed = format!("{}[[workloads]]\nkind = \"commit-log\"\n", plan(&sandbox, &external, "cuts = 1"));
+    sandbox.write("mixed.toml", &mixed.replace("journal = \"external\"", ""));
+    let refused = sandbox.run(&["durability", "mixed.toml"]);
+    assert_eq!(refused.status.code(), Some(2), "{}", describe(&refused));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("fsdyno sweep"), "{}", describe(&refused));
+}

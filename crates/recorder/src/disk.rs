@@ -1,0 +1,149 @@
+//! The disk while it is recorded.
+
+use crate::Result;
+use crate::error::RecorderError;
+use crate::files::Named;
+use crate::log::{Kind, Log};
+use crate::state::State;
+use fsdyno_core::durability::{MARK_BYTES, Mark, Moment};
+use fsdyno_core::result::LogSummary;
+use fsdyno_core::{Bytes, Nanos};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// A disk that keeps what it has now, and everything that was done to it.
+#[derive(Debug)]
+pub struct Disk {
+    now: Named,
+    log: Log,
+    /// The marks alone, for whoever verifies promises.
+    marks: Named,
+    marked: u64,
+}
+
+impl Disk {
+    /// A new disk without a size, with its files in an existing directory.
+    ///
+    /// # Errors
+    /// [`RecorderError::File`].
+    pub fn create(directory: &Path) -> Result<Disk> {
+        Ok(Disk {
+            now: Named::create(&directory.join("disk"))?,
+            log: Log::create(directory)?,
+            marks: Named::create(&directory.join("marks"))?,
+            marked: 0,
+        })
+    }
+
+    /// What was done.
+    pub fn log(&self) -> &Log {
+        &self.log
+    }
+
+    /// Sets the size, which is no entry of the log.
+    ///
+    /// # Errors
+    /// [`RecorderError::File`].
+    pub fn set_size(&mut self, size: Bytes) -> Result<()> {
+        self.now.set_len(size.0)
+    }
+
+    /// Reads what is there now.
+    ///
+    /// # Errors
+    /// [`RecorderError::File`].
+    pub fn read_at(&self, buffer: &mut [u8], at: u64) -> Result<()> {
+        self.now.read_at(buffer, at)
+    }
+
+    /// Writes.
+    ///
+    /// # Errors
+    /// [`RecorderError::File`].
+    pub fn write_at(&mut self, bytes: &[u8], at: u64) -> Result<()> {
+        self.now.write_at(bytes, at)?;
+        self.log.append(Kind::Write, at, bytes.len() as u64, bytes, now())?;
+        Ok(())
+    }
+
+    /// Makes a range of zeros.
+    ///
+    /// # Errors
+    /// [`RecorderError::File`].
+    pub fn zero(&mut self, at: u64, length: u64) -> Result<()> {
+        self.now.zero(at, length)?;
+        self.log.append(Kind::Zeros, at, length, &[], now())?;
+        Ok(())
+    }
+
+    /// Notes a flush that arrived when this many entries had been completed.
+    ///
+    /// # Errors
+    /// [`RecorderError::File`].
+    pub fn flush(&mut self, covers: u64) -> Result<()> {
+        self.log.append(Kind::Flush { covers }, 0, 0, &[], now())?;
+        Ok(())
+    }
+
+    /// Notes a mark.
+    ///
+    /// # Errors
+    /// [`RecorderError::Refused`] for what is no mark; [`RecorderError::File`].
+    pub fn mark(&mut self, bytes: &[u8]) -> Result<()> {
+        let is_mark = bytes.len() == MARK_BYTES && Mark::from_bytes(bytes).is_ok();
+        if !is_mark {
+            return Err(RecorderError::Refused("only marks can be written here"));
+        }
+        self.marks.write_at(bytes, self.marked * MARK_BYTES as u64)?;
+        self.log.append(Kind::Mark, 0, bytes.len() as u64, bytes, now())?;
+        self.marked += 1;
+        Ok(())
+    }
+
+    /// Replays the log and compares the result with the disk.
+    ///
+    /// # Errors
+    /// [`RecorderError::Differs`].
+    pub fn check(&self, state: &mut State) -> Result<()> {
+        state.replayed(&self.log)?.verify_same(&self.now)
+    }
+}
+
+/// Summarises a log.
+///
+/// # Errors
+/// Those of reading it.
+pub(crate) fn summary(log: &Log) -> Result<LogSummary> {
+    let mut summary = LogSummary::default();
+    let mut promises = BTreeMap::new();
+    let (mut first, mut last) = (None, Nanos(0));
+    log.for_each(0..log.count(), |_, entry| {
+        first.get_or_insert(entry.time);
+        last = entry.time;
+        match entry.kind {
+            Kind::Write => {
+                summary.writes += 1;
+                summary.written_bytes += entry.length;
+            }
+            Kind::Zeros => summary.discards += 1,
+            Kind::Flush { .. } => summary.flushes += 1,
+            Kind::Mark => {
+                if let Ok(Mark { promise: Some(promise), moment: Moment::Acknowledged, .. }) =
+                    Mark::from_bytes(&log.read(&entry)?)
+                {
+                    *promises.entry(promise).or_insert(0) += 1;
+                }
+            }
+        }
+        Ok(())
+    })?;
+    summary.duration_ns = Nanos(last.0.saturating_sub(first.unwrap_or_default().0));
+    summary.promises = promises.into_iter().collect();
+    Ok(summary)
+}
+
+/// `CLOCK_MONOTONIC`, as workers of this machine read it.
+fn now() -> Nanos {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}

@@ -1,0 +1,41 @@
+//! A disk that remembers. It is a file behind FUSE that a loop device can use. Everything that is written to
+//! it is kept in order in a log ([`Log`]), and from the log it shows itself as it would be if power had been
+//! lost at some place ([`State`]).
+//!
+//! Memory does not grow with the log. A state is not a copy: it reads from the disk as it was at the last
+//! flush ([`Base`]), from those later writes in the log that survive in it ([`survivors`]), and from an
+//! overlay that takes what recovery writes. So a cut costs a mount and a look.
+//!
+//! What counts as flushed is what had been completed when the flush arrived, which is all that a drive
+//! promises: a write that was still in flight may be lost although it ended before the flush did.
+//!
+//! This crate knows no filesystem and no promise. It is served by a process of its own ([`serve`]), so that
+//! the one who mounts what is on it never waits for itself.
+
+mod base;
+mod cuts;
+mod disk;
+mod error;
+mod extents;
+mod files;
+mod fuse;
+mod log;
+mod serve;
+mod state;
+mod survivors;
+
+pub use base::Base;
+pub use cuts::cuts;
+pub use disk::Disk;
+pub use error::RecorderError;
+pub use extents::{Extents, Source};
+pub use log::{Entry, Kind, Log};
+pub use serve::serve;
+pub use state::State;
+pub use survivors::{Survivors, survivors};
+
+/// Result of an operation on a recorded disk.
+pub type Result<T> = std::result::Result<T, RecorderError>;
+
+/// The unit of everything that is read and written.
+pub const SECTOR: u64 = 512;

@@ -1,0 +1,217 @@
+//! The log: what was done to a disk, in the order in which it was completed.
+//!
+//! Two files in a directory. `entries` has 40 bytes per entry: kind, offset, length, place in `data` (of a
+//! flush: how many entries it covers), and time, as little-endian words. `data` has what was written, and the
+//! marks.
+
+use crate::Result;
+use crate::error::RecorderError;
+use crate::files::Named;
+use fsdyno_core::Nanos;
+use std::path::Path;
+
+const ENTRY: u64 = 40;
+/// Entries that are read at a time.
+const BATCH: u64 = 4096;
+
+/// What was done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Data was written.
+    Write,
+    /// A range was discarded or zeroed; it reads as zeros.
+    Zeros,
+    /// All entries before this number had been completed when the flush arrived.
+    Flush {
+        /// How many.
+        covers: u64,
+    },
+    /// A worker noted something.
+    Mark,
+}
+
+/// One entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry {
+    /// What was done.
+    pub kind: Kind,
+    /// To which bytes of the disk; 0 of a flush or a mark.
+    pub offset: u64,
+    /// How many.
+    pub length: u64,
+    /// Where its data is in the data of the log.
+    pub data: u64,
+    /// When it was completed, by `CLOCK_MONOTONIC`.
+    pub time: Nanos,
+}
+
+impl Entry {
+    fn to_bytes(self) -> [u8; ENTRY as usize] {
+        let (kind, place) = match self.kind {
+            Kind::Write => (0u64, self.data),
+            Kind::Zeros => (1, self.data),
+            Kind::Flush { covers } => (2, covers),
+            Kind::Mark => (3, self.data),
+        };
+        let mut bytes = [0; ENTRY as usize];
+        for (place, word) in [kind, self.offset, self.length, place, self.time.0].into_iter().enumerate() {
+            bytes[place * 8..][..8].copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Option<Entry> {
+        let word = |place: usize| bytes.get(place * 8..)?.first_chunk().map(|word| u64::from_le_bytes(*word));
+        let (offset, length, place, time) = (word(1)?, word(2)?, word(3)?, Nanos(word(4)?));
+        let (kind, data) = match word(0)? {
+            0 => (Kind::Write, place),
+            1 => (Kind::Zeros, place),
+            2 => (Kind::Flush { covers: place }, 0),
+            3 => (Kind::Mark, place),
+            _ => return None,
+        };
+        Some(Entry { kind, offset, length, data, time })
+    }
+
+    /// The bytes of the disk that it changes.
+    pub fn changes(&self) -> std::ops::Range<u64> {
+        match self.kind {
+            Kind::Write | Kind::Zeros => self.offset..self.offset.saturating_add(self.length),
+            Kind::Flush { .. } | Kind::Mark => 0..0,
+        }
+    }
+}
+
+/// A log, being recorded or complete.
+#[derive(Debug)]
+pub struct Log {
+    entries: Named,
+    data: Named,
+    count: u64,
+    bytes: u64,
+}
+
+impl Log {
+    /// A new log in an existing directory.
+    ///
+    /// # Errors
+    /// [`RecorderError::File`], also if there is one already.
+    pub fn create(directory: &Path) -> Result<Log> {
+        let entries = Named::create(&directory.join("entries"))?;
+        Ok(Log { entries, data: Named::create(&directory.join("data"))?, count: 0, bytes: 0 })
+    }
+
+    /// A log that was kept.
+    ///
+    /// # Errors
+    /// [`RecorderError::File`]; [`RecorderError::Damaged`] if it ends within an entry.
+    pub fn open(directory: &Path) -> Result<Log> {
+        let entries = Named::read(&directory.join("entries"))?;
+        let data = Named::read(&directory.join("data"))?;
+        let (length, bytes) = (entries.len()?, data.len()?);
+        if !length.is_multiple_of(ENTRY) {
+            return Err(RecorderError::Damaged { entry: length / ENTRY, problem: "it is not whole" });
+        }
+        Ok(Log { entries, data, count: length / ENTRY, bytes })
+    }
+
+    /// How many entries there are.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Adds an entry with its data; returns its number.
+    ///
+    /// # Errors
+    /// [`RecorderError::File`]; the log is then as it was before.
+    pub fn append(&mut self, kind: Kind, offset: u64, length: u64, data: &[u8], time: Nanos) -> Result<u64> {
+        if !data.is_empty() {
+            self.data.write_at(data, self.bytes)?;
+        }
+        let entry = Entry { kind, offset, length, data: self.bytes, time };
+        self.entries.write_at(&entry.to_bytes(), self.count * ENTRY)?;
+        self.bytes += data.len() as u64;
+        self.count += 1;
+        Ok(self.count - 1)
+    }
+
+    /// Calls `each` with every entry of a range, in order. Memory does not grow with the range.
+    ///
+    /// # Errors
+    /// [`RecorderError::NoSuchCut`] if it ends beyond the log; [`RecorderError::Damaged`]; those of `each`.
+    pub fn for_each(
+        &self,
+        range: std::ops::Range<u64>,
+        mut each: impl FnMut(u64, Entry) -> Result<()>,
+    ) -> Result<()> {
+        if range.end > self.count {
+            return Err(RecorderError::NoSuchCut { at: range.end, entries: self.count });
+        }
+        let mut at = range.start;
+        let mut bytes = Vec::new();
+        while at < range.end {
+            let batch = (range.end - at).min(BATCH);
+            bytes.resize((batch * ENTRY) as usize, 0);
+            self.entries.read_at(&mut bytes, at * ENTRY)?;
+            for (number, bytes) in (at..).zip(bytes.chunks_exact(ENTRY as usize)) {
+                each(number, self.checked(number, bytes)?)?;
+            }
+            at += batch;
+        }
+        Ok(())
+    }
+
+    fn checked(&self, number: u64, bytes: &[u8]) -> Result<Entry> {
+        let damaged = |problem| RecorderError::Damaged { entry: number, problem };
+        let entry = Entry::from_bytes(bytes).ok_or(damaged("its kind is unknown"))?;
+        let has_data = matches!(entry.kind, Kind::Write | Kind::Mark);
+        if has_data && entry.data.saturating_add(entry.length) > self.bytes {
+            return Err(damaged("its data is missing"));
+        }
+        match entry.kind {
+            Kind::Flush { covers } if covers > number => Err(damaged("it covers later entries")),
+            _ => Ok(entry),
+        }
+    }
+
+    /// How many entries the flushes before a place have covered: these survive in any case.
+    ///
+    /// # Errors
+    /// Those of [`Log::for_each`].
+    pub fn flushed_at(&self, at: u64) -> Result<u64> {
+        let mut flushed = 0;
+        // A later flush covers at least as much as an earlier one, so the last one decides.
+        let mut end = at;
+        if at > self.count {
+            return Err(RecorderError::NoSuchCut { at, entries: self.count });
+        }
+        while end > 0 {
+            let begin = end.saturating_sub(BATCH);
+            self.for_each(begin..end, |_, entry| {
+                if let Kind::Flush { covers } = entry.kind {
+                    flushed = flushed.max(covers);
+                }
+                Ok(())
+            })?;
+            if flushed > 0 {
+                break;
+            }
+            end = begin;
+        }
+        Ok(flushed)
+    }
+
+    pub(crate) fn data(&self) -> &Named {
+        &self.data
+    }
+
+    /// The data of an entry.
+    ///
+    /// # Errors
+    /// [`RecorderError::File`].
+    pub fn read(&self, entry: &Entry) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; entry.length as usize];
+        self.data.read_at(&mut bytes, entry.data)?;
+        Ok(bytes)
+    }
+}

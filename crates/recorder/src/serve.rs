@@ -1,0 +1,121 @@
+//! The process of a recorder: requests on its stdin, replies on its stdout.
+
+use crate::Result;
+use crate::cuts::cuts;
+use crate::disk::summary;
+use crate::error::RecorderError;
+use crate::fuse::{Files, Recorded, Stage, lock};
+use fsdyno_core::durability::{RecorderReply, RecorderRequest};
+use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
+use std::io::{BufRead, Write};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+/// Serves requests until stdin is closed. Returns the exit code.
+pub fn serve(input: &mut dyn BufRead, output: &mut dyn Write) -> i32 {
+    match converse(input, output) {
+        Ok(()) => 0,
+        Err(_) => 1,
+    }
+}
+
+fn converse(input: &mut dyn BufRead, output: &mut dyn Write) -> Result<()> {
+    let mut served: Option<Served> = None;
+    let mut line = String::new();
+    loop {
+        line.clear();
+        let read =
+            input.read_line(&mut line).map_err(|error| RecorderError::Connection(error.to_string()))?;
+        if read == 0 {
+            return Ok(());
+        }
+        let reply = match serde_json::from_str(&line) {
+            Ok(RecorderRequest::Begin { directory, mountpoint, size }) => {
+                begin(&mut served, &directory, &mountpoint, size)
+            }
+            Ok(request) => match &served {
+                Some(served) => served.answer(&request),
+                None => Err(RecorderError::Refused("nothing has begun")),
+            },
+            Err(error) => Err(RecorderError::Connection(error.to_string())),
+        };
+        let reply = reply.unwrap_or_else(|error| RecorderReply::Failed { reason: with_causes(&error) });
+        let text =
+            serde_json::to_string(&reply).map_err(|error| RecorderError::Connection(error.to_string()))?;
+        writeln!(output, "{text}")
+            .and_then(|()| output.flush())
+            .map_err(|error| RecorderError::Connection(error.to_string()))?;
+    }
+}
+
+/// A disk that is shown.
+struct Served {
+    recorded: Arc<Mutex<Recorded>>,
+    /// Unmounts when it is dropped.
+    _session: BackgroundSession,
+}
+
+fn begin(
+    served: &mut Option<Served>,
+    directory: &Path,
+    mountpoint: &Path,
+    size: Option<fsdyno_core::Bytes>,
+) -> Result<RecorderReply> {
+    if served.is_some() {
+        return Err(RecorderError::Refused("it has begun already"));
+    }
+    let recorded = Arc::new(Mutex::new(Recorded::new(directory.to_path_buf(), size)?));
+    let failed = RecorderError::file("mount the recorder at", mountpoint);
+    let mut config = Config::default();
+    config.acl = SessionACL::Owner;
+    config.mount_options = vec![
+        MountOption::FSName("fsdyno-recorder".to_string()),
+        MountOption::NoSuid,
+        MountOption::NoDev,
+        MountOption::NoExec,
+    ];
+    let files = Files::new(&recorded).map_err(&failed)?;
+    let session = Session::new(files, mountpoint, &config).and_then(Session::spawn).map_err(failed)?;
+    *served = Some(Served { recorded, _session: session });
+    Ok(RecorderReply::Done)
+}
+
+impl Served {
+    fn answer(&self, request: &RecorderRequest) -> Result<RecorderReply> {
+        let mut recorded = lock(&self.recorded);
+        match request {
+            RecorderRequest::Begin { .. } => Err(RecorderError::Refused("it has begun already")),
+            RecorderRequest::Cuts { count, seed } => {
+                Ok(RecorderReply::Cuts { cuts: cuts(recorded.log()?, *count, *seed)? })
+            }
+            RecorderRequest::Summary => Ok(RecorderReply::Summary { summary: summary(recorded.log()?)? }),
+            RecorderRequest::State(request) => {
+                if matches!(recorded.stage, Stage::Shown) {
+                    return Err(RecorderError::Refused("the disk of the state before is still there"));
+                }
+                let (state, log) = recorded.state()?;
+                state.enter(log, request)?;
+                recorded.stage = Stage::Ready;
+                Ok(RecorderReply::Done)
+            }
+            RecorderRequest::Check => {
+                recorded.state()?;
+                let Recorded { disk: Some(disk), state: Some(state), .. } = &mut *recorded else {
+                    return Err(RecorderError::Refused("the disk itself was not kept"));
+                };
+                disk.check(state)?;
+                Ok(RecorderReply::Done)
+            }
+        }
+    }
+}
+
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,316 @@
+//! The recorded disk against oracles of its own: what it is now, what it is after every cut under every cache
+//! model, and where it is cut.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use fsdyno_core::durability::{CacheModel, Mark, Moment, Promise, StateRequest};
+use fsdyno_core::{Bytes, Nanos};
+use fsdyno_recorder::{Base, Disk, Extents, Kind, Log, RecorderError, Source, State, cuts, survivors};
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+const ATOM: usize = 512;
+const ATOMS: usize = 8;
+const SIZE: Bytes = Bytes((ATOM * ATOMS) as u64);
+
+/// Something that is done to the disk, in atoms.
+#[derive(Debug, Clone)]
+enum Step {
+    Write {
+        at: usize,
+        length: usize,
+    },
+    Zero {
+        at: usize,
+        length: usize,
+    },
+    /// Arrives when this many of the entries before it were complete.
+    Flush {
+        missing: u64,
+    },
+    Mark,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let range = (0..ATOMS, 1..4usize).prop_map(|(at, length)| (at, length.min(ATOMS - at)));
+    prop_oneof![
+        5 => range.clone().prop_map(|(at, length)| Step::Write { at, length }),
+        1 => range.prop_map(|(at, length)| Step::Zero { at, length }),
+        2 => (0..3u64).prop_map(|missing| Step::Flush { missing }),
+        1 => Just(Step::Mark),
+    ]
+}
+
+fn mark(number: u64, moment: Moment) -> [u8; 512] {
+    Mark { promise: Some(Promise::Append), number, moment, time_ns: Nanos(number) }.to_bytes()
+}
+
+/// The byte that step `number` fills with; unlike that of every other.
+fn filling(number: usize) -> u8 {
+    number as u8 + 1
+}
+
+fn record(directory: &Path, steps: &[Step]) -> Disk {
+    let mut disk = Disk::create(directory).unwrap();
+    disk.set_size(SIZE).unwrap();
+    for (number, step) in steps.iter().enumerate() {
+        match *step {
+            Step::Write { at, length } => {
+                disk.write_at(&vec![filling(number); length * ATOM], (at * ATOM) as u64).unwrap();
+            }
+            Step::Zero { at, length } => disk.zero((at * ATOM) as u64, (length * ATOM) as u64).unwrap(),
+            Step::Flush { missing } => {
+                disk.flush(disk.log().count().saturating_sub(missing)).unwrap();
+            }
+            Step::Mark => disk.mark(&mark(number as u64, Moment::Acknowledged)).unwrap(),
+        }
+    }
+    disk
+}
+
+/// The filling of each atom.
+type Content = [u8; ATOMS];
+
+/// What a step makes of the atoms that survive of it.
+fn apply(content: &mut Content, number: usize, step: &Step, survives: impl Fn(usize) -> bool) {
+    let (at, length, filling) = match *step {
+        Step::Write { at, length } => (at, length, filling(number)),
+        Step::Zero { at, length } => (at, length, 0),
+        _ => return,
+    };
+    (at..at + length).filter(|atom| survives(*atom)).for_each(|atom| content[atom] = filling);
+}
+
+/// How many steps the flushes among these cover.
+fn flushed(steps: &[Step]) -> usize {
+    let covers = steps.iter().enumerate().map(|(number, step)| match step {
+        Step::Flush { missing } => number.saturating_sub(*missing as usize),
+        _ => 0,
+    });
+    covers.max().unwrap_or(0)
+}
+
+/// Every content that a drive may have after these steps, if each atom of what is volatile survives or not.
+fn possible(steps: &[Step], volatile_from: usize) -> BTreeSet<Content> {
+    let mut all = BTreeSet::from([[0; ATOMS]]);
+    for (number, step) in steps.iter().enumerate() {
+        let mut next = BTreeSet::new();
+        for content in all {
+            let subsets = if number < volatile_from { 255..=255u32 } else { 0..=255 };
+            for subset in subsets {
+                let mut after = content;
+                apply(&mut after, number, step, |atom| subset & (1 << atom) != 0);
+                next.insert(after);
+            }
+        }
+        all = next;
+    }
+    all
+}
+
+fn request(at: usize, model: CacheModel, seed: u64) -> StateRequest {
+    StateRequest { at: at as u64, model, seed, atom: Bytes(ATOM as u64), volatile: Bytes(2 * ATOM as u64) }
+}
+
+fn content_of(bytes: &[u8]) -> Content {
+    let mut content = [0; ATOMS];
+    for (atom, bytes) in bytes.chunks_exact(ATOM).enumerate() {
+        assert!(bytes.iter().all(|byte| *byte == bytes[0]), "an atom is torn");
+        content[atom] = bytes[0];
+    }
+    content
+}
+
+fn read(state: &State, log: &Log) -> Content {
+    let mut bytes = vec![0; SIZE.0 as usize];
+    state.read_at(log, &mut bytes, 0).unwrap();
+    content_of(&bytes)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn after_every_cut_each_model_gives_what_a_drive_may_have(
+        steps in prop::collection::vec(step(), 1..14),
+        seed: u64,
+    ) {
+        let directory = tempfile::tempdir().unwrap();
+        let disk = record(directory.path(), &steps);
+        let mut state = State::create(directory.path(), SIZE).unwrap();
+        for at in 0..=steps.len() {
+            let before = &steps[..at];
+            let flushed = flushed(before);
+            for model in CacheModel::ALL {
+                state.enter(disk.log(), &request(at, model, seed)).unwrap();
+                let found = read(&state, disk.log());
+                let mut all = [0; ATOMS];
+                before.iter().enumerate().for_each(|(number, step)| apply(&mut all, number, step, |_| true));
+                let mut least = [0; ATOMS];
+                before[..flushed].iter().enumerate().for_each(|(number, step)| {
+                    apply(&mut least, number, step, |_| true);
+                });
+                match model {
+                    CacheModel::Completed => prop_assert_eq!(found, all),
+                    CacheModel::Flushed => prop_assert_eq!(found, least),
+                    CacheModel::Subset | CacheModel::Window => {
+                        // An atom has what was flushed, or a later write to it.
+                        for atom in 0..ATOMS {
+                            let later = before[flushed..].iter().enumerate().any(|(number, step)| {
+                                let mut content = [255; ATOMS];
+                                apply(&mut content, flushed + number, step, |_| true);
+                                content[atom] == found[atom]
+                            });
+                            prop_assert!(found[atom] == least[atom] || later, "{:?} at {}", before, atom);
+                        }
+                    }
+                }
+            }
+        }
+        disk.check(&mut state).unwrap();
+    }
+}
+
+#[test]
+fn every_subset_of_a_small_log_is_reached_and_nothing_else() {
+    let steps = [
+        Step::Write { at: 0, length: 2 },
+        Step::Flush { missing: 0 },
+        Step::Write { at: 1, length: 2 },
+        Step::Zero { at: 0, length: 1 },
+        Step::Write { at: 2, length: 2 },
+    ];
+    let directory = tempfile::tempdir().unwrap();
+    let disk = record(directory.path(), &steps);
+    for (model, volatile_from) in [(CacheModel::Subset, 1), (CacheModel::Window, 4)] {
+        let found: BTreeSet<Content> = (0..20_000)
+            .map(|seed| {
+                let alive = survivors(disk.log(), &request(steps.len(), model, seed)).unwrap();
+                assert_eq!(alive.flushed, 1);
+                content_from(&alive.extents, &steps, disk.log())
+            })
+            .collect();
+        assert_eq!(found, possible(&steps, volatile_from), "{model:?}");
+    }
+}
+
+/// The content that extents describe, over the first step.
+fn content_from(extents: &Extents, steps: &[Step], log: &Log) -> Content {
+    let mut content = [0; ATOMS];
+    apply(&mut content, 0, &steps[0], |_| true);
+    let mut entries = Vec::new();
+    log.for_each(0..log.count(), |_, entry| {
+        entries.push(entry);
+        Ok(())
+    })
+    .unwrap();
+    for (atom, content) in content.iter_mut().enumerate() {
+        let begin = (atom * ATOM) as u64;
+        for (_, source) in extents.parts(begin..begin + ATOM as u64) {
+            match source {
+                None => {}
+                Some(Source::Log(place)) => {
+                    let of = |entry: &fsdyno_recorder::Entry| {
+                        entry.kind == Kind::Write && (entry.data..entry.data + entry.length).contains(&place)
+                    };
+                    *content = filling(entries.iter().position(of).unwrap());
+                }
+                Some(_) => *content = 0,
+            }
+        }
+    }
+    content
+}
+
+#[test]
+fn what_recovery_writes_is_seen_and_forgotten_with_the_state() {
+    let directory = tempfile::tempdir().unwrap();
+    let disk = record(directory.path(), &[Step::Write { at: 0, length: 3 }, Step::Flush { missing: 0 }]);
+    let mut state = State::create(directory.path(), SIZE).unwrap();
+    let request = request(2, CacheModel::Flushed, 0);
+    state.enter(disk.log(), &request).unwrap();
+    state.write_at(&[9; ATOM], ATOM as u64).unwrap();
+    state.zero(0..ATOM as u64);
+    assert_eq!(read(&state, disk.log()), [0, 9, 1, 0, 0, 0, 0, 0]);
+    state.enter(disk.log(), &request).unwrap();
+    assert_eq!(read(&state, disk.log()), [1, 1, 1, 0, 0, 0, 0, 0]);
+}
+
+#[test]
+fn a_log_is_opened_again_as_it_was() {
+    let directory = tempfile::tempdir().unwrap();
+    let steps = [Step::Write { at: 2, length: 2 }, Step::Mark, Step::Flush { missing: 1 }];
+    let disk = record(directory.path(), &steps);
+    let again = Log::open(directory.path()).unwrap();
+    let entries = |log: &Log| {
+        let mut entries = Vec::new();
+        log.for_each(0..log.count(), |number, entry| {
+            entries.push((number, entry));
+            Ok(())
+        })
+        .unwrap();
+        entries
+    };
+    assert_eq!(entries(&again), entries(disk.log()));
+    let mut base = Base::create(&directory.path().join("again"), SIZE).unwrap();
+    assert!(matches!(base.go_to(&again, 4), Err(RecorderError::NoSuchCut { at: 4, entries: 3 })));
+}
+
+#[test]
+fn a_damaged_log_is_an_error_and_not_a_disk() {
+    let directory = tempfile::tempdir().unwrap();
+    record(directory.path(), &[Step::Write { at: 0, length: 1 }, Step::Flush { missing: 0 }]);
+    let path = directory.path().join("entries");
+    let good = std::fs::read(&path).unwrap();
+    let all = |log: Log| log.for_each(0..log.count(), |_, _| Ok(()));
+    for (place, byte) in [(0, 9), (24, 7), (40, 77), (64, 5)] {
+        let mut bad = good.clone();
+        bad[place] = byte;
+        std::fs::write(&path, &bad).unwrap();
+        let found = Log::open(directory.path()).and_then(all);
+        assert!(matches!(found, Err(RecorderError::Damaged { .. })), "byte {place}: {found:?}");
+    }
+    std::fs::write(&path, &good[..50]).unwrap();
+    assert!(matches!(Log::open(directory.path()), Err(RecorderError::Damaged { entry: 1, .. })));
+}
+
+#[test]
+fn only_marks_are_marks() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut disk = Disk::create(directory.path()).unwrap();
+    for bytes in [&[0; 512][..], &mark(1, Moment::Begun)[..511]] {
+        assert!(matches!(disk.mark(bytes), Err(RecorderError::Refused(_))));
+    }
+    assert_eq!(disk.log().count(), 0);
+}
+
+#[test]
+fn cuts_are_as_many_as_asked_for_and_of_every_kind() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut steps = vec![Step::Write { at: 0, length: 1 }];
+    for _ in 0..40 {
+        steps.extend([Step::Write { at: 1, length: 1 }, Step::Flush { missing: 0 }, Step::Mark]);
+    }
+    let disk = record(directory.path(), &steps);
+    for count in [1, 7, 60, 300] {
+        let chosen = cuts(disk.log(), count, 5).unwrap();
+        assert_eq!(chosen.len(), count as usize);
+        assert_eq!(chosen, cuts(disk.log(), count, 5).unwrap());
+        assert!(chosen.is_sorted_by_key(|cut| cut.at));
+        // Everything before the first mark is not yet promised.
+        for cut in &chosen {
+            assert!((4..=121).contains(&cut.at));
+            let marks = steps[..cut.at as usize].iter().filter(|step| matches!(step, Step::Mark)).count();
+            assert_eq!(cut.marks, marks as u64);
+        }
+    }
+    let chosen = cuts(disk.log(), 60, 6).unwrap();
+    let after =
+        |wanted: fn(&Step) -> bool| chosen.iter().filter(|cut| wanted(&steps[cut.at as usize - 1])).count();
+    assert!(after(|step| matches!(step, Step::Mark)) >= 20);
+    assert!(after(|step| matches!(step, Step::Flush { .. })) >= 5);
+    let empty = tempfile::tempdir().unwrap();
+    let unmarked = record(empty.path(), &steps[..2]);
+    assert!(matches!(cuts(unmarked.log(), 3, 1), Err(RecorderError::Refused(_))));
+}

@@ -1,0 +1,359 @@
+//! A trial that asks what a power cut loses: an ordinary trial on a disk that records every write, then many
+//! short ones on that disk as it would be if power had been lost at some place of the record.
+//!
+//! The recorder shows its disk as a file, so that the testbed builds on it as on any other image: what is
+//! journaled, guarded and taken down is the same.
+
+mod place;
+mod shown;
+mod tally;
+
+pub use shown::{ShownState, show_state};
+
+use super::report::{Overhead, host_failure};
+use super::watch::LoadEnd;
+use super::{Bench, Ended, Stop, not_built};
+use crate::order::Slot;
+use crate::plan::{Case, Plan};
+use crate::recorded;
+use fsdyno_core::durability::{CacheModel, Cut, RecorderReply, RecorderRequest, StateRequest};
+use fsdyno_core::result::{LogSummary, Verified};
+use fsdyno_core::workload::{Durability, Load};
+use fsdyno_core::{Failure, Nanos, Outcome, Warning, WarningKind};
+use fsdyno_host::recorder::Recorder;
+use fsdyno_host::{Command, Host, HostError};
+use fsdyno_testbed::{Confirmation, Mounted, Testbed, TestbedError, UndoJournal};
+use place::Place;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use tally::{Found, Tally};
+
+/// How long the recorder may take for a reply: it may have to replay a whole log.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// How long a step on a disk after a cut may take. Recovery of such a small disk takes less than a second.
+const STEP_LIMIT: Duration = Duration::from_secs(30);
+
+/// Everything that such a trial needs in addition to its case.
+pub(crate) struct Recording<'a> {
+    pub plan: &'a Plan,
+    pub host: &'a mut dyn Host,
+    /// Directory of the undo journals.
+    pub state_dir: &'a Path,
+    pub interrupt: &'a AtomicBool,
+    pub hurry: &'a AtomicBool,
+    pub overhead: Overhead,
+    /// Where the files of the store are, which keep logs.
+    pub store: &'a Path,
+    /// Where the log is kept, if it is.
+    pub keep: PathBuf,
+    pub progress: &'a mut dyn FnMut(&'static str, Option<Nanos>),
+}
+
+/// Runs a trial and takes everything down.
+pub(crate) fn run(recording: &mut Recording<'_>, slot: &Slot, case: &Case, parameters: &Durability) -> Ended {
+    let begun = begin(recording, parameters);
+    let (place, mut recorder, testbed) = match begun {
+        Ok(begun) => begun,
+        Err(failure) => {
+            let device = recording.plan.devices.data.clone();
+            return not_built(slot, case, &device, LoadEnd::Failed(*failure));
+        }
+    };
+    let mut ended = record(recording, slot, case, &place, &testbed);
+    let result = match ended.record.outcome {
+        Outcome::Measured if ended.left.is_empty() => {
+            cut_all(recording, slot, case, parameters, &place, &testbed, recorder.as_mut(), &mut ended)
+        }
+        _ => Ok(()),
+    };
+    match result {
+        Ok(()) => {}
+        Err(Stop::Interrupted) => ended.interrupted = true,
+        Err(Stop::NoRoom(error)) => {
+            ended.no_room = true;
+            ended.record.outcome = Outcome::Failed { error: *error };
+        }
+        Err(Stop::Failed(error) | Stop::Hung(error, _)) => {
+            ended.record.outcome = Outcome::Failed { error: *error }
+        }
+        Err(Stop::Skipped(unmet)) => ended.record.outcome = Outcome::Skipped { unmet },
+    }
+    // It unmounts itself; what it showed is gone by now.
+    drop(recorder);
+    let kept = parameters.keep_log && ended.record.durability.is_some();
+    let left = place.leave(recording.host, kept.then_some(&*recording.keep));
+    super::note_what_is_left(&mut ended.record, &left);
+    ended.left.extend(left);
+    ended.record.finished = jiff::Timestamp::now().to_string();
+    ended
+}
+
+/// Starts a recorder, and passes its disk through the guards.
+fn begin(
+    recording: &mut Recording<'_>,
+    parameters: &Durability,
+) -> Result<(Place, Box<dyn Recorder>, Testbed), Box<Failure>> {
+    let Recording { plan, host, state_dir, .. } = recording;
+    let place = Place::make(*host, &recorded::log_directory(&plan.devices, state_dir), state_dir)?;
+    match show(*host, &place, parameters) {
+        Ok((recorder, testbed)) => Ok((place, recorder, testbed)),
+        Err(mut failure) => {
+            let left = place.leave(*host, None);
+            failure.details = left.join("\n");
+            Err(failure)
+        }
+    }
+}
+
+fn show(
+    host: &mut dyn Host,
+    place: &Place,
+    parameters: &Durability,
+) -> Result<(Box<dyn Recorder>, Testbed), Box<Failure>> {
+    let mut recorder = host.start_recorder().map_err(|error| host_failure(&error))?;
+    let begin = RecorderRequest::Begin {
+        directory: place.log().to_path_buf(),
+        mountpoint: place.mountpoint().to_path_buf(),
+        size: None,
+    };
+    recorder.ask(&begin, PATIENCE).map_err(|error| host_failure(&error))?;
+    let devices = recorded::devices(place.mountpoint(), parameters.size);
+    let space = parameters.least_space();
+    let testbed = Testbed::verify(host, &devices, &[], space, &Confirmation::default())
+        .map_err(|error| error.failure())?;
+    Ok((recorder, testbed))
+}
+
+/// The load, on the disk that is recorded.
+fn record(
+    recording: &mut Recording<'_>,
+    slot: &Slot,
+    case: &Case,
+    place: &Place,
+    testbed: &Testbed,
+) -> Ended {
+    let device = testbed.device().clone();
+    let mut journal = match UndoJournal::create(recording.host, recording.state_dir) {
+        Ok(journal) => journal,
+        Err(error) => return not_built(slot, case, &device, LoadEnd::Failed(error.failure())),
+    };
+    let marks = place.marks();
+    let mut bench = Bench {
+        plan: recording.plan,
+        host: &mut *recording.host,
+        testbed,
+        device: &device,
+        journal: &mut journal,
+        host_ends: false,
+        interrupt: recording.interrupt,
+        hurry: recording.hurry,
+        overhead: recording.overhead,
+        outer: None,
+        commands: None,
+        store: recording.store,
+        marks: Some(&marks),
+        progress: &mut *recording.progress,
+    };
+    let mut ended = super::run(&mut bench, slot, case);
+    ended.left.extend(journal.close().err().map(|error| error.failure().message));
+    ended
+}
+
+/// Cuts power at all places, and looks at what is left each time.
+#[expect(clippy::too_many_arguments, reason = "each is something else")]
+fn cut_all(
+    recording: &mut Recording<'_>,
+    slot: &Slot,
+    case: &Case,
+    parameters: &Durability,
+    place: &Place,
+    testbed: &Testbed,
+    recorder: &mut dyn Recorder,
+    ended: &mut Ended,
+) -> Result<(), Stop> {
+    let summary = summary_of(recorder)?;
+    ask(recorder, &RecorderRequest::Check)?;
+    let request = RecorderRequest::Cuts { count: parameters.cuts, seed: slot.seed };
+    let cuts = match ask(recorder, &request)? {
+        RecorderReply::Cuts { cuts } => cuts,
+        _ => return Err(unexpected()),
+    };
+    let marks = place.read_marks().map_err(Stop::Failed)?;
+    let mut tally = Tally::new(summary, &marks, parameters);
+    let mut looking = Looking {
+        journal: UndoJournal::create(recording.host, recording.state_dir)?,
+        seed: slot.seed,
+        case,
+        parameters,
+        place,
+        testbed,
+        interrupt: recording.interrupt,
+        host: &mut *recording.host,
+    };
+    let begin = Instant::now();
+    let mut result = Ok(());
+    let states = parameters.states();
+    let mut done = 0;
+    'all: for (number, cut) in (0..).zip(&cuts) {
+        for model in parameters.models.iter().copied() {
+            for subset in 0..parameters.subsets_of(model) {
+                if looking.interrupt.load(Ordering::Relaxed) {
+                    result = Err(Stop::Interrupted);
+                    break 'all;
+                }
+                let state = state_of(parameters, slot.seed, cut, number, model, subset);
+                let looked = ask(recorder, &RecorderRequest::State(state)).and_then(|_| looking.look(cut));
+                let left = looking.take_down();
+                let hangs = matches!(looked, Ok(Found::Hung));
+                match looked {
+                    Ok(found) => tally.add(number, model, subset, cut, found),
+                    Err(stop) => result = Err(stop),
+                }
+                if !left.is_empty() || hangs || result.is_err() {
+                    ended.left.extend(left);
+                    break 'all;
+                }
+                done += 1;
+                let left =
+                    begin.elapsed().as_nanos() as f64 / done as f64 * states.saturating_sub(done) as f64;
+                (recording.progress)("cut", Some(Nanos(left as u64)));
+            }
+        }
+    }
+    ended.left.extend(looking.journal.close().err().map(|error| error.failure().message));
+    result?;
+    if done < states {
+        let text =
+            format!("a filesystem hung after a power cut: only {done} of {states} states were looked at");
+        ended.record.warnings.push(Warning::new(WarningKind::LeftBehind, text));
+    }
+    ended.record.durability = Some(tally.result());
+    Ok(())
+}
+
+/// What a state is made of; the same for the same sweep, trial, cut, model and subset.
+fn state_of(
+    parameters: &Durability,
+    seed: u64,
+    cut: &Cut,
+    number: u32,
+    model: CacheModel,
+    subset: u32,
+) -> StateRequest {
+    let salt = u64::from(number) << 32 | u64::from(subset) << 8 | model as u64;
+    StateRequest {
+        at: cut.at,
+        model,
+        // Multiplying by an odd number gives each salt a seed of its own.
+        seed: seed ^ salt.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+        atom: parameters.atom,
+        volatile: parameters.volatile,
+    }
+}
+
+fn ask(recorder: &mut dyn Recorder, request: &RecorderRequest) -> Result<RecorderReply, Stop> {
+    recorder.ask(request, PATIENCE).map_err(|error| Stop::Failed(Box::new(host_failure(&error))))
+}
+
+fn summary_of(recorder: &mut dyn Recorder) -> Result<LogSummary, Stop> {
+    match ask(recorder, &RecorderRequest::Summary)? {
+        RecorderReply::Summary { summary } => Ok(summary),
+        _ => Err(unexpected()),
+    }
+}
+
+fn unexpected() -> Stop {
+    Stop::Failed(Box::new(Failure::new("record", "the recorder gave another reply than was asked for")))
+}
+
+/// Who looks at disks after cuts.
+struct Looking<'a> {
+    host: &'a mut dyn Host,
+    journal: UndoJournal,
+    seed: u64,
+    case: &'a Case,
+    parameters: &'a Durability,
+    place: &'a Place,
+    testbed: &'a Testbed,
+    interrupt: &'a AtomicBool,
+}
+
+impl Looking<'_> {
+    /// Mounts the disk as it is now, verifies, unmounts, and checks.
+    fn look(&mut self, cut: &Cut) -> Result<Found, Stop> {
+        self.host.limit_steps(Some(STEP_LIMIT));
+        let found = self.steps(cut);
+        self.host.limit_steps(None);
+        match found {
+            Err(Stop::Hung(..)) => Ok(Found::Hung),
+            found => found,
+        }
+    }
+
+    fn steps(&mut self, cut: &Cut) -> Result<Found, Stop> {
+        let mounted = match self.mount()? {
+            Ok(mounted) => mounted,
+            Err(reason) => return Ok(Found::NotMounted { reason }),
+        };
+        let recovery = mounted.lifecycle().mount.unwrap_or_default();
+        let directory = mounted.directory().to_path_buf();
+        let verified = self.verify(&directory, cut)?;
+        let Looking { host, journal, .. } = self;
+        let unmounted = mounted.unmount(*host, journal)?;
+        unmounted.is_released(*host, journal)?;
+        let clean = match unmounted.check(*host, journal) {
+            Ok(checked) => checked.map(|(check, _)| check.clean),
+            // A check that gives up has found enough.
+            Err(TestbedError::Tool { .. }) => Some(false),
+            Err(error) => return Err(error.into()),
+        };
+        Ok(Found::Looked { recovery, verified, clean })
+    }
+
+    /// Mounts the disk as it is now, or says why the kernel refuses.
+    fn mount(&mut self) -> Result<Result<Mounted, String>, Stop> {
+        let Looking { host, journal, testbed, case, seed, interrupt, .. } = self;
+        let stack = fsdyno_testbed::build(*host, journal, testbed, &case.configuration, *seed, interrupt)?;
+        match stack.as_it_is().mount(*host, journal) {
+            Ok(mounted) => Ok(Ok(mounted)),
+            Err(TestbedError::Host { source: HostError::Mount { reason, .. }, .. }) => Ok(Err(reason)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Has a process of its own look: the filesystem may be damaged.
+    fn verify(&mut self, directory: &Path, cut: &Cut) -> Result<Verified, Stop> {
+        let failed = |message: String| Stop::Failed(Box::new(Failure::new("verify", message)));
+        let binary = std::env::current_exe().map_err(|error| failed(error.to_string()))?;
+        let parameters = serde_json::to_string(self.parameters).map_err(|error| failed(error.to_string()))?;
+        let marks = self.place.log().join("marks");
+        let words = [
+            "verify".to_string(),
+            directory.display().to_string(),
+            marks.display().to_string(),
+            cut.marks.to_string(),
+            cut.time_ns.0.to_string(),
+            self.seed.to_string(),
+            parameters,
+        ];
+        let command = Command { limit: STEP_LIMIT, ..Command::new(binary.to_string_lossy()).args(words) };
+        let output = self.host.run(&command).map_err(|error| Stop::from(at_verify(error)))?;
+        if output.status != 0 {
+            return Err(failed(format!("status {}: {}", output.status, output.stderr.trim())));
+        }
+        serde_json::from_str(&output.stdout).map_err(|error| failed(error.to_string()))
+    }
+
+    /// Takes everything of a state down; returns what is left.
+    fn take_down(&mut self) -> Vec<String> {
+        self.host.limit_steps(Some(STEP_LIMIT));
+        let report = self.journal.undo_all(self.host);
+        self.host.limit_steps(None);
+        report.left
+    }
+}
+
+fn at_verify(source: HostError) -> TestbedError {
+    TestbedError::Host { step: "verify", source }
+}

@@ -1,0 +1,87 @@
+//! The directories of a recorder.
+
+use crate::trial::report::host_failure;
+use fsdyno_core::Failure;
+use fsdyno_core::durability::{MARK_BYTES, MARKS_FILE, Mark};
+use fsdyno_host::Host;
+use fsdyno_testbed::UndoJournal;
+use std::path::{Path, PathBuf};
+
+/// The files of a log.
+const FILES: [&str; 3] = ["entries", "data", "marks"];
+
+/// Where a log is written and where its disk is shown, and the way back.
+pub(super) struct Place {
+    log: PathBuf,
+    mountpoint: PathBuf,
+    journal: UndoJournal,
+}
+
+impl Place {
+    /// Makes both directories, that of the log in this one.
+    pub fn make(host: &mut dyn Host, parent: &Path, state_dir: &Path) -> Result<Place, Box<Failure>> {
+        let parent = std::path::absolute(parent);
+        let parent = parent.map_err(|error| Failure::new("record", error.to_string()))?;
+        let mut journal = UndoJournal::create(host, state_dir).map_err(|error| error.failure())?;
+        let (log, mountpoint) = journal.recorder(&parent).map_err(|error| error.failure())?;
+        for directory in [&log, &mountpoint] {
+            host.create_directory(directory).map_err(|error| host_failure(&error))?;
+        }
+        Ok(Place { log, mountpoint, journal })
+    }
+
+    pub fn log(&self) -> &Path {
+        &self.log
+    }
+
+    pub fn mountpoint(&self) -> &Path {
+        &self.mountpoint
+    }
+
+    /// Where workers note what they do.
+    pub fn marks(&self) -> PathBuf {
+        self.mountpoint.join(MARKS_FILE)
+    }
+
+    /// Everything that workers have noted.
+    pub fn read_marks(&self) -> Result<Vec<Mark>, Box<Failure>> {
+        let failed = |reason: String| Failure::new("record", format!("the marks cannot be read: {reason}"));
+        let bytes = std::fs::read(self.log.join("marks")).map_err(|error| failed(error.to_string()))?;
+        let marks = bytes.chunks(MARK_BYTES).map(Mark::from_bytes).collect::<Result<Vec<_>, _>>();
+        marks.map_err(|error| Box::new(failed(error.to_string())))
+    }
+
+    /// Takes a log that was kept, without changing it.
+    pub fn take_log(&self, kept: &Path) -> Result<(), Box<Failure>> {
+        for name in FILES {
+            let (from, to) = (kept.join(name), self.log.join(name));
+            let taken = std::fs::hard_link(&from, &to).or_else(|_| std::fs::copy(&from, &to).map(drop));
+            taken.map_err(|error| {
+                Failure::new("record", format!("the log '{}' cannot be used: {error}", from.display()))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Removes both directories, or keeps the log; returns what is left. The recorder has ended.
+    pub fn leave(mut self, host: &mut dyn Host, keep: Option<&Path>) -> Vec<String> {
+        let mut left = Vec::new();
+        if let Some(keep) = keep
+            && let Err(error) = kept(&self.log, keep)
+        {
+            left.push(format!("the log could not be moved to '{}': {error}", keep.display()));
+        }
+        left.extend(self.journal.undo_all(host).left);
+        left.extend(self.journal.close().err().map(|error| error.failure().message));
+        left
+    }
+}
+
+/// Moves what is needed of a log, by copying: the results may be on another filesystem.
+fn kept(log: &Path, keep: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(keep)?;
+    for name in FILES {
+        std::fs::copy(log.join(name), keep.join(name))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,163 @@
+//! Comparisons of hand-made trials.
+
+use super::*;
+use crate::fixture::blocks as trials;
+
+pub(crate) fn question(measures: &[&str]) -> Question {
+    let measures = measures.iter().map(|name| name.parse().unwrap()).collect();
+    Question { measures, threshold: 0.05, seed: 42 }
+}
+
+pub(crate) fn side<'a>(name: &'a str, sweep: i64, trials: &'a [TrialRecord]) -> Side<'a> {
+    Side { name, sweep, store: Path::new(""), sweep_name: "nightly", trials, whole: trials }
+}
+
+fn findings(comparison: &Comparison) -> Vec<Finding> {
+    comparison.rows().map(|row| row.finding).collect()
+}
+
+#[test]
+fn blocks_of_one_sweep_show_what_independent_samples_cannot() {
+    let (base, slower) = (trials(0, "a", 6, 1.0), trials(1, "b", 6, 0.9));
+    let question = question(&["read-under-write"]);
+    let within = Comparison::new(side("a", 1, &base), side("b", 1, &slower), &question);
+    assert_eq!(findings(&within), [Finding::Slower]);
+    assert!(within.regressed());
+    let between = Comparison::new(side("a", 1, &base), side("b", 2, &slower), &question);
+    let needs = Finding::CannotTell(Lack::Trials(Some(7)));
+    assert!(matches!(findings(&between)[..], [found] if found >= needs), "{between:?}");
+    assert!(!between.regressed());
+    let row = &between.cases[0].rows[0];
+    assert!(row.verdict().starts_with("cannot tell: 6 trials, needs about "), "{}", row.verdict());
+    assert!(row.rank_p.unwrap() > 0.05);
+}
+
+#[test]
+fn the_direction_of_the_measure_decides_what_is_faster() {
+    let (base, other) = (trials(0, "a", 6, 1.0), trials(1, "b", 6, 1.2));
+    let measures = ["read-under-write", "3 readers, 3 writers/reader/rate"];
+    let comparison = Comparison::new(side("a", 1, &base), side("b", 1, &other), &question(&measures));
+    assert_eq!(findings(&comparison), [Finding::Faster, Finding::Faster]);
+    let turned = Comparison::new(side("b", 1, &other), side("a", 1, &base), &question(&measures));
+    assert_eq!(findings(&turned), [Finding::Slower, Finding::Slower]);
+    // The stalls of the fixture are all alike.
+    let stalls = Comparison::new(side("a", 1, &base), side("b", 1, &other), &question(&["longest-stall"]));
+    assert_eq!(findings(&stalls), [Finding::NoMaterialDifference]);
+}
+
+#[test]
+fn the_family_is_the_named_measures_that_both_have() {
+    let (base, other) = (trials(0, "a", 3, 1.0), trials(1, "b", 3, 1.0));
+    let comparison = Comparison::new(side("a", 1, &base), side("b", 1, &other), &question(&[]));
+    let names: Vec<&str> = comparison.rows().map(|row| row.measure.name()).collect();
+    assert_eq!(names, ["read", "read-many", "read-under-write", "write", "first-byte-p999", "longest-stall"]);
+    let asked = question(&["mkfs-time", "bonnie-seeks"]);
+    let comparison = Comparison::new(side("a", 1, &base), side("b", 1, &other), &asked);
+    assert_eq!(comparison.rows().map(|row| row.measure.name()).collect::<Vec<_>>(), ["mkfs-time"]);
+    assert_eq!(comparison.cases[0].without[0].name(), "bonnie-seeks");
+}
+
+#[test]
+fn trials_without_named_measures_are_compared_role_by_role() {
+    let renamed = |mut trials: Vec<TrialRecord>| {
+        for trial in &mut trials {
+            trial.workload = Workload::External(fsdyno_core::workload::External::default());
+            trial.phases.truncate(1);
+            trial.phases[0].name = "job".to_string();
+            trial.phases[0].roles[0].longest_stall_ns = fsdyno_core::Nanos(0);
+            trial.phases[0].roles[0].worker_results.clear();
+        }
+        trials
+    };
+    let (base, other) = (renamed(trials(0, "a", 3, 1.0)), renamed(trials(1, "b", 3, 1.0)));
+    let comparison = Comparison::new(side("a", 1, &base), side("b", 1, &other), &question(&[]));
+    let names: Vec<&str> = comparison.rows().map(|row| row.measure.name()).collect();
+    assert_eq!(names[..3], ["job/reader/rate", "job/reader/item-rate", "job/reader/data-rate"]);
+    assert!(names.contains(&"job/reader/openat/mean"));
+}
+
+#[test]
+fn unlike_workloads_have_nothing_to_compare() {
+    let base = trials(0, "a", 3, 1.0);
+    let mut other = trials(1, "b", 3, 0.5);
+    for trial in &mut other {
+        trial.workload = Workload::Streaming(fsdyno_core::workload::Streaming::default());
+    }
+    let comparison = Comparison::new(side("A", 1, &base), side("B", 2, &other), &question(&[]));
+    assert_eq!(comparison.rows().count(), 0, "{comparison:?}");
+    let reason = &comparison.alone[0][0].reason;
+    assert!(reason.starts_with("the other side ran streaming, whose figures mean other"), "{reason}");
+}
+
+#[test]
+fn a_difference_that_foreign_load_may_explain_is_not_called_slower() {
+    let (base, mut slower) = (trials(0, "a", 6, 1.0), trials(1, "b", 6, 0.5));
+    let compare = |slower: &[TrialRecord]| {
+        Comparison::new(side("A", 1, &base), side("B", 1, slower), &question(&["read"]))
+    };
+    assert!(compare(&slower).regressed());
+    for trial in &mut slower {
+        let kind = fsdyno_core::WarningKind::ForeignLoad;
+        trial.warnings.push(fsdyno_core::Warning::new(kind, "others used 40 % of 2 processors"));
+    }
+    let found = compare(&slower);
+    assert_eq!(findings(&found), [Finding::CannotTell(Lack::Doubt)]);
+    let row = &found.cases[0].rows[0];
+    assert_eq!(
+        row.verdict(),
+        "cannot tell: foreign-load in 6 of 6 trials of B and 0 of 6 trials of A may explain it"
+    );
+    let foreign = found.warnings.iter().find(|one| one.kind.name() == "foreign-load").unwrap();
+    assert_eq!((foreign.trials, foreign.of), ([0, 6], [6, 6]));
+}
+
+#[test]
+fn one_trial_shows_a_ratio_and_no_verdict() {
+    let (base, other) = (trials(0, "a", 6, 1.0), trials(0, "a", 1, 2.0));
+    let comparison = Comparison::new(side("a", 1, &base), side("b", 2, &other), &question(&["read"]));
+    let row = &comparison.cases[0].rows[0];
+    assert_eq!(row.verdict(), "cannot tell: 1 trial, needs about 6");
+    assert!(row.ratio.unwrap().interval.is_none() && !comparison.regressed());
+}
+
+#[test]
+fn a_lower_bound_proves_only_its_own_side() {
+    let base = trials(0, "a", 6, 1.0);
+    let mut blocked = trials(1, "b", 6, 1.0);
+    for trial in &mut blocked {
+        let phase = &mut trial.phases[2];
+        phase.roles[0].longest_stall_ns = phase.window_ns;
+    }
+    let question = question(&["longest-stall"]);
+    let worse = Comparison::new(side("a", 1, &base), side("b", 1, &blocked), &question);
+    assert_eq!(findings(&worse), [Finding::Slower]);
+    let all_blocked = Comparison::new(side("b", 1, &blocked), side("b", 1, &blocked), &question);
+    assert_eq!(findings(&all_blocked), [Finding::CannotTell(Lack::Bounds)]);
+}
+
+#[test]
+fn what_loses_more_is_a_regression() {
+    let whole = crate::fixture::durability_trials(6, false);
+    let of = |case: u32| -> Vec<TrialRecord> {
+        let own = whole.iter().filter(|trial| trial.case == case).cloned();
+        own.map(|trial| TrialRecord { case: 0, ..trial }).collect()
+    };
+    let (safe, losing) = (of(0), of(1));
+    let compare = |a: &[TrialRecord], b: &[TrialRecord], measures: &[&str]| {
+        Comparison::new(side("a", 1, a), side("b", 2, b), &question(measures))
+    };
+    let comparison = compare(&safe, &losing, &[]);
+    let words: Vec<String> = comparison.losses().map(|row| row.finding.words()).collect();
+    let least = "no difference shown (would show 84 %)";
+    assert_eq!(words, [least, "loses more", "loses more", "loses more"]);
+    assert!(comparison.regressed());
+    // The share of lost promises has no row of its own beside them, unless it is asked for.
+    let names: Vec<&str> = comparison.rows().map(|row| row.measure.name()).collect();
+    assert_eq!(names, ["unsynced-lost", "recovery-time"]);
+    let asked = compare(&safe, &losing, &["acknowledged-lost"]);
+    assert_eq!(findings(&asked), [Finding::CannotTell(Lack::Zero)]);
+    assert!(!compare(&losing, &safe, &[]).regressed());
+    let zeros = compare(&safe, &safe, &["acknowledged-lost"]);
+    assert_eq!(findings(&zeros), [Finding::NoMaterialDifference]);
+    assert!(!zeros.regressed() && zeros.cases[0].without.is_empty());
+}

@@ -1,0 +1,217 @@
+//! Whether a configuration is durable: what power cuts have shown of it, else what its settings declare.
+//!
+//! The testbed declares which settings weaken what survives a power cut, and stores that with each trial. If
+//! the same configuration was also measured in the sweep, its losses decide: one lost acknowledged promise is
+//! enough to call it unsafe. That nothing was lost proves less. A setting that is declared unsafe is unsafe
+//! with a volatile cache, so it is only cleared by enough states under the models that have one.
+
+use super::{Losses, ModelLosses};
+use crate::outcomes::risks;
+use crate::text;
+use fsdyno_core::axis::OF_THE_LOAD;
+use fsdyno_core::durability::CacheModel;
+use fsdyno_core::{Configuration, TrialRecord};
+use serde::Serialize;
+
+/// So many states without a loss count as evidence: at 95 %, at most 1 in 20 such states loses something.
+const STATES_ENOUGH: u64 = 60;
+
+/// The models that clear a setting that is declared unsafe.
+const VOLATILE: [CacheModel; 2] = [CacheModel::Flushed, CacheModel::Subset];
+
+/// What says whether a configuration is durable.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "by")]
+pub enum Basis {
+    /// Its settings, by what is known of them.
+    Declared,
+    /// Power cuts in this sweep.
+    Measured(MeasuredLosses),
+}
+
+/// What power cuts have shown of a configuration.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct MeasuredLosses {
+    /// Each cache model, in the order of [`CacheModel::ALL`].
+    pub models: Vec<MeasuredModel>,
+    /// The model under which most is lost, as an index of `models`.
+    pub worst: usize,
+}
+
+/// What was lost under one cache model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct MeasuredModel {
+    /// Which writes survived.
+    pub model: CacheModel,
+    /// Promises that were acknowledged.
+    pub acknowledged: u64,
+    /// Those that were lost.
+    pub lost: u64,
+    /// Logs.
+    pub logs: u64,
+    /// Logs that lost any.
+    pub losing_logs: u64,
+    /// States.
+    pub states: u64,
+}
+
+impl MeasuredModel {
+    fn of(losses: &ModelLosses) -> MeasuredModel {
+        let lost = &losses.acknowledged;
+        MeasuredModel {
+            model: losses.model,
+            acknowledged: lost.made,
+            lost: lost.lost,
+            logs: lost.logs,
+            losing_logs: lost.losing_logs,
+            states: losses.states,
+        }
+    }
+}
+
+impl MeasuredLosses {
+    fn of(losses: &Losses) -> MeasuredLosses {
+        let models = losses.models.iter().map(MeasuredModel::of).collect();
+        MeasuredLosses { models, worst: losses.worst }
+    }
+
+    /// Whether an acknowledged promise was lost under any model.
+    pub fn loses(&self) -> bool {
+        self.models.iter().any(|one| one.lost > 0)
+    }
+
+    /// What was lost, without a verb before it: `113 of 113 acknowledged promises lost in 3 of 3 logs`.
+    pub fn summary(&self) -> String {
+        let worst = &self.models[self.worst];
+        match self.loses() {
+            true => format!(
+                "measured: {} of {} acknowledged promises lost in {} of {}, {}",
+                text::count(worst.lost),
+                text::count(worst.acknowledged),
+                worst.losing_logs,
+                text::plural(worst.logs, "log"),
+                cache(worst.model)
+            ),
+            false => format!(
+                "measured: no acknowledged promise lost in {} of {}",
+                text::plural(self.models.iter().map(|one| one.states).sum(), "state"),
+                text::plural(worst.logs, "log"),
+            ),
+        }
+    }
+
+    /// What it loses, in a sentence about it: `with a volatile cache it loses 113 of 113 acknowledged
+    /// promises; with every completed write surviving (model completed) none in 60 states`.
+    pub fn sentence(&self) -> String {
+        let worst = &self.models[self.worst];
+        let loses = format!(
+            "{} it loses {} of {} acknowledged promises",
+            cache(worst.model),
+            text::count(worst.lost),
+            text::count(worst.acknowledged)
+        );
+        let completed = self.models.iter().find(|one| one.model == CacheModel::Completed);
+        let completed = completed.filter(|one| one.model != worst.model && one.lost == 0);
+        completed.map_or(loses.clone(), |one| {
+            format!("{loses}; {} none in {}", cache(one.model), text::plural(one.states, "state"))
+        })
+    }
+}
+
+/// The cache of a model.
+fn cache(model: CacheModel) -> &'static str {
+    match model {
+        CacheModel::Completed => "with every completed write surviving (model completed)",
+        CacheModel::Flushed => "with a volatile cache",
+        CacheModel::Subset => "with a volatile cache that keeps some writes (model subset)",
+        CacheModel::Window => "with a small volatile cache (model window)",
+    }
+}
+
+/// Whether a configuration is durable.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Judged {
+    /// How it weakens what survives a power cut; empty if it is durable.
+    pub risks: Vec<String>,
+    pub basis: Basis,
+}
+
+/// What the sweep shows of its configurations.
+pub(crate) struct Safety<'t> {
+    measured: Vec<(&'t Configuration, Losses)>,
+}
+
+impl<'t> Safety<'t> {
+    /// Reads all trials of a sweep.
+    pub fn new(whole: &'t [TrialRecord]) -> Safety<'t> {
+        let mut groups: Vec<(&Configuration, Vec<&TrialRecord>)> = Vec::new();
+        for trial in whole.iter().filter(|trial| trial.durability.is_some() && !trial.sentinel) {
+            match groups.iter_mut().find(|(one, _)| is_same(one, &trial.configuration)) {
+                Some((_, trials)) => trials.push(trial),
+                None => groups.push((&trial.configuration, vec![trial])),
+            }
+        }
+        let losses = groups.into_iter().filter_map(|(one, trials)| Some((one, Losses::of(&trials)?)));
+        Safety { measured: losses.collect() }
+    }
+
+    /// Judges the configuration of some trials.
+    pub fn judge(&self, trials: &[&TrialRecord]) -> Judged {
+        let declared = risks(trials.iter().copied());
+        let losses = trials.first().and_then(|trial| self.losses(&trial.configuration));
+        let Some(losses) = losses else { return Judged { risks: declared, basis: Basis::Declared } };
+        let measured = MeasuredLosses::of(losses);
+        if losses.loses() {
+            let risks = std::iter::once(measured.summary()).chain(declared).collect();
+            return Judged { risks, basis: Basis::Measured(measured) };
+        }
+        let states: u64 = losses.models.iter().map(|one| one.states).sum();
+        match declared.is_empty() {
+            true if states >= STATES_ENOUGH => Judged { risks: Vec::new(), basis: Basis::Measured(measured) },
+            false if is_cleared(losses) => Judged { risks: Vec::new(), basis: Basis::Measured(measured) },
+            _ => Judged { risks: declared, basis: Basis::Declared },
+        }
+    }
+
+    /// How trials of any configurations weaken what survives, in words without figures: they are the same for
+    /// every configuration that weakens it in the same way.
+    pub fn kinds<'a>(&self, trials: impl Iterator<Item = &'a TrialRecord>) -> Vec<String> {
+        let mut kinds: Vec<String> = Vec::new();
+        for trial in trials {
+            let judged = self.judge(&[trial]);
+            let declared = risks([trial]);
+            for risk in judged.risks {
+                let kind = match declared.contains(&risk) {
+                    true => risk,
+                    false => "measured: acknowledged promises lost".to_string(),
+                };
+                if !kinds.contains(&kind) {
+                    kinds.push(kind);
+                }
+            }
+        }
+        kinds
+    }
+
+    fn losses(&self, configuration: &Configuration) -> Option<&Losses> {
+        let found = self.measured.iter().find(|(one, _)| is_same(one, configuration));
+        found.map(|(_, losses)| losses)
+    }
+}
+
+/// Whether two configurations keep data in the same way. How much memory a load had plays no part.
+fn is_same(one: &Configuration, other: &Configuration) -> bool {
+    let settings = |of: &Configuration| {
+        let mut settings = of.settings.clone();
+        settings.retain(|axis, _| !OF_THE_LOAD.contains(&axis.as_str()));
+        settings
+    };
+    one.filesystem == other.filesystem && settings(one) == settings(other)
+}
+
+/// Whether enough states with a volatile cache lost nothing, and could all be used.
+fn is_cleared(losses: &Losses) -> bool {
+    let enough = |model: CacheModel| losses.model(model).is_some_and(|one| one.states >= STATES_ENOUGH);
+    let whole = |one: &ModelLosses| one.not_mounted() == 0 && one.damaged == 0 && one.wrong.total() == 0;
+    VOLATILE.into_iter().all(enough) && losses.models.iter().all(whole)
+}

@@ -1,0 +1,51 @@
+//! What power cuts lose, as far as it decides what to use.
+
+use super::standing::{Contender, Verdict, pairs};
+use crate::durability::{self, Basis, Finding, Judge, LossRow};
+use fsdyno_core::measure::Measure;
+
+/// The measure that counts acknowledged promises. Its values are often 0, and come from logs that each had
+/// many cuts, so that it has tests of its own instead of ratios.
+pub(super) const ACKNOWLEDGED: &str = "acknowledged-lost";
+
+/// The verdict on each configuration by acknowledged promises, compared with the best; `None` if another
+/// measure decides.
+pub(super) fn verdicts(
+    measure: &Measure,
+    standings: &[Contender],
+    best: usize,
+    seed: u64,
+) -> Option<Vec<Verdict>> {
+    let of_best = standings[best].losses.as_ref().filter(|_| measure.name() == ACKNOWLEDGED)?;
+    let mut rows: Vec<Vec<LossRow>> = standings
+        .iter()
+        .enumerate()
+        .map(|(index, one)| match &one.losses {
+            Some(losses) if index != best => durability::compared([of_best, losses]),
+            _ => Vec::new(),
+        })
+        .collect();
+    // Any of the configurations could have been the best, under any model.
+    let comparisons = pairs(standings.len()) * of_best.models.len();
+    durability::correct(&mut rows.iter_mut().flatten().collect::<Vec<_>>(), Judge { comparisons, seed });
+    let verdict = |(index, one): (usize, &Contender)| {
+        let found = |wanted: Finding| rows[index].iter().any(|row| row.finding == wanted);
+        match &one.losses {
+            _ if index == best => Verdict::Best,
+            None => Verdict::Unknown,
+            Some(losses) if !losses.loses() && !of_best.loses() => Verdict::AsGood,
+            Some(_) if found(Finding::LosesMore) => Verdict::Worse,
+            Some(_) if found(Finding::LosesLess) => Verdict::BetterAndWeaker,
+            Some(_) => Verdict::CannotTell { needed: None },
+        }
+    };
+    Some(standings.iter().enumerate().map(verdict).collect())
+}
+
+/// What was measured of a configuration that loses acknowledged promises; `None` of others.
+pub(super) fn measured(one: &Contender) -> Option<&durability::MeasuredLosses> {
+    match &one.basis {
+        Basis::Measured(losses) if losses.loses() => Some(losses),
+        _ => None,
+    }
+}
