@@ -184,9 +184,9 @@ fn trial(
             Geometry(words) => geometry.contains(words),
             NoGeometry(words) => !geometry.contains(words),
             BlockSize(bytes) => block_size(mounted.directory()) == *bytes,
-            Queue(file, word) => {
-                queue.get(*file).is_some_and(|text| text.split(' ').any(|shown| shown == *word))
-            }
+            Queue(file, word) => queue
+                .get(*file)
+                .is_some_and(|text| text == word || text.split(' ').any(|shown| shown == *word)),
             Sysctl(path, value) => sysctl(path) == *value,
             Unmet(_) | Contradiction(_) => false,
         };

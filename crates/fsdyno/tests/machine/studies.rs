@@ -38,18 +38,7 @@ struct Ready {
 
 const READY: &[Ready] = &[
     Ready { plan: "demo", cases: (6, 0), scaled: &[], shows: &[] },
-    Ready {
-        plan: "durability",
-        cases: (12, 0),
-        scaled: &[
-            "workloads.cuts=3",
-            "workloads.promises=6",
-            "workloads.duration=200ms",
-            "workloads.unsynced=100ms",
-            "workloads.size=320M",
-        ],
-        shows: &["ext4 barrier=0", "btrfs flushoncommit", "weakens what survives a power cut"],
-    },
+    Ready { plan: "durability", cases: (12, 0), scaled: &[], shows: &[] },
     Ready { plan: "kernels", cases: (4, 0), scaled: &[], shows: &[] },
     Ready {
         plan: "oetiker-2009",

@@ -257,7 +257,6 @@ impl Machine {
                 "queue/read_ahead_kb",
                 "queue/nr_requests",
                 "queue/max_sectors_kb",
-                "queue/write_cache",
             ] {
                 // A loop device without a backing file still has its settings, and they must be as before.
                 if let Ok(text) = fs::read_to_string(block.path().join(file)) {
