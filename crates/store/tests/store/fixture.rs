@@ -1,5 +1,7 @@
 //! Trials with random values in every field, and a store for them.
 
+mod losses;
+
 use fsdyno_core::device::{Image, Preallocation};
 use fsdyno_core::environment::{DeviceFacts, Environment, Swap};
 use fsdyno_core::result::*;
@@ -143,7 +145,7 @@ impl Dice {
                 output: dice.text(),
                 files: dice.maybe(|dice| dice.text().into()),
             }),
-            durability: None,
+            durability: self.maybe(Dice::durability),
             filled: Some(Filled { used_bytes: 7, rounds: 3, ..Filled::default() }),
             layout: Some(Layout {
                 size_bytes: u64::MAX,
