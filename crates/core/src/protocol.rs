@@ -64,8 +64,8 @@ pub struct EngineRequest {
     /// Whether to report that a phase is ready ([`EngineEvent::Ready`]) and wait for a line on stdin.
     #[serde(default)]
     pub pauses: bool,
-    /// Where workers write marks ([`crate::durability::Mark`]), each as a whole sector at offset 0: a file or
-    /// device that puts them into the log of the device below the directory. Absent if nothing is recorded.
+    /// Where workers write marks ([`crate::durability::Mark`]), each as a whole sector at offset 0: a file
+    /// that puts them into the log of the device below the directory. Absent if nothing is recorded.
     #[serde(default)]
     pub marks: Option<PathBuf>,
 }

@@ -12,7 +12,6 @@ use crate::error::EngineError;
 use fsdyno_core::{EngineRequest, Workload};
 use fsdyno_sys::confine::{Access, Ruleset};
 use fsdyno_sys::view::{self, Granted};
-use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -35,14 +34,15 @@ pub(crate) struct Bounds<'a> {
 /// request can be changed, if the kernel and the privileges allow that.
 pub(crate) fn enter_view(request: &EngineRequest) -> Result<(), EngineError> {
     let cache = request.drop_caches.then_some(Path::new(DROP_CACHES));
-    let marks = marks(request);
-    let (node, file) = if marks.is_some_and(is_node) { (marks, None) } else { (None, marks) };
     // A missing directory is detected by the work itself, which can say what it was needed for.
-    let writable: Vec<&Path> =
-        [directory(request), cache, file].into_iter().flatten().filter(|path| path.exists()).collect();
+    let writable: Vec<&Path> = [directory(request), cache, marks(request)]
+        .into_iter()
+        .flatten()
+        .filter(|path| path.exists())
+        .collect();
     let reads_device = matches!(request.workload, Workload::DeviceRead(_));
     let device = request.device.as_deref().filter(|node| reads_device && node.exists());
-    let devices: Vec<&Path> = device.into_iter().chain(node).collect();
+    let devices: Vec<&Path> = device.into_iter().collect();
     view::enter(Granted { writable: &writable, devices: &devices }).map_err(EngineError::Confine)?;
     Ok(())
 }
@@ -58,12 +58,6 @@ fn directory(request: &EngineRequest) -> Option<&Path> {
 /// Where a request writes marks, if its workload does.
 fn marks(request: &EngineRequest) -> Option<&Path> {
     request.marks.as_deref().filter(|_| matches!(request.workload, Workload::Durability(_)))
-}
-
-/// Whether this is a device, which is not part of the filesystem that its name is in.
-fn is_node(path: &Path) -> bool {
-    let kind = std::fs::metadata(path).map(|found| found.file_type());
-    kind.is_ok_and(|kind| kind.is_block_device() || kind.is_char_device())
 }
 
 /// What a request confines work to.

@@ -1,5 +1,6 @@
 //! What can go wrong in the engine, and how it is reported to the parent.
 
+use fsdyno_core::outcome::chain;
 use fsdyno_core::protocol::Part;
 use fsdyno_core::{Bytes, Failure, Nanos, Operation};
 use rustix::io::Errno;
@@ -247,18 +248,6 @@ impl EngineError {
         }
         failure
     }
-}
-
-/// The error and its causes in one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut line = error.to_string();
-    let mut cause = error.source();
-    while let Some(next) = cause {
-        line.push_str(": ");
-        line.push_str(&next.to_string());
-        cause = next.source();
-    }
-    line
 }
 
 /// The next step if a program has reported what is wrong.

@@ -23,7 +23,7 @@ const IMPORTS: &[Imports] = &[
     imports("sys", &[]),
     Imports { of: "formats", product: &["core", "stats"], tests: &["testkit"] },
     imports("host", &["core", "sys"]),
-    imports("recorder", &["core"]),
+    imports("recorder", &["core", "sys"]),
     // The tests enable features that only benchmarks of `sys` need.
     Imports { of: "engine", product: &["core", "formats", "sys"], tests: &["sys"] },
     imports("telemetry", &["core"]),

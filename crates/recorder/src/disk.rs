@@ -8,6 +8,7 @@ use crate::state::State;
 use fsdyno_core::durability::{MARK_BYTES, Mark, Moment};
 use fsdyno_core::result::LogSummary;
 use fsdyno_core::{Bytes, Nanos};
+use fsdyno_sys::timer::monotonic_ns;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -142,8 +143,7 @@ pub(crate) fn summary(log: &Log) -> Result<LogSummary> {
     Ok(summary)
 }
 
-/// `CLOCK_MONOTONIC`, as workers of this machine read it.
+/// The clock of the workers' marks.
 fn now() -> Nanos {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+    Nanos(monotonic_ns())
 }

@@ -6,6 +6,7 @@ use crate::disk::summary;
 use crate::error::RecorderError;
 use crate::fuse::{Files, Recorded, Stage, lock};
 use fsdyno_core::durability::{RecorderReply, RecorderRequest};
+use fsdyno_core::outcome::chain;
 use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
 use std::io::{BufRead, Write};
 use std::path::Path;
@@ -39,7 +40,7 @@ fn converse(input: &mut dyn BufRead, output: &mut dyn Write) -> Result<()> {
             },
             Err(error) => Err(RecorderError::Connection(error.to_string())),
         };
-        let reply = reply.unwrap_or_else(|error| RecorderReply::Failed { reason: with_causes(&error) });
+        let reply = reply.unwrap_or_else(|error| RecorderReply::Failed { reason: chain(&error) });
         let text =
             serde_json::to_string(&reply).map_err(|error| RecorderError::Connection(error.to_string()))?;
         writeln!(output, "{text}")
@@ -108,14 +109,4 @@ impl Served {
             }
         }
     }
-}
-
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }

@@ -297,11 +297,7 @@ mod tests {
 
     #[test]
     fn losses_are_rows_of_their_own_and_a_regression() {
-        let whole = fixture::durability_trials(6, false);
-        let of = |case: u32| -> Vec<fsdyno_core::TrialRecord> {
-            let own = whole.iter().filter(|trial| trial.case == case).cloned();
-            own.map(|trial| fsdyno_core::TrialRecord { case: 0, ..trial }).collect()
-        };
+        let of = |case| fixture::durability_side(6, case);
         let (safe, losing) = (of(0), of(1));
         let compared = Comparison::new(side("a", 1, &safe), side("b", 2, &losing), &question(&[]));
         let document = document(&compared);

@@ -198,11 +198,7 @@ mod tests {
 
     #[test]
     fn what_loses_more_fails() {
-        let whole = fixture::durability_trials(6, false);
-        let of = |case: u32| -> Vec<TrialRecord> {
-            let own = whole.iter().filter(|trial| trial.case == case).cloned();
-            own.map(|trial| TrialRecord { case: 0, ..trial }).collect()
-        };
+        let of = |case| fixture::durability_side(6, case);
         let (a, b) = (of(0), of(1));
         let mut out = Vec::new();
         comparison(&mut out, &Comparison::new(side("a", 1, &a), side("b", 2, &b), &question(&[]))).unwrap();

@@ -300,11 +300,7 @@ mod tests {
         assert!(text.contains("\n- subset: what was flushed survives, and"), "{text}");
         let rows = tables(&text);
         assert!(rows[4..].iter().all(|row| row.len() == rows[4].len()), "{rows:?}");
-        let trials = fixture::durability_trials(6, false);
-        let of = |case: u32| -> Vec<fsdyno_core::TrialRecord> {
-            let own = trials.iter().filter(|trial| trial.case == case).cloned();
-            own.map(|trial| fsdyno_core::TrialRecord { case: 0, ..trial }).collect()
-        };
+        let of = |case| fixture::durability_side(6, case);
         let (a, b) = (of(0), of(1));
         let compared = Comparison::new(side("1/a", 1, &a), side("2/b", 2, &b), &question(&[]));
         let text = printed(|out| comparison(out, &compared));

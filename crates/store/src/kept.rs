@@ -9,6 +9,7 @@ use crate::Store;
 use crate::error::{Result, StoreError};
 use crate::id::SweepId;
 use fsdyno_core::TrialRecord;
+use fsdyno_core::outcome::chain;
 use rusqlite::OptionalExtension;
 use rustix::fs::OFlags;
 use rustix::process::geteuid;
@@ -182,12 +183,6 @@ impl Store {
     fn has(&self, sweep: SweepId, record: &TrialRecord) -> bool {
         self.trials(sweep).is_ok_and(|trials| trials.contains(record))
     }
-}
-
-/// An error with its causes.
-fn chain(error: &StoreError) -> String {
-    let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
-    std::iter::once(error.to_string()).chain(causes.map(ToString::to_string)).collect::<Vec<_>>().join(": ")
 }
 
 /// Reads a file that fsdyno wrote.

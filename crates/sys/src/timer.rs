@@ -154,7 +154,8 @@ impl Reading {
     }
 }
 
-fn monotonic_ns() -> u64 {
+/// The time of `CLOCK_MONOTONIC` in nanoseconds.
+pub fn monotonic_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

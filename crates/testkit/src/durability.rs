@@ -98,6 +98,12 @@ fn model_result(model: CacheModel, lost: u64, number: u32) -> ModelResult {
     }
 }
 
+/// The trials of one case of [`durability_trials`], as a side of a comparison.
+pub fn durability_side(blocks: u32, case: u32) -> Vec<TrialRecord> {
+    let own = durability_trials(blocks, false).into_iter().filter(|trial| trial.case == case);
+    own.map(|trial| TrialRecord { case: 0, ..trial }).collect()
+}
+
 /// A sweep of `ext4` and `ext4 barrier=0` in some blocks, three trials of each if there are three. Without
 /// barriers, everything is lost under `flushed`, some under `subset`, and nothing under `completed`. With
 /// `speed`, each configuration is also measured under the fileserver, where `barrier=0` is faster.

@@ -6,7 +6,7 @@
 pub mod captured;
 mod durability;
 
-pub use durability::{MADE, durability_trials, durable_trial, losing_trial};
+pub use durability::{MADE, durability_side, durability_trials, durable_trial, losing_trial};
 
 use fsdyno_core::environment::{DeviceFacts, Environment};
 use fsdyno_core::outcome::{Failure, Outcome};

@@ -112,7 +112,7 @@ pub(crate) fn ranking_of(
     measure: &Measure,
     seed: u64,
     trials: &[&TrialRecord],
-    safety: &Safety<'_>,
+    safety: &Safety,
 ) -> Ranking {
     let mut by_case: BTreeMap<u32, Vec<&TrialRecord>> = BTreeMap::new();
     for trial in trials {
@@ -141,7 +141,7 @@ pub(crate) fn ranking_of(
     Ranking { workload: workload.clone(), title: load.title(), measures, rows }
 }
 
-fn ranked_case(measures: &[Measure], seed: u64, trials: &[&TrialRecord], safety: &Safety<'_>) -> RankedCase {
+fn ranked_case(measures: &[Measure], seed: u64, trials: &[&TrialRecord], safety: &Safety) -> RankedCase {
     let Judged { risks, basis } = safety.judge(trials);
     RankedCase {
         case: trials[0].case,

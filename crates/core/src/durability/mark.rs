@@ -3,14 +3,15 @@
 use super::Promise;
 use crate::units::Nanos;
 
-/// Size of a mark: a sector, so that it can also be written to a device of its own.
+/// Size of a mark: a sector, like everything else in the log.
 pub const MARK_BYTES: usize = 512;
 
 const MAGIC: [u8; 8] = *b"fsdyMARK";
 /// Number of work that nothing syncs, in place of a promise.
 const UNSYNCED: u8 = 255;
-/// Magic, promise, moment, two bytes of padding, number, bytes and time.
-const CONTENT: usize = 36;
+/// Magic, promise, moment, two bytes of padding, number and time; a CRC-32 of all of them follows.
+const CHECKED: usize = 28;
+const CONTENT: usize = CHECKED + 4;
 
 /// Something that a worker noted at a place in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,8 +49,8 @@ impl Mark {
         bytes[9] = u8::from(self.moment == Moment::Acknowledged);
         bytes[12..20].copy_from_slice(&self.number.to_le_bytes());
         bytes[20..28].copy_from_slice(&self.time_ns.0.to_le_bytes());
-        let check = checksum(&bytes[..28]);
-        bytes[28..CONTENT].copy_from_slice(&check.to_le_bytes());
+        let check = crc32fast::hash(&bytes[..CHECKED]);
+        bytes[CHECKED..CONTENT].copy_from_slice(&check.to_le_bytes());
         bytes
     }
 
@@ -61,8 +62,9 @@ impl Mark {
         let bytes = bytes.get(..CONTENT).ok_or(MarkError)?;
         let word = |at: usize| bytes[at..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
         let promise = Promise::of_number(bytes[8]);
+        let check = crc32fast::hash(&bytes[..CHECKED]);
         if bytes[..8] != MAGIC
-            || word(28) != checksum(&bytes[..28])
+            || bytes[CHECKED..] != check.to_le_bytes()
             || (promise.is_none() && bytes[8] != UNSYNCED)
         {
             return Err(MarkError);
@@ -70,14 +72,6 @@ impl Mark {
         let moment = if bytes[9] == 0 { Moment::Begun } else { Moment::Acknowledged };
         Ok(Mark { promise, number: word(12), moment, time_ns: Nanos(word(20)) })
     }
-}
-
-/// FNV-1a, 64 bits (Fowler, Noll, Vo; RFC 9923): it tells a mark from bytes of any other origin, which no
-/// crate is needed for.
-fn checksum(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
 }
 
 #[cfg(test)]

@@ -75,7 +75,7 @@ impl Promise {
         Promise::ALL.get(usize::from(number)).copied()
     }
 
-    /// Who says that it holds. See docs/guide/durability.md for the sources.
+    /// Who says that it holds. The sources are in docs/guide/promises.md.
     pub const fn source(self) -> Source {
         match self {
             Promise::CreateFile => Source::Practice,

@@ -238,6 +238,11 @@ impl Measure {
         }
     }
 
+    /// Whether its values are often 0, which has no ratio: then tests of its own compare it.
+    pub fn is_often_zero(&self) -> bool {
+        matches!(self.source, Source::Durability(LossFigure::Acknowledged))
+    }
+
     /// The role whose work it describes; `None` if it is about several, or about the whole trial.
     pub fn role(&self) -> Option<Role> {
         match self.source {

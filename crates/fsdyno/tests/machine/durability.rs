@@ -5,12 +5,12 @@ use crate::support::guarded::hash;
 use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe, json};
 use serde_json::Value;
 use std::fs;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const RECORDING: &[Requirement] = &[Requirement::Fuse, Requirement::All(MAKING_FILESYSTEMS)];
 
@@ -164,16 +164,9 @@ fn a_state_can_be_looked_at() {
     let state = format!("latest/{number}/2/flushed");
     let mut shown = sandbox.fsdyno(&["durability", "--show", &state]);
     let mut shown = shown.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("run fsdyno");
-    let begin = Instant::now();
-    let directory = loop {
-        assert!(begin.elapsed() < Duration::from_secs(60), "nothing is mounted");
-        let mounts = fs::read_to_string("/proc/mounts").expect("the mounts");
-        let ours = mounts.lines().find(|line| line.contains(" /run/fsdyno-") && line.contains(" xfs "));
-        if let Some(directory) = ours.and_then(|line| line.split(' ').nth(1)) {
-            break directory.to_string();
-        }
-        sleep(Duration::from_millis(50));
-    };
+    let mut said = BufReader::new(shown.stderr.take().expect("its stderr")).lines().map_while(Result::ok);
+    let directory = said.find_map(|line| Some(line.split_once(" is mounted at ")?.1.to_string()));
+    let directory = directory.expect("where it is mounted");
     let names = fs::read_dir(&directory).expect("the state").flatten().count();
     assert!(names > 0, "'{directory}' is empty");
     shown.stdin.take().expect("its stdin").write_all(b"\n").expect("Enter");

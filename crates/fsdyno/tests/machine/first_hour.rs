@@ -63,15 +63,17 @@ fn ready_plans_are_listed_saved_and_found_by_name() {
     ]));
     assert!(shown.contains("which-filesystem: 3 cases"), "{shown}");
     sandbox.write("demo", &printed.replace("name = \"demo\"", "name = \"edited\""));
-    let shown = stdout(&sandbox.run(&["plan", "demo"]));
+    let image = format!("device.image={}", sandbox.path("own.img").display());
+    let shown = stdout(&sandbox.run(&["plan", "demo", "--set", &image]));
     assert!(shown.contains("edited: 6 cases"), "{shown}");
 }
 
 fn a_plan_can_come_from_standard_input() {
     let sandbox = Sandbox::new();
+    let image = format!("device.image={}", sandbox.path("own.img").display());
     let piped = |text: &str| {
         let mut child = sandbox
-            .fsdyno(&["plan", "-"])
+            .fsdyno(&["plan", "-", "--set", &image])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -414,11 +414,7 @@ mod tests {
 
     #[test]
     fn what_loses_more_comes_first_with_its_models() {
-        let whole = fixture::durability_trials(6, false);
-        let of = |case: u32| -> Vec<TrialRecord> {
-            let own = whole.iter().filter(|trial| trial.case == case).cloned();
-            own.map(|trial| TrialRecord { case: 0, ..trial }).collect()
-        };
+        let of = |case| fixture::durability_side(6, case);
         let text = text(&of(0), &of(1), [1, 2], &[]);
         let (_, losses) =
             text.split_once("  acknowledged promises that power cuts lose, by cache model\n").unwrap();

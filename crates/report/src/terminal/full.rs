@@ -1,6 +1,7 @@
 //! The full table of a case: every operation of every role in every phase, with its distribution and stalls.
 
 use super::style::{Paint, Style, cell, write_table};
+use super::summary::no_room_for;
 use comfy_table::Cell;
 use fsdyno_core::result::{Quantile, Rates};
 use fsdyno_verdict::merge::Time;
@@ -176,12 +177,7 @@ fn write_operations(out: &mut dyn Write, view: &RoleView, style: Style) -> io::R
         table.add_row(std::iter::once(name).chain(figures).collect::<Vec<_>>());
     }
     write_table(out, table, style)?;
-    if !left_out.is_empty() {
-        let text =
-            format!("(no room for {}; a wider terminal or --format json has them)", left_out.join(", "));
-        style.paragraph(out, Paint::Plain, 0, &text)?;
-    }
-    Ok(())
+    no_room_for(&left_out).map_or(Ok(()), |text| style.paragraph(out, Paint::Plain, 0, &text))
 }
 
 /// The heading and a row for each operation.

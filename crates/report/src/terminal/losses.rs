@@ -4,7 +4,7 @@
 //! median and the maximum below it.
 
 use super::style::{Paint, Style, cell, write_table};
-use super::summary::{Column, fitting, marked};
+use super::summary::{Column, fitting, marked, no_room_for};
 use comfy_table::{Cell, CellAlignment, ColumnConstraint};
 use fsdyno_core::durability::{CacheModel, Promise, Source};
 use fsdyno_core::result::Spread;
@@ -86,12 +86,7 @@ fn write_columns(
         column.set_cell_alignment(CellAlignment::Right);
     }
     write_table(out, table, style)?;
-    if !left_out.is_empty() {
-        let text =
-            format!("(no room for {}; a wider terminal or --format json has them)", left_out.join(", "));
-        style.paragraph(out, Paint::Plain, 0, &text)?;
-    }
-    Ok(())
+    no_room_for(&left_out).map_or(Ok(()), |text| style.paragraph(out, Paint::Plain, 0, &text))
 }
 
 /// What each model means, and how to read the columns.

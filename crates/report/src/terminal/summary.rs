@@ -164,10 +164,15 @@ fn below(ranking: &Ranking, shown: &[Column], left_out: &[String]) -> Vec<String
     let weak = weak.then(|| {
         format!("({WEAKENS}: weakens what survives a power cut; never wins if a safe one was measured)")
     });
-    let left_out = (!left_out.is_empty()).then(|| {
-        format!("(no room for {}; a wider terminal or --format json has them)", left_out.join(", "))
-    });
-    means.into_iter().chain(weak).chain(left_out).collect()
+    means.into_iter().chain(weak).chain(no_room_for(left_out)).collect()
+}
+
+/// Names the columns that a terminal is too narrow for.
+pub(super) fn no_room_for<T: AsRef<str>>(left_out: &[T]) -> Option<String> {
+    let names: Vec<&str> = left_out.iter().map(AsRef::as_ref).collect();
+    let names = names.join(", ");
+    (!left_out.is_empty())
+        .then(|| format!("(no room for {names}; a wider terminal or --format json has them)"))
 }
 
 /// The columns after the name, the most important first.

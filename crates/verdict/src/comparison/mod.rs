@@ -242,20 +242,14 @@ impl Comparison {
     }
 }
 
-/// Compared by the tests of [`crate::durability`] instead: it is often 0, which has no ratio.
-const JUDGED_APART: &str = "acknowledged-lost";
-
 fn compared(sides: [&Case<'_>; 2], of: [Side<'_>; 2], question: &Question) -> ComparedCase {
     let row = |measure: &Measure| row(measure, sides, of, question.seed);
     let asked = question.measures.clone();
     let some = |row: &Row| row.estimates.iter().any(|side| side.value != 0.0);
     let mut rows: Vec<Row> = match asked.is_empty() {
-        true => named()
-            .iter()
-            .filter(|measure| measure.name() != JUDGED_APART)
-            .filter_map(row)
-            .filter(some)
-            .collect(),
+        true => {
+            named().iter().filter(|measure| !measure.is_often_zero()).filter_map(row).filter(some).collect()
+        }
         false => asked.iter().filter_map(row).collect(),
     };
     let [a, b] = sides.map(|side| Losses::of(&side.trials));

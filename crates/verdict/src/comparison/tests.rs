@@ -137,11 +137,7 @@ fn a_lower_bound_proves_only_its_own_side() {
 
 #[test]
 fn what_loses_more_is_a_regression() {
-    let whole = crate::fixture::durability_trials(6, false);
-    let of = |case: u32| -> Vec<TrialRecord> {
-        let own = whole.iter().filter(|trial| trial.case == case).cloned();
-        own.map(|trial| TrialRecord { case: 0, ..trial }).collect()
-    };
+    let of = |case| crate::fixture::durability_side(6, case);
     let (safe, losing) = (of(0), of(1));
     let compare = |a: &[TrialRecord], b: &[TrialRecord], measures: &[&str]| {
         Comparison::new(side("a", 1, a), side("b", 2, b), &question(measures))

@@ -12,6 +12,7 @@ use fsdyno_core::axis::OF_THE_LOAD;
 use fsdyno_core::durability::CacheModel;
 use fsdyno_core::{Configuration, TrialRecord};
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// So many states without a loss count as evidence: at 95 %, at most 1 in 20 such states loses something.
 const STATES_ENOUGH: u64 = 60;
@@ -137,21 +138,27 @@ pub(crate) struct Judged {
 }
 
 /// What the sweep shows of its configurations.
-pub(crate) struct Safety<'t> {
-    measured: Vec<(&'t Configuration, Losses)>,
+pub(crate) struct Safety {
+    measured: BTreeMap<Kept, Losses>,
 }
 
-impl<'t> Safety<'t> {
+/// How a configuration keeps data: its filesystem and settings. How much memory a load had plays no part.
+type Kept = (String, BTreeMap<String, String>);
+
+fn kept(configuration: &Configuration) -> Kept {
+    let mut settings = configuration.settings.clone();
+    settings.retain(|axis, _| !OF_THE_LOAD.contains(&axis.as_str()));
+    (configuration.filesystem.clone(), settings)
+}
+
+impl Safety {
     /// Reads all trials of a sweep.
-    pub fn new(whole: &'t [TrialRecord]) -> Safety<'t> {
-        let mut groups: Vec<(&Configuration, Vec<&TrialRecord>)> = Vec::new();
+    pub fn new(whole: &[TrialRecord]) -> Safety {
+        let mut groups: BTreeMap<Kept, Vec<&TrialRecord>> = BTreeMap::new();
         for trial in whole.iter().filter(|trial| trial.durability.is_some() && !trial.sentinel) {
-            match groups.iter_mut().find(|(one, _)| is_same(one, &trial.configuration)) {
-                Some((_, trials)) => trials.push(trial),
-                None => groups.push((&trial.configuration, vec![trial])),
-            }
+            groups.entry(kept(&trial.configuration)).or_default().push(trial);
         }
-        let losses = groups.into_iter().filter_map(|(one, trials)| Some((one, Losses::of(&trials)?)));
+        let losses = groups.into_iter().filter_map(|(kept, trials)| Some((kept, Losses::of(&trials)?)));
         Safety { measured: losses.collect() }
     }
 
@@ -194,19 +201,8 @@ impl<'t> Safety<'t> {
     }
 
     fn losses(&self, configuration: &Configuration) -> Option<&Losses> {
-        let found = self.measured.iter().find(|(one, _)| is_same(one, configuration));
-        found.map(|(_, losses)| losses)
+        self.measured.get(&kept(configuration))
     }
-}
-
-/// Whether two configurations keep data in the same way. How much memory a load had plays no part.
-fn is_same(one: &Configuration, other: &Configuration) -> bool {
-    let settings = |of: &Configuration| {
-        let mut settings = of.settings.clone();
-        settings.retain(|axis, _| !OF_THE_LOAD.contains(&axis.as_str()));
-        settings
-    };
-    one.filesystem == other.filesystem && settings(one) == settings(other)
 }
 
 /// Whether enough states with a volatile cache lost nothing, and could all be used.

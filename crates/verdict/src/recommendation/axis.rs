@@ -4,7 +4,6 @@
 //! filesystem. An unset axis counts as its default level, if that is known: `commit = 5` and no `commit` are
 //! the same.
 
-use super::losses::ACKNOWLEDGED;
 use super::standing::{Compared, corrected, pairs};
 use crate::durability::Safety;
 use crate::text;
@@ -117,7 +116,7 @@ pub(super) fn effects(
     measure: &Measure,
     trials: &[&TrialRecord],
     threshold: f64,
-    safety: &Safety<'_>,
+    safety: &Safety,
 ) -> AxisEffects {
     let valued: Vec<(&TrialRecord, f64)> =
         trials.iter().filter_map(|trial| Some((*trial, measure.value(trial)?.value))).collect();
@@ -145,7 +144,7 @@ pub(super) fn effects(
         .collect();
     let Some(effects) = fsdyno_stats::effects(&factors, &observations) else {
         // That nothing was lost is no lack of the trials.
-        if measure.name() == ACKNOWLEDGED {
+        if measure.is_often_zero() {
             return AxisEffects::default();
         }
         let zero = valued.iter().find(|(_, value)| *value <= 0.0).map(|(trial, _)| trial.trial);
@@ -254,7 +253,7 @@ fn axis_answer(
     index: usize,
     effects: &Effects,
     trials: &[&TrialRecord],
-    (measure, threshold, safety): (&Measure, f64, &Safety<'_>),
+    (measure, threshold, safety): (&Measure, f64, &Safety),
 ) -> AxisAnswer {
     let found = &effects.factors[index];
     let filesystem = |level: usize| {
@@ -334,7 +333,7 @@ fn indication(levels: &[LevelAnswer]) -> (Option<String>, String) {
 }
 
 /// The risks of every configuration with a level that no configuration without it has.
-fn risks_of_level(one: &Varied, level: usize, trials: &[&TrialRecord], safety: &Safety<'_>) -> Vec<String> {
+fn risks_of_level(one: &Varied, level: usize, trials: &[&TrialRecord], safety: &Safety) -> Vec<String> {
     let with = |wanted: bool| {
         trials.iter().copied().filter(move |trial| {
             one.level_of(&trial.configuration).is_some_and(|found| (found == level) == wanted)

@@ -4,10 +4,6 @@ use super::standing::{Contender, Verdict, pairs};
 use crate::durability::{self, Basis, Finding, Judge, LossRow};
 use fsdyno_core::measure::Measure;
 
-/// The measure that counts acknowledged promises. Its values are often 0, and come from logs that each had
-/// many cuts, so that it has tests of its own instead of ratios.
-pub(super) const ACKNOWLEDGED: &str = "acknowledged-lost";
-
 /// The verdict on each configuration by acknowledged promises, compared with the best; `None` if another
 /// measure decides.
 pub(super) fn verdicts(
@@ -16,7 +12,7 @@ pub(super) fn verdicts(
     best: usize,
     seed: u64,
 ) -> Option<Vec<Verdict>> {
-    let of_best = standings[best].losses.as_ref().filter(|_| measure.name() == ACKNOWLEDGED)?;
+    let of_best = standings[best].losses.as_ref().filter(|_| measure.is_often_zero())?;
     let mut rows: Vec<Vec<LossRow>> = standings
         .iter()
         .enumerate()

@@ -83,7 +83,7 @@ fn answer(
     trials: &[TrialRecord],
     question: &Question,
     load: &Load<'_>,
-    safety: &Safety<'_>,
+    safety: &Safety,
 ) -> Answer {
     let workload = load.workload;
     let own: Vec<&TrialRecord> = trials.iter().filter(|trial| load.has(trial)).collect();

@@ -2,7 +2,7 @@
 //! less safe.
 
 use super::answer::Answer;
-use super::losses::{self, ACKNOWLEDGED};
+use super::losses;
 use super::standing::{Compared, Contender, Verdict};
 use crate::durability::Basis;
 use crate::text;
@@ -60,7 +60,7 @@ fn choice(
         let Some(best) = answer.standings.iter().find(|one| one.verdict == Verdict::Best) else {
             return format!("Use '{name}': {has}.");
         };
-        if measure.name() == ACKNOWLEDGED && winner.verdict == Verdict::AsGood {
+        if measure.is_often_zero() && winner.verdict == Verdict::AsGood {
             return format!(
                 "Use '{name}', which changes fewer settings: {has}. '{}' lost nothing, either.",
                 best.name
@@ -84,11 +84,11 @@ fn choice(
         _ if !baseline.is_durable() && winner.is_durable() => {
             ", the only safe configuration measured.".into()
         }
-        Verdict::Worse | Verdict::BetterAndWeaker if measure.name() == ACKNOWLEDGED => {
+        Verdict::Worse | Verdict::BetterAndWeaker if measure.is_often_zero() => {
             let other = quantity(measure, baseline);
             format!(", less than '{}' ({other}) after {}.", baseline.name, trials(winner, baseline))
         }
-        Verdict::AsGood if measure.name() == ACKNOWLEDGED => {
+        Verdict::AsGood if measure.is_often_zero() => {
             format!(", {best}. '{}' lost nothing, either.", baseline.name)
         }
         Verdict::Worse | Verdict::BetterAndWeaker => {

@@ -5,6 +5,10 @@
 //! ends with a CRC-32 of everything before. What is between them is pseudo-random and derives from the
 //! former, so that no filesystem can compress or deduplicate it.
 
+use crate::tree::derive_seed;
+use rand::{Rng, SeedableRng};
+use rand_xoshiro::SplitMix64;
+
 /// Size of a sector, the smallest piece that a device writes as a whole.
 pub(crate) const SECTOR: usize = 512;
 
@@ -45,16 +49,12 @@ pub(crate) enum Found {
 impl Place {
     /// Puts what belongs here into a sector.
     pub(crate) fn fill(self, generation: u64, sector: &mut [u8; SECTOR]) {
-        let mut state = MAGIC;
         let words = [MAGIC, self.seed, self.file, generation, self.sector];
         for (word, bytes) in words.into_iter().zip(sector.chunks_exact_mut(8)) {
             bytes.copy_from_slice(&word.to_le_bytes());
-            state = mixed(state.wrapping_add(word));
         }
-        for bytes in sector[HEADER..CHECK].chunks_mut(8) {
-            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            bytes.copy_from_slice(&mixed(state).to_le_bytes()[..bytes.len()]);
-        }
+        let seed = derive_seed(self.seed, &[self.file, generation, self.sector]);
+        SplitMix64::seed_from_u64(seed).fill_bytes(&mut sector[HEADER..CHECK]);
         let check = crc32fast::hash(&sector[..CHECK]);
         sector[CHECK..].copy_from_slice(&check.to_le_bytes());
     }
@@ -89,14 +89,6 @@ impl Place {
         let known = if generation.is_some() { bytes.len() } else { bytes.len().min(GENERATION) };
         if bytes[..known] == whole[..known] { Found::Missing } else { Found::Garbage }
     }
-}
-
-/// The output function of SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators,
-/// 2014).
-fn mixed(state: u64) -> u64 {
-    let state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let state = (state ^ (state >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    state ^ (state >> 31)
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use crate::recorded;
 use fsdyno_core::durability::{CacheModel, Cut, RecorderReply, RecorderRequest, StateRequest};
 use fsdyno_core::result::{LogSummary, Verified};
 use fsdyno_core::workload::{Durability, Load};
-use fsdyno_core::{Failure, Nanos, Outcome, Warning, WarningKind};
+use fsdyno_core::{Bytes, Configuration, Failure, Nanos, Outcome, Warning, WarningKind};
 use fsdyno_host::recorder::Recorder;
 use fsdyno_host::{Command, Host, HostError};
 use fsdyno_testbed::{Confirmation, Mounted, Testbed, TestbedError, UndoJournal};
@@ -96,7 +96,7 @@ fn begin(
 ) -> Result<(Place, Box<dyn Recorder>, Testbed), Box<Failure>> {
     let Recording { plan, host, state_dir, .. } = recording;
     let place = Place::make(*host, &recorded::log_directory(&plan.devices, state_dir), state_dir)?;
-    match show(*host, &place, parameters) {
+    match show(*host, &place, parameters, None) {
         Ok((recorder, testbed)) => Ok((place, recorder, testbed)),
         Err(mut failure) => {
             let left = place.leave(*host, None);
@@ -106,16 +106,18 @@ fn begin(
     }
 }
 
+/// Starts a recorder, of a new disk or of one that was recorded with this size.
 fn show(
     host: &mut dyn Host,
     place: &Place,
     parameters: &Durability,
+    recorded_size: Option<Bytes>,
 ) -> Result<(Box<dyn Recorder>, Testbed), Box<Failure>> {
     let mut recorder = host.start_recorder().map_err(|error| host_failure(&error))?;
     let begin = RecorderRequest::Begin {
         directory: place.log().to_path_buf(),
         mountpoint: place.mountpoint().to_path_buf(),
-        size: None,
+        size: recorded_size,
     };
     recorder.ask(&begin, PATIENCE).map_err(|error| host_failure(&error))?;
     let devices = recorded::devices(place.mountpoint(), parameters.size);
@@ -174,17 +176,13 @@ fn cut_all(
 ) -> Result<(), Stop> {
     let summary = summary_of(recorder)?;
     ask(recorder, &RecorderRequest::Check)?;
-    let request = RecorderRequest::Cuts { count: parameters.cuts, seed: slot.seed };
-    let cuts = match ask(recorder, &request)? {
-        RecorderReply::Cuts { cuts } => cuts,
-        _ => return Err(unexpected()),
-    };
+    let cuts = cuts_of(recorder, parameters, slot.seed)?;
     let marks = place.read_marks().map_err(Stop::Failed)?;
     let mut tally = Tally::new(summary, &marks, parameters);
     let mut looking = Looking {
         journal: UndoJournal::create(recording.host, recording.state_dir)?,
         seed: slot.seed,
-        case,
+        configuration: &case.configuration,
         parameters,
         place,
         testbed,
@@ -263,6 +261,14 @@ fn summary_of(recorder: &mut dyn Recorder) -> Result<LogSummary, Stop> {
     }
 }
 
+/// The cuts of a trial of this seed.
+fn cuts_of(recorder: &mut dyn Recorder, parameters: &Durability, seed: u64) -> Result<Vec<Cut>, Stop> {
+    match ask(recorder, &RecorderRequest::Cuts { count: parameters.cuts, seed })? {
+        RecorderReply::Cuts { cuts } => Ok(cuts),
+        _ => Err(unexpected()),
+    }
+}
+
 fn unexpected() -> Stop {
     Stop::Failed(Box::new(Failure::new("record", "the recorder gave another reply than was asked for")))
 }
@@ -272,7 +278,7 @@ struct Looking<'a> {
     host: &'a mut dyn Host,
     journal: UndoJournal,
     seed: u64,
-    case: &'a Case,
+    configuration: &'a Configuration,
     parameters: &'a Durability,
     place: &'a Place,
     testbed: &'a Testbed,
@@ -313,8 +319,8 @@ impl Looking<'_> {
 
     /// Mounts the disk as it is now, or says why the kernel refuses.
     fn mount(&mut self) -> Result<Result<Mounted, String>, Stop> {
-        let Looking { host, journal, testbed, case, seed, interrupt, .. } = self;
-        let stack = fsdyno_testbed::build(*host, journal, testbed, &case.configuration, *seed, interrupt)?;
+        let Looking { host, journal, testbed, configuration, seed, interrupt, .. } = self;
+        let stack = fsdyno_testbed::build(*host, journal, testbed, configuration, *seed, interrupt)?;
         match stack.as_it_is().mount(*host, journal) {
             Ok(mounted) => Ok(Ok(mounted)),
             Err(TestbedError::Host { source: HostError::Mount { reason, .. }, .. }) => Ok(Err(reason)),

@@ -1,16 +1,13 @@
 //! A disk after a cut, mounted for a person.
 
 use super::place::Place;
-use super::{Looking, PATIENCE, STEP_LIMIT, state_of};
-use crate::plan::Case;
-use crate::recorded;
+use super::{Looking, STEP_LIMIT, ask, cuts_of, state_of};
 use crate::trial::Stop;
-use crate::trial::report::host_failure;
-use fsdyno_core::durability::{CacheModel, Cut, RecorderReply, RecorderRequest};
-use fsdyno_core::workload::{Durability, Workload};
+use fsdyno_core::durability::{CacheModel, RecorderRequest};
+use fsdyno_core::workload::Durability;
 use fsdyno_core::{Configuration, Failure};
 use fsdyno_host::Host;
-use fsdyno_testbed::{Confirmation, Testbed, UndoJournal};
+use fsdyno_testbed::UndoJournal;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
@@ -47,13 +44,17 @@ pub fn show_state(
     let parent = shown.log.parent().unwrap_or(&shown.log);
     let place = Place::make(host, parent, state_dir)?;
     let seen = see(host, state_dir, &place, shown, look);
-    let mut left = place.leave(host, None);
-    let mut taken_down = seen.map_err(|mut failure| {
-        failure.details = left.join("\n");
-        failure
-    })?;
-    taken_down.append(&mut left);
-    Ok(taken_down)
+    let left_of_place = place.leave(host, None);
+    match seen {
+        Ok(mut left) => {
+            left.extend(left_of_place);
+            Ok(left)
+        }
+        Err(mut failure) => {
+            failure.details.push_str(&left_of_place.join("\n"));
+            Err(failure)
+        }
+    }
 }
 
 fn see(
@@ -63,40 +64,20 @@ fn see(
     shown: &ShownState,
     look: &mut dyn FnMut(&Path),
 ) -> Result<Vec<String>, Box<Failure>> {
-    let failed = |error: &fsdyno_host::HostError| host_failure(error);
     place.take_log(&shown.log)?;
-    let mut recorder = host.start_recorder().map_err(|error| failed(&error))?;
     let parameters = &shown.parameters;
-    let begin = RecorderRequest::Begin {
-        directory: place.log().to_path_buf(),
-        mountpoint: place.mountpoint().to_path_buf(),
-        size: Some(parameters.size),
-    };
-    recorder.ask(&begin, PATIENCE).map_err(|error| failed(&error))?;
-    let cuts = RecorderRequest::Cuts { count: parameters.cuts, seed: shown.seed };
-    let RecorderReply::Cuts { cuts } = recorder.ask(&cuts, PATIENCE).map_err(|error| failed(&error))? else {
-        return Err(Failure::new("record", "the recorder gave another reply than was asked for").into());
-    };
+    // It unmounts itself at the end, when nothing uses its disk any more.
+    let (mut recorder, testbed) = super::show(host, place, parameters, Some(parameters.size))?;
+    let cuts = cuts_of(recorder.as_mut(), parameters, shown.seed).map_err(failure)?;
     let none = || Failure::new("record", "the log has no such cut");
-    let cut: Cut = cuts.get(shown.cut as usize).copied().ok_or_else(none)?;
-    let state = state_of(parameters, shown.seed, &cut, shown.cut, shown.model, shown.subset);
-    recorder.ask(&RecorderRequest::State(state), PATIENCE).map_err(|error| failed(&error))?;
-    let devices = recorded::devices(place.mountpoint(), parameters.size);
-    let testbed = Testbed::verify(host, &devices, &[], parameters.size, &Confirmation::default())
-        .map_err(|error| error.failure())?;
-    let case = Case {
-        index: 0,
-        configuration: shown.configuration.clone(),
-        workload: Workload::Durability(parameters.clone()),
-        warnings: Vec::new(),
-        contradictions: Vec::new(),
-        impossible: Vec::new(),
-    };
+    let cut = cuts.get(shown.cut as usize).ok_or_else(none)?;
+    let state = state_of(parameters, shown.seed, cut, shown.cut, shown.model, shown.subset);
+    ask(recorder.as_mut(), &RecorderRequest::State(state)).map_err(failure)?;
     let never = AtomicBool::new(false);
     let mut looking = Looking {
         journal: UndoJournal::create(host, state_dir).map_err(|error| error.failure())?,
         seed: shown.seed,
-        case: &case,
+        configuration: &shown.configuration,
         parameters,
         place,
         testbed: &testbed,
@@ -112,13 +93,24 @@ fn see(
             Ok(())
         }
         Ok(Err(reason)) => Err(Failure::new("mount", format!("it cannot be mounted: {reason}")).into()),
-        Err(Stop::Failed(failure) | Stop::Hung(failure, _) | Stop::NoRoom(failure)) => Err(failure),
-        Err(Stop::Skipped(unmet)) => Err(Failure::new("mount", unmet.join("; ")).into()),
-        Err(Stop::Interrupted) => Err(Failure::new("mount", "interrupted").into()),
+        Err(stop) => Err(failure(stop)),
     };
     let mut left = looking.take_down();
     left.extend(looking.journal.close().err().map(|error| error.failure().message));
-    // It unmounts itself.
-    drop(recorder);
-    result.map(|()| left)
+    match result {
+        Ok(()) => Ok(left),
+        Err(mut failure) => {
+            failure.details.extend(left.into_iter().map(|line| line + "\n"));
+            Err(failure)
+        }
+    }
+}
+
+/// A reason to stop, for a person who looks at one state.
+fn failure(stop: Stop) -> Box<Failure> {
+    match stop {
+        Stop::Failed(failure) | Stop::Hung(failure, _) | Stop::NoRoom(failure) => failure,
+        Stop::Skipped(unmet) => Failure::new("mount", unmet.join("; ")).into(),
+        Stop::Interrupted => Failure::new("mount", "interrupted").into(),
+    }
 }
