@@ -324,10 +324,12 @@ fn a_killed_sweep_takes_its_guest_along() {
 
 /// The binary as started by a user without privileges, with a cache that contains what these tests have
 /// downloaded so far. The cache is bind-mounted into the sandbox, because that user may not be able to read
-/// its original place; the mount ends with the process.
+/// its original place; the mount ends with the process. The new mount namespace would keep what other tests
+/// have mounted.
 fn by_nobody(sandbox: &Sandbox, arguments: &[&str]) -> std::process::Command {
     let binary = sandbox.give_away(&["", "cache", "cache/fsdyno", "cache/fsdyno/packages"]);
-    let bind_and_become = "{ [ ! -d \"$1\" ] || mount --bind \"$1\" \"$2\"; } && shift 2 && \
+    let bind_and_become = "awk '$2 ~ \"^/run/fsdyno-\" {print $2}' /proc/mounts | xargs -r umount -l; \
+         { [ ! -d \"$1\" ] || mount --bind \"$1\" \"$2\"; } && shift 2 && \
          exec setpriv --reuid \"$NOBODY\" --regid \"$NOBODY\" --clear-groups \"$@\"";
     let mut command = std::process::Command::new("unshare");
     command.args(["--mount", "sh", "-c", bind_and_become, "sh"]);

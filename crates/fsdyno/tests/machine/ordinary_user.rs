@@ -7,10 +7,12 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+const IN_A_NAMESPACE: &[Requirement] = &[Requirement::Root, Requirement::Program("unshare")];
+
 tests! {
     a_sweep_needs_root_and_says_so: &[Requirement::Root];
-    what_root_swept_is_found_without_sudo: &[Requirement::Root];
-    a_store_on_read_only_media_is_shown: &[Requirement::Root];
+    what_root_swept_is_found_without_sudo: IN_A_NAMESPACE;
+    a_store_on_read_only_media_is_shown: IN_A_NAMESPACE;
     a_store_of_somebody_else_is_shown_and_not_changed: &[Requirement::Root];
 }
 

@@ -13,6 +13,9 @@ pub enum Requirement {
     Loop,
     /// `/dev/fuse`.
     Fuse,
+    /// What it takes to show a disk of which every request is known: FUSE and loop devices. fsdyno shows it
+    /// below `/run`, and attaches it to a loop device.
+    Recorder,
     /// Landlock that refuses truncation, too (Linux 6.2).
     Landlock,
     /// Memory cgroups, of version 1, or of version 2 and passed on by some group.
@@ -37,6 +40,9 @@ impl Requirement {
             Requirement::Root => (rustix::process::geteuid().is_root(), "root".to_string()),
             Requirement::Loop => (Path::new("/dev/loop-control").exists(), "loop devices".to_string()),
             Requirement::Fuse => (Path::new("/dev/fuse").exists(), "FUSE".to_string()),
+            Requirement::Recorder => {
+                return Requirement::All(&[Requirement::Fuse, Requirement::Loop]).unmet();
+            }
             Requirement::Landlock => (fsdyno_sys::confine::abi() >= 3, "Landlock of Linux 6.2".to_string()),
             Requirement::MemoryGroups => {
                 let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();

@@ -10,7 +10,7 @@ pub use requirement::Requirement;
 
 use libtest_mimic::{Arguments, Conclusion, Failed, Trial};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::chown;
 use std::panic::catch_unwind;
@@ -75,6 +75,10 @@ static MACHINE: Lane = Lane::of(1);
 /// The others run in parallel with them: those in guests keep one processor busy each, those on FUSE mostly
 /// wait.
 static APART: Lane = Lane::of(2);
+/// Tests on disks that are files of fsdyno's own below `/run` run beside all of them, one at a time. A new
+/// mount namespace keeps what is mounted, and would hold these disks: whoever makes one waits for its turn
+/// here as well.
+static RECORDED: Lane = Lane::of(1);
 
 impl Lane {
     const fn of(at_once: usize) -> Self {
@@ -117,6 +121,16 @@ impl Test {
         })
     }
 
+    /// Whether its disks are files that fsdyno shows below `/run`.
+    fn is_recorded(&self) -> bool {
+        self.needs(Requirement::Recorder)
+    }
+
+    /// Whether it makes mount namespaces.
+    fn makes_namespaces(&self) -> bool {
+        self.needs(Requirement::Program("unshare"))
+    }
+
     /// Whether it uses nothing of the machine that others use, except that it may mount FUSE filesystems.
     fn is_apart(&self) -> bool {
         let elsewhere =
@@ -126,12 +140,17 @@ impl Test {
 
     fn run(&self) -> Result<(), Failed> {
         let lane = if self.is_apart() { &APART } else { &MACHINE };
-        lane.run(|| {
-            timed(self.shown(), || match self.is_apart() {
+        let body = || {
+            timed(self.shown(), || match self.is_apart() || self.is_recorded() {
                 true => outcome(catch_unwind(self.body)),
                 false => guarded(self.body),
             })
-        })
+        };
+        match (self.is_recorded(), self.makes_namespaces()) {
+            (true, _) => RECORDED.run(body),
+            (false, true) => RECORDED.run(|| lane.run(body)),
+            (false, false) => lane.run(body),
+        }
     }
 }
 
@@ -144,7 +163,7 @@ pub fn run(tests: Vec<Test>) {
     if !arguments.list {
         use_loop_devices_once();
     }
-    let before = fuse_mounts();
+    let (before, disks) = (fuse_mounts(), recorded_disks());
     let mut run = |tests: Vec<Test>, at_once| {
         arguments.test_threads = Some(at_once);
         let trials = tests.into_iter().map(Test::into_trial).collect();
@@ -160,6 +179,7 @@ pub fn run(tests: Vec<Test>) {
     let conclusions = [quiet, run(others, others_at_once)];
     print_slowest();
     assert_eq!(fuse_mounts(), before, "a test left a FUSE filesystem mounted");
+    assert_eq!(recorded_disks(), disks, "a test left a disk of its own attached");
     conclusions.iter().for_each(Conclusion::exit_if_failed);
 }
 
@@ -236,21 +256,47 @@ fn fuse_mounts() -> Vec<String> {
     mounts().lines().filter(|line| is_fuse(line)).map(str::to_string).collect()
 }
 
+/// The loop devices of disks that fsdyno shows below `/run`.
+fn recorded_disks() -> BTreeSet<String> {
+    let blocks = fs::read_dir("/sys/block").into_iter().flatten().flatten();
+    let recorded = blocks.filter(|block| is_recorded(&block.path()));
+    recorded.map(|block| block.file_name().to_string_lossy().into_owned()).collect()
+}
+
+fn is_recorded(block: &Path) -> bool {
+    fs::read_to_string(block.join("loop/backing_file")).is_ok_and(|file| file.starts_with("/run/fsdyno-"))
+}
+
 /// What a test must not change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Machine(BTreeMap<String, String>);
+pub struct Machine {
+    state: BTreeMap<String, String>,
+    /// Loop devices that tests on recorded disks used meanwhile, whose settings say nothing.
+    others: BTreeSet<String>,
+}
 
 impl Machine {
     /// Loop devices, mounts, queue settings, `vm` sysctls and complaints in the kernel log. Tests that run in
-    /// parallel mount FUSE filesystems, so those are compared when all tests have ended.
+    /// parallel mount FUSE filesystems and disks on them, so those are compared when all tests have ended.
     pub fn look() -> Self {
         let mut state = BTreeMap::new();
-        for line in mounts().lines().filter(|line| !is_fuse(line)) {
+        let mut others = recorded_disks();
+        let mounts = mounts();
+        others.extend(recorded_disks());
+        let is_others = |line: &str| {
+            let source = line.split_once(" - ").and_then(|(_, mount)| mount.split(' ').nth(1));
+            source.and_then(|source| source.strip_prefix("/dev/")).is_some_and(|name| others.contains(name))
+        };
+        for line in mounts.lines().filter(|line| !is_fuse(line) && !is_others(line)) {
             let fields: Vec<&str> = line.split_whitespace().collect();
             state.insert(format!("mount {}", fields[4]), fields[5..].join(" "));
         }
         for block in fs::read_dir("/sys/block").into_iter().flatten().flatten() {
             let name = block.file_name().to_string_lossy().into_owned();
+            if is_recorded(&block.path()) {
+                others.insert(name);
+                continue;
+            }
             for file in [
                 "loop/backing_file",
                 "queue/scheduler",
@@ -280,22 +326,26 @@ impl Machine {
         {
             state.insert(format!("kernel log {line}"), String::new());
         }
-        Machine(state)
+        Machine { state, others }
     }
 
     /// The differences, one line each. Loop nodes that were added without being attached do not count.
     pub fn difference(&self, after: &Machine) -> Vec<String> {
         let mut lines = Vec::new();
-        for (key, value) in &after.0 {
-            match self.0.get(key) {
+        let of_others = |key: &str| {
+            let name = key.strip_prefix("block ").and_then(|rest| rest.split(' ').next());
+            name.is_some_and(|name| self.others.contains(name) || after.others.contains(name))
+        };
+        for (key, value) in after.state.iter().filter(|(key, _)| !of_others(key)) {
+            match self.state.get(key) {
                 Some(old) if old != value => lines.push(format!("{key}: '{old}' became '{value}'")),
                 Some(_) => {}
                 None if key.starts_with("block") && !key.contains("backing_file") => {}
                 None => lines.push(format!("{key}: new, '{value}'")),
             }
         }
-        let gone =
-            self.0.iter().filter(|(key, _)| !after.0.contains_key(*key) && !key.starts_with("kernel log"));
+        let is_gone = |key: &str| !after.state.contains_key(key) && !key.starts_with("kernel log");
+        let gone = self.state.iter().filter(|(key, _)| is_gone(key) && !of_others(key));
         lines.extend(gone.map(|(key, value)| format!("{key}: gone, was '{value}'")));
         lines
     }
