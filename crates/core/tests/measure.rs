@@ -2,13 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+use fsdyno_core::durability::Fault;
 use fsdyno_core::measure::{Direction, Measure, Unit, Value};
 use fsdyno_core::outcome::Failure;
 use fsdyno_core::result::{
-    CpuTime, Durable, Latency, Layout, OperationResult, PhaseResult, Quantile, Quantiles, Rates, RoleResult,
-    Timeline, TrialRecord, WHOLE_RUN, WorkerResult,
+    Content, CpuTime, Durable, FaultResult, Latency, Layout, OperationResult, PhaseResult, Quantile,
+    Quantiles, Rates, RoleResult, Timeline, TrialRecord, Usable, WHOLE_RUN, Witnessed, WorkerResult,
 };
-use fsdyno_core::telemetry::TaskKind;
+use fsdyno_core::telemetry::{DeviceActivity, TaskKind};
 use fsdyno_core::workload::{External, Fileserver, Program, Streaming};
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Nanos, Operation, Outcome, Role, Telemetry, Workload};
 use proptest::prelude::*;
@@ -105,6 +106,7 @@ fn trial() -> TrialRecord {
         commands: Vec::new(),
         layout: None,
         durability: None,
+        io_errors: Vec::new(),
         lifecycle_ns: Default::default(),
         built: Default::default(),
         environment: Default::default(),
@@ -502,4 +504,53 @@ fn a_measure_named_after_a_workload_applies_only_to_it() {
     assert_eq!(value(&trial), None);
     trial.workload = Workload::of_kind("postmark").unwrap();
     assert!(value(&trial).is_some());
+}
+
+#[test]
+fn flushes_are_those_of_the_device_over_all_phases() {
+    let telemetry = |flushes, flush_ns, seconds| {
+        let mut telemetry = Telemetry::default();
+        telemetry.window.length_ns = Nanos::from_secs(seconds);
+        let activity = DeviceActivity { flushes, flush_ns, ..DeviceActivity::default() };
+        telemetry.window.devices = vec![Some(activity)];
+        Some(telemetry)
+    };
+    let mut trial = trial();
+    assert_eq!(value_in(&trial, "flushes"), None, "without telemetry");
+    trial.phases[0].telemetry = telemetry(30, 60_000_000, 4);
+    trial.phases[1].telemetry = telemetry(10, 100_000_000, 1);
+    assert_eq!(value_in(&trial, "flushes").unwrap().value, 8.0);
+    assert_eq!(value_in(&trial, "flush-time").unwrap().value, 4e6);
+    trial.phases[0].telemetry = telemetry(0, 0, 4);
+    trial.phases[1].telemetry = None;
+    assert_eq!(value_in(&trial, "flush-time"), None, "of a device that is never flushed");
+    let measure: Measure = "flushes".parse().unwrap();
+    assert_eq!(measure.direction(), Direction::LowerIsBetter);
+    assert!(!measure.is_shown_beside());
+}
+
+#[test]
+fn faults_are_shares_of_those_that_were_tested() {
+    let result = |fault, failed, again: Option<&str>, after| FaultResult {
+        failed,
+        witnessed: Some(Witnessed {
+            first: Some("EIO".to_string()),
+            again: again.map(str::to_string),
+            reads: Content::New,
+            usable: Usable::Writable,
+        }),
+        after: Some(after),
+        ..FaultResult::hung(fault)
+    };
+    let mut trial = trial();
+    assert_eq!(value_in(&trial, "silent-losses"), None);
+    trial.io_errors = vec![
+        result(Fault::OverwriteData, 1, None, Content::Old),
+        result(Fault::AppendData, 2, Some("EIO"), Content::Missing),
+        result(Fault::OverwriteFlush, 0, None, Content::New),
+    ];
+    assert_eq!(value_in(&trial, "silent-losses").unwrap().value, 0.0);
+    assert_eq!(value_in(&trial, "retried-losses").unwrap().value, 0.5);
+    trial.io_errors[1].witnessed.as_mut().unwrap().first = None;
+    assert_eq!(value_in(&trial, "silent-losses").unwrap().value, 0.5);
 }

@@ -82,6 +82,9 @@ pub enum EngineError {
          none"
     )]
     NoMarks,
+    /// The workload `io-errors` is not one of an engine.
+    #[error("the workload 'io-errors' needs a device that fails on request, which only a sweep makes")]
+    NoFaults,
     /// The kernel does not provide io_uring.
     #[error("io_uring cannot be used")]
     IoUring {
@@ -205,6 +208,9 @@ impl EngineError {
             }
             EngineError::NoMarks => {
                 failure.hint = Some("run `fsdyno durability`, which makes such a device".to_string());
+            }
+            EngineError::NoFaults => {
+                failure.hint = Some("run `fsdyno durability PLAN --io-errors`".to_string());
             }
             EngineError::IoUring { errno } => {
                 failure.errno = Some(errno.raw_os_error());

@@ -9,6 +9,7 @@
 //! It never subtracts its own cost from a result, keeps no list of files, touches nothing outside its own
 //! directory, and does not wait forever for a filesystem that hangs.
 
+pub mod application;
 mod background;
 mod bounds;
 mod buckets;
@@ -209,6 +210,7 @@ fn execute(
         Workload::Collection(parameters) => workload::collection::run(parameters, &mut session),
         Workload::CommitLog(parameters) => workload::commit_log::run(parameters, &mut session),
         Workload::Durability(parameters) => workload::durability::run(parameters, &mut session),
+        Workload::IoErrors(_) => Err(EngineError::NoFaults),
         Workload::DeviceRead(parameters) => workload::device_read::run(parameters, &mut session),
         Workload::Null(parameters) => workload::null::run(parameters, &mut session),
     });

@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod examples;
 
+mod application;
 mod durability;
 mod loudness;
 mod package;
@@ -13,6 +14,7 @@ mod results;
 mod stored;
 mod verify;
 
+pub use application::{Application, Step};
 pub use durability::{Durability, StateName};
 pub use loudness::Loudness;
 pub use package::{Completions, Package};
@@ -173,6 +175,9 @@ pub enum Command {
     /// The engine: a request on stdin, events on stdout.
     #[command(hide = true)]
     Engine,
+    /// The application of the workload `io-errors`: what it is told, as one line of JSON.
+    #[command(hide = true)]
+    Application(Application),
     /// The verifier: what a power cut has left of the workload `durability`, as one line of JSON.
     #[command(hide = true)]
     Verify(Verify),

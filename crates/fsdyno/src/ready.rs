@@ -26,6 +26,7 @@ ready![
     "which-filesystem",
     "kernels",
     "durability",
+    "io-errors",
     "oetiker-2009",
     "schedulers-2009",
     "streaming-ext4-2008",

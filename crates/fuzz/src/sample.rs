@@ -23,6 +23,7 @@ pub fn empty() -> TrialRecord {
         commands: Vec::new(),
         layout: None,
         durability: None,
+        io_errors: Vec::new(),
         ..SAMPLE.clone()
     }
 }

@@ -246,6 +246,7 @@ fn record(number: u32, case: u32, draft: Draft) -> TrialRecord {
         commands: Vec::new(),
         layout: None,
         durability: None,
+        io_errors: Vec::new(),
         phases,
         started: String::new(),
         finished,

@@ -40,6 +40,9 @@ pub enum RecorderError {
         /// The first difference.
         at: u64,
     },
+    /// A request to the disk that was to fail.
+    #[error("this request was to fail")]
+    Fault,
     /// A request that is not possible now.
     #[error("{0}")]
     Refused(&'static str),

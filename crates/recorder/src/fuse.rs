@@ -4,235 +4,26 @@
 //! thread that takes them from the kernel notices at once when a flush arrives: what had been completed by
 //! then is what it covers.
 
-use crate::disk::Disk;
-use crate::error::RecorderError;
-use crate::log::Log;
-use crate::state::State;
-use crate::{Result, SECTOR};
-use fsdyno_core::Bytes;
+use crate::Result;
+use crate::recorded::{MARKS, Recorded, told};
 use fsdyno_core::durability::MARKS_FILE;
 use fuser::{
-    BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo,
-    InitFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
-    ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow,
-    WriteFlags,
+    BsdFileFlags, Errno, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
+    KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
+    ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-const ROOT: u64 = 1;
-const MARKS: u64 = 2;
-/// Number of the first disk; each disk has a new one, so that nothing the kernel keeps of one is taken for
-/// another's.
-const FIRST_DISK: u64 = 3;
 /// Largest write that the kernel sends, and how many wait at most.
 const WRITE_MAX: u32 = 1 << 20;
 const WAITING: usize = 8;
 /// How long the kernel may keep attributes: nothing changes behind its back.
 const LASTING: Duration = Duration::from_secs(3600);
-
-/// What the disk is.
-#[derive(Debug)]
-pub(crate) enum Stage {
-    /// Nobody has created it yet: the next one is recorded.
-    Waiting,
-    /// It is recorded.
-    Recording,
-    /// It is removed, or was recorded earlier, and there is none.
-    Complete,
-    /// The next one that is created is in the state that was entered.
-    Ready,
-    /// It is there, in that state.
-    Shown,
-}
-
-/// Everything about the disk.
-#[derive(Debug)]
-pub(crate) struct Recorded {
-    pub stage: Stage,
-    directory: PathBuf,
-    /// While it is recorded, and later for comparisons.
-    pub disk: Option<Disk>,
-    /// A log that was recorded earlier.
-    kept: Option<Log>,
-    pub state: Option<State>,
-    pub size: Bytes,
-    name: OsString,
-    number: u64,
-}
-
-impl Recorded {
-    /// A disk that will be recorded in this directory, or was if it has a size.
-    pub fn new(directory: PathBuf, size: Option<Bytes>) -> Result<Recorded> {
-        let kept = size.map(|_| Log::open(&directory)).transpose()?;
-        Ok(Recorded {
-            stage: if kept.is_some() { Stage::Complete } else { Stage::Waiting },
-            directory,
-            disk: None,
-            kept,
-            state: None,
-            size: size.unwrap_or_default(),
-            name: OsString::new(),
-            number: FIRST_DISK,
-        })
-    }
-
-    /// The log, once it is complete.
-    pub fn log(&self) -> Result<&Log> {
-        let log = self.disk.as_ref().map(Disk::log).or(self.kept.as_ref());
-        match (&self.stage, log) {
-            (Stage::Waiting | Stage::Recording, _) | (_, None) => {
-                Err(RecorderError::Refused("the log is not complete"))
-            }
-            (_, Some(log)) => Ok(log),
-        }
-    }
-
-    /// The disk after a cut, and the log that it reads from.
-    pub fn state(&mut self) -> Result<(&mut State, &Log)> {
-        self.log()?;
-        if self.state.is_none() {
-            self.state = Some(State::create(&self.directory, self.size)?);
-        }
-        let log = self.disk.as_ref().map(Disk::log).or(self.kept.as_ref());
-        self.state.as_mut().zip(log).ok_or(RecorderError::Refused("the log is not complete"))
-    }
-
-    fn exists(&self) -> bool {
-        matches!(self.stage, Stage::Recording | Stage::Shown)
-    }
-
-    fn create(&mut self, name: &OsStr) -> std::result::Result<(), Errno> {
-        if self.exists() {
-            return Err(if name == self.name { Errno::EEXIST } else { Errno::ENOSPC });
-        }
-        match self.stage {
-            Stage::Waiting => {
-                self.disk = Some(Disk::create(&self.directory).map_err(told)?);
-                self.stage = Stage::Recording;
-            }
-            Stage::Ready => self.stage = Stage::Shown,
-            _ => return Err(Errno::EACCES),
-        }
-        self.name = name.to_os_string();
-        self.number += 1;
-        Ok(())
-    }
-
-    fn remove(&mut self) {
-        self.stage = Stage::Complete;
-    }
-
-    fn set_size(&mut self, size: u64) -> Result<()> {
-        match (&self.stage, &mut self.disk) {
-            (Stage::Recording, Some(disk)) if size.is_multiple_of(SECTOR) => {
-                disk.set_size(Bytes(size))?;
-                self.size = Bytes(size);
-                Ok(())
-            }
-            (Stage::Shown, _) if size == self.size.0 => Ok(()),
-            _ => Err(RecorderError::Refused("the size of the disk cannot be changed to this")),
-        }
-    }
-
-    fn verify_range(&self, at: u64, length: u64) -> Result<()> {
-        let inside = at.checked_add(length).is_some_and(|end| end <= self.size.0);
-        match inside && at.is_multiple_of(SECTOR) && length.is_multiple_of(SECTOR) {
-            true => Ok(()),
-            false => Err(RecorderError::Refused("only whole sectors of the disk can be used")),
-        }
-    }
-
-    fn read(&mut self, at: u64, length: u64) -> Result<Vec<u8>> {
-        let end = at.saturating_add(length).min(self.size.0);
-        let mut buffer = vec![0; end.saturating_sub(at) as usize];
-        match (&self.stage, &self.disk) {
-            (Stage::Recording, Some(disk)) => disk.read_at(&mut buffer, at)?,
-            _ => {
-                let (state, log) = self.state()?;
-                state.read_at(log, &mut buffer, at)?;
-            }
-        }
-        Ok(buffer)
-    }
-
-    fn write(&mut self, at: u64, bytes: &[u8]) -> Result<()> {
-        self.verify_range(at, bytes.len() as u64)?;
-        match (&self.stage, &mut self.disk) {
-            (Stage::Recording, Some(disk)) => disk.write_at(bytes, at),
-            _ => self.state()?.0.write_at(bytes, at),
-        }
-    }
-
-    fn zero(&mut self, at: u64, length: u64) -> Result<()> {
-        self.verify_range(at, length)?;
-        match (&self.stage, &mut self.disk) {
-            (Stage::Recording, Some(disk)) => disk.zero(at, length),
-            _ => {
-                self.state()?.0.zero(at..at + length);
-                Ok(())
-            }
-        }
-    }
-
-    fn flush(&mut self, covers: u64) -> Result<()> {
-        match (&self.stage, &mut self.disk) {
-            (Stage::Recording, Some(disk)) => disk.flush(covers),
-            _ => Ok(()),
-        }
-    }
-
-    fn mark(&mut self, bytes: &[u8]) -> Result<()> {
-        match (&self.stage, &mut self.disk) {
-            (Stage::Recording, Some(disk)) => disk.mark(bytes),
-            _ => Err(RecorderError::Refused("nothing is recorded")),
-        }
-    }
-
-    fn attributes(&self, number: u64) -> std::result::Result<FileAttr, Errno> {
-        let (kind, perm, size) = match number {
-            ROOT => (FileType::Directory, 0o700, 0),
-            MARKS => (FileType::RegularFile, 0o600, 0),
-            _ if number == self.number && self.exists() => (FileType::RegularFile, 0o600, self.size.0),
-            _ => return Err(Errno::ENOENT),
-        };
-        Ok(FileAttr {
-            ino: INodeNo(number),
-            size,
-            blocks: size / SECTOR,
-            atime: SystemTime::UNIX_EPOCH,
-            mtime: SystemTime::UNIX_EPOCH,
-            ctime: SystemTime::UNIX_EPOCH,
-            crtime: SystemTime::UNIX_EPOCH,
-            kind,
-            perm,
-            nlink: if number == ROOT { 2 } else { 1 },
-            uid: 0,
-            gid: 0,
-            rdev: 0,
-            blksize: 4096,
-            flags: 0,
-        })
-    }
-
-    fn find(&self, name: &OsStr) -> std::result::Result<FileAttr, Errno> {
-        match name {
-            _ if name == MARKS_FILE => self.attributes(MARKS),
-            _ if name == self.name && self.exists() => self.attributes(self.number),
-            _ => Err(Errno::ENOENT),
-        }
-    }
-}
-
-/// The kernel's number for an error, of which it has nothing else to say.
-fn told(error: RecorderError) -> Errno {
-    Errno::from_i32(error.errno().raw_os_error())
-}
 
 type Work = Box<dyn FnOnce(&mut Recorded) + Send>;
 

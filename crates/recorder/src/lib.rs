@@ -9,6 +9,8 @@
 //! What counts as flushed is what had been completed when the flush arrived, which is all that a drive
 //! promises: a write that was still in flight may be lost although it ended before the flush did.
 //!
+//! Requests to the disk can also be made to fail, with EIO as from a drive that is broken.
+//!
 //! This crate knows no filesystem and no promise. It is served by a process of its own ([`serve`]), so that
 //! the one who mounts what is on it never waits for itself.
 
@@ -17,9 +19,11 @@ mod cuts;
 mod disk;
 mod error;
 mod extents;
+mod faults;
 mod files;
 mod fuse;
 mod log;
+mod recorded;
 mod serve;
 mod state;
 mod survivors;

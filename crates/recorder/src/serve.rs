@@ -4,13 +4,16 @@ use crate::Result;
 use crate::cuts::cuts;
 use crate::disk::summary;
 use crate::error::RecorderError;
-use crate::fuse::{Files, Recorded, Stage, lock};
+use crate::fuse::{Files, lock};
+use crate::recorded::{Recorded, Stage};
 use fsdyno_core::durability::{RecorderReply, RecorderRequest};
 use fsdyno_core::outcome::chain;
 use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
 use std::io::{BufRead, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+
+const STILL_THERE: &str = "the disk of the state before is still there";
 
 /// Serves requests until stdin is closed. Returns the exit code.
 pub fn serve(input: &mut dyn BufRead, output: &mut dyn Write) -> i32 {
@@ -92,12 +95,22 @@ impl Served {
             RecorderRequest::Summary => Ok(RecorderReply::Summary { summary: summary(recorded.log()?)? }),
             RecorderRequest::State(request) => {
                 if matches!(recorded.stage, Stage::Shown) {
-                    return Err(RecorderError::Refused("the disk of the state before is still there"));
+                    return Err(RecorderError::Refused(STILL_THERE));
                 }
                 let (state, log) = recorded.state()?;
                 state.enter(log, request)?;
                 recorded.stage = Stage::Ready;
                 Ok(RecorderReply::Done)
+            }
+            RecorderRequest::Blank { size } => {
+                if matches!(recorded.stage, Stage::Shown) {
+                    return Err(RecorderError::Refused(STILL_THERE));
+                }
+                recorded.blank(*size)?;
+                Ok(RecorderReply::Done)
+            }
+            RecorderRequest::Fail { fault } => {
+                Ok(RecorderReply::Faults { failed: recorded.faults.set(*fault) })
             }
             RecorderRequest::Check => {
                 recorded.state()?;

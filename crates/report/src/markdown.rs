@@ -7,8 +7,8 @@
 use crate::terminal::comparison::{
     cells, head, loss_cells, notes as notes_on, rank, summary as verdict, title as side,
 };
-use crate::terminal::losses;
 use crate::terminal::summary::{Column, WEAKENS, columns, title};
+use crate::terminal::{faults, losses};
 use fsdyno_core::durability::CacheModel;
 use fsdyno_verdict::comparison::{ComparedCase, Comparison, Row};
 use fsdyno_verdict::drift::Drift;
@@ -33,6 +33,7 @@ pub fn summary(out: &mut dyn Write, view: &View) -> io::Result<()> {
         sentences(out, answer)?;
         configurations(out, ranking, answer)?;
         lost(out, ranking)?;
+        failed(out, ranking)?;
     }
     if view.rankings.is_empty() {
         writeln!(out, "No trial was measured.\n")?;
@@ -103,6 +104,22 @@ fn lost(out: &mut dyn Write, ranking: &Ranking) -> io::Result<()> {
         writeln!(out, "- {}: {}", model.name(), escaped(model.description()))?;
     }
     losses::LEGEND.iter().try_for_each(|line| writeln!(out, "- {}", escaped(line)))?;
+    writeln!(out)
+}
+
+/// What failing requests do to each configuration.
+fn failed(out: &mut dyn Write, ranking: &Ranking) -> io::Result<()> {
+    let rows: Vec<_> = ranking.rows.iter().filter_map(|row| Some((row, row.faults.as_ref()?))).collect();
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let names = std::iter::once("configuration").chain(faults::SUMMARY);
+    table_head(out, &names.map(str::to_string).collect::<Vec<_>>(), 1)?;
+    for (row, found) in rows {
+        table_row(out, std::iter::once(escaped(&row.name)).chain(faults::summary_row(found)))?;
+    }
+    writeln!(out)?;
+    faults::SUMMARY_LEGEND.iter().try_for_each(|line| writeln!(out, "- {}", escaped(line)))?;
     writeln!(out)
 }
 

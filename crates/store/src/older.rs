@@ -110,6 +110,7 @@ impl Older<'_> {
             commands: Vec::new(),
             layout: from_json_or_none(row, "layout")?,
             durability: None,
+            io_errors: Vec::new(),
             phases: self.phases(id)?,
             started: get(row, "started")?,
             finished: get(row, "finished")?,

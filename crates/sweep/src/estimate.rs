@@ -193,8 +193,8 @@ pub(crate) fn unmet(
 
 /// The exact commands of a case; those of a guest as they appear in it.
 fn commands(plan: &Plan, case: &Case, seed: u64) -> Vec<String> {
-    if let Some(parameters) = recorded::parameters(case) {
-        return recorded::commands(case, parameters, seed);
+    if let Some(load) = recorded::load(case) {
+        return recorded::commands(case, load, seed);
     }
     match guest_request::request(plan, case) {
         None => fsdyno_testbed::commands(&case.configuration, &plan.devices, seed),
@@ -293,8 +293,8 @@ pub(crate) fn of_workload(host: &mut dyn Host, plan: &Plan, case: &Case) -> Vec<
     let in_guest = case.configuration.guest_kernel().is_some();
     let needs = load.needs().iter().filter(|need| !in_guest || matches!(need, Need::Device));
     let mut unmet: Vec<String> = needs.filter_map(|need| missing(host, plan, *need)).collect();
-    if recorded::parameters(case).is_some() {
-        unmet.extend(recorded::unmet(plan, case).map(str::to_string));
+    if recorded::load(case).is_some() {
+        unmet.extend(recorded::unmet(plan, case));
     }
     let cache = case.configuration.cache();
     // If all have the same, it does not distinguish this case from another one.

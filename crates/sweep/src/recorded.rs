@@ -4,7 +4,7 @@
 use crate::plan::{Case, Plan};
 use fsdyno_core::axis::JOURNAL;
 use fsdyno_core::device::{Image, Preallocation};
-use fsdyno_core::workload::{Durability, Workload};
+use fsdyno_core::workload::{Durability, IoErrors, Workload};
 use fsdyno_core::{Bytes, DeviceSpec, Devices};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,10 +14,20 @@ const DISK: &str = "disk";
 /// What stands for a directory of a random name.
 const SOME_MOUNTPOINT: &str = "/run/fsdyno-RANDOM";
 
-/// A case that runs on a recorded disk, with the parameters of its load.
-pub(crate) fn parameters(case: &Case) -> Option<&Durability> {
+/// The load of a case that runs on a disk of its own, which fsdyno shows.
+#[derive(Clone, Copy)]
+pub(crate) enum Recorded<'a> {
+    /// Power is cut.
+    Cuts(&'a Durability),
+    /// Requests fail.
+    Errors(&'a IoErrors),
+}
+
+/// The load of a case, if it runs on such a disk.
+pub(crate) fn load(case: &Case) -> Option<Recorded<'_>> {
     match &case.workload {
-        Workload::Durability(parameters) => Some(parameters),
+        Workload::Durability(parameters) => Some(Recorded::Cuts(parameters)),
+        Workload::IoErrors(parameters) => Some(Recorded::Errors(parameters)),
         _ => None,
     }
 }
@@ -46,25 +56,40 @@ pub(crate) fn log_directory(devices: &Devices, otherwise: &Path) -> PathBuf {
     }
 }
 
-/// The commands of a case, and what follows them.
-pub(crate) fn commands(case: &Case, parameters: &Durability, seed: u64) -> Vec<String> {
-    let devices = devices(Path::new(SOME_MOUNTPOINT), parameters.size);
-    let record = format!("record everything that is written to {SOME_MOUNTPOINT}/{DISK}");
-    let states = format!("mount, verify, unmount and check {} states after power cuts", parameters.states());
+/// The commands of a case, and what comes before and after them.
+pub(crate) fn commands(case: &Case, load: Recorded<'_>, seed: u64) -> Vec<String> {
+    let shown = format!("{SOME_MOUNTPOINT}/{DISK}");
+    let (size, before, after) = match load {
+        Recorded::Cuts(parameters) => (
+            parameters.size,
+            format!("record everything that is written to {shown}"),
+            format!("mount, verify, unmount and check {} states after power cuts", parameters.states()),
+        ),
+        Recorded::Errors(parameters) => (
+            parameters.size,
+            format!("show a disk of which requests fail as {shown}"),
+            format!(
+                "the same for each of {} faults, mounting again before and after it",
+                parameters.faults.len()
+            ),
+        ),
+    };
+    let devices = devices(Path::new(SOME_MOUNTPOINT), size);
     let within = fsdyno_testbed::commands(&case.configuration, &devices, seed);
-    std::iter::once(record).chain(within).chain([states]).collect()
+    std::iter::once(before).chain(within).chain([after]).collect()
 }
 
-/// Why the device of a case cannot be recorded.
-pub(crate) fn unmet(plan: &Plan, case: &Case) -> Option<&'static str> {
+/// Why a case cannot run on such a disk.
+pub(crate) fn unmet(plan: &Plan, case: &Case) -> Option<String> {
     let external = case.configuration.level(JOURNAL).is_some_and(|level| level.starts_with("external"));
-    match &plan.devices.data {
+    let reason = match &plan.devices.data {
         _ if case.configuration.guest_kernel().is_some() => {
-            Some("durability is measured on this machine's own kernel only, not in guests")
+            "is measured on this machine's own kernel only, not in guests"
         }
-        _ if external => Some("durability records a single disk, so the journal cannot be on another one"),
-        DeviceSpec::Directory { .. } => Some("durability makes filesystems, and a directory has one already"),
-        DeviceSpec::Image(_) | DeviceSpec::Block { .. } => None,
-        _ => Some("durability records a single disk, not an array, a volume or a pool"),
-    }
+        _ if external => "uses a single disk of its own, so the journal cannot be on another one",
+        DeviceSpec::Directory { .. } => "makes filesystems, and a directory has one already",
+        DeviceSpec::Image(_) | DeviceSpec::Block { .. } => return None,
+        _ => "uses a single disk of its own, not an array, a volume or a pool",
+    };
+    Some(format!("{} {reason}", case.workload.kind()))
 }

@@ -294,7 +294,7 @@ impl<'a> Sweeping<'a> {
                 self.outcome.end = SweepEnd::Interrupted;
             }
             // A recorded disk is new in each trial.
-            if stuck && recorded::parameters(case).is_some() {
+            if stuck && recorded::load(case).is_some() {
                 self.outcome.left.extend(ended.left);
                 self.outcome.left.extend(ended.stuck);
             } else if stuck {
@@ -429,7 +429,7 @@ impl<'a> Sweeping<'a> {
             };
             return guest::run(&mut trial, &request, planned.slot, planned.case);
         }
-        if let Some(parameters) = recorded::parameters(planned.case) {
+        if let Some(load) = recorded::load(planned.case) {
             let mut recording = Recording {
                 plan: self.plan,
                 host: machines.host,
@@ -441,7 +441,7 @@ impl<'a> Sweeping<'a> {
                 keep: self.around.log_of(planned.slot.trial),
                 progress: &mut progress,
             };
-            return durability::run(&mut recording, planned.slot, planned.case, parameters);
+            return durability::run(&mut recording, planned.slot, planned.case, load);
         }
         let mut bench = Bench {
             plan: self.plan,

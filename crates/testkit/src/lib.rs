@@ -5,8 +5,10 @@
 
 pub mod captured;
 mod durability;
+mod faults;
 
 pub use durability::{MADE, durability_side, durability_trials, durable_trial, losing_trial};
+pub use faults::faulty_trials;
 
 use fsdyno_core::environment::{DeviceFacts, Environment};
 use fsdyno_core::outcome::{Failure, Outcome};
@@ -243,6 +245,7 @@ pub fn trial(trial: u32, block: u32, case: u32, configuration: Configuration, mb
         commands: Vec::new(),
         layout: None,
         durability: None,
+        io_errors: Vec::new(),
         lifecycle_ns: Lifecycle {
             boot: None,
             mkfs: Some(Nanos::from_millis(71)),

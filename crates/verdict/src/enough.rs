@@ -157,6 +157,7 @@ mod tests {
             commands: Vec::new(),
             layout: None,
             durability: None,
+            io_errors: Vec::new(),
             phases: Vec::new(),
             started: String::new(),
             finished: String::new(),

@@ -13,6 +13,7 @@ pub mod drift;
 pub mod durability;
 pub mod enough;
 mod error;
+pub mod faults;
 #[cfg(test)]
 mod fixture;
 mod load;

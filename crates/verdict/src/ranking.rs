@@ -4,6 +4,7 @@
 //! intervals show whether the first two really differ.
 
 use crate::durability::{Basis, Judged, Losses, Safety};
+use crate::faults::Faults;
 use crate::load::{Load, loads};
 use crate::outcomes::is_measured;
 use fsdyno_core::measure::{Direction, Measure, Value};
@@ -42,6 +43,8 @@ pub struct RankedCase {
     pub basis: Basis,
     /// What power cuts have lost in these trials; absent under other workloads.
     pub losses: Option<Losses>,
+    /// What came of requests that failed; absent under other workloads.
+    pub faults: Option<Faults>,
     /// One for each measure; `None` if no trial has a value.
     pub figures: Vec<Option<CaseEstimate>>,
 }
@@ -125,7 +128,7 @@ pub(crate) fn ranking_of(
     };
     let measure = measure.deciding(workload, cases.iter().flat_map(|trials| trials.iter().copied()));
     let others = Measure::all_named()
-        .filter(|other| !other.is_of_lifecycle() && !other.is_sum() && other.name() != measure.name())
+        .filter(|other| other.is_shown_beside() && other.name() != measure.name())
         .filter(some_case_has);
     let measures: Vec<Measure> = std::iter::once(measure.clone()).chain(others).collect();
 
@@ -151,6 +154,7 @@ fn ranked_case(measures: &[Measure], seed: u64, trials: &[&TrialRecord], safety:
         risks,
         basis,
         losses: Losses::of(trials),
+        faults: Faults::of(trials),
         figures: measures.iter().map(|measure| figure(measure, seed, trials)).collect(),
     }
 }

@@ -1,20 +1,26 @@
-//! Power cuts: what system calls promise, when power is lost, and which writes a device then still has.
+//! Power cuts: what system calls promise, when power is lost, and which writes a device then still has. And
+//! I/O errors: requests to a disk that fail ([`Fault`]).
 //!
 //! A *promise* is what a system call that returned guarantees to survive. Workers record in the log of the
 //! device that they begin one and that it was acknowledged ([`Mark`]). A *cut* is a place in that log, and a
 //! [`CacheModel`] says which writes before it have reached stable storage. What was found on the disks that
-//! result is in [`crate::result::Durability`].
+//! result is in [`crate::result::Durability`], and what came of faults in [`crate::result::FaultResult`].
 
 mod mark;
 mod recorder;
 mod summary;
 
 pub use crate::workload::durability::CacheModel;
+pub use crate::workload::fault::{Act, Fault, Request};
 pub use mark::{MARK_BYTES, Mark, MarkError, Moment};
-pub use recorder::{Cut, MARKS_FILE, RecorderReply, RecorderRequest, StateRequest};
+pub use recorder::{Cut, FaultRequest, MARKS_FILE, RecorderReply, RecorderRequest, StateRequest};
 pub use summary::LogSummary;
 
 use crate::workload::parameter::words;
+
+/// What every sector of a file begins with that workers write on a recorded disk, so that data can be told
+/// from everything else.
+pub const DATA: [u8; 8] = *b"fsdyFILE";
 
 words! {
     /// What workers do, and what they may rely on afterwards.

@@ -1,7 +1,7 @@
 //! The protocol of the process that records a disk: requests as JSON lines on its stdin, one reply to each on
 //! its stdout. It ends, and its files disappear from the mountpoint, when its stdin is closed.
 
-use super::{CacheModel, LogSummary};
+use super::{CacheModel, LogSummary, Request};
 use crate::units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -33,6 +33,17 @@ pub enum RecorderRequest {
     },
     /// The next file that is created at the mountpoint is the disk in this state, until it is removed.
     State(StateRequest),
+    /// The next file that is created at the mountpoint is a disk on which nothing has ever been written,
+    /// until it is removed. Nothing is recorded. Ends all faults.
+    Blank {
+        /// The size of the disk; that of the first one, for all later ones.
+        size: Bytes,
+    },
+    /// Lets requests to the disk fail from now on, in place of those that failed before; `None`: no more.
+    Fail {
+        /// Which.
+        fault: Option<FaultRequest>,
+    },
     /// Summarises the complete log.
     Summary,
     /// Replays the whole log, and compares the result with the disk.
@@ -52,6 +63,19 @@ pub struct StateRequest {
     pub atom: Bytes,
     /// How many of the most recent bytes the model `window` may lose.
     pub volatile: Bytes,
+}
+
+/// Requests that fail with EIO from now on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FaultRequest {
+    /// Their kind.
+    pub request: Request,
+    /// The first of them that fails, counted from 1.
+    pub nth: u32,
+    /// Whether all later ones fail, too.
+    pub for_good: bool,
+    /// What a sector with data begins with.
+    pub data: [u8; 8],
 }
 
 /// A place in the log.
@@ -80,6 +104,11 @@ pub enum RecorderReply {
     Summary {
         /// What was recorded.
         summary: LogSummary,
+    },
+    /// Requests have failed until now.
+    Faults {
+        /// How many did since the last [`RecorderRequest::Fail`].
+        failed: u64,
     },
     /// It could not be done.
     Failed {

@@ -19,8 +19,8 @@ use crate::figures::{Quotient, total};
 use crate::operation::{Moves, Operation, Role};
 use crate::outcome::Outcome;
 use crate::result::{
-    Durability, Latency, Layout, LifecycleStep, ModelResult, PhaseResult, Quantile, Rates, RoleResult,
-    TrialRecord, Watched,
+    Durability, FaultResult, Harm, Latency, Layout, LifecycleStep, ModelResult, PhaseResult, Quantile, Rates,
+    RoleResult, TrialRecord, Watched,
 };
 use crate::units::Nanos;
 use crate::workload::Workload;
@@ -53,6 +53,8 @@ enum Source {
     Durable,
     /// The longest stall of any role in any phase.
     LongestStall,
+    /// Flushes of the device with the filesystem, or how long each took, over all phases.
+    Flushes(FlushFigure),
     /// Processor time of workers and kernel threads over the bytes moved, in all phases together.
     CpuPerMegabyte,
     /// The duration of the steps outside the phases that belong to this measure.
@@ -61,6 +63,17 @@ enum Source {
     ExtentsPerFile,
     /// What power cuts have lost.
     Durability(LossFigure),
+    /// The share of faults that did this to the application.
+    Faults(Harm),
+}
+
+/// A figure of the flushes of a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum FlushFigure {
+    /// How many per second.
+    Rate,
+    /// How long each took, in the mean.
+    Time,
 }
 
 /// A figure of what power cuts have lost, under the cache model in which it is worst.
@@ -219,11 +232,14 @@ impl Measure {
             Source::Role(_, _, figure) => figure.unit(),
             Source::CountRate(_) | Source::Throughput | Source::Durable => Unit::BytesPerSecond,
             Source::Operation(_, _, _, Statistic::Count) => Unit::Operations,
-            Source::Operation(..) | Source::LongestStall | Source::CpuPerMegabyte | Source::Lifecycle(_) => {
-                Unit::Nanoseconds
-            }
+            Source::Operation(..)
+            | Source::LongestStall
+            | Source::CpuPerMegabyte
+            | Source::Flushes(FlushFigure::Time)
+            | Source::Lifecycle(_) => Unit::Nanoseconds,
+            Source::Flushes(FlushFigure::Rate) => Unit::FlushesPerSecond,
             Source::ExtentsPerFile => Unit::Extents,
-            Source::Durability(LossFigure::Acknowledged) => Unit::Share,
+            Source::Durability(LossFigure::Acknowledged) | Source::Faults(_) => Unit::Share,
             Source::Durability(LossFigure::Unsynced | LossFigure::Recovery) => Unit::Nanoseconds,
         }
     }
@@ -234,7 +250,9 @@ impl Measure {
             Unit::BytesPerSecond | Unit::OperationsPerSecond | Unit::ItemsPerSecond | Unit::Operations => {
                 Direction::HigherIsBetter
             }
-            Unit::Nanoseconds | Unit::Extents | Unit::Share => Direction::LowerIsBetter,
+            Unit::Nanoseconds | Unit::FlushesPerSecond | Unit::Extents | Unit::Share => {
+                Direction::LowerIsBetter
+            }
         }
     }
 
@@ -256,9 +274,10 @@ impl Measure {
         matches!(self.source, Source::Durable | Source::Role(_, _, Figure::DurableRate))
     }
 
-    /// Whether it sums up what other measures show for each phase.
-    pub fn is_sum(&self) -> bool {
-        matches!(self.source, Source::Throughput)
+    /// Whether tables show it beside the measure that ranks, if it has a value: what is about the load, and
+    /// does not only sum up or explain what others show.
+    pub fn is_shown_beside(&self) -> bool {
+        !self.is_of_lifecycle() && !matches!(self.source, Source::Throughput | Source::Flushes(_))
     }
 
     /// Whether this workload can have it. A name that begins with a workload's name applies to that workload
@@ -289,7 +308,9 @@ impl Measure {
                 trial.layout.as_ref().and_then(Layout::extents_per_file).map(Value::exact)
             }
             Source::Durability(figure) => trial.durability.as_ref().and_then(|found| figure.of(found)),
+            Source::Faults(harm) => share_of_faults(*harm, &trial.io_errors),
             Source::CountRate(name) => count_rate(name, &trial.phases),
+            Source::Flushes(figure) => figure.of(trial),
             Source::CpuPerMegabyte => cpu_per_megabyte(&trial.phases),
             Source::Role(phase, role, figure) => {
                 let phase = phase.find(trial)?;
@@ -443,6 +464,35 @@ impl Figure {
                 (completed > 0.0 && each > 0.0).then(|| Quotient::over(each, completed).into())
             }
         }
+    }
+}
+
+/// The share of the faults that did this harm, of those that were tested; `None` if none was.
+fn share_of_faults(harm: Harm, results: &[FaultResult]) -> Option<Value> {
+    let harms = results.iter().map(FaultResult::harm).filter(|found| *found != Harm::Untested);
+    let (tested, such) = harms
+        .fold((0.0, 0.0), |(tested, such), found| (tested + 1.0, such + f64::from(u8::from(found == harm))));
+    (tested > 0.0).then(|| Quotient::over(such / tested, tested).into())
+}
+
+impl FlushFigure {
+    /// Without telemetry, or if the device was never flushed, there is no value.
+    fn of(self, trial: &TrialRecord) -> Option<Value> {
+        let members = trial.device.members().len();
+        let watched = trial.phases.iter().filter_map(|phase| phase.telemetry.as_ref());
+        let mut sum = (0.0, 0.0, 0.0);
+        for telemetry in watched {
+            let device = telemetry.filesystem_device(members)?;
+            sum.0 += device.flushes as f64;
+            sum.1 += device.flush_ns as f64;
+            sum.2 += telemetry.window.length_ns.as_secs_f64();
+        }
+        let (flushes, ns, seconds) = sum;
+        let quotient = match self {
+            FlushFigure::Rate => Quotient::over(flushes / seconds, seconds),
+            FlushFigure::Time => Quotient::over(ns / flushes, flushes),
+        };
+        (flushes > 0.0 && seconds > 0.0).then(|| quotient.into())
     }
 }
 

@@ -1,8 +1,8 @@
 //! The table of measures with a short name.
 
-use super::{Figure, LossFigure, Phase, Source, Statistic};
+use super::{Figure, FlushFigure, LossFigure, Phase, Source, Statistic};
 use crate::operation::{Operation, Role};
-use crate::result::{LifecycleStep, Quantile};
+use crate::result::{Harm, LifecycleStep, Quantile};
 use crate::workload::{PhaseSpec, Stage, bonnie, collection, commit_log, device_read, postmark};
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -39,7 +39,14 @@ const fn of_phase(name: &'static str, help: &'static str, phase: PhaseSpec, figu
 
 /// Every measure with a short name.
 pub(super) static NAMED: LazyLock<Vec<Named>> = LazyLock::new(|| {
-    of_load().into_iter().chain(of_lifecycle()).chain([extents_per_file()]).chain(of_power_cuts()).collect()
+    of_load()
+        .into_iter()
+        .chain(of_lifecycle())
+        .chain([extents_per_file()])
+        .chain(of_flushes())
+        .chain(of_power_cuts())
+        .chain(of_faults())
+        .collect()
 });
 
 /// The durations of steps. Steps that share a measure are described together.
@@ -61,6 +68,19 @@ fn extents_per_file() -> Named {
             .into(),
         source: Source::ExtentsPerFile,
     }
+}
+
+fn of_flushes() -> [Named; 2] {
+    let named =
+        |name, help: &'static str, figure| Named { name, help: help.into(), source: Source::Flushes(figure) };
+    [
+        named(
+            "flushes",
+            "flushes of the device per second, over all phases: how often its cache had to be emptied",
+            FlushFigure::Rate,
+        ),
+        named("flush-time", "mean time of a flush of the device", FlushFigure::Time),
+    ]
 }
 
 fn of_power_cuts() -> [Named; 3] {
@@ -86,6 +106,24 @@ fn of_power_cuts() -> [Named; 3] {
             "recovery-time",
             "time to mount after a power cut, median over the states of the slowest cache model",
             LossFigure::Recovery,
+        ),
+    ]
+}
+
+fn of_faults() -> [Named; 2] {
+    let named =
+        |name, help: &'static str, harm| Named { name, help: help.into(), source: Source::Faults(harm) };
+    [
+        named(
+            "silent-losses",
+            "share of the faults of a disk, of those that were tested, after which data is lost or wrong although \
+             every call succeeded",
+            Harm::Silent,
+        ),
+        named(
+            "retried-losses",
+            "share of the faults after which fsync, called again, succeeds although the data is lost",
+            Harm::ToldOnce,
         ),
     ]
 }

@@ -13,6 +13,8 @@ pub enum Unit {
     Nanoseconds,
     /// Operations.
     Operations,
+    /// Flushes of a device per second.
+    FlushesPerSecond,
     /// Extents of a file.
     Extents,
     /// A share from 0 to 1, shown in percent.
@@ -28,6 +30,7 @@ impl Unit {
             Unit::ItemsPerSecond => "/s",
             Unit::Nanoseconds => "ns",
             Unit::Operations => "ops",
+            Unit::FlushesPerSecond => "flushes/s",
             Unit::Extents => "/file",
             Unit::Share => "%",
         }
@@ -41,6 +44,7 @@ impl Unit {
             Unit::ItemsPerSecond => "items_per_s",
             Unit::Nanoseconds => "ns",
             Unit::Operations => "operations",
+            Unit::FlushesPerSecond => "flushes_per_s",
             Unit::Extents => "extents_per_file",
             Unit::Share => "share",
         }
@@ -55,6 +59,7 @@ impl Unit {
             | Unit::ItemsPerSecond
             | Unit::Nanoseconds
             | Unit::Operations
+            | Unit::FlushesPerSecond
             | Unit::Extents => value,
         }
     }

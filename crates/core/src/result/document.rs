@@ -5,8 +5,8 @@
 //! configuration, the columns of iostat) are written, and ignored when read.
 
 use super::{
-    Built, CheckResult, CommandRun, Durability, Filled, Layout, Lifecycle, PhaseResult, Recipe, RoleResult,
-    Step, TimerFacts, TreeSummary, TrialRecord,
+    Built, CheckResult, CommandRun, Durability, FaultResult, Filled, Layout, Lifecycle, PhaseResult, Recipe,
+    RoleResult, Step, TimerFacts, TreeSummary, TrialRecord,
 };
 use crate::configuration::Configuration;
 use crate::device::DeviceSpec;
@@ -45,6 +45,7 @@ impl Serialize for TrialRecord {
             layout,
             phases,
             durability,
+            io_errors,
             started,
             finished,
         } = self;
@@ -54,7 +55,7 @@ impl Serialize for TrialRecord {
             Outcome::Skipped { unmet } => (unmet, None),
             Outcome::Failed { error } => (&none, Some(error)),
         };
-        let mut document = serializer.serialize_struct("TrialRecord", 25)?;
+        let mut document = serializer.serialize_struct("TrialRecord", 26)?;
         document.serialize_field("trial", trial)?;
         document.serialize_field("block", block)?;
         document.serialize_field("case", case)?;
@@ -85,6 +86,10 @@ impl Serialize for TrialRecord {
         match durability {
             Some(found) => document.serialize_field("durability", found)?,
             None => document.skip_field("durability")?,
+        }
+        match &io_errors[..] {
+            [] => document.skip_field("io_errors")?,
+            results => document.serialize_field("io_errors", results)?,
         }
         document.end()
     }
@@ -197,6 +202,8 @@ pub(super) struct Read {
     environment: Environment,
     phases: Vec<PhaseResult>,
     durability: Option<Durability>,
+    #[serde(default)]
+    io_errors: Vec<FaultResult>,
 }
 
 #[derive(Deserialize)]
@@ -251,6 +258,7 @@ impl TryFrom<Read> for TrialRecord {
             layout: read.layout,
             phases: read.phases,
             durability: read.durability,
+            io_errors: read.io_errors,
             started: read.started,
             finished: read.finished,
         })

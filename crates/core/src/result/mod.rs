@@ -6,6 +6,7 @@
 mod command;
 mod document;
 mod durability;
+mod io_errors;
 mod latency;
 mod lifecycle;
 mod phase;
@@ -16,6 +17,7 @@ pub use durability::{
     AgeBin, Durability, LosingState, ModelResult, PromiseResult, Spread, UnsyncedResult, Verified,
     VerifiedPromise, VerifiedUnsynced, Wrong,
 };
+pub use io_errors::{Content, FaultResult, Harm, Usable, Witnessed};
 pub use latency::{Latency, Quantile, Quantiles};
 pub use lifecycle::{Lifecycle, LifecycleStep};
 pub use phase::{
@@ -76,6 +78,8 @@ pub struct TrialRecord {
     pub phases: Vec<PhaseResult>,
     /// What power cuts have left; only of the workload `durability`.
     pub durability: Option<Durability>,
+    /// What came of requests that failed, one for each fault; only of the workload `io-errors`.
+    pub io_errors: Vec<FaultResult>,
     /// Wall-clock start and end, RFC 3339, UTC.
     pub started: String,
     /// See `started`.

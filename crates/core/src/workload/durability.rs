@@ -1,5 +1,6 @@
 //! Parameters of `durability`, which measures what a power cut loses.
 
+use super::io_errors::LEAST_DISK;
 use super::parameter::{Refusal, parameters, words};
 use super::{Load, Need, Timing};
 use crate::units::{Bytes, Nanos};
@@ -13,8 +14,6 @@ const ASSUMED_LOOK: Nanos = Nanos::from_millis(100);
 const MAX_PROMISES: u32 = 10_000;
 const MAX_CUTS: u32 = 100_000;
 const LONGEST: Nanos = Nanos::from_secs(3600);
-/// Smallest disk on which every filesystem can be made.
-const LEAST_DISK: Bytes = Bytes(320 * Bytes::MIB);
 
 words! {
     /// Which of the writes that were completed before a cut are on stable storage after it.

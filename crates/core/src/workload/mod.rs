@@ -7,7 +7,9 @@ pub mod commit_log;
 pub mod device_read;
 pub mod durability;
 pub mod external;
+pub mod fault;
 pub mod fileserver;
+pub mod io_errors;
 pub mod null;
 pub mod parameter;
 pub mod part;
@@ -23,6 +25,7 @@ pub use device_read::DeviceRead;
 pub use durability::Durability;
 pub use external::{External, JobFile, Program};
 pub use fileserver::Fileserver;
+pub use io_errors::IoErrors;
 pub use null::Null;
 pub use postmark::{Postmark, SizeRange};
 pub use ramp::Ramp;
@@ -225,6 +228,8 @@ workloads! {
     DeviceRead = "device-read",
     /// Promises made on a disk that records every write, and what power cuts leave of them.
     Durability = "durability",
+    /// Requests to a disk that fail, and what applications are told and read.
+    IoErrors = "io-errors",
     /// Everything that a workload does except the syscall: the cost of the tool itself.
     Null = "null",
 }

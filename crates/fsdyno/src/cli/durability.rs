@@ -15,11 +15,15 @@ pub struct Durability {
     /// Places at which power is cut, for each configuration.
     #[arg(long, value_name = "N")]
     pub cuts: Option<u32>,
+    /// Let requests to the disk fail, one kind after the other, instead of cutting power: what fsync says,
+    /// what is there afterwards, and whether the filesystem can still be used.
+    #[arg(long, conflicts_with_all = ["cuts", "show"])]
+    pub io_errors: bool,
     #[command(flatten)]
     pub overrides: Overrides,
     /// Continue an interrupted sweep of the plan, with the changes that it was begun with: the latest one, or
     /// the one named.
-    #[arg(long, value_name = "SWEEP", num_args = 0..=1, default_missing_value = "latest", conflicts_with_all = ["cuts", "show"])]
+    #[arg(long, value_name = "SWEEP", num_args = 0..=1, default_missing_value = "latest", conflicts_with_all = ["cuts", "show", "io_errors"])]
     pub resume: Option<String>,
     /// Mount the disk of a trial as it was after a cut, to look at it, until Enter is pressed. The trial
     /// must have kept its log (`keep_log = true`); trials and cuts are counted from 0, as in the results.

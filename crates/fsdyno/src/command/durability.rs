@@ -9,7 +9,7 @@ use crate::exit::{Status, Trouble};
 use crate::say;
 use anyhow::anyhow;
 use fsdyno_core::durability::CacheModel;
-use fsdyno_core::workload::{Durability, Workload};
+use fsdyno_core::workload::{Durability, IoErrors, Workload};
 use fsdyno_core::{DeviceSpec, TrialRecord};
 use fsdyno_host::quoted;
 use fsdyno_sweep::{Plan, ShownState, show_state, verify_privileges};
@@ -26,7 +26,7 @@ pub fn run(surroundings: &Surroundings, options: &Options) -> Result {
     };
     let set = overrides::settings(&options.overrides)?;
     let (plan, resume) = match &options.resume {
-        None => (of_plan(&source(path)?, options.cuts, set)?, None),
+        None => (of_plan(&source(path)?, options, set)?, None),
         Some(selector) => {
             let (plan, sweep) = resumed(surroundings, path, selector, &set)?;
             (plan, Some(sweep))
@@ -37,23 +37,29 @@ pub fn run(surroundings: &Surroundings, options: &Options) -> Result {
     run_plan(surroundings, &plan, resume, &Confirmed::default(), options.format, &command)
 }
 
-/// The configurations of a plan under the workload `durability`: its own, if it has one.
-fn of_plan(source: &Source, cuts: Option<u32>, set: Vec<String>) -> std::result::Result<Plan, Trouble> {
+/// The configurations of a plan under the workload `durability` or `io-errors`: its own, if it has one.
+fn of_plan(source: &Source, options: &Options, set: Vec<String>) -> std::result::Result<Plan, Trouble> {
     // What the user sets may be about the workload that is put in below.
     let plan = source.parse(&set).or_else(|_| source.parse(&[]))?;
-    let is_own = |workload: &&Workload| matches!(workload, Workload::Durability(_));
+    let asks = |workload: &Workload| matches!(workload, Workload::IoErrors(_));
+    let load = match options.io_errors || plan.workloads.iter().all(asks) {
+        true => Workload::IoErrors(IoErrors::default()),
+        false => Workload::Durability(Durability::default()),
+    };
+    let (kind, measure) = (load.kind(), load.load().default_measure());
+    let is_own = |workload: &&Workload| workload.kind() == kind;
     let own = plan.workloads.iter().filter(is_own).count();
     let mut changes = Vec::new();
     match (own, plan.workloads.len()) {
         (0, _) => {
-            changes.push("workloads=[{ kind = \"durability\" }]".to_string());
-            changes.push("measure=\"acknowledged-lost\"".to_string());
+            changes.push(format!("workloads=[{{ kind = \"{kind}\" }}]"));
+            changes.push(format!("measure=\"{measure}\""));
         }
         (own, all) if own == all => {}
         _ => {
-            let error = anyhow!("the plan has the workload 'durability' and others");
+            let error = anyhow!("the plan has the workload '{kind}' and others");
             return Err(Trouble::new(Status::Usage, error).hint(
-                "`fsdyno sweep PLAN` runs all of them; remove it to run it alone with `fsdyno durability`",
+                "`fsdyno sweep PLAN` runs all of them; remove the others to run it alone with `fsdyno durability`",
             ));
         }
     }
@@ -61,7 +67,7 @@ fn of_plan(source: &Source, cuts: Option<u32>, set: Vec<String>) -> std::result:
     if !has_image {
         changes.push(format!("device={{ image = \"{USUAL}\", size = \"1G\" }}"));
     }
-    changes.extend(cuts.map(|cuts| format!("workloads.cuts={cuts}")));
+    changes.extend(options.cuts.map(|cuts| format!("workloads.cuts={cuts}")));
     changes.extend(set);
     source.parse(&changes)
 }

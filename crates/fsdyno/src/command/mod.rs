@@ -1,6 +1,7 @@
 //! The subcommands, one file each, and what they share: where the store is, and how text is laid out.
 
 mod agent;
+mod application;
 mod bench;
 mod changes;
 mod compare;
@@ -94,6 +95,7 @@ pub fn run(cli: &Cli) -> Result {
         Command::Package(options) => package::run(options),
         Command::Reference(options) => reference::run(options),
         Command::Engine => engine::run(),
+        Command::Application(options) => application::run(options),
         Command::Verify(options) => verify::run(options),
         Command::Agent => agent::run(),
         Command::Recorder => recorder::run(),

@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-const RECORDING: &[Requirement] = &[Requirement::Fuse, Requirement::All(MAKING_FILESYSTEMS)];
+const RECORDING: &[Requirement] = &[Requirement::Recorder, Requirement::All(MAKING_FILESYSTEMS)];
 
 tests! {
     defaults_keep_what_they_acknowledge: RECORDING;
@@ -228,7 +228,7 @@ fn what_cannot_be_recorded_is_skipped_with_the_reason() {
     sandbox.write("plan.toml", &text);
     let planned = json(&sandbox.run(&["plan", "plan.toml", "--format", "json"]));
     let unmet = planned["cases"][0]["unmet"].to_string();
-    assert!(unmet.contains("records a single disk"), "{unmet}");
+    assert!(unmet.contains("a single disk of its own"), "{unmet}");
     let mixed = format!("{}[[workloads]]\nkind = \"commit-log\"\n", plan(&sandbox, &external, "cuts = 1"));
     sandbox.write("mixed.toml", &mixed.replace("journal = \"external\"", ""));
     let refused = sandbox.run(&["durability", "mixed.toml"]);

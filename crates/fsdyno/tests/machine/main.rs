@@ -36,6 +36,7 @@ mod guests_power;
 mod guests_stacks;
 mod hooks;
 mod images;
+mod io_errors;
 mod kill;
 mod lifecycle;
 mod memory;
@@ -85,6 +86,7 @@ fn main() {
         guests_stacks::tests(),
         hooks::tests(),
         images::tests(),
+        io_errors::tests(),
         kill::tests(),
         lifecycle::tests(),
         memory::tests(),

@@ -5,7 +5,7 @@
 
 use super::cases::Cases;
 use super::chart::{self, Chart, Names, Table, plain};
-use super::losses;
+use super::{faults, losses};
 use fsdyno_core::TrialRecord;
 use fsdyno_core::measure::{Direction, Unit};
 use fsdyno_verdict::View;
@@ -96,6 +96,7 @@ fn workload(
             }
         }
         (losses::section(ranking, names))
+        (faults::section(ranking))
     }
 }
 

@@ -19,6 +19,7 @@ mod chart;
 mod configurations;
 mod distribution;
 mod effects;
+mod faults;
 mod losses;
 mod method;
 mod pareto;

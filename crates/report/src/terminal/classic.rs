@@ -3,7 +3,7 @@
 use super::compatible::compatible;
 use super::external::external;
 use super::style::Style;
-use super::{bonnie, collection, device_read, losses, postmark, streaming};
+use super::{bonnie, collection, device_read, faults, losses, postmark, streaming};
 use fsdyno_core::Workload;
 use fsdyno_verdict::view::CaseView;
 use std::io::{self, Write};
@@ -22,6 +22,7 @@ pub fn classic(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Resul
         Workload::Bonnie(_) => bonnie::bonnie(out, case, style),
         Workload::Fileserver(_) | Workload::Null(_) => compatible(out, case, style),
         Workload::Durability(_) => losses::models(out, case, *style),
+        Workload::IoErrors(_) => faults::faults(out, case, *style),
         // No study or program has a table of it.
         Workload::CommitLog(_) => Ok(()),
     }

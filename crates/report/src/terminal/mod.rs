@@ -11,6 +11,7 @@ pub(crate) mod comparison;
 pub(crate) mod compatible;
 mod device_read;
 mod external;
+pub(crate) mod faults;
 pub(crate) mod full;
 mod lifecycle;
 mod list;

@@ -5,8 +5,8 @@
 //! the mean over trials, not over operations; only the longest stall, unless it decides, is the longest of
 //! all trials. Columns that do not fit the width are left out from the right and named below the table.
 
-use super::losses;
 use super::style::{Paint, Style, bar, cell, write_table};
+use super::{faults, losses};
 use comfy_table::{Attribute, Cell, CellAlignment, ColumnConstraint};
 use fsdyno_core::SweepHeader;
 use fsdyno_core::measure::Unit;
@@ -43,6 +43,7 @@ pub fn summary(out: &mut dyn Write, view: &View, style: &Style) -> io::Result<()
         sentences(&mut text, answer, *style)?;
         write_ranking(&mut text, ranking, answer, *style)?;
         losses::worst(&mut text, ranking, *style)?;
+        faults::summary(&mut text, ranking, *style)?;
         writeln!(text)?;
     }
     if view.rankings.is_empty() {

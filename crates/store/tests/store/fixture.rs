@@ -146,6 +146,7 @@ impl Dice {
                 files: dice.maybe(|dice| dice.text().into()),
             }),
             durability: self.maybe(Dice::durability),
+            io_errors: self.io_errors(),
             filled: Some(Filled { used_bytes: 7, rounds: 3, ..Filled::default() }),
             layout: Some(Layout {
                 size_bytes: u64::MAX,

@@ -42,6 +42,8 @@ pub(super) const PLAN: KeyTable = KeyTable {
             `[axes]`";
         "workloads" = "": "required: one or more loads, each of which runs on every configuration; see \
             [Workloads](#workloads)";
+        "durability" = "": "what each configuration loses at a power cut, measured after the other loads: the \
+            parameters of the workload [`durability`](#durability), or none for its defaults";
         "repetitions" = "1": "trials of each case, one per block; 6 are enough for a 95 % interval. Or `{ \
             min, max, until }`: repeat until intervals are narrow enough";
         "time_limit" = "": "how long the sweep may take, such as `\"15m\"`: it ends after the last block \

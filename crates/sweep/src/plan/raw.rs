@@ -13,6 +13,7 @@ use fsdyno_core::filesystem;
 use fsdyno_core::kernel::{DEBIAN_PREFIX, HOST_KERNEL};
 use fsdyno_core::sweep_name;
 use fsdyno_core::units::Size;
+use fsdyno_core::workload::Durability;
 use fsdyno_core::{
     AXES, Bytes, CacheState, DeviceSpec, DiskCache, GuestShape, KernelSpec, Measure, Nanos, Study, Workload,
 };
@@ -105,6 +106,8 @@ pub(crate) struct RawWorkload {
     pub workload: Workload,
     /// The table.
     pub node: Node,
+    /// What the table is called.
+    pub table: &'static str,
 }
 
 /// Whether `--set ARRAY.KEY=VALUE` refers to this table of the array: only workloads of a kind that has the
@@ -428,19 +431,32 @@ fn sentence(table: &Section<'_>, key: &str) -> Result<Option<String>, PlanError>
 }
 
 fn workloads(document: &Document, plan: &Section<'_>) -> Result<Vec<RawWorkload>, PlanError> {
+    const ARRAY: &str = "[[workloads]]";
     let nodes = plan.tables("workloads")?;
-    if nodes.is_empty() {
-        return Err(document.error(&Origin::Document, PlanProblem::NoWorkload));
+    let listed = nodes.iter().map(|node| workload(&Section::new(document, node, ARRAY)?, node, ARRAY));
+    let cuts = plan.get("durability").map(|node| durability(document, node));
+    let workloads = listed.chain(cuts).collect::<Result<Vec<_>, _>>()?;
+    match workloads.is_empty() {
+        true => Err(document.error(&Origin::Document, PlanProblem::NoWorkload)),
+        false => Ok(workloads),
     }
-    nodes.iter().map(|node| workload(&Section::new(document, node, "[[workloads]]")?, node)).collect()
 }
 
-fn workload(table: &Section<'_>, node: &Node) -> Result<RawWorkload, PlanError> {
+/// `[durability]`: the workload of that name, after the others.
+fn durability(document: &Document, node: &Node) -> Result<RawWorkload, PlanError> {
+    const TABLE: &str = "[durability]";
+    let workload = Workload::Durability(Durability::default());
+    let parameters: Vec<&str> = workload.list().into_iter().map(|listed| listed.name).collect();
+    Section::new(document, node, TABLE)?.only(&parameters)?;
+    Ok(RawWorkload { workload, node: node.clone(), table: TABLE })
+}
+
+fn workload(table: &Section<'_>, node: &Node, name: &'static str) -> Result<RawWorkload, PlanError> {
     let kind = table.required_string("kind")?;
     let workload = Workload::of_kind(kind)
         .ok_or_else(|| table.error("kind", PlanProblem::unknown_word("workload", kind, Workload::KINDS)))?;
     table.only(&workload_keys(&workload))?;
-    Ok(RawWorkload { workload, node: node.clone() })
+    Ok(RawWorkload { workload, node: node.clone(), table: name })
 }
 
 /// Time between samples; none for `false`.

@@ -15,7 +15,7 @@ pub(crate) fn resolve(
     device: &DeviceSpec,
     base: &Path,
 ) -> Result<Workload, PlanError> {
-    let table = Section::new(document, &raw.node, "[[workloads]]")?;
+    let table = Section::new(document, &raw.node, raw.table)?;
     let mut workload = raw.workload.clone();
     let around = Around { device, base };
     let shorthand = workload.load().shorthand();

@@ -410,6 +410,7 @@ pub(crate) fn unproven(slot: &Slot, case: &Case, device: &DeviceSpec) -> TrialRe
         layout: None,
         phases: Vec::new(),
         durability: None,
+        io_errors: Vec::new(),
         started: now.clone(),
         finished: now,
     }

@@ -231,6 +231,19 @@ fn contradictions_are_errors_unless_another_point_of_the_product_makes_sense() {
 }
 
 #[test]
+fn power_cuts_are_added_to_the_loads_of_a_plan() {
+    let text = with_axes("filesystem = \"ext4\"") + "[durability]\ncuts = 5\n";
+    let plan = parse(&text, &["durability.promises=9"]).unwrap();
+    let kinds: Vec<&str> = plan.workloads.iter().map(Workload::kind).collect();
+    assert_eq!(kinds, ["fileserver", "durability"]);
+    let Workload::Durability(parameters) = &plan.workloads[1] else { panic!("{:?}", plan.workloads[1]) };
+    assert_eq!((parameters.cuts, parameters.promises), (5, 9));
+    assert_eq!(plan.measure, "read-under-write".parse().unwrap(), "that of the first load");
+    let alone = parse(&format!("{DEVICE}[axes]\nfilesystem = \"ext4\"\n[durability]\n"), &[]).unwrap();
+    assert_eq!(alone.workloads, [Workload::Durability(Default::default())]);
+}
+
+#[test]
 fn arguments_change_one_workload_or_all_that_have_the_key() {
     let text = with_axes("filesystem = \"ext4\"")
         + "[[workloads]]\nkind = \"fileserver\"\n[[workloads]]\nkind = \"null\"\n";

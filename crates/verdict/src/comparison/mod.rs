@@ -271,7 +271,7 @@ fn compared(sides: [&Case<'_>; 2], of: [Side<'_>; 2], question: &Question) -> Co
 
 /// The named measures, except those of the lifecycle and the sum of the others.
 fn named() -> Vec<Measure> {
-    Measure::all_named().filter(|measure| !measure.is_of_lifecycle() && !measure.is_sum()).collect()
+    Measure::all_named().filter(|measure| measure.is_shown_beside()).collect()
 }
 
 /// For trials without these: the rates of each role and the mean latency of each of its operations.

@@ -2,6 +2,7 @@
 
 use crate::durability::Losses;
 use crate::error::UnreadableHistogram;
+use crate::faults::Faults;
 use crate::merge::{self, Time};
 use crate::outcomes::{is_measured, warning_kinds};
 use fsdyno_core::figures::{grow, total};
@@ -50,6 +51,8 @@ pub struct CaseView {
     pub phases: Vec<PhaseView>,
     /// What power cuts have lost; absent under other workloads.
     pub losses: Option<Losses>,
+    /// What came of requests that failed; absent under other workloads.
+    pub faults: Option<Faults>,
 }
 
 /// One phase over all trials of a case.
@@ -189,6 +192,7 @@ fn case(trials: &[&TrialRecord]) -> Result<CaseView, UnreadableHistogram> {
         layouts: trials.iter().filter_map(|trial| trial.layout.clone()).collect(),
         phases: phases.collect::<Result<_, _>>()?,
         losses: Losses::of(trials),
+        faults: Faults::of(trials),
     })
 }
 

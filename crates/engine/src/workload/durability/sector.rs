@@ -6,13 +6,14 @@
 //! former, so that no filesystem can compress or deduplicate it.
 
 use crate::tree::derive_seed;
+use fsdyno_core::durability::DATA;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::SplitMix64;
 
 /// Size of a sector, the smallest piece that a device writes as a whole.
 pub(crate) const SECTOR: usize = 512;
 
-const MAGIC: u64 = u64::from_le_bytes(*b"fsdyFILE");
+const MAGIC: u64 = u64::from_le_bytes(DATA);
 /// Magic, seed, file, generation and number.
 const HEADER: usize = 40;
 /// Where the generation is.

@@ -1,9 +1,11 @@
 //! A trial that asks what a power cut loses: an ordinary trial on a disk that records every write, then many
-//! short ones on that disk as it would be if power had been lost at some place of the record.
+//! short ones on that disk as it would be if power had been lost at some place of the record. Or what I/O
+//! errors do ([`errors`]): many short ones on a disk of which requests fail.
 //!
 //! The recorder shows its disk as a file, so that the testbed builds on it as on any other image: what is
 //! journaled, guarded and taken down is the same.
 
+mod errors;
 mod place;
 mod shown;
 mod tally;
@@ -15,13 +17,13 @@ use super::watch::LoadEnd;
 use super::{Bench, Ended, Stop, not_built};
 use crate::order::Slot;
 use crate::plan::{Case, Plan};
-use crate::recorded;
+use crate::recorded::{self, Recorded};
 use fsdyno_core::durability::{CacheModel, Cut, RecorderReply, RecorderRequest, StateRequest};
 use fsdyno_core::result::{LogSummary, Verified};
-use fsdyno_core::workload::{Durability, Load};
+use fsdyno_core::workload::{Durability, Workload};
 use fsdyno_core::{Bytes, Configuration, Failure, Nanos, Outcome, Warning, WarningKind};
 use fsdyno_host::recorder::Recorder;
-use fsdyno_host::{Command, Host, HostError};
+use fsdyno_host::{Command, Grant, Host, HostError};
 use fsdyno_testbed::{Confirmation, Mounted, Testbed, TestbedError, UndoJournal};
 use place::Place;
 use std::path::{Path, PathBuf};
@@ -51,8 +53,12 @@ pub(crate) struct Recording<'a> {
 }
 
 /// Runs a trial and takes everything down.
-pub(crate) fn run(recording: &mut Recording<'_>, slot: &Slot, case: &Case, parameters: &Durability) -> Ended {
-    let begun = begin(recording, parameters);
+pub(crate) fn run(recording: &mut Recording<'_>, slot: &Slot, case: &Case, load: Recorded<'_>) -> Ended {
+    let size = match load {
+        Recorded::Cuts(parameters) => parameters.size,
+        Recorded::Errors(parameters) => parameters.size,
+    };
+    let begun = begin(recording, size, case);
     let (place, mut recorder, testbed) = match begun {
         Ok(begun) => begun,
         Err(failure) => {
@@ -60,12 +66,29 @@ pub(crate) fn run(recording: &mut Recording<'_>, slot: &Slot, case: &Case, param
             return not_built(slot, case, &device, LoadEnd::Failed(*failure));
         }
     };
-    let mut ended = record(recording, slot, case, &place, &testbed);
-    let result = match ended.record.outcome {
-        Outcome::Measured if ended.left.is_empty() => {
-            cut_all(recording, slot, case, parameters, &place, &testbed, recorder.as_mut(), &mut ended)
+    let recorder_of = recorder.as_mut();
+    let (mut ended, result) = match load {
+        Recorded::Cuts(parameters) => {
+            let mut ended = record(recording, slot, case, &place, &testbed);
+            let result = match ended.record.outcome {
+                Outcome::Measured if ended.left.is_empty() => {
+                    cut_all(recording, slot, case, parameters, &place, &testbed, recorder_of, &mut ended)
+                }
+                _ => Ok(()),
+            };
+            (ended, result)
         }
-        _ => Ok(()),
+        Recorded::Errors(parameters) => {
+            let mut ended = not_built(slot, case, testbed.device(), LoadEnd::Done);
+            let record = &mut ended.record;
+            let (left, result) =
+                errors::all(recording, slot, case, parameters, &testbed, recorder_of, record);
+            if result.is_ok() {
+                record.outcome = Outcome::Measured;
+            }
+            ended.left = left;
+            (ended, result)
+        }
     };
     match result {
         Ok(()) => {}
@@ -81,7 +104,8 @@ pub(crate) fn run(recording: &mut Recording<'_>, slot: &Slot, case: &Case, param
     }
     // It unmounts itself; what it showed is gone by now.
     drop(recorder);
-    let kept = parameters.keep_log && ended.record.durability.is_some();
+    let keep = matches!(load, Recorded::Cuts(parameters) if parameters.keep_log);
+    let kept = keep && ended.record.durability.is_some();
     let left = place.leave(recording.host, kept.then_some(&*recording.keep));
     super::note_what_is_left(&mut ended.record, &left);
     ended.left.extend(left);
@@ -92,11 +116,12 @@ pub(crate) fn run(recording: &mut Recording<'_>, slot: &Slot, case: &Case, param
 /// Starts a recorder, and passes its disk through the guards.
 fn begin(
     recording: &mut Recording<'_>,
-    parameters: &Durability,
+    size: Bytes,
+    case: &Case,
 ) -> Result<(Place, Box<dyn Recorder>, Testbed), Box<Failure>> {
     let Recording { plan, host, state_dir, .. } = recording;
     let place = Place::make(*host, &recorded::log_directory(&plan.devices, state_dir), state_dir)?;
-    match show(*host, &place, parameters, None) {
+    match show(*host, &place, size, &case.workload, false) {
         Ok((recorder, testbed)) => Ok((place, recorder, testbed)),
         Err(mut failure) => {
             let left = place.leave(*host, None);
@@ -106,22 +131,23 @@ fn begin(
     }
 }
 
-/// Starts a recorder, of a new disk or of one that was recorded with this size.
+/// Starts a recorder of a disk of this size, which is new or was recorded before.
 fn show(
     host: &mut dyn Host,
     place: &Place,
-    parameters: &Durability,
-    recorded_size: Option<Bytes>,
+    size: Bytes,
+    workload: &Workload,
+    recorded: bool,
 ) -> Result<(Box<dyn Recorder>, Testbed), Box<Failure>> {
     let mut recorder = host.start_recorder().map_err(|error| host_failure(&error))?;
     let begin = RecorderRequest::Begin {
         directory: place.log().to_path_buf(),
         mountpoint: place.mountpoint().to_path_buf(),
-        size: recorded_size,
+        size: recorded.then_some(size),
     };
     recorder.ask(&begin, PATIENCE).map_err(|error| host_failure(&error))?;
-    let devices = recorded::devices(place.mountpoint(), parameters.size);
-    let space = parameters.least_space();
+    let devices = recorded::devices(place.mountpoint(), size);
+    let space = workload.load().least_space();
     let testbed = Testbed::verify(host, &devices, &[], space, &Confirmation::default())
         .map_err(|error| error.failure())?;
     Ok((recorder, testbed))
@@ -330,9 +356,9 @@ impl Looking<'_> {
 
     /// Has a process of its own look: the filesystem may be damaged.
     fn verify(&mut self, directory: &Path, cut: &Cut) -> Result<Verified, Stop> {
-        let failed = |message: String| Stop::Failed(Box::new(Failure::new("verify", message)));
-        let binary = std::env::current_exe().map_err(|error| failed(error.to_string()))?;
-        let parameters = serde_json::to_string(self.parameters).map_err(|error| failed(error.to_string()))?;
+        let failed =
+            |error: serde_json::Error| Stop::Failed(Box::new(Failure::new("verify", error.to_string())));
+        let parameters = serde_json::to_string(self.parameters).map_err(failed)?;
         let marks = self.place.log().join("marks");
         let words = [
             "verify".to_string(),
@@ -343,12 +369,7 @@ impl Looking<'_> {
             self.seed.to_string(),
             parameters,
         ];
-        let command = Command { limit: STEP_LIMIT, ..Command::new(binary.to_string_lossy()).args(words) };
-        let output = self.host.run(&command).map_err(|error| Stop::from(at_verify(error)))?;
-        if output.status != 0 {
-            return Err(failed(format!("status {}: {}", output.status, output.stderr.trim())));
-        }
-        serde_json::from_str(&output.stdout).map_err(|error| failed(error.to_string()))
+        serde_json::from_str(&of_own_program(self.host, "verify", words, None)?).map_err(failed)
     }
 
     /// Takes everything of a state down; returns what is left.
@@ -360,6 +381,20 @@ impl Looking<'_> {
     }
 }
 
-fn at_verify(source: HostError) -> TestbedError {
-    TestbedError::Host { step: "verify", source }
+/// Runs a step in a process of its own, and returns what it printed.
+fn of_own_program(
+    host: &mut dyn Host,
+    step: &'static str,
+    words: impl IntoIterator<Item = String>,
+    may_change: Option<Grant>,
+) -> Result<String, Stop> {
+    let failed = |message: String| Stop::Failed(Box::new(Failure::new(step, message)));
+    let binary = std::env::current_exe().map_err(|error| failed(error.to_string()))?;
+    let command = Command::new(binary.to_string_lossy()).args(words).may_change(may_change);
+    let command = Command { limit: STEP_LIMIT, ..command };
+    let output = host.run(&command).map_err(|source| TestbedError::Host { step, source })?;
+    match output.status {
+        0 => Ok(output.stdout),
+        status => Err(failed(format!("status {status}: {}", output.stderr.trim()))),
+    }
 }

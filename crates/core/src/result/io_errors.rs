@@ -1,0 +1,163 @@
+//! What came of requests to a disk that failed.
+
+use crate::durability::{Act, Fault};
+use crate::workload::parameter::words;
+use serde::{Deserialize, Serialize};
+
+words! {
+    /// What is in the part of a file that a fault is about.
+    Content, "content" {
+        /// What the application wrote last.
+        New = "new",
+        /// What was there before.
+        Old = "old",
+        /// Zeros in place of data.
+        Zeros = "zeros",
+        /// Parts of it are new, others not.
+        Mixed = "mixed",
+        /// Nothing: the file is too short, or is not there.
+        Missing = "missing",
+        /// Bytes that nobody wrote there.
+        Garbage = "garbage",
+        /// It cannot be read.
+        Unreadable = "unreadable",
+    }
+}
+
+words! {
+    /// Whether a filesystem can still be used.
+    Usable, "usability" {
+        /// A new file can be created, written and synced.
+        Writable = "writable",
+        /// It has become read-only.
+        ReadOnly = "read-only",
+        /// It refuses everything: new files, and reading.
+        ShutDown = "shut-down",
+        /// It can be read, but a new file cannot be created and synced.
+        Failing = "failing",
+        /// A step did not return in time.
+        Hung = "hung",
+    }
+}
+
+/// What the application saw while requests failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Witnessed {
+    /// What the first fsync(2) said, or the first read(2): the name of the error, or `None` if it succeeded.
+    /// A write(2) or open(2) that failed counts as the first.
+    pub first: Option<String>,
+    /// The same of the second.
+    pub again: Option<String>,
+    /// What was then read, through the page cache where the kernel still had it.
+    pub reads: Content,
+    /// Whether the filesystem could still be used.
+    pub usable: Usable,
+}
+
+/// What came of one fault.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FaultResult {
+    /// What failed.
+    pub fault: Fault,
+    /// How many requests did. With none, nothing was tested: the filesystem made no such request.
+    pub failed: u64,
+    /// What the application saw; absent if a step hung.
+    pub witnessed: Option<Witnessed>,
+    /// Why the filesystem could not be mounted again once nothing failed any more; absent if it could.
+    pub mount_error: Option<String>,
+    /// What was then read; absent if it was not mounted.
+    pub after: Option<Content>,
+    /// Whether the check then found it whole; absent if there is none, or it was not mounted.
+    pub clean: Option<bool>,
+}
+
+/// What a fault did to an application.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Harm {
+    /// The filesystem made no such request.
+    Untested,
+    /// Nothing was lost, and nothing was wrong.
+    None,
+    /// The error was told, and the data is not there: what an application must expect.
+    Told,
+    /// The error was told, but fsync(2), called again, succeeded, although the data is not there: whoever
+    /// tries again is deceived.
+    ToldOnce,
+    /// Every call succeeded, and the data is not there.
+    Silent,
+}
+
+impl FaultResult {
+    /// Of a fault after which a step did not return: nothing else is known.
+    pub const fn hung(fault: Fault) -> FaultResult {
+        FaultResult { fault, failed: 0, witnessed: None, mount_error: None, after: None, clean: None }
+    }
+
+    /// What it did to the application. The error of a read is told or it is not: what was on the disk before
+    /// must be there afterwards.
+    pub fn harm(&self) -> Harm {
+        let Some(witnessed) = &self.witnessed else { return Harm::Told };
+        if self.failed == 0 {
+            return Harm::Untested;
+        }
+        let intended = match self.fault.act() {
+            Act::Overwrite | Act::Append => Content::New,
+            Act::Read => Content::Old,
+        };
+        let kept = self.after == Some(intended);
+        let misread =
+            self.fault.act() == Act::Read && witnessed.again.is_none() && witnessed.reads != intended;
+        match (kept && !misread, &witnessed.first, &witnessed.again) {
+            (true, ..) => Harm::None,
+            (false, None, _) => Harm::Silent,
+            (false, Some(_), None) => Harm::ToldOnce,
+            (false, Some(_), Some(_)) => Harm::Told,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn result(fault: Fault, calls: [Option<&str>; 2], after: Content) -> FaultResult {
+        let [first, again] = calls.map(|call| call.map(str::to_string));
+        let witnessed = Witnessed { first, again, reads: Content::New, usable: Usable::Writable };
+        FaultResult {
+            fault,
+            failed: 1,
+            witnessed: Some(witnessed),
+            mount_error: None,
+            after: Some(after),
+            clean: Some(true),
+        }
+    }
+
+    #[test]
+    fn whoever_is_told_nothing_has_lost_silently() {
+        let fault = Fault::OverwriteData;
+        let eio = Some("EIO");
+        assert_eq!(result(fault, [None, None], Content::Old).harm(), Harm::Silent);
+        assert_eq!(result(fault, [eio, None], Content::Old).harm(), Harm::ToldOnce);
+        assert_eq!(result(fault, [eio, eio], Content::Old).harm(), Harm::Told);
+        assert_eq!(result(fault, [eio, None], Content::New).harm(), Harm::None);
+        assert_eq!(result(fault, [None, eio], Content::Zeros).harm(), Harm::Silent);
+        let untested = FaultResult { failed: 0, ..result(fault, [None, None], Content::New) };
+        assert_eq!(untested.harm(), Harm::Untested);
+        let lost = FaultResult { after: None, ..result(fault, [None, None], Content::New) };
+        assert_eq!(lost.harm(), Harm::Silent);
+    }
+
+    #[test]
+    fn a_read_that_succeeds_must_give_what_was_there() {
+        let fault = Fault::ReadData;
+        let eio = Some("EIO");
+        // It reads what nobody has written.
+        assert_eq!(result(fault, [None, None], Content::Old).harm(), Harm::Silent);
+        let mut told = result(fault, [eio, None], Content::Old);
+        told.witnessed.as_mut().unwrap().reads = Content::Old;
+        assert_eq!(told.harm(), Harm::None);
+        assert_eq!(result(fault, [eio, eio], Content::Garbage).harm(), Harm::Told);
+    }
+}

@@ -1,0 +1,161 @@
+//! Requests to a disk that fail, and what an application does meanwhile.
+
+use super::parameter::words;
+use serde::{Deserialize, Serialize};
+
+words! {
+    /// What an application does, which of the requests that result from it fails, and whether only that one
+    /// does, or all later ones of its kind, too.
+    #[derive(PartialOrd, Ord, Hash)]
+    Fault, "fault" {
+        /// It overwrites blocks of a file and calls fsync(2); the write of their data fails once.
+        OverwriteData = "overwrite-data",
+        /// The same, and all writes of data fail.
+        OverwriteDataForGood = "overwrite-data-for-good",
+        /// The write of something else fails once: the journal, a tree, an inode.
+        OverwriteMetadata = "overwrite-metadata",
+        /// All such writes fail.
+        OverwriteMetadataForGood = "overwrite-metadata-for-good",
+        /// A flush fails once.
+        OverwriteFlush = "overwrite-flush",
+        /// All flushes fail.
+        OverwriteFlushForGood = "overwrite-flush-for-good",
+        /// It appends blocks to a file and calls fsync(2); the write of their data fails once.
+        AppendData = "append-data",
+        /// The same, and all writes of data fail.
+        AppendDataForGood = "append-data-for-good",
+        /// The write of something else fails once.
+        AppendMetadata = "append-metadata",
+        /// All such writes fail.
+        AppendMetadataForGood = "append-metadata-for-good",
+        /// A flush fails once.
+        AppendFlush = "append-flush",
+        /// All flushes fail.
+        AppendFlushForGood = "append-flush-for-good",
+        /// It reads a file; the read of its data fails once.
+        ReadData = "read-data",
+        /// All reads of its data fail: bad sectors.
+        ReadDataForGood = "read-data-for-good",
+        /// The read of something else fails once.
+        ReadMetadata = "read-metadata",
+        /// All such reads fail.
+        ReadMetadataForGood = "read-metadata-for-good",
+    }
+}
+
+words! {
+    /// What an application does.
+    Act, "act" {
+        /// It overwrites blocks that a file already has, and calls fsync(2) twice.
+        Overwrite = "overwrite",
+        /// It appends blocks to a file, and calls fsync(2) twice.
+        Append = "append",
+        /// It reads a file twice.
+        Read = "read",
+    }
+}
+
+/// A kind of request to a disk. What is data and what is not, the disk knows from what its sectors begin
+/// with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Request {
+    /// A write of data.
+    WriteData,
+    /// A write of anything else.
+    WriteMetadata,
+    /// A flush.
+    Flush,
+    /// A read of data.
+    ReadData,
+    /// A read of anything else.
+    ReadMetadata,
+}
+
+impl Fault {
+    /// All of them, in the order of tables.
+    pub const ALL: [Fault; 16] = [
+        Fault::OverwriteData,
+        Fault::OverwriteDataForGood,
+        Fault::OverwriteMetadata,
+        Fault::OverwriteMetadataForGood,
+        Fault::OverwriteFlush,
+        Fault::OverwriteFlushForGood,
+        Fault::AppendData,
+        Fault::AppendDataForGood,
+        Fault::AppendMetadata,
+        Fault::AppendMetadataForGood,
+        Fault::AppendFlush,
+        Fault::AppendFlushForGood,
+        Fault::ReadData,
+        Fault::ReadDataForGood,
+        Fault::ReadMetadata,
+        Fault::ReadMetadataForGood,
+    ];
+
+    /// What the application does.
+    pub const fn act(self) -> Act {
+        match self {
+            Fault::OverwriteData
+            | Fault::OverwriteDataForGood
+            | Fault::OverwriteMetadata
+            | Fault::OverwriteMetadataForGood
+            | Fault::OverwriteFlush
+            | Fault::OverwriteFlushForGood => Act::Overwrite,
+            Fault::AppendData
+            | Fault::AppendDataForGood
+            | Fault::AppendMetadata
+            | Fault::AppendMetadataForGood
+            | Fault::AppendFlush
+            | Fault::AppendFlushForGood => Act::Append,
+            Fault::ReadData | Fault::ReadDataForGood | Fault::ReadMetadata | Fault::ReadMetadataForGood => {
+                Act::Read
+            }
+        }
+    }
+
+    /// Which request fails.
+    pub const fn request(self) -> Request {
+        match self {
+            Fault::OverwriteData
+            | Fault::OverwriteDataForGood
+            | Fault::AppendData
+            | Fault::AppendDataForGood => Request::WriteData,
+            Fault::OverwriteMetadata
+            | Fault::OverwriteMetadataForGood
+            | Fault::AppendMetadata
+            | Fault::AppendMetadataForGood => Request::WriteMetadata,
+            Fault::OverwriteFlush
+            | Fault::OverwriteFlushForGood
+            | Fault::AppendFlush
+            | Fault::AppendFlushForGood => Request::Flush,
+            Fault::ReadData | Fault::ReadDataForGood => Request::ReadData,
+            Fault::ReadMetadata | Fault::ReadMetadataForGood => Request::ReadMetadata,
+        }
+    }
+
+    /// Whether all later requests of the kind fail, too.
+    pub fn is_for_good(self) -> bool {
+        self.name().ends_with("-for-good")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_say_what_happens() {
+        for fault in Fault::ALL {
+            let name = fault.name();
+            let act = fault.act().name();
+            let request = match fault.request() {
+                Request::WriteData | Request::ReadData => "data",
+                Request::WriteMetadata | Request::ReadMetadata => "metadata",
+                Request::Flush => "flush",
+            };
+            let lasting = if fault.is_for_good() { "-for-good" } else { "" };
+            assert_eq!(name, format!("{act}-{request}{lasting}"));
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! The options of `fsdyno application`.
+
+use clap::{Args, ValueEnum};
+use fsdyno_core::durability::Act;
+use std::path::PathBuf;
+
+/// Options of `fsdyno application`.
+#[derive(Debug, Args)]
+pub struct Application {
+    /// What to do.
+    pub step: Step,
+    /// Where the filesystem is mounted.
+    pub directory: PathBuf,
+    /// What the application does: `overwrite`, `append` or `read`.
+    #[arg(value_parser = act)]
+    pub act: Act,
+    /// Decides what is written.
+    pub seed: u64,
+}
+
+/// Steps, between which the filesystem is mounted anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Step {
+    /// Creates the file.
+    Prepare,
+    /// Writes or reads while requests fail.
+    Act,
+    /// Looks at what is there afterwards.
+    Look,
+}
+
+fn act(text: &str) -> Result<Act, String> {
+    let known = [Act::Overwrite, Act::Append, Act::Read];
+    let found = known.into_iter().find(|act| act.name() == text);
+    found.ok_or_else(|| format!("expected one of {}", known.map(Act::name).join(", ")))
+}

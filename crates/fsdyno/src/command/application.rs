@@ -1,0 +1,26 @@
+//! `fsdyno application` (hidden): does on a mounted filesystem what an application does while requests to the
+//! disk fail. It uses nothing but files of its own in the directory.
+
+use super::Result;
+use crate::cli::{Application, Step};
+use crate::exit::Status;
+use crate::out;
+use anyhow::Context;
+use fsdyno_engine::application;
+use std::io::Write;
+
+pub fn run(options: &Application) -> Result {
+    let Application { step, directory, act, seed } = options;
+    let mut line = match step {
+        Step::Prepare => {
+            application::prepare(directory, *seed)
+                .with_context(|| format!("cannot prepare '{}'", directory.display()))?;
+            return Ok(Status::Well);
+        }
+        Step::Act => serde_json::to_string(&application::act(directory, *act, *seed))?,
+        Step::Look => serde_json::to_string(&application::look(directory, *act, *seed))?,
+    };
+    line.push('\n');
+    out::json().write_all(line.as_bytes())?;
+    Ok(Status::Well)
+}

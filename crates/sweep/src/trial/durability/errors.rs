@@ -1,0 +1,192 @@
+//! A trial that asks what requests to a disk that fail do to an application. Each fault has a new filesystem,
+//! which is mounted three times: to prepare it, while requests fail, and when none fails any more.
+
+use super::{Recording, STEP_LIMIT, Stop, ask, of_own_program, unexpected};
+use crate::order::Slot;
+use crate::plan::Case;
+use fsdyno_core::durability::{DATA, Fault, FaultRequest, RecorderReply, RecorderRequest};
+use fsdyno_core::result::{FaultResult, Witnessed};
+use fsdyno_core::workload::IoErrors;
+use fsdyno_core::{Failure, Nanos, TrialRecord};
+use fsdyno_host::recorder::Recorder;
+use fsdyno_host::{Grant, Host, HostError};
+use fsdyno_testbed::{Mounted, Testbed, TestbedError, UndoJournal, Unmounted};
+use serde::de::DeserializeOwned;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+/// Lets requests fail, one fault after the other. Returns what could not be taken down.
+pub(super) fn all(
+    recording: &mut Recording<'_>,
+    slot: &Slot,
+    case: &Case,
+    parameters: &IoErrors,
+    testbed: &Testbed,
+    recorder: &mut dyn Recorder,
+    record: &mut TrialRecord,
+) -> (Vec<String>, Result<(), Stop>) {
+    let journal = match UndoJournal::create(recording.host, recording.state_dir) {
+        Ok(journal) => journal,
+        Err(error) => return (Vec::new(), Err(error.into())),
+    };
+    let mut faulty = Faulty {
+        host: &mut *recording.host,
+        journal,
+        recorder,
+        testbed,
+        case,
+        seed: slot.seed,
+        parameters,
+        interrupt: recording.interrupt,
+    };
+    let (mut left, mut result) = (Vec::new(), Ok(()));
+    let begin = Instant::now();
+    for (done, fault) in (0..).zip(parameters.faults.iter().copied()) {
+        if recording.interrupt.load(Ordering::Relaxed) {
+            result = Err(Stop::Interrupted);
+            break;
+        }
+        let each = begin.elapsed().as_nanos() as u64 / u64::max(done, 1);
+        let rest = each.saturating_mul(parameters.faults.len() as u64 - done);
+        (recording.progress)("fault", (done > 0).then_some(Nanos(rest)));
+        let found = faulty.look(fault, record);
+        let hangs = matches!(&found, Ok(found) if found.witnessed.is_none());
+        left = faulty.take_down();
+        match found {
+            Ok(found) => record.io_errors.push(found),
+            Err(stop) => result = Err(stop),
+        }
+        if hangs || result.is_err() || !left.is_empty() {
+            break;
+        }
+    }
+    left.extend(faulty.journal.close().err().map(|error| error.failure().message));
+    (left, result)
+}
+
+/// Who lets requests fail, and looks.
+struct Faulty<'a> {
+    host: &'a mut dyn Host,
+    journal: UndoJournal,
+    recorder: &'a mut dyn Recorder,
+    testbed: &'a Testbed,
+    case: &'a Case,
+    seed: u64,
+    parameters: &'a IoErrors,
+    interrupt: &'a AtomicBool,
+}
+
+impl Faulty<'_> {
+    fn look(&mut self, fault: Fault, record: &mut TrialRecord) -> Result<FaultResult, Stop> {
+        let mounted = self.prepare(fault, record)?;
+        self.host.limit_steps(Some(STEP_LIMIT));
+        let found = self.suffer(fault, mounted);
+        self.host.limit_steps(None);
+        match found {
+            Err(Stop::Hung(..)) => {
+                let failed = self.heal()?;
+                Ok(FaultResult { failed, ..FaultResult::hung(fault) })
+            }
+            found => found,
+        }
+    }
+
+    /// A new filesystem with the file, of which nothing is in memory.
+    fn prepare(&mut self, fault: Fault, record: &mut TrialRecord) -> Result<Mounted, Stop> {
+        ask(self.recorder, &RecorderRequest::Blank { size: self.parameters.size })?;
+        let Faulty { host, journal, testbed, case, seed, interrupt, .. } = self;
+        let stack = fsdyno_testbed::build(*host, journal, testbed, &case.configuration, *seed, interrupt)?;
+        let mounted = stack.format(*host)?.mount(*host, journal)?;
+        if record.io_errors.is_empty() {
+            record.lifecycle_ns = mounted.lifecycle().clone();
+            record.built = mounted.built().clone();
+            record.warnings.extend_from_slice(mounted.warnings());
+            record.environment = mounted.environment(*host);
+        }
+        self.application("prepare", &mounted, fault)?;
+        let unmounted = self.unmount(mounted)?;
+        Ok(unmounted.mount_again(self.host, &mut self.journal)?)
+    }
+
+    /// What the application does while requests fail, and what is there afterwards.
+    fn suffer(&mut self, fault: Fault, mounted: Mounted) -> Result<FaultResult, Stop> {
+        let request = FaultRequest {
+            request: fault.request(),
+            nth: self.parameters.nth,
+            for_good: fault.is_for_good(),
+            data: DATA,
+        };
+        ask(self.recorder, &RecorderRequest::Fail { fault: Some(request) })?;
+        let said = self.application("act", &mounted, fault)?;
+        let witnessed: Witnessed = parsed(&said)?;
+        // What the unmount would write fails as well, if requests fail for good.
+        let unmounted = mounted.unmount(self.host, &mut self.journal)?;
+        let failed = self.heal()?;
+        self.verify_released(&unmounted)?;
+        let result = FaultResult { failed, witnessed: Some(witnessed), ..FaultResult::hung(fault) };
+        let mounted = match unmounted.mount_again(self.host, &mut self.journal) {
+            Ok(mounted) => mounted,
+            Err(TestbedError::Host { source: HostError::Mount { reason, .. }, .. }) => {
+                return Ok(FaultResult { mount_error: Some(reason), ..result });
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let after = parsed(&self.application("look", &mounted, fault)?)?;
+        let unmounted = self.unmount(mounted)?;
+        let clean = match unmounted.check(self.host, &mut self.journal) {
+            Ok(checked) => checked.map(|(check, _)| check.clean),
+            // A check that gives up has found enough.
+            Err(TestbedError::Tool { .. }) => Some(false),
+            Err(error) => return Err(error.into()),
+        };
+        Ok(FaultResult { after: Some(after), clean, ..result })
+    }
+
+    fn unmount(&mut self, mounted: Mounted) -> Result<Unmounted, Stop> {
+        let unmounted = mounted.unmount(self.host, &mut self.journal)?;
+        self.verify_released(&unmounted)?;
+        Ok(unmounted)
+    }
+
+    /// What another mount namespace still has in memory would be taken for what is on the disk.
+    fn verify_released(&mut self, unmounted: &Unmounted) -> Result<(), Stop> {
+        if unmounted.is_released(self.host, &mut self.journal)? {
+            return Ok(());
+        }
+        let text = "another mount namespace kept the filesystem mounted, so what is on the disk is unknown";
+        Err(Stop::Failed(Box::new(Failure::new("umount", text))))
+    }
+
+    /// Nothing fails any more; returns how many requests have failed.
+    fn heal(&mut self) -> Result<u64, Stop> {
+        match ask(self.recorder, &RecorderRequest::Fail { fault: None })? {
+            RecorderReply::Faults { failed } => Ok(failed),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Has a process of its own do a step of the application: it may hang.
+    fn application(&mut self, step: &str, mounted: &Mounted, fault: Fault) -> Result<String, Stop> {
+        let directory = mounted.directory();
+        let (named, seed) = (directory.display().to_string(), self.seed.to_string());
+        let words = ["application", step, &named, fault.act().name(), &seed].map(str::to_string);
+        of_own_program(self.host, "application", words, Some(Grant::Tree(directory.to_path_buf())))
+    }
+
+    /// Takes everything of a fault down; returns what is left.
+    fn take_down(&mut self) -> Vec<String> {
+        let mut left: Vec<String> = match self.heal() {
+            Ok(_) => Vec::new(),
+            Err(_) => vec!["a disk of which requests fail".to_string()],
+        };
+        self.host.limit_steps(Some(STEP_LIMIT));
+        left.extend(self.journal.undo_all(self.host).left);
+        self.host.limit_steps(None);
+        left
+    }
+}
+
+fn parsed<T: DeserializeOwned>(said: &str) -> Result<T, Stop> {
+    serde_json::from_str(said)
+        .map_err(|error| Stop::Failed(Box::new(Failure::new("application", error.to_string()))))
+}
