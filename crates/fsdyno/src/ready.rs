@@ -96,8 +96,13 @@ mod tests {
     /// The first duration in a text, in seconds: `about 2 hours`, `half an hour`.
     fn seconds(text: &str) -> Option<f64> {
         let words: Vec<&str> = text.split([' ', ':', ';', ',']).collect();
-        let at = words.iter().position(|word| word.starts_with("minute") || word.starts_with("hour"))?;
-        let unit = if words[at].starts_with("hour") { 3600.0 } else { 60.0 };
+        let unit = |word: &&str| match word.trim_end_matches('s') {
+            "second" => Some(1.0),
+            "minute" => Some(60.0),
+            "hour" => Some(3600.0),
+            _ => None,
+        };
+        let (at, unit) = (0..).zip(&words).find_map(|(at, word)| Some((at, unit(word)?)))?;
         let count = match words[..at] {
             [.., "half", "an"] => 0.5,
             [.., "a" | "an"] => 1.0,

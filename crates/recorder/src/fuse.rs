@@ -1,11 +1,11 @@
 //! The files that a recorder shows: one that takes marks, and the disk.
 //!
-//! Requests that reach the disk are carried out one after the other by a thread of their own, so that the
-//! thread that takes them from the kernel notices at once when a flush arrives: what had been completed by
-//! then is what it covers.
+//! Requests that reach the disk while it is recorded are carried out one after the other by a thread of their
+//! own, so that the thread that takes them from the kernel notices at once when a flush arrives: what had been
+//! completed by then is what it covers.
 
 use crate::Result;
-use crate::recorded::{MARKS, Recorded, told};
+use crate::recorded::{MARKS, Recorded, Stage, told};
 use fsdyno_core::durability::MARKS_FILE;
 use fuser::{
     BsdFileFlags, Errno, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
@@ -56,7 +56,15 @@ impl Files {
         Ok(Files { recorded: Arc::clone(recorded), completed, work })
     }
 
-    fn later(&self, work: impl FnOnce(&mut Recorded) + Send + 'static) {
+    /// Carries out a request: in its turn while the disk is recorded, and otherwise at once if nobody else is
+    /// at it. A mount makes thousands of small requests, one after the other, and handing each on would take
+    /// longer than carrying it out.
+    fn carry_out(&self, work: impl FnOnce(&mut Recorded) + Send + 'static) {
+        if let Ok(mut recorded) = self.recorded.try_lock()
+            && !matches!(recorded.stage, Stage::Recording)
+        {
+            return work(&mut recorded);
+        }
         // The thread ends only with this sender.
         let _ = self.work.send(Box::new(work));
     }
@@ -150,7 +158,7 @@ impl Filesystem for Files {
         if number.0 == MARKS {
             return reply.data(&[]);
         }
-        self.later(move |recorded| match recorded.read(offset, size.into()) {
+        self.carry_out(move |recorded| match recorded.read(offset, size.into()) {
             Ok(bytes) => reply.data(&bytes),
             Err(error) => reply.error(told(error)),
         });
@@ -170,7 +178,7 @@ impl Filesystem for Files {
     ) {
         let data = data.to_vec();
         let completed = Arc::clone(&self.completed);
-        self.later(move |recorded| {
+        self.carry_out(move |recorded| {
             let written = match number.0 {
                 MARKS => recorded.mark(&data),
                 _ => recorded.write(offset, &data),
@@ -202,7 +210,7 @@ impl Filesystem for Files {
             return reply.error(Errno::EOPNOTSUPP);
         }
         let completed = Arc::clone(&self.completed);
-        self.later(move |recorded| {
+        self.carry_out(move |recorded| {
             let done = recorded.zero(offset, length);
             count(recorded, &completed);
             answer(reply, done);
@@ -216,7 +224,7 @@ impl Filesystem for Files {
     fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
         let covers = self.completed.load(Ordering::Acquire);
         let completed = Arc::clone(&self.completed);
-        self.later(move |recorded| {
+        self.carry_out(move |recorded| {
             let done = recorded.flush(covers);
             count(recorded, &completed);
             answer(reply, done);

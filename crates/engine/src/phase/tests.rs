@@ -319,7 +319,8 @@ fn at_the_drain_limit_all_others_stop() {
     assert_eq!(left_behind, 1);
     let role = &result.roles[0];
     assert!(role.worker_results[0].unfinished.is_none() && role.worker_results[1].unfinished.is_some());
-    assert!(role.longest_stall_at_least && role.longest_stall_ns >= Nanos::from_millis(350));
+    // The window and the drain, and as much of the ramp as was left when its thread began.
+    assert!(role.longest_stall_at_least && role.longest_stall_ns >= Nanos::from_millis(300));
     assert!(role.longest_stall_ns < Nanos::from_millis(1500), "{}", role.longest_stall_ns);
 }
 

@@ -14,7 +14,7 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
-const FUSE: &[Requirement] = &[Requirement::Root, Requirement::Fuse];
+const RING: &[Requirement] = &[Requirement::Root, Requirement::Fuse, Requirement::IoUring];
 const LOOP: &[Requirement] = &[Requirement::Root, Requirement::Loop, Requirement::Program("mkfs.ext4")];
 const DISK: &[Requirement] = &[
     Requirement::Root,
@@ -27,8 +27,8 @@ const DISK: &[Requirement] = &[
 tests! {
     every_block_is_moved_once_in_every_mode: MAKING_FILESYSTEMS;
     files_are_mounted_again_before_they_are_read: &[Requirement::All(DISK), Requirement::Program("strace")];
-    a_request_that_hangs_among_many_is_censored: FUSE;
-    delays_of_requests_are_measured_correctly: FUSE;
+    a_request_that_hangs_among_many_is_censored: RING;
+    delays_of_requests_are_measured_correctly: RING;
     direct_blocks_that_are_not_aligned_are_refused: LOOP;
     without_io_uring_its_trials_are_skipped: LOOP;
 }

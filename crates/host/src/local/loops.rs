@@ -31,6 +31,10 @@ pub(super) fn attach(image: &OpenImage, options: &LoopOptions) -> Result<Attache
         let number = loopdev::get_free(control.as_fd())
             .map_err(|error| HostError::system("find a free loop device with", control_path, error))?;
         let node = PathBuf::from(format!("/dev/loop{number}"));
+        // Who used it last may have been killed in between.
+        if has_lost_discards(&node) {
+            renew(&node)?;
+        }
         let device = match rustix::fs::open(&node, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {
             Ok(device) => device,
             Err(Errno::BUSY | Errno::NXIO) => continue,

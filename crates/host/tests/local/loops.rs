@@ -29,6 +29,11 @@ pub const TESTS: &[Test] = &[
         requires: &[Root, Loop],
         body: attached_anew,
     },
+    Test {
+        name: "loops::one_that_has_lost_its_discards_gets_them_back",
+        requires: &[Root, Loop],
+        body: lost_discards,
+    },
     Test { name: "loops::a_short_opener_is_waited_for", requires: &[Root, Loop], body: short_opener },
     Test { name: "loops::a_free_device_cannot_be_detached", requires: &[Root, Loop], body: free_device },
 ];
@@ -82,6 +87,26 @@ fn not_in_force(sandbox: &Sandbox) {
     detach(&outer);
     assert!(!left, "{error}");
     assert!(error.to_string().contains("inner"), "{error}");
+}
+
+/// Whoever switched discards off, as images that are kept need it, was killed before it could undo that.
+fn lost_discards(sandbox: &Sandbox) {
+    const LIMIT: &str = "queue/discard_max_bytes";
+    let mut host = host();
+    let first = sandbox.image("first", 16);
+    let node = attach(&first);
+    let name = node.file_name().unwrap().to_str().unwrap();
+    let could = sysfs(&node, LIMIT) != "0";
+    fs::write(format!("/sys/block/{name}/{LIMIT}"), "0").unwrap();
+    sh(&format!("losetup -d {}", node.display()));
+    let image = host.create_image(&sandbox.path("next"), Bytes(16 << 20)).unwrap();
+    let options = LoopOptions { direct_io: true, block_size: 512 };
+    let next = host.attach_loop(image.handle, &options).unwrap();
+    assert_eq!(next.node, node, "the kernel gives the free one with the lowest number");
+    let can = sysfs(&node, LIMIT) != "0";
+    let found = attached(&node).unwrap();
+    host.detach_loop(&found).unwrap();
+    assert_eq!(can, could);
 }
 
 /// Somebody detaches ours and attaches something to the same number, another file or the same one.

@@ -16,6 +16,8 @@ pub enum Requirement {
     /// What it takes to show a disk of which every request is known: FUSE and loop devices. fsdyno shows it
     /// below `/run`, and attaches it to a loop device.
     Recorder,
+    /// io_uring, which the kernel has one switch for: those who need it and those who turn it off take turns.
+    IoUring,
     /// Landlock that refuses truncation, too (Linux 6.2).
     Landlock,
     /// Memory cgroups, of version 1, or of version 2 and passed on by some group.
@@ -40,6 +42,10 @@ impl Requirement {
             Requirement::Root => (rustix::process::geteuid().is_root(), "root".to_string()),
             Requirement::Loop => (Path::new("/dev/loop-control").exists(), "loop devices".to_string()),
             Requirement::Fuse => (Path::new("/dev/fuse").exists(), "FUSE".to_string()),
+            Requirement::IoUring => {
+                let switch = fs::read_to_string("/proc/sys/kernel/io_uring_disabled");
+                (switch.map_or(true, |switch| switch.trim() == "0"), "io_uring".to_string())
+            }
             Requirement::Recorder => {
                 return Requirement::All(&[Requirement::Fuse, Requirement::Loop]).unmet();
             }

@@ -30,7 +30,10 @@ fn every_bad_plan_is_refused_with_its_place_and_the_nearest_word() {
         bad("name = \"\"\n".to_string() + &ext4(""), &["p.toml:1:8", "must not be empty"]),
         bad("name = \"root:1\"\n".to_string() + &ext4(""), &["p.toml:1:8", "precedes the colon"]),
         bad("name = \"a\\nb\"\n".to_string() + &ext4(""), &["p.toml:1:8", "line break"]),
-        bad(ext4("") + "[durability]\ncut = 3\n", &["p.toml:10:1", "'cut'", "did you mean 'cuts'?", "[durability]"]),
+        bad(
+            ext4("") + "[durability]\ncut = 3\n",
+            &["p.toml:10:1", "'cut'", "did you mean 'cuts'?", "[durability]"],
+        ),
         bad(ext4("") + "[durability]\ncuts = 0\n", &["p.toml:10:8", "'cuts'", "from 1 to"]),
         bad("memory = \"1M\"\n".to_string() + &ext4(""), &["p.toml:1:10", "a size from 32M to"]),
         bad("memory = \"9P\"\n".to_string() + &ext4(""), &["p.toml:1:10", "a size from 32M to"]),

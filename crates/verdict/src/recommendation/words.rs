@@ -165,7 +165,8 @@ fn price(answer: &Answer, winner: &Contender, measure: &Measure, threshold: f64)
         ));
     }
     // What those with measured losses gain and lose has a sentence of its own.
-    let weaker = weaker_ahead(answer).filter(|one| losses::measured(one).is_none());
+    // Of two zeros neither is ahead.
+    let weaker = weaker_ahead(answer).filter(|one| losses::measured(one).is_none() && one.to_best.is_some());
     match weaker.min_by_key(|one| one.verdict != Verdict::BetterAndWeaker) {
         Some(weaker) => {
             let by = weaker.to_best.map(|compared| difference(&compared)).unwrap_or_default();

@@ -72,9 +72,9 @@ struct Lane {
 /// Tests that use the machine's own devices run one at a time, so that every change found afterwards was made
 /// by that test.
 static MACHINE: Lane = Lane::of(1);
-/// The others run in parallel with them: those in guests keep one processor busy each, those on FUSE mostly
-/// wait.
-static APART: Lane = Lane::of(2);
+/// The others run beside them, one at a time: those in guests keep a processor busy, and with two of them on
+/// two processors the tests that use the machine, which take the longest, would wait.
+static APART: Lane = Lane::of(1);
 /// Tests on disks that are files of fsdyno's own below `/run` run beside all of them, one at a time. A new
 /// mount namespace keeps what is mounted, and would hold these disks: whoever makes one waits for its turn
 /// here as well.
@@ -135,7 +135,8 @@ impl Test {
     fn is_apart(&self) -> bool {
         let elsewhere =
             self.needs(Requirement::Program("qemu-system-x86_64")) || self.needs(Requirement::Fuse);
-        !self.needs(Requirement::Loop) && (elsewhere || !self.needs(Requirement::Root))
+        let shares = self.needs(Requirement::Loop) || self.needs(Requirement::IoUring);
+        !shares && (elsewhere || !self.needs(Requirement::Root))
     }
 
     fn run(&self) -> Result<(), Failed> {

@@ -1,7 +1,7 @@
 //! A trial that asks what requests to a disk that fail do to an application. Each fault has a new filesystem,
 //! which is mounted three times: to prepare it, while requests fail, and when none fails any more.
 
-use super::{Recording, STEP_LIMIT, Stop, ask, of_own_program, unexpected};
+use super::{Recording, STEP_LIMIT, Stop, ask, await_release, of_own_program, unexpected};
 use crate::order::Slot;
 use crate::plan::Case;
 use fsdyno_core::durability::{DATA, Fault, FaultRequest, RecorderReply, RecorderRequest};
@@ -122,7 +122,7 @@ impl Faulty<'_> {
         // What the unmount would write fails as well, if requests fail for good.
         let unmounted = mounted.unmount(self.host, &mut self.journal)?;
         let failed = self.heal()?;
-        self.verify_released(&unmounted)?;
+        await_release(&unmounted, self.host, &mut self.journal)?;
         let result = FaultResult { failed, witnessed: Some(witnessed), ..FaultResult::hung(fault) };
         let mounted = match unmounted.mount_again(self.host, &mut self.journal) {
             Ok(mounted) => mounted,
@@ -144,17 +144,8 @@ impl Faulty<'_> {
 
     fn unmount(&mut self, mounted: Mounted) -> Result<Unmounted, Stop> {
         let unmounted = mounted.unmount(self.host, &mut self.journal)?;
-        self.verify_released(&unmounted)?;
+        await_release(&unmounted, self.host, &mut self.journal)?;
         Ok(unmounted)
-    }
-
-    /// What another mount namespace still has in memory would be taken for what is on the disk.
-    fn verify_released(&mut self, unmounted: &Unmounted) -> Result<(), Stop> {
-        if unmounted.is_released(self.host, &mut self.journal)? {
-            return Ok(());
-        }
-        let text = "another mount namespace kept the filesystem mounted, so what is on the disk is unknown";
-        Err(Stop::Failed(Box::new(Failure::new("umount", text))))
     }
 
     /// Nothing fails any more; returns how many requests have failed.

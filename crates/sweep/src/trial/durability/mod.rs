@@ -24,7 +24,7 @@ use fsdyno_core::workload::{Durability, Workload};
 use fsdyno_core::{Bytes, Configuration, Failure, Nanos, Outcome, Warning, WarningKind};
 use fsdyno_host::recorder::Recorder;
 use fsdyno_host::{Command, Grant, Host, HostError};
-use fsdyno_testbed::{Confirmation, Mounted, Testbed, TestbedError, UndoJournal};
+use fsdyno_testbed::{Confirmation, Mounted, Testbed, TestbedError, UndoJournal, Unmounted};
 use place::Place;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,6 +35,10 @@ use tally::{Found, Tally};
 const PATIENCE: Duration = Duration::from_secs(600);
 /// How long a step on a disk after a cut may take. Recovery of such a small disk takes less than a second.
 const STEP_LIMIT: Duration = Duration::from_secs(30);
+
+/// How long another mount namespace may keep a filesystem, and how often that is looked at.
+const RELEASE: Duration = Duration::from_secs(20);
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// Everything that such a trial needs in addition to its case.
 pub(crate) struct Recording<'a> {
@@ -333,7 +337,7 @@ impl Looking<'_> {
         let verified = self.verify(&directory, cut)?;
         let Looking { host, journal, .. } = self;
         let unmounted = mounted.unmount(*host, journal)?;
-        unmounted.is_released(*host, journal)?;
+        await_release(&unmounted, *host, journal)?;
         let clean = match unmounted.check(*host, journal) {
             Ok(checked) => checked.map(|(check, _)| check.clean),
             // A check that gives up has found enough.
@@ -379,6 +383,24 @@ impl Looking<'_> {
         self.host.limit_steps(None);
         report.left
     }
+}
+
+/// Waits until the disk is free. A mount namespace that was made meanwhile keeps the filesystem mounted,
+/// usually for a moment. What it has in memory would be taken for what is on the disk.
+fn await_release(unmounted: &Unmounted, host: &mut dyn Host, journal: &mut UndoJournal) -> Result<(), Stop> {
+    let begin = Instant::now();
+    while !unmounted.is_released(host, journal)? {
+        if begin.elapsed() > RELEASE {
+            let mut failure = Failure::new(
+                "umount",
+                "another mount namespace keeps the filesystem mounted, so what is on the disk is unknown",
+            );
+            failure.hint = Some("run it while no container or service starts".to_string());
+            return Err(Stop::Failed(Box::new(failure)));
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
+    Ok(())
 }
 
 /// Runs a step in a process of its own, and returns what it printed.
