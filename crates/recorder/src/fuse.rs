@@ -1,8 +1,8 @@
 //! The files that a recorder shows: one that takes marks, and the disk.
 //!
-//! Requests that reach the disk while it is recorded are carried out one after the other by a thread of their
-//! own, so that the thread that takes them from the kernel notices at once when a flush arrives: what had been
-//! completed by then is what it covers.
+//! Requests that reach the disk while it is recorded are carried out one after the other by a thread of
+//! their own, so that the thread that takes them from the kernel notices at once when a flush arrives: what
+//! had been completed by then is what it covers.
 
 use crate::Result;
 use crate::recorded::{MARKS, Recorded, Stage, told};
