@@ -46,6 +46,7 @@ impl Disk {
     /// # Errors
     /// [`RecorderError::File`].
     pub fn set_size(&mut self, size: Bytes) -> Result<()> {
+        self.log.set_size(size);
         self.now.set_len(size.0)
     }
 

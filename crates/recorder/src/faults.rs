@@ -11,12 +11,20 @@ pub(crate) struct Faults {
     /// Requests of the kind that have arrived, and how many of them have failed.
     arrived: u64,
     failed: u64,
+    /// The first request that failed and was not to.
+    trouble: Option<String>,
 }
 
 impl Faults {
-    /// Replaces what fails; returns how many requests have failed until now.
-    pub fn set(&mut self, wanted: Option<FaultRequest>) -> u64 {
-        std::mem::replace(self, Faults { wanted, ..Faults::default() }).failed
+    /// Replaces what fails; returns how many requests have failed until now, and why one did that was not to.
+    pub fn set(&mut self, wanted: Option<FaultRequest>) -> (u64, Option<String>) {
+        let before = std::mem::replace(self, Faults { wanted, ..Faults::default() });
+        (before.failed, before.trouble)
+    }
+
+    /// Notes a failure that nobody asked for.
+    pub fn note(&mut self, trouble: String) {
+        self.trouble.get_or_insert(trouble);
     }
 
     /// Whether a write of these bytes fails.
@@ -71,14 +79,16 @@ mod tests {
         let mut once = faults(Request::WriteData, 2, false);
         assert_eq!([&data, &other, &data, &data].map(|bytes| once.write(bytes)), [false, false, true, false]);
         assert!(!once.flush() && !once.read(&data));
-        assert_eq!(once.set(None), 1);
+        once.note("no space".to_string());
+        once.note("again".to_string());
+        assert_eq!(once.set(None), (1, Some("no space".to_string())));
         assert!(!once.write(&data));
         let mut lasting = faults(Request::WriteMetadata, 2, true);
         assert_eq!(
             [&other, &data, &other, &other].map(|bytes| lasting.write(bytes)),
             [false, false, true, true]
         );
-        assert_eq!(lasting.set(None), 2);
+        assert_eq!(lasting.set(None), (2, None));
         let mut flush = faults(Request::Flush, 1, true);
         assert_eq!([flush.flush(), flush.flush()], [true, true]);
         let mut read = faults(Request::ReadData, 1, false);

@@ -7,10 +7,12 @@
 use crate::Result;
 use crate::error::RecorderError;
 use crate::files::Named;
-use fsdyno_core::Nanos;
+use fsdyno_core::{Bytes, Nanos};
 use std::path::Path;
 
 const ENTRY: u64 = 40;
+/// The longest write: no request of the kernel is longer.
+const LONGEST: u64 = 1 << 20;
 /// Entries that are read at a time.
 const BATCH: u64 = 4096;
 
@@ -89,6 +91,8 @@ pub struct Log {
     data: Named,
     count: u64,
     bytes: u64,
+    /// The size of the disk.
+    size: Bytes,
 }
 
 impl Log {
@@ -98,21 +102,26 @@ impl Log {
     /// [`RecorderError::File`], also if there is one already.
     pub fn create(directory: &Path) -> Result<Log> {
         let entries = Named::create(&directory.join("entries"))?;
-        Ok(Log { entries, data: Named::create(&directory.join("data"))?, count: 0, bytes: 0 })
+        Ok(Log { entries, data: Named::create(&directory.join("data"))?, count: 0, bytes: 0, size: Bytes(0) })
     }
 
-    /// A log that was kept.
+    /// Sets the size of the disk, beyond which there can be no entry.
+    pub(crate) fn set_size(&mut self, size: Bytes) {
+        self.size = size;
+    }
+
+    /// A log that was kept, of a disk of this size.
     ///
     /// # Errors
     /// [`RecorderError::File`]; [`RecorderError::Damaged`] if it ends within an entry.
-    pub fn open(directory: &Path) -> Result<Log> {
+    pub fn open(directory: &Path, size: Bytes) -> Result<Log> {
         let entries = Named::read(&directory.join("entries"))?;
         let data = Named::read(&directory.join("data"))?;
         let (length, bytes) = (entries.len()?, data.len()?);
         if !length.is_multiple_of(ENTRY) {
             return Err(RecorderError::Damaged { entry: length / ENTRY, problem: "it is not whole" });
         }
-        Ok(Log { entries, data, count: length / ENTRY, bytes })
+        Ok(Log { entries, data, count: length / ENTRY, bytes, size })
     }
 
     /// How many entries there are.
@@ -164,6 +173,12 @@ impl Log {
     fn checked(&self, number: u64, bytes: &[u8]) -> Result<Entry> {
         let damaged = |problem| RecorderError::Damaged { entry: number, problem };
         let entry = Entry::from_bytes(bytes).ok_or(damaged("its kind is unknown"))?;
+        if entry.offset.checked_add(entry.length).is_none_or(|end| end > self.size.0) {
+            return Err(damaged("it is beyond the disk"));
+        }
+        if entry.length > LONGEST && entry.kind != Kind::Zeros {
+            return Err(damaged("it is longer than a request"));
+        }
         let has_data = matches!(entry.kind, Kind::Write | Kind::Mark);
         if has_data && entry.data.saturating_add(entry.length) > self.bytes {
             return Err(damaged("its data is missing"));

@@ -8,6 +8,7 @@ use crate::state::State;
 use crate::{Result, SECTOR};
 use fsdyno_core::Bytes;
 use fsdyno_core::durability::{CacheModel, MARKS_FILE, StateRequest};
+use fsdyno_core::outcome::chain;
 use fuser::{Errno, FileAttr, FileType, INodeNo};
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -59,7 +60,7 @@ pub(crate) struct Recorded {
 impl Recorded {
     /// A disk that will be recorded in this directory, or was if it has a size.
     pub fn new(directory: PathBuf, size: Option<Bytes>) -> Result<Recorded> {
-        let kept = size.map(|_| Log::open(&directory)).transpose()?;
+        let kept = size.map(|size| Log::open(&directory, size)).transpose()?;
         Ok(Recorded {
             stage: if kept.is_some() { Stage::Complete } else { Stage::Waiting },
             directory,
@@ -155,7 +156,26 @@ impl Recorded {
         }
     }
 
+    /// Notes why the recorder's own files could not be used: to whoever uses the disk, that looks like one
+    /// of the failures that were asked for.
+    fn noted<T>(&mut self, result: Result<T>) -> Result<T> {
+        if let Err(error @ RecorderError::File { .. }) = &result {
+            self.faults.note(chain(error));
+        }
+        result
+    }
+
     pub fn read(&mut self, at: u64, length: u64) -> Result<Vec<u8>> {
+        let read = self.read_now(at, length);
+        self.noted(read)
+    }
+
+    pub fn write(&mut self, at: u64, bytes: &[u8]) -> Result<()> {
+        let written = self.write_now(at, bytes);
+        self.noted(written)
+    }
+
+    fn read_now(&mut self, at: u64, length: u64) -> Result<Vec<u8>> {
         let end = at.saturating_add(length).min(self.size.0);
         let mut buffer = vec![0; end.saturating_sub(at) as usize];
         match (&self.stage, &self.disk) {
@@ -171,7 +191,7 @@ impl Recorded {
         Ok(buffer)
     }
 
-    pub fn write(&mut self, at: u64, bytes: &[u8]) -> Result<()> {
+    fn write_now(&mut self, at: u64, bytes: &[u8]) -> Result<()> {
         self.verify_range(at, bytes.len() as u64)?;
         if self.faults.write(bytes) {
             return Err(RecorderError::Fault);

@@ -110,7 +110,8 @@ impl Served {
                 Ok(RecorderReply::Done)
             }
             RecorderRequest::Fail { fault } => {
-                Ok(RecorderReply::Faults { failed: recorded.faults.set(*fault) })
+                let (failed, trouble) = recorded.faults.set(*fault);
+                Ok(RecorderReply::Faults { failed, trouble })
             }
             RecorderRequest::Check => {
                 recorded.state()?;

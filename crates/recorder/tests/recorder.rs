@@ -242,7 +242,7 @@ fn a_log_is_opened_again_as_it_was() {
     let directory = tempfile::tempdir().unwrap();
     let steps = [Step::Write { at: 2, length: 2 }, Step::Mark, Step::Flush { missing: 1 }];
     let disk = record(directory.path(), &steps);
-    let again = Log::open(directory.path()).unwrap();
+    let again = Log::open(directory.path(), SIZE).unwrap();
     let entries = |log: &Log| {
         let mut entries = Vec::new();
         log.for_each(0..log.count(), |number, entry| {
@@ -264,15 +264,15 @@ fn a_damaged_log_is_an_error_and_not_a_disk() {
     let path = directory.path().join("entries");
     let good = std::fs::read(&path).unwrap();
     let all = |log: Log| log.for_each(0..log.count(), |_, _| Ok(()));
-    for (place, byte) in [(0, 9), (24, 7), (40, 77), (64, 5)] {
+    for (place, byte) in [(0, 9), (24, 7), (40, 77), (64, 5), (15, 1), (22, 1)] {
         let mut bad = good.clone();
         bad[place] = byte;
         std::fs::write(&path, &bad).unwrap();
-        let found = Log::open(directory.path()).and_then(all);
+        let found = Log::open(directory.path(), SIZE).and_then(all);
         assert!(matches!(found, Err(RecorderError::Damaged { .. })), "byte {place}: {found:?}");
     }
     std::fs::write(&path, &good[..50]).unwrap();
-    assert!(matches!(Log::open(directory.path()), Err(RecorderError::Damaged { entry: 1, .. })));
+    assert!(matches!(Log::open(directory.path(), SIZE), Err(RecorderError::Damaged { entry: 1, .. })));
 }
 
 #[test]

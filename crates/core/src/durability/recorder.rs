@@ -109,6 +109,8 @@ pub enum RecorderReply {
     Faults {
         /// How many did since the last [`RecorderRequest::Fail`].
         failed: u64,
+        /// Why a request failed that was not to fail: the recorder's own files could not be used.
+        trouble: Option<String>,
     },
     /// It could not be done.
     Failed {

@@ -467,16 +467,16 @@ impl Figure {
     }
 }
 
-/// The share of the faults that did this harm, of those that were tested; `None` if none was.
+/// The share of the faults that did this harm, of all: those that never come about do none, and whoever
+/// has fewer of them must not look better for that. `None` if there is none.
 fn share_of_faults(harm: Harm, results: &[FaultResult]) -> Option<Value> {
-    let harms = results.iter().map(FaultResult::harm).filter(|found| *found != Harm::Untested);
-    let (tested, such) = harms
-        .fold((0.0, 0.0), |(tested, such), found| (tested + 1.0, such + f64::from(u8::from(found == harm))));
-    (tested > 0.0).then(|| Quotient::over(such / tested, tested).into())
+    let all = results.len() as f64;
+    let such = results.iter().filter(|result| result.harm() == harm).count() as f64;
+    (all > 0.0).then(|| Quotient::over(such / all, all).into())
 }
 
 impl FlushFigure {
-    /// Without telemetry, or if the device was never flushed, there is no value.
+    /// Without telemetry there is no value, and what is never flushed has no time of a flush.
     fn of(self, trial: &TrialRecord) -> Option<Value> {
         let members = trial.device.members().len();
         let watched = trial.phases.iter().filter_map(|phase| phase.telemetry.as_ref());
@@ -492,7 +492,8 @@ impl FlushFigure {
             FlushFigure::Rate => Quotient::over(flushes / seconds, seconds),
             FlushFigure::Time => Quotient::over(ns / flushes, flushes),
         };
-        (flushes > 0.0 && seconds > 0.0).then(|| quotient.into())
+        let divisor = if self == FlushFigure::Rate { seconds } else { flushes };
+        (divisor > 0.0).then(|| quotient.into())
     }
 }
 

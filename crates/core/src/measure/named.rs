@@ -116,8 +116,7 @@ fn of_faults() -> [Named; 2] {
     [
         named(
             "silent-losses",
-            "share of the faults of a disk, of those that were tested, after which data is lost or wrong although \
-             every call succeeded",
+            "share of the faults of a disk after which data is lost or wrong although every call succeeded",
             Harm::Silent,
         ),
         named(

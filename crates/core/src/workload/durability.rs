@@ -1,6 +1,6 @@
 //! Parameters of `durability`, which measures what a power cut loses.
 
-use super::io_errors::LEAST_DISK;
+use super::io_errors::{LEAST_DISK, no_two_are_equal};
 use super::parameter::{Refusal, parameters, words};
 use super::{Load, Need, Timing};
 use crate::units::{Bytes, Nanos};
@@ -93,7 +93,8 @@ impl Load for Durability {
             Refusal::unless(time <= LONGEST, parameter, format!("at most {LONGEST}"))?;
         }
         Refusal::unless(self.duration > Nanos(0), "duration", "greater than zero")?;
-        Refusal::unless(!self.models.is_empty(), "models", "at least one cache model")?;
+        Refusal::unless(!self.models.is_empty(), "models", "a list of cache models that is not empty")?;
+        Refusal::unless(no_two_are_equal(&self.models), "models", "each cache model once")?;
         Refusal::unless([Bytes(512), Bytes(4096)].contains(&self.atom), "atom", "`512` or `4k`")?;
         let whole = self.size.0.is_multiple_of(4096);
         let expected = format!("at least {LEAST_DISK}, in whole blocks of 4k");

@@ -23,9 +23,14 @@ parameters! {
     }
 }
 
+pub(super) fn no_two_are_equal<T: PartialEq>(list: &[T]) -> bool {
+    list.iter().enumerate().all(|(at, one)| !list[..at].contains(one))
+}
+
 impl Load for IoErrors {
     fn check(&self) -> Result<(), Refusal> {
-        Refusal::unless(!self.faults.is_empty(), "faults", "at least one fault")?;
+        Refusal::unless(!self.faults.is_empty(), "faults", "a list of faults that is not empty")?;
+        Refusal::unless(no_two_are_equal(&self.faults), "faults", "each fault once")?;
         let expected = format!("a whole number from 1 to {MAX_NTH}");
         Refusal::unless((1..=MAX_NTH).contains(&self.nth), "nth", expected)?;
         let whole = self.size.0.is_multiple_of(4096);
@@ -77,6 +82,7 @@ mod tests {
         let good = IoErrors::default;
         assert_eq!(good().check(), Ok(()));
         assert_eq!(refused(IoErrors { faults: vec![], ..good() }), "faults");
+        assert_eq!(refused(IoErrors { faults: vec![Fault::ReadData; 2], ..good() }), "faults");
         assert_eq!(refused(IoErrors { nth: 0, ..good() }), "nth");
         assert_eq!(refused(IoErrors { size: Bytes(Bytes::MIB), ..good() }), "size");
     }

@@ -6,6 +6,7 @@ use super::sweep::{resumed, run_plan, trouble};
 use super::{Result, Surroundings, find, overrides};
 use crate::cli::{Confirmed, Durability as Options, StateName};
 use crate::exit::{Status, Trouble};
+use crate::interrupt::Interrupt;
 use crate::say;
 use anyhow::anyhow;
 use fsdyno_core::durability::CacheModel;
@@ -15,7 +16,11 @@ use fsdyno_host::quoted;
 use fsdyno_sweep::{Plan, ShownState, show_state, verify_privileges};
 use std::io::{self, BufRead};
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
+/// How often it is looked whether a state is to be unmounted.
+const LOOK_UP: Duration = Duration::from_millis(50);
 /// Where disks are recorded if the plan names no image.
 const USUAL: &str = "/var/tmp/fsdyno-recorded.img";
 
@@ -49,9 +54,16 @@ fn of_plan(source: &Source, options: &Options, set: Vec<String>) -> std::result:
     let (kind, measure) = (load.kind(), load.load().default_measure());
     let is_own = |workload: &&Workload| workload.kind() == kind;
     let own = plan.workloads.iter().filter(is_own).count();
+    // Without its list of workloads, a plan has one only by its table `[durability]`.
+    let has_table = source.parse(&["workloads=[]".to_string()]).is_ok();
     let mut changes = Vec::new();
     match (own, plan.workloads.len()) {
+        (own, all) if has_table && own == 1 && all > 1 => {
+            changes.push("workloads=[]".to_string());
+            changes.push(format!("measure=\"{measure}\""));
+        }
         (0, _) => {
+            changes.extend(has_table.then(|| "durability=false".to_string()));
             changes.push(format!("workloads=[{{ kind = \"{kind}\" }}]"));
             changes.push(format!("measure=\"{measure}\""));
         }
@@ -67,7 +79,8 @@ fn of_plan(source: &Source, options: &Options, set: Vec<String>) -> std::result:
     if !has_image {
         changes.push(format!("device={{ image = \"{USUAL}\", size = \"1G\" }}"));
     }
-    changes.extend(options.cuts.map(|cuts| format!("workloads.cuts={cuts}")));
+    let table = if has_table { "durability" } else { "workloads" };
+    changes.extend(options.cuts.map(|cuts| format!("{table}.cuts={cuts}")));
     changes.extend(set);
     source.parse(&changes)
 }
@@ -89,6 +102,7 @@ fn show(surroundings: &Surroundings, name: &StateName) -> Result {
             .hint("run it again with --set workloads.keep_log=true"));
     }
     let state = shown(name, &trial, parameters, log)?;
+    let interrupt = Interrupt::listen().map_err(|error| anyhow!("cannot handle signals: {error}"))?;
     let mut host = surroundings.host()?;
     let journals = surroundings.state.undo();
     let ended = show_state(&mut host, &journals, &state, &mut |directory| {
@@ -99,14 +113,21 @@ fn show(surroundings: &Surroundings, name: &StateName) -> Result {
             state.model.name(),
             directory.display()
         ));
-        // The end of stdin is as good as a line.
-        let _ = io::stdin().lock().read_line(&mut String::new());
+        wait(&interrupt);
     });
     let left = ended.map_err(|failure| Trouble::new(Status::TrialFailed, anyhow!("{failure}")))?;
     match left.is_empty() {
         true => Ok(Status::Well),
         false => Err(Trouble::new(Status::NotRestored, anyhow!("left behind: {}", left.join("; ")))
             .hint("stop what uses it, then run `fsdyno restore`")),
+    }
+}
+
+/// Waits for a line on stdin, its end, or a signal.
+fn wait(interrupt: &Interrupt) {
+    let line = std::thread::spawn(|| io::stdin().lock().read_line(&mut String::new()));
+    while !line.is_finished() && !interrupt.stop.load(Ordering::Relaxed) {
+        std::thread::sleep(LOOK_UP);
     }
 }
 

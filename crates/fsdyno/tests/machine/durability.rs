@@ -1,11 +1,12 @@
 //! Power cuts: what defaults keep, what is lost without flushes, without a journal and with late commits, and
 //! that nothing is left of a recorder, however it ends.
 
-use crate::support::guarded::hash;
-use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe, json};
+use crate::support::guarded::{hash, succeed};
+use crate::support::{MAKING_FILESYSTEMS, NOBODY, Requirement, Sandbox, describe, json};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -162,17 +163,26 @@ fn a_state_can_be_looked_at() {
     let trials = trials(&sandbox, &plan(&sandbox, &xfs, parameters));
     let number = trials[0]["trial"].as_u64().expect("a number");
     let state = format!("latest/{number}/2/flushed");
-    let mut shown = sandbox.fsdyno(&["durability", "--show", &state]);
-    let mut shown = shown.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("run fsdyno");
-    let mut said = BufReader::new(shown.stderr.take().expect("its stderr")).lines().map_while(Result::ok);
-    let directory = said.find_map(|line| Some(line.split_once(" is mounted at ")?.1.to_string()));
-    let directory = directory.expect("where it is mounted");
-    let names = fs::read_dir(&directory).expect("the state").flatten().count();
-    assert!(names > 0, "'{directory}' is empty");
-    shown.stdin.take().expect("its stdin").write_all(b"\n").expect("Enter");
-    let ended = shown.wait_with_output().expect("it ends");
-    assert!(ended.status.success(), "{}", describe(&ended));
-    assert!(!Path::new(&directory).exists());
+    for by_signal in [false, true] {
+        let mut shown = sandbox.fsdyno(&["durability", "--show", &state]);
+        let mut shown = shown.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("run fsdyno");
+        let stderr = BufReader::new(shown.stderr.take().expect("its stderr"));
+        let mut said = stderr.lines().map_while(Result::ok);
+        let directory = said.find_map(|line| Some(line.split_once(" is mounted at ")?.1.to_string()));
+        let directory = directory.expect("where it is mounted");
+        let names = fs::read_dir(&directory).expect("the state").flatten().count();
+        assert!(names > 0, "'{directory}' is empty");
+        match by_signal {
+            true => succeed(Command::new("kill").arg(shown.id().to_string())),
+            false => {
+                shown.stdin.as_mut().expect("its stdin").write_all(b"\n").expect("Enter");
+                String::new()
+            }
+        };
+        let ended = shown.wait().expect("it ends");
+        assert!(ended.success(), "{ended}");
+        assert!(!Path::new(&directory).exists());
+    }
     for (wrong, reason) in
         [("latest/0/99", "cuts 0 to 2"), ("latest/77/0", "no trial 77"), ("latest/0/0/x", "cache models")]
     {
@@ -180,6 +190,14 @@ fn a_state_can_be_looked_at() {
         assert_eq!(refused.status.code(), Some(2), "{}", describe(&refused));
         assert!(String::from_utf8_lossy(&refused.stderr).contains(reason), "{}", describe(&refused));
     }
+    // A log is a disk that root mounts.
+    let logs =
+        Command::new("find").arg(sandbox.path("")).args(["-path", "*/log/entries"]).output().expect("find");
+    let log = String::from_utf8_lossy(&logs.stdout).trim().to_string();
+    chown(&log, Some(NOBODY), None).expect("give it away");
+    let refused = sandbox.run(&["durability", "--show", &state]);
+    assert_ne!(refused.status.code(), Some(0), "{}", describe(&refused));
+    assert!(describe(&refused).contains("cannot be trusted"), "{}", describe(&refused));
 }
 
 fn nothing_is_left_of_a_killed_trial_or_recorder() {
@@ -229,6 +247,15 @@ fn what_cannot_be_recorded_is_skipped_with_the_reason() {
     let planned = json(&sandbox.run(&["plan", "plan.toml", "--format", "json"]));
     let unmet = planned["cases"][0]["unmet"].to_string();
     assert!(unmet.contains("a single disk of its own"), "{unmet}");
+    // Whoever owns a directory can replace what is in it.
+    let theirs = sandbox.path("theirs");
+    fs::create_dir(&theirs).and_then(|()| chown(&theirs, Some(NOBODY), None)).expect("a directory");
+    let image = format!("device.image={}", theirs.join("disk.img").display());
+    sandbox.write("ext4.toml", &plan(&sandbox, &["name = \"a\"\nfilesystem = \"ext4\""], "cuts = 1"));
+    let refused = sandbox.run(&["durability", "ext4.toml", "--set", &image]);
+    assert_eq!(refused.status.code(), Some(1), "{}", describe(&refused));
+    assert!(describe(&refused).contains("no log can be written there"), "{}", describe(&refused));
+    assert_eq!(fs::read_dir(&theirs).expect("it").count(), 0);
     let mixed = format!("{}[[workloads]]\nkind = \"commit-log\"\n", plan(&sandbox, &external, "cuts = 1"));
     sandbox.write("mixed.toml", &mixed.replace("journal = \"external\"", ""));
     let refused = sandbox.run(&["durability", "mixed.toml"]);

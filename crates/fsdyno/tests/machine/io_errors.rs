@@ -2,12 +2,16 @@
 
 use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe};
 use serde_json::Value;
+use std::process::Command;
+use std::thread::sleep;
+use std::time::Duration;
 
 const RECORDING: &[Requirement] = &[Requirement::Recorder, Requirement::All(MAKING_FILESYSTEMS)];
 
 tests! {
     defaults_tell_every_fault: RECORDING;
     what_is_not_requested_is_not_tested: RECORDING;
+    a_disk_that_fails_by_itself_fails_its_trial: RECORDING;
 }
 
 /// Runs these configurations. Returns the faults of each.
@@ -65,6 +69,32 @@ fn defaults_tell_every_fault() {
     let shown = sandbox.run(&["show"]);
     let text = String::from_utf8_lossy(&shown.stdout).into_owned();
     assert!(text.contains("What failing requests do"), "{text}");
+}
+
+/// The process that shows the disk is killed, again and again.
+fn a_disk_that_fails_by_itself_fails_its_trial() {
+    let sandbox = Sandbox::new();
+    let text = format!(
+        "name = \"faults\"\nrepetitions = 1\n[device]\nimage = \"{}\"\nsize = \"1G\"\n[axes]\n\
+         filesystem = [\"ext4\"]\n[[workloads]]\nkind = \"io-errors\"\n",
+        sandbox.path("disk.img").display()
+    );
+    sandbox.write("plan.toml", &text);
+    let mut running = sandbox.fsdyno(&["sweep", "plan.toml"]).spawn().expect("run fsdyno");
+    let parent = running.id().to_string();
+    let status = loop {
+        let _ = Command::new("pkill").args(["-9", "-P", &parent, "-f", "fsdyno recorder"]).status();
+        match running.try_wait().expect("look at it") {
+            Some(status) => break status,
+            None => sleep(Duration::from_millis(300)),
+        }
+    };
+    assert!(!status.success(), "{status}");
+    let restored = sandbox.run(&["restore"]);
+    assert!(restored.status.success(), "{}", describe(&restored));
+    for trial in sandbox.stored()["trials"].as_array().expect("trials") {
+        assert_eq!(trial["outcome"], "failed", "{trial}");
+    }
 }
 
 fn what_is_not_requested_is_not_tested() {

@@ -434,7 +434,8 @@ fn workloads(document: &Document, plan: &Section<'_>) -> Result<Vec<RawWorkload>
     const ARRAY: &str = "[[workloads]]";
     let nodes = plan.tables("workloads")?;
     let listed = nodes.iter().map(|node| workload(&Section::new(document, node, ARRAY)?, node, ARRAY));
-    let cuts = plan.get("durability").map(|node| durability(document, node));
+    let asked = plan.get("durability").filter(|node| !matches!(node.value, Value::Boolean(false)));
+    let cuts = asked.map(|node| durability(document, node));
     let workloads = listed.chain(cuts).collect::<Result<Vec<_>, _>>()?;
     match workloads.is_empty() {
         true => Err(document.error(&Origin::Document, PlanProblem::NoWorkload)),
@@ -442,7 +443,7 @@ fn workloads(document: &Document, plan: &Section<'_>) -> Result<Vec<RawWorkload>
     }
 }
 
-/// `[durability]`: the workload of that name, after the others.
+/// `[durability]`: the workload of that name, after the others. `durability = false` is as good as none.
 fn durability(document: &Document, node: &Node) -> Result<RawWorkload, PlanError> {
     const TABLE: &str = "[durability]";
     let workload = Workload::Durability(Durability::default());

@@ -1,10 +1,10 @@
 //! A trial that asks what requests to a disk that fail do to an application. Each fault has a new filesystem,
 //! which is mounted three times: to prepare it, while requests fail, and when none fails any more.
 
-use super::{Recording, STEP_LIMIT, Stop, ask, await_release, of_own_program, unexpected};
+use super::{Recording, STEP_LIMIT, Stop, ask, await_release, of_own_program, verify_recorder};
 use crate::order::Slot;
 use crate::plan::Case;
-use fsdyno_core::durability::{DATA, Fault, FaultRequest, RecorderReply, RecorderRequest};
+use fsdyno_core::durability::{DATA, Fault, FaultRequest, RecorderRequest};
 use fsdyno_core::result::{FaultResult, Witnessed};
 use fsdyno_core::workload::IoErrors;
 use fsdyno_core::{Failure, Nanos, TrialRecord};
@@ -50,6 +50,7 @@ pub(super) fn all(
         let rest = each.saturating_mul(parameters.faults.len() as u64 - done);
         (recording.progress)("fault", (done > 0).then_some(Nanos(rest)));
         let found = faulty.look(fault, record);
+        let found = found.and_then(|found| verify_recorder(faulty.recorder).map(|_| found));
         let hangs = matches!(&found, Ok(found) if found.witnessed.is_none());
         left = faulty.take_down();
         match found {
@@ -84,7 +85,7 @@ impl Faulty<'_> {
         self.host.limit_steps(None);
         match found {
             Err(Stop::Hung(..)) => {
-                let failed = self.heal()?;
+                let failed = verify_recorder(self.recorder)?;
                 Ok(FaultResult { failed, ..FaultResult::hung(fault) })
             }
             found => found,
@@ -116,12 +117,13 @@ impl Faulty<'_> {
             for_good: fault.is_for_good(),
             data: DATA,
         };
+        verify_recorder(self.recorder)?;
         ask(self.recorder, &RecorderRequest::Fail { fault: Some(request) })?;
         let said = self.application("act", &mounted, fault)?;
         let witnessed: Witnessed = parsed(&said)?;
         // What the unmount would write fails as well, if requests fail for good.
         let unmounted = mounted.unmount(self.host, &mut self.journal)?;
-        let failed = self.heal()?;
+        let failed = verify_recorder(self.recorder)?;
         await_release(&unmounted, self.host, &mut self.journal)?;
         let result = FaultResult { failed, witnessed: Some(witnessed), ..FaultResult::hung(fault) };
         let mounted = match unmounted.mount_again(self.host, &mut self.journal) {
@@ -148,14 +150,6 @@ impl Faulty<'_> {
         Ok(unmounted)
     }
 
-    /// Nothing fails any more; returns how many requests have failed.
-    fn heal(&mut self) -> Result<u64, Stop> {
-        match ask(self.recorder, &RecorderRequest::Fail { fault: None })? {
-            RecorderReply::Faults { failed } => Ok(failed),
-            _ => Err(unexpected()),
-        }
-    }
-
     /// Has a process of its own do a step of the application: it may hang.
     fn application(&mut self, step: &str, mounted: &Mounted, fault: Fault) -> Result<String, Stop> {
         let directory = mounted.directory();
@@ -166,14 +160,12 @@ impl Faulty<'_> {
 
     /// Takes everything of a fault down; returns what is left.
     fn take_down(&mut self) -> Vec<String> {
-        let mut left: Vec<String> = match self.heal() {
-            Ok(_) => Vec::new(),
-            Err(_) => vec!["a disk of which requests fail".to_string()],
-        };
+        // If it no longer answers, it is gone, and the disk with it.
+        let _ = ask(self.recorder, &RecorderRequest::Fail { fault: None });
         self.host.limit_steps(Some(STEP_LIMIT));
-        left.extend(self.journal.undo_all(self.host).left);
+        let report = self.journal.undo_all(self.host);
         self.host.limit_steps(None);
-        left
+        report.left
     }
 }
 

@@ -204,6 +204,7 @@ fn cut_all(
     recorder: &mut dyn Recorder,
     ended: &mut Ended,
 ) -> Result<(), Stop> {
+    verify_recorder(recorder)?;
     let summary = summary_of(recorder)?;
     ask(recorder, &RecorderRequest::Check)?;
     let cuts = cuts_of(recorder, parameters, slot.seed)?;
@@ -232,6 +233,7 @@ fn cut_all(
                 }
                 let state = state_of(parameters, slot.seed, cut, number, model, subset);
                 let looked = ask(recorder, &RecorderRequest::State(state)).and_then(|_| looking.look(cut));
+                let looked = looked.and_then(|found| verify_recorder(recorder).map(|_| found));
                 let left = looking.take_down();
                 let hangs = matches!(looked, Ok(Found::Hung));
                 match looked {
@@ -297,6 +299,22 @@ fn cuts_of(recorder: &mut dyn Recorder, parameters: &Durability, seed: u64) -> R
         RecorderReply::Cuts { cuts } => Ok(cuts),
         _ => Err(unexpected()),
     }
+}
+
+/// Nothing fails on purpose any more; returns how many requests have failed until now. If the recorder's own
+/// files could not be used, what was found is about those, and not about the filesystem.
+fn verify_recorder(recorder: &mut dyn Recorder) -> Result<u64, Stop> {
+    match ask(recorder, &RecorderRequest::Fail { fault: None })? {
+        RecorderReply::Faults { failed, trouble: None } => Ok(failed),
+        RecorderReply::Faults { trouble: Some(trouble), .. } => Err(Stop::Failed(Box::new(own(&trouble)))),
+        _ => Err(unexpected()),
+    }
+}
+
+fn own(trouble: &str) -> Failure {
+    let mut failure = Failure::new("record", format!("the recorded disk itself failed: {trouble}"));
+    failure.hint = Some("make room where the image of the plan is".to_string());
+    failure
 }
 
 fn unexpected() -> Stop {

@@ -4,9 +4,12 @@ use crate::trial::report::host_failure;
 use fsdyno_core::Failure;
 use fsdyno_core::durability::{MARK_BYTES, MARKS_FILE, Mark};
 use fsdyno_host::Host;
+use fsdyno_host::trusted;
 use fsdyno_testbed::UndoJournal;
 use std::path::{Path, PathBuf};
 
+/// Only root can record a disk.
+const ROOT: u32 = 0;
 /// The files of a log.
 const FILES: [&str; 3] = ["entries", "data", "marks"];
 
@@ -22,6 +25,12 @@ impl Place {
     pub fn make(host: &mut dyn Host, parent: &Path, state_dir: &Path) -> Result<Place, Box<Failure>> {
         let parent = std::path::absolute(parent);
         let parent = parent.map_err(|error| Failure::new("record", error.to_string()))?;
+        // Whoever can replace the directory in it could have the files of the log written elsewhere.
+        trusted::check(&parent.join("log"), ROOT).map_err(|untrusted| {
+            let mut failure = Failure::new("record", format!("no log can be written there: {untrusted}"));
+            failure.hint = Some("name an image in a directory of root's, or in /var/tmp".to_string());
+            failure
+        })?;
         let mut journal = UndoJournal::create(host, state_dir).map_err(|error| error.failure())?;
         let (log, mountpoint) = journal.recorder(&parent).map_err(|error| error.failure())?;
         for directory in [&log, &mountpoint] {
@@ -55,6 +64,13 @@ impl Place {
     pub fn take_log(&self, kept: &Path) -> Result<(), Box<Failure>> {
         for name in FILES {
             let (from, to) = (kept.join(name), self.log.join(name));
+            // A log is a disk: with one that somebody else has made, root would mount what they like.
+            trusted::check_file(&from, ROOT).map_err(|untrusted| {
+                Failure::new("record", format!("the log cannot be trusted: {untrusted}"))
+            })?;
+            if !from.symlink_metadata().is_ok_and(|found| found.is_file()) {
+                return Err(Failure::new("record", format!("'{}' is no file", from.display())).into());
+            }
             let taken = std::fs::hard_link(&from, &to).or_else(|_| std::fs::copy(&from, &to).map(drop));
             taken.map_err(|error| {
                 Failure::new("record", format!("the log '{}' cannot be used: {error}", from.display()))
