@@ -69,7 +69,7 @@ impl Place {
                 Failure::new("record", format!("the log cannot be trusted: {untrusted}"))
             })?;
             if !from.symlink_metadata().is_ok_and(|found| found.is_file()) {
-                return Err(Failure::new("record", format!("'{}' is no file", from.display())).into());
+                return Err(Failure::new("record", format!("'{}' is not a file", from.display())).into());
             }
             let taken = std::fs::hard_link(&from, &to).or_else(|_| std::fs::copy(&from, &to).map(drop));
             taken.map_err(|error| {
