@@ -541,7 +541,7 @@ fn faults_are_shares_of_all() {
             usable: Usable::Writable,
         }),
         after: Some(after),
-        ..FaultResult::hung(fault)
+        ..FaultResult::unknown(fault)
     };
     let mut trial = trial();
     assert_eq!(value_in(&trial, "silent-losses"), None);

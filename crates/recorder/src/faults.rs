@@ -1,7 +1,7 @@
 //! Requests that fail.
 
 use crate::SECTOR;
-use fsdyno_core::durability::{FaultRequest, Request};
+use fsdyno_core::durability::{FaultRequest, RequestKind};
 
 /// Decides which requests fail. Data is told from everything else by what its sectors begin with, so that no
 /// filesystem has to be known.
@@ -29,20 +29,24 @@ impl Faults {
 
     /// Whether a write of these bytes fails.
     pub fn write(&mut self, bytes: &[u8]) -> bool {
-        self.decide(|data| if has_data(bytes, data) { Request::WriteData } else { Request::WriteMetadata })
+        self.decide(
+            |data| if has_data(bytes, data) { RequestKind::WriteData } else { RequestKind::WriteMetadata },
+        )
     }
 
     /// Whether a read that would give these bytes fails.
     pub fn read(&mut self, bytes: &[u8]) -> bool {
-        self.decide(|data| if has_data(bytes, data) { Request::ReadData } else { Request::ReadMetadata })
+        self.decide(
+            |data| if has_data(bytes, data) { RequestKind::ReadData } else { RequestKind::ReadMetadata },
+        )
     }
 
     /// Whether a flush fails.
     pub fn flush(&mut self) -> bool {
-        self.decide(|_| Request::Flush)
+        self.decide(|_| RequestKind::Flush)
     }
 
-    fn decide(&mut self, kind: impl FnOnce(&[u8]) -> Request) -> bool {
+    fn decide(&mut self, kind: impl FnOnce(&[u8]) -> RequestKind) -> bool {
         let Some(wanted) = &self.wanted else { return false };
         if kind(&wanted.data) != wanted.request {
             return false;
@@ -62,10 +66,9 @@ fn has_data(bytes: &[u8], data: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fsdyno_core::durability::DATA;
 
-    const DATA: [u8; 8] = *b"fsdyFILE";
-
-    fn faults(request: Request, nth: u32, for_good: bool) -> Faults {
+    fn faults(request: RequestKind, nth: u32, for_good: bool) -> Faults {
         let mut faults = Faults::default();
         faults.set(Some(FaultRequest { request, nth, for_good, data: DATA }));
         faults
@@ -76,22 +79,22 @@ mod tests {
         let mut data = vec![0; 1024];
         let other = data.clone();
         data[512..520].copy_from_slice(&DATA);
-        let mut once = faults(Request::WriteData, 2, false);
+        let mut once = faults(RequestKind::WriteData, 2, false);
         assert_eq!([&data, &other, &data, &data].map(|bytes| once.write(bytes)), [false, false, true, false]);
         assert!(!once.flush() && !once.read(&data));
         once.note("no space".to_string());
         once.note("again".to_string());
         assert_eq!(once.set(None), (1, Some("no space".to_string())));
         assert!(!once.write(&data));
-        let mut lasting = faults(Request::WriteMetadata, 2, true);
+        let mut lasting = faults(RequestKind::WriteMetadata, 2, true);
         assert_eq!(
             [&other, &data, &other, &other].map(|bytes| lasting.write(bytes)),
             [false, false, true, true]
         );
         assert_eq!(lasting.set(None), (2, None));
-        let mut flush = faults(Request::Flush, 1, true);
+        let mut flush = faults(RequestKind::Flush, 1, true);
         assert_eq!([flush.flush(), flush.flush()], [true, true]);
-        let mut read = faults(Request::ReadData, 1, false);
+        let mut read = faults(RequestKind::ReadData, 1, false);
         assert_eq!([&other, &data, &data].map(|bytes| read.read(bytes)), [false, true, false]);
     }
 }

@@ -4,8 +4,8 @@
 //! their own, so that the thread that takes them from the kernel notices at once when a flush arrives: what
 //! had been completed by then is what it covers.
 
-use crate::Result;
 use crate::recorded::{MARKS, Recorded, Stage, told};
+use crate::{Result, WRITE_MAX};
 use fsdyno_core::durability::MARKS_FILE;
 use fuser::{
     BsdFileFlags, Errno, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
@@ -19,8 +19,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-/// Largest write that the kernel sends, and how many wait at most.
-const WRITE_MAX: u32 = 1 << 20;
+/// How many requests wait at most.
 const WAITING: usize = 8;
 /// How long the kernel may keep attributes: nothing changes behind its back.
 const LASTING: Duration = Duration::from_secs(3600);

@@ -43,3 +43,6 @@ pub type Result<T> = std::result::Result<T, RecorderError>;
 
 /// The unit of everything that is read and written.
 pub const SECTOR: u64 = 512;
+
+/// The longest write that the kernel is allowed to send.
+pub(crate) const WRITE_MAX: u32 = 1 << 20;

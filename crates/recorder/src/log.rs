@@ -4,15 +4,13 @@
 //! flush: how many entries it covers), and time, as little-endian words. `data` has what was written, and the
 //! marks.
 
-use crate::Result;
 use crate::error::RecorderError;
 use crate::files::Named;
+use crate::{Result, WRITE_MAX};
 use fsdyno_core::{Bytes, Nanos};
 use std::path::Path;
 
 const ENTRY: u64 = 40;
-/// The longest write: no request of the kernel is longer.
-const LONGEST: u64 = 1 << 20;
 /// Entries that are read at a time.
 const BATCH: u64 = 4096;
 
@@ -176,7 +174,7 @@ impl Log {
         if entry.offset.checked_add(entry.length).is_none_or(|end| end > self.size.0) {
             return Err(damaged("it is beyond the disk"));
         }
-        if entry.length > LONGEST && entry.kind != Kind::Zeros {
+        if entry.length > WRITE_MAX.into() && entry.kind != Kind::Zeros {
             return Err(damaged("it is longer than a request"));
         }
         let has_data = matches!(entry.kind, Kind::Write | Kind::Mark);

@@ -23,6 +23,16 @@ pub(crate) enum Recorded<'a> {
     Errors(&'a IoErrors),
 }
 
+impl Recorded<'_> {
+    /// The size of the disk.
+    pub fn size(self) -> Bytes {
+        match self {
+            Recorded::Cuts(parameters) => parameters.size,
+            Recorded::Errors(parameters) => parameters.size,
+        }
+    }
+}
+
 /// The load of a case, if it runs on such a disk.
 pub(crate) fn load(case: &Case) -> Option<Recorded<'_>> {
     match &case.workload {
@@ -59,14 +69,12 @@ pub(crate) fn log_directory(devices: &Devices, otherwise: &Path) -> PathBuf {
 /// The commands of a case, and what comes before and after them.
 pub(crate) fn commands(case: &Case, load: Recorded<'_>, seed: u64) -> Vec<String> {
     let shown = format!("{SOME_MOUNTPOINT}/{DISK}");
-    let (size, before, after) = match load {
+    let (before, after) = match load {
         Recorded::Cuts(parameters) => (
-            parameters.size,
             format!("record everything that is written to {shown}"),
             format!("mount, verify, unmount and check {} states after power cuts", parameters.states()),
         ),
         Recorded::Errors(parameters) => (
-            parameters.size,
             format!("show a disk of which requests fail as {shown}"),
             format!(
                 "the same for each of {} faults, mounting again before and after it",
@@ -74,7 +82,7 @@ pub(crate) fn commands(case: &Case, load: Recorded<'_>, seed: u64) -> Vec<String
             ),
         ),
     };
-    let devices = devices(Path::new(SOME_MOUNTPOINT), size);
+    let devices = devices(Path::new(SOME_MOUNTPOINT), load.size());
     let within = fsdyno_testbed::commands(&case.configuration, &devices, seed);
     std::iter::once(before).chain(within).chain([after]).collect()
 }

@@ -1,7 +1,7 @@
 //! Handmade trials of the workload `io-errors`.
 
 use crate::{configuration, trial};
-use fsdyno_core::durability::{Act, Fault, Request};
+use fsdyno_core::durability::{Act, Fault};
 use fsdyno_core::result::*;
 use fsdyno_core::workload::{IoErrors, Workload};
 
@@ -30,26 +30,26 @@ fn result(fault: Fault) -> FaultResult {
         after: Some(kept),
         clean: Some(true),
     };
-    match (fault, fault.request()) {
-        (Fault::AppendFlush | Fault::AppendFlushForGood, Request::Flush) => {
+    match fault {
+        Fault::AppendFlush | Fault::AppendFlushForGood => {
             FaultResult { failed: 0, witnessed: seen(None, None, Usable::Writable), ..kept }
         }
-        (Fault::AppendData, _) => FaultResult {
+        Fault::AppendData => FaultResult {
             witnessed: seen(None, None, Usable::Writable),
             after: Some(Content::Missing),
             ..kept
         },
-        (Fault::OverwriteData | Fault::OverwriteDataForGood, _) => {
+        Fault::OverwriteData | Fault::OverwriteDataForGood => {
             FaultResult { after: Some(Content::Old), ..kept }
         }
-        (Fault::OverwriteMetadataForGood, _) => FaultResult {
+        Fault::OverwriteMetadataForGood => FaultResult {
             witnessed: seen(eio(), eio(), Usable::ReadOnly),
             mount_error: Some("Structure needs cleaning".to_string()),
             after: None,
             clean: None,
             ..kept
         },
-        (Fault::AppendMetadata, _) => FaultResult { clean: Some(false), ..kept },
+        Fault::AppendMetadata => FaultResult { clean: Some(false), ..kept },
         _ => kept,
     }
 }

@@ -11,7 +11,7 @@ mod recorder;
 mod summary;
 
 pub use crate::workload::durability::CacheModel;
-pub use crate::workload::fault::{Act, Fault, Request};
+pub use crate::workload::fault::{Act, Fault, RequestKind};
 pub use mark::{MARK_BYTES, Mark, MarkError, Moment};
 pub use recorder::{Cut, FaultRequest, MARKS_FILE, RecorderReply, RecorderRequest, StateRequest};
 pub use summary::LogSummary;

@@ -1,7 +1,7 @@
 //! The protocol of the process that records a disk: requests as JSON lines on its stdin, one reply to each on
 //! its stdout. It ends, and its files disappear from the mountpoint, when its stdin is closed.
 
-use super::{CacheModel, LogSummary, Request};
+use super::{CacheModel, LogSummary, RequestKind};
 use crate::units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -69,7 +69,7 @@ pub struct StateRequest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FaultRequest {
     /// Their kind.
-    pub request: Request,
+    pub request: RequestKind,
     /// The first of them that fails, counted from 1.
     pub nth: u32,
     /// Whether all later ones fail, too.

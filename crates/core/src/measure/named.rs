@@ -39,14 +39,7 @@ const fn of_phase(name: &'static str, help: &'static str, phase: PhaseSpec, figu
 
 /// Every measure with a short name.
 pub(super) static NAMED: LazyLock<Vec<Named>> = LazyLock::new(|| {
-    of_load()
-        .into_iter()
-        .chain(of_lifecycle())
-        .chain([extents_per_file()])
-        .chain(of_flushes())
-        .chain(of_power_cuts())
-        .chain(of_faults())
-        .collect()
+    of_load().into_iter().chain(of_lifecycle()).chain([extents_per_file()]).chain(OF_DEVICE).collect()
 });
 
 /// The durations of steps. Steps that share a measure are described together.
@@ -70,62 +63,46 @@ fn extents_per_file() -> Named {
     }
 }
 
-fn of_flushes() -> [Named; 2] {
-    let named =
-        |name, help: &'static str, figure| Named { name, help: help.into(), source: Source::Flushes(figure) };
-    [
-        named(
-            "flushes",
-            "flushes of the device per second, over all phases: how often its cache had to be emptied",
-            FlushFigure::Rate,
-        ),
-        named("flush-time", "mean time of a flush of the device", FlushFigure::Time),
-    ]
+const fn named(name: &'static str, help: &'static str, source: Source) -> Named {
+    Named { name, help: Cow::Borrowed(help), source }
 }
 
-fn of_power_cuts() -> [Named; 3] {
-    let named = |name, help: &'static str, figure| Named {
-        name,
-        help: help.into(),
-        source: Source::Durability(figure),
-    };
-    [
-        named(
-            "acknowledged-lost",
-            "share of acknowledged promises that a power cut loses, of those that the standard makes, under the \
-             cache model that loses the most",
-            LossFigure::Acknowledged,
-        ),
-        named(
-            "unsynced-lost",
-            "how far back a power cut loses work that nothing has synced, median over the states of the cache \
-             model that loses the most",
-            LossFigure::Unsynced,
-        ),
-        named(
-            "recovery-time",
-            "time to mount after a power cut, median over the states of the slowest cache model",
-            LossFigure::Recovery,
-        ),
-    ]
-}
-
-fn of_faults() -> [Named; 2] {
-    let named =
-        |name, help: &'static str, harm| Named { name, help: help.into(), source: Source::Faults(harm) };
-    [
-        named(
-            "silent-losses",
-            "share of the faults of a disk after which data is lost or wrong although every call succeeded",
-            Harm::Silent,
-        ),
-        named(
-            "retried-losses",
-            "share of the faults after which fsync, called again, succeeds although the data is lost",
-            Harm::ToldOnce,
-        ),
-    ]
-}
+/// What the device did, and what it may lose.
+const OF_DEVICE: [Named; 7] = [
+    named(
+        "flushes",
+        "flushes of the device per second, over all phases: how often its cache had to be emptied",
+        Source::Flushes(FlushFigure::Rate),
+    ),
+    named("flush-time", "mean time of a flush of the device", Source::Flushes(FlushFigure::Time)),
+    named(
+        "acknowledged-lost",
+        "share of acknowledged promises that a power cut loses, of those that the standard makes, under the \
+         cache model that loses the most",
+        Source::Durability(LossFigure::Acknowledged),
+    ),
+    named(
+        "unsynced-lost",
+        "how far back a power cut loses work that nothing has synced, median over the states of the cache \
+         model that loses the most",
+        Source::Durability(LossFigure::Unsynced),
+    ),
+    named(
+        "recovery-time",
+        "time to mount after a power cut, median over the states of the slowest cache model",
+        Source::Durability(LossFigure::Recovery),
+    ),
+    named(
+        "silent-losses",
+        "share of the faults of a disk after which data is lost or wrong although every call succeeded",
+        Source::Faults(Harm::Silent),
+    ),
+    named(
+        "retried-losses",
+        "share of the faults after which fsync, called again, succeeds although the data is lost",
+        Source::Faults(Harm::ToldOnce),
+    ),
+];
 
 fn of_load() -> Vec<Named> {
     vec![

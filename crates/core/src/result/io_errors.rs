@@ -89,14 +89,15 @@ pub enum Harm {
 }
 
 impl FaultResult {
-    /// Of a fault after which a step did not return: nothing else is known.
-    pub const fn hung(fault: Fault) -> FaultResult {
+    /// Of a fault of which nothing is known, as of one after which a step did not return.
+    pub const fn unknown(fault: Fault) -> FaultResult {
         FaultResult { fault, failed: 0, witnessed: None, mount_error: None, after: None, clean: None }
     }
 
     /// What it did to the application. The error of a read is told or it is not: what was on the disk before
     /// must be there afterwards.
     pub fn harm(&self) -> Harm {
+        // Who never gets an answer has not been told that all is well.
         let Some(witnessed) = &self.witnessed else { return Harm::Told };
         if self.failed == 0 {
             return Harm::Untested;

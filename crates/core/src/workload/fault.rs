@@ -59,7 +59,7 @@ words! {
 /// with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Request {
+pub enum RequestKind {
     /// A write of data.
     WriteData,
     /// A write of anything else.
@@ -115,22 +115,22 @@ impl Fault {
     }
 
     /// Which request fails.
-    pub const fn request(self) -> Request {
+    pub const fn request(self) -> RequestKind {
         match self {
             Fault::OverwriteData
             | Fault::OverwriteDataForGood
             | Fault::AppendData
-            | Fault::AppendDataForGood => Request::WriteData,
+            | Fault::AppendDataForGood => RequestKind::WriteData,
             Fault::OverwriteMetadata
             | Fault::OverwriteMetadataForGood
             | Fault::AppendMetadata
-            | Fault::AppendMetadataForGood => Request::WriteMetadata,
+            | Fault::AppendMetadataForGood => RequestKind::WriteMetadata,
             Fault::OverwriteFlush
             | Fault::OverwriteFlushForGood
             | Fault::AppendFlush
-            | Fault::AppendFlushForGood => Request::Flush,
-            Fault::ReadData | Fault::ReadDataForGood => Request::ReadData,
-            Fault::ReadMetadata | Fault::ReadMetadataForGood => Request::ReadMetadata,
+            | Fault::AppendFlushForGood => RequestKind::Flush,
+            Fault::ReadData | Fault::ReadDataForGood => RequestKind::ReadData,
+            Fault::ReadMetadata | Fault::ReadMetadataForGood => RequestKind::ReadMetadata,
         }
     }
 
@@ -150,9 +150,9 @@ mod tests {
             let name = fault.name();
             let act = fault.act().name();
             let request = match fault.request() {
-                Request::WriteData | Request::ReadData => "data",
-                Request::WriteMetadata | Request::ReadMetadata => "metadata",
-                Request::Flush => "flush",
+                RequestKind::WriteData | RequestKind::ReadData => "data",
+                RequestKind::WriteMetadata | RequestKind::ReadMetadata => "metadata",
+                RequestKind::Flush => "flush",
             };
             let lasting = if fault.is_for_good() { "-for-good" } else { "" };
             assert_eq!(name, format!("{act}-{request}{lasting}"));

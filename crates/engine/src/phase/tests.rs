@@ -238,7 +238,7 @@ fn through_a_drain(
         }
     });
     let teams = vec![Team { role: Role::Null, steps: STEPS, jobs: vec![busy, worker(u64::MAX, long)] }];
-    let (ramp, window) = (Nanos::from_millis(50), Nanos::from_millis(200));
+    let (ramp, window) = (Nanos::from_millis(150), Nanos::from_millis(200));
     let drain_limit = Nanos(drain_limit.as_nanos() as u64);
     let phase = Phase {
         name: "work".to_string(),
@@ -319,8 +319,8 @@ fn at_the_drain_limit_all_others_stop() {
     assert_eq!(left_behind, 1);
     let role = &result.roles[0];
     assert!(role.worker_results[0].unfinished.is_none() && role.worker_results[1].unfinished.is_some());
-    // The window and the drain, and as much of the ramp as was left when its thread began.
-    assert!(role.longest_stall_at_least && role.longest_stall_ns >= Nanos::from_millis(300));
+    // The window, the drain, and a third of the ramp: a thread may begin late.
+    assert!(role.longest_stall_at_least && role.longest_stall_ns >= Nanos::from_millis(350));
     assert!(role.longest_stall_ns < Nanos::from_millis(1500), "{}", role.longest_stall_ns);
 }
 

@@ -4,7 +4,6 @@ use super::chart::{self, Names};
 use super::sentence::sentence;
 use super::timeline;
 use super::{faults, losses};
-use crate::terminal::faults::fact;
 use crate::terminal::full::{cpu, kernel_threads, rates, stalls, window};
 use fsdyno_core::measure::Measure;
 use fsdyno_core::result::{LifecycleStep, PhaseResult, Quantile};
@@ -63,7 +62,7 @@ fn facts(case: &CaseView, trials: &[&TrialRecord], measure: &Measure) -> String 
         facts.push(format!("{} {measure}", text::quantity(measure, figure.estimate.value, figure.at_least)));
     }
     facts.extend(case.losses.as_ref().map(losses::fact));
-    facts.extend(case.faults.as_ref().map(fact));
+    facts.extend(case.faults.as_ref().map(faults::fact));
     let roles = case.phases.iter().flat_map(|phase| &phase.roles);
     let stall = roles.map(|role| role.longest_stall).max_by_key(|time| (time.ns, time.at_least));
     if let Some(stall) = stall.filter(|stall| stall.ns > 0) {

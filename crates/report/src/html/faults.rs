@@ -1,9 +1,12 @@
 //! What requests to a disk that failed did: a table of configurations, and one of the faults of each.
 
 use super::sentence::sentence;
-use crate::terminal::faults::{ROWS, ROWS_LEGEND, SUMMARY, SUMMARY_LEGEND, mount_errors, rows, summary_row};
+use super::table::table;
+use crate::terminal::faults::{self, LEGEND, SUMMARY, SUMMARY_LEGEND, mount_errors, summary_row};
+use fsdyno_core::result::Harm;
 use fsdyno_verdict::faults::Faults;
 use fsdyno_verdict::ranking::Ranking;
+use fsdyno_verdict::text;
 use maud::{Markup, html};
 
 /// The table of a workload; nothing if nothing failed on purpose.
@@ -25,30 +28,18 @@ pub fn section(ranking: &Ranking) -> Markup {
 
 /// The table of a case: a row for each fault.
 pub fn case(faults: &Faults) -> Markup {
-    let rows: Vec<Vec<String>> = rows(faults).into_iter().map(Vec::from).collect();
+    let (heads, rows) = faults::table(faults);
     html! {
-        (table("Faults", &ROWS, &rows))
-        @for line in ROWS_LEGEND { p.note { (sentence(line)) } }
+        (table("Faults", &heads, &rows))
+        @for line in LEGEND { p.note { (sentence(line)) } }
         @for line in mount_errors(faults) { p.alert { (line) } }
     }
 }
 
-fn table(label: &str, heads: &[&str], rows: &[Vec<String>]) -> Markup {
-    html! {
-        div.scroll tabindex="0" role="region" aria-label=(label) {
-            table.figures {
-                thead { tr { @for head in heads { th scope="col" { (head) } } } }
-                tbody {
-                    @for row in rows {
-                        tr {
-                            th scope="row" { (row[0]) }
-                            @for cell in &row[1..] { td { (cell) } }
-                        }
-                    }
-                }
-            }
-        }
-    }
+/// `2 of 14 faults lose data silently`, for the line of a case.
+pub fn fact(faults: &Faults) -> String {
+    let tested = text::plural(faults.tested() as u64, "fault");
+    format!("{} of {tested} lose data silently", faults.did(Harm::Silent))
 }
 
 #[cfg(test)]
@@ -65,5 +56,6 @@ mod tests {
         let page = case(faults).into_string();
         assert_eq!(page.matches("<th scope=\"row\">").count(), 16);
         assert!(page.contains("<td>!! missing</td>"), "{page}");
+        assert_eq!(fact(faults), "1 of 14 faults lose data silently");
     }
 }

@@ -3,6 +3,7 @@
 
 use super::chart::{self, Chart, Names, Table, plain};
 use super::sentence::sentence;
+use super::table;
 use crate::terminal::losses::{
     LEGEND, MARKS, bounds, columns, log, logs, losing, mount_errors, promises as promise_rows,
 };
@@ -36,7 +37,7 @@ pub fn section(ranking: &Ranking, names: &mut Names) -> Markup {
         CacheModel::ALL.into_iter().filter(|model| models.iter().any(|one| one.model == *model)).collect();
     html! {
         h4 { "Lost in power cuts" }
-        (table(&rows, &columns(&models)))
+        (of_models(&rows, &columns(&models)))
         dl.facts {
             @for model in &measured { dt { (model.name()) } dd { (model.description()) } }
         }
@@ -45,32 +46,14 @@ pub fn section(ranking: &Ranking, names: &mut Names) -> Markup {
     }
 }
 
-fn table(rows: &[(&RankedCase, &ModelLosses)], columns: &[Column]) -> Markup {
-    html! {
-        div.scroll tabindex="0" role="region" aria-label="Lost in power cuts" {
-            table.figures {
-                thead { tr {
-                    th scope="col" { "configuration" } th scope="col" { "cache model" }
-                    @for column in columns { th scope="col" { (column.name) } }
-                } }
-                tbody {
-                    @for (index, (row, model)) in rows.iter().enumerate() {
-                        tr {
-                            th scope="row" { (row.name) }
-                            td { (model.model.name()) }
-                            @for column in columns { (cell(&column.cells[index])) }
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// A cell of the terminal: its second line is small.
-fn cell(text: &str) -> Markup {
-    let (first, second) = text.split_once('\n').map_or((text, None), |(first, rest)| (first, Some(rest)));
-    html! { td { (first) @if let Some(second) = second { small { (second) } } } }
+fn of_models(rows: &[(&RankedCase, &ModelLosses)], columns: &[Column]) -> Markup {
+    let heads =
+        ["configuration", "cache model"].into_iter().chain(columns.iter().map(|one| one.name.as_str()));
+    let cells = rows.iter().enumerate().map(|(index, (row, model))| {
+        let names = [row.name.clone(), model.model.name().to_string()];
+        names.into_iter().chain(columns.iter().map(|column| column.cells[index].clone())).collect()
+    });
+    table::table("Lost in power cuts", &heads.collect::<Vec<_>>(), &cells.collect::<Vec<_>>())
 }
 
 /// How much of the work that nothing synced survives, by its age at the cut.
@@ -153,19 +136,7 @@ pub fn case(losses: &Losses) -> Markup {
         p.note { (sentence(&log(losses))) }
         @if let Some(bound) = bounds(losses) { p.note { (sentence(&bound)) } }
         @if promises.len() > 1 {
-            div.scroll tabindex="0" role="region" aria-label="Promises lost, of those acknowledged" {
-                table.figures {
-                    thead { tr { @for head in &promises[0] { th scope="col" { (head) } } } }
-                    tbody {
-                        @for row in &promises[1..] {
-                            tr {
-                                th scope="row" { (row[0]) }
-                                @for text in &row[1..] { (cell(text)) }
-                            }
-                        }
-                    }
-                }
-            }
+            (table::table("Promises lost, of those acknowledged", &promises[0], &promises[1..]))
             p.note { (MARKS.trim_matches(['(', ')'])) "." }
         }
         @for line in lines { p.alert { (line) } }

@@ -25,6 +25,7 @@ mod method;
 mod pareto;
 mod sentence;
 mod sources;
+mod table;
 mod timeline;
 
 pub use sources::Sources;

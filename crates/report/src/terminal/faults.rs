@@ -6,7 +6,6 @@ use comfy_table::{Cell, CellAlignment};
 use fsdyno_core::result::{Content, FaultResult, Harm};
 use fsdyno_verdict::faults::{FaultOutcome, Faults};
 use fsdyno_verdict::ranking::Ranking;
-use fsdyno_verdict::text;
 use fsdyno_verdict::view::CaseView;
 use std::io::{self, Write};
 
@@ -21,10 +20,8 @@ pub(crate) const SUMMARY_LEGEND: [&str; 2] = [
      afterwards, when nothing failed any more",
 ];
 
-/// The heading of [`rows`].
-pub(crate) const ROWS: [&str; 8] = ["fault", "trials", "fsync", "again", "reads", "then", "after", "check"];
-/// What they mean.
-pub(crate) const ROWS_LEGEND: [&str; 2] = [
+/// What the columns of [`table`] mean.
+pub(crate) const LEGEND: [&str; 2] = [
     "fsync, again: what the first and the second call said (of read-..., what the reads said); reads: what was \
      then read; then: whether a file could still be created; after, check: when it was mounted again",
     "!!: lost or wrong although every call succeeded; !: the second call succeeded, although the data is lost; \
@@ -74,49 +71,43 @@ pub(super) fn faults(out: &mut dyn Write, case: &CaseView, style: Style) -> io::
     let Some(faults) = &case.faults else { return Ok(()) };
     let title = format!("{}: what failing requests do", case.configuration.name);
     style.paragraph(out, Paint::Heading, 0, &title)?;
-    let several = faults.trials > 1;
-    let shown = |cells: [String; 8]| -> Vec<Cell> {
-        let kept = cells.into_iter().enumerate().filter(|(column, _)| several || *column != 1);
-        kept.map(|(_, cell)| Cell::new(cell)).collect()
-    };
-    let mut table = style.table(
-        ROWS.iter()
-            .enumerate()
-            .filter(|(column, _)| several || *column != 1)
-            .map(|(_, head)| head.to_string())
-            .collect(),
-    );
-    for cells in rows(faults) {
-        table.add_row(shown(cells));
+    let (heads, rows) = table(faults);
+    let mut table = style.table(heads.into_iter().map(str::to_string).collect());
+    for row in rows {
+        table.add_row(row.into_iter().map(Cell::new).collect::<Vec<_>>());
     }
     write_table(out, table, style)?;
-    style.paragraph(out, Paint::Plain, 0, &format!("({})", ROWS_LEGEND.join("; ")))?;
+    style.paragraph(out, Paint::Plain, 0, &format!("({})", LEGEND.join("; ")))?;
     mount_errors(faults).iter().try_for_each(|line| style.paragraph(out, Paint::Alert, 0, line))
 }
 
-/// A row for each fault, and more where trials differ.
-pub(crate) fn rows(faults: &Faults) -> Vec<[String; 8]> {
-    faults.outcomes.iter().map(row).collect()
+/// The headings, and a row for each fault, or more where trials differ; how many trials it stands for only if
+/// there are several.
+pub(crate) fn table(faults: &Faults) -> (Vec<&'static str>, Vec<Vec<String>>) {
+    let several = faults.trials > 1;
+    let heads = ["fsync", "again", "reads", "then", "after", "check"];
+    let heads = ["fault"].into_iter().chain(several.then_some("trials")).chain(heads).collect();
+    let row = |outcome: &FaultOutcome| {
+        let name = outcome.result.fault.name().to_string();
+        let trials = match outcome.trials == outcome.of {
+            true => outcome.of.to_string(),
+            false => format!("{} of {}", outcome.trials, outcome.of),
+        };
+        [name].into_iter().chain(several.then_some(trials)).chain(cells(&outcome.result)).collect()
+    };
+    (heads, faults.outcomes.iter().map(row).collect())
 }
 
-fn row(outcome: &FaultOutcome) -> [String; 8] {
-    let result = &outcome.result;
-    let name = result.fault.name().to_string();
-    let trials = match outcome.trials == outcome.of {
-        true => outcome.of.to_string(),
-        false => format!("{} of {}", outcome.trials, outcome.of),
-    };
+fn cells(result: &FaultResult) -> [String; 6] {
     let none = || "-".to_string();
     let Some(seen) = &result.witnessed else {
-        return [name, trials, "hung".to_string(), none(), none(), none(), none(), none()];
+        return ["hung".to_string(), none(), none(), none(), none(), none()];
     };
     if result.harm() == Harm::Untested {
-        return [name, trials, none(), none(), none(), none(), none(), none()];
+        return std::array::from_fn(|_| none());
     }
     let said = |call: &Option<String>| call.clone().unwrap_or_else(|| "ok".to_string());
     [
-        name,
-        trials,
         said(&seen.first),
         said(&seen.again),
         seen.reads.name().to_string(),
@@ -149,12 +140,6 @@ pub(crate) fn mount_errors(faults: &Faults) -> Vec<String> {
     faults.outcomes.iter().filter_map(of).collect()
 }
 
-/// `2 of 14 faults lose data silently`, for the line of a case.
-pub(crate) fn fact(faults: &Faults) -> String {
-    let tested = text::plural(faults.tested() as u64, "fault");
-    format!("{} of {tested} lose data silently", faults.did(Harm::Silent))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -169,14 +154,14 @@ mod tests {
     fn each_fault_has_a_row_and_harm_is_marked() {
         let case = case();
         let faults = case.faults.as_ref().unwrap();
-        let rows = rows(faults);
+        let (heads, rows) = table(faults);
+        assert_eq!(heads[..2], ["fault", "trials"]);
         let named = |name: &str| rows.iter().find(|row| row[0] == name).unwrap().clone();
         assert_eq!(named("append-data")[2..], ["ok", "ok", "new", "writable", "!! missing", "clean"]);
         assert_eq!(named("overwrite-data")[2..], ["EIO", "ok", "new", "writable", "! old", "clean"]);
         assert_eq!(named("append-flush")[2..4], ["-", "-"]);
         assert_eq!(named("overwrite-metadata-for-good")[6..], ["not mounted", "-"]);
         assert_eq!(summary_row(faults), ["14", "1", "2", "1", "1", "1"]);
-        assert_eq!(fact(faults), "1 of 14 faults lose data silently");
     }
 
     #[test]

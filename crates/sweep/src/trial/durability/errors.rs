@@ -1,7 +1,7 @@
 //! A trial that asks what requests to a disk that fail do to an application. Each fault has a new filesystem,
 //! which is mounted three times: to prepare it, while requests fail, and when none fails any more.
 
-use super::{Recording, STEP_LIMIT, Stop, ask, await_release, of_own_program, verify_recorder};
+use super::{Recording, STEP_LIMIT, Stop, ask, await_release, heal, of_own_program};
 use crate::order::Slot;
 use crate::plan::Case;
 use fsdyno_core::durability::{DATA, Fault, FaultRequest, RecorderRequest};
@@ -50,7 +50,9 @@ pub(super) fn all(
         let rest = each.saturating_mul(parameters.faults.len() as u64 - done);
         (recording.progress)("fault", (done > 0).then_some(Nanos(rest)));
         let found = faulty.look(fault, record);
-        let found = found.and_then(|found| verify_recorder(faulty.recorder).map(|_| found));
+        // In any case, or what takes it down could fail as well.
+        let healed = heal(faulty.recorder);
+        let found = found.and_then(|found| healed.map(|_| found));
         let hangs = matches!(&found, Ok(found) if found.witnessed.is_none());
         left = faulty.take_down();
         match found {
@@ -85,8 +87,8 @@ impl Faulty<'_> {
         self.host.limit_steps(None);
         match found {
             Err(Stop::Hung(..)) => {
-                let failed = verify_recorder(self.recorder)?;
-                Ok(FaultResult { failed, ..FaultResult::hung(fault) })
+                let failed = heal(self.recorder)?;
+                Ok(FaultResult { failed, ..FaultResult::unknown(fault) })
             }
             found => found,
         }
@@ -117,15 +119,15 @@ impl Faulty<'_> {
             for_good: fault.is_for_good(),
             data: DATA,
         };
-        verify_recorder(self.recorder)?;
+        heal(self.recorder)?;
         ask(self.recorder, &RecorderRequest::Fail { fault: Some(request) })?;
         let said = self.application("act", &mounted, fault)?;
         let witnessed: Witnessed = parsed(&said)?;
         // What the unmount would write fails as well, if requests fail for good.
         let unmounted = mounted.unmount(self.host, &mut self.journal)?;
-        let failed = verify_recorder(self.recorder)?;
+        let failed = heal(self.recorder)?;
         await_release(&unmounted, self.host, &mut self.journal)?;
-        let result = FaultResult { failed, witnessed: Some(witnessed), ..FaultResult::hung(fault) };
+        let result = FaultResult { failed, witnessed: Some(witnessed), ..FaultResult::unknown(fault) };
         let mounted = match unmounted.mount_again(self.host, &mut self.journal) {
             Ok(mounted) => mounted,
             Err(TestbedError::Host { source: HostError::Mount { reason, .. }, .. }) => {
@@ -160,8 +162,6 @@ impl Faulty<'_> {
 
     /// Takes everything of a fault down; returns what is left.
     fn take_down(&mut self) -> Vec<String> {
-        // If it no longer answers, it is gone, and the disk with it.
-        let _ = ask(self.recorder, &RecorderRequest::Fail { fault: None });
         self.host.limit_steps(Some(STEP_LIMIT));
         let report = self.journal.undo_all(self.host);
         self.host.limit_steps(None);

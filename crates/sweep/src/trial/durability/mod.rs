@@ -20,7 +20,7 @@ use crate::plan::{Case, Plan};
 use crate::recorded::{self, Recorded};
 use fsdyno_core::durability::{CacheModel, Cut, RecorderReply, RecorderRequest, StateRequest};
 use fsdyno_core::result::{LogSummary, Verified};
-use fsdyno_core::workload::{Durability, Workload};
+use fsdyno_core::workload::Durability;
 use fsdyno_core::{Bytes, Configuration, Failure, Nanos, Outcome, Warning, WarningKind};
 use fsdyno_host::recorder::Recorder;
 use fsdyno_host::{Command, Grant, Host, HostError};
@@ -58,11 +58,7 @@ pub(crate) struct Recording<'a> {
 
 /// Runs a trial and takes everything down.
 pub(crate) fn run(recording: &mut Recording<'_>, slot: &Slot, case: &Case, load: Recorded<'_>) -> Ended {
-    let size = match load {
-        Recorded::Cuts(parameters) => parameters.size,
-        Recorded::Errors(parameters) => parameters.size,
-    };
-    let begun = begin(recording, size, case);
+    let begun = begin(recording, load.size(), case.workload.load().least_space());
     let (place, mut recorder, testbed) = match begun {
         Ok(begun) => begun,
         Err(failure) => {
@@ -121,11 +117,11 @@ pub(crate) fn run(recording: &mut Recording<'_>, slot: &Slot, case: &Case, load:
 fn begin(
     recording: &mut Recording<'_>,
     size: Bytes,
-    case: &Case,
+    space: Bytes,
 ) -> Result<(Place, Box<dyn Recorder>, Testbed), Box<Failure>> {
     let Recording { plan, host, state_dir, .. } = recording;
     let place = Place::make(*host, &recorded::log_directory(&plan.devices, state_dir), state_dir)?;
-    match show(*host, &place, size, &case.workload, false) {
+    match show(*host, &place, size, space, false) {
         Ok((recorder, testbed)) => Ok((place, recorder, testbed)),
         Err(mut failure) => {
             let left = place.leave(*host, None);
@@ -135,12 +131,13 @@ fn begin(
     }
 }
 
-/// Starts a recorder of a disk of this size, which is new or was recorded before.
+/// Starts a recorder of a disk of this size, which is new or was recorded before, for a load that needs this
+/// much space.
 fn show(
     host: &mut dyn Host,
     place: &Place,
     size: Bytes,
-    workload: &Workload,
+    space: Bytes,
     recorded: bool,
 ) -> Result<(Box<dyn Recorder>, Testbed), Box<Failure>> {
     let mut recorder = host.start_recorder().map_err(|error| host_failure(&error))?;
@@ -151,7 +148,6 @@ fn show(
     };
     recorder.ask(&begin, PATIENCE).map_err(|error| host_failure(&error))?;
     let devices = recorded::devices(place.mountpoint(), size);
-    let space = workload.load().least_space();
     let testbed = Testbed::verify(host, &devices, &[], space, &Confirmation::default())
         .map_err(|error| error.failure())?;
     Ok((recorder, testbed))
@@ -204,7 +200,7 @@ fn cut_all(
     recorder: &mut dyn Recorder,
     ended: &mut Ended,
 ) -> Result<(), Stop> {
-    verify_recorder(recorder)?;
+    heal(recorder)?;
     let summary = summary_of(recorder)?;
     ask(recorder, &RecorderRequest::Check)?;
     let cuts = cuts_of(recorder, parameters, slot.seed)?;
@@ -233,7 +229,7 @@ fn cut_all(
                 }
                 let state = state_of(parameters, slot.seed, cut, number, model, subset);
                 let looked = ask(recorder, &RecorderRequest::State(state)).and_then(|_| looking.look(cut));
-                let looked = looked.and_then(|found| verify_recorder(recorder).map(|_| found));
+                let looked = looked.and_then(|found| heal(recorder).map(|_| found));
                 let left = looking.take_down();
                 let hangs = matches!(looked, Ok(Found::Hung));
                 match looked {
@@ -303,7 +299,7 @@ fn cuts_of(recorder: &mut dyn Recorder, parameters: &Durability, seed: u64) -> R
 
 /// Nothing fails on purpose any more; returns how many requests have failed until now. If the recorder's own
 /// files could not be used, what was found is about those, and not about the filesystem.
-fn verify_recorder(recorder: &mut dyn Recorder) -> Result<u64, Stop> {
+fn heal(recorder: &mut dyn Recorder) -> Result<u64, Stop> {
     match ask(recorder, &RecorderRequest::Fail { fault: None })? {
         RecorderReply::Faults { failed, trouble: None } => Ok(failed),
         RecorderReply::Faults { trouble: Some(trouble), .. } => Err(Stop::Failed(Box::new(own(&trouble)))),

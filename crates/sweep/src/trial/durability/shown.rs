@@ -4,7 +4,7 @@ use super::place::Place;
 use super::{Looking, STEP_LIMIT, ask, cuts_of, state_of};
 use crate::trial::Stop;
 use fsdyno_core::durability::{CacheModel, RecorderRequest};
-use fsdyno_core::workload::{Durability, Workload};
+use fsdyno_core::workload::{Durability, Load};
 use fsdyno_core::{Configuration, Failure};
 use fsdyno_host::Host;
 use fsdyno_testbed::UndoJournal;
@@ -67,8 +67,8 @@ fn see(
     place.take_log(&shown.log)?;
     let parameters = &shown.parameters;
     // It unmounts itself at the end, when nothing uses its disk any more.
-    let workload = Workload::Durability(parameters.clone());
-    let (mut recorder, testbed) = super::show(host, place, parameters.size, &workload, true)?;
+    let space = parameters.least_space();
+    let (mut recorder, testbed) = super::show(host, place, parameters.size, space, true)?;
     let cuts = cuts_of(recorder.as_mut(), parameters, shown.seed).map_err(failure)?;
     let none = || Failure::new("record", "the log has no such cut");
     let cut = cuts.get(shown.cut as usize).ok_or_else(none)?;
