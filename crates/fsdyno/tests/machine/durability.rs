@@ -22,7 +22,10 @@ tests! {
     later_commits_lose_more_of_what_nothing_syncs: RECORDING;
     a_named_disk_is_not_touched: RECORDING;
     a_state_can_be_looked_at: RECORDING;
-    nothing_is_left_of_a_killed_trial_or_recorder: RECORDING;
+    nothing_is_left_of_a_killed_trial_or_recorder: &[
+        Requirement::DyingRecorder,
+        Requirement::All(MAKING_FILESYSTEMS),
+    ];
     what_cannot_be_recorded_is_skipped_with_the_reason: RECORDING;
 }
 

@@ -11,7 +11,10 @@ const RECORDING: &[Requirement] = &[Requirement::Recorder, Requirement::All(MAKI
 tests! {
     defaults_tell_every_fault: RECORDING;
     what_is_not_requested_is_not_tested: RECORDING;
-    a_disk_that_fails_by_itself_fails_its_trial: RECORDING;
+    a_disk_that_fails_by_itself_fails_its_trial: &[
+        Requirement::DyingRecorder,
+        Requirement::All(MAKING_FILESYSTEMS),
+    ];
     a_plan_with_other_loads_runs_what_is_asked_for: RECORDING;
 }
 

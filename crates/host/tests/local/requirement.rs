@@ -16,6 +16,8 @@ pub enum Requirement {
     /// What it takes to show a disk of which every request is known: FUSE and loop devices. fsdyno shows it
     /// below `/run`, and attaches it to a loop device.
     Recorder,
+    /// The same, to be killed: until such a disk is taken down, mkfs.btrfs fails on whatever it examines.
+    DyingRecorder,
     /// io_uring, which the kernel has one switch for: those who need it and those who turn it off take turns.
     IoUring,
     /// Landlock that refuses truncation, too (Linux 6.2).
@@ -46,7 +48,7 @@ impl Requirement {
                 let switch = fs::read_to_string("/proc/sys/kernel/io_uring_disabled");
                 (switch.map_or(true, |switch| switch.trim() == "0"), "io_uring".to_string())
             }
-            Requirement::Recorder => {
+            Requirement::Recorder | Requirement::DyingRecorder => {
                 return Requirement::All(&[Requirement::Fuse, Requirement::Loop]).unmet();
             }
             Requirement::Landlock => (fsdyno_sys::confine::abi() >= 3, "Landlock of Linux 6.2".to_string()),

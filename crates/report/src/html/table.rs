@@ -2,7 +2,8 @@
 
 use maud::{Markup, html};
 
-/// A table with a heading for each column; the first cell of a row names it. A second line of a cell is small.
+/// A table with a heading for each column; the first cell of a row names it. A second line of a cell is
+/// small.
 pub fn table<H: AsRef<str>>(label: &str, heads: &[H], rows: &[Vec<String>]) -> Markup {
     html! {
         div.scroll tabindex="0" role="region" aria-label=(label) {

@@ -76,8 +76,8 @@ static MACHINE: Lane = Lane::of(1);
 /// two processors the tests that use the machine, which take the longest, would wait.
 static APART: Lane = Lane::of(1);
 /// Tests on disks that are files of fsdyno's own below `/run` run beside all of them, one at a time. A new
-/// mount namespace keeps what is mounted, and would hold these disks: whoever makes one waits for its turn
-/// here as well.
+/// mount namespace keeps what is mounted, and would hold these disks; one whose process is dead disturbs
+/// mkfs.btrfs. Whoever makes either waits for its turn here as well.
 static RECORDED: Lane = Lane::of(1);
 
 impl Lane {
@@ -126,9 +126,10 @@ impl Test {
         self.needs(Requirement::Recorder)
     }
 
-    /// Whether it makes mount namespaces.
-    fn makes_namespaces(&self) -> bool {
-        self.needs(Requirement::Program("unshare"))
+    /// Whether it disturbs those on recorded disks, or others with one: it makes mount namespaces, or kills
+    /// who shows the disk.
+    fn disturbs(&self) -> bool {
+        self.needs(Requirement::Program("unshare")) || self.needs(Requirement::DyingRecorder)
     }
 
     /// Whether it uses nothing of the machine that others use, except that it may mount FUSE filesystems.
@@ -147,7 +148,7 @@ impl Test {
                 false => guarded(self.body),
             })
         };
-        match (self.is_recorded(), self.makes_namespaces()) {
+        match (self.is_recorded(), self.disturbs()) {
             (true, _) => RECORDED.run(body),
             (false, true) => RECORDED.run(|| lane.run(body)),
             (false, false) => lane.run(body),
