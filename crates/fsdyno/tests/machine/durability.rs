@@ -132,9 +132,16 @@ fn later_commits_lose_more_of_what_nothing_syncs() {
         let seconds = model(trial, "completed")["unsynced_names"]["lost_ns"]["max"].as_f64();
         seconds.expect("a time") / 1e9
     };
-    let (short, long) = (longest(1), longest(4));
+    let short = longest(1);
     assert!(short > 0.3 && short < 2.5, "commit = 1 lost {short} s");
-    assert!(long > 2.5 && long < 5.5, "commit = 4 lost {long} s");
+    // A `sync` of any other program commits this filesystem too, so that a trial may lose less than its
+    // commit allows, never more.
+    let mut lost = Vec::new();
+    while lost.len() < 4 && lost.iter().all(|long| *long <= 2.5) {
+        lost.push(longest(4));
+    }
+    assert!(lost.iter().all(|long| *long < 5.5), "commit = 4 lost {lost:?} s");
+    assert!(lost.iter().any(|long| *long > 2.5), "commit = 4 lost {lost:?} s");
 }
 
 fn a_named_disk_is_not_touched() {
