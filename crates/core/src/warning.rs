@@ -149,6 +149,9 @@ warnings! {
     MonitorEnded = "monitor-ended":
         "a monitor of the plan failed, or ended before its phase did",
         "read what it printed: `fsdyno show --log`";
+    GuestLost = "guest-lost":
+        "a guest stopped working on a disk after a power cut or an I/O error, and another one went on",
+        "its last words are in the warning; `fsdyno durability --show` mounts the disk on this machine";
     LeftBehind = "left-behind":
         "a change to the machine could not be undone",
         "stop what still uses it, then run `sudo fsdyno restore`";

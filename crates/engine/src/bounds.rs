@@ -12,6 +12,7 @@ use crate::error::EngineError;
 use fsdyno_core::{EngineRequest, Workload};
 use fsdyno_sys::confine::{Access, Ruleset};
 use fsdyno_sys::view::{self, Granted};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -34,15 +35,15 @@ pub(crate) struct Bounds<'a> {
 /// request can be changed, if the kernel and the privileges allow that.
 pub(crate) fn enter_view(request: &EngineRequest) -> Result<(), EngineError> {
     let cache = request.drop_caches.then_some(Path::new(DROP_CACHES));
+    // In a guest, a disk takes the marks.
+    let is_disk = |path: &&Path| path.metadata().is_ok_and(|found| found.file_type().is_block_device());
+    let (disk, file) = (marks(request).filter(is_disk), marks(request).filter(|path| !is_disk(path)));
     // A missing directory is detected by the work itself, which can say what it was needed for.
-    let writable: Vec<&Path> = [directory(request), cache, marks(request)]
-        .into_iter()
-        .flatten()
-        .filter(|path| path.exists())
-        .collect();
+    let writable = [directory(request), cache, file].into_iter().flatten();
+    let writable: Vec<&Path> = writable.filter(|path| path.exists()).collect();
     let reads_device = matches!(request.workload, Workload::DeviceRead(_));
     let device = request.device.as_deref().filter(|node| reads_device && node.exists());
-    let devices: Vec<&Path> = device.into_iter().collect();
+    let devices: Vec<&Path> = device.into_iter().chain(disk).collect();
     view::enter(Granted { writable: &writable, devices: &devices }).map_err(EngineError::Confine)?;
     Ok(())
 }

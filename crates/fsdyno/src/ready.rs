@@ -26,6 +26,7 @@ ready![
     "which-filesystem",
     "kernels",
     "durability",
+    "durability-guests",
     "io-errors",
     "oetiker-2009",
     "schedulers-2009",

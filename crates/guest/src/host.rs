@@ -4,6 +4,7 @@
 //! anything, and nothing in it is worth saving: QEMU is killed, and every later step fails with the guest's
 //! last output.
 
+use crate::initramfs::BINARY;
 use crate::machine::{Machine, Ports};
 use crate::wire::{News, Order};
 use fsdyno_core::EngineRequest;
@@ -204,6 +205,10 @@ impl Channel for GuestHost {
 
     fn be_patient(&mut self, limit: Option<Duration>) {
         self.limit = limit;
+    }
+
+    fn binary(&self) -> std::io::Result<PathBuf> {
+        Ok(PathBuf::from(BINARY))
     }
 
     fn engine(&mut self, request: &EngineRequest) -> Result<Box<dyn EngineProcess>> {

@@ -68,6 +68,7 @@ pub struct Qemu {
     hurry: Arc<AtomicBool>,
     /// Added to the command line of every guest's kernel.
     kernel_words: String,
+    log: Option<OwnedFd>,
 }
 
 /// A kernel and its modules.
@@ -88,6 +89,7 @@ impl Qemu {
             kvm: None,
             version: None,
             kernel_words: String::new(),
+            log: None,
             hurry: Arc::default(),
         }
     }
@@ -96,6 +98,14 @@ impl Qemu {
     #[must_use]
     pub fn with_kernel_words(self, words: &str) -> Self {
         Qemu { kernel_words: words.to_string(), ..self }
+    }
+
+    /// The same, with a log of all requests to the first disk of a guest, which QEMU itself writes to this
+    /// empty file in the format of dm-log-writes (Documentation/admin-guide/device-mapper/log-writes.rst), to
+    /// hold another recording against it.
+    #[must_use]
+    pub fn with_log(self, file: OwnedFd) -> Self {
+        Qemu { log: Some(file), ..self }
     }
 
     /// The same for a user who may lose patience: when the flag is set, a guest that owes an answer is
@@ -201,6 +211,7 @@ impl Qemu {
             initramfs,
             shape: request.shape,
             disks: request.disks.iter().map(PathBuf::as_path).zip(disks).collect(),
+            log: self.log.as_ref(),
             accelerator,
             kernel_words: &self.kernel_words,
         };

@@ -78,6 +78,8 @@ pub(crate) struct Setup<'a> {
     pub shape: GuestShape,
     /// Each disk, with its path for a person.
     pub disks: Vec<(&'a Path, &'a OwnedFd)>,
+    /// Where QEMU logs the requests to the first disk, if it is to.
+    pub log: Option<&'a OwnedFd>,
     pub accelerator: Accelerator,
     /// Additional words for its kernel's command line.
     pub kernel_words: &'a str,
@@ -91,13 +93,14 @@ struct Inherited {
     image: Arc<OwnedFd>,
     archive: Arc<OwnedFd>,
     disks: Vec<(PathBuf, Arc<OwnedFd>)>,
+    log: Option<Arc<OwnedFd>>,
 }
 
 impl Inherited {
     fn all(&self) -> Vec<Arc<OwnedFd>> {
         let disks = self.disks.iter().map(|(_, disk)| disk);
         let others = [&self.console, &self.agent, &self.engine, &self.image, &self.archive];
-        others.into_iter().chain(disks).cloned().collect()
+        others.into_iter().chain(disks).chain(&self.log).cloned().collect()
     }
 }
 
@@ -126,6 +129,8 @@ impl Machine {
             .iter()
             .map(|(path, disk)| Ok((path.to_path_buf(), prepared(path, disk, shape.cache)?)));
         let disks = disks.collect::<Result<Vec<_>>>()?;
+        let log = setup.log.map(OwnedFd::try_clone).transpose();
+        let log = log.map_err(GuestError::file("open the log of", Path::new(QEMU)))?;
         let streams = || Ok((UnixStream::pair()?, UnixStream::pair()?, UnixStream::pair()?));
         let ((console, its_console), (agent, its_agent), (engine, its_engine)) =
             streams().map_err(GuestError::file("make sockets for", Path::new(QEMU)))?;
@@ -136,6 +141,7 @@ impl Machine {
             image: Arc::new(setup.image.into()),
             archive: Arc::new(setup.initramfs.into()),
             disks,
+            log: log.map(Arc::new),
         };
         let program = find_program(QEMU).ok_or(GuestError::NotInstalled { program: QEMU })?;
         let mut command = Command::new(program);
@@ -332,19 +338,30 @@ fn words(
     for (index, (path, disk)) in inherited.disks.iter().enumerate() {
         option("-add-fd", fdset(index, path, disk));
         option("-blockdev", blockdev(index, shape.cache));
+        let node = match &inherited.log {
+            Some(log) if index == 0 => {
+                let set = inherited.disks.len();
+                option("-add-fd", fdset(set, Path::new("log"), log));
+                option("-blockdev", format!("driver=file,node-name=log,filename=/dev/fdset/{set}"));
+                option("-blockdev", LOGGED.to_string());
+                "logged".to_string()
+            }
+            _ => format!("disk{index}"),
+        };
         // The guest gets all errors, including those of a full host filesystem, for which QEMU would
         // otherwise pause it.
         let errors = "werror=report,rerror=report";
         // Requests reach the disk as the guest's kernel made them. If QEMU merged them they could have more
         // segments than a system call accepts, and fail.
         let merging = "request-merging=off";
-        option(
-            "-device",
-            format!("virtio-blk-pci,drive=disk{index},serial=fsdyno{index},{errors},{merging}"),
-        );
+        option("-device", format!("virtio-blk-pci,drive={node},serial=fsdyno{index},{errors},{merging}"));
     }
     words
 }
+
+/// The first disk with a log of its requests, which is complete at any time.
+const LOGGED: &str =
+    "driver=blklogwrites,node-name=logged,file=disk0,log=log,log-sector-size=512,log-super-update-interval=1";
 
 /// The command line of a guest's kernel. Mitigations cost emulated processors most and protect nobody here;
 /// the clock of the emulated processor is steady, which the kernel would not believe; a kernel that panics

@@ -88,6 +88,10 @@ pub trait Channel {
     fn guardian(&self) -> Option<Box<dyn Guardian>> {
         None
     }
+    /// The fsdyno binary at the other end.
+    fn binary(&self) -> std::io::Result<PathBuf> {
+        std::env::current_exe()
+    }
     /// Starts the process that records a disk, if it can be at the other end.
     fn recorder(&mut self) -> Result<Box<dyn Recorder>> {
         Err(not_here(&self.end()))
@@ -283,6 +287,10 @@ impl<C: Channel> Host for C {
 
     fn guardian(&self) -> Box<dyn Guardian> {
         Channel::guardian(self).unwrap_or_else(|| Box::new(NoGuardian(self.end())))
+    }
+
+    fn own_binary(&self) -> std::io::Result<PathBuf> {
+        self.binary()
     }
 
     fn start_recorder(&mut self) -> Result<Box<dyn Recorder>> {

@@ -428,6 +428,11 @@ pub trait Host {
         Box::new(NoGuardian(self.name()))
     }
 
+    /// The fsdyno binary there, for steps that need a process of their own.
+    fn own_binary(&self) -> std::io::Result<PathBuf> {
+        std::env::current_exe()
+    }
+
     /// Starts the process that records a disk.
     fn start_recorder(&mut self) -> Result<Box<dyn Recorder>> {
         Err(recorder::not_here(&self.name()))

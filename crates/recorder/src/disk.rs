@@ -87,19 +87,28 @@ impl Disk {
         Ok(())
     }
 
-    /// Notes a mark.
+    /// Notes a mark, with the time of this clock.
     ///
     /// # Errors
     /// [`RecorderError::Refused`] for what is no mark; [`RecorderError::File`].
     pub fn mark(&mut self, bytes: &[u8]) -> Result<()> {
-        let is_mark = bytes.len() == MARK_BYTES && Mark::from_bytes(bytes).is_ok();
-        if !is_mark {
-            return Err(RecorderError::Refused("only marks can be written here"));
-        }
-        self.marks.write_at(bytes, self.marked * MARK_BYTES as u64)?;
-        self.log.append(Kind::Mark, 0, bytes.len() as u64, bytes, now())?;
+        let mark = Mark::from_bytes(bytes).ok().filter(|_| bytes.len() == MARK_BYTES);
+        let mark = mark.ok_or(RecorderError::Refused("only marks can be written here"))?;
+        // The worker's kernel may be a guest's, with a clock of its own.
+        let time = now();
+        let bytes = Mark { time_ns: time, ..mark }.to_bytes();
+        self.marks.write_at(&bytes, self.marked * MARK_BYTES as u64)?;
+        self.log.append(Kind::Mark, 0, bytes.len() as u64, &bytes, time)?;
         self.marked += 1;
         Ok(())
+    }
+
+    /// Reads the marks so far, one sector each; what follows them is zeros.
+    ///
+    /// # Errors
+    /// [`RecorderError::File`].
+    pub fn read_marks_at(&self, buffer: &mut [u8], at: u64) -> Result<()> {
+        self.marks.read_at(buffer, at)
     }
 
     /// Replays the log and compares the result with the disk.

@@ -154,12 +154,16 @@ impl Filesystem for Files {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        if number.0 == MARKS {
-            return reply.data(&[]);
-        }
-        self.carry_out(move |recorded| match recorded.read(offset, size.into()) {
-            Ok(bytes) => reply.data(&bytes),
-            Err(error) => reply.error(told(error)),
+        let is_marks = number.0 == MARKS;
+        self.carry_out(move |recorded| {
+            let read = match is_marks {
+                true => recorded.read_marks(offset, size.into()),
+                false => recorded.read(offset, size.into()),
+            };
+            match read {
+                Ok(bytes) => reply.data(&bytes),
+                Err(error) => reply.error(told(error)),
+            }
         });
     }
 
@@ -179,7 +183,7 @@ impl Filesystem for Files {
         let completed = Arc::clone(&self.completed);
         self.carry_out(move |recorded| {
             let written = match number.0 {
-                MARKS => recorded.mark(&data),
+                MARKS => recorded.mark(offset, &data),
                 _ => recorded.write(offset, &data),
             };
             count(recorded, &completed);

@@ -18,6 +18,8 @@ use std::time::SystemTime;
 const ROOT: u64 = 1;
 /// Number of the file that takes marks.
 pub(crate) const MARKS: u64 = 2;
+/// The size of that file, far more than the marks of any load.
+const MARKS_SIZE: u64 = 1 << 30;
 /// Number of the first disk; each disk has a new one, so that nothing the kernel keeps of one is taken for
 /// another's.
 const FIRST_DISK: u64 = 3;
@@ -149,10 +151,9 @@ impl Recorded {
     }
 
     fn verify_range(&self, at: u64, length: u64) -> Result<()> {
-        let inside = at.checked_add(length).is_some_and(|end| end <= self.size.0);
-        match inside && at.is_multiple_of(SECTOR) && length.is_multiple_of(SECTOR) {
-            true => Ok(()),
-            false => Err(RecorderError::Refused("only whole sectors of the disk can be used")),
+        match at.checked_add(length).is_some_and(|end| end <= self.size.0) {
+            true => verify_sectors(at, length),
+            false => Err(RecorderError::Refused("the disk ends before that")),
         }
     }
 
@@ -176,6 +177,8 @@ impl Recorded {
     }
 
     fn read_now(&mut self, at: u64, length: u64) -> Result<Vec<u8>> {
+        // QEMU finds out which requests a disk takes by reading less and less of it.
+        verify_sectors(at, length)?;
         let end = at.saturating_add(length).min(self.size.0);
         let mut buffer = vec![0; end.saturating_sub(at) as usize];
         match (&self.stage, &self.disk) {
@@ -223,18 +226,34 @@ impl Recorded {
         }
     }
 
-    pub fn mark(&mut self, bytes: &[u8]) -> Result<()> {
+    pub fn mark(&mut self, at: u64, bytes: &[u8]) -> Result<()> {
+        // Whoever prepares the file as a disk writes back what is there.
+        if self.read_marks(at, bytes.len() as u64)? == bytes {
+            return Ok(());
+        }
         match (&self.stage, &mut self.disk) {
             (Stage::Recording, Some(disk)) => disk.mark(bytes),
             _ => Err(RecorderError::Refused("nothing is recorded")),
         }
     }
 
+    /// The marks so far.
+    pub fn read_marks(&self, at: u64, length: u64) -> Result<Vec<u8>> {
+        verify_sectors(at, length)?;
+        let end = at.saturating_add(length).min(MARKS_SIZE);
+        let mut buffer = vec![0; end.saturating_sub(at) as usize];
+        if let Some(disk) = &self.disk {
+            disk.read_marks_at(&mut buffer, at)?;
+        }
+        Ok(buffer)
+    }
+
     pub fn attributes(&self, number: u64) -> std::result::Result<FileAttr, Errno> {
         let (kind, perm, size) = match number {
             ROOT => (FileType::Directory, 0o700, 0),
-            MARKS => (FileType::RegularFile, 0o600, 0),
-            _ if number == self.number && self.exists() => (FileType::RegularFile, 0o600, self.size.0),
+            MARKS => (FileType::RegularFile, 0o600, MARKS_SIZE),
+            // One that was removed is still open in a guest.
+            _ if number <= self.number => (FileType::RegularFile, 0o600, self.size.0),
             _ => return Err(Errno::ENOENT),
         };
         Ok(FileAttr {
@@ -262,6 +281,13 @@ impl Recorded {
             _ if name == self.name && self.exists() => self.attributes(self.number),
             _ => Err(Errno::ENOENT),
         }
+    }
+}
+
+fn verify_sectors(at: u64, length: u64) -> Result<()> {
+    match at.is_multiple_of(SECTOR) && length.is_multiple_of(SECTOR) {
+        true => Ok(()),
+        false => Err(RecorderError::Refused("only whole sectors of the disk can be used")),
     }
 }
 

@@ -34,8 +34,8 @@ fn converse(input: &mut dyn BufRead, output: &mut dyn Write) -> Result<()> {
             return Ok(());
         }
         let reply = match serde_json::from_str(&line) {
-            Ok(RecorderRequest::Begin { directory, mountpoint, size }) => {
-                begin(&mut served, &directory, &mountpoint, size)
+            Ok(RecorderRequest::Begin { directory, mountpoint, size, shared }) => {
+                begin(&mut served, &directory, &mountpoint, size, shared)
             }
             Ok(request) => match &served {
                 Some(served) => served.answer(&request),
@@ -64,6 +64,7 @@ fn begin(
     directory: &Path,
     mountpoint: &Path,
     size: Option<fsdyno_core::Bytes>,
+    shared: bool,
 ) -> Result<RecorderReply> {
     if served.is_some() {
         return Err(RecorderError::Refused("it has begun already"));
@@ -71,12 +72,13 @@ fn begin(
     let recorded = Arc::new(Mutex::new(Recorded::new(directory.to_path_buf(), size)?));
     let failed = RecorderError::file("mount the recorder at", mountpoint);
     let mut config = Config::default();
-    config.acl = SessionACL::Owner;
+    config.acl = if shared { SessionACL::All } else { SessionACL::Owner };
     config.mount_options = vec![
         MountOption::FSName("fsdyno-recorder".to_string()),
         MountOption::NoSuid,
         MountOption::NoDev,
         MountOption::NoExec,
+        MountOption::DefaultPermissions,
     ];
     let files = Files::new(&recorded).map_err(&failed)?;
     let session = Session::new(files, mountpoint, &config).and_then(Session::spawn).map_err(failed)?;

@@ -11,7 +11,7 @@ use crate::recorded;
 use fsdyno_core::axis::CACHE;
 use fsdyno_core::device::Image;
 use fsdyno_core::workload::{Need, Tool};
-use fsdyno_core::{Bytes, CacheState, Configuration, DeviceSpec, Nanos, Workload};
+use fsdyno_core::{Bytes, CacheState, Configuration, DeviceSpec, Devices, Nanos, Workload};
 use fsdyno_host::guest::{Guests, disk_nodes};
 use fsdyno_host::{Host, HostError};
 use fsdyno_testbed::Refusal;
@@ -28,6 +28,8 @@ pub(crate) const SLOW_TREE_RATE: u64 = 10_000_000;
 pub(crate) const ASSUMED_LIFECYCLE: Nanos = Nanos::from_secs(2);
 /// Assumed time of an emulated guest from its start to its agent's first answer.
 const ASSUMED_BOOT: Nanos = Nanos::from_secs(10);
+/// How much longer what follows the load takes there: programs that look at many disks.
+const ASSUMED_SLOWNESS: u64 = 5;
 
 /// What a plan would do.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -193,17 +195,21 @@ pub(crate) fn unmet(
 
 /// The exact commands of a case; those of a guest as they appear in it.
 fn commands(plan: &Plan, case: &Case, seed: u64) -> Vec<String> {
-    if let Some(load) = recorded::load(case) {
-        return recorded::commands(case, load, seed);
-    }
-    match guest_request::request(plan, case) {
-        None => fsdyno_testbed::commands(&case.configuration, &plan.devices, seed),
+    let Some(load) = recorded::load(case) else { return commands_on(plan, case, &plan.devices, seed) };
+    let (before, after) = recorded::before_and_after(load);
+    let within = commands_on(plan, case, &recorded::planned_devices(load), seed);
+    std::iter::once(before).chain(within).chain([after]).collect()
+}
+
+fn commands_on(plan: &Plan, case: &Case, devices: &Devices, seed: u64) -> Vec<String> {
+    match guest_request::request_for(plan, case, devices) {
+        None => fsdyno_testbed::commands(&case.configuration, devices, seed),
         Some(request) => {
             let disks = request.disks.iter().map(|disk| disk.display().to_string()).collect::<Vec<_>>();
             let boot =
                 format!("boot kernel {} in a virtual machine with {}", request.kernel, disks.join(", "));
             let nodes = disk_nodes(request.disks.len());
-            let within = fsdyno_testbed::guest::commands(&case.configuration, &plan.devices, &nodes, seed);
+            let within = fsdyno_testbed::guest::commands(&case.configuration, devices, &nodes, seed);
             std::iter::once(boot).chain(within).collect()
         }
     }
@@ -288,10 +294,12 @@ fn of_configuration(host: &mut dyn Host, guests: &mut dyn Guests, plan: &Plan, c
 
 /// What keeps its workload from running.
 pub(crate) fn of_workload(host: &mut dyn Host, plan: &Plan, case: &Case) -> Vec<String> {
-    // What a guest lacks is determined with its configuration, and in the guest itself.
+    // What a guest lacks is determined with its configuration, and in the guest itself. The recorder of its
+    // disk is on this machine.
     let load = case.workload.load();
     let in_guest = case.configuration.guest_kernel().is_some();
-    let needs = load.needs().iter().filter(|need| !in_guest || matches!(need, Need::Device));
+    let of_machine = |need: &&Need| !in_guest || matches!(need, Need::Device | Need::Recorder);
+    let needs = load.needs().iter().filter(of_machine);
     let mut unmet: Vec<String> = needs.filter_map(|need| missing(host, plan, *need)).collect();
     if recorded::load(case).is_some() {
         unmet.extend(recorded::unmet(plan, case));
@@ -360,12 +368,15 @@ pub(crate) fn trial_time(case: &Case, size: Option<Bytes>) -> Nanos {
         .saturating_add(load.moves_within(case.configuration.memory()).0);
     let moved = moved.saturating_add(filled_bytes(&case.configuration, size));
     let made = moved.saturating_mul(1_000_000_000 / ASSUMED_TREE_RATE);
-    let boot = if case.configuration.guest_kernel().is_some() { ASSUMED_BOOT } else { Nanos(0) };
+    let (boot, slowness) = match case.configuration.guest_kernel() {
+        Some(_) => (ASSUMED_BOOT, ASSUMED_SLOWNESS),
+        None => (Nanos(0), 1),
+    };
     Nanos(
         (ASSUMED_LIFECYCLE.0 + boot.0)
             .saturating_add(made)
             .saturating_add(load.timing().total().0)
-            .saturating_add(load.follows().0),
+            .saturating_add(load.follows().0.saturating_mul(slowness)),
     )
 }
 

@@ -66,10 +66,15 @@ pub(crate) fn log_directory(devices: &Devices, otherwise: &Path) -> PathBuf {
     }
 }
 
-/// The commands of a case, and what comes before and after them.
-pub(crate) fn commands(case: &Case, load: Recorded<'_>, seed: u64) -> Vec<String> {
+/// The disk of a trial that has not begun.
+pub(crate) fn planned_devices(load: Recorded<'_>) -> Devices {
+    devices(Path::new(SOME_MOUNTPOINT), load.size())
+}
+
+/// What comes before and after the commands of a case.
+pub(crate) fn before_and_after(load: Recorded<'_>) -> (String, String) {
     let shown = format!("{SOME_MOUNTPOINT}/{DISK}");
-    let (before, after) = match load {
+    match load {
         Recorded::Cuts(parameters) => (
             format!("record everything that is written to {shown}"),
             format!("mount, verify, unmount and check {} states after power cuts", parameters.states()),
@@ -81,19 +86,13 @@ pub(crate) fn commands(case: &Case, load: Recorded<'_>, seed: u64) -> Vec<String
                 parameters.faults.len()
             ),
         ),
-    };
-    let devices = devices(Path::new(SOME_MOUNTPOINT), load.size());
-    let within = fsdyno_testbed::commands(&case.configuration, &devices, seed);
-    std::iter::once(before).chain(within).chain([after]).collect()
+    }
 }
 
 /// Why a case cannot run on such a disk.
 pub(crate) fn unmet(plan: &Plan, case: &Case) -> Option<String> {
     let external = case.configuration.level(JOURNAL).is_some_and(|level| level.starts_with("external"));
     let reason = match &plan.devices.data {
-        _ if case.configuration.guest_kernel().is_some() => {
-            "is measured on this machine's own kernel only, not in guests"
-        }
         _ if external => "uses a single disk of its own, so the journal cannot be on another one",
         DeviceSpec::Directory { .. } => "makes filesystems, and a directory has one already",
         DeviceSpec::Image(_) | DeviceSpec::Block { .. } => return None,

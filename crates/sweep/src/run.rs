@@ -415,6 +415,20 @@ impl<'a> Sweeping<'a> {
             position.come_to(stage, elapsed, left, rest);
             observer(Progress::Running(position));
         };
+        if let Some(load) = recorded::load(planned.case) {
+            let mut recording = Recording {
+                plan: self.plan,
+                machines,
+                state_dir: self.options.state_dir,
+                interrupt: self.options.interrupt,
+                hurry: self.options.hurry,
+                overheads: &mut self.overheads,
+                store: &self.around.store,
+                keep: self.around.log_of(planned.slot.trial),
+                progress: &mut progress,
+            };
+            return durability::run(&mut recording, planned.slot, planned.case, load);
+        }
         if let Some(request) = guest_request::request_for(self.plan, planned.case, &self.scratch.devices) {
             let mut trial = InGuest {
                 plan: self.plan,
@@ -428,20 +442,6 @@ impl<'a> Sweeping<'a> {
                 progress: &mut progress,
             };
             return guest::run(&mut trial, &request, planned.slot, planned.case);
-        }
-        if let Some(load) = recorded::load(planned.case) {
-            let mut recording = Recording {
-                plan: self.plan,
-                host: machines.host,
-                state_dir: self.options.state_dir,
-                interrupt: self.options.interrupt,
-                hurry: self.options.hurry,
-                overhead: self.overheads.get(HOST_KERNEL).copied().unwrap_or_default(),
-                store: &self.around.store,
-                keep: self.around.log_of(planned.slot.trial),
-                progress: &mut progress,
-            };
-            return durability::run(&mut recording, planned.slot, planned.case, load);
         }
         let mut bench = Bench {
             plan: self.plan,

@@ -36,6 +36,15 @@ const PAUSE: Duration = Duration::from_millis(50);
 const EWOULDBLOCK: i32 = 11;
 const EEXIST: i32 = 17;
 
+/// What is to become of what is on a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Contents {
+    /// A new filesystem follows.
+    Replaced,
+    /// It is what the trial is about.
+    Kept,
+}
+
 /// A device of a trial.
 #[derive(Debug, Clone)]
 pub(crate) struct Device {
@@ -169,19 +178,24 @@ fn taken(error: HostError, path: &Path) -> TestbedError {
     }
 }
 
-/// Opens a disk, or builds a layer on the devices beneath it.
+/// Opens a disk, or builds a layer on the devices beneath it. A layer that exists is not found again.
 pub(crate) fn open(
     host: &mut dyn Host,
     journal: &mut UndoJournal,
     testbed: &Testbed,
+    contents: Contents,
     images: &[MadeImage],
     spec: &DeviceSpec,
     interrupt: &AtomicBool,
 ) -> Result<Device> {
     match layer::of(spec) {
-        None => open_disk(host, journal, testbed, images, spec),
+        None => open_disk(host, journal, testbed, contents, images, spec),
+        Some(_) if contents == Contents::Kept => {
+            Err(contradiction(format!("'{spec}' is made anew in each trial")))
+        }
         Some(layer) => {
-            let below = spec.below().iter().map(|spec| open(host, journal, testbed, images, spec, interrupt));
+            let mut of_below = |spec| open(host, journal, testbed, contents, images, spec, interrupt);
+            let below = spec.below().iter().map(&mut of_below);
             let below = below.collect::<Result<Vec<_>>>()?;
             build(host, journal, testbed, layer, below, spec, interrupt)
         }
@@ -192,6 +206,7 @@ fn open_disk(
     host: &mut dyn Host,
     journal: &mut UndoJournal,
     testbed: &Testbed,
+    contents: Contents,
     images: &[MadeImage],
     spec: &DeviceSpec,
 ) -> Result<Device> {
@@ -207,7 +222,7 @@ fn open_disk(
             DeviceProbe { canonical: node, model, identity, sector_bytes, ..DeviceProbe::default() }
         }
         DeviceSpec::Block { path, .. } => {
-            let probe = guard_again(host, testbed, spec)?;
+            let probe = guard_again(host, testbed, contents, spec)?;
             let verified = testbed.knowledge().identities.get(path).cloned();
             DeviceProbe { identity: verified.unwrap_or_default(), ..probe }
         }
@@ -221,13 +236,14 @@ fn open_disk(
         Device { spec: spec.clone(), identity, model, target, shared_with, sector, below, made: None };
     if let DeviceSpec::Image(image) = spec
         && image.is_kept()
+        && contents == Contents::Replaced
     {
         // It still holds what an earlier trial wrote.
         signature::wipe(host, &disk.target, &[])?;
     }
     if let DeviceSpec::Block { .. } = spec {
         // From now on, whoever respects the lock stays away; whoever came before it is found here.
-        let probe = guard_again(host, testbed, spec)?;
+        let probe = guard_again(host, testbed, contents, spec)?;
         let kinds = signature::known_to_libblkid(&probe.signatures);
         if !kinds.is_empty() {
             disk.verify_free(host, "wipe")?;
@@ -399,7 +415,12 @@ pub(crate) fn is_free(host: &mut dyn Host, handle: DeviceHandle, step: &'static 
 
 /// The guards of a block device, repeated. It waits for processes that hold the device open only for a
 /// moment.
-fn guard_again(host: &mut dyn Host, testbed: &Testbed, spec: &DeviceSpec) -> Result<DeviceProbe> {
+fn guard_again(
+    host: &mut dyn Host,
+    testbed: &Testbed,
+    contents: Contents,
+    spec: &DeviceSpec,
+) -> Result<DeviceProbe> {
     let path = spec.path();
     let used_before = testbed.knowledge().formatted.contains(path);
     let mut confirmation = testbed.confirmation.clone();
@@ -408,7 +429,11 @@ fn guard_again(host: &mut dyn Host, testbed: &Testbed, spec: &DeviceSpec) -> Res
     confirmation.destroy.push(path.to_path_buf());
     let start = Instant::now();
     loop {
-        let probe = host.probe_device(path).map_err(TestbedError::at("probe"))?;
+        let mut probe = host.probe_device(path).map_err(TestbedError::at("probe"))?;
+        if contents == Contents::Kept {
+            // What is not overwritten needs no permission.
+            probe.signatures.clear();
+        }
         let refusals = refusals(&probe, spec, &confirmation, &testbed.needs[path], used_before);
         if refusals.is_empty() {
             return Ok(probe);

@@ -179,6 +179,11 @@ pub trait Filesystem: std::fmt::Debug + Sync {
     fn forget(&self, _targets: &Targets) -> Option<Command> {
         None
     }
+    /// The command that replays its journal before a mount, as the boot of a machine does; `None` if the
+    /// kernel does so itself when it mounts.
+    fn replay(&self, _targets: &Targets) -> Option<Command> {
+        None
+    }
     /// The command that checks it without changing anything; `None` if there is none.
     fn check(&self, targets: &Targets) -> Option<Command>;
     /// Whether a check found it clean; `None` if the check itself failed.

@@ -47,7 +47,7 @@ pub use foresight::{commands, contradictions, is_unprivileged, needs_root, unmet
 pub use guard::{Confirmation, Testbed};
 pub use mounted::{Mounted, Unmounted};
 pub use refusal::Refusal;
-pub use stack::{Formatted, Stack, build};
+pub use stack::{Formatted, Stack, build, find};
 pub use undo::{UndoJournal, UndoReport};
 pub use way_back::{Label, UndoAction};
 

@@ -125,6 +125,25 @@ impl Unmounted {
         Ok(mounted)
     }
 
+    /// Replays the journal, as the boot of a machine does, if the kernel does not do so when it mounts.
+    ///
+    /// # Errors
+    /// [`TestbedError::Host`] if a device cannot be opened again, or the program cannot be run.
+    pub fn replay(&self, host: &mut dyn Host, journal: &mut UndoJournal) -> Result<()> {
+        let Location::Volume(volume) = &self.0.trial.location else { return Ok(()) };
+        if volume.filesystem.replay(&volume.targets()).is_none() {
+            return Ok(());
+        }
+        let (targets, handles) = volume.targets_again(host, journal, "replay")?;
+        if let Some(command) = volume.filesystem.replay(&targets) {
+            host.run(&command).map_err(TestbedError::at("replay"))?;
+        }
+        for handle in handles {
+            journal.close_device(host, handle).map_err(TestbedError::at("replay"))?;
+        }
+        Ok(())
+    }
+
     /// Checks the filesystem without changing anything; `None` for a directory that was used as it is, and
     /// for a filesystem that has no check.
     ///
@@ -140,15 +159,7 @@ impl Unmounted {
             return Ok(None);
         }
         let at = || TestbedError::at("check");
-        let handles = volume.open_again(host, journal, "check")?;
-        let mut targets = volume.targets();
-        for (target, handle) in std::iter::once(&mut targets.data)
-            .chain(&mut targets.others)
-            .chain(&mut targets.journal)
-            .zip(&handles)
-        {
-            target.handle = *handle;
-        }
+        let (targets, handles) = volume.targets_again(host, journal, "check")?;
         let Some(command) = volume.filesystem.check(&targets) else { return Ok(None) };
         // Waiting for udev, which looks at a device when it is closed, is no part of it.
         let begin = Instant::now();

@@ -2,7 +2,7 @@
 //! ([`Formatted`]).
 
 use crate::Result;
-use crate::device::{self, Device};
+use crate::device::{self, Contents, Device};
 use crate::environment;
 use crate::error::TestbedError;
 use crate::filesystem::{self, all_expectations, all_risks, not_in_force};
@@ -49,6 +49,35 @@ pub fn build(
     seed: u64,
     interrupt: &AtomicBool,
 ) -> Result<Stack> {
+    let trial = open(host, journal, testbed, Contents::Replaced, configuration, seed, interrupt)?;
+    Ok(Stack(trial))
+}
+
+/// The same for devices that carry the filesystem already that a trial of the same seed has made on them.
+/// Nothing is written to them.
+///
+/// # Errors
+/// Those of [`build`].
+pub fn find(
+    host: &mut dyn Host,
+    journal: &mut UndoJournal,
+    testbed: &Testbed,
+    configuration: &Configuration,
+    seed: u64,
+    interrupt: &AtomicBool,
+) -> Result<Formatted> {
+    open(host, journal, testbed, Contents::Kept, configuration, seed, interrupt).map(Formatted)
+}
+
+fn open(
+    host: &mut dyn Host,
+    journal: &mut UndoJournal,
+    testbed: &Testbed,
+    contents: Contents,
+    configuration: &Configuration,
+    seed: u64,
+    interrupt: &AtomicBool,
+) -> Result<Trial> {
     let contradictions = contradictions(configuration, &testbed.devices);
     if !contradictions.is_empty() {
         return Err(TestbedError::Contradiction { contradictions });
@@ -64,7 +93,7 @@ pub fn build(
                 journal.append(&ways_back)?;
             }
             let images = device::make_images(host, journal, &specs, Some(&target), &testbed.kept_images())?;
-            let mut open = |spec| device::open(host, journal, testbed, &images, spec, interrupt);
+            let mut open = |spec| device::open(host, journal, testbed, contents, &images, spec, interrupt);
             let mut members = data.members().iter().map(&mut open).collect::<Result<Vec<_>>>()?;
             let log = log.map(open).transpose()?;
             let others = members.split_off(1);
@@ -80,7 +109,7 @@ pub fn build(
             )));
         }
     };
-    Ok(Stack(Trial {
+    Ok(Trial {
         testbed: testbed.clone(),
         configuration: configuration.clone(),
         seed,
@@ -89,15 +118,10 @@ pub fn build(
         built: Built::default(),
         lifecycle: Lifecycle::default(),
         warnings: Vec::new(),
-    }))
+    })
 }
 
 impl Stack {
-    /// Takes the devices as they are, with the filesystem that a trial of the same seed has made on them.
-    pub fn as_it_is(self) -> Formatted {
-        Formatted(self.0)
-    }
-
     /// Creates the filesystem; each device is verified on its descriptor directly before each command that
     /// writes to it.
     ///
@@ -146,6 +170,17 @@ impl Formatted {
     /// What mkfs took.
     pub fn lifecycle(&self) -> &Lifecycle {
         &self.0.lifecycle
+    }
+
+    /// Replays the journal, as the boot of a machine does, if the kernel does not do so when it mounts.
+    /// Returns how long it took. If it does not succeed, the mount will tell.
+    ///
+    /// # Errors
+    /// [`TestbedError::Host`] if the program cannot be run.
+    pub fn replay(&self, host: &mut dyn Host) -> Result<Nanos> {
+        let Location::Volume(volume) = &self.0.location else { return Ok(Nanos(0)) };
+        let Some(command) = volume.filesystem.replay(&volume.targets()) else { return Ok(Nanos(0)) };
+        Ok(host.run(&command).map_err(TestbedError::at("replay"))?.duration)
     }
 
     /// Applies the tunables, mounts in a new directory, and reads back what is in force.

@@ -63,6 +63,22 @@ impl Volume {
             .collect()
     }
 
+    /// The devices by descriptors that were opened again, and these.
+    pub(crate) fn targets_again(
+        &self,
+        host: &mut dyn Host,
+        journal: &mut UndoJournal,
+        step: &'static str,
+    ) -> Result<(Targets, Vec<DeviceHandle>)> {
+        let handles = self.open_again(host, journal, step)?;
+        let mut targets = self.targets();
+        let Targets { data, others, journal, .. } = &mut targets;
+        for (target, handle) in std::iter::once(data).chain(others).chain(journal).zip(&handles) {
+            target.handle = *handle;
+        }
+        Ok((targets, handles))
+    }
+
     pub(crate) fn targets(&self) -> Targets {
         Targets {
             size: Some(Bytes(self.data.identity.size_bytes)),

@@ -22,7 +22,7 @@ pub struct Mark {
     pub number: u64,
     /// Whether it begins or has been acknowledged.
     pub moment: Moment,
-    /// When, by `CLOCK_MONOTONIC` of the worker's kernel.
+    /// When, by `CLOCK_MONOTONIC`: of the worker's kernel when it notes it, and of the recorder's in the log.
     pub time_ns: Nanos,
 }
 

@@ -6,7 +6,8 @@ use crate::units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// Name of the file below the mountpoint that takes marks.
+/// Name of the file below the mountpoint that takes marks: each sector that is written to it, at any offset.
+/// It reads as the marks so far, in their order, and has a size so that it can be the disk of a guest.
 pub const MARKS_FILE: &str = "marks";
 
 /// What a recorder is asked for.
@@ -23,6 +24,9 @@ pub enum RecorderRequest {
         mountpoint: PathBuf,
         /// The size of the disk, if there is a log already.
         size: Option<Bytes>,
+        /// Whether processes of other users may use the files, once they have been given them open: then the
+        /// permissions decide, which are root's. Otherwise the kernel keeps everybody else away.
+        shared: bool,
     },
     /// Chooses places in the complete log.
     Cuts {
@@ -31,10 +35,12 @@ pub enum RecorderRequest {
         /// Decides which.
         seed: u64,
     },
-    /// The next file that is created at the mountpoint is the disk in this state, until it is removed.
+    /// The next file that is created at the mountpoint is the disk in this state, until it is removed. So is
+    /// one that was removed, to whoever still has it open.
     State(StateRequest),
     /// The next file that is created at the mountpoint is a disk on which nothing has ever been written,
-    /// until it is removed. Nothing is recorded. Ends all faults.
+    /// until it is removed; likewise to whoever has an earlier one open. Nothing is recorded. Ends all
+    /// faults.
     Blank {
         /// The size of the disk; that of the first one, for all later ones.
         size: Bytes,

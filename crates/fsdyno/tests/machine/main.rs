@@ -19,6 +19,7 @@ mod commit_log;
 mod confinement;
 mod device_read;
 mod durability;
+mod durability_guests;
 mod edges;
 mod engine_fuse;
 mod engine_tree;
@@ -69,6 +70,7 @@ fn main() {
         confinement::tests(),
         device_read::tests(),
         durability::tests(),
+        durability_guests::tests(),
         edges::tests(),
         engine_fuse::tests(),
         engine_tree::tests(),

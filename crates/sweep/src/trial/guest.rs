@@ -11,7 +11,9 @@ use crate::options::Machines;
 use crate::order::Slot;
 use crate::plan::{Case, Plan};
 use crate::trial;
-use fsdyno_core::{DeviceSpec, Devices, DiskCache, Failure, Nanos, Outcome, Warning, WarningKind};
+use fsdyno_core::{
+    Bytes, DeviceSpec, Devices, DiskCache, Failure, Nanos, Outcome, TrialRecord, Warning, WarningKind,
+};
 use fsdyno_host::guest::{Guest, GuestRequest, NotStarted};
 use fsdyno_testbed::{Testbed, TestbedError, UndoJournal};
 use std::collections::BTreeMap;
@@ -67,7 +69,6 @@ fn boot_and_run(
     drop(disks);
     let mut guest = started.map_err(|not| Box::new(not_started(&not)))?;
     let mut ended = in_guest(trial, guest.as_mut(), slot, case);
-    let facts = guest.facts().clone();
     let record = match &mut ended {
         Ok(ended) => &mut ended.record,
         Err(failure) => {
@@ -75,13 +76,8 @@ fn boot_and_run(
             return ended;
         }
     };
-    if let Outcome::Failed { error } = &mut record.outcome {
-        add_last_words(error, guest.as_mut());
-    }
-    record.built.log = guest.take_log();
+    describe(record, guest.as_mut());
     guest.end_now();
-    record.environment.virtualisation = Some(facts.description.clone());
-    record.lifecycle_ns.boot = Some(facts.boot);
     let in_memory = fsdyno_testbed::memory::in_memory(trial.machines.host, trial.device);
     // QEMU opens the image itself: its cache mode counts, and not how a loop device would be used.
     record.warnings.extend(trial::cached_by_host(None, in_memory.as_deref()));
@@ -90,10 +86,22 @@ fn boot_and_run(
         let text = format!("guest cache = \"{}\": the host caches the guest's disks", cache.name());
         record.warnings.push(Warning::new(WarningKind::HostCache, text));
     }
+    ended
+}
+
+/// Notes in a record in which guest it was made, what was done there, and, if it failed, the guest's last
+/// words.
+pub(super) fn describe(record: &mut TrialRecord, guest: &mut dyn Guest) {
+    if let Outcome::Failed { error } = &mut record.outcome {
+        add_last_words(error, guest);
+    }
+    record.built.log = guest.take_log();
+    let facts = guest.facts();
+    record.environment.virtualisation = Some(facts.description.clone());
+    record.lifecycle_ns.boot = Some(facts.boot);
     if facts.emulated {
         record.warnings.push(emulation(&facts.description));
     }
-    ended
 }
 
 /// The trial itself, beginning with the guards.
@@ -112,8 +120,8 @@ fn in_guest(
         let record = trial::skipped(slot, case, trial.device, &unmet);
         return Ok(Ended { record, left: Vec::new(), stuck: None, interrupted: false, no_room: false });
     }
-    let overhead = measured_overhead(trial, guest, case)?;
-    let testbed = verify(guest, trial.plan, &devices, &within, &disks)?;
+    let overhead = measured_overhead(trial.plan, guest, case, trial.overheads, trial.interrupt)?;
+    let testbed = verify(guest, &devices, &within, &disks, estimate::least_space(trial.plan))?;
     let mut bench = Bench {
         plan: trial.plan,
         host: guest,
@@ -136,43 +144,44 @@ fn in_guest(
 }
 
 /// All guards, in the guest.
-fn verify(
+pub(super) fn verify(
     guest: &mut dyn Guest,
-    plan: &Plan,
     devices: &Devices,
     case: &Case,
     disks: &[PathBuf],
+    space: Bytes,
 ) -> Result<Testbed, Box<Failure>> {
     let confirmation = fsdyno_testbed::guest::confirmation(&case.configuration, disks);
     let configurations = std::slice::from_ref(&case.configuration);
-    let space = estimate::least_space(plan);
     Testbed::verify(guest, devices, configurations, space, &confirmation)
         .map(Testbed::with_blank_disks)
         .map_err(|error: TestbedError| Box::new(error.failure()))
 }
 
 /// The overhead of the tool on guests of this kernel, measured in the first one.
-fn measured_overhead(
-    trial: &mut InGuest<'_, '_>,
+pub(super) fn measured_overhead(
+    plan: &Plan,
     guest: &mut dyn Guest,
     case: &Case,
+    overheads: &mut BTreeMap<String, Overhead>,
+    interrupt: &AtomicBool,
 ) -> Result<Overhead, Box<Failure>> {
     let kernel = case.configuration.guest_kernel().unwrap_or_default();
-    if let Some(known) = trial.overheads.get(kernel) {
+    if let Some(known) = overheads.get(kernel) {
         return Ok(*known);
     }
-    let overhead = overhead::measure(trial.plan, guest, Path::new(ANYWHERE), trial.interrupt)?;
-    trial.overheads.insert(kernel.to_string(), overhead);
+    let overhead = overhead::measure(plan, guest, Path::new(ANYWHERE), interrupt)?;
+    overheads.insert(kernel.to_string(), overhead);
     Ok(overhead)
 }
 
-fn not_started(not: &NotStarted) -> Failure {
+pub(super) fn not_started(not: &NotStarted) -> Failure {
     let mut failure = Failure::new("boot", not.error.to_string());
     failure.details = with_heading(&not.last_words);
     failure
 }
 
-fn add_last_words(failure: &mut Failure, guest: &mut dyn Guest) {
+pub(super) fn add_last_words(failure: &mut Failure, guest: &mut dyn Guest) {
     let words = with_heading(&guest.last_words());
     let separator = if failure.details.is_empty() || words.is_empty() { "" } else { "\n" };
     failure.details.push_str(&format!("{separator}{words}"));

@@ -82,8 +82,18 @@ impl Filesystem for Jfs {
         MOUNT_WORDS
     }
 
+    /// Neither the writes to the log (`lbmStartIO` in fs/jfs/jfs_logmgr.c) nor fsync (`jfs_fsync` in
+    /// fs/jfs/file.c) flush the device.
     fn risks(&self, _configuration: &Configuration) -> Vec<String> {
-        Vec::new()
+        vec!["jfs never flushes the device's cache when it syncs: a power cut may lose what it acknowledged"
+            .to_string()]
+    }
+
+    /// The kernel refuses to mount what was not unmounted. `-a` replays the log, and checks the rest only if
+    /// that is not enough (jfs_fsck(8)).
+    fn replay(&self, targets: &Targets) -> Option<Command> {
+        let data = &targets.data;
+        Some(Command::new("fsck.jfs").args(["-a"]).device("", data.handle, &data.node))
     }
 
     fn check(&self, targets: &Targets) -> Option<Command> {

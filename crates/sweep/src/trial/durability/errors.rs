@@ -1,90 +1,113 @@
 //! A trial that asks what requests to a disk that fail do to an application. Each fault has a new filesystem,
 //! which is mounted three times: to prepare it, while requests fail, and when none fails any more.
 
-use super::{Recording, STEP_LIMIT, Stop, ask, await_release, heal, of_own_program};
+use super::site::{Site, User};
+use super::{LOST_MOST, Recording, STEP_LIMIT, Stop, ask, await_release, heal, lost_guest, of_own_program};
 use crate::order::Slot;
 use crate::plan::Case;
+use crate::trial::Ended;
 use fsdyno_core::durability::{DATA, Fault, FaultRequest, RecorderRequest};
 use fsdyno_core::result::{FaultResult, Witnessed};
 use fsdyno_core::workload::IoErrors;
 use fsdyno_core::{Failure, Nanos, TrialRecord};
 use fsdyno_host::recorder::Recorder;
 use fsdyno_host::{Grant, Host, HostError};
-use fsdyno_testbed::{Mounted, Testbed, TestbedError, UndoJournal, Unmounted};
+use fsdyno_testbed::{Mounted, TestbedError, UndoJournal, Unmounted};
 use serde::de::DeserializeOwned;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-/// Lets requests fail, one fault after the other. Returns what could not be taken down.
+/// Lets requests fail, one fault after the other.
 pub(super) fn all(
-    recording: &mut Recording<'_>,
+    recording: &mut Recording<'_, '_>,
     slot: &Slot,
     case: &Case,
     parameters: &IoErrors,
-    testbed: &Testbed,
+    site: &mut Site,
     recorder: &mut dyn Recorder,
-    record: &mut TrialRecord,
-) -> (Vec<String>, Result<(), Stop>) {
-    let journal = match UndoJournal::create(recording.host, recording.state_dir) {
-        Ok(journal) => journal,
-        Err(error) => return (Vec::new(), Err(error.into())),
-    };
-    let mut faulty = Faulty {
-        host: &mut *recording.host,
-        journal,
-        recorder,
-        testbed,
-        case,
-        seed: slot.seed,
-        parameters,
-        interrupt: recording.interrupt,
-    };
-    let (mut left, mut result) = (Vec::new(), Ok(()));
+    ended: &mut Ended,
+) -> Result<(), Stop> {
+    let mut journal = site.journal(recording.machines.host, recording.state_dir)?;
+    let mut result = Ok(());
     let begin = Instant::now();
+    let mut lost = 0;
     for (done, fault) in (0..).zip(parameters.faults.iter().copied()) {
-        if recording.interrupt.load(Ordering::Relaxed) {
+        if recording.is_interrupted() {
             result = Err(Stop::Interrupted);
             break;
         }
         let each = begin.elapsed().as_nanos() as u64 / u64::max(done, 1);
         let rest = each.saturating_mul(parameters.faults.len() as u64 - done);
         (recording.progress)("fault", (done > 0).then_some(Nanos(rest)));
-        let found = faulty.look(fault, record);
+        let mut faulty = Faulty {
+            machine: recording.machines.host,
+            site: &mut *site,
+            journal: &mut journal,
+            recorder: &mut *recorder,
+            seed: slot.seed,
+            parameters,
+            interrupt: recording.interrupt,
+        };
+        let found = faulty.look(fault, &mut ended.record);
         // In any case, or what takes it down could fail as well.
         let healed = heal(faulty.recorder);
         let found = found.and_then(|found| healed.map(|_| found));
+        let left = faulty.take_down();
         let hangs = matches!(&found, Ok(found) if found.witnessed.is_none());
-        left = faulty.take_down();
+        if site.is_guest() && (hangs || (found.is_err() && site.is_lost())) {
+            let unknown = FaultResult::unknown(fault);
+            ended.record.io_errors.push(found.unwrap_or(unknown));
+            lost += 1;
+            if lost == LOST_MOST {
+                break;
+            }
+            journal = site.journal(recording.machines.host, recording.state_dir)?;
+            let words = site.replace(recording, case, parameters.size, recorder)?;
+            ended
+                .record
+                .warnings
+                .push(lost_guest(&format!("the disk with the fault {}", fault.name()), &words));
+            continue;
+        }
         match found {
-            Ok(found) => record.io_errors.push(found),
+            Ok(found) => ended.record.io_errors.push(found),
             Err(stop) => result = Err(stop),
         }
         if hangs || result.is_err() || !left.is_empty() {
+            ended.left.extend(left);
             break;
         }
     }
-    left.extend(faulty.journal.close().err().map(|error| error.failure().message));
-    (left, result)
+    ended.left.extend(journal.close().err().map(|error| error.failure().message));
+    result
 }
 
 /// Who lets requests fail, and looks.
 struct Faulty<'a> {
-    host: &'a mut dyn Host,
-    journal: UndoJournal,
+    machine: &'a mut dyn Host,
+    site: &'a mut Site,
+    journal: &'a mut UndoJournal,
     recorder: &'a mut dyn Recorder,
-    testbed: &'a Testbed,
-    case: &'a Case,
     seed: u64,
     parameters: &'a IoErrors,
     interrupt: &'a AtomicBool,
 }
 
 impl Faulty<'_> {
+    fn host(&mut self) -> &mut dyn Host {
+        self.there().0
+    }
+
+    /// Who uses the disk, and the journal of that.
+    fn there(&mut self) -> (&mut dyn Host, &mut UndoJournal) {
+        (self.site.user(self.machine).host, self.journal)
+    }
+
     fn look(&mut self, fault: Fault, record: &mut TrialRecord) -> Result<FaultResult, Stop> {
         let mounted = self.prepare(fault, record)?;
-        self.host.limit_steps(Some(STEP_LIMIT));
+        self.host().limit_steps(Some(STEP_LIMIT));
         let found = self.suffer(fault, mounted);
-        self.host.limit_steps(None);
+        self.host().limit_steps(None);
         match found {
             Err(Stop::Hung(..)) => {
                 let failed = heal(self.recorder)?;
@@ -97,18 +120,20 @@ impl Faulty<'_> {
     /// A new filesystem with the file, of which nothing is in memory.
     fn prepare(&mut self, fault: Fault, record: &mut TrialRecord) -> Result<Mounted, Stop> {
         ask(self.recorder, &RecorderRequest::Blank { size: self.parameters.size })?;
-        let Faulty { host, journal, testbed, case, seed, interrupt, .. } = self;
-        let stack = fsdyno_testbed::build(*host, journal, testbed, &case.configuration, *seed, interrupt)?;
-        let mounted = stack.format(*host)?.mount(*host, journal)?;
+        let Faulty { machine, site, journal, seed, interrupt, .. } = self;
+        let User { host, testbed, configuration, .. } = site.user(*machine);
+        let stack = fsdyno_testbed::build(host, journal, testbed, configuration, *seed, interrupt)?;
+        let mounted = stack.format(host)?.mount(host, journal)?;
         if record.io_errors.is_empty() {
             record.lifecycle_ns = mounted.lifecycle().clone();
             record.built = mounted.built().clone();
             record.warnings.extend_from_slice(mounted.warnings());
-            record.environment = mounted.environment(*host);
+            record.environment = mounted.environment(host);
         }
         self.application("prepare", &mounted, fault)?;
         let unmounted = self.unmount(mounted)?;
-        Ok(unmounted.mount_again(self.host, &mut self.journal)?)
+        let (host, journal) = self.there();
+        Ok(unmounted.mount_again(host, journal)?)
     }
 
     /// What the application does while requests fail, and what is there afterwards.
@@ -124,11 +149,14 @@ impl Faulty<'_> {
         let said = self.application("act", &mounted, fault)?;
         let witnessed: Witnessed = parsed(&said)?;
         // What the unmount would write fails as well, if requests fail for good.
-        let unmounted = mounted.unmount(self.host, &mut self.journal)?;
+        let (host, journal) = self.there();
+        let unmounted = mounted.unmount(host, journal)?;
         let failed = heal(self.recorder)?;
-        await_release(&unmounted, self.host, &mut self.journal)?;
+        let (host, journal) = self.there();
+        await_release(&unmounted, host, journal)?;
+        unmounted.replay(host, journal)?;
         let result = FaultResult { failed, witnessed: Some(witnessed), ..FaultResult::unknown(fault) };
-        let mounted = match unmounted.mount_again(self.host, &mut self.journal) {
+        let mounted = match unmounted.mount_again(host, journal) {
             Ok(mounted) => mounted,
             Err(TestbedError::Host { source: HostError::Mount { reason, .. }, .. }) => {
                 return Ok(FaultResult { mount_error: Some(reason), ..result });
@@ -137,7 +165,8 @@ impl Faulty<'_> {
         };
         let after = parsed(&self.application("look", &mounted, fault)?)?;
         let unmounted = self.unmount(mounted)?;
-        let clean = match unmounted.check(self.host, &mut self.journal) {
+        let (host, journal) = self.there();
+        let clean = match unmounted.check(host, journal) {
             Ok(checked) => checked.map(|(check, _)| check.clean),
             // A check that gives up has found enough.
             Err(TestbedError::Tool { .. }) => Some(false),
@@ -147,8 +176,9 @@ impl Faulty<'_> {
     }
 
     fn unmount(&mut self, mounted: Mounted) -> Result<Unmounted, Stop> {
-        let unmounted = mounted.unmount(self.host, &mut self.journal)?;
-        await_release(&unmounted, self.host, &mut self.journal)?;
+        let (host, journal) = self.there();
+        let unmounted = mounted.unmount(host, journal)?;
+        await_release(&unmounted, host, journal)?;
         Ok(unmounted)
     }
 
@@ -157,14 +187,15 @@ impl Faulty<'_> {
         let directory = mounted.directory();
         let (named, seed) = (directory.display().to_string(), self.seed.to_string());
         let words = ["application", step, &named, fault.act().name(), &seed].map(str::to_string);
-        of_own_program(self.host, "application", words, Some(Grant::Tree(directory.to_path_buf())))
+        of_own_program(self.host(), "application", words, Some(Grant::Tree(directory.to_path_buf())))
     }
 
     /// Takes everything of a fault down; returns what is left.
     fn take_down(&mut self) -> Vec<String> {
-        self.host.limit_steps(Some(STEP_LIMIT));
-        let report = self.journal.undo_all(self.host);
-        self.host.limit_steps(None);
+        let (host, journal) = self.there();
+        host.limit_steps(Some(STEP_LIMIT));
+        let report = journal.undo_all(host);
+        host.limit_steps(None);
         report.left
     }
 }

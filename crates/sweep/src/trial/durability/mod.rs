@@ -2,12 +2,13 @@
 //! short ones on that disk as it would be if power had been lost at some place of the record. Or what I/O
 //! errors do ([`errors`]): many short ones on a disk of which requests fail.
 //!
-//! The recorder shows its disk as a file, so that the testbed builds on it as on any other image: what is
-//! journaled, guarded and taken down is the same.
+//! The recorder shows its disk as a file, so that the testbed builds on it as on any other image, on this
+//! machine or in a guest ([`site`]): what is journaled, guarded and taken down is the same.
 
 mod errors;
 mod place;
 mod shown;
+mod site;
 mod tally;
 
 pub use shown::{ShownState, show_state};
@@ -15,17 +16,21 @@ pub use shown::{ShownState, show_state};
 use super::report::{Overhead, host_failure};
 use super::watch::LoadEnd;
 use super::{Bench, Ended, Stop, not_built};
+use crate::options::Machines;
 use crate::order::Slot;
 use crate::plan::{Case, Plan};
 use crate::recorded::{self, Recorded};
 use fsdyno_core::durability::{CacheModel, Cut, RecorderReply, RecorderRequest, StateRequest};
+use fsdyno_core::kernel::HOST_KERNEL;
 use fsdyno_core::result::{LogSummary, Verified};
 use fsdyno_core::workload::Durability;
-use fsdyno_core::{Bytes, Configuration, Failure, Nanos, Outcome, Warning, WarningKind};
+use fsdyno_core::{Bytes, Failure, Nanos, Outcome, Warning, WarningKind};
 use fsdyno_host::recorder::Recorder;
 use fsdyno_host::{Command, Grant, Host, HostError};
-use fsdyno_testbed::{Confirmation, Mounted, Testbed, TestbedError, UndoJournal, Unmounted};
+use fsdyno_testbed::{Mounted, TestbedError, UndoJournal, Unmounted};
 use place::Place;
+use site::{Site, User};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -40,15 +45,18 @@ const STEP_LIMIT: Duration = Duration::from_secs(30);
 const RELEASE: Duration = Duration::from_secs(20);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
+/// How many guests may be lost to the disks of one trial.
+const LOST_MOST: u32 = 5;
+
 /// Everything that such a trial needs in addition to its case.
-pub(crate) struct Recording<'a> {
+pub(crate) struct Recording<'a, 'm> {
     pub plan: &'a Plan,
-    pub host: &'a mut dyn Host,
+    pub machines: &'a mut Machines<'m>,
     /// Directory of the undo journals.
     pub state_dir: &'a Path,
     pub interrupt: &'a AtomicBool,
     pub hurry: &'a AtomicBool,
-    pub overhead: Overhead,
+    pub overheads: &'a mut BTreeMap<String, Overhead>,
     /// Where the files of the store are, which keep logs.
     pub store: &'a Path,
     /// Where the log is kept, if it is.
@@ -56,41 +64,22 @@ pub(crate) struct Recording<'a> {
     pub progress: &'a mut dyn FnMut(&'static str, Option<Nanos>),
 }
 
+impl Recording<'_, '_> {
+    fn is_interrupted(&self) -> bool {
+        self.interrupt.load(Ordering::Relaxed)
+    }
+}
+
 /// Runs a trial and takes everything down.
-pub(crate) fn run(recording: &mut Recording<'_>, slot: &Slot, case: &Case, load: Recorded<'_>) -> Ended {
-    let begun = begin(recording, load.size(), case.workload.load().least_space());
-    let (place, mut recorder, testbed) = match begun {
-        Ok(begun) => begun,
-        Err(failure) => {
-            let device = recording.plan.devices.data.clone();
-            return not_built(slot, case, &device, LoadEnd::Failed(*failure));
-        }
+pub(crate) fn run(recording: &mut Recording<'_, '_>, slot: &Slot, case: &Case, load: Recorded<'_>) -> Ended {
+    let device = recording.plan.devices.data.clone();
+    let parent = recorded::log_directory(&recording.plan.devices, recording.state_dir);
+    let place = match Place::make(recording.machines.host, &parent, recording.state_dir) {
+        Ok(place) => place,
+        Err(failure) => return not_built(slot, case, &device, LoadEnd::Failed(*failure)),
     };
-    let recorder_of = recorder.as_mut();
-    let (mut ended, result) = match load {
-        Recorded::Cuts(parameters) => {
-            let mut ended = record(recording, slot, case, &place, &testbed);
-            let result = match ended.record.outcome {
-                Outcome::Measured if ended.left.is_empty() => {
-                    cut_all(recording, slot, case, parameters, &place, &testbed, recorder_of, &mut ended)
-                }
-                _ => Ok(()),
-            };
-            (ended, result)
-        }
-        Recorded::Errors(parameters) => {
-            let mut ended = not_built(slot, case, testbed.device(), LoadEnd::Done);
-            let record = &mut ended.record;
-            let (left, result) =
-                errors::all(recording, slot, case, parameters, &testbed, recorder_of, record);
-            if result.is_ok() {
-                record.outcome = Outcome::Measured;
-            }
-            ended.left = left;
-            (ended, result)
-        }
-    };
-    match result {
+    let mut ended = not_built(slot, case, &device, LoadEnd::Done);
+    match look_at_all(recording, slot, case, load, &place, &mut ended) {
         Ok(()) => {}
         Err(Stop::Interrupted) => ended.interrupted = true,
         Err(Stop::NoRoom(error)) => {
@@ -102,88 +91,110 @@ pub(crate) fn run(recording: &mut Recording<'_>, slot: &Slot, case: &Case, load:
         }
         Err(Stop::Skipped(unmet)) => ended.record.outcome = Outcome::Skipped { unmet },
     }
-    // It unmounts itself; what it showed is gone by now.
-    drop(recorder);
     let keep = matches!(load, Recorded::Cuts(parameters) if parameters.keep_log);
     let kept = keep && ended.record.durability.is_some();
-    let left = place.leave(recording.host, kept.then_some(&*recording.keep));
+    let left = place.leave(recording.machines.host, kept.then_some(&*recording.keep));
     super::note_what_is_left(&mut ended.record, &left);
     ended.left.extend(left);
     ended.record.finished = jiff::Timestamp::now().to_string();
     ended
 }
 
-/// Starts a recorder, and passes its disk through the guards.
-fn begin(
-    recording: &mut Recording<'_>,
-    size: Bytes,
-    space: Bytes,
-) -> Result<(Place, Box<dyn Recorder>, Testbed), Box<Failure>> {
-    let Recording { plan, host, state_dir, .. } = recording;
-    let place = Place::make(*host, &recorded::log_directory(&plan.devices, state_dir), state_dir)?;
-    match show(*host, &place, size, space, false) {
-        Ok((recorder, testbed)) => Ok((place, recorder, testbed)),
-        Err(mut failure) => {
-            let left = place.leave(*host, None);
-            failure.details = left.join("\n");
-            Err(failure)
-        }
+/// The trial itself, on a recorder that ends with it.
+fn look_at_all(
+    recording: &mut Recording<'_, '_>,
+    slot: &Slot,
+    case: &Case,
+    load: Recorded<'_>,
+    place: &Place,
+    ended: &mut Ended,
+) -> Result<(), Stop> {
+    let shared = case.configuration.guest_kernel().is_some();
+    let mut recorder = start_recorder(recording.machines.host, place, None, shared)?;
+    let recorder = recorder.as_mut();
+    if let Recorded::Errors(parameters) = load {
+        // Nothing is to be recorded.
+        ask(recorder, &RecorderRequest::Blank { size: parameters.size })?;
     }
+    let mut site = Site::open(recording, place, case, load.size())?;
+    let result = match load {
+        Recorded::Cuts(parameters) => {
+            *ended = record(recording, slot, case, &mut site);
+            ended.left.extend(site.detach(recording.machines.host));
+            match ended.record.outcome {
+                Outcome::Measured if ended.left.is_empty() => {
+                    cut_all(recording, slot, case, parameters, place, &mut site, recorder, ended)
+                }
+                _ => Ok(()),
+            }
+        }
+        Recorded::Errors(parameters) => {
+            ended.left.extend(site.detach(recording.machines.host));
+            let result = errors::all(recording, slot, case, parameters, &mut site, recorder, ended);
+            if result.is_ok() {
+                ended.record.outcome = Outcome::Measured;
+            }
+            result
+        }
+    };
+    site.describe(&mut ended.record);
+    ended.left.extend(site.leave(recording.machines.host));
+    result
 }
 
-/// Starts a recorder of a disk of this size, which is new or was recorded before, for a load that needs this
-/// much space.
-fn show(
+/// Starts a recorder of a disk that is new or, if it has a size, was recorded before.
+fn start_recorder(
     host: &mut dyn Host,
     place: &Place,
-    size: Bytes,
-    space: Bytes,
-    recorded: bool,
-) -> Result<(Box<dyn Recorder>, Testbed), Box<Failure>> {
-    let mut recorder = host.start_recorder().map_err(|error| host_failure(&error))?;
+    size: Option<Bytes>,
+    shared: bool,
+) -> Result<Box<dyn Recorder>, Stop> {
+    let failed = |error: HostError| Stop::Failed(Box::new(host_failure(&error)));
+    let mut recorder = host.start_recorder().map_err(failed)?;
     let begin = RecorderRequest::Begin {
         directory: place.log().to_path_buf(),
         mountpoint: place.mountpoint().to_path_buf(),
-        size: recorded.then_some(size),
+        size,
+        shared,
     };
-    recorder.ask(&begin, PATIENCE).map_err(|error| host_failure(&error))?;
-    let devices = recorded::devices(place.mountpoint(), size);
-    let testbed = Testbed::verify(host, &devices, &[], space, &Confirmation::default())
-        .map_err(|error| error.failure())?;
-    Ok((recorder, testbed))
+    recorder.ask(&begin, PATIENCE).map_err(failed)?;
+    Ok(recorder)
 }
 
 /// The load, on the disk that is recorded.
-fn record(
-    recording: &mut Recording<'_>,
-    slot: &Slot,
-    case: &Case,
-    place: &Place,
-    testbed: &Testbed,
-) -> Ended {
-    let device = testbed.device().clone();
-    let mut journal = match UndoJournal::create(recording.host, recording.state_dir) {
+fn record(recording: &mut Recording<'_, '_>, slot: &Slot, case: &Case, site: &mut Site) -> Ended {
+    let device = site.testbed.device().clone();
+    let journal = site.journal(recording.machines.host, recording.state_dir);
+    let mut journal = match journal {
         Ok(journal) => journal,
         Err(error) => return not_built(slot, case, &device, LoadEnd::Failed(error.failure())),
     };
-    let marks = place.marks();
+    let kernel = case.configuration.guest_kernel().unwrap_or(HOST_KERNEL);
+    let overhead = recording.overheads.get(kernel).copied().unwrap_or_default();
+    let User { host, machine, testbed, configuration, marks } = site.user(recording.machines.host);
+    let within = Case { configuration: configuration.clone(), ..case.clone() };
     let mut bench = Bench {
         plan: recording.plan,
-        host: &mut *recording.host,
+        host,
         testbed,
         device: &device,
         journal: &mut journal,
-        host_ends: false,
+        host_ends: machine.is_some(),
         interrupt: recording.interrupt,
         hurry: recording.hurry,
-        overhead: recording.overhead,
-        outer: None,
+        overhead,
+        outer: machine,
         commands: None,
         store: recording.store,
-        marks: Some(&marks),
+        marks: Some(marks),
         progress: &mut *recording.progress,
     };
-    let mut ended = super::run(&mut bench, slot, case);
+    let mut ended = super::run(&mut bench, slot, &within);
+    // The guest goes on.
+    if bench.host_ends {
+        ended.left.extend(bench.journal.undo_all(bench.host).left);
+    }
+    ended.record.configuration = case.configuration.clone();
     ended.left.extend(journal.close().err().map(|error| error.failure().message));
     ended
 }
@@ -191,12 +202,12 @@ fn record(
 /// Cuts power at all places, and looks at what is left each time.
 #[expect(clippy::too_many_arguments, reason = "each is something else")]
 fn cut_all(
-    recording: &mut Recording<'_>,
+    recording: &mut Recording<'_, '_>,
     slot: &Slot,
     case: &Case,
     parameters: &Durability,
     place: &Place,
-    testbed: &Testbed,
+    site: &mut Site,
     recorder: &mut dyn Recorder,
     ended: &mut Ended,
 ) -> Result<(), Stop> {
@@ -206,38 +217,50 @@ fn cut_all(
     let cuts = cuts_of(recorder, parameters, slot.seed)?;
     let marks = place.read_marks().map_err(Stop::Failed)?;
     let mut tally = Tally::new(summary, &marks, parameters);
-    let mut looking = Looking {
-        journal: UndoJournal::create(recording.host, recording.state_dir)?,
-        seed: slot.seed,
-        configuration: &case.configuration,
-        parameters,
-        place,
-        testbed,
-        interrupt: recording.interrupt,
-        host: &mut *recording.host,
-    };
+    let mut journal = site.journal(recording.machines.host, recording.state_dir)?;
     let begin = Instant::now();
     let mut result = Ok(());
     let states = parameters.states();
-    let mut done = 0;
+    let (mut done, mut lost) = (0, 0);
     'all: for (number, cut) in (0..).zip(&cuts) {
         for model in parameters.models.iter().copied() {
             for subset in 0..parameters.subsets_of(model) {
-                if looking.interrupt.load(Ordering::Relaxed) {
+                if recording.is_interrupted() {
                     result = Err(Stop::Interrupted);
                     break 'all;
                 }
                 let state = state_of(parameters, slot.seed, cut, number, model, subset);
+                let mut looking = Looking {
+                    machine: recording.machines.host,
+                    site: &mut *site,
+                    journal: &mut journal,
+                    seed: slot.seed,
+                    parameters,
+                    interrupt: recording.interrupt,
+                };
                 let looked = ask(recorder, &RecorderRequest::State(state)).and_then(|_| looking.look(cut));
                 let looked = looked.and_then(|found| heal(recorder).map(|_| found));
-                let left = looking.take_down();
-                let hangs = matches!(looked, Ok(Found::Hung));
+                let mut left = looking.take_down();
+                if matches!(looked, Ok(Found::Hung)) || (looked.is_err() && site.is_lost()) {
+                    tally.add(number, model, subset, cut, Found::Hung);
+                    done += 1;
+                    lost += 1;
+                    if !site.is_guest() || lost == LOST_MOST {
+                        ended.left.extend(left);
+                        break 'all;
+                    }
+                    journal = site.journal(recording.machines.host, recording.state_dir)?;
+                    let words = site.replace(recording, case, parameters.size, recorder)?;
+                    let disk = format!("the disk after cut {number} under the model '{}'", model.name());
+                    ended.record.warnings.push(lost_guest(&disk, &words));
+                    continue;
+                }
                 match looked {
                     Ok(found) => tally.add(number, model, subset, cut, found),
                     Err(stop) => result = Err(stop),
                 }
-                if !left.is_empty() || hangs || result.is_err() {
-                    ended.left.extend(left);
+                if !left.is_empty() || result.is_err() {
+                    ended.left.append(&mut left);
                     break 'all;
                 }
                 done += 1;
@@ -247,7 +270,7 @@ fn cut_all(
             }
         }
     }
-    ended.left.extend(looking.journal.close().err().map(|error| error.failure().message));
+    ended.left.extend(journal.close().err().map(|error| error.failure().message));
     result?;
     if done < states {
         let text =
@@ -256,6 +279,12 @@ fn cut_all(
     }
     ended.record.durability = Some(tally.result());
     Ok(())
+}
+
+/// What is said of a guest that did not survive a disk.
+fn lost_guest(disk: &str, words: &str) -> Warning {
+    let said = words.lines().next().unwrap_or("it said nothing");
+    Warning::new(WarningKind::GuestLost, format!("the guest stopped working on {disk}: {said}"))
 }
 
 /// What a state is made of; the same for the same sweep, trial, cut, model and subset.
@@ -319,22 +348,24 @@ fn unexpected() -> Stop {
 
 /// Who looks at disks after cuts.
 struct Looking<'a> {
-    host: &'a mut dyn Host,
-    journal: UndoJournal,
+    machine: &'a mut dyn Host,
+    site: &'a mut Site,
+    journal: &'a mut UndoJournal,
     seed: u64,
-    configuration: &'a Configuration,
     parameters: &'a Durability,
-    place: &'a Place,
-    testbed: &'a Testbed,
     interrupt: &'a AtomicBool,
 }
 
 impl Looking<'_> {
+    fn host(&mut self) -> &mut dyn Host {
+        self.site.user(self.machine).host
+    }
+
     /// Mounts the disk as it is now, verifies, unmounts, and checks.
     fn look(&mut self, cut: &Cut) -> Result<Found, Stop> {
-        self.host.limit_steps(Some(STEP_LIMIT));
+        self.host().limit_steps(Some(STEP_LIMIT));
         let found = self.steps(cut);
-        self.host.limit_steps(None);
+        self.host().limit_steps(None);
         match found {
             Err(Stop::Hung(..)) => Ok(Found::Hung),
             found => found,
@@ -342,17 +373,17 @@ impl Looking<'_> {
     }
 
     fn steps(&mut self, cut: &Cut) -> Result<Found, Stop> {
-        let mounted = match self.mount()? {
+        let (mounted, recovery) = match self.mount()? {
             Ok(mounted) => mounted,
             Err(reason) => return Ok(Found::NotMounted { reason }),
         };
-        let recovery = mounted.lifecycle().mount.unwrap_or_default();
         let directory = mounted.directory().to_path_buf();
         let verified = self.verify(&directory, cut)?;
-        let Looking { host, journal, .. } = self;
-        let unmounted = mounted.unmount(*host, journal)?;
-        await_release(&unmounted, *host, journal)?;
-        let clean = match unmounted.check(*host, journal) {
+        let Looking { site, machine, journal, .. } = self;
+        let host = site.user(*machine).host;
+        let unmounted = mounted.unmount(host, journal)?;
+        await_release(&unmounted, host, journal)?;
+        let clean = match unmounted.check(host, journal) {
             Ok(checked) => checked.map(|(check, _)| check.clean),
             // A check that gives up has found enough.
             Err(TestbedError::Tool { .. }) => Some(false),
@@ -361,12 +392,17 @@ impl Looking<'_> {
         Ok(Found::Looked { recovery, verified, clean })
     }
 
-    /// Mounts the disk as it is now, or says why the kernel refuses.
-    fn mount(&mut self) -> Result<Result<Mounted, String>, Stop> {
-        let Looking { host, journal, testbed, configuration, seed, interrupt, .. } = self;
-        let stack = fsdyno_testbed::build(*host, journal, testbed, configuration, *seed, interrupt)?;
-        match stack.as_it_is().mount(*host, journal) {
-            Ok(mounted) => Ok(Ok(mounted)),
+    /// Mounts the disk as it is now, and says how long that took; or says why the kernel refuses.
+    fn mount(&mut self) -> Result<Result<(Mounted, Nanos), String>, Stop> {
+        let Looking { machine, journal, site, seed, interrupt, .. } = self;
+        let User { host, testbed, configuration, .. } = site.user(*machine);
+        let found = fsdyno_testbed::find(host, journal, testbed, configuration, *seed, interrupt)?;
+        let replayed = found.replay(host)?;
+        match found.mount(host, journal) {
+            Ok(mounted) => {
+                let took = mounted.lifecycle().mount.unwrap_or_default();
+                Ok(Ok((mounted, Nanos(replayed.0.saturating_add(took.0)))))
+            }
             Err(TestbedError::Host { source: HostError::Mount { reason, .. }, .. }) => Ok(Err(reason)),
             Err(error) => Err(error.into()),
         }
@@ -377,24 +413,25 @@ impl Looking<'_> {
         let failed =
             |error: serde_json::Error| Stop::Failed(Box::new(Failure::new("verify", error.to_string())));
         let parameters = serde_json::to_string(self.parameters).map_err(failed)?;
-        let marks = self.place.log().join("marks");
         let words = [
             "verify".to_string(),
             directory.display().to_string(),
-            marks.display().to_string(),
+            self.site.marks_so_far.display().to_string(),
             cut.marks.to_string(),
             cut.time_ns.0.to_string(),
             self.seed.to_string(),
             parameters,
         ];
-        serde_json::from_str(&of_own_program(self.host, "verify", words, None)?).map_err(failed)
+        serde_json::from_str(&of_own_program(self.host(), "verify", words, None)?).map_err(failed)
     }
 
     /// Takes everything of a state down; returns what is left.
     fn take_down(&mut self) -> Vec<String> {
-        self.host.limit_steps(Some(STEP_LIMIT));
-        let report = self.journal.undo_all(self.host);
-        self.host.limit_steps(None);
+        let Looking { site, machine, journal, .. } = self;
+        let host = site.user(*machine).host;
+        host.limit_steps(Some(STEP_LIMIT));
+        let report = journal.undo_all(host);
+        host.limit_steps(None);
         report.left
     }
 }
@@ -425,7 +462,7 @@ fn of_own_program(
     may_change: Option<Grant>,
 ) -> Result<String, Stop> {
     let failed = |message: String| Stop::Failed(Box::new(Failure::new(step, message)));
-    let binary = std::env::current_exe().map_err(|error| failed(error.to_string()))?;
+    let binary = host.own_binary().map_err(|error| failed(error.to_string()))?;
     let command = Command::new(binary.to_string_lossy()).args(words).may_change(may_change);
     let command = Command { limit: STEP_LIMIT, ..command };
     let output = host.run(&command).map_err(|source| TestbedError::Host { step, source })?;

@@ -52,10 +52,15 @@ impl Place {
         self.mountpoint.join(MARKS_FILE)
     }
 
+    /// Where everything is that workers have noted.
+    pub fn marks_so_far(&self) -> PathBuf {
+        self.log.join("marks")
+    }
+
     /// Everything that workers have noted.
     pub fn read_marks(&self) -> Result<Vec<Mark>, Box<Failure>> {
         let failed = |reason: String| Failure::new("record", format!("the marks cannot be read: {reason}"));
-        let bytes = std::fs::read(self.log.join("marks")).map_err(|error| failed(error.to_string()))?;
+        let bytes = std::fs::read(self.marks_so_far()).map_err(|error| failed(error.to_string()))?;
         let marks = bytes.chunks(MARK_BYTES).map(Mark::from_bytes).collect::<Result<Vec<_>, _>>();
         marks.map_err(|error| Box::new(failed(error.to_string())))
     }

@@ -1,7 +1,8 @@
 //! A disk after a cut, mounted for a person.
 
 use super::place::Place;
-use super::{Looking, STEP_LIMIT, ask, cuts_of, state_of};
+use super::site::Site;
+use super::{Looking, STEP_LIMIT, ask, cuts_of, start_recorder, state_of};
 use crate::trial::Stop;
 use fsdyno_core::durability::{CacheModel, RecorderRequest};
 use fsdyno_core::workload::{Durability, Load};
@@ -68,28 +69,29 @@ fn see(
     let parameters = &shown.parameters;
     // It unmounts itself at the end, when nothing uses its disk any more.
     let space = parameters.least_space();
-    let (mut recorder, testbed) = super::show(host, place, parameters.size, space, true)?;
+    let mut recorder = start_recorder(host, place, Some(parameters.size), false).map_err(failure)?;
+    let site = Site::on_machine(host, place, &shown.configuration, parameters.size, space);
+    let mut site = site.map_err(failure)?;
     let cuts = cuts_of(recorder.as_mut(), parameters, shown.seed).map_err(failure)?;
     let none = || Failure::new("record", "the log has no such cut");
     let cut = cuts.get(shown.cut as usize).ok_or_else(none)?;
     let state = state_of(parameters, shown.seed, cut, shown.cut, shown.model, shown.subset);
     ask(recorder.as_mut(), &RecorderRequest::State(state)).map_err(failure)?;
     let never = AtomicBool::new(false);
+    let mut journal = UndoJournal::create(host, state_dir).map_err(|error| error.failure())?;
     let mut looking = Looking {
-        journal: UndoJournal::create(host, state_dir).map_err(|error| error.failure())?,
+        machine: host,
+        site: &mut site,
+        journal: &mut journal,
         seed: shown.seed,
-        configuration: &shown.configuration,
         parameters,
-        place,
-        testbed: &testbed,
         interrupt: &never,
-        host,
     };
-    looking.host.limit_steps(Some(STEP_LIMIT));
+    looking.host().limit_steps(Some(STEP_LIMIT));
     let mounted = looking.mount();
-    looking.host.limit_steps(None);
+    looking.host().limit_steps(None);
     let result = match mounted {
-        Ok(Ok(mounted)) => {
+        Ok(Ok((mounted, _))) => {
             look(mounted.directory());
             Ok(())
         }
@@ -97,7 +99,7 @@ fn see(
         Err(stop) => Err(failure(stop)),
     };
     let mut left = looking.take_down();
-    left.extend(looking.journal.close().err().map(|error| error.failure().message));
+    left.extend(journal.close().err().map(|error| error.failure().message));
     match result {
         Ok(()) => Ok(left),
         Err(mut failure) => {

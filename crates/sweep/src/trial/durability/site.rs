@@ -1,0 +1,263 @@
+//! Where a recorded disk is used: on this machine, or in a guest that has it, and what takes its marks, as
+//! its disks.
+//!
+//! The recorder is on this machine in either case, so a guest whose kernel panics takes nothing along. The
+//! guest keeps the disk open while it becomes one state after the other.
+
+use super::place::Place;
+use super::{Recording, Stop, ask, host_failure};
+use crate::guest_request;
+use crate::plan::Case;
+use crate::recorded;
+use crate::trial::guest;
+use fsdyno_core::durability::RecorderRequest;
+use fsdyno_core::{Bytes, Configuration, Devices, TrialRecord};
+use fsdyno_host::guest::{Guest, GuestRequest};
+use fsdyno_host::recorder::Recorder;
+use fsdyno_host::{Host, HostError};
+use fsdyno_testbed::{Confirmation, Testbed, TestbedError, UndoJournal};
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long a guest may take to show that it still works.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(10);
+
+/// Where a recorded disk is used.
+pub(super) struct Site {
+    inside: Option<Inside>,
+    pub testbed: Testbed,
+    /// The configuration as it is there.
+    pub configuration: Configuration,
+    /// Where workers note what they do.
+    marks: PathBuf,
+    /// Where these marks are read.
+    pub marks_so_far: PathBuf,
+}
+
+/// A guest with the disk.
+struct Inside {
+    guest: Box<dyn Guest>,
+    request: GuestRequest,
+    /// The disk as it is on this machine.
+    devices: Devices,
+    /// For a guest that replaces it.
+    disks: Vec<OwnedFd>,
+    /// The way back of the disk's file.
+    file: UndoJournal,
+}
+
+impl Site {
+    /// Passes the disk through the guards where it will be used.
+    pub fn open(
+        recording: &mut Recording<'_, '_>,
+        place: &Place,
+        case: &Case,
+        size: Bytes,
+    ) -> Result<Site, Stop> {
+        let devices = recorded::devices(place.mountpoint(), size);
+        let Some(mut request) = guest_request::request_for(recording.plan, case, &devices) else {
+            return Site::on_machine(
+                recording.machines.host,
+                place,
+                &case.configuration,
+                size,
+                least_space(case),
+            );
+        };
+        request.disks.push(place.marks());
+        let mut file = UndoJournal::create(recording.machines.host, recording.state_dir)?;
+        let made = descriptors(recording.machines.host, &mut file, place, case, &devices);
+        let started = made.and_then(|disks| {
+            let guest = start(recording, &request, &disks)?;
+            Ok((disks, guest))
+        });
+        let (disks, guest) = match started {
+            Ok(started) => started,
+            Err(stop) => {
+                file.undo_all(recording.machines.host);
+                file.close()?;
+                return Err(stop);
+            }
+        };
+        let mut inside = Inside { guest, request, devices, disks, file };
+        match verify(recording, inside.guest.as_mut(), case, &inside.devices) {
+            Ok((testbed, configuration, marks)) => {
+                Ok(Site { inside: Some(inside), testbed, configuration, marks_so_far: marks.clone(), marks })
+            }
+            Err(mut stop) => {
+                if let Stop::Failed(failure) = &mut stop {
+                    guest::add_last_words(failure, inside.guest.as_mut());
+                }
+                inside.leave(recording.machines.host);
+                Err(stop)
+            }
+        }
+    }
+
+    /// The same on this machine.
+    pub fn on_machine(
+        host: &mut dyn Host,
+        place: &Place,
+        configuration: &Configuration,
+        size: Bytes,
+        space: Bytes,
+    ) -> Result<Site, Stop> {
+        let devices = recorded::devices(place.mountpoint(), size);
+        let testbed = Testbed::verify(host, &devices, &[], space, &Confirmation::default())?;
+        Ok(Site {
+            inside: None,
+            testbed,
+            configuration: configuration.clone(),
+            marks: place.marks(),
+            marks_so_far: place.marks_so_far(),
+        })
+    }
+
+    /// Who carries out steps there, on what, and in which configuration.
+    pub fn user<'a>(&'a mut self, machine: &'a mut dyn Host) -> User<'a> {
+        let Site { inside, testbed, configuration, marks, .. } = self;
+        match inside {
+            Some(Inside { guest, .. }) => {
+                User { host: guest.as_mut(), machine: Some(machine), testbed, configuration, marks }
+            }
+            None => User { host: machine, machine: None, testbed, configuration, marks },
+        }
+    }
+
+    /// A journal of what is done there.
+    pub fn journal(&self, machine: &mut dyn Host, state_dir: &Path) -> Result<UndoJournal, TestbedError> {
+        match self.inside {
+            Some(_) => Ok(UndoJournal::in_memory()),
+            None => UndoJournal::create(machine, state_dir),
+        }
+    }
+
+    /// The disk's file is removed, so that it may become another state; a guest keeps it open. Returns what
+    /// is left.
+    pub fn detach(&mut self, machine: &mut dyn Host) -> Vec<String> {
+        self.inside.as_mut().map(|inside| inside.file.undo_all(machine).left).unwrap_or_default()
+    }
+
+    pub fn is_guest(&self) -> bool {
+        self.inside.is_some()
+    }
+
+    /// Whether it is a guest that no longer works. A machine that no longer works cannot be asked.
+    pub fn is_lost(&mut self) -> bool {
+        let Some(Inside { guest, .. }) = &mut self.inside else { return false };
+        guest.limit_steps(Some(SIGN_OF_LIFE));
+        let sign = guest.mounts();
+        guest.limit_steps(None);
+        matches!(sign, Err(HostError::Lost { .. } | HostError::Hung { .. }))
+    }
+
+    /// Replaces a guest that is lost; returns its last words.
+    pub fn replace(
+        &mut self,
+        recording: &mut Recording<'_, '_>,
+        case: &Case,
+        size: Bytes,
+        recorder: &mut dyn Recorder,
+    ) -> Result<String, Stop> {
+        let Some(inside) = &mut self.inside else { return Ok(String::new()) };
+        let words = inside.guest.last_words();
+        inside.guest.end_now();
+        // The guards let no disk pass that holds something.
+        ask(recorder, &RecorderRequest::Blank { size })?;
+        inside.guest = start(recording, &inside.request, &inside.disks)?;
+        let found = verify(recording, inside.guest.as_mut(), case, &inside.devices)?;
+        (self.testbed, self.configuration, self.marks) = found;
+        Ok(words)
+    }
+
+    /// Notes in a record where it was made.
+    pub fn describe(&mut self, record: &mut TrialRecord) {
+        if let Some(Inside { guest, .. }) = &mut self.inside {
+            guest::describe(record, guest.as_mut());
+        }
+    }
+
+    /// Ends the guest. Returns what is left on this machine.
+    pub fn leave(self, machine: &mut dyn Host) -> Vec<String> {
+        self.inside.map(|inside| inside.leave(machine)).unwrap_or_default()
+    }
+}
+
+/// Who uses a recorded disk.
+pub(super) struct User<'a> {
+    pub host: &'a mut dyn Host,
+    /// This machine, if it is another one.
+    pub machine: Option<&'a mut dyn Host>,
+    pub testbed: &'a Testbed,
+    pub configuration: &'a Configuration,
+    pub marks: &'a Path,
+}
+
+impl Inside {
+    fn leave(self, machine: &mut dyn Host) -> Vec<String> {
+        let Inside { mut guest, disks, mut file, .. } = self;
+        guest.end_now();
+        drop(disks);
+        let mut left = file.undo_all(machine).left;
+        left.extend(file.close().err().map(|error| error.failure().message));
+        left
+    }
+}
+
+/// The disk, which is created, and what takes marks.
+fn descriptors(
+    machine: &mut dyn Host,
+    file: &mut UndoJournal,
+    place: &Place,
+    case: &Case,
+    devices: &Devices,
+) -> Result<Vec<OwnedFd>, Stop> {
+    let images = fsdyno_testbed::guest::images(&case.configuration, devices);
+    let mut disks = fsdyno_testbed::guest::make(machine, file, &images)?;
+    let marks = place.marks();
+    let opened = File::options().read(true).write(true).open(&marks);
+    let opened = opened.map_err(|error| HostError::system("open", &marks, error));
+    disks.push(opened.map_err(|error| Stop::Failed(Box::new(host_failure(&error))))?.into());
+    Ok(disks)
+}
+
+fn start(
+    recording: &mut Recording<'_, '_>,
+    request: &GuestRequest,
+    disks: &[OwnedFd],
+) -> Result<Box<dyn Guest>, Stop> {
+    (recording.progress)("boot", None);
+    let started = recording.machines.guests.start(request, disks, recording.interrupt);
+    started.map_err(|not| match recording.is_interrupted() {
+        true => Stop::Interrupted,
+        false => Stop::Failed(Box::new(guest::not_started(&not))),
+    })
+}
+
+/// All guards, in the guest; returns the configuration as it is there, and the node of the disk that takes
+/// marks.
+fn verify(
+    recording: &mut Recording<'_, '_>,
+    guest: &mut dyn Guest,
+    case: &Case,
+    devices: &Devices,
+) -> Result<(Testbed, Configuration, PathBuf), Stop> {
+    let mut disks = guest.disks();
+    let marks = disks.pop().unwrap_or_default();
+    let (configuration, devices) = fsdyno_testbed::guest::within(&case.configuration, devices, &disks);
+    let within = Case { configuration, ..case.clone() };
+    let unmet = fsdyno_testbed::unmet(guest, &within.configuration, &devices);
+    if !unmet.is_empty() {
+        return Err(Stop::Skipped(unmet));
+    }
+    let Recording { plan, overheads, interrupt, .. } = recording;
+    guest::measured_overhead(plan, guest, case, overheads, interrupt).map_err(Stop::Failed)?;
+    let testbed = guest::verify(guest, &devices, &within, &disks, least_space(case)).map_err(Stop::Failed)?;
+    Ok((testbed, within.configuration, marks))
+}
+
+fn least_space(case: &Case) -> Bytes {
+    case.workload.load().least_space()
+}
