@@ -80,7 +80,8 @@ impl Filesystem for Files {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
         let _ = config.set_max_write(WRITE_MAX);
         let _ = config.set_max_background(64);
-        let _ = config.add_capabilities(InitFlags::FUSE_ASYNC_DIO);
+        // Recovery writes the same blocks again and again; the kernel collects them, where it may keep them.
+        let _ = config.add_capabilities(InitFlags::FUSE_ASYNC_DIO | InitFlags::FUSE_WRITEBACK_CACHE);
         Ok(())
     }
 
@@ -132,15 +133,19 @@ impl Filesystem for Files {
         let created = recorded.create(name).and_then(|()| recorded.attributes(recorded.number));
         match created {
             Ok(attributes) => {
-                let flags = FopenFlags::FOPEN_DIRECT_IO;
+                let flags = flags(&recorded);
                 reply.created(&Duration::ZERO, &attributes, Generation(0), FileHandle(0), flags);
             }
             Err(errno) => reply.error(errno),
         }
     }
 
-    fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        reply.opened(FileHandle(0), FopenFlags::FOPEN_DIRECT_IO);
+    fn open(&self, _: &Request, number: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        let flags = match number.0 {
+            MARKS => FopenFlags::FOPEN_DIRECT_IO,
+            _ => flags(&lock(&self.recorded)),
+        };
+        reply.opened(FileHandle(0), flags);
     }
 
     fn read(
@@ -184,7 +189,9 @@ impl Filesystem for Files {
         self.carry_out(move |recorded| {
             let written = match number.0 {
                 MARKS => recorded.mark(offset, &data),
-                _ => recorded.write(offset, &data),
+                number if number == recorded.number => recorded.write(offset, &data),
+                // The kernel writes back what it has kept of a disk that is gone.
+                _ => Ok(()),
             };
             count(recorded, &completed);
             match written {
@@ -290,6 +297,15 @@ impl Filesystem for Files {
             }
             Err(errno) => reply.error(Errno::from_i32(errno.raw_os_error())),
         }
+    }
+}
+
+/// How the kernel uses the disk: the disk after a cut may be kept in memory, and read ahead, because a mount
+/// makes thousands of small reads. All others get every request as it was made.
+fn flags(recorded: &Recorded) -> FopenFlags {
+    match recorded.is_after_cut {
+        true => FopenFlags::empty(),
+        false => FopenFlags::FOPEN_DIRECT_IO,
     }
 }
 

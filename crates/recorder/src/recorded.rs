@@ -53,6 +53,8 @@ pub(crate) struct Recorded {
     /// A log that was recorded earlier.
     kept: Option<Log>,
     pub state: Option<State>,
+    /// Whether that is the disk after a cut.
+    pub is_after_cut: bool,
     pub faults: Faults,
     pub size: Bytes,
     pub name: OsString,
@@ -69,6 +71,7 @@ impl Recorded {
             disk: None,
             kept,
             state: None,
+            is_after_cut: false,
             faults: Faults::default(),
             size: size.unwrap_or_default(),
             name: OsString::new(),
@@ -109,6 +112,7 @@ impl Recorded {
         self.faults.set(None);
         let (state, log) = self.state()?;
         state.enter(log, &BLANK)?;
+        self.is_after_cut = false;
         self.stage = Stage::Ready;
         Ok(())
     }

@@ -101,6 +101,7 @@ impl Served {
                 }
                 let (state, log) = recorded.state()?;
                 state.enter(log, request)?;
+                recorded.is_after_cut = true;
                 recorded.stage = Stage::Ready;
                 Ok(RecorderReply::Done)
             }

@@ -43,11 +43,11 @@ pub(crate) fn load(case: &Case) -> Option<Recorded<'_>> {
 }
 
 /// The disk that is shown in a directory: to the testbed, an image like any other.
-pub(crate) fn devices(mountpoint: &Path, size: Bytes) -> Devices {
+pub(crate) fn devices(mountpoint: &Path, size: Bytes, direct_io: bool) -> Devices {
     let image = Image {
         path: mountpoint.join(DISK),
         size,
-        direct_io: true,
+        direct_io,
         sector: Image::SECTORS[0],
         preallocate: Preallocation::None,
     };
@@ -68,7 +68,7 @@ pub(crate) fn log_directory(devices: &Devices, otherwise: &Path) -> PathBuf {
 
 /// The disk of a trial that has not begun.
 pub(crate) fn planned_devices(load: Recorded<'_>) -> Devices {
-    devices(Path::new(SOME_MOUNTPOINT), load.size())
+    devices(Path::new(SOME_MOUNTPOINT), load.size(), true)
 }
 
 /// What comes before and after the commands of a case.

@@ -23,7 +23,7 @@ use crate::recorded::{self, Recorded};
 use fsdyno_core::durability::{CacheModel, Cut, RecorderReply, RecorderRequest, StateRequest};
 use fsdyno_core::kernel::HOST_KERNEL;
 use fsdyno_core::result::{LogSummary, Verified};
-use fsdyno_core::workload::Durability;
+use fsdyno_core::workload::{Durability, Load};
 use fsdyno_core::{Bytes, Failure, Nanos, Outcome, Warning, WarningKind};
 use fsdyno_host::recorder::Recorder;
 use fsdyno_host::{Command, Grant, Host, HostError};
@@ -216,6 +216,7 @@ fn cut_all(
     ask(recorder, &RecorderRequest::Check)?;
     let cuts = cuts_of(recorder, parameters, slot.seed)?;
     let marks = place.read_marks().map_err(Stop::Failed)?;
+    site.is_looked_at(recording.machines.host, place, parameters.size, parameters.least_space())?;
     let mut tally = Tally::new(summary, &marks, parameters);
     let mut journal = site.journal(recording.machines.host, recording.state_dir)?;
     let begin = Instant::now();

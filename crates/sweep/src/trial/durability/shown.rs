@@ -3,6 +3,7 @@
 use super::place::Place;
 use super::site::Site;
 use super::{Looking, STEP_LIMIT, ask, cuts_of, start_recorder, state_of};
+use crate::recorded;
 use crate::trial::Stop;
 use fsdyno_core::durability::{CacheModel, RecorderRequest};
 use fsdyno_core::workload::{Durability, Load};
@@ -70,7 +71,8 @@ fn see(
     // It unmounts itself at the end, when nothing uses its disk any more.
     let space = parameters.least_space();
     let mut recorder = start_recorder(host, place, Some(parameters.size), false).map_err(failure)?;
-    let site = Site::on_machine(host, place, &shown.configuration, parameters.size, space);
+    let devices = recorded::devices(place.mountpoint(), parameters.size, false);
+    let site = Site::on_machine(host, place, &shown.configuration, &devices, space);
     let mut site = site.map_err(failure)?;
     let cuts = cuts_of(recorder.as_mut(), parameters, shown.seed).map_err(failure)?;
     let none = || Failure::new("record", "the log has no such cut");

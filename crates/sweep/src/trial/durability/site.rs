@@ -56,15 +56,10 @@ impl Site {
         case: &Case,
         size: Bytes,
     ) -> Result<Site, Stop> {
-        let devices = recorded::devices(place.mountpoint(), size);
+        let devices = recorded::devices(place.mountpoint(), size, true);
+        let space = least_space(case);
         let Some(mut request) = guest_request::request_for(recording.plan, case, &devices) else {
-            return Site::on_machine(
-                recording.machines.host,
-                place,
-                &case.configuration,
-                size,
-                least_space(case),
-            );
+            return Site::on_machine(recording.machines.host, place, &case.configuration, &devices, space);
         };
         request.disks.push(place.marks());
         let mut file = UndoJournal::create(recording.machines.host, recording.state_dir)?;
@@ -101,11 +96,10 @@ impl Site {
         host: &mut dyn Host,
         place: &Place,
         configuration: &Configuration,
-        size: Bytes,
+        devices: &Devices,
         space: Bytes,
     ) -> Result<Site, Stop> {
-        let devices = recorded::devices(place.mountpoint(), size);
-        let testbed = Testbed::verify(host, &devices, &[], space, &Confirmation::default())?;
+        let testbed = Testbed::verify(host, devices, &[], space, &Confirmation::default())?;
         Ok(Site {
             inside: None,
             testbed,
@@ -113,6 +107,21 @@ impl Site {
             marks: place.marks(),
             marks_so_far: place.marks_so_far(),
         })
+    }
+
+    /// The disk will only be looked at. This machine may then keep it in memory: each disk is a file of its own.
+    pub fn is_looked_at(
+        &mut self,
+        machine: &mut dyn Host,
+        place: &Place,
+        size: Bytes,
+        space: Bytes,
+    ) -> Result<(), TestbedError> {
+        if self.inside.is_none() {
+            let devices = recorded::devices(place.mountpoint(), size, false);
+            self.testbed = Testbed::verify(machine, &devices, &[], space, &Confirmation::default())?;
+        }
+        Ok(())
     }
 
     /// Who carries out steps there, on what, and in which configuration.
