@@ -109,7 +109,8 @@ impl Site {
         })
     }
 
-    /// The disk will only be looked at. This machine may then keep it in memory: each disk is a file of its own.
+    /// The disk will only be looked at. This machine may then keep it in memory, as each disk is a file of
+    /// its own.
     pub fn is_looked_at(
         &mut self,
         machine: &mut dyn Host,
