@@ -194,6 +194,12 @@ fn a_configuration_has_one_value_in_every_command() {
     // Per operation, where writers' rate counts all of the window, both are there.
     let full = unwrapped(&stored.text(&["show", "--full", "--case", "btrfs"]));
     assert!(full.contains("MB/s without the time of removing)"), "{full}");
+    // Ranking by another measure than was asked for would be a wrong answer.
+    for command in [&["show", "--measure", "silent-losses"][..], &["report", "--measure", "silent-losses"]] {
+        let (code, out, err) = said(&stored.run(command));
+        assert_eq!((code, out.as_str()), (Some(2), ""), "{err}");
+        assert!(err.contains("no trial of sweep 1 has the measure 'silent-losses'"), "{err}");
+    }
 }
 
 #[test]

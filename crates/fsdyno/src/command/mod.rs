@@ -42,9 +42,9 @@ use crate::interrupt;
 use crate::out;
 use crate::say;
 use crate::state::{self, State};
-use anyhow::Context;
-use fsdyno_core::SweepHeader;
+use anyhow::{Context, anyhow};
 use fsdyno_core::measure::Measure;
+use fsdyno_core::{Outcome, SweepHeader, TrialRecord};
 use fsdyno_guest::Qemu;
 use fsdyno_host::agent::AgentHost;
 use fsdyno_host::quoted;
@@ -235,6 +235,23 @@ fn header(sweep: &Sweep, measure: Option<&str>) -> anyhow::Result<SweepHeader> {
         seed: sweep.seed,
         measure: measure.unwrap_or(&sweep.measure).parse::<Measure>()?,
     })
+}
+
+/// Refuses a measure that was asked for and that no trial has: the ranking would be by another one.
+fn verify_measured(
+    sweep: &SweepHeader,
+    trials: &[TrialRecord],
+    asked: Option<&str>,
+) -> std::result::Result<(), Trouble> {
+    let measured = || trials.iter().filter(|trial| trial.outcome == Outcome::Measured);
+    let has = |trial: &TrialRecord| sweep.measure.value(trial).is_some();
+    if asked.is_none() || measured().next().is_none() || measured().any(has) {
+        return Ok(());
+    }
+    let Some(first) = measured().next() else { return Ok(()) };
+    let usual = first.workload.load().default_measure();
+    let error = anyhow!("no trial of sweep {} has the measure '{}'", sweep.id, sweep.measure);
+    Err(Trouble::new(Status::Usage, error).hint(format!("its workload is ranked by {usual}")))
 }
 
 /// The error that a sweep was not found; if there is none yet, with a hint on how to get one.

@@ -1,6 +1,6 @@
 //! `fsdyno report [SWEEP] -o FILE`: the results of a sweep as one HTML file.
 
-use super::{Result, Surroundings, find, header};
+use super::{Result, Surroundings, find, header, verify_measured};
 use crate::cli::Report;
 use crate::exit::{Status, Trouble};
 use crate::file;
@@ -16,9 +16,12 @@ pub fn run(surroundings: &Surroundings, options: &Report) -> Result {
     let shelves = surroundings.results()?;
     let (store, sweep) = find(surroundings, &shelves, options.sweep.as_deref())?;
     let id = sweep.summary.id;
+    let header = header(&sweep, options.measure.as_deref())?;
+    let trials = store.outlines(id)?;
+    verify_measured(&header, &trials, options.measure.as_deref())?;
     let page = page(&Sources {
-        header: header(&sweep, options.measure.as_deref())?,
-        trials: &store.outlines(id)?,
+        header,
+        trials: &trials,
         details: &|case| store.trials_of_case(id, case).map_err(|error| ReportError::Trials(error.into())),
     })?;
     let path = options.output.clone().unwrap_or_else(|| default_path(&sweep.summary));

@@ -1,6 +1,6 @@
 //! `fsdyno show [SWEEP]`: the results of a sweep, as text, JSON or CSV.
 
-use super::{Result, Surroundings, find, header, log, no_such_case, print_json};
+use super::{Result, Surroundings, find, header, log, no_such_case, print_json, verify_measured};
 use crate::cli::{Detail, Format, Layout, Show};
 use crate::exit::{Status, Trouble};
 use crate::out;
@@ -30,6 +30,7 @@ pub fn run(surroundings: &Surroundings, options: &Show) -> Result {
         _ => store.trials(sweep.summary.id)?,
     };
     let trials = chosen(trials, options.case.as_deref())?;
+    verify_measured(&header, &trials, options.measure.as_deref())?;
     match options.layout {
         Some(Layout::Published) => {
             return as_published(&sweep, &header, &trials, options.format, &surroundings.style);
