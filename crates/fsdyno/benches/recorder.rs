@@ -157,7 +157,7 @@ fn most_memory() -> u64 {
     kib.expect("its memory").div_ceil(1024)
 }
 
-/// Cuts power on a filesystem, and prints the time per state.
+/// Cuts power on a filesystem; prints the time per state, and what was lost, which must be nothing.
 fn cut(filesystem: &str, cuts: u32) {
     let directory = tempfile::tempdir_in("/var/tmp").expect("a directory on a disk");
     let plan = format!(
@@ -180,5 +180,15 @@ fn cut(filesystem: &str, cuts: u32) {
     let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let models = document["trials"][0]["durability"]["models"].as_array().expect("models").clone();
     let states: u64 = models.iter().filter_map(|model| model["states"].as_u64()).sum();
-    println!("{filesystem:<6} {states} states in {took:>6.1} s: {:>5.0} ms each", took * 1e3 / states as f64);
+    let promises = models.iter().flat_map(|model| model["promises"].as_array().cloned().unwrap_or_default());
+    let promised = promises.filter(|one| one["promise"] != "replace-unsynced");
+    let lost: u64 = promised.filter_map(|one| one["lost"].as_u64()).sum();
+    let sum = |what: &str| models.iter().filter_map(|model| model[what].as_u64()).sum::<u64>();
+    println!(
+        "{filesystem:<6} {states} states in {took:>6.1} s: {:>4.0} ms each; {lost} acknowledged promises lost, {} not \
+         mounted, {} damaged",
+        took * 1e3 / states as f64,
+        states - sum("mounted"),
+        sum("damaged")
+    );
 }
