@@ -151,9 +151,9 @@ fn dry_case(
 }
 
 /// Whether some case needs root on this host, and its steps are those of an ordinary user. Guests are the
-/// user's own processes.
+/// user's own processes, but who records a disk mounts it.
 pub(crate) fn lacks_root(plan: &Plan, host: &mut dyn Host) -> bool {
-    let on_host = |case: &Case| case.configuration.guest_kernel().is_none();
+    let on_host = |case: &Case| case.configuration.guest_kernel().is_none() || recorded::load(case).is_some();
     let needs_root = |case: &Case| on_host(case) && fsdyno_testbed::needs_root(&case.configuration);
     plan.cases().iter().any(needs_root) && fsdyno_testbed::is_unprivileged(host)
 }

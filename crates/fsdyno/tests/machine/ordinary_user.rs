@@ -73,6 +73,15 @@ fn a_sweep_needs_root_and_says_so() {
     assert_eq!(text(&planned.stdout), text(&by_root.stdout) + more, "{}", describe(&by_root));
     assert!(text(&planned.stdout).contains("2 cases (0 skipped on this machine)"), "{}", describe(&planned));
     assert_eq!(json(&user.run(&["plan", &plan, "--format", "json"]))["needs_root"], true);
+    // A guest is the user's own, but its disk is recorded by whoever may mount.
+    let recorded = user.sandbox.write(
+        "recorded.toml",
+        "name = \"mine\"\n[device]\nimage = \"/var/tmp/fsdyno-nobody.img\"\nsize = \"1G\"\n[axes]\n\
+         filesystem = [\"ext4\"]\nkernel = [\"debian:6.1\"]\n[[workloads]]\nkind = \"durability\"\n",
+    );
+    let refused = user.run(&["durability", &recorded.display().to_string()]);
+    assert_eq!(refused.status.code(), Some(3), "{}", describe(&refused));
+    assert!(text(&refused.stderr).contains("needs root: run it with sudo"), "{}", describe(&refused));
 }
 
 /// A directory of root's results, mounted where they belong in a mount namespace, so that those of this
