@@ -348,6 +348,12 @@ pub fn find(name: &str) -> Result<&'static Axis, AxisError> {
     })
 }
 
+/// Whether a filesystem with this level of an axis is the same as without it. An imported table has axes of
+/// its own.
+pub fn is_default(name: &str, filesystem: &str, level: &str) -> bool {
+    level == DEFAULT || find(name).is_ok_and(|axis| axis.is_default(filesystem, level))
+}
+
 /// A level in canonical form, with a note if an old name was mapped to the current one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Level {

@@ -107,6 +107,7 @@ fn trial() -> TrialRecord {
         layout: None,
         durability: None,
         io_errors: Vec::new(),
+        columns: Default::default(),
         lifecycle_ns: Default::default(),
         built: Default::default(),
         environment: Default::default(),

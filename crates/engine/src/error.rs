@@ -85,6 +85,9 @@ pub enum EngineError {
     /// The workload `io-errors` is not one of an engine.
     #[error("the workload 'io-errors' needs a device that fails on request, which only a sweep makes")]
     NoFaults,
+    /// The workload `table` is that of imported figures.
+    #[error("the workload 'table' cannot run: its figures were imported")]
+    Imported,
     /// The kernel does not provide io_uring.
     #[error("io_uring cannot be used")]
     IoUring {

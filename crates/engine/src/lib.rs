@@ -211,6 +211,7 @@ fn execute(
         Workload::CommitLog(parameters) => workload::commit_log::run(parameters, &mut session),
         Workload::Durability(parameters) => workload::durability::run(parameters, &mut session),
         Workload::IoErrors(_) => Err(EngineError::NoFaults),
+        Workload::Table(_) => Err(EngineError::Imported),
         Workload::DeviceRead(parameters) => workload::device_read::run(parameters, &mut session),
         Workload::Null(parameters) => workload::null::run(parameters, &mut session),
     });

@@ -22,7 +22,7 @@ pub use plans::Plans;
 pub use profile::Profile;
 pub use quick::Quick;
 pub use results::{Compare, Detail, DocumentFormat, Format, Layout, Show};
-pub use stored::{Delete, Import, ImportFormat, Note, Pack, Rename, Results, Unpack};
+pub use stored::{Better, Delete, Import, ImportFormat, Note, Pack, Rename, Results, Unpack};
 pub use verify::Verify;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};

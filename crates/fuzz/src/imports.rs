@@ -2,7 +2,7 @@
 
 use crate::{lot, show};
 use fsdyno_core::TrialRecord;
-use fsdyno_import::{File, Format, measure, trials};
+use fsdyno_import::{File, Format, Imported, TableOptions, measure, trials};
 use serde_json::Value;
 
 /// Each line of bonnie++ is a trial, and showing a few is enough.
@@ -21,6 +21,19 @@ pub fn fio(data: &[u8]) {
 /// Lines of bonnie++.
 pub fn bonnie(data: &[u8]) {
     import(Format::BonnieCsv, data);
+}
+
+/// Tables of anybody's measurements.
+pub fn table(data: &[u8]) {
+    let Ok(file) = File::new("fuzz.txt", data.to_vec()) else { return };
+    let options = TableOptions { unit: Some("MB/s".to_string()), ..TableOptions::default() };
+    let Imported { trials, measure } = match fsdyno_import::table(&file, &options) {
+        Ok(imported) => imported,
+        Err(error) => return assert!(error.to_string().contains("'fuzz.txt'"), "{error}"),
+    };
+    assert!(trials.iter().all(|trial| measure.value(trial).is_some()));
+    trials.iter().for_each(assert_storable);
+    show::some(&trials[..trials.len().min(MOST_SHOWN)], lot(data, u64::MAX));
 }
 
 /// Whatever is accepted can be stored and shown.

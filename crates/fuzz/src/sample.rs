@@ -24,6 +24,7 @@ pub fn empty() -> TrialRecord {
         layout: None,
         durability: None,
         io_errors: Vec::new(),
+        columns: Default::default(),
         ..SAMPLE.clone()
     }
 }

@@ -15,9 +15,6 @@ use fsdyno_formats::fsopbench::{Number, Row, RowValues, STATISTICS, Table, Table
 use fsdyno_stats::Distribution;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Axes whose levels are clear without the name of the axis.
-const SELF_EXPLAINING: &[&str] = &["kernel", "scheduler", "atime", "disk"];
-
 pub(super) fn drafts(file: &File) -> Result<Vec<Draft>, ImportError> {
     let tables = parse(&file.text).map_err(|error| {
         let problem = format!("expected {}, found {}", error.expected, error.found);
@@ -94,34 +91,6 @@ fn settings(title: &Title) -> BTreeMap<String, String> {
     let others = (!others.is_empty()).then(|| ("options".to_string(), others.join(",")));
     let kernel = ("kernel".to_string(), title.kernel.clone());
     of_title.chain(atime).chain(others).chain([kernel]).collect()
-}
-
-/// Names configurations as a plan does: by what varies among them.
-pub(super) fn name(drafts: &mut [Draft]) {
-    let levels = |axis: &str| -> BTreeSet<Option<String>> {
-        let level = |draft: &Draft| match axis {
-            "filesystem" => Some(draft.configuration.filesystem.clone()),
-            _ => draft.configuration.settings.get(axis).cloned(),
-        };
-        drafts.iter().map(level).collect()
-    };
-    let axes: BTreeSet<String> =
-        drafts.iter().flat_map(|draft| draft.configuration.settings.keys().cloned()).collect();
-    let varying: Vec<String> = axes.into_iter().filter(|axis| levels(axis).len() > 1).collect();
-    let filesystem_varies = levels("filesystem").len() > 1;
-    for draft in drafts {
-        let Configuration { name, filesystem, settings } = &mut draft.configuration;
-        let word = |axis: &String| {
-            let level = settings.get(axis)?;
-            let is_clear = SELF_EXPLAINING.contains(&axis.as_str());
-            Some(if is_clear { level.clone() } else { format!("{axis}={level}") })
-        };
-        let mut words: Vec<String> = varying.iter().filter_map(word).collect();
-        if filesystem_varies || words.is_empty() {
-            words.insert(0, filesystem.clone());
-        }
-        *name = words.join(" ");
-    }
 }
 
 /// Reads `3 readers, 3 writers`, whose form the parser has checked.

@@ -1,5 +1,5 @@
 //! Imports results from other programs as trials: the tables of FsOpBench, the JSON of fio, the CSV of
-//! bonnie++.
+//! bonnie++, and tables of anybody's own measurements.
 //!
 //! The contents of a file go into the same phases, roles and operations as in our own trials, so measures and
 //! everything that shows trials work on them. What a file does not contain is absent, never filled in; a
@@ -7,17 +7,22 @@
 //! an error with line and column, and then nothing is imported from any file.
 //!
 //! The order in which such trials ran is unknown, so each is its own block: two cases of one import are
-//! independent samples.
+//! independent samples. Only a table may say which trials ran together.
 
 mod bonnie;
 mod fio;
 mod fsopbench;
+mod table;
+
+pub use table::{Imported, TableOptions, table};
 
 use fsdyno_core::environment::Environment;
 use fsdyno_core::measure::Measure;
 use fsdyno_core::outcome::Outcome;
 use fsdyno_core::result::{Built, Lifecycle, PhaseResult, TreeSummary, TrialRecord};
 use fsdyno_core::{Configuration, DeviceSpec, Warning, WarningKind, Workload, figures};
+use std::borrow::BorrowMut;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
 use std::path::PathBuf;
 
@@ -142,6 +147,9 @@ fn place(before: &str) -> (usize, usize) {
     (line, column)
 }
 
+/// Axes whose levels are clear without the name of the axis.
+const SELF_EXPLAINING: &[&str] = &["kernel", "scheduler", "atime", "disk"];
+
 /// A trial, as far as its file describes it.
 struct Draft {
     configuration: Configuration,
@@ -197,7 +205,7 @@ pub fn trials(
         drafts.extend(of_file);
     }
     if format == Format::FsOpBench {
-        fsopbench::name(&mut drafts);
+        name(&mut drafts);
     }
     if let Some(name) = configuration {
         drafts.iter_mut().for_each(|draft| draft.configuration.name = name.to_string());
@@ -215,6 +223,34 @@ pub fn trials(
         record(number, u32::try_from(index).unwrap_or(u32::MAX), draft)
     });
     Ok(numbered.collect())
+}
+
+/// Names configurations as a plan does: by what varies among them.
+fn name<D: BorrowMut<Draft>>(drafts: &mut [D]) {
+    let levels = |axis: &str| -> BTreeSet<Option<String>> {
+        let level = |draft: &Draft| match axis {
+            "filesystem" => Some(draft.configuration.filesystem.clone()),
+            _ => draft.configuration.settings.get(axis).cloned(),
+        };
+        drafts.iter().map(|draft| level(draft.borrow())).collect()
+    };
+    let axes: BTreeSet<String> =
+        drafts.iter().flat_map(|draft| draft.borrow().configuration.settings.keys().cloned()).collect();
+    let varying: Vec<String> = axes.into_iter().filter(|axis| levels(axis).len() > 1).collect();
+    let filesystem_varies = levels("filesystem").len() > 1;
+    for draft in drafts {
+        let Configuration { name, filesystem, settings } = &mut draft.borrow_mut().configuration;
+        let word = |axis: &String| {
+            let level = settings.get(axis)?;
+            let is_clear = SELF_EXPLAINING.contains(&axis.as_str());
+            Some(if is_clear { level.clone() } else { format!("{axis}={level}") })
+        };
+        let mut words: Vec<String> = varying.iter().filter_map(word).collect();
+        if filesystem_varies || words.is_empty() {
+            words.insert(0, filesystem.clone());
+        }
+        *name = words.join(" ");
+    }
 }
 
 /// Whether a measurement can produce these figures. Infinities are impossible, and JSON has none.
@@ -247,6 +283,7 @@ fn record(number: u32, case: u32, draft: Draft) -> TrialRecord {
         layout: None,
         durability: None,
         io_errors: Vec::new(),
+        columns: BTreeMap::new(),
         phases,
         started: String::new(),
         finished,

@@ -8,7 +8,7 @@ use rusqlite::Connection;
 
 /// Adds the measures of a trial that has been added.
 pub(crate) fn add(connection: &Connection, sweep: i64, record: &TrialRecord) -> Result<()> {
-    for measure in Measure::all_named() {
+    for measure in Measure::all_of([record]) {
         // SQLite stores what is not a number as NULL.
         let Some(found) = measure.value(record).filter(|found| found.value.is_finite()) else { continue };
         let columns: crate::row::Columns<'_> = &[

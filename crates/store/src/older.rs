@@ -111,6 +111,7 @@ impl Older<'_> {
             layout: from_json_or_none(row, "layout")?,
             durability: None,
             io_errors: Vec::new(),
+            columns: Default::default(),
             phases: self.phases(id)?,
             started: get(row, "started")?,
             finished: get(row, "finished")?,

@@ -246,6 +246,7 @@ pub fn trial(trial: u32, block: u32, case: u32, configuration: Configuration, mb
         layout: None,
         durability: None,
         io_errors: Vec::new(),
+        columns: Default::default(),
         lifecycle_ns: Lifecycle {
             boot: None,
             mkfs: Some(Nanos::from_millis(71)),

@@ -158,6 +158,7 @@ mod tests {
             layout: None,
             durability: None,
             io_errors: Vec::new(),
+            columns: Default::default(),
             phases: Vec::new(),
             started: String::new(),
             finished: String::new(),

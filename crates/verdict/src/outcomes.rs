@@ -95,7 +95,7 @@ pub(crate) fn carriers(trials: &[&TrialRecord], kind: WarningKind) -> usize {
     trials.iter().filter(|trial| carries(trial, kind).is_some()).count()
 }
 
-fn carries(trial: &TrialRecord, kind: WarningKind) -> Option<&str> {
+pub(crate) fn carries(trial: &TrialRecord, kind: WarningKind) -> Option<&str> {
     trial.warnings.iter().find(|warning| warning.kind == kind).map(|warning| warning.text.as_str())
 }
 

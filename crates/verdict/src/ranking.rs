@@ -127,7 +127,8 @@ pub(crate) fn ranking_of(
         cases.iter().any(|trials| trials.iter().any(|trial| measure.value(trial).is_some()))
     };
     let measure = measure.deciding(workload, cases.iter().flat_map(|trials| trials.iter().copied()));
-    let others = Measure::all_named()
+    let others = Measure::all_of(trials.iter().copied())
+        .into_iter()
         .filter(|other| other.is_shown_beside() && other.name() != measure.name())
         .filter(some_case_has);
     let measures: Vec<Measure> = std::iter::once(measure.clone()).chain(others).collect();

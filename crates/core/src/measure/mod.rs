@@ -6,11 +6,13 @@
 //! `phase/role/operation/statistic` or `phase/role/figure`. A trial that was not measured completely has no
 //! measures, because half a trial is not a replication.
 
+mod column;
 mod goal;
 mod name;
 mod named;
 mod unit;
 
+pub use column::Column;
 pub use goal::Goal;
 pub use name::MeasureError;
 pub use unit::{Direction, Unit};
@@ -28,6 +30,7 @@ use name::FIGURES;
 use named::{NAMED, OWNED};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// One number of a trial, and everything needed to average, compare and print it.
@@ -65,6 +68,8 @@ enum Source {
     Durability(LossFigure),
     /// The share of faults that did this to the application.
     Faults(Harm),
+    /// A column of an imported table.
+    Column(Unit, Direction),
 }
 
 /// A figure of the flushes of a device.
@@ -238,6 +243,7 @@ impl Measure {
             | Source::Flushes(FlushFigure::Time)
             | Source::Lifecycle(_) => Unit::Nanoseconds,
             Source::Flushes(FlushFigure::Rate) => Unit::FlushesPerSecond,
+            Source::Column(unit, _) => unit,
             Source::ExtentsPerFile => Unit::Extents,
             Source::Durability(LossFigure::Acknowledged) | Source::Faults(_) => Unit::Share,
             Source::Durability(LossFigure::Unsynced | LossFigure::Recovery) => Unit::Nanoseconds,
@@ -246,10 +252,15 @@ impl Measure {
 
     /// Which way is better.
     pub fn direction(&self) -> Direction {
+        if let Source::Column(_, better) = self.source {
+            return better;
+        }
         match self.unit() {
-            Unit::BytesPerSecond | Unit::OperationsPerSecond | Unit::ItemsPerSecond | Unit::Operations => {
-                Direction::HigherIsBetter
-            }
+            Unit::BytesPerSecond
+            | Unit::OperationsPerSecond
+            | Unit::ItemsPerSecond
+            | Unit::Operations
+            | Unit::Number => Direction::HigherIsBetter,
             Unit::Nanoseconds | Unit::FlushesPerSecond | Unit::Extents | Unit::Share => {
                 Direction::LowerIsBetter
             }
@@ -280,9 +291,23 @@ impl Measure {
         !self.is_of_lifecycle() && !matches!(self.source, Source::Throughput | Source::Flushes(_))
     }
 
+    /// The measures that have a short name, and the columns that these trials have from imported tables.
+    pub fn all_of<'a>(trials: impl IntoIterator<Item = &'a TrialRecord>) -> Vec<Measure> {
+        Measure::all_named().chain(Measure::columns_of(trials)).collect()
+    }
+
+    /// The columns that these trials have from imported tables.
+    pub fn columns_of<'a>(trials: impl IntoIterator<Item = &'a TrialRecord>) -> Vec<Measure> {
+        let columns: BTreeSet<&String> = trials.into_iter().flat_map(|trial| trial.columns.keys()).collect();
+        columns.into_iter().filter_map(|name| name.parse().ok()).collect()
+    }
+
     /// Whether this workload can have it. A name that begins with a workload's name applies to that workload
     /// and to the program that it is modelled on: phases with the same name mean different things elsewhere.
     fn is_for(&self, workload: &Workload) -> bool {
+        if matches!(self.source, Source::Column(..)) {
+            return true;
+        }
         let begins = |kind: &&&str| self.name.strip_prefix(**kind).is_some_and(|rest| rest.starts_with('-'));
         let listed = OWNED.iter().find(|(name, _)| *name == self.name).map(|(_, kind)| *kind);
         let own = listed.or(Workload::KINDS.iter().find(begins).copied());
@@ -295,6 +320,7 @@ impl Measure {
             return None;
         }
         match &self.source {
+            Source::Column(..) => trial.columns.get(&self.name).copied().map(Value::exact),
             Source::Throughput => throughput(&trial.phases),
             Source::Durable => durable(&trial.phases),
             Source::LongestStall => longest_stall(&trial.phases),

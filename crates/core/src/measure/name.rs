@@ -1,5 +1,6 @@
 //! Parsing the names of measures.
 
+use super::column::{Column, unit_in_words};
 use super::named::NAMED;
 use super::{Figure, Measure, Phase, Source, Statistic};
 use crate::alternatives;
@@ -63,6 +64,23 @@ pub enum MeasureError {
         /// All of them.
         known: Box<[&'static str]>,
     },
+    /// A column of a table whose unit implies no direction.
+    #[error(
+        "'{name}' {}, so nothing says whether more is better; write '{name} ({}more)' or '{name} ({}less)', \
+         or use one of the units {}",
+        unit_in_words(unit),
+        prefix(unit),
+        prefix(unit),
+        known.join(", ")
+    )]
+    NoDirection {
+        /// The name without parentheses.
+        name: String,
+        /// The unit as written; may be empty.
+        unit: String,
+        /// The units that imply a direction.
+        known: Box<[&'static str]>,
+    },
     /// A full name with too few or too many parts.
     #[error("measure '{name}' has {parts} parts; write phase/role/operation/statistic or phase/role/figure")]
     Parts {
@@ -71,6 +89,11 @@ pub enum MeasureError {
         /// How many.
         parts: usize,
     },
+}
+
+/// What precedes the direction in parentheses.
+fn prefix(unit: &str) -> String {
+    if unit.is_empty() { String::new() } else { format!("{unit}, ") }
 }
 
 /// What other programs call a measure, and what it is called here.
@@ -93,6 +116,9 @@ impl FromStr for Measure {
 
     fn from_str(text: &str) -> Result<Self, MeasureError> {
         let text = text.trim();
+        if let Some(column) = Column::named(text) {
+            return column;
+        }
         let source = match text.split('/').map(str::trim).collect::<Vec<_>>()[..] {
             [name] => short_name(name)?,
             [phase, role, figure] => Source::Role(

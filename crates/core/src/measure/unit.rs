@@ -19,6 +19,8 @@ pub enum Unit {
     Extents,
     /// A share from 0 to 1, shown in percent.
     Share,
+    /// What an imported table counts; the name of the measure has the unit.
+    Number,
 }
 
 impl Unit {
@@ -33,6 +35,7 @@ impl Unit {
             Unit::FlushesPerSecond => "flushes/s",
             Unit::Extents => "/file",
             Unit::Share => "%",
+            Unit::Number => "",
         }
     }
 
@@ -47,6 +50,7 @@ impl Unit {
             Unit::FlushesPerSecond => "flushes_per_s",
             Unit::Extents => "extents_per_file",
             Unit::Share => "share",
+            Unit::Number => "number",
         }
     }
 
@@ -60,7 +64,8 @@ impl Unit {
             | Unit::Nanoseconds
             | Unit::Operations
             | Unit::FlushesPerSecond
-            | Unit::Extents => value,
+            | Unit::Extents
+            | Unit::Number => value,
         }
     }
 }

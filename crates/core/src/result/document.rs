@@ -46,6 +46,7 @@ impl Serialize for TrialRecord {
             phases,
             durability,
             io_errors,
+            columns,
             started,
             finished,
         } = self;
@@ -55,7 +56,7 @@ impl Serialize for TrialRecord {
             Outcome::Skipped { unmet } => (unmet, None),
             Outcome::Failed { error } => (&none, Some(error)),
         };
-        let mut document = serializer.serialize_struct("TrialRecord", 26)?;
+        let mut document = serializer.serialize_struct("TrialRecord", 27)?;
         document.serialize_field("trial", trial)?;
         document.serialize_field("block", block)?;
         document.serialize_field("case", case)?;
@@ -90,6 +91,10 @@ impl Serialize for TrialRecord {
         match &io_errors[..] {
             [] => document.skip_field("io_errors")?,
             results => document.serialize_field("io_errors", results)?,
+        }
+        match columns.is_empty() {
+            true => document.skip_field("columns")?,
+            false => document.serialize_field("columns", columns)?,
         }
         document.end()
     }
@@ -204,6 +209,8 @@ pub(super) struct Read {
     durability: Option<Durability>,
     #[serde(default)]
     io_errors: Vec<FaultResult>,
+    #[serde(default)]
+    columns: BTreeMap<String, f64>,
 }
 
 #[derive(Deserialize)]
@@ -259,6 +266,7 @@ impl TryFrom<Read> for TrialRecord {
             phases: read.phases,
             durability: read.durability,
             io_errors: read.io_errors,
+            columns: read.columns,
             started: read.started,
             finished: read.finished,
         })

@@ -33,6 +33,7 @@ use crate::units::Nanos;
 use crate::warning::Warning;
 use crate::workload::Workload;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Everything about one trial.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -80,6 +81,8 @@ pub struct TrialRecord {
     pub durability: Option<Durability>,
     /// What came of requests that failed, one for each fault; only of the workload `io-errors`.
     pub io_errors: Vec<FaultResult>,
+    /// What an imported table has of it: values in base units by the name of their measure.
+    pub columns: BTreeMap<String, f64>,
     /// Wall-clock start and end, RFC 3339, UTC.
     pub started: String,
     /// See `started`.

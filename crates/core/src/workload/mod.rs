@@ -17,6 +17,7 @@ pub mod postmark;
 pub mod ramp;
 pub mod steps;
 pub mod streaming;
+pub mod table;
 
 pub use bonnie::Bonnie;
 pub use collection::{Collection, CollectionSize};
@@ -31,6 +32,7 @@ pub use postmark::{Postmark, SizeRange};
 pub use ramp::Ramp;
 pub use steps::{PhaseSpec, Step};
 pub use streaming::{IoEngine, Stage, Streaming};
+pub use table::Table;
 
 use crate::units::{Bytes, Nanos};
 use parameter::{Listed, Literal, ParameterError, Parameters, Refusal, Shorthand, Surroundings};
@@ -166,14 +168,18 @@ impl Timing {
     }
 }
 
-/// Declares the workloads once: variant, and name in plans and results.
+/// Declares the workloads once: variant, and name in plans and results. Imported ones have no place in plans.
 macro_rules! workloads {
-    ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
+    (
+        $($(#[$doc:meta])* $variant:ident = $name:literal,)*;
+        imported $($(#[$other_doc:meta])* $other:ident = $other_name:literal,)*
+    ) => {
         /// A workload with all its parameters.
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
         #[serde(tag = "kind")]
         pub enum Workload {
             $($(#[$doc])* #[serde(rename = $name)] $variant($variant),)*
+            $($(#[$other_doc])* #[serde(rename = $other_name)] $other($other),)*
         }
 
         impl Workload {
@@ -190,20 +196,32 @@ macro_rules! workloads {
 
             /// The name in plans and results.
             pub const fn kind(&self) -> &'static str {
-                match self { $(Workload::$variant(_) => $name,)* }
+                match self {
+                    $(Workload::$variant(_) => $name,)*
+                    $(Workload::$other(_) => $other_name,)*
+                }
             }
 
             /// What a sweep must know about it.
             pub fn load(&self) -> &dyn Load {
-                match self { $(Workload::$variant(parameters) => parameters,)* }
+                match self {
+                    $(Workload::$variant(parameters) => parameters,)*
+                    $(Workload::$other(parameters) => parameters,)*
+                }
             }
 
             fn parameters(&self) -> &dyn Parameters {
-                match self { $(Workload::$variant(parameters) => parameters,)* }
+                match self {
+                    $(Workload::$variant(parameters) => parameters,)*
+                    $(Workload::$other(parameters) => parameters,)*
+                }
             }
 
             fn parameters_mut(&mut self) -> &mut dyn Parameters {
-                match self { $(Workload::$variant(parameters) => parameters,)* }
+                match self {
+                    $(Workload::$variant(parameters) => parameters,)*
+                    $(Workload::$other(parameters) => parameters,)*
+                }
             }
         }
     };
@@ -232,6 +250,10 @@ workloads! {
     IoErrors = "io-errors",
     /// Everything that a workload does except the syscall: the cost of the tool itself.
     Null = "null",
+    ;
+    imported
+    /// Whatever a table has the figures of.
+    Table = "table",
 }
 
 impl Workload {

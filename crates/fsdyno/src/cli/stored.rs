@@ -7,7 +7,9 @@ use std::path::PathBuf;
 #[derive(Debug, Subcommand)]
 pub enum Results {
     /// Import results that were measured elsewhere as a sweep.
-    #[command(after_help = "Examples:\n  fsdyno import fio fio.json")]
+    #[command(
+        after_help = "Examples:\n  fsdyno import fio fio.json\n  fsdyno import table mine.csv --unit MB/s     a row for each trial; its columns are settings and `value`"
+    )]
     Import(Import),
     /// Delete sweeps with all of their trials. Their numbers are not used again.
     #[command(after_help = "Examples:\n  fsdyno delete 3\n  fsdyno delete 3 4 --yes")]
@@ -42,6 +44,25 @@ pub struct Import {
     /// Name of one configuration for all files [default: as the files say, else the name of each file].
     #[arg(long, value_name = "NAME")]
     pub configuration: Option<String>,
+    /// Of a table: the column of figures to rank by; can be repeated for further ones [default: value, or the
+    /// first with a unit in its heading].
+    #[arg(long, value_name = "COLUMN")]
+    pub measure: Vec<String>,
+    /// Of a table: the unit of figures whose heading has none, such as MB/s, IOPS or ms.
+    #[arg(long, value_name = "UNIT")]
+    pub unit: Option<String>,
+    /// Of a table: which way is better, if the unit does not say it.
+    #[arg(long, value_name = "WAY")]
+    pub better: Option<Better>,
+}
+
+/// Which way is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Better {
+    /// More is better.
+    More,
+    /// Less is better.
+    Less,
 }
 
 /// The format of files to import.
@@ -54,6 +75,8 @@ pub enum ImportFormat {
     Fio,
     /// CSV lines of bonnie++ 1.03 to 2.00; one trial per line.
     BonnieCsv,
+    /// CSV with a heading for each column, of anything that was measured; one trial per row.
+    Table,
 }
 
 /// Options of `fsdyno delete`.

@@ -2,12 +2,15 @@
 
 use super::changes::valid_name;
 use super::{Result, Surroundings};
-use crate::cli::{Import, ImportFormat};
+use crate::cli::{Better, Import, ImportFormat};
 use crate::exit::{Status, Trouble};
 use crate::out;
 use anyhow::{Context, anyhow};
-use fsdyno_core::sweep_name;
-use fsdyno_import::{File, Format, ImportError, LONGEST_NAME, measure, trials};
+use fsdyno_core::measure::{Direction, Measure};
+use fsdyno_core::{TrialRecord, sweep_name};
+use fsdyno_import::{
+    File, Format, ImportError, Imported, LONGEST_NAME, TableOptions, measure, table, trials,
+};
 use fsdyno_store::NewSweep;
 use fsdyno_verdict::text::plural;
 use std::collections::BTreeSet;
@@ -15,30 +18,14 @@ use std::io::Write;
 use std::path::Path;
 
 pub fn run(surroundings: &Surroundings, options: &Import) -> Result {
-    let format = match options.format {
-        ImportFormat::FsOpBench => Format::FsOpBench,
-        ImportFormat::Fio => Format::Fio,
-        ImportFormat::BonnieCsv => Format::BonnieCsv,
-    };
     let named = options.name.as_deref().map(valid_name).transpose()?;
     if let Some(long) = options.configuration.as_ref().filter(|name| name.len() > LONGEST_NAME) {
         let problem = anyhow!("a name of {} bytes is too long; the limit is {LONGEST_NAME}", long.len());
-        return Err(Trouble::new(Status::Usage, problem).hint("nothing was imported"));
+        return Err(refused(problem));
     }
+    verify_options(options)?;
     let files = options.files.iter().map(|path| read(path)).collect::<std::result::Result<Vec<_>, _>>()?;
-    let broken = |error: ImportError| {
-        let hint = match &error {
-            ImportError::OtherJobs { .. } => {
-                "nothing was imported; import each with a --configuration of its own, then compare them"
-            }
-            _ => "nothing was imported",
-        };
-        Trouble::new(Status::Usage, error).hint(hint)
-    };
-    let trials = trials(format, &files, options.configuration.as_deref()).map_err(broken)?;
-    let measure = measure(&trials).ok_or_else(|| {
-        Trouble::new(Status::Usage, anyhow!("the files contain no rates")).hint("nothing was imported")
-    })?;
+    let (trials, measure) = trials_of(&files, options)?;
     let cases: BTreeSet<u32> = trials.iter().map(|trial| trial.case).collect();
     let name = match named {
         Some(name) => name.to_string(),
@@ -64,6 +51,57 @@ pub fn run(surroundings: &Surroundings, options: &Import) -> Result {
         plural(files.len() as u64, "file")
     )?;
     Ok(Status::Well)
+}
+
+fn refused(problem: impl Into<anyhow::Error>) -> Trouble {
+    Trouble::new(Status::Usage, problem).hint("nothing was imported")
+}
+
+/// Options that only some formats have.
+fn verify_options(options: &Import) -> std::result::Result<(), Trouble> {
+    let is_table = options.format == ImportFormat::Table;
+    if is_table && options.files.len() > 1 {
+        return Err(refused(anyhow!("a sweep has one table, not {}", options.files.len())));
+    }
+    if is_table && options.configuration.is_some() {
+        return Err(refused(anyhow!(
+            "--configuration is not for a table; its columns say what was measured"
+        )));
+    }
+    let of_tables = !options.measure.is_empty() || options.unit.is_some() || options.better.is_some();
+    if !is_table && of_tables {
+        return Err(refused(anyhow!("--measure, --unit and --better are only for the format 'table'")));
+    }
+    Ok(())
+}
+
+/// The trials in the files, and what ranks them.
+fn trials_of(files: &[File], options: &Import) -> std::result::Result<(Vec<TrialRecord>, Measure), Trouble> {
+    let broken = |error: ImportError| match &error {
+        ImportError::OtherJobs { .. } => Trouble::new(Status::Usage, error)
+            .hint("nothing was imported; import each with a --configuration of its own, then compare them"),
+        _ => refused(error),
+    };
+    let format = match options.format {
+        ImportFormat::FsOpBench => Format::FsOpBench,
+        ImportFormat::Fio => Format::Fio,
+        ImportFormat::BonnieCsv => Format::BonnieCsv,
+        ImportFormat::Table => {
+            let columns = TableOptions {
+                measures: options.measure.clone(),
+                unit: options.unit.clone(),
+                better: options.better.map(|better| match better {
+                    Better::More => Direction::HigherIsBetter,
+                    Better::Less => Direction::LowerIsBetter,
+                }),
+            };
+            let Imported { trials, measure } = table(&files[0], &columns).map_err(broken)?;
+            return Ok((trials, measure));
+        }
+    };
+    let trials = trials(format, files, options.configuration.as_deref()).map_err(broken)?;
+    let measure = measure(&trials).ok_or_else(|| refused(anyhow!("the files contain no rates")))?;
+    Ok((trials, measure))
 }
 
 fn read(path: &Path) -> std::result::Result<File, Trouble> {

@@ -163,7 +163,7 @@ fn of_trials(trials: &[TrialRecord]) -> Vec<Column> {
         text("timer", |row| row.trial.timer.as_ref().map(|timer| timer.source.clone())),
         number("timer_overhead_ns_per_op", |row| row.trial.timer.as_ref()?.overhead_ns_per_op),
     ]);
-    for measure in Measure::all_named() {
+    for measure in Measure::all_of(trials) {
         let has_value = trials.iter().any(|trial| measure.value(trial).is_some());
         // The times of the lifecycle are above.
         if has_value && (!measure.is_of_lifecycle() || measure.unit() == Unit::Extents) {

@@ -321,7 +321,7 @@ mod tests {
                     Base::Nanoseconds => column.unit == Unit::Milliseconds,
                     Base::Operations => column.unit == Unit::Count,
                     Base::Share => column.unit == Unit::Percent,
-                    Base::Extents | Base::FlushesPerSecond => false,
+                    Base::Extents | Base::FlushesPerSecond | Base::Number => false,
                 };
                 assert!(fits, "{}: {}", published.name, column.name);
             }

@@ -23,7 +23,7 @@ pub fn classic(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Resul
         Workload::Fileserver(_) | Workload::Null(_) => compatible(out, case, style),
         Workload::Durability(_) => losses::models(out, case, *style),
         Workload::IoErrors(_) => faults::faults(out, case, *style),
-        // No study or program has a table of it.
-        Workload::CommitLog(_) => Ok(()),
+        // No study or program has a table of it; of an imported one, the summary shows everything.
+        Workload::CommitLog(_) | Workload::Table(_) => Ok(()),
     }
 }

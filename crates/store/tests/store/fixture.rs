@@ -147,6 +147,7 @@ impl Dice {
             }),
             durability: self.maybe(Dice::durability),
             io_errors: self.io_errors(),
+            columns: [("p99 (ms)".to_string(), f64::from(self.small()))].into(),
             filled: Some(Filled { used_bytes: 7, rounds: 3, ..Filled::default() }),
             layout: Some(Layout {
                 size_bytes: u64::MAX,

@@ -411,6 +411,7 @@ pub(crate) fn unproven(slot: &Slot, case: &Case, device: &DeviceSpec) -> TrialRe
         phases: Vec::new(),
         durability: None,
         io_errors: Vec::new(),
+        columns: Default::default(),
         started: now.clone(),
         finished: now,
     }

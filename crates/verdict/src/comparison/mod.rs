@@ -248,7 +248,8 @@ fn compared(sides: [&Case<'_>; 2], of: [Side<'_>; 2], question: &Question) -> Co
     let some = |row: &Row| row.estimates.iter().any(|side| side.value != 0.0);
     let mut rows: Vec<Row> = match asked.is_empty() {
         true => {
-            named().iter().filter(|measure| !measure.is_often_zero()).filter_map(row).filter(some).collect()
+            let of = sides.iter().flat_map(|side| side.trials.iter().copied());
+            shown(of).iter().filter(|measure| !measure.is_often_zero()).filter_map(row).filter(some).collect()
         }
         false => asked.iter().filter_map(row).collect(),
     };
@@ -269,9 +270,9 @@ fn compared(sides: [&Case<'_>; 2], of: [Side<'_>; 2], question: &Question) -> Co
     }
 }
 
-/// The named measures, except those of the lifecycle and the sum of the others.
-fn named() -> Vec<Measure> {
-    Measure::all_named().filter(|measure| measure.is_shown_beside()).collect()
+/// The measures of these trials, except those of the lifecycle and the sum of the others.
+fn shown<'a>(trials: impl IntoIterator<Item = &'a TrialRecord>) -> Vec<Measure> {
+    Measure::all_of(trials).into_iter().filter(Measure::is_shown_beside).collect()
 }
 
 /// For trials without these: the rates of each role and the mean latency of each of its operations.

@@ -6,11 +6,11 @@
 //! with a volatile cache, so it is only cleared by enough states under the models that have one.
 
 use super::{Losses, ModelLosses};
-use crate::outcomes::risks;
+use crate::outcomes::{carries, risks};
 use crate::text;
 use fsdyno_core::axis::OF_THE_LOAD;
 use fsdyno_core::durability::CacheModel;
-use fsdyno_core::{Configuration, TrialRecord};
+use fsdyno_core::{Configuration, TrialRecord, WarningKind};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -26,6 +26,8 @@ const VOLATILE: [CacheModel; 2] = [CacheModel::Flushed, CacheModel::Subset];
 pub enum Basis {
     /// Its settings, by what is known of them.
     Declared,
+    /// Nothing: the figures were imported.
+    Unknown,
     /// Power cuts in this sweep.
     Measured(MeasuredLosses),
 }
@@ -166,7 +168,11 @@ impl Safety {
     pub fn judge(&self, trials: &[&TrialRecord]) -> Judged {
         let declared = risks(trials.iter().copied());
         let losses = trials.first().and_then(|trial| self.losses(&trial.configuration));
-        let Some(losses) = losses else { return Judged { risks: declared, basis: Basis::Declared } };
+        let Some(losses) = losses else {
+            let imported = trials.iter().all(|trial| carries(trial, WarningKind::Imported).is_some());
+            let basis = if imported && declared.is_empty() { Basis::Unknown } else { Basis::Declared };
+            return Judged { risks: declared, basis };
+        };
         let measured = MeasuredLosses::of(losses);
         if losses.loses() {
             let risks = std::iter::once(measured.summary()).chain(declared).collect();

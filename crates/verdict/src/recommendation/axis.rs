@@ -261,8 +261,7 @@ fn axis_answer(
         trial.map_or("", |trial| trial.configuration.filesystem.as_str())
     };
     let is_default = |level: usize| {
-        one.axis != FILESYSTEM
-            && axis::find(&one.axis).is_ok_and(|axis| axis.is_default(filesystem(level), &one.levels[level]))
+        one.axis != FILESYSTEM && axis::is_default(&one.axis, filesystem(level), &one.levels[level])
     };
     let weakens: Vec<Vec<String>> =
         (0..one.levels.len()).map(|level| risks_of_level(one, level, trials, safety)).collect();

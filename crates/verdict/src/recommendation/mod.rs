@@ -137,8 +137,8 @@ fn answer(
 fn unanswered(header: &SweepHeader, question: &Question, load: &Load<'_>, trials: &[&TrialRecord]) -> Answer {
     let workload = load.workload;
     let goal = question.goal.as_ref().map_or(header.measure.name().to_string(), Goal::to_string);
-    let known =
-        Measure::all_named().filter(|measure| trials.iter().any(|trial| measure.value(trial).is_some()));
+    let known = Measure::all_of(trials.iter().copied()).into_iter();
+    let known = known.filter(|measure| trials.iter().any(|trial| measure.value(trial).is_some()));
     let known: Vec<String> = known.map(|measure| measure.name().to_string()).collect();
     Answer {
         workload: workload.kind(),

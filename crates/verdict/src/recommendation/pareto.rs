@@ -64,7 +64,8 @@ pub(super) fn front(
 ) -> ParetoFront {
     let mut measures = vec![decides.clone()];
     let mut columns = vec![standings.iter().map(|one| one.value).collect::<Vec<_>>()];
-    for measure in Goal::words().filter_map(|(_, goal)| goal.measure(workload)) {
+    let goals = Goal::words().filter_map(|(_, goal)| goal.measure(workload));
+    for measure in goals.chain(Measure::columns_of(trials.iter().copied())) {
         if measures.contains(&measure) {
             continue;
         }

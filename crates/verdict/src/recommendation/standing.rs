@@ -250,9 +250,8 @@ pub(super) fn of_case<'a>(trials: &[&'a TrialRecord], case: u32) -> impl Iterato
 
 /// How many settings differ from their defaults.
 fn changes(configuration: &Configuration) -> usize {
-    let changed = |(name, level): &(&String, &String)| {
-        axis::find(name).is_ok_and(|axis| !axis.is_default(&configuration.filesystem, level))
-    };
+    let changed =
+        |(name, level): &(&String, &String)| !axis::is_default(name, &configuration.filesystem, level);
     configuration.settings.iter().filter(changed).count()
 }
 

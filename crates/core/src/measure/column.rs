@@ -1,0 +1,155 @@
+//! Measures of imported tables: `throughput (MB/s)`, `energy (J, less)`.
+//!
+//! Such a measure is a column that fsdyno knows nothing about, so its name says what it counts and, unless
+//! the unit implies it, which way is better. Trials keep the values under this name.
+
+use super::{Direction, Measure, MeasureError, Source, Unit};
+use std::fmt;
+
+/// A unit that a column may have, how many base units one of it is, and which way is usually better.
+struct Known {
+    symbol: &'static str,
+    unit: Unit,
+    factor: f64,
+    better: Option<Direction>,
+}
+
+const fn more(symbol: &'static str, unit: Unit, factor: f64) -> Known {
+    Known { symbol, unit, factor, better: Some(Direction::HigherIsBetter) }
+}
+
+const fn less(symbol: &'static str, unit: Unit, factor: f64) -> Known {
+    Known { symbol, unit, factor, better: Some(Direction::LowerIsBetter) }
+}
+
+/// What other programs print. Every other unit is kept as it is, and needs a direction.
+const KNOWN: &[Known] = &[
+    more("MB/s", Unit::BytesPerSecond, 1e6),
+    more("MiB/s", Unit::BytesPerSecond, 1_048_576.0),
+    more("GB/s", Unit::BytesPerSecond, 1e9),
+    more("GiB/s", Unit::BytesPerSecond, 1_073_741_824.0),
+    more("kB/s", Unit::BytesPerSecond, 1e3),
+    more("KB/s", Unit::BytesPerSecond, 1e3),
+    more("KiB/s", Unit::BytesPerSecond, 1024.0),
+    more("B/s", Unit::BytesPerSecond, 1.0),
+    more("ops/s", Unit::OperationsPerSecond, 1.0),
+    more("IOPS", Unit::OperationsPerSecond, 1.0),
+    more("tps", Unit::ItemsPerSecond, 1.0),
+    more("/s", Unit::ItemsPerSecond, 1.0),
+    less("s", Unit::Nanoseconds, 1e9),
+    less("ms", Unit::Nanoseconds, 1e6),
+    less("us", Unit::Nanoseconds, 1e3),
+    less("ns", Unit::Nanoseconds, 1.0),
+    Known { symbol: "%", unit: Unit::Share, factor: 0.01, better: None },
+];
+
+/// A column of an imported table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Column {
+    /// The measure of its values.
+    pub measure: Measure,
+    /// How many base units one unit of the column is: 10^6 for MB/s.
+    pub factor: f64,
+}
+
+impl Column {
+    /// The column of this heading, which may have the unit and the direction in parentheses itself.
+    ///
+    /// # Errors
+    /// [`MeasureError::NoDirection`] if the unit does not say which way is better, and nothing else does.
+    pub fn new(heading: &str, unit: Option<&str>, better: Option<Direction>) -> Result<Column, MeasureError> {
+        let (name, inside) = parts(heading).unwrap_or((heading.trim(), ""));
+        let (own_unit, own_better) = unit_and_direction(inside);
+        let symbol = unit.map_or(own_unit, str::trim);
+        let known = KNOWN.iter().find(|known| known.symbol == symbol);
+        let usual = known.and_then(|known| known.better);
+        let better = better.or(own_better).or(usual);
+        let better = better.ok_or_else(|| MeasureError::NoDirection {
+            name: name.to_string(),
+            unit: symbol.to_string(),
+            known: KNOWN.iter().filter(|known| known.better.is_some()).map(|known| known.symbol).collect(),
+        })?;
+        let said = if usual == Some(better) { None } else { Some(word(better)) };
+        let inside: Vec<&str> = [symbol].into_iter().filter(|one| !one.is_empty()).chain(said).collect();
+        let source = Source::Column(known.map_or(Unit::Number, |known| known.unit), better);
+        let measure = Measure { name: format!("{name} ({})", inside.join(", ")), source };
+        Ok(Column { measure, factor: known.map_or(1.0, |known| known.factor) })
+    }
+
+    /// The measure that a text names, if it has the form of such a name.
+    pub(super) fn named(text: &str) -> Option<Result<Measure, MeasureError>> {
+        parts(text)?;
+        Some(Column::new(text, None, None).map(|column| column.measure))
+    }
+}
+
+/// `NAME (INSIDE)`.
+fn parts(text: &str) -> Option<(&str, &str)> {
+    let (name, inside) = text.trim().strip_suffix(')')?.rsplit_once(" (")?;
+    (!name.trim().is_empty()).then(|| (name.trim(), inside.trim()))
+}
+
+/// `UNIT`, `UNIT, more`, `more`.
+fn unit_and_direction(inside: &str) -> (&str, Option<Direction>) {
+    match inside.rsplit_once(',') {
+        Some((unit, last)) if direction(last).is_some() => (unit.trim(), direction(last)),
+        _ => match direction(inside) {
+            Some(better) => ("", Some(better)),
+            None => (inside, None),
+        },
+    }
+}
+
+fn direction(text: &str) -> Option<Direction> {
+    [Direction::HigherIsBetter, Direction::LowerIsBetter].into_iter().find(|one| word(*one) == text.trim())
+}
+
+/// `more` or `less`: what is better.
+const fn word(better: Direction) -> &'static str {
+    match better {
+        Direction::HigherIsBetter => "more",
+        Direction::LowerIsBetter => "less",
+    }
+}
+
+/// The unit in an error: `has no unit`, `is in 'points'`.
+pub(super) fn unit_in_words(unit: &str) -> impl fmt::Display {
+    if unit.is_empty() { "has no unit".to_string() } else { format!("is in '{unit}'") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_says_unit_and_direction_and_is_read_back() {
+        for (heading, unit, better, name, base, factor) in [
+            ("throughput", Some("MB/s"), None, "throughput (MB/s)", Unit::BytesPerSecond, 1e6),
+            ("lat (ms)", None, None, "lat (ms)", Unit::Nanoseconds, 1e6),
+            ("lat (ms, less)", None, None, "lat (ms)", Unit::Nanoseconds, 1e6),
+            ("a/b/c", Some("IOPS"), None, "a/b/c (IOPS)", Unit::OperationsPerSecond, 1.0),
+            ("energy", Some("J"), Some(Direction::LowerIsBetter), "energy (J, less)", Unit::Number, 1.0),
+            ("score (more)", None, None, "score (more)", Unit::Number, 1.0),
+            ("hits (%, more)", None, None, "hits (%, more)", Unit::Share, 0.01),
+            ("kept (s)", None, Some(Direction::HigherIsBetter), "kept (s, more)", Unit::Nanoseconds, 1e9),
+        ] {
+            let column = Column::new(heading, unit, better).unwrap();
+            assert_eq!(
+                (column.measure.name(), column.measure.unit(), column.factor),
+                (name, base, factor),
+                "{heading}"
+            );
+            let again: Measure = name.parse().unwrap();
+            assert_eq!(again, column.measure);
+            assert_eq!(again.direction(), column.measure.direction());
+        }
+    }
+
+    #[test]
+    fn a_unit_without_a_direction_is_rejected() {
+        let error = Column::new("score", Some("points"), None).unwrap_err().to_string();
+        assert!(error.starts_with("'score' is in 'points', so nothing says whether more"), "{error}");
+        assert!("cpu (%)".parse::<Measure>().is_err());
+        assert!("(MB/s)".parse::<Measure>().is_err(), "a measure has a name");
+    }
+}

@@ -1,0 +1,124 @@
+//! Tables of anybody's measurements, imported and judged like a sweep.
+
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+/// A directory with a store.
+struct Desk(tempfile::TempDir);
+
+impl Desk {
+    fn new() -> Self {
+        Desk(tempfile::tempdir().expect("a directory"))
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        let state = self.0.path().join("state").display().to_string();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fsdyno"));
+        command.args(arguments).args(["--state", &state]).current_dir(self.0.path()).stdin(Stdio::null());
+        command.output().expect("run fsdyno")
+    }
+
+    fn succeeds(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+        String::from_utf8(output.stdout).expect("text")
+    }
+
+    fn refuses(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {output:?}");
+        assert!(output.stdout.is_empty());
+        String::from_utf8(output.stderr).expect("text")
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.0.path().join(name), text).expect("a file");
+    }
+}
+
+/// Two configurations in six blocks. `fast` is faster by half, whatever the block does to both.
+fn two() -> String {
+    let row = |block: u32| {
+        let rate = 100.0 + 40.0 * f64::from(block % 3);
+        format!(
+            "slow,default,{block},{rate},9\nfast,4,{block},{},{}\n",
+            rate * 1.5 + f64::from(block),
+            8 + block
+        )
+    };
+    format!("configuration,depth,block,value,p99 (ms)\n{}", (1..=6).map(row).collect::<String>())
+}
+
+#[test]
+fn a_table_is_ranked_compared_recommended_and_reported_like_a_sweep() {
+    let desk = Desk::new();
+    desk.write("mine.csv", &two());
+    let said = desk.succeeds(&[
+        "import",
+        "table",
+        "mine.csv",
+        "--unit",
+        "MB/s",
+        "--measure",
+        "value",
+        "--measure",
+        "p99",
+    ]);
+    assert_eq!(said, "sweep 1 'mine': 12 trials of 2 cases from 1 file; fsdyno show 1\n");
+    let shown = desk.succeeds(&["show"]);
+    assert!(shown.starts_with("mine: a table, best first by value (MB/s)\n"), "{shown}");
+    assert!(shown.find("\nfast ").expect("fast") < shown.find("\nslow ").expect("slow"), "{shown}");
+    assert!(shown.contains("p99 (ms)"), "{shown}");
+    // Within blocks, the difference is clear, although the blocks differ by more.
+    let compared = desk.run(&["compare", "1/slow", "1/fast", "--format", "json"]);
+    let document: Value = serde_json::from_slice(&compared.stdout).expect("JSON");
+    let text = document.to_string();
+    assert!(text.contains("value (MB/s)") && text.contains("\"faster\""), "{text}");
+    let recommended: Value =
+        serde_json::from_str(&desk.succeeds(&["recommend", "--format", "json"])).expect("JSON");
+    let answer = &recommended["answers"][0];
+    let winner = answer["winner"].as_u64().expect("a winner") as usize;
+    assert_eq!(answer["standings"][winner]["settings"]["depth"], "4", "{answer}");
+    assert_eq!(answer["standings"][winner]["durable"]["by"], "unknown");
+    assert!(answer["sentences"].to_string().contains("Nothing is known of what its settings do"), "{answer}");
+    let objectives = answer["pareto"]["objectives"].to_string();
+    assert!(objectives.contains("p99 (ms)"), "{objectives}");
+    desk.succeeds(&["report", "--output", "mine.html"]);
+    let page = fs::read_to_string(desk.0.path().join("mine.html")).expect("a page");
+    assert!(page.contains("value (MB/s)") && page.contains("p99 (ms)"));
+    assert!(desk.succeeds(&["show", "--format", "markdown"]).contains("| **fast** | "));
+    let document: Value = serde_json::from_str(&desk.succeeds(&["show", "--format", "json"])).expect("JSON");
+    assert_eq!(document["trials"][0]["columns"]["value (MB/s)"], 140e6);
+    let by_p99 = desk.succeeds(&["show", "--measure", "p99 (ms)"]);
+    assert!(by_p99.find("\nslow ").expect("slow") < by_p99.find("\nfast ").expect("fast"), "{by_p99}");
+}
+
+#[test]
+fn what_is_no_table_is_refused_and_nothing_is_stored() {
+    let desk = Desk::new();
+    desk.write("mine.csv", "depth,value\n1,5\n2,\u{1b}[2Jx\n");
+    let said = desk.refuses(&["import", "table", "mine.csv", "--unit", "MB/s"]);
+    assert!(said.contains("'mine.csv', line 3, column 3: the control character U+001B"), "{said}");
+    assert!(said.contains("nothing was imported") && !said.contains('\u{1b}'), "{said}");
+    desk.write("mine.csv", "depth,value\n1,5\n2,6\n");
+    let said = desk.refuses(&["import", "table", "mine.csv"]);
+    assert!(said.contains("'value' has no unit, so nothing says whether more is better"), "{said}");
+    let said = desk.refuses(&["import", "table", "mine.csv", "mine.csv", "--unit", "MB/s"]);
+    assert!(said.contains("a sweep has one table, not 2"), "{said}");
+    let said = desk.refuses(&["import", "table", "mine.csv", "--configuration", "x"]);
+    assert!(said.contains("--configuration is not for a table"), "{said}");
+    let said = desk.refuses(&["import", "fio", "mine.csv", "--unit", "MB/s"]);
+    assert!(said.contains("only for the format 'table'"), "{said}");
+    assert_eq!(desk.succeeds(&["list", "--format", "json"]).trim(), "[]");
+}
+
+#[test]
+fn the_example_of_the_guide_is_a_table() {
+    let desk = Desk::new();
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/simulated.csv");
+    let example = example.display().to_string();
+    let said = desk.succeeds(&["import", "table", &example]);
+    assert_eq!(said, "sweep 1 'simulated': 432 trials of 72 cases from 1 file; fsdyno show 1\n");
+}

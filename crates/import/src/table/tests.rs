@@ -1,0 +1,155 @@
+use super::*;
+
+fn import(text: &str, options: &TableOptions) -> Result<Imported, ImportError> {
+    table(&File { path: "mine.csv".to_string(), text: text.to_string() }, options)
+}
+
+fn megabytes() -> TableOptions {
+    TableOptions { unit: Some("MB/s".to_string()), ..TableOptions::default() }
+}
+
+/// The error of a table whose figures are in MB/s.
+fn refused(text: &str) -> String {
+    import(text, &megabytes()).unwrap_err().to_string()
+}
+
+fn place(trial: &TrialRecord) -> (u32, u32, &str) {
+    (trial.case, trial.block, trial.configuration.name.as_str())
+}
+
+#[test]
+fn rows_are_trials_of_cases_in_blocks() {
+    let text = "filesystem,atime,block,value\n\
+                ext4,noatime,1,100\n\
+                xfs,noatime,1,250.5\n\
+                xfs,noatime,2,240\n\
+                ext4,,2,9e1\n";
+    let Imported { trials, measure } = import(text, &megabytes()).unwrap();
+    assert_eq!(measure.name(), "value (MB/s)");
+    let places: Vec<_> = trials.iter().map(place).collect();
+    assert_eq!(
+        places,
+        [(0, 1, "ext4 noatime"), (1, 1, "xfs noatime"), (1, 2, "xfs noatime"), (2, 2, "ext4")]
+    );
+    let values: Vec<f64> = trials.iter().map(|trial| measure.value(trial).unwrap().value).collect();
+    assert_eq!(values, [100e6, 250.5e6, 240e6, 90e6]);
+    assert_eq!(trials[0].configuration.settings["atime"], "noatime");
+    assert!(trials[3].configuration.settings.is_empty(), "an empty cell is the default");
+    assert_eq!(trials[3].trial, 3);
+}
+
+#[test]
+fn without_blocks_the_nth_row_of_a_case_is_in_block_n() {
+    let text = "depth\tvalue\n1\t5\n1\t6\ndefault\t7\n1\t8\n\t9\n";
+    let Imported { trials, .. } = import(text, &megabytes()).unwrap();
+    let places: Vec<_> = trials.iter().map(place).collect();
+    let expected =
+        [(0, 0, "depth=1"), (0, 1, "depth=1"), (1, 0, "default"), (0, 2, "depth=1"), (1, 1, "default")];
+    assert_eq!(places, expected);
+}
+
+#[test]
+fn workloads_are_ranked_apart_and_blocks_may_have_names() {
+    let text =
+        "workload,configuration,repetition,value\nread,a,morning,1\nwrite,a,morning,2\nread,a,noon,3\n";
+    let Imported { trials, .. } = import(text, &megabytes()).unwrap();
+    let places: Vec<_> = trials.iter().map(place).collect();
+    assert_eq!(places, [(0, 0, "a"), (1, 0, "a"), (0, 1, "a")]);
+    assert_eq!(trials[1].workload.load().title(), "a table: write");
+}
+
+#[test]
+fn several_columns_can_have_figures_and_the_first_named_ranks() {
+    let text = "depth;p99 (ms);IOPS\n1;2.5;1000\n2;5;1500\n";
+    let options = TableOptions {
+        measures: vec!["IOPS".to_string(), "p99".to_string()],
+        unit: Some("IOPS".to_string()),
+        better: None,
+    };
+    let Imported { trials, measure } = import(text, &options).unwrap();
+    assert_eq!(measure.name(), "IOPS (IOPS)");
+    let Imported { trials: same, measure } =
+        import(&text.replace("IOPS", "IOPS (/s)"), &TableOptions::default()).unwrap();
+    assert_eq!((measure.name(), same[0].columns.len()), ("p99 (ms)", 2), "what has a unit is a figure");
+    assert_eq!(trials[1].columns["p99 (ms)"], 5e6);
+    assert_eq!(trials[1].configuration.settings.len(), 1);
+}
+
+#[test]
+fn a_bom_quotes_and_blank_lines_are_no_part_of_the_table() {
+    let text = "\u{feff}scheduler,value\r\n\r\n\"a \"\"b\"\", c\",1\r\n";
+    let Imported { trials, .. } = import(text, &megabytes()).unwrap();
+    assert_eq!(trials[0].configuration.settings["scheduler"], "a \"b\", c");
+    assert_eq!(
+        refused("\u{feff}\"a,b\",value\n\n\nx,1\n\"y,\"\"\",q\n"),
+        "'mine.csv', line 5, column 8: expected a number, found 'q'"
+    );
+}
+
+#[test]
+fn whatever_is_no_table_is_rejected_with_its_place() {
+    for (text, expected) in [
+        ("", "'mine.csv': it is empty"),
+        ("a,value\n", "'mine.csv': it has headings and no rows"),
+        (
+            "a,b\n1,2\n",
+            "'mine.csv', line 1, column 1: no column 'value', only 'a', 'b'; --measure COLUMN names",
+        ),
+        ("a,,value\n1,2,3\n", "'mine.csv', line 1, column 3: a column needs a heading"),
+        ("a,a,value\n1,2,3\n", "'mine.csv', line 1, column 3: there is another column 'a'"),
+        (
+            "block,repetition,value\n1,2,3\n",
+            "'mine.csv', line 1, column 7: a table has one column 'block' or",
+        ),
+        ("a,value\n1,2\n3\n", "'mine.csv', line 3, column 1: a row of 1 cells under 2 headings"),
+        ("a,value\n1,2,3\n", "'mine.csv', line 2, column 5: a row of 3 cells under 2 headings"),
+        ("a,value\n1,2\n1,fast\n", "'mine.csv', line 3, column 3: expected a number, found 'fast'"),
+        ("a,value\n1,\n", "'mine.csv', line 2, column 3: expected a number, found ''"),
+        ("a,value\n1,NaN\n", "'mine.csv', line 2, column 3: expected a number, found 'NaN'"),
+        ("a,value\n1,inf\n", "'mine.csv', line 2, column 3: expected a number, found 'inf'"),
+        ("a,value\n1,-2\n", "'mine.csv', line 2, column 3: no measurement of value (MB/s) is -2"),
+        ("a,value\n1,1e30\n", "'mine.csv', line 2, column 3: no measurement of value (MB/s) is 1e30"),
+        (
+            "a,block,value\nx,1,5\ny,1,6\nx,1,7\n",
+            "'mine.csv', line 4, column 1: 'a=x' is in block '1' twice, first on line 2",
+        ),
+        (
+            "configuration,a,value\nx,1,5\nx,2,6\n",
+            "'mine.csv', line 3, column 1: 'x' has other settings on line 2",
+        ),
+        (
+            "a,value\n\u{1b}[31m,5\n",
+            "'mine.csv', line 2, column 1: the control character U+001B has no place in a table",
+        ),
+        ("a\u{7},value\n1,5\n", "'mine.csv', line 1, column 1: the control character U+0007 has no place"),
+        ("a,value\n\"x\ny,5\n", "'mine.csv', line 2, column 1: a row of 1 cells under 2 headings"),
+    ] {
+        let error = refused(text);
+        assert!(error.starts_with(expected), "{text:?}: {error}");
+        assert!(!error.contains(|letter: char| letter.is_control()), "{error:?}");
+    }
+}
+
+#[test]
+fn figures_without_a_direction_are_rejected_with_the_options_that_give_one() {
+    let error = import("a,value\n1,5\n", &TableOptions::default()).unwrap_err().to_string();
+    assert!(error.starts_with("'mine.csv', line 1, column 3: 'value' has no unit"), "{error}");
+    assert!(error.ends_with("--unit UNIT and --better more|less say it for the whole table"), "{error}");
+    let better = TableOptions { better: Some(Direction::LowerIsBetter), ..TableOptions::default() };
+    assert_eq!(import("a,value\n1,5\n", &better).unwrap().measure.name(), "value (less)");
+}
+
+#[test]
+fn endless_lines_and_tables_are_rejected() {
+    let long = "x".repeat(32 << 20);
+    let error = refused(&format!("a,value\n{long},5\n"));
+    assert!(
+        error.starts_with("'mine.csv', line 2, column 1: 'xxxxxxxxxxxxxxxxxxxx...' has 33554432 bytes"),
+        "{error}"
+    );
+    let error = refused(&format!("{}value\n", ",".repeat(1 << 20)));
+    assert!(error.starts_with("'mine.csv', line 1, column 257: more than 256 columns"), "{error}");
+    let rows: String = (0..=MOST_ROWS).map(|row| format!("{row},1\n")).collect();
+    let error = refused(&format!("a,value\n{rows}"));
+    assert!(error.starts_with("'mine.csv', line 50002, column 1: more than 50000 rows"), "{error}");
+}
