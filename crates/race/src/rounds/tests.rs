@@ -1,0 +1,83 @@
+use super::*;
+use crate::schedule::Round;
+
+const CELLS: usize = 8;
+
+/// Eight configurations without anything in common; the last one is the default.
+fn race() -> Race {
+    let rounds = vec![Round { cells: 8, blocks: 1 }, Round { cells: 4, blocks: 2 }];
+    Race {
+        cells: Cells::new(&(0..CELLS).map(|cell| vec![cell]).collect::<Vec<_>>()),
+        default: CELLS - 1,
+        schedule: Schedule { rounds, trials: 18 },
+        threshold: 0.05,
+        seed: 1,
+    }
+}
+
+/// A trial; the first configuration is the fastest, and in the second measure the sixth is the best.
+fn outcome(block: u32, cell: usize) -> Outcome {
+    let value = Some(-0.3 * cell as f64 + 0.001 * f64::from(block));
+    let other = if cell == 5 { 9.0 } else { 1.0 };
+    Outcome { block, shared: block, cell, value, others: vec![Some(other)] }
+}
+
+fn block(number: u32) -> Vec<Outcome> {
+    (0..CELLS).map(|cell| outcome(number, cell)).collect()
+}
+
+#[test]
+fn the_best_the_default_and_the_pareto_front_go_on() {
+    let race = race();
+    let progress = race.progress(&block(0));
+    let expected = Step::Block { number: 1, cells: vec![0, 1, 2, 3, 5, 7], fresh: true };
+    assert_eq!((progress.step, progress.fresh_from), (expected, Some(1)));
+    let dropped: Vec<usize> = progress.dropped.iter().map(|one| one.cell).collect();
+    assert_eq!(dropped, [4, 6]);
+    let Why::Rank { rank, of, behind } = progress.dropped[0].why else { panic!("it was measured") };
+    assert!((rank, of) == (5, 8) && behind > 0.5, "{behind}");
+    assert_eq!((progress.dropped[0].round, progress.dropped[0].trials), (0, 8));
+}
+
+#[test]
+fn a_race_is_a_function_of_its_trials_in_any_order() {
+    let race = race();
+    let mut outcomes: Vec<Outcome> = [block(0), block(1)].concat();
+    outcomes.push(outcome(2, 0));
+    let mut running = Running::new(&race);
+    for so_far in 0..outcomes.len() {
+        running.after(&outcomes[..so_far]);
+    }
+    let progress = running.after(&outcomes);
+    outcomes.reverse();
+    assert_eq!(progress, race.progress(&outcomes));
+    assert!(matches!(progress.step, Step::Block { number: 2, .. }), "one of six is done");
+    let last = race.progress(&[block(0), block(1), block(2)].concat());
+    assert_eq!((last.step, &last.left[..2]), (Step::Over, &[0, 1][..]));
+}
+
+#[test]
+fn what_has_no_value_is_dropped_but_for_the_default() {
+    let mut outcomes = block(0);
+    for failed in [0, CELLS - 1] {
+        outcomes[failed].value = None;
+    }
+    let progress = race().progress(&outcomes);
+    assert!(progress.left.contains(&(CELLS - 1)), "the default is measured again");
+    let failed = progress.dropped.iter().find(|one| one.cell == 0).unwrap();
+    assert_eq!(failed.why, Why::NotMeasured);
+    outcomes.iter_mut().for_each(|one| one.value = None);
+    let progress = race().progress(&outcomes);
+    assert_eq!((progress.left.as_slice(), progress.dropped.len()), (&[CELLS - 1][..], CELLS - 1));
+    assert!(race().answer(&outcomes, &progress.left).is_none());
+}
+
+#[test]
+fn the_answer_says_how_much_better_the_best_may_be() {
+    let outcomes = [block(0), block(1), block(2)].concat();
+    let race = race();
+    let answer = race.answer(&outcomes, &race.progress(&outcomes).left).unwrap();
+    assert_eq!((answer.pick, answer.default_kept, answer.as_good.len()), (0, false, 0));
+    assert!(answer.bound < 0.01 && (answer.default_bound - 2.1).abs() < 0.1, "{answer:?}");
+    assert!((answer.gain - 2.1).abs() < 0.05, "{}", answer.gain);
+}

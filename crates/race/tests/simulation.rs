@@ -1,0 +1,68 @@
+//! The claims about races, by simulation: how often the pick is good, how often the bound holds, and what is
+//! said where nothing differs. Seeded, so that they cannot fail by chance.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod simulated;
+
+use simulated::{CELLS, Kind, Summary, exhaustive, summary};
+
+/// A fifth of what six trials of each configuration take.
+const FIFTH: u32 = CELLS as u32 * 6 / 5;
+
+#[test]
+fn at_a_fifth_of_the_trials_the_pick_is_about_as_good_as_after_all_and_the_bound_holds() {
+    let replays = 120;
+    let found = summary(Kind::Factors, replays, Some(FIFTH));
+    assert!(found.trials <= FIFTH as usize, "{found:?}");
+    assert!(found.held * 100 >= replays * 94, "{found:?}");
+    let with_all = exhaustive(Kind::Factors, replays);
+    assert!(found.good * 100 >= replays * 75 && found.good + 6 >= with_all, "{found:?}, {with_all}");
+    assert!(found.doubted * 100 <= replays * 3, "{found:?}");
+}
+
+/// With noise of 3 to 8 %, a fifth of the trials is enough: within 5 % of the best in 95 %.
+#[test]
+fn in_a_quiet_world_the_pick_is_within_5_percent_in_95_percent_of_races() {
+    let replays = 100;
+    let found = summary(Kind::Quiet, replays, Some(FIFTH));
+    assert!(found.good * 100 >= replays * 93 && found.held * 100 >= replays * 94, "{found:?}");
+    assert!(found.half_held * 100 < replays * 90, "a bound half as wide would not hold: {found:?}");
+}
+
+#[test]
+fn where_nothing_differs_the_default_is_kept() {
+    let replays = 60;
+    let found = summary(Kind::Equal, replays, Some(FIFTH));
+    assert!(found.kept * 100 >= replays * 75 && found.held == replays, "{found:?}");
+}
+
+/// A normal model does not expect one trial in twenty to be half as fast: the check has to notice, or the
+/// bound to be wide for another reason.
+#[test]
+fn the_bound_holds_where_noise_has_outliers() {
+    let replays = 60;
+    let found = summary(Kind::Outliers, replays, Some(FIFTH));
+    assert!(found.held * 100 >= replays * 94, "{found:?}");
+}
+
+/// `make soak`: the bound and the pick at half and at a fifth of the trials, with figures to read.
+#[test]
+#[ignore = "minutes; make soak runs it"]
+fn large() {
+    let replays = 400;
+    for budget in [FIFTH, CELLS as u32 * 3] {
+        for kind in [Kind::Factors, Kind::Quiet, Kind::Equal, Kind::Outliers, Kind::Small] {
+            let found = summary(kind, replays, Some(budget));
+            let Summary { trials, good, held, kept, none_better, doubted, bound, .. } = found;
+            let with_all = exhaustive(kind, replays);
+            println!(
+                "{kind:?}, {trials} trials: pick within 5 % in {good} of {replays} (all 432 trials: {with_all}), \
+                 bound held in {held}, median {:.1} %, default kept {kept}, shown to be within 5 % {none_better}, \
+                 doubted {doubted}",
+                bound.exp_m1() * 100.0
+            );
+            assert!(held * 100 >= replays * 94, "{kind:?}: {held} of {replays}");
+        }
+    }
+}
