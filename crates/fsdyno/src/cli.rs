@@ -10,6 +10,7 @@ mod package;
 mod plans;
 mod profile;
 mod quick;
+mod race;
 mod results;
 mod stored;
 mod verify;
@@ -21,6 +22,7 @@ pub use package::{Completions, Package};
 pub use plans::Plans;
 pub use profile::Profile;
 pub use quick::Quick;
+pub use race::Race;
 pub use results::{Compare, Detail, DocumentFormat, Format, Layout, Show};
 pub use stored::{Better, Delete, Import, ImportFormat, Note, Pack, Rename, Results, Unpack};
 pub use verify::Verify;
@@ -143,6 +145,12 @@ pub enum Command {
         after_help = "Examples:\n  fsdyno recommend                  for the latest sweep, by the plan's measure\n  fsdyno recommend 3 --for stalls"
     )]
     Recommend(Recommend),
+    /// Replay a race on the stored trials of a sweep: what dropping configurations early would have cost and
+    /// picked.
+    #[command(
+        after_help = "Examples:\n  fsdyno race --replay 3                        as many trials as halving needs\n  fsdyno race --replay mine --budget 90 --format json"
+    )]
+    Race(Race),
     /// What changes stored results.
     #[command(flatten)]
     Results(Results),

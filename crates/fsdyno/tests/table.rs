@@ -122,3 +122,53 @@ fn the_example_of_the_guide_is_a_table() {
     let said = desk.succeeds(&["import", "table", &example]);
     assert_eq!(said, "sweep 1 'simulated': 432 trials of 72 cases from 1 file; fsdyno show 1\n");
 }
+
+/// What other programs read: the keys that the guide names.
+#[test]
+fn a_race_is_replayed_on_a_table() {
+    let desk = Desk::new();
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/simulated.csv");
+    desk.succeeds(&["import", "table", &example.display().to_string()]);
+    let race = |more: &[&str]| {
+        let text = desk.succeeds(&[&["race", "--replay", "simulated", "--format", "json"], more].concat());
+        serde_json::from_str::<Value>(&text).expect("JSON")
+    };
+    let found = race(&[]);
+    assert_eq!(found, race(&[]), "the same trials are drawn again");
+    assert_ne!(found["finalists"], race(&["--seed", "5"])["finalists"]);
+    assert_eq!(found["pick"]["name"], "xfs noatime readahead=1M bfq");
+    assert_eq!(found["pick"]["settings"]["scheduler"], "bfq");
+    let trials = found["trials"].as_u64().expect("trials");
+    assert!((82..=216).contains(&trials) && found["sweep_trials"] == 432, "{trials}");
+    let bound = found["regret_bound"].as_f64().expect("a bound");
+    assert!(bound > 0.0 && bound < 0.2, "{bound}");
+    let dropped = found["eliminations"].as_array().expect("eliminations").len();
+    assert_eq!(dropped + found["finalists"].as_array().expect("finalists").len(), 72, "nothing gets lost");
+    assert!(found["as_good"].as_array().expect("as good")[0]["name"].is_string());
+    let short = race(&["--budget", "86"]);
+    assert!(short["trials"].as_u64().expect("trials") <= 86 && short["regret_bound"].as_f64() > Some(bound));
+    let by_p99 = race(&["--for", "p99 (ms)"]);
+    assert_eq!((&by_p99["measure"], &by_p99["higher_is_better"]), (&"p99 (ms)".into(), &false.into()));
+
+    let said = desk.refuses(&["race", "--replay", "simulated", "--budget", "50"]);
+    assert!(
+        said.contains("a budget of 50 trials is too small: a race of 72 configurations needs 82"),
+        "{said}"
+    );
+    let said = desk.refuses(&["race", "--replay", "simulated", "--for", "throughput"]);
+    assert!(said.contains("no trial has a value of 'throughput'"), "{said}");
+    desk.write("one.csv", "a,block,value\nx,1,5\nx,2,6\n");
+    desk.succeeds(&["import", "table", "one.csv", "--unit", "MB/s"]);
+    let said = desk.refuses(&["race", "--replay", "one"]);
+    assert!(said.contains("a race needs at least two configurations"), "{said}");
+    desk.write("two.csv", "workload,a,block,value\nread,x,1,5\nwrite,x,1,6\n");
+    desk.succeeds(&["import", "table", "two.csv", "--unit", "MB/s"]);
+    let said = desk.refuses(&["race", "--replay", "two"]);
+    assert!(
+        said.contains("several workloads: a table: read; a table: write") && said.contains("--workload"),
+        "{said}"
+    );
+    let shown = desk.succeeds(&["race", "--replay", "simulated"]);
+    assert!(shown.contains("\nUse 'xfs noatime readahead=1M bfq': "), "{shown}");
+    assert!(shown.contains("after round 1 (72 trials) 35 dropped: "), "{shown}");
+}

@@ -1,9 +1,10 @@
 //! A table of anybody's measurements: one row for each trial.
 //!
 //! The heading of a column says what it holds: `filesystem`, `workload`, `configuration` (a name), `block` or
-//! `repetition`, figures (`value`, those of [`TableOptions::measures`], and whatever has a unit in its heading);
-//! every other column is a setting. Rows of one block ran together, so comparisons are made within it. Without
-//! such a column, the nth row of a configuration belongs to block n. An empty cell and `default` mean that the setting has its default.
+//! `repetition`, figures (`value`, those of [`TableOptions::measures`], and whatever has a unit in its
+//! heading); every other column is a setting. Rows of one block ran together, so comparisons are made within
+//! it. Without such a column, the nth row of a configuration belongs to block n. An empty cell and `default`
+//! mean that the setting has its default.
 
 use crate::{Draft, File, ImportError, LONGEST_NAME, record, warning};
 use csv::StringRecord;

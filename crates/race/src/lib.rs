@@ -15,8 +15,9 @@
 //! the answer is averaged over a grid of possibilities, each weighed by how well it explains the trials.
 //!
 //! **The regret bound** is a quantile of how much better the best of all configurations, dropped ones
-//! included, is than the one that was picked, chosen so that it holds in at least 95 % of simulated races. The posterior given all trials is the same whether or not the
-//! trials were chosen by looking at earlier ones, so dropping and stopping do not bias it.
+//! included, is than the one that was picked, chosen so that it holds in at least 95 % of simulated races.
+//! The posterior given all trials is the same whether or not the trials were chosen by looking at earlier
+//! ones, so dropping and stopping do not bias it.
 //!
 //! **The check**: the trials are compared with what the model predicts of them ([`Doubts`]). Where noise or
 //! configurations have outliers that it does not expect, the bound is widened, and the answer says so.

@@ -19,6 +19,7 @@ mod fixture;
 mod load;
 pub mod merge;
 pub mod outcomes;
+pub mod race;
 pub mod ranking;
 pub mod recommendation;
 mod remark;

@@ -24,6 +24,7 @@ mod plan;
 mod plans;
 mod profile;
 mod quick;
+mod race;
 mod recommend;
 mod recorder;
 mod reference;
@@ -80,6 +81,7 @@ pub fn run(cli: &Cli) -> Result {
         Command::Report(options) => report::run(&here()?, options),
         Command::Compare(options) => compare::run(&here()?, options),
         Command::Recommend(options) => recommend::run(&here()?, options),
+        Command::Race(options) => race::run(&here()?, options),
         Command::Results(Results::Import(options)) => import::run(&here()?, options),
         Command::Results(Results::Delete(options)) => changes::delete(&here()?, options),
         Command::Results(Results::Rename(options)) => changes::rename(&here()?, options),

@@ -27,7 +27,7 @@ pub fn run(surroundings: &Surroundings, options: &Recommend) -> Result {
 }
 
 /// The user's goal.
-fn goal(text: &str) -> std::result::Result<Goal, Trouble> {
+pub(super) fn goal(text: &str) -> std::result::Result<Goal, Trouble> {
     text.parse().map_err(|error: MeasureError| {
         let words: Vec<&str> = Goal::words().map(|(word, _)| word).collect();
         Trouble::new(Status::Usage, error).hint(format!(

@@ -20,6 +20,10 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("bench", "it takes a minute; `bench` of the machine suite runs it"),
     ("sweep", "it formats a device or needs hours"),
     ("quick", "it formats a device or needs a quarter of an hour; the machine suite runs it"),
+    (
+        "durability-guests",
+        "it boots a kernel for each configuration; `durability_guests` of the machine suite does",
+    ),
     ("selfcheck", "it needs root and half a minute; the machine suite runs it"),
     ("restore", "it would restore what other tests are in the middle of"),
 ];

@@ -103,7 +103,7 @@ impl Varied {
 }
 
 /// The level of an axis in a configuration, set or not.
-fn level(configuration: &Configuration, name: &str) -> String {
+pub(crate) fn level(configuration: &Configuration, name: &str) -> String {
     if name == FILESYSTEM {
         return configuration.filesystem.clone();
     }

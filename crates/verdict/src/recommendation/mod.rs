@@ -24,9 +24,11 @@ mod standing;
 mod words;
 
 pub use answer::{Answer, Recommendation};
+pub(crate) use axis::level;
 pub use axis::{AxisAnswer, InteractionAnswer, LevelAnswer};
 pub use pareto::{Objective, ParetoFront, ParetoPoint};
 pub use recipe::{RecipeText, Step};
+pub(crate) use standing::changes;
 pub use standing::{Compared, Contender, Verdict};
 pub use words::difference;
 

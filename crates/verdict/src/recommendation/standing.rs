@@ -249,7 +249,7 @@ pub(super) fn of_case<'a>(trials: &[&'a TrialRecord], case: u32) -> impl Iterato
 }
 
 /// How many settings differ from their defaults.
-fn changes(configuration: &Configuration) -> usize {
+pub(crate) fn changes(configuration: &Configuration) -> usize {
     let changed =
         |(name, level): &(&String, &String)| !axis::is_default(name, &configuration.filesystem, level);
     configuration.settings.iter().filter(changed).count()

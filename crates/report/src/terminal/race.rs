@@ -1,0 +1,95 @@
+//! What a race found, as text.
+
+use super::style::{Paint, Style, write_table};
+use comfy_table::Cell;
+use fsdyno_core::Measure;
+use fsdyno_verdict::race::{Elimination, Finalist, RaceAnswer};
+use fsdyno_verdict::text;
+use std::io::{self, Write};
+
+/// Dropped configurations that are listed by name for each round; JSON has all.
+const NAMED: usize = 3;
+
+/// Writes the answer of a race: what to use, the fresh figures of the last few, and what was dropped when.
+///
+/// # Errors
+/// Those of `out`.
+pub fn race(out: &mut dyn Write, found: &RaceAnswer, style: &Style) -> io::Result<()> {
+    let title = format!("{}: {}, raced for {}", found.name, found.workload, found.measure);
+    style.paragraph(out, Paint::Heading, 0, &title)?;
+    writeln!(out)?;
+    for sentence in &found.sentences {
+        style.paragraph(out, Paint::Plain, 0, sentence)?;
+    }
+    for doubt in &found.doubts {
+        style.paragraph(out, Paint::Alert, 0, &format!("warning: {doubt}"))?;
+    }
+    finalists(out, found, *style)?;
+    writeln!(out)?;
+    for round in 1..found.rounds.len() {
+        let dropped: Vec<&Elimination> = found.eliminations.iter().filter(|one| one.round == round).collect();
+        if !dropped.is_empty() {
+            style.paragraph(out, Paint::Plain, 0, &dropped_in(round, &dropped))?;
+        }
+    }
+    if !found.not_entered.is_empty() {
+        let count = text::plural(found.not_entered.len() as u64, "configuration");
+        let text =
+            format!("{count} did not take part: they weaken what survives a power cut, so they cannot win");
+        style.paragraph(out, Paint::Plain, 0, &text)?;
+    }
+    if let (Some(time), Some(whole)) = (found.time_ns, found.sweep_time_ns) {
+        let text = format!("time without sentinels: {time} instead of {whole}");
+        style.paragraph(out, Paint::Plain, 0, &text)?;
+    }
+    style.paragraph(out, Paint::Plain, 0, "(every elimination: --format json)")
+}
+
+/// A row for each configuration that was measured again.
+fn finalists(out: &mut dyn Write, found: &RaceAnswer, style: Style) -> io::Result<()> {
+    let Ok(measure) = found.measure.parse::<Measure>() else { return Ok(()) };
+    let unit = measure.unit();
+    writeln!(out)?;
+    let heading = format!("{} {}", measure, unit.symbol());
+    let heads = ["measured again", heading.trim(), "interval", "fresh trials", ""];
+    let mut table = style.table(heads.map(str::to_string).to_vec());
+    let shown = |value: f64| text::measured(unit, value, false);
+    let row = |one: &Finalist| {
+        let is = |other: &fsdyno_verdict::race::Raced| other.case == one.raced.case;
+        let note = match (is(&found.pick), is(&found.default)) {
+            (true, true) => "the pick, the default",
+            (true, false) => "the pick",
+            (false, true) => "the default",
+            (false, false) if found.as_good.iter().any(is) => "as good",
+            (false, false) => "",
+        };
+        [
+            one.raced.configuration.name.clone(),
+            one.value.map_or("-".to_string(), shown),
+            one.interval.map_or("-".to_string(), |[low, high]| format!("[{}, {}]", shown(low), shown(high))),
+            one.trials.to_string(),
+            note.to_string(),
+        ]
+    };
+    for one in &found.finalists {
+        table.add_row(row(one).map(Cell::new).to_vec());
+    }
+    write_table(out, table, style)?;
+    style.paragraph(
+        out,
+        Paint::Plain,
+        0,
+        "(means over the fresh trials only; the order is that of all trials)",
+    )
+}
+
+/// `after round 1 (72 trials) 36 dropped: 'a' (number 37 of 72, 8.1 % behind the best), ... and 33 more`.
+fn dropped_in(round: usize, dropped: &[&Elimination]) -> String {
+    let named = |one: &&Elimination| format!("'{}' ({})", one.raced.configuration.name, one.why);
+    let mut names: Vec<String> = dropped.iter().take(NAMED).map(named).collect();
+    if dropped.len() > NAMED {
+        names.push(format!("{} more", dropped.len() - NAMED));
+    }
+    let after = dropped.first().map_or(0, |one| one.after_trials);
+    format!("after round {round} ({after} trials) {} dropped: {}", dropped.len(), names.join(", "))
+}
