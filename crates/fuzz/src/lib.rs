@@ -40,7 +40,7 @@ pub const TARGETS: &[Target] = &[
     },
     Target { name: "fio", run: imports::fio, longest: 8192, seeds: &[] },
     Target { name: "bonnie-csv", run: imports::bonnie, longest: 1024, seeds: &[] },
-    Target { name: "table", run: imports::table, longest: 1024, seeds: &["docs/guide/simulated.csv"] },
+    Target { name: "table", run: imports::table, longest: 1024, seeds: &[] },
     Target { name: "engine-lines", run: engine::lines, longest: 8192, seeds: &[] },
     Target { name: "guest-lines", run: guest::lines, longest: 8192, seeds: &[] },
     Target { name: "journal", run: journal::journal, longest: 4096, seeds: &[] },
