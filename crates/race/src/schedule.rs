@@ -41,7 +41,7 @@ pub enum BudgetError {
         least: u32,
     },
     /// Not enough blocks for the shortest race.
-    #[error("a race needs {LEAST_FRESH} blocks after the first one, but there are {blocks} in all")]
+    #[error("a race needs at least {} blocks, but there are {blocks}", LEAST_FRESH + 1)]
     TooFewBlocks {
         /// How many there are.
         blocks: u32,

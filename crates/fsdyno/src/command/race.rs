@@ -5,7 +5,7 @@ use crate::cli::{DocumentFormat, Race};
 use crate::exit::{Status, Trouble};
 use crate::out;
 use fsdyno_report::terminal;
-use fsdyno_verdict::race::{RaceError, RaceQuestion, replay};
+use fsdyno_verdict::race::{BudgetError, RaceError, RaceQuestion, replay};
 
 pub fn run(surroundings: &Surroundings, options: &Race) -> Result {
     let goal = options.goal.as_deref().map(recommend::goal).transpose()?;
@@ -38,9 +38,12 @@ fn refused(error: RaceError) -> Trouble {
             "a smaller --budget has fewer rounds; another --seed draws in another order; or leave out the \
              configuration",
         ),
-        RaceError::Budget(_) => Some("a larger --budget, or a sweep with more repetitions"),
+        RaceError::Budget(BudgetError::TooSmall { .. }) => Some("give a larger --budget"),
+        RaceError::Budget(BudgetError::TooFewBlocks { .. }) => {
+            Some("a sweep with more repetitions can be replayed")
+        }
         RaceError::NoValue { .. } => Some("fsdyno show lists the measures that the sweep has"),
-        RaceError::Nothing | RaceError::NoAnswer { .. } => None,
+        RaceError::Budget(BudgetError::NoRivals) | RaceError::Nothing | RaceError::NoAnswer { .. } => None,
     };
     let trouble = Trouble::new(Status::Usage, error);
     match hint {

@@ -10,13 +10,15 @@
 
 mod words;
 
+pub use fsdyno_race::BudgetError;
+
 use crate::durability::Safety;
 use crate::load::{Load, loads};
 use crate::ranking::estimate_of;
 use crate::recommendation::{changes, level};
 use fsdyno_core::measure::{Direction, Goal, Measure, Value};
 use fsdyno_core::{Configuration, Nanos, SweepHeader, TrialRecord};
-use fsdyno_race::{BudgetError, Cells, Dropped, Outcome, Progress, Race, Running, Schedule, Step, Why};
+use fsdyno_race::{Cells, Dropped, Outcome, Progress, Race, Running, Schedule, Step, Why};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_xoshiro::Xoshiro256PlusPlus;
