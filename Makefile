@@ -61,6 +61,7 @@ book:
 bench:
 	@scripts/install-tools test
 	$(CARGO) bench --locked -p fsdyno-engine --bench overhead -- --keep
+	$(CARGO) bench --locked -p fsdyno-engine --bench flow -- --keep
 	$(CARGO) bench --locked -p fsdyno-engine --bench streaming -- --keep
 	$(CARGO) bench --locked -p fsdyno --bench trial_cost
 	$(CARGO) bench --locked -p fsdyno --bench report

@@ -94,6 +94,22 @@ operations! {
     Mmap = "mmap", Moves::Nothing;
     /// Syncing a part of a mapped file to the device.
     Msync = "msync", Moves::Nothing;
+    /// Unmapping a file.
+    Munmap = "munmap", Moves::Nothing;
+    /// Reading from a mapped file, with the page faults that it takes.
+    MappedRead = "read mapped", Moves::Reads;
+    /// Storing into a mapped file, with the page faults that it takes.
+    MappedWrite = "write mapped", Moves::Writes;
+    /// Syncing a directory to the device.
+    FsyncDirectory = "fsync dir", Moves::Nothing;
+    /// Setting an extended attribute of an open file.
+    Fsetxattr = "fsetxattr", Moves::Nothing;
+    /// Copying from one file to another in the kernel.
+    CopyFileRange = "copy_file_range", Moves::Writes;
+    /// Allocating blocks of a file.
+    Fallocate = "fallocate", Moves::Nothing;
+    /// Setting the size of an open file.
+    Ftruncate = "ftruncate", Moves::Nothing;
     /// Nothing at all: the `null` workload, which measures the tool.
     Null = "null", Moves::Nothing;
 }
@@ -170,6 +186,14 @@ roles! {
     Transactor = "transactor";
     /// Copies files.
     Copier = "copier";
+    /// Does what requests of a server ask for.
+    Client = "client";
+    /// Writes a log.
+    Logger = "logger";
+    /// Writes back what has changed, from time to time.
+    Checkpointer = "checkpointer";
+    /// Looks at all files, one after the other.
+    Scanner = "scanner";
     /// Does nothing, very often.
     Null = "null";
 }

@@ -38,6 +38,9 @@ warnings! {
     CachesNotDropped = "caches-not-dropped":
         "the page cache could not be dropped, so reads may come from memory",
         "run as root, or compare only results that all carry this warning";
+    ShortIterations = "short-iterations":
+        "iterations of a flow ended early, because a step that is performed at random found no file to choose or no name to create",
+        "raise `count` of the file set, or use a `prefill` nearer to the middle";
     NotRemounted = "not-remounted":
         "the filesystem stayed mounted, although the workload calls for unmounting and mounting it again",
         "use a plan with an image or a block device instead of a directory if cold reads matter";

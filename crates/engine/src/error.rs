@@ -55,6 +55,14 @@ pub enum EngineError {
         /// What it must be.
         expected: String,
     },
+    /// A flow that cannot be performed.
+    #[error("workload parameter '{place}': {problem}")]
+    Flow {
+        /// The part that is to blame.
+        place: String,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// The workload does not have that many parts.
     #[error("part {} of {} was requested, but the workload has {parts}", part.number + 1, part.of)]
     NoSuchPart {

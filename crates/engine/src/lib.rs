@@ -45,6 +45,7 @@ pub use fsdyno_core::workload::Step;
 pub use observer::Observer;
 pub use verify::{VerifyError, verify};
 pub use workload::fileserver::reader_pass;
+pub use workload::flow::{Performed as FlowPerformed, ReadyFlow};
 pub use workload::null::overhead_ns as null_overhead_ns;
 pub use workload::streaming::{Pass as StreamingPass, ReadyPass as ReadyStreamingPass};
 
@@ -52,7 +53,7 @@ use bounds::{Bounds, Confined};
 use fsdyno_core::protocol::PROTOCOL_VERSION;
 use fsdyno_core::result::TimerFacts;
 use fsdyno_core::telemetry::TelemetryRequest;
-use fsdyno_core::workload::parameter::Refusal;
+use fsdyno_core::workload::parameter::{Inside, Refusal};
 use fsdyno_core::{EngineEvent, EngineRequest, WarningKind, Workload, meminfo};
 use fsdyno_sys::timer::{Source, Timer};
 use progress::{Cues, Progress};
@@ -212,6 +213,7 @@ fn execute(
         Workload::Durability(parameters) => workload::durability::run(parameters, &mut session),
         Workload::IoErrors(_) => Err(EngineError::NoFaults),
         Workload::Table(_) => Err(EngineError::Imported),
+        Workload::Flow(parameters) => workload::flow::run(parameters, &mut session),
         Workload::DeviceRead(parameters) => workload::device_read::run(parameters, &mut session),
         Workload::Null(parameters) => workload::null::run(parameters, &mut session),
     });
@@ -230,7 +232,14 @@ fn execute(
 fn check(request: &EngineRequest) -> Result<(), EngineError> {
     let (load, part) = (request.workload.load(), request.part);
     let valid = request.workload.check();
-    valid.map_err(|Refusal { parameter, expected }| EngineError::Parameter { parameter, expected })?;
+    valid.map_err(|refusal| match refusal {
+        Refusal { parameter, expected, within } if within.is_empty() => {
+            EngineError::Parameter { parameter, expected }
+        }
+        Refusal { parameter, expected, within } => {
+            EngineError::Flow { place: Inside::path(parameter, &within), problem: expected }
+        }
+    })?;
     // A kernel that runs out of memory may kill any process.
     let needed = load.memory();
     let known = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();

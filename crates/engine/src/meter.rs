@@ -19,6 +19,7 @@ use rustix::io::Errno;
 use std::ffi::CStr;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Why a worker ends its loop.
 #[derive(Debug)]
@@ -175,6 +176,53 @@ impl Meter {
     /// Records which directory the worker works in, relative to the engine's directory.
     pub(crate) fn work_in(&self, directory: &[u8]) {
         self.record.work_in(directory);
+    }
+
+    /// Does nothing until a moment, as people do between two requests; that is no stall. The worker has
+    /// nothing in flight meanwhile, and says so if the window ends.
+    ///
+    /// # Errors
+    /// [`Halt::Over`] if the phase is over.
+    pub(crate) fn rest_until(&mut self, until_ns: u64) -> Result<(), Halt> {
+        /// How often it checks whether the phase is over.
+        const LOOK_UP_NS: u64 = 50_000_000;
+        loop {
+            let now_ns = self.look_up()?;
+            self.record.tally.rested(until_ns.max(now_ns));
+            if now_ns >= until_ns {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_nanos((until_ns - now_ns).min(LOOK_UP_NS)));
+        }
+    }
+
+    /// Between two operations, checks whether the phase is over, and says so if the window has ended: the
+    /// worker has nothing in flight. Returns the time.
+    ///
+    /// # Errors
+    /// [`Halt::Over`] if the phase is over.
+    pub(crate) fn look_up(&mut self) -> Result<u64, Halt> {
+        let record = Arc::clone(&self.record);
+        let now_ns = self.timer.now_ns();
+        {
+            let closing = record.closing();
+            if closing.sealed || record.deadline_ns.get() == 0 {
+                return Err(Halt::Over);
+            }
+            self.follow(&record);
+        }
+        if now_ns >= self.window.end_ns {
+            self.over = true;
+            if let Some(settled) = self.settled.take() {
+                settled.0();
+            }
+        }
+        Ok(now_ns)
+    }
+
+    /// The time now.
+    pub(crate) fn now_ns(&self) -> u64 {
+        self.timer.now_ns()
     }
 
     /// Records that a reader has finished its tree, or that a writer starts again.

@@ -108,6 +108,11 @@ impl Tally {
         self.last_completion_ns.set(now_ns);
     }
 
+    /// Records that the worker does nothing until a moment, and should not: nothing is missing until then.
+    pub(crate) fn rested(&self, until_ns: u64) {
+        self.last_completion_ns.raise(until_ns);
+    }
+
     /// Whether an operation has ended inside the window.
     #[inline(always)]
     pub(crate) fn any(&self, window: Window) -> bool {

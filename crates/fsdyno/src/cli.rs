@@ -94,7 +94,7 @@ pub enum Colour {
 pub enum Command {
     /// Measure a directory as it is: needs no root, formats nothing, takes about a minute.
     #[command(
-        after_help = "Examples:\n  fsdyno bench /srv/data\n  fsdyno bench /srv/data --window 30s --format json"
+        after_help = "Examples:\n  fsdyno bench /srv/data\n  fsdyno bench /srv/mail --flow varmail\n  fsdyno bench /srv/data --window 30s --format json"
     )]
     Bench(Bench),
     /// Run a plan: build every configuration, measure it and store the results.
@@ -208,6 +208,9 @@ pub enum Command {
 pub struct Bench {
     /// An existing directory on the filesystem to measure.
     pub directory: PathBuf,
+    /// Measure a flow instead of `fileserver`: one that `fsdyno plans` lists, or a plan that has one.
+    #[arg(long, value_name = "FLOW", conflicts_with = "tree_size")]
+    pub flow: Option<String>,
     /// Total size of all trees [default: depends on the free space].
     #[arg(long, value_name = "SIZE")]
     pub tree_size: Option<Bytes>,

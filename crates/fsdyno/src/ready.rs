@@ -3,6 +3,7 @@
 
 use crate::exit::{Status, Trouble};
 use anyhow::anyhow;
+use fsdyno_sweep::FLOWS;
 
 /// A plan that comes with fsdyno.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,8 +16,8 @@ pub struct Ready {
 
 macro_rules! ready {
     ($($name:literal),+ $(,)?) => {
-        /// Every one, what most users ask first.
-        pub const ALL: &[Ready] =
+        /// Those of `plans/` itself, what most users ask first.
+        const OWN: &[Ready] =
             &[$(Ready { name: $name, text: include_str!(concat!("../../../plans/", $name, ".toml")) }),+];
     };
 }
@@ -35,10 +36,16 @@ ready![
     "xfs-tweaks-2003",
 ];
 
+/// Every one: those of `plans/`, then the flows.
+pub fn all() -> impl Iterator<Item = Ready> + Clone {
+    let flows = FLOWS.iter().map(|flow| Ready { name: flow.name, text: flow.text });
+    OWN.iter().copied().chain(flows)
+}
+
 impl Ready {
     /// The plan of this name, if there is one.
     pub fn named(name: &str) -> Option<Self> {
-        ALL.iter().copied().find(|plan| plan.name == name)
+        all().find(|plan| plan.name == name)
     }
 
     /// The first line of its header.
@@ -63,7 +70,7 @@ impl Ready {
 
 /// The error for a plan that is neither a file nor one of these.
 pub fn unknown(name: &str) -> Trouble {
-    let known = ALL.iter().map(|plan| plan.name);
+    let known = all().map(|plan| plan.name);
     let error = anyhow!("'{name}' is neither a file nor a plan that comes with fsdyno");
     let hint = match fsdyno_core::nearest(name, known.clone()) {
         Some(nearest) => format!("did you mean '{nearest}'? fsdyno plans lists them"),
@@ -79,17 +86,18 @@ mod tests {
 
     #[test]
     fn every_plan_of_the_repository_is_here_and_says_what_it_takes() {
-        let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../plans");
-        let mut files: Vec<String> = std::fs::read_dir(directory)
-            .expect("plans/")
-            .flatten()
+        let files = ["/../../plans", "/../../plans/flows"].into_iter().flat_map(|folder| {
+            let directory = format!("{}{folder}", env!("CARGO_MANIFEST_DIR"));
+            std::fs::read_dir(directory).expect("plans/").flatten()
+        });
+        let mut files: Vec<String> = files
             .filter_map(|file| Some(file.file_name().to_str()?.strip_suffix(".toml")?.to_string()))
             .collect();
-        let mut names: Vec<&str> = ALL.iter().map(|plan| plan.name).collect();
+        let mut names: Vec<&str> = all().map(|plan| plan.name).collect();
         files.sort();
         names.sort_unstable();
         assert_eq!(names, files);
-        for plan in ALL {
+        for plan in all() {
             assert!(plan.title().ends_with(['.', '?']), "{}: {}", plan.name, plan.title());
         }
     }
@@ -122,7 +130,7 @@ mod tests {
 
     #[test]
     fn every_plan_takes_as_long_as_it_says() {
-        for plan in ALL {
+        for plan in all() {
             let parsed = Plan::parse(plan.text, &format!("{}.toml", plan.name), &[]).expect("a plan");
             assert_is_estimated(plan.name, &plan.entry("Takes").unwrap_or_default(), &parsed);
         }

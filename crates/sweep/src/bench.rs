@@ -1,5 +1,5 @@
-//! The plan of `fsdyno bench DIR`: the fileserver workload in a directory as it is, with a first answer in a
-//! minute.
+//! The plan of `fsdyno bench DIR`: the fileserver workload, or a flow, in a directory as it is, with a first
+//! answer in a minute.
 //!
 //! It formats nothing, changes no settings and needs no root. Sizes depend on the free space beyond the
 //! reserve, so that they cannot fill it: a fiftieth for the trees, at most 512 MiB, and half of that for each
@@ -34,6 +34,8 @@ const DRAIN_LIMIT: Nanos = Nanos::from_secs(10);
 /// What a user may set for a bench; the rest depends on the free space.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BenchOptions {
+    /// A flow in place of `fileserver`.
+    pub flow: Option<String>,
     /// Total size of all trees.
     pub tree_size: Option<Bytes>,
     /// The load before each window.
@@ -90,19 +92,27 @@ pub fn bench_plan(host: &mut dyn Host, directory: &Path, options: &BenchOptions)
     host.list_directory(&absolute).map_err(failed)?;
     let room = host.room(&absolute).map_err(failed)?;
     let free = Bytes(room.free.0.saturating_sub(reserve(room.size).0));
-    if options.tree_size.is_none() && free < FREE_MIN {
+    if options.tree_size.is_none() && options.flow.is_none() && free < FREE_MIN {
         return Err(BenchError::NoRoom { directory: display, free });
     }
     let share = Bytes(free.0 / TREE_SHARE).clamp(TREE_SIZE_MIN, TREE_SIZE_MAX);
     let writer_space = Bytes(share.0 / 2);
     let path = absolute.to_str().ok_or(BenchError::Name { directory: display.clone() })?;
     let memory = options.memory.map(|memory| format!("memory = \"{memory}\"\n")).unwrap_or_default();
+    let quoted = |text: &str| toml::Value::String(text.to_string());
+    let (measure, load) = match &options.flow {
+        Some(flow) => (String::new(), format!("\"flow\"\nflow = {}", quoted(flow))),
+        None => {
+            let tree_size = options.tree_size.unwrap_or(share);
+            let load =
+                format!("\"fileserver\"\ntree_size = \"{tree_size}\"\nwriter_space = \"{writer_space}\"");
+            ("measure = \"read-under-write\"\n".to_string(), load)
+        }
+    };
     let text = format!(
-        "name = \"bench\"\nmeasure = \"read-under-write\"\n{memory}\n[device]\ndirectory = {}\n\n[[workloads]]\nkind = \
-         \"fileserver\"\ntree_size = \"{}\"\nramp = \"{}\"\nwindow = \"{}\"\ndrain_limit = \"{DRAIN_LIMIT}\"\nwriter_space \
-         = \"{writer_space}\"\n",
-        toml::Value::String(path.to_string()),
-        options.tree_size.unwrap_or(share),
+        "name = \"bench\"\n{measure}{memory}\n[device]\ndirectory = {}\n\n[[workloads]]\nkind = {load}\nramp = \
+         \"{}\"\nwindow = \"{}\"\ndrain_limit = \"{DRAIN_LIMIT}\"\n",
+        quoted(path),
         options.ramp.unwrap_or(Ramp::For(RAMP)),
         options.window.unwrap_or(WINDOW),
     );

@@ -361,6 +361,12 @@ pub enum PlanProblem {
         /// Why.
         reason: String,
     },
+    /// A flow that cannot be performed.
+    #[error("{message}")]
+    Flow {
+        /// What is wrong.
+        message: String,
+    },
 }
 
 /// The end of an error about a value: what the plan has instead, if anything.

@@ -4,7 +4,8 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::{Errno, Result};
 use rustix::mm::{MapFlags, MsyncFlags, ProtFlags, mmap, msync, munmap};
 use std::ffi::c_void;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 /// A multiple of every page size of the architectures that Linux runs on.
 const PAGE: usize = 64 << 10;
@@ -14,8 +15,22 @@ const PAGE: usize = 64 << 10;
 pub struct Mapping {
     start: *mut c_void,
     length: usize,
-    /// What is about to be stored.
-    source: OwnedFd,
+    /// Where the kernel copies from and to: what is about to be stored, and what was loaded.
+    source: Source,
+}
+
+/// A file in memory that the kernel copies from and to in place of a program's own memory.
+#[derive(Debug, Clone)]
+pub struct Source(Arc<OwnedFd>);
+
+impl Source {
+    /// An empty one.
+    ///
+    /// # Errors
+    /// The kernel's error number.
+    pub fn new() -> Result<Self> {
+        Ok(Source(Arc::new(memfd_create(c"stored", MemfdFlags::CLOEXEC)?)))
+    }
 }
 
 impl Mapping {
@@ -24,8 +39,16 @@ impl Mapping {
     /// # Errors
     /// The kernel's error number.
     pub fn new(file: BorrowedFd<'_>, length: usize) -> Result<Self> {
-        let source = memfd_create(c"stored", MemfdFlags::CLOEXEC)?;
-        let access = ProtFlags::READ | ProtFlags::WRITE;
+        Mapping::with(file, length, true, Source::new()?)
+    }
+
+    /// The same with a source that other mappings use as well, one after the other; and only for reading
+    /// unless `is_stored_to`. It takes one system call, mmap(2).
+    ///
+    /// # Errors
+    /// The kernel's error number.
+    pub fn with(file: BorrowedFd<'_>, length: usize, is_stored_to: bool, source: Source) -> Result<Self> {
+        let access = if is_stored_to { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
         // SAFETY: the kernel chooses the address, so that nothing else is replaced. No reference into the
         // memory is ever made, so that others may change the file.
         let start = unsafe { mmap(std::ptr::null_mut(), length, access, MapFlags::SHARED, file, 0) }?;
@@ -39,7 +62,7 @@ impl Mapping {
     /// `EINVAL` if they do not fit, `EFAULT` if a page cannot be provided, else the kernel's error number.
     pub fn store(&mut self, at: usize, bytes: &[u8]) -> Result<()> {
         self.check(at, bytes.len())?;
-        if rustix::io::pwrite(&self.source, bytes, 0)? != bytes.len() {
+        if rustix::io::pwrite(self.source.0.as_fd(), bytes, 0)? != bytes.len() {
             return Err(Errno::IO);
         }
         let mut done = 0;
@@ -48,7 +71,7 @@ impl Mapping {
             // exists. The descriptor is owned.
             let copied = unsafe {
                 let target = self.start.cast::<u8>().add(at + done).cast::<c_void>();
-                libc::pread(self.source.as_raw_fd(), target, bytes.len() - done, done as libc::off_t)
+                libc::pread(self.source.0.as_raw_fd(), target, bytes.len() - done, done as libc::off_t)
             };
             match usize::try_from(copied) {
                 Ok(0) => return Err(Errno::IO),
@@ -60,6 +83,47 @@ impl Mapping {
             }
         }
         Ok(())
+    }
+
+    /// Loads bytes at a position, as a program would that reads memory. The kernel copies them: if the
+    /// filesystem cannot provide a page, that is an error here and not the signal SIGBUS.
+    ///
+    /// # Errors
+    /// `EINVAL` if they are not mapped, `EFAULT` if a page cannot be provided, else the kernel's error
+    /// number.
+    pub fn load(&self, at: usize, length: usize) -> Result<()> {
+        self.check(at, length)?;
+        let mut done = 0;
+        while done < length {
+            // SAFETY: the range is inside of the mapping, which lives as long as `self`; no reference to it
+            // exists. The descriptor is owned.
+            let copied = unsafe {
+                let from = self.start.cast::<u8>().add(at + done).cast::<c_void>();
+                libc::pwrite(self.source.0.as_raw_fd(), from, length - done, done as libc::off_t)
+            };
+            match usize::try_from(copied) {
+                Ok(0) => return Err(Errno::IO),
+                Ok(copied) => done += copied,
+                Err(_) => {
+                    let error = std::io::Error::last_os_error();
+                    return Err(Errno::from_io_error(&error).unwrap_or(Errno::IO));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Unmaps the file.
+    ///
+    /// # Errors
+    /// The kernel's error number.
+    pub fn unmap(self) -> Result<()> {
+        let mapping = std::mem::ManuallyDrop::new(self);
+        // SAFETY: this is the whole mapping, nothing refers to it any more, and it is not dropped again.
+        let unmapped = unsafe { munmap(mapping.start, mapping.length) };
+        // SAFETY: the value is read once, and its place is never used again.
+        drop(unsafe { std::ptr::read(&mapping.source) });
+        unmapped
     }
 
     /// Writes bytes from a position on to the device, with all of the pages that contain them (`MS_SYNC`).

@@ -25,7 +25,7 @@ use crate::result::{
     RoleResult, TrialRecord, Watched,
 };
 use crate::units::Nanos;
-use crate::workload::Workload;
+use crate::workload::{Workload, flow};
 use name::FIGURES;
 use named::{NAMED, OWNED};
 use serde::{Deserialize, Serialize};
@@ -50,6 +50,8 @@ enum Source {
     Operation(Phase, Role, Operation, Statistic),
     /// What a workload counts under a name, per second of all its phases together.
     CountRate(&'static str),
+    /// Items that the roles of a flow finished, per second.
+    FlowIterations,
     /// Bytes of all roles over the windows of the phases that moved data.
     Throughput,
     /// Bytes written in all phases, over the time until they were on the device.
@@ -236,6 +238,7 @@ impl Measure {
         match self.source {
             Source::Role(_, _, figure) => figure.unit(),
             Source::CountRate(_) | Source::Throughput | Source::Durable => Unit::BytesPerSecond,
+            Source::FlowIterations => Unit::ItemsPerSecond,
             Source::Operation(_, _, _, Statistic::Count) => Unit::Operations,
             Source::Operation(..)
             | Source::LongestStall
@@ -322,6 +325,7 @@ impl Measure {
         match &self.source {
             Source::Column(..) => trial.columns.get(&self.name).copied().map(Value::exact),
             Source::Throughput => throughput(&trial.phases),
+            Source::FlowIterations => flow_iterations(&trial.phases),
             Source::Durable => durable(&trial.phases),
             Source::LongestStall => longest_stall(&trial.phases),
             Source::Lifecycle(measure) => {
@@ -436,6 +440,13 @@ fn cpu_per_megabyte(phases: &[PhaseResult]) -> Option<Value> {
     let bytes: f64 = watched.iter().map(|one| one.bytes() as f64).sum();
     let megabytes = bytes / 1e6;
     (bytes > 0.0).then(|| Quotient::over(cpu_ns / megabytes, megabytes).into())
+}
+
+/// Items per second of all roles of the phase of a flow.
+fn flow_iterations(phases: &[PhaseResult]) -> Option<Value> {
+    let phase = phases.iter().find(|phase| phase.name == flow::PHASE)?;
+    let rate: f64 = phase.roles.iter().map(|role| role.rates.items_per_s).sum();
+    Some(Quotient::over(rate, phase.window_ns.as_secs_f64()).into())
 }
 
 /// The longest stall of a role.

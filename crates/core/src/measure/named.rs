@@ -173,6 +173,11 @@ fn of_load() -> Vec<Named> {
         Role::Reader,
     ),
     Named {
+        name: "flow-iterations",
+        help: "iterations per second of all workers of a flow that do not work in the background".into(),
+        source: Source::FlowIterations,
+    },
+    Named {
         name: "throughput",
         help: "bytes per second that all workers read and write, over all phases that move data".into(),
         source: Source::Throughput,

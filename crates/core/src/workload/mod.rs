@@ -9,6 +9,7 @@ pub mod durability;
 pub mod external;
 pub mod fault;
 pub mod fileserver;
+pub mod flow;
 pub mod io_errors;
 pub mod null;
 pub mod parameter;
@@ -26,6 +27,7 @@ pub use device_read::DeviceRead;
 pub use durability::Durability;
 pub use external::{External, JobFile, Program};
 pub use fileserver::Fileserver;
+pub use flow::{Act, Choice, FileSet, FileSize, Flags, Flow, FlowRole, FlowStep};
 pub use io_errors::IoErrors;
 pub use null::Null;
 pub use postmark::{Postmark, SizeRange};
@@ -110,6 +112,10 @@ pub trait Load {
     /// no operation is timed.
     fn latency(&self) -> Option<String> {
         None
+    }
+    /// What it does, a line for each part, if its kind does not say that already.
+    fn in_words(&self) -> Vec<String> {
+        Vec::new()
     }
     /// The memory that its workers allocate for data and lists, without what the kernel keeps in its caches.
     fn memory(&self) -> Bytes {
@@ -248,6 +254,8 @@ workloads! {
     Durability = "durability",
     /// Requests to a disk that fail, and what applications are told and read.
     IoErrors = "io-errors",
+    /// A load that is data: file sets, and roles that perform lists of steps on them.
+    Flow = "flow",
     /// Everything that a workload does except the syscall: the cost of the tool itself.
     Null = "null",
     ;
@@ -415,7 +423,8 @@ mod tests {
         for kind in Workload::KINDS {
             let workload = Workload::of_kind(kind).unwrap();
             assert_eq!(workload.kind(), *kind);
-            assert_eq!(workload.check(), Ok(()), "{kind}");
+            // A flow is nothing before a plan says what it is.
+            assert_eq!(workload.check().is_ok(), *kind != "flow", "{kind}");
             assert!(workload.load().default_measure().parse::<crate::Measure>().is_ok(), "{kind}");
         }
     }

@@ -69,6 +69,45 @@ pub enum ParameterError {
     ShareOfUnknown,
     /// A file that cannot be used: its path and why.
     File(String, String),
+    /// One of these about a part of the value.
+    Within(Vec<Inside>, Box<ParameterError>),
+}
+
+/// One step into a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Inside {
+    /// To what a table has under this key.
+    Key(String),
+    /// To the element at this position of a list.
+    Item(usize),
+}
+
+impl Inside {
+    /// A place as text, as `--set` would name it.
+    pub fn path(parameter: &str, place: &[Inside]) -> String {
+        place.iter().fold(parameter.to_string(), |path, inside| match inside {
+            Inside::Key(key) => format!("{path}.{key}"),
+            Inside::Item(position) => format!("{path}.{position}"),
+        })
+    }
+}
+
+impl ParameterError {
+    /// The same about what a table has under this key.
+    #[must_use]
+    pub fn within(self, key: &str) -> Self {
+        self.inside(Inside::Key(key.to_string()))
+    }
+
+    fn inside(self, outer: Inside) -> Self {
+        match self {
+            ParameterError::Within(mut place, error) => {
+                place.insert(0, outer);
+                ParameterError::Within(place, error)
+            }
+            error => ParameterError::Within(vec![outer], Box::new(error)),
+        }
+    }
 }
 
 /// Why parameters that are valid individually do not fit together, or are out of range.
@@ -76,8 +115,11 @@ pub enum ParameterError {
 pub struct Refusal {
     /// The parameter to blame.
     pub parameter: &'static str,
-    /// What it must be, as a phrase such as `a multiple of 4k for direct I/O`.
+    /// What it must be, as a phrase such as `a multiple of 4k for direct I/O`. A sentence that says what is
+    /// wrong if `within` is not empty.
     pub expected: String,
+    /// The part of its value that is to blame.
+    pub within: Vec<Inside>,
 }
 
 impl Refusal {
@@ -86,7 +128,17 @@ impl Refusal {
     /// # Errors
     /// The parameter, and what it must be.
     pub fn unless(holds: bool, parameter: &'static str, expected: impl Into<String>) -> Result<(), Refusal> {
-        if holds { Ok(()) } else { Err(Refusal { parameter, expected: expected.into() }) }
+        if holds { Ok(()) } else { Err(Refusal::of(parameter, expected)) }
+    }
+
+    /// A parameter, and what it must be.
+    pub fn of(parameter: &'static str, expected: impl Into<String>) -> Refusal {
+        Refusal { parameter, expected: expected.into(), within: Vec::new() }
+    }
+
+    /// What is wrong with a part of a parameter.
+    pub(crate) fn sentence(parameter: &'static str, within: Vec<Inside>, text: impl Into<String>) -> Refusal {
+        Refusal { parameter, expected: text.into(), within }
     }
 }
 
@@ -97,6 +149,15 @@ pub trait Parameter: Sized {
     /// # Errors
     /// Why it is not valid.
     fn read(literal: &Literal, surroundings: &dyn Surroundings) -> Result<Self, ParameterError>;
+
+    /// Changes a value by a literal: takes its place, unless the type says otherwise.
+    ///
+    /// # Errors
+    /// Why the literal is not valid.
+    fn amend(&mut self, literal: &Literal, surroundings: &dyn Surroundings) -> Result<(), ParameterError> {
+        *self = Self::read(literal, surroundings)?;
+        Ok(())
+    }
 
     /// The text as in a plan, for reports. Empty if the value is decided later.
     fn written(&self) -> String;
@@ -211,7 +272,12 @@ impl<T: Parameter> Parameter for Option<T> {
 impl<T: Parameter> Parameter for Vec<T> {
     fn read(literal: &Literal, surroundings: &dyn Surroundings) -> Result<Self, ParameterError> {
         match literal {
-            Literal::Array(items) => items.iter().map(|item| T::read(item, surroundings)).collect(),
+            Literal::Array(items) => {
+                let read = |(position, item)| {
+                    T::read(item, surroundings).map_err(|error| error.inside(Inside::Item(position)))
+                };
+                items.iter().enumerate().map(read).collect()
+            }
             single => T::read(single, surroundings).map(|item| vec![item]),
         }
     }
@@ -365,7 +431,11 @@ macro_rules! parameters {
             ) -> Result<(), $crate::workload::parameter::ParameterError> {
                 match name {
                     $(stringify!($field) => {
-                        self.$field = $crate::workload::parameter::Parameter::read(literal, surroundings)?;
+                        $crate::workload::parameter::Parameter::amend(
+                            &mut self.$field,
+                            literal,
+                            surroundings,
+                        )?;
                     })*
                     _ => return Err($crate::workload::parameter::ParameterError::Unknown),
                 }

@@ -40,7 +40,7 @@ impl Model {
         }
     }
 
-    pub(super) fn size(&self, random: &mut impl Rng, largest: u64) -> u64 {
+    pub(crate) fn size(&self, random: &mut impl Rng, largest: u64) -> u64 {
         self.size.draw(random, largest.min(self.largest_bytes))
     }
 

@@ -7,6 +7,7 @@ pub(crate) mod device_read;
 pub(crate) mod durability;
 pub(crate) mod external;
 pub mod fileserver;
+pub mod flow;
 pub mod null;
 pub mod postmark;
 pub mod streaming;

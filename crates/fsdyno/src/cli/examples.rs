@@ -133,7 +133,7 @@ fn the_examples_of_the_help_are_valid() {
 #[test]
 fn the_commands_in_the_headers_of_plans_are_valid() {
     let mut lines: Vec<(String, String)> = Vec::new();
-    for plan in ready::ALL {
+    for plan in ready::all() {
         let mut goes_on = false;
         for line in plan.text.lines().map_while(|line| line.strip_prefix('#')).map(str::trim) {
             let words = line.trim_end_matches('\\');

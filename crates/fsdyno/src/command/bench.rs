@@ -11,6 +11,7 @@ use rustix::process::geteuid;
 
 pub fn run(surroundings: &Surroundings, options: &Bench) -> Result {
     let settings = BenchOptions {
+        flow: options.flow.clone(),
         tree_size: options.tree_size,
         ramp: options.ramp,
         window: options.window,

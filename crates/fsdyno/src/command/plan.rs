@@ -69,6 +69,12 @@ fn print(
 ) -> io::Result<()> {
     for case in &run.cases {
         writeln!(out, "case {}: {} / {}", case.case, case.configuration.name, case.workload.kind())?;
+        // What all cases have in common is said once.
+        let is_first =
+            run.cases.iter().position(|one| one.workload == case.workload) == Some(case.case as usize);
+        for line in if is_first { case.workload.load().in_words() } else { Vec::new() } {
+            writeln!(out, "    {line}")?;
+        }
         for command in &case.commands {
             writeln!(out, "    {command}")?;
         }

@@ -33,7 +33,7 @@ pub fn run(surroundings: &Surroundings, options: &Plans) -> Result {
         match options.format {
             DocumentFormat::Text => list(&mut out::text(&surroundings.style))?,
             DocumentFormat::Json => {
-                let entries = ready::ALL.iter().map(entry).collect::<std::result::Result<Vec<_>, _>>()?;
+                let entries = ready::all().map(entry).collect::<std::result::Result<Vec<_>, _>>()?;
                 print_json(&entries)?;
             }
         }
@@ -50,13 +50,13 @@ pub fn run(surroundings: &Surroundings, options: &Plans) -> Result {
     Ok(Status::Well)
 }
 
-fn entry(plan: &Ready) -> std::result::Result<Entry, Trouble> {
-    let time_ns = nominal_time(&Source::of(*plan).parse(&[])?);
+fn entry(plan: Ready) -> std::result::Result<Entry, Trouble> {
+    let time_ns = nominal_time(&Source::of(plan).parse(&[])?);
     Ok(Entry { name: plan.name, title: plan.title(), takes: plan.entry("Takes"), time_ns })
 }
 
 fn list(out: &mut dyn Write) -> io::Result<()> {
-    for plan in ready::ALL {
+    for plan in ready::all() {
         writeln!(out, "{}\n    {}", plan.name, plan.title())?;
         if let Some(takes) = plan.entry("Takes") {
             writeln!(out, "    takes {takes}")?;

@@ -89,7 +89,8 @@ impl Reader {
         self.write("simulated.csv", &fs::read_to_string(table).expect("the example of a table"));
         self.write("mixed.fio", "[mixed]\nrw=randrw\nsize=16m\n");
         self.write("plans/.keep", "");
-        for plan in fs::read_dir(pages::root().join("plans")).expect("plans/").flatten() {
+        let plans = fs::read_dir(pages::root().join("plans")).expect("plans/").flatten();
+        for plan in plans.filter(|plan| plan.path().is_file()) {
             fs::copy(plan.path(), self.path("plans").join(plan.file_name())).expect("a copy");
         }
         let store = self.path("state/fsdyno/results.db");

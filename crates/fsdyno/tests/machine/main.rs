@@ -25,6 +25,7 @@ mod engine_fuse;
 mod engine_tree;
 mod external;
 mod first_hour;
+mod flows;
 mod full_disk;
 mod guards;
 mod guards_confirmed;
@@ -76,6 +77,7 @@ fn main() {
         engine_tree::tests(),
         external::tests(),
         first_hour::tests(),
+        flows::tests(),
         full_disk::tests(),
         guards::tests(),
         guards_confirmed::tests(),

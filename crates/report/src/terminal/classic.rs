@@ -24,6 +24,6 @@ pub fn classic(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Resul
         Workload::Durability(_) => losses::models(out, case, *style),
         Workload::IoErrors(_) => faults::faults(out, case, *style),
         // No study or program has a table of it; of an imported one, the summary shows everything.
-        Workload::CommitLog(_) | Workload::Table(_) => Ok(()),
+        Workload::CommitLog(_) | Workload::Table(_) | Workload::Flow(_) => Ok(()),
     }
 }

@@ -1,12 +1,21 @@
 //! A workload of a plan, resolved: its values set, with what they refer to outside the plan.
 
 use super::document::{Document, Node, Origin, Section, Value};
-use super::raw::RawWorkload;
+use super::raw::{self, RawPlan, RawWorkload};
 use crate::error::{PlanError, PlanProblem};
-use fsdyno_core::workload::parameter::{Literal, ParameterError, Setting, Shorthand, Surroundings};
+use crate::flows;
+use fsdyno_core::workload::Flow;
+use fsdyno_core::workload::parameter::{
+    Inside, Literal, ParameterError, Refusal, Setting, Shorthand, Surroundings,
+};
 use fsdyno_core::{Bytes, DeviceSpec, Workload};
 use std::collections::BTreeMap;
 use std::path::Path;
+
+/// The key that says which flow the others change.
+const FLOW: &str = "flow";
+/// How often a flow may refer to another one; more than that is a circle.
+const MAX_REFERENCES: u32 = 8;
 
 /// Sets every parameter that the plan gives, and checks them together.
 pub(crate) fn resolve(
@@ -15,9 +24,24 @@ pub(crate) fn resolve(
     device: &DeviceSpec,
     base: &Path,
 ) -> Result<Workload, PlanError> {
+    resolve_within(document, raw, device, base, 0)
+}
+
+fn resolve_within(
+    document: &Document,
+    raw: &RawWorkload,
+    device: &DeviceSpec,
+    base: &Path,
+    references: u32,
+) -> Result<Workload, PlanError> {
     let table = Section::new(document, &raw.node, raw.table)?;
     let mut workload = raw.workload.clone();
     let around = Around { device, base };
+    if let Workload::Flow(flow) = &mut workload
+        && let Some(name) = table.string(FLOW)?
+    {
+        *flow = referred(&table, name, &around, references)?;
+    }
     let shorthand = workload.load().shorthand();
     // Which key sets a parameter.
     let mut given: BTreeMap<&str, &str> = BTreeMap::new();
@@ -39,6 +63,9 @@ pub(crate) fn resolve(
         }
     }
     workload.check().map_err(|refusal| {
+        if let Some(error) = inside(&table, &refusal) {
+            return error;
+        }
         // A value that the plan does not set is shown as resolved.
         let written = workload.list().into_iter().find(|listed| listed.name == refusal.parameter);
         let found = match table.get(refusal.parameter) {
@@ -74,6 +101,74 @@ fn spelt_out(
     (shorthand.read)(&text).map_err(|error| {
         table.error(shorthand.name, PlanProblem::Shorthand { key: shorthand.name.to_string(), error })
     })
+}
+
+/// The flow that another one changes: one that comes with fsdyno, or that of a plan.
+fn referred(
+    table: &Section<'_>,
+    name: &str,
+    around: &Around<'_>,
+    references: u32,
+) -> Result<Flow, PlanError> {
+    let problem = |message: String| table.error(FLOW, PlanProblem::Flow { message });
+    if references >= MAX_REFERENCES {
+        return Err(problem(format!("'{name}' refers to a flow that refers back to it")));
+    }
+    let (text, file) = match flows::named(name) {
+        Some(shipped) => (shipped.text.to_string(), format!("{name}.toml")),
+        None if name.contains('/') || name.ends_with(".toml") => match around.read_file(name) {
+            Ok(text) => (text, around.base.join(name).display().to_string()),
+            Err((path, reason)) => return Err(problem(format!("cannot read '{path}': {reason}"))),
+        },
+        None => {
+            let names: Vec<&str> = flows::FLOWS.iter().map(|flow| flow.name).collect();
+            return Err(table.error(FLOW, PlanProblem::unknown_word("flow", name, &names)));
+        }
+    };
+    let (document, root) = Document::parse(&file, &text, &[], raw::takes_key)?;
+    let plan = RawPlan::read(&document, &root, "flow")?;
+    let base = Path::new(&file).parent().unwrap_or(Path::new(""));
+    let is_flow = |raw: &&RawWorkload| matches!(raw.workload, Workload::Flow(_));
+    let Some(raw) = plan.workloads.iter().find(is_flow) else {
+        return Err(problem(format!("'{file}' has no workload of the kind flow")));
+    };
+    match resolve_within(&document, raw, &plan.device, base, references + 1)? {
+        Workload::Flow(flow) => Ok(flow),
+        _ => Err(problem(format!("'{file}' has no workload of the kind flow"))),
+    }
+}
+
+/// The error about a part of a value, at its place if the plan has it.
+fn inside(table: &Section<'_>, refusal: &Refusal) -> Option<PlanError> {
+    if refusal.within.is_empty() {
+        return None;
+    }
+    let message = refusal.expected.clone();
+    let place = Inside::path(refusal.parameter, &refusal.within);
+    let Some(node) = table.get(refusal.parameter) else {
+        let problem = PlanProblem::Flow { message: format!("{place}: {message}") };
+        return Some(table.error(FLOW, problem));
+    };
+    let (found, is_whole) = follow(node, &refusal.within);
+    let message = if is_whole { message } else { format!("{place}: {message}") };
+    Some(table.document().error(&found.origin, PlanProblem::Flow { message }))
+}
+
+/// The part of a value at a place, or the innermost one around it that exists; and whether it is the place.
+fn follow<'n>(node: &'n Node, place: &[Inside]) -> (&'n Node, bool) {
+    let mut node = node;
+    for inside in place {
+        let next = match (&node.value, inside) {
+            (Value::Table(entries), Inside::Key(key)) => entries.get(key).map(|entry| &entry.node),
+            (Value::Array(nodes), Inside::Item(position)) => nodes.get(*position),
+            _ => None,
+        };
+        match next {
+            Some(next) => node = next,
+            None => return (node, false),
+        }
+    }
+    (node, true)
 }
 
 struct Around<'a> {
@@ -132,9 +227,59 @@ fn refused(table: &Section<'_>, key: &str, node: &Node, error: ParameterError) -
             return table.unknown_key(key, &Origin::Document, &[]);
         }
         ParameterError::UnknownWord(what, word, known) => PlanProblem::unknown_word(what, &word, &known),
+        ParameterError::Within(place, error) => return within(table, key, node, &place, *error),
         ParameterError::Unit(error) => PlanProblem::Unit { key: key.to_string(), error },
         ParameterError::ShareOfUnknown => PlanProblem::ShareOfUnknown { key: key.to_string() },
         ParameterError::File(path, reason) => PlanProblem::Profile { path, reason },
     };
     table.error(key, problem)
+}
+
+/// An error about a part of a value, at the place of the part.
+fn within(table: &Section<'_>, key: &str, node: &Node, place: &[Inside], error: ParameterError) -> PlanError {
+    let (found, _) = follow(node, place);
+    let path = Inside::path(key, place);
+    let document = table.document();
+    let at_key = |inner: &str| match &found.value {
+        Value::Table(entries) => entries.get(inner).map_or(&found.origin, |entry| &entry.key),
+        _ => &found.origin,
+    };
+    let problem = match error {
+        ParameterError::Expected(expected) => {
+            PlanProblem::Value { key: path, expected, found: found.describe() }
+        }
+        ParameterError::ExpectedInside(inner, expected) => {
+            PlanProblem::Value { key: format!("{path}.{inner}"), expected, found: found.describe() }
+        }
+        ParameterError::UnknownInside(inner, known) => {
+            return match Section::new(document, found, path) {
+                Ok(section) => section.unknown_key(&inner, at_key(&inner), known),
+                Err(error) => error,
+            };
+        }
+        // The word may be the name of a table instead of a value.
+        ParameterError::UnknownWord(what, word, known) => {
+            let at = match place.last() {
+                Some(Inside::Key(name)) if *name == word => key_of(node, place).unwrap_or(&found.origin),
+                _ => &found.origin,
+            };
+            return document.error(at, PlanProblem::unknown_word(what, &word, &known));
+        }
+        ParameterError::Unit(error) => PlanProblem::Unit { key: path, error },
+        ParameterError::ShareOfUnknown => PlanProblem::ShareOfUnknown { key: path },
+        ParameterError::File(path, reason) => PlanProblem::Profile { path, reason },
+        ParameterError::Unknown | ParameterError::Within(..) => {
+            PlanProblem::Value { key: path, expected: "a known value".to_string(), found: found.describe() }
+        }
+    };
+    document.error(&found.origin, problem)
+}
+
+/// Where the key at the end of a place is written.
+fn key_of<'n>(node: &'n Node, place: &[Inside]) -> Option<&'n Origin> {
+    let (Inside::Key(last), around) = place.split_last()? else { return None };
+    match follow(node, around) {
+        (Node { value: Value::Table(entries), .. }, true) => entries.get(last).map(|entry| &entry.key),
+        _ => None,
+    }
 }

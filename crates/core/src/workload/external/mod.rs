@@ -106,7 +106,7 @@ impl External {
     /// # Errors
     /// Which arguments are accepted.
     pub fn parsed_arguments<A: FromStr<Err = String>>(&self) -> Result<A, Refusal> {
-        self.arguments.parse().map_err(|expected| Refusal { parameter: "arguments", expected })
+        self.arguments.parse().map_err(|expected| Refusal::of("arguments", expected))
     }
 
     /// Rejects parameters that belong to a program other than the one that runs.
@@ -146,7 +146,7 @@ impl Load for External {
             Program::Pgbench => self.parsed_arguments::<pgbench::Arguments>().map(drop),
             Program::Postmark => postmark::check(&self.commands),
             Program::Fio => match &self.job {
-                Some(job) => job.check().map_err(|expected| Refusal { parameter: "job", expected }),
+                Some(job) => job.check().map_err(|expected| Refusal::of("job", expected)),
                 None => Refusal::unless(false, "job", "set to the path of a job file if `program` is fio"),
             },
         }

@@ -78,7 +78,7 @@ pub(crate) fn run(parameters: &External, session: &mut Session<'_, '_>) -> Resul
     Ok(())
 }
 
-fn refused(Refusal { parameter, expected }: Refusal) -> EngineError {
+fn refused(Refusal { parameter, expected, .. }: Refusal) -> EngineError {
     EngineError::Parameter { parameter, expected }
 }
 

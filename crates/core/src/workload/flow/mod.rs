@@ -1,0 +1,333 @@
+//! Parameters of `flow`: a load that is data. File sets, and roles of workers that perform a list of steps on
+//! them, over and over.
+//!
+//! The engine compiles a flow once before its phase ([`Act`] is what it compiles from). Everything that can
+//! be wrong is found here ([`check`]), with its place in the plan.
+
+mod check;
+mod files;
+mod step;
+mod value;
+mod words;
+
+pub use files::{FileSet, FileSets, FileSize};
+pub use step::{Act, Choice, Flags, FlowStep};
+
+use super::parameter::{Literal, Parameter, ParameterError, Refusal, Surroundings, parameters};
+use super::{Content, Load, Ramp, Timing};
+use crate::operation::{Operation, Role};
+use crate::units::{Bytes, Nanos};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use value::{Fields, amend_by_name};
+
+/// The name of the only phase.
+pub const PHASE: &str = "flow";
+/// Memory that a worker needs for each name of a set whose files appear and disappear.
+pub const BYTES_PER_NAME: u64 = 20;
+
+parameters! {
+    /// A load as data. Sizes in bytes, times in nanoseconds.
+    Flow {
+        flow: String = String::new(), "a flow that comes with fsdyno (`fsdyno plans` lists them), or the path of a plan that has one; `files` and `roles` change it. Without it, they are the whole flow";
+        files: FileSets = FileSets::default(), "the file sets, as `[workloads.files.NAME]`: `count`, `size`, `per_directory`, `prefill`, `private`, `limit`; see the guide";
+        roles: FlowRoles = FlowRoles::default(), "who works, as `[workloads.roles.ROLE]`: `workers`, `steps`, `begin`, `background`; see the guide";
+        ramp: Ramp = Ramp::secs(5), "duration of the load before the window, or `until-throttled`: until the device keeps up with the writers";
+        window: Nanos = Nanos::from_secs(30), "length of the measured part";
+        drain_limit: Nanos = Nanos::from_secs(30), "how long to wait for operations in flight at the end of the window";
+        content: Content = Content::Random, "`\"random\"`, `\"zeros\"` or `{ compressible = 0.5 }`";
+    }
+}
+
+/// Workers that perform the same steps.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FlowRole {
+    /// What they are called in results.
+    pub role: Role,
+    /// How many there are.
+    pub workers: u32,
+    /// Whether its iterations are not counted as work of the flow.
+    pub background: bool,
+    /// What each worker does once before its first iteration.
+    pub begin: Vec<FlowStep>,
+    /// What each worker does in an iteration.
+    pub steps: Vec<FlowStep>,
+}
+
+impl FlowRole {
+    fn of(role: Role) -> Self {
+        FlowRole { role, workers: 1, background: false, begin: Vec::new(), steps: Vec::new() }
+    }
+
+    fn amend(&mut self, literal: &Literal, surroundings: &dyn Surroundings) -> Result<(), ParameterError> {
+        let fields = Fields::of(literal, surroundings)?;
+        fields.only(&["workers", "background", "begin", "steps"])?;
+        fields.set("workers", &mut self.workers)?;
+        fields.set("background", &mut self.background)?;
+        fields.set("begin", &mut self.begin)?;
+        fields.set("steps", &mut self.steps)
+    }
+
+    /// Every step of it, those of repeated lists included, each after the lists that it is in.
+    pub fn all_steps(&self) -> Vec<&FlowStep> {
+        fn add<'a>(steps: &'a [FlowStep], all: &mut Vec<&'a FlowStep>) {
+            for step in steps {
+                all.push(step);
+                if let Act::Repeat { steps, .. } = &step.act {
+                    add(steps, all);
+                }
+            }
+        }
+        let mut all = Vec::new();
+        add(&self.begin, &mut all);
+        add(&self.steps, &mut all);
+        all
+    }
+
+    /// The timed operations that it performs, in the order of [`Operation::ALL`].
+    pub fn operations(&self) -> Vec<Operation> {
+        let performed: Vec<Operation> =
+            self.all_steps().into_iter().flat_map(|step| step.act.operations()).collect();
+        Operation::ALL.iter().copied().filter(|operation| performed.contains(operation)).collect()
+    }
+
+    /// Whether it names a set.
+    fn uses(&self, name: &str) -> bool {
+        self.all_steps().into_iter().any(|step| step.act.sets().contains(&name))
+    }
+
+    /// A step after which nobody knows how large the files of a set are.
+    fn spoils_sizes(&self, set: &str) -> Option<&'static str> {
+        // Which set an open file is of, and whether it was created but not written yet.
+        let mut open: BTreeMap<&str, (&str, bool)> = BTreeMap::new();
+        let of_set = |open: &BTreeMap<&str, (&str, bool)>, handle: &str| {
+            open.get(handle).is_some_and(|(other, _)| *other == set)
+        };
+        for step in self.all_steps() {
+            match &step.act {
+                Act::Open { set, handle, .. } => drop(open.insert(handle, (set, false))),
+                Act::Create { set, handle, .. } => drop(open.insert(handle, (set, true))),
+                Act::WriteWhole { handle, .. } => {
+                    if let Some((_, is_unwritten)) = open.get_mut(handle.as_str()) {
+                        *is_unwritten = false;
+                    }
+                }
+                Act::Close { handle } => match open.remove(handle.as_str()) {
+                    Some((other, true)) if other == set => return Some("create"),
+                    _ => {}
+                },
+                Act::Truncate { handle, .. } if of_set(&open, handle) => return Some("truncate"),
+                Act::CopyFileRange { to, .. } if of_set(&open, to) => return Some("copy_file_range"),
+                Act::Rename { to, .. } if to == set => return Some("rename"),
+                Act::Link { to, .. } if to == set => return Some("link"),
+                _ => {}
+            }
+        }
+        None
+    }
+}
+
+impl Act {
+    /// The sets that it names.
+    fn sets(&self) -> Vec<&str> {
+        match self {
+            Act::Open { set, .. }
+            | Act::Create { set, .. }
+            | Act::FsyncDirectory { set }
+            | Act::Unlink { set, .. }
+            | Act::Stat { set, .. }
+            | Act::Readdir { set, .. } => vec![set],
+            Act::Rename { set, to, .. } | Act::Link { set, to, .. } => vec![set, to],
+            _ => Vec::new(),
+        }
+    }
+
+    /// The largest buffer that it reads into, and the largest that it writes from.
+    fn buffers(&self) -> (u64, u64) {
+        match self {
+            Act::ReadWhole { buffer, .. } => (buffer.0, 0),
+            Act::ReadNext { size, .. } | Act::ReadRandom { size, .. } | Act::MmapRead { size, .. } => {
+                (size.0, 0)
+            }
+            Act::WriteWhole { buffer, .. } => (0, buffer.0),
+            Act::Append { size, .. } => (0, size.high.0),
+            Act::Overwrite { size, .. } | Act::MmapWrite { size, .. } | Act::Setxattr { size, .. } => {
+                (0, size.0)
+            }
+            _ => (0, 0),
+        }
+    }
+}
+
+/// The roles of a flow, by name.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct FlowRoles(pub Vec<FlowRole>);
+
+impl Parameter for FlowRoles {
+    fn read(literal: &Literal, surroundings: &dyn Surroundings) -> Result<Self, ParameterError> {
+        let mut roles = FlowRoles::default();
+        roles.amend(literal, surroundings)?;
+        Ok(roles)
+    }
+
+    fn amend(&mut self, literal: &Literal, surroundings: &dyn Surroundings) -> Result<(), ParameterError> {
+        let names = || Role::ALL.iter().filter(|role| **role != Role::Null).map(|role| role.name());
+        let fresh = |name: &str| {
+            let role = Role::ALL.iter().copied().find(|role| *role != Role::Null && role.name() == name);
+            let unknown = || ParameterError::UnknownWord("role", name.to_string(), names().collect());
+            role.map(FlowRole::of).ok_or_else(unknown)
+        };
+        amend_by_name(
+            &mut self.0,
+            literal,
+            |one| one.role.name(),
+            fresh,
+            |one, literal| one.amend(literal, surroundings),
+        )
+    }
+
+    fn written(&self) -> String {
+        let each = self.0.iter().map(|role| super::plural(role.workers, role.role.name()));
+        each.collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl Flow {
+    /// Whether files of a set appear or disappear.
+    pub fn changes(&self, set: &str) -> bool {
+        self.roles.0.iter().flat_map(FlowRole::all_steps).any(|step| match &step.act {
+            Act::Create { set: name, .. } | Act::Unlink { set: name, .. } => name == set,
+            Act::Rename { set: from, to, .. } => from == set || to == set,
+            Act::Link { to, .. } => to == set,
+            _ => false,
+        })
+    }
+
+    /// The counters that roles share.
+    pub fn signals(&self) -> Vec<String> {
+        let steps = self.roles.0.iter().flat_map(FlowRole::all_steps);
+        let names = steps.filter_map(|step| match &step.act {
+            Act::Post { signal, .. } | Act::Await { signal, .. } => Some(signal.clone()),
+            _ => None,
+        });
+        names.collect::<std::collections::BTreeSet<String>>().into_iter().collect()
+    }
+
+    /// Whether each worker has names of a set that no other one touches.
+    pub fn divides(&self, set: &FileSet) -> bool {
+        set.private || self.changes(&set.name)
+    }
+
+    /// How many workers share the names of a set, if its files appear and disappear; else how many use it.
+    pub fn sharers(&self, set: &str) -> u32 {
+        let workers = self.roles.0.iter().filter(|role| role.uses(set)).map(|role| role.workers);
+        workers.fold(0, u32::saturating_add).max(1)
+    }
+
+    /// How many files of a set exist at the beginning.
+    pub fn prefilled(&self, set: &FileSet) -> u64 {
+        if !self.divides(set) {
+            return set.prefilled(set.count);
+        }
+        // Each worker's share is rounded by itself.
+        let workers = u64::from(self.sharers(&set.name));
+        let (each, more) = (set.count / workers, set.count % workers);
+        more * set.prefilled(each + 1) + (workers - more) * set.prefilled(each)
+    }
+
+    /// The first role that works for the flow itself.
+    fn main(&self) -> Option<&FlowRole> {
+        self.roles.0.iter().find(|role| !role.background).or(self.roles.0.first())
+    }
+
+    /// The largest buffers of a worker of a role, for reads and for writes.
+    pub fn buffers(&self, role: &FlowRole) -> (u64, u64) {
+        let each = role.all_steps().into_iter().map(|step| step.act.buffers());
+        each.fold((0, 0), |most, one| (most.0.max(one.0), most.1.max(one.1)))
+    }
+
+    /// The whole load in words, a line for each set and each step.
+    pub fn in_words(&self) -> Vec<String> {
+        words::flow(self)
+    }
+}
+
+impl Load for Flow {
+    fn check(&self) -> Result<(), Refusal> {
+        Refusal::unless(self.window > Nanos(0), "window", "greater than zero")?;
+        super::check_content(&self.content)?;
+        check::check(self)
+    }
+
+    fn prepares(&self) -> Bytes {
+        let bytes = self.files.0.iter().map(|set| self.prefilled(set).saturating_mul(set.size.mean()));
+        Bytes(bytes.fold(0, u64::saturating_add))
+    }
+
+    /// Appended files grow until they are removed or reach their limit, which the size of the device may
+    /// precede.
+    fn writes(&self) -> Bytes {
+        let steps = || self.roles.0.iter().flat_map(FlowRole::all_steps);
+        let grows =
+            |act: &Act| matches!(act, Act::Append { .. } | Act::Fallocate { .. } | Act::Truncate { .. });
+        if steps().any(|step| grows(&step.act)) {
+            return Bytes(u64::MAX);
+        }
+        let missing = |set: &FileSet| (set.count - self.prefilled(set)).saturating_mul(set.size.mean());
+        Bytes(self.files.0.iter().map(missing).fold(0, u64::saturating_add))
+    }
+
+    fn timing(&self) -> Timing {
+        let Flow { ramp, window, drain_limit, .. } = *self;
+        Timing { windows: 1, ramp, window, drain_limit }
+    }
+
+    fn cold(&self) -> Vec<bool> {
+        let reads = |operation: &Operation| operation.moves() == crate::operation::Moves::Reads;
+        let any = self.roles.0.iter().any(|role| role.operations().iter().any(reads));
+        if any && self.prepares() > Bytes(0) { vec![true] } else { Vec::new() }
+    }
+
+    fn title(&self) -> String {
+        let name = if self.flow.is_empty() { String::new() } else { format!(" {}", self.flow) };
+        format!("flow{name}, {}, window {}", self.roles.written(), self.window)
+    }
+
+    fn default_measure(&self) -> &'static str {
+        "flow-iterations"
+    }
+
+    fn throughput(&self) -> &'static str {
+        "flow-iterations"
+    }
+
+    /// People wait for a sync longest, and else for what their role begins with.
+    fn latency(&self) -> Option<String> {
+        let role = self.main()?;
+        let performed = role.operations();
+        let syncs = [Operation::Fsync, Operation::Fdatasync, Operation::Pread, Operation::Read];
+        let waited = syncs.into_iter().find(|one| performed.contains(one)).or(performed.first().copied())?;
+        Some(format!("{PHASE}/{}/{waited}/p99.9", role.role))
+    }
+
+    fn memory(&self) -> Bytes {
+        /// What the source of contents keeps besides its longest write.
+        const POOL: u64 = Bytes::MIB;
+        let of_role = |role: &FlowRole| {
+            let (reads, writes) = self.buffers(role);
+            let pool = if writes > 0 { POOL + writes } else { 0 };
+            u64::from(role.workers).saturating_mul(reads + pool)
+        };
+        let of_set = |set: &FileSet| if self.changes(&set.name) { set.count * BYTES_PER_NAME } else { 0 };
+        let roles = self.roles.0.iter().map(of_role);
+        Bytes(roles.chain(self.files.0.iter().map(of_set)).fold(0, u64::saturating_add))
+    }
+
+    fn in_words(&self) -> Vec<String> {
+        words::flow(self)
+    }
+}
+
+#[cfg(test)]
+mod tests;

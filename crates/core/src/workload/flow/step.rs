@@ -1,0 +1,382 @@
+//! The steps of a flow as a plan writes them: a word, or a table with the word as its first key.
+
+use super::value::{Fields, Share, Word};
+use crate::operation::Operation;
+use crate::units::{Bytes, Nanos};
+use crate::workload::SizeRange;
+use crate::workload::parameter::{Literal, Parameter, ParameterError, Surroundings};
+use serde::{Deserialize, Serialize};
+
+/// The open file that a step is about unless it names another one.
+const USUAL: &str = "file";
+/// The buffer of whole reads and writes unless a step sets another one.
+const BUFFER: Bytes = Bytes(Bytes::MIB);
+/// The skew of `zipf` unless a step sets another one.
+const SKEW: f64 = 1.0;
+
+/// How a step chooses among the files that exist.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Choice {
+    /// Each with the same probability.
+    Uniform,
+    /// The file of rank k with a probability that is proportional to 1 / k^skew.
+    Zipf(f64),
+    /// The one that was created last.
+    Newest,
+    /// The one that was created first.
+    Oldest,
+    /// One after the other.
+    Next,
+    /// A few files often, the others seldom; uniform among both.
+    Hot {
+        /// The share of the files that are chosen often.
+        files: f64,
+        /// The share of the choices that are of them.
+        choices: f64,
+    },
+}
+
+impl Parameter for Choice {
+    fn read(literal: &Literal, surroundings: &dyn Surroundings) -> Result<Self, ParameterError> {
+        const WORDS: [&str; 5] = ["uniform", "zipf", "newest", "oldest", "next"];
+        match literal {
+            Literal::Text(word) => Ok(match word.as_str() {
+                "uniform" => Choice::Uniform,
+                "zipf" => Choice::Zipf(SKEW),
+                "newest" => Choice::Newest,
+                "oldest" => Choice::Oldest,
+                "next" => Choice::Next,
+                _ => return Err(ParameterError::UnknownWord("choice", word.clone(), WORDS.to_vec())),
+            }),
+            Literal::Table(table) if table.contains_key("hot") => {
+                let fields = Fields::of(literal, surroundings)?;
+                fields.only(&["hot", "share"])?;
+                let (Share(files), Share(choices)) = (fields.required("hot")?, fields.required("share")?);
+                Ok(Choice::Hot { files, choices })
+            }
+            Literal::Table(_) => {
+                let fields = Fields::of(literal, surroundings)?;
+                fields.only(&["zipf", "hot", "share"])?;
+                let skew = fields.required::<f64>("zipf")?;
+                let expected = || ParameterError::Expected("a number greater than zero".to_string());
+                let sensible = skew > 0.0 && skew.is_finite();
+                if sensible { Ok(Choice::Zipf(skew)) } else { Err(expected().within("zipf")) }
+            }
+            _ => Err(ParameterError::Expected(
+                "\"uniform\", \"zipf\", \"newest\", \"oldest\", \"next\", { zipf = 1.2 } or { hot = \"10%\", share = \
+                 \"90%\" }"
+                    .to_string(),
+            )),
+        }
+    }
+
+    fn written(&self) -> String {
+        String::new()
+    }
+}
+
+/// How a file is opened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Flags {
+    /// `O_DIRECT`.
+    pub direct: bool,
+    /// `O_DSYNC`.
+    pub dsync: bool,
+    /// `O_APPEND`.
+    pub append: bool,
+}
+
+/// A step, and how often it is performed when its turn comes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FlowStep {
+    /// What is done.
+    pub act: Act,
+    /// Greater than 0, at most 1.
+    pub probability: f64,
+}
+
+/// What a step does. `set` and `to` are names of file sets, `handle` and `from` those of open files; `buffer`
+/// is the size of each read or write of many, and `size` that of a single one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "fields with the same name mean the same everywhere, as said above")]
+pub enum Act {
+    /// Chooses a file and opens it for reading and writing.
+    Open { set: String, choose: Choice, handle: String, flags: Flags },
+    /// Creates and opens a file that does not exist; `in_order`: the next name, not a random one.
+    Create { set: String, in_order: bool, handle: String, flags: Flags },
+    /// Reads from the beginning until `read` returns 0.
+    ReadWhole { handle: String, buffer: Bytes },
+    /// Reads on where the last one ended, from the beginning again at the end.
+    ReadNext { handle: String, size: Bytes },
+    /// Reads at a random multiple of the size.
+    ReadRandom { handle: String, size: Bytes },
+    /// Writes as many bytes as the set says, from the beginning.
+    WriteWhole { handle: String, buffer: Bytes },
+    /// Writes at the end.
+    Append { handle: String, size: SizeRange },
+    /// Writes over what is there: at a random multiple of the size, or on where the last one ended.
+    Overwrite { handle: String, size: Bytes, in_order: bool },
+    /// fsync(2).
+    Fsync { handle: String },
+    /// fdatasync(2).
+    Fdatasync { handle: String },
+    /// close(2).
+    Close { handle: String },
+    /// Opens the directory of the file that the worker chose last in this set, syncs it and closes it.
+    FsyncDirectory { set: String },
+    /// Renames a file, to a name that does not exist or over one that does.
+    Rename { set: String, choose: Choice, to: String, over: bool },
+    /// Adds a name of a file.
+    Link { set: String, choose: Choice, to: String },
+    /// Removes a file.
+    Unlink { set: String, choose: Choice },
+    /// The attributes of a file, by its name.
+    Stat { set: String, choose: Choice },
+    /// Opens the directory of a file, reads all of its entries and closes it.
+    Readdir { set: String, choose: Choice },
+    /// Sets an extended attribute of this size.
+    Setxattr { handle: String, size: Bytes },
+    /// Maps the file, reads at a random position, and unmaps it.
+    MmapRead { handle: String, size: Bytes },
+    /// Maps the file, stores at a random position, and unmaps it; with msync(2) in between if `sync`.
+    MmapWrite { handle: String, size: Bytes, sync: bool },
+    /// Copies an open file to the beginning of another one.
+    CopyFileRange { from: String, to: String },
+    /// Allocates this many bytes from the beginning.
+    Fallocate { handle: String, size: Bytes },
+    /// Sets the size.
+    Truncate { handle: String, size: Bytes },
+    /// Waits.
+    Think { time: Nanos },
+    /// Adds one to a counter that all workers share, and waits as long as that has reached the limit.
+    Post { signal: String, limit: u64 },
+    /// Waits until a counter has reached `count`, and takes that from it.
+    Await { signal: String, count: u64 },
+    /// Performs a list several times.
+    Repeat { times: u32, steps: Vec<FlowStep> },
+}
+
+/// Every step with the keys that it takes besides its own, `probability` and `of`.
+const KNOWN: &[(&str, &[&str])] = &[
+    ("open", &["open", "choose", "as", "direct", "dsync", "append", "probability"]),
+    ("create", &["create", "choose", "as", "direct", "dsync", "append", "probability"]),
+    ("read", &["read", "size", "buffer", "of", "probability"]),
+    ("write", &["write", "buffer", "of", "probability"]),
+    ("append", &["append", "of", "probability"]),
+    ("overwrite", &["overwrite", "choose", "of", "probability"]),
+    ("fsync", &["fsync", "probability"]),
+    ("fdatasync", &["fdatasync", "probability"]),
+    ("close", &["close", "probability"]),
+    ("fsync_directory", &["fsync_directory", "probability"]),
+    ("rename", &["rename", "choose", "to", "over", "probability"]),
+    ("link", &["link", "choose", "to", "probability"]),
+    ("unlink", &["unlink", "choose", "probability"]),
+    ("stat", &["stat", "choose", "probability"]),
+    ("readdir", &["readdir", "choose", "probability"]),
+    ("setxattr", &["setxattr", "of", "probability"]),
+    ("mmap_read", &["mmap_read", "of", "probability"]),
+    ("mmap_write", &["mmap_write", "sync", "of", "probability"]),
+    ("copy_file_range", &["copy_file_range", "to", "probability"]),
+    ("fallocate", &["fallocate", "of", "probability"]),
+    ("truncate", &["truncate", "of", "probability"]),
+    ("think", &["think", "probability"]),
+    ("post", &["post", "limit", "probability"]),
+    ("await", &["await", "count", "probability"]),
+    ("repeat", &["repeat", "steps", "probability"]),
+];
+
+/// The names of all steps.
+pub(super) fn words() -> Vec<&'static str> {
+    KNOWN.iter().map(|(word, _)| *word).collect()
+}
+
+/// The steps that are complete as a word.
+const ALONE: &[&str] = &["fsync", "fdatasync", "close"];
+
+impl Parameter for FlowStep {
+    fn read(literal: &Literal, surroundings: &dyn Surroundings) -> Result<Self, ParameterError> {
+        match literal {
+            Literal::Text(word) => {
+                let handle = || USUAL.to_string();
+                let act = match word.as_str() {
+                    "fsync" => Act::Fsync { handle: handle() },
+                    "fdatasync" => Act::Fdatasync { handle: handle() },
+                    "close" => Act::Close { handle: handle() },
+                    known if words().contains(&known) => {
+                        let alone = ALONE.join(", ");
+                        let expected = format!(
+                            "a table, such as {{ {known} = ... }}; only {alone} can be written as a word"
+                        );
+                        return Err(ParameterError::Expected(expected));
+                    }
+                    _ => return Err(ParameterError::UnknownWord("step", word.clone(), words())),
+                };
+                Ok(FlowStep { act, probability: 1.0 })
+            }
+            Literal::Table(table) => {
+                let found = KNOWN.iter().filter(|(word, _)| table.contains_key(*word));
+                let (word, known) = match found.collect::<Vec<_>>()[..] {
+                    [(word, known)] => (*word, *known),
+                    // `append` is also how a file is opened.
+                    [(first, known), (second, _)]
+                        if *second == "append" && ["open", "create"].contains(first) =>
+                    {
+                        (*first, *known)
+                    }
+                    [] => return Err(no_step(table.keys().map(String::as_str))),
+                    [(one, _), (other, _), ..] => {
+                        let expected = format!("one step; this has '{one}' and '{other}'");
+                        return Err(ParameterError::Expected(expected));
+                    }
+                };
+                let fields = Fields::of(literal, surroundings)?;
+                fields.only(known)?;
+                let Share(probability) = fields.or("probability", Share(1.0))?;
+                if probability <= 0.0 {
+                    let expected = "a share greater than 0, at most 1".to_string();
+                    return Err(ParameterError::Expected(expected).within("probability"));
+                }
+                Ok(FlowStep { act: Act::of(word, &fields)?, probability })
+            }
+            _ => Err(ParameterError::Expected("a step: a word or a table".to_string())),
+        }
+    }
+
+    fn written(&self) -> String {
+        super::words::step(self)
+    }
+}
+
+/// The error for a table that has no step among its keys: most likely, one of them is mistyped.
+fn no_step<'a>(keys: impl Iterator<Item = &'a str>) -> ParameterError {
+    const OPTIONS: &[&str] = &[
+        "probability",
+        "choose",
+        "of",
+        "as",
+        "to",
+        "size",
+        "buffer",
+        "direct",
+        "dsync",
+        "over",
+        "sync",
+        "steps",
+        "limit",
+        "count",
+    ];
+    match keys.filter(|key| !OPTIONS.contains(key)).map(str::to_string).next() {
+        Some(key) => ParameterError::UnknownWord("step", key.clone(), words()).within(&key),
+        None => ParameterError::Expected(format!("a step, one of {}", words().join(", "))),
+    }
+}
+
+impl Act {
+    fn of(word: &'static str, fields: &Fields<'_>) -> Result<Act, ParameterError> {
+        let name = |Word(name): Word| name;
+        let handle = |key: &str| fields.or(key, Word(USUAL.to_string())).map(name);
+        let own = || fields.required(word).map(name);
+        let size = || fields.required::<Bytes>(word);
+        let choose = || fields.or("choose", Choice::Uniform);
+        let in_order = || match fields.or("choose", Choice::Uniform)? {
+            Choice::Uniform => Ok(false),
+            Choice::Next => Ok(true),
+            _ => Err(ParameterError::Expected("\"uniform\" or \"next\"".to_string()).within("choose")),
+        };
+        let flags = || -> Result<Flags, ParameterError> {
+            let flag = |key| fields.or(key, false);
+            Ok(Flags { direct: flag("direct")?, dsync: flag("dsync")?, append: flag("append")? })
+        };
+        Ok(match word {
+            "open" => Act::Open { set: own()?, choose: choose()?, handle: handle("as")?, flags: flags()? },
+            "create" => {
+                Act::Create { set: own()?, in_order: in_order()?, handle: handle("as")?, flags: flags()? }
+            }
+            "read" => read(fields, handle("of")?)?,
+            "write" => match fields.required::<String>(word)?.as_str() {
+                "whole" => Act::WriteWhole { handle: handle("of")?, buffer: fields.or("buffer", BUFFER)? },
+                other => return Err(unknown("write", other, &["whole"])),
+            },
+            "append" => Act::Append { handle: handle("of")?, size: fields.required(word)? },
+            "overwrite" => Act::Overwrite { handle: handle("of")?, size: size()?, in_order: in_order()? },
+            "fsync" => Act::Fsync { handle: own()? },
+            "fdatasync" => Act::Fdatasync { handle: own()? },
+            "close" => Act::Close { handle: own()? },
+            "fsync_directory" => Act::FsyncDirectory { set: own()? },
+            "rename" => {
+                let to = match fields.get("to")? {
+                    Some(Word(to)) => to,
+                    None => own()?,
+                };
+                Act::Rename { set: own()?, choose: choose()?, to, over: fields.or("over", false)? }
+            }
+            "link" => Act::Link { set: own()?, choose: choose()?, to: fields.required("to").map(name)? },
+            "unlink" => Act::Unlink { set: own()?, choose: choose()? },
+            "stat" => Act::Stat { set: own()?, choose: choose()? },
+            "readdir" => Act::Readdir { set: own()?, choose: choose()? },
+            "setxattr" => Act::Setxattr { handle: handle("of")?, size: size()? },
+            "mmap_read" => Act::MmapRead { handle: handle("of")?, size: size()? },
+            "mmap_write" => {
+                Act::MmapWrite { handle: handle("of")?, size: size()?, sync: fields.or("sync", false)? }
+            }
+            "copy_file_range" => Act::CopyFileRange { from: own()?, to: fields.required("to").map(name)? },
+            "fallocate" => Act::Fallocate { handle: handle("of")?, size: size()? },
+            "truncate" => Act::Truncate { handle: handle("of")?, size: size()? },
+            "think" => Act::Think { time: fields.required(word)? },
+            "post" => Act::Post { signal: own()?, limit: fields.or("limit", u64::MAX)? },
+            "await" => Act::Await { signal: own()?, count: fields.or("count", 1)? },
+            _ => Act::Repeat { times: fields.required(word)?, steps: fields.required("steps")? },
+        })
+    }
+
+    /// The timed operations that the step consists of.
+    pub fn operations(&self) -> Vec<Operation> {
+        match self {
+            Act::Open { .. } => vec![Operation::Openat],
+            Act::Create { .. } => vec![Operation::Create],
+            Act::ReadWhole { .. } | Act::ReadNext { .. } => vec![Operation::Lseek, Operation::Read],
+            Act::ReadRandom { .. } => vec![Operation::Pread],
+            Act::WriteWhole { .. } => vec![Operation::Lseek, Operation::Write],
+            Act::Overwrite { .. } => vec![Operation::Pwrite],
+            Act::Append { .. } => vec![Operation::Lseek, Operation::Write, Operation::Ftruncate],
+            Act::Fsync { .. } => vec![Operation::Fsync],
+            Act::Fdatasync { .. } => vec![Operation::Fdatasync],
+            Act::Close { .. } => vec![Operation::Close],
+            Act::FsyncDirectory { .. } => {
+                vec![Operation::Openat, Operation::FsyncDirectory, Operation::Close]
+            }
+            Act::Rename { .. } => vec![Operation::Renameat],
+            Act::Link { .. } => vec![Operation::Linkat],
+            Act::Unlink { .. } => vec![Operation::Unlinkat],
+            Act::Stat { .. } => vec![Operation::Statx],
+            Act::Readdir { .. } => vec![Operation::Openat, Operation::Readdir, Operation::Close],
+            Act::Setxattr { .. } => vec![Operation::Fsetxattr],
+            Act::MmapRead { .. } => vec![Operation::Mmap, Operation::MappedRead, Operation::Munmap],
+            Act::MmapWrite { sync, .. } => {
+                let all = [Operation::Mmap, Operation::MappedWrite, Operation::Msync, Operation::Munmap];
+                all.into_iter().filter(|one| *sync || *one != Operation::Msync).collect()
+            }
+            Act::CopyFileRange { .. } => vec![Operation::CopyFileRange],
+            Act::Fallocate { .. } => vec![Operation::Fallocate],
+            Act::Truncate { .. } => vec![Operation::Ftruncate],
+            Act::Think { .. } | Act::Post { .. } | Act::Await { .. } => Vec::new(),
+            Act::Repeat { steps, .. } => steps.iter().flat_map(|step| step.act.operations()).collect(),
+        }
+    }
+}
+
+/// `read = "whole"`, `"next"` or `"random"`.
+fn read(fields: &Fields<'_>, handle: String) -> Result<Act, ParameterError> {
+    Ok(match fields.required::<String>("read")?.as_str() {
+        "whole" => Act::ReadWhole { handle, buffer: fields.or("buffer", BUFFER)? },
+        "next" => Act::ReadNext { handle, size: fields.required("size")? },
+        "random" => Act::ReadRandom { handle, size: fields.required("size")? },
+        other => return Err(unknown("read", other, &["whole", "next", "random"])),
+    })
+}
+
+fn unknown(step: &'static str, word: &str, known: &[&'static str]) -> ParameterError {
+    ParameterError::UnknownWord("manner", word.to_string(), known.to_vec()).within(step)
+}

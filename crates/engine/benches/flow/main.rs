@@ -1,0 +1,176 @@
+//! The cost of the interpreter of flows: the same steps on tmpfs as a flow, and in a loop written by hand
+//! that times and records each of them with the same instruments.
+//!
+//! The two take turns within one run, in a new random order each round. Ratios are taken within a round, and
+//! the result is their median over all rounds. The flow decides more: which file, at random, and what its
+//! contents are; that belongs to what a flow costs.
+//!
+//! `cargo bench -p fsdyno-engine --bench flow [-- --rounds N] [-- --keep]`; `--keep` writes the output to
+//! `benches/runs/<date>-<kernel>-<host>/flow.txt`.
+#![allow(missing_docs, clippy::print_stdout, clippy::unwrap_used)]
+
+#[path = "../keep/mod.rs"]
+mod keep;
+
+use fsdyno_core::workload::flow::{FileSets, FlowRoles};
+use fsdyno_core::workload::{Act, Choice, FileSet, FileSize, Flags, Flow, FlowRole, FlowStep, SizeRange};
+use fsdyno_core::{Bytes, Operation, Role};
+use fsdyno_engine::meter::{Halt, Meter, Object, timed};
+use fsdyno_engine::{ReadyFlow, Step};
+use fsdyno_sys::timer::Timer;
+use keep::keep;
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, Mode, OFlags, SeekFrom, StatxFlags};
+use std::ffi::CString;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+const ITERATIONS: u64 = 20_000;
+const FILES: u64 = 1000;
+const SIZE: usize = 4096;
+/// Timed operations in an iteration.
+const OPERATIONS: u64 = 10;
+const STEPS: [Operation; 7] = [
+    Operation::Unlinkat,
+    Operation::Create,
+    Operation::Lseek,
+    Operation::Write,
+    Operation::Close,
+    Operation::Openat,
+    Operation::Read,
+];
+
+/// unlink, create, append, close; open, read whole, close; stat.
+fn flow() -> Flow {
+    let (set, handle) = (|| "mail".to_string(), || "file".to_string());
+    let (choose, flags, size) = (Choice::Uniform, Flags::default(), Bytes(SIZE as u64));
+    let acts = vec![
+        Act::Unlink { set: set(), choose },
+        Act::Create { set: set(), in_order: false, handle: handle(), flags },
+        Act::Append { handle: handle(), size: SizeRange { low: size, high: size } },
+        Act::Close { handle: handle() },
+        Act::Open { set: set(), choose, handle: handle(), flags },
+        Act::ReadWhole { handle: handle(), buffer: size },
+        Act::Close { handle: handle() },
+        Act::Stat { set: set(), choose },
+    ];
+    let files = FileSet {
+        name: set(),
+        count: FILES + 1,
+        size: FileSize::exactly(size),
+        per_directory: None,
+        prefill: 1.0,
+        private: false,
+        limit: Bytes(Bytes::GIB),
+    };
+    let steps = acts.into_iter().map(|act| FlowStep { act, probability: 1.0 }).collect();
+    let role = FlowRole { role: Role::Client, workers: 1, background: false, begin: Vec::new(), steps };
+    Flow { files: FileSets(vec![files]), roles: FlowRoles(vec![role]), ..Flow::default() }
+}
+
+fn by_flow(place: &Path) -> Duration {
+    let (flow, directory) = (flow(), tempfile::tempdir_in(place).unwrap());
+    let ready = ReadyFlow::prepare(&flow, directory.path(), 42).unwrap();
+    ready.perform(&|_| ITERATIONS).unwrap().1
+}
+
+/// The same with names and contents made beforehand: files one after the other.
+fn by_hand(place: &Path) -> Duration {
+    let directory = tempfile::tempdir_in(place).unwrap();
+    let top: OwnedFd = rustix::fs::open(directory.path(), OFlags::DIRECTORY, Mode::empty()).unwrap();
+    let names: Vec<CString> = (0..=FILES).map(|number| CString::new(format!("f{number}")).unwrap()).collect();
+    let (bytes, mut buffer) = (vec![7; SIZE], vec![0; SIZE]);
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
+    for name in &names {
+        let file = rustix::fs::openat(&top, name, flags, Mode::RUSR | Mode::WUSR).unwrap();
+        rustix::io::write(&file, &bytes).unwrap();
+    }
+    let steps: &'static [Operation] = Vec::leak([STEPS.as_slice(), &[Operation::Statx]].concat());
+    let mut meter = Meter::alone(Timer::calibrate(), Role::Client, steps, u64::MAX);
+    let begin = Instant::now();
+    let mut iterations = 0..ITERATIONS;
+    let ended = iterations.try_for_each(|iteration| {
+        let of = |offset: u64| &names[((iteration * 7919 + offset) % FILES) as usize];
+        one(&mut meter, &top, [of(0), of(331), of(677)], &bytes, &mut buffer)
+    });
+    assert!(ended.is_ok(), "{ended:?}");
+    begin.elapsed()
+}
+
+fn one(
+    meter: &mut Meter,
+    top: &OwnedFd,
+    [replaced, read, looked_at]: [&CString; 3],
+    bytes: &[u8],
+    buffer: &mut [u8],
+) -> Result<(), Halt> {
+    const NONE: AtFlags = AtFlags::empty();
+    let step = |index: u32| Step(index);
+    let object = |name| Object { directory: b"mail", name };
+    let count = |moved: &usize| *moved as u64;
+    let create = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP;
+    timed(meter, step(0), object(replaced), |()| 0, || rustix::fs::unlinkat(top, replaced, NONE))?;
+    let file =
+        timed(meter, step(1), object(replaced), |_| 0, || rustix::fs::openat(top, replaced, create, mode))?;
+    timed(meter, step(2), object(replaced), |_| 0, || rustix::fs::seek(&file, SeekFrom::End(0)))?;
+    timed(meter, step(3), object(replaced), count, || rustix::io::write(&file, bytes))?;
+    timed(meter, step(4), object(replaced), |()| 0, || fsdyno_sys::thread::close(file))?;
+    let open = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = timed(meter, step(5), object(read), |_| 0, || rustix::fs::openat(top, read, open, mode))?;
+    while timed(meter, step(6), object(read), count, || rustix::io::read(&file, &mut *buffer))? > 0 {}
+    timed(meter, step(4), object(read), |()| 0, || fsdyno_sys::thread::close(file))?;
+    let flags = AtFlags::SYMLINK_NOFOLLOW;
+    timed(
+        meter,
+        step(7),
+        object(looked_at),
+        |_| 0,
+        || rustix::fs::statx(top, looked_at, flags, StatxFlags::BASIC_STATS),
+    )?;
+    Ok(())
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    let after = |name: &str| arguments.iter().skip_while(|word| *word != name).nth(1).cloned();
+    let rounds: usize = after("--rounds").map_or(20, |rounds| rounds.parse().unwrap());
+    let place = Path::new("/dev/shm");
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+    let (mut ratios, mut times) = (Vec::new(), [Vec::new(), Vec::new()]);
+    for _ in 0..rounds {
+        let mut order = [0, 1];
+        order.shuffle(&mut random);
+        let mut took = [0.0; 2];
+        for which in order {
+            let time = if which == 0 { by_hand(place) } else { by_flow(place) };
+            took[which] = time.as_nanos() as f64 / (ITERATIONS * OPERATIONS) as f64;
+        }
+        ratios.push(took[1] / took[0]);
+        times[0].push(took[0]);
+        times[1].push(took[1]);
+    }
+    let mut text = String::new();
+    let [hand, flow] = times.each_mut().map(|times| median(times));
+    writeln!(text, "{rounds} rounds of {ITERATIONS} iterations of {OPERATIONS} operations, on tmpfs")
+        .unwrap();
+    writeln!(text, "by hand    {hand:8.0} ns per operation").unwrap();
+    writeln!(text, "as a flow  {flow:8.0} ns per operation").unwrap();
+    let ratio = median(&mut ratios);
+    let (least, most) = (ratios[0], ratios[ratios.len() - 1]);
+    writeln!(text, "ratio      {ratio:8.3} (median; {least:.3} to {most:.3})").unwrap();
+    print!("{text}");
+    if arguments.iter().any(|word| word == "--keep") {
+        let path = keep("flow.txt", &text).unwrap();
+        println!("kept in {}", path.display());
+    }
+}

@@ -1,0 +1,286 @@
+//! `flow`: a load that is data. File sets, and roles of workers that perform a list of steps over and over.
+//!
+//! A role's steps are compiled once ([`program`]); each worker has an interpreter with everything that it
+//! needs ([`worker`]). Which files exist is known without a list of them ([`set`]), or, if they come and go,
+//! from a few numbers per name that only one worker has ([`pool`]).
+
+mod calls;
+mod pass;
+mod pool;
+mod program;
+mod set;
+mod signal;
+mod worker;
+
+pub use pass::{Performed, ReadyFlow};
+
+use crate::background;
+use crate::content::Content;
+use crate::error::{EngineError, OperationFailure};
+use crate::meter::Halt;
+use crate::phase::{Job, Phase, Team};
+use crate::plant::{CREATE, DIRECTORY, DIRECTORY_MODE, FILE_MODE, PIECE};
+use crate::session::Session;
+use crate::tree::derive_seed;
+use fsdyno_core::protocol::Stage;
+use fsdyno_core::result::TreeSummary;
+use fsdyno_core::workload::parameter::Refusal;
+use fsdyno_core::workload::{Flow, FlowRole, Load, flow};
+use fsdyno_core::{Operation, Role, WarningKind};
+use program::Program;
+use rand::SeedableRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rustix::fd::OwnedFd;
+use rustix::fs::{CWD, Mode};
+use rustix::io::Errno;
+use set::{File, Path, Set};
+use signal::Signal;
+use std::path::{self, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+use worker::Worker;
+
+/// What random choices of workers derive from.
+const WORKERS: u64 = 7;
+/// What their contents derive from.
+const CONTENTS: u64 = 8;
+/// What a file costs in addition to its bytes, for the progress of preparing.
+const FILE_COST: u64 = 4096;
+
+/// Runs the workload.
+pub(crate) fn run(parameters: &Flow, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
+    let base = session.make_base()?;
+    let (part, seed) = (session.request.part, session.request.seed);
+    let phase_ns = parameters.timing().each().0;
+    session.progress.expect(phase_ns);
+    let set = |(index, files)| Set::new(parameters, files, index, seed);
+    let sets: Result<Arc<[Set]>, Refusal> = parameters.files.0.iter().enumerate().map(set).collect();
+    let sets =
+        sets.map_err(|Refusal { parameter, expected, .. }| EngineError::Parameter { parameter, expected })?;
+    if part.is_first() {
+        prepare(parameters, &sets, &base, session)?;
+    }
+    if !part.is_last() {
+        return Ok(());
+    }
+    session.progress.expect(0);
+    session.settle(flow::PHASE, phase_ns)?;
+    if !parameters.cold().is_empty() {
+        session.warm_up(flow::PHASE, phase_ns)?;
+    }
+    let short: Arc<AtomicU64> = Arc::default();
+    let names = parameters.signals();
+    let common = Common {
+        sets,
+        signals: names.iter().map(|_| Signal::default()).collect(),
+        base,
+        seed,
+        short: Arc::clone(&short),
+        content: parameters.content,
+    };
+    let teams = parameters.roles.0.iter().map(|role| {
+        let program = Program::of(parameters, role, &names);
+        team(role, program, &common)
+    });
+    let phase =
+        Phase { name: flow::PHASE.to_string(), span: parameters.timing().into(), teams: teams.collect() };
+    session.phase(phase)?;
+    let short = short.load(Ordering::Relaxed);
+    if short > 0 {
+        let text = format!(
+            "phase '{}': {short} iterations ended early, because a step that is performed at random found no file; \
+             raise `count`, or use a `prefill` nearer to the middle",
+            flow::PHASE
+        );
+        session.warn(WarningKind::ShortIterations, text);
+    }
+    Ok(())
+}
+
+/// The workers of a role.
+fn team(role: &FlowRole, program: Program, common: &Common) -> Team {
+    let program = Arc::new(program);
+    // A record refers to its operations as long as a worker may hang in the kernel, which is longer than
+    // anything here. An engine has one flow, so this happens once for each of its roles.
+    let steps: &'static [Operation] = Vec::leak(program.operations.clone());
+    let job = |number: u32| -> Job {
+        let hired = Hired {
+            program: Arc::clone(&program),
+            common: common.clone(),
+            number: number.into(),
+            is_background: role.background,
+            role: role.role,
+        };
+        Box::new(move |lineup| match hired.prepare() {
+            Ok(worker) => worker.run(lineup.start()),
+            Err(failure) => Halt::Failed(failure),
+        })
+    };
+    Team { role: role.role, steps, jobs: (0..role.workers).map(job).collect() }
+}
+
+/// What all workers of all roles have in common.
+#[derive(Clone)]
+struct Common {
+    sets: Arc<[Set]>,
+    signals: Arc<[Signal]>,
+    base: PathBuf,
+    seed: u64,
+    short: Arc<AtomicU64>,
+    content: fsdyno_core::workload::Content,
+}
+
+/// What a worker is created from, in its own thread.
+struct Hired {
+    program: Arc<Program>,
+    common: Common,
+    number: u64,
+    is_background: bool,
+    role: Role,
+}
+
+impl Hired {
+    fn prepare(self) -> Result<Worker, OperationFailure> {
+        let Common { sets, signals, base, seed, short, content } = self.common;
+        let failed = |path: &str, errno| {
+            let path = format!("{path} of {} {}", self.role, self.number);
+            OperationFailure { operation: None, path, errno }
+        };
+        let open = |set: &Set| {
+            let path = base.join(&set.files.name);
+            rustix::fs::open(&path, DIRECTORY, Mode::empty()).map_err(|errno| failed(&set.files.name, errno))
+        };
+        let directories: Result<Vec<OwnedFd>, OperationFailure> = sets.iter().map(open).collect();
+        let directories = directories?;
+        let [choices, contents] =
+            [WORKERS, CONTENTS].map(|what| derive_seed(seed, &[what, self.role as u64, self.number]));
+        let longest = self.program.buffers.1;
+        let content = (longest > 0).then(|| Content::new(content, contents, longest));
+        let random = Xoshiro256PlusPlus::seed_from_u64(choices);
+        let mut worker = Worker::new(self.program, sets, directories, self.number, random, contents, content)
+            .map_err(|errno| failed("the buffers", errno))?;
+        worker.is_background = self.is_background;
+        (worker.short, worker.signals) = (short, signals);
+        Ok(worker)
+    }
+}
+
+/// Creates the directories of the sets, and the files that are there at the beginning.
+fn prepare(
+    parameters: &Flow,
+    sets: &Arc<[Set]>,
+    base: &path::Path,
+    session: &mut Session<'_, '_>,
+) -> Result<(), EngineError> {
+    let begin = Instant::now();
+    let whole = parameters.prepares().0;
+    let filesystem =
+        rustix::fs::statvfs(base).map_err(EngineError::system("read the free space of", base))?;
+    if filesystem.f_bavail.saturating_mul(filesystem.f_frsize) < whole {
+        // Before all that is left is written full.
+        let path = sets.first().map(|set| set.files.name.clone()).unwrap_or_default();
+        let failure = OperationFailure { operation: None, path, errno: Errno::NOSPC };
+        return Err(EngineError::operation("prepare", failure));
+    }
+    let files: u64 = parameters.files.0.iter().map(|set| parameters.prefilled(set)).sum();
+    let cost = whole + FILE_COST * files;
+    let (seed, content) = (session.request.seed, parameters.content);
+    let (sets, base) = (Arc::clone(sets), base.to_path_buf());
+    let work = move |gauge: &background::Gauge| -> Result<TreeSummary, EngineError> {
+        let mut content = Content::new(content, seed, PIECE);
+        let mut summary = TreeSummary::default();
+        for set in sets.iter() {
+            make(set, &base, &mut content, gauge, &mut summary)
+                .map_err(|failure| EngineError::operation("prepare", failure))?;
+        }
+        Ok(summary)
+    };
+    let progress = &mut *session.progress;
+    let trees = background::run("prepare", session.bounds, work, |gauge| {
+        progress.tell(Stage::Prepare, "", gauge.done() as f64 / cost.max(1) as f64, 0);
+        true
+    })??;
+    session.prepared(begin.elapsed().into(), trees);
+    Ok(())
+}
+
+/// Creates one set.
+fn make(
+    set: &Set,
+    base: &path::Path,
+    content: &mut Content,
+    gauge: &background::Gauge,
+    summary: &mut TreeSummary,
+) -> Result<(), OperationFailure> {
+    let name = &set.files.name;
+    let failed = |path: &Path, errno| {
+        let path = format!("{name}/{}", path.as_c_str().to_string_lossy());
+        OperationFailure { operation: None, path, errno }
+    };
+    let mut path = Path::new();
+    let top = base.join(name);
+    let made = rustix::fs::mkdirat(CWD, &top, DIRECTORY_MODE);
+    made.map_err(|errno| failed(&path, errno))?;
+    let top = rustix::fs::open(&top, DIRECTORY, Mode::empty()).map_err(|errno| failed(&path, errno))?;
+    summary.directories += 1;
+    for worker in 0..if set.files.private { set.sharers } else { 1 } {
+        for directory in 0..set.directories() {
+            set.directory(worker, directory, &mut path);
+            summary.directories += make_directories(&top, &path).map_err(|errno| failed(&path, errno))?;
+        }
+    }
+    for worker in 0..set.sharers {
+        for name in 0..set.prefilled(worker) as u32 {
+            if gauge.cancelled() {
+                return Ok(());
+            }
+            let file = File { name, incarnation: 0 };
+            set.path(worker, name, &mut path);
+            let size = set.size(worker, file);
+            write(&top, &path, set, worker, file, content, gauge).map_err(|errno| failed(&path, errno))?;
+            summary.files += 1;
+            summary.bytes += size;
+        }
+    }
+    Ok(())
+}
+
+/// Creates each directory of a path that ends in a slash; returns how many did not exist.
+fn make_directories(top: &OwnedFd, path: &Path) -> Result<u64, Errno> {
+    let path = path.as_c_str().to_bytes();
+    let mut made = 0;
+    for (end, _) in path.iter().enumerate().filter(|(_, byte)| **byte == b'/') {
+        match rustix::fs::mkdirat(top, &path[..end], DIRECTORY_MODE) {
+            Ok(()) => made += 1,
+            Err(Errno::EXIST) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(made)
+}
+
+/// Creates a file with its contents.
+fn write(
+    top: &OwnedFd,
+    path: &Path,
+    set: &Set,
+    worker: u64,
+    file: File,
+    content: &mut Content,
+    gauge: &background::Gauge,
+) -> Result<(), Errno> {
+    let descriptor = rustix::fs::openat(top, path.as_c_str(), CREATE, FILE_MODE)?;
+    let (identity, size) = (set.identity(worker, file), set.size(worker, file));
+    let mut position = 0;
+    while position < size && !gauge.cancelled() {
+        let length = (size - position).min(PIECE as u64) as usize;
+        match rustix::io::write(&descriptor, content.bytes(identity, position, length))? {
+            0 => return Err(Errno::IO),
+            written => position += written as u64,
+        }
+        gauge.advance(length as u64);
+    }
+    gauge.advance(FILE_COST);
+    fsdyno_sys::thread::close(descriptor)
+}

@@ -1,0 +1,311 @@
+//! A role's steps, compiled: names become numbers, nested lists a flat one with jumps. The interpreter looks
+//! nothing up, and allocates nothing.
+
+use fsdyno_core::Operation;
+use fsdyno_core::workload::{Act, Choice, Flags, Flow, FlowRole, FlowStep, Step};
+use rustix::fs::OFlags;
+
+/// One entry of a program.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Code {
+    /// Goes on with the next entry if a random number is below this, else with the one at `otherwise`.
+    Maybe { below: u64, otherwise: usize },
+    /// Begins to count rounds.
+    Begin { counter: usize, times: u32 },
+    /// Goes back if rounds are left.
+    Again { counter: usize, to: usize },
+    /// Performs a step.
+    Do(Task),
+}
+
+/// A step. `set` and `to` are positions of file sets, `handle` and `from` those of open files, sizes are in
+/// bytes; the others say under which operations system calls are recorded.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Task {
+    Open { set: usize, choose: Choice, handle: usize, flags: OFlags, step: Step },
+    Create { set: usize, in_order: bool, handle: usize, flags: OFlags, step: Step },
+    ReadWhole { handle: usize, size: usize, seek: Step, read: Step },
+    ReadNext { handle: usize, size: usize, seek: Step, read: Step },
+    ReadRandom { handle: usize, size: usize, read: Step },
+    WriteWhole { handle: usize, size: usize, seek: Step, write: Step },
+    Append { handle: usize, low: usize, high: usize, seek: Step, write: Step, truncate: Step },
+    Overwrite { handle: usize, size: usize, in_order: bool, write: Step },
+    Fsync { handle: usize, step: Step },
+    Fdatasync { handle: usize, step: Step },
+    Close { handle: usize, step: Step },
+    FsyncDirectory { set: usize, open: Step, sync: Step, close: Step },
+    Rename { set: usize, choose: Choice, to: usize, over: bool, step: Step },
+    Link { set: usize, choose: Choice, to: usize, step: Step },
+    Unlink { set: usize, choose: Choice, step: Step },
+    Stat { set: usize, choose: Choice, step: Step },
+    Readdir { set: usize, choose: Choice, open: Step, read: Step, close: Step },
+    Setxattr { handle: usize, size: usize, step: Step },
+    MmapRead { handle: usize, size: usize, map: Step, read: Step, unmap: Step },
+    MmapWrite { handle: usize, size: usize, map: Step, write: Step, sync: Option<Step>, unmap: Step },
+    CopyFileRange { from: usize, to: usize, step: Step },
+    Fallocate { handle: usize, size: u64, step: Step },
+    Truncate { handle: usize, size: u64, step: Step },
+    Think { time_ns: u64 },
+    Post { signal: usize, limit: u64 },
+    Await { signal: usize, count: u64 },
+}
+
+/// What the workers of a role perform.
+#[derive(Debug)]
+pub(super) struct Program {
+    /// Once.
+    pub(super) begin: Vec<Code>,
+    /// Over and over.
+    pub(super) steps: Vec<Code>,
+    /// The operations, by the positions that steps are recorded under.
+    pub(super) operations: Vec<Operation>,
+    pub(super) counters: usize,
+    pub(super) handles: usize,
+    /// The largest read, and the largest write.
+    pub(super) buffers: (usize, usize),
+    /// Whether it reads directories.
+    pub(super) lists: bool,
+    /// Whether it must know the sizes of files.
+    pub(super) is_sized: bool,
+    /// Whether it maps files.
+    pub(super) maps: bool,
+}
+
+impl Program {
+    /// The program of a role of a flow that has been checked; with the names of the counters of all roles.
+    pub(super) fn of(flow: &Flow, role: &FlowRole, signals: &[String]) -> Self {
+        let mut compiler =
+            Compiler { flow, role, signals, operations: role.operations(), handles: Vec::new(), counters: 0 };
+        let begin = compiler.list(&role.begin);
+        let steps = compiler.list(&role.steps);
+        let (read, write) = flow.buffers(role);
+        let operations = compiler.operations;
+        Program {
+            begin,
+            steps,
+            counters: compiler.counters,
+            handles: compiler.handles.len(),
+            buffers: (read as usize, write as usize),
+            lists: operations.contains(&Operation::Readdir),
+            is_sized: role.all_steps().into_iter().any(|step| {
+                matches!(
+                    step.act,
+                    Act::WriteWhole { .. }
+                        | Act::ReadRandom { .. }
+                        | Act::Overwrite { .. }
+                        | Act::MmapRead { .. }
+                        | Act::MmapWrite { .. }
+                )
+            }),
+            maps: operations.contains(&Operation::Mmap),
+            operations,
+        }
+    }
+}
+
+struct Compiler<'a> {
+    flow: &'a Flow,
+    role: &'a FlowRole,
+    signals: &'a [String],
+    operations: Vec<Operation>,
+    handles: Vec<&'a str>,
+    counters: usize,
+}
+
+impl<'a> Compiler<'a> {
+    fn list(&mut self, steps: &'a [FlowStep]) -> Vec<Code> {
+        let mut codes = Vec::new();
+        self.add(steps, &mut codes);
+        codes
+    }
+
+    fn add(&mut self, steps: &'a [FlowStep], codes: &mut Vec<Code>) {
+        for FlowStep { act, probability } in steps {
+            let maybe = codes.len();
+            if *probability < 1.0 {
+                codes.push(Code::Maybe { below: (probability * u64::MAX as f64) as u64, otherwise: 0 });
+            }
+            match act {
+                Act::Repeat { times, steps } => {
+                    let counter = self.counters;
+                    self.counters += 1;
+                    codes.push(Code::Begin { counter, times: *times });
+                    let to = codes.len();
+                    self.add(steps, codes);
+                    codes.push(Code::Again { counter, to });
+                }
+                act => {
+                    let task = self.task(act);
+                    codes.push(Code::Do(task));
+                }
+            }
+            let after = codes.len();
+            if let Some(Code::Maybe { otherwise, .. }) = codes.get_mut(maybe) {
+                *otherwise = after;
+            }
+        }
+    }
+
+    fn set(&self, name: &str) -> usize {
+        self.flow.files.0.iter().position(|set| set.name == name).unwrap_or(0)
+    }
+
+    fn signal(&self, name: &str) -> usize {
+        self.signals.iter().position(|known| known == name).unwrap_or(0)
+    }
+
+    fn handle(&mut self, name: &'a str) -> usize {
+        let found = self.handles.iter().position(|known| *known == name);
+        found.unwrap_or_else(|| {
+            self.handles.push(name);
+            self.handles.len() - 1
+        })
+    }
+
+    fn step(&self, operation: Operation) -> Step {
+        Step(self.operations.iter().position(|known| *known == operation).unwrap_or(0) as u32)
+    }
+
+    /// A file that no step writes to is opened for reading only, as programs do.
+    fn flags(&self, name: &str, Flags { direct, dsync, append }: Flags) -> OFlags {
+        let writes = self.role.all_steps().into_iter().any(|step| match &step.act {
+            Act::WriteWhole { handle, .. }
+            | Act::Append { handle, .. }
+            | Act::Overwrite { handle, .. }
+            | Act::Fallocate { handle, .. }
+            | Act::Truncate { handle, .. }
+            | Act::MmapWrite { handle, .. } => handle == name,
+            Act::CopyFileRange { to, .. } => to == name,
+            _ => false,
+        });
+        let given = [(direct, OFlags::DIRECT), (dsync, OFlags::DSYNC), (append, OFlags::APPEND)];
+        let given = given.into_iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag);
+        let access = if writes { OFlags::RDWR } else { OFlags::RDONLY };
+        given.fold(access | OFlags::NOFOLLOW | OFlags::CLOEXEC, OFlags::union)
+    }
+
+    fn task(&mut self, act: &'a Act) -> Task {
+        use Operation as O;
+        let of = |compiler: &Self, operation| compiler.step(operation);
+        match act {
+            Act::Open { set, choose, handle, flags } => Task::Open {
+                set: self.set(set),
+                choose: *choose,
+                flags: self.flags(handle, *flags),
+                handle: self.handle(handle),
+                step: of(self, O::Openat),
+            },
+            Act::Create { set, in_order, handle, flags } => Task::Create {
+                set: self.set(set),
+                in_order: *in_order,
+                flags: self.flags(handle, *flags) | OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
+                handle: self.handle(handle),
+                step: of(self, O::Create),
+            },
+            Act::ReadWhole { handle, buffer } => {
+                let (handle, seek, read) = (self.handle(handle), of(self, O::Lseek), of(self, O::Read));
+                Task::ReadWhole { handle, size: buffer.0 as usize, seek, read }
+            }
+            Act::ReadNext { handle, size } => {
+                let (handle, seek, read) = (self.handle(handle), of(self, O::Lseek), of(self, O::Read));
+                Task::ReadNext { handle, size: size.0 as usize, seek, read }
+            }
+            Act::ReadRandom { handle, size } => Task::ReadRandom {
+                handle: self.handle(handle),
+                size: size.0 as usize,
+                read: of(self, O::Pread),
+            },
+            Act::WriteWhole { handle, buffer } => {
+                let (handle, seek, write) = (self.handle(handle), of(self, O::Lseek), of(self, O::Write));
+                Task::WriteWhole { handle, size: buffer.0 as usize, seek, write }
+            }
+            Act::Append { handle, size } => Task::Append {
+                handle: self.handle(handle),
+                low: size.low.0 as usize,
+                high: size.high.0 as usize,
+                seek: of(self, O::Lseek),
+                write: of(self, O::Write),
+                truncate: of(self, O::Ftruncate),
+            },
+            Act::Overwrite { handle, size, in_order } => Task::Overwrite {
+                handle: self.handle(handle),
+                size: size.0 as usize,
+                in_order: *in_order,
+                write: of(self, O::Pwrite),
+            },
+            Act::Fsync { handle } => Task::Fsync { handle: self.handle(handle), step: of(self, O::Fsync) },
+            Act::Fdatasync { handle } => {
+                Task::Fdatasync { handle: self.handle(handle), step: of(self, O::Fdatasync) }
+            }
+            Act::Close { handle } => Task::Close { handle: self.handle(handle), step: of(self, O::Close) },
+            Act::FsyncDirectory { set } => Task::FsyncDirectory {
+                set: self.set(set),
+                open: of(self, O::Openat),
+                sync: of(self, O::FsyncDirectory),
+                close: of(self, O::Close),
+            },
+            Act::Rename { set, choose, to, over } => Task::Rename {
+                set: self.set(set),
+                choose: *choose,
+                to: self.set(to),
+                over: *over,
+                step: of(self, O::Renameat),
+            },
+            Act::Link { set, choose, to } => Task::Link {
+                set: self.set(set),
+                choose: *choose,
+                to: self.set(to),
+                step: of(self, O::Linkat),
+            },
+            Act::Unlink { set, choose } => {
+                Task::Unlink { set: self.set(set), choose: *choose, step: of(self, O::Unlinkat) }
+            }
+            Act::Stat { set, choose } => {
+                Task::Stat { set: self.set(set), choose: *choose, step: of(self, O::Statx) }
+            }
+            Act::Readdir { set, choose } => Task::Readdir {
+                set: self.set(set),
+                choose: *choose,
+                open: of(self, O::Openat),
+                read: of(self, O::Readdir),
+                close: of(self, O::Close),
+            },
+            Act::Setxattr { handle, size } => Task::Setxattr {
+                handle: self.handle(handle),
+                size: size.0 as usize,
+                step: of(self, O::Fsetxattr),
+            },
+            Act::MmapRead { handle, size } => Task::MmapRead {
+                handle: self.handle(handle),
+                size: size.0 as usize,
+                map: of(self, O::Mmap),
+                read: of(self, O::MappedRead),
+                unmap: of(self, O::Munmap),
+            },
+            Act::MmapWrite { handle, size, sync } => Task::MmapWrite {
+                handle: self.handle(handle),
+                size: size.0 as usize,
+                map: of(self, O::Mmap),
+                write: of(self, O::MappedWrite),
+                sync: sync.then(|| of(self, O::Msync)),
+                unmap: of(self, O::Munmap),
+            },
+            Act::CopyFileRange { from, to } => Task::CopyFileRange {
+                from: self.handle(from),
+                to: self.handle(to),
+                step: of(self, O::CopyFileRange),
+            },
+            Act::Fallocate { handle, size } => {
+                Task::Fallocate { handle: self.handle(handle), size: size.0, step: of(self, O::Fallocate) }
+            }
+            Act::Truncate { handle, size } => {
+                Task::Truncate { handle: self.handle(handle), size: size.0, step: of(self, O::Ftruncate) }
+            }
+            Act::Think { time } => Task::Think { time_ns: time.0 },
+            Act::Post { signal, limit } => Task::Post { signal: self.signal(signal), limit: *limit },
+            Act::Await { signal, count } => Task::Await { signal: self.signal(signal), count: *count },
+            // Lists are not tasks: they become jumps.
+            Act::Repeat { .. } => Task::Think { time_ns: 0 },
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! Flows as a library, end to end in memory: every kind of step, the edges of a window, and determinism of
+//! what chance decides.
+
+use fsdyno_core::result::PhaseResult;
+use fsdyno_core::workload::{
+    Act, Choice, FileSet, FileSize, Flags, Flow, FlowRole, FlowStep, Ramp, SizeRange, flow,
+};
+use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Nanos, Operation, Role, WarningKind, Workload};
+use fsdyno_engine::{ReadyFlow, run};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+/// A directory in memory if there is one: syncing to a disk that others also use takes time.
+fn scratch() -> tempfile::TempDir {
+    let memory = Path::new("/dev/shm");
+    let place = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };
+    tempfile::tempdir_in(place).expect("a temporary directory")
+}
+
+fn set(name: &str, count: u64, size: u64, prefill: f64) -> FileSet {
+    FileSet {
+        name: name.to_string(),
+        count,
+        size: FileSize::exactly(Bytes(size)),
+        per_directory: Some(4),
+        prefill,
+        private: false,
+        limit: Bytes(64 * Bytes::KIB),
+    }
+}
+
+fn step(act: Act) -> FlowStep {
+    FlowStep { act, probability: 1.0 }
+}
+
+fn role(role: Role, workers: u32, acts: Vec<Act>) -> FlowRole {
+    FlowRole {
+        role,
+        workers,
+        background: false,
+        begin: Vec::new(),
+        steps: acts.into_iter().map(step).collect(),
+    }
+}
+
+fn small(sets: Vec<FileSet>, roles: Vec<FlowRole>) -> Flow {
+    Flow {
+        files: flow::FileSets(sets),
+        roles: flow::FlowRoles(roles),
+        ramp: Ramp::For(Nanos::from_millis(20)),
+        window: Nanos::from_millis(200),
+        ..Flow::default()
+    }
+}
+
+fn handle() -> String {
+    "file".to_string()
+}
+
+fn open(set: &str) -> Act {
+    Act::Open { set: set.to_string(), choose: Choice::Uniform, handle: handle(), flags: Flags::default() }
+}
+
+fn create(set: &str) -> Act {
+    Act::Create { set: set.to_string(), in_order: false, handle: handle(), flags: Flags::default() }
+}
+
+fn unlink(set: &str) -> Act {
+    Act::Unlink { set: set.to_string(), choose: Choice::Uniform }
+}
+
+fn close() -> Act {
+    Act::Close { handle: handle() }
+}
+
+fn events(flow: &Flow) -> Vec<EngineEvent> {
+    let directory = scratch();
+    let request = EngineRequest::new(directory.path(), Workload::Flow(flow.clone()), 42);
+    let mut events = Vec::new();
+    run(&request, &AtomicBool::new(false), &mut |event| events.push(event)).expect("it runs");
+    events
+}
+
+fn phase(events: Vec<EngineEvent>) -> PhaseResult {
+    let phases = events.into_iter().find_map(|event| match event {
+        EngineEvent::Phase(phase) => Some(*phase),
+        _ => None,
+    });
+    phases.expect("a phase")
+}
+
+/// Every step once, with what it does to the files.
+#[test]
+fn every_step_does_what_it_says() {
+    const BLOCK: u64 = 4096;
+    const SIZE: u64 = 4 * BLOCK;
+    let (size, block) = (Bytes(BLOCK), Bytes(2 * BLOCK));
+    let range = SizeRange { low: size, high: size };
+    let other = || "other".to_string();
+    let acts = vec![
+        create("made"),
+        Act::WriteWhole { handle: handle(), buffer: block },
+        Act::Fsync { handle: handle() },
+        Act::FsyncDirectory { set: "made".to_string() },
+        Act::ReadWhole { handle: handle(), buffer: block },
+        close(),
+        Act::Open {
+            set: "kept".to_string(),
+            choose: Choice::Next,
+            handle: other(),
+            flags: Flags { append: true, ..Flags::default() },
+        },
+        Act::Append { handle: other(), size: range },
+        Act::Fdatasync { handle: other() },
+        Act::Setxattr { handle: other(), size: Bytes(16) },
+        Act::Fallocate { handle: other(), size: block },
+        Act::Close { handle: other() },
+        open("kept"),
+        Act::Append { handle: handle(), size: range },
+        Act::Truncate { handle: handle(), size: Bytes(SIZE) },
+        close(),
+        open("fixed"),
+        Act::ReadRandom { handle: handle(), size },
+        Act::ReadNext { handle: handle(), size: block },
+        Act::Overwrite { handle: handle(), size, in_order: false },
+        Act::Overwrite { handle: handle(), size, in_order: true },
+        Act::MmapRead { handle: handle(), size },
+        Act::MmapWrite { handle: handle(), size, sync: true },
+        Act::Open {
+            set: "copies".to_string(),
+            choose: Choice::Oldest,
+            handle: other(),
+            flags: Flags::default(),
+        },
+        Act::CopyFileRange { from: handle(), to: other() },
+        close(),
+        Act::Close { handle: other() },
+        Act::Stat { set: "made".to_string(), choose: Choice::Newest },
+        Act::Readdir { set: "made".to_string(), choose: Choice::Newest },
+        Act::Rename { set: "made".to_string(), choose: Choice::Newest, to: "made".to_string(), over: false },
+        Act::Link { set: "made".to_string(), choose: Choice::Newest, to: "links".to_string() },
+        unlink("links"),
+        create("made"),
+        Act::WriteWhole { handle: handle(), buffer: block },
+        close(),
+        Act::Rename { set: "made".to_string(), choose: Choice::Oldest, to: "made".to_string(), over: true },
+        unlink("made"),
+        Act::Think { time: Nanos::from_millis(1) },
+        Act::Repeat {
+            times: 3,
+            steps: vec![step(Act::Stat { set: "kept".to_string(), choose: Choice::Zipf(1.0) })],
+        },
+    ];
+    let sets = vec![
+        set("copies", 3, 0, 1.0),
+        set("fixed", 5, SIZE, 1.0),
+        set("kept", 6, BLOCK, 1.0),
+        set("links", 4, 0, 0.0),
+        set("made", 20, SIZE, 0.5),
+    ];
+    let flow = small(sets, vec![role(Role::Client, 2, acts)]);
+    Workload::Flow(flow.clone()).check().expect("a possible flow");
+    let directory = scratch();
+    let ready = ReadyFlow::prepare(&flow, directory.path(), 42).expect("its files");
+    let rounds = 5;
+    let (performed, _) = ready.perform(&|_| rounds).expect("its iterations");
+    let counts: BTreeMap<Operation, u64> =
+        performed.into_iter().next().expect("a role").1.into_iter().collect();
+    let each = |operation: Operation| counts[&operation] as f64 / (2 * rounds) as f64;
+    for (operation, count) in [
+        (Operation::Create, 2.0),
+        (Operation::Openat, 6.0),
+        (Operation::Close, 8.0),
+        // Twice four blocks, two at a time, and two appends.
+        (Operation::Write, 6.0),
+        (Operation::Fsync, 1.0),
+        (Operation::FsyncDirectory, 1.0),
+        (Operation::Fdatasync, 1.0),
+        (Operation::Fsetxattr, 1.0),
+        (Operation::Fallocate, 1.0),
+        (Operation::Pread, 1.0),
+        // Two of a whole file, and one that finds its end; then one block.
+        (Operation::Read, 4.0),
+        (Operation::Pwrite, 2.0),
+        (Operation::Mmap, 2.0),
+        (Operation::MappedRead, 1.0),
+        (Operation::MappedWrite, 1.0),
+        (Operation::Msync, 1.0),
+        (Operation::Munmap, 2.0),
+        // The second one finds that nothing is left.
+        (Operation::CopyFileRange, 2.0),
+        (Operation::Statx, 4.0),
+        (Operation::Renameat, 2.0),
+        (Operation::Linkat, 1.0),
+        (Operation::Unlinkat, 2.0),
+        // To the beginning before the file is read again, and to the end before the append.
+        (Operation::Lseek, 2.0),
+    ] {
+        assert!((each(operation) - count).abs() < 1e-9, "{operation}: {}, not {count}", each(operation));
+    }
+    assert!(each(Operation::Readdir) >= 2.0 && counts[&Operation::Ftruncate] >= 2 * rounds);
+    let sizes = |set: &str| -> Vec<u64> {
+        let mut pending = vec![directory.path().join(set)];
+        let mut sizes = Vec::new();
+        while let Some(place) = pending.pop() {
+            for entry in std::fs::read_dir(place).expect("a directory").flatten() {
+                match entry.path() {
+                    path if path.is_dir() => pending.push(path),
+                    path => sizes.push(std::fs::metadata(path).expect("a file").len()),
+                }
+            }
+        }
+        sizes
+    };
+    assert_eq!(sizes("made"), vec![SIZE; 10]);
+    assert_eq!(sizes("fixed"), vec![SIZE; 5]);
+    let copies = sizes("copies");
+    assert_eq!(copies.iter().sum::<u64>(), SIZE, "only the oldest is copied to: {copies:?}");
+}
+
+#[test]
+fn a_window_counts_iterations_and_a_pause_is_no_stall() {
+    let acts = vec![create("some"), close(), unlink("some"), Act::Think { time: Nanos::from_millis(30) }];
+    let result = phase(events(&small(vec![set("some", 10, 0, 0.0)], vec![role(Role::Client, 1, acts)])));
+    assert_eq!((result.name.as_str(), result.roles.len()), ("flow", 1));
+    let role = &result.roles[0];
+    assert!((2..=8).contains(&role.rates.items), "{} iterations", role.rates.items);
+    let counts: BTreeMap<Operation, u64> =
+        role.operations.iter().map(|row| (row.operation, row.lat_ns.count)).collect();
+    for operation in [Operation::Create, Operation::Close, Operation::Unlinkat] {
+        assert!(counts[&operation].abs_diff(role.rates.items) <= 1, "{counts:?}");
+    }
+    assert!(role.longest_stall_ns < Nanos::from_millis(25), "{} of a pause of 30ms", role.longest_stall_ns);
+    // A worker that waits at the end of the window does not keep others waiting.
+    assert!(result.drain_ns < Nanos::from_millis(25), "{}", result.drain_ns);
+}
+
+#[test]
+fn a_worker_that_waits_for_long_ends_in_time() {
+    let acts = vec![
+        Act::Stat { set: "some".to_string(), choose: Choice::Uniform },
+        Act::Think { time: Nanos::from_secs(600) },
+    ];
+    let flow = Flow {
+        drain_limit: Nanos::from_millis(100),
+        ..small(vec![set("some", 3, 0, 1.0)], vec![role(Role::Client, 2, acts)])
+    };
+    let begin = std::time::Instant::now();
+    let result = phase(events(&flow));
+    assert!(begin.elapsed().as_secs() < 20, "{:?}", begin.elapsed());
+    assert!(
+        result.roles[0].longest_stall_ns < Nanos::from_millis(150),
+        "{}",
+        result.roles[0].longest_stall_ns
+    );
+}
+
+#[test]
+fn one_role_works_for_what_another_posts() {
+    let signal = || "work".to_string();
+    let client = vec![
+        Act::Stat { set: "some".to_string(), choose: Choice::Uniform },
+        Act::Post { signal: signal(), limit: 40 },
+    ];
+    let logger = vec![Act::Await { signal: signal(), count: 10 }, create("log"), close(), unlink("log")];
+    let background = FlowRole { background: true, ..role(Role::Logger, 1, logger) };
+    let sets = vec![set("log", 2, 0, 0.0), set("some", 3, 0, 1.0)];
+    let result = phase(events(&small(sets, vec![role(Role::Client, 3, client), background])));
+    let of = |role: Role| result.roles.iter().find(|one| one.role == role).expect("a role");
+    let count = |role: Role, operation: Operation| {
+        of(role).operations.iter().find(|row| row.operation == operation).map_or(0, |row| row.lat_ns.count)
+    };
+    let (stats, logs) = (count(Role::Client, Operation::Statx), count(Role::Logger, Operation::Create));
+    assert!(logs > 3 && stats.abs_diff(10 * logs) <= 60, "{stats} requests, {logs} logs");
+    // Only who does not work in the background has iterations that count.
+    assert!(of(Role::Client).rates.items > 0);
+    assert_eq!(of(Role::Logger).rates.items, 0);
+}
+
+#[test]
+fn steps_are_performed_with_their_probability() {
+    const ROUNDS: u64 = 20_000;
+    let likely =
+        FlowStep { probability: 0.25, act: Act::Stat { set: "some".to_string(), choose: Choice::Uniform } };
+    let mut client = role(Role::Client, 1, vec![open("some"), close()]);
+    client.steps.push(likely);
+    let flow = small(vec![set("some", 3, 0, 1.0)], vec![client]);
+    let directory = scratch();
+    let ready = ReadyFlow::prepare(&flow, directory.path(), 42).expect("its files");
+    let (performed, _) = ready.perform(&|_| ROUNDS).expect("its iterations");
+    let counts: BTreeMap<Operation, u64> = performed[0].1.iter().copied().collect();
+    assert_eq!(counts[&Operation::Openat], ROUNDS);
+    // Five standard deviations of a binomial distribution.
+    let (mean, deviation) = (ROUNDS as f64 * 0.25, (ROUNDS as f64 * 0.25 * 0.75).sqrt());
+    assert!((counts[&Operation::Statx] as f64 - mean).abs() < 5.0 * deviation, "{counts:?}");
+}
+
+/// A random walk finds the ends of its set: then an iteration ends early, which is said.
+#[test]
+fn an_iteration_that_finds_no_file_ends_early_and_that_is_said() {
+    let maybe = |steps| FlowStep { probability: 0.5, act: Act::Repeat { times: 1, steps } };
+    let mut client = role(Role::Client, 1, Vec::new());
+    client.steps = vec![maybe(vec![step(create("some")), step(close())]), maybe(vec![step(unlink("some"))])];
+    let events = events(&small(vec![set("some", 3, 0, 0.5)], vec![client]));
+    let warned = events.iter().any(|event| {
+        matches!(event, EngineEvent::Warning(warning) if warning.kind == WarningKind::ShortIterations)
+    });
+    assert!(warned);
+    let result = phase(events);
+    assert!(result.roles[0].rates.items > 10, "{}", result.roles[0].rates.items);
+}
