@@ -5,7 +5,7 @@
 
 mod simulated;
 
-use simulated::{CELLS, Kind, Summary, exhaustive, summary};
+use simulated::{CELLS, Kind, exhaustive, summary};
 
 /// A fifth of what six trials of each configuration take.
 const FIFTH: u32 = CELLS as u32 * 6 / 5;
@@ -44,25 +44,4 @@ fn the_bound_holds_where_noise_has_outliers() {
     let replays = 60;
     let found = summary(Kind::Outliers, replays, Some(FIFTH));
     assert!(found.held * 100 >= replays * 94, "{found:?}");
-}
-
-/// `make soak`: the bound and the pick at half and at a fifth of the trials, with figures to read.
-#[test]
-#[ignore = "minutes; make soak runs it"]
-fn large() {
-    let replays = 400;
-    for budget in [FIFTH, CELLS as u32 * 3] {
-        for kind in [Kind::Factors, Kind::Quiet, Kind::Equal, Kind::Outliers, Kind::Small] {
-            let found = summary(kind, replays, Some(budget));
-            let Summary { trials, good, held, kept, none_better, doubted, bound, .. } = found;
-            let with_all = exhaustive(kind, replays);
-            println!(
-                "{kind:?}, {trials} trials: pick within 5 % in {good} of {replays} (all 432 trials: {with_all}), \
-                 bound held in {held}, median {:.1} %, default kept {kept}, shown to be within 5 % {none_better}, \
-                 doubted {doubted}",
-                bound.exp_m1() * 100.0
-            );
-            assert!(held * 100 >= replays * 94, "{kind:?}: {held} of {replays}");
-        }
-    }
 }

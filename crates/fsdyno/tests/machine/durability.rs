@@ -20,7 +20,8 @@ tests! {
     a_disk_that_is_not_flushed_loses_it: RECORDING;
     without_a_journal_the_check_finds_damage: RECORDING;
     later_commits_lose_more_of_what_nothing_syncs: RECORDING;
-    a_named_disk_is_not_touched: RECORDING;
+    // It has a loop device of its own beside the recorded one.
+    a_named_disk_is_not_touched: &[Requirement::DyingRecorder, Requirement::All(MAKING_FILESYSTEMS)];
     a_state_can_be_looked_at: RECORDING;
     nothing_is_left_of_a_killed_trial_or_recorder: &[
         Requirement::DyingRecorder,

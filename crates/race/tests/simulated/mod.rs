@@ -1,5 +1,7 @@
 //! Simulated sweeps of 72 configurations, and races on them.
 
+#![allow(dead_code, reason = "the test and the bench that share it use different parts")]
+
 use fsdyno_race::{Cells, Outcome, Race, Running, Schedule, Step};
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Normal};

@@ -1,0 +1,34 @@
+//! The claims about races with more of them than the suite has, at a fifth and at half of the trials, with
+//! figures to read. Minutes: `cargo bench -p fsdyno-race --bench simulation`, or `make soak`.
+
+#![allow(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a program for developers: it prints, and may panic"
+)]
+
+#[path = "../tests/simulated/mod.rs"]
+mod simulated;
+
+use simulated::{CELLS, Kind, Summary, exhaustive, summary};
+
+/// A fifth of what six trials of each configuration take.
+const FIFTH: u32 = CELLS as u32 * 6 / 5;
+
+fn main() {
+    let replays = 400;
+    for budget in [FIFTH, CELLS as u32 * 3] {
+        for kind in [Kind::Factors, Kind::Quiet, Kind::Equal, Kind::Outliers, Kind::Small] {
+            let found = summary(kind, replays, Some(budget));
+            let Summary { trials, good, held, half_held, kept, none_better, doubted, bound, .. } = found;
+            let with_all = exhaustive(kind, replays);
+            println!(
+                "{kind:?}, {trials} trials: pick within 5 % in {good} of {replays} (all 432 trials: {with_all}), \
+                 bound held in {held} (half of it in {half_held}), median {:.1} %, default kept {kept}, shown to be within 5 % {none_better}, \
+                 doubted {doubted}",
+                bound.exp_m1() * 100.0
+            );
+            assert!(held * 100 >= replays * 94, "{kind:?}: {held} of {replays}");
+        }
+    }
+}
