@@ -220,7 +220,8 @@ pub struct Bench {
     /// Duration of the load before each window, or `until-throttled` [default: 4s].
     #[arg(long, value_name = "DURATION")]
     pub ramp: Option<Ramp>,
-    /// Limit the memory of the load and of the page cache that it fills [default: 64M as root].
+    /// Limit the memory of the load and of the page cache that it fills [default: 64M as root, none for a
+    /// flow].
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<Bytes>,
     /// Set any parameter of the workload, as in a plan: `readers=8`, `tree=impressions`, `direct=true`.

@@ -10,12 +10,14 @@ use fsdyno_testbed::Confirmation;
 use rustix::process::geteuid;
 
 pub fn run(surroundings: &Surroundings, options: &Bench) -> Result {
+    // How much the workers of a flow need is known to whoever wrote it.
+    let is_limited = geteuid().is_root() && options.flow.is_none();
     let settings = BenchOptions {
         flow: options.flow.clone(),
         tree_size: options.tree_size,
         ramp: options.ramp,
         window: options.window,
-        memory: options.memory.or(geteuid().is_root().then_some(BENCH_MEMORY)),
+        memory: options.memory.or(is_limited.then_some(BENCH_MEMORY)),
         set: options.set.clone(),
     };
     let plan =

@@ -143,6 +143,9 @@ fn a_flow_is_measured_in_a_directory_and_shown_everywhere() {
     ];
     shows(&bench, &["flow-iterations"]);
     assert_eq!(fs::read_dir(place.path()).expect("the directory").count(), 0, "it is left as it was");
+    // With all of its workers, whose memory only the flow knows.
+    let place = place.path().display().to_string();
+    shows(&["bench", &place, "--flow", "varmail", "--ramp", "0", "--window", "200ms"], &["16 clients"]);
 }
 
 fn describe_value(value: &Value) -> String {
