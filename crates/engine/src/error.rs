@@ -2,6 +2,7 @@
 
 use fsdyno_core::outcome::chain;
 use fsdyno_core::protocol::Part;
+use fsdyno_core::workload::parameter::{Inside, Refusal};
 use fsdyno_core::{Bytes, Failure, Nanos, Operation};
 use rustix::io::Errno;
 use std::fmt;
@@ -183,6 +184,15 @@ pub enum EngineError {
     /// The parent asked the engine to stop.
     #[error("stopped")]
     Stopped,
+}
+
+impl From<Refusal> for EngineError {
+    fn from(Refusal { parameter, expected, within }: Refusal) -> Self {
+        match within.is_empty() {
+            true => EngineError::Parameter { parameter, expected },
+            false => EngineError::Flow { place: Inside::path(parameter, &within), problem: expected },
+        }
+    }
 }
 
 impl EngineError {

@@ -53,7 +53,6 @@ use bounds::{Bounds, Confined};
 use fsdyno_core::protocol::PROTOCOL_VERSION;
 use fsdyno_core::result::TimerFacts;
 use fsdyno_core::telemetry::TelemetryRequest;
-use fsdyno_core::workload::parameter::{Inside, Refusal};
 use fsdyno_core::{EngineEvent, EngineRequest, WarningKind, Workload, meminfo};
 use fsdyno_sys::timer::{Source, Timer};
 use progress::{Cues, Progress};
@@ -231,15 +230,7 @@ fn execute(
 /// Whether the workload can run, and has the requested part.
 fn check(request: &EngineRequest) -> Result<(), EngineError> {
     let (load, part) = (request.workload.load(), request.part);
-    let valid = request.workload.check();
-    valid.map_err(|refusal| match refusal {
-        Refusal { parameter, expected, within } if within.is_empty() => {
-            EngineError::Parameter { parameter, expected }
-        }
-        Refusal { parameter, expected, within } => {
-            EngineError::Flow { place: Inside::path(parameter, &within), problem: expected }
-        }
-    })?;
+    request.workload.check()?;
     // A kernel that runs out of memory may kill any process.
     let needed = load.memory();
     let known = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();

@@ -5,7 +5,7 @@
 
 use crate::background::Gauge;
 use crate::content::{Content, FileIdentity};
-use crate::error::OperationFailure;
+use crate::error::{EngineError, OperationFailure};
 use crate::tree::{Entry, Limits, Model, Tree};
 use fsdyno_core::result::TreeSummary;
 use rustix::fd::{AsFd, OwnedFd};
@@ -26,6 +26,26 @@ pub(crate) const CREATE: OFlags =
 pub(crate) const DIRECTORY_MODE: Mode = Mode::RWXU.union(Mode::RGRP).union(Mode::XGRP);
 /// Permissions of files.
 pub(crate) const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR).union(Mode::RGRP);
+
+/// Refuses to prepare more bytes than there is room for, before all that is left is written full; `first` is
+/// what would be written first.
+///
+/// # Errors
+/// `ENOSPC`, or the error of reading the free space.
+pub(crate) fn verify_room(base: &std::path::Path, bytes: u64, first: &str) -> Result<(), EngineError> {
+    let filesystem =
+        rustix::fs::statvfs(base).map_err(EngineError::system("read the free space of", base))?;
+    match filesystem.f_bavail.saturating_mul(filesystem.f_frsize) < bytes {
+        true => Err(no_room(first)),
+        false => Ok(()),
+    }
+}
+
+/// There is no room for a file that a workload needs.
+pub(crate) fn no_room(path: &str) -> EngineError {
+    let failure = OperationFailure { operation: None, path: path.to_string(), errno: Errno::NOSPC };
+    EngineError::operation("prepare", failure)
+}
 
 /// Creates the tree `name` in `parent`. Ends early, without error, if the gauge says so; the gauge counts
 /// bytes.

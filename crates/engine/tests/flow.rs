@@ -273,7 +273,7 @@ fn one_role_works_for_what_another_posts() {
     };
     let (stats, logs) = (count(Role::Client, Operation::Statx), count(Role::Logger, Operation::Create));
     assert!(logs > 3 && stats.abs_diff(10 * logs) <= 60, "{stats} requests, {logs} logs");
-    // Only who does not work in the background has iterations that count.
+    // Iterations of background roles do not count.
     assert!(of(Role::Client).rates.items > 0);
     assert_eq!(of(Role::Logger).rates.items, 0);
 }
@@ -296,7 +296,7 @@ fn steps_are_performed_with_their_probability() {
     assert!((counts[&Operation::Statx] as f64 - mean).abs() < 5.0 * deviation, "{counts:?}");
 }
 
-/// A random walk finds the ends of its set: then an iteration ends early, which is said.
+/// A random walk finds the ends of its set: then an iteration ends early, and a warning says so.
 #[test]
 fn an_iteration_that_finds_no_file_ends_early_and_that_is_said() {
     let maybe = |steps| FlowStep { probability: 0.5, act: Act::Repeat { times: 1, steps } };

@@ -134,7 +134,7 @@ pub fn table(file: &File, options: &TableOptions) -> Result<Imported, ImportErro
     let mut rows = Vec::new();
     while let Some((cells, at)) = next()? {
         if rows.len() == MOST_ROWS {
-            return Err(at.error(0, format!("more than {MOST_ROWS} rows are no sweep")));
+            return Err(at.error(0, format!("a table has at most {MOST_ROWS} rows")));
         }
         rows.push(row(file, &headings, &holds, &cells, &at)?);
     }
@@ -173,8 +173,7 @@ fn words(cells: &StringRecord, at: &Place<'_>) -> Result<Vec<String>, ImportErro
             return Err(at.error(index, problem));
         }
         if let Some(letter) = cell.chars().find(|letter| letter.is_control()) {
-            let problem =
-                format!("the control character U+{:04X} has no place in a table", u32::from(letter));
+            let problem = format!("a table cannot contain the control character U+{:04X}", u32::from(letter));
             return Err(at.error(index, problem));
         }
         Ok(cell.to_string())
@@ -187,8 +186,9 @@ fn columns(headings: &[String], at: &Place<'_>, options: &TableOptions) -> Resul
     if headings.len() > MOST_COLUMNS {
         return Err(at.error(MOST_COLUMNS, format!("more than {MOST_COLUMNS} columns")));
     }
-    let has_unit =
-        |heading: &&String| name_of(heading) != heading.as_str() && Column::new(heading, None, None).is_ok();
+    let has_unit = |heading: &&String| {
+        Column::name_of(heading) != heading.as_str() && Column::new(heading, None, None).is_ok()
+    };
     // Without `value`, the first figure ranks.
     let first = headings.iter().find(|heading| is_named(heading, VALUE)).or(headings.iter().find(has_unit));
     let first: Vec<String> = vec![first.map_or(VALUE, String::as_str).to_string()];
@@ -234,19 +234,14 @@ fn columns(headings: &[String], at: &Place<'_>, options: &TableOptions) -> Resul
 /// The column of figures of a heading; options count where it says nothing itself.
 fn figure(heading: &str, options: &TableOptions) -> Result<Column, MeasureError> {
     match Column::new(heading, None, None) {
-        Ok(column) if name_of(heading) != heading => Ok(column),
+        Ok(column) if Column::name_of(heading) != heading => Ok(column),
         _ => Column::new(heading, options.unit.as_deref(), options.better),
     }
 }
 
 /// Whether a user who writes this means that heading, with or without its unit.
 fn is_named(heading: &str, name: &str) -> bool {
-    heading == name.trim() || name_of(heading) == name.trim()
-}
-
-/// The heading without a unit in parentheses.
-fn name_of(heading: &str) -> &str {
-    heading.strip_suffix(')').and_then(|text| text.rsplit_once(" (")).map_or(heading, |(name, _)| name.trim())
+    heading == name.trim() || Column::name_of(heading) == name.trim()
 }
 
 fn row(

@@ -40,7 +40,7 @@ const LARGEST_SCALE: f64 = 2.0;
 /// smaller still ("hierarchical ordering": C. F. J. Wu and M. Hamada, "Experiments", 2nd edition, 2009,
 /// section 4.6).
 const SHARE_SCALE: f64 = 0.3;
-/// A standard deviation that is none.
+/// A standard deviation that stands for zero.
 const NOTHING: f64 = 1e-3;
 /// A point of the grid that weighs less than this, compared with the best, is left out.
 const LEAST_WEIGHT: f64 = 1e-4;
@@ -159,28 +159,33 @@ impl Posterior {
     fn average_means(&self) -> Option<Vec<f64>> {
         let mut means = vec![0.0; self.cells.count()];
         for point in &self.points {
-            let own = self.configurations(point, &point.effects, |_, _| 0.0);
+            let own = self.configurations(point, &point.effects, |_| 0.0);
             means.iter_mut().zip(own).for_each(|(mean, own)| *mean += point.weight * own);
         }
         means.iter().all(|mean| mean.is_finite()).then_some(means).filter(|_| !self.points.is_empty())
     }
 
+    /// What effects predict of a configuration.
+    fn predicted(&self, cell: usize, effects: &DVector<f64>) -> f64 {
+        self.cells.of(cell).iter().map(|column| effects[*column]).sum()
+    }
+
     /// Each configuration for given effects: what they predict and its deviation, to which `noise` adds,
-    /// given the configuration and the variance of its deviation in units of the noise.
+    /// given the variance of the deviation in units of the noise.
     fn configurations(
         &self,
         point: &Point,
         effects: &DVector<f64>,
-        mut noise: impl FnMut(usize, f64) -> f64,
+        mut noise: impl FnMut(f64) -> f64,
     ) -> Vec<f64> {
         let of = |cell: usize| {
-            let predicted: f64 = self.cells.of(cell).iter().map(|column| effects[*column]).sum();
+            let predicted = self.predicted(cell, effects);
             let own = &self.by_cell[cell];
             let block = |index: &usize| effects[self.cells.all() + self.trials[*index].block];
             let left: f64 =
                 own.iter().map(|index| self.trials[*index].value - block(index) - predicted).sum();
             let shrunk = point.deviation / (1.0 + own.len() as f64 * point.deviation);
-            predicted + shrunk * left + noise(cell, shrunk)
+            predicted + shrunk * left + noise(shrunk)
         };
         (0..self.cells.count()).map(of).collect()
     }
@@ -198,15 +203,12 @@ impl Posterior {
             let mut effects = DVector::from_fn(point.effects.len(), |_, _| normal());
             point.precision.l_dirty().tr_solve_lower_triangular_mut(&mut effects);
             let effects = &point.effects + effects * sigma;
-            let cells = self.configurations(point, &effects, |_, share| normal() * sigma * share.sqrt());
+            let cells = self.configurations(point, &effects, |share| normal() * sigma * share.sqrt());
             let noise = self.trials.iter().map(|trial| {
                 (trial.value - cells[trial.cell] - effects[self.cells.all() + trial.block]) / sigma
             });
             let spread = sigma * point.deviation.sqrt();
-            let deviation = |cell: usize| {
-                let predicted: f64 = self.cells.of(cell).iter().map(|column| effects[*column]).sum();
-                (cells[cell] - predicted) / spread
-            };
+            let deviation = |cell: usize| (cells[cell] - self.predicted(cell, &effects)) / spread;
             let measured = (0..cells.len()).filter(|cell| !self.by_cell[*cell].is_empty());
             checks.add(noise, measured.map(deviation), normal);
             drawn.push(cells);

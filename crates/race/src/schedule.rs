@@ -41,7 +41,7 @@ pub enum BudgetError {
         least: u32,
     },
     /// Not enough blocks for the shortest race.
-    #[error("a race needs at least {} blocks, but there are {blocks}", LEAST_FRESH + 1)]
+    #[error("a race needs at least {} blocks, but the sweep has {blocks}", LEAST_FRESH + 1)]
     TooFewBlocks {
         /// How many there are.
         blocks: u32,

@@ -56,9 +56,9 @@ fn mistakes_are_told_with_line_and_column() {
         assert!(error.starts_with(&format!("plan.toml:{expected}")), "{error}");
     }
     let error = parse(&format!("{HEAD}{FILES}")).unwrap_err().to_string();
-    assert!(error.contains("role 'client' has no step but thinking"), "{error}");
+    assert!(error.contains("role 'client' has no timed step"), "{error}");
     let error = parse(HEAD).unwrap_err().to_string();
-    assert!(error.contains("the flow has no role"), "{error}");
+    assert!(error.contains("'roles' must be a table with at least one role"), "{error}");
     let error = parse(&format!("{HEAD}[workloads.roles.cleint]\nworkers = 1\n")).unwrap_err().to_string();
     assert!(error.starts_with("plan.toml:5:18: unknown role 'cleint'; did you mean 'client'?"), "{error}");
     let error = parse(&format!("{HEAD}[workloads.files.\"no name\"]\n")).unwrap_err().to_string();

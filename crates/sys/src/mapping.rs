@@ -65,24 +65,12 @@ impl Mapping {
         if rustix::io::pwrite(self.source.0.as_fd(), bytes, 0)? != bytes.len() {
             return Err(Errno::IO);
         }
-        let mut done = 0;
-        while done < bytes.len() {
-            // SAFETY: the range is inside of the mapping, which lives as long as `self`; no reference to it
-            // exists. The descriptor is owned.
-            let copied = unsafe {
-                let target = self.start.cast::<u8>().add(at + done).cast::<c_void>();
-                libc::pread(self.source.0.as_raw_fd(), target, bytes.len() - done, done as libc::off_t)
-            };
-            match usize::try_from(copied) {
-                Ok(0) => return Err(Errno::IO),
-                Ok(copied) => done += copied,
-                Err(_) => {
-                    let error = std::io::Error::last_os_error();
-                    return Err(Errno::from_io_error(&error).unwrap_or(Errno::IO));
-                }
-            }
-        }
-        Ok(())
+        let (start, source) = (self.start.cast::<u8>(), self.source.0.as_raw_fd());
+        // SAFETY: the range is inside of the mapping, which lives as long as `self`; no reference to it
+        // exists. The descriptor is owned.
+        copy(bytes.len(), |done| unsafe {
+            libc::pread(source, start.add(at + done).cast(), bytes.len() - done, done as libc::off_t)
+        })
     }
 
     /// Loads bytes at a position, as a program would that reads memory. The kernel copies them: if the
@@ -93,24 +81,11 @@ impl Mapping {
     /// number.
     pub fn load(&self, at: usize, length: usize) -> Result<()> {
         self.check(at, length)?;
-        let mut done = 0;
-        while done < length {
-            // SAFETY: the range is inside of the mapping, which lives as long as `self`; no reference to it
-            // exists. The descriptor is owned.
-            let copied = unsafe {
-                let from = self.start.cast::<u8>().add(at + done).cast::<c_void>();
-                libc::pwrite(self.source.0.as_raw_fd(), from, length - done, done as libc::off_t)
-            };
-            match usize::try_from(copied) {
-                Ok(0) => return Err(Errno::IO),
-                Ok(copied) => done += copied,
-                Err(_) => {
-                    let error = std::io::Error::last_os_error();
-                    return Err(Errno::from_io_error(&error).unwrap_or(Errno::IO));
-                }
-            }
-        }
-        Ok(())
+        let (start, source) = (self.start.cast::<u8>(), self.source.0.as_raw_fd());
+        // SAFETY: as in `store`.
+        copy(length, |done| unsafe {
+            libc::pwrite(source, start.add(at + done).cast(), length - done, done as libc::off_t)
+        })
     }
 
     /// Unmaps the file.
@@ -141,6 +116,22 @@ impl Mapping {
         let end = at.checked_add(length).ok_or(Errno::INVAL)?;
         if end <= self.length { Ok(()) } else { Err(Errno::INVAL) }
     }
+}
+
+/// Repeats a system call that copies, given how many bytes are done, until all are.
+fn copy(length: usize, call: impl Fn(usize) -> isize) -> Result<()> {
+    let mut done = 0;
+    while done < length {
+        match usize::try_from(call(done)) {
+            Ok(0) => return Err(Errno::IO),
+            Ok(copied) => done += copied,
+            Err(_) => {
+                let error = std::io::Error::last_os_error();
+                return Err(Errno::from_io_error(&error).unwrap_or(Errno::IO));
+            }
+        }
+    }
+    Ok(())
 }
 
 impl Drop for Mapping {

@@ -76,6 +76,11 @@ impl Column {
         Ok(Column { measure, factor: known.map_or(1.0, |known| known.factor) })
     }
 
+    /// A heading without what is in parentheses: `throughput` of `throughput (MB/s)`.
+    pub fn name_of(heading: &str) -> &str {
+        parts(heading).map_or(heading, |(name, _)| name)
+    }
+
     /// The measure that a text names, if it has the form of such a name.
     pub(super) fn named(text: &str) -> Option<Result<Measure, MeasureError>> {
         parts(text)?;
@@ -83,7 +88,7 @@ impl Column {
     }
 }
 
-/// `NAME (INSIDE)`.
+/// The parts of a heading `NAME (INSIDE)`, if it has this form.
 fn parts(text: &str) -> Option<(&str, &str)> {
     let (name, inside) = text.trim().strip_suffix(')')?.rsplit_once(" (")?;
     (!name.trim().is_empty()).then(|| (name.trim(), inside.trim()))

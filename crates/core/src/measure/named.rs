@@ -174,7 +174,7 @@ fn of_load() -> Vec<Named> {
     ),
     Named {
         name: "flow-iterations",
-        help: "iterations per second of all workers of a flow that do not work in the background".into(),
+        help: "iterations per second of all workers of a flow, except those of background roles".into(),
         source: Source::FlowIterations,
     },
     Named {

@@ -174,7 +174,7 @@ impl Timing {
     }
 }
 
-/// Declares the workloads once: variant, and name in plans and results. Imported ones have no place in plans.
+/// Declares the workloads once: variant, and name in plans and results. A plan cannot name imported ones.
 macro_rules! workloads {
     (
         $($(#[$doc:meta])* $variant:ident = $name:literal,)*;

@@ -1,9 +1,9 @@
 //! The cost of the interpreter of flows: the same steps on tmpfs as a flow, and in a loop written by hand
 //! that times and records each of them with the same instruments.
 //!
-//! The two take turns within one run, in a new random order each round. Ratios are taken within a round, and
-//! the result is their median over all rounds. The flow decides more: which file, at random, and what its
-//! contents are; that belongs to what a flow costs.
+//! The two take turns within one run, in a new random order each round. Ratios are taken within a round,
+//! and the result is their median over all rounds. Both choose files at random and write from a pool of a
+//! mebibyte, in a thread of their own: what a system call takes depends on all of that.
 //!
 //! `cargo bench -p fsdyno-engine --bench flow [-- --rounds N] [-- --keep]`; `--keep` writes the output to
 //! `benches/runs/<date>-<kernel>-<host>/flow.txt`.
@@ -19,8 +19,8 @@ use fsdyno_engine::meter::{Halt, Meter, Object, timed};
 use fsdyno_engine::{ReadyFlow, Step};
 use fsdyno_sys::timer::Timer;
 use keep::keep;
-use rand::SeedableRng;
 use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Mode, OFlags, SeekFrom, StatxFlags};
@@ -32,6 +32,8 @@ use std::time::{Duration, Instant};
 const ITERATIONS: u64 = 20_000;
 const FILES: u64 = 1000;
 const SIZE: usize = 4096;
+/// Bytes that writes are taken from.
+const POOL: usize = 1 << 20;
 /// Timed operations in an iteration.
 const OPERATIONS: u64 = 10;
 const STEPS: [Operation; 7] = [
@@ -78,24 +80,33 @@ fn by_flow(place: &Path) -> Duration {
     ready.perform(&|_| ITERATIONS).unwrap().1
 }
 
-/// The same with names and contents made beforehand: files one after the other.
+/// The same with names and contents made beforehand.
 fn by_hand(place: &Path) -> Duration {
+    std::thread::scope(|scope| scope.spawn(|| alone(place)).join()).unwrap()
+}
+
+fn alone(place: &Path) -> Duration {
     let directory = tempfile::tempdir_in(place).unwrap();
     let top: OwnedFd = rustix::fs::open(directory.path(), OFlags::DIRECTORY, Mode::empty()).unwrap();
     let names: Vec<CString> = (0..=FILES).map(|number| CString::new(format!("f{number}")).unwrap()).collect();
-    let (bytes, mut buffer) = (vec![7; SIZE], vec![0; SIZE]);
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(2);
+    let mut pool = vec![0; POOL + SIZE];
+    random.fill(&mut pool[..]);
+    let mut buffer = vec![0; SIZE];
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
     for name in &names {
         let file = rustix::fs::openat(&top, name, flags, Mode::RUSR | Mode::WUSR).unwrap();
-        rustix::io::write(&file, &bytes).unwrap();
+        rustix::io::write(&file, &pool[..SIZE]).unwrap();
     }
     let steps: &'static [Operation] = Vec::leak([STEPS.as_slice(), &[Operation::Statx]].concat());
     let mut meter = Meter::alone(Timer::calibrate(), Role::Client, steps, u64::MAX);
     let begin = Instant::now();
     let mut iterations = 0..ITERATIONS;
-    let ended = iterations.try_for_each(|iteration| {
-        let of = |offset: u64| &names[((iteration * 7919 + offset) % FILES) as usize];
-        one(&mut meter, &top, [of(0), of(331), of(677)], &bytes, &mut buffer)
+    let ended = iterations.try_for_each(|_| {
+        let mut any = || &names[random.random_range(0..names.len())];
+        let files = [any(), any(), any()];
+        let begin = random.random_range(0..POOL / SIZE) * SIZE;
+        one(&mut meter, &top, files, &pool[begin..begin + SIZE], &mut buffer)
     });
     assert!(ended.is_ok(), "{ended:?}");
     begin.elapsed()

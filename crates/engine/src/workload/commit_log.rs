@@ -10,7 +10,7 @@ use crate::content::{Content, FileIdentity};
 use crate::error::{EngineError, OperationFailure};
 use crate::meter::{Halt, Meter, Object, timed};
 use crate::phase::{Job, Phase};
-use crate::plant::{CREATE, DIRECTORY, DIRECTORY_MODE, FILE_MODE};
+use crate::plant::{CREATE, DIRECTORY, DIRECTORY_MODE, FILE_MODE, verify_room};
 use crate::session::Session;
 use crate::tree::derive_seed;
 use fsdyno_core::Operation;
@@ -62,13 +62,7 @@ fn prepare(
 ) -> Result<(), EngineError> {
     let begin = Instant::now();
     let whole = parameters.prepares().0;
-    let filesystem =
-        rustix::fs::statvfs(base).map_err(EngineError::system("read the free space of", base))?;
-    if filesystem.f_bavail.saturating_mul(filesystem.f_frsize) < whole {
-        // Before all that is left is written full.
-        let failure = OperationFailure { operation: None, path: "log-0".to_string(), errno: Errno::NOSPC };
-        return Err(EngineError::operation("prepare", failure));
-    }
+    verify_room(base, whole, "log-0")?;
     let in_turn = if parameters.segments == Segments::Overwrite { IN_TURN } else { 0 };
     let trees =
         TreeSummary { files: logs.len() as u64 * in_turn, directories: logs.len() as u64, bytes: whole };

@@ -22,7 +22,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 const RECORDING: &[Requirement] = &[Requirement::All(GUEST), Requirement::Fuse];
-/// How long a guest may take to come that far on a busy machine.
+/// How long a guest may take to get that far on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 tests! {

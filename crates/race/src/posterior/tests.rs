@@ -50,7 +50,7 @@ fn a_point_of_the_grid_agrees_with_the_covariance_of_all_trials() {
     let found = |[levels, pairs, deviation]: [f64; 3]| {
         let sums = Sums::new(&posterior, 3, deviation);
         let (log, point) = sums.point(&cells, (levels, pairs), (trials.len() - 3) as f64).unwrap();
-        (log, posterior.configurations(&point, &point.effects, |_, _| 0.0))
+        (log, posterior.configurations(&point, &point.effects, |_| 0.0))
     };
     let (first, second) = ([4.0, 0.3, 0.5], [0.2, 2.0, 0.01]);
     let difference = found(first).0 - found(second).0;
@@ -82,7 +82,10 @@ fn what_the_trials_do_not_say_is_not_guessed() {
     let (cells, _) = trials();
     let one_each: Vec<Logarithm> =
         (0..3).map(|block| Logarithm { cell: 0, block, value: f64::from(block) }).collect();
-    assert!(Posterior::new(&cells, &one_each).is_none(), "blocks and configurations cannot be told apart");
+    assert!(
+        Posterior::new(&cells, &one_each).is_none(),
+        "with one trial per block, blocks and configurations are confounded"
+    );
     assert!(Posterior::new(&cells, &[]).is_none());
     // Trials that agree to the last digit leave no noise, and still have a posterior.
     let same: Vec<Logarithm> = (0..12).map(|cell| Logarithm { cell, block: 0, value: 1.0 }).collect();

@@ -121,7 +121,7 @@ struct Raced {
 }
 
 impl World {
-    /// A race in this self.
+    /// A race in this world.
     fn race(mut self, seed: u64, budget: Option<u32>) -> Raced {
         let race = Race {
             cells: Cells::new(&levels()),

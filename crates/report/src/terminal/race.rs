@@ -3,6 +3,7 @@
 use super::style::{Paint, Style, write_table};
 use comfy_table::Cell;
 use fsdyno_core::Measure;
+use fsdyno_core::measure::Column;
 use fsdyno_verdict::race::{Elimination, Finalist, RaceAnswer};
 use fsdyno_verdict::text;
 use std::io::{self, Write};
@@ -50,7 +51,9 @@ fn finalists(out: &mut dyn Write, found: &RaceAnswer, style: Style) -> io::Resul
     let Ok(measure) = found.measure.parse::<Measure>() else { return Ok(()) };
     let unit = measure.unit();
     writeln!(out)?;
-    let heading = format!("{} {}", measure, unit.symbol());
+    // A column of a table has its unit in its name.
+    let symbol = if Column::name_of(measure.name()) == measure.name() { unit.symbol() } else { "" };
+    let heading = format!("{measure} {symbol}");
     let heads = ["measured again", heading.trim(), "interval", "fresh trials", ""];
     let mut table = style.table(heads.map(str::to_string).to_vec());
     let shown = |value: f64| text::measured(unit, value, false);

@@ -203,64 +203,38 @@ fn literal(node: &Node) -> Option<Literal> {
     })
 }
 
-/// The error at its place in the plan.
+/// The error about a value, at the part of it that is to blame.
 fn refused(table: &Section<'_>, key: &str, node: &Node, error: ParameterError) -> PlanError {
-    let problem = match error {
-        ParameterError::Expected(expected) => return table.refuse(key, expected),
-        ParameterError::ExpectedInside(inner, expected) => {
-            return match Section::new(table.document(), node, key) {
-                Ok(section) => section.refuse(inner, expected),
-                Err(error) => error,
-            };
-        }
-        ParameterError::UnknownInside(inner, known) => {
-            let at = match &node.value {
-                Value::Table(entries) => entries.get(&inner).map_or(&node.origin, |entry| &entry.key),
-                _ => &node.origin,
-            };
-            return match Section::new(table.document(), node, key) {
-                Ok(section) => section.unknown_key(&inner, at, known),
-                Err(error) => error,
-            };
-        }
-        ParameterError::Unknown => {
-            return table.unknown_key(key, &Origin::Document, &[]);
-        }
-        ParameterError::UnknownWord(what, word, known) => PlanProblem::unknown_word(what, &word, &known),
-        ParameterError::Within(place, error) => return within(table, key, node, &place, *error),
-        ParameterError::Unit(error) => PlanProblem::Unit { key: key.to_string(), error },
-        ParameterError::ShareOfUnknown => PlanProblem::ShareOfUnknown { key: key.to_string() },
-        ParameterError::File(path, reason) => PlanProblem::Profile { path, reason },
+    let (place, error) = match error {
+        ParameterError::Within(place, error) => (place, *error),
+        error => (Vec::new(), error),
     };
-    table.error(key, problem)
-}
-
-/// An error about a part of a value, at the place of the part.
-fn within(table: &Section<'_>, key: &str, node: &Node, place: &[Inside], error: ParameterError) -> PlanError {
-    let (found, _) = follow(node, place);
-    let path = Inside::path(key, place);
-    let document = table.document();
-    let at_key = |inner: &str| match &found.value {
-        Value::Table(entries) => entries.get(inner).map_or(&found.origin, |entry| &entry.key),
-        _ => &found.origin,
+    let (found, _) = follow(node, &place);
+    let (document, path) = (table.document(), Inside::path(key, &place));
+    let inside = |refuse: &dyn Fn(Section<'_>) -> PlanError| {
+        Section::new(document, found, path.clone()).map_or_else(|error| error, refuse)
     };
     let problem = match error {
         ParameterError::Expected(expected) => {
             PlanProblem::Value { key: path, expected, found: found.describe() }
         }
         ParameterError::ExpectedInside(inner, expected) => {
-            PlanProblem::Value { key: format!("{path}.{inner}"), expected, found: found.describe() }
+            return inside(&|section| section.refuse(inner, expected.clone()));
         }
         ParameterError::UnknownInside(inner, known) => {
-            return match Section::new(document, found, path) {
-                Ok(section) => section.unknown_key(&inner, at_key(&inner), known),
-                Err(error) => error,
+            let at = match &found.value {
+                Value::Table(entries) => entries.get(&inner).map_or(&found.origin, |entry| &entry.key),
+                _ => &found.origin,
             };
+            return inside(&|section| section.unknown_key(&inner, at, known));
+        }
+        ParameterError::Unknown | ParameterError::Within(..) => {
+            return table.unknown_key(key, &Origin::Document, &[]);
         }
         // The word may be the name of a table instead of a value.
         ParameterError::UnknownWord(what, word, known) => {
             let at = match place.last() {
-                Some(Inside::Key(name)) if *name == word => key_of(node, place).unwrap_or(&found.origin),
+                Some(Inside::Key(name)) if *name == word => key_of(node, &place).unwrap_or(&found.origin),
                 _ => &found.origin,
             };
             return document.error(at, PlanProblem::unknown_word(what, &word, &known));
@@ -268,9 +242,6 @@ fn within(table: &Section<'_>, key: &str, node: &Node, place: &[Inside], error: 
         ParameterError::Unit(error) => PlanProblem::Unit { key: path, error },
         ParameterError::ShareOfUnknown => PlanProblem::ShareOfUnknown { key: path },
         ParameterError::File(path, reason) => PlanProblem::Profile { path, reason },
-        ParameterError::Unknown | ParameterError::Within(..) => {
-            PlanProblem::Value { key: path, expected: "a known value".to_string(), found: found.describe() }
-        }
     };
     document.error(&found.origin, problem)
 }

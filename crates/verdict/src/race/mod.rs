@@ -53,7 +53,7 @@ pub enum RaceError {
         titles: Vec<String>,
     },
     /// No workload has this in its title.
-    #[error("no workload of the sweep is like '{wanted}': it has {}", titles.join("; "))]
+    #[error("no workload of the sweep has '{wanted}' in its title; it has {}", titles.join("; "))]
     NoSuchWorkload {
         /// As written.
         wanted: String,

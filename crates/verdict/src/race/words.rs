@@ -22,18 +22,18 @@ pub(super) fn sentences(found: &RaceAnswer, measure: &Measure, nothing_differs: 
             format!("No material difference: keep '{name}', which changes the fewest settings{figure}.")
         }
         (true, false) => format!(
-            "Keep '{name}', which changes the fewest settings{figure}. What is ahead of it is not expected to be \
-             better by more than half of the {} that matter.",
+            "Keep '{name}', which changes the fewest settings{figure}. No other is expected to be better by more than \
+             half of the threshold ({}).",
             text::at_most(found.threshold)
         ),
         (false, false) => format!("Use '{name}'{figure}."),
     };
     let others = match &found.as_good[..] {
         [] => "No other is as good.".to_string(),
-        [only] => format!("'{}' is as good, as far as can be told.", only.configuration.name),
+        [only] => format!("'{}' may be as good.", only.configuration.name),
         several => {
             let within = text::at_most(found.threshold);
-            format!("{} others are as good, as far as can be told (within {within}).", several.len())
+            format!("{} others may be as good (within {within}).", several.len())
         }
     };
     let share = found.trials as f64 / found.sweep_trials.max(1) as f64;

@@ -23,7 +23,7 @@ pub(super) fn check(flow: &Flow) -> Result<(), Refusal> {
         check_set(set)?;
     }
     if flow.roles.0.is_empty() {
-        return Err(Refusal::sentence("roles", Vec::new(), "the flow has no role, so nobody works"));
+        return Err(Refusal::of("roles", "a table with at least one role"));
     }
     for role in &flow.roles.0 {
         check_role(flow, role)?;
@@ -62,7 +62,7 @@ fn check_role(flow: &Flow, role: &FlowRole) -> Result<(), Refusal> {
         Err(Refusal::sentence("roles", place, text))
     };
     if role.role == Role::Null {
-        return refuse("steps", "'null' is no role of a flow".to_string());
+        return refuse("steps", "'null' is not a role of a flow".to_string());
     }
     if !(1..=MAX_WORKERS).contains(&role.workers) {
         let workers = role.workers;
@@ -72,7 +72,7 @@ fn check_role(flow: &Flow, role: &FlowRole) -> Result<(), Refusal> {
         );
     }
     if role.operations().is_empty() {
-        return refuse("steps", format!("role '{name}' has no step but thinking"));
+        return refuse("steps", format!("role '{name}' has no timed step"));
     }
     let mut walk = Walk::new(flow, role);
     walk.list("begin", &role.begin)?;
@@ -89,10 +89,13 @@ fn check_role(flow: &Flow, role: &FlowRole) -> Result<(), Refusal> {
     for (set, files) in &walk.files {
         let change = files.mean - before.get(set).map_or(0.0, |before| before.mean);
         if change.abs() > 1e-9 {
-            let (does, instead) = if change > 0.0 { ("adds", "remove") } else { ("removes", "create") };
+            let (does, instead, lacks) = match change > 0.0 {
+                true => ("adds", "remove", "names"),
+                false => ("removes", "create", "files"),
+            };
             let text = format!(
-                "an iteration of role '{name}' {does} {} files of set '{set}' on average, which cannot go on; {instead} \
-                 as many",
+                "an iteration of role '{name}' {does} {} files of set '{set}' on average; {instead} as many, or the set \
+                 runs out of {lacks}",
                 (change.abs() * 1e3).round() / 1e3
             );
             return refuse("steps", text);
@@ -125,7 +128,7 @@ struct Walk<'a> {
     role: &'a FlowRole,
     list: &'static str,
     positions: Vec<usize>,
-    /// Of a step that may not be performed.
+    /// False for steps that are performed at random.
     is_certain: bool,
     files: BTreeMap<String, Files>,
     open: BTreeMap<String, Opened>,

@@ -302,7 +302,7 @@ impl Load for Flow {
         "flow-iterations"
     }
 
-    /// People wait for a sync longest, and else for what their role begins with.
+    /// The sync is what users wait for longest; without one, the first step of the role.
     fn latency(&self) -> Option<String> {
         let role = self.main()?;
         let performed = role.operations();

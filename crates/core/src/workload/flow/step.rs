@@ -251,23 +251,8 @@ impl Parameter for FlowStep {
 
 /// The error for a table that has no step among its keys: most likely, one of them is mistyped.
 fn no_step<'a>(keys: impl Iterator<Item = &'a str>) -> ParameterError {
-    const OPTIONS: &[&str] = &[
-        "probability",
-        "choose",
-        "of",
-        "as",
-        "to",
-        "size",
-        "buffer",
-        "direct",
-        "dsync",
-        "over",
-        "sync",
-        "steps",
-        "limit",
-        "count",
-    ];
-    match keys.filter(|key| !OPTIONS.contains(key)).map(str::to_string).next() {
+    let is_option = |key: &&str| KNOWN.iter().any(|(_, known)| known.contains(key));
+    match keys.filter(|key| !is_option(key)).map(str::to_string).next() {
         Some(key) => ParameterError::UnknownWord("step", key.clone(), words()).within(&key),
         None => ParameterError::Expected(format!("a step, one of {}", words().join(", "))),
     }

@@ -132,7 +132,7 @@ fn what_cannot_be_performed_is_refused_where_it_is() {
         ])
     };
     for (steps, expected) in [
-        (vec![of("think", text("1s"))], "roles.client.steps: role 'client' has no step but thinking"),
+        (vec![of("think", text("1s"))], "roles.client.steps: role 'client' has no timed step"),
         (
             vec![of("stat", text("soem"))],
             "roles.client.steps.0: unknown file set 'soem'; did you mean 'some'?",

@@ -36,7 +36,7 @@ const fn announced(test: PhaseSpec, announced: &'static str) -> cut::AnnouncedPh
 
 /// How to start it. The seed determines the random orders, unless the arguments set one.
 pub(super) fn invocation(parameters: &External, seed: u64) -> Result<Invocation, EngineError> {
-    let parsed: Arguments = parameters.parsed_arguments().map_err(super::refused)?;
+    let parsed: Arguments = parameters.parsed_arguments()?;
     let mut arguments: Vec<String> = ["-d", ".", "-m", "fsdyno"].map(String::from).to_vec();
     if rustix::process::geteuid().is_root() {
         arguments.extend(["-u".to_string(), "root".to_string()]);

@@ -25,7 +25,6 @@ use crate::session::Session;
 use fsdyno_core::result::{CpuTime, WHOLE_RUN};
 use fsdyno_core::units::Nanos;
 use fsdyno_core::workload::external::bonnie::Arguments;
-use fsdyno_core::workload::parameter::Refusal;
 use fsdyno_core::workload::{External, Load, Program};
 use fsdyno_core::{EngineEvent, PhaseResult};
 use fsdyno_formats as formats;
@@ -40,11 +39,9 @@ pub(crate) fn run(parameters: &External, session: &mut Session<'_, '_>) -> Resul
         Program::Bonnie => bonnie::invocation(parameters, session.request.seed)?,
         Program::Postmark => postmark::invocation(&parameters.commands),
         Program::Fio => fio::invocation(parameters.job.as_ref()),
-        Program::Dbench => dbench::invocation(&parameters.parsed_arguments().map_err(refused)?),
-        Program::Pgbench => pgbench::invocation(&parameters.parsed_arguments().map_err(refused)?),
-        Program::Sqlite => {
-            sqlite::invocation(&parameters.parsed_arguments().map_err(refused)?, session.request.seed)
-        }
+        Program::Dbench => dbench::invocation(&parameters.parsed_arguments()?),
+        Program::Pgbench => pgbench::invocation(&parameters.parsed_arguments()?),
+        Program::Sqlite => sqlite::invocation(&parameters.parsed_arguments()?, session.request.seed),
     };
     let moves = parameters.moves();
     session.await_cue(program)?;
@@ -60,9 +57,7 @@ pub(crate) fn run(parameters: &External, session: &mut Session<'_, '_>) -> Resul
         Program::Fio => formats::fio::output(&output.stdout),
         Program::Dbench => formats::dbench::output(&output.stdout),
         Program::Pgbench => formats::pgbench::output(&output.stdout),
-        Program::Sqlite => {
-            formats::sqlite::output(&output.stdout, &parameters.parsed_arguments().map_err(refused)?)
-        }
+        Program::Sqlite => formats::sqlite::output(&output.stdout, &parameters.parsed_arguments()?),
     };
     let mut report = parsed.map_err(|problem| of_job(output.failure(program, problem)))?;
     if parameters.program == Program::Bonnie {
@@ -76,10 +71,6 @@ pub(crate) fn run(parameters: &External, session: &mut Session<'_, '_>) -> Resul
         session.progress.event(EngineEvent::Phase(Box::new(phase)));
     }
     Ok(())
-}
-
-fn refused(Refusal { parameter, expected, .. }: Refusal) -> EngineError {
-    EngineError::Parameter { parameter, expected }
 }
 
 /// The error of a program, with the name of the job file that it was given: fio reads it from a pipe.

@@ -13,9 +13,9 @@ pub use reader::pass as reader_pass;
 
 use crate::background;
 use crate::content::Content;
-use crate::error::{EngineError, OperationFailure};
+use crate::error::EngineError;
 use crate::phase::{Job, Phase, Team};
-use crate::plant::{self, DIRECTORY};
+use crate::plant::{self, DIRECTORY, no_room};
 use crate::session::Session;
 use crate::tree::{Limits, Model, derive_seed};
 use fsdyno_core::protocol::Stage;
@@ -24,7 +24,6 @@ use fsdyno_core::result::TreeSummary;
 use fsdyno_core::workload::{Fileserver, Load, fileserver};
 use fsdyno_core::{Bytes, CacheState, EngineRequest, Role, WarningKind};
 use rustix::fs::Mode;
-use rustix::io::Errno;
 use std::ffi::CString;
 use std::ops::Range;
 use std::path::Path;
@@ -207,9 +206,7 @@ fn writer_space(
     });
     let space_bytes = parameters.writer_space.map_or(free_bytes.min(of_device), |space| space.0);
     if space_bytes < SMALLEST_SPACE {
-        let path = "new-0".to_string();
-        let failure = OperationFailure { operation: None, path, errno: Errno::NOSPC };
-        return Err(EngineError::operation("prepare", failure));
+        return Err(no_room("new-0"));
     }
     // Filesystems that create inodes on demand report that they have none at all.
     let inodes = if filesystem.f_files == 0 { u64::MAX } else { per_writer(filesystem.f_favail) };

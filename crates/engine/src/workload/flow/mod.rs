@@ -19,7 +19,7 @@ use crate::content::Content;
 use crate::error::{EngineError, OperationFailure};
 use crate::meter::Halt;
 use crate::phase::{Job, Phase, Team};
-use crate::plant::{CREATE, DIRECTORY, DIRECTORY_MODE, FILE_MODE, PIECE};
+use crate::plant::{CREATE, DIRECTORY, DIRECTORY_MODE, FILE_MODE, PIECE, verify_room};
 use crate::session::Session;
 use crate::tree::derive_seed;
 use fsdyno_core::protocol::Stage;
@@ -54,12 +54,9 @@ pub(crate) fn run(parameters: &Flow, session: &mut Session<'_, '_>) -> Result<()
     let (part, seed) = (session.request.part, session.request.seed);
     let phase_ns = parameters.timing().each().0;
     session.progress.expect(phase_ns);
-    let set = |(index, files)| Set::new(parameters, files, index, seed);
-    let sets: Result<Arc<[Set]>, Refusal> = parameters.files.0.iter().enumerate().map(set).collect();
-    let sets =
-        sets.map_err(|Refusal { parameter, expected, .. }| EngineError::Parameter { parameter, expected })?;
+    let common = Common::of(parameters, base, seed)?;
     if part.is_first() {
-        prepare(parameters, &sets, &base, session)?;
+        prepare(parameters, &common.sets, &common.base, session)?;
     }
     if !part.is_last() {
         return Ok(());
@@ -69,16 +66,7 @@ pub(crate) fn run(parameters: &Flow, session: &mut Session<'_, '_>) -> Result<()
     if !parameters.cold().is_empty() {
         session.warm_up(flow::PHASE, phase_ns)?;
     }
-    let short: Arc<AtomicU64> = Arc::default();
     let names = parameters.signals();
-    let common = Common {
-        sets,
-        signals: names.iter().map(|_| Signal::default()).collect(),
-        base,
-        seed,
-        short: Arc::clone(&short),
-        content: parameters.content,
-    };
     let teams = parameters.roles.0.iter().map(|role| {
         let program = Program::of(parameters, role, &names);
         team(role, program, &common)
@@ -86,7 +74,7 @@ pub(crate) fn run(parameters: &Flow, session: &mut Session<'_, '_>) -> Result<()
     let phase =
         Phase { name: flow::PHASE.to_string(), span: parameters.timing().into(), teams: teams.collect() };
     session.phase(phase)?;
-    let short = short.load(Ordering::Relaxed);
+    let short = common.short.load(Ordering::Relaxed);
     if short > 0 {
         let text = format!(
             "phase '{}': {short} iterations ended early, because a step that is performed at random found no file; \
@@ -129,6 +117,21 @@ struct Common {
     seed: u64,
     short: Arc<AtomicU64>,
     content: fsdyno_core::workload::Content,
+}
+
+impl Common {
+    fn of(parameters: &Flow, base: PathBuf, seed: u64) -> Result<Self, EngineError> {
+        let set = |(index, files)| Set::new(parameters, files, index, seed);
+        let sets: Result<Arc<[Set]>, Refusal> = parameters.files.0.iter().enumerate().map(set).collect();
+        Ok(Common {
+            sets: sets?,
+            signals: parameters.signals().iter().map(|_| Signal::default()).collect(),
+            base,
+            seed,
+            short: Arc::default(),
+            content: parameters.content,
+        })
+    }
 }
 
 /// What a worker is created from, in its own thread.
@@ -175,14 +178,7 @@ fn prepare(
 ) -> Result<(), EngineError> {
     let begin = Instant::now();
     let whole = parameters.prepares().0;
-    let filesystem =
-        rustix::fs::statvfs(base).map_err(EngineError::system("read the free space of", base))?;
-    if filesystem.f_bavail.saturating_mul(filesystem.f_frsize) < whole {
-        // Before all that is left is written full.
-        let path = sets.first().map(|set| set.files.name.clone()).unwrap_or_default();
-        let failure = OperationFailure { operation: None, path, errno: Errno::NOSPC };
-        return Err(EngineError::operation("prepare", failure));
-    }
+    verify_room(base, whole, sets.first().map_or("", |set| &set.files.name))?;
     let files: u64 = parameters.files.0.iter().map(|set| parameters.prefilled(set)).sum();
     let cost = whole + FILE_COST * files;
     let (seed, content) = (session.request.seed, parameters.content);

@@ -2,8 +2,6 @@
 //! each operation is exact. For tests, and for measuring what the interpreter costs.
 
 use super::program::Program;
-use super::set::Set;
-use super::signal::Signal;
 use super::{Common, Hired, make};
 use crate::background::Gauge;
 use crate::content::Content;
@@ -11,7 +9,6 @@ use crate::error::EngineError;
 use crate::meter::{Halt, Meter};
 use crate::plant::PIECE;
 use fsdyno_core::result::TreeSummary;
-use fsdyno_core::workload::parameter::Refusal;
 use fsdyno_core::workload::{Flow, FlowRole};
 use fsdyno_core::{Operation, Role};
 use fsdyno_sys::timer::Timer;
@@ -34,24 +31,13 @@ impl<'a> ReadyFlow<'a> {
     /// # Errors
     /// What is wrong with the flow, or the first system call that failed.
     pub fn prepare(flow: &'a Flow, directory: &Path, seed: u64) -> Result<Self, EngineError> {
-        let refused = |Refusal { parameter, expected, .. }| EngineError::Parameter { parameter, expected };
-        let set = |(index, files)| Set::new(flow, files, index, seed);
-        let sets: Result<Arc<[Set]>, Refusal> = flow.files.0.iter().enumerate().map(set).collect();
-        let sets = sets.map_err(refused)?;
+        let common = Common::of(flow, PathBuf::from(directory), seed)?;
         let mut content = Content::new(flow.content, seed, PIECE);
         let (gauge, mut summary) = (Gauge::default(), TreeSummary::default());
-        for set in sets.iter() {
+        for set in common.sets.iter() {
             make(set, directory, &mut content, &gauge, &mut summary)
                 .map_err(|failure| EngineError::operation("prepare", failure))?;
         }
-        let common = Common {
-            sets,
-            signals: flow.signals().iter().map(|_| Signal::default()).collect(),
-            base: PathBuf::from(directory),
-            seed,
-            short: Arc::default(),
-            content: flow.content,
-        };
         Ok(ReadyFlow { flow, common })
     }
 

@@ -125,20 +125,7 @@ impl<'a> Compiler<'a> {
             if *probability < 1.0 {
                 codes.push(Code::Maybe { below: (probability * u64::MAX as f64) as u64, otherwise: 0 });
             }
-            match act {
-                Act::Repeat { times, steps } => {
-                    let counter = self.counters;
-                    self.counters += 1;
-                    codes.push(Code::Begin { counter, times: *times });
-                    let to = codes.len();
-                    self.add(steps, codes);
-                    codes.push(Code::Again { counter, to });
-                }
-                act => {
-                    let task = self.task(act);
-                    codes.push(Code::Do(task));
-                }
-            }
+            self.compile(act, codes);
             let after = codes.len();
             if let Some(Code::Maybe { otherwise, .. }) = codes.get_mut(maybe) {
                 *otherwise = after;
@@ -184,128 +171,134 @@ impl<'a> Compiler<'a> {
         given.fold(access | OFlags::NOFOLLOW | OFlags::CLOEXEC, OFlags::union)
     }
 
-    fn task(&mut self, act: &'a Act) -> Task {
+    fn compile(&mut self, act: &'a Act, codes: &mut Vec<Code>) {
         use Operation as O;
-        let of = |compiler: &Self, operation| compiler.step(operation);
-        match act {
+        let task = match act {
+            Act::Repeat { times, steps } => {
+                let counter = self.counters;
+                self.counters += 1;
+                codes.push(Code::Begin { counter, times: *times });
+                let to = codes.len();
+                self.add(steps, codes);
+                return codes.push(Code::Again { counter, to });
+            }
             Act::Open { set, choose, handle, flags } => Task::Open {
                 set: self.set(set),
                 choose: *choose,
                 flags: self.flags(handle, *flags),
                 handle: self.handle(handle),
-                step: of(self, O::Openat),
+                step: self.step(O::Openat),
             },
             Act::Create { set, in_order, handle, flags } => Task::Create {
                 set: self.set(set),
                 in_order: *in_order,
                 flags: self.flags(handle, *flags) | OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
                 handle: self.handle(handle),
-                step: of(self, O::Create),
+                step: self.step(O::Create),
             },
             Act::ReadWhole { handle, buffer } => {
-                let (handle, seek, read) = (self.handle(handle), of(self, O::Lseek), of(self, O::Read));
+                let (handle, seek, read) = (self.handle(handle), self.step(O::Lseek), self.step(O::Read));
                 Task::ReadWhole { handle, size: buffer.0 as usize, seek, read }
             }
             Act::ReadNext { handle, size } => {
-                let (handle, seek, read) = (self.handle(handle), of(self, O::Lseek), of(self, O::Read));
+                let (handle, seek, read) = (self.handle(handle), self.step(O::Lseek), self.step(O::Read));
                 Task::ReadNext { handle, size: size.0 as usize, seek, read }
             }
             Act::ReadRandom { handle, size } => Task::ReadRandom {
                 handle: self.handle(handle),
                 size: size.0 as usize,
-                read: of(self, O::Pread),
+                read: self.step(O::Pread),
             },
             Act::WriteWhole { handle, buffer } => {
-                let (handle, seek, write) = (self.handle(handle), of(self, O::Lseek), of(self, O::Write));
+                let (handle, seek, write) = (self.handle(handle), self.step(O::Lseek), self.step(O::Write));
                 Task::WriteWhole { handle, size: buffer.0 as usize, seek, write }
             }
             Act::Append { handle, size } => Task::Append {
                 handle: self.handle(handle),
                 low: size.low.0 as usize,
                 high: size.high.0 as usize,
-                seek: of(self, O::Lseek),
-                write: of(self, O::Write),
-                truncate: of(self, O::Ftruncate),
+                seek: self.step(O::Lseek),
+                write: self.step(O::Write),
+                truncate: self.step(O::Ftruncate),
             },
             Act::Overwrite { handle, size, in_order } => Task::Overwrite {
                 handle: self.handle(handle),
                 size: size.0 as usize,
                 in_order: *in_order,
-                write: of(self, O::Pwrite),
+                write: self.step(O::Pwrite),
             },
-            Act::Fsync { handle } => Task::Fsync { handle: self.handle(handle), step: of(self, O::Fsync) },
+            Act::Fsync { handle } => Task::Fsync { handle: self.handle(handle), step: self.step(O::Fsync) },
             Act::Fdatasync { handle } => {
-                Task::Fdatasync { handle: self.handle(handle), step: of(self, O::Fdatasync) }
+                Task::Fdatasync { handle: self.handle(handle), step: self.step(O::Fdatasync) }
             }
-            Act::Close { handle } => Task::Close { handle: self.handle(handle), step: of(self, O::Close) },
+            Act::Close { handle } => Task::Close { handle: self.handle(handle), step: self.step(O::Close) },
             Act::FsyncDirectory { set } => Task::FsyncDirectory {
                 set: self.set(set),
-                open: of(self, O::Openat),
-                sync: of(self, O::FsyncDirectory),
-                close: of(self, O::Close),
+                open: self.step(O::Openat),
+                sync: self.step(O::FsyncDirectory),
+                close: self.step(O::Close),
             },
             Act::Rename { set, choose, to, over } => Task::Rename {
                 set: self.set(set),
                 choose: *choose,
                 to: self.set(to),
                 over: *over,
-                step: of(self, O::Renameat),
+                step: self.step(O::Renameat),
             },
             Act::Link { set, choose, to } => Task::Link {
                 set: self.set(set),
                 choose: *choose,
                 to: self.set(to),
-                step: of(self, O::Linkat),
+                step: self.step(O::Linkat),
             },
             Act::Unlink { set, choose } => {
-                Task::Unlink { set: self.set(set), choose: *choose, step: of(self, O::Unlinkat) }
+                Task::Unlink { set: self.set(set), choose: *choose, step: self.step(O::Unlinkat) }
             }
             Act::Stat { set, choose } => {
-                Task::Stat { set: self.set(set), choose: *choose, step: of(self, O::Statx) }
+                Task::Stat { set: self.set(set), choose: *choose, step: self.step(O::Statx) }
             }
             Act::Readdir { set, choose } => Task::Readdir {
                 set: self.set(set),
                 choose: *choose,
-                open: of(self, O::Openat),
-                read: of(self, O::Readdir),
-                close: of(self, O::Close),
+                open: self.step(O::Openat),
+                read: self.step(O::Readdir),
+                close: self.step(O::Close),
             },
             Act::Setxattr { handle, size } => Task::Setxattr {
                 handle: self.handle(handle),
                 size: size.0 as usize,
-                step: of(self, O::Fsetxattr),
+                step: self.step(O::Fsetxattr),
             },
             Act::MmapRead { handle, size } => Task::MmapRead {
                 handle: self.handle(handle),
                 size: size.0 as usize,
-                map: of(self, O::Mmap),
-                read: of(self, O::MappedRead),
-                unmap: of(self, O::Munmap),
+                map: self.step(O::Mmap),
+                read: self.step(O::MappedRead),
+                unmap: self.step(O::Munmap),
             },
             Act::MmapWrite { handle, size, sync } => Task::MmapWrite {
                 handle: self.handle(handle),
                 size: size.0 as usize,
-                map: of(self, O::Mmap),
-                write: of(self, O::MappedWrite),
-                sync: sync.then(|| of(self, O::Msync)),
-                unmap: of(self, O::Munmap),
+                map: self.step(O::Mmap),
+                write: self.step(O::MappedWrite),
+                sync: sync.then(|| self.step(O::Msync)),
+                unmap: self.step(O::Munmap),
             },
             Act::CopyFileRange { from, to } => Task::CopyFileRange {
                 from: self.handle(from),
                 to: self.handle(to),
-                step: of(self, O::CopyFileRange),
+                step: self.step(O::CopyFileRange),
             },
             Act::Fallocate { handle, size } => {
-                Task::Fallocate { handle: self.handle(handle), size: size.0, step: of(self, O::Fallocate) }
+                Task::Fallocate { handle: self.handle(handle), size: size.0, step: self.step(O::Fallocate) }
             }
             Act::Truncate { handle, size } => {
-                Task::Truncate { handle: self.handle(handle), size: size.0, step: of(self, O::Ftruncate) }
+                Task::Truncate { handle: self.handle(handle), size: size.0, step: self.step(O::Ftruncate) }
             }
             Act::Think { time } => Task::Think { time_ns: time.0 },
             Act::Post { signal, limit } => Task::Post { signal: self.signal(signal), limit: *limit },
             Act::Await { signal, count } => Task::Await { signal: self.signal(signal), count: *count },
-            // Lists are not tasks: they become jumps.
-            Act::Repeat { .. } => Task::Think { time_ns: 0 },
-        }
+        };
+        codes.push(Code::Do(task));
     }
 }

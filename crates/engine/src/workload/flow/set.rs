@@ -17,7 +17,7 @@ const LONGEST: usize = 127;
 /// Room for the names of each worker in the numbers of files.
 const NAMES: u64 = 1 << 40;
 
-/// Which of the names of a set, and the how manyth file of that name.
+/// Which of the names of a set, and how many files have had this name before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct File {
     /// Of the worker's own names if they are divided, else of all.

@@ -2,7 +2,7 @@
 //! which is mounted three times: to prepare it, while requests fail, and when none fails any more.
 
 use super::site::{Site, User};
-use super::{LOST_MOST, Recording, STEP_LIMIT, Stop, ask, await_release, heal, lost_guest, of_own_program};
+use super::{Recording, STEP_LIMIT, Stop, ask, await_release, heal, of_own_program};
 use crate::order::Slot;
 use crate::plan::Case;
 use crate::trial::Ended;
@@ -30,7 +30,6 @@ pub(super) fn all(
     let mut journal = site.journal(recording.machines.host, recording.state_dir)?;
     let mut result = Ok(());
     let begin = Instant::now();
-    let mut lost = 0;
     for (done, fault) in (0..).zip(parameters.faults.iter().copied()) {
         if recording.is_interrupted() {
             result = Err(Stop::Interrupted);
@@ -54,26 +53,24 @@ pub(super) fn all(
         let found = found.and_then(|found| healed.map(|_| found));
         let left = faulty.take_down();
         let hangs = matches!(&found, Ok(found) if found.witnessed.is_none());
-        if site.is_guest() && (hangs || (found.is_err() && site.is_lost())) {
-            let unknown = FaultResult::unknown(fault);
-            ended.record.io_errors.push(found.unwrap_or(unknown));
-            lost += 1;
-            if lost == LOST_MOST {
-                break;
+        if hangs || (found.is_err() && site.is_lost()) {
+            ended.record.io_errors.push(found.unwrap_or(FaultResult::unknown(fault)));
+            let disk = format!("the disk with the fault {}", fault.name());
+            match site.replace(recording, case, parameters.size, recorder, &disk)? {
+                Some(warning) => ended.record.warnings.push(warning),
+                None => {
+                    ended.left.extend(left);
+                    break;
+                }
             }
             journal = site.journal(recording.machines.host, recording.state_dir)?;
-            let words = site.replace(recording, case, parameters.size, recorder)?;
-            ended
-                .record
-                .warnings
-                .push(lost_guest(&format!("the disk with the fault {}", fault.name()), &words));
             continue;
         }
         match found {
             Ok(found) => ended.record.io_errors.push(found),
             Err(stop) => result = Err(stop),
         }
-        if hangs || result.is_err() || !left.is_empty() {
+        if result.is_err() || !left.is_empty() {
             ended.left.extend(left);
             break;
         }

@@ -45,9 +45,6 @@ const STEP_LIMIT: Duration = Duration::from_secs(30);
 const RELEASE: Duration = Duration::from_secs(20);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
-/// How many guests may be lost to the disks of one trial.
-const LOST_MOST: u32 = 5;
-
 /// Everything that such a trial needs in addition to its case.
 pub(crate) struct Recording<'a, 'm> {
     pub plan: &'a Plan,
@@ -216,13 +213,13 @@ fn cut_all(
     ask(recorder, &RecorderRequest::Check)?;
     let cuts = cuts_of(recorder, parameters, slot.seed)?;
     let marks = place.read_marks().map_err(Stop::Failed)?;
-    site.is_looked_at(recording.machines.host, place, parameters.size, parameters.least_space())?;
+    site.keep_in_memory(recording.machines.host, place, parameters.size, parameters.least_space())?;
     let mut tally = Tally::new(summary, &marks, parameters);
     let mut journal = site.journal(recording.machines.host, recording.state_dir)?;
     let begin = Instant::now();
     let mut result = Ok(());
     let states = parameters.states();
-    let (mut done, mut lost) = (0, 0);
+    let mut done = 0;
     'all: for (number, cut) in (0..).zip(&cuts) {
         for model in parameters.models.iter().copied() {
             for subset in 0..parameters.subsets_of(model) {
@@ -241,19 +238,19 @@ fn cut_all(
                 };
                 let looked = ask(recorder, &RecorderRequest::State(state)).and_then(|_| looking.look(cut));
                 let looked = looked.and_then(|found| heal(recorder).map(|_| found));
-                let mut left = looking.take_down();
+                let left = looking.take_down();
                 if matches!(looked, Ok(Found::Hung)) || (looked.is_err() && site.is_lost()) {
                     tally.add(number, model, subset, cut, Found::Hung);
                     done += 1;
-                    lost += 1;
-                    if !site.is_guest() || lost == LOST_MOST {
-                        ended.left.extend(left);
-                        break 'all;
+                    let disk = format!("the disk after cut {number} under the model '{}'", model.name());
+                    match site.replace(recording, case, parameters.size, recorder, &disk)? {
+                        Some(warning) => ended.record.warnings.push(warning),
+                        None => {
+                            ended.left.extend(left);
+                            break 'all;
+                        }
                     }
                     journal = site.journal(recording.machines.host, recording.state_dir)?;
-                    let words = site.replace(recording, case, parameters.size, recorder)?;
-                    let disk = format!("the disk after cut {number} under the model '{}'", model.name());
-                    ended.record.warnings.push(lost_guest(&disk, &words));
                     continue;
                 }
                 match looked {
@@ -261,7 +258,7 @@ fn cut_all(
                     Err(stop) => result = Err(stop),
                 }
                 if !left.is_empty() || result.is_err() {
-                    ended.left.append(&mut left);
+                    ended.left.extend(left);
                     break 'all;
                 }
                 done += 1;
@@ -280,12 +277,6 @@ fn cut_all(
     }
     ended.record.durability = Some(tally.result());
     Ok(())
-}
-
-/// What is said of a guest that did not survive a disk.
-fn lost_guest(disk: &str, words: &str) -> Warning {
-    let said = words.lines().next().unwrap_or("it said nothing");
-    Warning::new(WarningKind::GuestLost, format!("the guest stopped working on {disk}: {said}"))
 }
 
 /// What a state is made of; the same for the same sweep, trial, cut, model and subset.

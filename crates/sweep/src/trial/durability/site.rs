@@ -11,7 +11,7 @@ use crate::plan::Case;
 use crate::recorded;
 use crate::trial::guest;
 use fsdyno_core::durability::RecorderRequest;
-use fsdyno_core::{Bytes, Configuration, Devices, TrialRecord};
+use fsdyno_core::{Bytes, Configuration, Devices, TrialRecord, Warning, WarningKind};
 use fsdyno_host::guest::{Guest, GuestRequest};
 use fsdyno_host::recorder::Recorder;
 use fsdyno_host::{Host, HostError};
@@ -21,6 +21,8 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// How many guests may be lost to the disks of one trial.
+const LOST_MOST: u32 = 5;
 /// How long a guest may take to show that it still works.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(10);
 
@@ -34,6 +36,8 @@ pub(super) struct Site {
     marks: PathBuf,
     /// Where these marks are read.
     pub marks_so_far: PathBuf,
+    /// How many guests have been lost.
+    lost: u32,
 }
 
 /// A guest with the disk.
@@ -78,9 +82,14 @@ impl Site {
         };
         let mut inside = Inside { guest, request, devices, disks, file };
         match verify(recording, inside.guest.as_mut(), case, &inside.devices) {
-            Ok((testbed, configuration, marks)) => {
-                Ok(Site { inside: Some(inside), testbed, configuration, marks_so_far: marks.clone(), marks })
-            }
+            Ok((testbed, configuration, marks)) => Ok(Site {
+                inside: Some(inside),
+                testbed,
+                configuration,
+                marks_so_far: marks.clone(),
+                marks,
+                lost: 0,
+            }),
             Err(mut stop) => {
                 if let Stop::Failed(failure) = &mut stop {
                     guest::add_last_words(failure, inside.guest.as_mut());
@@ -106,12 +115,13 @@ impl Site {
             configuration: configuration.clone(),
             marks: place.marks(),
             marks_so_far: place.marks_so_far(),
+            lost: 0,
         })
     }
 
-    /// The disk will only be looked at. This machine may then keep it in memory, as each disk is a file of
-    /// its own.
-    pub fn is_looked_at(
+    /// From now on this machine may keep the disk in memory, because it will only be looked at, and each one
+    /// is a file of its own.
+    pub fn keep_in_memory(
         &mut self,
         machine: &mut dyn Host,
         place: &Place,
@@ -150,10 +160,6 @@ impl Site {
         self.inside.as_mut().map(|inside| inside.file.undo_all(machine).left).unwrap_or_default()
     }
 
-    pub fn is_guest(&self) -> bool {
-        self.inside.is_some()
-    }
-
     /// Whether it is a guest that no longer works. A machine that no longer works cannot be asked.
     pub fn is_lost(&mut self) -> bool {
         let Some(Inside { guest, .. }) = &mut self.inside else { return false };
@@ -163,15 +169,21 @@ impl Site {
         matches!(sign, Err(HostError::Lost { .. } | HostError::Hung { .. }))
     }
 
-    /// Replaces a guest that is lost; returns its last words.
+    /// Replaces a guest that was lost to a disk. Returns what to say of it; `None` if there is none, or if as
+    /// many were lost as may be.
     pub fn replace(
         &mut self,
         recording: &mut Recording<'_, '_>,
         case: &Case,
         size: Bytes,
         recorder: &mut dyn Recorder,
-    ) -> Result<String, Stop> {
-        let Some(inside) = &mut self.inside else { return Ok(String::new()) };
+        disk: &str,
+    ) -> Result<Option<Warning>, Stop> {
+        let Some(inside) = &mut self.inside else { return Ok(None) };
+        self.lost += 1;
+        if self.lost == LOST_MOST {
+            return Ok(None);
+        }
         let words = inside.guest.last_words();
         inside.guest.end_now();
         // The guards let no disk pass that holds something.
@@ -179,7 +191,9 @@ impl Site {
         inside.guest = start(recording, &inside.request, &inside.disks)?;
         let found = verify(recording, inside.guest.as_mut(), case, &inside.devices)?;
         (self.testbed, self.configuration, self.marks) = found;
-        Ok(words)
+        let said = words.lines().next().unwrap_or("it said nothing");
+        let text = format!("the guest stopped working on {disk}: {said}");
+        Ok(Some(Warning::new(WarningKind::GuestLost, text)))
     }
 
     /// Notes in a record where it was made.
