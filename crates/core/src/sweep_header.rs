@@ -1,6 +1,7 @@
 //! What is known about a sweep besides its trials.
 
 use crate::measure::Measure;
+use crate::race::RaceRules;
 use serde::Serialize;
 
 /// What a report says about a sweep besides its trials.
@@ -22,4 +23,7 @@ pub struct SweepHeader {
     pub seed: u64,
     /// What the summary ranks by.
     pub measure: Measure,
+    /// The rules of the race, if it was one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub race: Option<RaceRules>,
 }

@@ -22,7 +22,7 @@ pub use package::{Completions, Package};
 pub use plans::Plans;
 pub use profile::Profile;
 pub use quick::Quick;
-pub use race::Race;
+pub use race::{Race, Racing};
 pub use results::{Compare, Detail, DocumentFormat, Format, Layout, Show};
 pub use stored::{Better, Delete, Import, ImportFormat, Note, Pack, Rename, Results, Unpack};
 pub use verify::Verify;
@@ -99,7 +99,7 @@ pub enum Command {
     Bench(Bench),
     /// Run a plan: build every configuration, measure it and store the results.
     #[command(
-        after_help = "Examples:\n  fsdyno plan demo && sudo fsdyno sweep demo              a plan that comes with fsdyno\n  sudo fsdyno sweep PLAN --destroy /dev/disk/by-id/...    the plan names a real disk\n  sudo fsdyno sweep PLAN --for 15m                        fitted to a quarter of an hour\n  sudo fsdyno sweep PLAN --resume                         continue after an interruption"
+        after_help = "Examples:\n  fsdyno plan demo && sudo fsdyno sweep demo              a plan that comes with fsdyno\n  sudo fsdyno sweep PLAN --destroy /dev/disk/by-id/...    the plan names a real disk\n  sudo fsdyno sweep PLAN --for 15m                        fitted to a quarter of an hour\n  sudo fsdyno sweep PLAN --race --budget 24h              a race: drops configurations early\n  sudo fsdyno sweep PLAN --resume                         continue after an interruption"
     )]
     Sweep(Sweep),
     /// Find out in a given time which of the usual filesystems is best on a device, without writing a plan.
@@ -114,7 +114,7 @@ pub enum Command {
     Durability(Durability),
     /// Show what a plan would do: every case and command, the time and space needed, and what is in the way.
     #[command(
-        after_help = "Examples:\n  fsdyno plan demo\n  fsdyno plan mine.toml --set repetitions=6 --format json"
+        after_help = "Examples:\n  fsdyno plan demo\n  fsdyno plan mine.toml --set repetitions=6 --format json\n  fsdyno plan mine.toml --race --budget 200"
     )]
     Plan(Plan),
     /// List the plans that come with fsdyno, print one, or save it to edit it.
@@ -145,10 +145,10 @@ pub enum Command {
         after_help = "Examples:\n  fsdyno recommend                  for the latest sweep, by the plan's measure\n  fsdyno recommend 3 --for stalls"
     )]
     Recommend(Recommend),
-    /// Replay a race on the stored trials of a sweep: what dropping configurations early would have cost and
-    /// picked.
+    /// Show a race, finished or not: its pick, how much better any other can be, and what was dropped when
+    /// and why. Or replay one on the trials of a sweep.
     #[command(
-        after_help = "Examples:\n  fsdyno race --replay 3                        as many trials as halving needs\n  fsdyno race --replay mine --budget 90 --format json"
+        after_help = "Examples:\n  fsdyno race 4                                 a sweep that was a race\n  fsdyno race --replay 3                        what a race would have cost and picked\n  fsdyno race --replay mine --budget 90 --format json"
     )]
     Race(Race),
     /// What changes stored results.
@@ -240,10 +240,12 @@ pub struct Sweep {
     #[command(flatten)]
     pub overrides: Overrides,
     #[command(flatten)]
+    pub racing: Racing,
+    #[command(flatten)]
     pub confirmed: Confirmed,
     /// Fit the plan to this time: the number of repetitions, then windows and trees. `fsdyno plan PLAN --for
     /// TIME` shows what is chosen.
-    #[arg(long = "for", value_name = "TIME", value_parser = time, conflicts_with = "resume")]
+    #[arg(long = "for", value_name = "TIME", value_parser = time, conflicts_with_all = ["resume", "race", "budget"])]
     pub time: Option<Nanos>,
     /// Continue an interrupted sweep of the plan, with the changes (--set and the like) that it was begun
     /// with: the latest one, or the one named.
@@ -303,11 +305,13 @@ pub struct Plan {
     pub plan: PathBuf,
     #[command(flatten)]
     pub overrides: Overrides,
+    #[command(flatten)]
+    pub racing: Racing,
     /// Assume that the sweep is given this option, too; nothing is run now.
     #[arg(long)]
     pub allow_hooks: bool,
     /// Fit the plan to this time, as `fsdyno sweep` would.
-    #[arg(long = "for", value_name = "TIME", value_parser = time)]
+    #[arg(long = "for", value_name = "TIME", value_parser = time, conflicts_with_all = ["race", "budget"])]
     pub time: Option<Nanos>,
     /// Output format.
     #[arg(long, default_value = "text")]

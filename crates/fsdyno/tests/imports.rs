@@ -21,7 +21,7 @@ const IMPORTS: &[Imports] = &[
     imports("core", &[]),
     imports("stats", &[]),
     imports("sys", &[]),
-    imports("race", &[]),
+    imports("race", &["stats"]),
     Imports { of: "formats", product: &["core", "stats"], tests: &["testkit"] },
     imports("host", &["core", "sys"]),
     imports("recorder", &["core", "sys"]),

@@ -57,6 +57,7 @@ pub fn header(measure: &str) -> SweepHeader {
         finished: None,
         seed: 1,
         measure: measure.parse().expect("a measure"),
+        race: None,
     }
 }
 

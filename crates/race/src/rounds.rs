@@ -2,8 +2,8 @@
 
 use crate::design::Cells;
 use crate::posterior::{Logarithm, Posterior};
-use crate::schedule::Schedule;
-use std::cmp::Ordering;
+use crate::schedule::{LEAST_FRESH, MOST_BLOCKS, Round, Schedule};
+use fsdyno_stats::on_front;
 
 /// The quantile that is taken as the 95 % bound. In simulations whose configurations are not drawn from the
 /// model's own prior, its 95 % quantile held in 92 to 98 % of races, this one in 97 % or more.
@@ -22,10 +22,21 @@ pub struct Race {
     pub default: usize,
     /// The rounds.
     pub schedule: Schedule,
+    /// What it may cost; absent if the schedule alone decides.
+    pub budget: Option<Budget>,
     /// Differences up to this do not matter, as a difference of logarithms.
     pub threshold: f64,
     /// Of the draws.
     pub seed: u64,
+}
+
+/// What a race may cost: trials, or time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Budget {
+    /// The most that all trials may cost together.
+    pub limit: u64,
+    /// What the sentinels have cost so far: the block, and the cost. None if there are no sentinels.
+    pub sentinels: Vec<(u32, u64)>,
 }
 
 /// A trial of a race.
@@ -41,6 +52,8 @@ pub struct Outcome {
     pub value: Option<f64>,
     /// Further measures, larger is better.
     pub others: Vec<Option<f64>>,
+    /// What it has cost, in the unit of the budget.
+    pub cost: u64,
 }
 
 /// What comes next.
@@ -99,6 +112,10 @@ pub struct Progress {
     pub left: Vec<usize>,
     /// The first block that measures the last few again, once it is known.
     pub fresh_from: Option<u32>,
+    /// The rounds so far and those to come.
+    pub rounds: Vec<Round>,
+    /// Whether a block was left out because the budget did not suffice for it.
+    pub cut: bool,
 }
 
 /// What a race says.
@@ -131,69 +148,136 @@ pub struct Answer {
 #[derive(Debug, Clone)]
 pub struct Running<'a> {
     race: &'a Race,
+    /// As planned, and from the current one on as the budget allows.
+    rounds: Vec<Round>,
     /// The round that is not complete.
     round: usize,
     /// Its first block.
     first: u32,
     dropped: Vec<Dropped>,
     left: Vec<usize>,
+    cut: bool,
     over: bool,
+}
+
+/// What is to be done about the current round.
+enum Look {
+    /// This block is not complete.
+    Lacks(u32),
+    /// The budget does not suffice for this block.
+    TooDear(u32),
+    Complete,
 }
 
 impl<'a> Running<'a> {
     /// Before the first trial.
     pub fn new(race: &'a Race) -> Running<'a> {
         let left = (0..race.cells.count()).collect();
-        Running { race, round: 0, first: 0, dropped: Vec::new(), left, over: false }
+        let rounds = race.schedule.rounds.clone();
+        Running { race, rounds, round: 0, first: 0, dropped: Vec::new(), left, cut: false, over: false }
     }
 
     /// Where the race is after these trials, which include the earlier ones; in any order.
     pub fn after(&mut self, outcomes: &[Outcome]) -> Progress {
         while !self.over {
-            let blocks = self.first..self.first + self.race.schedule.rounds[self.round].blocks;
-            let lacks = |block: &u32| {
-                let done = |cell: &usize| outcomes.iter().any(|one| (one.block, one.cell) == (*block, *cell));
-                !self.left.iter().all(done)
+            let end = match self.look(outcomes) {
+                Look::Lacks(number) => {
+                    let mut cells = self.left.clone();
+                    cells.sort_unstable();
+                    return self.progress(Step::Block { number, cells, fresh: self.is_last() });
+                }
+                Look::TooDear(number) => {
+                    self.cut_before(number);
+                    number
+                }
+                Look::Complete => self.first + self.rounds[self.round].blocks,
             };
-            if let Some(number) = blocks.clone().find(lacks) {
-                let mut cells = self.left.clone();
-                cells.sort_unstable();
-                return self.progress(Step::Block { number, cells, fresh: self.is_last() });
-            }
-            let so_far: Vec<&Outcome> = outcomes.iter().filter(|one| one.block < blocks.end).collect();
-            self.end_round(&so_far);
+            let so_far: Vec<&Outcome> = outcomes.iter().filter(|one| one.block < end).collect();
+            self.end_round(&so_far, end);
             if !self.over {
-                (self.round, self.first) = (self.round + 1, blocks.end);
+                (self.round, self.first) = (self.round + 1, end);
             }
         }
         self.progress(Step::Over)
     }
 
+    /// Whether a block is affordable depends on the blocks before it alone, so that an interrupted race comes
+    /// to the same end.
+    fn look(&self, outcomes: &[Outcome]) -> Look {
+        let blocks = self.first..self.first + self.rounds[self.round].blocks;
+        for number in blocks {
+            if !self.affords(number, outcomes) {
+                return Look::TooDear(number);
+            }
+            let done = |cell: &usize| outcomes.iter().any(|one| (one.block, one.cell) == (number, *cell));
+            if !self.left.iter().all(done) {
+                return Look::Lacks(number);
+            }
+        }
+        Look::Complete
+    }
+
     fn is_last(&self) -> bool {
-        self.round + 1 == self.race.schedule.rounds.len()
+        self.round + 1 == self.rounds.len()
     }
 
     fn progress(&self, step: Step) -> Progress {
-        let fresh_from = self.is_last().then_some(self.first);
-        Progress { step, dropped: self.dropped.clone(), left: self.left.clone(), fresh_from }
+        Progress {
+            step,
+            dropped: self.dropped.clone(),
+            left: self.left.clone(),
+            fresh_from: self.is_last().then_some(self.first),
+            rounds: self.rounds.clone(),
+            cut: self.cut,
+        }
     }
 
-    /// Drops those that do not go on.
-    fn end_round(&mut self, so_far: &[&Outcome]) {
+    /// Whether the budget suffices for a block, and before the last round for the least of that as well.
+    /// Without the first block there is nothing to go by.
+    fn affords(&self, number: u32, outcomes: &[Outcome]) -> bool {
+        let Some(budget) = self.race.budget.as_ref().filter(|_| number > 0) else { return true };
+        let before: Vec<&Outcome> = outcomes.iter().filter(|one| one.block < number).collect();
+        let cost = |cells: &[usize]| self.race.cost_of_block(budget, cells, &before, number);
+        let mut needed = cost(&self.left);
+        if let (false, Some(last)) = (self.is_last(), self.rounds.last()) {
+            let best = self.left.iter().copied().take(last.cells);
+            let mut cells: Vec<usize> = best.chain([self.race.default]).collect();
+            cells.dedup();
+            needed = needed.saturating_add(cost(&cells).saturating_mul(LEAST_FRESH.into()));
+        }
+        budget.spent(&before, number).saturating_add(needed) <= budget.limit
+    }
+
+    /// Leaves out this block and what would follow it, except for the last round: that one costs less.
+    fn cut_before(&mut self, number: u32) {
+        self.cut = true;
+        self.rounds[self.round].blocks = number - self.first;
+        let last = self.rounds.len() - 1;
+        if self.round < last {
+            self.rounds.drain(self.round + 1..last);
+        }
+    }
+
+    /// Drops those that do not go on. `end` is the block after the round.
+    fn end_round(&mut self, so_far: &[&Outcome], end: u32) {
         let ranked = self.race.ranked(&self.left, so_far);
         if self.is_last() {
             self.left = ranked.iter().map(|(cell, _)| *cell).collect();
             self.over = true;
             return;
         }
-        let rounds = &self.race.schedule.rounds;
-        let all_measures = (self.round + 2 == rounds.len()).then_some(so_far);
-        let kept = self.race.kept(&ranked, rounds[self.round + 1].cells, all_measures);
-        let best = ranked.first().and_then(|(_, value)| *value).unwrap_or_default();
+        let is_before_last = self.round + 2 == self.rounds.len();
+        let all_measures = is_before_last.then_some(so_far);
+        let best = self.rounds[self.round + 1].cells;
+        let mut kept = self.race.kept(&ranked, best, all_measures);
+        if let (true, Some(budget)) = (is_before_last, &self.race.budget) {
+            self.rounds[self.round + 1].blocks = self.race.last_blocks(budget, &mut kept, best, so_far, end);
+        }
+        let top = ranked.first().and_then(|(_, value)| *value).unwrap_or_default();
         for (rank, (cell, value)) in ranked.iter().enumerate().filter(|(_, (cell, _))| !kept.contains(cell)) {
             let why = match value {
                 None => Why::NotMeasured,
-                Some(value) => Why::Rank { rank: rank + 1, of: ranked.len(), behind: best - value },
+                Some(value) => Why::Rank { rank: rank + 1, of: ranked.len(), behind: top - value },
             };
             self.dropped.push(Dropped { cell: *cell, round: self.round, trials: so_far.len(), why });
         }
@@ -201,10 +285,47 @@ impl<'a> Running<'a> {
     }
 }
 
+impl Budget {
+    /// What the trials of the blocks before this one have cost.
+    fn spent(&self, before: &[&Outcome], number: u32) -> u64 {
+        let sentinels = self.sentinels.iter().filter(|(block, _)| *block < number).map(|(_, cost)| *cost);
+        before.iter().map(|one| one.cost).chain(sentinels).fold(0, u64::saturating_add)
+    }
+}
+
 impl Race {
     /// Where the race is after these trials, in any order.
     pub fn progress(&self, outcomes: &[Outcome]) -> Progress {
         Running::new(self).after(outcomes)
+    }
+
+    /// What another block of these configurations is expected to cost: the mean of their trials so far.
+    fn cost_of_block(&self, budget: &Budget, cells: &[usize], before: &[&Outcome], number: u32) -> u64 {
+        let sentinels = budget.sentinels.iter().filter(|(block, _)| *block < number).map(|(_, cost)| *cost);
+        let of = |cell: usize| mean(before.iter().filter(|one| one.cell == cell).map(|one| one.cost));
+        cells.iter().map(|cell| of(*cell)).chain([mean(sentinels)]).fold(0, u64::saturating_add)
+    }
+
+    /// How many blocks the last round has: as many as the rest of the budget allows. If it does not allow the
+    /// least, those that are kept for another measure give way, the worst first.
+    fn last_blocks(
+        &self,
+        budget: &Budget,
+        kept: &mut Vec<usize>,
+        best: usize,
+        so_far: &[&Outcome],
+        end: u32,
+    ) -> u32 {
+        let rest = budget.limit.saturating_sub(budget.spent(so_far, end));
+        loop {
+            let block = self.cost_of_block(budget, kept, so_far, end);
+            let blocks = u32::try_from(rest / block.max(1)).unwrap_or(u32::MAX);
+            let extra = (best..kept.len()).rev().find(|index| kept[*index] != self.default);
+            match extra {
+                Some(index) if blocks < LEAST_FRESH => drop(kept.remove(index)),
+                _ => return blocks.clamp(LEAST_FRESH, MOST_BLOCKS),
+            }
+        }
     }
 
     /// Configurations with their expected logarithms, best first; those without a value last.
@@ -283,6 +404,12 @@ impl Race {
     }
 }
 
+/// Rounded down; 0 of nothing.
+fn mean(costs: impl Iterator<Item = u64>) -> u64 {
+    let (sum, count) = costs.fold((0_u64, 0), |(sum, count), cost| (sum.saturating_add(cost), count + 1));
+    sum / count.max(1)
+}
+
 /// Those that no other one beats in all measures, by means over the trials so far. Which measures a
 /// configuration lacks does not count for it.
 fn front(ranked: &[(usize, Option<f64>)], outcomes: &[&Outcome]) -> Vec<usize> {
@@ -296,17 +423,11 @@ fn front(ranked: &[(usize, Option<f64>)], outcomes: &[&Outcome]) -> Vec<usize> {
         let others = (0..measures).map(|measure| mean(*cell, measure).unwrap_or(f64::NEG_INFINITY));
         Some((*cell, [(*value)?].into_iter().chain(others).collect::<Vec<f64>>()))
     };
-    let points: Vec<(usize, Vec<f64>)> = ranked.iter().filter_map(merits).collect();
-    let beats = |one: &[f64], other: &[f64]| {
-        let order = |(a, b): (&f64, &f64)| a.total_cmp(b);
-        let orders: Vec<Ordering> = one.iter().zip(other).map(order).collect();
-        orders.iter().all(|order| order.is_ge()) && orders.iter().any(|order| order.is_gt())
-    };
-    if measures == 0 {
-        return Vec::new();
+    let (cells, points): (Vec<usize>, Vec<Vec<f64>>) = ranked.iter().filter_map(merits).unzip();
+    match measures {
+        0 => Vec::new(),
+        _ => cells.into_iter().zip(on_front(&points)).filter(|(_, is)| *is).map(|(cell, _)| cell).collect(),
     }
-    let on_front = |own: &[f64]| !points.iter().any(|(_, other)| beats(other, own));
-    points.iter().filter(|(_, own)| on_front(own)).map(|(cell, _)| *cell).collect()
 }
 
 #[cfg(test)]

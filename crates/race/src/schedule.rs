@@ -3,9 +3,9 @@
 /// So many configurations are measured again at the end, besides the default.
 pub const FINALISTS: usize = 4;
 /// Blocks of the last round without which there is no interval of its figures.
-const LEAST_FRESH: u32 = 2;
+pub(crate) const LEAST_FRESH: u32 = 2;
 /// More blocks than this do not make a figure much more precise.
-const MOST_BLOCKS: u32 = 12;
+pub(crate) const MOST_BLOCKS: u32 = 12;
 /// What a round may leave of the configurations, as the divisor: halving if the budget allows it.
 const DIVISORS: [usize; 8] = [2, 3, 4, 6, 8, 12, 16, usize::MAX];
 
@@ -84,6 +84,11 @@ impl Schedule {
         let widest = budget.map_or(cells / 2, |budget| budget as usize);
         let each = (0..=widest).rev().find(|each| fits(&shape(divisor, *each))).unwrap_or(0);
         Ok(shape(divisor, each))
+    }
+
+    /// Trials of the shortest race of this many configurations.
+    pub fn least(cells: usize, sentinel: bool) -> u32 {
+        Schedule::of(cells, usize::MAX, 0, sentinel).trials
     }
 
     /// Each later round has about `each` trials.

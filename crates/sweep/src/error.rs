@@ -4,10 +4,13 @@
 //! was expected, the nearest known word, and the next step in [`PlanError::hint`]. Nothing here looks at the
 //! system.
 
+use fsdyno_core::Nanos;
 use fsdyno_core::axis::AxisError;
 use fsdyno_core::measure::MeasureError;
 use fsdyno_core::units::UnitError;
 use fsdyno_core::workload::parameter::ShorthandError;
+use fsdyno_verdict::race::BudgetError;
+use fsdyno_verdict::text::{plural, rough};
 use std::fmt;
 
 /// Where a plan is wrong.
@@ -103,6 +106,24 @@ impl PlanError {
             ),
             PlanProblem::KernelName { .. } => Some("choose another name"),
             PlanProblem::Contradiction { .. } => Some("remove one of the settings"),
+            PlanProblem::BudgetWithoutRace => Some("add protocol = \"race\", or --race on the command line"),
+            PlanProblem::NotInRace { key: "time_limit" } => Some("write budget = \"24h\" instead"),
+            PlanProblem::NotInRace { .. } => Some(
+                "a race decides itself how often each configuration is measured; budget = 200 limits its trials",
+            ),
+            PlanProblem::RaceOfWorkloads { .. } => {
+                Some("keep one of them, and race for each in a plan of its own")
+            }
+            PlanProblem::RaceForZeros { .. } => {
+                Some("name another measure, or leave out protocol = \"race\"")
+            }
+            PlanProblem::RaceOfLoads { .. } => {
+                Some("keep one of its levels, and race for each in a plan of its own")
+            }
+            PlanProblem::Race(BudgetError::TooSmall { .. }) | PlanProblem::RaceTooShort { .. } => {
+                Some("allow more, or use fewer levels in [axes]")
+            }
+            PlanProblem::Race(_) => Some("add levels to [axes], or more [[configurations]]"),
             PlanProblem::Axis(AxisError::SysctlKey { .. }) => {
                 Some("write the name as sysctl(8) prints it, for example \"sysctl.vm.dirty_ratio\" = [5, 20]")
             }
@@ -360,6 +381,52 @@ pub enum PlanProblem {
         path: String,
         /// Why.
         reason: String,
+    },
+    /// A budget for what spends as much as the plan says.
+    #[error("'budget' is only for 'protocol = \"race\"'")]
+    BudgetWithoutRace,
+    /// A key that says how often to measure what a race decides itself.
+    #[error("'{key}' does not apply to 'protocol = \"race\"'")]
+    NotInRace {
+        /// The key.
+        key: &'static str,
+    },
+    /// Several workloads have several answers.
+    #[error("a race has one workload, but the plan has {count}")]
+    RaceOfWorkloads {
+        /// How many.
+        count: usize,
+    },
+    /// So have several loads.
+    #[error("a race has one load, but the axis '{axis}' makes several")]
+    RaceOfLoads {
+        /// The axis.
+        axis: &'static str,
+    },
+    /// A race for what has no logarithm.
+    #[error("a race cannot be for '{measure}', which is 0 in good configurations")]
+    RaceForZeros {
+        /// The measure.
+        measure: String,
+    },
+    /// A race that has no schedule.
+    #[error("{0}")]
+    Race(BudgetError),
+    /// A budget of time in which not even the windows of the shortest race fit.
+    #[error(
+        "a budget of {time} is too short: a race of {configurations} configurations needs {}, whose windows alone \
+         take {}",
+        plural(u64::from(*least), "trial"), rough(*needed)
+    )]
+    RaceTooShort {
+        /// The budget.
+        time: Nanos,
+        /// How many configurations there are.
+        configurations: usize,
+        /// Trials of the shortest race.
+        least: u32,
+        /// The time of its ramps and windows.
+        needed: Nanos,
     },
     /// A flow that cannot be performed.
     #[error("{message}")]

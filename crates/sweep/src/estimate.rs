@@ -7,6 +7,7 @@
 use crate::guest_request;
 use crate::order::{Slot, most, order};
 use crate::plan::{Case, Plan, PlanCommand};
+use crate::race::ForeseenRace;
 use crate::recorded;
 use fsdyno_core::axis::CACHE;
 use fsdyno_core::device::Image;
@@ -41,6 +42,9 @@ pub struct DryRun {
     pub trials: u32,
     /// The maximum.
     pub trials_max: u32,
+    /// What the race is expected to be, if it is one and at least two configurations can run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub race: Option<ForeseenRace>,
     /// What changes the plan: `--set`, and what `--for` chose.
     pub overrides: Vec<String>,
     /// Estimated time of the whole sweep, with the minimum number of trials; at most the time limit, unless
@@ -96,7 +100,8 @@ pub fn dry_run(plan: &Plan, host: &mut dyn Host, guests: &mut dyn Guests) -> Dry
     // The first block is run whatever the limit is.
     let first: Vec<Slot> = slots.iter().take_while(|slot| slot.block == 0).copied().collect();
     let most = plan.time_limit.map_or(u64::MAX, |limit| limit.0.max(time(&first)));
-    DryRun {
+    let run = DryRun {
+        race: None,
         trials: u32::try_from(slots.len()).unwrap_or(u32::MAX),
         trials_max: u32::try_from(all.len()).unwrap_or(u32::MAX),
         time_ns: Nanos(time(&slots).min(most)),
@@ -107,7 +112,20 @@ pub fn dry_run(plan: &Plan, host: &mut dyn Host, guests: &mut dyn Guests) -> Dry
         overrides: plan.overrides.clone(),
         refusals: guard::foresee(host, &plan.devices, &runnable, least_space(plan)),
         cases,
-    }
+    };
+    as_race(plan, run, once)
+}
+
+/// The same as a race, if it is one.
+fn as_race(plan: &Plan, run: DryRun, once: u64) -> DryRun {
+    let runs = run.cases.iter().filter(|case| case.unmet.is_empty());
+    let times: Vec<Nanos> = runs.map(|case| case.time_ns).collect();
+    let Some(race) = ForeseenRace::of(plan, &times) else { return run };
+    let time = Nanos(once.saturating_add(race.time_ns.0));
+    // Skipped trials are stored, but take no time.
+    let skipped = u32::try_from(run.cases.len() - times.len()).unwrap_or(u32::MAX);
+    let trials = race.trials.saturating_add(skipped);
+    DryRun { race: Some(race), trials, trials_max: trials, time_ns: time, time_max_ns: time, ..run }
 }
 
 /// Estimated time to write the images that are kept for all trials.

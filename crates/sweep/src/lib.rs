@@ -19,6 +19,7 @@ mod pace;
 mod plan;
 mod progress;
 mod quick;
+mod race;
 mod recorded;
 mod resume;
 mod room;
@@ -37,9 +38,12 @@ pub use fsdyno_verdict::enough::Enough;
 pub use options::{Machines, RunOptions};
 pub use order::{Slot, order};
 pub use pace::nominal_time;
-pub use plan::{Case, Hooks, KEY_TABLES, Key, KeyTable, MAX_PLAN_BYTES, Plan, PlanCommand, study};
+pub use plan::{
+    Case, Hooks, KEY_TABLES, Key, KeyTable, MAX_PLAN_BYTES, Plan, PlanCommand, race_budget, study,
+};
 pub use progress::{Position, Progress};
 pub use quick::{QUICK, Quick, QuickError, QuickOptions, quick};
+pub use race::{ForeseenRace, ForeseenRound};
 pub use resume::unfinished;
 pub use run::{SweepEnd, SweepOutcome, run, verify_privileges};
 pub use sweep_error::{Differs, SweepError};

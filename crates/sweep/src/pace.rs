@@ -3,6 +3,7 @@
 use crate::estimate;
 use crate::order::order;
 use crate::plan::{Case, Plan};
+use crate::race::ForeseenRace;
 use fsdyno_core::{Bytes, Nanos};
 use fsdyno_host::Host;
 use fsdyno_host::guest::Guests;
@@ -48,9 +49,14 @@ impl Pace {
 
     /// A trial of the case that takes longest.
     pub fn longest_trial(&self, plan: &Plan) -> Nanos {
+        self.trials(plan).into_iter().max().unwrap_or_default()
+    }
+
+    /// A trial of each case that runs.
+    fn trials(&self, plan: &Plan) -> Vec<Nanos> {
         let cases = plan.cases();
         let runs = cases.iter().zip(&self.runs).filter(|(_, runs)| **runs);
-        runs.map(|(case, _)| self.trial(case)).max().unwrap_or_default()
+        runs.map(|(case, _)| self.trial(case)).collect()
     }
 
     fn trial(&self, case: &Case) -> Nanos {
@@ -61,5 +67,9 @@ impl Pace {
 /// The estimated time of a plan on a machine that has whatever it asks for, with the least number of
 /// repetitions.
 pub fn nominal_time(plan: &Plan) -> Nanos {
-    Pace::nominal(plan).sweep(plan, plan.repetitions)
+    let pace = Pace::nominal(plan);
+    match ForeseenRace::of(plan, &pace.trials(plan)) {
+        Some(race) => Nanos(estimate::time_of_images(plan).0.saturating_add(race.time_ns.0)),
+        None => pace.sweep(plan, plan.repetitions),
+    }
 }

@@ -23,6 +23,13 @@ pub enum Progress<'a> {
         /// Trials in all with those of the block.
         trials: u32,
     },
+    /// A block of a race is complete.
+    Raced {
+        /// What the race says after it; none if that was told before an interruption.
+        lines: &'a [String],
+        /// Trials in all, as far as they are planned.
+        trials: u32,
+    },
     /// The first block takes longer than the plan's time limit, and is run all the same.
     LongBlock {
         /// What it is expected to take in all.
@@ -98,7 +105,7 @@ impl Clock {
         // Another program may have changed the store.
         let cases = self.estimates.len();
         for trial in ran.filter(|trial| (trial.case as usize) < cases) {
-            self.took(trial.case, duration(trial));
+            self.took(trial.case, trial.duration());
         }
         self
     }
@@ -119,11 +126,4 @@ impl Clock {
     pub fn left(&self, cases: &[u32]) -> Nanos {
         Nanos(cases.iter().map(|case| self.expected(*case).0).fold(0, u64::saturating_add))
     }
-}
-
-/// How long a stored trial took; nothing if another program has changed its times.
-pub(crate) fn duration(trial: &TrialRecord) -> Nanos {
-    let time = |text: &str| text.parse::<jiff::Timestamp>().ok();
-    let took = time(&trial.started).zip(time(&trial.finished)).map(|(begin, end)| end.duration_since(begin));
-    Nanos(took.and_then(|took| u64::try_from(took.as_nanos()).ok()).unwrap_or(0))
 }

@@ -4,12 +4,15 @@
 //! does not count, the finished ones are kept, and the sweep can be continued later. `scratch.rs` handles
 //! what a trial leaves behind.
 
+mod blocks;
+
 use crate::estimate;
 use crate::guest_request;
 use crate::options::{Machines, RunOptions};
-use crate::order::{Slot, further, order};
+use crate::order::{Slot, order};
 use crate::plan::{Case, Plan, PlanCommand};
 use crate::progress::{Clock, Position, Progress};
+use crate::race::Racing;
 use crate::recorded;
 use crate::resume;
 use crate::scratch::ScratchDevices;
@@ -22,7 +25,7 @@ use crate::trial::guest::{self, InGuest};
 use crate::trial::report::Overhead;
 use crate::trial::{self, Bench, overhead};
 use fsdyno_core::kernel::HOST_KERNEL;
-use fsdyno_core::{Configuration, DeviceSpec, Nanos, Outcome, TrialRecord};
+use fsdyno_core::{Configuration, DeviceSpec, Nanos, Outcome, RaceBudget, TrialRecord};
 use fsdyno_host::Host;
 use fsdyno_store::{NewSweep, Store, SweepId};
 use fsdyno_testbed::undo::{self, UndoReport};
@@ -110,7 +113,17 @@ pub fn run(
         Some(sweep) => store.outlines(sweep)?,
         None => Vec::new(),
     };
-    let limit = TimeLimit::of(plan, &earlier);
+    let limit = plan.time_limit.map(|limit| TimeLimit::new(limit, &earlier));
+    let race_limit = match plan.race {
+        Some(RaceBudget::Time(limit)) => Some(TimeLimit::new(limit, &earlier)),
+        _ => None,
+    };
+    let runs: Vec<u32> =
+        (0..).zip(&unmet).filter(|(_, unmet)| unmet.is_empty()).map(|(case, _)| case).collect();
+    if options.resume.is_none() && plan.race.is_some() && runs.len() < 2 {
+        return Err(SweepError::NoRace { configurations: cases.len(), runs: runs.len() });
+    }
+    let racing = Racing::new(plan, &runs, &earlier);
     let runnable = runnable(&cases, &unmet);
     let on_host = runnable.iter().any(|configuration| configuration.guest_kernel().is_none());
     let scratch = ScratchDevices::new(plan, host, options, runnable)?;
@@ -125,7 +138,10 @@ pub fn run(
             store.resume_sweep(sweep)?;
             sweep
         }
-        None => store.create_sweep(&new_sweep(plan, &cases, &slots))?,
+        None => {
+            let later = racing.as_ref().map_or(0, |racing| racing.later.len());
+            store.create_sweep(&new_sweep(plan, &cases, slots.len() + later))?
+        }
     };
     let mut sweeping = Sweeping {
         around: Around::new(plan, options, store, sweep),
@@ -138,6 +154,8 @@ pub fn run(
         overheads,
         clock: Clock::new(&cases, &unmet, size).after(&earlier),
         limit,
+        race_limit,
+        racing,
         tally: tally(plan, &earlier),
         outcome: SweepOutcome {
             sweep,
@@ -169,6 +187,10 @@ struct Sweeping<'a> {
     clock: Clock,
     /// The time that it may take.
     limit: Option<TimeLimit>,
+    /// The time that it may take as a race. Whether a block fits into it is up to the race.
+    race_limit: Option<TimeLimit>,
+    /// The race that it is.
+    racing: Option<Racing>,
     /// The trials so far, if their number depends on them.
     tally: Tally,
     outcome: SweepOutcome,
@@ -213,47 +235,19 @@ impl<'a> Sweeping<'a> {
                 None => &slots[index..],
             };
             let next = next.iter().filter(|slot| !stored.contains(&slot.trial));
-            let rest: Vec<u32> = next.map(|slot| slot.case).collect();
+            let mut rest: Vec<u32> = next.map(|slot| slot.case).collect();
+            let in_block = rest.len();
+            rest.extend(self.later());
             let at = slot.case as usize;
-            let planned =
-                PlannedTrial { slot, case: &cases[at], unmet: &unmet[at], rest: &rest, trials: slots.len() };
+            let trials = slots.len() + self.later().len();
+            let planned = PlannedTrial { slot, case: &cases[at], unmet: &unmet[at], rest: &rest, trials };
             self.step(machines, store, &planned, observer)?;
-            self.tell_of_a_long_block(slot.block, &rest, observer);
+            self.tell_of_a_long_block(slot.block, &rest[..in_block], observer);
             if self.outcome.end == SweepEnd::Interrupted {
                 break;
             }
         }
         Ok(())
-    }
-
-    /// Ends the sweep before a block that does not fit into its time.
-    fn is_out_of_time(
-        &self,
-        store: &mut Store,
-        slots: &[Slot],
-        index: usize,
-        observer: &mut dyn FnMut(Progress<'_>),
-    ) -> Result<bool, SweepError> {
-        let Some(limit) = &self.limit else { return Ok(false) };
-        if !limit.forbids(slots, index, self.stored, &self.clock) {
-            return Ok(false);
-        }
-        store.plan_trials(self.outcome.sweep, u32::try_from(index).unwrap_or(u32::MAX))?;
-        let planned = self.plan.enough.map_or(self.plan.repetitions, |enough| enough.max);
-        observer(Progress::TimeIsUp { blocks: slots[index].block, planned, limit: limit.limit() });
-        Ok(true)
-    }
-
-    /// Says once, as soon as it is known, that the first block takes longer than the whole sweep may.
-    fn tell_of_a_long_block(&mut self, block: u32, rest: &[u32], observer: &mut dyn FnMut(Progress<'_>)) {
-        let Some(limit) = self.limit.as_mut().filter(|limit| block == 0 && !limit.is_exceeded) else {
-            return;
-        };
-        let block = limit.with(self.clock.left(rest));
-        if block > limit.limit() {
-            limit.is_exceeded = true;
-            observer(Progress::LongBlock { block, limit: limit.limit() });
-        }
     }
 
     /// One trial: skipped, refused for a stuck device, or run; then stored.
@@ -336,42 +330,6 @@ impl<'a> Sweeping<'a> {
             Ok(kept) => SweepError::NotStored { trial, kept, source: Box::new(source) },
             Err(error) => SweepError::Lost { trial, cause: source.to_string(), source: Box::new(error) },
         })
-    }
-
-    /// Plans another block, if some case needs one and the maximum is not reached.
-    fn further(
-        &mut self,
-        store: &mut Store,
-        slots: &mut Vec<Slot>,
-        observer: &mut dyn FnMut(Progress<'_>),
-    ) -> Result<bool, SweepError> {
-        let Plan { enough: Some(enough), measure, seed, .. } = self.plan else { return Ok(false) };
-        let block = slots.last().map_or(0, |slot| slot.block + 1);
-        let wanting = self.tally.wanting(enough, measure, *seed, block);
-        if block >= enough.max || wanting.is_empty() {
-            return Ok(false);
-        }
-        let count = |slots: &[Slot]| u32::try_from(slots.len()).unwrap_or(u32::MAX);
-        slots.extend(further(self.plan, block, &wanting, count(slots)));
-        let names: Vec<(&str, &'static str)> = wanting
-            .iter()
-            .map(|case| &self.cases[*case as usize])
-            .map(|case| (case.configuration.name.as_str(), case.workload.kind()))
-            .collect();
-        let trials = count(slots);
-        store.plan_trials(self.outcome.sweep, trials)?;
-        observer(Progress::Further { block: block + 1, cases: &names, trials });
-        Ok(true)
-    }
-
-    /// Counts a trial if the number of trials depends on it; the last trial of a case that is given up says
-    /// so.
-    fn counted(&mut self, mut record: TrialRecord) -> TrialRecord {
-        if let Plan { enough: Some(enough), measure, seed, .. } = self.plan {
-            self.tally.add(&record);
-            record.warnings.extend(self.tally.given_up(&record, enough, measure, *seed));
-        }
-        record
     }
 
     fn run_trial(
@@ -520,7 +478,7 @@ fn tally(plan: &Plan, earlier: &[TrialRecord]) -> Tally {
     tally
 }
 
-fn new_sweep(plan: &Plan, cases: &[Case], slots: &[Slot]) -> NewSweep {
+fn new_sweep(plan: &Plan, cases: &[Case], trials: usize) -> NewSweep {
     NewSweep {
         name: plan.name.clone(),
         plan_toml: plan.text.clone(),
@@ -528,7 +486,7 @@ fn new_sweep(plan: &Plan, cases: &[Case], slots: &[Slot]) -> NewSweep {
         seed: plan.seed,
         measure: plan.measure.name().to_string(),
         environment: None,
-        cases: u32::try_from(cases.len()).unwrap_or(u32::MAX),
-        trials: u32::try_from(slots.len()).unwrap_or(u32::MAX),
+        cases: blocks::count(cases.len()),
+        trials: blocks::count(trials),
     }
 }

@@ -59,6 +59,17 @@ pub enum SweepError {
     /// An ordinary user cannot create and mount filesystems.
     #[error("the sweep needs root: run it with sudo")]
     NeedsRoot,
+    /// Nothing can race alone.
+    #[error("a race needs at least two configurations that can run here, but of {configurations} {}", match runs {
+        0 => "none can".to_string(),
+        runs => format!("only {runs} can"),
+    })]
+    NoRace {
+        /// How many the plan has.
+        configurations: usize,
+        /// How many can run.
+        runs: usize,
+    },
     /// A sweep can only continue with the plan that it was started with.
     #[error("sweep {sweep} ('{name}') was started with {differs}")]
     PlanDiffers {
@@ -142,6 +153,7 @@ impl SweepError {
             SweepError::HooksNotAllowed { .. } => {
                 Some("if you know what each of them does, add --allow-hooks".to_string())
             }
+            SweepError::NoRace { .. } => Some("fsdyno plan PLAN says what the others lack".to_string()),
             SweepError::NeedsRoot => Some(
                 "it creates and mounts filesystems; fsdyno bench DIR measures a directory without root"
                     .to_string(),

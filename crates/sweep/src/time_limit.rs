@@ -5,8 +5,7 @@
 //! runs does not count.
 
 use crate::order::Slot;
-use crate::plan::Plan;
-use crate::progress::{Clock, duration};
+use crate::progress::Clock;
 use fsdyno_core::{Nanos, TrialRecord};
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -22,15 +21,10 @@ pub(crate) struct TimeLimit {
 }
 
 impl TimeLimit {
-    /// That of the plan, for a run that begins now; `trials` are those of earlier runs.
-    pub fn of(plan: &Plan, trials: &[TrialRecord]) -> Option<Self> {
-        let earlier = trials.iter().map(|trial| duration(trial).0).fold(0, u64::saturating_add);
-        plan.time_limit.map(|limit| TimeLimit {
-            limit,
-            earlier: Nanos(earlier),
-            since: Instant::now(),
-            is_exceeded: false,
-        })
+    /// For a run that begins now; `trials` are those of earlier runs.
+    pub fn new(limit: Nanos, trials: &[TrialRecord]) -> Self {
+        let earlier = trials.iter().map(|trial| trial.duration().0).fold(0, u64::saturating_add);
+        TimeLimit { limit, earlier: Nanos(earlier), since: Instant::now(), is_exceeded: false }
     }
 
     /// The limit itself.

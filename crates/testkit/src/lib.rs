@@ -36,6 +36,7 @@ pub fn header(measure: &str) -> SweepHeader {
         finished: Some("2026-02-03T04:35:06Z".to_string()),
         seed: 42,
         measure: measure.parse().expect("a measure"),
+        race: None,
     }
 }
 

@@ -104,7 +104,7 @@ impl Tally {
 }
 
 /// A trial without the large parts that no measure uses.
-fn light(trial: &TrialRecord) -> TrialRecord {
+pub(crate) fn light(trial: &TrialRecord) -> TrialRecord {
     let mut light = trial.clone();
     for phase in &mut light.phases {
         for operation in phase.roles.iter_mut().flat_map(|role| &mut role.operations) {

@@ -16,6 +16,7 @@ mod error;
 pub mod faults;
 #[cfg(test)]
 mod fixture;
+mod levels;
 mod load;
 pub mod merge;
 pub mod outcomes;
@@ -29,6 +30,7 @@ pub mod view;
 
 pub use error::UnreadableHistogram;
 pub use fsdyno_stats::{CurvePoint, Distribution, Estimate, Interval};
+pub use levels::THRESHOLD;
 pub use merge::Time;
 pub use recommendation::{Question, Recommendation};
 pub use selection::{NoSuchCase, select};

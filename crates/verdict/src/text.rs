@@ -100,6 +100,18 @@ pub fn megabytes_per_s(bytes_per_s: f64) -> String {
     number(bytes_per_s / 1e6)
 }
 
+/// A time that something took, as a person would say it: in minutes from an hour on, else in seconds, or
+/// tenths of them below ten.
+pub fn rough(time: Nanos) -> String {
+    const SECOND: u64 = 1_000_000_000;
+    let step = match time.0 / SECOND {
+        0..10 => SECOND / 10,
+        10..3600 => SECOND,
+        _ => 60 * SECOND,
+    };
+    Nanos(time.0.saturating_add(step / 2) / step * step).to_string()
+}
+
 /// A size for a sentence, base 1024: `512 B`, `152 MiB`, `1.31 GiB`.
 pub fn size(bytes: Bytes) -> String {
     let units = [("TiB", Bytes::GIB << 10), ("GiB", Bytes::GIB), ("MiB", Bytes::MIB), ("KiB", Bytes::KIB)];
@@ -123,7 +135,12 @@ pub fn percent(share: f64) -> String {
 
 /// A share that something is at most, never rounded down: `64 %`, `4.9 %`, `0.1 %`.
 pub fn at_most(share: f64) -> String {
-    match (share * 100.0).clamp(0.0, 100.0) {
+    bound(share.min(1.0))
+}
+
+/// The same of a difference, which may be more than all of it: `4.9 %`, `240 %`.
+pub fn bound(difference: f64) -> String {
+    match (difference * 100.0).max(0.0) {
         hundredths if hundredths >= 10.0 => format!("{:.0} %", (hundredths - 1e-9).ceil()),
         hundredths => format!("{:.1} %", ((hundredths * 10.0 - 1e-9).ceil() / 10.0).max(0.1)),
     }

@@ -190,6 +190,15 @@ impl Filled {
     }
 }
 
+impl TrialRecord {
+    /// From its start to its end; nothing if another program has changed its times.
+    pub fn duration(&self) -> Nanos {
+        let [started, finished] = [&self.started, &self.finished].map(|text| humantime::parse_rfc3339(text));
+        let took = started.ok().zip(finished.ok()).and_then(|(from, to)| to.duration_since(from).ok());
+        took.map_or(Nanos(0), Nanos::from)
+    }
+}
+
 /// Free space of a filesystem, and the layout of the files that a load left on it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Layout {

@@ -46,6 +46,11 @@ pub fn run(surroundings: &Surroundings, options: &Options) -> Result {
 fn of_plan(source: &Source, options: &Options, set: Vec<String>) -> std::result::Result<Plan, Trouble> {
     // What the user sets may be about the workload that is put in below.
     let plan = source.parse(&set).or_else(|_| source.parse(&[]))?;
+    if plan.race.is_some() {
+        let error =
+            anyhow!("the plan has protocol = \"race\", and losses cannot be raced for: good ones are all 0");
+        return Err(Trouble::new(Status::Usage, error).hint("use a plan without protocol and budget"));
+    }
     let asks = |workload: &Workload| matches!(workload, Workload::IoErrors(_));
     let load = match options.io_errors || plan.workloads.iter().all(asks) {
         true => Workload::IoErrors(IoErrors::default()),

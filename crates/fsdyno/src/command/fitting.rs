@@ -5,6 +5,7 @@ use super::plans::Source;
 use super::sweep::plan_trouble;
 use crate::exit::{Status, Trouble};
 use crate::progress::human;
+use anyhow::anyhow;
 use fsdyno_core::Nanos;
 use fsdyno_sweep::{Fit, FitError, Plan, fit};
 
@@ -15,6 +16,11 @@ pub fn fitted(
     set: &[String],
     time: Nanos,
 ) -> Result<Fit, Trouble> {
+    if Plan::parse(&source.text, &source.file, set).is_ok_and(|plan| plan.race.is_some()) {
+        let error = anyhow!("--for does not apply to a race, which decides itself how often to measure");
+        let time = time.to_string().replace(' ', "");
+        return Err(Trouble::new(Status::Usage, error).hint(format!("--budget {time} limits its time")));
+    }
     let parse = |set: &[String]| Plan::parse(&source.text, &source.file, set);
     fit(&parse, set, time, &mut surroundings.host()?, &mut surroundings.guests()?).map_err(trouble)
 }

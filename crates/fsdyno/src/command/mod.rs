@@ -45,13 +45,14 @@ use crate::say;
 use crate::state::{self, State};
 use anyhow::{Context, anyhow};
 use fsdyno_core::measure::Measure;
-use fsdyno_core::{Outcome, SweepHeader, TrialRecord};
+use fsdyno_core::{Outcome, RaceRules, SweepHeader, TrialRecord};
 use fsdyno_guest::Qemu;
 use fsdyno_host::agent::AgentHost;
 use fsdyno_host::quoted;
 use fsdyno_report::Style;
-use fsdyno_store::{Store, StoreError, Sweep};
-use fsdyno_verdict::NoSuchCase;
+use fsdyno_store::{Origin, Store, StoreError, Sweep};
+use fsdyno_sweep::race_budget;
+use fsdyno_verdict::{NoSuchCase, THRESHOLD};
 use results::find;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -227,7 +228,19 @@ fn speaks_unicode() -> bool {
 
 /// The header of reports on a sweep, ranked by the given measure or by the plan's.
 fn header(sweep: &Sweep, measure: Option<&str>) -> anyhow::Result<SweepHeader> {
+    let race = match sweep.summary.origin {
+        Origin::Import => None,
+        Origin::Run | Origin::Pack => race_budget(&sweep.plan_toml, &sweep.overrides),
+    };
+    let race = race.map(|budget| {
+        Ok::<_, anyhow::Error>(RaceRules {
+            budget,
+            measure: sweep.measure.parse()?,
+            configurations: sweep.summary.cases,
+        })
+    });
     Ok(SweepHeader {
+        race: race.transpose()?,
         id: sweep.summary.selector.clone(),
         name: sweep.summary.name.clone(),
         plan_toml: sweep.plan_toml.clone(),
@@ -237,6 +250,16 @@ fn header(sweep: &Sweep, measure: Option<&str>) -> anyhow::Result<SweepHeader> {
         seed: sweep.seed,
         measure: measure.unwrap_or(&sweep.measure).parse::<Measure>()?,
     })
+}
+
+/// The trials that count for the figures of their configurations: in a race, those of the last few were
+/// selected by their earlier figures, so that only fresh ones count.
+fn counted(header: &SweepHeader, trials: Vec<TrialRecord>) -> Vec<TrialRecord> {
+    let rules = header.race.as_ref();
+    match rules.and_then(|rules| fsdyno_verdict::race::answer(header, rules, &trials, THRESHOLD).ok()) {
+        None => trials,
+        Some(race) => trials.into_iter().filter(|trial| race.counts(trial)).collect(),
+    }
 }
 
 /// Refuses a measure that was asked for and that no trial has: the ranking would be by another one.

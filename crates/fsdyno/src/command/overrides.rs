@@ -1,6 +1,6 @@
-//! `--set`, `--kernel`, `--modules` and `--memory`, as changes of the plan.
+//! `--set`, `--kernel`, `--modules`, `--memory`, `--race` and `--budget`, as changes of the plan.
 
-use crate::cli::Overrides;
+use crate::cli::{Overrides, Racing};
 use crate::exit::{Status, Trouble};
 use anyhow::{Context, anyhow};
 use std::path::Path;
@@ -33,6 +33,14 @@ pub fn settings(overrides: &Overrides) -> Result<Vec<String>, Trouble> {
     if let Some(memory) = overrides.memory {
         settings.push(format!("memory={}", quoted(&memory.to_string())));
     }
+    Ok(settings)
+}
+
+/// The same with those that make it a race.
+pub fn with_race(overrides: &Overrides, racing: &Racing) -> Result<Vec<String>, Trouble> {
+    let mut settings = settings(overrides)?;
+    settings.extend(racing.race.then(|| "protocol=\"race\"".to_string()));
+    settings.extend(racing.budget.map(|budget| format!("budget={}", quoted(&budget.to_string()))));
     Ok(settings)
 }
 
@@ -69,6 +77,20 @@ mod tests {
             "memory=\"512M\"",
         ];
         assert_eq!(settings(&overrides).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_race_is_a_change_of_the_plan() {
+        let overrides = Overrides {
+            set: vec!["seed=1".to_string()],
+            memory: None,
+            kernel: Vec::new(),
+            modules: Vec::new(),
+        };
+        let racing = Racing { race: true, budget: Some("200".parse().unwrap()) };
+        let expected = ["seed=1", "protocol=\"race\"", "budget=\"200 trials\""];
+        assert_eq!(with_race(&overrides, &racing).unwrap(), expected);
+        assert_eq!(with_race(&overrides, &Racing::default()).unwrap(), ["seed=1"]);
     }
 
     #[test]

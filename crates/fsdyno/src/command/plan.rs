@@ -11,13 +11,13 @@ use crate::progress::human;
 use fsdyno_core::DeviceSpec;
 use fsdyno_core::workload::Ramp;
 use fsdyno_host::Host;
-use fsdyno_sweep::{DryRun, Plan, dry_run};
+use fsdyno_sweep::{DryRun, ForeseenRound, Plan, dry_run};
 use fsdyno_testbed::guard::identity_text;
 use fsdyno_verdict::text::plural;
 use std::io::{self, Write};
 
 pub fn run(surroundings: &Surroundings, options: &Options) -> Result {
-    let set = overrides::settings(&options.overrides)?;
+    let set = overrides::with_race(&options.overrides, &options.racing)?;
     let source = source(&options.plan)?;
     let (plan, chosen) = match options.time {
         None => (source.parse(&set)?, None),
@@ -115,6 +115,9 @@ fn print(
         "{}: {cases} ({skipped} skipped on this machine), {trials}; {about} {time}{space} on {}",
         plan.name, plan.devices.data
     )?;
+    for line in race(plan, run) {
+        writeln!(out, "{line}")?;
+    }
     if run.needs_root {
         writeln!(out, "the sweep needs root: run it with sudo")?;
     }
@@ -129,6 +132,48 @@ fn print(
         [] => Ok(()),
         refusals => writeln!(out, "a sweep would be refused:\n{}", refused(refusals)),
     }
+}
+
+/// What the race will do, if it is one.
+fn race(plan: &Plan, run: &DryRun) -> Vec<String> {
+    let race = match (&run.race, &plan.race) {
+        (Some(race), _) => race,
+        (None, Some(_)) => {
+            return vec!["a race would be refused: fewer than two configurations can run here".to_string()];
+        }
+        (None, None) => return Vec::new(),
+    };
+    let rounds = match &race.rounds[..] {
+        [only] => format!("{} of {}", plural(u64::from(only.blocks), "block"), only.configurations),
+        [first, between @ .., last] => {
+            let of = |round: &ForeseenRound| format!(", {} of {}", round.blocks, round.configurations);
+            format!(
+                "{} of {}{}, and {} fresh ones of the best {} and the default",
+                plural(u64::from(first.blocks), "block"),
+                first.configurations,
+                between.iter().map(of).collect::<String>(),
+                last.blocks,
+                last.configurations
+            )
+        }
+        [] => String::new(),
+    };
+    let budget = race.budget.as_ref().map_or(String::new(), |budget| format!(" within {budget}"));
+    let mut lines = vec![format!(
+        "a race of {} configurations{budget}: {}; {} with sentinels, about {}",
+        race.configurations,
+        rounds,
+        plural(u64::from(race.trials), "trial"),
+        human(race.time_ns)
+    )];
+    if !race.fits {
+        lines.push(format!(
+            "the budget may be too small: the shortest race is estimated to take {}; what does not fit is left out, \
+             the last round included",
+            human(race.time_ns)
+        ));
+    }
+    lines
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use super::{Result, Surroundings, find, header, print_json, show};
 use crate::cli::{DocumentFormat, Recommend};
 use crate::exit::{Status, Trouble};
 use crate::out;
+use anyhow::anyhow;
 use fsdyno_core::measure::{Goal, MeasureError};
 use fsdyno_report::terminal;
 use fsdyno_verdict::{Question, Recommendation};
@@ -12,9 +13,14 @@ pub fn run(surroundings: &Surroundings, options: &Recommend) -> Result {
     let goal = options.goal.as_deref().map(goal).transpose()?;
     let shelves = surroundings.results()?;
     let (store, sweep) = find(surroundings, &shelves, options.sweep.as_deref())?;
+    let header = header(&sweep, None)?;
+    if header.race.is_some() && options.case.is_some() {
+        let error = anyhow!("sweep {} was a race, which is judged as a whole", sweep.summary.selector);
+        return Err(Trouble::new(Status::Usage, error).hint("omit --case"));
+    }
     let trials = show::chosen(store.outlines(sweep.summary.id)?, options.case.as_deref())?;
     let question = Question { goal, threshold: options.threshold };
-    let recommendation = Recommendation::new(&header(&sweep, None)?, &trials, &question);
+    let recommendation = Recommendation::new(&header, &trials, &question);
     match options.format {
         DocumentFormat::Text => terminal::recommendation(
             &mut out::text(&surroundings.style),

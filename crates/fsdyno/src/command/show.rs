@@ -1,6 +1,6 @@
 //! `fsdyno show [SWEEP]`: the results of a sweep, as text, JSON or CSV.
 
-use super::{Result, Surroundings, find, header, log, no_such_case, print_json, verify_measured};
+use super::{Result, Surroundings, counted, find, header, log, no_such_case, print_json, verify_measured};
 use crate::cli::{Detail, Format, Layout, Show};
 use crate::exit::{Status, Trouble};
 use crate::out;
@@ -29,7 +29,14 @@ pub fn run(surroundings: &Surroundings, options: &Show) -> Result {
         Format::Text | Format::Markdown | Format::Junit if summary => store.outlines(sweep.summary.id)?,
         _ => store.trials(sweep.summary.id)?,
     };
-    let trials = chosen(trials, options.case.as_deref())?;
+    let (header, trials) = match &options.case {
+        None => (header, trials),
+        // A race is judged as a whole.
+        Some(case) => {
+            let trials = chosen(counted(&header, trials), Some(case))?;
+            (SweepHeader { race: None, ..header }, trials)
+        }
+    };
     verify_measured(&header, &trials, options.measure.as_deref())?;
     match options.layout {
         Some(Layout::Published) => {

@@ -26,7 +26,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub fn run(surroundings: &Surroundings, options: &Sweep) -> Result {
-    let set = overrides::settings(&options.overrides)?;
+    let set = overrides::with_race(&options.overrides, &options.racing)?;
     let (plan, resume) = match &options.resume {
         None => (asked_for(surroundings, options, &set)?, None),
         Some(selector) => {
@@ -168,8 +168,12 @@ pub fn measure(
         trouble.tell();
     }
     let (program, sweep) = (&surroundings.program, ended.sweep);
+    let race = match plan.race {
+        Some(_) => format!("\nwhat was dropped, and why: {program} race {sweep}"),
+        None => String::new(),
+    };
     say::remark(&format!(
-        "sweep {sweep} is in {}\nevery operation: {program} show {sweep} --full\nhow to build it: {program} recommend {sweep}",
+        "sweep {sweep} is in {}\nevery operation: {program} show {sweep} --full{race}\nhow to build it: {program} recommend {sweep}",
         surroundings.store.display()
     ));
     Ok(ended)
@@ -289,6 +293,10 @@ fn tell(display: &Display, plan: &Plan, progress: &Progress<'_>) {
             let names: Vec<String> =
                 cases.iter().map(|(name, workload)| format!("{name} ({workload})")).collect();
             display.line(&format!("block {block}: intervals still too wide: {}", names.join(", ")));
+        }
+        Progress::Raced { lines, trials } => {
+            display.extend(u64::from(*trials));
+            lines.iter().for_each(|line| display.line(line));
         }
         Progress::LongBlock { block, limit } => display.line(&format!(
             "the first block takes about {}, longer than the {} that the sweep may take; Ctrl-C stops it, and \

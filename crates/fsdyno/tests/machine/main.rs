@@ -48,6 +48,7 @@ mod package;
 mod pools;
 mod postmark;
 mod preallocated;
+mod race;
 mod recommend;
 mod room;
 mod selfcheck;
@@ -100,6 +101,7 @@ fn main() {
         pools::tests(),
         postmark::tests(),
         preallocated::tests(),
+        race::tests(),
         recommend::tests(),
         room::tests(),
         selfcheck::tests(),

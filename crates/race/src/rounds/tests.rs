@@ -10,6 +10,7 @@ fn race() -> Race {
         cells: Cells::new(&(0..CELLS).map(|cell| vec![cell]).collect::<Vec<_>>()),
         default: CELLS - 1,
         schedule: Schedule { rounds, trials: 18 },
+        budget: None,
         threshold: 0.05,
         seed: 1,
     }
@@ -19,7 +20,7 @@ fn race() -> Race {
 fn outcome(block: u32, cell: usize) -> Outcome {
     let value = Some(-0.3 * cell as f64 + 0.001 * f64::from(block));
     let other = if cell == 5 { 9.0 } else { 1.0 };
-    Outcome { block, shared: block, cell, value, others: vec![Some(other)] }
+    Outcome { block, shared: block, cell, value, others: vec![Some(other)], cost: 1 }
 }
 
 fn block(number: u32) -> Vec<Outcome> {
@@ -80,4 +81,58 @@ fn the_answer_says_how_much_better_the_best_may_be() {
     assert_eq!((answer.pick, answer.default_kept, answer.as_good.len()), (0, false, 0));
     assert!(answer.bound < 0.01 && (answer.default_bound - 2.1).abs() < 0.1, "{answer:?}");
     assert!((answer.gain - 2.1).abs() < 0.05, "{}", answer.gain);
+}
+
+/// Trials with everything that the race asks for, and how it ends. A trial costs 10, and so does a sentinel.
+fn run(mut race: Race, limit: u64) -> (Vec<Outcome>, Progress) {
+    race.budget = Some(Budget { limit, sentinels: (0..20).map(|block| (block, 10)).collect() });
+    let mut outcomes = Vec::new();
+    loop {
+        let progress = race.progress(&outcomes);
+        let Step::Block { number, cells, .. } = progress.step else { return (outcomes, progress) };
+        outcomes.extend(cells.into_iter().map(|cell| Outcome { cost: 10, ..outcome(number, cell) }));
+    }
+}
+
+fn cost(outcomes: &[Outcome]) -> u64 {
+    let blocks = outcomes.iter().map(|one| one.block).max().map_or(0, |last| u64::from(last) + 1);
+    outcomes.iter().map(|one| one.cost).sum::<u64>() + 10 * blocks
+}
+
+#[test]
+fn the_last_round_takes_what_the_budget_leaves() {
+    for limit in [90, 120, 230, 240, 260, 300, 500, 5000] {
+        let (outcomes, progress) = run(race(), limit);
+        assert!(cost(&outcomes) <= limit, "{limit}: {}", cost(&outcomes));
+        let fresh = progress.rounds[1].blocks;
+        // Seven trials in a block, and with less than two blocks of them only the best four, the default and
+        // the sentinel: 60.
+        let expected = (limit - 90) / 70;
+        match limit {
+            90 | 120 => assert!(progress.cut && fresh == 0, "{limit}: {progress:?}"),
+            230 => assert_eq!((fresh, progress.cut, progress.left.len()), (2, false, 6)),
+            _ => assert_eq!((u64::from(fresh), progress.cut), (expected.min(12), false), "{limit}"),
+        }
+    }
+    let (outcomes, progress) = run(race(), 215);
+    assert_eq!((progress.rounds[1].blocks, progress.left.len()), (2, 5), "the front gives way");
+    assert!(cost(&outcomes) <= 215 && !progress.cut);
+}
+
+#[test]
+fn a_budget_that_runs_out_leaves_out_what_comes_before_the_last_round() {
+    let rounds = [(8, 1), (7, 2), (6, 2), (4, 2)].map(|(cells, blocks)| Round { cells, blocks });
+    let long = || Race { schedule: Schedule { rounds: rounds.to_vec(), trials: 50 }, ..race() };
+    // 90 for the first block and each of the next two, 120 for the least last round.
+    let (outcomes, progress) = run(long(), 295);
+    let blocks: Vec<u32> = progress.rounds.iter().map(|round| round.blocks).collect();
+    assert_eq!((&blocks[..], progress.left.len()), (&[1, 0, 2][..], 6), "with the front");
+    assert!(progress.cut && cost(&outcomes) <= 295, "{}", cost(&outcomes));
+    assert_eq!(progress.fresh_from, Some(1));
+    let (longer, after) = run(long(), 310);
+    let blocks: Vec<u32> = after.rounds.iter().map(|round| round.blocks).collect();
+    assert!(blocks == [1, 1, 2] && after.left.len() == 5 && after.cut && cost(&longer) <= 310, "{blocks:?}");
+    // It is the same race whenever it is looked at.
+    let budget = Some(Budget { limit: 295, sentinels: (0..20).map(|block| (block, 10)).collect() });
+    assert_eq!(Race { budget, ..long() }.progress(&outcomes), progress);
 }

@@ -114,6 +114,8 @@ struct Raced {
     /// How much better the best is than the pick.
     pub regret: f64,
     pub bound: f64,
+    /// Whether the bound that was told after the first block held for the pick of then.
+    pub held_early: bool,
     /// Whether the default is the pick.
     pub kept: bool,
     pub default_bound: f64,
@@ -127,17 +129,30 @@ impl World {
             cells: Cells::new(&levels()),
             default: self.random.random_range(0..CELLS),
             schedule: Schedule::new(CELLS, budget, None, false).expect("a schedule"),
+            budget: None,
             threshold: THRESHOLD,
             seed,
         };
         let mut outcomes: Vec<Outcome> = Vec::new();
         let mut running = Running::new(&race);
+        let mut held_early = false;
         let left = loop {
             let progress = running.after(&outcomes);
             let Step::Block { number, cells, .. } = progress.step else { break progress.left };
+            if number == 1 {
+                let early = race.answer(&outcomes, &progress.left).expect("an answer");
+                held_early = self.regret(early.pick) <= early.bound;
+            }
             for cell in cells {
                 let value = Some(self.measure(cell, number));
-                outcomes.push(Outcome { block: number, shared: number, cell, value, others: Vec::new() });
+                outcomes.push(Outcome {
+                    block: number,
+                    shared: number,
+                    cell,
+                    value,
+                    others: Vec::new(),
+                    cost: 1,
+                });
             }
         };
         let answer = race.answer(&outcomes, &left).expect("an answer");
@@ -146,6 +161,7 @@ impl World {
             good: self.regret(answer.pick) <= THRESHOLD,
             regret: self.regret(answer.pick),
             bound: answer.bound,
+            held_early,
             kept: answer.pick == race.default,
             default_bound: answer.default_bound,
             doubted: answer.doubts.any(),
@@ -173,6 +189,8 @@ pub struct Summary {
     pub trials: usize,
     pub good: usize,
     pub held: usize,
+    /// How often the bound that was told after the first block held.
+    pub held_early: usize,
     /// How often a bound half as wide would have held.
     pub half_held: usize,
     pub kept: usize,
@@ -204,6 +222,7 @@ pub fn summary(kind: Kind, replays: usize, budget: Option<u32>) -> Summary {
         trials: races.iter().map(|raced| raced.trials).sum::<usize>() / replays,
         good: count(&|raced| raced.good),
         held: count(&|raced| raced.regret <= raced.bound),
+        held_early: count(&|raced| raced.held_early),
         half_held: count(&|raced| raced.regret <= raced.bound / 2.0),
         kept: count(&|raced| raced.kept),
         none_better: count(&|raced| raced.default_bound <= THRESHOLD),

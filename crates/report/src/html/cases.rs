@@ -12,9 +12,9 @@ use super::sources::Sources;
 use crate::error::ReportError;
 use fsdyno_core::measure::Direction;
 use fsdyno_core::parallel::in_parallel;
-use fsdyno_core::{Operation, Role};
+use fsdyno_core::{Operation, Role, TrialRecord};
 use fsdyno_verdict::ranking::Ranking;
-use fsdyno_verdict::view;
+use fsdyno_verdict::view::{self, View};
 use maud::{Markup, html};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,16 +38,17 @@ impl Cases {
     ///
     /// # Errors
     /// [`ReportError::Trials`] if a trial cannot be read; [`ReportError::Histogram`].
-    pub fn read(
-        sources: &Sources<'_>,
-        rankings: &[Ranking],
-        names: &mut Names,
-    ) -> Result<Cases, ReportError> {
-        let order = by_interest(rankings);
+    pub fn read(sources: &Sources<'_>, view: &View, names: &mut Names) -> Result<Cases, ReportError> {
+        let order = by_interest(&view.rankings);
+        // In a race, those that were measured again are shown by their fresh trials, as in the tables.
+        let counts = |trial: &TrialRecord| view.race().is_none_or(|race| race.counts(trial));
+        let of_case = |case| -> Result<Vec<TrialRecord>, ReportError> {
+            Ok((sources.details)(case)?.into_iter().filter(counts).collect())
+        };
         let mut cases = Cases { shown: BTreeMap::new(), curves: BTreeMap::new(), all: order.len() };
         let mut bytes = 0;
         for some in order.chunks(AT_ONCE) {
-            let details = some.iter().map(|number| (sources.details)(*number));
+            let details = some.iter().map(|number| of_case(*number));
             let trials = details.collect::<Result<Vec<_>, _>>()?;
             let merged = in_parallel(&trials, |trials| -> Result<_, ReportError> {
                 let Some(merged) = view::cases(trials)?.pop() else { return Ok(None) };

@@ -75,7 +75,7 @@ pub fn page(sources: &Sources<'_>) -> Result<String, ReportError> {
     let _ = thread::Builder::new().spawn(|| LazyLock::force(&PACKED));
     let view = View::without_cases(&sources.header, sources.trials);
     let mut names = Names::default();
-    let cases = Cases::read(sources, &view.rankings, &mut names)?;
+    let cases = Cases::read(sources, &view, &mut names)?;
     let page = html! {
         (DOCTYPE)
         html lang="en" {

@@ -4,11 +4,11 @@ use super::style::{Paint, Style, write_table};
 use comfy_table::Cell;
 use fsdyno_core::Measure;
 use fsdyno_core::measure::Column;
-use fsdyno_verdict::race::{Elimination, Finalist, RaceAnswer};
+use fsdyno_verdict::race::{Finalist, RaceAnswer, RaceState};
 use fsdyno_verdict::text;
 use std::io::{self, Write};
 
-/// Dropped configurations that are listed by name for each round; JSON has all.
+/// Configurations that are listed by name; JSON has all.
 const NAMED: usize = 3;
 
 /// Writes the answer of a race: what to use, the fresh figures of the last few, and what was dropped when.
@@ -25,13 +25,16 @@ pub fn race(out: &mut dyn Write, found: &RaceAnswer, style: &Style) -> io::Resul
     for doubt in &found.doubts {
         style.paragraph(out, Paint::Alert, 0, &format!("warning: {doubt}"))?;
     }
-    finalists(out, found, *style)?;
-    writeln!(out)?;
-    for round in 1..found.rounds.len() {
-        let dropped: Vec<&Elimination> = found.eliminations.iter().filter(|one| one.round == round).collect();
-        if !dropped.is_empty() {
-            style.paragraph(out, Paint::Plain, 0, &dropped_in(round, &dropped))?;
+    match found.finalists.iter().any(|one| one.trials > 0) {
+        true => finalists(out, found, *style)?,
+        false => {
+            writeln!(out)?;
+            style.paragraph(out, Paint::Plain, 0, &left(found))?;
         }
+    }
+    writeln!(out)?;
+    for line in found.drops() {
+        style.paragraph(out, Paint::Plain, 0, &line)?;
     }
     if !found.not_entered.is_empty() {
         let count = text::plural(found.not_entered.len() as u64, "configuration");
@@ -39,7 +42,8 @@ pub fn race(out: &mut dyn Write, found: &RaceAnswer, style: &Style) -> io::Resul
             format!("{count} did not take part: they weaken what survives a power cut, so they cannot win");
         style.paragraph(out, Paint::Plain, 0, &text)?;
     }
-    if let (Some(time), Some(whole)) = (found.time_ns, found.sweep_time_ns) {
+    if let (RaceState::Replayed, Some(time), Some(whole)) = (found.state, found.time_ns, found.sweep_time_ns)
+    {
         let text = format!("time without sentinels: {time} instead of {whole}");
         style.paragraph(out, Paint::Plain, 0, &text)?;
     }
@@ -86,13 +90,12 @@ fn finalists(out: &mut dyn Write, found: &RaceAnswer, style: Style) -> io::Resul
     )
 }
 
-/// `after round 1 (72 trials) 36 dropped: 'a' (number 37 of 72, 8.1 % behind the best), ... and 33 more`.
-fn dropped_in(round: usize, dropped: &[&Elimination]) -> String {
-    let named = |one: &&Elimination| format!("'{}' ({})", one.raced.configuration.name, one.why);
-    let mut names: Vec<String> = dropped.iter().take(NAMED).map(named).collect();
-    if dropped.len() > NAMED {
-        names.push(format!("{} more", dropped.len() - NAMED));
+/// Those that are left, before they are measured again.
+fn left(found: &RaceAnswer) -> String {
+    let names = found.finalists.iter().take(NAMED).map(|one| format!("'{}'", one.raced.configuration.name));
+    let mut names: Vec<String> = names.collect();
+    if found.finalists.len() > NAMED {
+        names.push(format!("{} more", found.finalists.len() - NAMED));
     }
-    let after = dropped.first().map_or(0, |one| one.after_trials);
-    format!("after round {round} ({after} trials) {} dropped: {}", dropped.len(), names.join(", "))
+    format!("still in the race, the best so far first: {}", names.join(", "))
 }

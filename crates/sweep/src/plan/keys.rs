@@ -46,6 +46,11 @@ pub(super) const PLAN: KeyTable = KeyTable {
             parameters of the workload [`durability`](#durability), or none for its defaults";
         "repetitions" = "1": "trials of each case, one per block; 6 are enough for a 95 % interval. Or `{ \
             min, max, until }`: repeat until intervals are narrow enough";
+        "protocol" = "exhaustive": "how trials are spent: `\"exhaustive\"`, every case as often, or \
+            `\"race\"`, which drops configurations as evidence grows; see \
+            [Races](../guide/race.md)";
+        "budget" = "as many trials as halving needs": "what a race may spend: trials, such as `200` or \
+            `\"200 trials\"`, or time, such as `\"24h\"`";
         "time_limit" = "": "how long the sweep may take, such as `\"15m\"`: it ends after the last block \
             that fits; the first block is always run";
         "measure" = "the workload's own": "what the summary ranks by, and what `recommend` optimises; see \

@@ -25,6 +25,8 @@ mod file;
 mod hooks;
 mod keys;
 mod product;
+mod protocol;
+mod race;
 mod raw;
 mod resolve;
 mod workload;
@@ -32,9 +34,12 @@ mod workload;
 pub use file::MOST as MAX_PLAN_BYTES;
 pub use hooks::{Hooks, PlanCommand};
 pub use keys::{Key, KeyTable, TABLES as KEY_TABLES};
+pub use race::race_budget;
 pub use resolve::study;
 
-use fsdyno_core::{Configuration, Devices, GuestShape, KernelSpec, Measure, Nanos, Study, Warning, Workload};
+use fsdyno_core::{
+    Configuration, Devices, GuestShape, KernelSpec, Measure, Nanos, RaceBudget, Study, Warning, Workload,
+};
 use fsdyno_verdict::enough::Enough;
 use std::collections::BTreeMap;
 
@@ -49,10 +54,13 @@ pub struct Plan {
     pub overrides: Vec<String>,
     /// The published study that it repeats.
     pub study: Option<Study>,
-    /// The number of blocks, which is the number of trials of each case; the minimum if `enough` is set.
+    /// The number of blocks, which is the number of trials of each case; the minimum if `enough` is set. 1 in
+    /// a race, of which only the first block has every case.
     pub repetitions: u32,
     /// When a case has been repeated enough; absent if the number of blocks is fixed.
     pub enough: Option<Enough>,
+    /// What it may spend as a race, if it is one.
+    pub race: Option<RaceBudget>,
     /// How long the sweep may take: it ends after the last block that fits.
     pub time_limit: Option<Nanos>,
     /// Seed of the order, the trees, the contents and the filesystem UUIDs.

@@ -7,6 +7,7 @@ use super::device::{self, RawJournal};
 use super::document::{Document, Entry, Node, Origin, Section, Table, Value};
 use super::hooks::{self, Hooks};
 use super::keys::{self, names};
+use super::protocol;
 use crate::error::{PlanError, PlanProblem};
 use fsdyno_core::axis::{self, Axis, SYSCTL_PREFIX};
 use fsdyno_core::filesystem;
@@ -15,7 +16,8 @@ use fsdyno_core::sweep_name;
 use fsdyno_core::units::Size;
 use fsdyno_core::workload::Durability;
 use fsdyno_core::{
-    AXES, Bytes, CacheState, DeviceSpec, DiskCache, GuestShape, KernelSpec, Measure, Nanos, Study, Workload,
+    AXES, Bytes, CacheState, DeviceSpec, DiskCache, GuestShape, KernelSpec, Measure, Nanos, RaceBudget,
+    Study, Workload,
 };
 use fsdyno_testbed::memory::{LEAST, MOST};
 use fsdyno_verdict::enough::Enough;
@@ -42,9 +44,14 @@ pub(crate) struct RawPlan {
     pub repetitions: u32,
     pub enough: Option<Enough>,
     pub repetitions_at: Origin,
+    /// What the sweep may spend as a race, if it is one.
+    pub race: Option<RaceBudget>,
+    pub budget_at: Origin,
+    pub time_limit_at: Origin,
     pub time_limit: Option<Nanos>,
     pub seed: u64,
     pub measure: Option<Measure>,
+    pub measure_at: Origin,
     pub watchdog: Nanos,
     pub telemetry: Option<Nanos>,
     /// The level of the axis `memory` wherever no other is set.
@@ -153,9 +160,13 @@ impl RawPlan {
             repetitions,
             enough,
             repetitions_at: plan.at("repetitions").clone(),
+            race: protocol::asked(&plan)?,
+            budget_at: plan.at("budget").clone(),
+            time_limit_at: plan.at("time_limit").clone(),
             time_limit: time_limit(&plan)?,
             seed: plan.integer("seed", 0..=u64::MAX)?.unwrap_or(42),
             measure: measure.transpose()?,
+            measure_at: plan.at("measure").clone(),
             watchdog: watchdog(&plan)?,
             telemetry: telemetry(&plan)?,
             memory: memory(&plan)?,

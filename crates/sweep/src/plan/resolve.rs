@@ -3,7 +3,7 @@
 use super::document::{Document, Origin, Section};
 use super::product::{mapped, name_conditions, product, product_size};
 use super::raw::{self, RawAxis, RawConfiguration, RawLevel, RawPlan};
-use super::{Plan, Planned, file, workload};
+use super::{Plan, Planned, file, race, workload};
 use crate::error::{PlanError, PlanProblem};
 use fsdyno_core::axis::{CACHE, DEFAULT, MEMORY};
 use fsdyno_core::kernel::{DEBIAN_PREFIX, HOST_KERNEL};
@@ -90,7 +90,7 @@ fn resolve(
         let (key, kernel) = (command.kind.name(), kernel.to_string());
         return Err(document.error(&raw.hooks_at, PlanProblem::NotInGuests { key, kernel }));
     }
-    let measure = match (raw.measure, workloads.first()) {
+    let measure = match (raw.measure.clone(), workloads.first()) {
         (Some(measure), _) => measure,
         (None, Some(workload)) => workload
             .load()
@@ -99,16 +99,17 @@ fn resolve(
             .map_err(|error| document.error(&Origin::Document, PlanProblem::Measure(error)))?,
         (None, None) => return Err(document.error(&Origin::Document, PlanProblem::NoWorkload)),
     };
-    Ok(Plan {
-        hooks: raw.hooks.relative_to(base),
+    let plan = Plan {
+        hooks: raw.hooks.clone().relative_to(base),
         guest: raw.guest,
         kernels,
-        name: raw.name,
+        name: raw.name.clone(),
         text: text.to_string(),
         overrides: overrides.to_vec(),
         study: raw.study,
-        repetitions: raw.repetitions,
+        repetitions: if raw.race.is_some() { 1 } else { raw.repetitions },
         enough: raw.enough,
+        race: raw.race,
         time_limit: raw.time_limit,
         seed: raw.seed,
         measure,
@@ -117,7 +118,9 @@ fn resolve(
         devices,
         workloads,
         configurations,
-    })
+    };
+    race::check(document, &raw, &plan)?;
+    Ok(plan)
 }
 
 /// The kernels behind the levels of the axis `kernel`. Paths are relative to `base`.

@@ -13,6 +13,7 @@ mod lab;
 mod plans;
 mod previews;
 mod quick;
+mod races;
 mod refused_plans;
 mod remount;
 mod sweeps;

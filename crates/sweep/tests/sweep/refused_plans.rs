@@ -20,6 +20,12 @@ fn bad_set(set: &'static [&'static str], says: &'static [&'static str]) -> Bad {
 #[test]
 fn every_bad_plan_is_refused_with_its_place_and_the_nearest_word() {
     let ext4 = |more: &str| with_axes(&format!("filesystem = \"ext4\"\n{more}"));
+    // Eight configurations, whose trials have three ramps of 30 s and as many windows.
+    let race = |more: &str| {
+        let axes =
+            "filesystem = [\"ext4\", \"xfs\"]\nscheduler = [\"none\", \"bfq\", \"kyber\", \"mq-deadline\"]";
+        format!("protocol = \"race\"\n{}", with_axes(&format!("{axes}\n{more}")))
+    };
     let workload = |more: &str| format!("{}{more}", with_axes("filesystem = \"ext4\""));
     let table = [
         bad("name = ", &["p.toml:1:8"]),
@@ -62,6 +68,38 @@ fn every_bad_plan_is_refused_with_its_place_and_the_nearest_word() {
         bad("watchdog = \"3 parsecs\"\n".to_string() + &ext4(""), &["p.toml:1:12", "3 parsecs", "500ms"]),
         bad("watchdog = 0\n".to_string() + &ext4(""), &["p.toml:1:12", "greater than zero"]),
         bad("measure = \"raed\"\n".to_string() + &ext4(""), &["p.toml:1:11", "did you mean 'read'?"]),
+        // Races.
+        bad("protocol = \"rase\"\n".to_string() + &ext4(""), &["p.toml:1:12", "did you mean 'race'?"]),
+        bad("budget = 9\n".to_string() + &ext4(""), &["p.toml:1:10", "only for 'protocol = \"race\"'"]),
+        bad("budget = \"9 parsecs\"\n".to_string() + &race(""), &["p.toml:1:10", "such as 200 or 24h"]),
+        bad("budget = 0\n".to_string() + &race(""), &["p.toml:1:10", "not 0"]),
+        bad("budget = [200]\n".to_string() + &race(""), &["p.toml:1:10", "not an array"]),
+        bad(
+            "budget = 20\n".to_string() + &race(""),
+            &["p.toml:1:10", "a budget of 20 trials is too small: a race of 8 configurations needs 21"],
+        ),
+        bad(
+            "budget = \"31m\"\n".to_string() + &race(""),
+            &["p.toml:1:10", "8 configurations needs 21 trials, whose windows alone take 1h 3m"],
+        ),
+        bad(
+            "repetitions = { min = 3, max = 9, until = \"5%\" }\n".to_string() + &race(""),
+            &["p.toml:1:15", "'until' does not apply to 'protocol = \"race\"'"],
+        ),
+        bad("time_limit = \"9h\"\n".to_string() + &race(""), &["p.toml:1:14", "'time_limit' does not apply"]),
+        bad(race("") + WORKLOAD, &["p.toml:11:1", "a race has one workload, but the plan has 2"]),
+        bad(race("") + "[durability]\n", &["p.toml:11:1", "a race has one workload, but the plan has 2"]),
+        bad(race("memory = [\"64M\", \"1G\"]"), &["p.toml:8:1", "the axis 'memory' makes several"]),
+        bad(
+            "protocol = \"race\"\n".to_string() + &ext4(""),
+            &["p.toml:5:1", "a race needs at least two configurations"],
+        ),
+        bad(
+            race("").replace("fileserver", "durability"),
+            &["p.toml: ", "a race cannot be for 'acknowledged-lost'", "0 in good configurations"],
+        ),
+        bad_set(&["protocol=race"], &["p.toml:4:1", "a race needs at least two configurations"]),
+        bad_set(&["budget=24h"], &["--set 'budget=24h': 'budget' is only for"]),
         // Axes and levels.
         bad(
             ext4("schedular = \"bfq\""),

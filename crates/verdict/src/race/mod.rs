@@ -1,29 +1,26 @@
-//! A race on the stored trials of a sweep: what it would have cost, and what it would have picked.
+//! Races: what a sweep that drops configurations as evidence grows has found, or would have found.
 //!
-//! Each block of the race draws one stored trial of each configuration that is left, none twice, from the
-//! blocks of the sweep in random order. So the figures are real, and only their choice is replayed. The
-//! procedure and its model are those of [`fsdyno_race`]; this file says what configurations have in common,
-//! which ones may win, and what the result means in words and figures.
-//!
-//! A configuration that weakens what survives a power cut does not take part if a durable one does: it could
-//! not win.
+//! The procedure and its model are those of [`fsdyno_race`]; here they meet trials: what configurations have
+//! in common ([`rivals`]), what the next block of a running race is ([`live`]), what a race on the trials of
+//! an exhaustive sweep would have done ([`replay`](mod@replay)), and what the result means in words and
+//! figures.
 
+mod live;
+mod replay;
+mod rivals;
 mod words;
 
-pub use fsdyno_race::BudgetError;
+pub use fsdyno_race::{BudgetError, Round, Schedule};
+pub use live::{Block, LiveRace, answer, usable};
+pub use replay::replay;
 
-use crate::durability::Safety;
-use crate::load::{Load, loads};
+use crate::load::Load;
 use crate::ranking::estimate_of;
-use crate::recommendation::{changes, level};
-use fsdyno_core::measure::{Direction, Goal, Measure, Value};
-use fsdyno_core::{Configuration, Nanos, SweepHeader, TrialRecord};
-use fsdyno_race::{Cells, Dropped, Outcome, Progress, Race, Running, Schedule, Step, Why};
-use rand::SeedableRng;
-use rand::seq::SliceRandom;
-use rand_xoshiro::Xoshiro256PlusPlus;
+use fsdyno_core::measure::{Direction, Goal, Value};
+use fsdyno_core::{Configuration, Nanos, TrialRecord};
+use fsdyno_race::{Dropped, Outcome, Progress, Race, Step, Why};
+use rivals::{Rival, Wanted};
 use serde::Serialize;
-use std::collections::BTreeSet;
 
 /// What to replay.
 #[derive(Debug, Clone, PartialEq)]
@@ -77,8 +74,24 @@ pub enum RaceError {
         /// How many are stored.
         trials: usize,
     },
-    /// No trial that was drawn has a value.
-    #[error("none of the trials that were drawn has a value of '{measure}' above 0")]
+    /// Not every configuration was measured once.
+    #[error(
+        "the race is in its first block: {measured} of {configurations} configurations have run, and none is dropped before all have"
+    )]
+    FirstBlock {
+        /// How many have run.
+        measured: usize,
+        /// How many there are.
+        configurations: u32,
+    },
+    /// All others failed or were skipped.
+    #[error("only configuration '{name}' could be measured, so there is nothing to race")]
+    OnlyOne {
+        /// Its name.
+        name: String,
+    },
+    /// No trial has a value.
+    #[error("none of the trials has a value of '{measure}' above 0")]
     NoAnswer {
         /// The name of the measure.
         measure: String,
@@ -104,6 +117,12 @@ pub struct RaceAnswer {
     pub higher_is_better: bool,
     /// Differences up to this do not matter.
     pub threshold: f64,
+    /// Whether it is over.
+    pub state: RaceState,
+    /// What it may spend, if a sweep ran it within a budget.
+    pub budget: Option<String>,
+    /// What comes next, if it is not over.
+    pub next: Option<NextBlock>,
     /// The answer in sentences.
     pub sentences: Vec<String>,
     /// Trials that it took, sentinels included.
@@ -129,7 +148,10 @@ pub struct RaceAnswer {
     /// The configurations that are at least as likely as not to be within the threshold of the pick, best
     /// first.
     pub as_good: Vec<Raced>,
-    /// Those that were measured again, best first, with their fresh figures only.
+    /// The first block, from 0, whose figures count as those of the finalists; absent before it is known.
+    pub fresh_from: Option<u32>,
+    /// Those that were measured again, best first, with their fresh figures only; before that, all that are
+    /// left.
     pub finalists: Vec<Finalist>,
     /// What was dropped, in order.
     pub eliminations: Vec<Elimination>,
@@ -139,6 +161,33 @@ pub struct RaceAnswer {
     pub doubts: Vec<String>,
     /// What all trials of the sweep say.
     pub whole_sweep: Option<WholeSweep>,
+}
+
+/// How far a race is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RaceState {
+    /// It was replayed on the trials of another sweep.
+    Replayed,
+    /// Blocks are missing.
+    Unfinished,
+    /// Every round is complete.
+    Over,
+    /// It is over, and some blocks were left out because the budget did not suffice for them.
+    OutOfBudget,
+}
+
+/// The block that comes next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct NextBlock {
+    /// Its number, from 1.
+    pub block: u32,
+    /// How many blocks are planned.
+    pub blocks: u32,
+    /// How many configurations it has.
+    pub configurations: usize,
+    /// Whether it measures the last few again.
+    pub fresh: bool,
 }
 
 /// A round.
@@ -203,259 +252,110 @@ pub struct WholeSweep {
     pub pick_behind: f64,
 }
 
-/// A configuration with its stored trials.
-struct Rival<'a> {
-    raced: Raced,
-    trials: Vec<&'a TrialRecord>,
-}
-
-/// What is raced for.
-struct Wanted {
-    measure: Measure,
-    others: Vec<Measure>,
-}
-
-impl Wanted {
-    /// The logarithm, larger is better; `None` without a value above 0.
-    fn logarithm(&self, trial: &TrialRecord) -> Option<f64> {
-        let value = self.measure.value(trial)?.value;
-        (value > 0.0).then(|| oriented(&self.measure, value.ln()))
+impl RaceAnswer {
+    /// Whether a trial counts for the figures of its configuration: of those that were measured again, only
+    /// the fresh ones do.
+    pub fn counts(&self, trial: &TrialRecord) -> bool {
+        let of = |one: &&Finalist| one.raced.case == trial.case && one.trials > 0;
+        trial.sentinel
+            || self.finalists.iter().find(of).is_none()
+            || self.fresh_from.is_none_or(|fresh_from| trial.block >= fresh_from)
     }
 
-    fn outcome(&self, block: u32, cell: usize, trial: &TrialRecord) -> Outcome {
-        let other = |measure: &Measure| Some(oriented(measure, measure.value(trial)?.value));
-        Outcome {
-            block,
-            shared: trial.block,
-            cell,
-            value: self.logarithm(trial),
-            others: self.others.iter().map(other).collect(),
-        }
+    /// Whether a configuration is still in the race, or was at its end.
+    pub fn is_left(&self, case: u32) -> bool {
+        self.finalists.iter().any(|one| one.raced.case == case)
     }
 
-    /// A difference of logarithms as a share: how much more of what is good, or less of what is not.
-    fn share(&self, difference: f64) -> f64 {
-        match self.measure.direction() {
-            Direction::HigherIsBetter => difference.exp_m1(),
-            Direction::LowerIsBetter => -(-difference).exp_m1(),
-        }
-    }
-
-    /// By how much the other side of a difference is worse: the inverse of [`Wanted::share`].
-    fn worse(&self, difference: f64) -> f64 {
-        match self.measure.direction() {
-            Direction::HigherIsBetter => -(-difference).exp_m1(),
-            Direction::LowerIsBetter => difference.exp_m1(),
-        }
+    /// What was dropped after each round, a line each: the first few with their reasons.
+    pub fn drops(&self) -> Vec<String> {
+        (1..=self.rounds.len()).filter_map(|round| words::dropped_after(self, round)).collect()
     }
 }
 
-fn oriented(measure: &Measure, value: f64) -> f64 {
-    match measure.direction() {
-        Direction::HigherIsBetter => value,
-        Direction::LowerIsBetter => -value,
-    }
+/// A race and its trials, of which [`RaceAnswer`] is what a reader needs.
+struct Found<'f, 'a> {
+    rivals: &'f [Rival<'a>],
+    wanted: &'f Wanted,
+    race: &'f Race,
+    outcomes: &'f [Outcome],
+    /// The trial of each outcome.
+    records: &'f [&'a TrialRecord],
+    progress: &'f Progress,
 }
 
-/// Replays a race on the trials of a sweep.
-///
-/// # Errors
-/// [`RaceError`].
-pub fn replay(
-    header: &SweepHeader,
-    trials: &[TrialRecord],
-    question: &RaceQuestion,
-) -> Result<RaceAnswer, RaceError> {
-    let load = the_load(trials, question)?;
-    let own: Vec<&TrialRecord> = trials.iter().filter(|trial| load.has(trial) && !trial.sentinel).collect();
-    let wanted = wanted(header, &own, &load, question)?;
-    let (rivals, not_entered) = rivals(&own, &Safety::new(trials));
-    let sentinel = trials.iter().any(|trial| trial.sentinel);
-    let race = race(&rivals, question, sentinel)?;
-    let (outcomes, drawn, progress) = run(&race, &rivals, &wanted, question.seed)?;
-    let answer = race.answer(&outcomes, &progress.left);
-    let answer = answer.ok_or_else(|| RaceError::NoAnswer { measure: wanted.measure.name().to_string() })?;
+impl Found<'_, '_> {
+    /// The answer without its sentences, its sweep and what depends on where the trials come from; and how
+    /// probable it is that nothing differs.
+    fn answer(&self, load: &Load<'_>, threshold: f64) -> Result<(RaceAnswer, f64), RaceError> {
+        let Found { rivals, wanted, race, outcomes, progress, .. } = self;
+        let answer = race.answer(outcomes, &progress.left);
+        let answer =
+            answer.ok_or_else(|| RaceError::NoAnswer { measure: wanted.measure.name().to_string() })?;
+        let raced = |cell: &usize| rivals[*cell].raced.clone();
+        let blocks = progress.rounds.iter().map(|round| round.blocks).sum();
+        let next = match &progress.step {
+            Step::Block { number, cells, fresh } => {
+                Some(NextBlock { block: number + 1, blocks, configurations: cells.len(), fresh: *fresh })
+            }
+            Step::Over => None,
+        };
+        let found = RaceAnswer {
+            schema_version: 1,
+            sweep: String::new(),
+            name: String::new(),
+            workload: load.title(),
+            measure: wanted.measure.name().to_string(),
+            unit: wanted.measure.unit().name(),
+            higher_is_better: wanted.measure.direction() == Direction::HigherIsBetter,
+            threshold,
+            state: match (&progress.step, progress.cut) {
+                (Step::Block { .. }, _) => RaceState::Unfinished,
+                (Step::Over, false) => RaceState::Over,
+                (Step::Over, true) => RaceState::OutOfBudget,
+            },
+            budget: None,
+            next,
+            sentences: Vec::new(),
+            trials: outcomes.len(),
+            time_ns: None,
+            sweep_trials: outcomes.len(),
+            sweep_time_ns: None,
+            rounds: progress
+                .rounds
+                .iter()
+                .map(|round| PlannedRound { configurations: round.cells, blocks: round.blocks })
+                .collect(),
+            pick: raced(&answer.pick),
+            default_kept: answer.default_kept,
+            default: raced(&race.default),
+            regret_bound: wanted.share(answer.bound),
+            default_regret_bound: wanted.share(answer.default_bound),
+            as_good: answer.as_good.iter().map(raced).collect(),
+            fresh_from: progress.fresh_from,
+            finalists: progress.left.iter().map(|cell| self.finalist(*cell)).collect(),
+            eliminations: progress.dropped.iter().map(|one| elimination(one, rivals, wanted)).collect(),
+            not_entered: Vec::new(),
+            doubts: words::doubts(&answer.doubts),
+            whole_sweep: None,
+        };
+        Ok((found, answer.nothing_differs))
+    }
 
-    let raced = |cell: &usize| rivals[*cell].raced.clone();
-    let fresh_from = progress.fresh_from.unwrap_or(0);
-    let finalist = |cell: &usize| {
-        let fresh =
-            outcomes.iter().zip(&drawn).filter(|(one, _)| one.block >= fresh_from && one.cell == *cell);
-        let values: Vec<Value> = fresh.filter_map(|(_, trial)| wanted.measure.value(trial)).collect();
-        let estimate = estimate_of(&values, question.seed);
+    /// One of those that are left, by its fresh trials.
+    fn finalist(&self, cell: usize) -> Finalist {
+        let fresh_from = self.progress.fresh_from.unwrap_or(u32::MAX);
+        let own = self.outcomes.iter().zip(self.records);
+        let fresh = own.filter(|(one, _)| one.block >= fresh_from && one.cell == cell);
+        let values: Vec<Value> = fresh.filter_map(|(_, trial)| self.wanted.measure.value(trial)).collect();
+        let estimate = estimate_of(&values, self.race.seed);
         Finalist {
-            raced: raced(cell),
+            raced: self.rivals[cell].raced.clone(),
             trials: values.len(),
             value: estimate.map(|estimate| estimate.value),
             interval: estimate.and_then(|estimate| estimate.interval).map(|one| [one.low, one.high]),
         }
-    };
-    let blocks = outcomes.iter().map(|one| one.block).collect::<BTreeSet<u32>>().len();
-    let mut found = RaceAnswer {
-        schema_version: 1,
-        sweep: header.id.clone(),
-        name: header.name.clone(),
-        workload: load.title(),
-        measure: wanted.measure.name().to_string(),
-        unit: wanted.measure.unit().name(),
-        higher_is_better: wanted.measure.direction() == Direction::HigherIsBetter,
-        threshold: question.threshold,
-        sentences: Vec::new(),
-        trials: outcomes.len() + if sentinel { blocks } else { 0 },
-        time_ns: time(drawn.iter().copied()),
-        sweep_trials: trials.iter().filter(|trial| load.has(trial)).count(),
-        sweep_time_ns: time(own.iter().copied()),
-        rounds: race
-            .schedule
-            .rounds
-            .iter()
-            .map(|round| PlannedRound { configurations: round.cells, blocks: round.blocks })
-            .collect(),
-        pick: raced(&answer.pick),
-        default_kept: answer.default_kept,
-        default: raced(&race.default),
-        regret_bound: wanted.share(answer.bound),
-        default_regret_bound: wanted.share(answer.default_bound),
-        as_good: answer.as_good.iter().map(raced).collect(),
-        finalists: progress.left.iter().map(finalist).collect(),
-        eliminations: progress.dropped.iter().map(|one| elimination(one, &rivals, &wanted)).collect(),
-        not_entered,
-        doubts: words::doubts(&answer.doubts),
-        whole_sweep: whole_sweep(&rivals, &wanted, answer.pick),
-    };
-    found.sentences = words::sentences(&found, &wanted.measure, answer.nothing_differs);
-    Ok(found)
-}
-
-/// The only load, or the one that is wanted.
-fn the_load<'a>(trials: &'a [TrialRecord], question: &RaceQuestion) -> Result<Load<'a>, RaceError> {
-    let loads = loads(trials);
-    let titles = || loads.iter().map(Load::title).collect::<Vec<String>>();
-    match &question.workload {
-        None if loads.len() > 1 => Err(RaceError::SeveralWorkloads { titles: titles() }),
-        None => loads.into_iter().next().ok_or(RaceError::Nothing),
-        Some(wanted) => {
-            let found = loads.iter().find(|load| load.title().contains(wanted.as_str())).cloned();
-            found.ok_or_else(|| RaceError::NoSuchWorkload { wanted: wanted.clone(), titles: titles() })
-        }
     }
-}
-
-/// The measure that ranks, and the others that make trade-offs.
-fn wanted(
-    header: &SweepHeader,
-    trials: &[&TrialRecord],
-    load: &Load<'_>,
-    question: &RaceQuestion,
-) -> Result<Wanted, RaceError> {
-    let has_value = |measure: &Measure| trials.iter().any(|trial| measure.value(trial).is_some());
-    let measure = match &question.goal {
-        None => header.measure.deciding(load.workload, trials.iter().copied()),
-        Some(goal) => {
-            goal.measure(load.workload).ok_or_else(|| RaceError::NoValue { measure: goal.to_string() })?
-        }
-    };
-    if !has_value(&measure) {
-        return Err(RaceError::NoValue { measure: measure.name().to_string() });
-    }
-    let goals = Goal::words().filter_map(|(_, goal)| goal.measure(load.workload));
-    let mut others: Vec<Measure> = Vec::new();
-    for other in goals.chain(Measure::columns_of(trials.iter().copied())) {
-        if other != measure && !others.contains(&other) && has_value(&other) {
-            others.push(other);
-        }
-    }
-    Ok(Wanted { measure, others })
-}
-
-/// The configurations that take part, and those that do not.
-fn rivals<'a>(trials: &[&'a TrialRecord], safety: &Safety) -> (Vec<Rival<'a>>, Vec<Raced>) {
-    let cases: BTreeSet<u32> = trials.iter().map(|trial| trial.case).collect();
-    let rival = |case: u32| {
-        let own: Vec<&TrialRecord> = trials.iter().copied().filter(|trial| trial.case == case).collect();
-        Rival { raced: Raced { case, configuration: own[0].configuration.clone() }, trials: own }
-    };
-    let all: Vec<Rival<'_>> = cases.into_iter().map(rival).collect();
-    let is_durable = |one: &Rival<'_>| safety.judge(&one.trials).risks.is_empty();
-    let (durable, weak): (Vec<_>, Vec<_>) = all.into_iter().partition(is_durable);
-    if durable.is_empty() {
-        return (weak, Vec::new());
-    }
-    (durable, weak.into_iter().map(|one| one.raced).collect())
-}
-
-fn race(rivals: &[Rival<'_>], question: &RaceQuestion, sentinel: bool) -> Result<Race, RaceError> {
-    let axes: BTreeSet<&str> = rivals
-        .iter()
-        .flat_map(|one| one.raced.configuration.settings.keys().map(String::as_str))
-        .chain(["filesystem"])
-        .collect();
-    let mut known: Vec<(&str, String)> = Vec::new();
-    let mut number = |axis, level: String| {
-        let found = known.iter().position(|one| (one.0, &one.1) == (axis, &level));
-        found.unwrap_or_else(|| {
-            known.push((axis, level));
-            known.len() - 1
-        })
-    };
-    let mut levels: Vec<Vec<usize>> = Vec::new();
-    for one in rivals {
-        let configuration = &one.raced.configuration;
-        levels.push(axes.iter().map(|axis| number(axis, level(configuration, axis))).collect());
-    }
-    let default = (0..rivals.len()).min_by_key(|cell| changes(&rivals[*cell].raced.configuration));
-    let stored = rivals.iter().map(|one| one.trials.len()).max().unwrap_or(0);
-    let blocks = u32::try_from(stored).unwrap_or(u32::MAX);
-    Ok(Race {
-        cells: Cells::new(&levels),
-        default: default.ok_or(RaceError::Nothing)?,
-        schedule: Schedule::new(rivals.len(), question.budget, Some(blocks), sentinel)?,
-        threshold: question.threshold.ln_1p(),
-        seed: question.seed,
-    })
-}
-
-/// Draws trials until the race is over.
-fn run<'a>(
-    race: &Race,
-    rivals: &[Rival<'a>],
-    wanted: &Wanted,
-    seed: u64,
-) -> Result<(Vec<Outcome>, Vec<&'a TrialRecord>, Progress), RaceError> {
-    let mut blocks: Vec<u32> =
-        rivals.iter().flat_map(|one| one.trials.iter().map(|trial| trial.block)).collect();
-    blocks.sort_unstable();
-    blocks.dedup();
-    blocks.shuffle(&mut Xoshiro256PlusPlus::seed_from_u64(seed));
-    let mut left: Vec<Vec<&TrialRecord>> = rivals.iter().map(|one| one.trials.clone()).collect();
-    let (mut outcomes, mut drawn) = (Vec::new(), Vec::new());
-    let mut running = Running::new(race);
-    loop {
-        let progress = running.after(&outcomes);
-        let Step::Block { number, cells, .. } = progress.step else { return Ok((outcomes, drawn, progress)) };
-        for cell in cells {
-            let own = &mut left[cell];
-            // A configuration may lack the block that all others have.
-            let order = |trial: &&TrialRecord| {
-                let at = blocks.iter().position(|block| *block == trial.block).unwrap_or(usize::MAX);
-                let this = blocks.get(number as usize) == Some(&trial.block);
-                (!this, at)
-            };
-            let next = (0..own.len()).min_by_key(|index| order(&own[*index]));
-            let next = next.ok_or_else(|| RaceError::NoTrialLeft {
-                name: rivals[cell].raced.configuration.name.clone(),
-                trials: rivals[cell].trials.len(),
-            })?;
-            let trial = own.remove(next);
-            outcomes.push(wanted.outcome(number, cell, trial));
-            drawn.push(trial);
-        }
-    }
-}
-
-fn time<'a>(trials: impl Iterator<Item = &'a TrialRecord>) -> Option<Nanos> {
-    let took: Option<Vec<u64>> = trials.map(|trial| Some(trial.lifecycle_ns.total?.0)).collect();
-    took.map(|took| Nanos(fsdyno_core::figures::total(took)))
 }
 
 fn elimination(dropped: &Dropped, rivals: &[Rival<'_>], wanted: &Wanted) -> Elimination {
@@ -472,18 +372,6 @@ fn elimination(dropped: &Dropped, rivals: &[Rival<'_>], wanted: &Wanted) -> Elim
         behind,
         why: words::why(rank, of, behind),
     }
-}
-
-/// By the means of the logarithms of all trials, as far as they have one.
-fn whole_sweep(rivals: &[Rival<'_>], wanted: &Wanted, pick: usize) -> Option<WholeSweep> {
-    let mean = |one: &Rival<'_>| {
-        let values: Vec<f64> = one.trials.iter().filter_map(|trial| wanted.logarithm(trial)).collect();
-        (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
-    };
-    let means: Vec<Option<f64>> = rivals.iter().map(mean).collect();
-    let known = (0..rivals.len()).filter_map(|cell| Some((cell, means[cell]?)));
-    let (best, value) = known.max_by(|(_, a), (_, b)| a.total_cmp(b))?;
-    Some(WholeSweep { best: rivals[best].raced.clone(), pick_behind: wanted.worse(value - means[pick]?) })
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 use super::*;
 use crate::fixture;
-use fsdyno_core::{Warning, WarningKind};
-use std::collections::BTreeMap;
+use fsdyno_core::{RaceRules, Warning, WarningKind};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How much faster a configuration is than the slowest, as a logarithm: the sum of what its levels do.
 fn truth(case: u32) -> f64 {
@@ -176,4 +176,100 @@ fn a_measure_of_which_less_is_better_turns_everything_around() {
     assert_eq!((found.pick.case, found.higher_is_better), (0, false));
     let last = found.eliminations.iter().find(|one| one.raced.case == 15).unwrap();
     assert!((last.behind.unwrap() - truth(15).exp_m1()).abs() < 0.1, "{last:?}");
+}
+
+/// A race that is run on the world of these tests, until it is over. `change` changes each trial.
+fn live(budget: fsdyno_core::RaceBudget, change: impl Fn(&mut TrialRecord)) -> (Vec<TrialRecord>, RaceRules) {
+    let rules = RaceRules { budget, measure: "read".parse().unwrap(), configurations: 16 };
+    let mut race = LiveRace::new(rules.clone(), 7);
+    let (mut trials, mut cases): (Vec<TrialRecord>, Vec<u32>) = (Vec::new(), (0..16).collect());
+    for block in 0.. {
+        for case in &cases {
+            let [filesystem, scheduler] = [case / 4, case % 4].map(|level| level.to_string());
+            let configuration = fixture::configuration(&filesystem, &scheduler);
+            let rate = 100.0 * truth(*case).exp() * (1.0 + 1e-4 * f64::from(block));
+            let mut trial = fixture::trial(trials.len() as u32, block, *case, configuration, rate);
+            change(&mut trial);
+            race.add(&trial);
+            trials.push(trial);
+        }
+        let (next, said) = race.block(block + 1);
+        assert!(said.iter().any(|line| line.contains("no configuration is more than ")), "{said:?}");
+        cases = next.cases;
+        if cases.is_empty() {
+            return (trials, rules);
+        }
+    }
+    unreachable!("it ends")
+}
+
+fn header(rules: &RaceRules) -> fsdyno_core::SweepHeader {
+    fsdyno_core::SweepHeader { race: Some(rules.clone()), ..fixture::header("read") }
+}
+
+#[test]
+fn what_weakens_durability_is_dropped_after_the_first_block_of_a_race() {
+    let weakened = |trial: &mut TrialRecord| {
+        if trial.case == 15 {
+            trial.warnings.push(Warning::new(WarningKind::Durability, "barrier = 0"));
+        }
+    };
+    let (trials, rules) = live(fsdyno_core::RaceBudget::Halving, weakened);
+    let found = answer(&header(&rules), &rules, &trials, 0.05).unwrap();
+    assert_eq!((found.state, found.pick.case, found.default.case), (RaceState::Over, 14, 0));
+    let first = &found.eliminations[0];
+    assert_eq!((first.raced.case, first.round, first.after_trials), (15, 1, 16));
+    assert_eq!(first.why, "it weakens what survives a power cut, so it cannot win");
+    assert_eq!(found.eliminations.len() + found.finalists.len(), 16, "nothing gets lost");
+    // What is better but cannot win is no regret.
+    assert!(found.regret_bound < 0.05, "{}", found.regret_bound);
+    let fresh_from = found.fresh_from.unwrap();
+    for trial in &trials {
+        let expected = !found.is_left(trial.case) || trial.block >= fresh_from;
+        assert_eq!(found.counts(trial), expected, "case {} in block {}", trial.case, trial.block);
+    }
+}
+
+/// Figures that were lucky in the first block crown nobody.
+#[test]
+fn a_raced_sweep_is_recommended_by_its_race_and_by_fresh_figures_only() {
+    let lucky = |trial: &mut TrialRecord| {
+        if trial.case == 1 && trial.block == 0 {
+            let (configuration, rate) = (trial.configuration.clone(), 100.0 * truth(14).exp());
+            *trial = fixture::trial(trial.trial, trial.block, trial.case, configuration, rate);
+        }
+    };
+    let (trials, rules) = live(fsdyno_core::RaceBudget::Trials(80), lucky);
+    assert!(trials.len() <= 80, "{} trials", trials.len());
+    let view = crate::View::new(&header(&rules), &trials).unwrap();
+    let race = view.race().expect("a race");
+    let answer = &view.recommendation.answers[0];
+    assert_eq!((race.pick.case, answer.winner().map(|winner| winner.case)), (15, Some(15)));
+    assert_eq!(answer.sentences[0], race.sentences[0]);
+    assert!(answer.sentences[0].contains("With 95 % probability, no configuration is more than "));
+    assert_eq!(answer.standings.len(), race.finalists.len(), "what was dropped is not compared");
+    for one in &race.finalists {
+        let row = view.rankings[0].rows.iter().find(|row| row.case == one.raced.case).unwrap();
+        let figure = row.figures[0].unwrap().estimate.value;
+        assert_eq!((row.trials, Some(figure)), (one.trials, one.value), "only fresh trials");
+    }
+    let left: Vec<bool> = view.rankings[0].rows.iter().map(|row| race.is_left(row.case)).collect();
+    assert!(left.is_sorted_by(|one, other| one >= other) && left.len() == 16, "{left:?}");
+    let notes = view.notes().join("\n");
+    assert!(
+        notes.contains("after round 1 (16 trials) ") && notes.contains("figures of the last few"),
+        "{notes}"
+    );
+    // By another measure, only what is left of the race is compared, and that is said.
+    let question = crate::Question { goal: Some("latency".parse().unwrap()), threshold: 0.05 };
+    let other = crate::Recommendation::new(&header(&rules), &trials, &question);
+    let last = other.answers[0].sentences.last().unwrap();
+    assert!(last.starts_with("Only what the race for read left is compared"), "{last}");
+    // Before the first block is complete, nothing is decided.
+    let early = crate::Recommendation::new(&header(&rules), &trials[..5], &crate::Question::default());
+    assert!(
+        early.race.is_none() && early.notes[0].contains("5 of 16 configurations have run"),
+        "{:?}",
+        early.notes
+    );
 }

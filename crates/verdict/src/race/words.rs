@@ -1,6 +1,6 @@
 //! What a race found, in words.
 
-use super::RaceAnswer;
+use super::{Elimination, NextBlock, RaceAnswer, RaceState};
 use crate::text;
 use fsdyno_core::measure::Measure;
 use fsdyno_race::Doubts;
@@ -13,7 +13,7 @@ pub(super) fn sentences(found: &RaceAnswer, measure: &Measure, nothing_differs: 
         let again = text::plural(one.trials as u64, "fresh trial");
         format!(": {} ({measure}) in {again}", text::quantity(measure, value, false))
     });
-    let bound = text::at_most(found.regret_bound);
+    let bound = text::bound(found.regret_bound);
     let sure = format!("With 95 % probability, no configuration is more than {bound} better.");
     // The default may also be the best by chance.
     let stays = found.pick.case == found.default.case;
@@ -28,14 +28,22 @@ pub(super) fn sentences(found: &RaceAnswer, measure: &Measure, nothing_differs: 
         ),
         (false, false) => format!("Use '{name}'{figure}."),
     };
-    let others = match &found.as_good[..] {
-        [] => "No other is as good.".to_string(),
-        [only] => format!("'{}' may be as good.", only.configuration.name),
-        several => {
-            let within = text::at_most(found.threshold);
-            format!("{} others may be as good (within {within}).", several.len())
-        }
+    let first = match found.state {
+        RaceState::Unfinished => format!("So far, '{name}' is expected to be the best choice{figure}."),
+        RaceState::Replayed | RaceState::Over | RaceState::OutOfBudget => first,
     };
+    let within = text::at_most(found.threshold);
+    let others = match &found.as_good[..] {
+        [] => format!("No other is likely to be as good (within {within})."),
+        [only] => format!("'{}' may be as good.", only.configuration.name),
+        several => format!("{} others may be as good (within {within}).", several.len()),
+    };
+    let how = if found.state == RaceState::Replayed { replayed(found) } else { run(found) };
+    vec![format!("{first} {sure} {others}"), how]
+}
+
+/// What a replay took compared with its sweep.
+fn replayed(found: &RaceAnswer) -> String {
     let share = found.trials as f64 / found.sweep_trials.max(1) as f64;
     let mut cost = format!(
         "The race took {} of the {} trials of the sweep ({}).",
@@ -53,7 +61,73 @@ pub(super) fn sentences(found: &RaceAnswer, measure: &Measure, nothing_differs: 
             ),
         };
     }
-    vec![format!("{first} {sure} {others}"), cost]
+    cost
+}
+
+/// How far a race has come, and what it took.
+fn run(found: &RaceAnswer) -> String {
+    let trials = text::plural(found.trials as u64, "trial");
+    let configurations = found.eliminations.len() + found.finalists.len();
+    let time = found.time_ns.map_or(String::new(), |time| format!(" and {}", text::rough(time)));
+    let budget = found.budget.as_ref().map_or(String::new(), |budget| format!(" of {budget}"));
+    let fresh = found.finalists.iter().any(|one| one.trials > 0);
+    match (found.state, &found.next) {
+        (RaceState::Unfinished, Some(next)) => {
+            format!("The race is not over: {}. So far it took {trials}{time}.", next_in_words(next))
+        }
+        (RaceState::OutOfBudget, _) if !fresh => format!(
+            "The race ended before its last round because its budget{budget} was used up: the last few were not \
+             measured again, so no figures are reported as theirs. It took {trials}{time} for {configurations} \
+             configurations."
+        ),
+        (RaceState::OutOfBudget, _) => format!(
+            "The race took {trials}{time} for {configurations} configurations. It left out blocks because its \
+             budget{budget} did not suffice for them."
+        ),
+        _ => format!("The race took {trials}{time} for {configurations} configurations."),
+    }
+}
+
+/// `block 3 of 9 is next, with 36 configurations`.
+fn next_in_words(next: &NextBlock) -> String {
+    let NextBlock { block, blocks, configurations, fresh } = next;
+    let again = if *fresh { ", which are measured again" } else { "" };
+    format!("block {block} of {blocks} is next, with {configurations} configurations{again}")
+}
+
+/// What is said of a race after this many complete blocks, a line each.
+pub(super) fn after_block(found: &RaceAnswer, blocks: u32) -> Vec<String> {
+    let mut end = 0;
+    let ended = found.rounds.iter().zip(1..).filter_map(|(round, number)| {
+        end += round.blocks;
+        (end == blocks).then_some(number)
+    });
+    let drops: Vec<String> = ended.filter_map(|round| dropped_after(found, round)).collect();
+    let bound = format!(
+        "after block {blocks}: no configuration is more than {} better than '{}', 95 %",
+        text::bound(found.regret_bound),
+        found.pick.configuration.name
+    );
+    let next = match &found.next {
+        Some(next) => next_in_words(next),
+        None => "the race is over".to_string(),
+    };
+    drops.into_iter().chain([bound, next]).collect()
+}
+
+/// Dropped configurations that are named for each round; JSON has all.
+const NAMED: usize = 3;
+
+/// `after round 1 (72 trials) 36 dropped: 'a' (number 37 of 72, 8.1 % behind the best), ... and 33 more`.
+pub(super) fn dropped_after(found: &RaceAnswer, round: usize) -> Option<String> {
+    let dropped: Vec<&Elimination> = found.eliminations.iter().filter(|one| one.round == round).collect();
+    let after = dropped.last()?.after_trials;
+    let named = |one: &&Elimination| format!("'{}' ({})", one.raced.configuration.name, one.why);
+    let mut names: Vec<String> = dropped.iter().take(NAMED).map(named).collect();
+    if dropped.len() > NAMED {
+        names.push(format!("{} more", dropped.len() - NAMED));
+    }
+    Some(format!("after round {round} ({after} trials) {} dropped: {}", dropped.len(), names.join(", ")))
 }
 
 /// Why a configuration was dropped.

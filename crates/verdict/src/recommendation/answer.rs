@@ -7,6 +7,7 @@ use super::standing::Contender;
 use super::words;
 use crate::drift::Drift;
 use crate::outcomes::{FailedTrials, SkippedCases, WarningGroup};
+use crate::race::RaceAnswer;
 use serde::Serialize;
 
 /// What to use, for each workload of a sweep.
@@ -24,6 +25,9 @@ pub struct Recommendation {
     pub drift: Option<Drift>,
     /// The same in words, one line each, besides the warning of a trend.
     pub notes: Vec<String>,
+    /// What the race says, if the sweep was one and its first block is complete.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub race: Option<RaceAnswer>,
     /// One for each workload with a measured trial, in the plan's order.
     pub answers: Vec<Answer>,
     /// Cases that this machine cannot run.

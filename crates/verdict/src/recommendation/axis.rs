@@ -6,15 +6,14 @@
 
 use super::standing::{Compared, corrected, pairs};
 use crate::durability::Safety;
+use crate::levels::{FILESYSTEM, level};
 use crate::text;
-use fsdyno_core::axis::{self, AXES, DEFAULT};
+use fsdyno_core::axis::{self, AXES};
 use fsdyno_core::measure::{Direction, Measure};
 use fsdyno_core::{Configuration, TrialRecord};
 use fsdyno_stats::{Effects, Factor, Observation, Ratio, Verdict};
 use serde::Serialize;
 use std::collections::BTreeSet;
-
-const FILESYSTEM: &str = "filesystem";
 
 /// An interaction with a smaller share of the variance is not listed.
 const SHARE_WORTH_A_LINE: f64 = 0.01;
@@ -100,15 +99,6 @@ impl Varied {
         let level = level(configuration, &self.axis);
         self.levels.iter().position(|other| *other == level)
     }
-}
-
-/// The level of an axis in a configuration, set or not.
-pub(crate) fn level(configuration: &Configuration, name: &str) -> String {
-    if name == FILESYSTEM {
-        return configuration.filesystem.clone();
-    }
-    let default = || axis::find(name).ok().and_then(|axis| axis.default_level(&configuration.filesystem));
-    configuration.level(name).or_else(default).unwrap_or(DEFAULT).to_string()
 }
 
 /// The effects of the settings that vary among these trials.

@@ -14,35 +14,36 @@
 //! configuration decides whether it is durable, if the sweep measured that; else what the testbed declares of
 //! its settings, which it stores with each trial as a warning of the kind `durability`
 //! ([`crate::durability`]).
+//!
+//! **Races.** Of a sweep that was a race, only the last few are compared, by the figures that were measured
+//! again; the race itself says who wins ([`raced`]).
 
 mod answer;
 mod axis;
 mod losses;
 mod pareto;
+mod raced;
 mod recipe;
 mod standing;
 mod words;
 
 pub use answer::{Answer, Recommendation};
-pub(crate) use axis::level;
 pub use axis::{AxisAnswer, InteractionAnswer, LevelAnswer};
 pub use pareto::{Objective, ParetoFront, ParetoPoint};
 pub use recipe::{RecipeText, Step};
-pub(crate) use standing::changes;
 pub use standing::{Compared, Contender, Verdict};
 pub use words::difference;
 
 use crate::drift::{self, Drift};
 use crate::durability::Safety;
+use crate::levels::THRESHOLD;
 use crate::load::{Load, loads};
 use crate::outcomes::{failed, is_measured, skipped, warnings};
+use crate::race::RaceAnswer;
 use crate::ranking::{self, Ranking};
 use fsdyno_core::SweepHeader;
 use fsdyno_core::TrialRecord;
 use fsdyno_core::measure::{Direction, Goal, Measure};
-
-/// By default, a difference of up to 5 % does not matter.
-pub(crate) const THRESHOLD: f64 = 0.05;
 
 /// The question that a recommendation answers.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,14 +67,20 @@ impl Recommendation {
         let goal = question.goal.as_ref().map_or(header.measure.name().to_string(), Goal::to_string);
         let drift = drift::drift(&header.measure, trials);
         let safety = Safety::new(trials);
+        let race = raced::of(header, trials, question.threshold);
+        let mut notes = drift.as_ref().map_or(Vec::new(), Drift::notes);
+        notes.extend(race.as_ref().map(raced::notes).unwrap_or_default());
+        let race = race.and_then(Result::ok);
+        let judged = |load| answer(header, trials, question, load, &safety, race.as_ref());
         Recommendation {
             sweep: header.id.clone(),
             name: header.name.clone(),
             goal,
             threshold: question.threshold,
-            notes: drift.as_ref().map_or(Vec::new(), Drift::notes),
+            notes,
             drift,
-            answers: loads.iter().map(|load| answer(header, trials, question, load, &safety)).collect(),
+            answers: loads.iter().map(judged).collect(),
+            race,
             skipped: skipped(trials),
             failed: failed(trials),
         }
@@ -86,11 +93,16 @@ fn answer(
     question: &Question,
     load: &Load<'_>,
     safety: &Safety,
+    race: Option<&RaceAnswer>,
 ) -> Answer {
     let workload = load.workload;
     let own: Vec<&TrialRecord> = trials.iter().filter(|trial| load.has(trial)).collect();
-    let measured: Vec<&TrialRecord> =
+    let all: Vec<&TrialRecord> =
         own.iter().copied().filter(|trial| is_measured(trial) && !trial.sentinel).collect();
+    let [measured, complete] = match race {
+        None => [all.clone(), all],
+        Some(race) => raced::parts(race, &all),
+    };
     let wanted = match &question.goal {
         None => Some(header.measure.clone()),
         Some(goal) => goal.measure(workload),
@@ -106,9 +118,16 @@ fn answer(
     };
     let measure = ranking.measure().clone();
     let standings = standing::standings(&ranking, &measured, trials, question.threshold, header.seed);
-    let winner = standing::winner(&standings);
+    let (race, other) = match race {
+        Some(race) if race.measure == measure.name() => (Some(race), None),
+        race => (None, race),
+    };
+    let winner = match race {
+        None => standing::winner(&standings),
+        Some(race) => standings.iter().position(|one| one.case == race.pick.case && one.value.is_some()),
+    };
     let baseline = winner.and_then(|winner| standing::baseline(&standings, winner));
-    let effects = axis::effects(&measure, &measured, question.threshold, safety);
+    let effects = axis::effects(&measure, &complete, question.threshold, safety);
     let pareto = pareto::front(workload, &measure, &standings, &measured, header.seed);
     let recipe = winner.and_then(|winner| recipe::text(&standings[winner], &measured));
     let mut answer = Answer {
@@ -131,7 +150,11 @@ fn answer(
         warnings: warnings(own.iter().copied()),
     };
     answer.notes.splice(..0, words::notes(&answer));
-    answer.sentences = words::sentences(&answer, &measure, question.threshold);
+    answer.sentences = match race {
+        None => words::sentences(&answer, &measure, question.threshold),
+        Some(race) => raced::sentences(race, &answer, &measure, question.threshold),
+    };
+    answer.sentences.extend(other.map(|race| raced::for_another(race, &measure)));
     answer
 }
 

@@ -8,6 +8,7 @@ use super::standing::{Contender, of_case};
 use crate::ranking;
 use fsdyno_core::measure::{Direction, Goal, Measure};
 use fsdyno_core::{TrialRecord, Workload};
+use fsdyno_stats::on_front;
 use serde::Serialize;
 
 /// The configurations in all objectives.
@@ -88,9 +89,8 @@ pub(super) fn front(
             })
         })
         .collect();
-    let fronts: Vec<bool> =
-        points.iter().map(|one| !points.iter().any(|other| beats(other, one, &measures))).collect();
-    points.iter_mut().zip(fronts).for_each(|(point, on_front)| point.on_front = on_front);
+    let merits: Vec<Vec<f64>> = points.iter().map(|point| merits(point, &measures)).collect();
+    points.iter_mut().zip(on_front(&merits)).for_each(|(point, is)| point.on_front = is);
     let objectives = measures.iter().map(|measure| Objective {
         measure: measure.name().to_string(),
         unit: measure.unit().name(),
@@ -115,15 +115,11 @@ fn column(
     standings.iter().map(value).collect()
 }
 
-/// Whether one is at least as good as another in everything and better in something.
-fn beats(one: &ParetoPoint, other: &ParetoPoint, measures: &[Measure]) -> bool {
-    let merits = |point: &ParetoPoint| {
-        let signed = point.values.iter().zip(measures).map(|(value, measure)| match measure.direction() {
-            Direction::HigherIsBetter => *value,
-            Direction::LowerIsBetter => -*value,
-        });
-        signed.chain([if point.durable { 1.0 } else { 0.0 }]).collect::<Vec<f64>>()
-    };
-    let (one, other) = (merits(one), merits(other));
-    one.iter().zip(&other).all(|(a, b)| a >= b) && one != other
+/// A point with larger being better in everything, safety included.
+fn merits(point: &ParetoPoint, measures: &[Measure]) -> Vec<f64> {
+    let oriented = point.values.iter().zip(measures).map(|(value, measure)| match measure.direction() {
+        Direction::HigherIsBetter => *value,
+        Direction::LowerIsBetter => -*value,
+    });
+    oriented.chain([if point.durable { 1.0 } else { 0.0 }]).collect()
 }

@@ -8,8 +8,8 @@ use super::losses;
 use crate::comparison::proven;
 use crate::doubt::{DoubtfulSide, doubt};
 use crate::durability::{Basis, Losses};
+use crate::levels::changes;
 use crate::ranking::{CaseEstimate, Ranking};
-use fsdyno_core::axis;
 use fsdyno_core::measure::{Direction, Measure};
 use fsdyno_core::{Configuration, TrialRecord};
 use fsdyno_stats::{Ratio, Verdict as Said, holm_among, independent, paired};
@@ -246,13 +246,6 @@ fn never_above_zero(measure: &Measure, trials: &[&TrialRecord], cases: [u32; 2])
 
 pub(super) fn of_case<'a>(trials: &[&'a TrialRecord], case: u32) -> impl Iterator<Item = &'a TrialRecord> {
     trials.iter().copied().filter(move |trial| trial.case == case)
-}
-
-/// How many settings differ from their defaults.
-pub(crate) fn changes(configuration: &Configuration) -> usize {
-    let changed =
-        |(name, level): &(&String, &String)| !axis::is_default(name, &configuration.filesystem, level);
-    configuration.settings.iter().filter(changed).count()
 }
 
 /// The winner: of the durable configurations that may be as good as the best, the one with the fewest

@@ -144,7 +144,7 @@ fn too_few(one: &Contender, other: &Contender, undecided: &Contender, purpose: &
 }
 
 /// What the choice costs in other measures, and what would be better at the price of safety.
-fn price(answer: &Answer, winner: &Contender, measure: &Measure, threshold: f64) -> String {
+pub(super) fn price(answer: &Answer, winner: &Contender, measure: &Measure, threshold: f64) -> String {
     let mut parts = Vec::new();
     let costs = costs(answer, winner, threshold);
     if let Some(baseline) = answer.baseline().filter(|_| answer.pareto.objectives.len() > 1) {

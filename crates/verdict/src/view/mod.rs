@@ -10,6 +10,7 @@ pub use case::{CaseView, KernelView, OperationView, PhaseView, RoleView, cases, 
 use crate::drift::{Drift, drift};
 use crate::error::UnreadableHistogram;
 use crate::outcomes::{FailedTrials, SkippedCases, WarningGroup, failed, skipped, warnings};
+use crate::race::RaceAnswer;
 use crate::ranking::{Ranking, rankings};
 use crate::recommendation::{Answer, Question, Recommendation};
 use fsdyno_core::{SweepHeader, TrialRecord};
@@ -41,22 +42,51 @@ impl View {
     /// # Errors
     /// [`UnreadableHistogram`] when a stored histogram cannot be read.
     pub fn new(header: &SweepHeader, trials: &[TrialRecord]) -> Result<View, UnreadableHistogram> {
-        Ok(View { cases: cases(trials)?, ..View::without_cases(header, trials) })
+        let view = View::without_cases(header, trials);
+        let cases = match view.race() {
+            None => cases(trials)?,
+            Some(race) => cases(&counted(race, trials))?,
+        };
+        Ok(View { cases, ..view })
     }
 
     /// The same without cases, for which outlines of the trials are enough.
     pub fn without_cases(header: &SweepHeader, trials: &[TrialRecord]) -> View {
+        let recommendation = Recommendation::new(header, trials, &Question::default());
+        let rankings = match &recommendation.race {
+            None => rankings(&header.measure, header.seed, trials),
+            Some(race) => raced(race, rankings(&header.measure, header.seed, &counted(race, trials))),
+        };
         View {
             header: header.clone(),
             cases: Vec::new(),
-            rankings: rankings(&header.measure, header.seed, trials),
-            recommendation: Recommendation::new(header, trials, &Question::default()),
+            rankings,
+            recommendation,
             drift: drift(&header.measure, trials),
             warnings: warnings(trials.iter()),
             skipped: skipped(trials),
             failed: failed(trials),
         }
     }
+
+    /// What the race says, if the sweep was one.
+    pub fn race(&self) -> Option<&RaceAnswer> {
+        self.recommendation.race.as_ref()
+    }
+}
+
+/// The trials that count for the figures of their configurations.
+fn counted(race: &RaceAnswer, trials: &[TrialRecord]) -> Vec<TrialRecord> {
+    trials.iter().filter(|trial| race.counts(trial)).cloned().collect()
+}
+
+/// What is left of a race comes first: the figures of the others are those of few trials, and may be better
+/// by luck.
+fn raced(race: &RaceAnswer, mut rankings: Vec<Ranking>) -> Vec<Ranking> {
+    for ranking in &mut rankings {
+        ranking.rows.sort_by_key(|row| !race.is_left(row.case));
+    }
+    rankings
 }
 
 impl View {

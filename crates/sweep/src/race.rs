@@ -1,0 +1,115 @@
+//! A sweep as a race: what it is expected to be, and which block comes next.
+
+use crate::order::Slot;
+use crate::plan::Plan;
+use fsdyno_core::{Nanos, RaceBudget, RaceRules, TrialRecord};
+use fsdyno_verdict::race::{Block, BudgetError, LiveRace, Round, Schedule, usable};
+use serde::Serialize;
+
+/// What a race is expected to be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ForeseenRace {
+    /// What it may spend, as the plan says.
+    pub budget: Option<String>,
+    /// The rounds: how many configurations, and how often each.
+    pub rounds: Vec<ForeseenRound>,
+    /// Whether the budget is expected to suffice for all of them.
+    pub fits: bool,
+    /// How many configurations can run on this machine.
+    pub configurations: usize,
+    /// Trials of these rounds, sentinels included.
+    pub trials: u32,
+    /// Their estimated time.
+    pub time_ns: Nanos,
+}
+
+/// A round of a race.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct ForeseenRound {
+    /// How many configurations take part, without the default where it is not among them.
+    pub configurations: usize,
+    /// How often each is measured.
+    pub blocks: u32,
+}
+
+impl ForeseenRace {
+    /// The race of a plan, given the estimated time of one trial of each configuration that can run; `None`
+    /// if the plan is no race, or if fewer than two can run.
+    pub(crate) fn of(plan: &Plan, times: &[Nanos]) -> Option<ForeseenRace> {
+        let budget = plan.race?;
+        let total = times.iter().map(|time| time.0).fold(0, u64::saturating_add);
+        let mean = total / (times.len() as u64).max(1);
+        let trials = match budget {
+            RaceBudget::Halving => None,
+            RaceBudget::Trials(trials) => Some(trials),
+            RaceBudget::Time(time) => Some(u32::try_from(usable(time).0 / mean.max(1)).unwrap_or(u32::MAX)),
+        };
+        let schedule = |trials| Schedule::new(times.len(), trials, None, true);
+        let (schedule, fits) = match schedule(trials) {
+            Err(BudgetError::TooSmall { least, .. }) => (schedule(Some(least)).ok()?, false),
+            found => (found.ok()?, true),
+        };
+        let round = |round: &Round| ForeseenRound { configurations: round.cells, blocks: round.blocks };
+        Some(ForeseenRace {
+            budget: budget.limit(),
+            rounds: schedule.rounds.iter().map(round).collect(),
+            fits,
+            configurations: times.len(),
+            trials: schedule.trials,
+            time_ns: Nanos(mean.saturating_mul(schedule.trials.into())),
+        })
+    }
+}
+
+/// A race that runs.
+pub(crate) struct Racing {
+    race: LiveRace,
+    /// Cases of the trials that are planned after the current block.
+    pub later: Vec<u32>,
+}
+
+/// What follows a block.
+pub(crate) struct Followed {
+    /// The cases of the next block; none if the race is over.
+    pub cases: Vec<u32>,
+    /// What the race says after the blocks so far.
+    pub said: Vec<String>,
+}
+
+impl Racing {
+    /// The race of a plan, with the trials of an earlier run; `None` if the plan is no race. `runs` are the
+    /// cases that can run here.
+    pub fn new(plan: &Plan, runs: &[u32], earlier: &[TrialRecord]) -> Option<Self> {
+        let budget = plan.race?;
+        let configurations = u32::try_from(plan.cases().len()).unwrap_or(u32::MAX);
+        let rules = RaceRules { budget, measure: plan.measure.clone(), configurations };
+        let mut race = LiveRace::new(rules, plan.seed);
+        earlier.iter().for_each(|trial| race.add(trial));
+        let trials = match budget {
+            RaceBudget::Trials(trials) => Some(trials),
+            // What a trial takes here is known after the first block.
+            RaceBudget::Time(_) | RaceBudget::Halving => None,
+        };
+        let rounds = Schedule::new(runs.len(), trials, None, true).map_or(Vec::new(), |one| one.rounds);
+        // With the default, where it is not certain to be among them, and the sentinel.
+        let trials = |round: &Round| round.cells + usize::from(round.cells < runs.len()) + 1;
+        let mut blocks =
+            rounds.iter().flat_map(|round| std::iter::repeat_n(trials(round), round.blocks as usize));
+        blocks.next();
+        let later = blocks.flat_map(|trials| runs.iter().cycle().take(trials)).copied().collect();
+        Some(Racing { race, later })
+    }
+
+    /// Adds a trial.
+    pub fn add(&mut self, trial: &TrialRecord) {
+        self.race.add(trial);
+    }
+
+    /// The block after those of these slots.
+    pub fn next(&mut self, slots: &[Slot]) -> Followed {
+        let number = slots.last().map_or(0, |slot| slot.block + 1);
+        let (Block { cases, later }, said) = self.race.block(number);
+        self.later = later;
+        Followed { cases, said }
+    }
+}

@@ -1,0 +1,26 @@
+//! What configurations have set, and what differs from its default.
+
+use fsdyno_core::Configuration;
+use fsdyno_core::axis::{self, DEFAULT};
+
+/// The axis that every configuration has.
+pub(crate) const FILESYSTEM: &str = "filesystem";
+
+/// By default, a difference of up to 5 % does not matter.
+pub const THRESHOLD: f64 = 0.05;
+
+/// The level of an axis in a configuration, set or not.
+pub(crate) fn level(configuration: &Configuration, name: &str) -> String {
+    if name == FILESYSTEM {
+        return configuration.filesystem.clone();
+    }
+    let default = || axis::find(name).ok().and_then(|axis| axis.default_level(&configuration.filesystem));
+    configuration.level(name).or_else(default).unwrap_or(DEFAULT).to_string()
+}
+
+/// How many settings differ from their defaults.
+pub(crate) fn changes(configuration: &Configuration) -> usize {
+    let changed =
+        |(name, level): &(&String, &String)| !axis::is_default(name, &configuration.filesystem, level);
+    configuration.settings.iter().filter(changed).count()
+}

@@ -1,0 +1,73 @@
+//! The recommendation of a sweep that was a race: it claims no more than the race does.
+
+use super::answer::Answer;
+use super::words;
+use crate::race::{self, RaceAnswer, RaceError, RaceState};
+use fsdyno_core::measure::Measure;
+use fsdyno_core::{SweepHeader, TrialRecord};
+
+/// What the race of a sweep says; `None` if it was none.
+pub(super) fn of(
+    header: &SweepHeader,
+    trials: &[TrialRecord],
+    threshold: f64,
+) -> Option<Result<RaceAnswer, RaceError>> {
+    header.race.as_ref().map(|rules| race::answer(header, rules, trials, threshold))
+}
+
+/// The measured trials that configurations are compared by, and those that effects of settings are estimated
+/// from: the first block, because later ones have only what did well in it.
+pub(super) fn parts<'a>(race: &RaceAnswer, measured: &[&'a TrialRecord]) -> [Vec<&'a TrialRecord>; 2] {
+    let compared = measured.iter().filter(|trial| race.is_left(trial.case) && race.counts(trial));
+    let first = measured.iter().filter(|trial| trial.block == 0);
+    [compared.copied().collect(), first.copied().collect()]
+}
+
+/// The answer of the race, and what its pick costs otherwise.
+pub(super) fn sentences(
+    race: &RaceAnswer,
+    answer: &Answer,
+    measure: &Measure,
+    threshold: f64,
+) -> Vec<String> {
+    let mut sentences = race.sentences.clone();
+    let price = answer.winner().map(|winner| words::price(answer, winner, measure, threshold));
+    sentences.splice(1..1, price.filter(|price| !price.is_empty()));
+    sentences
+}
+
+/// What is said of an answer by another measure than that of the race.
+pub(super) fn for_another(race: &RaceAnswer, measure: &Measure) -> String {
+    format!(
+        "Only what the race for {} left is compared: what it dropped may be better by {measure}.",
+        race.measure
+    )
+}
+
+/// What a reader must know before the figures.
+pub(super) fn notes(found: &Result<RaceAnswer, RaceError>) -> Vec<String> {
+    let race = match found {
+        Ok(race) => race,
+        Err(error) => return vec![error.to_string()],
+    };
+    let mut notes = race.drops();
+    let fresh = race.finalists.iter().any(|one| one.trials > 0);
+    notes.push(match fresh {
+        true => {
+            "figures of the last few are those of the blocks in which they were measured again; those of \
+                 dropped configurations rest on the few trials before that, and effects of settings on the \
+                 first block"
+                .to_string()
+        }
+        false => {
+            "what is left has not been measured again, so figures are those that it was selected by, and \
+                  promise too much; effects of settings are those of the first block"
+                .to_string()
+        }
+    });
+    if race.state == RaceState::Unfinished {
+        notes.push("the race is not over".to_string());
+    }
+    notes.extend(race.doubts.iter().cloned());
+    notes
+}
