@@ -110,11 +110,21 @@ operations! {
     Fallocate = "fallocate", Moves::Nothing;
     /// Setting the size of an open file.
     Ftruncate = "ftruncate", Moves::Nothing;
+    /// A whole iteration of a role with a rate, from the moment at which it is due. That it waits for a free
+    /// worker counts.
+    ResponseTime = "response time", Moves::Nothing;
+    /// The same iterations, from the moment at which a worker begins them.
+    ServiceTime = "service time", Moves::Nothing;
     /// Nothing at all: the `null` workload, which measures the tool.
     Null = "null", Moves::Nothing;
 }
 
 impl Operation {
+    /// Whether it is a whole iteration, which consists of operations, rather than one of them.
+    pub fn is_an_iteration(self) -> bool {
+        matches!(self, Operation::ResponseTime | Operation::ServiceTime)
+    }
+
     /// Whether its time belongs to the data rate of a role: it moves data after the first byte, or makes sure
     /// after each piece that the data is on the device.
     pub fn is_of_data(self) -> bool {

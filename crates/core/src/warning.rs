@@ -41,6 +41,9 @@ warnings! {
     ShortIterations = "short-iterations":
         "iterations of a flow ended early, because a step that is performed at random found no file to choose or no name to create",
         "raise `count` of the file set, or use a `prefill` nearer to the middle";
+    Saturated = "saturated":
+        "the workers of a role did not keep up with its rate, so that iterations waited for them",
+        "lower `rate`, or raise `workers`: the longer the window, the longer the response times";
     NotRemounted = "not-remounted":
         "the filesystem stayed mounted, although the workload calls for unmounting and mounting it again",
         "use a plan with an image or a block device instead of a directory if cold reads matter";

@@ -10,7 +10,7 @@ use fsdyno_core::result::{
     Quantiles, Rates, RoleResult, Timeline, TrialRecord, Usable, WHOLE_RUN, Witnessed, WorkerResult,
 };
 use fsdyno_core::telemetry::{DeviceActivity, TaskKind};
-use fsdyno_core::workload::{External, Fileserver, Program, Streaming};
+use fsdyno_core::workload::{Arrivals, External, Fileserver, Flow, FlowRole, Program, Rate, Streaming, flow};
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Nanos, Operation, Outcome, Role, Telemetry, Workload};
 use proptest::prelude::*;
 
@@ -54,6 +54,7 @@ fn role(role: Role, workers: u32, bytes_per_s: f64) -> RoleResult {
         cpu: CpuTime::default(),
         counts: Default::default(),
         longest_item_ns: None,
+        open_loop: None,
         worker_results: (0..workers).map(|_| watched_worker()).collect(),
         operations: vec![],
     }
@@ -556,4 +557,37 @@ fn faults_are_shares_of_all() {
     assert_eq!(value_in(&trial, "retried-losses").unwrap().value, 0.25);
     trial.io_errors[1].witnessed.as_mut().unwrap().first = None;
     assert_eq!(value_in(&trial, "silent-losses").unwrap().value, 0.25);
+}
+
+#[test]
+fn the_response_of_a_flow_is_that_of_its_slowest_role_in_front() {
+    let slow = Latency { at_least_from: None, ..latency() };
+    let latency_of = |factor: u64| Latency {
+        quantiles: Quantiles::of(|quantile| factor * slow.quantiles[quantile]),
+        ..slow.clone()
+    };
+    let client = |which: Role, factor: u64, background: bool| {
+        let rate = Some(Rate { per_second: 5.0, arrivals: Arrivals::Constant });
+        let spec = FlowRole { role: which, workers: 1, background, rate, begin: vec![], steps: vec![] };
+        let mut result = role(which, 1, 1e6);
+        result.operations.push(sample(Operation::ResponseTime, latency_of(factor)));
+        (spec, result)
+    };
+    let (specs, results): (Vec<FlowRole>, Vec<RoleResult>) =
+        [client(Role::Client, 2, false), client(Role::Reader, 3, false), client(Role::Logger, 9, true)]
+            .into_iter()
+            .unzip();
+    let flow = Flow { roles: flow::FlowRoles(specs), ..Flow::default() };
+    let mut trial =
+        TrialRecord { workload: Workload::Flow(flow), phases: vec![phase("flow", results)], ..trial() };
+    let figure = |trial: &TrialRecord, name: &str| value_in(trial, name).map(|value| value.value);
+    assert_eq!(figure(&trial, "flow-response-p99"), Some(3.0 * 99.0));
+    assert_eq!(figure(&trial, "flow-response-p999"), Some(3.0 * 999.0));
+    assert_eq!(figure(&trial, "flow/logger/response time/p99"), Some(9.0 * 99.0));
+    assert_eq!(figure(&trial, "flow-iterations"), Some(21.0));
+    // One that is only a lower bound may be the longest.
+    trial.phases[0].roles[0].operations[0].lat_ns.at_least_from = Some(1);
+    assert!(value_in(&trial, "flow-response-p99").is_some_and(|value| value.at_least));
+    trial.phases[0].roles.iter_mut().for_each(|role| role.operations.clear());
+    assert_eq!(figure(&trial, "flow-response-p99"), None);
 }

@@ -24,6 +24,8 @@ mod lineup;
 mod memory;
 pub mod meter;
 mod observer;
+mod operations;
+mod pace;
 mod phase;
 mod plant;
 pub mod profile;

@@ -5,6 +5,7 @@ use crate::meter::{Halt, Meter, Settled};
 use crate::record::WorkerRecord;
 use crate::window::Window;
 use fsdyno_sys::timer::Timer;
+use std::num::NonZeroU64;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
@@ -44,6 +45,11 @@ pub(crate) struct Lineup {
 impl Lineup {
     /// Reports that everything is prepared, waits for the others, and takes the instruments.
     pub(crate) fn start(self) -> Meter {
+        if self.record.paced.is_some() {
+            // Else the kernel may wake the worker 50 us late to save energy (PR_SET_TIMERSLACK in prctl(2)).
+            // If it refuses, that is part of the lateness in the result.
+            let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+        }
         // The coordinator is gone only if the phase is over, and then the deadline has passed.
         let _ = self.messages.send(Message::Ready);
         let Lineup { timer, record, gate, messages, worker } = self;

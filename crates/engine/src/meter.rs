@@ -8,8 +8,12 @@
 //! A worker that keeps many operations in flight has a slot for each ([`Meter::depart`], [`Meter::arrive`]):
 //! the time of an operation is measured from its submission until its completion is seen.
 
+mod paced;
+
 use crate::error::OperationFailure;
-use crate::record::{Crossing, OperationRecord, Slot, WorkerRecord};
+use crate::operations::OperationRecord;
+use crate::pace::Follower;
+use crate::record::{Crossing, Slot, WorkerRecord};
 use crate::window::{Position, Window};
 use fsdyno_core::result::SlowOperation;
 use fsdyno_core::workload::Step;
@@ -87,6 +91,8 @@ pub struct Meter {
     over: bool,
     /// Told when nothing of the window is in flight any more.
     settled: Option<Settled>,
+    /// When iterations are due, if the role has a rate.
+    follower: Option<Box<Follower>>,
 }
 
 /// Performs `call` as the operation `step` and records it. `bytes` converts the result to an amount of data.
@@ -169,6 +175,7 @@ impl Meter {
             interval_ns: record.interval_ns.get(),
             over: false,
             settled,
+            follower: record.paced.as_ref().map(|paced| Box::new(Follower::of(&paced.schedule))),
             record,
         }
     }
@@ -213,9 +220,7 @@ impl Meter {
         }
         if now_ns >= self.window.end_ns {
             self.over = true;
-            if let Some(settled) = self.settled.take() {
-                settled.0();
-            }
+            self.settle();
         }
         Ok(now_ns)
     }
@@ -427,10 +432,8 @@ impl Meter {
             record.tally.concluded(self.window, start_ns, end_ns);
             let of_window = |start: u64| self.timer.to_ns(start) < self.window.end_ns;
             let mut flights = record.slots().iter().filter_map(Slot::look);
-            if !flights.any(|(_, start)| of_window(start))
-                && let Some(settled) = self.settled.take()
-            {
-                settled.0();
+            if !flights.any(|(_, start)| of_window(start)) {
+                self.settle();
             }
         }
         Ok(())

@@ -13,6 +13,7 @@ use crate::error::{EngineError, OperationFailure};
 use crate::lineup::{Gate, Lineup, Message};
 use crate::meter::Halt;
 use crate::observer::Observer;
+use crate::pace::Schedule;
 use crate::progress::Progress;
 use crate::record::WorkerRecord;
 use crate::span::Span;
@@ -55,6 +56,15 @@ pub(crate) struct Team {
     pub(crate) role: Role,
     pub(crate) steps: &'static [Operation],
     pub(crate) jobs: Vec<Job>,
+    /// When their iterations are due, if the role has a rate.
+    pub(crate) schedule: Option<Arc<Schedule>>,
+}
+
+impl Team {
+    /// Workers that do one thing after the other as soon as they can.
+    pub(crate) fn new(role: Role, steps: &'static [Operation], jobs: Vec<Job>) -> Self {
+        Team { role, steps, jobs, schedule: None }
+    }
 }
 
 /// A phase to run.
@@ -69,7 +79,7 @@ impl Phase {
     /// A phase of one role.
     pub(crate) fn of(spec: PhaseSpec, span: Span, jobs: Vec<Job>) -> Self {
         let PhaseSpec { name, role, steps } = spec;
-        Phase { name: name.to_string(), span, teams: vec![Team { role, steps, jobs }] }
+        Phase { name: name.to_string(), span, teams: vec![Team::new(role, steps, jobs)] }
     }
 }
 
@@ -110,10 +120,11 @@ pub(crate) fn run(
         observer,
         telemetry: None,
     };
-    let hired = teams.into_iter().try_for_each(|Team { role, steps, jobs }| {
+    let hired = teams.into_iter().try_for_each(|Team { role, steps, jobs, schedule }| {
         jobs.into_iter().try_for_each(|job| {
-            let record = Arc::new(WorkerRecord::new(role, steps, span.window_ns()));
-            crew.hire(job, record, timer, &gate, &sender)
+            let record = WorkerRecord::new(role, steps, span.window_ns());
+            let record = record.paced(schedule.clone(), span.window_ns());
+            crew.hire(job, Arc::new(record), timer, &gate, &sender)
         })
     });
     drop(sender);
@@ -122,7 +133,8 @@ pub(crate) fn run(
     let outcome = hired.and_then(|()| crew.through(timer, stop, progress, &gate, span)).and_then(|course| {
         let finished = crew.read(span, course.window, timer, course.given_up_ns);
         let until_ns = course.window.end_ns.saturating_add(span.drain_limit().0);
-        crew.release(timer, until_ns, stop, progress)?;
+        let moving = finished.iter().filter(|worker| !worker.hangs()).count();
+        crew.release(moving, timer, until_ns, stop, progress)?;
         Ok((course, finished))
     });
     if outcome.is_err() {
@@ -131,10 +143,8 @@ pub(crate) fn run(
     *left_behind += crew.remaining();
     let (Course { start_ns, window, writers, .. }, finished) = outcome?;
     let given_up = span.patience().filter(|_| crew.is_given_up);
-    let written = Written {
-        bytes: crew.workers.iter().map(|worker| worker.record.written()).sum(),
-        since_ns: start_ns,
-    };
+    let bytes = crew.workers.iter().map(|worker| worker.record.written()).sum();
+    let written = Written { bytes, since_ns: start_ns };
     let after = timer.reading();
     let on_clock = |moment_ns| before.monotonic_ns(&after, moment_ns);
     let clock = WindowClock { begin_ns: on_clock(window.begin_ns), end_ns: on_clock(window.end_ns) };
@@ -268,6 +278,7 @@ impl Crew<'_> {
         let mut window = from(start_ns + ramp.longest().0);
         for worker in &self.workers {
             worker.record.deadline_ns.set(window.end_ns);
+            worker.record.paced.iter().for_each(|paced| paced.schedule.begin(start_ns));
         }
         gate.open(window);
         let (mut throttle, mut writers) = (Throttle::default(), None);
@@ -377,16 +388,17 @@ impl Crew<'_> {
 
     /// Waits for the workers that go on although nothing counts any more: each stops after the operation that
     /// it is in, which has the same limit as those of the window. Those that hang in one of the window are
-    /// not waited for.
+    /// not waited for: `moving` is the number of the others.
     fn release(
         &mut self,
+        moving: usize,
         timer: Timer,
         until_ns: u64,
         stop: &AtomicBool,
         progress: &mut Progress<'_>,
     ) -> Result<(), EngineError> {
         let until_ns = until_ns.max(timer.now_ns() + PATIENCE.as_nanos() as u64);
-        while self.ended < self.settled && timer.now_ns() < until_ns {
+        while self.ended < moving && timer.now_ns() < until_ns {
             match self.listen(LOOK_UP, stop) {
                 // The records are closed.
                 Err(EngineError::Operation { failure, .. }) => drop(self.late.get_or_insert(failure)),

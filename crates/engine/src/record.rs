@@ -6,146 +6,18 @@
 //! which also resolves the only race: an operation that ends just when the coordinator gives it up counts
 //! either as ended or as censored, never as both.
 
-use crate::buckets;
 use crate::counter::Counter;
+use crate::operations::{OperationRecord, SHORTEST_INTERVAL_NS, TIMELINE_INTERVALS, timeline_interval};
+use crate::pace::{Paced, Schedule};
 use crate::window::{Tally, Window};
 use fsdyno_core::operation::Moves;
-use fsdyno_core::result::{CpuTime, SlowOperation};
+use fsdyno_core::result::CpuTime;
 use fsdyno_core::units::Nanos;
 use fsdyno_core::workload::Step;
 use fsdyno_core::{Operation, Role};
 use fsdyno_sys::thread::{self, Helpers};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
-
-/// How many slow operations to keep per worker and operation.
-pub(crate) const SLOWEST: usize = 64;
-
-/// The maximum number of intervals in a timeline; longer windows have longer intervals.
-const TIMELINE_INTERVALS: u64 = 6000;
-
-/// Length of the intervals of a timeline before it has to grow.
-const SHORTEST_INTERVAL_NS: u64 = 100_000_000;
-
-/// Length of the intervals of a timeline: 100 ms, doubled until no more than 6000 of them fill the window.
-fn timeline_interval(window_ns: u64) -> u64 {
-    let mut interval_ns = SHORTEST_INTERVAL_NS;
-    while window_ns.div_ceil(interval_ns) > TIMELINE_INTERVALS {
-        interval_ns = interval_ns.saturating_mul(2);
-    }
-    interval_ns
-}
-
-/// One interval of a timeline.
-#[derive(Debug, Default)]
-pub(crate) struct Interval {
-    pub(crate) count: Counter,
-    pub(crate) sum_ns: Counter,
-    pub(crate) max_ns: Counter,
-    pub(crate) bytes: Counter,
-}
-
-impl Interval {
-    /// Takes the content of another one, and leaves it empty.
-    fn absorb(&self, other: &Interval) {
-        self.count.add(other.count.take());
-        self.sum_ns.add(other.sum_ns.take());
-        self.max_ns.raise(other.max_ns.take());
-        self.bytes.add(other.bytes.take());
-    }
-}
-
-/// The sample of one operation of one worker. Count, sum, maximum and bytes are those of the timeline.
-#[derive(Debug)]
-pub(crate) struct OperationRecord {
-    pub(crate) buckets: Box<[Counter]>,
-    pub(crate) timeline: Box<[Interval]>,
-    pub(crate) min_ns: Counter,
-    /// Bytes of operations that began outside the window.
-    pub(crate) unsampled_bytes: Counter,
-    squares_low: Counter,
-    squares_high: Counter,
-    slowest: Mutex<Vec<SlowOperation>>,
-}
-
-impl OperationRecord {
-    fn new(intervals: usize) -> Self {
-        OperationRecord {
-            buckets: (0..buckets::COUNT).map(|_| Counter::default()).collect(),
-            timeline: (0..intervals).map(|_| Interval::default()).collect(),
-            min_ns: Counter::new(u64::MAX),
-            unsampled_bytes: Counter::default(),
-            squares_low: Counter::default(),
-            squares_high: Counter::default(),
-            slowest: Mutex::new(Vec::with_capacity(SLOWEST)),
-        }
-    }
-
-    /// Counts one operation of the sample.
-    #[inline(always)]
-    pub(crate) fn count(&self, interval: usize, duration_ns: u64, bytes: u64) {
-        self.buckets[buckets::index(duration_ns)].add(1);
-        let interval = &self.timeline[interval];
-        interval.count.add(1);
-        interval.sum_ns.add(duration_ns);
-        interval.max_ns.raise(duration_ns);
-        interval.bytes.add(bytes);
-        self.min_ns.lower(duration_ns);
-        let squares = self.squares() + u128::from(duration_ns) * u128::from(duration_ns);
-        self.squares_low.set(squares as u64);
-        self.squares_high.set((squares >> 64) as u64);
-    }
-
-    /// How many were counted.
-    pub(crate) fn samples(&self) -> u64 {
-        self.timeline.iter().map(|interval| interval.count.get()).sum()
-    }
-
-    /// Bytes that they moved.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.timeline.iter().map(|interval| interval.bytes.get()).sum()
-    }
-
-    /// Makes each interval of the timeline twice as long.
-    fn double(&self) {
-        for (index, interval) in self.timeline.iter().enumerate() {
-            for source in [2 * index, 2 * index + 1] {
-                match self.timeline.get(source) {
-                    Some(source) if !std::ptr::eq(source, interval) => interval.absorb(source),
-                    _ => {}
-                }
-            }
-        }
-    }
-
-    /// Sum of the squares of all durations, in ns^2.
-    pub(crate) fn squares(&self) -> u128 {
-        u128::from(self.squares_high.get()) << 64 | u128::from(self.squares_low.get())
-    }
-
-    /// Keeps a slow operation, replacing the least slow one if the list is full. Returns the duration that
-    /// the next one must exceed.
-    #[cold]
-    pub(crate) fn keep_slow(&self, operation: SlowOperation) -> u64 {
-        let mut slowest = lock(&self.slowest);
-        if slowest.len() < SLOWEST {
-            slowest.push(operation);
-        } else if let Some(least) = slowest.iter_mut().min_by_key(|slow| slow.duration_ns)
-            && least.duration_ns < operation.duration_ns
-        {
-            *least = operation;
-        }
-        if slowest.len() < SLOWEST {
-            return 0;
-        }
-        slowest.iter().map(|slow| slow.duration_ns).min().unwrap_or(0)
-    }
-
-    /// The slow operations, in no order.
-    pub(crate) fn slowest(&self) -> Vec<SlowOperation> {
-        lock(&self.slowest).clone()
-    }
-}
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The operation that a worker is in.
 #[derive(Debug, Default)]
@@ -243,6 +115,8 @@ pub(crate) struct WorkerRecord {
     pub(crate) items: Counter,
     /// The longest time of one of them; 0 if the workload does not measure that.
     pub(crate) longest_item_ns: Counter,
+    /// Its iterations, if its role has a rate.
+    pub(crate) paced: Option<Paced>,
     /// Length of the intervals of all timelines.
     pub(crate) interval_ns: Counter,
     /// The worker's thread; 0 before it runs.
@@ -277,6 +151,7 @@ impl WorkerRecord {
             rounds: Counter::default(),
             items: Counter::default(),
             longest_item_ns: Counter::default(),
+            paced: None,
             interval_ns: Counter::new(interval_ns),
             thread: Counter::default(),
             finished_ns: Counter::default(),
@@ -285,6 +160,13 @@ impl WorkerRecord {
             directory: Mutex::default(),
             closing: Mutex::new(closing),
         }
+    }
+
+    /// The same for a worker whose iterations are due by a schedule, in a window of this length.
+    pub(crate) fn paced(self, schedule: Option<Arc<Schedule>>, window_ns: Option<u64>) -> Self {
+        let window_ns = window_ns.unwrap_or(0);
+        let intervals = window_ns.div_ceil(timeline_interval(window_ns)).max(1) as usize;
+        WorkerRecord { paced: schedule.map(|schedule| Paced::new(schedule, intervals)), ..self }
     }
 
     /// Gives the worker slots for this many simultaneous operations; only once, and before the phase begins.
@@ -393,39 +275,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_slowest_are_kept() {
-        let record = OperationRecord::new(1);
-        let slow = |duration_ns| SlowOperation { start_ns: 0, duration_ns, path: String::new() };
-        let mut floor = 0;
-        for duration in (0..1000).map(|n| n * 7919 % 1000) {
-            if duration > floor {
-                floor = record.keep_slow(slow(duration));
-            }
-        }
-        let mut kept: Vec<u64> = record.slowest().iter().map(|slow| slow.duration_ns).collect();
-        kept.sort_unstable();
-        assert_eq!(kept, (1000 - SLOWEST as u64..1000).collect::<Vec<_>>());
-    }
-
-    #[test]
-    fn squares_do_not_overflow() {
-        let record = OperationRecord::new(1);
-        let hour = 3600 * 1_000_000_000_u64;
-        for _ in 0..100 {
-            record.count(0, hour, 0);
-        }
-        assert_eq!(record.squares(), 100 * u128::from(hour) * u128::from(hour));
-    }
-
-    #[test]
-    fn long_windows_have_longer_intervals() {
-        assert_eq!(timeline_interval(30_000_000_000), 100_000_000);
-        assert_eq!(timeline_interval(600_000_000_000), 100_000_000);
-        assert_eq!(timeline_interval(600_000_000_001), 200_000_000);
-        assert_eq!(timeline_interval(1), 100_000_000);
-    }
 
     #[test]
     fn a_timeline_that_grows_loses_nothing() {

@@ -15,7 +15,7 @@ use crate::progress::Progress;
 use crate::removal::{self, Remover};
 use crate::tree::Model;
 use fsdyno_core::protocol::Stage;
-use fsdyno_core::result::{CacheAtStart, Durable, GroupMemory, TreeSummary};
+use fsdyno_core::result::{CacheAtStart, Durable, GroupMemory, OpenLoop, TreeSummary};
 use fsdyno_core::units::{Bytes, Nanos};
 use fsdyno_core::workload::TreeModel;
 use fsdyno_core::{
@@ -410,6 +410,17 @@ fn warnings(phase: &PhaseResult) -> Vec<Warning> {
                 }
             };
             warnings.push(Warning::new(WarningKind::WriterRounds, text));
+        }
+        if let Some(kept_up) = &role.open_loop
+            && kept_up.fell_behind(phase.window_ns)
+        {
+            let OpenLoop { intended_per_s, achieved_per_s, backlog_at_end, .. } = kept_up;
+            let text = format!(
+                "phase '{name}': of {intended_per_s} iterations per second, {}s completed {achieved_per_s:.1}; at the end \
+                 of the window {backlog_at_end} waited for a worker",
+                role.role
+            );
+            warnings.push(Warning::new(WarningKind::Saturated, text));
         }
         let unfinished: Vec<String> = role
             .worker_results

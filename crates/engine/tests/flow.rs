@@ -3,7 +3,7 @@
 
 use fsdyno_core::result::PhaseResult;
 use fsdyno_core::workload::{
-    Act, Choice, FileSet, FileSize, Flags, Flow, FlowRole, FlowStep, Ramp, SizeRange, flow,
+    Act, Arrivals, Choice, FileSet, FileSize, Flags, Flow, FlowRole, FlowStep, Ramp, Rate, SizeRange, flow,
 };
 use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Nanos, Operation, Role, WarningKind, Workload};
 use fsdyno_engine::{ReadyFlow, run};
@@ -39,6 +39,7 @@ fn role(role: Role, workers: u32, acts: Vec<Act>) -> FlowRole {
         role,
         workers,
         background: false,
+        rate: None,
         begin: Vec::new(),
         steps: acts.into_iter().map(step).collect(),
     }
@@ -309,4 +310,59 @@ fn an_iteration_that_finds_no_file_ends_early_and_that_is_said() {
     assert!(warned);
     let result = phase(events);
     assert!(result.roles[0].rates.items > 10, "{}", result.roles[0].rates.items);
+}
+
+/// Iterations that are due in the window are counted exactly, and follow from the seed.
+#[test]
+fn a_role_with_a_rate_performs_what_is_due() {
+    let stat = || vec![Act::Stat { set: "some".to_string(), choose: Choice::Uniform }];
+    let of = |arrivals| {
+        let rate = Some(Rate { per_second: 200.0, arrivals });
+        let client = FlowRole { rate, ..role(Role::Client, 2, stat()) };
+        let background = FlowRole { background: true, ..role(Role::Logger, 1, vec![think()]) };
+        let background = FlowRole { steps: [background.steps, client.steps.clone()].concat(), ..background };
+        let flow = Flow {
+            window: Nanos::from_millis(400),
+            ..small(vec![set("some", 5, 0, 1.0)], vec![client, background])
+        };
+        phase(events(&flow))
+    };
+    let constant = of(Arrivals::Constant);
+    let [client, logger] = &constant.roles[..] else { panic!("{constant:?}") };
+    let kept_up = client.open_loop.as_ref().expect("a rate");
+    // A ramp of 20 ms, and one every 5 ms from the beginning of the load.
+    assert_eq!((kept_up.due, kept_up.never_begun), (80, 0));
+    for operation in [Operation::ResponseTime, Operation::ServiceTime, Operation::Statx] {
+        let row = client.operations.iter().find(|row| row.operation == operation).expect("a row");
+        assert!(row.lat_ns.count.abs_diff(80) <= u64::from(operation == Operation::Statx) * 2, "{row:?}");
+        assert_eq!(row.censored, 0);
+    }
+    assert!(logger.open_loop.is_none() && logger.operations.len() == 1, "{logger:?}");
+    let due = || of(Arrivals::Poisson).roles[0].open_loop.as_ref().map(|kept_up| kept_up.due);
+    let first = due().expect("a rate");
+    assert!(first.abs_diff(80) < 45, "{first} is five standard deviations off");
+    assert_eq!(due(), Some(first));
+}
+
+/// Requests that come faster than they are served wait, and the engine says so.
+#[test]
+fn a_rate_that_is_too_high_is_reported() {
+    let acts = vec![Act::Stat { set: "some".to_string(), choose: Choice::Uniform }, think()];
+    let rate = Some(Rate { per_second: 500.0, arrivals: Arrivals::Constant });
+    let client = FlowRole { rate, ..role(Role::Client, 1, acts) };
+    let flow =
+        Flow { drain_limit: Nanos::from_millis(50), ..small(vec![set("some", 5, 0, 1.0)], vec![client]) };
+    let events = events(&flow);
+    let saturated = events.iter().find_map(|event| match event {
+        EngineEvent::Warning(warning) if warning.kind == WarningKind::Saturated => Some(&warning.text),
+        _ => None,
+    });
+    let text = saturated.expect("a warning");
+    assert!(text.starts_with("phase 'flow': of 500 iterations per second, clients completed "), "{text}");
+    let left_behind = |event: &EngineEvent| matches!(event, EngineEvent::Warning(warning) if warning.kind == WarningKind::LeftBehind);
+    assert!(!events.iter().any(left_behind), "a worker that is late does not hang");
+}
+
+fn think() -> Act {
+    Act::Think { time: Nanos::from_millis(10) }
 }

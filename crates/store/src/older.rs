@@ -168,6 +168,7 @@ impl Older<'_> {
                 cpu: cpu(row)?,
                 counts: from_json(row, "counts")?,
                 longest_item_ns: get::<Option<u64>>(row, "longest_item_ns")?.map(Nanos),
+                open_loop: None,
                 worker_results: self.workers(id)?,
                 operations: self.operations(id)?,
             })

@@ -162,7 +162,7 @@ fn operation(
 /// Whether an operation is one call of the kernel, or one request to a ring.
 pub(crate) fn is_a_call(operation: Operation) -> bool {
     // A step through a directory may be served from the buffer of an earlier call.
-    !matches!(operation, Operation::Readdir | Operation::Null)
+    !matches!(operation, Operation::Readdir | Operation::Null) && !operation.is_an_iteration()
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 //! measures, because half a trial is not a replication.
 
 mod column;
+mod flow;
 mod goal;
 mod name;
 mod named;
@@ -25,7 +26,8 @@ use crate::result::{
     RoleResult, TrialRecord, Watched,
 };
 use crate::units::Nanos;
-use crate::workload::{Workload, flow};
+use crate::workload::Workload;
+use flow::FlowFigure;
 use name::FIGURES;
 use named::{NAMED, OWNED};
 use serde::{Deserialize, Serialize};
@@ -50,8 +52,8 @@ enum Source {
     Operation(Phase, Role, Operation, Statistic),
     /// What a workload counts under a name, per second of all its phases together.
     CountRate(&'static str),
-    /// Items that the roles of a flow finished, per second.
-    FlowIterations,
+    /// A figure of a flow as a whole.
+    Flow(FlowFigure),
     /// Bytes of all roles over the windows of the phases that moved data.
     Throughput,
     /// Bytes written in all phases, over the time until they were on the device.
@@ -238,7 +240,7 @@ impl Measure {
         match self.source {
             Source::Role(_, _, figure) => figure.unit(),
             Source::CountRate(_) | Source::Throughput | Source::Durable => Unit::BytesPerSecond,
-            Source::FlowIterations => Unit::ItemsPerSecond,
+            Source::Flow(figure) => figure.unit(),
             Source::Operation(_, _, _, Statistic::Count) => Unit::Operations,
             Source::Operation(..)
             | Source::LongestStall
@@ -325,7 +327,7 @@ impl Measure {
         match &self.source {
             Source::Column(..) => trial.columns.get(&self.name).copied().map(Value::exact),
             Source::Throughput => throughput(&trial.phases),
-            Source::FlowIterations => flow_iterations(&trial.phases),
+            Source::Flow(figure) => figure.of(trial),
             Source::Durable => durable(&trial.phases),
             Source::LongestStall => longest_stall(&trial.phases),
             Source::Lifecycle(measure) => {
@@ -440,13 +442,6 @@ fn cpu_per_megabyte(phases: &[PhaseResult]) -> Option<Value> {
     let bytes: f64 = watched.iter().map(|one| one.bytes() as f64).sum();
     let megabytes = bytes / 1e6;
     (bytes > 0.0).then(|| Quotient::over(cpu_ns / megabytes, megabytes).into())
-}
-
-/// Items per second of all roles of the phase of a flow.
-fn flow_iterations(phases: &[PhaseResult]) -> Option<Value> {
-    let phase = phases.iter().find(|phase| phase.name == flow::PHASE)?;
-    let rate: f64 = phase.roles.iter().map(|role| role.rates.items_per_s).sum();
-    Some(Quotient::over(rate, phase.window_ns.as_secs_f64()).into())
 }
 
 /// The longest stall of a role.

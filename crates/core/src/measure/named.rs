@@ -1,6 +1,6 @@
 //! The table of measures with a short name.
 
-use super::{Figure, FlushFigure, LossFigure, Phase, Source, Statistic};
+use super::{Figure, FlowFigure, FlushFigure, LossFigure, Phase, Source, Statistic};
 use crate::operation::{Operation, Role};
 use crate::result::{Harm, LifecycleStep, Quantile};
 use crate::workload::{PhaseSpec, Stage, bonnie, collection, commit_log, device_read, postmark};
@@ -35,6 +35,11 @@ const fn durable_streaming(name: &'static str, help: &'static str, stage: Stage)
 /// A figure of a phase of one role.
 const fn of_phase(name: &'static str, help: &'static str, phase: PhaseSpec, figure: Figure) -> Named {
     role(name, help, Phase::Named(Cow::Borrowed(phase.name)), phase.role, figure)
+}
+
+/// A quantile of the response time of a flow.
+const fn flow_response(name: &'static str, help: &'static str, quantile: Quantile) -> Named {
+    Named { name, help: Cow::Borrowed(help), source: Source::Flow(FlowFigure::Response(quantile)) }
 }
 
 /// Every measure with a short name.
@@ -175,8 +180,15 @@ fn of_load() -> Vec<Named> {
     Named {
         name: "flow-iterations",
         help: "iterations per second of all workers of a flow, except those of background roles".into(),
-        source: Source::FlowIterations,
+        source: Source::Flow(FlowFigure::Iterations),
     },
+    flow_response(
+        "flow-response-p99",
+        "p99 of the time from when an iteration of a flow is due to when it ends; of roles with a `rate` that are not \
+         in the background, and of the slowest one if there are several",
+        Quantile::P99,
+    ),
+    flow_response("flow-response-p999", "p99.9 of the same", Quantile::P999),
     Named {
         name: "throughput",
         help: "bytes per second that all workers read and write, over all phases that move data".into(),

@@ -9,6 +9,7 @@ mod durability;
 mod io_errors;
 mod latency;
 mod lifecycle;
+mod open_loop;
 mod phase;
 
 pub use crate::durability::LogSummary;
@@ -20,6 +21,7 @@ pub use durability::{
 pub use io_errors::{Content, FaultResult, Harm, Usable, Witnessed};
 pub use latency::{Latency, Quantile, Quantiles};
 pub use lifecycle::{Lifecycle, LifecycleStep};
+pub use open_loop::{Backlog, OpenLoop};
 pub use phase::{
     CacheAtStart, CpuTime, Durable, GroupMemory, InFlight, OperationResult, PhaseResult, Rates, RoleResult,
     SlowOperation, Timeline, WHOLE_RUN, Watched, WindowClock, WorkerResult,

@@ -1,6 +1,6 @@
 //! What the workers of a phase did.
 
-use super::{Latency, document};
+use super::{Latency, OpenLoop, document};
 use crate::cache::CacheState;
 use crate::figures::Quotient;
 use crate::operation::{Operation, Role};
@@ -201,6 +201,10 @@ pub struct RoleResult {
     /// absent if the workload does not measure it.
     #[serde(default)]
     pub longest_item_ns: Option<Nanos>,
+    /// How the workers kept up with the rate of the role; absent if it has none. The distributions of their
+    /// iterations are among the operations ([`Operation::ResponseTime`], [`Operation::ServiceTime`]).
+    #[serde(default)]
+    pub open_loop: Option<OpenLoop>,
     /// Each worker separately.
     pub worker_results: Vec<WorkerResult>,
     /// Each operation, in the order of [`Operation::ALL`].
@@ -222,6 +226,7 @@ impl RoleResult {
             cpu: CpuTime::default(),
             counts: BTreeMap::new(),
             longest_item_ns: None,
+            open_loop: None,
             worker_results: Vec::new(),
             operations: Vec::new(),
         }

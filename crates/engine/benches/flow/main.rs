@@ -70,7 +70,8 @@ fn flow() -> Flow {
         limit: Bytes(Bytes::GIB),
     };
     let steps = acts.into_iter().map(|act| FlowStep { act, probability: 1.0 }).collect();
-    let role = FlowRole { role: Role::Client, workers: 1, background: false, begin: Vec::new(), steps };
+    let role =
+        FlowRole { role: Role::Client, workers: 1, background: false, rate: None, begin: Vec::new(), steps };
     Flow { files: FileSets(vec![files]), roles: FlowRoles(vec![role]), ..Flow::default() }
 }
 

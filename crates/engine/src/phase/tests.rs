@@ -4,6 +4,8 @@ use fsdyno_core::workload::{Ramp, Step};
 use rustix::io::Errno;
 use std::sync::Mutex;
 
+mod paced;
+
 const STEPS: &[Operation] = &[Operation::Null];
 
 /// A worker that performs this many operations of this length, and is then done.
@@ -32,7 +34,7 @@ fn a_phase_without_a_window_lasts_until_the_work_is_done() {
     let phase = Phase {
         name: "work".to_string(),
         span: Span::whole(8),
-        teams: vec![Team { role: Role::Null, steps: STEPS, jobs: vec![short, long] }],
+        teams: vec![Team::new(Role::Null, STEPS, vec![short, long])],
     };
     let mut events = Vec::new();
     let mut listen = |event| events.push(event);
@@ -55,7 +57,7 @@ fn work_without_progress_is_given_up_and_reported() {
     let phase = Phase {
         name: "work".to_string(),
         span: Span::whole(5).patient(Some(Nanos::from_millis(300))),
-        teams: vec![Team { role: Role::Null, steps: STEPS, jobs: vec![quick, stuck] }],
+        teams: vec![Team::new(Role::Null, STEPS, vec![quick, stuck])],
     };
     let (mut listen, mut left_behind) = (|_| (), 0);
     let mut progress = Progress::new(&mut listen);
@@ -100,7 +102,7 @@ fn what_is_written_counts_from_the_ramp_to_the_drain() {
     let phase = Phase {
         name: "write".to_string(),
         span: Span::Timed { ramp: Ramp::For(ramp), window, drain_limit },
-        teams: vec![Team { role: Role::Writer, steps: WRITES, jobs: vec![Box::new(job)] }],
+        teams: vec![Team::new(Role::Writer, WRITES, vec![Box::new(job)])],
     };
     let (timer, mut listen) = (Timer::monotonic(), |_| ());
     let before_ns = timer.now_ns();
@@ -119,7 +121,7 @@ fn a_ramp_that_has_nothing_to_wait_for_ends_early() {
     let window = Nanos::from_millis(400);
     let span = Span::Timed { ramp: Ramp::UntilThrottled, window, drain_limit: Nanos::from_secs(1) };
     let jobs = (0..2).map(|_| worker(10_000, Duration::from_millis(4))).collect();
-    let teams = vec![Team { role: Role::Null, steps: STEPS, jobs }];
+    let teams = vec![Team::new(Role::Null, STEPS, jobs)];
     let phase = Phase { name: "work".to_string(), span, teams };
     let mut ignore = |_| {};
     let mut progress = Progress::new(&mut ignore);
@@ -172,7 +174,7 @@ fn the_observer_sees_only_the_window() {
     let timed = Span::Timed { ramp: Ramp::For(ramp), window, drain_limit: Nanos::from_secs(1) };
     for (span, operations) in [(timed, 100), (timed, 50), (timed, 2), (Span::whole(50), 50)] {
         let jobs = vec![worker(operations, Duration::from_millis(7))];
-        let teams = vec![Team { role: Role::Null, steps: STEPS, jobs }];
+        let teams = vec![Team::new(Role::Null, STEPS, jobs)];
         let phase = Phase { name: "work".to_string(), span, teams };
         let mut witness = Witness::default();
         let mut ignore = |_| {};
@@ -198,11 +200,7 @@ fn a_stopped_phase_has_no_result() {
     let phase = Phase {
         name: "work".to_string(),
         span: Span::whole(1000),
-        teams: vec![Team {
-            role: Role::Null,
-            steps: STEPS,
-            jobs: vec![worker(1000, Duration::from_millis(5))],
-        }],
+        teams: vec![Team::new(Role::Null, STEPS, vec![worker(1000, Duration::from_millis(5))])],
     };
     let mut ignore = |_| {};
     let mut progress = Progress::new(&mut ignore);
@@ -237,7 +235,7 @@ fn through_a_drain(
             meter.item();
         }
     });
-    let teams = vec![Team { role: Role::Null, steps: STEPS, jobs: vec![busy, worker(u64::MAX, long)] }];
+    let teams = vec![Team::new(Role::Null, STEPS, vec![busy, worker(u64::MAX, long)])];
     let (ramp, window) = (Nanos::from_millis(150), Nanos::from_millis(200));
     let drain_limit = Nanos(drain_limit.as_nanos() as u64);
     let phase = Phase {
@@ -292,7 +290,7 @@ fn what_fails_after_the_window_costs_nothing_of_it() {
         })
     };
     let through = |jobs| {
-        let teams = vec![Team { role: Role::Null, steps: STEPS, jobs }];
+        let teams = vec![Team::new(Role::Null, STEPS, jobs)];
         let (ramp, window) = (Nanos::from_millis(10), Nanos::from_millis(100));
         let span = Span::Timed { ramp: Ramp::For(ramp), window, drain_limit: Nanos::from_secs(20) };
         let (mut ignore, stop) = (|_| {}, AtomicBool::new(false));
@@ -327,7 +325,7 @@ fn at_the_drain_limit_all_others_stop() {
 #[test]
 fn a_coordinator_that_wakes_late_has_a_window_all_the_same() {
     let jobs = vec![worker(u64::MAX, Duration::from_millis(5))];
-    let teams = vec![Team { role: Role::Null, steps: STEPS, jobs }];
+    let teams = vec![Team::new(Role::Null, STEPS, jobs)];
     let span = Span::Timed {
         ramp: Ramp::For(Nanos::from_millis(20)),
         window: Nanos::from_millis(200),

@@ -1,8 +1,11 @@
 //! From the records of workers to the result of a phase.
 
+mod paced;
 mod sample;
 
-use crate::record::{Closing, Crossing, OperationRecord, Slot, WorkerRecord};
+use crate::operations::OperationRecord;
+use crate::pace::UnderWay;
+use crate::record::{Closing, Crossing, Slot, WorkerRecord};
 use crate::span::Span;
 use crate::window::{Stalls, Window};
 use fsdyno_core::operation::Moves;
@@ -23,6 +26,8 @@ pub(crate) struct Finished {
     cpu: CpuTime,
     /// It has finished all its work, however long that took.
     whole: bool,
+    /// When the phase was over for it: what had not ended by then is censored.
+    given_up_ns: u64,
 }
 
 /// What was in flight at the edges of the window.
@@ -97,13 +102,23 @@ impl Finished {
         let stalls = record.tally.verdict(window_of_it, record.depth(), given_up_ns);
         let active_ns = until_ns - window.begin_ns;
         let whole = matches!(span, Span::Whole { .. });
-        Finished { record: Arc::clone(record), edges, stalls, active_ns, cpu, whole }
+        Finished { record: Arc::clone(record), edges, stalls, active_ns, cpu, whole, given_up_ns: now_ns }
     }
 
-    /// How long after the window its last operation ended or was given up.
+    /// How long after the window its last operation, or iteration if its role has a rate, ended or was given
+    /// up.
     pub(crate) fn drain_ns(&self, window: Window) -> u64 {
-        let last_ns = self.edges.at_end.iter().map(|flight| flight.until_ns).max().unwrap_or(0);
-        last_ns.saturating_sub(window.end_ns)
+        let flights = self.edges.at_end.iter().map(|flight| flight.until_ns);
+        let iterations = self.record.paced.iter().map(|paced| match paced.under_way() {
+            Some(UnderWay { due_ns, .. }) if due_ns < window.end_ns => self.given_up_ns,
+            _ => paced.last_ended_ns.get(),
+        });
+        flights.chain(iterations).max().unwrap_or(0).saturating_sub(window.end_ns)
+    }
+
+    /// Whether it was still in an operation of the window.
+    pub(crate) fn hangs(&self) -> bool {
+        self.edges.at_end.iter().any(|flight| !flight.ended)
     }
 
     /// The operations that covered the whole window.
@@ -200,6 +215,7 @@ fn role_result(role: Role, workers: &[Finished], window: Window) -> RoleResult {
     let whole = workers.iter().any(|worker| worker.whole);
     let samples: Vec<Sample> =
         (0..steps.len() as u32).map(|step| Sample::of(Step(step), workers, window)).collect();
+    let (open_loop, iterations) = paced::result(workers, window).unzip();
     RoleResult {
         role,
         workers: workers.len() as u32,
@@ -220,6 +236,7 @@ fn role_result(role: Role, workers: &[Finished], window: Window) -> RoleResult {
             .map(|worker| Nanos(worker.record.longest_item_ns.get()))
             .max()
             .filter(|longest_ns| *longest_ns > Nanos(0)),
+        open_loop,
         cpu: workers.iter().fold(CpuTime::default(), |sum, worker| sum + worker.cpu),
         operations: steps
             .iter()
@@ -232,6 +249,7 @@ fn role_result(role: Role, workers: &[Finished], window: Window) -> RoleResult {
                 expected || sample.count > 0 || sample.bound_ns.is_some()
             })
             .map(|(operation, sample)| sample.result(*operation))
+            .chain(iterations.into_iter().flatten())
             .collect(),
         worker_results,
     }

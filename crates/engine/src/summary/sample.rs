@@ -2,7 +2,8 @@
 
 use super::{Finished, Flight};
 use crate::buckets;
-use crate::record::{OperationRecord, SLOWEST, WorkerRecord};
+use crate::operations::{OperationRecord, SLOWEST};
+use crate::record::WorkerRecord;
 use crate::window::Window;
 use fsdyno_core::Operation;
 use fsdyno_core::operation::Moves;
@@ -33,7 +34,25 @@ impl Sample {
         let intervals = window.length_ns().div_ceil(interval_ns) as usize;
         let moves =
             workers.first().is_some_and(|worker| worker.record.operation(step).moves() != Moves::Nothing);
-        let mut sample = Sample {
+        let mut sample = Sample::empty(interval_ns, intervals, moves);
+        for worker in workers {
+            let shrink = interval_ns / worker.record.interval_ns.get();
+            sample.add(&worker.record.operations[step.0 as usize], shrink as usize);
+            for flight in worker.censored(window).filter(|flight| flight.step == step) {
+                sample.add_flight(flight, &worker.record, window);
+            }
+            if worker.spanning(window).any(|flight| flight.step == step) {
+                sample.bound(window.length_ns());
+            }
+        }
+        sample.slowest.sort_by_key(|slow| std::cmp::Reverse(slow.duration_ns));
+        sample.slowest.truncate(SLOWEST);
+        sample
+    }
+
+    /// Nothing, with a timeline of so many intervals; with bytes if the operation moves data.
+    pub(super) fn empty(interval_ns: u64, intervals: usize, moves: bool) -> Self {
+        Sample {
             histogram: buckets::histogram(),
             timeline: Timeline {
                 interval_ns: Nanos(interval_ns),
@@ -51,24 +70,11 @@ impl Sample {
             bytes: 0,
             censored: 0,
             bound_ns: None,
-        };
-        for worker in workers {
-            let shrink = interval_ns / worker.record.interval_ns.get();
-            sample.add(&worker.record.operations[step.0 as usize], shrink as usize);
-            for flight in worker.censored(window).filter(|flight| flight.step == step) {
-                sample.add_censored(flight, &worker.record, window);
-            }
-            if worker.spanning(window).any(|flight| flight.step == step) {
-                sample.bound(window.length_ns());
-            }
         }
-        sample.slowest.sort_by_key(|slow| std::cmp::Reverse(slow.duration_ns));
-        sample.slowest.truncate(SLOWEST);
-        sample
     }
 
     /// Adds a worker's sample, merging `shrink` intervals of its timeline into one.
-    fn add(&mut self, record: &OperationRecord, shrink: usize) {
+    pub(super) fn add(&mut self, record: &OperationRecord, shrink: usize) {
         for (index, bucket) in record.buckets.iter().enumerate().filter(|(_, bucket)| bucket.get() > 0) {
             self.histogram.saturating_record_n(buckets::lowest_value(index), bucket.get());
         }
@@ -97,11 +103,18 @@ impl Sample {
         self.slowest.extend(record.slowest());
     }
 
-    /// An operation whose end was not seen is in the sample with the time seen so far.
-    fn add_censored(&mut self, flight: &Flight, record: &WorkerRecord, window: Window) {
-        let duration_ns = flight.duration_ns();
-        let since_begin_ns = flight.start_ns - window.begin_ns;
-        let interval = (since_begin_ns / self.timeline.interval_ns.0) as usize;
+    /// An operation whose end was not seen is in the sample with the time seen so far, and one of the
+    /// slowest.
+    fn add_flight(&mut self, flight: &Flight, record: &WorkerRecord, window: Window) {
+        let (start_ns, duration_ns) = (flight.start_ns - window.begin_ns, flight.duration_ns());
+        self.add_censored(start_ns, duration_ns);
+        self.slowest.push(SlowOperation { start_ns, duration_ns, path: record.directory() });
+    }
+
+    /// Adds what began at a moment of the window and lasted at least so long.
+    pub(super) fn add_censored(&mut self, since_begin_ns: u64, duration_ns: u64) {
+        let last = self.timeline.count.len().saturating_sub(1);
+        let interval = ((since_begin_ns / self.timeline.interval_ns.0) as usize).min(last);
         self.histogram.saturating_record(duration_ns);
         self.timeline.count[interval] += 1;
         self.timeline.sum_ns[interval] += duration_ns;
@@ -111,8 +124,6 @@ impl Sample {
         self.sum_ns += u128::from(duration_ns);
         self.squares += u128::from(duration_ns) * u128::from(duration_ns);
         self.min_ns = self.min_ns.min(duration_ns);
-        let start_ns = flight.start_ns - window.begin_ns;
-        self.slowest.push(SlowOperation { start_ns, duration_ns, path: record.directory() });
         self.bound(duration_ns);
     }
 

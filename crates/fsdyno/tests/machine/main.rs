@@ -43,6 +43,7 @@ mod kill;
 mod lifecycle;
 mod memory;
 mod named_disks;
+mod open_loop;
 mod ordinary_user;
 mod package;
 mod pools;
@@ -96,6 +97,7 @@ fn main() {
         lifecycle::tests(),
         memory::tests(),
         named_disks::tests(),
+        open_loop::tests(),
         ordinary_user::tests(),
         package::tests(),
         pools::tests(),

@@ -4,7 +4,7 @@ use super::chart::{self, Names};
 use super::sentence::sentence;
 use super::timeline;
 use super::{faults, losses};
-use crate::terminal::full::{cpu, kernel_threads, rates, stalls, window};
+use crate::terminal::full::{cpu, kernel_threads, open_loop, rates, stalls, window};
 use fsdyno_core::measure::Measure;
 use fsdyno_core::result::{LifecycleStep, PhaseResult, Quantile};
 use fsdyno_core::{Nanos, TrialRecord};
@@ -122,6 +122,7 @@ fn role_figures(phase: &PhaseView, role: &RoleView) -> Markup {
         } @else {
             p.note {
                 strong { (name) } ": " (stalls(role)) "; " (rates(role))
+                @if let Some(kept_up) = open_loop(role) { "; " (kept_up) }
                 @if let Some(cpu) = cpu(role) { "; " (cpu) }
                 "."
             }

@@ -46,6 +46,7 @@ pub fn chart(phase: &PhaseResult) -> (Chart, u32) {
         }
     }
     rates(&mut parts, phase);
+    backlog(&mut parts, phase);
     if let Some(telemetry) = &phase.telemetry {
         device(&mut parts, telemetry);
         busy(&mut parts, telemetry);
@@ -284,7 +285,8 @@ fn rates(parts: &mut Parts, phase: &PhaseResult) {
 
 /// The length of the intervals in seconds, and a role's MB/s or operations per second in each.
 fn rate(role: &RoleResult, window: Nanos, bytes: bool) -> Option<(f64, Vec<f64>)> {
-    let timelines = role.operations.iter().map(|operation| thinned(&operation.timeline));
+    let operations = role.operations.iter().filter(|result| !result.operation.is_an_iteration());
+    let timelines = operations.map(|operation| thinned(&operation.timeline));
     let of = |timeline: Timeline| {
         let values = if bytes { timeline.bytes } else { timeline.count };
         (timeline.interval_ns, values)
@@ -300,6 +302,34 @@ fn rate(role: &RoleResult, window: Nanos, bytes: bool) -> Option<(f64, Vec<f64>)
     let lasted = |index: usize| Nanos(end_ns(index + 1) - end_ns(index)).as_secs_f64();
     let per_second = |index| rounded(sum(index) as f64 / unit / lasted(index));
     Some((interval.as_secs_f64(), (0..length).map(per_second).collect()))
+}
+
+/// How many iterations of the roles with a rate were due and had not begun.
+fn backlog(parts: &mut Parts, phase: &PhaseResult) {
+    let paced = || phase.roles.iter().filter_map(|role| Some((role, &role.open_loop.as_ref()?.backlog)));
+    if paced().next().is_none() {
+        return;
+    }
+    let who = paced().map(|(role, _)| format!("{}s", role.role)).collect::<Vec<_>>().join(", ");
+    parts.begin(
+        &format!("iterations due and not begun: {who}"),
+        PART_HEIGHT,
+        json!({ "rangemode": "tozero", "nticks": 4 }),
+    );
+    let axis = parts.axis();
+    for (index, (role, backlog)) in paced().enumerate() {
+        let every = backlog.max.len().div_ceil(POINTS_MAX).max(1);
+        let most: Vec<u64> =
+            backlog.max.chunks(every).map(|part| part.iter().copied().max().unwrap_or(0)).collect();
+        let interval = Nanos(backlog.interval_ns.0.saturating_mul(every as u64)).as_secs_f64();
+        let name = format!("{}s", role.role.name());
+        parts.data.push(json!({
+            "type": "scatter", "mode": "lines", "yaxis": axis, "name": name, "showlegend": false, "meta": "backlog",
+            "x0": rounded(interval / 2.0), "dx": interval, "y": most,
+            "line": { "color": chart::colour(index), "width": 1.5 },
+            "hovertemplate": format!("{name}: at most %{{y}} waiting around %{{x:.1f}} s<extra></extra>"),
+        }));
+    }
 }
 
 /// Steps from sample to sample; `None` if no sample has a value.

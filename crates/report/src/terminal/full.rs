@@ -60,6 +60,9 @@ fn write_role(out: &mut dyn Write, view: &RoleView, style: Style) -> io::Result<
     let name = text::plural(u64::from(view.workers), view.role.name());
     style.paragraph(out, Paint::Plain, 0, &format!("{name}: {}", stalls(view)))?;
     style.paragraph(out, Paint::Plain, 2, &rates(view))?;
+    if let Some(text) = open_loop(view) {
+        style.paragraph(out, Paint::Plain, 2, &text)?;
+    }
     if let Some(text) = cpu(view) {
         style.paragraph(out, Paint::Plain, 2, &text)?;
     }
@@ -126,6 +129,28 @@ fn reported_rates(rates: &Rates) -> String {
     ];
     let known: Vec<String> = parts.into_iter().filter(|(known, _)| *known).map(|(_, text)| text).collect();
     if known.is_empty() { "rates not reported".to_string() } else { format!("{} in all", known.join(", ")) }
+}
+
+/// `open loop: 200 iterations/s due (poisson), 199 /s achieved; backlog at most 12, 3 at the end`; `None` for
+/// a role without a rate.
+pub(crate) fn open_loop(view: &RoleView) -> Option<String> {
+    let kept_up = view.open_loop?;
+    let time = |ns| text::time_in_words(Time { ns, at_least: false });
+    let never = match kept_up.never_begun {
+        0 => String::new(),
+        never => format!(", {} never begun", text::plural(never, "iteration")),
+    };
+    Some(format!(
+        "open loop: {} iterations/s due ({}), {} /s achieved; backlog at most {}, {} at the end of the window{never}; \
+         workers that waited for the moment began {} late (at most {})",
+        text::number(kept_up.intended_per_s),
+        kept_up.arrivals.name(),
+        text::number(kept_up.achieved_per_s),
+        kept_up.backlog_max,
+        kept_up.backlog_at_end,
+        time(kept_up.late_ns_mean.round() as u64),
+        time(kept_up.late_ns_max),
+    ))
 }
 
 /// `CPU 3.60 s (user 900 ms, system 2.70 s), 81.0 us per operation`; `None` for trials stored without it.

@@ -10,7 +10,7 @@ use fsdyno_core::telemetry::{
     XfsLog,
 };
 use fsdyno_core::warning::{Warning, WarningKind};
-use fsdyno_core::workload::{Bin, Content, Fileserver, Null, Profile, Ramp, TreeModel};
+use fsdyno_core::workload::{Arrivals, Bin, Content, Fileserver, Null, Profile, Ramp, TreeModel};
 use fsdyno_core::{Bytes, CacheState, Failure, Nanos, Operation, Outcome, Role, Workload};
 use fsdyno_core::{Configuration, DeviceSpec};
 use fsdyno_store::{NewSweep, Store, SweepId};
@@ -378,6 +378,7 @@ impl Dice {
             cpu: self.cpu(),
             counts: self.some(3, |dice| (dice.text(), dice.int())).into_iter().collect(),
             longest_item_ns: self.maybe(Dice::ns),
+            open_loop: self.maybe(Dice::open_loop),
             worker_results: watched,
             operations: self.some(3, Dice::operation),
         }
@@ -430,6 +431,21 @@ impl Dice {
 
     fn cpu(&mut self) -> CpuTime {
         CpuTime { user_ns: self.ns(), system_ns: self.ns() }
+    }
+
+    fn open_loop(&mut self) -> OpenLoop {
+        OpenLoop {
+            intended_per_s: self.float(),
+            arrivals: self.pick(&[Arrivals::Constant, Arrivals::Poisson]),
+            due: self.int(),
+            achieved_per_s: self.float(),
+            never_begun: self.int(),
+            backlog_max: self.int(),
+            backlog_at_end: self.int(),
+            backlog: Backlog { interval_ns: self.ns(), max: self.some(3, Dice::int) },
+            late_ns_mean: self.float(),
+            late_ns_max: self.int(),
+        }
     }
 
     fn in_flight(&mut self) -> InFlight {

@@ -8,10 +8,11 @@ use crate::outcomes::{is_measured, warning_kinds};
 use fsdyno_core::figures::{grow, total};
 use fsdyno_core::parallel::in_parallel;
 use fsdyno_core::result::{
-    CheckResult, CpuTime, Durable, Filled, Latency, Layout, Lifecycle, LifecycleStep, PhaseResult, Quantile,
-    Rates, RoleResult, TrialRecord, Watched,
+    CheckResult, CpuTime, Durable, Filled, Latency, Layout, Lifecycle, LifecycleStep, OpenLoop, PhaseResult,
+    Quantile, Rates, RoleResult, TrialRecord, Watched,
 };
 use fsdyno_core::telemetry::TaskKind;
+use fsdyno_core::workload::Arrivals;
 use fsdyno_core::{Configuration, DeviceSpec};
 use fsdyno_core::{Environment, Nanos, Operation, Role, Workload};
 use fsdyno_stats::Fairness;
@@ -109,6 +110,8 @@ pub struct RoleView {
     pub write_bytes_per_s: Option<f64>,
     /// The longest that one item took in any trial; absent if the workload does not measure that.
     pub longest_item: Option<Nanos>,
+    /// How the workers kept up with the rate of the role; absent if it has none.
+    pub open_loop: Option<OpenLoopView>,
     /// How evenly the workers moved data, by the rate of each while it worked: the mean over trials.
     pub fairness: Option<Fairness>,
     /// Operations that the workers completed, all trials together.
@@ -119,6 +122,47 @@ pub struct RoleView {
     pub operations: Vec<OperationView>,
     /// Lines about workers that were blocked or never finished.
     pub remarks: Vec<String>,
+}
+
+/// How the workers of a role with a rate kept up with it, over all trials of a case.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct OpenLoopView {
+    /// The rate that the plan asks for, in iterations per second.
+    pub intended_per_s: f64,
+    /// When iterations were due.
+    pub arrivals: Arrivals,
+    /// Iterations per second that ended inside the windows.
+    pub achieved_per_s: f64,
+    /// The largest number of iterations in any trial that were due and had not begun.
+    pub backlog_max: u64,
+    /// The largest such number at the end of a window.
+    pub backlog_at_end: u64,
+    /// How many were not even begun at the drain limit, all trials together.
+    pub never_begun: u64,
+    /// How late workers began that had waited for the moment: the mean over trials, and the most.
+    pub late_ns_mean: f64,
+    /// See `late_ns_mean`.
+    pub late_ns_max: u64,
+}
+
+impl OpenLoopView {
+    /// The windows of a case are of equal length, so that the mean of their rates is that of all iterations.
+    fn of(parts: &[&OpenLoop]) -> Option<Self> {
+        let first = parts.first()?;
+        let mean =
+            |of: fn(&OpenLoop) -> f64| parts.iter().map(|part| of(part)).sum::<f64>() / parts.len() as f64;
+        let most = |of: fn(&OpenLoop) -> u64| parts.iter().map(|part| of(part)).max().unwrap_or(0);
+        Some(OpenLoopView {
+            intended_per_s: first.intended_per_s,
+            arrivals: first.arrivals,
+            achieved_per_s: mean(|part| part.achieved_per_s),
+            backlog_max: most(|part| part.backlog_max),
+            backlog_at_end: most(|part| part.backlog_at_end),
+            never_begun: total(parts.iter().map(|part| part.never_begun)),
+            late_ns_mean: mean(|part| part.late_ns_mean),
+            late_ns_max: most(|part| part.late_ns_max),
+        })
+    }
 }
 
 /// One operation of one role in one phase, over all trials of a case.
@@ -294,6 +338,9 @@ fn merge_role(role: Role, phases: &[(u32, &PhaseResult)]) -> Result<RoleView, Un
         time_over_1s: mean(|part| part.time_over_1s),
         cpu: parts.iter().fold(CpuTime::default(), |sum, (_, _, part)| sum + part.cpu),
         longest_item: parts.iter().filter_map(|(_, _, part)| part.longest_item_ns).max(),
+        open_loop: OpenLoopView::of(
+            &parts.iter().filter_map(|(_, _, part)| part.open_loop.as_ref()).collect::<Vec<_>>(),
+        ),
         fairness: merge::fairness(&parts.iter().map(|(_, _, part)| *part).collect::<Vec<_>>()),
         rates: merge::rates(&parts.iter().map(|(_, phase, part)| (*phase, *part)).collect::<Vec<_>>()),
         completed: total(

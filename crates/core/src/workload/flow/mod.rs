@@ -6,11 +6,13 @@
 
 mod check;
 mod files;
+mod rate;
 mod step;
 mod value;
 mod words;
 
 pub use files::{FileSet, FileSets, FileSize};
+pub use rate::{Arrivals, Rate};
 pub use step::{Act, Choice, Flags, FlowStep};
 
 use super::parameter::{Literal, Parameter, ParameterError, Refusal, Surroundings, parameters};
@@ -31,7 +33,7 @@ parameters! {
     Flow {
         flow: String = String::new(), "a flow that comes with fsdyno (`fsdyno plans` lists them), or the path of a plan that has one; `files` and `roles` change it. Without it, they are the whole flow";
         files: FileSets = FileSets::default(), "the file sets, as `[workloads.files.NAME]`: `count`, `size`, `per_directory`, `prefill`, `private`, `limit`; see the guide";
-        roles: FlowRoles = FlowRoles::default(), "who works, as `[workloads.roles.ROLE]`: `workers`, `steps`, `begin`, `background`; see the guide";
+        roles: FlowRoles = FlowRoles::default(), "who works, as `[workloads.roles.ROLE]`: `workers`, `steps`, `begin`, `background`, `rate`; see the guide";
         ramp: Ramp = Ramp::secs(5), "duration of the load before the window, or `until-throttled`: until the device keeps up with the writers";
         window: Nanos = Nanos::from_secs(30), "length of the measured part";
         drain_limit: Nanos = Nanos::from_secs(30), "how long to wait for operations in flight at the end of the window";
@@ -48,6 +50,9 @@ pub struct FlowRole {
     pub workers: u32,
     /// Whether its iterations are not counted as work of the flow.
     pub background: bool,
+    /// How often the workers together begin an iteration; as soon as they can if absent (a closed loop).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
     /// What each worker does once before its first iteration.
     pub begin: Vec<FlowStep>,
     /// What each worker does in an iteration.
@@ -56,14 +61,15 @@ pub struct FlowRole {
 
 impl FlowRole {
     fn of(role: Role) -> Self {
-        FlowRole { role, workers: 1, background: false, begin: Vec::new(), steps: Vec::new() }
+        FlowRole { role, workers: 1, background: false, rate: None, begin: Vec::new(), steps: Vec::new() }
     }
 
     fn amend(&mut self, literal: &Literal, surroundings: &dyn Surroundings) -> Result<(), ParameterError> {
         let fields = Fields::of(literal, surroundings)?;
-        fields.only(&["workers", "background", "begin", "steps"])?;
+        fields.only(&["workers", "background", "rate", "begin", "steps"])?;
         fields.set("workers", &mut self.workers)?;
         fields.set("background", &mut self.background)?;
+        fields.set("rate", &mut self.rate)?;
         fields.set("begin", &mut self.begin)?;
         fields.set("steps", &mut self.steps)
     }
@@ -188,7 +194,10 @@ impl Parameter for FlowRoles {
     }
 
     fn written(&self) -> String {
-        let each = self.0.iter().map(|role| super::plural(role.workers, role.role.name()));
+        let each = self.0.iter().map(|role| {
+            let workers = super::plural(role.workers, role.role.name());
+            role.rate.map_or(workers.clone(), |rate| format!("{workers} at {}", rate.written()))
+        });
         each.collect::<Vec<_>>().join(", ")
     }
 }
@@ -294,17 +303,25 @@ impl Load for Flow {
         format!("flow{name}, {}, window {}", self.roles.written(), self.window)
     }
 
+    /// How many iterations a role with a rate completes says little: as many as are due, if it keeps up.
     fn default_measure(&self) -> &'static str {
-        "flow-iterations"
+        match self.main().is_some_and(|role| role.rate.is_some()) {
+            true => "flow-response-p99",
+            false => "flow-iterations",
+        }
     }
 
     fn throughput(&self) -> &'static str {
         "flow-iterations"
     }
 
-    /// The sync is what users wait for longest; without one, the first step of the role.
+    /// The sync is what users wait for longest; without one, the first step of the role. Of a role with a
+    /// rate, users wait for whole iterations, from the moment at which they ask for them.
     fn latency(&self) -> Option<String> {
         let role = self.main()?;
+        if role.rate.is_some() {
+            return Some("flow-response-p999".to_string());
+        }
         let performed = role.operations();
         let syncs = [Operation::Fsync, Operation::Fdatasync, Operation::Pread, Operation::Read];
         let waited = syncs.into_iter().find(|one| performed.contains(one)).or(performed.first().copied())?;

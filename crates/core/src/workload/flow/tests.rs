@@ -119,6 +119,54 @@ fn a_plan_changes_a_flow_key_by_key() {
 }
 
 #[test]
+fn a_rate_is_a_number_or_a_table() {
+    let rate = |literal| Rate::read(&literal, &Nowhere);
+    let constant = |per_second| Rate { per_second, arrivals: Arrivals::Constant };
+    assert_eq!(rate(Literal::Integer(200)), Ok(constant(200.0)));
+    assert_eq!(rate(Literal::Float(0.5)), Ok(constant(0.5)));
+    assert_eq!(rate(table([("per_second", Literal::Integer(5))])), Ok(constant(5.0)));
+    let poisson = table([("per_second", Literal::Integer(5)), ("arrivals", text("poisson"))]);
+    assert_eq!(rate(poisson), Ok(Rate { per_second: 5.0, arrivals: Arrivals::Poisson }));
+    for wrong in [Literal::Integer(0), Literal::Integer(-3), Literal::Float(1e7), Literal::Float(f64::NAN)] {
+        let error = rate(wrong.clone()).unwrap_err();
+        assert!(
+            matches!(&error, ParameterError::Expected(expected) if expected.contains("more than 0")),
+            "{error:?}"
+        );
+        let inside = rate(table([("per_second", wrong)])).unwrap_err();
+        assert!(
+            matches!(inside, ParameterError::Within(place, _) if place == [Inside::Key("per_second".into())])
+        );
+    }
+    assert!(matches!(rate(text("200")), Err(ParameterError::Expected(_))));
+    let unknown = rate(table([("per_second", Literal::Integer(5)), ("arrival", text("poisson"))]));
+    assert!(matches!(unknown, Err(ParameterError::UnknownInside(key, _)) if key == "arrival"));
+    let word = rate(table([("per_second", Literal::Integer(5)), ("arrivals", text("regular"))]));
+    assert!(matches!(word, Err(ParameterError::Within(..))));
+    assert!(rate(table([("arrivals", text("poisson"))])).is_err());
+}
+
+#[test]
+fn a_rate_shows_in_words_and_decides_what_ranks() {
+    let mut flow = flow(vec![open(), text("close")]);
+    assert_eq!(flow.default_measure(), "flow-iterations");
+    let poisson = table([("per_second", Literal::Float(12.5)), ("arrivals", text("poisson"))]);
+    flow.set("roles", &table([("client", table([("rate", poisson)]))]), &Nowhere).unwrap();
+    assert_eq!(flow.check(), Ok(()));
+    let words = flow.in_words();
+    assert_eq!(words[1], "1 client, 12.5 times a second, at random moments (poisson):");
+    assert!(flow.title().starts_with("flow, 1 client at 12.5/s (poisson), "), "{}", flow.title());
+    assert_eq!(flow.default_measure(), "flow-response-p99");
+    assert_eq!(flow.latency().as_deref(), Some("flow-response-p999"));
+    let begin = table([("client", table([("begin", Literal::Array(vec![open(), text("close")]))]))]);
+    flow.set("roles", &begin, &Nowhere).unwrap();
+    flow.set("roles", &table([("client", table([("rate", Literal::Integer(3))]))]), &Nowhere).unwrap();
+    let words = flow.in_words();
+    assert_eq!(words[1], "each of 1 client begins:");
+    assert_eq!(words[4], "then, 3 times a second, at constant intervals:");
+}
+
+#[test]
 fn what_cannot_be_performed_is_refused_where_it_is() {
     let of = |key: &str, value: Literal| table([(key, value)]);
     let some = |key: &str| of(key, text("some"));

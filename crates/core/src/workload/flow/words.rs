@@ -1,7 +1,7 @@
 //! A flow in words: a line for each file set and each step.
 
 use super::value::percent;
-use super::{Act, Choice, FileSet, FileSize, Flags, Flow, FlowRole, FlowStep};
+use super::{Act, Arrivals, Choice, FileSet, FileSize, Flags, Flow, FlowRole, FlowStep, Rate};
 use crate::units::Bytes;
 use crate::workload::parameter::Parameter;
 use crate::workload::plural;
@@ -41,16 +41,29 @@ fn files(flow: &Flow, set: &FileSet) -> String {
 fn role_lines(role: &FlowRole) -> Vec<String> {
     let background = if role.background { ", in the background" } else { "" };
     let workers = plural(role.workers, role.role.name());
+    let together = if role.workers > 1 { " together" } else { "" };
     let mut lines = Vec::new();
     if !role.begin.is_empty() {
         lines.push(format!("each of {workers} begins{background}:"));
         steps(&role.begin, 1, &mut lines);
-        lines.push("then, over and over:".to_string());
-    } else {
-        lines.push(format!("each of {workers}, over and over{background}:"));
     }
+    lines.push(match (role.rate, role.begin.is_empty()) {
+        (None, true) => format!("each of {workers}, over and over{background}:"),
+        (None, false) => "then, over and over:".to_string(),
+        (Some(rate), true) => format!("{workers}{together}{background}, {}:", arriving(rate)),
+        (Some(rate), false) => format!("then{together}, {}:", arriving(rate)),
+    });
     steps(&role.steps, 1, &mut lines);
     lines
+}
+
+/// `200 times a second, at random moments (poisson)`.
+fn arriving(Rate { per_second, arrivals }: Rate) -> String {
+    let when = match arrivals {
+        Arrivals::Constant => "at constant intervals",
+        Arrivals::Poisson => "at random moments (poisson)",
+    };
+    format!("{per_second} times a second, {when}")
 }
 
 fn steps(list: &[FlowStep], depth: usize, lines: &mut Vec<String>) {

@@ -72,7 +72,7 @@ pub(crate) fn run(parameters: &Fileserver, session: &mut Session<'_, '_>) -> Res
                     space,
                 })
             });
-            teams.push(Team { role: Role::Writer, steps: fileserver::writer::STEPS, jobs: jobs.collect() });
+            teams.push(Team::new(Role::Writer, fileserver::writer::STEPS, jobs.collect()));
         }
         let jobs = readers.map(|tree| {
             reader::job(reader::Assignment {
@@ -82,7 +82,7 @@ pub(crate) fn run(parameters: &Fileserver, session: &mut Session<'_, '_>) -> Res
                 direct: parameters.direct,
             })
         });
-        teams.push(Team { role: Role::Reader, steps: fileserver::reader::STEPS, jobs: jobs.collect() });
+        teams.push(Team::new(Role::Reader, fileserver::reader::STEPS, jobs.collect()));
         session.phase(Phase { name, span: parameters.timing().into(), teams })?;
     }
     Ok(())

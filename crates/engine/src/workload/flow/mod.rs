@@ -18,6 +18,7 @@ use crate::background;
 use crate::content::Content;
 use crate::error::{EngineError, OperationFailure};
 use crate::meter::Halt;
+use crate::pace::Schedule;
 use crate::phase::{Job, Phase, Team};
 use crate::plant::{CREATE, DIRECTORY, DIRECTORY_MODE, FILE_MODE, PIECE, verify_room};
 use crate::session::Session;
@@ -105,7 +106,8 @@ fn team(role: &FlowRole, program: Program, common: &Common) -> Team {
             Err(failure) => Halt::Failed(failure),
         })
     };
-    Team { role: role.role, steps, jobs: (0..role.workers).map(job).collect() }
+    let schedule = role.rate.map(|rate| Arc::new(Schedule::new(rate, common.seed, role.role as u64)));
+    Team { schedule, ..Team::new(role.role, steps, (0..role.workers).map(job).collect()) }
 }
 
 /// What all workers of all roles have in common.

@@ -154,15 +154,19 @@ impl Worker {
             *held = handle.file.is_some();
         }
         for _ in 0..iterations {
-            let begin = meter.begin_item();
-            match self.perform(&mut meter, &program.steps)? {
+            let begin = meter.begin_iteration()?;
+            let ended = self.perform(&mut meter, &program.steps)?;
+            meter.end_iteration()?;
+            match ended {
                 Ended::Whole if self.is_background => {}
                 Ended::Whole => meter.item_since(begin),
                 Ended::Short => {
                     self.short.fetch_add(1, Ordering::Relaxed);
                     // Whoever never finds one must not keep a processor busy, nor miss the end.
-                    let until_ns = meter.now_ns() + WITHOUT_FILE_NS;
-                    meter.rest_until(until_ns)?;
+                    if !meter.is_paced() {
+                        let until_ns = meter.now_ns() + WITHOUT_FILE_NS;
+                        meter.rest_until(until_ns)?;
+                    }
                 }
             }
         }

@@ -137,7 +137,7 @@ impl Plan<'_> {
             });
             match teams.iter_mut().find(|team| team.role == role) {
                 Some(team) => team.jobs.push(job),
-                None => teams.push(Team { role, steps, jobs: vec![job] }),
+                None => teams.push(Team::new(role, steps, vec![job])),
             }
         }
         teams

@@ -3,7 +3,7 @@
 use super::{device_busy, of_device, processors_busy, slowest};
 use crate::html::chart::Table;
 use fsdyno_core::figures::{grow, total};
-use fsdyno_core::result::{PhaseResult, RoleResult};
+use fsdyno_core::result::{Backlog, PhaseResult, RoleResult};
 use fsdyno_core::telemetry::Telemetry;
 use fsdyno_verdict::merge::Time;
 use fsdyno_verdict::text;
@@ -19,6 +19,7 @@ pub(super) fn slices(phase: &PhaseResult) -> Table {
     for role in &phase.roles {
         head.push(format!("{} longest", role.role.name()));
         head.push(format!("{} MB/s", role.role.name()));
+        head.extend(role.open_loop.as_ref().map(|_| format!("{}s' backlog", role.role.name())));
     }
     let with_telemetry = phase.telemetry.as_ref().filter(|telemetry| !telemetry.samples.is_empty());
     if with_telemetry.is_some() {
@@ -42,6 +43,9 @@ pub(super) fn slices(phase: &PhaseResult) -> Table {
         let mut cells = vec![text::number(from_ns as f64 / 1e9)];
         for role in &phase.roles {
             cells.extend(role_slice(role, from_ns..to_ns));
+            cells.extend(
+                role.open_loop.as_ref().map(|kept_up| most_waiting(&kept_up.backlog, from_ns..to_ns)),
+            );
         }
         if let Some(telemetry) = with_telemetry {
             cells.extend(telemetry_slice(telemetry, from_ns.midpoint(to_ns)));
@@ -56,7 +60,7 @@ pub(super) fn slices(phase: &PhaseResult) -> Table {
 
 fn role_slice(role: &RoleResult, slice_ns: Range<u64>) -> [String; 2] {
     let (mut longest_ns, mut bytes) = (0, 0);
-    for operation in &role.operations {
+    for operation in role.operations.iter().filter(|result| !result.operation.is_an_iteration()) {
         let begins = |index: usize| (index as u64).saturating_mul(operation.timeline.interval_ns.0);
         let of = |values: &[u64]| -> Vec<u64> {
             let within = values.iter().enumerate().filter(|(index, _)| slice_ns.contains(&begins(*index)));
@@ -71,6 +75,13 @@ fn role_slice(role: &RoleResult, slice_ns: Range<u64>) -> [String; 2] {
     };
     let seconds = (slice_ns.end - slice_ns.start) as f64 / 1e9;
     [longest, text::number(bytes as f64 / 1e6 / seconds)]
+}
+
+/// The most iterations that were due and had not begun.
+fn most_waiting(backlog: &Backlog, slice_ns: Range<u64>) -> String {
+    let begins = |index: usize| (index as u64).saturating_mul(backlog.interval_ns.0);
+    let within = backlog.max.iter().enumerate().filter(|(index, _)| slice_ns.contains(&begins(*index)));
+    within.map(|(_, most)| *most).max().unwrap_or(0).to_string()
 }
 
 fn telemetry_slice(telemetry: &Telemetry, at_ns: u64) -> [String; 4] {

@@ -1,0 +1,55 @@
+//! What became of the iterations of a role with a rate.
+
+use crate::units::Nanos;
+use crate::workload::Arrivals;
+use serde::{Deserialize, Serialize};
+
+/// How the workers of a role with a rate kept up with it. An iteration belongs to the sample if it was *due*
+/// inside the window, whenever it began and ended, so that a pause cannot hide the iterations that it kept
+/// waiting (coordinated omission).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OpenLoop {
+    /// The rate that the plan asks for, in iterations per second.
+    pub intended_per_s: f64,
+    /// When iterations were due.
+    pub arrivals: Arrivals,
+    /// How many were due inside the window.
+    pub due: u64,
+    /// How many ended inside the window, over the window, wherever they were due.
+    pub achieved_per_s: f64,
+    /// Of those due inside the window, how many had not begun at the drain limit. Their response time is
+    /// censored, and they have no service time.
+    pub never_begun: u64,
+    /// The largest number of iterations in the window that were due and had not begun, without the one that
+    /// was about to.
+    pub backlog_max: u64,
+    /// How many those were when the window ended.
+    pub backlog_at_end: u64,
+    /// The largest number of them in each interval of the window.
+    pub backlog: Backlog,
+    /// How late workers began that had waited for the moment, on average: the part of the response time that
+    /// is due to the timer and the scheduler of the kernel. 0 if none waited.
+    pub late_ns_mean: f64,
+    /// The longest such delay.
+    pub late_ns_max: u64,
+}
+
+impl OpenLoop {
+    /// Whether the workers did not keep up in a window of this length: iterations waited at its end, and
+    /// fewer had ended than were due. A pause that they made up for does not count, and the last few
+    /// iterations that are still under way make no difference.
+    pub fn fell_behind(&self, window: Nanos) -> bool {
+        const SHARE: f64 = 0.98;
+        let due_per_s = self.due as f64 / window.as_secs_f64();
+        self.backlog_at_end > 0 && self.achieved_per_s < SHARE * due_per_s
+    }
+}
+
+/// Iterations that were due and had not begun, over time.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Backlog {
+    /// Length of an interval; the first begins with the window.
+    pub interval_ns: Nanos,
+    /// The most in each.
+    pub max: Vec<u64>,
+}

@@ -1,0 +1,97 @@
+//! Iterations of a role with a rate: the wait for the moment at which one is due, and its two times.
+
+use super::{Halt, Meter};
+use crate::window::Window;
+use std::sync::Arc;
+
+impl Meter {
+    /// Begins an iteration. If the role has a rate, this waits until the next one that nobody has taken is
+    /// due, or does not wait if it is due already. Returns the start, for [`Meter::end_iteration`].
+    ///
+    /// # Errors
+    /// [`Halt::Over`] if the phase is over.
+    #[inline]
+    pub(crate) fn begin_iteration(&mut self) -> Result<u64, Halt> {
+        if self.follower.is_some() {
+            return self.begin_due();
+        }
+        Ok(self.begin_item())
+    }
+
+    /// Records that the iteration has ended, if the role has a rate.
+    ///
+    /// # Errors
+    /// [`Halt::Over`] if the phase is over.
+    #[inline]
+    pub(crate) fn end_iteration(&mut self) -> Result<(), Halt> {
+        match &self.record.paced {
+            None => Ok(()),
+            Some(paced) => {
+                let end_ns = self.timer.now_ns();
+                if paced.is_inside(self.window, end_ns) && end_ns < self.record.deadline_ns.get() {
+                    paced.end(self.window, end_ns);
+                    return Ok(());
+                }
+                self.end_at_an_edge(end_ns)
+            }
+        }
+    }
+
+    /// Whether iterations begin when they are due.
+    pub(crate) fn is_paced(&self) -> bool {
+        self.follower.is_some()
+    }
+
+    fn begin_due(&mut self) -> Result<u64, Halt> {
+        let record = Arc::clone(&self.record);
+        let (Some(paced), Some(follower)) = (&record.paced, &mut self.follower) else {
+            return Ok(self.timer.ticks());
+        };
+        let (number, due_ns) = {
+            // Under the lock: the coordinator sees an iteration either in the hands of a worker or not taken.
+            let closing = record.closing();
+            if closing.sealed || record.deadline_ns.get() == 0 {
+                return Err(Halt::Over);
+            }
+            let taken = follower.take(&paced.schedule);
+            paced.take(taken.1);
+            self.follow(&record);
+            taken
+        };
+        let has_waited = self.timer.now_ns() < due_ns;
+        if has_waited {
+            self.rest_until(due_ns)?;
+        }
+        let start = self.timer.ticks();
+        let start_ns = self.timer.to_ns(start);
+        let behind = self.follower.as_mut().map_or(0, |follower| follower.behind(number, start_ns));
+        paced.begin(self.window, start_ns, has_waited, behind);
+        Ok(start)
+    }
+
+    /// The iteration was due before the window, or ended after it.
+    #[cold]
+    #[inline(never)]
+    fn end_at_an_edge(&mut self, end_ns: u64) -> Result<(), Halt> {
+        let record = Arc::clone(&self.record);
+        let closing = record.closing();
+        if closing.sealed || record.deadline_ns.get() == 0 {
+            return Err(Halt::Over);
+        }
+        self.follow(&record);
+        if let Some(paced) = &record.paced {
+            paced.end(self.window, end_ns);
+        }
+        Ok(())
+    }
+
+    /// Tells that nothing of the window is left to do for this worker, unless iterations of it are.
+    pub(super) fn settle(&mut self) {
+        let window: Window = self.window;
+        if self.record.paced.as_ref().is_none_or(|paced| paced.is_done_with(window))
+            && let Some(settled) = self.settled.take()
+        {
+            settled.0();
+        }
+    }
+}
