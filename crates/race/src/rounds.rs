@@ -37,6 +37,8 @@ pub struct Budget {
     pub limit: u64,
     /// What the sentinels have cost so far: the block, and the cost. None if there are no sentinels.
     pub sentinels: Vec<(u32, u64)>,
+    /// The most blocks that there can be; absent if as many as are wanted.
+    pub blocks: Option<u32>,
 }
 
 /// A trial of a race.
@@ -317,13 +319,14 @@ impl Race {
         end: u32,
     ) -> u32 {
         let rest = budget.limit.saturating_sub(budget.spent(so_far, end));
+        let most = budget.blocks.map_or(MOST_BLOCKS, |blocks| blocks.saturating_sub(end).min(MOST_BLOCKS));
         loop {
             let block = self.cost_of_block(budget, kept, so_far, end);
             let blocks = u32::try_from(rest / block.max(1)).unwrap_or(u32::MAX);
             let extra = (best..kept.len()).rev().find(|index| kept[*index] != self.default);
             match extra {
                 Some(index) if blocks < LEAST_FRESH => drop(kept.remove(index)),
-                _ => return blocks.clamp(LEAST_FRESH, MOST_BLOCKS),
+                _ => return blocks.clamp(LEAST_FRESH, most.max(LEAST_FRESH)),
             }
         }
     }

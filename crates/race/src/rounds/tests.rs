@@ -85,7 +85,7 @@ fn the_answer_says_how_much_better_the_best_may_be() {
 
 /// Trials with everything that the race asks for, and how it ends. A trial costs 10, and so does a sentinel.
 fn run(mut race: Race, limit: u64) -> (Vec<Outcome>, Progress) {
-    race.budget = Some(Budget { limit, sentinels: (0..20).map(|block| (block, 10)).collect() });
+    race.budget = Some(Budget { limit, sentinels: (0..20).map(|block| (block, 10)).collect(), blocks: None });
     let mut outcomes = Vec::new();
     loop {
         let progress = race.progress(&outcomes);
@@ -114,6 +114,10 @@ fn the_last_round_takes_what_the_budget_leaves() {
             _ => assert_eq!((u64::from(fresh), progress.cut), (expected.min(12), false), "{limit}"),
         }
     }
+    // A replay has no more blocks than its sweep.
+    let budget = Some(Budget { limit: 500, sentinels: Vec::new(), blocks: Some(4) });
+    let progress = Race { budget, ..race() }.progress(&block(0));
+    assert_eq!(progress.rounds[1].blocks, 3);
     let (outcomes, progress) = run(race(), 215);
     assert_eq!((progress.rounds[1].blocks, progress.left.len()), (2, 5), "the front gives way");
     assert!(cost(&outcomes) <= 215 && !progress.cut);
@@ -133,6 +137,7 @@ fn a_budget_that_runs_out_leaves_out_what_comes_before_the_last_round() {
     let blocks: Vec<u32> = after.rounds.iter().map(|round| round.blocks).collect();
     assert!(blocks == [1, 1, 2] && after.left.len() == 5 && after.cut && cost(&longer) <= 310, "{blocks:?}");
     // It is the same race whenever it is looked at.
-    let budget = Some(Budget { limit: 295, sentinels: (0..20).map(|block| (block, 10)).collect() });
+    let budget =
+        Some(Budget { limit: 295, sentinels: (0..20).map(|block| (block, 10)).collect(), blocks: None });
     assert_eq!(Race { budget, ..long() }.progress(&outcomes), progress);
 }

@@ -303,6 +303,6 @@ impl<'a> RivalsBudget<'a> {
             (error, _) => error.into(),
         })?;
         let limit = limit.unwrap_or_else(|| u64::from(schedule.trials));
-        Ok((schedule, Budget { limit, sentinels: self.sentinels }))
+        Ok((schedule, Budget { limit, sentinels: self.sentinels, blocks: None }))
     }
 }

@@ -11,7 +11,7 @@ use super::{Found, RaceAnswer, RaceError, RaceQuestion, RaceState, Raced, WholeS
 use crate::durability::Safety;
 use crate::load::{Load, loads};
 use fsdyno_core::{Nanos, SweepHeader, TrialRecord};
-use fsdyno_race::{Outcome, Progress, Race, Running, Schedule, Step};
+use fsdyno_race::{Budget, Outcome, Progress, Race, Running, Schedule, Step};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -89,11 +89,16 @@ fn entered<'a>(trials: &[&'a TrialRecord], safety: &Safety) -> (Vec<Rival<'a>>, 
 fn race(rivals: &[Rival<'_>], question: &RaceQuestion, sentinel: bool) -> Result<Race, RaceError> {
     let stored = rivals.iter().map(|one| one.trials.len()).max().unwrap_or(0);
     let blocks = u32::try_from(stored).unwrap_or(u32::MAX);
+    let budget = question.budget.map(|limit| Budget {
+        limit: limit.into(),
+        sentinels: if sentinel { (0..blocks).map(|block| (block, 1)).collect() } else { Vec::new() },
+        blocks: Some(blocks),
+    });
     Ok(Race {
         cells: cells(rivals),
         default: default(rivals).ok_or(RaceError::Nothing)?,
         schedule: Schedule::new(rivals.len(), question.budget, Some(blocks), sentinel)?,
-        budget: None,
+        budget,
         threshold: question.threshold.ln_1p(),
         seed: question.seed,
     })

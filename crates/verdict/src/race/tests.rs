@@ -117,6 +117,22 @@ fn a_configuration_without_a_trial_left_is_named() {
 fn a_budget_shortens_a_race_or_is_refused() {
     let short = raced(&sweep(), &RaceQuestion { budget: Some(30), ..question() }).unwrap();
     assert!(short.trials <= 30 && short.pick.case == 15, "{} trials", short.trials);
+    // Every configuration is the best in one measure or the other, and none may exceed the budget by that.
+    let mut trials = sweep();
+    for trial in &mut trials {
+        let stall = Nanos::from_millis(u64::from(trial.case + 1) * 10);
+        trial
+            .phases
+            .iter_mut()
+            .flat_map(|phase| &mut phase.roles)
+            .for_each(|role| role.longest_stall_ns = stall);
+    }
+    let unlimited = raced(&trials, &question()).unwrap();
+    assert_eq!(unlimited.finalists.len(), 9, "all that were left, and the default");
+    for budget in 26..70 {
+        let found = raced(&trials, &RaceQuestion { budget: Some(budget), ..question() }).unwrap();
+        assert!(found.trials <= budget as usize, "{} of {budget} trials", found.trials);
+    }
     let error = raced(&sweep(), &RaceQuestion { budget: Some(20), ..question() }).unwrap_err().to_string();
     assert_eq!(error, "a budget of 20 trials is too small: a race of 16 configurations needs 26");
 }
