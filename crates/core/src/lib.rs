@@ -8,6 +8,7 @@
 //! This crate does no input or output, reads no clock, holds no state and imports no other crate of the
 //! workspace.
 
+pub mod after_trial;
 pub mod axis;
 pub mod cache;
 pub mod configuration;
@@ -16,6 +17,7 @@ pub mod durability;
 pub mod environment;
 pub mod figures;
 pub mod filesystem;
+pub mod glance;
 pub mod kernel;
 pub mod measure;
 pub mod meminfo;
@@ -38,11 +40,13 @@ pub mod units;
 pub mod warning;
 pub mod workload;
 
+pub use after_trial::AfterTrial;
 pub use axis::{AXES, Axis};
 pub use cache::CacheState;
 pub use configuration::{Configuration, Precondition};
 pub use device::{DeviceSpec, Devices};
 pub use environment::Environment;
+pub use glance::Glance;
 pub use kernel::{DiskCache, GuestShape, KernelSpec};
 pub use measure::Measure;
 pub use operation::{Operation, Role};

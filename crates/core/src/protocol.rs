@@ -5,6 +5,7 @@
 
 use crate::cache::CacheState;
 use crate::configuration::Precondition;
+use crate::glance::Glance;
 use crate::outcome::Failure;
 use crate::result::{Durable, Filled, Layout, PhaseResult, TimerFacts, TreeSummary};
 use crate::telemetry::TelemetryRequest;
@@ -131,6 +132,9 @@ pub enum EngineEvent {
         done: f64,
         /// Estimated time until the last phase ends.
         left_ns: Nanos,
+        /// What the workers of a phase are doing, for somebody who watches.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        glance: Option<Box<Glance>>,
     },
     /// The filesystem has been filled and aged as requested.
     Filled(Filled),

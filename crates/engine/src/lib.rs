@@ -19,6 +19,7 @@ mod content;
 mod counter;
 mod error;
 mod fill;
+mod glance;
 mod layout;
 mod lineup;
 mod memory;

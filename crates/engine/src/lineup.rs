@@ -1,11 +1,14 @@
 //! How the workers of a phase begin together: each prepares, reports that it is ready, and waits at a gate
-//! until the coordinator knows the window.
+//! until the coordinator knows the window. [`work`] is the life of its thread.
 
+use crate::error::OperationFailure;
 use crate::meter::{Halt, Meter, Settled};
 use crate::record::WorkerRecord;
 use crate::window::Window;
+use fsdyno_sys::thread;
 use fsdyno_sys::timer::Timer;
 use std::num::NonZeroU64;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
@@ -69,4 +72,25 @@ pub(crate) enum Message {
     Settled(usize),
     /// `Err`: it panicked.
     Ended { worker: usize, halt: std::thread::Result<Halt> },
+}
+
+/// The life of a worker's thread.
+pub(crate) fn work(job: impl FnOnce(Lineup) -> Halt, lineup: Lineup) {
+    let (messages, worker) = (lineup.messages.clone(), lineup.worker);
+    let (record, timer) = (Arc::clone(&lineup.record), lineup.timer);
+    record.thread.set(thread::id().into());
+    thread::block_signals();
+    let set_up = thread::unshare_files()
+        .and_then(|()| thread::release_standard_streams())
+        .and_then(|()| thread::drop_capabilities_beyond_files());
+    let halt = match set_up {
+        Ok(()) => catch_unwind(AssertUnwindSafe(|| job(lineup))),
+        Err(errno) => {
+            let path = "set-up of a worker".to_string();
+            Ok(Halt::Failed(OperationFailure { operation: None, path, errno }))
+        }
+    };
+    record.finish(timer.now_ns());
+    // Nobody listens if the worker was left behind.
+    let _ = messages.send(Message::Ended { worker, halt });
 }

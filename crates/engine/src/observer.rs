@@ -1,6 +1,7 @@
 //! An observer of the machine while a phase is measured. The engine decides when it looks, but not at what.
 
 use fsdyno_core::Telemetry;
+use fsdyno_core::glance::MachineGlance;
 
 /// Observes the machine, on the thread that coordinates a phase. It must return quickly: until then nobody
 /// watches the workers, which continue meanwhile.
@@ -9,6 +10,10 @@ pub trait Observer {
     fn begin(&mut self);
     /// The window is in progress. Called several times a second.
     fn look(&mut self);
+    /// What it saw last in the window in progress, for somebody who watches.
+    fn latest(&self) -> Option<MachineGlance> {
+        None
+    }
     /// The window has ended just now.
     fn end(&mut self) -> Option<Telemetry>;
 }

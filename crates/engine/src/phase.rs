@@ -10,7 +10,8 @@
 //! the kernel and will never respond. Such a worker is left behind; the engine continues and ends on time.
 
 use crate::error::{EngineError, OperationFailure};
-use crate::lineup::{Gate, Lineup, Message};
+use crate::glance::Glances;
+use crate::lineup::{Gate, Lineup, Message, work};
 use crate::meter::Halt;
 use crate::observer::Observer;
 use crate::pace::Schedule;
@@ -25,9 +26,8 @@ use fsdyno_core::result::{CpuTime, WindowClock};
 use fsdyno_core::units::Nanos;
 use fsdyno_core::workload::{PhaseSpec, Ramp};
 use fsdyno_core::{Operation, PhaseResult, Role, Telemetry};
-use fsdyno_sys::thread::{self, Helpers};
+use fsdyno_sys::thread::Helpers;
 use fsdyno_sys::timer::Timer;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -119,6 +119,7 @@ pub(crate) fn run(
         is_given_up: false,
         observer,
         telemetry: None,
+        glances: Glances::default(),
     };
     let hired = teams.into_iter().try_for_each(|Team { role, steps, jobs, schedule }| {
         jobs.into_iter().try_for_each(|job| {
@@ -209,6 +210,7 @@ struct Crew<'o> {
     observer: &'o mut dyn Observer,
     /// What the observer saw, once the window has ended.
     telemetry: Option<Telemetry>,
+    glances: Glances,
 }
 
 impl Crew<'_> {
@@ -324,7 +326,7 @@ impl Crew<'_> {
                 return Ok(Course { start_ns, window, given_up_ns: now, writers });
             }
             let done = (now - from) as f64 / (to - from).max(1) as f64;
-            progress.tell(stage, &self.phase, done, window.end_ns.saturating_sub(now));
+            self.tell(progress, stage, done, window.end_ns.saturating_sub(now), (window, timer));
             // The check itself has taken time.
             let rest = Duration::from_nanos(to.saturating_sub(timer.now_ns()));
             self.listen(rest.min(LOOK_UP), stop)?;
@@ -367,7 +369,8 @@ impl Crew<'_> {
             }
             let done = (performed as f64 / operations.max(1) as f64).min(0.999);
             let left_ns = if done > 0.0 { elapsed_ns / done - elapsed_ns } else { 0.0 };
-            progress.tell(Stage::Measure, &self.phase, done, left_ns as u64);
+            let window = Window { begin_ns, end_ns: u64::MAX };
+            self.tell(progress, Stage::Measure, done, left_ns as u64, (window, timer));
             self.observer.look();
             self.listen(LOOK_UP, stop)?;
         }
@@ -407,6 +410,22 @@ impl Crew<'_> {
             progress.tell(Stage::Drain, &self.phase, 1.0, 0);
         }
         Ok(())
+    }
+
+    /// Reports the stage if that is due, with a glance at the workers.
+    fn tell(
+        &mut self,
+        progress: &mut Progress<'_>,
+        stage: Stage,
+        done: f64,
+        left_ns: u64,
+        (window, timer): (Window, Timer),
+    ) {
+        if progress.is_due(stage, &self.phase) {
+            let records = self.workers.iter().map(|worker| &*worker.record);
+            let glance = self.glances.take(records, (stage, window), timer, self.observer.latest());
+            progress.tell_now(stage, &self.phase, done, left_ns, glance);
+        }
     }
 
     /// The window begins now.
@@ -475,27 +494,6 @@ impl Crew<'_> {
     fn remaining(&self) -> u32 {
         self.workers.iter().filter(|worker| worker.thread.is_some()).count() as u32
     }
-}
-
-/// The life of a worker's thread.
-fn work(job: Job, lineup: Lineup) {
-    let (messages, worker) = (lineup.messages.clone(), lineup.worker);
-    let (record, timer) = (Arc::clone(&lineup.record), lineup.timer);
-    record.thread.set(thread::id().into());
-    thread::block_signals();
-    let set_up = thread::unshare_files()
-        .and_then(|()| thread::release_standard_streams())
-        .and_then(|()| thread::drop_capabilities_beyond_files());
-    let halt = match set_up {
-        Ok(()) => catch_unwind(AssertUnwindSafe(|| job(lineup))),
-        Err(errno) => {
-            let path = "set-up of a worker".to_string();
-            Ok(Halt::Failed(OperationFailure { operation: None, path, errno }))
-        }
-    };
-    record.finish(timer.now_ns());
-    // Nobody listens if the worker was left behind.
-    let _ = messages.send(Message::Ended { worker, halt });
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Signs of life: about one event a second, with the time that is left.
 
-use fsdyno_core::EngineEvent;
 use fsdyno_core::protocol::Stage;
 use fsdyno_core::units::Nanos;
+use fsdyno_core::{EngineEvent, Glance};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -56,20 +56,39 @@ impl<'a> Progress<'a> {
         (self.events)(event);
     }
 
+    /// Whether [`Progress::tell`] would report this stage now: if a second has passed, or if it has just
+    /// begun.
+    pub(crate) fn is_due(&self, stage: Stage, phase: &str) -> bool {
+        self.last_of(stage, phase).is_none_or(|(when, _)| when.elapsed() >= INTERVAL)
+    }
+
+    /// When this stage was reported last, and what was done, if no other has followed.
+    fn last_of(&self, stage: Stage, phase: &str) -> Option<(Instant, f64)> {
+        let last = self.last.as_ref().filter(|last| (last.1, last.2.as_str()) == (stage, phase))?;
+        Some((last.0, last.3))
+    }
+
     /// Reports the current stage if a second has passed, or if it has just begun.
     pub(crate) fn tell(&mut self, stage: Stage, phase: &str, done: f64, left_ns: u64) {
-        let mut done = done.clamp(0.0, 1.0);
-        if let Some((when, last_stage, last_phase, last_done)) = &self.last
-            && *last_stage == stage
-            && last_phase == phase
-        {
-            if when.elapsed() < INTERVAL {
-                return;
-            }
-            done = done.max(*last_done);
+        if self.is_due(stage, phase) {
+            self.tell_now(stage, phase, done, left_ns, None);
         }
-        self.last = Some((Instant::now(), stage, phase.to_string(), done));
+    }
+
+    /// Reports the current stage, with what the workers are doing.
+    pub(crate) fn tell_now(
+        &mut self,
+        stage: Stage,
+        phase: &str,
+        done: f64,
+        left_ns: u64,
+        glance: Option<Glance>,
+    ) {
+        let before = self.last_of(stage, phase).map_or(0.0, |(_, done)| done);
+        let (phase, done) = (phase.to_string(), done.clamp(0.0, 1.0).max(before));
+        self.last = Some((Instant::now(), stage, phase.clone(), done));
         let left_ns = Nanos(left_ns.saturating_add(self.future_ns));
-        (self.events)(EngineEvent::Progress { stage, phase: phase.to_string(), done, left_ns });
+        let glance = glance.map(Box::new);
+        (self.events)(EngineEvent::Progress { stage, phase, done, left_ns, glance });
     }
 }

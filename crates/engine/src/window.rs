@@ -113,6 +113,14 @@ impl Tally {
         self.last_completion_ns.raise(until_ns);
     }
 
+    /// How long the worker has completed nothing. `None` before it begins, while it rests, and once the
+    /// window is over for it: what it does then is not recorded.
+    pub(crate) fn waiting_ns(&self, now_ns: u64) -> Option<u64> {
+        let since_ns = self.last_completion_ns.get();
+        let waits = since_ns > 0 && since_ns < now_ns && self.concluded.get() == 0;
+        waits.then(|| now_ns - since_ns)
+    }
+
     /// Whether an operation has ended inside the window.
     #[inline(always)]
     pub(crate) fn any(&self, window: Window) -> bool {

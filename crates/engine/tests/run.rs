@@ -237,7 +237,7 @@ fn progress_never_goes_back() {
     let told: Vec<_> = events
         .iter()
         .filter_map(|event| match event {
-            EngineEvent::Progress { stage, phase, done, left_ns } if !phase.is_empty() => {
+            EngineEvent::Progress { stage, phase, done, left_ns, .. } if !phase.is_empty() => {
                 Some((*stage, *done, *left_ns))
             }
             _ => None,

@@ -14,6 +14,7 @@ mod race;
 mod results;
 mod stored;
 mod verify;
+mod watch;
 
 pub use application::{Application, Step};
 pub use durability::{Durability, StateName};
@@ -26,6 +27,7 @@ pub use race::{Race, Racing};
 pub use results::{Compare, Detail, DocumentFormat, Format, Layout, Show};
 pub use stored::{Better, Delete, Import, ImportFormat, Note, Pack, Rename, Results, Unpack};
 pub use verify::Verify;
+pub use watch::{Then, Watch};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fsdyno_core::workload::Ramp;
@@ -102,6 +104,11 @@ pub enum Command {
         after_help = "Examples:\n  fsdyno plan demo && sudo fsdyno sweep demo              a plan that comes with fsdyno\n  sudo fsdyno sweep PLAN --destroy /dev/disk/by-id/...    the plan names a real disk\n  sudo fsdyno sweep PLAN --for 15m                        fitted to a quarter of an hour\n  sudo fsdyno sweep PLAN --race --budget 24h              a race: drops configurations early\n  sudo fsdyno sweep PLAN --resume                         continue after an interruption"
     )]
     Sweep(Sweep),
+    /// Watch the running sweep from another terminal: where it is, what leads, what stalls now.
+    #[command(
+        after_help = "Examples:\n  fsdyno watch                      the running sweep; q leaves, and the sweep goes on\n  fsdyno watch --then pause         asks it to pause after the trial in progress\n  fsdyno watch 3                    how sweep 3 ended"
+    )]
+    Watch(Watch),
     /// Find out in a given time which of the usual filesystems is best on a device, without writing a plan.
     #[command(
         after_help = "Examples:\n  sudo fsdyno quick /var/tmp                            on an image that is created there\n  sudo fsdyno quick /dev/sdb --destroy /dev/sdb         on a disk: everything on it is lost\n  sudo fsdyno quick /var/tmp --for 1h --save mine.toml  writes the plan, to edit it"
@@ -251,6 +258,10 @@ pub struct Sweep {
     /// with: the latest one, or the one named.
     #[arg(long, value_name = "SWEEP", num_args = 0..=1, default_missing_value = "latest")]
     pub resume: Option<String>,
+    /// Show the sweep as `fsdyno watch` does instead of progress lines. Leaving that screen leaves the sweep
+    /// running; Ctrl-C stops it.
+    #[arg(long)]
+    pub watch: bool,
     /// Output format.
     #[arg(long, default_value = "text")]
     pub format: Format,

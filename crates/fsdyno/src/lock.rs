@@ -64,6 +64,12 @@ impl SweepLock {
     }
 }
 
+/// The process that last held the lock of a state directory, whether it still exists or not. `None` if this
+/// user may not know.
+pub fn holder_pid(state: &State) -> Option<u32> {
+    holder(&state.directory().join(FILE)).map(|holder| holder.pid)
+}
+
 /// The refusal: by the number of the sweep if it is already in the store.
 fn held(path: &Path, store: &Store) -> Trouble {
     let holder = holder(path);

@@ -9,8 +9,10 @@ mod interrupt;
 mod lock;
 mod out;
 mod progress;
+mod publish;
 mod ready;
 mod say;
+mod screen;
 mod state;
 mod unit;
 

@@ -2,9 +2,10 @@
 //! elsewhere.
 
 use crate::say;
-use fsdyno_core::Nanos;
 use fsdyno_report::visible;
+pub use fsdyno_verdict::text::human;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::cell::Cell;
 use std::io::IsTerminal;
 use std::time::Duration;
 
@@ -15,6 +16,8 @@ pub struct Display {
     terminal: bool,
     /// Whether lines are shown.
     lines: bool,
+    /// Whether something else has the terminal.
+    covered: Cell<bool>,
 }
 
 impl Display {
@@ -29,7 +32,7 @@ impl Display {
         if terminal {
             bar.enable_steady_tick(Duration::from_millis(500));
         }
-        Display { bar, terminal, lines: !say::is_quiet() }
+        Display { bar, terminal, lines: !say::is_quiet(), covered: Cell::new(false) }
     }
 
     /// For one of many short sweeps, of which only the bar is shown.
@@ -54,10 +57,24 @@ impl Display {
         if !self.lines {
             return;
         }
-        if self.terminal {
+        if self.terminal && !self.covered.get() {
             self.bar.println(visible(text));
         } else {
             say::note(text);
+        }
+    }
+
+    /// Something else has the terminal: no bar, and lines go where [`say`] keeps them.
+    pub fn cover(&self) {
+        self.covered.set(true);
+        self.bar.set_draw_target(ProgressDrawTarget::hidden());
+    }
+
+    /// The terminal is back.
+    pub fn uncover(&self) {
+        self.covered.set(false);
+        if self.terminal {
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
         }
     }
 
@@ -65,10 +82,4 @@ impl Display {
     pub fn finish(&self) {
         self.bar.finish_and_clear();
     }
-}
-
-/// A duration in the two largest units that matter, for people: `2m 5s`.
-pub fn human(duration: Nanos) -> String {
-    let seconds = duration.0.div_ceil(1_000_000_000);
-    Nanos::from_secs(if seconds >= 3600 { seconds / 60 * 60 } else { seconds }).to_string()
 }

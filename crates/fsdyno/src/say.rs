@@ -6,7 +6,7 @@
 
 use fsdyno_report::visible;
 use std::io::{IsTerminal, Write, stderr, stdin};
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// How much to say on stderr.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,8 +44,30 @@ pub fn remark(line: &str) {
     }
 }
 
+/// What is kept while something else has the terminal.
+static HELD: Mutex<Option<Vec<String>>> = Mutex::new(None);
+
+/// From now on, keeps what would be written.
+pub fn hold() {
+    held().get_or_insert_default();
+}
+
+/// Writes what was kept, and everything else at once again.
+pub fn release() {
+    let lines = held().take();
+    lines.into_iter().flatten().for_each(|line| note(&line));
+}
+
+fn held() -> MutexGuard<'static, Option<Vec<String>>> {
+    HELD.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Writes a line to stderr, if anybody is reading. What is longer than the line of a terminal is wrapped.
 pub fn note(line: &str) {
+    if let Some(lines) = held().as_mut() {
+        lines.push(line.to_string());
+        return;
+    }
     let text = visible(line);
     let size = if stderr().is_terminal() { terminal_size::terminal_size_of(stderr()) } else { None };
     let text = match size {

@@ -34,6 +34,7 @@ const IMPORTS: &[Imports] = &[
     Imports { of: "verdict", product: &["core", "race", "stats"], tests: &["testkit"] },
     imports("sweep", &["core", "host", "testbed", "store", "verdict"]),
     Imports { of: "report", product: &["core", "verdict", "formats"], tests: &["testkit"] },
+    Imports { of: "watch", product: &["core", "report", "verdict"], tests: &["testkit"] },
     imports("import", &["core", "formats", "stats"]),
     imports("witness", &["core", "sys"]),
     Imports {
@@ -52,6 +53,7 @@ const IMPORTS: &[Imports] = &[
             "telemetry",
             "testbed",
             "verdict",
+            "watch",
             "witness",
         ],
         tests: &["testkit"],

@@ -50,6 +50,15 @@ impl Store {
         self.unpacked(sql, [sweep.0])
     }
 
+    /// One trial in outline.
+    ///
+    /// # Errors
+    /// [`StoreError::Sql`]; [`StoreError::DamagedTrial`] if another program has modified or removed the row.
+    pub fn outline(&self, sweep: SweepId, trial: u32) -> Result<TrialRecord> {
+        let sql = "SELECT trial, document, NULL AS bulk FROM trials WHERE sweep_id = ?1 AND trial = ?2";
+        self.single(sql, sweep, trial)
+    }
+
     /// The trials of one case of a sweep, in order.
     ///
     /// # Errors
@@ -66,6 +75,10 @@ impl Store {
     /// [`StoreError::Sql`]; [`StoreError::DamagedTrial`] if another program has modified or removed the row.
     pub(crate) fn trial(&self, sweep: SweepId, trial: u32) -> Result<TrialRecord> {
         let sql = "SELECT trial, document, bulk FROM trials WHERE sweep_id = ?1 AND trial = ?2";
+        self.single(sql, sweep, trial)
+    }
+
+    fn single(&self, sql: &str, sweep: SweepId, trial: u32) -> Result<TrialRecord> {
         let found = self.unpacked(sql, [sweep.0, i64::from(trial)])?;
         let gone = || StoreError::DamagedTrial { trial, reason: "it is gone".to_string() };
         found.into_iter().next().ok_or_else(gone)

@@ -7,6 +7,7 @@
 //! This crate neither measures nor builds: the engine measures, the testbed builds. It guards nothing itself
 //! either, but starts no trial before the testbed's guards have passed.
 
+mod asked;
 mod bench;
 mod error;
 mod estimate;
@@ -29,6 +30,7 @@ mod sweep_error;
 mod time_limit;
 mod trial;
 
+pub use asked::Asked;
 pub use bench::{BENCH_MEMORY, BenchError, BenchOptions, bench_plan};
 pub use error::{Location, PlanError, PlanProblem};
 pub use estimate::{DryCase, DryRun, dry_run};

@@ -1,5 +1,6 @@
 //! How a sweep is to be run, and where.
 
+use crate::asked::Asked;
 use fsdyno_core::Warning;
 use fsdyno_host::Host;
 use fsdyno_host::guest::Guests;
@@ -21,6 +22,8 @@ pub struct RunOptions<'a> {
     pub interrupt: &'a AtomicBool,
     /// Set by a second Ctrl-C: stop waiting, and report what is left.
     pub hurry: &'a AtomicBool,
+    /// What is to happen once the trial in progress has ended.
+    pub asked: &'a Asked,
     /// What is known of the devices from before: trials on this machine carry it.
     pub known: &'a [Warning],
     /// Continue this sweep instead of starting a new one.

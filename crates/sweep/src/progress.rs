@@ -2,7 +2,8 @@
 
 use crate::estimate::trial_time;
 use crate::plan::Case;
-use fsdyno_core::{Bytes, Nanos, Outcome, TrialRecord};
+use fsdyno_core::{Bytes, Glance, Nanos, Outcome, TrialRecord};
+use fsdyno_store::SweepId;
 use fsdyno_testbed::undo::UndoReport;
 
 /// A report of a running sweep.
@@ -10,10 +11,21 @@ use fsdyno_testbed::undo::UndoReport;
 pub enum Progress<'a> {
     /// What an earlier sweep had left was undone, or could not be.
     Restored(&'a UndoReport),
+    /// The sweep is in the store now, under this number.
+    Began(SweepId),
     /// A trial is running; at most several times a second.
     Running(&'a Position),
     /// A trial has ended and is stored.
     Stored(&'a Position, &'a TrialRecord),
+    /// It waits before this trial, counted from 1, because it was asked to; several times a second.
+    Paused {
+        /// The trial.
+        next: u32,
+        /// Whether it has not been said before.
+        first: bool,
+    },
+    /// It goes on after so long a pause.
+    Continued(Nanos),
     /// Cases are repeated once more, because their intervals are too wide.
     Further {
         /// The block, from 1.
@@ -61,8 +73,18 @@ pub struct Position {
     pub workload: &'static str,
     /// Whether it is the sentinel.
     pub sentinel: bool,
+    /// Index of the case in the plan.
+    pub case: u32,
+    /// The block, from 0.
+    pub block: u32,
     /// What is being done: `mkfs`, `prepare`, `measure`.
     pub stage: &'static str,
+    /// The phase of the load; empty outside of phases.
+    pub phase: String,
+    /// Share of the stage that is done, 0 to 1, if the engine says so.
+    pub stage_done: Option<f64>,
+    /// What the workers are doing, once they do something. It is of the latest sign of life, not of `phase`.
+    pub glance: Option<Glance>,
     /// Share of the trial that is done, 0 to 1; an estimate that never goes back.
     pub fraction: f64,
     /// Estimated time until the sweep ends, or until the block ends if more may follow.
@@ -71,12 +93,39 @@ pub struct Position {
     pub more_may_follow: bool,
 }
 
+/// What a running trial reports.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Moment<'a> {
+    /// What is being done.
+    pub stage: &'static str,
+    /// Time until the load ends, once that is known.
+    pub left: Option<Nanos>,
+    /// The phase of the load; empty outside of phases.
+    pub phase: &'a str,
+    /// Share of the stage that is done, if the engine says so.
+    pub done: Option<f64>,
+    /// What the workers are doing.
+    pub glance: Option<&'a Glance>,
+}
+
+impl Moment<'_> {
+    /// A step of a trial, with the time until the load ends if that is known.
+    pub fn step(stage: &'static str, left: Option<Nanos>) -> Self {
+        Moment { stage, left, ..Moment::default() }
+    }
+}
+
 impl Position {
-    /// The trial has reached a stage, with this much behind it and ahead of it; `rest` is the time for the
+    /// The trial has reached a moment, with this much behind it and ahead of it; `rest` is the time for the
     /// trials after it.
-    pub(crate) fn come_to(&mut self, stage: &'static str, elapsed: Nanos, left: Nanos, rest: Nanos) {
+    pub(crate) fn come_to(&mut self, moment: &Moment<'_>, elapsed: Nanos, left: Nanos, rest: Nanos) {
         let share = elapsed.0 as f64 / (elapsed.0.saturating_add(left.0)).max(1) as f64;
-        self.stage = stage;
+        if self.phase != moment.phase {
+            self.phase = moment.phase.to_string();
+        }
+        self.stage = moment.stage;
+        self.stage_done = moment.done;
+        self.glance = moment.glance.cloned();
         self.fraction = self.fraction.max(share.min(0.99));
         self.left = Nanos(left.0.saturating_add(rest.0));
     }

@@ -11,7 +11,7 @@ use crate::guest_request;
 use crate::options::{Machines, RunOptions};
 use crate::order::{Slot, order};
 use crate::plan::{Case, Plan, PlanCommand};
-use crate::progress::{Clock, Position, Progress};
+use crate::progress::{Clock, Moment, Position, Progress};
 use crate::race::Racing;
 use crate::recorded;
 use crate::resume;
@@ -25,7 +25,7 @@ use crate::trial::guest::{self, InGuest};
 use crate::trial::report::Overhead;
 use crate::trial::{self, Bench, overhead};
 use fsdyno_core::kernel::HOST_KERNEL;
-use fsdyno_core::{Configuration, DeviceSpec, Nanos, Outcome, RaceBudget, TrialRecord};
+use fsdyno_core::{AfterTrial, Configuration, DeviceSpec, Nanos, Outcome, RaceBudget, TrialRecord};
 use fsdyno_host::Host;
 use fsdyno_store::{NewSweep, Store, SweepId};
 use fsdyno_testbed::undo::{self, UndoReport};
@@ -143,6 +143,7 @@ pub fn run(
             store.create_sweep(&new_sweep(plan, &cases, slots.len() + later))?
         }
     };
+    observer(Progress::Began(sweep));
     let mut sweeping = Sweeping {
         around: Around::new(plan, options, store, sweep),
         plan,
@@ -226,7 +227,7 @@ impl<'a> Sweeping<'a> {
             if stored.contains(&slot.trial) {
                 continue;
             }
-            if self.options.interrupt.load(Ordering::Relaxed) {
+            if !self.is_to_go_on(slot, observer) {
                 self.outcome.end = SweepEnd::Interrupted;
                 break;
             }
@@ -248,6 +249,19 @@ impl<'a> Sweeping<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Waits before a trial for as long as somebody who watches wants it, which does not count towards the
+    /// time limit. Returns whether the sweep goes on.
+    fn is_to_go_on(&mut self, next: &Slot, observer: &mut dyn FnMut(Progress<'_>)) -> bool {
+        let interrupt = self.options.interrupt;
+        let told = &mut |first| observer(Progress::Paused { next: next.trial + 1, first });
+        if let Some(paused) = self.options.asked.wait(interrupt, told) {
+            let limits = self.limit.iter_mut().chain(&mut self.race_limit);
+            limits.for_each(|limit| limit.rest(paused));
+            observer(Progress::Continued(paused));
+        }
+        !interrupt.load(Ordering::Relaxed) && self.options.asked.get() != AfterTrial::Stop
     }
 
     /// One trial: skipped, refused for a stuck device, or run; then stored.
@@ -367,10 +381,10 @@ impl<'a> Sweeping<'a> {
         let start = Instant::now();
         let expected = self.clock.expected(planned.slot.case);
         let rest = self.clock.left(planned.rest);
-        let mut progress = |stage: &'static str, load_left: Option<Nanos>| {
+        let mut progress = |moment: &Moment<'_>| {
             let elapsed = Nanos::from(start.elapsed());
-            let left = load_left.unwrap_or(Nanos(expected.0.saturating_sub(elapsed.0)));
-            position.come_to(stage, elapsed, left, rest);
+            let left = moment.left.unwrap_or(Nanos(expected.0.saturating_sub(elapsed.0)));
+            position.come_to(moment, elapsed, left, rest);
             observer(Progress::Running(position));
         };
         if let Some(load) = recorded::load(planned.case) {
@@ -428,7 +442,12 @@ impl<'a> Sweeping<'a> {
             configuration: planned.case.configuration.name.clone(),
             workload: planned.case.workload.kind(),
             sentinel: planned.slot.sentinel,
+            case: planned.slot.case,
+            block: planned.slot.block,
             stage: "build",
+            phase: String::new(),
+            stage_done: None,
+            glance: None,
             fraction: 0.0,
             left: Nanos(self.clock.left(planned.rest).0.saturating_add(own)),
             more_may_follow: self.plan.enough.is_some_and(|enough| planned.slot.block + 1 < enough.max),

@@ -2,7 +2,7 @@
 //! equally often. The first block is always run, because nothing can be compared without it.
 //!
 //! Only blocks that have begun in an earlier run of the sweep are continued in any case. The time between two
-//! runs does not count.
+//! runs does not count, and neither does a pause.
 
 use crate::order::Slot;
 use crate::progress::Clock;
@@ -16,6 +16,8 @@ pub(crate) struct TimeLimit {
     /// By earlier runs of the sweep.
     earlier: Nanos,
     since: Instant,
+    /// For how long the sweep has paused since then.
+    paused: Nanos,
     /// Whether the first block is known to take longer.
     pub is_exceeded: bool,
 }
@@ -24,12 +26,23 @@ impl TimeLimit {
     /// For a run that begins now; `trials` are those of earlier runs.
     pub fn new(limit: Nanos, trials: &[TrialRecord]) -> Self {
         let earlier = trials.iter().map(|trial| trial.duration().0).fold(0, u64::saturating_add);
-        TimeLimit { limit, earlier: Nanos(earlier), since: Instant::now(), is_exceeded: false }
+        TimeLimit {
+            limit,
+            earlier: Nanos(earlier),
+            since: Instant::now(),
+            paused: Nanos(0),
+            is_exceeded: false,
+        }
     }
 
     /// The limit itself.
     pub fn limit(&self) -> Nanos {
         self.limit
+    }
+
+    /// The sweep has paused for so long.
+    pub fn rest(&mut self, paused: Nanos) {
+        self.paused.0 = self.paused.0.saturating_add(paused.0);
     }
 
     /// Whether so much more fits.
@@ -39,8 +52,8 @@ impl TimeLimit {
 
     /// What the sweep will have taken after so much more.
     pub fn with(&self, more: Nanos) -> Nanos {
-        let now = Nanos::from(self.since.elapsed());
-        Nanos(self.earlier.0.saturating_add(now.0).saturating_add(more.0))
+        let worked = Nanos::from(self.since.elapsed()).0.saturating_sub(self.paused.0);
+        Nanos(self.earlier.0.saturating_add(worked).saturating_add(more.0))
     }
 
     /// Whether the trial at an index begins a block that no longer fits. `stored` are the trials of earlier
@@ -71,4 +84,21 @@ impl TimeLimit {
 
 fn cases(slots: &[Slot]) -> Vec<u32> {
     slots.iter().map(|slot| slot.case).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_pause_does_not_count() {
+        let since =
+            Instant::now().checked_sub(Duration::from_secs(100)).expect("a clock that has run so long");
+        let limit = Nanos::from_secs(60);
+        let mut limit = TimeLimit { limit, earlier: Nanos(0), since, paused: Nanos(0), is_exceeded: false };
+        assert!(!limit.allows(Nanos(0)));
+        limit.rest(Nanos::from_secs(90));
+        assert!(limit.allows(Nanos::from_secs(40)) && !limit.allows(Nanos::from_secs(51)));
+    }
 }

@@ -5,6 +5,7 @@ use crate::files::Files;
 use crate::kind::Stack;
 use crate::reading::{self, JournalFile, Reading};
 use crate::tasks::{self, Tasks};
+use fsdyno_core::glance::MachineGlance;
 use fsdyno_core::telemetry::{ProcessIo, SAMPLE_TASKS, Sample, TaskTime, Telemetry, WINDOW_TASKS, busiest};
 use fsdyno_core::units::Nanos;
 use rustix::time::{ClockId, clock_gettime};
@@ -96,6 +97,20 @@ impl Sampler {
         if self.window.as_ref().is_some_and(|window| now_ns() >= window.due_ns) {
             self.take();
         }
+    }
+
+    /// Device and processors in the last sample of the window in progress. A sample that was merged with
+    /// others is longer.
+    pub fn latest(&self) -> Option<MachineGlance> {
+        let telemetry = &self.window.as_ref()?.telemetry;
+        let sample = telemetry.samples.last()?;
+        Some(MachineGlance {
+            length_ns: sample.length_ns,
+            device: telemetry.devices.first()?.clone(),
+            activity: sample.devices.first().copied().flatten(),
+            cpu: sample.cpu,
+            dirty_bytes: sample.memory.map(|memory| memory.dirty_bytes),
+        })
     }
 
     /// Takes the last sample, and returns the telemetry of the window. Without a window it is empty.
@@ -233,8 +248,12 @@ mod tests {
         assert_eq!(sampler.end(), Telemetry::default());
 
         sampler.begin();
+        assert_eq!(sampler.latest(), None);
         sampler.sample();
+        let latest = sampler.latest().expect("a sample");
+        assert_eq!((latest.device.as_str(), latest.activity, latest.cpu), ("loop0", None, None));
         let telemetry = sampler.end();
+        assert_eq!(sampler.latest(), None);
         assert_eq!(telemetry.window.devices, [None]);
         assert_eq!((telemetry.window.cpu, telemetry.window.memory), (None, None));
         assert_eq!((telemetry.samples.len(), telemetry.cost.readings), (2, 3));

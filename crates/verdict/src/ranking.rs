@@ -97,10 +97,22 @@ pub fn heading(measure: &Measure, longest: bool) -> String {
 
 /// A ranking for each load, in the plan's order. The seed is that of the bootstrap.
 pub fn rankings(measure: &Measure, seed: u64, trials: &[TrialRecord]) -> Vec<Ranking> {
+    by_load(measure, seed, trials, true)
+}
+
+/// The same by the deciding measure alone, with no other columns: for somebody who watches, and would
+/// otherwise wait for them after each trial.
+pub fn standings(measure: &Measure, seed: u64, trials: &[TrialRecord]) -> Vec<Ranking> {
+    by_load(measure, seed, trials, false)
+}
+
+fn by_load(measure: &Measure, seed: u64, trials: &[TrialRecord], others: bool) -> Vec<Ranking> {
     let safety = Safety::new(trials);
     let of = |load: &Load<'_>| {
         let own = trials.iter().filter(|trial| is_measured(trial) && !trial.sentinel && load.has(trial));
-        ranking_of(load, measure, seed, &own.collect::<Vec<_>>(), &safety)
+        let own = own.collect::<Vec<_>>();
+        let measures = measures(load, measure, &own, others);
+        ranked(load, measures, seed, &own, &safety)
     };
     loads(trials).iter().map(of).collect()
 }
@@ -117,32 +129,42 @@ pub(crate) fn ranking_of(
     trials: &[&TrialRecord],
     safety: &Safety,
 ) -> Ranking {
+    ranked(load, measures(load, measure, trials, true), seed, trials, safety)
+}
+
+/// The measure that decides under a load, then, if asked for, the others that some of its trials have.
+fn measures(load: &Load<'_>, measure: &Measure, trials: &[&TrialRecord], others: bool) -> Vec<Measure> {
+    let some_has = |measure: &Measure| trials.iter().any(|trial| measure.value(trial).is_some());
+    let measure = measure.deciding(load.workload, trials.iter().copied());
+    let all = if others { Measure::all_of(trials.iter().copied()) } else { Vec::new() };
+    let others = all
+        .into_iter()
+        .filter(|other| other.is_shown_beside() && other.name() != measure.name())
+        .filter(some_has);
+    std::iter::once(measure.clone()).chain(others).collect()
+}
+
+fn ranked(
+    load: &Load<'_>,
+    measures: Vec<Measure>,
+    seed: u64,
+    trials: &[&TrialRecord],
+    safety: &Safety,
+) -> Ranking {
     let mut by_case: BTreeMap<u32, Vec<&TrialRecord>> = BTreeMap::new();
     for trial in trials {
         by_case.entry(trial.case).or_default().push(trial);
     }
-    let cases: Vec<&Vec<&TrialRecord>> = by_case.values().collect();
-    let workload = load.workload;
-    let some_case_has = |measure: &Measure| {
-        cases.iter().any(|trials| trials.iter().any(|trial| measure.value(trial).is_some()))
-    };
-    let measure = measure.deciding(workload, cases.iter().flat_map(|trials| trials.iter().copied()));
-    let others = Measure::all_of(trials.iter().copied())
-        .into_iter()
-        .filter(|other| other.is_shown_beside() && other.name() != measure.name())
-        .filter(some_case_has);
-    let measures: Vec<Measure> = std::iter::once(measure.clone()).chain(others).collect();
-
     let rows: Vec<RankedCase> =
-        cases.iter().map(|trials| ranked_case(&measures, seed, trials, safety)).collect();
+        by_case.values().map(|trials| ranked_case(&measures, seed, trials, safety)).collect();
     let values: Vec<Option<f64>> =
         rows.iter().map(|row| row.figures[0].map(|figure| figure.estimate.value)).collect();
-    let better = match measure.direction() {
+    let better = match measures[0].direction() {
         Direction::HigherIsBetter => Better::Higher,
         Direction::LowerIsBetter => Better::Lower,
     };
     let rows = best_first(&values, better).into_iter().map(|index| rows[index].clone()).collect();
-    Ranking { workload: workload.clone(), title: load.title(), measures, rows }
+    Ranking { workload: load.workload.clone(), title: load.title(), measures, rows }
 }
 
 fn ranked_case(measures: &[Measure], seed: u64, trials: &[&TrialRecord], safety: &Safety) -> RankedCase {
@@ -199,6 +221,19 @@ mod tests {
         let [xfs, ext4] = &rankings[0].rows[..] else { panic!("two rows") };
         assert!(ext4.figures[0].unwrap().at_least && !xfs.figures[0].unwrap().at_least);
         assert_eq!(ext4.figures[0].unwrap().estimate.value, (30e9 + 40e6) / 2.0);
+    }
+
+    #[test]
+    fn standings_are_rankings_without_the_other_columns() {
+        let (measure, trials) = ("read-under-write".parse().unwrap(), fixture::trials());
+        let mut all = rankings(&measure, 42, &trials);
+        let standings = standings(&measure, 42, &trials);
+        assert!(all[0].measures.len() > 1);
+        for ranking in &mut all {
+            ranking.measures.truncate(1);
+            ranking.rows.iter_mut().for_each(|row| row.figures.truncate(1));
+        }
+        assert_eq!(all, standings);
     }
 
     #[test]

@@ -39,6 +39,12 @@ fn scaled(time: Time) -> (String, &'static str) {
     (format!("{prefix}{rounded:.decimals$}"), unit)
 }
 
+/// A duration in the two largest units that matter, for people who wait: `2m 5s`.
+pub fn human(duration: Nanos) -> String {
+    let seconds = duration.0.div_ceil(1_000_000_000);
+    Nanos::from_secs(if seconds >= 3600 { seconds / 60 * 60 } else { seconds }).to_string()
+}
+
 /// A duration as it was set, not rounded: `30 s`, `500 ms`, `1.5 s`.
 pub fn setting(duration: Nanos) -> String {
     match duration.0 {

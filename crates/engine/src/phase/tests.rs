@@ -348,3 +348,32 @@ fn a_coordinator_that_wakes_late_has_a_window_all_the_same() {
     // Nobody watched it.
     assert!(result.telemetry.is_none() && witness.calls.is_empty());
 }
+
+#[test]
+fn a_sign_of_life_says_what_the_workers_do_and_who_waits() {
+    let jobs = vec![worker(u64::MAX, Duration::from_millis(2)), worker(1, Duration::from_millis(2400))];
+    let teams = vec![Team { role: Role::Null, steps: STEPS, schedule: None, jobs }];
+    let span = Span::Timed {
+        ramp: Ramp::For(Nanos(0)),
+        window: Nanos::from_millis(2300),
+        drain_limit: Nanos::from_secs(5),
+    };
+    let phase = Phase { name: "work".to_string(), span, teams };
+    let mut glances = Vec::new();
+    let mut listen = |event| {
+        if let fsdyno_core::EngineEvent::Progress { stage: Stage::Measure, glance, .. } = event {
+            glances.extend(glance);
+        }
+    };
+    let mut progress = Progress::new(&mut listen);
+    let stop = AtomicBool::new(false);
+    run(phase, Timer::monotonic(), &stop, &mut progress, &mut (), &mut 0).unwrap();
+    let glance = glances.first().expect("a glance within two seconds");
+    let [role] = &glance.roles[..] else { panic!("{glance:?}") };
+    assert!(role.workers == 2 && role.operations > 10 && role.bytes >= 7 * role.operations, "{role:?}");
+    assert!(role.mean_ns() >= Some(Nanos::from_millis(2)), "{role:?}");
+    let waiting = role.waiting.as_ref().expect("a worker that waits");
+    assert_eq!((waiting.workers, waiting.operation), (1, Some(Operation::Null)));
+    let long = Nanos::from_millis(900);
+    assert!(waiting.for_ns >= long && role.slowest_ns >= long, "{role:?}");
+}

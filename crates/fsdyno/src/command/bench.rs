@@ -1,7 +1,7 @@
 //! `fsdyno bench DIR`: a first answer about a directory as it is.
 
 use super::show::Details;
-use super::sweep::{measure, plan_trouble, status};
+use super::sweep::{Shown, measure, plan_trouble, status};
 use super::{Result, Surroundings};
 use crate::cli::Bench;
 use crate::exit::{Status, Trouble};
@@ -31,7 +31,7 @@ pub fn run(surroundings: &Surroundings, options: &Bench) -> Result {
             },
         )?;
     // A directory is used, never destroyed: there is nothing to confirm.
-    let ended =
-        measure(surroundings, &plan, &Confirmation::default(), None, (options.format, Details::Full))?;
+    let shown = Shown { format: options.format, screen: false };
+    let ended = measure(surroundings, &plan, &Confirmation::default(), None, (shown, Details::Full))?;
     Ok(status(&ended))
 }

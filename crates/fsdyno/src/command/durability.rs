@@ -2,7 +2,7 @@
 //! shows a disk after one.
 
 use super::plans::{Source, source};
-use super::sweep::{resumed, run_plan, trouble};
+use super::sweep::{Shown, resumed, run_plan, trouble};
 use super::{Result, Surroundings, find, overrides};
 use crate::cli::{Confirmed, Durability as Options, StateName};
 use crate::exit::{Status, Trouble};
@@ -39,7 +39,8 @@ pub fn run(surroundings: &Surroundings, options: &Options) -> Result {
     };
     verify_privileges(&plan, &mut surroundings.host()?).map_err(trouble)?;
     let command = format!("durability {}", quoted(&path.to_string_lossy()));
-    run_plan(surroundings, &plan, resume, &Confirmed::default(), options.format, &command)
+    let shown = Shown { format: options.format, screen: false };
+    run_plan(surroundings, &plan, resume, &Confirmed::default(), shown, &command)
 }
 
 /// The configurations of a plan under the workload `durability` or `io-errors`: its own, if it has one.

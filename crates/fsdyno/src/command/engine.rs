@@ -1,6 +1,7 @@
 //! `fsdyno engine` (hidden): the engine process. One request on stdin, events on stdout.
 
 use super::Result;
+use fsdyno_core::glance::MachineGlance;
 use fsdyno_core::{Telemetry, TelemetryRequest};
 use fsdyno_engine::Observer;
 use fsdyno_telemetry::Sampler;
@@ -15,6 +16,10 @@ impl Observer for Looking {
 
     fn look(&mut self) {
         self.0.sample();
+    }
+
+    fn latest(&self) -> Option<MachineGlance> {
+        self.0.latest()
     }
 
     fn end(&mut self) -> Option<Telemetry> {

@@ -152,7 +152,13 @@ fn measure(
         for turn in 0..WAYS.len() {
             // Each is the first of a round as often as the others.
             let at = (turn + round as usize) % WAYS.len();
-            let request = SweepRequest { plan: &plans[at], confirmation, resume: None, display: &display };
+            let request = SweepRequest {
+                plan: &plans[at],
+                confirmation,
+                resume: None,
+                display: &display,
+                screen: false,
+            };
             let mut failure = None;
             let mut stored = |trial: &TrialRecord| {
                 failure = match &trial.outcome {

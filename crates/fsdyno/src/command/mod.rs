@@ -35,6 +35,7 @@ mod selfcheck;
 mod show;
 mod sweep;
 mod verify;
+mod watch;
 
 use crate::cli::Results;
 use crate::cli::{Cli, Colour, Command};
@@ -73,6 +74,7 @@ pub fn run(cli: &Cli) -> Result {
     match &cli.command {
         Command::Bench(options) => bench::run(&here()?, options),
         Command::Sweep(options) => sweep::run(&here()?, options),
+        Command::Watch(options) => watch::run(&here()?, options),
         Command::Quick(options) => quick::run(&here()?, options),
         Command::Durability(options) => durability::run(&here()?, options),
         Command::Plan(options) => plan::run(&here()?, options),

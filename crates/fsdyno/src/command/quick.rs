@@ -1,7 +1,7 @@
 //! `fsdyno quick DEVICE`: which filesystem is best there, without writing a plan.
 
 use super::plans::save;
-use super::sweep::{run_plan, tell_of_resuming, trouble as sweep_trouble};
+use super::sweep::{Shown, run_plan, tell_of_resuming, trouble as sweep_trouble};
 use super::{Result, Surroundings, fitting, overrides};
 use crate::cli::Quick as Options;
 use crate::exit::{Status, Trouble};
@@ -27,7 +27,8 @@ pub fn run(surroundings: &Surroundings, options: &Options) -> Result {
         (chosen.plan, None)
     };
     let command = format!("quick {}", quoted(&options.device.to_string_lossy()));
-    run_plan(surroundings, &plan, resume, &options.confirmed, options.format, &command)
+    let shown = Shown { format: options.format, screen: false };
+    run_plan(surroundings, &plan, resume, &options.confirmed, shown, &command)
 }
 
 /// The plan for this device and this time.

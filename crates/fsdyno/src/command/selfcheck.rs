@@ -232,7 +232,7 @@ fn check(
     };
     let display = Display::new(order(plan).len() as u64);
     let confirmation = &Confirmation::default();
-    let request = SweepRequest { plan, confirmation, resume: None, display: &display };
+    let request = SweepRequest { plan, confirmation, resume: None, display: &display, screen: false };
     let ended = carry_out(surroundings, &request, store, interrupt, &mut listen);
     listener.end();
     Ok((ended?, testimonies, way))

@@ -3,29 +3,35 @@
 use super::fitting::{choice, fitted};
 use super::plans::source;
 use super::show::{self, Details};
-use super::{Result, Surroundings, header, image, log, not_found, overrides};
+use super::{Result, Surroundings, header, image, is_dumb, log, not_found, overrides};
 use crate::cli::{Confirmed, Format, Sweep};
 use crate::exit::{Status, Trouble};
 use crate::interrupt::Interrupt;
 use crate::lock::SweepLock;
 use crate::progress::{Display, human};
+use crate::publish::Publisher;
 use crate::say;
+use crate::screen::OwnScreen;
 use anyhow::anyhow;
 use fsdyno_core::sweep_name::LATEST;
-use fsdyno_core::{DeviceSpec, Outcome, TrialRecord};
+use fsdyno_core::{AfterTrial, DeviceSpec, Outcome, TrialRecord};
 use fsdyno_host::quoted;
 use fsdyno_store::{Added, Store, Sweep as Stored, SweepId, SweepSummary};
 use fsdyno_sweep::{
-    Machines, Plan, PlanError, Position, Progress, RunOptions, SweepEnd, SweepError, SweepOutcome, order,
-    run as execute, unfinished, verify_privileges,
+    Asked, Machines, Plan, PlanError, Position, Progress, RunOptions, SweepEnd, SweepError, SweepOutcome,
+    order, run as execute, unfinished, verify_privileges,
 };
 use fsdyno_testbed::Refusal;
 use fsdyno_testbed::guard::{Overwrite, OverwriteError};
 use fsdyno_testbed::{Confirmation, TestbedError};
+use std::io::{IsTerminal, stdin, stdout};
 use std::path::Path;
 use std::sync::Arc;
 
 pub fn run(surroundings: &Surroundings, options: &Sweep) -> Result {
+    if options.watch {
+        verify_terminal()?;
+    }
     let set = overrides::with_race(&options.overrides, &options.racing)?;
     let (plan, resume) = match &options.resume {
         None => (asked_for(surroundings, options, &set)?, None),
@@ -36,7 +42,27 @@ pub fn run(surroundings: &Surroundings, options: &Sweep) -> Result {
     };
     verify_privileges(&plan, &mut surroundings.host()?).map_err(trouble)?;
     let command = format!("sweep {}", quoted(&options.plan.to_string_lossy()));
-    run_plan(surroundings, &plan, resume, &options.confirmed, options.format, &command)
+    let shown = Shown { format: options.format, screen: options.watch };
+    run_plan(surroundings, &plan, resume, &options.confirmed, shown, &command)
+}
+
+/// Refuses a screen where there is none.
+fn verify_terminal() -> std::result::Result<(), Trouble> {
+    if stdin().is_terminal() && stdout().is_terminal() && !is_dumb() {
+        return Ok(());
+    }
+    let error = anyhow!("--watch needs a terminal that can show more than lines, on stdin and stdout");
+    Err(Trouble::new(Status::Usage, error)
+        .hint("leave it out: progress is shown in lines, and fsdyno watch shows the sweep elsewhere"))
+}
+
+/// How a sweep is shown while it runs and when it has ended.
+#[derive(Debug, Clone, Copy)]
+pub struct Shown {
+    /// The format of the results.
+    pub format: Format,
+    /// Whether it has a screen of its own.
+    pub screen: bool,
 }
 
 /// The plan of a new sweep, fitted to a time if the user sets one.
@@ -62,7 +88,7 @@ pub fn run_plan(
     plan: &Plan,
     resume: Option<SweepId>,
     confirmed: &Confirmed,
-    format: Format,
+    shown: Shown,
     command: &str,
 ) -> Result {
     let overwrite = confirmed.overwrite.iter().map(|text| overwrite(text, plan));
@@ -73,7 +99,7 @@ pub fn run_plan(
         sysctls: confirmed.allow_sysctl.clone(),
         hooks: confirmed.allow_hooks,
     };
-    let ended = measure(surroundings, plan, &confirmation, resume, (format, Details::None))?;
+    let ended = measure(surroundings, plan, &confirmation, resume, (shown, Details::None))?;
     if matches!(ended.end, SweepEnd::Interrupted | SweepEnd::Broken) {
         say::remark(&format!("hint: to continue, run {}", to_continue(surroundings, confirmed, command)));
     }
@@ -156,15 +182,15 @@ pub fn measure(
     plan: &Plan,
     confirmation: &Confirmation,
     resume: Option<SweepId>,
-    printed: (Format, Details),
+    (shown, details): (Shown, Details),
 ) -> std::result::Result<SweepOutcome, Trouble> {
     let interrupt = Interrupt::listen()?;
     let mut store = surroundings.open_store()?;
     let display = Display::new(order(plan).len() as u64);
-    let request = SweepRequest { plan, confirmation, resume, display: &display };
+    let request = SweepRequest { plan, confirmation, resume, display: &display, screen: shown.screen };
     let ended = carry_out(surroundings, &request, &mut store, &interrupt, &mut |_| {})?;
     // What was measured is stored: whether anybody reads it does not change how the sweep ended.
-    if let Err(trouble) = show_results(surroundings, &store, ended.sweep, printed) {
+    if let Err(trouble) = show_results(surroundings, &store, ended.sweep, (shown.format, details)) {
         trouble.tell();
     }
     let (program, sweep) = (&surroundings.program, ended.sweep);
@@ -185,6 +211,8 @@ pub struct SweepRequest<'a> {
     pub confirmation: &'a Confirmation,
     pub resume: Option<SweepId>,
     pub display: &'a Display,
+    /// Whether it has a screen of its own.
+    pub screen: bool,
 }
 
 /// Executes a plan with progress on stderr. `stored` is called with each trial.
@@ -197,7 +225,9 @@ pub fn carry_out(
 ) -> std::result::Result<SweepOutcome, Trouble> {
     let _lock = SweepLock::take(&surroundings.state, store, &request.plan.name)?;
     add_kept(surroundings, store);
-    let SweepRequest { plan, confirmation, resume, display } = *request;
+    let SweepRequest { plan, confirmation, resume, display, screen } = *request;
+    let (directory, asked) = (surroundings.state.directory(), Asked::default());
+    let mut publisher = Publisher::begin(directory, store.path(), &plan.name);
     let options = RunOptions {
         state_dir: &surroundings.state.undo(),
         keep: &surroundings.keep(),
@@ -205,17 +235,30 @@ pub fn carry_out(
         known: &image::warnings(surroundings.state.directory(), plan),
         interrupt: &interrupt.stop,
         hurry: &interrupt.hurry,
+        asked: &asked,
         resume,
     };
     let mut host = surroundings.host()?.hurried_by(Arc::clone(&interrupt.hurry));
     let mut guests = surroundings.guests()?.hurried_by(Arc::clone(&interrupt.hurry));
     let mut machines = Machines { host: &mut host, guests: &mut guests };
+    let begin = || OwnScreen::begin(directory, store.path(), surroundings.style.colour, display);
+    let mut screen = screen.then(begin).transpose()?;
     let ended = execute(plan, &mut machines, store, &options, &mut |progress| {
         if let Progress::Stored(_, trial) = &progress {
             stored(trial);
         }
+        if let Some(wish) = publisher.tell(&progress, &asked) {
+            display.line(wished(wish));
+        }
+        if let Some(screen) = &mut screen {
+            screen.look(display, &interrupt.stop);
+        }
         tell(display, plan, &progress);
     });
+    publisher.end();
+    if let Some(screen) = screen {
+        screen.end(display);
+    }
     display.finish();
     let mut ended = ended.map_err(trouble)?;
     if let Some(error) = ended.broken.take() {
@@ -264,6 +307,15 @@ pub fn status(ended: &SweepOutcome) -> Status {
     }
 }
 
+/// What somebody who watches has asked for.
+fn wished(wish: AfterTrial) -> &'static str {
+    match wish {
+        AfterTrial::Pause => "asked to pause after this trial",
+        AfterTrial::Continue => "asked to go on",
+        AfterTrial::Stop => "asked to stop after this trial",
+    }
+}
+
 fn tell(display: &Display, plan: &Plan, progress: &Progress<'_>) {
     match progress {
         Progress::Restored(report) => {
@@ -277,6 +329,17 @@ fn tell(display: &Display, plan: &Plan, progress: &Progress<'_>) {
                 display.line(&format!("left behind: {line}"));
             }
         }
+        Progress::Began(_) => {}
+        Progress::Paused { next, first } => {
+            let done = f64::from(next - 1) * 1000.0;
+            display.update(done as u64, &format!("before trial {next}"), "PAUSED".to_string());
+            if *first {
+                display.line(&format!(
+                    "paused before trial {next}; fsdyno watch --then continue goes on, Ctrl-C ends the sweep"
+                ));
+            }
+        }
+        Progress::Continued(paused) => display.line(&format!("goes on after a pause of {}", human(*paused))),
         Progress::Running(at) => {
             let done = (f64::from(at.trial - 1) + at.fraction) * 1000.0;
             display.update(done as u64, &format!("{}: {}", name(plan, at), at.stage), left(at));

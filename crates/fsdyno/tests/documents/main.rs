@@ -25,6 +25,7 @@ const NOT_RUN: &[(&str, &str)] = &[
         "it boots a kernel for each configuration; `durability_guests` of the machine suite does",
     ),
     ("selfcheck", "it needs root and half a minute; the machine suite runs it"),
+    ("watch", "it needs a sweep that is running; `watch` of the machine suite has one"),
     ("restore", "it would restore what other tests are in the middle of"),
 ];
 /// Pages whose results come from a sweep that is shown there.

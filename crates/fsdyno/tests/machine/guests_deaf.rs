@@ -12,7 +12,7 @@ use fsdyno_host::guest::{Guest, GuestProgram, GuestRequest, Guests, NotStarted};
 use fsdyno_host::local::LocalHost;
 use fsdyno_host::{Command, Grant};
 use fsdyno_store::Store;
-use fsdyno_sweep::{Machines, Plan, RunOptions, run};
+use fsdyno_sweep::{Asked, Machines, Plan, RunOptions, run};
 use fsdyno_testbed::Confirmation;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicBool;
@@ -101,6 +101,7 @@ fn a_guest_with_interrupts_off_fails_its_trial_only() {
         confirmation: &Confirmation::default(),
         interrupt: &AtomicBool::new(false),
         hurry: &AtomicBool::new(false),
+        asked: &Asked::default(),
         resume: None,
     };
     let mut host = LocalHost::new(env!("CARGO_BIN_EXE_fsdyno").into(), Vec::new());

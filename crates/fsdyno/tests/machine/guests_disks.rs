@@ -7,7 +7,7 @@ use fsdyno_host::guest::{Guest, GuestProgram};
 use fsdyno_host::probe::{SCRATCH_MARK, Use};
 use fsdyno_host::{Command, Grant, Host};
 use fsdyno_store::Store;
-use fsdyno_sweep::{Machines, Plan, RunOptions, SweepEnd, SweepOutcome, run};
+use fsdyno_sweep::{Asked, Machines, Plan, RunOptions, SweepEnd, SweepOutcome, run};
 use fsdyno_testbed::Confirmation;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -107,6 +107,7 @@ fn sweep(
         confirmation: &confirmation,
         interrupt: &AtomicBool::new(false),
         hurry: &AtomicBool::new(false),
+        asked: &Asked::default(),
         resume: None,
     };
     let mut store = Store::open(&directory.join(format!("{serial}.db"))).expect("a store");

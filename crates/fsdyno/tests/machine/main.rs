@@ -58,6 +58,7 @@ mod streaming;
 mod studies;
 mod telemetry;
 mod trust;
+mod watch;
 
 use support::Test;
 
@@ -112,6 +113,7 @@ fn main() {
         studies::tests(),
         telemetry::tests(),
         trust::tests(),
+        watch::tests(),
     ]
     .concat();
     support::run(tests);

@@ -48,7 +48,8 @@ pub fn serve() {
 }
 
 fn progress(done: f64) -> EngineEvent {
-    EngineEvent::Progress { stage: Stage::Ramp, phase: "1 reader".to_string(), done, left_ns: Nanos(5) }
+    let (stage, phase) = (Stage::Ramp, "1 reader".to_string());
+    EngineEvent::Progress { stage, phase, done, left_ns: Nanos(5), glance: None }
 }
 
 fn start(part: u64) -> Box<dyn EngineProcess> {

@@ -10,9 +10,10 @@ use crate::estimate;
 use crate::options::Machines;
 use crate::order::Slot;
 use crate::plan::{Case, Plan};
+use crate::progress::Moment;
 use crate::trial;
 use fsdyno_core::{
-    Bytes, DeviceSpec, Devices, DiskCache, Failure, Nanos, Outcome, TrialRecord, Warning, WarningKind,
+    Bytes, DeviceSpec, Devices, DiskCache, Failure, Outcome, TrialRecord, Warning, WarningKind,
 };
 use fsdyno_host::guest::{Guest, GuestRequest, NotStarted};
 use fsdyno_testbed::{Testbed, TestbedError, UndoJournal};
@@ -34,7 +35,7 @@ pub(crate) struct InGuest<'a, 'm> {
     pub interrupt: &'a AtomicBool,
     pub hurry: &'a AtomicBool,
     pub overheads: &'a mut BTreeMap<String, Overhead>,
-    pub progress: &'a mut dyn FnMut(&'static str, Option<Nanos>),
+    pub progress: &'a mut dyn FnMut(&Moment<'_>),
 }
 
 /// Runs a trial in its own guest and removes its images.
@@ -48,7 +49,7 @@ pub(crate) fn run(trial: &mut InGuest<'_, '_>, request: &GuestRequest, slot: &Sl
         let interrupted = trial.interrupt.load(Ordering::Relaxed);
         Ended { record, left: Vec::new(), stuck: None, interrupted, no_room: false }
     });
-    (trial.progress)("tear down", None);
+    (trial.progress)(&Moment::step("tear down", None));
     ended.left = trial.journal.undo_all(trial.machines.host).left;
     trial::note_what_is_left(&mut ended.record, &ended.left);
     ended
@@ -60,7 +61,7 @@ fn boot_and_run(
     slot: &Slot,
     case: &Case,
 ) -> Result<Ended, Box<Failure>> {
-    (trial.progress)("boot", None);
+    (trial.progress)(&Moment::step("boot", None));
     let images = fsdyno_testbed::guest::images(&case.configuration, trial.devices);
     let disks = fsdyno_testbed::guest::make(trial.machines.host, trial.journal, &images)
         .map_err(|error| Box::new(error.failure()))?;

@@ -13,6 +13,7 @@ mod watch;
 
 use crate::order::Slot;
 use crate::plan::{Case, Plan};
+use crate::progress::Moment;
 use crate::room::RoomWatch;
 use commands::TrialCommands;
 use fsdyno_core::axis::MEMORY;
@@ -57,8 +58,8 @@ pub(crate) struct Bench<'a, 'p> {
     pub store: &'a Path,
     /// Where workers note what they do, if the device is recorded.
     pub marks: Option<&'a Path>,
-    /// Called with the stage, and with the time until the load ends once the engine knows it.
-    pub progress: &'a mut dyn FnMut(&'static str, Option<Nanos>),
+    /// Called with each stage, and with what the engine reports.
+    pub progress: &'a mut dyn FnMut(&Moment<'_>),
 }
 
 /// A trial that has ended.
@@ -135,7 +136,7 @@ pub(crate) fn run(bench: &mut Bench<'_, '_>, slot: &Slot, case: &Case) -> Ended 
 
 /// Undoes everything.
 fn take_down(bench: &mut Bench<'_, '_>, result: &Result<(), Stop>) -> UndoReport {
-    (bench.progress)("tear down", None);
+    (bench.progress)(&Moment::step("tear down", None));
     let hung = matches!(result, Err(Stop::Hung(..)));
     bench.host.limit_steps(hung.then_some(bench.plan.watchdog.into()));
     let report = bench.journal.undo_all(bench.host);
@@ -334,8 +335,15 @@ fn load(bench: &mut Bench<'_, '_>, request: &EngineRequest, record: &mut TrialRe
     let mut told = EngineReport::default();
     let load = {
         let progress = &mut *bench.progress;
-        let mut place =
-            |place: &watch::EnginePosition| progress(watch::stage_name(place.stage), Some(place.left));
+        let mut place = |place: &watch::EnginePosition| {
+            progress(&Moment {
+                stage: watch::stage_name(place.stage),
+                left: Some(place.left),
+                phase: &place.phase,
+                done: Some(place.done),
+                glance: place.glance.as_deref(),
+            });
+        };
         let stop = Stops { interrupt: bench.interrupt, hurry: bench.hurry };
         let host = bench.outer.as_deref_mut().unwrap_or(&mut *bench.host);
         let mut room = RoomWatch::over(&bench.plan.devices);
@@ -378,7 +386,7 @@ fn load(bench: &mut Bench<'_, '_>, request: &EngineRequest, record: &mut TrialRe
 impl Bench<'_, '_> {
     /// Reports the stage, and stops if the user has interrupted.
     fn begin(&mut self, stage: &'static str) -> Result<(), Stop> {
-        (self.progress)(stage, None);
+        (self.progress)(&Moment::step(stage, None));
         match self.interrupt.load(Ordering::Relaxed) {
             true => Err(Stop::Interrupted),
             false => Ok(()),

@@ -8,7 +8,7 @@
 use super::report::EngineReport;
 use crate::estimate::SLOW_TREE_RATE;
 use fsdyno_core::protocol::Stage;
-use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Failure, Nanos, Workload};
+use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Failure, Glance, Nanos, Workload};
 use fsdyno_host::{EngineOutput, EngineProcess};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -44,13 +44,15 @@ pub(crate) struct Load {
     pub stuck_pid: Option<u32>,
 }
 
-/// Where an engine is: its stage, its phase, the share that is done, and the time until its last phase ends.
+/// Where an engine is: its stage, its phase, the share that is done, the time until its last phase ends, and
+/// what its workers are doing.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct EnginePosition {
     pub stage: Stage,
     pub phase: String,
     pub done: f64,
     pub left: Nanos,
+    pub glance: Option<Box<Glance>>,
 }
 
 /// What is done while an engine runs.
@@ -148,8 +150,8 @@ fn follow(
             EngineOutput::Event(event) => match *event {
                 EngineEvent::Done => return LoadEnd::Done,
                 EngineEvent::Failed(failure) => return LoadEnd::Failed(failure),
-                EngineEvent::Progress { stage, phase, done, left_ns } => {
-                    let now = EnginePosition { stage, phase, done, left: left_ns };
+                EngineEvent::Progress { stage, phase, done, left_ns, glance } => {
+                    let now = EnginePosition { stage, phase, done, left: left_ns, glance };
                     (looks.place)(&now);
                     let moved = place.as_ref().is_none_or(|place| {
                         (place.stage, &place.phase, place.done) != (now.stage, &now.phase, now.done)

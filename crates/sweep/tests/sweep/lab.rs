@@ -6,10 +6,11 @@ use fsdyno_core::{EngineEvent, Failure, Nanos, Operation, Outcome, PhaseResult, 
 use fsdyno_host::EngineOutput;
 use fsdyno_host::fake::{FakeEngine, FakeGuests, FakeHost};
 use fsdyno_store::{Store, SweepId};
-use fsdyno_sweep::{Machines, Plan, PlanError, Progress, RunOptions, SweepError, SweepOutcome, run};
+use fsdyno_sweep::{Asked, Machines, Plan, PlanError, Progress, RunOptions, SweepError, SweepOutcome, run};
 use fsdyno_testbed::Confirmation;
 use fsdyno_testbed::undo::{self, RestoreReport};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 /// Engines that run before the trials: what the tool itself costs, without telemetry and with it.
@@ -47,6 +48,7 @@ pub struct Lab {
     pub store: Store,
     pub interrupt: AtomicBool,
     pub hurry: AtomicBool,
+    pub asked: Arc<Asked>,
     /// Whether commands of plans may run.
     pub allow_hooks: bool,
     overheads: usize,
@@ -62,6 +64,7 @@ impl Lab {
             store: Store::open(&directory.path().join("results.db")).unwrap(),
             interrupt: AtomicBool::new(false),
             hurry: AtomicBool::new(false),
+            asked: Arc::default(),
             allow_hooks: false,
             overheads: OVERHEADS,
             directory,
@@ -99,6 +102,7 @@ impl Lab {
             },
             interrupt: &self.interrupt,
             hurry: &self.hurry,
+            asked: &self.asked,
             resume,
         };
         let interrupt = &self.interrupt;
@@ -150,7 +154,7 @@ pub fn phase(name: &str) -> PhaseResult {
 }
 
 pub fn progress(stage: Stage, done: f64) -> EngineEvent {
-    EngineEvent::Progress { stage, phase: "null".to_string(), done, left_ns: Nanos(1) }
+    EngineEvent::Progress { stage, phase: "null".to_string(), done, left_ns: Nanos(1), glance: None }
 }
 
 /// Everything but the end, with this phase.

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod asked;
 mod enough;
 mod estimates;
 mod fitting;

@@ -5,6 +5,7 @@ use super::site::{Site, User};
 use super::{Recording, STEP_LIMIT, Stop, ask, await_release, heal, of_own_program};
 use crate::order::Slot;
 use crate::plan::Case;
+use crate::progress::Moment;
 use crate::trial::Ended;
 use fsdyno_core::durability::{DATA, Fault, FaultRequest, RecorderRequest};
 use fsdyno_core::result::{FaultResult, Witnessed};
@@ -37,7 +38,7 @@ pub(super) fn all(
         }
         let each = begin.elapsed().as_nanos() as u64 / u64::max(done, 1);
         let rest = each.saturating_mul(parameters.faults.len() as u64 - done);
-        (recording.progress)("fault", (done > 0).then_some(Nanos(rest)));
+        (recording.progress)(&Moment::step("fault", (done > 0).then_some(Nanos(rest))));
         let mut faulty = Faulty {
             machine: recording.machines.host,
             site: &mut *site,

@@ -19,6 +19,7 @@ use super::{Bench, Ended, Stop, not_built};
 use crate::options::Machines;
 use crate::order::Slot;
 use crate::plan::{Case, Plan};
+use crate::progress::Moment;
 use crate::recorded::{self, Recorded};
 use fsdyno_core::durability::{CacheModel, Cut, RecorderReply, RecorderRequest, StateRequest};
 use fsdyno_core::kernel::HOST_KERNEL;
@@ -58,7 +59,7 @@ pub(crate) struct Recording<'a, 'm> {
     pub store: &'a Path,
     /// Where the log is kept, if it is.
     pub keep: PathBuf,
-    pub progress: &'a mut dyn FnMut(&'static str, Option<Nanos>),
+    pub progress: &'a mut dyn FnMut(&Moment<'_>),
 }
 
 impl Recording<'_, '_> {
@@ -264,7 +265,7 @@ fn cut_all(
                 done += 1;
                 let left =
                     begin.elapsed().as_nanos() as f64 / done as f64 * states.saturating_sub(done) as f64;
-                (recording.progress)("cut", Some(Nanos(left as u64)));
+                (recording.progress)(&Moment::step("cut", Some(Nanos(left as u64))));
             }
         }
     }

@@ -8,6 +8,7 @@ use super::place::Place;
 use super::{Recording, Stop, ask, host_failure};
 use crate::guest_request;
 use crate::plan::Case;
+use crate::progress::Moment;
 use crate::recorded;
 use crate::trial::guest;
 use fsdyno_core::durability::RecorderRequest;
@@ -252,7 +253,7 @@ fn start(
     request: &GuestRequest,
     disks: &[OwnedFd],
 ) -> Result<Box<dyn Guest>, Stop> {
-    (recording.progress)("boot", None);
+    (recording.progress)(&Moment::step("boot", None));
     let started = recording.machines.guests.start(request, disks, recording.interrupt);
     started.map_err(|not| match recording.is_interrupted() {
         true => Stop::Interrupted,

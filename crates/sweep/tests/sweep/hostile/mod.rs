@@ -12,7 +12,7 @@ mod words;
 use fsdyno_core::{DeviceSpec, axis};
 use fsdyno_host::fake::{FakeHost, Fault, Machine};
 use fsdyno_store::Store;
-use fsdyno_sweep::{Machines, Plan, RunOptions, SweepError, SweepOutcome, run};
+use fsdyno_sweep::{Asked, Machines, Plan, RunOptions, SweepError, SweepOutcome, run};
 use fsdyno_testbed::Confirmation;
 use fsdyno_testbed::undo::{self, UndoReport};
 use grammar::{Draft, Grammar};
@@ -180,6 +180,7 @@ impl Attempt {
             state_dir: &self.state.path().join("undo"),
             keep: &[self.state.path().join("kept")],
             hurry: &AtomicBool::new(false),
+            asked: &Asked::default(),
             confirmation: &Confirmation { destroy, ..Confirmation::default() },
             interrupt: &AtomicBool::new(self.random.random_bool(0.02)),
             resume: None,

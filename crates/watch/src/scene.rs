@@ -1,0 +1,572 @@
+//! Everything that is shown of a sweep: what is stored of it, and where it is.
+
+use crate::status::{Now, Stage, Status};
+use fsdyno_core::glance::Glance;
+use fsdyno_core::{AfterTrial, Measure, Nanos, Outcome, Role, TrialRecord};
+use fsdyno_verdict::outcomes::{self, WarningGroup};
+use fsdyno_verdict::ranking::{CaseEstimate, standings};
+use std::collections::{BTreeMap, VecDeque};
+
+/// How many seconds of the slowest operations are kept.
+const STRIP: usize = 240;
+
+/// A sweep as the store knows it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SweepFacts {
+    /// How a user selects it.
+    pub selector: String,
+    /// The name of its plan.
+    pub name: String,
+    /// When it began, RFC 3339, UTC.
+    pub started: String,
+    /// What it ranks by.
+    pub measure: Measure,
+    /// Its seed.
+    pub seed: u64,
+    /// Planned trials.
+    pub trials: u32,
+    /// Planned blocks.
+    pub blocks: u32,
+    /// The case that is repeated as the sentinel.
+    pub sentinel: Option<u32>,
+    /// The state.
+    pub state: State,
+}
+
+/// What a sweep is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// It prepares.
+    Starting,
+    /// A process runs it.
+    Running,
+    /// It waits between two trials.
+    Paused,
+    /// Every planned trial is stored.
+    Finished,
+    /// It was stopped, and can be resumed.
+    Interrupted,
+    /// Its process was killed; it can be resumed.
+    Killed,
+}
+
+impl State {
+    /// The word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            State::Starting => "starting",
+            State::Running => "running",
+            State::Paused => "PAUSED",
+            State::Finished => "finished",
+            State::Interrupted => "interrupted",
+            State::Killed => "killed",
+        }
+    }
+
+    /// Whether a process is behind it.
+    pub const fn is_alive(self) -> bool {
+        matches!(self, State::Starting | State::Running | State::Paused)
+    }
+}
+
+/// The names of a case.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CaseLabel {
+    /// Its index in the plan.
+    pub case: u32,
+    /// Name of the configuration.
+    pub configuration: String,
+    /// Kind of the workload.
+    pub workload: String,
+}
+
+/// A trial on the grid of cases and blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cell {
+    /// Not run yet.
+    ToCome,
+    /// In progress.
+    Running,
+    /// Measured.
+    Measured,
+    /// Measured, with warnings.
+    Warned,
+    /// Failed.
+    Failed,
+    /// This machine cannot run it.
+    Skipped,
+    /// The sweep has ended without it.
+    Missing,
+}
+
+impl Cell {
+    /// Its sign, and what it means.
+    pub const fn sign(self) -> char {
+        match self {
+            Cell::ToCome => '.',
+            Cell::Running => '>',
+            Cell::Measured => 'o',
+            Cell::Warned => 'w',
+            Cell::Failed => 'X',
+            Cell::Skipped => '-',
+            Cell::Missing => ' ',
+        }
+    }
+}
+
+/// A row of the table.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Row {
+    /// Begins the cases of one load.
+    Heading(String),
+    Case(CaseRow),
+}
+
+/// A case, or the sentinel.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct CaseRow {
+    pub case: u32,
+    pub name: String,
+    pub sentinel: bool,
+    /// Its place, from 1.
+    pub rank: Option<usize>,
+    pub measure: Measure,
+    pub figure: Option<CaseEstimate>,
+    /// Measured trials.
+    pub trials: usize,
+    /// Whether it weakens what survives a power cut.
+    pub risky: bool,
+}
+
+/// What is shown.
+#[derive(Debug)]
+pub struct Scene {
+    pub(crate) sweep: SweepFacts,
+    cases: Vec<CaseLabel>,
+    trials: Vec<TrialRecord>,
+    pub(crate) status: Option<Status>,
+    pub(crate) rows: Vec<Row>,
+    pub(crate) warnings: Vec<WarningGroup>,
+    grid: BTreeMap<(u32, bool), BTreeMap<u32, Cell>>,
+    /// The latest glance of the phase in progress.
+    pub(crate) glance: Option<Glance>,
+    /// The slowest operation of each second of the phase, by role.
+    strips: Vec<(Role, VecDeque<Nanos>)>,
+    strip_of: (u32, String),
+    /// What glances had cost at the first one of the phase that was seen, and the time since then.
+    glanced: Option<(Nanos, Nanos)>,
+    /// What watching costs: share of one processor.
+    pub(crate) own_cost: Option<f64>,
+}
+
+impl Scene {
+    /// A sweep with these cases, of which nothing is measured yet.
+    pub fn new(sweep: SweepFacts, cases: Vec<CaseLabel>) -> Self {
+        let mut scene = Scene {
+            sweep,
+            cases,
+            trials: Vec::new(),
+            status: None,
+            rows: Vec::new(),
+            warnings: Vec::new(),
+            grid: BTreeMap::new(),
+            glance: None,
+            strips: Vec::new(),
+            strip_of: (0, String::new()),
+            glanced: None,
+            own_cost: None,
+        };
+        scene.arrange();
+        scene
+    }
+
+    /// The trials so far, in outline.
+    pub fn trials(&self) -> &[TrialRecord] {
+        &self.trials
+    }
+
+    /// Adds trials that were stored meanwhile.
+    pub fn add(&mut self, trials: Vec<TrialRecord>) {
+        self.trials.extend(trials);
+        self.arrange();
+    }
+
+    /// The sweep is in another state, or has planned further trials.
+    pub fn set_sweep(&mut self, state: State, trials: u32) {
+        (self.sweep.state, self.sweep.trials) = (state, trials);
+    }
+
+    /// The sweep has published something.
+    pub fn set_status(&mut self, status: Status) {
+        self.sweep.state = match status.stage {
+            Stage::Starting => State::Starting,
+            Stage::Running => State::Running,
+            Stage::Paused => State::Paused,
+            // The store says how.
+            Stage::Ended => self.sweep.state,
+        };
+        if let Some(now) = &status.now {
+            self.sweep.trials = now.trials;
+            let of = (now.trial, now.phase.clone());
+            if of != self.strip_of {
+                (self.strip_of, self.glance) = (of, None);
+                self.strips.clear();
+                self.glanced = None;
+            }
+            // A status is published again for other reasons, with the same glance.
+            if let Some(glance) = now.glance.as_ref().filter(|new| self.glance.as_ref() != Some(*new)) {
+                self.remember(glance.clone());
+            }
+        }
+        self.status = Some(status);
+    }
+
+    fn remember(&mut self, glance: Glance) {
+        for role in glance.roles.iter().filter(|role| role.is_timed()) {
+            let strip = match self.strips.iter_mut().find(|(known, _)| *known == role.role) {
+                Some((_, strip)) => strip,
+                None => {
+                    self.strips.push((role.role, VecDeque::new()));
+                    let Some((_, strip)) = self.strips.last_mut() else { continue };
+                    strip
+                }
+            };
+            strip.push_back(role.slowest_ns);
+            if strip.len() > STRIP {
+                strip.pop_front();
+            }
+        }
+        match &mut self.glanced {
+            Some((_, since)) => since.0 = since.0.saturating_add(glance.length_ns.0),
+            None => self.glanced = Some((glance.cost_ns, Nanos(0))),
+        }
+        self.glance = Some(glance);
+    }
+
+    /// What glances at the workers cost, as a share of one processor.
+    pub(crate) fn glance_cost(&self) -> f64 {
+        let Some((glance, (first, since))) = self.glance.as_ref().zip(self.glanced) else { return 0.0 };
+        let cost = glance.cost_ns.0.saturating_sub(first.0);
+        if since.0 == 0 { 0.0 } else { cost as f64 / since.0 as f64 }
+    }
+
+    /// The slowest operations of a role, one for each second of the phase in progress.
+    pub(crate) fn strip(&self, role: Role) -> impl DoubleEndedIterator<Item = Nanos> + ExactSizeIterator {
+        static NOTHING: VecDeque<Nanos> = VecDeque::new();
+        let strip = self.strips.iter().find(|(known, _)| *known == role);
+        strip.map_or(&NOTHING, |(_, strip)| strip).iter().copied()
+    }
+
+    /// The trial in progress.
+    pub(crate) fn now(&self) -> Option<&Now> {
+        let status = self.status.as_ref().filter(|_| self.sweep.state == State::Running)?;
+        status.now.as_ref()
+    }
+
+    /// Whether the sweep says that it has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.status.as_ref().is_some_and(|status| status.stage == Stage::Ended)
+    }
+
+    /// Shows at once what this watcher has asked for.
+    pub(crate) fn ask(&mut self, wish: AfterTrial) {
+        if let Some(status) = &mut self.status {
+            status.asked = wish;
+        }
+    }
+
+    /// What somebody has asked for.
+    pub(crate) fn asked(&self) -> AfterTrial {
+        self.status
+            .as_ref()
+            .filter(|_| self.sweep.state.is_alive())
+            .map_or_else(Default::default, |s| s.asked)
+    }
+
+    /// Stored trials.
+    pub(crate) fn done(&self) -> usize {
+        self.trials.len()
+    }
+
+    /// The trials of a row, in order.
+    pub(crate) fn trials_of(&self, case: u32, sentinel: bool) -> impl Iterator<Item = &TrialRecord> {
+        self.trials.iter().filter(move |trial| (trial.case, trial.sentinel) == (case, sentinel))
+    }
+
+    /// The cells of a row, one for each block.
+    pub(crate) fn cells(&self, case: u32, sentinel: bool) -> Vec<Cell> {
+        let known = self.grid.get(&(case, sentinel));
+        let now = self.now().filter(|now| (now.case, now.sentinel) == (case, sentinel)).map(|now| now.block);
+        let missing = if self.sweep.state.is_alive() { Cell::ToCome } else { Cell::Missing };
+        let cell = |block: u32| match known.and_then(|blocks| blocks.get(&block)) {
+            Some(cell) => *cell,
+            None if now == Some(block) => Cell::Running,
+            None => missing,
+        };
+        (0..self.blocks()).map(cell).collect()
+    }
+
+    /// Blocks, planned and begun.
+    pub(crate) fn blocks(&self) -> u32 {
+        let begun = self.trials.iter().map(|trial| trial.block + 1).max().unwrap_or(0);
+        self.sweep.blocks.max(begun).max(self.now().map_or(0, |now| now.block + 1))
+    }
+
+    /// How many trials of each kind there are.
+    pub(crate) fn counts(&self) -> [(usize, &'static str); 2] {
+        let count = |is: fn(&Outcome) -> bool| self.trials.iter().filter(|trial| is(&trial.outcome)).count();
+        [
+            (count(|outcome| matches!(outcome, Outcome::Failed { .. })), "failed"),
+            (count(|outcome| matches!(outcome, Outcome::Skipped { .. })), "skipped"),
+        ]
+    }
+
+    /// Ranks what is measured, and arranges the rest below it.
+    fn arrange(&mut self) {
+        self.grid.clear();
+        for trial in &self.trials {
+            let cell = match &trial.outcome {
+                Outcome::Measured if trial.warnings.is_empty() => Cell::Measured,
+                Outcome::Measured => Cell::Warned,
+                Outcome::Failed { .. } => Cell::Failed,
+                Outcome::Skipped { .. } => Cell::Skipped,
+            };
+            self.grid.entry((trial.case, trial.sentinel)).or_default().insert(trial.block, cell);
+        }
+        self.warnings = outcomes::warnings(self.trials.iter());
+        let rankings = standings(&self.sweep.measure, self.sweep.seed, &self.trials);
+        let workloads = self.cases.iter().any(|case| case.workload != self.cases[0].workload);
+        let name = |case: &CaseLabel| match workloads {
+            true => format!("{} ({})", case.configuration, case.workload),
+            false => case.configuration.clone(),
+        };
+        let names: BTreeMap<u32, String> = self.cases.iter().map(|case| (case.case, name(case))).collect();
+        let name_of = |case: u32, other: &str| names.get(&case).cloned().unwrap_or_else(|| other.to_string());
+        self.rows.clear();
+        let mut seen = Vec::new();
+        for ranking in &rankings {
+            if rankings.len() > 1 {
+                self.rows.push(Row::Heading(ranking.title.clone()));
+            }
+            for (place, row) in (1..).zip(&ranking.rows) {
+                seen.push(row.case);
+                self.rows.push(Row::Case(CaseRow {
+                    case: row.case,
+                    name: name_of(row.case, &row.name),
+                    sentinel: false,
+                    rank: row.figures[0].map(|_| place),
+                    measure: ranking.measure().clone(),
+                    figure: row.figures[0],
+                    trials: row.trials,
+                    risky: !row.risks.is_empty(),
+                }));
+            }
+        }
+        let empty = |case: u32, name: String, sentinel: bool, trials: usize| {
+            let measure = self.sweep.measure.clone();
+            Row::Case(CaseRow {
+                case,
+                name,
+                sentinel,
+                rank: None,
+                measure,
+                figure: None,
+                trials,
+                risky: false,
+            })
+        };
+        let rest = self.cases.iter().filter(|case| !seen.contains(&case.case));
+        let rest: Vec<Row> = rest.map(|case| empty(case.case, name_of(case.case, ""), false, 0)).collect();
+        if rankings.len() > 1 && !rest.is_empty() {
+            self.rows.push(Row::Heading("not measured yet".to_string()));
+        }
+        self.rows.extend(rest);
+        if let Some(case) = self.sweep.sentinel {
+            let measured = self.trials_of(case, true).filter(|trial| outcomes::is_measured(trial)).count();
+            let row = empty(case, format!("sentinel: {}", name_of(case, "")), true, measured);
+            self.rows.push(row);
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::status::{Publishing, STATUS_VERSION};
+    use fsdyno_core::glance::{MachineGlance, RoleGlance, Waiting};
+    use fsdyno_core::telemetry::{CpuSplit, DeviceActivity};
+    use fsdyno_core::{Operation, WarningKind};
+
+    /// A glance at three readers and a writer that has been stuck for 2.3 s.
+    pub fn glance() -> Glance {
+        let role = |role, workers, operations, waiting| RoleGlance {
+            role,
+            workers,
+            operations,
+            busy_ns: Nanos(operations * 42_000),
+            slowest_ns: Nanos(22_400_000),
+            bytes: 211_000_000,
+            waiting,
+        };
+        let waiting = Waiting {
+            for_ns: Nanos(2_300_000_000),
+            operation: Some(Operation::Write),
+            directory: "home/a/b".to_string(),
+            workers: 2,
+        };
+        let activity = DeviceActivity {
+            read_bytes: 210_000_000,
+            write_bytes: 380_000_000,
+            busy_ns: 970_000_000,
+            ..DeviceActivity::default()
+        };
+        Glance {
+            length_ns: Nanos::from_secs(1),
+            roles: vec![role(Role::Reader, 3, 13_100, None), role(Role::Writer, 3, 900, Some(waiting))],
+            machine: Some(MachineGlance {
+                length_ns: Nanos::from_secs(1),
+                device: "loop0".to_string(),
+                activity: Some(activity),
+                cpu: Some(CpuSplit { user_ns: 400, iowait_ns: 300, idle_ns: 300, ..CpuSplit::default() }),
+                dirty_bytes: Some(38 << 20),
+            }),
+            cost_ns: Nanos(20_000),
+        }
+    }
+
+    /// A sweep in the window of trial 15.
+    pub fn status() -> Status {
+        Status {
+            version: STATUS_VERSION,
+            pid: 4711,
+            state_directory: "/var/lib/fsdyno".into(),
+            store: "/var/lib/fsdyno/results.db".into(),
+            plan: "demo".to_string(),
+            sweep: Some(7),
+            stage: Stage::Running,
+            asked: AfterTrial::Continue,
+            now: Some(Now {
+                trial: 5,
+                trials: 8,
+                block: 1,
+                case: 0,
+                configuration: "ext4 bfq".to_string(),
+                workload: "fileserver".to_string(),
+                sentinel: false,
+                step: "measure".to_string(),
+                phase: "3 readers, 3 writers".to_string(),
+                done: Some(0.42),
+                left_ns: Nanos::from_secs(380),
+                more_may_follow: true,
+                glance: Some(glance()),
+            }),
+            stored: 4,
+            publishing: Publishing { writes: 40, cpu_ns: Nanos(2_000_000), since_ns: Nanos::from_secs(40) },
+        }
+    }
+
+    /// Three configurations in two blocks, of which the first four trials are stored.
+    pub fn scene() -> Scene {
+        let trials = fsdyno_testkit::trials();
+        let mut cases: Vec<CaseLabel> = trials
+            .iter()
+            .map(|trial| CaseLabel {
+                case: trial.case,
+                configuration: trial.configuration.name.clone(),
+                workload: "fileserver".to_string(),
+            })
+            .collect();
+        cases.sort_by_key(|case| case.case);
+        cases.dedup();
+        let sweep = SweepFacts {
+            selector: "7".to_string(),
+            name: "demo".to_string(),
+            started: "2026-02-03T04:05:06Z".to_string(),
+            measure: "read-under-write".parse().expect("a measure"),
+            seed: 42,
+            trials: 8,
+            blocks: 2,
+            sentinel: None,
+            state: State::Running,
+        };
+        let mut scene = Scene::new(sweep, cases);
+        scene.add(trials.into_iter().take(4).collect());
+        scene.set_status(status());
+        scene
+    }
+
+    #[test]
+    fn what_is_measured_is_ranked_and_the_rest_follows() {
+        let scene = scene();
+        let ranks: Vec<(Option<usize>, bool)> = scene
+            .rows
+            .iter()
+            .map(|row| match row {
+                Row::Case(row) => (row.rank, row.figure.is_some()),
+                Row::Heading(title) => panic!("one load needs no heading: {title}"),
+            })
+            .collect();
+        assert_eq!(ranks.len(), 3);
+        assert!(ranks.iter().all(|(rank, figure)| rank.is_some() == *figure));
+        let ranked = ranks.iter().take_while(|(rank, _)| rank.is_some()).count();
+        assert!(ranked > 0 && ranks[ranked..].iter().all(|(rank, _)| rank.is_none()), "{ranks:?}");
+    }
+
+    #[test]
+    fn every_trial_has_its_cell() {
+        let mut scene = scene();
+        let cells = |scene: &Scene, case| scene.cells(case, false);
+        let outcome = |case: u32, block: u32| {
+            let trials = fsdyno_testkit::trials();
+            let found = trials.iter().take(4).find(|trial| (trial.case, trial.block) == (case, block));
+            found.map(|trial| trial.outcome.word())
+        };
+        for case in 0..3 {
+            for (block, cell) in (0..).zip(cells(&scene, case)) {
+                let expected: &[Cell] = match outcome(case, block) {
+                    Some("measured") => &[Cell::Measured, Cell::Warned],
+                    Some("failed") => &[Cell::Failed],
+                    Some(_) => &[Cell::Skipped],
+                    None if (case, block) == (0, 1) => &[Cell::Running],
+                    None => &[Cell::ToCome],
+                };
+                assert!(expected.contains(&cell), "case {case}, block {block}: {cell:?}");
+            }
+        }
+        scene.set_sweep(State::Killed, 8);
+        let all: Vec<Cell> = (0..3).flat_map(|case| cells(&scene, case)).collect();
+        assert!(all.contains(&Cell::Missing) && !all.contains(&Cell::ToCome), "nothing is to come any more");
+    }
+
+    #[test]
+    fn the_strip_is_of_the_phase_in_progress() {
+        let mut scene = scene();
+        scene.set_status(status());
+        assert_eq!(scene.strip(Role::Writer).len(), 1, "the same glance again");
+        let mut later = status();
+        later.now.as_mut().and_then(|now| now.glance.as_mut()).expect("a glance").cost_ns.0 += 1;
+        scene.set_status(later);
+        assert_eq!((scene.strip(Role::Writer).len(), scene.glance_cost()), (2, 1e-9));
+        let mut next = status();
+        next.now.as_mut().expect("a trial").phase = "another".to_string();
+        next.now.as_mut().expect("a trial").glance = None;
+        scene.set_status(next);
+        assert_eq!((scene.strip(Role::Writer).len(), scene.glance.is_some()), (0, false));
+        for _ in 0..2 * STRIP {
+            scene.remember(glance());
+        }
+        assert_eq!(scene.strip(Role::Reader).len(), STRIP);
+    }
+
+    #[test]
+    fn several_loads_are_ranked_apart() {
+        let mut scene = scene();
+        let mut other = fsdyno_testkit::trial(4, 0, 3, fsdyno_testkit::configuration("ext4", "bfq"), 90.0);
+        other.workload = fsdyno_core::Workload::Null(fsdyno_core::workload::Null::default());
+        other.warnings = vec![fsdyno_core::Warning::new(WarningKind::PageCache, "text")];
+        scene.add(vec![other]);
+        let headings = scene.rows.iter().filter(|row| matches!(row, Row::Heading(_))).count();
+        assert!(headings >= 2, "{:?}", scene.rows);
+        assert!(scene.warnings.iter().any(|group| group.kind == WarningKind::PageCache));
+    }
+}

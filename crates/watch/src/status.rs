@@ -1,0 +1,98 @@
+//! What a running sweep publishes of itself.
+
+use fsdyno_core::{AfterTrial, Glance, Nanos};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Version of [`Status`]; a watcher refuses any other.
+pub const STATUS_VERSION: u32 = 1;
+
+/// Where a sweep is. Paths and names come from plans and devices: nothing of them is to be shown raw.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// [`STATUS_VERSION`] of the sweep.
+    pub version: u32,
+    /// Its process.
+    pub pid: u32,
+    /// The directory of state that it uses.
+    pub state_directory: PathBuf,
+    /// The store that it writes.
+    pub store: PathBuf,
+    /// The name of its plan.
+    pub plan: String,
+    /// Its number in the store, once it is there.
+    pub sweep: Option<i64>,
+    /// What it is doing.
+    pub stage: Stage,
+    /// What somebody who watches has asked for, as far as the sweep has seen it.
+    pub asked: AfterTrial,
+    /// The current trial; the last one between two of them.
+    pub now: Option<Now>,
+    /// How many trials this process has stored.
+    pub stored: u32,
+    /// What publishing has cost.
+    pub publishing: Publishing,
+}
+
+/// What a sweep is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// It has not begun: guards, images, the cost of measuring.
+    Starting,
+    /// A trial is running.
+    Running,
+    /// It waits between two trials.
+    Paused,
+    /// It has ended; its process still prints the results.
+    Ended,
+}
+
+/// A trial that is running.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Now {
+    /// The trial, from 1.
+    pub trial: u32,
+    /// Planned trials.
+    pub trials: u32,
+    /// The block, from 0.
+    pub block: u32,
+    /// Index of the case in the plan.
+    pub case: u32,
+    /// Name of the configuration.
+    pub configuration: String,
+    /// Kind of the workload.
+    pub workload: String,
+    /// Whether it is the sentinel.
+    pub sentinel: bool,
+    /// The step: `mkfs`, `measure`.
+    pub step: String,
+    /// The phase; empty outside of phases.
+    pub phase: String,
+    /// Share of the step that is done, 0 to 1, if that is known.
+    pub done: Option<f64>,
+    /// Estimated time until the sweep ends, or the block if more may follow.
+    pub left_ns: Nanos,
+    /// Whether blocks may follow that are not planned yet.
+    pub more_may_follow: bool,
+    /// What the workers were doing at the latest sign of life of the phase.
+    pub glance: Option<Glance>,
+}
+
+/// What publishing has cost a sweep so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Publishing {
+    /// How often the page was written.
+    pub writes: u64,
+    /// Processor time of that.
+    pub cpu_ns: Nanos,
+    /// Time since the first.
+    pub since_ns: Nanos,
+}
+
+impl Publishing {
+    /// Share of one processor, 0 to 1.
+    pub fn share(&self) -> f64 {
+        if self.since_ns.0 == 0 { 0.0 } else { self.cpu_ns.0 as f64 / self.since_ns.0 as f64 }
+    }
+}
