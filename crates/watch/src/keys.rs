@@ -114,8 +114,8 @@ fn keys(bytes: &[u8]) -> Vec<Key> {
     found
 }
 
-/// The length of a sequence without a meaning here: `ESC [`, parameters, a final letter; or `ESC` and a letter
-/// (a key with Alt). 0 for the key Escape.
+/// The length of a sequence without a meaning here: `ESC [`, parameters, a final letter; or `ESC` and a
+/// letter (a key with Alt). 0 for the key Escape.
 fn unknown(text: &str) -> usize {
     let after = &text[1..];
     match after.chars().next() {
