@@ -92,6 +92,9 @@ warnings! {
     ImageShape = "image-shape":
         "where the image is, one with other sectors or one that was written first was faster or slower",
         "add `preallocate = \"write\"` and `sector` to the plan, or use a block device";
+    NotSteady = "not-steady":
+        "the rate of the load still varied or drifted when the window began, at the limit of `steady`",
+        "raise `limit`, make rounds longer, or allow more with `within`";
     NotThrottled = "not-throttled":
         "writers were still faster than the device when the ramp ended: their window includes what memory took",
         "limit the memory of the load with `memory`, or rank by `write-durable`";

@@ -36,6 +36,7 @@ mod record;
 mod removal;
 mod session;
 mod span;
+mod steady;
 mod summary;
 mod throttle;
 mod tree;

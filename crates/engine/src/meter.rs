@@ -401,7 +401,9 @@ impl Meter {
         }
         self.follow(&record);
         if !(self.window.begin_ns..self.window.end_ns).contains(&start_ns) {
-            record.operations[step.0 as usize].unsampled_bytes.add(bytes);
+            let operation = &record.operations[step.0 as usize];
+            operation.unsampled_bytes.add(bytes);
+            operation.unsampled.add(1);
         }
         match self.window.position(start_ns, end_ns) {
             Position::Before => record.tally.preceded(end_ns),

@@ -51,6 +51,8 @@ pub(crate) struct OperationRecord {
     pub(crate) min_ns: Counter,
     /// Bytes of operations that began outside the window.
     pub(crate) unsampled_bytes: Counter,
+    /// How many they were.
+    pub(crate) unsampled: Counter,
     squares_low: Counter,
     squares_high: Counter,
     slowest: Mutex<Vec<SlowOperation>>,
@@ -63,6 +65,7 @@ impl OperationRecord {
             timeline: (0..intervals).map(|_| Interval::default()).collect(),
             min_ns: Counter::new(u64::MAX),
             unsampled_bytes: Counter::default(),
+            unsampled: Counter::default(),
             squares_low: Counter::default(),
             squares_high: Counter::default(),
             slowest: Mutex::new(Vec::with_capacity(SLOWEST)),

@@ -18,11 +18,12 @@ use crate::pace::Schedule;
 use crate::progress::Progress;
 use crate::record::WorkerRecord;
 use crate::span::Span;
+use crate::steady::Rounds;
 use crate::summary::{self, Finished};
 use crate::throttle::{Pages, Throttle, Writers};
 use crate::window::Window;
 use fsdyno_core::protocol::Stage;
-use fsdyno_core::result::{CpuTime, WindowClock};
+use fsdyno_core::result::{CpuTime, Steadiness, WindowClock};
 use fsdyno_core::units::Nanos;
 use fsdyno_core::workload::{PhaseSpec, Ramp};
 use fsdyno_core::{Operation, PhaseResult, Role, Telemetry};
@@ -142,7 +143,7 @@ pub(crate) fn run(
         crew.dismiss(&gate);
     }
     *left_behind += crew.remaining();
-    let (Course { start_ns, window, writers, .. }, finished) = outcome?;
+    let (Course { start_ns, window, found, .. }, finished) = outcome?;
     let given_up = span.patience().filter(|_| crew.is_given_up);
     let bytes = crew.workers.iter().map(|worker| worker.record.written()).sum();
     let written = Written { bytes, since_ns: start_ns };
@@ -156,9 +157,10 @@ pub(crate) fn run(
         drain_ns: Nanos(drain_ns),
         clock: Some(clock),
         telemetry: crew.telemetry,
+        steady: found.steady,
         ..PhaseResult::lasting(name, Nanos(window.length_ns()), roles)
     };
-    let is_unthrottled = writers == Some(Writers::Free);
+    let is_unthrottled = found.writers == Some(Writers::Free);
     Ok(Run { result, written, late: crew.late, given_up, is_unthrottled })
 }
 
@@ -181,8 +183,31 @@ struct Course {
     window: Window,
     /// When the last worker was done or given up.
     given_up_ns: u64,
-    /// What the ramp has found, if it was to wait for something.
+    found: Found,
+}
+
+/// What the ramp has found, if it was to wait for something.
+#[derive(Debug, Clone, Copy, Default)]
+struct Found {
     writers: Option<Writers>,
+    steady: Option<Steadiness>,
+}
+
+/// What a ramp waits for.
+enum Wait {
+    Nothing,
+    Throttled(Throttle),
+    Steady(Rounds),
+}
+
+impl Wait {
+    fn of(ramp: Ramp) -> Self {
+        match ramp {
+            Ramp::For(_) => Wait::Nothing,
+            Ramp::UntilThrottled => Wait::Throttled(Throttle::default()),
+            Ramp::UntilSteady(steady) => Wait::Steady(Rounds::new(steady)),
+        }
+    }
 }
 
 /// What the workers of a phase have written, from its ramp to its drain.
@@ -283,18 +308,13 @@ impl Crew<'_> {
             worker.record.paced.iter().for_each(|paced| paced.schedule.begin(start_ns));
         }
         gate.open(window);
-        let (mut throttle, mut writers) = (Throttle::default(), None);
+        let (mut wait, mut found) = (Wait::of(ramp), Found::default());
         let mut stage_before = None;
         loop {
             let now = timer.now_ns();
-            if ramp == Ramp::UntilThrottled && now < window.begin_ns && writers.is_none_or(Writers::is_free) {
-                let written = self.workers.iter().map(|worker| worker.record.written()).sum();
-                let found = throttle.look(now, written, Pages::now());
-                if !found.is_free() {
-                    window = from((now + AHEAD_NS).min(window.begin_ns));
-                    self.workers.iter().for_each(|worker| worker.record.begin_early(window));
-                }
-                writers = Some(found);
+            if now < window.begin_ns && self.is_over(&mut wait, now, &mut found) {
+                window = from((now + AHEAD_NS).min(window.begin_ns));
+                self.workers.iter().for_each(|worker| worker.record.begin_early(window));
             }
             let give_up_ns = window.end_ns.saturating_add(drain_limit.0);
             let (stage, from, to) = match now {
@@ -323,7 +343,7 @@ impl Crew<'_> {
                 if stage != Stage::Drain {
                     self.end_window();
                 }
-                return Ok(Course { start_ns, window, given_up_ns: now, writers });
+                return Ok(Course { start_ns, window, given_up_ns: now, found });
             }
             let done = (now - from) as f64 / (to - from).max(1) as f64;
             self.tell(progress, stage, done, window.end_ns.saturating_sub(now), (window, timer));
@@ -331,6 +351,29 @@ impl Crew<'_> {
             let rest = Duration::from_nanos(to.saturating_sub(timer.now_ns()));
             self.listen(rest.min(LOOK_UP), stop)?;
         }
+    }
+
+    /// Whether what the ramp waits for has come; what was found is noted. Nothing is waited for after that.
+    fn is_over(&self, wait: &mut Wait, now_ns: u64, found: &mut Found) -> bool {
+        let records = self.workers.iter().map(|worker| &worker.record);
+        let has_come = match wait {
+            Wait::Nothing => false,
+            Wait::Throttled(throttle) => {
+                let writers =
+                    throttle.look(now_ns, records.map(|record| record.written()).sum(), Pages::now());
+                found.writers = Some(writers);
+                !writers.is_free()
+            }
+            Wait::Steady(rounds) => {
+                let has_come = rounds.look(now_ns, records.map(|record| record.completed()).sum());
+                found.steady = Some(rounds.verdict());
+                has_come
+            }
+        };
+        if has_come {
+            *wait = Wait::Nothing;
+        }
+        has_come
     }
 
     /// Works until every worker has finished, or until nothing has been completed for so long that the work
@@ -351,7 +394,7 @@ impl Crew<'_> {
             start_ns: begin_ns,
             window: Window { begin_ns, end_ns },
             given_up_ns: end_ns,
-            writers: None,
+            found: Found::default(),
         };
         let (mut before, mut since_ns) = (0, begin_ns);
         while self.ended < self.workers.len() {

@@ -220,6 +220,11 @@ impl WorkerRecord {
         self.operations.iter().map(OperationRecord::samples).sum()
     }
 
+    /// Operations that it has completed since it started, whether inside the window or not.
+    pub(crate) fn completed(&self) -> u64 {
+        self.operations.iter().map(|record| record.samples() + record.unsampled.get()).sum()
+    }
+
     /// Bytes that it has written since it started, whether inside the window or not.
     pub(crate) fn written(&self) -> u64 {
         let writes = |index: usize| self.operation(Step(index as u32)).moves() == Moves::Writes;

@@ -32,7 +32,7 @@ const WINDOW: Nanos = Nanos::from_secs(8);
 const DRAIN_LIMIT: Nanos = Nanos::from_secs(10);
 
 /// What a user may set for a bench; the rest depends on the free space.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct BenchOptions {
     /// A flow in place of `fileserver`.
     pub flow: Option<String>,

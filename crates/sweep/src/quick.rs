@@ -354,7 +354,7 @@ impl<'a> Draft<'a> {
         let size = Bytes(trees.0 * ROOM);
         let ramp = match ramp {
             Ramp::For(ramp) => compact(*ramp),
-            Ramp::UntilThrottled => ramp.to_string(),
+            other => other.to_string(),
         };
         let names: Vec<String> = filesystems.iter().map(|name| quoted(name)).collect();
         let about = |line: String, comment: &str| format!("{line:<31} # {comment}");

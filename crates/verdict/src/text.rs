@@ -2,6 +2,7 @@
 
 use crate::merge::Time;
 use fsdyno_core::measure::{Measure, Unit};
+use fsdyno_core::result::Steadiness;
 use fsdyno_core::{Bytes, Nanos};
 
 const TIME_UNITS: &[(&str, f64)] = &[("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
@@ -43,6 +44,21 @@ fn scaled(time: Time) -> (String, &'static str) {
 pub fn human(duration: Nanos) -> String {
     let seconds = duration.0.div_ceil(1_000_000_000);
     Nanos::from_secs(if seconds >= 3600 { seconds / 60 * 60 } else { seconds }).to_string()
+}
+
+/// What ramps found that waited for the load to be steady, each with its length; `None` without any.
+pub fn steadiness(ramps: &[(Nanos, Steadiness)]) -> Option<String> {
+    let (least, most) =
+        (ramps.iter().map(|(ramp, _)| *ramp).min()?, ramps.iter().map(|(ramp, _)| *ramp).max()?);
+    let time = |ramp: Nanos| time_in_words(Time { ns: ramp.0, at_least: false });
+    let length = if least == most { time(least) } else { format!("{} to {}", time(least), time(most)) };
+    let steady = ramps.iter().filter(|(_, steady)| steady.reached).count();
+    Some(match (steady, ramps.len()) {
+        (1, 1) => format!("steady after {length} of ramp"),
+        (0, 1) => format!("not steady after {length} of ramp"),
+        (steady, all) if steady == all => format!("steady in all {all} trials, after {length} of ramp"),
+        (steady, all) => format!("steady in {steady} of {all} trials, after {length} of ramp"),
+    })
 }
 
 /// A duration as it was set, not rounded: `30 s`, `500 ms`, `1.5 s`.
@@ -238,6 +254,25 @@ mod tests {
             [(512, "512 B"), (8 << 30, "8 GiB"), ((1 << 30) + (319 << 20), "1.31 GiB"), (1 << 20, "1 MiB")]
         {
             assert_eq!(size(Bytes(bytes)), text);
+        }
+    }
+
+    #[test]
+    fn ramps_say_whether_the_load_was_steady() {
+        let ramp = |seconds, reached| {
+            (Nanos::from_secs(seconds), Steadiness { reached, rounds: 5, excursion: None })
+        };
+        assert_eq!(steadiness(&[]), None);
+        for (ramps, expected) in [
+            (vec![ramp(12, true)], "steady after 12.0 s of ramp"),
+            (vec![ramp(60, false)], "not steady after 60.0 s of ramp"),
+            (vec![ramp(12, true), ramp(20, true)], "steady in all 2 trials, after 12.0 s to 20.0 s of ramp"),
+            (
+                vec![ramp(60, false), ramp(20, true)],
+                "steady in 1 of 2 trials, after 20.0 s to 60.0 s of ramp",
+            ),
+        ] {
+            assert_eq!(steadiness(&ramps).unwrap(), expected);
         }
     }
 

@@ -24,7 +24,7 @@ pub use lifecycle::{Lifecycle, LifecycleStep};
 pub use open_loop::{Backlog, OpenLoop};
 pub use phase::{
     CacheAtStart, CpuTime, Durable, GroupMemory, InFlight, OperationResult, PhaseResult, Rates, RoleResult,
-    SlowOperation, Timeline, WHOLE_RUN, Watched, WindowClock, WorkerResult,
+    SlowOperation, Steadiness, Timeline, WHOLE_RUN, Watched, WindowClock, WorkerResult,
 };
 
 use crate::configuration::Configuration;

@@ -13,7 +13,7 @@ parameters! {
         tree: TreeModel = TreeModel::Home, "file sizes and directory shapes: `home`, `impressions`, or `profile:FILE` with a file from `fsdyno profile`";
         readers: u32 = 3, "number of readers in the phases with several readers; the first phase has one";
         writers: u32 = 3, "number of writers in the last phase; 0 skips that phase";
-        ramp: Ramp = Ramp::secs(30), "duration of the load before each window, or `until-throttled`: until the device keeps up with the writers";
+        ramp: Ramp = Ramp::secs(30), "duration of the load before each window, or `until-throttled`: until the device keeps up with the writers; `steady` takes its place";
         window: Nanos = Nanos::from_secs(30), "length of the measured part of each phase";
         drain_limit: Nanos = Nanos::from_secs(30), "how long to wait for operations in flight at the end of the window";
         io_size: Bytes = Bytes(64 * Bytes::KIB), "buffer size of each `read` and `write` after the first byte";

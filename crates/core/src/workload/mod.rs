@@ -8,6 +8,7 @@ pub mod device_read;
 pub mod durability;
 pub mod external;
 pub mod fault;
+mod fields;
 pub mod fileserver;
 pub mod flow;
 pub mod io_errors;
@@ -16,6 +17,7 @@ pub mod parameter;
 pub mod part;
 pub mod postmark;
 pub mod ramp;
+pub mod steady;
 pub mod steps;
 pub mod streaming;
 pub mod table;
@@ -32,6 +34,7 @@ pub use io_errors::IoErrors;
 pub use null::Null;
 pub use postmark::{Postmark, SizeRange};
 pub use ramp::Ramp;
+pub use steady::{Excursion, Steady};
 pub use steps::{PhaseSpec, Step};
 pub use streaming::{IoEngine, Stage, Streaming};
 pub use table::Table;
@@ -39,6 +42,7 @@ pub use table::Table;
 use crate::units::{Bytes, Nanos};
 use parameter::{Listed, Literal, ParameterError, Parameters, Refusal, Shorthand, Surroundings};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// The maximum number of workers in one role.
 pub(crate) const MAX_WORKERS: u32 = 1024;
@@ -150,7 +154,7 @@ pub struct Tool {
 }
 
 /// The phases that last for a given time, as opposed to those that last until their work is done.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Timing {
     /// How many there are.
     pub windows: u32,
@@ -270,6 +274,14 @@ impl Workload {
         match self {
             Workload::External(external) => external.program.model(),
             own => own.kind(),
+        }
+    }
+
+    /// What tells it from others of its sweep in a line: its kind, and which flow it is.
+    pub fn name(&self) -> Cow<'static, str> {
+        match self {
+            Workload::Flow(flow) if !flow.flow.is_empty() => format!("{} {}", self.kind(), flow.flow).into(),
+            _ => self.kind().into(),
         }
     }
 

@@ -10,7 +10,7 @@ parameters! {
     /// Everything that a workload does except the syscall. Times in nanoseconds.
     Null {
         workers: u32 = 1, "number of workers";
-        ramp: Nanos = Nanos::from_millis(10), "duration of the load before the window";
+        ramp: Ramp = Ramp::For(Nanos::from_millis(10)), "duration of the load before the window; `steady` takes its place";
         window: Nanos = Nanos::from_millis(100), "length of the measured part";
     }
 }
@@ -38,12 +38,7 @@ impl Load for Null {
     }
 
     fn timing(&self) -> Timing {
-        Timing {
-            windows: 1,
-            ramp: Ramp::For(self.ramp),
-            window: self.window,
-            drain_limit: Nanos::from_secs(1),
-        }
+        Timing { windows: 1, ramp: self.ramp, window: self.window, drain_limit: Nanos::from_secs(1) }
     }
 
     fn title(&self) -> String {

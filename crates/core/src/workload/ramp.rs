@@ -1,6 +1,7 @@
 //! How long the load runs before a window.
 
 use super::parameter::{Literal, Parameter, ParameterError, Surroundings};
+use super::steady::Steady;
 use crate::units::Nanos;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -8,13 +9,15 @@ use std::fmt;
 use std::str::FromStr;
 
 /// How long the load runs before a window.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Ramp {
     /// For this time.
     For(Nanos),
     /// Until the device keeps up with the writers, because page cache and dirty limits hold them to its rate;
     /// [`Ramp::LIMIT`] at most. If nothing is written for [`Ramp::UNWRITTEN`], there is nothing to wait for.
     UntilThrottled,
+    /// Until the rate of all operations together is steady, or the limit of that has come.
+    UntilSteady(Steady),
 }
 
 const UNTIL_THROTTLED: &str = "until-throttled";
@@ -35,7 +38,13 @@ impl Ramp {
         match self {
             Ramp::For(time) => time,
             Ramp::UntilThrottled => Ramp::LIMIT,
+            Ramp::UntilSteady(steady) => steady.limit,
         }
+    }
+
+    /// Whether it depends on the load how long it takes.
+    pub const fn is_open_ended(self) -> bool {
+        !matches!(self, Ramp::For(_))
     }
 }
 
@@ -50,6 +59,7 @@ impl fmt::Display for Ramp {
         match self {
             Ramp::For(time) => time.fmt(f),
             Ramp::UntilThrottled => f.write_str(UNTIL_THROTTLED),
+            Ramp::UntilSteady(steady) => steady.fmt(f),
         }
     }
 }
@@ -69,6 +79,7 @@ impl Parameter for Ramp {
     fn read(literal: &Literal, surroundings: &dyn Surroundings) -> Result<Self, ParameterError> {
         match literal {
             Literal::Text(word) if word.trim() == UNTIL_THROTTLED => Ok(Ramp::UntilThrottled),
+            Literal::Table(_) => Steady::read(literal, surroundings).map(Ramp::UntilSteady),
             // A word is more likely this one than a number without its digits.
             Literal::Text(word) if word.starts_with(|first: char| first.is_ascii_alphabetic()) => {
                 Err(ParameterError::UnknownWord("ramp", word.clone(), vec![UNTIL_THROTTLED]))
@@ -87,6 +98,7 @@ impl Serialize for Ramp {
         match self {
             Ramp::For(time) => time.serialize(serializer),
             Ramp::UntilThrottled => serializer.serialize_str(UNTIL_THROTTLED),
+            Ramp::UntilSteady(steady) => steady.serialize(serializer),
         }
     }
 }
@@ -98,10 +110,12 @@ impl<'de> Deserialize<'de> for Ramp {
         enum Form {
             Time(Nanos),
             Word(String),
+            Steady(Steady),
         }
         match Form::deserialize(deserializer)? {
             Form::Time(time) => Ok(Ramp::For(time)),
             Form::Word(word) if word == UNTIL_THROTTLED => Ok(Ramp::UntilThrottled),
+            Form::Steady(steady) => Ok(Ramp::UntilSteady(steady)),
             Form::Word(word) => Err(D::Error::custom(format!("unknown ramp '{word}'"))),
         }
     }
@@ -109,19 +123,8 @@ impl<'de> Deserialize<'de> for Ramp {
 
 #[cfg(test)]
 mod tests {
+    use super::super::parameter::Nowhere;
     use super::*;
-
-    struct Nowhere;
-
-    impl Surroundings for Nowhere {
-        fn device_size(&self) -> Option<crate::Bytes> {
-            None
-        }
-
-        fn read_file(&self, path: &str) -> Result<String, (String, String)> {
-            Err((path.to_string(), "there are no files here".to_string()))
-        }
-    }
 
     #[test]
     fn a_ramp_is_a_time_or_a_condition() {
@@ -129,10 +132,13 @@ mod tests {
             (Literal::Integer(30), Ramp::secs(30)),
             (Literal::Text("500ms".into()), Ramp::For(Nanos::from_millis(500))),
             (Literal::Text("until-throttled".into()), Ramp::UntilThrottled),
+            (Literal::Table([].into()), Ramp::UntilSteady(Steady::default())),
         ] {
             let read = Ramp::read(&literal, &Nowhere).unwrap();
             assert_eq!(read, ramp);
-            assert_eq!(read.written().parse::<Ramp>().unwrap(), ramp);
+            if !matches!(ramp, Ramp::UntilSteady(_)) {
+                assert_eq!(read.written().parse::<Ramp>().unwrap(), ramp);
+            }
             let json = serde_json::to_string(&ramp).unwrap();
             assert_eq!(serde_json::from_str::<Ramp>(&json).unwrap(), ramp, "{json}");
         }

@@ -48,7 +48,7 @@ parameters! {
         readers: u32 = 1, "number of readers in the stage `mixed`";
         writers: u32 = 1, "number of writers in the stage `mixed`";
         fsync: bool = true, "whether the stage `write` syncs each file at its end, within the measured time";
-        ramp: Ramp = Ramp::secs(5), "duration of the load before each window, or `until-throttled`: until the device keeps up with the writers; for stages that have a window";
+        ramp: Ramp = Ramp::secs(5), "duration of the load before each window, or `until-throttled`: until the device keeps up with the writers; `steady` takes its place; for stages that have a window";
         window: Nanos = Nanos::from_secs(30), "length of the measured part of the random and mixed stages";
         drain_limit: Nanos = Nanos::from_secs(30), "how long to wait for requests in flight at the end of the window";
         content: Content = Content::Random, "`\"random\"`, `\"zeros\"` or `{ compressible = 0.5 }`";

@@ -1,6 +1,6 @@
 use super::*;
 use crate::meter::{Object, timed};
-use fsdyno_core::workload::{Ramp, Step};
+use fsdyno_core::workload::{Ramp, Steady, Step};
 use rustix::io::Errno;
 use std::sync::Mutex;
 
@@ -139,6 +139,40 @@ fn a_ramp_that_has_nothing_to_wait_for_ends_early() {
     assert!(operation.timeline.count[0] > 0, "{:?}", operation.timeline);
     assert!(operation.slowest.iter().all(|slow| slow.start_ns < window.0), "{operation:?}");
     assert!(!role.blocked_at_start.is_empty(), "{role:?}");
+}
+
+#[test]
+fn a_ramp_waits_for_a_steady_rate() {
+    let steady = Steady { within: 0.5, over: 3, round: Nanos::from_millis(500), limit: Nanos::from_secs(60) };
+    // The first second is five times as fast as the rest.
+    let job: Job = Box::new(|lineup| {
+        let mut meter = lineup.start();
+        for operation in 0.. {
+            let object = Object { directory: b"", name: c"" };
+            let each = Duration::from_millis(if operation < 200 { 4 } else { 20 });
+            let call = || {
+                std::thread::sleep(each);
+                Ok(())
+            };
+            if let Err(halt) = timed(&mut meter, Step(0), object, |()| 7, call) {
+                return halt;
+            }
+        }
+        Halt::Over
+    });
+    let window = Nanos::from_millis(200);
+    let span = Span::Timed { ramp: Ramp::UntilSteady(steady), window, drain_limit: Nanos::from_secs(1) };
+    let teams = vec![Team::new(Role::Null, STEPS, vec![job])];
+    let phase = Phase { name: "work".to_string(), span, teams };
+    let mut ignore = |_| {};
+    let mut progress = Progress::new(&mut ignore);
+    let stop = AtomicBool::new(false);
+    let Run { result, .. } = run(phase, Timer::monotonic(), &stop, &mut progress, &mut (), &mut 0).unwrap();
+    let verdict = result.steady.unwrap();
+    assert!(verdict.reached && verdict.rounds >= 4, "{verdict:?}");
+    // At least the fast part and three rounds after it.
+    assert!((Nanos::from_secs(2)..steady.limit).contains(&result.ramp_ns), "{}", result.ramp_ns);
+    assert_eq!(result.window_ns, window);
 }
 
 /// Notes when it is called.

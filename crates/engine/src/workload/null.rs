@@ -8,7 +8,7 @@ use crate::progress::Progress;
 use crate::session::Session;
 use fsdyno_core::EngineEvent;
 use fsdyno_core::units::Nanos;
-use fsdyno_core::workload::{Load, Null, null};
+use fsdyno_core::workload::{Load, Null, Ramp, null};
 use fsdyno_sys::timer::Timer;
 use std::sync::atomic::AtomicBool;
 
@@ -26,7 +26,7 @@ pub(crate) fn run(parameters: &Null, session: &mut Session<'_, '_>) -> Result<()
 pub fn overhead_ns(timer: Timer, workers: u32) -> Result<f64, EngineError> {
     const WINDOWS: [Nanos; 3] = [Nanos::from_millis(20), Nanos::from_millis(200), Nanos::from_secs(2)];
     for window in WINDOWS {
-        let parameters = Null { workers, ramp: Nanos::from_millis(5), window };
+        let parameters = Null { workers, ramp: Ramp::For(Nanos::from_millis(5)), window };
         let mut silent = |_: EngineEvent| {};
         let mut progress = Progress::new(&mut silent);
         let never = AtomicBool::new(false);

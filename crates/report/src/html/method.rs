@@ -61,6 +61,9 @@ fn protocol(header: &SweepHeader, trials: &[TrialRecord]) -> Markup {
                     dd {
                         "ramp " (text::setting(phase.ramp_ns)) ", window " (text::window(phase.window_ns, has_rates(phase))) ", drain "
                         (text::time_in_words(Time { ns: phase.drain_ns.0, at_least: false })) " in trial " (trial.trial)
+                        @if let Some(steady) = phase.steady {
+                            @if let Some(text) = text::steadiness(&[(phase.ramp_ns, steady)]) { "; " (text) }
+                        }
                     }
                 }
                 @if trial.trees.files > 0 {
@@ -219,7 +222,7 @@ fn seeds(trials: &[TrialRecord]) -> Markup {
                                 th scope="row" { (trial.trial) }
                                 td { (trial.block) }
                                 td { (trial.configuration.name) @if trial.sentinel { " (sentinel)" } }
-                                td { (trial.workload.kind()) }
+                                td { (trial.workload.name()) }
                                 td { (outcome(&trial.outcome)) }
                                 td { (trial.seed) }
                                 td { (trial.started) }

@@ -26,13 +26,16 @@ pub fn full(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Result<(
             several.join(", ")
         ),
     };
-    let title = format!("{} under {}, {trials}", case.configuration.name, case.workload.kind());
+    let title = format!("{} under {}, {trials}", case.configuration.name, case.workload.name());
     style.paragraph(out, Paint::Heading, 0, &title)?;
     super::lifecycle::write(out, case, *style)?;
     super::losses::details(out, case, *style)?;
     for phase in &case.phases {
         let title = format!("{} ({})", phase.name, window(phase));
         writeln!(out, "\n{}", style.paint(Paint::Heading, &title))?;
+        if let Some(text) = text::steadiness(&phase.ramps) {
+            style.paragraph(out, Paint::Plain, 0, &text)?;
+        }
         for (index, role) in phase.roles.iter().enumerate() {
             if index > 0 {
                 writeln!(out)?;

@@ -10,7 +10,7 @@ use fsdyno_core::telemetry::{
     XfsLog,
 };
 use fsdyno_core::warning::{Warning, WarningKind};
-use fsdyno_core::workload::{Arrivals, Bin, Content, Fileserver, Null, Profile, Ramp, TreeModel};
+use fsdyno_core::workload::{Arrivals, Bin, Content, Excursion, Fileserver, Null, Profile, Ramp, TreeModel};
 use fsdyno_core::{Bytes, CacheState, Failure, Nanos, Operation, Outcome, Role, Workload};
 use fsdyno_core::{Configuration, DeviceSpec};
 use fsdyno_store::{NewSweep, Store, SweepId};
@@ -220,7 +220,11 @@ impl Dice {
 
     fn workload(&mut self) -> Workload {
         if self.coin() {
-            return Workload::Null(Null { workers: self.small(), ramp: self.ns(), window: self.ns() });
+            return Workload::Null(Null {
+                workers: self.small(),
+                ramp: Ramp::For(self.ns()),
+                window: self.ns(),
+            });
         }
         Workload::Fileserver(Fileserver {
             tree_size: Bytes(self.int()),
@@ -296,6 +300,11 @@ impl Dice {
         PhaseResult {
             name: self.text(),
             ramp_ns: self.ns(),
+            steady: self.maybe(|dice| Steadiness {
+                reached: dice.coin(),
+                rounds: dice.small(),
+                excursion: dice.maybe(|dice| Excursion { range: dice.float(), slope: dice.float() }),
+            }),
             window_ns: self.ns(),
             drain_ns: self.ns(),
             clock: self.maybe(|dice| WindowClock { begin_ns: dice.int(), end_ns: dice.int() }),

@@ -30,6 +30,11 @@ macro_rules! keys {
     };
 }
 
+/// The key of a workload that says how long its load runs before a window.
+pub(super) const RAMP: &str = "ramp";
+/// The key that says when its load is steady. It takes the place of [`RAMP`], and sets the same parameter.
+pub(super) const STEADY: &str = "steady";
+
 pub(super) const PLAN: KeyTable = KeyTable {
     name: "the plan",
     about: "The top of the file.",

@@ -6,7 +6,7 @@
 use super::device::{self, RawJournal};
 use super::document::{Document, Entry, Node, Origin, Section, Table, Value};
 use super::hooks::{self, Hooks};
-use super::keys::{self, names};
+use super::keys::{self, RAMP, STEADY, names};
 use super::protocol;
 use crate::error::{PlanError, PlanProblem};
 use fsdyno_core::axis::{self, Axis, SYSCTL_PREFIX};
@@ -133,8 +133,9 @@ pub(crate) fn takes_key(array: &str, table: &Table, key: &str) -> bool {
 /// The keys of a workload's table.
 fn workload_keys(workload: &Workload) -> Vec<&'static str> {
     let shorthand = workload.load().shorthand().map(|shorthand| shorthand.name);
-    let parameters = workload.list().into_iter().map(|listed| listed.name);
-    std::iter::once("kind").chain(shorthand).chain(parameters).collect()
+    let parameters: Vec<&str> = workload.list().into_iter().map(|listed| listed.name).collect();
+    let steady = parameters.contains(&RAMP).then_some(STEADY);
+    std::iter::once("kind").chain(shorthand).chain(parameters).chain(steady).collect()
 }
 
 impl RawPlan {

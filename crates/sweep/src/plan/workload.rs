@@ -1,6 +1,7 @@
 //! A workload of a plan, resolved: its values set, with what they refer to outside the plan.
 
 use super::document::{Document, Node, Origin, Section, Value};
+use super::keys::{RAMP, STEADY};
 use super::raw::{self, RawPlan, RawWorkload};
 use crate::error::{PlanError, PlanProblem};
 use crate::flows;
@@ -49,6 +50,7 @@ fn resolve_within(
         let literal = literal(&entry.node).ok_or_else(|| table.refuse(key, "a value other than a date"))?;
         let settings = match shorthand.filter(|shorthand| shorthand.name == key) {
             Some(shorthand) => spelt_out(&table, shorthand, &literal)?,
+            None if key == STEADY => vec![(RAMP, literal)],
             None => vec![(key, literal)],
         };
         for (parameter, literal) in settings {

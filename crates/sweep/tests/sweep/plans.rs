@@ -3,7 +3,7 @@
 use crate::lab;
 use fsdyno_core::WarningKind;
 use fsdyno_core::device::Image;
-use fsdyno_core::workload::{Fileserver, TreeModel};
+use fsdyno_core::workload::{Fileserver, Ramp, TreeModel};
 use fsdyno_core::{Bytes, DeviceSpec, Nanos, Workload};
 use fsdyno_sweep::{Plan, PlanError, order};
 use std::collections::BTreeSet;
@@ -386,4 +386,21 @@ fn a_stack_is_built_of_the_disks_that_are_listed() {
     let paths: Vec<_> =
         plan.devices.data.disks().iter().map(|disk| disk.path().display().to_string()).collect();
     assert_eq!(paths, ["/i.1", "/i.2", "/i.3", "/i.4", "/i.5"]);
+}
+
+#[test]
+fn a_steady_load_takes_the_place_of_a_ramp() {
+    let text =
+        format!("{}steady = {{ within = \"5%\", limit = \"1m\" }}\n", with_axes("filesystem = \"ext4\""));
+    for (text, set) in [
+        (text.as_str(), &[][..]),
+        (&with_axes("filesystem = \"ext4\""), &["workloads.steady={within=\"5%\",limit=\"1m\"}"]),
+    ] {
+        let plan = parse(text, set).unwrap();
+        let timing = plan.workloads[0].load().timing();
+        let Ramp::UntilSteady(steady) = timing.ramp else { panic!("{timing:?}") };
+        assert_eq!((steady.within, steady.over, steady.limit), (0.05, 5, Nanos::from_secs(60)));
+        // A preview expects the limit.
+        assert_eq!(timing.each(), Nanos(60_000_000_000 + timing.window.0));
+    }
 }

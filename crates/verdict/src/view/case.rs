@@ -9,7 +9,7 @@ use fsdyno_core::figures::{grow, total};
 use fsdyno_core::parallel::in_parallel;
 use fsdyno_core::result::{
     CheckResult, CpuTime, Durable, Filled, Latency, Layout, Lifecycle, LifecycleStep, OpenLoop, PhaseResult,
-    Quantile, Rates, RoleResult, TrialRecord, Watched,
+    Quantile, Rates, RoleResult, Steadiness, TrialRecord, Watched,
 };
 use fsdyno_core::telemetry::TaskKind;
 use fsdyno_core::workload::Arrivals;
@@ -65,6 +65,8 @@ pub struct PhaseView {
     pub window_ns: Nanos,
     /// How many trials have it.
     pub trials: usize,
+    /// The ramps that waited for the load to be steady, and what each found.
+    pub ramps: Vec<(Nanos, Steadiness)>,
     /// Bytes per second written until everything was on the device; absent if nothing was written.
     pub durable_bytes_per_s: Option<f64>,
     /// Writers before readers.
@@ -267,6 +269,7 @@ fn merge_phase(name: &str, trials: &[&TrialRecord]) -> Result<PhaseView, Unreada
             false => Nanos(total(parts.iter().map(|(_, phase)| phase.window_ns.0)) / parts.len() as u64),
         },
         trials: parts.len(),
+        ramps: parts.iter().filter_map(|(_, phase)| Some((phase.ramp_ns, phase.steady?))).collect(),
         durable_bytes_per_s: durable(&parts),
         roles: roles.collect::<Result<_, _>>()?,
         kernel: merge_kernel(name, trials),

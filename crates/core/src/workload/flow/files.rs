@@ -1,7 +1,8 @@
 //! The file sets of a flow.
 
-use super::value::{Fields, Share, Word, amend_by_name};
+use super::value::{Share, Word, amend_by_name};
 use crate::units::Bytes;
+use crate::workload::fields::Fields;
 use crate::workload::parameter::{Literal, Parameter, ParameterError, Surroundings};
 use crate::workload::{SizeRange, TreeModel};
 use serde::{Deserialize, Serialize};

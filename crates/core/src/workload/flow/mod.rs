@@ -15,13 +15,14 @@ pub use files::{FileSet, FileSets, FileSize};
 pub use rate::{Arrivals, Rate};
 pub use step::{Act, Choice, Flags, FlowStep};
 
+use super::fields::Fields;
 use super::parameter::{Literal, Parameter, ParameterError, Refusal, Surroundings, parameters};
 use super::{Content, Load, Ramp, Timing};
 use crate::operation::{Operation, Role};
 use crate::units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use value::{Fields, amend_by_name};
+use value::amend_by_name;
 
 /// The name of the only phase.
 pub const PHASE: &str = "flow";
@@ -34,7 +35,7 @@ parameters! {
         flow: String = String::new(), "a flow that comes with fsdyno (`fsdyno plans` lists them), or the path of a plan that has one; `files` and `roles` change it. Without it, they are the whole flow";
         files: FileSets = FileSets::default(), "the file sets, as `[workloads.files.NAME]`: `count`, `size`, `per_directory`, `prefill`, `private`, `limit`; see the guide";
         roles: FlowRoles = FlowRoles::default(), "who works, as `[workloads.roles.ROLE]`: `workers`, `steps`, `begin`, `background`, `rate`; see the guide";
-        ramp: Ramp = Ramp::secs(5), "duration of the load before the window, or `until-throttled`: until the device keeps up with the writers";
+        ramp: Ramp = Ramp::secs(5), "duration of the load before the window, or `until-throttled`: until the device keeps up with the writers; `steady` takes its place";
         window: Nanos = Nanos::from_secs(30), "length of the measured part";
         drain_limit: Nanos = Nanos::from_secs(30), "how long to wait for operations in flight at the end of the window";
         content: Content = Content::Random, "`\"random\"`, `\"zeros\"` or `{ compressible = 0.5 }`";
@@ -95,6 +96,16 @@ impl FlowRole {
         let performed: Vec<Operation> =
             self.all_steps().into_iter().flat_map(|step| step.act.operations()).collect();
         Operation::ALL.iter().copied().filter(|operation| performed.contains(operation)).collect()
+    }
+
+    /// Whether it posts a signal that another role waits for.
+    fn answers(&self, other: &FlowRole) -> bool {
+        let posts = |wanted: &str| {
+            let mut steps = self.all_steps().into_iter();
+            steps.any(|step| matches!(&step.act, Act::Post { signal, .. } if signal == wanted))
+        };
+        let mut steps = other.all_steps().into_iter();
+        steps.any(|step| matches!(&step.act, Act::Await { signal, .. } if posts(signal)))
     }
 
     /// Whether it names a set.
@@ -315,17 +326,24 @@ impl Load for Flow {
         "flow-iterations"
     }
 
-    /// The sync is what users wait for longest; without one, the first step of the role. Of a role with a
-    /// rate, users wait for whole iterations, from the moment at which they ask for them.
+    /// Users wait longest for a sync: that of the main role, or of a role whose answer it waits for. Without
+    /// one they wait for reads, or for the first step of the role. Of a role with a rate, they wait for whole
+    /// iterations, from the moment at which they ask for them.
     fn latency(&self) -> Option<String> {
-        let role = self.main()?;
-        if role.rate.is_some() {
+        let main = self.main()?;
+        if main.rate.is_some() {
             return Some("flow-response-p999".to_string());
         }
-        let performed = role.operations();
-        let syncs = [Operation::Fsync, Operation::Fdatasync, Operation::Pread, Operation::Read];
-        let waited = syncs.into_iter().find(|one| performed.contains(one)).or(performed.first().copied())?;
-        Some(format!("{PHASE}/{}/{waited}/p99.9", role.role))
+        let first_of = |role: &FlowRole, known: [Operation; 2]| {
+            let performed = role.operations();
+            known.into_iter().find(|one| performed.contains(one)).map(|one| (role.role, one))
+        };
+        let syncs = [Operation::Fsync, Operation::Fdatasync];
+        let answers = self.roles.0.iter().filter(|role| role.answers(main));
+        let synced = std::iter::once(main).chain(answers).find_map(|role| first_of(role, syncs));
+        let waited = synced.or_else(|| first_of(main, [Operation::Pread, Operation::Read]));
+        let (role, operation) = waited.or_else(|| Some((main.role, *main.operations().first()?)))?;
+        Some(format!("{PHASE}/{role}/{operation}/p99.9"))
     }
 
     fn memory(&self) -> Bytes {

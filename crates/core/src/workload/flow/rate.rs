@@ -1,7 +1,7 @@
 //! How often the iterations of a role begin: an open loop, in which requests arrive whether or not the
 //! filesystem keeps up.
 
-use super::value::Fields;
+use crate::workload::fields::Fields;
 use crate::workload::parameter::{Literal, Parameter, ParameterError, Surroundings, words};
 use serde::{Deserialize, Serialize};
 

@@ -1,9 +1,10 @@
 //! The steps of a flow as a plan writes them: a word, or a table with the word as its first key.
 
-use super::value::{Fields, Share, Word};
+use super::value::{Share, Word};
 use crate::operation::Operation;
 use crate::units::{Bytes, Nanos};
 use crate::workload::SizeRange;
+use crate::workload::fields::Fields;
 use crate::workload::parameter::{Literal, Parameter, ParameterError, Surroundings};
 use serde::{Deserialize, Serialize};
 
