@@ -29,6 +29,7 @@ ready![
     "durability",
     "durability-guests",
     "io-errors",
+    "fsync-costs",
     "oetiker-2009",
     "schedulers-2009",
     "streaming-ext4-2008",

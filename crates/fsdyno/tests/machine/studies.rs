@@ -40,6 +40,7 @@ const READY: &[Ready] = &[
     Ready { plan: "demo", cases: (6, 0), scaled: &[], shows: &[] },
     Ready { plan: "durability", cases: (12, 0), scaled: &[], shows: &[] },
     Ready { plan: "durability-guests", cases: (5, 0), scaled: &[], shows: &[] },
+    Ready { plan: "fsync-costs", cases: (24, 8), scaled: &[], shows: &[] },
     Ready { plan: "io-errors", cases: (7, 0), scaled: &[], shows: &[] },
     Ready { plan: "kernels", cases: (4, 0), scaled: &[], shows: &[] },
     Ready {
