@@ -9,9 +9,13 @@ pub const LARGEST: u64 = 1 << 53;
 /// log2 of the longest latency that a histogram has a bucket for, 2^42 ns = 73 min.
 pub const LATENCY_BITS: u32 = 42;
 
+/// The smallest number above zero that a measurement can produce, in any base unit. With smaller ones, ratios
+/// overflow.
+pub const SMALLEST: f64 = 1e-18;
+
 /// Whether a measurement can produce this number.
 pub fn is_possible(number: f64) -> bool {
-    number.abs() <= LARGEST as f64
+    number == 0.0 || (SMALLEST..=LARGEST as f64).contains(&number.abs())
 }
 
 /// A sum that saturates at the largest number instead of wrapping around: its terms may come from a store

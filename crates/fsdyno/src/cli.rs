@@ -49,8 +49,8 @@ use std::path::PathBuf;
     after_help = START_HERE
 )]
 pub struct Cli {
-    /// Directory for results and undo journals [default: /var/lib/fsdyno for root, else
-    /// $XDG_STATE_HOME/fsdyno]. Root accepts only a directory that nobody else can write to.
+    /// Directory for results and undo journals [default: $XDG_STATE_HOME/fsdyno if that is set, else
+    /// /var/lib/fsdyno for root]. Root accepts only a directory that nobody else can write to.
     #[arg(long, global = true, value_name = "DIR")]
     pub state: Option<PathBuf>,
 

@@ -142,7 +142,7 @@ mod tests {
             trial: 1,
             trials: 4,
             configuration: "ext4".to_string(),
-            workload: "null",
+            workload: "null".into(),
             sentinel: false,
             case: 0,
             block: 0,

@@ -107,14 +107,14 @@ const CASES: &[Case] = &[
             of(Role::Writer, &[(Unlinkat, 1), (Create, 1), (Write, WRITES_OF_A_VIDEO), (Close, 1)]),
         ],
     },
-    // For 3200 reads the log is written once, for 1000 each writer has 100 pages.
+    // For 3200 reads the log is written once, and for each read a page is.
     Case {
         flow: "oltp",
         set: &["workloads.roles.client.workers=16"],
         roles: &[
             Expected { iterations: 2000, begin: &[(Openat, 1)], ..of(Role::Client, &[(Pread, 1)]) },
             Expected { iterations: 10, begin: &[(Openat, 1)], ..of(Role::Logger, &[(Pwrite, 1)]) },
-            Expected { iterations: 3, begin: &[(Openat, 1)], ..of(Role::Writer, &[(Pwrite, 100)]) },
+            Expected { iterations: 32, begin: &[(Openat, 1)], ..of(Role::Writer, &[(Pwrite, 100)]) },
         ],
     },
     Case {

@@ -196,6 +196,10 @@ impl<C: Channel> Host for C {
         call(self, &Request::VerifyDirectory { path: path.to_path_buf() })
     }
 
+    fn verify_uncontested(&mut self, path: &Path) -> Result<()> {
+        call(self, &Request::VerifyUncontested { path: path.to_path_buf() })
+    }
+
     fn create_image(&mut self, path: &Path, size: Bytes) -> Result<NewImage> {
         call(self, &Request::CreateImage { path: path.to_path_buf(), size })
     }

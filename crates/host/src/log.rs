@@ -69,6 +69,7 @@ fn done(request: &Request) -> Option<String> {
         | Request::ListDirectory { .. }
         | Request::FileIdentity { .. }
         | Request::VerifyDirectory { .. }
+        | Request::VerifyUncontested { .. }
         | Request::ImageDescriptor { .. }
         | Request::CloseImage { .. }
         | Request::Room { .. }

@@ -63,6 +63,9 @@ pub enum Request {
     VerifyDirectory {
         path: PathBuf,
     },
+    VerifyUncontested {
+        path: PathBuf,
+    },
     CreateImage {
         path: PathBuf,
         size: Bytes,
@@ -145,6 +148,7 @@ pub fn answer(request: &Request, host: &mut dyn Host) -> serde_json::Result<Vec<
         Request::RemoveTree { path } => line(&host.remove_tree(path)),
         Request::FileIdentity { path } => line(&host.file_identity(path)),
         Request::VerifyDirectory { path } => line(&host.verify_directory(path)),
+        Request::VerifyUncontested { path } => line(&host.verify_uncontested(path)),
         Request::CreateImage { path, size } => line(&host.create_image(path, *size)),
         Request::RenameImage { image, path } => line(&host.rename_image(*image, path)),
         Request::ImageDescriptor { .. } => line(&Err::<i32, _>(no_descriptors())),
@@ -234,7 +238,9 @@ impl fmt::Display for Request {
             Request::RemoveTree { path } => ("removing the tree", path),
             Request::FileIdentity { path } => ("examining", path),
             Request::CreateImage { path, .. } => ("creating the image", path),
-            Request::VerifyDirectory { path } => ("opening the directory", path),
+            Request::VerifyDirectory { path } | Request::VerifyUncontested { path } => {
+                ("opening the directory", path)
+            }
             Request::RenameImage { path, .. } => ("renaming the image", path),
             Request::RemoveFile { path, .. } => ("removing", path),
             Request::Room { path } => ("determining the free space of", path),

@@ -16,6 +16,8 @@ use std::collections::{BTreeMap, HashMap};
 
 /// More rows than any sweep has trials: each is stored as a trial of its own.
 const MOST_ROWS: usize = 50_000;
+/// More cells than any sweep has settings of trials: each takes memory of its own.
+const MOST_CELLS: usize = 2_000_000;
 /// More columns than any sweep has axes.
 const MOST_COLUMNS: usize = 256;
 /// The column of the figures, unless another is named.
@@ -136,6 +138,9 @@ pub fn table(file: &File, options: &TableOptions) -> Result<Imported, ImportErro
         if rows.len() == MOST_ROWS {
             return Err(at.error(0, format!("a table has at most {MOST_ROWS} rows")));
         }
+        if rows.len() * headings.len() > MOST_CELLS {
+            return Err(at.error(0, format!("a table has at most {MOST_CELLS} cells")));
+        }
         rows.push(row(file, &headings, &holds, &cells, &at)?);
     }
     if rows.is_empty() {
@@ -208,13 +213,22 @@ fn columns(headings: &[String], at: &Place<'_>, options: &TableOptions) -> Resul
         if headings[..index].contains(heading) {
             return Err(at.error(index, format!("there is another column '{heading}'")));
         }
-        if has_unit(&heading) || wanted.iter().any(|name| is_named(heading, name)) {
+        let is_figure =
+            has_unit(&heading) || (options.better.is_some() && Column::unit_of(heading).is_some());
+        if is_figure || wanted.iter().any(|name| is_named(heading, name)) {
             let column = figure(heading, options).map_err(|error| {
                 let hint = "--unit UNIT and --better more|less say it for the whole table";
                 at.error(index, format!("{error}; {hint}"))
             })?;
             holds.push(Holds::Figure(column));
             continue;
+        }
+        if let (Some(unit), true) = (Column::unit_of(heading), options.better.is_none()) {
+            let problem = format!(
+                "'{unit}' is no unit that says which way is better: write ({unit}, more) or ({unit}, less), or \
+                 add --better more|less; if it is a setting, drop the parentheses"
+            );
+            return Err(at.error(index, problem));
         }
         let held = match heading.to_ascii_lowercase().as_str() {
             "filesystem" => Holds::Filesystem,

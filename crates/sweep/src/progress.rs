@@ -5,6 +5,7 @@ use crate::plan::Case;
 use fsdyno_core::{Bytes, Glance, Nanos, Outcome, TrialRecord};
 use fsdyno_store::SweepId;
 use fsdyno_testbed::undo::UndoReport;
+use std::borrow::Cow;
 
 /// A report of a running sweep.
 #[derive(Debug)]
@@ -31,7 +32,7 @@ pub enum Progress<'a> {
         /// The block, from 1.
         block: u32,
         /// Names of their configurations with the kinds of their workloads.
-        cases: &'a [(&'a str, &'static str)],
+        cases: &'a [(&'a str, Cow<'static, str>)],
         /// Trials in all with those of the block.
         trials: u32,
     },
@@ -70,7 +71,7 @@ pub struct Position {
     /// Name of the configuration.
     pub configuration: String,
     /// Kind of the workload.
-    pub workload: &'static str,
+    pub workload: Cow<'static, str>,
     /// Whether it is the sentinel.
     pub sentinel: bool,
     /// Index of the case in the plan.

@@ -440,7 +440,7 @@ impl<'a> Sweeping<'a> {
             trial: planned.slot.trial + 1,
             trials: u32::try_from(planned.trials).unwrap_or(u32::MAX),
             configuration: planned.case.configuration.name.clone(),
-            workload: planned.case.workload.kind(),
+            workload: planned.case.workload.name(),
             sentinel: planned.slot.sentinel,
             case: planned.slot.case,
             block: planned.slot.block,

@@ -242,6 +242,18 @@ pub(crate) fn all_expectations(
     expectations
 }
 
+/// What the settings of a configuration weaken that was built elsewhere, one line each. Of a filesystem that is
+/// not known, what all have in common.
+pub fn declared_risks(configuration: &Configuration) -> Vec<String> {
+    match find(&configuration.filesystem) {
+        Some(filesystem) => all_risks(filesystem, configuration),
+        None => {
+            let flushes = barrier_off(configuration).into_iter().chain(unflushed(configuration));
+            flushes.chain(late_writeback(configuration)).collect()
+        }
+    }
+}
+
 /// Everything that its settings and those of the kernel weaken, one line each.
 pub(crate) fn all_risks(filesystem: &dyn Filesystem, configuration: &Configuration) -> Vec<String> {
     let mut risks = filesystem.risks(configuration);

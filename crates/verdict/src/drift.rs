@@ -99,7 +99,7 @@ impl Drift {
     fn variation(&self) -> Option<String> {
         let measure: Measure = self.measure.parse().ok()?;
         let (lowest, highest) = self.range();
-        (self.values.len() > 1).then(|| {
+        (lowest < highest).then(|| {
             format!(
                 "the {} trials of the sentinel, {}, range from {} to {}; the machine itself varies by this much",
                 self.values.len(),

@@ -124,6 +124,8 @@ pub fn skipped(trials: &[TrialRecord]) -> Vec<SkippedCases> {
     let mut groups: Vec<SkippedCases> = Vec::new();
     for (name, unmet) in cases.into_values() {
         match groups.iter_mut().find(|group| group.unmet == unmet) {
+            // A configuration has a case for each workload.
+            Some(group) if group.names.iter().any(|known| known == name) => {}
             Some(group) => group.names.push(name.to_string()),
             None => groups.push(SkippedCases { names: vec![name.to_string()], unmet }),
         }

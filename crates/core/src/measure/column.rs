@@ -81,6 +81,11 @@ impl Column {
         parts(heading).map_or(heading, |(name, _)| name)
     }
 
+    /// What is in parentheses in a heading: `MB/s` of `throughput (MB/s)`.
+    pub fn unit_of(heading: &str) -> Option<&str> {
+        parts(heading).map(|(_, inside)| inside)
+    }
+
     /// The measure that a text names, if it has the form of such a name.
     pub(super) fn named(text: &str) -> Option<Result<Measure, MeasureError>> {
         parts(text)?;

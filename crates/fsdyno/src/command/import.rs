@@ -7,11 +7,12 @@ use crate::exit::{Status, Trouble};
 use crate::out;
 use anyhow::{Context, anyhow};
 use fsdyno_core::measure::{Direction, Measure};
-use fsdyno_core::{TrialRecord, sweep_name};
+use fsdyno_core::{TrialRecord, Warning, WarningKind, sweep_name};
 use fsdyno_import::{
     File, Format, ImportError, Imported, LONGEST_NAME, TableOptions, measure, table, trials,
 };
 use fsdyno_store::NewSweep;
+use fsdyno_testbed::filesystem::declared_risks;
 use fsdyno_verdict::text::plural;
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -27,6 +28,7 @@ pub fn run(surroundings: &Surroundings, options: &Import) -> Result {
     let files = options.files.iter().map(|path| read(path)).collect::<std::result::Result<Vec<_>, _>>()?;
     let (trials, measure) = trials_of(&files, options)?;
     let cases: BTreeSet<u32> = trials.iter().map(|trial| trial.case).collect();
+    let alone = alone_in_every_row(&trials);
     let name = match named {
         Some(name) => name.to_string(),
         None => sweep_name::check(&stem(&options.files[0])).unwrap_or("imported").to_string(),
@@ -50,7 +52,31 @@ pub fn run(surroundings: &Surroundings, options: &Import) -> Result {
         plural(cases.len() as u64, "case"),
         plural(files.len() as u64, "file")
     )?;
+    if !alone.is_empty() {
+        writeln!(
+            out::text(&surroundings.style),
+            "note: every row is a configuration of its own, because {} in no two rows alike; if a column is no \
+             setting, remove it, call it 'block' or 'repetition', or name its unit",
+            match &alone[..] {
+                [one] => format!("the setting '{one}' is"),
+                several => format!(
+                    "the settings {} are",
+                    several.iter().map(|one| format!("'{one}'")).collect::<Vec<_>>().join(", ")
+                ),
+            }
+        )?;
+    }
     Ok(Status::Well)
+}
+
+/// The settings that have another level in every trial: perhaps none.
+fn alone_in_every_row(trials: &[TrialRecord]) -> Vec<String> {
+    let Some(first) = trials.first().filter(|_| trials.len() > 2) else { return Vec::new() };
+    let levels = |name: &String| -> BTreeSet<&String> {
+        trials.iter().filter_map(|trial| trial.configuration.settings.get(name)).collect()
+    };
+    let names = first.configuration.settings.keys();
+    names.filter(|name| levels(name).len() == trials.len()).cloned().collect()
 }
 
 fn refused(problem: impl Into<anyhow::Error>) -> Trouble {
@@ -95,7 +121,11 @@ fn trials_of(files: &[File], options: &Import) -> std::result::Result<(Vec<Trial
                     Better::Less => Direction::LowerIsBetter,
                 }),
             };
-            let Imported { trials, measure } = table(&files[0], &columns).map_err(broken)?;
+            let Imported { mut trials, measure } = table(&files[0], &columns).map_err(broken)?;
+            for trial in &mut trials {
+                let risks = declared_risks(&trial.configuration).into_iter();
+                trial.warnings.extend(risks.map(|risk| Warning::new(WarningKind::Durability, risk)));
+            }
             return Ok((trials, measure));
         }
     };

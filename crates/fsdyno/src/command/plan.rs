@@ -9,7 +9,6 @@ use crate::exit::Status;
 use crate::out;
 use crate::progress::human;
 use fsdyno_core::DeviceSpec;
-use fsdyno_core::workload::Ramp;
 use fsdyno_host::Host;
 use fsdyno_sweep::{DryRun, ForeseenRound, Plan, dry_run};
 use fsdyno_testbed::guard::identity_text;
@@ -68,7 +67,7 @@ fn print(
     allow_hooks: bool,
 ) -> io::Result<()> {
     for case in &run.cases {
-        writeln!(out, "case {}: {} / {}", case.case, case.configuration.name, case.workload.kind())?;
+        writeln!(out, "case {}: {} / {}", case.case, case.configuration.name, case.workload.name())?;
         // What all cases have in common is said once.
         let is_first =
             run.cases.iter().position(|one| one.workload == case.workload) == Some(case.case as usize);
@@ -104,7 +103,7 @@ fn print(
         ),
     };
     // How long such a ramp lasts is not known beforehand.
-    let waits = plan.workloads.iter().any(|workload| workload.load().timing().ramp == Ramp::UntilThrottled);
+    let waits = plan.workloads.iter().any(|workload| workload.load().timing().ramp.is_open_ended());
     let about = if waits { "at most about" } else { "about" };
     let space = match run.space_bytes.0 {
         0 => String::new(),

@@ -382,7 +382,7 @@ fn left(at: &Position) -> String {
 
 /// A trial by its configuration, and by its workload where the plan has several.
 fn name(plan: &Plan, at: &Position) -> String {
-    let workload = (plan.workloads.len() > 1).then_some(at.workload);
+    let workload = (plan.workloads.len() > 1).then_some(&*at.workload);
     let details: Vec<&str> = workload.into_iter().chain(at.sentinel.then_some("sentinel")).collect();
     let details = if details.is_empty() { String::new() } else { format!(" ({})", details.join(", ")) };
     format!("trial {} of {}: {}{details}", at.trial, at.trials, at.configuration)

@@ -157,6 +157,10 @@ impl Host for FakeHost {
         })
     }
 
+    fn verify_uncontested(&mut self, _: &Path) -> Result<()> {
+        Ok(())
+    }
+
     fn create_image(&mut self, path: &Path, size: Bytes) -> Result<NewImage> {
         let path = &walked(path);
         self.watch_new(path);

@@ -51,7 +51,7 @@ const OWN_MOUNTS: &str = "fsdyno-";
 /// the system's nor among `reserved`, each with its name, where a new file would mean something.
 pub(super) fn open(path: &Path, reserved: &[(String, PathBuf)]) -> Result<OwnedFd> {
     let directory = match geteuid().is_root() {
-        true => Walk::along(path)?,
+        true => Walk::along(path)?.here,
         // Misleading a user gains nobody anything if that user has no additional rights.
         false => open_at(CWD, path.as_os_str(), OFlags::DIRECTORY)
             .map_err(|error| HostError::system("open the directory", path, error))?,
@@ -67,6 +67,20 @@ pub(super) fn open(path: &Path, reserved: &[(String, PathBuf)]) -> Result<OwnedF
             reason: format!("it belongs to {owner}"),
         }),
     }
+}
+
+/// Whether directories may be made in this one and used by their paths: as root only where no other user can
+/// put something else in their place. There he could, at any moment, let root write or remove somewhere else.
+pub(super) fn verify_uncontested(path: &Path) -> Result<()> {
+    if !geteuid().is_root() || !Walk::along(path)?.contested {
+        return Ok(());
+    }
+    Err(HostError::System {
+        action: "work as root in".to_string(),
+        object: path.display().to_string(),
+        errno: 0,
+        reason: "another user can rename what is in it, or in a directory above it".to_string(),
+    })
 }
 
 /// Whose directory this is, by its real path.
@@ -94,7 +108,7 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    fn along(whole: &'a Path) -> Result<OwnedFd> {
+    fn along(whole: &'a Path) -> Result<Self> {
         let begin = if whole.is_absolute() { "/" } else { "." };
         let here = open_at(CWD, OsStr::new(begin), OFlags::DIRECTORY).map_err(failed(whole))?;
         let contested = may_be_changed(&rustix::fs::fstat(&here).map_err(failed(whole))?);
@@ -103,7 +117,7 @@ impl<'a> Walk<'a> {
         while let Some(name) = walk.left.pop_front() {
             walk.step(&name)?;
         }
-        Ok(walk.here)
+        Ok(walk)
     }
 
     /// Puts a path in front of what is left.

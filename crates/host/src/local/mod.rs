@@ -189,6 +189,10 @@ impl Host for LocalHost {
         directory::open(path, &self.protected).map(drop)
     }
 
+    fn verify_uncontested(&mut self, path: &Path) -> Result<()> {
+        directory::verify_uncontested(path)
+    }
+
     fn create_image(&mut self, path: &Path, size: Bytes) -> Result<NewImage> {
         let image = OpenImage::create(path, size, &self.protected)?;
         let identity = image.identity().clone();

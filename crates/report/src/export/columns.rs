@@ -111,7 +111,7 @@ fn identity() -> Vec<Column> {
         truth("sentinel", |row| Some(row.trial.sentinel)),
         text("configuration", |row| Some(row.trial.configuration.name.clone())),
         text("filesystem", |row| Some(row.trial.configuration.filesystem.clone())),
-        text("workload", |row| Some(row.trial.workload.kind().to_string())),
+        text("workload", |row| Some(row.trial.workload.name().into_owned())),
         text("kernel", |row| nonempty(&row.trial.environment.kernel)),
         text("outcome", |row| Some(row.trial.outcome.word().to_string())),
     ]

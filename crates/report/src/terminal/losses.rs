@@ -1,4 +1,4 @@
-//! What power cuts have lost: the worst cache model of each configuration, and all of them for one case.
+//! What power cuts have lost: the worst of each configuration, and all of them for one case.
 //!
 //! Cells have two lines, so that seven columns fit a terminal of 80: a count and what it says of the logs, a
 //! median and the maximum below it.
@@ -30,10 +30,10 @@ pub(crate) const LEGEND: [&str; 3] = [
     "p50 above, max below; of several logs, p50 is the median of theirs",
 ];
 
-/// Writes the worst model of each configuration; nothing under other workloads.
+/// Writes the worst that each configuration has lost; nothing under other workloads.
 pub(super) fn worst(out: &mut dyn Write, ranking: &Ranking, style: Style) -> io::Result<()> {
     let rows: Vec<_> =
-        ranking.rows.iter().filter_map(|row| Some((row, row.losses.as_ref()?.worst()))).collect();
+        ranking.rows.iter().filter_map(|row| Some((row, row.losses.as_ref()?.worst_of_each()))).collect();
     if rows.is_empty() {
         return Ok(());
     }
@@ -42,12 +42,14 @@ pub(super) fn worst(out: &mut dyn Write, ranking: &Ranking, style: Style) -> io:
         let indent = if weak { "    " } else { "  " };
         format!("{}\n{indent}{}", marked(&row.name, row.risks.is_empty(), weak), one.model.name())
     });
-    let models: Vec<&ModelLosses> = rows.iter().map(|(_, one)| *one).collect();
+    let models: Vec<&ModelLosses> = rows.iter().map(|(_, one)| one).collect();
     writeln!(out)?;
-    style.paragraph(out, Paint::Heading, 0, "Lost in power cuts, under the worst cache model")?;
+    style.paragraph(out, Paint::Heading, 0, "Lost in power cuts, at the worst")?;
     write_columns(out, "configuration\n  model", names.collect(), &models, style)?;
     explain(out, &models, style)?;
-    style.paragraph(out, Paint::Plain, 0, "(fsdyno show --full has every model and promise)")
+    let note = "(each column has the worst of all cache models, the named one that of acknowledged promises; \
+                fsdyno show --full has every model and promise)";
+    style.paragraph(out, Paint::Plain, 0, note)
 }
 
 /// Writes every model of a case.

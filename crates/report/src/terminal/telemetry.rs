@@ -79,7 +79,7 @@ pub fn telemetry(
         let title = format!(
             "{} under {}, {noun} {}",
             first.configuration.name,
-            first.workload.kind(),
+            first.workload.name(),
             numbers.join(", ")
         );
         style.paragraph(out, Paint::Heading, 0, &title)?;

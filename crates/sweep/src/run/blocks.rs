@@ -8,6 +8,7 @@ use crate::progress::Progress;
 use crate::sweep_error::SweepError;
 use fsdyno_core::TrialRecord;
 use fsdyno_store::Store;
+use std::borrow::Cow;
 
 impl Sweeping<'_> {
     /// Cases of trials that a race plans beyond its current block.
@@ -66,10 +67,10 @@ impl Sweeping<'_> {
             return Ok(false);
         }
         slots.extend(further(self.plan, block, &wanting, count(slots.len())));
-        let names: Vec<(&str, &'static str)> = wanting
+        let names: Vec<(&str, Cow<'static, str>)> = wanting
             .iter()
             .map(|case| &self.cases[*case as usize])
-            .map(|case| (case.configuration.name.as_str(), case.workload.kind()))
+            .map(|case| (case.configuration.name.as_str(), case.workload.name()))
             .collect();
         let trials = count(slots.len());
         store.plan_trials(self.outcome.sweep, trials)?;

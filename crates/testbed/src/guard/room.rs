@@ -41,6 +41,11 @@ pub(super) fn refusals(
     let mut rooms: BTreeMap<PathBuf, Room> = BTreeMap::new();
     let mut refusals = Vec::new();
     if let DeviceSpec::Directory { path } = &devices.data {
+        if let Err(error) = host.verify_uncontested(path) {
+            let hint =
+                "run fsdyno as the user whose directory it is, or name one of root's on that filesystem";
+            refusals.push(refusal(path, error.to_string(), hint));
+        }
         // One that cannot be used is refused for that reason.
         refusals.extend(host.room(path).ok().and_then(|room| short_of_files(path, &room, space)));
     }

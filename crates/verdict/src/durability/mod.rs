@@ -230,6 +230,32 @@ impl Losses {
         &self.models[self.worst]
     }
 
+    /// The worst that any model has found, of each kind on its own: what loses most promises is not what
+    /// damages most filesystems. The model is the one under which most is lost.
+    pub fn worst_of_each(&self) -> ModelLosses {
+        fn share(part: u64, whole: u64) -> f64 {
+            part as f64 / whole.max(1) as f64
+        }
+        let most = |by: fn(&ModelLosses) -> f64| {
+            let rivals = self.models.iter().max_by(|a, b| by(a).total_cmp(&by(b)));
+            rivals.unwrap_or(self.worst()).clone()
+        };
+        let unusable = most(|one| share(one.not_mounted(), one.states));
+        let damaged = most(|one| share(one.damaged, one.checked));
+        ModelLosses {
+            wrong: most(|one| one.wrong.total() as f64).wrong,
+            unsynced: most(|one| one.unsynced.map_or(0, |unsynced| unsynced.lost_ns.max) as f64).unsynced,
+            states: unusable.states,
+            mounted: unusable.mounted,
+            hung: unusable.hung,
+            mount_errors: unusable.mount_errors,
+            checked: damaged.checked,
+            damaged: damaged.damaged,
+            recovery_ns: most(|one| one.recovery_ns.map_or(0, |recovery| recovery.max) as f64).recovery_ns,
+            ..self.worst().clone()
+        }
+    }
+
     /// What was found under one model.
     pub fn model(&self, model: CacheModel) -> Option<&ModelLosses> {
         self.models.iter().find(|one| one.model == model)

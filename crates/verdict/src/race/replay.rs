@@ -6,7 +6,7 @@
 //! A configuration that weakens what survives a power cut does not take part if a durable one does: it could
 //! not win.
 
-use super::rivals::{Rival, Wanted, cells, default, rivals};
+use super::rivals::{Rival, Wanted, cells, default, oriented, rivals};
 use super::{Found, RaceAnswer, RaceError, RaceQuestion, RaceState, Raced, WholeSweep, words};
 use crate::durability::Safety;
 use crate::load::{Load, loads};
@@ -147,11 +147,13 @@ fn time<'a>(trials: impl Iterator<Item = &'a TrialRecord>) -> Option<Nanos> {
     took.map(|took| Nanos(fsdyno_core::figures::total(took)))
 }
 
-/// By the means of the logarithms of all trials, as far as they have one.
+/// By the means of all trials, which are those of every other table.
 fn whole_sweep(rivals: &[Rival<'_>], wanted: &Wanted, pick: usize) -> Option<WholeSweep> {
     let mean = |one: &Rival<'_>| {
-        let values: Vec<f64> = one.trials.iter().filter_map(|trial| wanted.logarithm(trial)).collect();
-        (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+        let values: Vec<f64> =
+            one.trials.iter().filter_map(|trial| Some(wanted.measure.value(trial)?.value)).collect();
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        (mean > 0.0).then(|| oriented(&wanted.measure, mean.ln()))
     };
     let means: Vec<Option<f64>> = rivals.iter().map(mean).collect();
     let known = (0..rivals.len()).filter_map(|cell| Some((cell, means[cell]?)));

@@ -113,7 +113,7 @@ impl Wanted {
     }
 }
 
-fn oriented(measure: &Measure, value: f64) -> f64 {
+pub(super) fn oriented(measure: &Measure, value: f64) -> f64 {
     match measure.direction() {
         Direction::HigherIsBetter => value,
         Direction::LowerIsBetter => -value,

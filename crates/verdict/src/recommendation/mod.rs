@@ -123,7 +123,7 @@ fn answer(
         race => (None, race),
     };
     let winner = match race {
-        None => standing::winner(&standings),
+        None => standing::winner(&standings, &measure, question.threshold),
         Some(race) => standings.iter().position(|one| one.case == race.pick.case && one.value.is_some()),
     };
     let baseline = winner.and_then(|winner| standing::baseline(&standings, winner));
@@ -174,7 +174,7 @@ fn unanswered(header: &SweepHeader, question: &Question, load: &Load<'_>, trials
         sentences: vec![
             format!(
                 "No trial of {} has a value of {goal}, so nothing can be recommended for it.",
-                workload.kind()
+                workload.name()
             ),
             match known.is_empty() {
                 true => "It has no value of any named measure.".to_string(),

@@ -248,11 +248,20 @@ pub(super) fn of_case<'a>(trials: &[&'a TrialRecord], case: u32) -> impl Iterato
     trials.iter().copied().filter(move |trial| trial.case == case)
 }
 
-/// The winner: of the durable configurations that may be as good as the best, the one with the fewest
-/// changes. One that looked worse, and perhaps only because its trials were disturbed, cannot win by that.
-pub(super) fn winner(standings: &[Contender]) -> Option<usize> {
+/// The winner: of the durable configurations that are as good as the best by their means, the one with the
+/// fewest changes. That few trials do not show one to be worse is no reason to choose it; nor can one win
+/// that looked worse, and perhaps only because its trials were disturbed.
+pub(super) fn winner(standings: &[Contender], measure: &Measure, threshold: f64) -> Option<usize> {
+    let is_as_good = |one: &Contender| match one.verdict {
+        Verdict::Best | Verdict::AsGood => true,
+        Verdict::CannotTell { .. } => one.to_best.is_some_and(|compared| match measure.direction() {
+            Direction::HigherIsBetter => compared.ratio >= 1.0 - threshold,
+            Direction::LowerIsBetter => compared.ratio <= 1.0 + threshold,
+        }),
+        Verdict::Worse | Verdict::BetterAndWeaker | Verdict::Unknown => false,
+    };
     let candidates = |durable: bool| {
-        let may = standings.iter().enumerate().filter(|(_, one)| one.may_be_best() && one.doubt.is_none());
+        let may = standings.iter().enumerate().filter(|(_, one)| is_as_good(one) && one.doubt.is_none());
         may.filter(move |(_, one)| !durable || one.is_durable()).min_by_key(|(_, one)| one.changes)
     };
     candidates(true).or(candidates(false)).map(|(index, _)| index)

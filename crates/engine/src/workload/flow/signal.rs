@@ -29,11 +29,15 @@ struct State {
 }
 
 impl Signal {
-    /// Adds one. Waits while the counter has reached the limit, which counts as a stall: the worker has to.
+    /// Adds one. Waits while the counter has reached the limit. Like every wait for another worker, this is
+    /// no stall: whatever that one waits for counts where it does.
     pub(super) fn post(&self, meter: &mut Meter, limit: u64) -> Result<(), Halt> {
+        let mut has_waited = false;
         let mut state = self.lock();
         while state.value >= limit {
-            meter.look_up()?;
+            has_waited = true;
+            let now_ns = meter.now_ns();
+            meter.rest_until(now_ns)?;
             state.blocked += 1;
             state = wait(&self.taken, state);
             state.blocked -= 1;
@@ -44,11 +48,15 @@ impl Signal {
             state.wanted = None;
             self.posted.notify_all();
         }
-        Ok(())
+        drop(state);
+        if !has_waited {
+            return Ok(());
+        }
+        let now_ns = meter.now_ns();
+        meter.rest_until(now_ns)
     }
 
-    /// Waits until the counter has reached a number, and takes that from it. That is no stall: there was
-    /// nothing to do.
+    /// Waits until the counter has reached a number, and takes that from it.
     pub(super) fn take(&self, meter: &mut Meter, count: u64) -> Result<(), Halt> {
         let mut has_waited = false;
         let mut state = self.lock();
