@@ -359,8 +359,8 @@ pub trait Host {
     fn file_identity(&mut self, path: &Path) -> Result<Option<FileIdentity>>;
     /// Whether an image may be created in this directory, which is opened as in [`Host::create_image`].
     fn verify_directory(&mut self, path: &Path) -> Result<()>;
-    /// Whether directories that are made in this one can be used by their paths: as root only if no other user
-    /// can put something else in their place.
+    /// Whether directories that are made in this one can be used by their paths: as root only if no other
+    /// user can put something else in their place.
     fn verify_uncontested(&mut self, path: &Path) -> Result<()>;
     /// Creates a sparse file of this apparent size with `O_EXCL`, and syncs it. Its directory is opened once,
     /// without following any symbolic link that another user could change; directory and file stay open, and

@@ -242,8 +242,8 @@ pub(crate) fn all_expectations(
     expectations
 }
 
-/// What the settings of a configuration weaken that was built elsewhere, one line each. Of a filesystem that is
-/// not known, what all have in common.
+/// What the settings of a configuration weaken that was built elsewhere, one line each. Of a filesystem
+/// that is not known, what all have in common.
 pub fn declared_risks(configuration: &Configuration) -> Vec<String> {
     match find(&configuration.filesystem) {
         Some(filesystem) => all_risks(filesystem, configuration),

@@ -50,7 +50,10 @@ fn resolve_within(
         let literal = literal(&entry.node).ok_or_else(|| table.refuse(key, "a value other than a date"))?;
         let settings = match shorthand.filter(|shorthand| shorthand.name == key) {
             Some(shorthand) => spelt_out(&table, shorthand, &literal)?,
-            None if key == STEADY => vec![(RAMP, literal)],
+            None if key == STEADY => match literal {
+                Literal::Table(_) => vec![(RAMP, literal)],
+                _ => return Err(table.refuse(key, "a table such as { within = \"10%\", over = 5 }")),
+            },
             None => vec![(key, literal)],
         };
         for (parameter, literal) in settings {

@@ -44,7 +44,8 @@ flushed: only what was flushed survives: a volatile cache that is lost as a
   zeros, old or foreign data, or garbage; unsynced lost: how far back work is
   missing that nothing synced; p50 above, max below; of several logs, p50 is the
   median of theirs)
-(fsdyno show --full has every model and promise)"
+(each column has the worst of all cache models, the named one that of
+  acknowledged promises; fsdyno show --full has every model and promise)"
     );
 }
 
