@@ -186,3 +186,40 @@ fn may_be_changed(directory: &Stat) -> bool {
 fn open_at(at: BorrowedFd<'_>, name: &OsStr, flags: OFlags) -> rustix::io::Result<OwnedFd> {
     rustix::fs::openat(at, name, flags | OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::Permissions;
+    use std::os::unix::fs::{PermissionsExt, chown};
+
+    /// What nobody else can rename is safe to use by its path; a sticky directory is as well.
+    #[test]
+    fn root_works_only_where_nobody_else_can_rename() {
+        if !geteuid().is_root() {
+            eprintln!("skipped: requires root");
+            return;
+        }
+        let outer = tempfile::tempdir().unwrap();
+        let inner = outer.path().join("inner");
+        fs::create_dir(&inner).unwrap();
+        let mode = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+        for (of_outer, of_inner, is_safe) in [
+            (0o755, 0o755, true),
+            (0o1777, 0o1777, true),
+            (0o755, 0o777, false),
+            (0o755, 0o770, false),
+            (0o777, 0o755, false),
+        ] {
+            mode(outer.path(), of_outer);
+            mode(&inner, of_inner);
+            let found = verify_uncontested(&inner);
+            assert_eq!(found.is_ok(), is_safe, "{of_outer:o} {of_inner:o}: {found:?}");
+        }
+        mode(outer.path(), 0o755);
+        mode(&inner, 0o755);
+        chown(&inner, Some(65534), None).unwrap();
+        let error = verify_uncontested(&inner).unwrap_err().to_string();
+        assert!(error.contains("another user can rename what is in it"), "{error}");
+    }
+}

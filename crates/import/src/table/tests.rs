@@ -156,3 +156,24 @@ fn endless_lines_and_tables_are_rejected() {
     let error = refused(&format!("a,value\n{rows}"));
     assert!(error.starts_with("'mine.csv', line 50002, column 1: a table has at most 50000 rows"), "{error}");
 }
+
+/// A figure that was taken for a setting would make a configuration of every row.
+#[test]
+fn a_column_whose_unit_is_not_known_is_no_setting() {
+    let text = "filesystem,deliveries (mails/s),tps (1/s)\next4,414,1\nxfs,506,2\n";
+    let options = TableOptions { measures: vec!["tps".to_string()], ..megabytes() };
+    let error = import(text, &options).unwrap_err().to_string();
+    assert!(error.starts_with("mine.csv:1:12: 'mails/s' is no unit that says which way is better"), "{error}");
+    let better = TableOptions { better: Some(Direction::HigherIsBetter), ..TableOptions::default() };
+    let named = TableOptions { measures: vec!["deliveries".to_string()], ..better };
+    let Imported { trials, measure } = import(text, &named).unwrap();
+    assert_eq!(measure.value(&trials[1]).unwrap().value, 506.0);
+    assert!(trials[1].configuration.settings.is_empty(), "{:?}", trials[1].configuration);
+}
+
+#[test]
+fn numbers_whose_ratios_overflow_are_no_measurements() {
+    let error = refused("filesystem,value\next4,5e-324\n");
+    assert!(error.contains("no measurement of value (MB/s) is 5e-324"), "{error}");
+    assert!(import("filesystem,value\next4,0\n", &megabytes()).is_ok());
+}

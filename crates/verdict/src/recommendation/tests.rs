@@ -221,6 +221,22 @@ fn a_difference_that_may_be_chance_names_the_trials_of_both() {
     assert!(sentence.contains(best) && sentence.contains(few), "{sentence}");
 }
 
+/// That few trials do not show it to be worse is no reason to choose what changes fewer settings.
+#[test]
+fn fewer_changes_do_not_outweigh_a_worse_mean() {
+    for (factor, winner) in [(0.8, "ext4 bfq"), (0.99, "ext4 none")] {
+        let mut trials = sweep(&[("ext4", "none", factor), ("ext4", "bfq", 1.0)]);
+        trials.retain(|trial| trial.block < 2);
+        for trial in trials.iter_mut().filter(|trial| trial.case == 0) {
+            trial.configuration.settings.clear();
+        }
+        let answer = &recommend(&trials, None).answers[0];
+        let simpler = answer.standings.iter().find(|one| one.name == "ext4 none").unwrap();
+        assert!(matches!(simpler.verdict, Verdict::CannotTell { .. }), "{simpler:?}");
+        assert_eq!(answer.winner().unwrap().name, winner, "{:?}", answer.sentences);
+    }
+}
+
 #[test]
 fn nothing_measured_recommends_nothing() {
     assert!(recommend(&[], None).answers.is_empty());
