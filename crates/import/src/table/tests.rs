@@ -163,7 +163,10 @@ fn a_column_whose_unit_is_not_known_is_no_setting() {
     let text = "filesystem,deliveries (mails/s),tps (1/s)\next4,414,1\nxfs,506,2\n";
     let options = TableOptions { measures: vec!["tps".to_string()], ..megabytes() };
     let error = import(text, &options).unwrap_err().to_string();
-    assert!(error.starts_with("mine.csv:1:12: 'mails/s' is no unit that says which way is better"), "{error}");
+    assert!(
+        error.starts_with("mine.csv:1:12: 'mails/s' is no unit that says which way is better"),
+        "{error}"
+    );
     let better = TableOptions { better: Some(Direction::HigherIsBetter), ..TableOptions::default() };
     let named = TableOptions { measures: vec!["deliveries".to_string()], ..better };
     let Imported { trials, measure } = import(text, &named).unwrap();
