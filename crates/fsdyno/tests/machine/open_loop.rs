@@ -162,7 +162,7 @@ fn a_rate_is_shown_by_every_command() {
     let rows = role["operations"].as_array().expect("rows").iter();
     let response = rows.filter(|row| row["operation"] == "response time").collect::<Vec<_>>();
     assert_eq!(response[0]["lat_ns"]["N"].as_u64(), Some(due));
-    let csv = sandbox.run(&["export", "latest", "--format", "csv"]);
+    let csv = sandbox.run(&["export", "latest", "--kind", "operations", "--format", "csv"]);
     let csv = String::from_utf8_lossy(&csv.stdout).into_owned();
     assert!(csv.contains("role_achieved_per_s") && csv.contains("response time"), "{csv}");
     // What is wrong is said with its place.
