@@ -164,7 +164,7 @@ fn a_column_whose_unit_is_not_known_is_no_setting() {
     let options = TableOptions { measures: vec!["tps".to_string()], ..megabytes() };
     let error = import(text, &options).unwrap_err().to_string();
     assert!(
-        error.starts_with("mine.csv:1:12: 'mails/s' is no unit that says which way is better"),
+        error.starts_with("'mine.csv', line 1, column 12: 'mails/s' is no unit that says which way"),
         "{error}"
     );
     let better = TableOptions { better: Some(Direction::HigherIsBetter), ..TableOptions::default() };

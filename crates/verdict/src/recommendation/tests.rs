@@ -225,9 +225,11 @@ fn a_difference_that_may_be_chance_names_the_trials_of_both() {
 #[test]
 fn fewer_changes_do_not_outweigh_a_worse_mean() {
     for (factor, winner) in [(0.8, "ext4 bfq"), (0.99, "ext4 none")] {
-        let mut trials = sweep(&[("ext4", "none", factor), ("ext4", "bfq", 1.0)]);
-        trials.retain(|trial| trial.block < 2);
-        for trial in trials.iter_mut().filter(|trial| trial.case == 0) {
+        let mut trials = sweep(&[("ext4", "none", 1.0), ("ext4", "bfq", 1.0)]);
+        trials.retain(|trial| trial.block < 3);
+        let noisy = [0.9 * 50.0, 1.1 * 52.5, 55.0].map(|rate| rate * factor);
+        for (trial, rate) in trials.iter_mut().filter(|trial| trial.case == 0).zip(noisy) {
+            trial.phases = fixture::phases(rate);
             trial.configuration.settings.clear();
         }
         let answer = &recommend(&trials, None).answers[0];
