@@ -110,10 +110,10 @@ operations! {
     Fallocate = "fallocate", Moves::Nothing;
     /// Setting the size of an open file.
     Ftruncate = "ftruncate", Moves::Nothing;
-    /// A whole iteration of a role with a rate, from the moment at which it is due. That it waits for a free
-    /// worker counts.
+    /// The time from the moment an iteration of a role with a rate was due until it finished. The wait for a
+    /// free worker is part of it.
     ResponseTime = "response time", Moves::Nothing;
-    /// The same iterations, from the moment at which a worker begins them.
+    /// The time from the moment a worker began such an iteration until it finished.
     ServiceTime = "service time", Moves::Nothing;
     /// Nothing at all: the `null` workload, which measures the tool.
     Null = "null", Moves::Nothing;

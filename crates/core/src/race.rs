@@ -56,6 +56,14 @@ impl fmt::Display for RaceBudget {
 }
 
 impl RaceBudget {
+    /// How many trials it may spend, if it counts them.
+    pub const fn trials(self) -> Option<u32> {
+        match self {
+            RaceBudget::Trials(trials) => Some(trials),
+            RaceBudget::Time(_) | RaceBudget::Halving => None,
+        }
+    }
+
     /// Its limit in words, if it has one.
     pub fn limit(&self) -> Option<String> {
         (*self != RaceBudget::Halving).then(|| self.to_string())

@@ -56,12 +56,20 @@ pub struct LoopInfo {
     pub device: PathBuf,
     /// Device number of the filesystem that holds the backing file.
     pub backing_device: (u32, u32),
-    /// Inode of the backing file.
+    /// Inode of the backing file; 0 if its filesystem does not answer any more, like that of a recorder that
+    /// was killed.
     pub backing_inode: u64,
     /// Path of the backing file as the kernel names it.
     pub backing_path: String,
     /// The kernel's sequence number of this attachment (Linux 5.15).
     pub diskseq: Option<u64>,
+}
+
+impl LoopInfo {
+    /// Whether the filesystem of the backing file answers.
+    pub const fn answers(&self) -> bool {
+        self.backing_inode != 0
+    }
 }
 
 /// One mount.

@@ -40,9 +40,8 @@ impl ForeseenRace {
         let total = times.iter().map(|time| time.0).fold(0, u64::saturating_add);
         let mean = total / (times.len() as u64).max(1);
         let trials = match budget {
-            RaceBudget::Halving => None,
-            RaceBudget::Trials(trials) => Some(trials),
             RaceBudget::Time(time) => Some(u32::try_from(usable(time).0 / mean.max(1)).unwrap_or(u32::MAX)),
+            counted => counted.trials(),
         };
         let schedule = |trials| Schedule::new(times.len(), trials, None, true);
         let (schedule, fits) = match schedule(trials) {
@@ -85,12 +84,9 @@ impl Racing {
         let rules = RaceRules { budget, measure: plan.measure.clone(), configurations };
         let mut race = LiveRace::new(rules, plan.seed);
         earlier.iter().for_each(|trial| race.add(trial));
-        let trials = match budget {
-            RaceBudget::Trials(trials) => Some(trials),
-            // What a trial takes here is known after the first block.
-            RaceBudget::Time(_) | RaceBudget::Halving => None,
-        };
-        let rounds = Schedule::new(runs.len(), trials, None, true).map_or(Vec::new(), |one| one.rounds);
+        // What a trial takes here is known after the first block.
+        let rounds =
+            Schedule::new(runs.len(), budget.trials(), None, true).map_or(Vec::new(), |one| one.rounds);
         // With the default, where it is not certain to be among them, and the sentinel.
         let trials = |round: &Round| round.cells + usize::from(round.cells < runs.len()) + 1;
         let mut blocks =

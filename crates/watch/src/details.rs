@@ -2,7 +2,7 @@
 
 use crate::look::{Look, Paint};
 use crate::scene::{CaseRow, Scene};
-use crate::table::estimate;
+use crate::table::{LEGEND, estimate};
 use fsdyno_core::{Outcome, TrialRecord};
 use fsdyno_verdict::text;
 use ratatui::text::Line;
@@ -33,8 +33,7 @@ pub(crate) fn lines(scene: &Scene, row: &CaseRow, look: Look, width: usize) -> V
         let at = format!("block {}, trial {}: running, {}", now.block + 1, now.trial, now.step);
         lines.push((Paint::Heading, at));
     }
-    let legend = "o measured, w with warnings, X failed, - skipped, > running, . to come";
-    lines.push((Paint::Faint, legend.to_string()));
+    lines.push((Paint::Faint, LEGEND.to_string()));
     lines.extend(cost(scene).map(|cost| (Paint::Faint, cost)));
     let wrapped = lines
         .into_iter()

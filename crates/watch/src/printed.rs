@@ -30,7 +30,7 @@ pub fn printed(scene: &Scene, look: Look, width: usize) -> String {
         text.push('\n');
         notes.iter().for_each(|note| text.push_str(&format!("{}\n", look.fit(note, width))));
     }
-    text.push_str("\no measured, w with warnings, X failed, - skipped, > running, . to come\n");
+    text.push_str(&format!("\n{}\n", table::LEGEND));
     text
 }
 

@@ -10,6 +10,8 @@ use ratatui::text::{Line, Span};
 
 /// The columns of `## `.
 const RANK: usize = 3;
+/// What the signs of the blocks mean.
+pub(crate) const LEGEND: &str = "o measured, w with warnings, X failed, - skipped, > running, . not measured";
 /// The longest name, unless there is more room than anything else needs.
 const NAME: usize = 28;
 /// The shortest.

@@ -193,7 +193,7 @@ impl Filled {
 }
 
 impl TrialRecord {
-    /// From its start to its end; nothing if another program has changed its times.
+    /// How long the trial took; zero if its stored times do not make sense.
     pub fn duration(&self) -> Nanos {
         let [started, finished] = [&self.started, &self.finished].map(|text| humantime::parse_rfc3339(text));
         let took = started.ok().zip(finished.ok()).and_then(|(from, to)| to.duration_since(from).ok());

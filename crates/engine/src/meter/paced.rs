@@ -1,4 +1,4 @@
-//! Iterations of a role with a rate: the wait for the moment at which one is due, and its two times.
+//! Iterations of a role with a rate: waiting until one is due, and recording its response and service time.
 
 use super::{Halt, Meter};
 use crate::window::Window;

@@ -53,23 +53,18 @@ pub fn run(surroundings: &Surroundings, options: &Import) -> Result {
         plural(files.len() as u64, "file")
     )?;
     if !alone.is_empty() {
+        let names: Vec<String> = alone.iter().map(|name| format!("'{name}'")).collect();
         writeln!(
             out::text(&surroundings.style),
-            "note: every row is a configuration of its own, because {} in no two rows alike; if a column is no \
-             setting, remove it, call it 'block' or 'repetition', or name its unit",
-            match &alone[..] {
-                [one] => format!("the setting '{one}' is"),
-                several => format!(
-                    "the settings {} are",
-                    several.iter().map(|one| format!("'{one}'")).collect::<Vec<_>>().join(", ")
-                ),
-            }
+            "note: each row is a configuration of its own, because no two rows have the same {}; a column that is \
+             not a setting can be removed, called 'block' or 'repetition', or given a unit",
+            names.join(" or ")
         )?;
     }
     Ok(Status::Well)
 }
 
-/// The settings that have another level in every trial: perhaps none.
+/// The settings that no two trials have in common.
 fn alone_in_every_row(trials: &[TrialRecord]) -> Vec<String> {
     let Some(first) = trials.first().filter(|_| trials.len() > 2) else { return Vec::new() };
     let levels = |name: &String| -> BTreeSet<&String> {

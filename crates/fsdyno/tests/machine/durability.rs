@@ -3,6 +3,7 @@
 
 use crate::support::guarded::{hash, succeed};
 use crate::support::{MAKING_FILESYSTEMS, NOBODY, Requirement, Sandbox, describe, json};
+use rustix::fs::{Mode, OFlags, open};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -232,6 +233,7 @@ fn nothing_is_left_of_a_killed_trial_or_recorder() {
                 .expect("pkill");
             sleep(Duration::from_millis(1500));
         }
+        forget_attributes();
         running.kill().expect("kill it");
         running.wait().expect("it is gone");
         let restored = sandbox.run(&["restore"]);
@@ -240,6 +242,14 @@ fn nothing_is_left_of_a_killed_trial_or_recorder() {
         let left: Vec<_> = fs::read_dir(sandbox.path("")).expect("the sandbox").flatten().collect();
         let logs = left.iter().filter(|entry| entry.file_name().to_string_lossy().starts_with("fsdyno-"));
         assert_eq!(logs.count(), 0, "{victim} after {millis} ms: {left:?}");
+    }
+}
+
+/// Looks every disk up that a recorder shows, which ends the time for which the kernel knows what the file is:
+/// it asks for that again, and once the recorder is killed, nobody answers.
+fn forget_attributes() {
+    for shown in fs::read_dir("/run").expect("/run").flatten() {
+        let _ = open(shown.path().join("disk"), OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
     }
 }
 

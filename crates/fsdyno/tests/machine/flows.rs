@@ -95,21 +95,13 @@ fn a_flow_is_measured_in_a_directory_and_shown_everywhere() {
     );
     sandbox.sweep(&plan);
     sandbox.sweep(&plan);
-    let shows = |arguments: &[&str], texts: &[&str]| {
-        let output = sandbox.run(arguments);
-        let shown = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!([Some(0), Some(1)].contains(&output.status.code()), "{}", describe(&output));
-        texts
-            .iter()
-            .for_each(|text| assert!(shown.contains(text), "{arguments:?}: no '{text}' in:\n{shown}"));
-    };
-    shows(&["show", "latest"], &["flow-iterations", "flow, 2 clients"]);
-    shows(&["show", "latest", "--full"], &["openat create", "unlinkat", "fsync", "statx", "client"]);
-    shows(&["show", "latest", "--measure", "flow/client/fsync/p99"], &["flow/client/fsync/p99"]);
-    shows(&["recommend", "latest", "--for", "latency"], &["flow"]);
-    shows(&["compare", "1", "2"], &["flow-iterations"]);
+    sandbox.shows(&["show", "latest"], &["flow-iterations", "flow, 2 clients"]);
+    sandbox.shows(&["show", "latest", "--full"], &["openat create", "unlinkat", "fsync", "statx", "client"]);
+    sandbox.shows(&["show", "latest", "--measure", "flow/client/fsync/p99"], &["flow/client/fsync/p99"]);
+    sandbox.shows(&["recommend", "latest", "--for", "latency"], &["flow"]);
+    sandbox.shows(&["compare", "1", "2"], &["flow-iterations"]);
     let report = sandbox.path("report.html").display().to_string();
-    shows(&["report", "latest", "-o", &report], &[]);
+    sandbox.shows(&["report", "latest", "-o", &report], &[]);
     assert!(fs::read_to_string(&report).expect("the report").contains("flow-iterations"));
     let stored = sandbox.stored();
     let role = &stored["trials"][0]["phases"][0]["roles"][0];
@@ -141,11 +133,12 @@ fn a_flow_is_measured_in_a_directory_and_shown_everywhere() {
         "--set",
         "roles.client.workers=2",
     ];
-    shows(&bench, &["flow-iterations"]);
+    sandbox.shows(&bench, &["flow-iterations"]);
     assert_eq!(fs::read_dir(place.path()).expect("the directory").count(), 0, "it is left as it was");
     // With all of its workers, whose memory only the flow knows.
     let place = place.path().display().to_string();
-    shows(&["bench", &place, "--flow", "varmail", "--ramp", "0", "--window", "200ms"], &["16 clients"]);
+    sandbox
+        .shows(&["bench", &place, "--flow", "varmail", "--ramp", "0", "--window", "200ms"], &["16 clients"]);
 }
 
 fn describe_value(value: &Value) -> String {

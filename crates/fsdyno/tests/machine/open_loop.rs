@@ -2,7 +2,7 @@
 
 use crate::engine_fuse::{role, row, run};
 use crate::support::sick::{Behaviour, Kind, Treatment};
-use crate::support::{Requirement, Sandbox, describe};
+use crate::support::{Requirement, Sandbox};
 use fsdyno_core::protocol::Stage;
 use fsdyno_core::result::Quantile;
 use fsdyno_core::workload::{
@@ -128,25 +128,20 @@ fn a_rate_is_shown_by_every_command() {
         place.path().display(),
     );
     sandbox.write("plan.toml", &plan);
-    let shows = |arguments: &[&str], texts: &[&str]| {
-        let output = sandbox.run(arguments);
-        let shown = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!([Some(0), Some(1)].contains(&output.status.code()), "{}", describe(&output));
-        texts
-            .iter()
-            .for_each(|text| assert!(shown.contains(text), "{arguments:?}: no '{text}' in:\n{shown}"));
-    };
-    shows(&["plan", "plan.toml"], &["2 clients together, 400 times a second, at random moments (poisson):"]);
+    sandbox.shows(
+        &["plan", "plan.toml"],
+        &["2 clients together, 400 times a second, at random moments (poisson):"],
+    );
     sandbox.sweep(&plan);
     let stored = sandbox.stored();
-    shows(&["show", "latest"], &["flow-response-p99", "flow, 2 clients at 400/s (poisson)"]);
+    sandbox.shows(&["show", "latest"], &["flow-response-p99", "flow, 2 clients at 400/s (poisson)"]);
     let full =
         ["open loop: 400 iterations/s due (poisson)", "response time", "service time", "backlog at most"];
-    shows(&["show", "latest", "--full"], &full);
-    shows(&["show", "latest", "--measure", "flow/client/service time/p90"], &["service time"]);
-    shows(&["recommend", "latest", "--for", "latency"], &["flow"]);
+    sandbox.shows(&["show", "latest", "--full"], &full);
+    sandbox.shows(&["show", "latest", "--measure", "flow/client/service time/p90"], &["service time"]);
+    sandbox.shows(&["recommend", "latest", "--for", "latency"], &["flow"]);
     let report = sandbox.path("report.html").display().to_string();
-    shows(&["report", "latest", "-o", &report], &[]);
+    sandbox.shows(&["report", "latest", "-o", &report], &[]);
     let page = fs::read_to_string(&report).expect("the report");
     for text in ["open loop: 400", "response time", "service time"] {
         assert!(page.contains(text), "no '{text}' in the report");

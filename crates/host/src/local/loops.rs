@@ -87,6 +87,9 @@ pub(super) fn verify(device: &OwnedFd, node: &Path, image: &FileIdentity) -> Res
 /// A file by the device number of its filesystem and its inode.
 type File = ((u32, u32), u64);
 
+/// A file whose filesystem does not answer any more.
+const UNANSWERED: File = ((0, 0), 0);
+
 fn backing(status: &loopdev::Status) -> File {
     (device_number(status.backing_device()), status.backing_inode())
 }
@@ -200,8 +203,11 @@ fn detach_once(attached: &LoopInfo) -> rustix::io::Result<Detached> {
     // (open(2)).
     let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
     let device = rustix::fs::open(&attached.device, flags, Mode::empty())?;
-    let status = loopdev::status(device.as_fd())?;
-    if let Some(other) = other_than(attached, &device, &status) {
+    let file = match loopdev::status(device.as_fd()) {
+        Err(Errno::NOTCONN) => UNANSWERED,
+        status => backing(&status?),
+    };
+    if let Some(other) = other_than(attached, &device, file) {
         return Ok(Detached::Other(other));
     }
     loopdev::clear(device.as_fd())?;
@@ -214,10 +220,12 @@ fn detach_once(attached: &LoopInfo) -> rustix::io::Result<Detached> {
     };
     match loopdev::status(device.as_fd()) {
         Err(Errno::NXIO) => Ok(Detached::Yes),
+        // It is still open somewhere.
+        Err(Errno::NOTCONN) => Err(Errno::BUSY),
         Err(error) => Err(error),
         // Somebody else attached another file in the meantime: it is not fsdyno's any more, whatever its
         // flags.
-        Ok(status) if other_than(attached, &device, &status).is_some() => Ok(Detached::Yes),
+        Ok(status) if other_than(attached, &device, backing(&status)).is_some() => Ok(Detached::Yes),
         Ok(status) if !status.autoclear() => Ok(Detached::Yes),
         Ok(status) => match loopdev::clear_autoclear(device.as_fd(), status) {
             Err(Errno::NXIO) => Ok(Detached::Yes),
@@ -227,12 +235,17 @@ fn detach_once(attached: &LoopInfo) -> rustix::io::Result<Detached> {
     }
 }
 
-/// What a loop device is attached to, if that is no longer this file or this attachment.
-fn other_than(attached: &LoopInfo, device: &OwnedFd, status: &loopdev::Status) -> Option<HostError> {
+/// What a loop device is attached to, if that is no longer this file or this attachment. If its file does not
+/// answer, the number of the attachment decides alone.
+fn other_than(attached: &LoopInfo, device: &OwnedFd, file_now: File) -> Option<HostError> {
     let file = (attached.backing_device, attached.backing_inode);
     let diskseq = block::diskseq(device.as_fd()).ok();
-    let now = (backing(status), diskseq);
-    (now != (file, attached.diskseq)).then(|| {
+    let now = (file_now, diskseq);
+    let is_same = match file_now {
+        UNANSWERED => diskseq.is_some() && diskseq == attached.diskseq,
+        _ => now == (file, attached.diskseq),
+    };
+    (!is_same).then(|| {
         let text = |(file, diskseq): (File, Option<u64>)| {
             let diskseq = diskseq.map(|diskseq| format!(", diskseq {diskseq}")).unwrap_or_default();
             file_text(file) + &diskseq
@@ -272,17 +285,19 @@ fn look(name: &str) -> Result<Option<Attached>> {
     };
     let status = match loopdev::status(device.as_fd()) {
         Err(Errno::NXIO) => return Ok(None),
-        status => status.map_err(|error| HostError::system("read the status of", &node, error))?,
+        Err(Errno::NOTCONN) => None,
+        status => Some(status.map_err(|error| HostError::system("read the status of", &node, error))?),
     };
+    let (backing_device, backing_inode) = status.as_ref().map_or(UNANSWERED, backing);
     Ok(Some(Attached {
         info: LoopInfo {
             device: node,
-            backing_device: backing(&status).0,
-            backing_inode: backing(&status).1,
+            backing_device,
+            backing_inode,
             backing_path: backing_path.trim_end_matches('\n').to_string(),
             diskseq: block::diskseq(device.as_fd()).ok(),
         },
-        backing_block: status.backing_block().map(device_number),
+        backing_block: status.and_then(|status| status.backing_block()).map(device_number),
     }))
 }
 

@@ -41,10 +41,7 @@ pub(super) fn check(document: &Document, raw: &RawPlan, plan: &Plan) -> Result<(
         );
     }
     let configurations = plan.configurations.iter().filter(|one| Planned::makes_sense(one)).count();
-    let trials = match budget {
-        RaceBudget::Trials(trials) => Some(trials),
-        RaceBudget::Time(_) | RaceBudget::Halving => None,
-    };
+    let trials = budget.trials();
     let least = match Schedule::new(configurations, trials, None, true) {
         Ok(_) => Schedule::least(configurations, true),
         Err(found) => {

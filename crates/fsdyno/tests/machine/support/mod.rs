@@ -410,6 +410,16 @@ impl Sandbox {
         self.fsdyno(arguments).output().expect("run fsdyno")
     }
 
+    /// Runs the binary, which succeeds or has warnings, and requires that it prints all of these texts.
+    pub fn shows(&self, arguments: &[&str], texts: &[&str]) {
+        let output = self.run(arguments);
+        assert!([Some(0), Some(1)].contains(&output.status.code()), "{}", describe(&output));
+        let shown = String::from_utf8_lossy(&output.stdout);
+        for text in texts {
+            assert!(shown.contains(text), "{arguments:?}: no '{text}' in:\n{shown}");
+        }
+    }
+
     /// Runs the binary under strace with these options, and returns what strace wrote as well.
     pub fn traced(&self, options: &[&str], arguments: &[&str]) -> (Output, String) {
         let (fsdyno, trace) = (self.fsdyno(arguments), self.path("trace"));

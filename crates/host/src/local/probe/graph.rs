@@ -113,6 +113,10 @@ impl Graph {
         };
         for one in attached {
             let name = one.info.device.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if !one.info.answers() {
+                unknown.push(format!("loop devices: the file of '{name}' does not answer any more"));
+                continue;
+            }
             let backing = Backing {
                 file: (one.info.backing_device, one.info.backing_inode),
                 path: one.info.backing_path,
