@@ -245,8 +245,8 @@ fn nothing_is_left_of_a_killed_trial_or_recorder() {
     }
 }
 
-/// Looks every disk up that a recorder shows, which ends the time for which the kernel knows what the file is:
-/// it asks for that again, and once the recorder is killed, nobody answers.
+/// Looks every disk up that a recorder shows, which ends the time for which the kernel knows what the file
+/// is: it asks for that again, and once the recorder is killed, nobody answers.
 fn forget_attributes() {
     for shown in fs::read_dir("/run").expect("/run").flatten() {
         let _ = open(shown.path().join("disk"), OFlags::PATH | OFlags::CLOEXEC, Mode::empty());

@@ -123,7 +123,8 @@ fn foreign_file(path: &Path) -> String {
 fn detach(host: &mut dyn Host, image: &FileIdentity, path: &Path) -> fsdyno_host::Result<Undone> {
     let mut nodes = Vec::new();
     for found in host.loops()? {
-        // The disk of a recorder that was killed is known by its path alone, whose directory nobody else makes.
+        // The disk of a recorder that was killed is known by its path alone, whose directory nobody else
+        // makes.
         let is_ours = match found.answers() {
             true => has(host, &found, image)?,
             false => path.parent().is_some_and(is_mount_directory) && Path::new(&found.backing_path) == path,

@@ -326,9 +326,9 @@ impl Load for Flow {
         "flow-iterations"
     }
 
-    /// Users wait longest for a sync: that of the main role, or of a role whose answer it waits for. Without
-    /// one they wait for reads, or for the first step of the role. If the role has a rate, they wait for whole
-    /// iterations, from when each is due.
+    /// Users wait longest for a sync: that of the main role, or of a role whose answer it waits for.
+    /// Without one they wait for reads, or for the first step of the role. If the role has a rate, they
+    /// wait for whole iterations, from when each is due.
     fn latency(&self) -> Option<String> {
         let main = self.main()?;
         if main.rate.is_some() {
