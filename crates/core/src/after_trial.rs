@@ -24,7 +24,7 @@ impl AfterTrial {
         self as u8
     }
 
-    /// The wish of a byte; of one that means nothing, to continue.
+    /// The wish that a byte stands for; any other byte means to continue.
     pub fn from_byte(byte: u8) -> Self {
         AfterTrial::ALL.into_iter().find(|wish| wish.byte() == byte).unwrap_or_default()
     }

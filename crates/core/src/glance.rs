@@ -52,7 +52,7 @@ pub struct RoleGlance {
 pub struct Waiting {
     /// Time since it last completed an operation.
     pub for_ns: Nanos,
-    /// What it is in; with several operations in flight, the oldest. Absent between two operations.
+    /// The operation that it is waiting for, the oldest of several in flight. Absent between two operations.
     pub operation: Option<Operation>,
     /// The directory that it works in, relative to the engine's; empty if the workload does not say.
     pub directory: String,

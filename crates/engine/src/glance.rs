@@ -247,6 +247,6 @@ mod tests {
         assert_eq!(glances.take_at(NOW, [&record].into_iter(), WINDOW, timer), None);
         assert!(glances.take_at(NOW + SECOND, [&record].into_iter(), WINDOW, timer).is_some());
         let moment = glances.take_at(NOW + SECOND + 1, [&record].into_iter(), WINDOW, timer);
-        assert_eq!(moment, None, "a moment is no time");
+        assert_eq!(moment, None, "too soon after the last");
     }
 }

@@ -105,7 +105,7 @@ impl Schedule {
     }
 }
 
-/// A schedule as somebody looks at it who takes nothing: moments one after the other.
+/// Reads the moments of a schedule one after the other, and takes no iteration.
 #[derive(Debug)]
 pub(crate) struct Calendar {
     begin_ns: u64,

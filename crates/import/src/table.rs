@@ -198,6 +198,19 @@ fn columns(headings: &[String], at: &Place<'_>, options: &TableOptions) -> Resul
     let first = headings.iter().find(|heading| is_named(heading, VALUE)).or(headings.iter().find(has_unit));
     let first: Vec<String> = vec![first.map_or(VALUE, String::as_str).to_string()];
     let wanted = if options.measures.is_empty() { &first } else { &options.measures };
+    let is_wanted = |heading: &str| wanted.iter().any(|name| is_named(heading, name));
+    let is_unknown = |heading: &String| {
+        let has_other = Column::unit_of(heading).is_some() && !has_unit(&heading);
+        has_other && options.better.is_none() && !is_wanted(heading)
+    };
+    if let Some((index, heading)) = headings.iter().enumerate().find(|(_, heading)| is_unknown(heading)) {
+        let unit = Column::unit_of(heading).unwrap_or_default();
+        let problem = format!(
+            "'{unit}' is no unit that says which way is better: write ({unit}, more) or ({unit}, less), or add \
+             --better more|less; if it is a setting, drop the parentheses"
+        );
+        return Err(at.error(index, problem));
+    }
     let missing = wanted.iter().find(|name| !headings.iter().any(|heading| is_named(heading, name)));
     if let Some(name) = missing {
         let columns = headings.iter().map(|heading| format!("'{heading}'")).collect::<Vec<_>>().join(", ");
@@ -215,20 +228,13 @@ fn columns(headings: &[String], at: &Place<'_>, options: &TableOptions) -> Resul
         }
         let is_figure =
             has_unit(&heading) || (options.better.is_some() && Column::unit_of(heading).is_some());
-        if is_figure || wanted.iter().any(|name| is_named(heading, name)) {
+        if is_figure || is_wanted(heading) {
             let column = figure(heading, options).map_err(|error| {
                 let hint = "--unit UNIT and --better more|less say it for the whole table";
                 at.error(index, format!("{error}; {hint}"))
             })?;
             holds.push(Holds::Figure(column));
             continue;
-        }
-        if let (Some(unit), true) = (Column::unit_of(heading), options.better.is_none()) {
-            let problem = format!(
-                "'{unit}' is no unit that says which way is better: write ({unit}, more) or ({unit}, less), or \
-                 add --better more|less; if it is a setting, drop the parentheses"
-            );
-            return Err(at.error(index, problem));
         }
         let held = match heading.to_ascii_lowercase().as_str() {
             "filesystem" => Holds::Filesystem,

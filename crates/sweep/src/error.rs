@@ -382,7 +382,7 @@ pub enum PlanProblem {
         /// Why.
         reason: String,
     },
-    /// A budget for what spends as much as the plan says.
+    /// A `budget` in a plan that is not a race.
     #[error("'budget' is only for 'protocol = \"race\"'")]
     BudgetWithoutRace,
     /// A key that says how often to measure what a race decides itself.
@@ -391,25 +391,25 @@ pub enum PlanProblem {
         /// The key.
         key: &'static str,
     },
-    /// Several workloads have several answers.
+    /// A race over several workloads, each of which has an answer of its own.
     #[error("a race has one workload, but the plan has {count}")]
     RaceOfWorkloads {
         /// How many.
         count: usize,
     },
-    /// So have several loads.
+    /// A race in which a condition of the load varies.
     #[error("a race has one load, but the axis '{axis}' makes several")]
     RaceOfLoads {
         /// The axis.
         axis: &'static str,
     },
-    /// A race for what has no logarithm.
+    /// A race for a measure that is often 0, which has no logarithm.
     #[error("a race cannot be for '{measure}', which is 0 in good configurations")]
     RaceForZeros {
         /// The measure.
         measure: String,
     },
-    /// A race that has no schedule.
+    /// A budget that is too small, or too few configurations.
     #[error("{0}")]
     Race(BudgetError),
     /// A budget of time in which not even the windows of the shortest race fit.

@@ -15,7 +15,7 @@ pub struct OpenLoop {
     pub arrivals: Arrivals,
     /// How many were due inside the window.
     pub due: u64,
-    /// How many ended inside the window, over the window, wherever they were due.
+    /// Iterations that ended inside the window, per second, whenever they were due.
     pub achieved_per_s: f64,
     /// Of those due inside the window, how many had not begun at the drain limit. Their response time is
     /// censored, and they have no service time.
@@ -23,7 +23,7 @@ pub struct OpenLoop {
     /// The largest number of iterations in the window that were due and had not begun, without the one that
     /// was about to.
     pub backlog_max: u64,
-    /// How many those were when the window ended.
+    /// How many of them there were when the window ended.
     pub backlog_at_end: u64,
     /// The largest number of them in each interval of the window.
     pub backlog: Backlog,

@@ -4,7 +4,7 @@ use super::changes::valid_name;
 use super::{Result, Surroundings};
 use crate::cli::{Better, Import, ImportFormat};
 use crate::exit::{Status, Trouble};
-use crate::out;
+use crate::{out, say};
 use anyhow::{Context, anyhow};
 use fsdyno_core::measure::{Direction, Measure};
 use fsdyno_core::{TrialRecord, Warning, WarningKind, sweep_name};
@@ -54,12 +54,11 @@ pub fn run(surroundings: &Surroundings, options: &Import) -> Result {
     )?;
     if !alone.is_empty() {
         let names: Vec<String> = alone.iter().map(|name| format!("'{name}'")).collect();
-        writeln!(
-            out::text(&surroundings.style),
+        say::note(&format!(
             "note: each row is a configuration of its own, because no two rows have the same {}; a column that is \
              not a setting can be removed, called 'block' or 'repetition', or given a unit",
             names.join(" or ")
-        )?;
+        ));
     }
     Ok(Status::Well)
 }

@@ -11,8 +11,8 @@ use crate::spec::images;
 use fsdyno_core::device::Image;
 use fsdyno_core::reserve::reserve;
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices, meminfo};
-use fsdyno_host::Host;
 use fsdyno_host::probe::Room;
+use fsdyno_host::{Host, HostError};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -41,12 +41,13 @@ pub(super) fn refusals(
     let mut rooms: BTreeMap<PathBuf, Room> = BTreeMap::new();
     let mut refusals = Vec::new();
     if let DeviceSpec::Directory { path } = &devices.data {
-        if let Err(error) = host.verify_uncontested(path) {
+        // One that cannot be used is refused for that reason.
+        if let Err(HostError::System { errno: 0, reason, .. }) = host.verify_uncontested(path) {
+            let why = format!("is not safe for root to work in: {reason}");
             let hint =
                 "run fsdyno as the user whose directory it is, or name one of root's on that filesystem";
-            refusals.push(refusal(path, error.to_string(), hint));
+            refusals.push(refusal(path, why, hint));
         }
-        // One that cannot be used is refused for that reason.
         refusals.extend(host.room(path).ok().and_then(|room| short_of_files(path, &room, space)));
     }
     for (path, _) in devices.all().flat_map(DeviceSpec::disks).filter_map(image) {

@@ -280,7 +280,10 @@ fn a_raced_sweep_is_recommended_by_its_race_and_by_fresh_figures_only() {
     let question = crate::Question { goal: Some("latency".parse().unwrap()), threshold: 0.05 };
     let other = crate::Recommendation::new(&header(&rules), &trials, &question);
     let last = other.answers[0].sentences.last().unwrap();
-    assert!(last.starts_with("Only what the race for read left is compared"), "{last}");
+    assert!(
+        last.starts_with("Only configurations that the race for read did not drop are compared"),
+        "{last}"
+    );
     // Before the first block is complete, nothing is decided.
     let early = crate::Recommendation::new(&header(&rules), &trials[..5], &crate::Question::default());
     assert!(

@@ -39,7 +39,8 @@ pub(super) fn sentences(
 /// What is said of an answer by another measure than that of the race.
 pub(super) fn for_another(race: &RaceAnswer, measure: &Measure) -> String {
     format!(
-        "Only what the race for {} left is compared: what it dropped may be better by {measure}.",
+        "Only configurations that the race for {} did not drop are compared: a dropped one may be better by \
+         {measure}.",
         race.measure
     )
 }
