@@ -27,6 +27,7 @@ pub mod parallel;
 pub mod process_stat;
 pub mod profile;
 pub mod protocol;
+mod quantile;
 pub mod race;
 pub mod reserve;
 pub mod result;

@@ -10,7 +10,9 @@ use fsdyno_core::result::{
     Quantiles, Rates, RoleResult, Timeline, TrialRecord, Usable, WHOLE_RUN, Witnessed, WorkerResult,
 };
 use fsdyno_core::telemetry::{DeviceActivity, TaskKind};
-use fsdyno_core::workload::{Arrivals, External, Fileserver, Flow, FlowRole, Program, Rate, Streaming, flow};
+use fsdyno_core::workload::{
+    Arrivals, External, Fileserver, Flow, FlowRole, Pace, Program, Rate, Streaming, flow,
+};
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Nanos, Operation, Outcome, Role, Telemetry, Workload};
 use proptest::prelude::*;
 
@@ -567,7 +569,7 @@ fn the_response_of_a_flow_is_that_of_its_slowest_role_in_front() {
         ..slow.clone()
     };
     let client = |which: Role, factor: u64, background: bool| {
-        let rate = Some(Rate { per_second: 5.0, arrivals: Arrivals::Constant });
+        let rate = Some(Pace::At(Rate { per_second: 5.0, arrivals: Arrivals::Constant }));
         let spec = FlowRole { role: which, workers: 1, background, rate, begin: vec![], steps: vec![] };
         let mut result = role(which, 1, 1e6);
         result.operations.push(sample(Operation::ResponseTime, latency_of(factor)));

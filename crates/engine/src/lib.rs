@@ -34,6 +34,7 @@ mod progress;
 mod queue;
 mod record;
 mod removal;
+mod search;
 mod session;
 mod span;
 mod steady;

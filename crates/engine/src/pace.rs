@@ -5,17 +5,21 @@
 //! as the threads of a server do, so that what waits is served in its order. The only thing that workers
 //! share is the number of the next one, a single atomic counter between two iterations: each computes all
 //! moments for itself.
+//!
+//! A search for the highest rate has one segment of the schedule after the other, each with its own rate.
 
+use crate::buckets;
 use crate::counter::Counter;
 use crate::operations::{OperationRecord, timeline_interval};
 use crate::tree::derive_seed;
 use crate::window::Window;
-use fsdyno_core::workload::{Arrivals, Rate};
+use fsdyno_core::result::RateCurve;
+use fsdyno_core::workload::{Arrivals, Pace, Rate, RateSearch};
 use rand::SeedableRng;
 use rand_distr::{Distribution, Exp1};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// What the moments of a role derive from.
 const MOMENTS: u64 = 9;
@@ -72,40 +76,117 @@ fn distance_ns(rate: Rate, random: &mut Xoshiro256PlusPlus) -> u64 {
     (distance * rate.interval_ns()).round() as u64
 }
 
-/// The iterations of a role that are due, which its workers share.
+/// A part of a schedule, which has one rate.
 #[derive(Debug)]
-pub(crate) struct Schedule {
-    pub(crate) rate: Rate,
+pub(crate) struct Segment {
+    /// Absent: an iteration is due whenever a worker is free.
+    pub(crate) rate: Option<Rate>,
     seed: u64,
-    /// When the load began; set before the workers are let through their gate.
-    begin_ns: AtomicU64,
+    pub(crate) begin_ns: u64,
+    /// Nothing is due from here on.
+    pub(crate) end_ns: u64,
+    /// Whether it is tried in a search, so that its response times are kept apart.
+    is_trial: bool,
     /// The number of the next iteration that nobody has taken.
     next: AtomicU64,
+    /// What nobody has taken is given up.
+    is_closed: AtomicBool,
+}
+
+impl Segment {
+    /// How many have been taken, or more if there are no others.
+    pub(crate) fn taken(&self) -> u64 {
+        self.next.load(Ordering::Relaxed)
+    }
+
+    /// Nothing more is taken from it.
+    pub(crate) fn close(&self) {
+        self.is_closed.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The iterations of a role that are due, which its workers share: one segment after the other.
+#[derive(Debug)]
+pub(crate) struct Schedule {
+    pub(crate) pace: Pace,
+    seed: u64,
+    current: Mutex<Arc<Segment>>,
+    /// How many segments there have been.
+    epoch: AtomicU64,
+    /// What a search has found.
+    pub(crate) curve: OnceLock<RateCurve>,
 }
 
 impl Schedule {
     /// The schedule of a role, which differs from those of the others under the same seed.
-    pub(crate) fn new(rate: Rate, seed: u64, role: u64) -> Self {
+    pub(crate) fn new(pace: Pace, seed: u64, role: u64) -> Self {
         let seed = derive_seed(seed, &[MOMENTS, role]);
-        Schedule { rate, seed, begin_ns: AtomicU64::new(0), next: AtomicU64::new(0) }
+        // Until the load begins, nothing is due.
+        let none = Segment {
+            rate: None,
+            seed,
+            begin_ns: 0,
+            end_ns: 0,
+            is_trial: false,
+            next: AtomicU64::new(0),
+            is_closed: AtomicBool::new(true),
+        };
+        Schedule {
+            pace,
+            seed,
+            current: Mutex::new(Arc::new(none)),
+            epoch: AtomicU64::new(0),
+            curve: OnceLock::new(),
+        }
     }
 
-    /// The load begins.
+    /// The load begins, before the workers are let through their gate. A rate that is searched for is not
+    /// known yet.
     pub(crate) fn begin(&self, now_ns: u64) {
-        self.begin_ns.store(now_ns, Ordering::Relaxed);
+        if let Pace::At(rate) = self.pace {
+            self.post(Some(rate), now_ns, u64::MAX, false);
+        }
     }
 
-    fn moments(&self) -> Moments {
-        Moments::new(self.rate, self.seed)
+    /// From now on, iterations are due as this segment says, and not as those before it.
+    pub(crate) fn post(
+        &self,
+        rate: Option<Rate>,
+        begin_ns: u64,
+        end_ns: u64,
+        is_trial: bool,
+    ) -> Arc<Segment> {
+        let segment = Arc::new(Segment {
+            rate,
+            seed: derive_seed(self.seed, &[self.epoch()]),
+            begin_ns,
+            end_ns,
+            is_trial,
+            next: AtomicU64::new(0),
+            is_closed: AtomicBool::new(false),
+        });
+        let mut current = self.lock();
+        *current = Arc::clone(&segment);
+        self.epoch.fetch_add(1, Ordering::Release);
+        segment
     }
 
-    /// How many have been taken.
-    pub(crate) fn taken(&self) -> u64 {
-        self.next.load(Ordering::Relaxed)
+    /// The current segment.
+    pub(crate) fn current(&self) -> Arc<Segment> {
+        Arc::clone(&self.lock())
+    }
+
+    /// The number of the current segment.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Arc<Segment>> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Reads the moments of a schedule one after the other, and takes no iteration.
+/// Reads the moments of a segment one after the other, and takes no iteration.
 #[derive(Debug)]
 pub(crate) struct Calendar {
     begin_ns: u64,
@@ -113,8 +194,10 @@ pub(crate) struct Calendar {
 }
 
 impl Calendar {
-    pub(crate) fn of(schedule: &Schedule) -> Self {
-        Calendar { begin_ns: schedule.begin_ns.load(Ordering::Relaxed), moments: schedule.moments() }
+    /// `None` if there is no rate.
+    pub(crate) fn of(segment: &Segment) -> Option<Self> {
+        let moments = Moments::new(segment.rate?, segment.seed);
+        Some(Calendar { begin_ns: segment.begin_ns, moments })
     }
 
     /// When the one with this number is due. Neither this nor a moment may be earlier than in a call before.
@@ -134,25 +217,48 @@ impl Calendar {
 /// A schedule as one worker follows it.
 #[derive(Debug)]
 pub(crate) struct Follower {
-    /// As far as the worker has taken them, and as far as they are due.
-    taken: Calendar,
-    due: Calendar,
+    /// The number of the segment.
+    epoch: u64,
+    segment: Arc<Segment>,
+    /// As far as the worker has taken them, and as far as they are due; without a rate, there are none.
+    taken: Option<Calendar>,
+    due: Option<Calendar>,
 }
 
 impl Follower {
     pub(crate) fn of(schedule: &Schedule) -> Self {
-        Follower { taken: Calendar::of(schedule), due: Calendar::of(schedule) }
+        // If a segment is posted in between, the next look finds that it has another number.
+        let (epoch, segment) = (schedule.epoch(), schedule.current());
+        Follower { epoch, taken: Calendar::of(&segment), due: Calendar::of(&segment), segment }
     }
 
-    /// Takes the next iteration: its number, and when it is due.
-    pub(crate) fn take(&mut self, schedule: &Schedule) -> (u64, u64) {
-        let number = schedule.next.fetch_add(1, Ordering::Relaxed);
-        (number, self.taken.due_ns(number))
+    /// Takes the next iteration: its number, and when it is due. `None` if nothing is due at present, or
+    /// before the next segment.
+    pub(crate) fn take(&mut self, schedule: &Schedule, now_ns: u64) -> Option<(u64, u64)> {
+        if schedule.epoch() != self.epoch {
+            *self = Follower::of(schedule);
+        }
+        let segment = &self.segment;
+        if segment.is_closed.load(Ordering::Relaxed) {
+            return None;
+        }
+        let number = segment.next.fetch_add(1, Ordering::Relaxed);
+        let due_ns = match &mut self.taken {
+            Some(taken) => taken.due_ns(number),
+            None => now_ns.max(segment.begin_ns),
+        };
+        (due_ns < segment.end_ns).then_some((number, due_ns))
     }
 
     /// How many are due at a moment that come after the one with this number.
     pub(crate) fn behind(&mut self, number: u64, now_ns: u64) -> u64 {
-        self.due.due_before(now_ns + 1).saturating_sub(number + 1)
+        let moment_ns = now_ns.saturating_add(1).min(self.segment.end_ns);
+        self.due.as_mut().map_or(0, |due| due.due_before(moment_ns)).saturating_sub(number + 1)
+    }
+
+    /// The number of the segment, and whether it is tried in a search.
+    pub(crate) fn segment(&self) -> (u64, bool) {
+        (self.epoch, self.segment.is_trial)
     }
 }
 
@@ -175,8 +281,10 @@ pub(crate) struct Paced {
     due_ns: Counter,
     /// When the worker began it; 0 if it has not.
     begun_ns: Counter,
-    /// How many began before the window, and in each interval of it.
+    /// The segment that it is of, and how many of that segment began before the window.
+    pub(crate) epoch: Counter,
     pub(crate) begun_before: Counter,
+    /// How many began in each interval of the window.
     pub(crate) begun: Box<[Begun]>,
     /// How many ended inside the window.
     pub(crate) ended: Counter,
@@ -186,6 +294,42 @@ pub(crate) struct Paced {
     pub(crate) awaited: Counter,
     pub(crate) late_sum_ns: Counter,
     pub(crate) late_max_ns: Counter,
+    /// What a search looks at.
+    pub(crate) trial: Option<Trial>,
+}
+
+/// Response times of the rates that a search tries, all of them together: the search subtracts what there was
+/// before each.
+#[derive(Debug)]
+pub(crate) struct Trial {
+    /// What response times must not exceed.
+    within_ns: u64,
+    pub(crate) buckets: Box<[Counter]>,
+    pub(crate) ended: Counter,
+    /// How many of these took no longer.
+    pub(crate) in_time: Counter,
+    /// When the last one ended.
+    pub(crate) last_ended_ns: Counter,
+}
+
+impl Trial {
+    fn new(search: RateSearch) -> Self {
+        Trial {
+            within_ns: search.until.within.0,
+            buckets: (0..buckets::COUNT).map(|_| Counter::default()).collect(),
+            ended: Counter::default(),
+            in_time: Counter::default(),
+            last_ended_ns: Counter::default(),
+        }
+    }
+
+    fn count(&self, due_ns: u64, end_ns: u64) {
+        let response_ns = end_ns.saturating_sub(due_ns);
+        self.buckets[buckets::index(response_ns)].add(1);
+        self.in_time.add(u64::from(response_ns <= self.within_ns));
+        self.last_ended_ns.set(end_ns);
+        self.ended.add(1);
+    }
 }
 
 /// An iteration that a worker has taken.
@@ -197,8 +341,14 @@ pub(crate) struct UnderWay {
 
 impl Paced {
     pub(crate) fn new(schedule: Arc<Schedule>, intervals: usize) -> Self {
+        let trial = match schedule.pace {
+            Pace::Highest(search) => Some(Trial::new(search)),
+            Pace::At(_) => None,
+        };
         Paced {
             schedule,
+            trial,
+            epoch: Counter::default(),
             response: OperationRecord::new(intervals),
             service: OperationRecord::new(intervals),
             due_ns: Counter::default(),
@@ -213,8 +363,12 @@ impl Paced {
         }
     }
 
-    /// The worker has taken the iteration that is due then.
-    pub(crate) fn take(&self, due_ns: u64) {
+    /// The worker has taken the iteration of a segment that is due then.
+    pub(crate) fn take(&self, epoch: u64, due_ns: u64) {
+        if epoch != self.epoch.get() {
+            self.epoch.set(epoch);
+            self.begun_before.set(0);
+        }
         self.begun_ns.set(0);
         self.due_ns.set(due_ns);
     }
@@ -238,9 +392,16 @@ impl Paced {
         }
     }
 
-    /// The iteration has ended.
-    pub(crate) fn end(&self, window: Window, end_ns: u64) {
+    /// The iteration has ended. `is_trial`: it is of a segment that is tried in a search.
+    pub(crate) fn end(&self, window: Window, end_ns: u64, is_trial: bool) {
         let (due_ns, begun_ns) = (self.due_ns.get(), self.begun_ns.get());
+        // One that a search has not waited for does not count as one of the next rate.
+        if is_trial
+            && let Some(trial) = &self.trial
+            && self.epoch.get() == self.schedule.epoch()
+        {
+            trial.count(due_ns, end_ns);
+        }
         if (window.begin_ns..window.end_ns).contains(&due_ns) {
             let interval = interval_of(window, due_ns, self.begun.len());
             self.response.count(interval, end_ns.saturating_sub(due_ns), 0);

@@ -9,14 +9,18 @@
 //! clock ten times a second, and reads the records after the drain, including that of a worker that hangs in
 //! the kernel and will never respond. Such a worker is left behind; the engine continues and ends on time.
 
+mod team;
+
+pub(crate) use team::{Job, Phase, Run, Team, Written};
+
 use crate::error::{EngineError, OperationFailure};
 use crate::glance::Glances;
 use crate::lineup::{Gate, Lineup, Message, work};
 use crate::meter::Halt;
 use crate::observer::Observer;
-use crate::pace::Schedule;
 use crate::progress::Progress;
 use crate::record::WorkerRecord;
+use crate::search::Search;
 use crate::span::Span;
 use crate::steady::Rounds;
 use crate::summary::{self, Finished};
@@ -25,8 +29,8 @@ use crate::window::Window;
 use fsdyno_core::protocol::Stage;
 use fsdyno_core::result::{CpuTime, Steadiness, WindowClock};
 use fsdyno_core::units::Nanos;
-use fsdyno_core::workload::{PhaseSpec, Ramp};
-use fsdyno_core::{Operation, PhaseResult, Role, Telemetry};
+use fsdyno_core::workload::Ramp;
+use fsdyno_core::{PhaseResult, Telemetry};
 use fsdyno_sys::thread::Helpers;
 use fsdyno_sys::timer::Timer;
 use std::sync::Arc;
@@ -47,42 +51,6 @@ const AHEAD_NS: u64 = 5_000_000;
 
 /// How long to wait for workers that were told to stop before they are left behind.
 const PATIENCE: Duration = Duration::from_secs(2);
-
-/// The work of one worker: it prepares, lines up, and works until it is halted or done ([`Halt::Over`] in
-/// both cases).
-pub(crate) type Job = Box<dyn FnOnce(Lineup) -> Halt + Send>;
-
-/// The workers of one role.
-pub(crate) struct Team {
-    pub(crate) role: Role,
-    pub(crate) steps: &'static [Operation],
-    pub(crate) jobs: Vec<Job>,
-    /// When their iterations are due, if the role has a rate.
-    pub(crate) schedule: Option<Arc<Schedule>>,
-}
-
-impl Team {
-    /// Workers that do one thing after the other as soon as they can.
-    pub(crate) fn new(role: Role, steps: &'static [Operation], jobs: Vec<Job>) -> Self {
-        Team { role, steps, jobs, schedule: None }
-    }
-}
-
-/// A phase to run.
-pub(crate) struct Phase {
-    pub(crate) name: String,
-    pub(crate) span: Span,
-    /// In the order of the result.
-    pub(crate) teams: Vec<Team>,
-}
-
-impl Phase {
-    /// A phase of one role.
-    pub(crate) fn of(spec: PhaseSpec, span: Span, jobs: Vec<Job>) -> Self {
-        let PhaseSpec { name, role, steps } = spec;
-        Phase { name: name.to_string(), span, teams: vec![Team::new(role, steps, jobs)] }
-    }
-}
 
 struct Worker {
     record: Arc<WorkerRecord>,
@@ -164,19 +132,6 @@ pub(crate) fn run(
     Ok(Run { result, written, late: crew.late, given_up, is_unthrottled })
 }
 
-/// A phase that has run.
-#[derive(Debug)]
-pub(crate) struct Run {
-    pub(crate) result: PhaseResult,
-    pub(crate) written: Written,
-    /// An operation that failed when nothing counted any more.
-    pub(crate) late: Option<OperationFailure>,
-    /// For how long nothing had been completed, if that ended the phase.
-    pub(crate) given_up: Option<Nanos>,
-    /// The ramp was to last until writers are throttled, and they never were.
-    pub(crate) is_unthrottled: bool,
-}
-
 /// When it began and ended.
 struct Course {
     start_ns: u64,
@@ -208,14 +163,6 @@ impl Wait {
             Ramp::UntilSteady(steady) => Wait::Steady(Rounds::new(steady)),
         }
     }
-}
-
-/// What the workers of a phase have written, from its ramp to its drain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Written {
-    pub(crate) bytes: u64,
-    /// When they began.
-    pub(crate) since_ns: u64,
 }
 
 struct Crew<'o> {
@@ -307,6 +254,8 @@ impl Crew<'_> {
             worker.record.deadline_ns.set(window.end_ns);
             worker.record.paced.iter().for_each(|paced| paced.schedule.begin(start_ns));
         }
+        let records: Vec<_> = self.workers.iter().map(|worker| Arc::clone(&worker.record)).collect();
+        let mut search = Search::begin(&records, start_ns, window.begin_ns);
         gate.open(window);
         let (mut wait, mut found) = (Wait::of(ramp), Found::default());
         let mut stage_before = None;
@@ -315,6 +264,10 @@ impl Crew<'_> {
             if now < window.begin_ns && self.is_over(&mut wait, now, &mut found) {
                 window = from((now + AHEAD_NS).min(window.begin_ns));
                 self.workers.iter().for_each(|worker| worker.record.begin_early(window));
+            }
+            if let Some(begin_ns) = search.as_mut().and_then(|search| search.look(now)) {
+                window = from(begin_ns.min(window.begin_ns));
+                records.iter().for_each(|record| record.begin_early(window));
             }
             let give_up_ns = window.end_ns.saturating_add(drain_limit.0);
             let (stage, from, to) = match now {

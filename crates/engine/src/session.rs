@@ -1,6 +1,8 @@
 //! A request that is being executed: what every workload needs, from its own directory to settling before
 //! each phase.
 
+mod warnings;
+
 use crate::background;
 use crate::bounds::{Bounds, DROP_CACHES};
 use crate::cache::{self, Dropped};
@@ -15,12 +17,10 @@ use crate::progress::Progress;
 use crate::removal::{self, Remover};
 use crate::tree::Model;
 use fsdyno_core::protocol::Stage;
-use fsdyno_core::result::{CacheAtStart, Durable, GroupMemory, OpenLoop, TreeSummary};
+use fsdyno_core::result::{CacheAtStart, Durable, GroupMemory, TreeSummary};
 use fsdyno_core::units::{Bytes, Nanos};
-use fsdyno_core::workload::{Excursion, TreeModel};
-use fsdyno_core::{
-    CacheState, EngineEvent, EngineRequest, Operation, PhaseResult, Role, Warning, WarningKind,
-};
+use fsdyno_core::workload::TreeModel;
+use fsdyno_core::{CacheState, EngineEvent, EngineRequest, PhaseResult, Warning, WarningKind};
 use fsdyno_sys::timer::Timer;
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Mode};
@@ -269,7 +269,7 @@ impl<'a, 'e> Session<'a, 'e> {
         });
         result.cache = self.cache.take();
         count(&mut result);
-        for warning in warnings(&result) {
+        for warning in warnings::warnings(&result) {
             self.progress.event(EngineEvent::Warning(warning));
         }
         let name = result.name.clone();
@@ -396,64 +396,6 @@ fn write_back(base: &Path) -> Result<(), EngineError> {
     let directory =
         rustix::fs::open(base, DIRECTORY, Mode::empty()).map_err(EngineError::system(action, base))?;
     rustix::fs::syncfs(&directory).map_err(EngineError::system(action, base))
-}
-
-/// Warnings for the reader of a phase.
-fn warnings(phase: &PhaseResult) -> Vec<Warning> {
-    let mut warnings = Vec::new();
-    for role in &phase.roles {
-        let rounds: u64 = role.worker_results.iter().map(|worker| worker.rounds).sum();
-        let (name, times) = (&phase.name, if rounds == 1 { "once" } else { &format!("{rounds} times") });
-        if role.role == Role::Reader && rounds > 0 {
-            let text =
-                format!("phase '{name}': readers reached the end of their data {times} and started again");
-            warnings.push(Warning::new(WarningKind::ReaderPasses, text));
-        }
-        if role.role == Role::Writer && rounds > 0 {
-            let removing = role.share_of(phase.window_ns, Operation::is_of_removal);
-            let text = match role.operations.iter().any(|one| one.operation.is_of_removal()) {
-                true => format!(
-                    "phase '{name}': writers used up their space {times} and removed what they had written, which \
-                     took {:.1} % of their time and is not part of `write`",
-                    removing * 100.0
-                ),
-                false => {
-                    format!("phase '{name}': writers wrote as much as their files have {times}, and went on")
-                }
-            };
-            warnings.push(Warning::new(WarningKind::WriterRounds, text));
-        }
-        if let Some(kept_up) = &role.open_loop
-            && kept_up.fell_behind(phase.window_ns)
-        {
-            let OpenLoop { intended_per_s, achieved_per_s, backlog_at_end, .. } = kept_up;
-            let text = format!(
-                "phase '{name}': of {intended_per_s} iterations per second, {}s completed {achieved_per_s:.1}; at the end \
-                 of the window {backlog_at_end} waited for a worker",
-                role.role
-            );
-            warnings.push(Warning::new(WarningKind::Saturated, text));
-        }
-        let unfinished: Vec<String> = role
-            .worker_results
-            .iter()
-            .filter_map(|worker| worker.unfinished.as_ref())
-            .map(|flight| format!("{} for {}", flight.operation, rounded(flight.duration_ns)))
-            .collect();
-        if !unfinished.is_empty() {
-            let text = format!(
-                "phase '{name}': {}s still in an operation at the drain limit: {}",
-                role.role,
-                unfinished.join(", ")
-            );
-            warnings.push(Warning::new(WarningKind::Censored, text));
-        }
-    }
-    warnings
-}
-
-fn rounded(duration: Nanos) -> Nanos {
-    Nanos(duration.0 / 1_000_000 * 1_000_000)
 }
 
 fn remove_base(base: PathBuf, gauge: &background::Gauge) -> Result<(), EngineError> {

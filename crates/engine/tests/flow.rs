@@ -3,7 +3,8 @@
 
 use fsdyno_core::result::PhaseResult;
 use fsdyno_core::workload::{
-    Act, Arrivals, Choice, FileSet, FileSize, Flags, Flow, FlowRole, FlowStep, Ramp, Rate, SizeRange, flow,
+    Act, Arrivals, Choice, FileSet, FileSize, Flags, Flow, FlowRole, FlowStep, Pace, Ramp, Rate, SizeRange,
+    flow,
 };
 use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Nanos, Operation, Role, WarningKind, Workload};
 use fsdyno_engine::{ReadyFlow, run};
@@ -317,7 +318,7 @@ fn an_iteration_that_finds_no_file_ends_early_and_that_is_said() {
 fn a_role_with_a_rate_performs_what_is_due() {
     let stat = || vec![Act::Stat { set: "some".to_string(), choose: Choice::Uniform }];
     let of = |arrivals| {
-        let rate = Some(Rate { per_second: 200.0, arrivals });
+        let rate = Some(Pace::At(Rate { per_second: 200.0, arrivals }));
         let client = FlowRole { rate, ..role(Role::Client, 2, stat()) };
         let background = FlowRole { background: true, ..role(Role::Logger, 1, vec![think()]) };
         let background = FlowRole { steps: [background.steps, client.steps.clone()].concat(), ..background };
@@ -348,7 +349,7 @@ fn a_role_with_a_rate_performs_what_is_due() {
 #[test]
 fn a_rate_that_is_too_high_is_reported() {
     let acts = vec![Act::Stat { set: "some".to_string(), choose: Choice::Uniform }, think()];
-    let rate = Some(Rate { per_second: 500.0, arrivals: Arrivals::Constant });
+    let rate = Some(Pace::At(Rate { per_second: 500.0, arrivals: Arrivals::Constant }));
     let client = FlowRole { rate, ..role(Role::Client, 1, acts) };
     let flow =
         Flow { drain_limit: Nanos::from_millis(50), ..small(vec![set("some", 5, 0, 1.0)], vec![client]) };

@@ -6,9 +6,11 @@
 pub mod captured;
 mod durability;
 mod faults;
+mod open_loop;
 
 pub use durability::{MADE, durability_side, durability_trials, durable_trial, losing_trial};
 pub use faults::faulty_trials;
+pub use open_loop::searched_trials;
 
 use fsdyno_core::environment::{DeviceFacts, Environment};
 use fsdyno_core::outcome::{Failure, Outcome};

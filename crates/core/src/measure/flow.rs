@@ -11,6 +11,8 @@ use crate::workload::{Workload, flow};
 pub(super) enum FlowFigure {
     /// Iterations that its roles finished, per second.
     Iterations,
+    /// The highest rate at which a role keeps its promise.
+    Capacity,
     /// A quantile of the response time of its roles with a rate: of the slowest of them.
     Response(Quantile),
 }
@@ -18,7 +20,7 @@ pub(super) enum FlowFigure {
 impl FlowFigure {
     pub(super) const fn unit(self) -> Unit {
         match self {
-            FlowFigure::Iterations => Unit::ItemsPerSecond,
+            FlowFigure::Iterations | FlowFigure::Capacity => Unit::ItemsPerSecond,
             FlowFigure::Response(_) => Unit::Nanoseconds,
         }
     }
@@ -29,6 +31,12 @@ impl FlowFigure {
             FlowFigure::Iterations => {
                 let rate: f64 = phase.roles.iter().map(|role| role.rates.items_per_s).sum();
                 Some(Quotient::over(rate, phase.window_ns.as_secs_f64()).into())
+            }
+            FlowFigure::Capacity => {
+                let mut searches =
+                    phase.roles.iter().filter_map(|role| role.open_loop.as_ref()?.search.as_ref());
+                let found = searches.next()?;
+                Some(Value::bound(found.highest_per_s?, !found.has_limit))
             }
             FlowFigure::Response(quantile) => response(quantile, &trial.workload, phase),
         }

@@ -1,7 +1,7 @@
 //! Goals: what a user wants to optimise, and the measure for it under each workload.
 
 use super::{Measure, MeasureError};
-use crate::workload::Workload;
+use crate::workload::{Promise, Workload};
 use std::fmt;
 use std::str::FromStr;
 
@@ -16,6 +16,8 @@ pub enum Goal {
     Stalls,
     /// Little processor time.
     Cpu,
+    /// Many iterations per second at response times that keep a promise: `p99 <= 20ms`.
+    Capacity(Promise),
     /// This measure.
     Measure(Measure),
 }
@@ -39,6 +41,10 @@ impl Goal {
         let load = workload.load();
         let name = match self {
             Goal::Measure(measure) => return Some(measure.clone()),
+            Goal::Capacity(promise) => match workload {
+                Workload::Flow(flow) if flow.rate_search()?.until == *promise => "flow-capacity".to_string(),
+                _ => return None,
+            },
             Goal::Throughput => load.throughput().to_string(),
             Goal::Latency => load.latency()?,
             Goal::Stalls => "longest-stall".to_string(),
@@ -56,6 +62,10 @@ impl FromStr for Goal {
         if let Some((_, goal)) = Goal::words().find(|(word, _)| *word == text) {
             return Ok(goal);
         }
+        if text.contains("<=") {
+            let refused = |_| MeasureError::NoPromise { text: text.to_string() };
+            return text.parse().map(Goal::Capacity).map_err(refused);
+        }
         text.parse().map(Goal::Measure).map_err(|error| match error {
             MeasureError::UnknownName { name, nearest } => {
                 let near = crate::nearest(&name, WORDS.iter().map(|(word, _)| *word)).map(str::to_string);
@@ -70,6 +80,7 @@ impl fmt::Display for Goal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Goal::Measure(measure) => measure.fmt(f),
+            Goal::Capacity(promise) => f.pad(&promise.to_string()),
             goal => f.pad(WORDS.iter().find(|(_, other)| other == goal).map_or("", |(word, _)| word)),
         }
     }
@@ -78,6 +89,9 @@ impl fmt::Display for Goal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::operation::Role;
+    use crate::units::Nanos;
+    use crate::workload::{Arrivals, Flow, FlowRole, Pace, RateSearch};
 
     #[test]
     fn words_are_goals_and_everything_else_a_measure() {
@@ -86,6 +100,34 @@ mod tests {
         assert_eq!("cpu".parse::<Goal>().unwrap().to_string(), "cpu");
         let error = "througput".parse::<Goal>().unwrap_err();
         assert!(error.to_string().ends_with("did you mean 'throughput'?"), "{error}");
+    }
+
+    #[test]
+    fn a_promise_is_a_goal_of_the_flows_that_search_for_its_rate() {
+        let goal: Goal = "p99<= 20ms".parse().unwrap();
+        assert_eq!(goal.to_string(), "p99 <= 20ms");
+        let mut flow = Flow::default();
+        assert_eq!(goal.measure(&Workload::Flow(flow.clone())), None);
+        let search = |until: &str| RateSearch {
+            until: until.parse().unwrap(),
+            step: Nanos::from_secs(1),
+            arrivals: Arrivals::Constant,
+        };
+        let role = |until: &str| FlowRole {
+            role: Role::Client,
+            workers: 1,
+            background: false,
+            rate: Some(Pace::Highest(search(until))),
+            begin: Vec::new(),
+            steps: Vec::new(),
+        };
+        flow.roles.0 = vec![role("p99 <= 0.02")];
+        let measure = goal.measure(&Workload::Flow(flow.clone())).unwrap();
+        assert_eq!(measure.name(), "flow-capacity");
+        flow.roles.0 = vec![role("p99.9 <= 20ms")];
+        assert_eq!(goal.measure(&Workload::Flow(flow)), None);
+        let error = "p98 <= 20ms".parse::<Goal>().unwrap_err().to_string();
+        assert!(error.starts_with("'p98 <= 20ms' is not a quantile and a time"), "{error}");
     }
 
     #[test]

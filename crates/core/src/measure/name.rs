@@ -81,6 +81,12 @@ pub enum MeasureError {
         /// The units that imply a direction.
         known: Box<[&'static str]>,
     },
+    /// What follows `<=`, or precedes it.
+    #[error("'{text}' is not {}", crate::workload::flow::NoPromise)]
+    NoPromise {
+        /// As written.
+        text: String,
+    },
     /// A full name with too few or too many parts.
     #[error("measure '{name}' has {parts} parts; write phase/role/operation/statistic or phase/role/figure")]
     Parts {

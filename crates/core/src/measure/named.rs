@@ -182,6 +182,12 @@ fn of_load() -> Vec<Named> {
         help: "iterations per second of all workers of a flow, except those of background roles".into(),
         source: Source::Flow(FlowFigure::Iterations),
     },
+    Named {
+        name: "flow-capacity",
+        help: "the highest rate of iterations at which a flow keeps the promise of its plan, such as `p99 <= 20ms`"
+            .into(),
+        source: Source::Flow(FlowFigure::Capacity),
+    },
     flow_response(
         "flow-response-p99",
         "p99 of the time from when an iteration of a flow is due to when it ends; of roles with a `rate` that are not \

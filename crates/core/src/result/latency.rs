@@ -1,65 +1,11 @@
 //! Latency distributions and the quantiles that are kept from them.
-//!
-//! [`Quantile`] is the only list of quantiles: statistics, tables, columns of exports and the JSON derive
-//! from it.
 
+use crate::quantile::Quantile;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::{Index, IndexMut};
-
-/// Declares the quantiles once: variant, name as in fio, label in tables and measures, fraction.
-macro_rules! quantiles {
-    ($($variant:ident = $name:literal, $label:literal, $fraction:literal;)*) => {
-        /// A quantile of a latency distribution.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Quantile {
-            $(#[doc = $label] $variant,)*
-        }
-
-        impl Quantile {
-            /// Every quantile, from the lowest.
-            pub const ALL: &'static [Quantile] = &[$(Quantile::$variant),*];
-
-            /// The key in `percentile`, the percentage as fio prints it: `99.900000`.
-            pub const fn name(self) -> &'static str {
-                match self { $(Quantile::$variant => $name,)* }
-            }
-
-            /// The name in tables and measures: `p99.9`.
-            pub const fn label(self) -> &'static str {
-                match self { $(Quantile::$variant => $label,)* }
-            }
-
-            /// The share of operations that took no longer, 0 to 1.
-            pub const fn fraction(self) -> f64 {
-                match self { $(Quantile::$variant => $fraction,)* }
-            }
-        }
-    };
-}
-
-quantiles! {
-    P50 = "50.000000", "p50", 0.5;
-    P90 = "90.000000", "p90", 0.9;
-    P99 = "99.000000", "p99", 0.99;
-    P999 = "99.900000", "p99.9", 0.999;
-    P9999 = "99.990000", "p99.99", 0.9999;
-}
-
-impl Quantile {
-    /// The quantile of this name in `percentile`.
-    fn named(name: &str) -> Option<Quantile> {
-        Quantile::ALL.iter().copied().find(|quantile| quantile.name() == name)
-    }
-}
-
-impl fmt::Display for Quantile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.label())
-    }
-}
 
 /// The value of each [`Quantile`] in nanoseconds, with three digits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

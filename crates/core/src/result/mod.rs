@@ -13,15 +13,16 @@ mod open_loop;
 mod phase;
 
 pub use crate::durability::LogSummary;
+pub use crate::quantile::Quantile;
 pub use command::{CommandKind, CommandRun};
 pub use durability::{
     AgeBin, Durability, LosingState, ModelResult, PromiseResult, Spread, UnsyncedResult, Verified,
     VerifiedPromise, VerifiedUnsynced, Wrong,
 };
 pub use io_errors::{Content, FaultResult, Harm, Usable, Witnessed};
-pub use latency::{Latency, Quantile, Quantiles};
+pub use latency::{Latency, Quantiles};
 pub use lifecycle::{Lifecycle, LifecycleStep};
-pub use open_loop::{Backlog, OpenLoop};
+pub use open_loop::{Backlog, OpenLoop, RateCurve, RatePoint};
 pub use phase::{
     CacheAtStart, CpuTime, Durable, GroupMemory, InFlight, OperationResult, PhaseResult, Rates, RoleResult,
     SlowOperation, Steadiness, Timeline, WHOLE_RUN, Watched, WindowClock, WorkerResult,

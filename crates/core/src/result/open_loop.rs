@@ -1,7 +1,8 @@
 //! What became of the iterations of a role with a rate.
 
+use super::Latency;
 use crate::units::Nanos;
-use crate::workload::Arrivals;
+use crate::workload::{Arrivals, Promise};
 use serde::{Deserialize, Serialize};
 
 /// How the workers of a role with a rate kept up with it. An iteration belongs to the sample if it was *due*
@@ -9,7 +10,8 @@ use serde::{Deserialize, Serialize};
 /// waiting (coordinated omission).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OpenLoop {
-    /// The rate that the plan asks for, in iterations per second.
+    /// The rate of the window in iterations per second: the one that the plan asks for, or that the trial has
+    /// found.
     pub intended_per_s: f64,
     /// When iterations were due.
     pub arrivals: Arrivals,
@@ -32,6 +34,51 @@ pub struct OpenLoop {
     pub late_ns_mean: f64,
     /// The longest such delay.
     pub late_ns_max: u64,
+    /// How the rate was found; absent if the plan has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<RateCurve>,
+}
+
+/// Response times over rates, from a search for the highest rate that keeps a promise. It takes place in the
+/// ramp.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RateCurve {
+    /// The promise, such as `p99 <= 20ms`.
+    pub until: Promise,
+    /// What the workers completed per second when they did not wait (a closed loop).
+    pub closed_per_s: f64,
+    /// The highest rate that kept the promise; absent if none did.
+    pub highest_per_s: Option<f64>,
+    /// Whether a higher one was tried that did not: otherwise the highest is only a lower bound.
+    pub has_limit: bool,
+    /// The rates that were tried, in this order.
+    pub points: Vec<RatePoint>,
+}
+
+impl RateCurve {
+    /// The points by their rates.
+    pub fn by_rate(&self) -> Vec<&RatePoint> {
+        let mut points: Vec<&RatePoint> = self.points.iter().collect();
+        points.sort_by(|a, b| a.intended_per_s.total_cmp(&b.intended_per_s));
+        points
+    }
+}
+
+/// One rate that was tried.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RatePoint {
+    /// Iterations per second.
+    pub intended_per_s: f64,
+    /// How many were due.
+    pub due: u64,
+    /// How many of them ended per second, until the last one had.
+    pub achieved_per_s: f64,
+    /// How many had not ended when this rate was given up. They count with the time seen so far.
+    pub unfinished: u64,
+    /// Whether the promise was kept.
+    pub kept: bool,
+    /// Response times.
+    pub lat_ns: Latency,
 }
 
 impl OpenLoop {

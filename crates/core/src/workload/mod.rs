@@ -29,7 +29,10 @@ pub use device_read::DeviceRead;
 pub use durability::Durability;
 pub use external::{External, JobFile, Program};
 pub use fileserver::Fileserver;
-pub use flow::{Act, Arrivals, Choice, FileSet, FileSize, Flags, Flow, FlowRole, FlowStep, Rate};
+pub use flow::{
+    Act, Arrivals, Choice, FileSet, FileSize, Flags, Flow, FlowRole, FlowStep, Pace, Promise, Rate,
+    RateSearch,
+};
 pub use io_errors::IoErrors;
 pub use null::Null;
 pub use postmark::{Postmark, SizeRange};

@@ -1,8 +1,13 @@
 //! Iterations of a role with a rate: waiting until one is due, and recording its response and service time.
 
 use super::{Halt, Meter};
+use crate::pace::Paced;
+use crate::record::WorkerRecord;
 use crate::window::Window;
 use std::sync::Arc;
+
+/// How long a worker rests if nothing is due until a search goes on.
+const WITHOUT_WORK_NS: u64 = 5_000_000;
 
 impl Meter {
     /// Begins an iteration. If the role has a rate, this waits until the next one that nobody has taken is
@@ -29,7 +34,7 @@ impl Meter {
             Some(paced) => {
                 let end_ns = self.timer.now_ns();
                 if paced.is_inside(self.window, end_ns) && end_ns < self.record.deadline_ns.get() {
-                    paced.end(self.window, end_ns);
+                    paced.end(self.window, end_ns, false);
                     return Ok(());
                 }
                 self.end_at_an_edge(end_ns)
@@ -44,19 +49,13 @@ impl Meter {
 
     fn begin_due(&mut self) -> Result<u64, Halt> {
         let record = Arc::clone(&self.record);
-        let (Some(paced), Some(follower)) = (&record.paced, &mut self.follower) else {
-            return Ok(self.timer.ticks());
-        };
-        let (number, due_ns) = {
-            // Under the lock: the coordinator sees an iteration either in the hands of a worker or not taken.
-            let closing = record.closing();
-            if closing.sealed || record.deadline_ns.get() == 0 {
-                return Err(Halt::Over);
+        let Some(paced) = &record.paced else { return Ok(self.timer.ticks()) };
+        let (number, due_ns) = loop {
+            if let Some(taken) = self.take(&record, paced)? {
+                break taken;
             }
-            let taken = follower.take(&paced.schedule);
-            paced.take(taken.1);
-            self.follow(&record);
-            taken
+            let until_ns = self.timer.now_ns() + WITHOUT_WORK_NS;
+            self.rest_until(until_ns)?;
         };
         let has_waited = self.timer.now_ns() < due_ns;
         if has_waited {
@@ -67,6 +66,22 @@ impl Meter {
         let behind = self.follower.as_mut().map_or(0, |follower| follower.behind(number, start_ns));
         paced.begin(self.window, start_ns, has_waited, behind);
         Ok(start)
+    }
+
+    /// Takes the next iteration under the lock: the coordinator sees it either in the hands of a worker or
+    /// not taken.
+    fn take(&mut self, record: &WorkerRecord, paced: &Paced) -> Result<Option<(u64, u64)>, Halt> {
+        let closing = record.closing();
+        if closing.sealed || record.deadline_ns.get() == 0 {
+            return Err(Halt::Over);
+        }
+        self.follow(record);
+        let Some(follower) = &mut self.follower else { return Ok(None) };
+        let taken = follower.take(&paced.schedule, self.timer.now_ns());
+        if let Some((_, due_ns)) = taken {
+            paced.take(follower.segment().0, due_ns);
+        }
+        Ok(taken)
     }
 
     /// The iteration was due before the window, or ended after it.
@@ -80,7 +95,8 @@ impl Meter {
         }
         self.follow(&record);
         if let Some(paced) = &record.paced {
-            paced.end(self.window, end_ns);
+            let is_trial = self.follower.as_ref().is_some_and(|follower| follower.segment().1);
+            paced.end(self.window, end_ns, is_trial);
         }
         Ok(())
     }

@@ -75,32 +75,63 @@ fn poisson_numbers_have_the_variance_of_their_mean() {
     assert!((variance / mean - 1.0).abs() < 3.0 * (2.0 / n).sqrt(), "{}", variance / mean);
 }
 
+/// A schedule of a Poisson process whose load has begun.
+fn begun(per_second: f64, seed: u64, role: u64) -> Schedule {
+    let schedule = Schedule::new(Pace::At(rate(per_second, Arrivals::Poisson)), seed, role);
+    schedule.begin(5 * SECOND);
+    schedule
+}
+
+fn calendar(schedule: &Schedule) -> Calendar {
+    Calendar::of(&schedule.current()).expect("a rate")
+}
+
 #[test]
 fn moments_follow_from_the_seed_and_differ_between_roles() {
     assert_eq!(poisson(500.0, 7, 100), poisson(500.0, 7, 100));
     assert_ne!(poisson(500.0, 7, 100), poisson(500.0, 8, 100));
-    let rate = rate(500.0, Arrivals::Poisson);
-    let first = |role: u64| Calendar::of(&Schedule::new(rate, 7, role)).due_ns(0);
+    let first = |role: u64| calendar(&begun(500.0, 7, role)).due_ns(0);
+    assert_eq!(first(1), first(1));
     assert_ne!(first(1), first(2));
 }
 
 #[test]
 fn workers_take_each_iteration_once_and_agree_on_its_moment() {
-    let schedule = Schedule::new(rate(1000.0, Arrivals::Poisson), 3, 0);
-    schedule.begin(5 * SECOND);
+    let schedule = begun(1000.0, 3, 0);
     let mut workers: Vec<Follower> = (0..3).map(|_| Follower::of(&schedule)).collect();
-    let mut calendar = Calendar::of(&schedule);
+    let mut calendar = calendar(&schedule);
     for (number, worker) in [0, 1, 1, 2, 0, 0, 0, 2, 1].into_iter().enumerate() {
         let expected = calendar.due_ns(number as u64);
         assert!(expected > 5 * SECOND);
-        assert_eq!(workers[worker].take(&schedule), (number as u64, expected));
+        assert_eq!(workers[worker].take(&schedule, SECOND), Some((number as u64, expected)));
     }
-    assert_eq!(schedule.taken(), 9);
+    assert_eq!(schedule.current().taken(), 9);
     // When the twentieth is due and the eighth begins, eleven more are due.
     let twentieth = calendar.due_ns(19);
     assert_eq!(workers[0].behind(8, twentieth), 11);
     assert_eq!(workers[1].behind(30, twentieth), 0);
-    let mut calendar = Calendar::of(&schedule);
+    let mut calendar = self::calendar(&schedule);
     assert_eq!(calendar.due_before(5 * SECOND), 0);
     assert_eq!((calendar.due_before(twentieth), calendar.due_before(twentieth + 1)), (19, 20));
+}
+
+#[test]
+fn a_segment_ends_and_the_next_one_begins() {
+    let schedule = begun(1000.0, 3, 0);
+    let mut worker = Follower::of(&schedule);
+    let constant = Some(rate(10.0, Arrivals::Constant));
+    schedule.post(constant, 9 * SECOND, 9 * SECOND + SECOND / 4, true);
+    let take = |worker: &mut Follower| worker.take(&schedule, 9 * SECOND);
+    for expected in [(0, 9 * SECOND), (1, 9 * SECOND + SECOND / 10), (2, 9 * SECOND + SECOND / 5)] {
+        assert_eq!(take(&mut worker), Some(expected));
+        assert_eq!(worker.segment(), (2, true));
+    }
+    assert_eq!([take(&mut worker), take(&mut worker)], [None, None], "it is over");
+    // What is due after the end is not due at all.
+    assert_eq!(worker.behind(0, 20 * SECOND), 2);
+    let closed = schedule.post(None, 12 * SECOND, 13 * SECOND, true);
+    assert_eq!(take(&mut worker), Some((0, 12 * SECOND)), "not before it begins");
+    assert_eq!(worker.take(&schedule, 12 * SECOND + 7), Some((1, 12 * SECOND + 7)), "at once");
+    closed.close();
+    assert_eq!(worker.take(&schedule, 12 * SECOND + 8), None);
 }

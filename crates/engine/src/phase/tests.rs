@@ -1,10 +1,12 @@
 use super::*;
 use crate::meter::{Object, timed};
 use fsdyno_core::workload::{Ramp, Steady, Step};
+use fsdyno_core::{Operation, Role};
 use rustix::io::Errno;
 use std::sync::Mutex;
 
 mod paced;
+mod search;
 
 const STEPS: &[Operation] = &[Operation::Null];
 

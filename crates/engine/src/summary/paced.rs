@@ -17,6 +17,8 @@ use fsdyno_core::units::Nanos;
 pub(super) fn result(workers: &[Finished], window: Window) -> Option<(OpenLoop, [OperationResult; 2])> {
     let each: Vec<&Paced> = workers.iter().filter_map(|worker| worker.record.paced.as_ref()).collect();
     let schedule = &each.first()?.schedule;
+    let (segment, epoch) = (schedule.current(), schedule.epoch());
+    let rate = segment.rate?;
     let given_up_ns = workers.iter().map(|worker| worker.given_up_ns).max().unwrap_or(window.end_ns);
     let interval_ns = timeline_interval(window.length_ns());
     let intervals = window.length_ns().div_ceil(interval_ns) as usize;
@@ -35,9 +37,11 @@ pub(super) fn result(workers: &[Finished], window: Window) -> Option<(OpenLoop, 
             None => never_begun += 1,
         }
     }
-    let mut calendar = Calendar::of(schedule);
+    let mut calendar = Calendar::of(&segment)?;
     let due_before = calendar.due_before(window.begin_ns);
-    let mut begun = each.iter().map(|paced| paced.begun_before.get()).sum::<u64>();
+    // Those of an earlier segment are not of this calendar.
+    let current = each.iter().filter(|paced| paced.epoch.get() == epoch);
+    let mut begun = current.map(|paced| paced.begun_before.get()).sum::<u64>();
     let of_interval = |index: usize| {
         let all = each.iter().filter_map(|paced| paced.begun.get(index));
         begun += all.clone().map(|one| one.count.get()).sum::<u64>();
@@ -47,8 +51,8 @@ pub(super) fn result(workers: &[Finished], window: Window) -> Option<(OpenLoop, 
     };
     let backlog: Vec<(u64, u64)> = (0..intervals).map(of_interval).collect();
     let due = calendar.due_before(window.end_ns);
-    let mut calendar = Calendar::of(schedule);
-    for number in schedule.taken().max(due_before)..due {
+    let mut calendar = Calendar::of(&segment)?;
+    for number in segment.taken().max(due_before)..due {
         let due_ns = calendar.due_ns(number);
         response.add_censored(due_ns.saturating_sub(window.begin_ns), seen_ns(due_ns));
         never_begun += 1;
@@ -56,8 +60,8 @@ pub(super) fn result(workers: &[Finished], window: Window) -> Option<(OpenLoop, 
     let sum = |of: fn(&Paced) -> u64| each.iter().map(|paced| of(paced)).sum::<u64>();
     let awaited = sum(|paced| paced.awaited.get());
     let open_loop = OpenLoop {
-        intended_per_s: schedule.rate.per_second,
-        arrivals: schedule.rate.arrivals,
+        intended_per_s: rate.per_second,
+        arrivals: rate.arrivals,
         due: due - due_before,
         achieved_per_s: sum(|paced| paced.ended.get()) as f64 * 1e9 / window.length_ns() as f64,
         never_begun,
@@ -69,6 +73,7 @@ pub(super) fn result(workers: &[Finished], window: Window) -> Option<(OpenLoop, 
         },
         late_ns_mean: sum(|paced| paced.late_sum_ns.get()) as f64 / awaited.max(1) as f64,
         late_ns_max: each.iter().map(|paced| paced.late_max_ns.get()).max().unwrap_or(0),
+        search: schedule.curve.get().cloned(),
     };
     Some((open_loop, [response.result(Operation::ResponseTime), service.result(Operation::ServiceTime)]))
 }

@@ -6,7 +6,7 @@ use crate::support::{Requirement, Sandbox};
 use fsdyno_core::protocol::Stage;
 use fsdyno_core::result::Quantile;
 use fsdyno_core::workload::{
-    Act, Arrivals, Choice, FileSet, FileSize, Flags, Flow, FlowRole, FlowStep, Ramp, Rate, flow,
+    Act, Arrivals, Choice, FileSet, FileSize, Flags, Flow, FlowRole, FlowStep, Pace, Ramp, Rate, flow,
 };
 use fsdyno_core::{Bytes, EngineEvent, Nanos, Operation, Role, Workload};
 use std::fs;
@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 tests! {
     a_pause_of_half_a_second_shows_only_in_an_open_loop: &[Requirement::Root, Requirement::Fuse, Requirement::Quiet];
     a_rate_is_shown_by_every_command: &[];
+    the_highest_rate_is_found_and_recommended: &[];
 }
 
 const MILLISECOND: f64 = 1e6;
@@ -52,7 +53,7 @@ fn two_loops() -> Flow {
             steps: acts.into_iter().map(step).collect(),
         }
     };
-    let rate = Some(Rate { per_second: PER_SECOND, arrivals: Arrivals::Constant });
+    let rate = Some(Pace::At(Rate { per_second: PER_SECOND, arrivals: Arrivals::Constant }));
     let think = vec![Act::Think { time: Nanos(500_000) }];
     Flow {
         files: flow::FileSets(vec![set("asked"), set("own")]),
@@ -121,7 +122,7 @@ fn a_rate_is_shown_by_every_command() {
     let sandbox = Sandbox::new();
     let place = tempfile::tempdir_in("/var/tmp").expect("a directory on a disk");
     let plan = format!(
-        "repetitions = 2\n[device]\ndirectory = \"{}\"\n[[workloads]]\nkind = \"flow\"\nramp = 0\nwindow = \"500ms\"\n\
+        "[device]\ndirectory = \"{}\"\n[[workloads]]\nkind = \"flow\"\nramp = 0\nwindow = \"500ms\"\n\
          [workloads.files.note]\ncount = 30\nsize = \"4k\"\n\
          [workloads.roles.client]\nworkers = 2\nrate = {{ per_second = 400, arrivals = \"poisson\" }}\n\
          steps = [{{ open = \"note\" }}, {{ read = \"whole\" }}, \"close\"]\n",
@@ -171,6 +172,54 @@ fn a_rate_is_shown_by_every_command() {
         let output = sandbox.run(&["plan", "wrong.toml"]);
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.code() == Some(2) && error.contains(said), "{error}");
-        assert!(error.contains("wrong.toml:13:"), "{error}");
+        assert!(error.contains("wrong.toml:12:"), "{error}");
     }
+}
+
+/// Two workers that take 5 ms each complete at most 400 iterations per second.
+fn the_highest_rate_is_found_and_recommended() {
+    let sandbox = Sandbox::new();
+    let place = tempfile::tempdir_in("/var/tmp").expect("a directory on a disk");
+    let plan = format!(
+        "[device]\ndirectory = \"{}\"\n[[workloads]]\nkind = \"flow\"\nramp = \"100ms\"\nwindow = \"500ms\"\n\
+         [workloads.files.note]\ncount = 30\nsize = \"4k\"\n\
+         [workloads.roles.client]\nworkers = 2\nrate = {{ until = \"p90 <= 50ms\", step = \"100ms\" }}\n\
+         steps = [{{ open = \"note\" }}, \"close\", {{ think = \"5ms\" }}]\n",
+        place.path().display(),
+    );
+    sandbox.sweep(&plan);
+    let stored = sandbox.stored();
+    let kept_up = &stored["trials"][0]["phases"][0]["roles"][0]["open_loop"];
+    let search = &kept_up["search"];
+    let highest = search["highest_per_s"].as_f64().expect("a rate");
+    assert!((100.0..600.0).contains(&highest), "{search}");
+    assert_eq!(
+        (search["until"].as_str(), kept_up["intended_per_s"].as_f64()),
+        (Some("p90 <= 50ms"), Some(highest))
+    );
+    let points = search["points"].as_array().expect("points");
+    assert!(points.len() >= 3 && points.iter().any(|point| point["kept"] == true), "{search}");
+    let shows = |arguments: &[&str], texts: &[&str]| {
+        let output = sandbox.run(arguments);
+        let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(output.status.code(), Some(0), "{}", describe(&output));
+        texts
+            .iter()
+            .for_each(|text| assert!(shown.contains(text), "{arguments:?}: no '{text}' in:\n{shown}"));
+    };
+    let found = [
+        "flow-capacity",
+        "response times of 2 clients by their rate",
+        "The highest rate that kept p90 <= 50ms",
+    ];
+    shows(&["show", "latest"], &found);
+    shows(&["recommend", "latest", "--for", "p90 <= 50ms"], &["(flow-capacity)"]);
+    shows(&["recommend", "latest", "--for", "p99 <= 1ms"], &["No trial of flow has a value of p99 <= 1ms"]);
+    let report = sandbox.path("report.html").display().to_string();
+    shows(&["report", "latest", "-o", &report], &[]);
+    let page = fs::read_to_string(&report).expect("the report");
+    assert!(
+        page.contains("Response times by rate") && page.contains("p90 &lt;= 50ms"),
+        "the report has no curve"
+    );
 }

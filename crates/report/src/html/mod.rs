@@ -13,6 +13,7 @@
 //! offers the whole library with MathJax: 6.8 MB, with the addresses of two dozen map servers.
 
 mod answer;
+mod capacity;
 mod case;
 mod cases;
 mod chart;
@@ -86,6 +87,7 @@ pub fn page(sources: &Sources<'_>) -> Result<String, ReportError> {
                 main {
                     (answer::section(&view))
                     (configurations::section(&view, sources.trials, &cases, &mut names))
+                    (capacity::section(&view.rankings, sources.trials, &mut names))
                     (effects::section(&view.recommendation, &mut names))
                     (cases.section(&view.rankings, &mut names))
                     (pareto::section(&view.recommendation, &mut names))

@@ -9,6 +9,7 @@ mod classic;
 mod collection;
 pub(crate) mod comparison;
 pub(crate) mod compatible;
+mod curve;
 mod device_read;
 mod external;
 pub(crate) mod faults;

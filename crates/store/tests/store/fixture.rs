@@ -454,6 +454,25 @@ impl Dice {
             backlog: Backlog { interval_ns: self.ns(), max: self.some(3, Dice::int) },
             late_ns_mean: self.float(),
             late_ns_max: self.int(),
+            search: self.maybe(Dice::curve),
+        }
+    }
+
+    fn curve(&mut self) -> RateCurve {
+        let point = |dice: &mut Dice| RatePoint {
+            intended_per_s: dice.float(),
+            due: dice.int(),
+            achieved_per_s: dice.float(),
+            unfinished: dice.int(),
+            kept: dice.coin(),
+            lat_ns: dice.latency(),
+        };
+        RateCurve {
+            until: "p99 <= 20ms".parse().unwrap(),
+            closed_per_s: self.float(),
+            highest_per_s: self.maybe(Dice::float),
+            has_limit: self.coin(),
+            points: self.some(2, point),
         }
     }
 

@@ -9,7 +9,7 @@ use fsdyno_core::figures::{grow, total};
 use fsdyno_core::parallel::in_parallel;
 use fsdyno_core::result::{
     CheckResult, CpuTime, Durable, Filled, Latency, Layout, Lifecycle, LifecycleStep, OpenLoop, PhaseResult,
-    Quantile, Rates, RoleResult, Steadiness, TrialRecord, Watched,
+    Quantile, RateCurve, Rates, RoleResult, Steadiness, TrialRecord, Watched,
 };
 use fsdyno_core::telemetry::TaskKind;
 use fsdyno_core::workload::Arrivals;
@@ -114,6 +114,8 @@ pub struct RoleView {
     pub longest_item: Option<Nanos>,
     /// How the workers kept up with the rate of the role; absent if it has none.
     pub open_loop: Option<OpenLoopView>,
+    /// What a search for the highest rate has found in each trial; empty if the plan has a rate.
+    pub curves: Vec<TrialCurve>,
     /// How evenly the workers moved data, by the rate of each while it worked: the mean over trials.
     pub fairness: Option<Fairness>,
     /// Operations that the workers completed, all trials together.
@@ -145,6 +147,25 @@ pub struct OpenLoopView {
     pub late_ns_mean: f64,
     /// See `late_ns_mean`.
     pub late_ns_max: u64,
+}
+
+/// Response times over rates in one trial.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TrialCurve {
+    /// The trial.
+    pub trial: u32,
+    /// What it found.
+    pub curve: RateCurve,
+}
+
+impl RoleView {
+    /// The curve of the trial in the middle, by the highest rate that kept the promise.
+    pub fn middle_curve(&self) -> Option<&TrialCurve> {
+        let mut curves: Vec<&TrialCurve> = self.curves.iter().collect();
+        let highest = |one: &TrialCurve| one.curve.highest_per_s.unwrap_or(0.0);
+        curves.sort_by(|a, b| highest(a).total_cmp(&highest(b)));
+        curves.get(curves.len().checked_sub(1)? / 2).copied()
+    }
 }
 
 impl OpenLoopView {
@@ -344,6 +365,13 @@ fn merge_role(role: Role, phases: &[(u32, &PhaseResult)]) -> Result<RoleView, Un
         open_loop: OpenLoopView::of(
             &parts.iter().filter_map(|(_, _, part)| part.open_loop.as_ref()).collect::<Vec<_>>(),
         ),
+        curves: parts
+            .iter()
+            .filter_map(|(trial, _, part)| {
+                let curve = part.open_loop.as_ref()?.search.clone()?;
+                Some(TrialCurve { trial: *trial, curve })
+            })
+            .collect(),
         fairness: merge::fairness(&parts.iter().map(|(_, _, part)| *part).collect::<Vec<_>>()),
         rates: merge::rates(&parts.iter().map(|(_, phase, part)| (*phase, *part)).collect::<Vec<_>>()),
         completed: total(

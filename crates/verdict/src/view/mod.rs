@@ -5,7 +5,9 @@
 
 mod case;
 
-pub use case::{CaseView, KernelView, OperationView, PhaseView, RoleView, cases, stall};
+pub use case::{
+    CaseView, KernelView, OpenLoopView, OperationView, PhaseView, RoleView, TrialCurve, cases, stall,
+};
 
 use crate::drift::{Drift, drift};
 use crate::error::UnreadableHistogram;

@@ -28,7 +28,7 @@ pub(super) fn check(flow: &Flow) -> Result<(), Refusal> {
     for role in &flow.roles.0 {
         check_role(flow, role)?;
     }
-    Ok(())
+    super::rate::check(flow)
 }
 
 fn check_set(set: &FileSet) -> Result<(), Refusal> {

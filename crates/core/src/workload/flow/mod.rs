@@ -12,7 +12,7 @@ mod value;
 mod words;
 
 pub use files::{FileSet, FileSets, FileSize};
-pub use rate::{Arrivals, Rate};
+pub use rate::{Arrivals, NoPromise, Pace, Promise, Rate, RateSearch};
 pub use step::{Act, Choice, Flags, FlowStep};
 
 use super::fields::Fields;
@@ -53,7 +53,7 @@ pub struct FlowRole {
     pub background: bool,
     /// How often the workers together begin an iteration; as soon as they can if absent (a closed loop).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rate: Option<Rate>,
+    pub rate: Option<Pace>,
     /// What each worker does once before its first iteration.
     pub begin: Vec<FlowStep>,
     /// What each worker does in an iteration.
@@ -261,6 +261,14 @@ impl Flow {
         self.roles.0.iter().find(|role| !role.background).or(self.roles.0.first())
     }
 
+    /// The rate that a trial has to find.
+    pub fn rate_search(&self) -> Option<RateSearch> {
+        self.roles.0.iter().find_map(|role| match role.rate {
+            Some(Pace::Highest(search)) => Some(search),
+            _ => None,
+        })
+    }
+
     /// The largest buffers of a worker of a role, for reads and for writes.
     pub fn buffers(&self, role: &FlowRole) -> (u64, u64) {
         let each = role.all_steps().into_iter().map(|step| step.act.buffers());
@@ -299,7 +307,11 @@ impl Load for Flow {
     }
 
     fn timing(&self) -> Timing {
-        let Flow { ramp, window, drain_limit, .. } = *self;
+        let Flow { mut ramp, window, drain_limit, .. } = *self;
+        // The window begins when the rate is found.
+        if let Some(search) = self.rate_search() {
+            ramp = Ramp::For(Nanos(ramp.longest().0.saturating_add(search.longest().0)));
+        }
         Timing { windows: 1, ramp, window, drain_limit }
     }
 
@@ -316,14 +328,15 @@ impl Load for Flow {
 
     /// How many iterations a role with a rate completes says little: as many as are due, if it keeps up.
     fn default_measure(&self) -> &'static str {
-        match self.main().is_some_and(|role| role.rate.is_some()) {
-            true => "flow-response-p99",
-            false => "flow-iterations",
+        match self.main().and_then(|role| role.rate) {
+            Some(Pace::Highest(_)) => "flow-capacity",
+            Some(Pace::At(_)) => "flow-response-p99",
+            None => "flow-iterations",
         }
     }
 
     fn throughput(&self) -> &'static str {
-        "flow-iterations"
+        if self.rate_search().is_some() { "flow-capacity" } else { "flow-iterations" }
     }
 
     /// Users wait longest for a sync: that of the main role, or of a role whose answer it waits for.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::quantile::Quantile;
 use crate::workload::SizeRange;
 use crate::workload::parameter::{Inside, Nowhere, Parameters};
 use std::collections::BTreeMap;
@@ -120,13 +121,13 @@ fn a_plan_changes_a_flow_key_by_key() {
 
 #[test]
 fn a_rate_is_a_number_or_a_table() {
-    let rate = |literal| Rate::read(&literal, &Nowhere);
-    let constant = |per_second| Rate { per_second, arrivals: Arrivals::Constant };
+    let rate = |literal| Pace::read(&literal, &Nowhere);
+    let constant = |per_second| Pace::At(Rate { per_second, arrivals: Arrivals::Constant });
     assert_eq!(rate(Literal::Integer(200)), Ok(constant(200.0)));
     assert_eq!(rate(Literal::Float(0.5)), Ok(constant(0.5)));
     assert_eq!(rate(table([("per_second", Literal::Integer(5))])), Ok(constant(5.0)));
     let poisson = table([("per_second", Literal::Integer(5)), ("arrivals", text("poisson"))]);
-    assert_eq!(rate(poisson), Ok(Rate { per_second: 5.0, arrivals: Arrivals::Poisson }));
+    assert_eq!(rate(poisson), Ok(Pace::At(Rate { per_second: 5.0, arrivals: Arrivals::Poisson })));
     for wrong in [Literal::Integer(0), Literal::Integer(-3), Literal::Float(1e7), Literal::Float(f64::NAN)] {
         let error = rate(wrong.clone()).unwrap_err();
         assert!(
@@ -144,6 +145,58 @@ fn a_rate_is_a_number_or_a_table() {
     let word = rate(table([("per_second", Literal::Integer(5)), ("arrivals", text("regular"))]));
     assert!(matches!(word, Err(ParameterError::Within(..))));
     assert!(rate(table([("arrivals", text("poisson"))])).is_err());
+}
+
+#[test]
+fn a_rate_that_is_searched_for_keeps_a_promise() {
+    let rate = |literal| Pace::read(&literal, &Nowhere);
+    let until = "p99.9 <= 20ms".parse::<Promise>().unwrap();
+    assert_eq!((until.quantile, until.within), (Quantile::P999, Nanos::from_millis(20)));
+    let expected = RateSearch { until, step: Nanos::from_secs(5), arrivals: Arrivals::Constant };
+    assert_eq!(rate(table([("until", text("p99.9<=20ms"))])), Ok(Pace::Highest(expected)));
+    let given =
+        table([("until", text("p99.9 <= 0.02")), ("step", text("1s")), ("arrivals", text("poisson"))]);
+    let expected = RateSearch { until, step: Nanos::from_secs(1), arrivals: Arrivals::Poisson };
+    assert_eq!(rate(given), Ok(Pace::Highest(expected)));
+    let stored = serde_json::to_string(&Pace::Highest(expected)).unwrap();
+    assert_eq!(serde_json::from_str::<Pace>(&stored).unwrap(), Pace::Highest(expected), "{stored}");
+    for wrong in ["20ms", "p98 <= 20ms", "p99 < 20ms", "p99 <= 0", "p99 <= soon"] {
+        let error = rate(table([("until", text(wrong))])).unwrap_err();
+        assert!(matches!(error, ParameterError::Within(place, _) if place == [Inside::Key("until".into())]));
+    }
+    assert!(rate(table([("until", text("p99 <= 20ms")), ("step", text("1ms"))])).is_err());
+    assert!(rate(table([("until", text("p99 <= 20ms")), ("per_second", Literal::Integer(5))])).is_err());
+    // Of 300, 1 % may take longer, and of 299 two: the 297th is p99 of both.
+    assert_eq!(
+        [300, 299, 100, 99, 0].map(|count| "p99 <= 1s".parse::<Promise>().unwrap().allowed(count)),
+        [3, 2, 1, 0, 0]
+    );
+    let mut flow = flow(vec![open(), text("close")]);
+    let search = || table([("until", text("p99 <= 20ms"))]);
+    flow.set("roles", &table([("client", table([("rate", search())]))]), &Nowhere).unwrap();
+    assert_eq!(flow.check(), Ok(()));
+    assert_eq!((flow.default_measure(), flow.throughput()), ("flow-capacity", "flow-capacity"));
+    assert_eq!(flow.timing().ramp, Ramp::For(Nanos::from_millis(5000 + 14 * 5250)));
+    let words = flow.in_words();
+    assert_eq!(
+        words[1],
+        "1 client, as often as p99 <= 20ms allows, at constant intervals, found in steps of 5s:"
+    );
+    assert!(
+        flow.title().starts_with("flow, 1 client at the highest rate with p99 <= 20ms, "),
+        "{}",
+        flow.title()
+    );
+    let other = table([("reader", table([("rate", search()), ("steps", Literal::Array(vec![stat()]))]))]);
+    flow.set("files", &table([("more", table([]))]), &Nowhere).unwrap();
+    flow.set("roles", &other, &Nowhere).unwrap();
+    assert!(
+        refused(&flow).starts_with("roles.reader.rate: the rate of role 'client' is searched for already")
+    );
+}
+
+fn stat() -> Literal {
+    table([("stat", text("more"))])
 }
 
 #[test]

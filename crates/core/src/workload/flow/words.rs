@@ -1,7 +1,7 @@
 //! A flow in words: a line for each file set and each step.
 
 use super::value::percent;
-use super::{Act, Arrivals, Choice, FileSet, FileSize, Flags, Flow, FlowRole, FlowStep, Rate};
+use super::{Act, Arrivals, Choice, FileSet, FileSize, Flags, Flow, FlowRole, FlowStep, Pace};
 use crate::units::Bytes;
 use crate::workload::parameter::Parameter;
 use crate::workload::plural;
@@ -57,13 +57,19 @@ fn role_lines(role: &FlowRole) -> Vec<String> {
     lines
 }
 
-/// `200 times a second, at random moments (poisson)`.
-fn arriving(Rate { per_second, arrivals }: Rate) -> String {
-    let when = match arrivals {
+/// `200 times a second, at random moments (poisson)`, `as often as p99 <= 20ms allows, at constant intervals,
+/// found in steps of 5s`.
+fn arriving(pace: Pace) -> String {
+    let when = match pace.arrivals() {
         Arrivals::Constant => "at constant intervals",
         Arrivals::Poisson => "at random moments (poisson)",
     };
-    format!("{per_second} times a second, {when}")
+    match pace {
+        Pace::At(rate) => format!("{} times a second, {when}", rate.per_second),
+        Pace::Highest(search) => {
+            format!("as often as {} allows, {when}, found in steps of {}", search.until, search.step)
+        }
+    }
 }
 
 fn steps(list: &[FlowStep], depth: usize, lines: &mut Vec<String>) {

@@ -1,8 +1,9 @@
 //! Roles with a rate: what a pause does to them, and what becomes of iterations at the end.
 
 use super::*;
+use crate::pace::Schedule;
 use fsdyno_core::result::{OpenLoop, OperationResult, Quantile, RoleResult};
-use fsdyno_core::workload::{Arrivals, Rate};
+use fsdyno_core::workload::{Arrivals, Pace, Rate};
 
 const MILLISECOND: u64 = 1_000_000;
 
@@ -32,12 +33,12 @@ fn server(each: Duration, at: Duration, pause: Duration) -> Job {
 }
 
 /// Workers that never pause.
-fn servers(count: u32, each: Duration) -> Vec<Job> {
+pub(super) fn servers(count: u32, each: Duration) -> Vec<Job> {
     (0..count).map(|_| server(each, Duration::MAX, Duration::ZERO)).collect()
 }
 
 fn constant(per_second: f64) -> Option<Arc<Schedule>> {
-    Some(Arc::new(Schedule::new(Rate { per_second, arrivals: Arrivals::Constant }, 1, 0)))
+    Some(Arc::new(Schedule::new(Pace::At(Rate { per_second, arrivals: Arrivals::Constant }), 1, 0)))
 }
 
 /// A window without a ramp.
@@ -55,11 +56,11 @@ fn measured(teams: Vec<Team>, [window, drain_limit]: [u64; 2]) -> (PhaseResult, 
     (run.unwrap().result, left_behind)
 }
 
-fn row(role: &RoleResult, operation: Operation) -> &OperationResult {
+pub(super) fn row(role: &RoleResult, operation: Operation) -> &OperationResult {
     role.operations.iter().find(|row| row.operation == operation).expect("the operation")
 }
 
-fn open_loop(role: &RoleResult) -> &OpenLoop {
+pub(super) fn open_loop(role: &RoleResult) -> &OpenLoop {
     role.open_loop.as_ref().expect("a rate")
 }
 

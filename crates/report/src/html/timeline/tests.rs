@@ -157,3 +157,28 @@ fn a_program_without_a_timeline_has_no_chart() {
     phase.telemetry = Some(Telemetry::default());
     assert!(has_chart(&phase));
 }
+
+#[test]
+fn a_role_with_a_rate_shows_its_backlog() {
+    let mut trial = fixture::searched_trials().remove(0);
+    let phase = &mut trial.phases[0];
+    for operation in &mut phase.roles[0].operations {
+        operation.timeline = Timeline {
+            interval_ns: Nanos::from_millis(100),
+            count: vec![10; 300],
+            sum_ns: vec![1_000_000; 300],
+            max_ns: vec![if operation.operation.is_an_iteration() { 900_000_000 } else { 400_000 }; 300],
+            bytes: Vec::new(),
+        };
+    }
+    let (chart, _) = chart(phase);
+    let line = chart.data.iter().find(|trace| trace["meta"] == "backlog").unwrap();
+    assert_eq!((&line["y"][7], &line["name"]), (&json!(2), &json!("clients")));
+    // Six operations, ten of each in 100 ms: iterations are none of them.
+    let rate = chart.data.iter().find(|trace| trace["meta"] == "rate").unwrap();
+    assert_eq!(rate["y"][0], 600.0);
+    let slices = &chart.tables[0];
+    let column = |name: &str| slices.head.iter().position(|head| head == name).unwrap();
+    assert_eq!(slices.rows[0][column("client longest")], "400us");
+    assert_eq!(slices.rows[0][column("clients' backlog")], "2");
+}

@@ -1,0 +1,75 @@
+//! The search for the highest rate that keeps a promise.
+
+use super::paced::{open_loop, row, servers};
+use super::*;
+use fsdyno_core::result::RateCurve;
+use fsdyno_core::workload::{Arrivals, Pace, RateSearch};
+
+const EACH: Duration = Duration::from_millis(10);
+const WORKERS: u32 = 2;
+/// Two workers that take 10 ms each.
+const LIMIT_PER_S: f64 = 200.0;
+
+fn searched(until: &str, step: u64, window: u64) -> PhaseResult {
+    let search = RateSearch {
+        until: until.parse().unwrap(),
+        step: Nanos::from_millis(step),
+        arrivals: Arrivals::Constant,
+    };
+    let schedule = Some(Arc::new(crate::pace::Schedule::new(Pace::Highest(search), 1, 0)));
+    let team = Team { schedule, ..Team::new(Role::Client, STEPS, servers(WORKERS, EACH)) };
+    let span = Span::Timed {
+        ramp: Ramp::For(Nanos(search.longest().0 + 50_000_000)),
+        window: Nanos::from_millis(window),
+        drain_limit: Nanos::from_secs(5),
+    };
+    let (mut listen, mut left_behind) = (|_| (), 0);
+    let mut progress = Progress::new(&mut listen);
+    let phase = Phase { name: "work".to_string(), span, teams: vec![team] };
+    let never = AtomicBool::new(false);
+    let run = run(phase, Timer::monotonic(), &never, &mut progress, &mut (), &mut left_behind);
+    assert_eq!(left_behind, 0);
+    run.unwrap().result
+}
+
+fn curve(result: &PhaseResult) -> &RateCurve {
+    open_loop(&result.roles[0]).search.as_ref().expect("a search")
+}
+
+#[test]
+fn the_highest_rate_is_what_the_workers_can_do() {
+    let result = searched("p90 <= 30ms", 200, 500);
+    let (curve, kept_up) = (curve(&result), open_loop(&result.roles[0]));
+    let highest = curve.highest_per_s.expect("a rate");
+    // Sleeping takes a little longer than it should, and in a short step a small backlog does no harm.
+    assert!((0.6 * LIMIT_PER_S..1.2 * LIMIT_PER_S).contains(&highest), "{curve:?}");
+    assert!((0.6 * LIMIT_PER_S..1.05 * LIMIT_PER_S).contains(&curve.closed_per_s), "{curve:?}");
+    assert!(curve.has_limit, "{curve:?}");
+    for point in &curve.points {
+        assert_eq!(point.kept, point.intended_per_s <= highest, "{curve:?}");
+        let due = point.intended_per_s * 0.2;
+        assert!((point.due as f64 - due).abs() <= 1.0, "{point:?}");
+        assert_eq!(point.lat_ns.count, point.due, "{point:?}");
+        assert!(point.lat_ns.min >= 9_900_000, "{point:?}");
+        assert!(!point.kept || (point.achieved_per_s - point.due as f64 / 0.2).abs() < 60.0, "{point:?}");
+    }
+    let rates: Vec<f64> = curve.by_rate().iter().map(|point| point.intended_per_s).collect();
+    assert!(rates.is_sorted() && rates.len() >= 4, "{rates:?}");
+    // The window is one at that rate, from its first moment.
+    assert_eq!(kept_up.intended_per_s, highest);
+    assert!((kept_up.due as f64 - highest * 0.5).abs() <= 1.0, "{kept_up:?}");
+    assert_eq!(row(&result.roles[0], Operation::ResponseTime).lat_ns.count, kept_up.due);
+    assert!(kept_up.backlog_max < 30, "it has nothing of the search: {kept_up:?}");
+    assert!(result.ramp_ns < Nanos::from_millis(450 * 14), "{}", result.ramp_ns);
+}
+
+#[test]
+fn a_promise_that_nothing_keeps_is_told() {
+    let result = searched("p50 <= 1ms", 100, 200);
+    let (curve, kept_up) = (curve(&result), open_loop(&result.roles[0]));
+    assert_eq!(curve.highest_per_s, None, "{curve:?}");
+    assert!(curve.points.len() >= 3 && curve.points.iter().all(|point| !point.kept), "{curve:?}");
+    // The window shows the lowest rate that was tried.
+    let lowest = curve.by_rate()[0].intended_per_s;
+    assert_eq!((kept_up.intended_per_s, kept_up.never_begun), (lowest, 0));
+}

@@ -1,0 +1,231 @@
+//! The search for the highest rate at which a role keeps a promise. It takes place in the ramp of a phase.
+//!
+//! At first nothing is due, and the workers never wait: what they complete gives the scale. Then one rate
+//! after the other is tried for a while ([`ladder`]). Between two of them nothing is due until everything has
+//! been served, so that none inherits the backlog of another. At last the role goes on at the highest rate
+//! that kept the promise, and the window begins. The coordinator looks at it several times a second.
+
+mod ladder;
+
+use crate::buckets;
+use crate::pace::{Calendar, Paced, Schedule, Segment};
+use crate::record::WorkerRecord;
+use fsdyno_core::result::{Latency, Quantiles, RateCurve, RatePoint};
+use fsdyno_core::workload::{Pace, Rate, RateSearch};
+use ladder::Ladder;
+use std::sync::Arc;
+
+/// A segment begins so long after it is posted: every worker has looked by then.
+const AHEAD_NS: u64 = 20_000_000;
+
+/// What a search is doing.
+#[derive(Debug)]
+enum Stage {
+    /// The workers never wait. What they complete counts from a moment on, and from the first look after it.
+    Closed { from_ns: u64, since_ns: Option<u64> },
+    /// A rate is tried.
+    Trying { rate: f64 },
+    /// The rate is known.
+    Found,
+}
+
+/// Of all workers: response times by bucket, how many iterations ended, and how many of these in time.
+#[derive(Debug, Clone, Default)]
+struct Sums {
+    buckets: Vec<u64>,
+    ended: u64,
+    in_time: u64,
+    last_ended_ns: u64,
+}
+
+/// A search.
+#[derive(Debug)]
+pub(crate) struct Search {
+    goal: RateSearch,
+    schedule: Arc<Schedule>,
+    workers: Vec<Arc<WorkerRecord>>,
+    stage: Stage,
+    segment: Arc<Segment>,
+    before: Sums,
+    ladder: Ladder,
+    closed_per_s: f64,
+    points: Vec<RatePoint>,
+    /// When the window begins at the latest.
+    latest_ns: u64,
+}
+
+impl Search {
+    /// The search of a phase whose load begins now, if a role has one. The window begins at `latest_ns` at
+    /// the latest; what of that time the search does not need is a ramp without a rate before it.
+    pub(crate) fn begin(workers: &[Arc<WorkerRecord>], now_ns: u64, latest_ns: u64) -> Option<Self> {
+        let goal_of = |record: &WorkerRecord| match record.paced.as_ref()?.schedule.pace {
+            Pace::Highest(goal) => Some(goal),
+            Pace::At(_) => None,
+        };
+        let searching = || workers.iter().filter(|record| goal_of(record).is_some());
+        let goal = searching().find_map(|record| goal_of(record))?;
+        let schedule = searching().find_map(|record| Some(Arc::clone(&record.paced.as_ref()?.schedule)))?;
+        let from_ns = latest_ns.saturating_sub(goal.longest().0).max(now_ns);
+        let segment = schedule.post(None, now_ns, from_ns.saturating_add(goal.step.0), true);
+        Some(Search {
+            goal,
+            workers: searching().cloned().collect(),
+            stage: Stage::Closed { from_ns, since_ns: None },
+            segment,
+            before: Sums::default(),
+            ladder: Ladder::new(0.0),
+            closed_per_s: 0.0,
+            points: Vec::new(),
+            latest_ns,
+            schedule,
+        })
+    }
+
+    /// Looks at what the workers have done. Once the rate is found, returns when the window begins, once.
+    pub(crate) fn look(&mut self, now_ns: u64) -> Option<u64> {
+        match self.stage {
+            Stage::Found => return None,
+            Stage::Closed { from_ns, since_ns: None } => {
+                if now_ns >= from_ns {
+                    self.before = self.sums();
+                    self.stage = Stage::Closed { from_ns, since_ns: Some(now_ns) };
+                }
+            }
+            Stage::Closed { since_ns: Some(since_ns), .. } => {
+                if self.is_over(now_ns, None) {
+                    let sums = self.sums();
+                    let seconds = sums.last_ended_ns.saturating_sub(since_ns) as f64 / 1e9;
+                    let ended = sums.ended - self.before.ended;
+                    self.closed_per_s = if seconds > 0.0 { ended as f64 / seconds } else { 0.0 };
+                    self.ladder = Ladder::new(self.closed_per_s);
+                    return self.go_on(now_ns);
+                }
+            }
+            Stage::Trying { rate } if now_ns >= self.segment.end_ns => {
+                let due = Calendar::of(&self.segment)?.due_before(self.segment.end_ns);
+                if self.is_over(now_ns, Some(due)) {
+                    let point = self.point(rate, due, now_ns);
+                    self.ladder.tried(rate, point.kept);
+                    self.points.push(point);
+                    return self.go_on(now_ns);
+                }
+            }
+            Stage::Trying { .. } => {}
+        }
+        // Whatever is known by then has to do.
+        let needed_ns = self.goal.step.0.saturating_add(2 * AHEAD_NS);
+        (now_ns.saturating_add(needed_ns) >= self.latest_ns).then(|| self.settle(now_ns))
+    }
+
+    /// Whether the segment is over and everything in it has been served. What has not after one more step is
+    /// given up, and what is under way then has another one.
+    fn is_over(&self, now_ns: u64, due: Option<u64>) -> bool {
+        let step_ns = self.goal.step.0;
+        if now_ns < self.segment.end_ns {
+            return false;
+        }
+        let since_ns = now_ns - self.segment.end_ns;
+        if since_ns >= step_ns {
+            self.segment.close();
+        }
+        let is_idle = || self.paced().all(|paced| paced.under_way().is_none());
+        match due {
+            Some(due) if since_ns < step_ns => self.sums().ended - self.before.ended >= due,
+            _ => is_idle() || since_ns >= 2 * step_ns,
+        }
+    }
+
+    /// What became of a rate.
+    fn point(&self, rate: f64, due: u64, now_ns: u64) -> RatePoint {
+        let sums = self.sums();
+        let (ended, in_time) = (sums.ended - self.before.ended, sums.in_time - self.before.in_time);
+        let mut histogram = buckets::histogram();
+        for (index, count) in sums.buckets.iter().enumerate() {
+            let count = count - self.before.buckets.get(index).copied().unwrap_or(0);
+            if count > 0 {
+                histogram.saturating_record_n(buckets::lowest_value(index), count);
+            }
+        }
+        let unfinished = due.saturating_sub(ended);
+        let mut bound_ns = None;
+        if let Some(mut calendar) = Calendar::of(&self.segment).filter(|_| unfinished > 0) {
+            // The last ones, which have waited the shortest time.
+            for number in ended..due {
+                let waited_ns = now_ns.saturating_sub(calendar.due_ns(number));
+                histogram.saturating_record(waited_ns);
+                bound_ns = Some(waited_ns);
+            }
+        }
+        // If all have ended, that was a moment before this look.
+        let last_ns = if unfinished == 0 { sums.last_ended_ns } else { now_ns };
+        let lasted_ns = last_ns.saturating_sub(self.segment.begin_ns).max(self.goal.step.0);
+        RatePoint {
+            intended_per_s: rate,
+            due,
+            achieved_per_s: ended as f64 * 1e9 / lasted_ns as f64,
+            unfinished,
+            kept: due > 0 && due - in_time.min(due) <= self.goal.until.allowed(due),
+            lat_ns: Latency {
+                count: histogram.len(),
+                min: histogram.min(),
+                max: histogram.max(),
+                mean: histogram.mean(),
+                stddev: histogram.stdev(),
+                quantiles: Quantiles::of(|each| histogram.value_at_quantile(each.fraction())),
+                at_least_from: bound_ns,
+            },
+        }
+    }
+
+    /// Tries the next rate, or settles.
+    fn go_on(&mut self, now_ns: u64) -> Option<u64> {
+        let Some(rate) = self.ladder.next() else { return Some(self.settle(now_ns)) };
+        self.before = self.sums();
+        self.stage = Stage::Trying { rate };
+        let begin_ns = now_ns.saturating_add(AHEAD_NS);
+        let end_ns = begin_ns.saturating_add(self.goal.step.0);
+        self.segment = self.schedule.post(Some(self.rate(rate)), begin_ns, end_ns, true);
+        None
+    }
+
+    /// Goes on at the highest rate that kept the promise, or at the lowest that was tried. Returns when the
+    /// window begins, a step later.
+    fn settle(&mut self, now_ns: u64) -> u64 {
+        self.segment.close();
+        self.stage = Stage::Found;
+        let lowest = self.points.iter().map(|point| point.intended_per_s).reduce(f64::min);
+        let rate = self.ladder.highest().or(lowest).unwrap_or(1.0);
+        let begin_ns = now_ns.saturating_add(AHEAD_NS);
+        self.segment = self.schedule.post(Some(self.rate(rate)), begin_ns, u64::MAX, false);
+        // Nobody else writes it.
+        let _ = self.schedule.curve.set(RateCurve {
+            until: self.goal.until,
+            closed_per_s: self.closed_per_s,
+            highest_per_s: self.ladder.highest(),
+            has_limit: self.ladder.has_limit(),
+            points: std::mem::take(&mut self.points),
+        });
+        begin_ns.saturating_add(self.goal.step.0)
+    }
+
+    fn rate(&self, per_second: f64) -> Rate {
+        Rate { per_second, arrivals: self.goal.arrivals }
+    }
+
+    fn paced(&self) -> impl Iterator<Item = &Paced> {
+        self.workers.iter().filter_map(|record| record.paced.as_ref())
+    }
+
+    fn sums(&self) -> Sums {
+        let mut sums = Sums { buckets: vec![0; buckets::COUNT], ..Sums::default() };
+        for trial in self.paced().filter_map(|paced| paced.trial.as_ref()) {
+            sums.ended += trial.ended.get();
+            sums.in_time += trial.in_time.get();
+            sums.last_ended_ns = sums.last_ended_ns.max(trial.last_ended_ns.get());
+            for (sum, bucket) in sums.buckets.iter_mut().zip(&trial.buckets) {
+                *sum += bucket.get();
+            }
+        }
+        sums
+    }
+}

@@ -1,0 +1,83 @@
+//! What the reader of a phase must know about it.
+
+use fsdyno_core::result::{OpenLoop, PhaseResult, RoleResult};
+use fsdyno_core::{Nanos, Operation, Role, Warning, WarningKind};
+
+/// Warnings for the reader of a phase.
+pub(super) fn warnings(phase: &PhaseResult) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    for role in &phase.roles {
+        let rounds: u64 = role.worker_results.iter().map(|worker| worker.rounds).sum();
+        let (name, times) = (&phase.name, if rounds == 1 { "once" } else { &format!("{rounds} times") });
+        if role.role == Role::Reader && rounds > 0 {
+            let text =
+                format!("phase '{name}': readers reached the end of their data {times} and started again");
+            warnings.push(Warning::new(WarningKind::ReaderPasses, text));
+        }
+        if role.role == Role::Writer && rounds > 0 {
+            let removing = role.share_of(phase.window_ns, Operation::is_of_removal);
+            let text = match role.operations.iter().any(|one| one.operation.is_of_removal()) {
+                true => format!(
+                    "phase '{name}': writers used up their space {times} and removed what they had written, which \
+                     took {:.1} % of their time and is not part of `write`",
+                    removing * 100.0
+                ),
+                false => {
+                    format!("phase '{name}': writers wrote as much as their files have {times}, and went on")
+                }
+            };
+            warnings.push(Warning::new(WarningKind::WriterRounds, text));
+        }
+        if let Some(kept_up) = &role.open_loop
+            && kept_up.fell_behind(phase.window_ns)
+        {
+            let OpenLoop { intended_per_s, achieved_per_s, backlog_at_end, .. } = kept_up;
+            let text = format!(
+                "phase '{name}': of {intended_per_s} iterations per second, {}s completed {achieved_per_s:.1}; at the end \
+                 of the window {backlog_at_end} waited for a worker",
+                role.role
+            );
+            warnings.push(Warning::new(WarningKind::Saturated, text));
+        }
+        warnings
+            .extend(broken_promise(phase, role).map(|text| Warning::new(WarningKind::PromiseNotKept, text)));
+        let unfinished: Vec<String> = role
+            .worker_results
+            .iter()
+            .filter_map(|worker| worker.unfinished.as_ref())
+            .map(|flight| format!("{} for {}", flight.operation, rounded(flight.duration_ns)))
+            .collect();
+        if !unfinished.is_empty() {
+            let text = format!(
+                "phase '{name}': {}s still in an operation at the drain limit: {}",
+                role.role,
+                unfinished.join(", ")
+            );
+            warnings.push(Warning::new(WarningKind::Censored, text));
+        }
+    }
+    warnings
+}
+
+/// What to say if a search found no rate that keeps the promise, or none that keeps it for long.
+fn broken_promise(phase: &PhaseResult, role: &RoleResult) -> Option<String> {
+    let search = role.open_loop.as_ref()?.search.as_ref()?;
+    let (name, role_name, until) = (&phase.name, role.role, search.until);
+    let Some(highest) = search.highest_per_s else {
+        return Some(format!("phase '{name}': no rate of {role_name}s kept {until}"));
+    };
+    let response = role.operations.iter().find(|one| one.operation == Operation::ResponseTime)?;
+    let took_ns = response.lat_ns.shown(until.quantile)?;
+    (took_ns > until.within.0).then(|| {
+        format!(
+            "phase '{name}': at {highest:.1} iterations per second {role_name}s kept {until} while the rate was tried, but \
+             {} was {} in the window",
+            until.quantile.label(),
+            rounded(Nanos(took_ns))
+        )
+    })
+}
+
+fn rounded(duration: Nanos) -> Nanos {
+    Nanos(duration.0 / 1_000_000 * 1_000_000)
+}
