@@ -41,6 +41,9 @@ warnings! {
     ShortIterations = "short-iterations":
         "iterations of a flow ended early, because a step that is performed at random found no file to choose or no name to create",
         "raise `count` of the file set, or use a `prefill` nearer to the middle";
+    NoIterations = "no-iterations":
+        "no worker of a role completed an iteration of its flow within the window, so that the rate of iterations is 0",
+        "make `window` longer, or the iteration shorter";
     Saturated = "saturated":
         "the workers of a role did not keep up with its rate, so that iterations waited for them",
         "lower `rate`, or raise `workers`: the longer the window, the longer the response times";

@@ -256,9 +256,14 @@ impl Follower {
         self.due.as_mut().map_or(0, |due| due.due_before(moment_ns)).saturating_sub(number + 1)
     }
 
-    /// The number of the segment, and whether it is tried in a search.
-    pub(crate) fn segment(&self) -> (u64, bool) {
-        (self.epoch, self.segment.is_trial)
+    /// The number of the segment.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// When the segment ends, if it is tried in a search.
+    pub(crate) fn trial_end_ns(&self) -> Option<u64> {
+        self.segment.is_trial.then_some(self.segment.end_ns)
     }
 }
 
@@ -308,6 +313,8 @@ pub(crate) struct Trial {
     pub(crate) ended: Counter,
     /// How many of these took no longer.
     pub(crate) in_time: Counter,
+    /// How many of these ended before their segment did.
+    pub(crate) inside: Counter,
     /// When the last one ended.
     pub(crate) last_ended_ns: Counter,
 }
@@ -319,14 +326,16 @@ impl Trial {
             buckets: (0..buckets::COUNT).map(|_| Counter::default()).collect(),
             ended: Counter::default(),
             in_time: Counter::default(),
+            inside: Counter::default(),
             last_ended_ns: Counter::default(),
         }
     }
 
-    fn count(&self, due_ns: u64, end_ns: u64) {
+    fn count(&self, due_ns: u64, end_ns: u64, segment_end_ns: u64) {
         let response_ns = end_ns.saturating_sub(due_ns);
         self.buckets[buckets::index(response_ns)].add(1);
         self.in_time.add(u64::from(response_ns <= self.within_ns));
+        self.inside.add(u64::from(end_ns < segment_end_ns));
         self.last_ended_ns.set(end_ns);
         self.ended.add(1);
     }
@@ -392,15 +401,14 @@ impl Paced {
         }
     }
 
-    /// The iteration has ended. `is_trial`: it is of a segment that is tried in a search.
-    pub(crate) fn end(&self, window: Window, end_ns: u64, is_trial: bool) {
+    /// The iteration has ended. `trial_end_ns`: when its segment does, if that is tried in a search.
+    pub(crate) fn end(&self, window: Window, end_ns: u64, trial_end_ns: Option<u64>) {
         let (due_ns, begun_ns) = (self.due_ns.get(), self.begun_ns.get());
         // One that a search has not waited for does not count as one of the next rate.
-        if is_trial
-            && let Some(trial) = &self.trial
+        if let (Some(segment_end_ns), Some(trial)) = (trial_end_ns, &self.trial)
             && self.epoch.get() == self.schedule.epoch()
         {
-            trial.count(due_ns, end_ns);
+            trial.count(due_ns, end_ns, segment_end_ns);
         }
         if (window.begin_ns..window.end_ns).contains(&due_ns) {
             let interval = interval_of(window, due_ns, self.begun.len());

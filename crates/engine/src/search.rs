@@ -10,7 +10,7 @@ mod ladder;
 use crate::buckets;
 use crate::pace::{Calendar, Paced, Schedule, Segment};
 use crate::record::WorkerRecord;
-use fsdyno_core::result::{Latency, Quantiles, RateCurve, RatePoint};
+use fsdyno_core::result::{Latency, OpenLoop, Quantiles, RateCurve, RatePoint};
 use fsdyno_core::workload::{Pace, Rate, RateSearch};
 use ladder::Ladder;
 use std::sync::Arc;
@@ -21,7 +21,8 @@ const AHEAD_NS: u64 = 20_000_000;
 /// What a search is doing.
 #[derive(Debug)]
 enum Stage {
-    /// The workers never wait. What they complete counts from a moment on, and from the first look after it.
+    /// The workers never wait. What they complete after the first look at or after a moment counts, since the
+    /// last completion before that look: a rate counted from in between would be too high by those in flight.
     Closed { from_ns: u64, since_ns: Option<u64> },
     /// A rate is tried.
     Trying { rate: f64 },
@@ -29,12 +30,14 @@ enum Stage {
     Found,
 }
 
-/// Of all workers: response times by bucket, how many iterations ended, and how many of these in time.
+/// Of all workers: response times by bucket, how many iterations ended, how many of these in time, and how
+/// many before their rate was over.
 #[derive(Debug, Clone, Default)]
 struct Sums {
     buckets: Vec<u64>,
     ended: u64,
     in_time: u64,
+    inside: u64,
     last_ended_ns: u64,
 }
 
@@ -88,7 +91,8 @@ impl Search {
             Stage::Closed { from_ns, since_ns: None } => {
                 if now_ns >= from_ns {
                     self.before = self.sums();
-                    self.stage = Stage::Closed { from_ns, since_ns: Some(now_ns) };
+                    let since_ns = self.before.last_ended_ns.max(self.segment.begin_ns);
+                    self.stage = Stage::Closed { from_ns, since_ns: Some(since_ns) };
                 }
             }
             Stage::Closed { since_ns: Some(since_ns), .. } => {
@@ -139,6 +143,8 @@ impl Search {
     fn point(&self, rate: f64, due: u64, now_ns: u64) -> RatePoint {
         let sums = self.sums();
         let (ended, in_time) = (sums.ended - self.before.ended, sums.in_time - self.before.in_time);
+        let outside = due.saturating_sub(sums.inside - self.before.inside);
+        let backlog_at_end = outside.saturating_sub(self.workers.len() as u64);
         let mut histogram = buckets::histogram();
         for (index, count) in sums.buckets.iter().enumerate() {
             let count = count - self.before.buckets.get(index).copied().unwrap_or(0);
@@ -163,8 +169,11 @@ impl Search {
             intended_per_s: rate,
             due,
             achieved_per_s: ended as f64 * 1e9 / lasted_ns as f64,
+            backlog_at_end,
             unfinished,
-            kept: due > 0 && due - in_time.min(due) <= self.goal.until.allowed(due),
+            kept: due > 0
+                && due - in_time.min(due) <= self.goal.until.allowed(due)
+                && backlog_at_end <= OpenLoop::backlog_allowed(due),
             lat_ns: Latency {
                 count: histogram.len(),
                 min: histogram.min(),
@@ -221,6 +230,7 @@ impl Search {
         for trial in self.paced().filter_map(|paced| paced.trial.as_ref()) {
             sums.ended += trial.ended.get();
             sums.in_time += trial.in_time.get();
+            sums.inside += trial.inside.get();
             sums.last_ended_ns = sums.last_ended_ns.max(trial.last_ended_ns.get());
             for (sum, bucket) in sums.buckets.iter_mut().zip(&trial.buckets) {
                 *sum += bucket.get();

@@ -19,7 +19,7 @@ use crate::tree::Model;
 use fsdyno_core::protocol::Stage;
 use fsdyno_core::result::{CacheAtStart, Durable, GroupMemory, TreeSummary};
 use fsdyno_core::units::{Bytes, Nanos};
-use fsdyno_core::workload::TreeModel;
+use fsdyno_core::workload::{Excursion, TreeModel};
 use fsdyno_core::{CacheState, EngineEvent, EngineRequest, PhaseResult, Warning, WarningKind};
 use fsdyno_sys::timer::Timer;
 use rustix::fd::{BorrowedFd, OwnedFd};

@@ -313,6 +313,25 @@ fn an_iteration_that_finds_no_file_ends_early_and_that_is_said() {
     assert!(result.roles[0].rates.items > 10, "{}", result.roles[0].rates.items);
 }
 
+/// A rate of 0 is told: the role waits for longer than the window.
+#[test]
+fn a_role_without_an_iteration_in_the_window_is_told() {
+    let warned = |pause_ms, background| {
+        let pause = FlowStep { probability: 1.0, act: Act::Think { time: Nanos::from_millis(pause_ms) } };
+        let mut client =
+            role(Role::Client, 1, vec![Act::Stat { set: "some".to_string(), choose: Choice::Uniform }]);
+        client.steps.push(pause);
+        client.background = background;
+        let flow = small(vec![set("some", 3, 0, 1.0)], vec![client]);
+        let flow = Flow { window: Nanos::from_millis(100), ..flow };
+        events(&flow).iter().any(|event| {
+            matches!(event, EngineEvent::Warning(warning) if warning.kind == WarningKind::NoIterations)
+        })
+    };
+    assert!(warned(1000, false));
+    assert!(!warned(1, false) && !warned(1000, true));
+}
+
 /// Iterations that are due in the window are counted exactly, and follow from the seed.
 #[test]
 fn a_role_with_a_rate_performs_what_is_due() {

@@ -77,6 +77,7 @@ fn curve(highest: f64, has_limit: bool) -> RateCurve {
             intended_per_s: rate,
             due: (5.0 * rate) as u64,
             achieved_per_s: rate.min(highest),
+            backlog_at_end: if kept { 0 } else { rate as u64 },
             unfinished: u64::from(!kept),
             kept,
             lat_ns: Latency {

@@ -5,6 +5,9 @@ use crate::units::Nanos;
 use crate::workload::{Arrivals, Promise};
 use serde::{Deserialize, Serialize};
 
+/// The share of iterations that may wait for workers that keep up.
+const WAITING: f64 = 0.02;
+
 /// How the workers of a role with a rate kept up with it. An iteration belongs to the sample if it was *due*
 /// inside the window, whenever it began and ended, so that a pause cannot hide the iterations that it kept
 /// waiting (coordinated omission).
@@ -73,9 +76,13 @@ pub struct RatePoint {
     pub due: u64,
     /// How many of them ended per second, until the last one had.
     pub achieved_per_s: f64,
+    /// How many waited for a worker when the last one was due, as far as that can be told from how many ended
+    /// later.
+    pub backlog_at_end: u64,
     /// How many had not ended when this rate was given up. They count with the time seen so far.
     pub unfinished: u64,
-    /// Whether the promise was kept.
+    /// Whether the promise was kept, and the workers kept up: with more than one in fifty waiting at the end,
+    /// response times would have grown further.
     pub kept: bool,
     /// Response times.
     pub lat_ns: Latency,
@@ -86,9 +93,13 @@ impl OpenLoop {
     /// fewer had ended than were due. A pause that they made up for does not count, and the last few
     /// iterations that are still under way make no difference.
     pub fn fell_behind(&self, window: Nanos) -> bool {
-        const SHARE: f64 = 0.98;
         let due_per_s = self.due as f64 / window.as_secs_f64();
-        self.backlog_at_end > 0 && self.achieved_per_s < SHARE * due_per_s
+        self.backlog_at_end > 0 && self.achieved_per_s < (1.0 - WAITING) * due_per_s
+    }
+
+    /// Of so many iterations that were due, how many may wait for workers that keep up.
+    pub fn backlog_allowed(due: u64) -> u64 {
+        (due as f64 * WAITING) as u64
     }
 }
 

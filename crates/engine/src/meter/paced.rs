@@ -34,7 +34,7 @@ impl Meter {
             Some(paced) => {
                 let end_ns = self.timer.now_ns();
                 if paced.is_inside(self.window, end_ns) && end_ns < self.record.deadline_ns.get() {
-                    paced.end(self.window, end_ns, false);
+                    paced.end(self.window, end_ns, None);
                     return Ok(());
                 }
                 self.end_at_an_edge(end_ns)
@@ -79,7 +79,7 @@ impl Meter {
         let Some(follower) = &mut self.follower else { return Ok(None) };
         let taken = follower.take(&paced.schedule, self.timer.now_ns());
         if let Some((_, due_ns)) = taken {
-            paced.take(follower.segment().0, due_ns);
+            paced.take(follower.epoch(), due_ns);
         }
         Ok(taken)
     }
@@ -95,8 +95,8 @@ impl Meter {
         }
         self.follow(&record);
         if let Some(paced) = &record.paced {
-            let is_trial = self.follower.as_ref().is_some_and(|follower| follower.segment().1);
-            paced.end(self.window, end_ns, is_trial);
+            let trial_end_ns = self.follower.as_ref().and_then(|follower| follower.trial_end_ns());
+            paced.end(self.window, end_ns, trial_end_ns);
         }
         Ok(())
     }

@@ -33,7 +33,7 @@ pub(super) fn warnings(phase: &PhaseResult) -> Vec<Warning> {
         {
             let OpenLoop { intended_per_s, achieved_per_s, backlog_at_end, .. } = kept_up;
             let text = format!(
-                "phase '{name}': of {intended_per_s} iterations per second, {}s completed {achieved_per_s:.1}; at the end \
+                "phase '{name}': of {intended_per_s:.1} iterations per second, {}s completed {achieved_per_s:.1}; at the end \
                  of the window {backlog_at_end} waited for a worker",
                 role.role
             );

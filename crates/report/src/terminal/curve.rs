@@ -2,7 +2,7 @@
 
 use super::style::{Paint, Style, cell, write_table};
 use comfy_table::Cell;
-use fsdyno_core::result::{Quantile, RatePoint};
+use fsdyno_core::result::{OpenLoop, Quantile, RatePoint};
 use fsdyno_verdict::merge::Time;
 use fsdyno_verdict::text;
 use fsdyno_verdict::view::{CaseView, RoleView, TrialCurve};
@@ -50,7 +50,12 @@ fn row(point: &RatePoint) -> Vec<Cell> {
     let quantile = |of: &Quantile| latency.shown(*of).map_or("-".to_string(), time);
     let rates = [point.intended_per_s, point.achieved_per_s].map(text::number);
     let cells = rates.into_iter().chain(Quantile::ALL.iter().map(quantile));
-    let kept = if point.kept { "yes" } else { "no" };
+    let fell_behind = point.backlog_at_end > OpenLoop::backlog_allowed(point.due);
+    let kept = match point.kept {
+        true => "yes",
+        false if fell_behind => "behind",
+        false => "no",
+    };
     cells.chain([time(latency.max), kept.to_string()]).map(cell).collect()
 }
 
@@ -91,10 +96,10 @@ mod tests {
             "\
 ext4 none under flow: response times of 4 clients by their rate, trial 0 (the
   middle one of 2)
-iterations/s  achieved     p50     p90     p99   p99.9  p99.99      max  kept
-150                150  13.5ms  17.1ms  17.9ms       -       -   36.0ms   yes
-300                300  13.5ms  17.1ms  17.9ms  18.0ms       -   36.0ms   yes
-450                300   135ms   171ms   179ms   180ms       -  >=360ms    no
+iterations/s  achieved     p50     p90     p99   p99.9  p99.99      max    kept
+150                150  13.5ms  17.1ms  17.9ms       -       -   36.0ms     yes
+300                300  13.5ms  17.1ms  17.9ms  18.0ms       -   36.0ms     yes
+450                300   135ms   171ms   179ms   180ms       -  >=360ms  behind
 The highest rate that kept p99 <= 20ms: 300 iterations/s. Without a rate, the
   workers completed 375 iterations/s.
 "

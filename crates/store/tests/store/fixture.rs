@@ -463,6 +463,7 @@ impl Dice {
             intended_per_s: dice.float(),
             due: dice.int(),
             achieved_per_s: dice.float(),
+            backlog_at_end: dice.int(),
             unfinished: dice.int(),
             kept: dice.coin(),
             lat_ns: dice.latency(),

@@ -4,7 +4,7 @@
 //! names that no other one touches. So the number of files at each step follows from the steps alone, and a
 //! step that would find none is an error of the plan, not of the run.
 
-use super::files::{FileSet, MAX_FILE, MAX_FILES};
+use super::files::{FileSet, MAX_FILE};
 use super::step::{Act, Flags, FlowStep};
 use super::value::place_of_step;
 use super::{Flow, FlowRole};
@@ -17,42 +17,31 @@ use std::collections::BTreeMap;
 /// The largest extended attribute that Linux knows (XATTR_SIZE_MAX).
 const MAX_XATTR: Bytes = Bytes(64 * Bytes::KIB);
 
+/// The most steps of a flow, in all its roles and repeated lists. Each is checked against all others.
+const MAX_STEPS: usize = 1000;
+
 /// The first thing that is wrong with a flow.
 pub(super) fn check(flow: &Flow) -> Result<(), Refusal> {
     for set in &flow.files.0 {
-        check_set(set)?;
+        set.check()?;
     }
     if flow.roles.0.is_empty() {
         return Err(Refusal::of("roles", "a table with at least one role"));
+    }
+    let steps: usize = flow.roles.0.iter().map(|role| role.all_steps().len()).sum();
+    if steps > MAX_STEPS {
+        return Err(Refusal::sentence(
+            "roles",
+            Vec::new(),
+            format!(
+                "a flow has at most {MAX_STEPS} steps, not {steps}; `repeat` performs steps several times"
+            ),
+        ));
     }
     for role in &flow.roles.0 {
         check_role(flow, role)?;
     }
     super::rate::check(flow)
-}
-
-fn check_set(set: &FileSet) -> Result<(), Refusal> {
-    let refuse = |key: &str, text: String| {
-        let place = vec![Inside::Key(set.name.clone()), Inside::Key(key.to_string())];
-        Err(Refusal::sentence("files", place, text))
-    };
-    let name = &set.name;
-    if set.count == 0 || set.count > MAX_FILES {
-        return refuse(
-            "count",
-            format!("set '{name}' must have from 1 to {MAX_FILES} files, not {}", set.count),
-        );
-    }
-    if set.size.largest() > MAX_FILE.0 {
-        return refuse("size", format!("files of set '{name}' must not be larger than {MAX_FILE}"));
-    }
-    if set.per_directory == Some(0) {
-        return refuse("per_directory", format!("a directory of set '{name}' must have at least 1 file"));
-    }
-    if set.limit.0 == 0 {
-        return refuse("limit", format!("the limit of set '{name}' must be greater than zero"));
-    }
-    Ok(())
 }
 
 fn check_role(flow: &Flow, role: &FlowRole) -> Result<(), Refusal> {
@@ -121,6 +110,10 @@ struct Files {
 struct Opened {
     set: String,
     flags: Flags,
+    /// A step has created it, so it is none of those that were open by then.
+    is_new: bool,
+    /// How many steps had opened one before.
+    order: usize,
 }
 
 struct Walk<'a> {
@@ -132,6 +125,8 @@ struct Walk<'a> {
     is_certain: bool,
     files: BTreeMap<String, Files>,
     open: BTreeMap<String, Opened>,
+    /// How many steps have opened a file.
+    opened: usize,
 }
 
 impl<'a> Walk<'a> {
@@ -153,6 +148,7 @@ impl<'a> Walk<'a> {
             is_certain: true,
             files: flow.files.0.iter().map(of_set).collect(),
             open: BTreeMap::new(),
+            opened: 0,
         }
     }
 
@@ -202,11 +198,11 @@ impl<'a> Walk<'a> {
         match act {
             Act::Open { set, handle, flags, .. } => {
                 self.choose(set, 1)?;
-                self.opens(set, handle, *flags)
+                self.opens(set, handle, *flags, false)
             }
             Act::Create { set, handle, flags, .. } => {
                 self.add(set)?;
-                self.opens(set, handle, *flags)
+                self.opens(set, handle, *flags, true)
             }
             Act::ReadWhole { handle, buffer } => self.moves(handle, *buffer),
             Act::ReadNext { handle, size } => self.moves(handle, *size),
@@ -277,7 +273,18 @@ impl<'a> Walk<'a> {
                     false => Ok(()),
                 }
             }
-            Act::CopyFileRange { from, to } => self.of(from).and_then(|_| self.of(to)).map(drop),
+            Act::CopyFileRange { from, to } => {
+                let [(source, _), (target, _)] = [self.of(from)?, self.of(to)?];
+                let later = if source.order > target.order { source } else { target };
+                let differ = from != to && (source.set != target.set || later.is_new);
+                match differ {
+                    true => Ok(()),
+                    false => self.refuse(
+                        "copy_file_range(2) fails if it copies a part of a file onto itself; take the two files from \
+                         different sets, or create one of them",
+                    ),
+                }
+            }
             Act::Fallocate { handle, size } | Act::Truncate { handle, size } => {
                 self.of(handle)?;
                 match size.0 <= MAX_FILE.0 && (size.0 > 0 || matches!(act, Act::Truncate { .. })) {
@@ -442,12 +449,14 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn opens(&mut self, set: &str, handle: &str, flags: Flags) -> Result<(), Refusal> {
+    fn opens(&mut self, set: &str, handle: &str, flags: Flags, is_new: bool) -> Result<(), Refusal> {
         if self.open.contains_key(handle) {
             return self
                 .refuse(format!("'{handle}' is still open; close it before, or name this one with `as`"));
         }
-        self.open.insert(handle.to_string(), Opened { set: set.to_string(), flags });
+        self.opened += 1;
+        let opened = Opened { set: set.to_string(), flags, is_new, order: self.opened };
+        self.open.insert(handle.to_string(), opened);
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 use super::value::{Share, Word, amend_by_name};
 use crate::units::Bytes;
 use crate::workload::fields::Fields;
-use crate::workload::parameter::{Literal, Parameter, ParameterError, Surroundings};
+use crate::workload::parameter::{Inside, Literal, Parameter, ParameterError, Refusal, Surroundings};
 use crate::workload::{SizeRange, TreeModel};
 use serde::{Deserialize, Serialize};
 
@@ -122,6 +122,31 @@ impl Parameter for FileSize {
 }
 
 impl FileSet {
+    /// The first thing that is wrong with a set.
+    pub(super) fn check(&self) -> Result<(), Refusal> {
+        let refuse = |key: &str, text: String| {
+            let place = vec![Inside::Key(self.name.clone()), Inside::Key(key.to_string())];
+            Err(Refusal::sentence("files", place, text))
+        };
+        let name = &self.name;
+        if self.count == 0 || self.count > MAX_FILES {
+            return refuse(
+                "count",
+                format!("set '{name}' must have from 1 to {MAX_FILES} files, not {}", self.count),
+            );
+        }
+        if self.size.largest() > MAX_FILE.0 {
+            return refuse("size", format!("files of set '{name}' must not be larger than {MAX_FILE}"));
+        }
+        if self.per_directory == Some(0) {
+            return refuse("per_directory", format!("a directory of set '{name}' must have at least 1 file"));
+        }
+        if self.limit.0 == 0 {
+            return refuse("limit", format!("the limit of set '{name}' must be greater than zero"));
+        }
+        Ok(())
+    }
+
     /// A set whose size is still to be set.
     fn named(name: &str) -> Self {
         FileSet {

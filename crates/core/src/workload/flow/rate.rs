@@ -159,8 +159,7 @@ impl Parameter for PerSecond {
     fn read(literal: &Literal, surroundings: &dyn Surroundings) -> Result<Self, ParameterError> {
         let expected = || {
             ParameterError::Expected(format!(
-                "iterations per second, more than 0 and at most {MAX_PER_SECOND}; for the highest possible, \
-                 {{ until = \"p99 <= 20ms\" }}"
+                "iterations per second, more than 0 and at most {MAX_PER_SECOND}"
             ))
         };
         let number = f64::read(literal, surroundings).map_err(|_| expected())?;
@@ -204,10 +203,15 @@ impl Parameter for Pace {
                 let PerSecond(per_second) = fields.required("per_second")?;
                 Ok(Pace::At(Rate { per_second, arrivals: fields.or("arrivals", Arrivals::Constant)? }))
             }
-            number => {
-                let PerSecond(per_second) = PerSecond::read(number, surroundings)?;
+            Literal::Integer(_) | Literal::Float(_) => {
+                let PerSecond(per_second) = PerSecond::read(literal, surroundings)?;
                 Ok(Pace::At(Rate { per_second, arrivals: Arrivals::Constant }))
             }
+            _ => Err(ParameterError::Expected(
+                "a number of iterations per second, { per_second = 200, arrivals = \"poisson\" }, or \
+                 { until = \"p99 <= 20ms\" }"
+                    .to_string(),
+            )),
         }
     }
 
@@ -245,6 +249,13 @@ pub(super) fn check(flow: &Flow) -> Result<(), Refusal> {
         );
         return Err(Refusal::sentence("roles", place, text));
     }
-    let expected = "a time, if a rate is searched for: until the writers are throttled, nothing is known";
-    Refusal::unless(matches!(flow.ramp, Ramp::For(_)), "ramp", expected)
+    let key = match flow.ramp {
+        Ramp::For(_) => return Ok(()),
+        Ramp::UntilThrottled => "ramp",
+        Ramp::UntilSteady(_) => "steady",
+    };
+    Err(Refusal::of(
+        key,
+        "a ramp of a fixed length, if a rate is searched for: the search takes place at its end",
+    ))
 }

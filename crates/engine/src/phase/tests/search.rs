@@ -41,8 +41,8 @@ fn the_highest_rate_is_what_the_workers_can_do() {
     let result = searched("p90 <= 30ms", 200, 500);
     let (curve, kept_up) = (curve(&result), open_loop(&result.roles[0]));
     let highest = curve.highest_per_s.expect("a rate");
-    // Sleeping takes a little longer than it should, and in a short step a small backlog does no harm.
-    assert!((0.6 * LIMIT_PER_S..1.2 * LIMIT_PER_S).contains(&highest), "{curve:?}");
+    // Sleeping takes a little longer than it should. Two in flight and one waiting, of 40, are not a backlog.
+    assert!((0.6 * LIMIT_PER_S..1.08 * LIMIT_PER_S).contains(&highest), "{curve:?}");
     assert!((0.6 * LIMIT_PER_S..1.05 * LIMIT_PER_S).contains(&curve.closed_per_s), "{curve:?}");
     assert!(curve.has_limit, "{curve:?}");
     for point in &curve.points {

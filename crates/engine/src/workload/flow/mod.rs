@@ -24,7 +24,7 @@ use crate::plant::{CREATE, DIRECTORY, DIRECTORY_MODE, FILE_MODE, PIECE, verify_r
 use crate::session::Session;
 use crate::tree::derive_seed;
 use fsdyno_core::protocol::Stage;
-use fsdyno_core::result::TreeSummary;
+use fsdyno_core::result::{PhaseResult, TreeSummary};
 use fsdyno_core::workload::parameter::Refusal;
 use fsdyno_core::workload::{Flow, FlowRole, Load, flow};
 use fsdyno_core::{Operation, Role, WarningKind};
@@ -74,7 +74,16 @@ pub(crate) fn run(parameters: &Flow, session: &mut Session<'_, '_>) -> Result<()
     });
     let phase =
         Phase { name: flow::PHASE.to_string(), span: parameters.timing().into(), teams: teams.collect() };
-    session.phase(phase)?;
+    let mut idle = Vec::new();
+    session.counted_phase(phase, |result| idle = roles_without_iterations(parameters, result))?;
+    for role in idle {
+        let text = format!(
+            "phase '{}': no {role} completed an iteration within the window; make `window` longer, or the iteration \
+             shorter",
+            flow::PHASE
+        );
+        session.warn(WarningKind::NoIterations, text);
+    }
     let short = common.short.load(Ordering::Relaxed);
     if short > 0 {
         let text = format!(
@@ -85,6 +94,13 @@ pub(crate) fn run(parameters: &Flow, session: &mut Session<'_, '_>) -> Result<()
         session.warn(WarningKind::ShortIterations, text);
     }
     Ok(())
+}
+
+/// The roles in the foreground whose rate of iterations is 0.
+fn roles_without_iterations(flow: &Flow, result: &PhaseResult) -> Vec<Role> {
+    let foreground = |role: Role| flow.roles.0.iter().any(|one| one.role == role && !one.background);
+    let idle = result.roles.iter().filter(|role| role.rates.items_per_s == 0.0);
+    idle.map(|role| role.role).filter(|role| foreground(*role)).collect()
 }
 
 /// The workers of a role.
