@@ -86,6 +86,9 @@ pub(super) fn drift(out: &mut dyn Write, drift: Option<&Drift>, style: &Style) -
     writeln!(out)
 }
 
+/// How the columns of the longest stalls are called, with or without `(max)`.
+const STALL: &str = "longest-stall";
+
 /// One column of the table: the lines of its heading, and a cell for each row.
 pub(crate) struct Column {
     pub(crate) name: String,
@@ -247,7 +250,8 @@ fn interval(ranking: &Ranking) -> Option<String> {
     with_one().next().map(|_| format!("[{}]", interval_name(with_one().map(|one| one.n))))
 }
 
-/// The columns that fit, and the names of the others.
+/// The columns that fit, and the names of the others. The last ones make room first, except for the longest
+/// stall, which users feel more than any mean.
 pub(super) fn fitting(
     mut columns: Vec<Column>,
     width: usize,
@@ -257,7 +261,9 @@ pub(super) fn fitting(
     let needed =
         |columns: &[Column]| name_width + columns.iter().map(|column| 1 + column.width()).sum::<usize>();
     while columns.len() > 1 && needed(&columns) > width {
-        left_out.extend(columns.pop().map(|column| column.name));
+        let least = columns.iter().rposition(|column| !column.name.starts_with(STALL)).unwrap_or(0);
+        let last = if least == 0 { columns.len() - 1 } else { least };
+        left_out.push(columns.remove(last).name);
     }
     left_out.reverse();
     (columns, left_out)
@@ -343,6 +349,21 @@ mod tests {
         let mut out = Vec::new();
         summary(&mut out, &fixture::view(measure, trials), &Style::default()).unwrap();
         String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn the_longest_stall_is_the_last_to_make_room() {
+        let narrow = |width| {
+            let mut out = Vec::new();
+            let style = Style { width, ..Style::default() };
+            summary(&mut out, &fixture::view("read-under-write", &fixture::trials()), &style).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let text = narrow(65);
+        assert!(text.contains("stall (max)\n") && text.contains(">=30.0s\n"), "{text}");
+        assert!(text.contains("(no room for write, first-byte-p999; a wider"), "{text}");
+        // Then it is its turn, and the deciding measure stays.
+        assert!(narrow(40).contains("longest-stall (max)"), "{}", narrow(40));
     }
 
     #[test]
