@@ -1,4 +1,4 @@
-# What a user runs. Everything that these targets need is installed by scripts/install-tools where it may.
+# What a user runs. scripts/install-tools installs what these targets need, if it may.
 
 CARGO ?= cargo
 # sudo finds programs here: it is in the secure_path of sudoers(5).
@@ -10,8 +10,8 @@ help:
 	@echo "make demo    build, sweep real filesystems on a scratch image, print the tables, write a report"
 	@echo "make test    everything that must hold: format, lints, tests"
 	@echo "make check   formatting and lints"
-	@echo "make unit    the tests that need neither root nor a real device"
-	@echo "make docs    docs/reference, written anew from the program"
+	@echo "make unit    every test but doc examples and those on real devices: the machine suite and host's local"
+	@echo "make docs    docs/reference, written from the program"
 	@echo "make book    the documentation as a site in target/book, with mdBook; needs no network"
 	@echo "make bench   what fsdyno itself costs, against plain loops"
 	@echo "make soak    the long run before a release: random plans and real sweeps, ended in every way; as root"
@@ -47,9 +47,9 @@ check:
 	$(CARGO) fmt --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 
-# All tests but those of the machine suite, which takes ten minutes.
+# As in scripts/test: all but `machine` (crates/fsdyno) and `local` (crates/host), which work on real devices.
 unit:
-	$(CARGO) test --locked --workspace --lib --bins --test '[!m]*' --test measure
+	$(CARGO) test --locked --workspace --lib --bins --test '[!lm]*' --test 'l[!o]*' --test 'm[!a]*'
 
 docs:
 	$(CARGO) run --locked -p fsdyno -- reference docs/reference
