@@ -71,7 +71,7 @@ pub static AXES: &[Axis] = &[
         levels: Levels::Size,
         general: true,
         default: None,
-        help: "filesystem block size (ext `-b`, xfs `-b size=`, btrfs `--sectorsize`; the cluster size for vfat and ntfs)",
+        help: "filesystem block size (ext `-b`, xfs `-b size=`, btrfs `--sectorsize`; the cluster size for vfat, exfat and ntfs)",
     },
     Axis {
         name: "scheduler",
