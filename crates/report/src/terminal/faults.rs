@@ -11,11 +11,11 @@ use std::io::{self, Write};
 
 /// The heading of the rows of [`summary_row`].
 pub(crate) const SUMMARY: [&str; 6] =
-    ["faults", "silent losses", "retry deceives", "not usable", "not mounted", "damaged"];
+    ["faults", "silent losses", "false success", "not usable", "not mounted", "damaged"];
 /// What they mean.
 pub(crate) const SUMMARY_LEGEND: [&str; 2] = [
-    "silent losses: data is lost or wrong although every call succeeded; retry deceives: fsync told the error \
-     once, and succeeded when it was called again, although the data is lost",
+    "silent losses: data is lost or wrong although every call succeeded; false success: fsync \
+     reported the error once, and succeeded when it was called again, although the data is lost",
     "not usable: until it was mounted again, no file could be created and synced; not mounted, damaged: \
      afterwards, when nothing failed any more",
 ];

@@ -44,7 +44,7 @@ pub(super) fn worst(out: &mut dyn Write, ranking: &Ranking, style: Style) -> io:
     });
     let models: Vec<&ModelLosses> = rows.iter().map(|(_, one)| one).collect();
     writeln!(out)?;
-    style.paragraph(out, Paint::Heading, 0, "Lost in power cuts, at the worst")?;
+    style.paragraph(out, Paint::Heading, 0, "Lost in power cuts, in the worst case")?;
     write_columns(out, "configuration\n  model", names.collect(), &models, style)?;
     explain(out, &models, style)?;
     let note = "(each column has the worst of all cache models, the named one that of acknowledged promises; \

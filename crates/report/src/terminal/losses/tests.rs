@@ -25,7 +25,7 @@ fn summary_of(trials: &[TrialRecord], width: usize) -> String {
 #[test]
 fn the_worst_model_of_each_configuration_is_below_the_ranking() {
     let text = summary_of(&fixture::durability_trials(3, true), 80);
-    let (_, table) = text.split_once("\nLost in power cuts, at the worst\n").unwrap();
+    let (_, table) = text.split_once("\nLost in power cuts, in the worst case\n").unwrap();
     let (table, _) = table.split_once("\n\n").unwrap();
     assert_eq!(
         table,
