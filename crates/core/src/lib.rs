@@ -91,6 +91,11 @@ fn alternatives<'a>(nearest: &Option<String>, known: impl Iterator<Item = &'a st
 }
 
 fn similarity(word: &str, candidate: &str) -> f64 {
-    let slip = candidate.len() > 2 && strsim::osa_distance(word, candidate) == 1;
+    let distance = strsim::osa_distance(word, candidate);
+    // Jaro and Winkler find a short word near a long one that begins alike.
+    if distance * 5 > 3 * word.chars().count().max(candidate.chars().count()) {
+        return 0.0;
+    }
+    let slip = candidate.len() > 2 && distance == 1;
     strsim::jaro_winkler(word, candidate).max(if slip { 0.8 } else { 0.0 })
 }

@@ -102,7 +102,7 @@ warnings! {
         "the rate of the load still varied or drifted when the window began, at the limit of `steady`",
         "raise `limit`, make rounds longer, or allow more with `within`";
     NotThrottled = "not-throttled":
-        "writers were still faster than the device when the ramp ended: their window includes what memory took",
+        "writers were still faster than the device when the ramp ended: the window includes writes that the page cache absorbed",
         "limit the memory of the load with `memory`, or rank by `write-durable`";
     PageCache = "page-cache":
         "bytes were read from the page cache instead of the device",
@@ -111,7 +111,7 @@ warnings! {
         "bytes were written to the page cache and did not reach the device while they were measured",
         "rank by `write-durable`, make windows longer, or limit the memory of the load";
     HostCache = "host-cache":
-        "the host's memory stands behind the device: an image in memory, or one that the host caches",
+        "the device is backed by the host's memory: an image in memory, or one that the host caches",
         "put the image on a disk, or remove `direct_io = false`";
     ForeignLoad = "foreign-load":
         "other processes used processor time",

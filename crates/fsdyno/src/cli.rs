@@ -401,7 +401,8 @@ pub enum TableFormat {
     Csv,
     /// An array of objects, one per line.
     Json,
-    /// Typed columns; needs a build with `--features parquet`.
+    /// Typed columns.
+    #[cfg(feature = "parquet")]
     Parquet,
 }
 

@@ -1,4 +1,4 @@
-//! One sweep at a time: two would measure each other, and could use the same images.
+//! One sweep at a time: two would distort each other's results, and could use the same images.
 //!
 //! The lock is a file in the state directory. The kernel releases it when its process ends, however it ends,
 //! so a lock never stays behind; the file does, and means nothing without the lock.
@@ -89,8 +89,11 @@ fn held(path: &Path, store: &Store) -> Trouble {
         ),
         None => (String::new(), "wait until it ends".to_string()),
     };
-    Trouble::new(Status::Refused, anyhow!("{which} is running{process}, and two would measure each other"))
-        .hint(stop)
+    Trouble::new(
+        Status::Refused,
+        anyhow!("{which} is running{process}, and two at once would distort each other's results"),
+    )
+    .hint(stop)
 }
 
 /// Who holds it; the holder writes its name just after it has the lock.

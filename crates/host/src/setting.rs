@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 
 /// Attributes of `queue` in sysfs that an axis or a key of a device sets
 /// (Documentation/ABI/stable/sysfs-block).
-const QUEUE_ATTRIBUTES: &[&str] =
+pub const QUEUE_ATTRIBUTES: &[&str] =
     &["scheduler", "nr_requests", "read_ahead_kb", "max_sectors_kb", "discard_max_bytes", "write_cache"];
 /// The largest setting in bytes that can be restored.
 pub const BYTES_MAX: usize = sysctl::VALUE_BYTES_MAX;

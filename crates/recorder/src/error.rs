@@ -40,8 +40,8 @@ pub enum RecorderError {
         /// The first difference.
         at: u64,
     },
-    /// A request to the disk that was to fail.
-    #[error("this request was to fail")]
+    /// A request that the plan lets fail.
+    #[error("injected fault")]
     Fault,
     /// A request that is not possible now.
     #[error("{0}")]

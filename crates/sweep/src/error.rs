@@ -383,7 +383,7 @@ pub enum PlanProblem {
         reason: String,
     },
     /// A `budget` in a plan that is not a race.
-    #[error("'budget' is only for 'protocol = \"race\"'")]
+    #[error("'budget' requires 'protocol = \"race\"'")]
     BudgetWithoutRace,
     /// A key that says how often to measure what a race decides itself.
     #[error("'{key}' does not apply to 'protocol = \"race\"'")]

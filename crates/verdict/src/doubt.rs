@@ -134,7 +134,7 @@ fn moved(measure: &Measure, ratio: &Ratio, sides: [DoubtfulSide<'_, '_>; 2]) -> 
         let factor = drift.factor().filter(|factor| ratio.value.ln().abs() <= factor.ln())?;
         let by = text::percent(factor - 1.0);
         Some(format!(
-            "the sentinel of a sweep, {}, moved by {by} without any change, which may explain it",
+            "the sentinel of a sweep, {}, varied by {by} although nothing was changed, which may explain it",
             drift.name
         ))
     })
@@ -210,7 +210,7 @@ mod tests {
             (0..8).map(trial).collect()
         };
         let twofold = doubt_about(&a, &b, &sentinels(2.02)).unwrap();
-        assert!(twofold.contains("moved by 102.0 % without any change"), "{twofold}");
+        assert!(twofold.contains("varied by 102.0 % although nothing was changed"), "{twofold}");
         assert_eq!(doubt_about(&a, &b, &sentinels(1.3)), None, "it is less than the difference");
     }
 }

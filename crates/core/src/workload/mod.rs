@@ -249,7 +249,7 @@ workloads! {
     Bonnie = "bonnie",
     /// A pool of small files, transactions on it, and its removal (PostMark 1.5).
     Postmark = "postmark",
-    /// The real bonnie++, postmark or fio.
+    /// A benchmark program or an application: bonnie++, postmark, fio and others.
     External = "external",
     /// A collection of files, written, read, copied and deleted (RAID 1 study, 2008).
     Collection = "collection",

@@ -32,8 +32,10 @@ pub(super) fn warnings(phase: &PhaseResult) -> Vec<Warning> {
             && kept_up.fell_behind(phase.window_ns)
         {
             let OpenLoop { intended_per_s, achieved_per_s, backlog_at_end, .. } = kept_up;
+            // A rate that was found has as many digits as a float; that of a plan has those of the plan.
+            let intended_per_s = (intended_per_s * 1e3).round() / 1e3;
             let text = format!(
-                "phase '{name}': of {intended_per_s:.1} iterations per second, {}s completed {achieved_per_s:.1}; at the end \
+                "phase '{name}': of {intended_per_s} iterations per second, {}s completed {achieved_per_s:.1}; at the end \
                  of the window {backlog_at_end} waited for a worker",
                 role.role
             );

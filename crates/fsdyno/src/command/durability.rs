@@ -48,8 +48,9 @@ fn of_plan(source: &Source, options: &Options, set: Vec<String>) -> std::result:
     // What the user sets may be about the workload that is put in below.
     let plan = source.parse(&set).or_else(|_| source.parse(&[]))?;
     if plan.race.is_some() {
-        let error =
-            anyhow!("the plan has protocol = \"race\", and losses cannot be raced for: good ones are all 0");
+        let error = anyhow!(
+            "the plan has protocol = \"race\", and a race cannot rank losses, because good configurations all lose 0"
+        );
         return Err(Trouble::new(Status::Usage, error).hint("use a plan without protocol and budget"));
     }
     let asks = |workload: &Workload| matches!(workload, Workload::IoErrors(_));

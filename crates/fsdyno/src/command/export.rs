@@ -24,7 +24,8 @@ pub fn run(surroundings: &Surroundings, options: &Export) -> Result {
     let (format, ending) = match options.format {
         TableFormat::Csv => (Format::Csv, "csv"),
         TableFormat::Json => (Format::Json, "json"),
-        TableFormat::Parquet => (parquet()?, "parquet"),
+        #[cfg(feature = "parquet")]
+        TableFormat::Parquet => (Format::Parquet, "parquet"),
     };
     match (&options.directory, kind) {
         (Some(directory), kind) => {
@@ -53,16 +54,4 @@ pub fn run(surroundings: &Surroundings, options: &Export) -> Result {
         }
     }
     Ok(Status::Well)
-}
-
-#[cfg(feature = "parquet")]
-fn parquet() -> std::result::Result<Format, Trouble> {
-    Ok(Format::Parquet)
-}
-
-#[cfg(not(feature = "parquet"))]
-fn parquet() -> std::result::Result<Format, Trouble> {
-    Err(Trouble::new(Status::Usage, anyhow!("this fsdyno was built without Parquet support")).hint(
-        "build one with cargo build --release --features parquet, or use --format csv, which has the same tables",
-    ))
 }

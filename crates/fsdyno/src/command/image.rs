@@ -113,7 +113,7 @@ pub fn run(surroundings: &Surroundings, options: &Doctor, plan: &Path) -> Result
         _ => None,
     });
     let image = image.ok_or_else(|| {
-        Trouble::new(Status::Usage, anyhow!("the plan has no image: its devices are what they are"))
+        Trouble::new(Status::Usage, anyhow!("the plan has no image, so there is nothing to check"))
             .hint("name a plan with `image = ...` in [device]")
     })?;
     let cases = plan.cases();

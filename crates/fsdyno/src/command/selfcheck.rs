@@ -111,6 +111,16 @@ files = 1024
 max_size = 4096
 
 [[workloads]]
+kind = "flow"
+flow = "varmail"
+ramp = "200ms"
+window = "600ms"
+[workloads.files.mail]
+count = 400
+[workloads.roles.client]
+workers = 2
+
+[[workloads]]
 kind = "device-read"
 window = "600ms"
 "#;

@@ -64,6 +64,7 @@ fn the_kernel_agrees_with_every_count() {
         "device-read",
         "fileserver",
         "fileserver direct",
+        "flow",
         "postmark",
         "streaming",
         "streaming io_uring",

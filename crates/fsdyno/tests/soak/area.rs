@@ -2,6 +2,7 @@
 //! state of the machine.
 
 use crate::plan::Device;
+use fsdyno_host::setting::QUEUE_ATTRIBUTES;
 use rustix::fs::{FallocateFlags, fallocate};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -168,14 +169,11 @@ impl TestArea {
         }
         facts.insert("content of precious".to_string(), hash(&self.directory.join("scratch/precious")));
         for block in fs::read_dir("/sys/block").into_iter().flatten().flatten() {
-            for file in [
-                "queue/scheduler",
-                "queue/read_ahead_kb",
-                "queue/nr_requests",
-                "queue/max_sectors_kb",
-                "loop/backing_file",
-            ] {
-                if let Ok(value) = fs::read_to_string(block.path().join(file)) {
+            // What a loop device can discard depends on the file that it had last.
+            let settings = QUEUE_ATTRIBUTES.iter().filter(|name| **name != "discard_max_bytes");
+            let settings = settings.map(|attribute| format!("queue/{attribute}"));
+            for file in settings.chain(["loop/backing_file".to_string()]) {
+                if let Ok(value) = fs::read_to_string(block.path().join(&file)) {
                     facts.insert(format!("{} {file}", text(&block.path())), value);
                 }
             }

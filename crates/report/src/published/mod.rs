@@ -16,7 +16,7 @@ mod table;
 pub use counterpart::Counterpart;
 pub(crate) use side_by_side::{Found, emulation, unpublished};
 pub use side_by_side::{Missing, Ours, Printed, PrintedRow, SideBySide, side_by_side, side_by_side_csv};
-pub use table::{Column, PublishedError, Row, Table, Unit};
+pub use table::{Column, PublishedError, PublishedUnit, Row, Table};
 
 use fsdyno_core::Study;
 

@@ -12,12 +12,12 @@ use fsdyno_core::{Outcome, TrialRecord, WarningKind};
 use fsdyno_verdict::Estimate;
 use fsdyno_verdict::outcomes::is_measured;
 use fsdyno_verdict::ranking::{CaseEstimate, figure};
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 /// Version of the JSON document; raised when a key is removed or changes its meaning.
-const SCHEMA_VERSION: u32 = 1;
+const SCHEMA_VERSION: u32 = 2;
 
 /// Published figures and those of a sweep, side by side.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -69,12 +69,14 @@ pub struct Printed {
     pub name: String,
     /// The corresponding measure of ours.
     pub measure: String,
-    /// The unit of both.
-    #[serde(serialize_with = "symbol")]
-    pub unit: super::Unit,
+    /// The unit of both, the base unit of the measure: `bytes_per_s`, `ns`.
+    pub unit: &'static str,
+    /// The unit in which the study has it, for people.
+    #[serde(skip)]
+    pub shown_in: super::PublishedUnit,
     /// The published figure.
     pub published: f64,
-    /// Ours, in the same unit; absent if no trial has one.
+    /// Ours; absent if no trial has one.
     pub ours: Option<Ours>,
     /// Ours divided by the published one; absent without ours, and if the published one is zero.
     pub ratio: Option<f64>,
@@ -106,10 +108,6 @@ pub struct Missing {
     pub reason: String,
     /// Every published figure.
     pub figures: Vec<Printed>,
-}
-
-fn symbol<S: Serializer>(unit: &super::Unit, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(unit.symbol())
 }
 
 /// Compares the trials of a sweep with published figures.
@@ -219,11 +217,13 @@ fn figures(table: &Table, row: &Row, seed: u64, trials: &[&TrialRecord]) -> Vec<
     pairs
         .filter_map(|(column, published)| {
             let published = (*published)?;
-            let ours = figure(&column.measure, seed, trials).map(|figure| ours(&figure, column.unit.base()));
+            let published = published * column.unit.base();
+            let ours = figure(&column.measure, seed, trials).map(|figure| ours(&figure));
             Some(Printed {
                 name: column.name.clone(),
                 measure: column.measure.name().to_string(),
-                unit: column.unit,
+                unit: column.measure.unit().name(),
+                shown_in: column.unit,
                 published,
                 ratio: ours.filter(|_| published != 0.0).map(|ours| ours.value / published),
                 ours,
@@ -232,12 +232,12 @@ fn figures(table: &Table, row: &Row, seed: u64, trials: &[&TrialRecord]) -> Vec<
         .collect()
 }
 
-fn ours(figure: &CaseEstimate, base: f64) -> Ours {
+fn ours(figure: &CaseEstimate) -> Ours {
     let Estimate { value, interval, n } = figure.estimate;
     Ours {
-        value: value / base,
-        low: interval.map(|interval| interval.low / base),
-        high: interval.map(|interval| interval.high / base),
+        value,
+        low: interval.map(|interval| interval.low),
+        high: interval.map(|interval| interval.high),
         trials: n,
         at_least: figure.at_least,
     }
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_has_the_unit_of_the_published_one() {
+    fn both_figures_are_in_base_units() {
         let compared = compared();
         assert_eq!(compared.rows.len(), 1);
         let row = &compared.rows[0];
@@ -329,8 +329,9 @@ mod tests {
         assert_eq!(seeks.ratio, Some(2.0));
         // 100 and 200 times 1024 bytes per second, over windows of the same length.
         let ours = write.ours.unwrap();
-        assert!((ours.value - 150.0).abs() < 1e-9 && ours.trials == 2, "{ours:?}");
-        assert!(ours.low.unwrap() >= 100.0 && ours.high.unwrap() <= 200.0);
+        assert!((ours.value - 150.0 * 1024.0).abs() < 1e-6 && ours.trials == 2, "{ours:?}");
+        assert!(ours.low.unwrap() >= 102_400.0 && ours.high.unwrap() <= 204_800.0);
+        assert_eq!((write.unit, write.shown_in.symbol()), ("bytes_per_s", "KiB/s"));
         assert_eq!((rewrite.ours, rewrite.ratio), (None, None));
     }
 
@@ -395,7 +396,11 @@ mod tests {
             ("471", "942", "2")
         );
         let document = serde_json::to_value(&compared).unwrap();
-        assert_eq!(document["rows"][0]["figures"][0]["unit"], "/s");
+        assert_eq!(document["rows"][0]["figures"][0]["unit"], "items_per_s");
+        let figures = document["rows"][0]["figures"].as_array().unwrap();
+        let block = figures.iter().find(|figure| figure["name"] == "block_write_kb_per_s").unwrap();
+        assert_eq!(block["unit"], "bytes_per_s");
+        assert_eq!(block["published"].as_f64().unwrap() % 1024.0, 0.0, "{block}");
         assert_eq!(document["missing"].as_array().unwrap().len(), 10);
     }
 }

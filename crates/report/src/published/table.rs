@@ -24,7 +24,7 @@ pub struct Column {
     /// The corresponding measure of ours.
     pub measure: Measure,
     /// The unit of the published figures.
-    pub unit: Unit,
+    pub unit: PublishedUnit,
 }
 
 /// A row of figures.
@@ -49,9 +49,9 @@ impl Row {
 
 /// The unit of a published figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unit {
+pub enum PublishedUnit {
     /// Per second, 1024 bytes: what bonnie++ prints.
-    KilobytesPerSecond,
+    KibibytesPerSecond,
     /// Per second, 10^6 bytes.
     MegabytesPerSecond,
     /// Per second, 2^20 bytes: what postmark prints as megabytes.
@@ -66,83 +66,83 @@ pub enum Unit {
     Count,
 }
 
-impl Unit {
+impl PublishedUnit {
     /// The symbol after a figure.
     pub const fn symbol(self) -> &'static str {
         match self {
-            Unit::KilobytesPerSecond => "KiB/s",
-            Unit::MegabytesPerSecond => "MB/s",
-            Unit::MebibytesPerSecond => "MiB/s",
-            Unit::PerSecond => "/s",
-            Unit::Percent => "%",
-            Unit::Milliseconds => "ms",
-            Unit::Count => "ops",
+            PublishedUnit::KibibytesPerSecond => "KiB/s",
+            PublishedUnit::MegabytesPerSecond => "MB/s",
+            PublishedUnit::MebibytesPerSecond => "MiB/s",
+            PublishedUnit::PerSecond => "/s",
+            PublishedUnit::Percent => "%",
+            PublishedUnit::Milliseconds => "ms",
+            PublishedUnit::Count => "ops",
         }
     }
 
     /// The size of the unit in the base unit of our measures: bytes per second, nanoseconds, a share of 1.
     pub const fn base(self) -> f64 {
         match self {
-            Unit::KilobytesPerSecond => 1024.0,
-            Unit::MegabytesPerSecond | Unit::Milliseconds => 1e6,
-            Unit::MebibytesPerSecond => 1_048_576.0,
-            Unit::PerSecond | Unit::Count => 1.0,
-            Unit::Percent => 0.01,
+            PublishedUnit::KibibytesPerSecond => 1024.0,
+            PublishedUnit::MegabytesPerSecond | PublishedUnit::Milliseconds => 1e6,
+            PublishedUnit::MebibytesPerSecond => 1_048_576.0,
+            PublishedUnit::PerSecond | PublishedUnit::Count => 1.0,
+            PublishedUnit::Percent => 0.01,
         }
     }
 }
 
-impl fmt::Display for Unit {
+impl fmt::Display for PublishedUnit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.symbol())
     }
 }
 
 /// A column of a CSV file: its name there, our measure, its unit.
-pub(super) type CsvColumn = (&'static str, &'static str, Unit);
+pub(super) type CsvColumn = (&'static str, &'static str, PublishedUnit);
 
 pub(super) const XFS_TWEAKS: &[CsvColumn] = &[
-    ("seq_output_char", "write per character/writer/rate", Unit::KilobytesPerSecond),
-    ("seq_output_char_cpu", "write per character/writer/cpu-share", Unit::Percent),
-    ("seq_output_block", "write block/writer/rate", Unit::KilobytesPerSecond),
-    ("seq_output_block_cpu", "write block/writer/cpu-share", Unit::Percent),
-    ("seq_output_rewrite", "rewrite/rewriter/rate", Unit::KilobytesPerSecond),
-    ("seq_output_rewrite_cpu", "rewrite/rewriter/cpu-share", Unit::Percent),
-    ("seq_input_char", "read per character/reader/rate", Unit::KilobytesPerSecond),
-    ("seq_input_char_cpu", "read per character/reader/cpu-share", Unit::Percent),
-    ("seq_input_block", "read block/reader/rate", Unit::KilobytesPerSecond),
-    ("seq_input_block_cpu", "read block/reader/cpu-share", Unit::Percent),
-    ("random_seeks", "random seeks/seeker/item-rate", Unit::PerSecond),
-    ("random_seeks_cpu", "random seeks/seeker/cpu-share", Unit::Percent),
-    ("seq_create", "create sequential/creator/item-rate", Unit::PerSecond),
-    ("seq_create_cpu", "create sequential/creator/cpu-share", Unit::Percent),
-    ("seq_stat", "stat sequential/examiner/item-rate", Unit::PerSecond),
-    ("seq_stat_cpu", "stat sequential/examiner/cpu-share", Unit::Percent),
-    ("seq_delete", "delete sequential/deleter/item-rate", Unit::PerSecond),
-    ("seq_delete_cpu", "delete sequential/deleter/cpu-share", Unit::Percent),
-    ("random_create", "create random/creator/item-rate", Unit::PerSecond),
-    ("random_create_cpu", "create random/creator/cpu-share", Unit::Percent),
-    ("random_stat", "stat random/examiner/item-rate", Unit::PerSecond),
-    ("random_stat_cpu", "stat random/examiner/cpu-share", Unit::Percent),
-    ("random_delete", "delete random/deleter/item-rate", Unit::PerSecond),
-    ("random_delete_cpu", "delete random/deleter/cpu-share", Unit::Percent),
+    ("seq_output_char", "write per character/writer/rate", PublishedUnit::KibibytesPerSecond),
+    ("seq_output_char_cpu", "write per character/writer/cpu-share", PublishedUnit::Percent),
+    ("seq_output_block", "write block/writer/rate", PublishedUnit::KibibytesPerSecond),
+    ("seq_output_block_cpu", "write block/writer/cpu-share", PublishedUnit::Percent),
+    ("seq_output_rewrite", "rewrite/rewriter/rate", PublishedUnit::KibibytesPerSecond),
+    ("seq_output_rewrite_cpu", "rewrite/rewriter/cpu-share", PublishedUnit::Percent),
+    ("seq_input_char", "read per character/reader/rate", PublishedUnit::KibibytesPerSecond),
+    ("seq_input_char_cpu", "read per character/reader/cpu-share", PublishedUnit::Percent),
+    ("seq_input_block", "read block/reader/rate", PublishedUnit::KibibytesPerSecond),
+    ("seq_input_block_cpu", "read block/reader/cpu-share", PublishedUnit::Percent),
+    ("random_seeks", "random seeks/seeker/item-rate", PublishedUnit::PerSecond),
+    ("random_seeks_cpu", "random seeks/seeker/cpu-share", PublishedUnit::Percent),
+    ("seq_create", "create sequential/creator/item-rate", PublishedUnit::PerSecond),
+    ("seq_create_cpu", "create sequential/creator/cpu-share", PublishedUnit::Percent),
+    ("seq_stat", "stat sequential/examiner/item-rate", PublishedUnit::PerSecond),
+    ("seq_stat_cpu", "stat sequential/examiner/cpu-share", PublishedUnit::Percent),
+    ("seq_delete", "delete sequential/deleter/item-rate", PublishedUnit::PerSecond),
+    ("seq_delete_cpu", "delete sequential/deleter/cpu-share", PublishedUnit::Percent),
+    ("random_create", "create random/creator/item-rate", PublishedUnit::PerSecond),
+    ("random_create_cpu", "create random/creator/cpu-share", PublishedUnit::Percent),
+    ("random_stat", "stat random/examiner/item-rate", PublishedUnit::PerSecond),
+    ("random_stat_cpu", "stat random/examiner/cpu-share", PublishedUnit::Percent),
+    ("random_delete", "delete random/deleter/item-rate", PublishedUnit::PerSecond),
+    ("random_delete_cpu", "delete random/deleter/cpu-share", PublishedUnit::Percent),
 ];
 
 pub(super) const STREAMING: &[CsvColumn] = &[
-    ("read_mb_per_s", "streaming-read", Unit::MegabytesPerSecond),
-    ("write_mb_per_s", "streaming-write", Unit::MegabytesPerSecond),
+    ("read_mb_per_s", "streaming-read", PublishedUnit::MegabytesPerSecond),
+    ("write_mb_per_s", "streaming-write", PublishedUnit::MegabytesPerSecond),
 ];
 
 pub(super) const POSTMARK: &[CsvColumn] = &[
-    ("read_mb_per_s", "postmark-read", Unit::MebibytesPerSecond),
-    ("write_mb_per_s", "postmark-write", Unit::MebibytesPerSecond),
-    ("iops", "transactions/transactor/item-rate", Unit::PerSecond),
+    ("read_mb_per_s", "postmark-read", PublishedUnit::MebibytesPerSecond),
+    ("write_mb_per_s", "postmark-write", PublishedUnit::MebibytesPerSecond),
+    ("iops", "transactions/transactor/item-rate", PublishedUnit::PerSecond),
 ];
 
 pub(super) const BONNIE: &[CsvColumn] = &[
-    ("seeks_per_s", "random seeks/seeker/item-rate", Unit::PerSecond),
-    ("block_write_kb_per_s", "write block/writer/rate", Unit::KilobytesPerSecond),
-    ("rewrite_kb_per_s", "rewrite/rewriter/rate", Unit::KilobytesPerSecond),
+    ("seeks_per_s", "random seeks/seeker/item-rate", PublishedUnit::PerSecond),
+    ("block_write_kb_per_s", "write block/writer/rate", PublishedUnit::KibibytesPerSecond),
+    ("rewrite_kb_per_s", "rewrite/rewriter/rate", PublishedUnit::KibibytesPerSecond),
 ];
 
 /// The column between the labels and the figures.
@@ -243,26 +243,27 @@ pub(super) fn from_fsopbench(texts: &[(&'static str, &str)]) -> Result<Table, Pr
 fn fsopbench_figures(table: &fsopbench::Table) -> Result<Vec<(Column, Option<f64>)>, Problem> {
     let mut figures = Vec::new();
     for (phase, row) in table.phases.iter().flat_map(|phase| phase.rows.iter().map(move |row| (phase, row))) {
-        let mut add = |name: &str, figure: String, unit: Unit, value: Option<f64>| -> Result<(), Problem> {
-            let measure = format!("{}/{}/{figure}", phase.name, row.role).parse()?;
-            let name = format!("{} / {} / {name}", phase.name, row.label);
-            figures.push((Column { name, measure, unit }, value));
-            Ok(())
-        };
+        let mut add =
+            |name: &str, figure: String, unit: PublishedUnit, value: Option<f64>| -> Result<(), Problem> {
+                let measure = format!("{}/{}/{figure}", phase.name, row.role).parse()?;
+                let name = format!("{} / {} / {name}", phase.name, row.label);
+                figures.push((Column { name, measure, unit }, value));
+                Ok(())
+            };
         match &row.values {
             RowValues::Latency { operation, count, milliseconds } => {
-                add("cnt", format!("{operation}/count"), Unit::Count, Some(*count as f64))?;
+                add("cnt", format!("{operation}/count"), PublishedUnit::Count, Some(*count as f64))?;
                 for (index, name) in STATISTICS.into_iter().enumerate() {
                     let statistic = ["min", "max", "mean", "median", "stddev"][index];
                     let value = milliseconds[index].map(|figure| figure.value);
-                    add(name, format!("{operation}/{statistic}"), Unit::Milliseconds, value)?;
+                    add(name, format!("{operation}/{statistic}"), PublishedUnit::Milliseconds, value)?;
                 }
             }
             RowValues::Rate { data, with_overhead } => {
                 let rates = [("data", "data-rate", data), ("with overhead", "overhead-rate", with_overhead)];
                 for (name, figure, value) in rates {
                     let value = value.map(|figure| figure.value);
-                    add(name, figure.to_string(), Unit::MegabytesPerSecond, value)?;
+                    add(name, figure.to_string(), PublishedUnit::MegabytesPerSecond, value)?;
                 }
             }
         }
@@ -314,13 +315,17 @@ mod tests {
                     Base::BytesPerSecond => {
                         matches!(
                             column.unit,
-                            Unit::KilobytesPerSecond | Unit::MegabytesPerSecond | Unit::MebibytesPerSecond
+                            PublishedUnit::KibibytesPerSecond
+                                | PublishedUnit::MegabytesPerSecond
+                                | PublishedUnit::MebibytesPerSecond
                         )
                     }
-                    Base::OperationsPerSecond | Base::ItemsPerSecond => column.unit == Unit::PerSecond,
-                    Base::Nanoseconds => column.unit == Unit::Milliseconds,
-                    Base::Operations => column.unit == Unit::Count,
-                    Base::Share => column.unit == Unit::Percent,
+                    Base::OperationsPerSecond | Base::ItemsPerSecond => {
+                        column.unit == PublishedUnit::PerSecond
+                    }
+                    Base::Nanoseconds => column.unit == PublishedUnit::Milliseconds,
+                    Base::Operations => column.unit == PublishedUnit::Count,
+                    Base::Share => column.unit == PublishedUnit::Percent,
                     Base::Extents | Base::FlushesPerSecond | Base::Number => false,
                 };
                 assert!(fits, "{}: {}", published.name, column.name);
@@ -339,7 +344,7 @@ mod tests {
 
     #[test]
     fn a_broken_file_is_refused() {
-        let columns: &[CsvColumn] = &[("seeks", "random seeks/seeker/item-rate", Unit::PerSecond)];
+        let columns: &[CsvColumn] = &[("seeks", "random seeks/seeker/item-rate", PublishedUnit::PerSecond)];
         let parse = |text: &str| from_csv(text, columns).map_err(|error| error.to_string());
         assert!(parse("configuration,counterpart,seeks\nXFS,xfs,592\n").is_ok());
         assert!(parse("configuration,seeks\nXFS,592\n").unwrap_err().contains("unexpected columns"));

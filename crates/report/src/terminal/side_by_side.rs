@@ -62,9 +62,9 @@ fn table(out: &mut dyn Write, figures: &[Printed], style: &Style) -> io::Result<
         let indent = if above.is_empty() { "" } else { "  " };
         let row = [
             format!("{indent}{name}"),
-            figure.unit.to_string(),
-            digits(figure.published),
-            figure.ours.as_ref().map_or("-".to_string(), number),
+            figure.shown_in.to_string(),
+            digits(figure.published / figure.shown_in.base()),
+            figure.ours.map_or("-".to_string(), |ours| number(&ours, figure.shown_in.base())),
             figure.ours.map_or(String::new(), |ours| ours.trials.to_string()),
             figure.ratio.map_or("-".to_string(), digits),
         ];
@@ -84,11 +84,14 @@ fn digits(value: f64) -> String {
     }
 }
 
-fn number(ours: &Ours) -> String {
+/// A figure in a unit that is so many base units.
+fn number(ours: &Ours, base: f64) -> String {
     let bound = if ours.at_least { ">=" } else { "" };
-    let value = digits(ours.value);
+    let value = digits(ours.value / base);
     match (ours.low, ours.high) {
-        (Some(low), Some(high)) => format!("{bound}{value} [{}, {bound}{}]", digits(low), digits(high)),
+        (Some(low), Some(high)) => {
+            format!("{bound}{value} [{}, {bound}{}]", digits(low / base), digits(high / base))
+        }
         _ => format!("{bound}{value}"),
     }
 }
@@ -152,7 +155,7 @@ mod tests {
     #[test]
     fn the_interval_of_a_lower_bound_has_no_upper_end() {
         let ours = Ours { value: 15.0, low: Some(1.0), high: Some(30.0), trials: 2, at_least: true };
-        assert_eq!(number(&ours), ">=15.0 [1.00, >=30.0]");
+        assert_eq!(number(&ours, 1.0), ">=15.0 [1.00, >=30.0]");
     }
 
     #[test]

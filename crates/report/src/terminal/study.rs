@@ -6,7 +6,9 @@
 
 use super::classic::classic;
 use super::style::Style;
-use crate::published::{Column, Found, PublishedError, Table, Unit, emulation, find, of_study, unpublished};
+use crate::published::{
+    Column, Found, PublishedError, PublishedUnit, Table, emulation, find, of_study, unpublished,
+};
 use fsdyno_core::{Configuration, PhaseResult, Study, SweepHeader, TrialRecord, Workload};
 use fsdyno_verdict::UnreadableHistogram;
 use fsdyno_verdict::outcomes::{self, SkippedCases, is_measured};
@@ -172,13 +174,13 @@ fn cells(columns: &[Column], seed: u64, trials: &[&TrialRecord]) -> Vec<String> 
 }
 
 /// A figure with as many decimals as the studies printed for its unit.
-fn cell(figure: &CaseEstimate, unit: Unit) -> String {
+fn cell(figure: &CaseEstimate, unit: PublishedUnit) -> String {
     let value = figure.estimate.value / unit.base();
     let decimals = match unit {
-        Unit::KilobytesPerSecond | Unit::Percent | Unit::Count => 0,
-        Unit::PerSecond => 1,
-        Unit::MegabytesPerSecond | Unit::MebibytesPerSecond => 2,
-        Unit::Milliseconds => 3,
+        PublishedUnit::KibibytesPerSecond | PublishedUnit::Percent | PublishedUnit::Count => 0,
+        PublishedUnit::PerSecond => 1,
+        PublishedUnit::MegabytesPerSecond | PublishedUnit::MebibytesPerSecond => 2,
+        PublishedUnit::Milliseconds => 3,
     };
     format!("{}{value:.decimals$}", if figure.at_least { ">=" } else { "" })
 }

@@ -79,7 +79,7 @@ fn every_bad_plan_is_refused_with_its_place_and_the_nearest_word() {
         bad("measure = \"raed\"\n".to_string() + &ext4(""), &["p.toml:1:11", "did you mean 'read'?"]),
         // Races.
         bad("protocol = \"rase\"\n".to_string() + &ext4(""), &["p.toml:1:12", "did you mean 'race'?"]),
-        bad("budget = 9\n".to_string() + &ext4(""), &["p.toml:1:10", "only for 'protocol = \"race\"'"]),
+        bad("budget = 9\n".to_string() + &ext4(""), &["p.toml:1:10", "requires 'protocol = \"race\"'"]),
         bad("budget = \"9 parsecs\"\n".to_string() + &race(""), &["p.toml:1:10", "such as 200 or 24h"]),
         bad("budget = 0\n".to_string() + &race(""), &["p.toml:1:10", "not 0"]),
         bad("budget = [200]\n".to_string() + &race(""), &["p.toml:1:10", "not an array"]),
@@ -108,7 +108,7 @@ fn every_bad_plan_is_refused_with_its_place_and_the_nearest_word() {
             &["p.toml: ", "a race cannot be for 'acknowledged-lost'", "0 in good configurations"],
         ),
         bad_set(&["protocol=race"], &["p.toml:4:1", "a race needs at least two configurations"]),
-        bad_set(&["budget=24h"], &["--set 'budget=24h': 'budget' is only for"]),
+        bad_set(&["budget=24h"], &["--set 'budget=24h': 'budget' requires"]),
         // Axes and levels.
         bad(
             ext4("schedular = \"bfq\""),

@@ -181,8 +181,7 @@ pub(super) fn price(answer: &Answer, winner: &Contender, measure: &Measure, thre
         None if winner.is_durable() => parts.push(match &winner.basis {
             Basis::Measured(losses) => format!("It is durable, {}.", losses.summary()),
             Basis::Unknown => {
-                "Nothing is known of what its settings do to what survives a power cut: it was imported."
-                    .to_string()
+                "What its settings lose at a power cut is unknown, because it was imported.".to_string()
             }
             Basis::Declared => "None of its settings weakens what survives a power cut.".to_string(),
         }),

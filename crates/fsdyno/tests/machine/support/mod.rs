@@ -8,6 +8,7 @@ pub mod sick;
 
 pub use requirement::Requirement;
 
+use fsdyno_host::setting::QUEUE_ATTRIBUTES;
 use libtest_mimic::{Arguments, Conclusion, Failed, Trial};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -299,15 +300,12 @@ impl Machine {
                 others.insert(name);
                 continue;
             }
-            for file in [
-                "loop/backing_file",
-                "queue/scheduler",
-                "queue/read_ahead_kb",
-                "queue/nr_requests",
-                "queue/max_sectors_kb",
-            ] {
-                // A loop device without a backing file still has its settings, and they must be as before.
-                if let Ok(text) = fs::read_to_string(block.path().join(file)) {
+            // A loop device without a backing file still has its settings, and they must be as before.
+            // What it can discard depends on the file that it had last.
+            let settings = QUEUE_ATTRIBUTES.iter().filter(|name| **name != "discard_max_bytes");
+            let settings = settings.map(|attribute| format!("queue/{attribute}"));
+            for file in settings.chain(["loop/backing_file".to_string()]) {
+                if let Ok(text) = fs::read_to_string(block.path().join(&file)) {
                     state.insert(format!("block {name} {file}"), text.trim().to_string());
                 }
             }
