@@ -6,7 +6,7 @@
 
 use fsdyno_core::{AfterTrial, Nanos};
 use fsdyno_sweep::{Asked, Position, Progress};
-use fsdyno_watch::{Now, Page, Publishing, STATUS_VERSION, Stage, Status};
+use fsdyno_watch::{Now, Page, Publishing, RaceCourse, STATUS_VERSION, Stage, Status};
 use rustix::time::{ClockId, clock_gettime};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -19,6 +19,7 @@ pub struct Publisher {
     /// Absent if there can be none, or if it cannot be written any more.
     page: Option<Page>,
     status: Status,
+    race: RaceCourse,
     began: Instant,
     written: Option<Instant>,
 }
@@ -39,8 +40,10 @@ impl Publisher {
                 asked: AfterTrial::Continue,
                 now: None,
                 stored: 0,
+                raced: 0,
                 publishing: Publishing::default(),
             },
+            race: RaceCourse::default(),
             began: Instant::now(),
             written: None,
         };
@@ -88,6 +91,14 @@ impl Publisher {
                 return is_new || stage != Stage::Running || at.glance.is_some();
             }
             Progress::Stored(..) => self.status.stored += 1,
+            Progress::Raced { answer, .. } => {
+                self.race.add(answer);
+                self.status.raced += 1;
+                let course = &self.race;
+                if self.page.as_mut().is_some_and(|page| page.write_race(course).is_err()) {
+                    self.page = None;
+                }
+            }
             Progress::Paused { .. } => self.status.stage = Stage::Paused,
             Progress::Continued(_) => self.status.stage = Stage::Running,
             _ => return false,
@@ -135,6 +146,7 @@ fn cpu() -> u64 {
 mod tests {
     use super::*;
     use fsdyno_store::SweepId;
+    use fsdyno_verdict::race::RaceError;
     use fsdyno_watch::Attached;
 
     fn position() -> Position {
@@ -191,6 +203,13 @@ mod tests {
         );
         let (wish, status) = tell(&mut publisher, &Progress::Paused { next: 2, first: true });
         assert_eq!((wish, status.stage), (None, Stage::Paused), "it is told once");
+
+        // Why there is no answer is published as well as answers are; those have tests of their own.
+        let error = RaceError::OnlyOne { name: "ext4".to_string() };
+        let answer = Err(error.clone());
+        publisher.tell(&Progress::Raced { answer: &answer, lines: &[], trials: 4 }, &asked);
+        assert_eq!(attached.news().expect("a status").map(|status| status.raced), Some(1));
+        assert_eq!(attached.race().and_then(|race| race.trouble.clone()), Some(error.to_string()));
         publisher.end();
         assert_eq!(attached.status().expect("a status").stage, Stage::Ended);
     }

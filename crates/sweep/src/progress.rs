@@ -5,6 +5,7 @@ use crate::plan::Case;
 use fsdyno_core::{Bytes, Glance, Nanos, Outcome, TrialRecord};
 use fsdyno_store::SweepId;
 use fsdyno_testbed::undo::UndoReport;
+use fsdyno_verdict::race::{RaceAnswer, RaceError};
 use std::borrow::Cow;
 
 /// A report of a running sweep.
@@ -36,9 +37,11 @@ pub enum Progress<'a> {
         /// Trials in all with those of the block.
         trials: u32,
     },
-    /// A block of a race is complete.
+    /// A block of a race is complete. After an interruption, those of the earlier run are reported again.
     Raced {
-        /// What the race says after it; none if that was told before an interruption.
+        /// What the race says after it; the sweep has no name there.
+        answer: &'a Result<RaceAnswer, RaceError>,
+        /// The same in a line each; none if that was told before an interruption.
         lines: &'a [String],
         /// Trials in all, as far as they are planned.
         trials: u32,

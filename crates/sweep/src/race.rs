@@ -3,7 +3,7 @@
 use crate::order::Slot;
 use crate::plan::Plan;
 use fsdyno_core::{Nanos, RaceBudget, RaceRules, TrialRecord};
-use fsdyno_verdict::race::{Block, BudgetError, LiveRace, Round, Schedule, usable};
+use fsdyno_verdict::race::{Block, BudgetError, LiveRace, RaceAnswer, RaceError, Round, Schedule, usable};
 use serde::Serialize;
 
 /// What a race is expected to be.
@@ -72,6 +72,8 @@ pub(crate) struct Followed {
     /// The cases of the next block; none if the race is over.
     pub cases: Vec<u32>,
     /// What the race says after the blocks so far.
+    pub answer: Result<RaceAnswer, RaceError>,
+    /// The same in a line each.
     pub said: Vec<String>,
 }
 
@@ -104,8 +106,13 @@ impl Racing {
     /// The block after those of these slots.
     pub fn next(&mut self, slots: &[Slot]) -> Followed {
         let number = slots.last().map_or(0, |slot| slot.block + 1);
-        let (Block { cases, later }, said) = self.race.block(number);
+        let (Block { cases, later }, answer) = self.race.block(number);
         self.later = later;
-        Followed { cases, said }
+        let said = match &answer {
+            Ok(answer) => answer.after_block(number),
+            Err(error) if cases.is_empty() => vec![format!("the race is over: {error}")],
+            Err(error) => vec![error.to_string()],
+        };
+        Followed { cases, answer, said }
     }
 }

@@ -5,6 +5,7 @@
 //! opened before anything is read, so what was read came from the process that is followed.
 
 use crate::page::{self, NAME, PageError};
+use crate::race::RaceCourse;
 use crate::status::Status;
 use fsdyno_core::AfterTrial;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -46,6 +47,8 @@ pub struct Attached {
     process: OwnedFd,
     /// How often the page had been written when it was read last.
     seen: Option<u64>,
+    /// The course of the race, and how often that had been published when it was read.
+    race: Option<(u32, RaceCourse)>,
 }
 
 impl Attached {
@@ -68,7 +71,7 @@ impl Attached {
             // A descriptor may be closed meanwhile.
             if fs::read_link(entry.path()).is_ok_and(|target| target.as_os_str() == wanted.as_str()) {
                 let page = OpenOptions::new().read(true).write(true).open(entry.path());
-                let attached = Attached { page: page.map_err(unreadable)?, process, seen: None };
+                let attached = Attached { page: page.map_err(unreadable)?, process, seen: None, race: None };
                 return if attached.is_alive() { Ok(attached) } else { Err(none()) };
             }
         }
@@ -81,7 +84,16 @@ impl Attached {
     /// [`PageError`].
     pub fn status(&mut self) -> Result<Status, PageError> {
         self.seen = page::writes(&self.page);
-        page::read(&self.page)
+        let status = page::read(&self.page)?;
+        if status.raced > 0 && self.race.as_ref().is_none_or(|(raced, _)| *raced != status.raced) {
+            self.race = Some((status.raced, page::read_race(&self.page)?));
+        }
+        Ok(status)
+    }
+
+    /// The course of the race as of the status that was read last, if a block of one is complete.
+    pub fn race(&self) -> Option<&RaceCourse> {
+        self.race.as_ref().map(|(_, course)| course)
     }
 
     /// The status if it was written since it was read last.
@@ -120,7 +132,7 @@ impl Attached {
 mod tests {
     use super::*;
     use crate::page::Page;
-    use crate::scene::tests::status;
+    use crate::scene::tests::{race, status};
     use std::process::Command;
 
     #[test]
@@ -129,11 +141,17 @@ mod tests {
         page.write(&status()).expect("written");
         // Other tests of this process have pages, too: any of them may be found.
         let Attached { process, .. } = Attached::to(std::process::id()).expect("this process");
-        let mut attached = Attached { page: page.file(), process, seen: None };
+        let mut attached = Attached { page: page.file(), process, seen: None, race: None };
         assert_eq!(attached.news().expect("a status"), Some(status()));
         assert_eq!(attached.news().expect("the same"), None);
         page.write(&status()).expect("written");
         assert!(attached.news().expect("a status").is_some());
+        assert_eq!(attached.race(), None);
+        let (_, course) = race(1);
+        page.write_race(&course).expect("written");
+        page.write(&Status { raced: 1, ..status() }).expect("written");
+        assert!(attached.news().expect("a status").is_some_and(|status| status.raced == 1));
+        assert_eq!(attached.race(), Some(&course));
         attached.ask(AfterTrial::Pause).expect("written");
         assert_eq!((attached.asked(), page.asked()), (AfterTrial::Pause, AfterTrial::Pause));
         assert!(attached.is_alive());

@@ -1,8 +1,9 @@
 //! One case in full: its figure, and what became of each of its trials.
 
 use crate::look::{Look, Paint};
+use crate::race::DroppedCase;
 use crate::scene::{CaseRow, Scene};
-use crate::table::{LEGEND, estimate};
+use crate::table::{estimate, legend};
 use fsdyno_core::{Outcome, TrialRecord};
 use fsdyno_verdict::text;
 use ratatui::text::Line;
@@ -26,6 +27,7 @@ pub(crate) fn lines(scene: &Scene, row: &CaseRow, look: Look, width: usize) -> V
     if row.risky {
         lines.push((Paint::Alert, "a setting of it weakens what survives a power cut".to_string()));
     }
+    lines.extend(in_race(scene, row));
     for trial in scene.trials_of(row.case, row.sentinel) {
         lines.extend(of_trial(row, trial));
     }
@@ -33,12 +35,25 @@ pub(crate) fn lines(scene: &Scene, row: &CaseRow, look: Look, width: usize) -> V
         let at = format!("block {}, trial {}: running, {}", now.block + 1, now.trial, now.step);
         lines.push((Paint::Heading, at));
     }
-    lines.push((Paint::Faint, LEGEND.to_string()));
+    lines.extend(legend(scene).map(|signs| (Paint::Faint, signs.to_string())));
     lines.extend(cost(scene).map(|cost| (Paint::Faint, cost)));
     let wrapped = lines
         .into_iter()
         .flat_map(|(paint, text)| wrap(&text, look, width).into_iter().map(move |line| (paint, line)));
     wrapped.map(|(paint, line)| Line::from(look.span(paint, line))).collect()
+}
+
+/// When and why the race has dropped a configuration, or which of its trials count.
+fn in_race(scene: &Scene, row: &CaseRow) -> Option<(Paint, String)> {
+    let course = scene.race().filter(|_| !row.sentinel)?;
+    if let Some(dropped) = scene.dropped(row.case, row.sentinel) {
+        let DroppedCase { round, blocks, trials, why, .. } = dropped;
+        let at = format!("dropped by the race after round {round} (block {blocks}, {trials} trials)");
+        return Some((Paint::Alert, format!("{at}: {why}")));
+    }
+    let fresh_from = course.fresh_from?;
+    let text = format!("left in the race: only its trials from block {} on count", fresh_from + 1);
+    Some((Paint::Plain, text))
 }
 
 /// How a trial ended, with its value or the reason, and its warnings.

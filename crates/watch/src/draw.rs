@@ -2,7 +2,7 @@
 
 use crate::look::{Look, Paint, columns};
 use crate::scene::{CaseRow, Row, Scene, State};
-use crate::{details, now, table};
+use crate::{details, now, race, table};
 use fsdyno_core::AfterTrial;
 use fsdyno_verdict::text;
 use ratatui::buffer::Buffer;
@@ -58,6 +58,10 @@ fn screen(scene: &Scene, view: &mut View, look: Look, width: usize, height: usiz
         now.truncate(3);
     }
     lines.extend(now);
+    if scene.sweep.is_race {
+        let most = if height >= TALL { 2 } else { 1 };
+        lines.extend(race::lines(scene.race(), look, width, most));
+    }
     let below = if height >= TALL { 2 } else { 1 };
     let room = height.saturating_sub(lines.len() + below);
     let mut middle = match (view.details, chosen(scene, view.cursor)) {
@@ -175,7 +179,7 @@ fn keys(scene: &Scene, view: &View, look: Look, width: usize) -> Line<'static> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scene::tests::{scene, status};
+    use crate::scene::tests::{race, scene, status};
     use crate::scene::{CaseLabel, SweepFacts};
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
@@ -302,6 +306,48 @@ mod tests {
         let (lines, _) = shown(&scene, &mut view, PLAIN, (80, 24));
         assert!(has(&lines, "failed: ") || has(&lines, "skipped: "), "{}", lines.join("\n"));
         assert!(has(&lines, "enter back"));
+    }
+
+    #[test]
+    fn a_race_is_shown_with_its_bound_and_what_it_dropped_on_any_size_and_without_colour() {
+        let (mut scene, course) = race(1);
+        let (lines, _) = shown(&scene, &mut View::default(), PLAIN, (80, 24));
+        assert!(has(&lines, "race: block 1 has every configuration"), "{}", lines.join("\n"));
+        scene.set_race(&course);
+        let (bound, left) = (text::bound(course.bounds[0]), course.left);
+        let sentence = format!("no configuration is more than {bound} better than xfs d (95 %)");
+        let place = format!("block 2 of {}, {left} of 8", course.blocks);
+        for look in [PLAIN, RICH] {
+            let (lines, coloured) = shown(&scene, &mut View::default(), look, (80, 24));
+            assert!(has(&lines, &sentence), "{}", lines.join("\n"));
+            assert!(has(&lines, &format!("{place} configurations left, measured again")));
+            let dropped = lines.iter().filter(|line| line.ends_with("w / /")).count();
+            assert_eq!((dropped, coloured), (8 - left as usize, look.colour), "{}", lines.join("\n"));
+        }
+        let (lines, _) = shown(&scene, &mut View::default(), PLAIN, (40, 10));
+        assert!(has(&lines, &format!("bound {bound}; {place} left")), "{}", lines.join("\n"));
+        let (lines, _) = shown(&scene, &mut View::default(), PLAIN, (130, 12));
+        assert!(has(&lines, &format!("{sentence}; {place} configurations left")), "{}", lines.join("\n"));
+
+        // The last row is one that was dropped.
+        let mut view = View { details: true, cursor: 7, ..View::default() };
+        let (lines, _) = shown(&scene, &mut view, PLAIN, (80, 24));
+        let why = &course.dropped.last().expect("something was dropped").why;
+        let all = lines.join(" ").split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(all.contains("dropped by the race after round 1 (block 1, 8 trials): number "), "{all}");
+        assert!(all.contains(" behind the best") && why.contains(" behind the best"), "{all}");
+        assert!(all.contains("/ dropped by the race"), "the legend: {all}");
+
+        let (mut scene, course) = race(3);
+        scene.set_race(&course);
+        let (lines, _) = shown(&scene, &mut View::default(), PLAIN, (80, 24));
+        assert!(has(&lines, "race over after 3 blocks"), "{}", lines.join("\n"));
+        let values = course.bounds.iter().map(|bound| text::bound(*bound).replace(" %", ""));
+        let values = values.collect::<Vec<_>>().join(" ");
+        assert!(has(&lines, &format!("; bounds {values} %")), "{}", lines.join("\n"));
+        let mut view = View { details: true, ..View::default() };
+        let (lines, _) = shown(&scene, &mut view, PLAIN, (80, 24));
+        assert!(has(&lines, "only its trials from block 2 on count"), "{}", lines.join("\n"));
     }
 
     #[test]

@@ -36,7 +36,8 @@ impl Look {
         let coloured = |style: Style, colour| if self.colour { style.fg(colour) } else { style };
         match paint {
             Paint::Plain => style,
-            Paint::Faint => coloured(style, Color::DarkGray),
+            Paint::Faint if self.colour => style.fg(Color::DarkGray),
+            Paint::Faint => style.add_modifier(Modifier::DIM),
             Paint::Heading => style.add_modifier(Modifier::BOLD),
             Paint::Good => coloured(style, Color::Green),
             Paint::Alert => coloured(style, Color::Yellow).add_modifier(Modifier::BOLD),

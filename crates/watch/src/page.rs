@@ -1,7 +1,8 @@
 //! The page on which a sweep publishes its status: a memfd, which belongs to its process and ends with it.
 //!
-//! The page has two parts. The first byte is written by watchers and read by the sweep: what to do after the
-//! trial in progress. Then comes the record, written by the sweep and read by watchers:
+//! The first byte of the page is written by watchers and read by the sweep: what to do after the trial in
+//! progress. Then come two records, written by the sweep and read by watchers: the status, and of a race its
+//! course, which is long if there are many configurations, and changes only after a block:
 //!
 //! | bytes | content |
 //! |---|---|
@@ -11,13 +12,17 @@
 //! | 76 to 79 | its CRC-32 |
 //! | 80 to 87 | how often it was written |
 //! | 88 and on | the status as JSON |
+//! | 2^24 and on | the course of the race as a record of the same form |
 //!
 //! A record is written by one system call and read by another, and nobody waits for anybody: a reader that
 //! catches the writer in between finds that the checksum does not fit, and reads again.
 
+use crate::race::RaceCourse;
 use crate::status::{STATUS_VERSION, Status};
 use fsdyno_core::AfterTrial;
 use rustix::fs::{MemfdFlags, memfd_create};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -25,12 +30,15 @@ use std::os::unix::fs::FileExt;
 /// The name of the page, which `/proc/PID/fd` shows.
 pub(crate) const NAME: &str = "fsdyno-watch";
 const MAGIC: &[u8; 8] = b"fsdyno-w";
-/// Where the record begins.
+/// Where the record of the status begins.
 const RECORD: u64 = 64;
-/// Where the status begins within the record.
-const STATUS: usize = 24;
-/// The longest record that is read. A status with the longest names has a tenth of it.
-const MOST: usize = 1 << 20;
+/// Where the record of a race begins. What is between them takes no memory.
+const RACE: u64 = 1 << 24;
+/// Where the text begins within a record.
+const TEXT: usize = 24;
+/// The longest text that is read. A status with the longest names has a hundredth of it, and the course of a
+/// race with 1,000 configurations a fiftieth.
+const MOST: usize = 8 << 20;
 /// How often a record that does not fit its checksum is read again.
 const ATTEMPTS: u32 = 5;
 
@@ -90,16 +98,28 @@ impl Page {
     /// # Errors
     /// [`PageError::System`].
     pub fn write(&mut self, status: &Status) -> Result<(), PageError> {
+        self.replace(RECORD, status)
+    }
+
+    /// Replaces the course of the race. Watchers look at it once [`Status::raced`] has changed.
+    ///
+    /// # Errors
+    /// [`PageError::System`].
+    pub fn write_race(&mut self, course: &RaceCourse) -> Result<(), PageError> {
+        self.replace(RACE, course)
+    }
+
+    fn replace(&mut self, at: u64, content: &impl Serialize) -> Result<(), PageError> {
         self.writes += 1;
         self.record.clear();
         self.record.extend_from_slice(MAGIC);
-        self.record.resize(STATUS, 0);
-        serde_json::to_writer(&mut self.record, status).map_err(|error| system("write")(error.into()))?;
-        let (length, crc) = (self.record.len() - STATUS, crc32fast::hash(&self.record[STATUS..]));
+        self.record.resize(TEXT, 0);
+        serde_json::to_writer(&mut self.record, content).map_err(|error| system("write")(error.into()))?;
+        let (length, crc) = (self.record.len() - TEXT, crc32fast::hash(&self.record[TEXT..]));
         self.record[8..12].copy_from_slice(&(length as u32).to_le_bytes());
         self.record[12..16].copy_from_slice(&crc.to_le_bytes());
         self.record[16..24].copy_from_slice(&self.writes.to_le_bytes());
-        self.file.write_all_at(&self.record, RECORD).map_err(system("write"))
+        self.file.write_all_at(&self.record, at).map_err(system("write"))
     }
 
     /// What watchers have asked for.
@@ -129,21 +149,49 @@ pub(crate) fn ask(file: &File, wish: AfterTrial) -> Result<(), PageError> {
     file.write_all_at(&[wish.byte()], 0).map_err(system("write"))
 }
 
-/// How often a page has been written; `None` if it never was.
+/// How often a page had been written when its status was; `None` if that never was.
 pub(crate) fn writes(file: &File) -> Option<u64> {
-    let mut header = [0; STATUS];
+    let mut header = [0; TEXT];
     file.read_exact_at(&mut header, RECORD).ok()?;
     (header[..8] == *MAGIC).then(|| u64::from_le_bytes(field(&header, 16)))
 }
 
 /// The status on a page.
 pub(crate) fn read(file: &File) -> Result<Status, PageError> {
+    // Another version may have other fields.
+    #[derive(serde::Deserialize)]
+    struct Version {
+        version: u32,
+    }
+    let text = text(file, RECORD)?;
+    let Version { version } = parsed(&text)?;
+    if version != STATUS_VERSION {
+        return Err(PageError::Version { found: version });
+    }
+    parsed(&text)
+}
+
+/// The course of a race on a page whose status has been read.
+pub(crate) fn read_race(file: &File) -> Result<RaceCourse, PageError> {
+    parsed(&text(file, RACE)?)
+}
+
+fn damaged(reason: String) -> PageError {
+    PageError::Damaged { reason }
+}
+
+fn parsed<T: DeserializeOwned>(text: &[u8]) -> Result<T, PageError> {
+    serde_json::from_slice(text).map_err(|error| damaged(error.to_string()))
+}
+
+/// The text of a record.
+fn text(file: &File, at: u64) -> Result<Vec<u8>, PageError> {
     let mut found = Err(PageError::Empty);
     for attempt in 0..ATTEMPTS {
         if attempt > 0 {
             std::thread::sleep(std::time::Duration::from_millis(2));
         }
-        found = read_once(file);
+        found = text_once(file, at);
         if !matches!(found, Err(PageError::Damaged { .. })) {
             break;
         }
@@ -151,38 +199,28 @@ pub(crate) fn read(file: &File) -> Result<Status, PageError> {
     found
 }
 
-fn read_once(file: &File) -> Result<Status, PageError> {
-    let damaged = |reason: String| PageError::Damaged { reason };
-    let size = file.metadata().map_err(system("read"))?.len();
-    let length = usize::try_from(size.saturating_sub(RECORD)).unwrap_or(MOST).min(MOST);
-    let mut record = vec![0; length];
-    let length = file.read_at(&mut record, RECORD).map_err(system("read"))?;
-    record.truncate(length);
-    if record.is_empty() {
-        return Err(PageError::Empty);
+fn text_once(file: &File, at: u64) -> Result<Vec<u8>, PageError> {
+    let mut header = [0; TEXT];
+    match file.read_at(&mut header, at).map_err(system("read"))? {
+        // What was never written reads as zeros before what was.
+        0 => return Err(PageError::Empty),
+        TEXT if header == [0; TEXT] => return Err(PageError::Empty),
+        TEXT if header[..8] == *MAGIC => {}
+        _ => return Err(damaged("it does not begin like one".to_string())),
     }
-    let Some((header, rest)) = record.split_at_checked(STATUS).filter(|(header, _)| header[..8] == *MAGIC)
-    else {
-        return Err(damaged("it does not begin like one".to_string()));
+    let length = u32::from_le_bytes(field(&header, 8)) as usize;
+    let mut record = vec![0; TEXT + length.min(MOST)];
+    // The length may have changed meanwhile: then the checksum does not fit.
+    let read = file.read_at(&mut record, at).map_err(system("read"))?;
+    record.truncate(read);
+    let Some(text) = record.get(TEXT..TEXT + length) else {
+        return Err(damaged(format!("it ends after {} of {length} bytes", read.saturating_sub(TEXT))));
     };
-    let length = u32::from_le_bytes(field(header, 8)) as usize;
-    let Some(text) = rest.get(..length) else {
-        return Err(damaged(format!("it ends after {} of {length} bytes", rest.len())));
-    };
-    if crc32fast::hash(text) != u32::from_le_bytes(field(header, 12)) {
+    if crc32fast::hash(text) != u32::from_le_bytes(field(&record, 12)) {
         return Err(damaged("its checksum does not fit".to_string()));
     }
-    // Another version may have other fields.
-    #[derive(serde::Deserialize)]
-    struct Version {
-        version: u32,
-    }
-    let unreadable = |error: serde_json::Error| damaged(error.to_string());
-    let Version { version } = serde_json::from_slice(text).map_err(unreadable)?;
-    if version != STATUS_VERSION {
-        return Err(PageError::Version { found: version });
-    }
-    serde_json::from_slice(text).map_err(unreadable)
+    record.drain(..TEXT);
+    Ok(record)
 }
 
 /// Some bytes of a header, which is long enough.
@@ -195,7 +233,7 @@ fn field<const N: usize>(header: &[u8], at: usize) -> [u8; N] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scene::tests::status;
+    use crate::scene::tests::{race, status};
 
     #[test]
     fn what_is_written_is_read_and_a_shorter_status_replaces_a_longer_one() {
@@ -234,7 +272,7 @@ mod tests {
         let mut whole = vec![0; size as usize];
         file.read_exact_at(&mut whole, 0).expect("its content");
         // Whatever is missing at its end, it is not taken for a whole status.
-        for size in [RECORD, RECORD + 1, RECORD + 20, RECORD + STATUS as u64, size / 2, size - 1] {
+        for size in [RECORD, RECORD + 1, RECORD + 20, RECORD + TEXT as u64, size / 2, size - 1] {
             file.set_len(size).expect("cut");
             assert!(read(&file).is_err(), "{size}");
             file.set_len(whole.len() as u64).expect("extended");
@@ -248,6 +286,22 @@ mod tests {
         file.write_all_at(&vec![0xff; whole.len()], 0).expect("garbage");
         assert!(matches!(read(&file), Err(PageError::Damaged { .. })));
         assert_eq!((asked(&file), writes(&file)), (AfterTrial::Continue, None));
+    }
+
+    #[test]
+    fn a_race_has_a_record_of_its_own() {
+        let mut page = Page::create().expect("a page");
+        let file = page.file();
+        assert!(matches!(read_race(&file), Err(PageError::Empty)));
+        let ((_, course), (_, later)) = (race(1), race(3));
+        page.write_race(&later).expect("written");
+        assert!(matches!(read(&file), Err(PageError::Empty)), "a race is no status");
+        page.write(&status()).expect("written");
+        assert_eq!((read_race(&file).expect("a race"), read(&file).expect("a status")), (later, status()));
+        page.write_race(&course).expect("written");
+        assert_eq!((read_race(&file).expect("a race"), writes(&file)), (course, Some(2)));
+        file.write_all_at(b"x", RACE + TEXT as u64).expect("changed");
+        assert!(matches!(read_race(&file), Err(PageError::Damaged { .. })));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::draw::title;
 use crate::look::Look;
 use crate::scene::{Scene, State};
-use crate::{now, table};
+use crate::{now, race, table};
 use ratatui::text::Line;
 
 /// Everything in lines of at most this width, without colour; each ends with a line end.
@@ -13,6 +13,9 @@ pub fn printed(scene: &Scene, look: Look, width: usize) -> String {
     // Of a sweep that has ended, the title says what there is to say.
     if !matches!(scene.sweep.state, State::Finished | State::Interrupted) {
         lines.extend(now::lines(scene, look, width).into_iter().filter(|line| line.width() > 0));
+    }
+    if scene.sweep.is_race {
+        lines.extend(race::lines(scene.race(), look, width, 2).into_iter().filter(|line| line.width() > 0));
     }
     lines.push(Line::default());
     let (heading, rows) = table::lines(scene, look, width, None);
@@ -30,14 +33,15 @@ pub fn printed(scene: &Scene, look: Look, width: usize) -> String {
         text.push('\n');
         notes.iter().for_each(|note| text.push_str(&format!("{}\n", look.fit(note, width))));
     }
-    text.push_str(&format!("\n{}\n", table::LEGEND));
+    text.push('\n');
+    table::legend(scene).for_each(|signs| text.push_str(&format!("{signs}\n")));
     text
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scene::tests::scene;
+    use crate::scene::tests::{race, scene};
 
     #[test]
     fn plain_text_has_what_the_screen_has_and_nothing_that_controls_a_terminal() {
@@ -52,5 +56,19 @@ mod tests {
         scene.set_sweep(State::Finished, 4);
         let text = printed(&scene, look, 80);
         assert!(text.contains("finished") && !text.contains("stall: "), "{text}");
+        assert!(!text.contains("race"), "it was none: {text}");
+    }
+
+    #[test]
+    fn a_race_that_is_over_is_printed_with_its_bounds() {
+        let (mut scene, course) = race(3);
+        scene.set_race(&course);
+        scene.set_sweep(State::Finished, 18);
+        let text = printed(&scene, Look { colour: false, unicode: false }, 80);
+        for part in ["no configuration is more than ", "race over after 3 blocks, ", "/ dropped by the race"]
+        {
+            assert!(text.contains(part), "'{part}' is not in\n{text}");
+        }
+        assert!(text.lines().all(|line| line.len() <= 80), "{text}");
     }
 }

@@ -1,11 +1,13 @@
 //! Everything that is shown of a sweep: what is stored of it, and where it is.
 
+use crate::race::{DroppedCase, RaceCourse};
 use crate::status::{Now, Stage, Status};
 use fsdyno_core::glance::Glance;
 use fsdyno_core::{AfterTrial, Measure, Nanos, Outcome, Role, TrialRecord};
 use fsdyno_verdict::outcomes::{self, WarningGroup};
 use fsdyno_verdict::ranking::{CaseEstimate, standings};
-use std::collections::{BTreeMap, VecDeque};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// How many seconds of the slowest operations are kept.
 const STRIP: usize = 240;
@@ -29,6 +31,8 @@ pub struct SweepFacts {
     pub blocks: u32,
     /// The case that is repeated as the sentinel.
     pub sentinel: Option<u32>,
+    /// Whether it is a race.
+    pub is_race: bool,
     /// The state.
     pub state: State,
 }
@@ -95,6 +99,8 @@ pub enum Cell {
     Failed,
     /// This machine cannot run it.
     Skipped,
+    /// The race has dropped the configuration before.
+    Dropped,
     /// The sweep has ended without it.
     Missing,
 }
@@ -109,6 +115,7 @@ impl Cell {
             Cell::Warned => 'w',
             Cell::Failed => 'X',
             Cell::Skipped => '-',
+            Cell::Dropped => '/',
             Cell::Missing => ' ',
         }
     }
@@ -136,6 +143,8 @@ pub(crate) struct CaseRow {
     pub trials: usize,
     /// Whether it weakens what survives a power cut.
     pub risky: bool,
+    /// Whether the race has dropped it.
+    pub dropped: bool,
 }
 
 /// What is shown.
@@ -145,6 +154,8 @@ pub struct Scene {
     cases: Vec<CaseLabel>,
     trials: Vec<TrialRecord>,
     pub(crate) status: Option<Status>,
+    /// The race, once a block of it is complete.
+    race: Option<RaceCourse>,
     pub(crate) rows: Vec<Row>,
     pub(crate) warnings: Vec<WarningGroup>,
     grid: BTreeMap<(u32, bool), BTreeMap<u32, Cell>>,
@@ -167,6 +178,7 @@ impl Scene {
             cases,
             trials: Vec::new(),
             status: None,
+            race: None,
             rows: Vec::new(),
             warnings: Vec::new(),
             grid: BTreeMap::new(),
@@ -189,6 +201,24 @@ impl Scene {
     pub fn add(&mut self, trials: Vec<TrialRecord>) {
         self.trials.extend(trials);
         self.arrange();
+    }
+
+    /// A block of the race is complete.
+    pub fn set_race(&mut self, course: &RaceCourse) {
+        if self.race.as_ref() != Some(course) {
+            self.race = Some(course.clone());
+            self.arrange();
+        }
+    }
+
+    /// The race, if it is one and a block of it is complete.
+    pub(crate) fn race(&self) -> Option<&RaceCourse> {
+        self.race.as_ref()
+    }
+
+    /// When and why the race has dropped the case of a row.
+    pub(crate) fn dropped(&self, case: u32, sentinel: bool) -> Option<&DroppedCase> {
+        self.race.as_ref().filter(|_| !sentinel)?.dropped(case)
     }
 
     /// The sweep is in another state, or has planned further trials.
@@ -298,9 +328,11 @@ impl Scene {
         let known = self.grid.get(&(case, sentinel));
         let now = self.now().filter(|now| (now.case, now.sentinel) == (case, sentinel)).map(|now| now.block);
         let missing = if self.sweep.state.is_alive() { Cell::ToCome } else { Cell::Missing };
+        let dropped_before = self.dropped(case, sentinel).map(|dropped| dropped.blocks);
         let cell = |block: u32| match known.and_then(|blocks| blocks.get(&block)) {
             Some(cell) => *cell,
             None if now == Some(block) => Cell::Running,
+            None if dropped_before.is_some_and(|first| block >= first) => Cell::Dropped,
             None => missing,
         };
         (0..self.blocks()).map(cell).collect()
@@ -309,7 +341,8 @@ impl Scene {
     /// Blocks, planned and begun.
     pub(crate) fn blocks(&self) -> u32 {
         let begun = self.trials.iter().map(|trial| trial.block + 1).max().unwrap_or(0);
-        self.sweep.blocks.max(begun).max(self.now().map_or(0, |now| now.block + 1))
+        let raced = self.race.as_ref().map_or(0, |race| race.blocks);
+        self.sweep.blocks.max(begun).max(raced).max(self.now().map_or(0, |now| now.block + 1))
     }
 
     /// How many trials of each kind there are.
@@ -319,6 +352,22 @@ impl Scene {
             (count(|outcome| matches!(outcome, Outcome::Failed { .. })), "failed"),
             (count(|outcome| matches!(outcome, Outcome::Skipped { .. })), "skipped"),
         ]
+    }
+
+    /// The trials that count for the figures: of the last few of a race, which were selected by their earlier
+    /// figures, only the fresh ones do, as soon as there is one.
+    fn counted(&self) -> Cow<'_, [TrialRecord]> {
+        let Some(fresh_from) = self.race.as_ref().and_then(|race| race.fresh_from) else {
+            return Cow::Borrowed(&self.trials);
+        };
+        let fresh: BTreeSet<u32> = self
+            .trials
+            .iter()
+            .filter(|trial| trial.block >= fresh_from && !trial.sentinel && outcomes::is_measured(trial))
+            .map(|trial| trial.case)
+            .collect();
+        let counts = |trial: &&TrialRecord| trial.block >= fresh_from || !fresh.contains(&trial.case);
+        self.trials.iter().filter(counts).cloned().collect()
     }
 
     /// Ranks what is measured, and arranges the rest below it.
@@ -334,7 +383,7 @@ impl Scene {
             self.grid.entry((trial.case, trial.sentinel)).or_default().insert(trial.block, cell);
         }
         self.warnings = outcomes::warnings(self.trials.iter());
-        let rankings = standings(&self.sweep.measure, self.sweep.seed, &self.trials);
+        let rankings = standings(&self.sweep.measure, self.sweep.seed, &self.counted());
         let workloads = self.cases.iter().any(|case| case.workload != self.cases[0].workload);
         let name = |case: &CaseLabel| match workloads {
             true => format!("{} ({})", case.configuration, case.workload),
@@ -342,23 +391,28 @@ impl Scene {
         };
         let names: BTreeMap<u32, String> = self.cases.iter().map(|case| (case.case, name(case))).collect();
         let name_of = |case: u32, other: &str| names.get(&case).cloned().unwrap_or_else(|| other.to_string());
-        self.rows.clear();
+        let mut rows = Vec::new();
         let mut seen = Vec::new();
         for ranking in &rankings {
             if rankings.len() > 1 {
-                self.rows.push(Row::Heading(ranking.title.clone()));
+                rows.push(Row::Heading(ranking.title.clone()));
             }
-            for (place, row) in (1..).zip(&ranking.rows) {
+            // What the race has dropped comes after what is left, without a place.
+            let (dropped, left): (Vec<_>, Vec<_>) =
+                ranking.rows.iter().partition(|row| self.dropped(row.case, false).is_some());
+            for (index, row) in left.iter().chain(&dropped).enumerate() {
                 seen.push(row.case);
-                self.rows.push(Row::Case(CaseRow {
+                let is_left = index < left.len();
+                rows.push(Row::Case(CaseRow {
                     case: row.case,
                     name: name_of(row.case, &row.name),
                     sentinel: false,
-                    rank: row.figures[0].map(|_| place),
+                    rank: row.figures[0].filter(|_| is_left).map(|_| index + 1),
                     measure: ranking.measure().clone(),
                     figure: row.figures[0],
                     trials: row.trials,
                     risky: !row.risks.is_empty(),
+                    dropped: !is_left,
                 }));
             }
         }
@@ -373,200 +427,23 @@ impl Scene {
                 figure: None,
                 trials,
                 risky: false,
+                dropped: self.dropped(case, sentinel).is_some(),
             })
         };
         let rest = self.cases.iter().filter(|case| !seen.contains(&case.case));
         let rest: Vec<Row> = rest.map(|case| empty(case.case, name_of(case.case, ""), false, 0)).collect();
         if rankings.len() > 1 && !rest.is_empty() {
-            self.rows.push(Row::Heading("not measured yet".to_string()));
+            rows.push(Row::Heading("not measured yet".to_string()));
         }
-        self.rows.extend(rest);
+        rows.extend(rest);
         if let Some(case) = self.sweep.sentinel {
             let measured = self.trials_of(case, true).filter(|trial| outcomes::is_measured(trial)).count();
             let row = empty(case, format!("sentinel: {}", name_of(case, "")), true, measured);
-            self.rows.push(row);
+            rows.push(row);
         }
+        self.rows = rows;
     }
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use super::*;
-    use crate::status::{Publishing, STATUS_VERSION};
-    use fsdyno_core::glance::{MachineGlance, RoleGlance, Waiting};
-    use fsdyno_core::telemetry::{CpuSplit, DeviceActivity};
-    use fsdyno_core::{Operation, WarningKind};
-
-    /// A glance at three readers and a writer that has been stuck for 2.3 s.
-    pub fn glance() -> Glance {
-        let role = |role, workers, operations, waiting| RoleGlance {
-            role,
-            workers,
-            operations,
-            busy_ns: Nanos(operations * 42_000),
-            slowest_ns: Nanos(22_400_000),
-            bytes: 211_000_000,
-            waiting,
-        };
-        let waiting = Waiting {
-            for_ns: Nanos(2_300_000_000),
-            operation: Some(Operation::Write),
-            directory: "home/a/b".to_string(),
-            workers: 2,
-        };
-        let activity = DeviceActivity {
-            read_bytes: 210_000_000,
-            write_bytes: 380_000_000,
-            busy_ns: 970_000_000,
-            ..DeviceActivity::default()
-        };
-        Glance {
-            length_ns: Nanos::from_secs(1),
-            roles: vec![role(Role::Reader, 3, 13_100, None), role(Role::Writer, 3, 900, Some(waiting))],
-            machine: Some(MachineGlance {
-                length_ns: Nanos::from_secs(1),
-                device: "loop0".to_string(),
-                activity: Some(activity),
-                cpu: Some(CpuSplit { user_ns: 400, iowait_ns: 300, idle_ns: 300, ..CpuSplit::default() }),
-                dirty_bytes: Some(38 << 20),
-            }),
-            cost_ns: Nanos(20_000),
-        }
-    }
-
-    /// A sweep in the window of trial 15.
-    pub fn status() -> Status {
-        Status {
-            version: STATUS_VERSION,
-            pid: 4711,
-            state_directory: "/var/lib/fsdyno".into(),
-            store: "/var/lib/fsdyno/results.db".into(),
-            plan: "demo".to_string(),
-            sweep: Some(7),
-            stage: Stage::Running,
-            asked: AfterTrial::Continue,
-            now: Some(Now {
-                trial: 5,
-                trials: 8,
-                block: 1,
-                case: 0,
-                configuration: "ext4 bfq".to_string(),
-                workload: "fileserver".to_string(),
-                sentinel: false,
-                step: "measure".to_string(),
-                phase: "3 readers, 3 writers".to_string(),
-                done: Some(0.42),
-                left_ns: Nanos::from_secs(380),
-                more_may_follow: true,
-                glance: Some(glance()),
-            }),
-            stored: 4,
-            publishing: Publishing { writes: 40, cpu_ns: Nanos(2_000_000), since_ns: Nanos::from_secs(40) },
-        }
-    }
-
-    /// Three configurations in two blocks, of which the first four trials are stored.
-    pub fn scene() -> Scene {
-        let trials = fsdyno_testkit::trials();
-        let mut cases: Vec<CaseLabel> = trials
-            .iter()
-            .map(|trial| CaseLabel {
-                case: trial.case,
-                configuration: trial.configuration.name.clone(),
-                workload: "fileserver".to_string(),
-            })
-            .collect();
-        cases.sort_by_key(|case| case.case);
-        cases.dedup();
-        let sweep = SweepFacts {
-            selector: "7".to_string(),
-            name: "demo".to_string(),
-            started: "2026-02-03T04:05:06Z".to_string(),
-            measure: "read-under-write".parse().expect("a measure"),
-            seed: 42,
-            trials: 8,
-            blocks: 2,
-            sentinel: None,
-            state: State::Running,
-        };
-        let mut scene = Scene::new(sweep, cases);
-        scene.add(trials.into_iter().take(4).collect());
-        scene.set_status(status());
-        scene
-    }
-
-    #[test]
-    fn what_is_measured_is_ranked_and_the_rest_follows() {
-        let scene = scene();
-        let ranks: Vec<(Option<usize>, bool)> = scene
-            .rows
-            .iter()
-            .map(|row| match row {
-                Row::Case(row) => (row.rank, row.figure.is_some()),
-                Row::Heading(title) => panic!("one load needs no heading: {title}"),
-            })
-            .collect();
-        assert_eq!(ranks.len(), 3);
-        assert!(ranks.iter().all(|(rank, figure)| rank.is_some() == *figure));
-        let ranked = ranks.iter().take_while(|(rank, _)| rank.is_some()).count();
-        assert!(ranked > 0 && ranks[ranked..].iter().all(|(rank, _)| rank.is_none()), "{ranks:?}");
-    }
-
-    #[test]
-    fn every_trial_has_its_cell() {
-        let mut scene = scene();
-        let cells = |scene: &Scene, case| scene.cells(case, false);
-        let outcome = |case: u32, block: u32| {
-            let trials = fsdyno_testkit::trials();
-            let found = trials.iter().take(4).find(|trial| (trial.case, trial.block) == (case, block));
-            found.map(|trial| trial.outcome.word())
-        };
-        for case in 0..3 {
-            for (block, cell) in (0..).zip(cells(&scene, case)) {
-                let expected: &[Cell] = match outcome(case, block) {
-                    Some("measured") => &[Cell::Measured, Cell::Warned],
-                    Some("failed") => &[Cell::Failed],
-                    Some(_) => &[Cell::Skipped],
-                    None if (case, block) == (0, 1) => &[Cell::Running],
-                    None => &[Cell::ToCome],
-                };
-                assert!(expected.contains(&cell), "case {case}, block {block}: {cell:?}");
-            }
-        }
-        scene.set_sweep(State::Killed, 8);
-        let all: Vec<Cell> = (0..3).flat_map(|case| cells(&scene, case)).collect();
-        assert!(all.contains(&Cell::Missing) && !all.contains(&Cell::ToCome), "nothing is to come any more");
-    }
-
-    #[test]
-    fn the_strip_is_of_the_phase_in_progress() {
-        let mut scene = scene();
-        scene.set_status(status());
-        assert_eq!(scene.strip(Role::Writer).len(), 1, "the same glance again");
-        let mut later = status();
-        later.now.as_mut().and_then(|now| now.glance.as_mut()).expect("a glance").cost_ns.0 += 1;
-        scene.set_status(later);
-        assert_eq!((scene.strip(Role::Writer).len(), scene.glance_cost()), (2, 1e-9));
-        let mut next = status();
-        next.now.as_mut().expect("a trial").phase = "another".to_string();
-        next.now.as_mut().expect("a trial").glance = None;
-        scene.set_status(next);
-        assert_eq!((scene.strip(Role::Writer).len(), scene.glance.is_some()), (0, false));
-        for _ in 0..2 * STRIP {
-            scene.remember(glance());
-        }
-        assert_eq!(scene.strip(Role::Reader).len(), STRIP);
-    }
-
-    #[test]
-    fn several_loads_are_ranked_apart() {
-        let mut scene = scene();
-        let mut other = fsdyno_testkit::trial(4, 0, 3, fsdyno_testkit::configuration("ext4", "bfq"), 90.0);
-        other.workload = fsdyno_core::Workload::Null(fsdyno_core::workload::Null::default());
-        other.warnings = vec![fsdyno_core::Warning::new(WarningKind::PageCache, "text")];
-        scene.add(vec![other]);
-        let headings = scene.rows.iter().filter(|row| matches!(row, Row::Heading(_))).count();
-        assert!(headings >= 2, "{:?}", scene.rows);
-        assert!(scene.warnings.iter().any(|group| group.kind == WarningKind::PageCache));
-    }
-}
+pub(crate) mod tests;

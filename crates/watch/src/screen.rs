@@ -82,10 +82,11 @@ pub fn watch(screen: Screen, attached: &mut Attached, outside: &mut dyn Outside)
         let mut changed = known != Some(alive);
         match attached.news() {
             Ok(Some(status)) => {
-                let now = (status.sweep, status.stored, status.stage == Stage::Ended);
+                let now = (status.sweep, status.stored, status.stage == Stage::Ended, status.raced);
                 if stored != Some(now) {
                     stored = Some(now);
                     view.trouble = outside.update(&mut scene, &status, alive).err();
+                    attached.race().into_iter().for_each(|course| scene.set_race(course));
                 }
                 scene.set_status(status);
                 changed = true;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// Version of [`Status`]; a watcher refuses any other.
-pub const STATUS_VERSION: u32 = 1;
+pub const STATUS_VERSION: u32 = 2;
 
 /// Where a sweep is. Paths and names come from plans and devices: nothing of them is to be shown raw.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -30,6 +30,8 @@ pub struct Status {
     pub now: Option<Now>,
     /// How many trials this process has stored.
     pub stored: u32,
+    /// How often it has published the course of its race, which is not part of this; 0 if it is no race.
+    pub raced: u32,
     /// What publishing has cost.
     pub publishing: Publishing,
 }

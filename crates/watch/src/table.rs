@@ -11,7 +11,9 @@ use ratatui::text::{Line, Span};
 /// The columns of `## `.
 const RANK: usize = 3;
 /// What the signs of the blocks mean.
-pub(crate) const LEGEND: &str = "o measured, w with warnings, X failed, - skipped, > running, . not measured";
+const LEGEND: &str = "o measured, w with warnings, X failed, - skipped, > running, . not measured";
+/// The same, of the sign that only a race has.
+const LEGEND_OF_RACE: &str = "/ dropped by the race";
 /// The longest name, unless there is more room than anything else needs.
 const NAME: usize = 28;
 /// The shortest.
@@ -53,6 +55,11 @@ impl Columns {
         let plot = if rest >= 12 { (rest - 1).min(40) } else { 0 };
         Columns { name, figure, blocks, block, plot }
     }
+}
+
+/// What the signs of the blocks mean, in lines.
+pub(crate) fn legend(scene: &Scene) -> impl Iterator<Item = &'static str> {
+    [LEGEND].into_iter().chain(scene.sweep.is_race.then_some(LEGEND_OF_RACE))
 }
 
 /// The heading, and a line for each row.
@@ -114,7 +121,11 @@ fn case_line(
     range: Option<(f64, f64)>,
     chosen: bool,
 ) -> Line<'static> {
-    let paint = if chosen { Paint::Chosen } else { Paint::Plain };
+    let paint = match (chosen, row.dropped) {
+        (true, _) => Paint::Chosen,
+        (false, true) => Paint::Faint,
+        (false, false) => Paint::Plain,
+    };
     let rank = row.rank.map_or(String::new(), |rank| rank.to_string());
     let mark = if row.risky { "!" } else { " " };
     let figure = figure(row).unwrap_or_default();
@@ -124,7 +135,8 @@ fn case_line(
     let text = format!("{rank:>2}{mark}{name} {}{figure} {trials:>3} ", " ".repeat(missing));
     let mut spans = vec![look.span(paint, text)];
     if sizes.plot > 0 {
-        spans.push(look.span(Paint::Good, plot(row.figure, range, look, sizes.plot) + " "));
+        let paint = if row.dropped { Paint::Faint } else { Paint::Good };
+        spans.push(look.span(paint, plot(row.figure, range, look, sizes.plot) + " "));
     }
     spans.extend(cells(scene, row, look, sizes));
     Line::from(spans)
@@ -135,11 +147,12 @@ fn cells(scene: &Scene, row: &CaseRow, look: Look, sizes: Columns) -> Vec<Span<'
     let skipped = cells.len().saturating_sub(sizes.blocks);
     let span = |cell: &Cell| {
         let paint = match cell {
+            Cell::Measured | Cell::Warned if row.dropped => Paint::Faint,
             Cell::Running => Paint::Heading,
             Cell::Measured => Paint::Good,
             Cell::Warned => Paint::Alert,
             Cell::Failed => Paint::Bad,
-            Cell::ToCome | Cell::Skipped | Cell::Missing => Paint::Faint,
+            Cell::ToCome | Cell::Skipped | Cell::Dropped | Cell::Missing => Paint::Faint,
         };
         look.span(paint, look.pad(&cell.sign().to_string(), sizes.block))
     };

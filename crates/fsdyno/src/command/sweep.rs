@@ -357,7 +357,7 @@ fn tell(display: &Display, plan: &Plan, progress: &Progress<'_>) {
                 cases.iter().map(|(name, workload)| format!("{name} ({workload})")).collect();
             display.line(&format!("block {block}: intervals still too wide: {}", names.join(", ")));
         }
-        Progress::Raced { lines, trials } => {
+        Progress::Raced { lines, trials, .. } => {
             display.extend(u64::from(*trials));
             lines.iter().for_each(|line| display.line(line));
         }

@@ -7,12 +7,13 @@ use crate::lock;
 use crate::out;
 use crate::say;
 use anyhow::anyhow;
-use fsdyno_core::AfterTrial;
+use fsdyno_core::{AfterTrial, SweepHeader, TrialRecord};
 use fsdyno_store::{Store, StoreError, Sweep, SweepId, SweepState, SweepSummary};
 use fsdyno_sweep::{Plan, order};
+use fsdyno_verdict::race::{RaceError, history};
 use fsdyno_watch::{
-    Attached, CaseLabel, Gone, Left, Look, Outside, Scene, Screen, Stage, State, Status as Published,
-    SweepFacts, printed, watch,
+    Attached, CaseLabel, Gone, Left, Look, Outside, RaceCourse, Scene, Screen, Stage, State,
+    Status as Published, SweepFacts, printed, watch,
 };
 use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write, stdin, stdout};
@@ -109,10 +110,32 @@ fn ended(surroundings: &Surroundings, store: &Store, sweep: &Sweep, options: &Wa
         );
     }
     let mut scene = scene(store, sweep)?;
-    scene.add(store.outlines(sweep.summary.id)?);
+    let trials = store.outlines(sweep.summary.id)?;
+    if let Some(course) = raced(&header(sweep, None)?, &trials) {
+        scene.set_race(&course);
+    }
+    scene.add(trials);
     print(surroundings, &scene)?;
     say::remark(&format!("the results: {} show {selector}", surroundings.program));
     Ok(Status::Well)
+}
+
+/// Blocks whose bounds are computed again of a race that has ended: more have no room in a line.
+const BOUNDS: u32 = 12;
+/// Of a race with more configurations only the latest is: each takes seconds.
+const MANY: u32 = 250;
+
+/// What a stored race said after its latest blocks; `None` if the sweep was none, or no block is complete.
+fn raced(header: &SweepHeader, trials: &[TrialRecord]) -> Option<RaceCourse> {
+    let mut course = RaceCourse::default();
+    let rules = header.race.as_ref()?;
+    let most = if rules.configurations > MANY { 1 } else { BOUNDS };
+    match history(header, rules, trials, most) {
+        Ok(answers) => answers.into_iter().for_each(|answer| course.add(&Ok(answer))),
+        Err(RaceError::FirstBlock { .. }) => return None,
+        Err(error) => course.add(&Err(error)),
+    }
+    Some(course)
 }
 
 fn print(surroundings: &Surroundings, scene: &Scene) -> anyhow::Result<()> {
@@ -136,6 +159,7 @@ fn show(
     if !is_screen {
         outside.update(&mut scene, published, true).map_err(|error| anyhow!(error))?;
         scene.set_status(published.clone());
+        attached.race().into_iter().for_each(|course| scene.set_race(course));
         print(surroundings, &scene)?;
         return Ok(Status::Well);
     }
@@ -167,6 +191,7 @@ fn unknown(published: &Published) -> anyhow::Result<SweepFacts> {
         trials: published.now.as_ref().map_or(0, |now| now.trials),
         blocks: 0,
         sentinel: None,
+        is_race: false,
         state: State::Starting,
     })
 }
@@ -257,13 +282,14 @@ fn scene(store: &Store, sweep: &Sweep) -> anyhow::Result<Scene> {
         trials: *trials,
         blocks,
         sentinel,
+        is_race: header.race.is_some(),
         state,
     };
     Ok(Scene::new(facts, cases))
 }
 
 /// Cases, blocks and sentinel as far as trials show them.
-fn of_trials(trials: &[fsdyno_core::TrialRecord]) -> (Vec<CaseLabel>, u32, Option<u32>) {
+fn of_trials(trials: &[TrialRecord]) -> (Vec<CaseLabel>, u32, Option<u32>) {
     let mut cases: Vec<CaseLabel> = Vec::new();
     for trial in trials {
         if cases.iter().all(|known| known.case != trial.case) {

@@ -38,6 +38,11 @@ window = "80ms"
 /// 8 and the sentinel, then at least twice the best 4, of which the default may be one, and the sentinel.
 const LEAST: u64 = 19;
 
+/// Its plan, with an image of the sandbox.
+pub fn plan(sandbox: &Sandbox) -> String {
+    PLAN.replace("IMAGE", &sandbox.path("raced.img").display().to_string())
+}
+
 /// The JSON that a command prints.
 fn said(sandbox: &Sandbox, arguments: &[&str]) -> Value {
     let output = sandbox.run(&[arguments, &["--format", "json"]].concat());
@@ -53,8 +58,7 @@ fn text(sandbox: &Sandbox, arguments: &[&str]) -> String {
 
 fn a_race_is_killed_resumed_shown_recommended_and_reported() {
     let sandbox = Sandbox::new();
-    let plan = PLAN.replace("IMAGE", &sandbox.path("raced.img").display().to_string());
-    sandbox.write("plan.toml", &plan);
+    sandbox.write("plan.toml", &plan(&sandbox));
     let foreseen = text(&sandbox, &["plan", "plan.toml", "--budget", "24"]);
     assert!(
         foreseen.contains(

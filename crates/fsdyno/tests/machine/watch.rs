@@ -1,5 +1,6 @@
 //! `fsdyno watch` and `sweep --watch` on a real terminal, which is a pane of tmux.
 
+use crate::race;
 use crate::support::{Requirement, Sandbox, describe};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
@@ -12,8 +13,17 @@ const NEEDED: &[Requirement] = &[Requirement::Root, Requirement::Loop, Requireme
 tests! {
     a_running_sweep_is_watched_paused_and_stopped: NEEDED;
     a_sweep_shows_itself_and_then_its_results: NEEDED;
+    a_race_is_watched_block_by_block: RACING;
     where_nothing_runs_watch_says_so: &[];
 }
+
+const RACING: &[Requirement] = &[
+    Requirement::Root,
+    Requirement::Loop,
+    Requirement::Program("tmux"),
+    Requirement::Program("mkfs.ext4"),
+    Requirement::Program("mkfs.xfs"),
+];
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -123,8 +133,8 @@ fn stderr(output: &Output) -> String {
 }
 
 /// A sweep in the background, and the file with what it says.
-fn begin(sandbox: &Sandbox) -> (Child, impl Fn() -> String) {
-    sandbox.write("plan.toml", &plan(sandbox));
+fn begin(sandbox: &Sandbox, plan: &str) -> (Child, impl Fn() -> String + use<>) {
+    sandbox.write("plan.toml", plan);
     let path = sandbox.path("said");
     let said = fs::File::create(&path).expect("a file");
     let child = sandbox.fsdyno(&["sweep", "plan.toml"]).stdout(Stdio::null()).stderr(said).spawn();
@@ -133,7 +143,7 @@ fn begin(sandbox: &Sandbox) -> (Child, impl Fn() -> String) {
 
 fn a_running_sweep_is_watched_paused_and_stopped() {
     let sandbox = Sandbox::new();
-    let (mut sweep, said) = begin(&sandbox);
+    let (mut sweep, said) = begin(&sandbox, &plan(&sandbox));
     wait_for(|| said().contains("trial 1 of 6").then_some(()), &said);
     // Before anything is looked at, so that the sweep is still running then.
     let asked = sandbox.run(&["watch", "--then", "pause"]);
@@ -226,6 +236,55 @@ fn a_sweep_shows_itself_and_then_its_results() {
     let all = pane.tmux(&["capture-pane", "-p", "-S", "-200"]);
     // What would have disturbed the screen was kept, and comes before the results.
     assert!(all.contains("trial 3 of 3") && all.contains("sweep 1 is in"), "{all}");
+}
+
+fn a_race_is_watched_block_by_block() {
+    let sandbox = Sandbox::new();
+    let (mut sweep, said) = begin(&sandbox, &race::plan(&sandbox));
+    wait_for(|| said().contains("block 2 of 3 is next").then_some(()), &said);
+    let asked = sandbox.run(&["watch", "--then", "pause"]);
+    assert!(asked.status.success(), "{}", describe(&asked));
+    wait_for(|| said().contains("paused before trial").then_some(()), &said);
+
+    let pane = Pane::open(&sandbox);
+    let program = env!("CARGO_BIN_EXE_fsdyno");
+    pane.run(&format!("{program} watch --color never; echo left with $?"));
+    let screen = pane.until("paused between two trials");
+    let parts = ["no configuration is more than ", " (95 %)", "block 2 of 3, ", " of 8 configurations left"];
+    for part in parts {
+        assert!(screen.contains(part), "'{part}' is not on the screen:\n{screen}");
+    }
+    // One that was dropped has its first trial, and a sign for each of the other blocks.
+    let dropped = screen.lines().filter(|line| line.ends_with("o / /") || line.ends_with("w / /")).count();
+    let told = said();
+    assert!(told.contains(&format!("after round 1 (8 trials) {dropped} dropped: ")), "{screen}\n{told}");
+    // The last row is the sentinel's, the one above it that of a dropped configuration.
+    pane.press("End");
+    pane.press("Up");
+    pane.press("Enter");
+    pane.until("dropped by the race after round 1 (block 1, 8 trials): number ");
+    pane.press("Enter");
+    pane.press("s");
+    pane.until("stop after this trial?");
+    pane.press("y");
+    assert_eq!(sweep.wait().expect("its end").code(), Some(130), "{}", said());
+    pane.until("interrupted");
+    pane.press("q");
+    pane.until("left with 0");
+
+    // On its own terminal, and resumed: what the race said before is known again.
+    let plan = sandbox.path("plan.toml");
+    pane.run(&format!("clear; {program} sweep {} --resume --watch; echo ended with $?", plan.display()));
+    let screen = pane.until("block 2 of 3, ");
+    assert!(screen.contains("no configuration is more than "), "{screen}");
+    pane.until("block 3 of 3, ");
+    pane.until("ended with 0");
+
+    let shown = sandbox.run(&["watch", "1"]);
+    let text = String::from_utf8_lossy(&shown.stdout).into_owned();
+    for part in ["finished", "race over after 3 blocks, ", "; bounds ", "/ dropped by the race"] {
+        assert!(text.contains(part), "'{part}' is not in\n{text}");
+    }
 }
 
 fn where_nothing_runs_watch_says_so() {

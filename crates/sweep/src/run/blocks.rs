@@ -97,7 +97,7 @@ impl Sweeping<'_> {
         store.plan_trials(self.outcome.sweep, trials)?;
         // What was told before an interruption is not told again.
         let lines = if is_new { &followed.said[..] } else { &[] };
-        observer(Progress::Raced { lines, trials });
+        observer(Progress::Raced { answer: &followed.answer, lines, trials });
         Ok(!is_over)
     }
 

@@ -81,7 +81,7 @@ fn a_race_drops_the_worse_half_and_measures_the_rest_again() {
     let (mut lines, mut planned, mut left) = (Vec::new(), Vec::new(), Vec::new());
     let outcome = lab
         .run_watched(&race(&[]), None, |progress, _| match progress {
-            Progress::Raced { lines: said, trials } => {
+            Progress::Raced { lines: said, trials, .. } => {
                 lines.push(said.join("\n"));
                 planned.push(*trials);
             }

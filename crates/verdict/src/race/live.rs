@@ -55,16 +55,37 @@ impl LiveRace {
     }
 
     /// The block of this number, from 1 on, given the trials of all blocks before it; later trials change
-    /// nothing. The second part is what those before it say, in a line each.
-    pub fn block(&self, number: u32) -> (Block, Vec<String>) {
-        let before: Vec<&TrialRecord> = self.trials.iter().filter(|trial| trial.block < number).collect();
-        let course = match Course::new(&self.rules, self.seed, THRESHOLD, &before) {
-            Ok(course) => course,
-            Err(error) => return (Block::default(), vec![format!("the race is over: {error}")]),
-        };
-        let said = course.answer(THRESHOLD).map(|answer| words::after_block(&answer, number));
-        (course.next(), said.unwrap_or_else(|error| vec![error.to_string()]))
+    /// nothing. The second part is what those before it say, without the sweep's name.
+    pub fn block(&self, number: u32) -> (Block, Result<RaceAnswer, RaceError>) {
+        let before = before(&self.trials, number);
+        match Course::new(&self.rules, self.seed, THRESHOLD, &before) {
+            Ok(course) => (course.next(), course.answer(THRESHOLD)),
+            Err(error) => (Block::default(), Err(error)),
+        }
     }
+}
+
+/// The trials of all blocks before this one.
+fn before(trials: &[TrialRecord], number: u32) -> Vec<&TrialRecord> {
+    trials.iter().filter(|trial| trial.block < number).collect()
+}
+
+/// What a stored race said after each of its latest complete blocks, at most so many, the earliest first.
+/// Each is computed from the trials, which takes as long as one [`answer`].
+///
+/// # Errors
+/// [`RaceError`], [`RaceError::FirstBlock`] if no block is complete.
+pub fn history(
+    header: &SweepHeader,
+    rules: &RaceRules,
+    trials: &[TrialRecord],
+    most: u32,
+) -> Result<Vec<RaceAnswer>, RaceError> {
+    let all: Vec<&TrialRecord> = trials.iter().collect();
+    let complete = Course::new(rules, header.seed, THRESHOLD, &all)?.complete();
+    let answer =
+        |number| Course::new(rules, header.seed, THRESHOLD, &before(trials, number))?.answer(THRESHOLD);
+    (complete.saturating_sub(most) + 1..=complete).map(answer).collect()
 }
 
 /// What the stored trials of a race say, whether it is over or not.
@@ -149,6 +170,14 @@ impl<'a> Course<'a> {
         let progress = Running::new(&race).after(&outcomes);
         let trials = trials.to_vec();
         Ok(Course { rules, rivals, out, trials, first, wanted, race, outcomes, records, progress })
+    }
+
+    /// How many blocks are complete.
+    fn complete(&self) -> u32 {
+        match self.progress.step {
+            Step::Block { number, .. } => number,
+            Step::Over => self.progress.rounds.iter().map(|round| round.blocks).sum(),
+        }
     }
 
     /// The next block.

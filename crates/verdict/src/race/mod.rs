@@ -11,7 +11,7 @@ mod rivals;
 mod words;
 
 pub use fsdyno_race::{BudgetError, Round, Schedule};
-pub use live::{Block, LiveRace, answer, usable};
+pub use live::{Block, LiveRace, answer, history, usable};
 pub use replay::replay;
 
 use crate::load::Load;
@@ -265,6 +265,27 @@ impl RaceAnswer {
     /// Whether a configuration is still in the race, or was at its end.
     pub fn is_left(&self, case: u32) -> bool {
         self.finalists.iter().any(|one| one.raced.case == case)
+    }
+
+    /// What a sweep says after this many complete blocks, a line each: what was dropped, the bound, and what
+    /// comes next.
+    pub fn after_block(&self, blocks: u32) -> Vec<String> {
+        words::after_block(self, blocks)
+    }
+
+    /// How many blocks are complete.
+    pub fn complete_blocks(&self) -> u32 {
+        self.next.map_or_else(|| self.blocks(), |next| next.block - 1)
+    }
+
+    /// How many blocks are planned, those that are complete included.
+    pub fn blocks(&self) -> u32 {
+        self.blocks_until(self.rounds.len())
+    }
+
+    /// How many blocks the first rounds have together.
+    pub fn blocks_until(&self, round: usize) -> u32 {
+        self.rounds.iter().take(round).map(|round| round.blocks).sum()
     }
 
     /// What was dropped after each round, a line each: the first few with their reasons.

@@ -209,7 +209,8 @@ fn live(budget: fsdyno_core::RaceBudget, change: impl Fn(&mut TrialRecord)) -> (
             race.add(&trial);
             trials.push(trial);
         }
-        let (next, said) = race.block(block + 1);
+        let (next, found) = race.block(block + 1);
+        let said = found.unwrap().after_block(block + 1);
         assert!(said.iter().any(|line| line.contains("no configuration is more than ")), "{said:?}");
         cases = next.cases;
         if cases.is_empty() {
@@ -244,6 +245,43 @@ fn what_weakens_durability_is_dropped_after_the_first_block_of_a_race() {
         let expected = !found.is_left(trial.case) || trial.block >= fresh_from;
         assert_eq!(found.counts(trial), expected, "case {} in block {}", trial.case, trial.block);
     }
+}
+
+/// What a stored race says of its blocks is what the race said after each of them.
+#[test]
+fn the_history_of_a_race_is_what_it_said_block_by_block() {
+    let (trials, rules) = live(fsdyno_core::RaceBudget::Halving, |_| {});
+    let header = header(&rules);
+    let blocks = trials.iter().map(|trial| trial.block).max().unwrap() + 1;
+    let mut race = LiveRace::new(rules.clone(), header.seed);
+    trials.iter().for_each(|trial| race.add(trial));
+    let said: Vec<RaceAnswer> = (1..=blocks).map(|number| race.block(number).1.unwrap()).collect();
+    let found = history(&header, &rules, &trials, 100).unwrap();
+    assert_eq!(found.len(), blocks as usize);
+    for (number, (found, said)) in (1..).zip(found.iter().zip(&said)) {
+        assert_eq!(
+            (found.after_block(number), &found.eliminations),
+            (said.after_block(number), &said.eliminations)
+        );
+        assert_eq!((found.complete_blocks(), found.next.is_none()), (number, number == blocks));
+        assert_eq!(found.blocks(), blocks);
+    }
+    // Each configuration is dropped before the first block that it is not part of.
+    for one in &said[said.len() - 1].eliminations {
+        let own = trials.iter().filter(|trial| trial.case == one.raced.case).map(|trial| trial.block);
+        assert_eq!(own.max(), Some(found[0].blocks_until(one.round) - 1), "{}", one.raced.configuration.name);
+    }
+    // A block that lacks a trial is not complete.
+    let cut = &trials[..trials.len() - 1];
+    assert_eq!(history(&header, &rules, cut, 100).unwrap().len(), blocks as usize - 1);
+    let latest: Vec<u32> =
+        history(&header, &rules, cut, 2).unwrap().iter().map(RaceAnswer::complete_blocks).collect();
+    assert_eq!(latest, [blocks - 2, blocks - 1]);
+    assert!(matches!(
+        history(&header, &rules, &trials[..5], 1),
+        Err(RaceError::FirstBlock { measured: 5, .. })
+    ));
+    assert!(matches!(history(&header, &rules, &[], 1), Err(RaceError::FirstBlock { measured: 0, .. })));
 }
 
 /// Figures that were lucky in the first block crown nobody.
