@@ -5,6 +5,9 @@
 //! what a trial leaves behind.
 
 mod blocks;
+mod outcome;
+
+pub use outcome::{SweepEnd, SweepOutcome};
 
 use crate::estimate;
 use crate::guest_request;
@@ -27,44 +30,12 @@ use crate::trial::{self, Bench, overhead};
 use fsdyno_core::kernel::HOST_KERNEL;
 use fsdyno_core::{AfterTrial, Configuration, DeviceSpec, Nanos, Outcome, RaceBudget, TrialRecord};
 use fsdyno_host::Host;
-use fsdyno_store::{NewSweep, Store, SweepId};
+use fsdyno_store::{NewSweep, Store};
 use fsdyno_testbed::undo::{self, UndoReport};
 use fsdyno_verdict::enough::Tally;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
-
-/// How a sweep ended.
-#[derive(Debug)]
-pub struct SweepOutcome {
-    /// Its number in the store.
-    pub sweep: SweepId,
-    /// How it ended.
-    pub end: SweepEnd,
-    /// Trials stored by this run that were measured.
-    pub measured: u32,
-    /// Trials stored by this run that were skipped.
-    pub skipped: u32,
-    /// Trials stored by this run that failed.
-    pub failed: u32,
-    /// What is left on the machine, of this sweep or of earlier ones, one line each.
-    pub left: Vec<String>,
-    /// Why it could not continue, if that ended it.
-    pub broken: Option<SweepError>,
-}
-
-/// How a sweep ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SweepEnd {
-    /// Every planned trial is stored, or all that fit into the time limit, and the machine is as it was.
-    Finished,
-    /// The user stopped it; the machine is as it was.
-    Interrupted,
-    /// It could not continue ([`SweepOutcome::broken`]); the machine is as it was.
-    Broken,
-    /// However it ended, something is left on the machine.
-    NotRestored,
-}
 
 /// Refuses a plan that needs root to an ordinary user, before anything is read or written for it.
 ///

@@ -8,9 +8,12 @@
 
 mod column;
 mod flow;
+mod flush;
 mod goal;
+mod loss;
 mod name;
 mod named;
+mod phase;
 mod unit;
 
 pub use column::Column;
@@ -22,16 +25,17 @@ use crate::figures::{Quotient, total};
 use crate::operation::{Moves, Operation, Role};
 use crate::outcome::Outcome;
 use crate::result::{
-    Durability, FaultResult, Harm, Latency, Layout, LifecycleStep, ModelResult, PhaseResult, Quantile, Rates,
-    RoleResult, TrialRecord, Watched,
+    Harm, Latency, Layout, LifecycleStep, PhaseResult, Quantile, Rates, RoleResult, TrialRecord, Watched,
 };
 use crate::units::Nanos;
 use crate::workload::Workload;
 use flow::FlowFigure;
+use flush::FlushFigure;
+use loss::{LossFigure, share_of_faults};
 use name::FIGURES;
 use named::{NAMED, OWNED};
+use phase::Phase;
 use serde::{Deserialize, Serialize};
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -74,41 +78,6 @@ enum Source {
     Faults(Harm),
     /// A column of an imported table.
     Column(Unit, Direction),
-}
-
-/// A figure of the flushes of a device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum FlushFigure {
-    /// How many per second.
-    Rate,
-    /// How long each took, in the mean.
-    Time,
-}
-
-/// A figure of what power cuts have lost, under the cache model in which it is worst.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum LossFigure {
-    /// The share of acknowledged promises.
-    Acknowledged,
-    /// How far back work is missing that nothing synced: the median over the states.
-    Unsynced,
-    /// The median time to mount.
-    Recovery,
-}
-
-/// How to find a phase in a trial.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Phase {
-    /// The first in which one reader works alone.
-    OneReader,
-    /// The first in which several readers work alone.
-    ManyReaders,
-    /// The first with both readers and writers.
-    ReadersAndWriters,
-    /// The first with exactly these workers.
-    Workers(Vec<(Role, u32)>),
-    /// The first of this name.
-    Named(Cow<'static, str>),
 }
 
 /// A value of a measure.
@@ -357,32 +326,6 @@ impl Measure {
     }
 }
 
-impl Phase {
-    fn find<'a>(&self, trial: &'a TrialRecord) -> Option<&'a PhaseResult> {
-        let of_fileserver = matches!(self, Phase::OneReader | Phase::ManyReaders | Phase::ReadersAndWriters);
-        // Phases of other workloads also have readers and writers, but they measure something else.
-        let may = !of_fileserver || matches!(trial.workload, Workload::Fileserver(_));
-        trial.phases.iter().find(|phase| may && self.is(phase))
-    }
-
-    fn is(&self, phase: &PhaseResult) -> bool {
-        let mut workers: Vec<_> = phase
-            .roles
-            .iter()
-            .filter(|role| role.workers > 0)
-            .map(|role| (role.role, role.workers))
-            .collect();
-        workers.sort_unstable();
-        match self {
-            Phase::OneReader => workers == [(Role::Reader, 1)],
-            Phase::ManyReaders => matches!(workers[..], [(Role::Reader, 2..)]),
-            Phase::ReadersAndWriters => matches!(workers[..], [(Role::Reader, _), (Role::Writer, _)]),
-            Phase::Workers(wanted) => workers == *wanted,
-            Phase::Named(name) => phase.name == *name,
-        }
-    }
-}
-
 fn role_in(phase: &PhaseResult, role: Role) -> Option<&RoleResult> {
     phase.roles.iter().find(|result| result.role == role)
 }
@@ -495,58 +438,6 @@ impl Figure {
                 let each = role.cpu.total().0 as f64 / completed;
                 (completed > 0.0 && each > 0.0).then(|| Quotient::over(each, completed).into())
             }
-        }
-    }
-}
-
-/// The share of the faults that did this harm, of all: those that never come about do none, and whoever
-/// has fewer of them must not look better for that. `None` if there is none.
-fn share_of_faults(harm: Harm, results: &[FaultResult]) -> Option<Value> {
-    let all = results.len() as f64;
-    let such = results.iter().filter(|result| result.harm() == harm).count() as f64;
-    (all > 0.0).then(|| Quotient::over(such / all, all).into())
-}
-
-impl FlushFigure {
-    /// Without telemetry there is no value, and what is never flushed has no time of a flush.
-    fn of(self, trial: &TrialRecord) -> Option<Value> {
-        let members = trial.device.members().len();
-        let watched = trial.phases.iter().filter_map(|phase| phase.telemetry.as_ref());
-        let mut sum = (0.0, 0.0, 0.0);
-        for telemetry in watched {
-            let device = telemetry.filesystem_device(members)?;
-            sum.0 += device.flushes as f64;
-            sum.1 += device.flush_ns as f64;
-            sum.2 += telemetry.window.length_ns.as_secs_f64();
-        }
-        let (flushes, ns, seconds) = sum;
-        let quotient = match self {
-            FlushFigure::Rate => Quotient::over(flushes / seconds, seconds),
-            FlushFigure::Time => Quotient::over(ns / flushes, flushes),
-        };
-        let divisor = if self == FlushFigure::Rate { seconds } else { flushes };
-        (divisor > 0.0).then(|| quotient.into())
-    }
-}
-
-impl LossFigure {
-    fn of(self, found: &Durability) -> Option<Value> {
-        let worst = found.models.iter().filter_map(|model| self.of_model(model));
-        worst.reduce(|a, b| if b.value > a.value { b } else { a })
-    }
-
-    fn of_model(self, model: &ModelResult) -> Option<Value> {
-        match self {
-            LossFigure::Acknowledged => {
-                let (made, lost) = model.acknowledged();
-                (made > 0).then(|| Quotient::over(lost as f64 / made as f64, made as f64).into())
-            }
-            LossFigure::Unsynced => {
-                let parts = [&model.unsynced_files, &model.unsynced_names];
-                let some = parts.into_iter().filter(|part| part.states > 0);
-                some.map(|part| part.lost_ns.p50).max().map(|ns| Value::exact(ns as f64))
-            }
-            LossFigure::Recovery => (model.mounted > 0).then(|| Value::exact(model.recovery_ns.p50 as f64)),
         }
     }
 }

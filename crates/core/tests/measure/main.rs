@@ -2,138 +2,20 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod fixture;
+
+use fixture::*;
 use fsdyno_core::durability::Fault;
 use fsdyno_core::measure::{Direction, Measure, Unit, Value};
 use fsdyno_core::outcome::Failure;
 use fsdyno_core::result::{
-    Content, CpuTime, Durable, FaultResult, Latency, Layout, OperationResult, PhaseResult, Quantile,
-    Quantiles, Rates, RoleResult, Timeline, TrialRecord, Usable, WHOLE_RUN, Witnessed, WorkerResult,
+    Content, CpuTime, Durable, FaultResult, Latency, Layout, PhaseResult, Quantiles, RoleResult, TrialRecord,
+    Usable, WHOLE_RUN, Witnessed,
 };
 use fsdyno_core::telemetry::{DeviceActivity, TaskKind};
-use fsdyno_core::workload::{
-    Arrivals, External, Fileserver, Flow, FlowRole, Pace, Program, Rate, Streaming, flow,
-};
-use fsdyno_core::{Bytes, Configuration, DeviceSpec, Nanos, Operation, Outcome, Role, Telemetry, Workload};
+use fsdyno_core::workload::{Arrivals, External, Flow, FlowRole, Pace, Program, Rate, Streaming, flow};
+use fsdyno_core::{Nanos, Operation, Outcome, Role, Telemetry, Workload};
 use proptest::prelude::*;
-
-const WINDOW: Nanos = Nanos::from_secs(30);
-
-/// A worker that was watched but has no notable results.
-fn watched_worker() -> WorkerResult {
-    WorkerResult {
-        completed: 1,
-        spanning: 0,
-        longest_stall_ns: Nanos(0),
-        longest_stall_at_least: false,
-        time_over_100ms: 0.0,
-        time_over_1s: 0.0,
-        rounds: 0,
-        bytes: 0,
-        active_ns: WINDOW,
-        cpu: Default::default(),
-        unfinished: None,
-    }
-}
-
-fn role(role: Role, workers: u32, bytes_per_s: f64) -> RoleResult {
-    RoleResult {
-        role,
-        workers,
-        longest_stall_ns: Nanos::from_millis(u64::from(workers)),
-        longest_stall_at_least: false,
-        time_over_100ms: 0.25,
-        time_over_1s: 0.125,
-        blocked_at_start: vec![],
-        rates: Rates {
-            data_bytes_per_s: None,
-            with_overhead_bytes_per_s: Some(bytes_per_s / 2.0),
-            aggregate_bytes_per_s: bytes_per_s,
-            operations_per_s: bytes_per_s / 4096.0,
-            bytes: 30 * bytes_per_s as u64,
-            items_per_s: 7.0,
-            items: 210,
-        },
-        cpu: CpuTime::default(),
-        counts: Default::default(),
-        longest_item_ns: None,
-        open_loop: None,
-        worker_results: (0..workers).map(|_| watched_worker()).collect(),
-        operations: vec![],
-    }
-}
-
-fn phase(name: &str, roles: Vec<RoleResult>) -> PhaseResult {
-    PhaseResult { ramp_ns: WINDOW, ..PhaseResult::lasting(name, WINDOW, roles) }
-}
-
-fn sample(operation: Operation, lat_ns: Latency) -> OperationResult {
-    let timeline = Timeline::default();
-    OperationResult { operation, censored: 0, lat_ns, histogram: String::new(), timeline, slowest: vec![] }
-}
-
-fn latency() -> Latency {
-    Latency {
-        count: 5000,
-        min: 1,
-        max: 9_000_000,
-        mean: 3.5,
-        stddev: 4.5,
-        quantiles: Quantiles::of(|quantile| match quantile {
-            Quantile::P50 => 50,
-            Quantile::P90 => 90,
-            Quantile::P99 => 99,
-            Quantile::P999 => 999,
-            Quantile::P9999 => 8_000_000,
-        }),
-        at_least_from: Some(8_000_000),
-    }
-}
-
-/// A trial of the fileserver workload with unusual phase names.
-fn trial() -> TrialRecord {
-    let mut reader_under_write = role(Role::Reader, 3, 30e6);
-    reader_under_write.operations.push(sample(Operation::ReadFirstByte, latency()));
-    TrialRecord {
-        trial: 0,
-        block: 0,
-        case: 0,
-        sentinel: false,
-        seed: 1,
-        configuration: Configuration { name: "ext4".into(), filesystem: "ext4".into(), settings: [].into() },
-        device: DeviceSpec::image("/image", Bytes(Bytes::GIB)),
-        workload: Workload::Fileserver(Fileserver::default()),
-        outcome: Outcome::Measured,
-        warnings: vec![],
-        timer: None,
-        filled: None,
-        commands: Vec::new(),
-        layout: None,
-        durability: None,
-        io_errors: Vec::new(),
-        columns: Default::default(),
-        lifecycle_ns: Default::default(),
-        built: Default::default(),
-        environment: Default::default(),
-        trees: Default::default(),
-        phases: vec![
-            phase("a", vec![role(Role::Reader, 1, 10e6)]),
-            phase("b", vec![role(Role::Reader, 3, 20e6)]),
-            phase("c", vec![role(Role::Writer, 2, 40e6), reader_under_write]),
-        ],
-        started: String::new(),
-        finished: String::new(),
-    }
-}
-
-fn value_in(trial: &TrialRecord, measure: &str) -> Option<Value> {
-    measure.parse::<Measure>().unwrap().value(trial)
-}
-
-fn value(measure: &str) -> f64 {
-    let value = value_in(&trial(), measure).unwrap_or_else(|| panic!("no value for {measure}"));
-    assert!(!value.at_least, "{measure}");
-    value.value
-}
 
 #[test]
 fn short_names_find_their_phase_by_its_workers() {

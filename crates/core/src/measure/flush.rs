@@ -1,0 +1,36 @@
+//! Figures of the flushes of a device.
+
+use super::Value;
+use crate::figures::Quotient;
+use crate::result::TrialRecord;
+
+/// A figure of the flushes of a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum FlushFigure {
+    /// How many per second.
+    Rate,
+    /// How long each took, in the mean.
+    Time,
+}
+
+impl FlushFigure {
+    /// Without telemetry there is no value, and what is never flushed has no time of a flush.
+    pub(super) fn of(self, trial: &TrialRecord) -> Option<Value> {
+        let members = trial.device.members().len();
+        let watched = trial.phases.iter().filter_map(|phase| phase.telemetry.as_ref());
+        let mut sum = (0.0, 0.0, 0.0);
+        for telemetry in watched {
+            let device = telemetry.filesystem_device(members)?;
+            sum.0 += device.flushes as f64;
+            sum.1 += device.flush_ns as f64;
+            sum.2 += telemetry.window.length_ns.as_secs_f64();
+        }
+        let (flushes, ns, seconds) = sum;
+        let quotient = match self {
+            FlushFigure::Rate => Quotient::over(flushes / seconds, seconds),
+            FlushFigure::Time => Quotient::over(ns / flushes, flushes),
+        };
+        let divisor = if self == FlushFigure::Rate { seconds } else { flushes };
+        (divisor > 0.0).then(|| quotient.into())
+    }
+}

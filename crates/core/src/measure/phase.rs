@@ -1,0 +1,47 @@
+//! How measures find a phase in a trial.
+
+use crate::operation::Role;
+use crate::result::{PhaseResult, TrialRecord};
+use crate::workload::Workload;
+use std::borrow::Cow;
+
+/// How to find a phase in a trial.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Phase {
+    /// The first in which one reader works alone.
+    OneReader,
+    /// The first in which several readers work alone.
+    ManyReaders,
+    /// The first with both readers and writers.
+    ReadersAndWriters,
+    /// The first with exactly these workers.
+    Workers(Vec<(Role, u32)>),
+    /// The first of this name.
+    Named(Cow<'static, str>),
+}
+
+impl Phase {
+    pub(super) fn find<'a>(&self, trial: &'a TrialRecord) -> Option<&'a PhaseResult> {
+        let of_fileserver = matches!(self, Phase::OneReader | Phase::ManyReaders | Phase::ReadersAndWriters);
+        // Phases of other workloads also have readers and writers, but they measure something else.
+        let may = !of_fileserver || matches!(trial.workload, Workload::Fileserver(_));
+        trial.phases.iter().find(|phase| may && self.is(phase))
+    }
+
+    fn is(&self, phase: &PhaseResult) -> bool {
+        let mut workers: Vec<_> = phase
+            .roles
+            .iter()
+            .filter(|role| role.workers > 0)
+            .map(|role| (role.role, role.workers))
+            .collect();
+        workers.sort_unstable();
+        match self {
+            Phase::OneReader => workers == [(Role::Reader, 1)],
+            Phase::ManyReaders => matches!(workers[..], [(Role::Reader, 2..)]),
+            Phase::ReadersAndWriters => matches!(workers[..], [(Role::Reader, _), (Role::Writer, _)]),
+            Phase::Workers(wanted) => workers == *wanted,
+            Phase::Named(name) => phase.name == *name,
+        }
+    }
+}
