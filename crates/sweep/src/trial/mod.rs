@@ -19,7 +19,7 @@ use commands::TrialCommands;
 use fsdyno_core::axis::MEMORY;
 use fsdyno_core::device::Image;
 use fsdyno_core::protocol::Part;
-use fsdyno_core::result::{Lifecycle, TreeSummary};
+use fsdyno_core::result::{Lifecycle, LifecycleStep, TreeSummary};
 use fsdyno_core::{
     Bytes, DeviceSpec, EngineRequest, Failure, Nanos, Outcome, TelemetryRequest, TrialRecord, Warning,
     WarningKind,
@@ -155,11 +155,11 @@ fn sequence(
     let Bench { host, journal, testbed, interrupt, .. } = bench;
     let stack = fsdyno_testbed::build(*host, journal, testbed, &case.configuration, slot.seed, interrupt)?;
 
-    bench.begin("mkfs")?;
+    bench.begin(LifecycleStep::Mkfs.label())?;
     let formatted = stack.format(bench.host)?;
     record.lifecycle_ns = formatted.lifecycle().clone();
 
-    bench.begin("mount")?;
+    bench.begin(LifecycleStep::Mount.label())?;
     let mut mounted = formatted.mount(bench.host, bench.journal)?;
     record.lifecycle_ns = mounted.lifecycle().clone();
     record.built = mounted.built().clone();
@@ -207,7 +207,7 @@ fn sequence(
         written_back = load(bench, &request, record)?;
     }
 
-    bench.begin("umount")?;
+    bench.begin(LifecycleStep::Umount.label())?;
     let start = Instant::now();
     let unmounted = mounted.unmount(bench.host, bench.journal)?;
     // To read the file layout, the engine has already written everything back; otherwise the unmount would
@@ -224,7 +224,7 @@ fn sequence(
         return Ok(());
     }
 
-    bench.begin("check")?;
+    bench.begin(LifecycleStep::Check.label())?;
     if let Some((check, took)) = unmounted.check(bench.host, bench.journal)? {
         record.lifecycle_ns.check = Some(took);
         if !check.clean {
@@ -278,7 +278,7 @@ fn remount(
     written_back: Nanos,
     record: &mut TrialRecord,
 ) -> Result<(Mounted, bool), Stop> {
-    bench.begin("umount")?;
+    bench.begin(LifecycleStep::UmountBetween.label())?;
     let start = Instant::now();
     let unmounted = mounted.unmount(bench.host, bench.journal)?;
     let took = Nanos(written_back.0.saturating_add(Nanos::from(start.elapsed()).0));
@@ -289,7 +289,7 @@ fn remount(
         record.warnings.push(warning);
     }
 
-    bench.begin("mount again")?;
+    bench.begin(LifecycleStep::MountBetween.label())?;
     let mounted = unmounted.mount_again(bench.host, bench.journal)?;
     if first {
         record.lifecycle_ns.umount_between = released.then_some(took);
