@@ -169,8 +169,10 @@ impl TestArea {
         }
         facts.insert("content of precious".to_string(), hash(&self.directory.join("scratch/precious")));
         for block in fs::read_dir("/sys/block").into_iter().flatten().flatten() {
-            // What a loop device can discard depends on the file that it had last.
-            let settings = QUEUE_ATTRIBUTES.iter().filter(|name| **name != "discard_max_bytes");
+            // What a free loop device can discard, and whether it has a cache, depends on the file that it had last.
+            let is_loop = block.file_name().as_encoded_bytes().starts_with(b"loop");
+            let of_file = |attribute| is_loop && ["discard_max_bytes", "write_cache"].contains(attribute);
+            let settings = QUEUE_ATTRIBUTES.iter().filter(|attribute| !of_file(attribute));
             let settings = settings.map(|attribute| format!("queue/{attribute}"));
             for file in settings.chain(["loop/backing_file".to_string()]) {
                 if let Ok(value) = fs::read_to_string(block.path().join(&file)) {

@@ -301,8 +301,11 @@ impl Machine {
                 continue;
             }
             // A loop device without a backing file still has its settings, and they must be as before.
-            // What it can discard depends on the file that it had last.
-            let settings = QUEUE_ATTRIBUTES.iter().filter(|name| **name != "discard_max_bytes");
+            // What a free loop device can discard, and whether it has a cache, depends on the file that it had last.
+            let of_file = |attribute| {
+                name.starts_with("loop") && ["discard_max_bytes", "write_cache"].contains(attribute)
+            };
+            let settings = QUEUE_ATTRIBUTES.iter().filter(|attribute| !of_file(attribute));
             let settings = settings.map(|attribute| format!("queue/{attribute}"));
             for file in settings.chain(["loop/backing_file".to_string()]) {
                 if let Ok(text) = fs::read_to_string(block.path().join(&file)) {
