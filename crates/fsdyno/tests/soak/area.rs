@@ -169,7 +169,7 @@ impl TestArea {
         }
         facts.insert("content of precious".to_string(), hash(&self.directory.join("scratch/precious")));
         for block in fs::read_dir("/sys/block").into_iter().flatten().flatten() {
-            // What a free loop device can discard, and whether it has a cache, depends on the file that it had last.
+            // What a free loop device can discard or cache depends on the file that it had last.
             let is_loop = block.file_name().as_encoded_bytes().starts_with(b"loop");
             let of_file = |attribute| is_loop && ["discard_max_bytes", "write_cache"].contains(attribute);
             let settings = QUEUE_ATTRIBUTES.iter().filter(|attribute| !of_file(attribute));

@@ -3,7 +3,7 @@
 
 use crate::lab::{Lab, events, failure, hello, phase, plan};
 use fsdyno_core::protocol::Part;
-use fsdyno_core::result::{Durable, Layout};
+use fsdyno_core::result::{Durable, Layout, LifecycleStep};
 use fsdyno_core::{EngineEvent, Nanos, Outcome, TrialRecord, WarningKind};
 use fsdyno_host::fake::{FakeEngine, Fault};
 use fsdyno_sweep::{Progress, SweepEnd, SweepError, SweepOutcome};
@@ -277,7 +277,7 @@ fn an_unmount_that_hangs_fails_the_trial_and_what_was_measured_is_kept() {
 
 #[test]
 fn ctrl_c_between_writing_and_reading_undoes_everything() {
-    for stage in ["umount", "mount again"] {
+    for stage in [LifecycleStep::UmountBetween, LifecycleStep::MountBetween].map(LifecycleStep::label) {
         let mut lab = lab();
         let before = lab.host.snapshot();
         let (outcome, trials) = run_until(&mut lab, &[], stage);

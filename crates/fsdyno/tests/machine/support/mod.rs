@@ -301,7 +301,7 @@ impl Machine {
                 continue;
             }
             // A loop device without a backing file still has its settings, and they must be as before.
-            // What a free loop device can discard, and whether it has a cache, depends on the file that it had last.
+            // What a free loop device can discard or cache depends on the file that it had last.
             let of_file = |attribute| {
                 name.starts_with("loop") && ["discard_max_bytes", "write_cache"].contains(attribute)
             };
