@@ -17,7 +17,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Looks at the free space while a load runs.
 pub(crate) struct RoomWatch {
     places: BTreeSet<PathBuf>,
-    looked: Instant,
+    /// Absent before the first look: the space may have gone while the filesystem was made or a guest booted.
+    looked: Option<Instant>,
 }
 
 impl RoomWatch {
@@ -29,7 +30,7 @@ impl RoomWatch {
             DeviceSpec::Directory { path } => Some(path.clone()),
             _ => None,
         });
-        RoomWatch { places: places.collect(), looked: Instant::now() }
+        RoomWatch { places: places.collect(), looked: None }
     }
 
     /// Also of the filesystem with this directory.
@@ -39,10 +40,10 @@ impl RoomWatch {
 
     /// Why the load must stop, if it is time to look and a reserve is no longer free.
     pub fn look(&mut self, host: &mut dyn Host) -> Option<Failure> {
-        if self.looked.elapsed() < INTERVAL {
+        if self.looked.is_some_and(|looked| looked.elapsed() < INTERVAL) {
             return None;
         }
-        self.looked = Instant::now();
+        self.looked = Some(Instant::now());
         host.limit_steps(Some(PATIENCE));
         let short = self.places.iter().find_map(|place| short(place, host));
         host.limit_steps(None);
@@ -78,13 +79,12 @@ mod tests {
         let mut watch = RoomWatch::over(&Devices { data, journals: Default::default() });
         let mut host = FakeHost::new();
         host.space = (Bytes(400 * Bytes::MIB), Bytes(10 * Bytes::GIB));
+        let failure = watch.look(&mut host).expect("the first look is at once");
         assert!(watch.look(&mut host).is_none(), "it is not yet time");
-        watch.looked = Instant::now() - INTERVAL;
-        let failure = watch.look(&mut host).unwrap();
         let expected = "stopped because '/data' has only 400M free, less than the reserve of 512M";
         assert_eq!(failure.message, expected);
         host.space.0 = Bytes(512 * Bytes::MIB);
-        watch.looked = Instant::now() - INTERVAL;
+        watch.looked = Some(Instant::now() - INTERVAL);
         assert!(watch.look(&mut host).is_none());
     }
 }
