@@ -25,12 +25,18 @@ fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
-/// Runs a script in the copy of the root directory; `/stage` is a directory of the sandbox.
+/// Runs a script in the copy of the root directory; `/stage` is a directory of the sandbox. A fsdyno that
+/// this machine's user has installed is removed from the copy first: it would answer for the one under test.
 fn in_a_copy(sandbox: &Sandbox, script: &str) -> Output {
     for name in ["upper", "work", "copy", "stage"] {
         fs::create_dir_all(sandbox.path(name)).expect("a directory");
     }
-    sandbox.write("stage/script", script);
+    let remove = format!(
+        "'{}/scripts/install' uninstall\n\
+         if dpkg --status fsdyno >/dev/null 2>&1; then dpkg --purge fsdyno >/dev/null; fi\n",
+        root().display()
+    );
+    sandbox.write("stage/script", &format!("{remove}{script}"));
     let prepare = "set -e; cd \"$1\"; mount -t tmpfs none \"$1/space\"; mkdir space/upper space/work; \
          mount -t overlay -o lowerdir=/,upperdir=space/upper,workdir=space/work none copy; \
          mkdir -p copy/stage; mount --bind stage copy/stage; mount -t proc none copy/proc; \
