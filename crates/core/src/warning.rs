@@ -47,8 +47,8 @@ warnings! {
     Saturated = "saturated":
         "the workers of a role did not keep up with its rate, so that iterations waited for them",
         "lower `rate`, or raise `workers`: the longer the window, the longer the response times";
-    PromiseNotKept = "promise-not-kept":
-        "no rate that was tried kept the promise of the plan, or the one that was found did not keep it in the window",
+    TargetMissed = "target-missed":
+        "no rate that was tried met the latency target of the plan, or the one that was found missed it in the window",
         "allow more time in `until`, or make `step` longer: a cache may have taken what the device could not";
     NotRemounted = "not-remounted":
         "the filesystem stayed mounted, although the workload calls for unmounting and mounting it again",

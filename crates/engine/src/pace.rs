@@ -86,7 +86,7 @@ pub(crate) struct Segment {
     /// Nothing is due from here on.
     pub(crate) end_ns: u64,
     /// Whether it is tried in a search, so that its response times are kept apart.
-    is_trial: bool,
+    is_tried: bool,
     /// The number of the next iteration that nobody has taken.
     next: AtomicU64,
     /// What nobody has taken is given up.
@@ -127,7 +127,7 @@ impl Schedule {
             seed,
             begin_ns: 0,
             end_ns: 0,
-            is_trial: false,
+            is_tried: false,
             next: AtomicU64::new(0),
             is_closed: AtomicBool::new(true),
         };
@@ -154,14 +154,14 @@ impl Schedule {
         rate: Option<Rate>,
         begin_ns: u64,
         end_ns: u64,
-        is_trial: bool,
+        is_tried: bool,
     ) -> Arc<Segment> {
         let segment = Arc::new(Segment {
             rate,
             seed: derive_seed(self.seed, &[self.epoch()]),
             begin_ns,
             end_ns,
-            is_trial,
+            is_tried,
             next: AtomicU64::new(0),
             is_closed: AtomicBool::new(false),
         });
@@ -262,8 +262,8 @@ impl Follower {
     }
 
     /// When the segment ends, if it is tried in a search.
-    pub(crate) fn trial_end_ns(&self) -> Option<u64> {
-        self.segment.is_trial.then_some(self.segment.end_ns)
+    pub(crate) fn tried_until_ns(&self) -> Option<u64> {
+        self.segment.is_tried.then_some(self.segment.end_ns)
     }
 }
 
@@ -300,13 +300,13 @@ pub(crate) struct Paced {
     pub(crate) late_sum_ns: Counter,
     pub(crate) late_max_ns: Counter,
     /// What a search looks at.
-    pub(crate) trial: Option<Trial>,
+    pub(crate) tried: Option<Tried>,
 }
 
 /// Response times of the rates that a search tries, all of them together: the search subtracts what there was
 /// before each.
 #[derive(Debug)]
-pub(crate) struct Trial {
+pub(crate) struct Tried {
     /// What response times must not exceed.
     within_ns: u64,
     pub(crate) buckets: Box<[Counter]>,
@@ -319,9 +319,9 @@ pub(crate) struct Trial {
     pub(crate) last_ended_ns: Counter,
 }
 
-impl Trial {
+impl Tried {
     fn new(search: RateSearch) -> Self {
-        Trial {
+        Tried {
             within_ns: search.until.within.0,
             buckets: (0..buckets::COUNT).map(|_| Counter::default()).collect(),
             ended: Counter::default(),
@@ -350,13 +350,13 @@ pub(crate) struct UnderWay {
 
 impl Paced {
     pub(crate) fn new(schedule: Arc<Schedule>, intervals: usize) -> Self {
-        let trial = match schedule.pace {
-            Pace::Highest(search) => Some(Trial::new(search)),
+        let tried = match schedule.pace {
+            Pace::Highest(search) => Some(Tried::new(search)),
             Pace::At(_) => None,
         };
         Paced {
             schedule,
-            trial,
+            tried,
             epoch: Counter::default(),
             response: OperationRecord::new(intervals),
             service: OperationRecord::new(intervals),
@@ -401,14 +401,14 @@ impl Paced {
         }
     }
 
-    /// The iteration has ended. `trial_end_ns`: when its segment does, if that is tried in a search.
-    pub(crate) fn end(&self, window: Window, end_ns: u64, trial_end_ns: Option<u64>) {
+    /// The iteration has ended. `tried_until_ns`: when its segment does, if that is tried in a search.
+    pub(crate) fn end(&self, window: Window, end_ns: u64, tried_until_ns: Option<u64>) {
         let (due_ns, begun_ns) = (self.due_ns.get(), self.begun_ns.get());
         // One that a search has not waited for does not count as one of the next rate.
-        if let (Some(segment_end_ns), Some(trial)) = (trial_end_ns, &self.trial)
+        if let (Some(segment_end_ns), Some(tried)) = (tried_until_ns, &self.tried)
             && self.epoch.get() == self.schedule.epoch()
         {
-            trial.count(due_ns, end_ns, segment_end_ns);
+            tried.count(due_ns, end_ns, segment_end_ns);
         }
         if (window.begin_ns..window.end_ns).contains(&due_ns) {
             let interval = interval_of(window, due_ns, self.begun.len());

@@ -10,6 +10,7 @@
 //! the kernel and will never respond. Such a worker is left behind; the engine continues and ends on time.
 
 mod team;
+mod wait;
 
 pub(crate) use team::{Job, Phase, Run, Team, Written};
 
@@ -22,12 +23,11 @@ use crate::progress::Progress;
 use crate::record::WorkerRecord;
 use crate::search::Search;
 use crate::span::Span;
-use crate::steady::Rounds;
 use crate::summary::{self, Finished};
-use crate::throttle::{Pages, Throttle, Writers};
+use crate::throttle::Writers;
 use crate::window::Window;
 use fsdyno_core::protocol::Stage;
-use fsdyno_core::result::{CpuTime, Steadiness, WindowClock};
+use fsdyno_core::result::{CpuTime, WindowClock};
 use fsdyno_core::units::Nanos;
 use fsdyno_core::workload::Ramp;
 use fsdyno_core::{PhaseResult, Telemetry};
@@ -38,16 +38,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use wait::{Found, Wait};
 
 /// How often the coordinator checks.
 pub(crate) const LOOK_UP: Duration = Duration::from_millis(100);
 
 /// How often it checks whether the parent lets the phase begin.
 pub(crate) const CUE: Duration = Duration::from_millis(5);
-
-/// A window that begins early begins so long after that is decided: no worker may have started an operation
-/// in it before it learns of it.
-const AHEAD_NS: u64 = 5_000_000;
 
 /// How long to wait for workers that were told to stop before they are left behind.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -141,30 +138,6 @@ struct Course {
     found: Found,
 }
 
-/// What the ramp has found, if it was to wait for something.
-#[derive(Debug, Clone, Copy, Default)]
-struct Found {
-    writers: Option<Writers>,
-    steady: Option<Steadiness>,
-}
-
-/// What a ramp waits for.
-enum Wait {
-    Nothing,
-    Throttled(Throttle),
-    Steady(Rounds),
-}
-
-impl Wait {
-    fn of(ramp: Ramp) -> Self {
-        match ramp {
-            Ramp::For(_) => Wait::Nothing,
-            Ramp::UntilThrottled => Wait::Throttled(Throttle::default()),
-            Ramp::UntilSteady(steady) => Wait::Steady(Rounds::new(steady)),
-        }
-    }
-}
-
 struct Crew<'o> {
     phase: String,
     workers: Vec<Worker>,
@@ -254,20 +227,17 @@ impl Crew<'_> {
             worker.record.deadline_ns.set(window.end_ns);
             worker.record.paced.iter().for_each(|paced| paced.schedule.begin(start_ns));
         }
-        let records: Vec<_> = self.workers.iter().map(|worker| Arc::clone(&worker.record)).collect();
-        let mut search = Search::begin(&records, start_ns, window.begin_ns);
+        let records = self.workers.iter().map(|worker| &worker.record);
+        let search = Search::begin(records, start_ns, window.begin_ns);
         gate.open(window);
-        let (mut wait, mut found) = (Wait::of(ramp), Found::default());
+        let mut wait = Wait::of(ramp, search);
         let mut stage_before = None;
         loop {
             let now = timer.now_ns();
-            if now < window.begin_ns && self.is_over(&mut wait, now, &mut found) {
-                window = from((now + AHEAD_NS).min(window.begin_ns));
-                self.workers.iter().for_each(|worker| worker.record.begin_early(window));
-            }
-            if let Some(begin_ns) = search.as_mut().and_then(|search| search.look(now)) {
+            let records = self.workers.iter().map(|worker| &*worker.record);
+            if let Some(begin_ns) = wait.look(records, now, window.begin_ns) {
                 window = from(begin_ns.min(window.begin_ns));
-                records.iter().for_each(|record| record.begin_early(window));
+                self.workers.iter().for_each(|worker| worker.record.begin_early(window));
             }
             let give_up_ns = window.end_ns.saturating_add(drain_limit.0);
             let (stage, from, to) = match now {
@@ -296,7 +266,7 @@ impl Crew<'_> {
                 if stage != Stage::Drain {
                     self.end_window();
                 }
-                return Ok(Course { start_ns, window, given_up_ns: now, found });
+                return Ok(Course { start_ns, window, given_up_ns: now, found: wait.found });
             }
             let done = (now - from) as f64 / (to - from).max(1) as f64;
             self.tell(progress, stage, done, window.end_ns.saturating_sub(now), (window, timer));
@@ -304,29 +274,6 @@ impl Crew<'_> {
             let rest = Duration::from_nanos(to.saturating_sub(timer.now_ns()));
             self.listen(rest.min(LOOK_UP), stop)?;
         }
-    }
-
-    /// Whether what the ramp waits for has come; what was found is noted. Nothing is waited for after that.
-    fn is_over(&self, wait: &mut Wait, now_ns: u64, found: &mut Found) -> bool {
-        let records = self.workers.iter().map(|worker| &worker.record);
-        let has_come = match wait {
-            Wait::Nothing => false,
-            Wait::Throttled(throttle) => {
-                let writers =
-                    throttle.look(now_ns, records.map(|record| record.written()).sum(), Pages::now());
-                found.writers = Some(writers);
-                !writers.is_free()
-            }
-            Wait::Steady(rounds) => {
-                let has_come = rounds.look(now_ns, records.map(|record| record.completed()).sum());
-                found.steady = Some(rounds.verdict());
-                has_come
-            }
-        };
-        if has_come {
-            *wait = Wait::Nothing;
-        }
-        has_come
     }
 
     /// Works until every worker has finished, or until nothing has been completed for so long that the work

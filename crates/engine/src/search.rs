@@ -1,18 +1,18 @@
-//! The search for the highest rate at which a role keeps a promise. It takes place in the ramp of a phase.
+//! The search for the highest rate at which a role meets a target. It takes place in the ramp of a phase.
 //!
 //! At first nothing is due, and the workers never wait: what they complete gives the scale. Then one rate
 //! after the other is tried for a while ([`ladder`]). Between two of them nothing is due until everything has
 //! been served, so that none inherits the backlog of another. At last the role goes on at the highest rate
-//! that kept the promise, and the window begins. The coordinator looks at it several times a second.
+//! that met the target, and the window begins. The coordinator looks at it several times a second.
 
 mod ladder;
 
 use crate::buckets;
-use crate::pace::{Calendar, Paced, Schedule, Segment};
+use crate::pace::{Calendar, Paced, Schedule, Segment, Tried};
 use crate::record::WorkerRecord;
-use fsdyno_core::result::{Latency, OpenLoop, Quantiles, RateCurve, RatePoint};
+use fsdyno_core::result::{Latency, Quantiles, RateCurve, RatePoint};
 use fsdyno_core::workload::{Pace, Rate, RateSearch};
-use ladder::Ladder;
+use ladder::{Ladder, Outcome};
 use std::sync::Arc;
 
 /// A segment begins so long after it is posted: every worker has looked by then.
@@ -26,8 +26,6 @@ enum Stage {
     Closed { from_ns: u64, since_ns: Option<u64> },
     /// A rate is tried.
     Trying { rate: f64 },
-    /// The rate is known.
-    Found,
 }
 
 /// Of all workers: response times by bucket, how many iterations ended, how many of these in time, and how
@@ -60,19 +58,22 @@ pub(crate) struct Search {
 impl Search {
     /// The search of a phase whose load begins now, if a role has one. The window begins at `latest_ns` at
     /// the latest; what of that time the search does not need is a ramp without a rate before it.
-    pub(crate) fn begin(workers: &[Arc<WorkerRecord>], now_ns: u64, latest_ns: u64) -> Option<Self> {
-        let goal_of = |record: &WorkerRecord| match record.paced.as_ref()?.schedule.pace {
-            Pace::Highest(goal) => Some(goal),
-            Pace::At(_) => None,
+    pub(crate) fn begin<'a>(
+        workers: impl Iterator<Item = &'a Arc<WorkerRecord>>,
+        now_ns: u64,
+        latest_ns: u64,
+    ) -> Option<Self> {
+        let is_searching = |record: &WorkerRecord| {
+            record.paced.as_ref().is_some_and(|paced| matches!(paced.schedule.pace, Pace::Highest(_)))
         };
-        let searching = || workers.iter().filter(|record| goal_of(record).is_some());
-        let goal = searching().find_map(|record| goal_of(record))?;
-        let schedule = searching().find_map(|record| Some(Arc::clone(&record.paced.as_ref()?.schedule)))?;
+        let workers: Vec<_> = workers.filter(|record| is_searching(record)).cloned().collect();
+        let schedule = Arc::clone(&workers.first()?.paced.as_ref()?.schedule);
+        let Pace::Highest(goal) = schedule.pace else { return None };
         let from_ns = latest_ns.saturating_sub(goal.longest().0).max(now_ns);
         let segment = schedule.post(None, now_ns, from_ns.saturating_add(goal.step.0), true);
         Some(Search {
             goal,
-            workers: searching().cloned().collect(),
+            workers,
             stage: Stage::Closed { from_ns, since_ns: None },
             segment,
             before: Sums::default(),
@@ -87,7 +88,6 @@ impl Search {
     /// Looks at what the workers have done. Once the rate is found, returns when the window begins, once.
     pub(crate) fn look(&mut self, now_ns: u64) -> Option<u64> {
         match self.stage {
-            Stage::Found => return None,
             Stage::Closed { from_ns, since_ns: None } => {
                 if now_ns >= from_ns {
                     self.before = self.sums();
@@ -109,7 +109,12 @@ impl Search {
                 let due = Calendar::of(&self.segment)?.due_before(self.segment.end_ns);
                 if self.is_over(now_ns, Some(due)) {
                     let point = self.point(rate, due, now_ns);
-                    self.ladder.tried(rate, point.kept);
+                    let outcome = match (point.met, point.fell_behind()) {
+                        (true, _) => Outcome::Met,
+                        (false, false) => Outcome::Missed,
+                        (false, true) => Outcome::FellBehind,
+                    };
+                    self.ladder.tried(rate, outcome);
                     self.points.push(point);
                     return self.go_on(now_ns);
                 }
@@ -134,7 +139,7 @@ impl Search {
         }
         let is_idle = || self.paced().all(|paced| paced.under_way().is_none());
         match due {
-            Some(due) if since_ns < step_ns => self.sums().ended - self.before.ended >= due,
+            Some(due) if since_ns < step_ns => self.ended() - self.before.ended >= due,
             _ => is_idle() || since_ns >= 2 * step_ns,
         }
     }
@@ -165,15 +170,13 @@ impl Search {
         // If all have ended, that was a moment before this look.
         let last_ns = if unfinished == 0 { sums.last_ended_ns } else { now_ns };
         let lasted_ns = last_ns.saturating_sub(self.segment.begin_ns).max(self.goal.step.0);
-        RatePoint {
+        let mut point = RatePoint {
             intended_per_s: rate,
             due,
             achieved_per_s: ended as f64 * 1e9 / lasted_ns as f64,
             backlog_at_end,
             unfinished,
-            kept: due > 0
-                && due - in_time.min(due) <= self.goal.until.allowed(due)
-                && backlog_at_end <= OpenLoop::backlog_allowed(due),
+            met: false,
             lat_ns: Latency {
                 count: histogram.len(),
                 min: histogram.min(),
@@ -183,7 +186,10 @@ impl Search {
                 quantiles: Quantiles::of(|each| histogram.value_at_quantile(each.fraction())),
                 at_least_from: bound_ns,
             },
-        }
+        };
+        let in_quantile = due.saturating_sub(in_time) <= self.goal.until.allowed(due);
+        point.met = due > 0 && in_quantile && !point.fell_behind();
+        point
     }
 
     /// Tries the next rate, or settles.
@@ -197,11 +203,10 @@ impl Search {
         None
     }
 
-    /// Goes on at the highest rate that kept the promise, or at the lowest that was tried. Returns when the
+    /// Goes on at the highest rate that met the target, or at the lowest that was tried. Returns when the
     /// window begins, a step later.
     fn settle(&mut self, now_ns: u64) -> u64 {
         self.segment.close();
-        self.stage = Stage::Found;
         let lowest = self.points.iter().map(|point| point.intended_per_s).reduce(f64::min);
         let rate = self.ladder.highest().or(lowest).unwrap_or(1.0);
         let begin_ns = now_ns.saturating_add(AHEAD_NS);
@@ -225,14 +230,21 @@ impl Search {
         self.workers.iter().filter_map(|record| record.paced.as_ref())
     }
 
+    fn tried(&self) -> impl Iterator<Item = &Tried> {
+        self.paced().filter_map(|paced| paced.tried.as_ref())
+    }
+
+    fn ended(&self) -> u64 {
+        self.tried().map(|tried| tried.ended.get()).sum()
+    }
+
     fn sums(&self) -> Sums {
-        let mut sums = Sums { buckets: vec![0; buckets::COUNT], ..Sums::default() };
-        for trial in self.paced().filter_map(|paced| paced.trial.as_ref()) {
-            sums.ended += trial.ended.get();
-            sums.in_time += trial.in_time.get();
-            sums.inside += trial.inside.get();
-            sums.last_ended_ns = sums.last_ended_ns.max(trial.last_ended_ns.get());
-            for (sum, bucket) in sums.buckets.iter_mut().zip(&trial.buckets) {
+        let mut sums = Sums { buckets: vec![0; buckets::COUNT], ended: self.ended(), ..Sums::default() };
+        for tried in self.tried() {
+            sums.in_time += tried.in_time.get();
+            sums.inside += tried.inside.get();
+            sums.last_ended_ns = sums.last_ended_ns.max(tried.last_ended_ns.get());
+            for (sum, bucket) in sums.buckets.iter_mut().zip(&tried.buckets) {
                 *sum += bucket.get();
             }
         }

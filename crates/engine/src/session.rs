@@ -19,7 +19,7 @@ use crate::tree::Model;
 use fsdyno_core::protocol::Stage;
 use fsdyno_core::result::{CacheAtStart, Durable, GroupMemory, TreeSummary};
 use fsdyno_core::units::{Bytes, Nanos};
-use fsdyno_core::workload::{Excursion, TreeModel};
+use fsdyno_core::workload::TreeModel;
 use fsdyno_core::{CacheState, EngineEvent, EngineRequest, PhaseResult, Warning, WarningKind};
 use fsdyno_sys::timer::Timer;
 use rustix::fd::{BorrowedFd, OwnedFd};
@@ -284,18 +284,6 @@ impl<'a, 'e> Session<'a, 'e> {
                 result.ramp_ns
             );
             self.warn(WarningKind::NotThrottled, text);
-        }
-        if let Some(steady) = result.steady.filter(|steady| !steady.reached) {
-            let why = match steady.excursion {
-                Some(Excursion { range, slope }) => format!(
-                    "over the last rounds its rate varied by {:.0} % and drifted by {:+.0} %",
-                    range * 100.0,
-                    slope * 100.0
-                ),
-                None => "nothing was completed in the last rounds, or there were too few".to_string(),
-            };
-            let text = format!("phase '{name}': not steady after {} of ramp: {why}", result.ramp_ns);
-            self.warn(WarningKind::NotSteady, text);
         }
         self.progress.event(EngineEvent::Phase(Box::new(result)));
         self.unsynced = (written.bytes > 0).then_some(written);

@@ -10,8 +10,17 @@ use std::path::{Component, Path, PathBuf};
 /// (Documentation/ABI/stable/sysfs-block).
 pub const QUEUE_ATTRIBUTES: &[&str] =
     &["scheduler", "nr_requests", "read_ahead_kb", "max_sectors_kb", "discard_max_bytes", "write_cache"];
+/// Those of a loop device that are what the file makes them that it has, or had last.
+const OF_FILE: &[&str] = &["discard_max_bytes", "write_cache"];
 /// The largest setting in bytes that can be restored.
 pub const BYTES_MAX: usize = sysctl::VALUE_BYTES_MAX;
+
+/// The [`QUEUE_ATTRIBUTES`] of a disk, by its name in `/sys/block`, that stay as they are when it is used and
+/// not used any more.
+pub fn lasting_attributes(disk: &str) -> impl Iterator<Item = &'static str> {
+    let of_file = if disk.starts_with("loop") { OF_FILE } else { &[] };
+    QUEUE_ATTRIBUTES.iter().copied().filter(move |attribute| !of_file.contains(attribute))
+}
 
 /// The filesystem that a setting is a file of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use fsdyno_core::{Nanos, Operation, Role};
 const UNTIL: &str = "p99 <= 20ms";
 
 /// A flow that searches for the highest rate with p99 <= 20ms: two trials of ext4, where that is 300 and 400
-/// iterations per second, and one of xfs, where every rate up to 800 keeps the promise.
+/// iterations per second, and one of xfs, where every rate up to 800 meets the target.
 pub fn searched_trials() -> Vec<TrialRecord> {
     let cases = [(0, 0, "ext4", 300.0, true), (1, 0, "ext4", 400.0, true), (0, 1, "xfs", 800.0, false)];
     let searched = |(number, (block, case, filesystem, highest, has_limit))| {
@@ -30,7 +30,7 @@ pub fn searched_trials() -> Vec<TrialRecord> {
 
 fn searching() -> Flow {
     let search = RateSearch {
-        until: UNTIL.parse().expect("a promise"),
+        until: UNTIL.parse().expect("a target"),
         step: Nanos::from_secs(5),
         arrivals: Arrivals::Poisson,
     };
@@ -79,7 +79,7 @@ fn curve(highest: f64, has_limit: bool) -> RateCurve {
             achieved_per_s: rate.min(highest),
             backlog_at_end: if kept { 0 } else { rate as u64 },
             unfinished: u64::from(!kept),
-            kept,
+            met: kept,
             lat_ns: Latency {
                 count: (5.0 * rate) as u64,
                 min: took / 2,
@@ -93,7 +93,7 @@ fn curve(highest: f64, has_limit: bool) -> RateCurve {
     };
     let rates = [0.5, 1.5, 1.0].map(|share| share * highest);
     RateCurve {
-        until: UNTIL.parse().expect("a promise"),
+        until: UNTIL.parse().expect("a target"),
         closed_per_s: 1.25 * highest,
         highest_per_s: Some(highest),
         has_limit,

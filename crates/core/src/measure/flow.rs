@@ -11,7 +11,7 @@ use crate::workload::{Workload, flow};
 pub(super) enum FlowFigure {
     /// Iterations that its roles finished, per second.
     Iterations,
-    /// The highest rate at which a role keeps its promise.
+    /// The highest rate at which a role meets its target.
     Capacity,
     /// A quantile of the response time of its roles with a rate: of the slowest of them.
     Response(Quantile),

@@ -1,7 +1,7 @@
 //! Goals: what a user wants to optimise, and the measure for it under each workload.
 
 use super::{Measure, MeasureError};
-use crate::workload::{Promise, Workload};
+use crate::workload::{LatencyTarget, Workload};
 use std::fmt;
 use std::str::FromStr;
 
@@ -16,8 +16,8 @@ pub enum Goal {
     Stalls,
     /// Little processor time.
     Cpu,
-    /// Many iterations per second at response times that keep a promise: `p99 <= 20ms`.
-    Capacity(Promise),
+    /// Many iterations per second at response times that meet a target: `p99 <= 20ms`.
+    Capacity(LatencyTarget),
     /// This measure.
     Measure(Measure),
 }
@@ -41,8 +41,8 @@ impl Goal {
         let load = workload.load();
         let name = match self {
             Goal::Measure(measure) => return Some(measure.clone()),
-            Goal::Capacity(promise) => match workload {
-                Workload::Flow(flow) if flow.rate_search()?.until == *promise => "flow-capacity".to_string(),
+            Goal::Capacity(target) => match workload {
+                Workload::Flow(flow) if flow.rate_search()?.until == *target => "flow-capacity".to_string(),
                 _ => return None,
             },
             Goal::Throughput => load.throughput().to_string(),
@@ -62,8 +62,8 @@ impl FromStr for Goal {
         if let Some((_, goal)) = Goal::words().find(|(word, _)| *word == text) {
             return Ok(goal);
         }
-        if text.contains("<=") {
-            let refused = |_| MeasureError::NoPromise { text: text.to_string() };
+        if text.contains('<') {
+            let refused = |_| MeasureError::NoTarget { text: text.to_string() };
             return text.parse().map(Goal::Capacity).map_err(refused);
         }
         text.parse().map(Goal::Measure).map_err(|error| match error {
@@ -80,7 +80,7 @@ impl fmt::Display for Goal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Goal::Measure(measure) => measure.fmt(f),
-            Goal::Capacity(promise) => f.pad(&promise.to_string()),
+            Goal::Capacity(target) => f.pad(&target.to_string()),
             goal => f.pad(WORDS.iter().find(|(_, other)| other == goal).map_or("", |(word, _)| word)),
         }
     }
@@ -126,8 +126,10 @@ mod tests {
         assert_eq!(measure.name(), "flow-capacity");
         flow.roles.0 = vec![role("p99.9 <= 20ms")];
         assert_eq!(goal.measure(&Workload::Flow(flow)), None);
-        let error = "p98 <= 20ms".parse::<Goal>().unwrap_err().to_string();
-        assert!(error.starts_with("'p98 <= 20ms' is not a quantile and a time"), "{error}");
+        for wrong in ["p98 <= 20ms", "p99 < 20ms"] {
+            let error = wrong.parse::<Goal>().unwrap_err().to_string();
+            assert!(error.starts_with(&format!("'{wrong}' is not a quantile and a time")), "{error}");
+        }
     }
 
     #[test]

@@ -82,8 +82,8 @@ pub enum MeasureError {
         known: Box<[&'static str]>,
     },
     /// What follows `<=`, or precedes it.
-    #[error("'{text}' is not {}", crate::workload::flow::NoPromise)]
-    NoPromise {
+    #[error("'{text}' is not {}", crate::workload::flow::NoTarget)]
+    NoTarget {
         /// As written.
         text: String,
     },

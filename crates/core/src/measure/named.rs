@@ -184,7 +184,7 @@ fn of_load() -> Vec<Named> {
     },
     Named {
         name: "flow-capacity",
-        help: "the highest rate of iterations at which a flow keeps the promise of its plan, such as `p99 <= 20ms`"
+        help: "the highest rate of iterations at which a flow meets the latency target of its plan, such as `p99 <= 20ms`"
             .into(),
         source: Source::Flow(FlowFigure::Capacity),
     },

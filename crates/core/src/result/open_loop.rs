@@ -2,7 +2,7 @@
 
 use super::Latency;
 use crate::units::Nanos;
-use crate::workload::{Arrivals, Promise};
+use crate::workload::{Arrivals, LatencyTarget};
 use serde::{Deserialize, Serialize};
 
 /// The share of iterations that may wait for workers that keep up.
@@ -42,15 +42,15 @@ pub struct OpenLoop {
     pub search: Option<RateCurve>,
 }
 
-/// Response times over rates, from a search for the highest rate that keeps a promise. It takes place in the
+/// Response times over rates, from a search for the highest rate that meets a target. It takes place in the
 /// ramp.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RateCurve {
-    /// The promise, such as `p99 <= 20ms`.
-    pub until: Promise,
+    /// The target, such as `p99 <= 20ms`.
+    pub until: LatencyTarget,
     /// What the workers completed per second when they did not wait (a closed loop).
     pub closed_per_s: f64,
-    /// The highest rate that kept the promise; absent if none did.
+    /// The highest rate that met the target; absent if none did.
     pub highest_per_s: Option<f64>,
     /// Whether a higher one was tried that did not: otherwise the highest is only a lower bound.
     pub has_limit: bool,
@@ -81,11 +81,18 @@ pub struct RatePoint {
     pub backlog_at_end: u64,
     /// How many had not ended when this rate was given up. They count with the time seen so far.
     pub unfinished: u64,
-    /// Whether the promise was kept, and the workers kept up: with more than one in fifty waiting at the end,
+    /// Whether the target was met, and the workers kept up: with more than one in fifty waiting at the end,
     /// response times would have grown further.
-    pub kept: bool,
+    pub met: bool,
     /// Response times.
     pub lat_ns: Latency,
+}
+
+impl RatePoint {
+    /// Whether the workers did not keep up: more than one iteration in fifty waited at the end.
+    pub fn fell_behind(&self) -> bool {
+        self.backlog_at_end as f64 > WAITING * self.due as f64
+    }
 }
 
 impl OpenLoop {
@@ -95,11 +102,6 @@ impl OpenLoop {
     pub fn fell_behind(&self, window: Nanos) -> bool {
         let due_per_s = self.due as f64 / window.as_secs_f64();
         self.backlog_at_end > 0 && self.achieved_per_s < (1.0 - WAITING) * due_per_s
-    }
-
-    /// Of so many iterations that were due, how many may wait for workers that keep up.
-    pub fn backlog_allowed(due: u64) -> u64 {
-        (due as f64 * WAITING) as u64
     }
 }
 

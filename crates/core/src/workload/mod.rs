@@ -30,7 +30,7 @@ pub use durability::Durability;
 pub use external::{External, JobFile, Program};
 pub use fileserver::Fileserver;
 pub use flow::{
-    Act, Arrivals, Choice, FileSet, FileSize, Flags, Flow, FlowRole, FlowStep, Pace, Promise, Rate,
+    Act, Arrivals, Choice, FileSet, FileSize, Flags, Flow, FlowRole, FlowStep, LatencyTarget, Pace, Rate,
     RateSearch,
 };
 pub use io_errors::IoErrors;

@@ -50,14 +50,13 @@ impl Meter {
     fn begin_due(&mut self) -> Result<u64, Halt> {
         let record = Arc::clone(&self.record);
         let Some(paced) = &record.paced else { return Ok(self.timer.ticks()) };
-        let (number, due_ns) = loop {
-            if let Some(taken) = self.take(&record, paced)? {
-                break taken;
+        let (number, due_ns, has_waited) = loop {
+            let now_ns = self.timer.now_ns();
+            if let Some((number, due_ns)) = self.take(&record, paced, now_ns)? {
+                break (number, due_ns, now_ns < due_ns);
             }
-            let until_ns = self.timer.now_ns() + WITHOUT_WORK_NS;
-            self.rest_until(until_ns)?;
+            self.rest_until(now_ns + WITHOUT_WORK_NS)?;
         };
-        let has_waited = self.timer.now_ns() < due_ns;
         if has_waited {
             self.rest_until(due_ns)?;
         }
@@ -70,14 +69,19 @@ impl Meter {
 
     /// Takes the next iteration under the lock: the coordinator sees it either in the hands of a worker or
     /// not taken.
-    fn take(&mut self, record: &WorkerRecord, paced: &Paced) -> Result<Option<(u64, u64)>, Halt> {
+    fn take(
+        &mut self,
+        record: &WorkerRecord,
+        paced: &Paced,
+        now_ns: u64,
+    ) -> Result<Option<(u64, u64)>, Halt> {
         let closing = record.closing();
         if closing.sealed || record.deadline_ns.get() == 0 {
             return Err(Halt::Over);
         }
         self.follow(record);
         let Some(follower) = &mut self.follower else { return Ok(None) };
-        let taken = follower.take(&paced.schedule, self.timer.now_ns());
+        let taken = follower.take(&paced.schedule, now_ns);
         if let Some((_, due_ns)) = taken {
             paced.take(follower.epoch(), due_ns);
         }
@@ -95,8 +99,8 @@ impl Meter {
         }
         self.follow(&record);
         if let Some(paced) = &record.paced {
-            let trial_end_ns = self.follower.as_ref().and_then(|follower| follower.trial_end_ns());
-            paced.end(self.window, end_ns, trial_end_ns);
+            let tried_until_ns = self.follower.as_ref().and_then(|follower| follower.tried_until_ns());
+            paced.end(self.window, end_ns, tried_until_ns);
         }
         Ok(())
     }

@@ -124,7 +124,7 @@ fn a_segment_ends_and_the_next_one_begins() {
     let take = |worker: &mut Follower| worker.take(&schedule, 9 * SECOND);
     for expected in [(0, 9 * SECOND), (1, 9 * SECOND + SECOND / 10), (2, 9 * SECOND + SECOND / 5)] {
         assert_eq!(take(&mut worker), Some(expected));
-        assert_eq!((worker.epoch(), worker.trial_end_ns()), (2, Some(9 * SECOND + SECOND / 4)));
+        assert_eq!((worker.epoch(), worker.tried_until_ns()), (2, Some(9 * SECOND + SECOND / 4)));
     }
     assert_eq!([take(&mut worker), take(&mut worker)], [None, None], "it is over");
     // What is due after the end is not due at all.

@@ -1,6 +1,7 @@
 //! What the reader of a phase must know about it.
 
 use fsdyno_core::result::{OpenLoop, PhaseResult, RoleResult};
+use fsdyno_core::workload::Excursion;
 use fsdyno_core::{Nanos, Operation, Role, Warning, WarningKind};
 
 /// Warnings for the reader of a phase.
@@ -41,8 +42,7 @@ pub(super) fn warnings(phase: &PhaseResult) -> Vec<Warning> {
             );
             warnings.push(Warning::new(WarningKind::Saturated, text));
         }
-        warnings
-            .extend(broken_promise(phase, role).map(|text| Warning::new(WarningKind::PromiseNotKept, text)));
+        warnings.extend(missed_target(phase, role).map(|text| Warning::new(WarningKind::TargetMissed, text)));
         let unfinished: Vec<String> = role
             .worker_results
             .iter()
@@ -58,21 +58,36 @@ pub(super) fn warnings(phase: &PhaseResult) -> Vec<Warning> {
             warnings.push(Warning::new(WarningKind::Censored, text));
         }
     }
+    warnings.extend(not_steady(phase).map(|text| Warning::new(WarningKind::NotSteady, text)));
     warnings
 }
 
-/// What to say if a search found no rate that keeps the promise, or none that keeps it for long.
-fn broken_promise(phase: &PhaseResult, role: &RoleResult) -> Option<String> {
+/// What to say if the ramp was to last until the load was steady, and that never came.
+fn not_steady(phase: &PhaseResult) -> Option<String> {
+    let steady = phase.steady.filter(|steady| !steady.reached)?;
+    let why = match steady.excursion {
+        Some(Excursion { range, slope }) => format!(
+            "over the last rounds its rate varied by {:.0} % and drifted by {:+.0} %",
+            range * 100.0,
+            slope * 100.0
+        ),
+        None => "nothing was completed in the last rounds, or there were too few".to_string(),
+    };
+    Some(format!("phase '{}': not steady after {} of ramp: {why}", phase.name, phase.ramp_ns))
+}
+
+/// What to say if a search found no rate that meets the target, or none that meets it for long.
+fn missed_target(phase: &PhaseResult, role: &RoleResult) -> Option<String> {
     let search = role.open_loop.as_ref()?.search.as_ref()?;
     let (name, role_name, until) = (&phase.name, role.role, search.until);
     let Some(highest) = search.highest_per_s else {
-        return Some(format!("phase '{name}': no rate of {role_name}s kept {until}"));
+        return Some(format!("phase '{name}': no rate of {role_name}s met {until}"));
     };
     let response = role.operations.iter().find(|one| one.operation == Operation::ResponseTime)?;
     let took_ns = response.lat_ns.shown(until.quantile)?;
     (took_ns > until.within.0).then(|| {
         format!(
-            "phase '{name}': at {highest:.1} iterations per second {role_name}s kept {until} while the rate was tried, but \
+            "phase '{name}': at {highest:.1} iterations per second {role_name}s met {until} while the rate was tried, but \
              {} was {} in the window",
             until.quantile.label(),
             rounded(Nanos(took_ns))

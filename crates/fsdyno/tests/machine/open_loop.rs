@@ -198,11 +198,11 @@ fn the_highest_rate_is_found_and_recommended() {
         (Some("p90 <= 50ms"), Some(highest))
     );
     let points = search["points"].as_array().expect("points");
-    assert!(points.len() >= 3 && points.iter().any(|point| point["kept"] == true), "{search}");
+    assert!(points.len() >= 3 && points.iter().any(|point| point["met"] == true), "{search}");
     let found = [
         "flow-capacity",
         "response times of 2 clients by their rate",
-        "The highest rate that kept p90 <= 50ms",
+        "The highest rate that met p90 <= 50ms",
     ];
     sandbox.shows(&["show", "latest", "--tables"], &found);
     sandbox.shows(&["recommend", "latest", "--for", "p90 <= 50ms"], &["(flow-capacity)"]);

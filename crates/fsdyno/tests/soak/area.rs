@@ -2,7 +2,7 @@
 //! state of the machine.
 
 use crate::plan::Device;
-use fsdyno_host::setting::QUEUE_ATTRIBUTES;
+use fsdyno_host::setting::lasting_attributes;
 use rustix::fs::{FallocateFlags, fallocate};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -169,12 +169,11 @@ impl TestArea {
         }
         facts.insert("content of precious".to_string(), hash(&self.directory.join("scratch/precious")));
         for block in fs::read_dir("/sys/block").into_iter().flatten().flatten() {
-            // What a free loop device can discard or cache depends on the file that it had last.
-            let is_loop = block.file_name().as_encoded_bytes().starts_with(b"loop");
-            let of_file = |attribute| is_loop && ["discard_max_bytes", "write_cache"].contains(attribute);
-            let settings = QUEUE_ATTRIBUTES.iter().filter(|attribute| !of_file(attribute));
-            let settings = settings.map(|attribute| format!("queue/{attribute}"));
-            for file in settings.chain(["loop/backing_file".to_string()]) {
+            let name = block.file_name();
+            let settings = lasting_attributes(&name.to_string_lossy())
+                .map(|attribute| format!("queue/{attribute}"))
+                .collect::<Vec<_>>();
+            for file in settings.into_iter().chain(["loop/backing_file".to_string()]) {
                 if let Ok(value) = fs::read_to_string(block.path().join(&file)) {
                     facts.insert(format!("{} {file}", text(&block.path())), value);
                 }

@@ -3,6 +3,7 @@
 use super::images::OpenImage;
 use super::{device_number, while_busy};
 use crate::probe::{FileIdentity, LoopInfo};
+use crate::setting::lasting_attributes;
 use crate::{AttachedLoop, HostError, LoopOptions, Result};
 use fsdyno_sys::{block, loopdev};
 use rustix::fs::{Mode, OFlags};
@@ -162,14 +163,13 @@ fn has_lost_discards(node: &Path) -> bool {
 /// Removes a free loop device and adds it again, which brings back what it was able to do, with the other
 /// settings of its queue as they are. If somebody else uses it by now, it is left alone.
 fn renew(node: &Path) -> Result<()> {
-    const KEPT: [&str; 4] = ["scheduler", "nr_requests", "read_ahead_kb", "max_sectors_kb"];
     let name = node.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let Some(number) = name.strip_prefix("loop").and_then(|number| number.parse().ok()) else {
         return Ok(());
     };
     let failed = |error| HostError::system("remove and add the loop device", node, error);
     let read = |attribute| fs::read_to_string(queue(node, attribute)).ok();
-    let before = KEPT.map(read);
+    let before: Vec<_> = lasting_attributes(&name).map(|attribute| (attribute, read(attribute))).collect();
     let control = open(Path::new("/dev/loop-control"), OFlags::RDWR)?;
     match while_busy(|| loopdev::remove(control.as_fd(), number)) {
         Err(Errno::BUSY | Errno::NODEV) => return Ok(()),
@@ -179,7 +179,7 @@ fn renew(node: &Path) -> Result<()> {
         Err(Errno::EXIST) => return Ok(()),
         added => added.map_err(failed)?,
     }
-    for (attribute, before) in KEPT.into_iter().zip(before) {
+    for (attribute, before) in before {
         let Some(before) = before.filter(|before| read(attribute).is_some_and(|now| now != *before)) else {
             continue;
         };

@@ -1,5 +1,5 @@
-//! Response times over rates: one chart for each load with a search for the highest rate that keeps a
-//! promise.
+//! Response times over rates: one chart for each load with a search for the highest rate that meets a
+//! target.
 
 use super::chart::{self, Chart, Names, Table, plain, rounded, seconds};
 use fsdyno_core::TrialRecord;
@@ -55,15 +55,15 @@ fn found(trial: &TrialRecord) -> Vec<Found<'_>> {
 }
 
 fn figure(configurations: &[Vec<Found<'_>>], names: &mut Names) -> Markup {
-    let Some(promise) = configurations.first().and_then(|found| found.first()).map(|one| one.curve.until)
+    let Some(target) = configurations.first().and_then(|found| found.first()).map(|one| one.curve.until)
     else {
         return html! {};
     };
-    let chart = chart(configurations, promise.quantile, promise.within.0);
-    let label = format!("{} of the response time over the rate; the table has the figures", promise.quantile);
+    let chart = chart(configurations, target.quantile, target.within.0);
+    let label = format!("{} of the response time over the rate; the table has the figures", target.quantile);
     let caption = html! {
-        strong { (promise.quantile) " of the response time over the rate that was tried." }
-        " A line is one trial; a filled point kept " (promise) ", an empty one did not. The dashed line is the promise."
+        strong { (target.quantile) " of the response time over the rate that was tried." }
+        " A line is one trial; a filled point met " (target) ", an empty one did not. The dashed line is the target."
     };
     chart::figure(&names.next(), &chart, HEIGHT, &label, &caption)
 }
@@ -73,7 +73,7 @@ fn chart(configurations: &[Vec<Found<'_>>], quantile: Quantile, within_ns: u64) 
     let (mut least, mut most) = (within_ns, within_ns);
     let mut table = Table {
         caption: format!("{quantile} of the response time by rate"),
-        head: ["configuration", "trial", "iterations/s", "achieved", quantile.label(), "kept"]
+        head: ["configuration", "trial", "iterations/s", "achieved", quantile.label(), "met"]
             .map(str::to_string)
             .to_vec(),
         rows: Vec::new(),
@@ -91,7 +91,7 @@ fn chart(configurations: &[Vec<Found<'_>>], quantile: Quantile, within_ns: u64) 
                 let ns = took(at);
                 text::time_in_words(Time { ns, at_least: points[at].lat_ns.is_bound(ns) })
             };
-            let kept = |at: usize| if points[at].kept { "yes" } else { "no" };
+            let kept = |at: usize| if points[at].met { "yes" } else { "no" };
             let all = 0..points.len();
             data.push(json!({
                 "type": "scatter", "mode": "lines+markers", "name": plain(name), "legendgroup": index,
@@ -106,7 +106,7 @@ fn chart(configurations: &[Vec<Found<'_>>], quantile: Quantile, within_ns: u64) 
                 "line": { "color": chart::colour(index), "dash": chart::dash(index), "width": 1.5 },
                 "marker": {
                     "color": chart::colour(index), "size": 7,
-                    "symbol": points.iter().map(|point| match point.kept {
+                    "symbol": points.iter().map(|point| match point.met {
                         true => chart::symbol(index).to_string(),
                         false => format!("{}-open", chart::symbol(index)),
                     }).collect::<Vec<_>>(),

@@ -1,8 +1,8 @@
-//! Response times over rates, of a flow that searches for the highest rate that keeps a promise.
+//! Response times over rates, of a flow that searches for the highest rate that meets a target.
 
 use super::style::{Paint, Style, cell, write_table};
 use comfy_table::Cell;
-use fsdyno_core::result::{OpenLoop, Quantile, RatePoint};
+use fsdyno_core::result::{Quantile, RatePoint};
 use fsdyno_verdict::merge::Time;
 use fsdyno_verdict::text;
 use fsdyno_verdict::view::{CaseView, RoleView, TrialCurve};
@@ -25,7 +25,7 @@ pub(super) fn curves(out: &mut dyn Write, case: &CaseView, style: Style) -> io::
         style.paragraph(out, Paint::Heading, 0, &title)?;
         let head =
             ["iterations/s", "achieved"].into_iter().chain(Quantile::ALL.iter().map(|one| one.label()));
-        let head = head.chain(["max", "kept"]).map(str::to_string).collect();
+        let head = head.chain(["max", "met"]).map(str::to_string).collect();
         let mut table = style.table(head);
         for point in shown.curve.by_rate() {
             table.add_row(row(point));
@@ -50,10 +50,9 @@ fn row(point: &RatePoint) -> Vec<Cell> {
     let quantile = |of: &Quantile| latency.shown(*of).map_or("-".to_string(), time);
     let rates = [point.intended_per_s, point.achieved_per_s].map(text::number);
     let cells = rates.into_iter().chain(Quantile::ALL.iter().map(quantile));
-    let fell_behind = point.backlog_at_end > OpenLoop::backlog_allowed(point.due);
-    let kept = match point.kept {
+    let kept = match point.met {
         true => "yes",
-        false if fell_behind => "behind",
+        false if point.fell_behind() => "behind",
         false => "no",
     };
     cells.chain([time(latency.max), kept.to_string()]).map(cell).collect()
@@ -65,9 +64,9 @@ pub(crate) fn conclusion(shown: &TrialCurve) -> String {
     let closed =
         format!("Without a rate, the workers completed {} iterations/s.", text::number(curve.closed_per_s));
     match curve.highest_per_s {
-        None => format!("No rate that was tried kept {}. {closed}", curve.until),
+        None => format!("No rate that was tried met {}. {closed}", curve.until),
         Some(highest) => format!(
-            "The highest rate that kept {}: {}{} iterations/s. {closed}",
+            "The highest rate that met {}: {}{} iterations/s. {closed}",
             curve.until,
             if curve.has_limit { "" } else { ">= " },
             text::number(highest)
@@ -96,16 +95,16 @@ mod tests {
             "\
 ext4 none under flow: response times of 4 clients by their rate, trial 0 (the
   middle one of 2)
-iterations/s  achieved     p50     p90     p99   p99.9  p99.99      max    kept
+iterations/s  achieved     p50     p90     p99   p99.9  p99.99      max     met
 150                150  13.5ms  17.1ms  17.9ms       -       -   36.0ms     yes
 300                300  13.5ms  17.1ms  17.9ms  18.0ms       -   36.0ms     yes
 450                300   135ms   171ms   179ms   180ms       -  >=360ms  behind
-The highest rate that kept p99 <= 20ms: 300 iterations/s. Without a rate, the
+The highest rate that met p99 <= 20ms: 300 iterations/s. Without a rate, the
   workers completed 375 iterations/s.
 "
         );
         let text = shown(|out, case| classic(out, case, &Style::default()), 1);
-        assert!(text.contains("kept p99 <= 20ms: >= 800 iterations/s."), "{text}");
+        assert!(text.contains("met p99 <= 20ms: >= 800 iterations/s."), "{text}");
     }
 
     #[test]

@@ -71,7 +71,7 @@ fn write_columns(
     style: Style,
 ) -> io::Result<()> {
     let columns = columns(models);
-    let names = Column { name: String::new(), head: vec![heading.to_string()], cells: names };
+    let names = Column { name: String::new(), head: vec![heading.to_string()], cells: names, is_vital: true };
     let (shown, left_out) = fitting(columns, style.width, names.width().min(NAME_WIDTH));
     let heads = std::iter::once(&names).chain(&shown).map(|column| column.head.join("\n"));
     let heads: Vec<String> = heads.collect();
@@ -105,6 +105,7 @@ pub(crate) fn columns(models: &[&ModelLosses]) -> Vec<Column> {
         name: name.to_string(),
         head: head.iter().map(|line| (*line).to_string()).collect(),
         cells: models.iter().map(|one| of(one)).collect(),
+        is_vital: false,
     };
     vec![
         column("acknowledged lost", &["acknowledged", "lost"], |one| lost(&one.acknowledged)),

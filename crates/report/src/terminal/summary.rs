@@ -86,14 +86,13 @@ pub(super) fn drift(out: &mut dyn Write, drift: Option<&Drift>, style: &Style) -
     writeln!(out)
 }
 
-/// How the columns of the longest stalls are called, with or without `(max)`.
-const STALL: &str = "longest-stall";
-
 /// One column of the table: the lines of its heading, and a cell for each row.
 pub(crate) struct Column {
     pub(crate) name: String,
     pub(crate) head: Vec<String>,
     pub(crate) cells: Vec<String>,
+    /// Makes room after all others.
+    pub(crate) is_vital: bool,
 }
 
 /// A name, marked if it weakens durability; if some are marked, the others are indented to match.
@@ -120,6 +119,7 @@ fn write_ranking(out: &mut dyn Write, ranking: &Ranking, answer: &Answer, style:
         name: "configuration".to_string(),
         head: vec!["configuration".to_string()],
         cells: rows.iter().map(|row| marked(&row.name, row.risks.is_empty(), weak)).collect(),
+        is_vital: true,
     };
     let name_width = names.width().min(NAME_WIDTH);
     let (mut shown, left_out) = fitting(columns(ranking), style.width, name_width);
@@ -188,6 +188,7 @@ pub(crate) fn columns(ranking: &Ranking) -> Vec<Column> {
         name: name.to_string(),
         head: vec![name.to_string()],
         cells: rows.iter().map(|row| count(row).to_string()).collect(),
+        is_vital: false,
     };
     columns.insert(1, counts("n", |row| row.trials));
     columns.insert(2, counts("warn", |row| row.warning_kinds));
@@ -204,7 +205,7 @@ fn medians(ranking: &Ranking) -> Option<Column> {
     let unit = ranking.measure().unit();
     let show = |(figure, median): (CaseEstimate, f64)| number(unit, median, figure.at_least);
     let cells = ranking.rows.iter().map(|row| median(row).map_or("-".to_string(), show)).collect();
-    Some(Column { name: "median".to_string(), head: vec!["median".to_string()], cells })
+    Some(Column { name: "median".to_string(), head: vec!["median".to_string()], cells, is_vital: false })
 }
 
 /// The deciding measure as bars, the largest of which fills the column.
@@ -218,6 +219,7 @@ fn bars(rows: &[RankedCase]) -> Column {
         name: String::new(),
         head: vec![String::new()],
         cells: rows.iter().map(|row| padded(drawn(row))).collect(),
+        is_vital: false,
     }
 }
 
@@ -240,7 +242,9 @@ fn measure_column(ranking: &Ranking, index: usize) -> Column {
         _ => number(unit, ranking.shown(index, figure), figure.at_least),
     };
     let cells = rows.iter().map(|row| row.figures[index].map_or_else(|| "-".to_string(), show)).collect();
-    Column { name, head, cells }
+    // Users feel the longest stall more than any mean.
+    let is_vital = index == 0 || ranking.is_longest(index);
+    Column { name, head, cells, is_vital }
 }
 
 /// `[95 % interval]`, or what it is called with so few trials; `None` if there are none.
@@ -250,8 +254,8 @@ fn interval(ranking: &Ranking) -> Option<String> {
     with_one().next().map(|_| format!("[{}]", interval_name(with_one().map(|one| one.n))))
 }
 
-/// The columns that fit, and the names of the others. The last ones make room first, except for the longest
-/// stall, which users feel more than any mean.
+/// The columns that fit, and the names of the others. The last ones make room first, vital ones after all
+/// others; one stays in any case.
 pub(super) fn fitting(
     mut columns: Vec<Column>,
     width: usize,
@@ -261,8 +265,7 @@ pub(super) fn fitting(
     let needed =
         |columns: &[Column]| name_width + columns.iter().map(|column| 1 + column.width()).sum::<usize>();
     while columns.len() > 1 && needed(&columns) > width {
-        let least = columns.iter().rposition(|column| !column.name.starts_with(STALL)).unwrap_or(0);
-        let last = if least == 0 { columns.len() - 1 } else { least };
+        let last = columns.iter().rposition(|column| !column.is_vital).unwrap_or(columns.len() - 1);
         left_out.push(columns.remove(last).name);
     }
     left_out.reverse();

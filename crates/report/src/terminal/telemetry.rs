@@ -445,7 +445,7 @@ fn machine_columns(samples: &[Sample]) -> Vec<Head> {
 }
 
 fn column(name: &str, cells: impl Iterator<Item = String>) -> Head {
-    Head { name: name.to_string(), head: vec![name.to_string()], cells: cells.collect() }
+    Head { name: name.to_string(), head: vec![name.to_string()], cells: cells.collect(), is_vital: false }
 }
 
 /// A table of the columns that fit next to the names of its rows, and the names of those that do not.

@@ -165,6 +165,12 @@ fn unanswered(header: &SweepHeader, question: &Question, load: &Load<'_>, trials
     let known = Measure::all_of(trials.iter().copied()).into_iter();
     let known = known.filter(|measure| trials.iter().any(|trial| measure.value(trial).is_some()));
     let known: Vec<String> = known.map(|measure| measure.name().to_string()).collect();
+    let how = match &question.goal {
+        Some(Goal::Capacity(target)) => {
+            format!(" Flows have one with `rate = {{ until = \"{target}\" }}` in a role.")
+        }
+        _ => String::new(),
+    };
     Answer {
         workload: workload.kind(),
         title: load.title(),
@@ -173,7 +179,7 @@ fn unanswered(header: &SweepHeader, question: &Question, load: &Load<'_>, trials
         higher_is_better: true,
         sentences: vec![
             format!(
-                "No trial of {} has a value of {goal}, so nothing can be recommended for it.",
+                "No trial of {} has a value of {goal}, so nothing can be recommended for it.{how}",
                 workload.name()
             ),
             match known.is_empty() {

@@ -159,7 +159,7 @@ pub struct TrialCurve {
 }
 
 impl RoleView {
-    /// The curve of the trial in the middle, by the highest rate that kept the promise.
+    /// The curve of the trial in the middle, by the highest rate that met the target.
     pub fn middle_curve(&self) -> Option<&TrialCurve> {
         let mut curves: Vec<&TrialCurve> = self.curves.iter().collect();
         let highest = |one: &TrialCurve| one.curve.highest_per_s.unwrap_or(0.0);

@@ -28,15 +28,14 @@ pub(super) fn check(flow: &Flow) -> Result<(), Refusal> {
     if flow.roles.0.is_empty() {
         return Err(Refusal::of("roles", "a table with at least one role"));
     }
-    let steps: usize = flow.roles.0.iter().map(|role| role.all_steps().len()).sum();
-    if steps > MAX_STEPS {
-        return Err(Refusal::sentence(
-            "roles",
-            Vec::new(),
-            format!(
-                "a flow has at most {MAX_STEPS} steps, not {steps}; `repeat` performs steps several times"
-            ),
-        ));
+    let steps = |role: &FlowRole| role.all_steps().len();
+    let all: usize = flow.roles.0.iter().map(steps).sum();
+    if let Some(longest) = flow.roles.0.iter().max_by_key(|role| steps(role)).filter(|_| all > MAX_STEPS) {
+        let place = [longest.role.name(), "steps"].map(|key| Inside::Key(key.to_string())).to_vec();
+        let text = format!(
+            "a flow has at most {MAX_STEPS} steps in all, not {all}; `repeat` performs steps several times"
+        );
+        return Err(Refusal::sentence("roles", place, text));
     }
     for role in &flow.roles.0 {
         check_role(flow, role)?;

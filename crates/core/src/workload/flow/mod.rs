@@ -12,7 +12,7 @@ mod value;
 mod words;
 
 pub use files::{FileSet, FileSets, FileSize};
-pub use rate::{Arrivals, NoPromise, Pace, Promise, Rate, RateSearch};
+pub use rate::{Arrivals, LatencyTarget, NoTarget, Pace, Rate, RateSearch};
 pub use step::{Act, Choice, Flags, FlowStep};
 
 use super::fields::Fields;

@@ -46,12 +46,12 @@ impl Rate {
     }
 }
 
-/// A rate that a trial has to find: the highest one at which response times keep a promise.
+/// A rate that a trial has to find: the highest one at which response times meet a target.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RateSearch {
-    /// The promise.
-    pub until: Promise,
+    /// The target.
+    pub until: LatencyTarget,
     /// How long each rate is tried.
     pub step: Nanos,
     /// When iterations are due.
@@ -59,9 +59,9 @@ pub struct RateSearch {
 }
 
 impl RateSearch {
-    /// Steps that a search usually takes, at most: one without a rate, those that are tried, and one at the
-    /// rate that was found.
-    const STEPS: u64 = 14;
+    /// Steps that a search usually takes, at most: one without a rate, those that are tried (some of them
+    /// twice), and one at the rate that was found.
+    const STEPS: u64 = 18;
     /// Between two steps, somebody has to look.
     const BETWEEN: Nanos = Nanos::from_millis(250);
 
@@ -77,20 +77,20 @@ impl RateSearch {
 pub enum Pace {
     /// So many times a second.
     At(Rate),
-    /// As often as a promise allows.
+    /// As often as a target allows.
     Highest(RateSearch),
 }
 
 /// What a quantile of response times must not exceed: `p99 <= 20ms`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Promise {
+pub struct LatencyTarget {
     /// Which quantile.
     pub quantile: Quantile,
     /// The longest that it may be.
     pub within: Nanos,
 }
 
-impl Promise {
+impl LatencyTarget {
     /// Of so many iterations, how many may take longer.
     pub fn allowed(&self, count: u64) -> u64 {
         // Rounded up to the rank that defines the quantile, in a way that 1 % of 300 are 3.
@@ -99,51 +99,51 @@ impl Promise {
     }
 }
 
-impl fmt::Display for Promise {
+impl fmt::Display for LatencyTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} <= {}", self.quantile.label(), self.within)
     }
 }
 
-/// A text that is no promise.
+/// A text that is no target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a quantile and a time such as \"p99 <= 20ms\"; the quantiles are {}", quantiles())]
-pub struct NoPromise;
+pub struct NoTarget;
 
 fn quantiles() -> String {
     Quantile::ALL.iter().map(|quantile| quantile.label()).collect::<Vec<_>>().join(", ")
 }
 
-impl FromStr for Promise {
-    type Err = NoPromise;
+impl FromStr for LatencyTarget {
+    type Err = NoTarget;
 
-    fn from_str(text: &str) -> Result<Self, NoPromise> {
-        let (label, time) = text.split_once("<=").ok_or(NoPromise)?;
+    fn from_str(text: &str) -> Result<Self, NoTarget> {
+        let (label, time) = text.split_once("<=").ok_or(NoTarget)?;
         let named = |quantile: &&Quantile| quantile.label() == label.trim();
-        let quantile = *Quantile::ALL.iter().find(named).ok_or(NoPromise)?;
-        let within: Nanos = time.trim().parse().map_err(|_| NoPromise)?;
-        if within > Nanos(0) { Ok(Promise { quantile, within }) } else { Err(NoPromise) }
+        let quantile = *Quantile::ALL.iter().find(named).ok_or(NoTarget)?;
+        let within: Nanos = time.trim().parse().map_err(|_| NoTarget)?;
+        if within > Nanos(0) { Ok(LatencyTarget { quantile, within }) } else { Err(NoTarget) }
     }
 }
 
-impl Serialize for Promise {
+impl Serialize for LatencyTarget {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
-impl<'de> Deserialize<'de> for Promise {
+impl<'de> Deserialize<'de> for LatencyTarget {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
     }
 }
 
-impl Parameter for Promise {
+impl Parameter for LatencyTarget {
     fn read(literal: &Literal, _: &dyn Surroundings) -> Result<Self, ParameterError> {
-        let expected = |refusal: NoPromise| ParameterError::Expected(refusal.to_string());
+        let expected = |refusal: NoTarget| ParameterError::Expected(refusal.to_string());
         match literal {
             Literal::Text(text) => text.parse().map_err(expected),
-            _ => Err(expected(NoPromise)),
+            _ => Err(expected(NoTarget)),
         }
     }
 
@@ -249,13 +249,6 @@ pub(super) fn check(flow: &Flow) -> Result<(), Refusal> {
         );
         return Err(Refusal::sentence("roles", place, text));
     }
-    let key = match flow.ramp {
-        Ramp::For(_) => return Ok(()),
-        Ramp::UntilThrottled => "ramp",
-        Ramp::UntilSteady(_) => "steady",
-    };
-    Err(Refusal::of(
-        key,
-        "a ramp of a fixed length, if a rate is searched for: the search takes place at its end",
-    ))
+    let expected = "a time if a rate is searched for, because the search takes place at the end of the ramp";
+    Refusal::unless(matches!(flow.ramp, Ramp::For(_)), "ramp", expected)
 }

@@ -148,9 +148,9 @@ fn a_rate_is_a_number_or_a_table() {
 }
 
 #[test]
-fn a_rate_that_is_searched_for_keeps_a_promise() {
+fn a_rate_that_is_searched_for_meets_a_target() {
     let rate = |literal| Pace::read(&literal, &Nowhere);
-    let until = "p99.9 <= 20ms".parse::<Promise>().unwrap();
+    let until = "p99.9 <= 20ms".parse::<LatencyTarget>().unwrap();
     assert_eq!((until.quantile, until.within), (Quantile::P999, Nanos::from_millis(20)));
     let expected = RateSearch { until, step: Nanos::from_secs(5), arrivals: Arrivals::Constant };
     assert_eq!(rate(table([("until", text("p99.9<=20ms"))])), Ok(Pace::Highest(expected)));
@@ -168,7 +168,7 @@ fn a_rate_that_is_searched_for_keeps_a_promise() {
     assert!(rate(table([("until", text("p99 <= 20ms")), ("per_second", Literal::Integer(5))])).is_err());
     // Of 300, 1 % may take longer, and of 299 two: the 297th is p99 of both.
     assert_eq!(
-        [300, 299, 100, 99, 0].map(|count| "p99 <= 1s".parse::<Promise>().unwrap().allowed(count)),
+        [300, 299, 100, 99, 0].map(|count| "p99 <= 1s".parse::<LatencyTarget>().unwrap().allowed(count)),
         [3, 2, 1, 0, 0]
     );
     let mut flow = flow(vec![open(), text("close")]);
@@ -176,7 +176,7 @@ fn a_rate_that_is_searched_for_keeps_a_promise() {
     flow.set("roles", &table([("client", table([("rate", search())]))]), &Nowhere).unwrap();
     assert_eq!(flow.check(), Ok(()));
     assert_eq!((flow.default_measure(), flow.throughput()), ("flow-capacity", "flow-capacity"));
-    assert_eq!(flow.timing().ramp, Ramp::For(Nanos::from_millis(5000 + 14 * 5250)));
+    assert_eq!(flow.timing().ramp, Ramp::For(Nanos::from_millis(5000 + 18 * 5250)));
     let words = flow.in_words();
     assert_eq!(
         words[1],
@@ -330,7 +330,10 @@ fn a_file_is_not_copied_onto_itself() {
 fn a_flow_has_an_end() {
     let steps = |count| flow(vec![table([("stat", text("some"))]); count]);
     assert_eq!(steps(1000).check(), Ok(()));
-    assert!(refused(&steps(1001)).starts_with("roles: a flow has at most 1000 steps, not 1001"));
+    assert!(
+        refused(&steps(1001))
+            .starts_with("roles.client.steps: a flow has at most 1000 steps in all, not 1001")
+    );
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The search for the highest rate that keeps a promise.
+//! The search for the highest rate that meets a target.
 
 use super::paced::{open_loop, row, servers};
 use super::*;
@@ -46,12 +46,14 @@ fn the_highest_rate_is_what_the_workers_can_do() {
     assert!((0.6 * LIMIT_PER_S..1.05 * LIMIT_PER_S).contains(&curve.closed_per_s), "{curve:?}");
     assert!(curve.has_limit, "{curve:?}");
     for point in &curve.points {
-        assert_eq!(point.kept, point.intended_per_s <= highest, "{curve:?}");
+        // A rate that missed the target once may have met it the second time.
+        assert!(!point.met || point.intended_per_s <= highest, "{curve:?}");
+        assert!(point.met || point.intended_per_s > 0.6 * LIMIT_PER_S, "{curve:?}");
         let due = point.intended_per_s * 0.2;
         assert!((point.due as f64 - due).abs() <= 1.0, "{point:?}");
         assert_eq!(point.lat_ns.count, point.due, "{point:?}");
         assert!(point.lat_ns.min >= 9_900_000, "{point:?}");
-        assert!(!point.kept || (point.achieved_per_s - point.due as f64 / 0.2).abs() < 60.0, "{point:?}");
+        assert!(!point.met || (point.achieved_per_s - point.due as f64 / 0.2).abs() < 60.0, "{point:?}");
     }
     let rates: Vec<f64> = curve.by_rate().iter().map(|point| point.intended_per_s).collect();
     assert!(rates.is_sorted() && rates.len() >= 4, "{rates:?}");
@@ -60,15 +62,15 @@ fn the_highest_rate_is_what_the_workers_can_do() {
     assert!((kept_up.due as f64 - highest * 0.5).abs() <= 1.0, "{kept_up:?}");
     assert_eq!(row(&result.roles[0], Operation::ResponseTime).lat_ns.count, kept_up.due);
     assert!(kept_up.backlog_max < 30, "it has nothing of the search: {kept_up:?}");
-    assert!(result.ramp_ns < Nanos::from_millis(450 * 14), "{}", result.ramp_ns);
+    assert!(result.ramp_ns < Nanos::from_millis(450 * 18), "{}", result.ramp_ns);
 }
 
 #[test]
-fn a_promise_that_nothing_keeps_is_told() {
+fn a_target_that_nothing_meets_is_told() {
     let result = searched("p50 <= 1ms", 100, 200);
     let (curve, kept_up) = (curve(&result), open_loop(&result.roles[0]));
     assert_eq!(curve.highest_per_s, None, "{curve:?}");
-    assert!(curve.points.len() >= 3 && curve.points.iter().all(|point| !point.kept), "{curve:?}");
+    assert!(curve.points.len() >= 3 && curve.points.iter().all(|point| !point.met), "{curve:?}");
     // The window shows the lowest rate that was tried.
     let lowest = curve.by_rate()[0].intended_per_s;
     assert_eq!((kept_up.intended_per_s, kept_up.never_begun), (lowest, 0));

@@ -8,7 +8,7 @@ pub mod sick;
 
 pub use requirement::Requirement;
 
-use fsdyno_host::setting::QUEUE_ATTRIBUTES;
+use fsdyno_host::setting::lasting_attributes;
 use libtest_mimic::{Arguments, Conclusion, Failed, Trial};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -301,12 +301,7 @@ impl Machine {
                 continue;
             }
             // A loop device without a backing file still has its settings, and they must be as before.
-            // What a free loop device can discard or cache depends on the file that it had last.
-            let of_file = |attribute| {
-                name.starts_with("loop") && ["discard_max_bytes", "write_cache"].contains(attribute)
-            };
-            let settings = QUEUE_ATTRIBUTES.iter().filter(|attribute| !of_file(attribute));
-            let settings = settings.map(|attribute| format!("queue/{attribute}"));
+            let settings = lasting_attributes(&name).map(|attribute| format!("queue/{attribute}"));
             for file in settings.chain(["loop/backing_file".to_string()]) {
                 if let Ok(text) = fs::read_to_string(block.path().join(&file)) {
                     state.insert(format!("block {name} {file}"), text.trim().to_string());
