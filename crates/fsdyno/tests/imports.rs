@@ -23,7 +23,7 @@ const IMPORTS: &[Imports] = &[
     imports("sys", &[]),
     imports("race", &["stats"]),
     Imports { of: "formats", product: &["core", "stats"], tests: &["testkit"] },
-    imports("host", &["core", "sys"]),
+    Imports { of: "host", product: &["core", "sys"], tests: &["testkit"] },
     imports("recorder", &["core", "sys"]),
     // The tests enable features that only benchmarks of `sys` need.
     Imports { of: "engine", product: &["core", "formats", "sys"], tests: &["sys"] },
@@ -59,7 +59,7 @@ const IMPORTS: &[Imports] = &[
         tests: &["testkit"],
     },
     // For development only; no crate of the product imports them.
-    imports("testkit", &["core", "stats"]),
+    imports("testkit", &["core", "stats", "sys"]),
     imports("fuzz", &["core", "guest", "host", "import", "report", "store", "sweep", "testbed", "verdict"]),
 ];
 

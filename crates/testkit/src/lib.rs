@@ -1,4 +1,5 @@
-//! Handmade trials, for tests only.
+//! What several crates' tests share: handmade trials, and what tests need from the machine
+//! ([`Requirement`]).
 //!
 //! [`trials`] has three configurations in two blocks. In trial 4, `ext4 bfq` has a writer that is blocked
 //! from before the window until after it; `btrfs bfq` cannot run here; the second trial of `xfs bfq` fails.
@@ -7,10 +8,12 @@ pub mod captured;
 mod durability;
 mod faults;
 mod open_loop;
+mod requirement;
 
 pub use durability::{MADE, durability_side, durability_trials, durable_trial, losing_trial};
 pub use faults::faulty_trials;
 pub use open_loop::searched_trials;
+pub use requirement::Requirement;
 
 use fsdyno_core::environment::{DeviceFacts, Environment};
 use fsdyno_core::outcome::{Failure, Outcome};

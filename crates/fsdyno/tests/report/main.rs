@@ -5,14 +5,11 @@
 //! Needs no root. Without the browser, each test says so and counts as ignored, as in the machine suite.
 
 mod browser;
-#[path = "../../../host/tests/local/requirement.rs"]
-#[expect(dead_code, reason = "this suite needs one program, the others need more")]
-mod requirement;
 mod sweep;
 
 use browser::{Browser, PROGRAM};
+use fsdyno_testkit::Requirement;
 use libtest_mimic::{Arguments, Failed, Trial};
-use requirement::Requirement;
 use serde_json::{Value, json};
 use std::sync::{Arc, OnceLock};
 use sweep::{CONFIGURATIONS, EVIL, LINK, Report};
@@ -103,7 +100,8 @@ fn charts_have_every_point_that_was_measured(browser: &mut Browser, report: &Rep
     // A reader who points at a slow operation sees its path.
     let path = &operations().find_map(|operation| operation.slowest.first()).expect("a slow operation").path;
     let hover = browser.text(&format!(
-        "document.querySelector('{chart}').data.filter((t) => t.meta === 'slowest').flatMap((t) => t.hovertext).join('|')"
+        "document.querySelector('{chart}').data.filter((t) => t.meta === 'slowest').flatMap((t) => \
+         t.hovertext).join('|')"
     ));
     assert!(hover.contains(path.as_str()), "expected {path} in {hover}");
 
@@ -127,7 +125,8 @@ fn charts_have_every_point_that_was_measured(browser: &mut Browser, report: &Rep
 fn plotly_finds_no_fault_with_a_chart(browser: &mut Browser, _: &Report) {
     unfold_everything(browser);
     let faults = browser.evaluate(
-        "[...document.querySelectorAll('.js-plotly-plot')].flatMap((plot) => Plotly.validate(plot.data, plot.layout) ?? [])\
+        "[...document.querySelectorAll('.js-plotly-plot')].flatMap((plot) => Plotly.validate(plot.data, \
+         plot.layout) ?? [])\
          .filter((fault) => fault.code !== 'unused').map((fault) => fault.msg)",
     );
     assert_eq!(faults, json!([]));
@@ -138,11 +137,17 @@ fn plotly_finds_no_fault_with_a_chart(browser: &mut Browser, _: &Report) {
 /// Expands everything that is collapsed and waits until it is drawn.
 fn unfold_everything(browser: &mut Browser) {
     browser.evaluate("document.querySelectorAll('details').forEach((details) => { details.open = true; })");
-    browser.wait_for("[...document.querySelectorAll('figure[data-chart]')].every((figure) => figure.dataset.done === figure.dataset.chart)");
+    browser.wait_for(
+        "[...document.querySelectorAll('figure[data-chart]')].every((figure) => figure.dataset.done === \
+        figure.dataset.chart)",
+    );
 }
 
 fn names(browser: &mut Browser) -> Vec<String> {
-    let names = browser.evaluate("[...document.querySelectorAll('#table-0 tbody tr:not([hidden]) th')].map((th) => th.textContent.trim())");
+    let names = browser.evaluate(
+        "[...document.querySelectorAll('#table-0 tbody tr:not([hidden]) th')].map((th) => \
+        th.textContent.trim())",
+    );
     names.as_array().expect("names").iter().filter_map(|name| name.as_str().map(str::to_string)).collect()
 }
 
@@ -301,7 +306,8 @@ fn the_page_never_scrolls_sideways(browser: &mut Browser, report: &Report) {
             .number("document.querySelector('#distribution-0 .main-svg').getBoundingClientRect().right");
         assert!(chart <= f64::from(width), "a chart reaches to {chart} at a width of {width}");
         if width < 500 {
-            let right = "Math.max(...[...document.querySelectorAll('.main-svg')].map((svg) => svg.getBoundingClientRect().right))";
+            let right = "Math.max(...[...document.querySelectorAll('.main-svg')].map((svg) => \
+                svg.getBoundingClientRect().right))";
             let right = browser.number(right);
             assert!(right <= f64::from(width), "a chart reaches to {right} on a phone of {width}");
         }
@@ -318,7 +324,8 @@ fn charts_are_drawn_when_the_page_is_loaded(browser: &mut Browser, report: &Repo
     let count =
         "[...document.querySelectorAll('figure[data-chart]')].filter((figure) => figure.checkVisibility())";
     let drawn = format!(
-        "addEventListener('load', () => {{ window.atLoad = {count}.map((f) => f.querySelectorAll('.main-svg').length) }})"
+        "addEventListener('load', () => {{ window.atLoad = {count}.map((f) => \
+         f.querySelectorAll('.main-svg').length) }})"
     );
     browser.call("Page.addScriptToEvaluateOnNewDocument", json!({ "source": drawn }));
     browser.open(&report.page);
@@ -344,7 +351,8 @@ fn the_page_is_accessible_to_screen_readers(browser: &mut Browser, _: &Report) {
     assert!(levels.windows(2).all(|pair| pair[1] <= pair[0] + 1), "no level is skipped: {levels:?}");
     let wanting = |selector: &str, what: &str| {
         format!(
-            "[...document.querySelectorAll('{selector}')].filter((e) => !({what})).map((e) => e.outerHTML.slice(0, 200))"
+            "[...document.querySelectorAll('{selector}')].filter((e) => !({what})).map((e) => \
+             e.outerHTML.slice(0, 200))"
         )
     };
     for (selector, what) in [
@@ -361,7 +369,10 @@ fn the_page_is_accessible_to_screen_readers(browser: &mut Browser, _: &Report) {
     ] {
         assert_eq!(browser.evaluate(&wanting(selector, what)), json!([]), "{selector}: {what}");
     }
-    let twice = browser.evaluate("(() => { const ids = [...document.querySelectorAll('[id]')].filter((e) => !e.closest('svg')).map((e) => e.id); return ids.filter((id, at) => ids.indexOf(id) !== at); })()");
+    let twice = browser.evaluate(
+        "(() => { const ids = [...document.querySelectorAll('[id]')].filter((e) => \
+        !e.closest('svg')).map((e) => e.id); return ids.filter((id, at) => ids.indexOf(id) !== at); })()",
+    );
     assert_eq!(twice, json!([]));
     // The first key press leads to the answer, past everything else.
     browser.evaluate("document.activeElement.blur(); scrollTo(0, 0)");
@@ -374,9 +385,9 @@ fn charts_are_printed_on_white(browser: &mut Browser, report: &Report) {
     browser.emulate(1280, 900, "dark");
     browser.open(&report.page);
     browser.evaluate(
-        "addEventListener('beforeprint', () => { const svg = document.querySelector('#distribution-0 .main-svg'); \
-         window.printed = [svg.getBoundingClientRect().width, getComputedStyle(svg.querySelector('.xtick text')).fill, \
-         getComputedStyle(document.body).color]; })",
+        "addEventListener('beforeprint', () => { const svg = document.querySelector('#distribution-0 \
+         .main-svg'); window.printed = [svg.getBoundingClientRect().width, \
+         getComputedStyle(svg.querySelector('.xtick text')).fill, getComputedStyle(document.body).color]; })",
     );
     let pdf = browser.call("Page.printToPDF", json!({ "printBackground": true }));
     assert!(pdf["data"].as_str().is_some_and(|data| data.len() > 20_000));

@@ -1,10 +1,6 @@
 //! The harness: requirements, a directory of a test's own, and a look at what a test has left behind.
 
-#[path = "requirement.rs"]
-#[expect(dead_code, reason = "this suite needs less than the others")]
-mod requirement;
-
-pub use requirement::Requirement;
+pub use fsdyno_testkit::Requirement;
 
 use fsdyno_core::Bytes;
 use fsdyno_host::local::LocalHost;

@@ -2,11 +2,9 @@
 
 pub mod disk;
 pub mod guarded;
-#[path = "../../../../host/tests/local/requirement.rs"]
-mod requirement;
 pub mod sick;
 
-pub use requirement::Requirement;
+pub use fsdyno_testkit::Requirement;
 
 use fsdyno_host::setting::lasting_attributes;
 use libtest_mimic::{Arguments, Conclusion, Failed, Trial};
@@ -143,8 +141,14 @@ impl Test {
 
     fn run(&self) -> Result<(), Failed> {
         let lane = if self.is_apart() { &APART } else { &MACHINE };
+        let among = match self.is_recorded() {
+            _ if self.needs(Requirement::Quiet) => "that need the machine for themselves",
+            true => "on recorded disks",
+            false if self.is_apart() => "apart",
+            false => "on the machine's own devices",
+        };
         let body = || {
-            timed(self.shown(), || match self.is_apart() || self.is_recorded() {
+            timed(self.shown(), among, || match self.is_apart() || self.is_recorded() {
                 true => outcome(catch_unwind(self.body)),
                 false => guarded(self.body),
             })
@@ -207,25 +211,34 @@ fn use_loop_devices_once() {
     }
 }
 
-/// The duration of each test, to find out which ones slow the suite down.
-static TOOK: Mutex<Vec<(Duration, &str)>> = Mutex::new(Vec::new());
+/// The duration of each test with its lane, to find out which ones slow the suite down.
+static TOOK: Mutex<Vec<(Duration, &str, &str)>> = Mutex::new(Vec::new());
 const SLOWEST: usize = 12;
 
-fn timed(name: &'static str, run: impl FnOnce() -> Result<(), Failed>) -> Result<(), Failed> {
+fn timed(
+    name: &'static str,
+    lane: &'static str,
+    run: impl FnOnce() -> Result<(), Failed>,
+) -> Result<(), Failed> {
     let begin = Instant::now();
     let result = run();
-    TOOK.lock().expect("no thread has panicked").push((begin.elapsed(), name));
+    TOOK.lock().expect("no thread has panicked").push((begin.elapsed(), name, lane));
     result
 }
 
 fn print_slowest() {
     let mut took = std::mem::take(&mut *TOOK.lock().expect("no thread has panicked"));
     took.sort_unstable();
-    let all: Duration = took.iter().map(|(took, _)| took).sum();
-    for (took, name) in took.iter().rev().take(SLOWEST) {
+    for (took, name, _) in took.iter().rev().take(SLOWEST) {
         eprintln!("{:6.1} s {name}", took.as_secs_f64());
     }
-    eprintln!("{:6.1} s all {} tests", all.as_secs_f64(), took.len());
+    let mut lanes: BTreeMap<&str, Duration> = BTreeMap::new();
+    for (took, _, lane) in &took {
+        *lanes.entry(lane).or_default() += *took;
+    }
+    for (lane, took) in lanes {
+        eprintln!("{:6.1} s one after the other: tests {lane}", took.as_secs_f64());
+    }
 }
 
 fn guarded(body: fn()) -> Result<(), Failed> {

@@ -1,5 +1,4 @@
-//! What a test needs from the machine, and how to tell what is missing: shared by all suites on real
-//! machines.
+//! What a test needs from the machine, and how to tell what is missing.
 
 use std::fs;
 use std::path::Path;
