@@ -71,7 +71,8 @@ pub static AXES: &[Axis] = &[
         levels: Levels::Size,
         general: true,
         default: None,
-        help: "filesystem block size (ext `-b`, xfs `-b size=`, btrfs `--sectorsize`; the cluster size for vfat, exfat and ntfs)",
+        help: "filesystem block size (ext `-b`, xfs `-b size=`, btrfs `--sectorsize`; the cluster size for \
+            vfat, exfat and ntfs)",
     },
     Axis {
         name: "scheduler",
@@ -106,7 +107,8 @@ pub static AXES: &[Axis] = &[
         levels: Levels::Words(&["write-back", "write-through"]),
         general: true,
         default: None,
-        help: "what the kernel takes a disk's cache for (`queue/write_cache`): with `write-through` it sends no flushes, which is safe only if the cache survives a power cut",
+        help: "what the kernel takes a disk's cache for (`queue/write_cache`): with `write-through` it sends \
+            no flushes, which is safe only if the cache survives a power cut",
     },
     Axis {
         name: MEMORY,
@@ -120,7 +122,8 @@ pub static AXES: &[Axis] = &[
         levels: Levels::Words(&CacheState::NAMES),
         general: true,
         default: Some(CacheState::Cold.name()),
-        help: "what is in memory when a phase of `fileserver`, `streaming` or `collection` begins to read files: nothing, directories and inodes, or all that fits",
+        help: "what is in memory when a phase of `fileserver`, `streaming` or `collection` begins to read \
+            files: nothing, directories and inodes, or all that fits",
     },
     Axis {
         name: "atime",
@@ -141,7 +144,8 @@ pub static AXES: &[Axis] = &[
         levels: Levels::Journal,
         general: false,
         default: None,
-        help: "location of the journal (ext) or log (xfs): `internal`, `external` (a device from `[device.journals]`) or `none`",
+        help: "location of the journal (ext) or log (xfs): `internal`, `external` (a device from \
+            `[device.journals]`) or `none`",
     },
     Axis {
         name: "data",
@@ -169,7 +173,8 @@ pub static AXES: &[Axis] = &[
         levels: Levels::Switch,
         general: false,
         default: None,
-        help: "write the commit block without waiting for the other journal blocks; not possible with data=ordered",
+        help: "write the commit block without waiting for the other journal blocks; not possible with \
+            data=ordered",
     },
     Axis {
         name: "journal_size",

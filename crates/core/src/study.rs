@@ -34,7 +34,8 @@ studies! {
     /// XFS: the effect of each setting.
     XfsTweaks2003 = "xfs-tweaks-2003", "XFS tuning options, one at a time, measured with bonnie++ (2003)";
     /// Sequential throughput on a very large device.
-    StreamingExt42008 = "streaming-ext4-2008", "ext4 and ext3 streaming one huge file to and from 56 disks (2008)";
+    StreamingExt42008 = "streaming-ext4-2008", "ext4 and ext3 streaming one huge file to and from 56 disks \
+        (2008)";
     /// Collections of files on a mirror.
     Raid12008 = "raid1-2008", "collections of small, medium and large files on RAID 1 (2008)";
     /// Competing readers and writers.

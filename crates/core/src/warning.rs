@@ -39,16 +39,19 @@ warnings! {
         "the page cache could not be dropped, so reads may come from memory",
         "run as root, or compare only results that all carry this warning";
     ShortIterations = "short-iterations":
-        "iterations of a flow ended early, because a step that is performed at random found no file to choose or no name to create",
+        "iterations of a flow ended early, because a step that is performed at random found no file to \
+         choose or no name to create",
         "raise `count` of the file set, or use a `prefill` nearer to the middle";
     NoIterations = "no-iterations":
-        "no worker of a role completed an iteration of its flow within the window, so that the rate of iterations is 0",
+        "no worker of a role completed an iteration of its flow within the window, so that the rate of \
+         iterations is 0",
         "make `window` longer, or the iteration shorter";
     Saturated = "saturated":
         "the workers of a role did not keep up with its rate, so that iterations waited for them",
         "lower `rate`, or raise `workers`: the longer the window, the longer the response times";
     TargetMissed = "target-missed":
-        "no rate that was tried met the latency target of the plan, or the one that was found missed it in the window",
+        "no rate that was tried met the latency target of the plan, or the one that was found missed it in \
+         the window",
         "allow more time in `until`, or make `step` longer: a cache may have taken what the device could not";
     NotRemounted = "not-remounted":
         "the filesystem stayed mounted, although the workload calls for unmounting and mounting it again",
@@ -102,7 +105,8 @@ warnings! {
         "the rate of the load still varied or drifted when the window began, at the limit of `steady`",
         "raise `limit`, make rounds longer, or allow more with `within`";
     NotThrottled = "not-throttled":
-        "writers were still faster than the device when the ramp ended: the window includes writes that the page cache absorbed",
+        "writers were still faster than the device when the ramp ended: the window includes writes that the \
+         page cache absorbed",
         "limit the memory of the load with `memory`, or rank by `write-durable`";
     PageCache = "page-cache":
         "bytes were read from the page cache instead of the device",

@@ -87,8 +87,8 @@ pub enum EngineError {
     NoDevice,
     /// Nothing records what is written.
     #[error(
-        "the workload 'durability' needs a device that records what is written to it, but the engine was given \
-         none"
+        "the workload 'durability' needs a device that records what is written to it, but the engine was \
+         given none"
     )]
     NoMarks,
     /// The workload `io-errors` is not one of an engine.
@@ -149,7 +149,8 @@ pub enum EngineError {
     },
     /// After the fill, there is not enough space left for the workload.
     #[error(
-        "filled to {percent} %, the filesystem has {free_bytes} bytes left, but the workload prepares {needed_bytes}"
+        "filled to {percent} %, the filesystem has {free_bytes} bytes left, but the workload prepares \
+         {needed_bytes}"
     )]
     Room {
         /// How full it was made.
@@ -286,7 +287,8 @@ fn printed_hint(printed: &str) -> Option<&'static str> {
 fn hint(errno: Errno) -> Option<&'static str> {
     match errno {
         Errno::NOSPC => Some(
-            "make the workload smaller (tree_size, writer_space, file_size, size, files), or use a larger device",
+            "make the workload smaller (tree_size, writer_space, file_size, size, files), or use a larger \
+             device",
         ),
         Errno::DQUOT => Some("this user's quota is used up; make tree_size smaller"),
         Errno::IO => Some("the device or the filesystem reported an error; see the kernel log"),

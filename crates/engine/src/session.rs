@@ -229,8 +229,8 @@ impl<'a, 'e> Session<'a, 'e> {
             && missed.0 > loaded.0 / 100
         {
             let text = format!(
-                "phase '{phase}': {} of {loaded} did not stay in memory; use smaller files, raise `memory`, or \
-                 look for what else drops caches",
+                "phase '{phase}': {} of {loaded} did not stay in memory; use smaller files, raise `memory`, \
+                 or look for what else drops caches",
                 missed.min(loaded)
             );
             self.warn(WarningKind::CacheNotWarm, text);
@@ -279,8 +279,8 @@ impl<'a, 'e> Session<'a, 'e> {
         }
         if is_unthrottled {
             let text = format!(
-                "phase '{name}': after {} of ramp, writers were still faster than the device; limit `memory`, write \
-                 more, or lower vm.dirty_bytes",
+                "phase '{name}': after {} of ramp, writers were still faster than the device; limit \
+                 `memory`, write more, or lower vm.dirty_bytes",
                 result.ramp_ns
             );
             self.warn(WarningKind::NotThrottled, text);

@@ -35,7 +35,8 @@ pub fn output(stdout: &str, arguments: &Arguments) -> Result<Results, String> {
         }
         if seconds < FINE_SECONDS {
             let text = format!(
-                "sqlite3 counts milliseconds, and its test '{}' took only {:.0} ms, so its rate is coarse; use more rows",
+                "sqlite3 counts milliseconds, and its test '{}' took only {:.0} ms, so its rate is coarse; \
+                 use more rows",
                 test.phase,
                 seconds * 1e3
             );

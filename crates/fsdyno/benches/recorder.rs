@@ -79,8 +79,8 @@ fn memory(name: &str, sizes: &[usize]) {
         }
     }
     println!(
-        "{name:<18} {entries:>8} writes in {:>5.1} s, replayed and compared in {:>5.1} s, slowest state {:>5.1} s, \
-         at most {} MiB",
+        "{name:<18} {entries:>8} writes in {:>5.1} s, replayed and compared in {:>5.1} s, slowest state \
+         {:>5.1} s, at most {} MiB",
         written.as_secs_f64(),
         checked.as_secs_f64(),
         slowest.as_secs_f64(),
@@ -162,7 +162,8 @@ fn cut(filesystem: &str, cuts: u32) {
     let directory = tempfile::tempdir_in("/var/tmp").expect("a directory on a disk");
     let plan = format!(
         "name = \"cuts\"\nrepetitions = 1\n[device]\nimage = \"{}\"\nsize = \"1G\"\n[[configurations]]\n\
-         name = \"{filesystem}\"\nfilesystem = \"{filesystem}\"\n[[workloads]]\nkind = \"durability\"\ncuts = {cuts}\n",
+         name = \"{filesystem}\"\nfilesystem = \"{filesystem}\"\n[[workloads]]\nkind = \"durability\"\ncuts \
+         = {cuts}\n",
         directory.path().join("disk.img").display()
     );
     let file = directory.path().join("plan.toml");
@@ -185,8 +186,8 @@ fn cut(filesystem: &str, cuts: u32) {
     let lost: u64 = promised.filter_map(|one| one["lost"].as_u64()).sum();
     let sum = |what: &str| models.iter().filter_map(|model| model[what].as_u64()).sum::<u64>();
     println!(
-        "{filesystem:<6} {states} states in {took:>6.1} s: {:>4.0} ms each; {lost} acknowledged promises lost, {} not \
-         mounted, {} damaged",
+        "{filesystem:<6} {states} states in {took:>6.1} s: {:>4.0} ms each; {lost} acknowledged promises \
+         lost, {} not mounted, {} damaged",
         took * 1e3 / states as f64,
         states - sum("mounted"),
         sum("damaged")

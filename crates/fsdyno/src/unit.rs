@@ -38,7 +38,8 @@ impl Unit {
         let order = match self.early {
             true => "# Before udev sees any disk, and so before arrays and volumes are assembled.\n\
                      After=systemd-remount-fs.service\n\
-                     Before=systemd-udev-trigger.service local-fs-pre.target mdmonitor.service lvm2-monitor.service\n"
+                     Before=systemd-udev-trigger.service local-fs-pre.target mdmonitor.service \
+                     lvm2-monitor.service\n"
                 .to_string(),
             false => format!(
                 "# The journals or the binary are not on the root filesystem: run as soon as they are \

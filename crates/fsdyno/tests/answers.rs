@@ -339,8 +339,8 @@ fn what_power_cuts_lose_is_in_every_command() {
     let stored = Stored::new(&[("whole", whole.clone()), ("safe", of(0)), ("losing", of(1))]);
     let summary = unwrapped(&stored.text(&["show", "whole"]));
     assert!(summary.contains("25,920 of 25,920") && summary.contains("6 of 6 logs"), "{summary}");
-    let sentence = "with a volatile cache it loses 25,920 of 25,920 acknowledged promises; with every completed \
-                    write surviving (model completed) none in 360 states.";
+    let sentence = "with a volatile cache it loses 25,920 of 25,920 acknowledged promises; with every \
+        completed write surviving (model completed) none in 360 states.";
     for arguments in
         [&["show", "whole"][..], &["recommend", "whole"], &["show", "whole", "--format", "markdown"]]
     {

@@ -35,7 +35,8 @@ impl Tree {
         }
         // Instead of sweeping, it takes over what was measured elsewhere.
         let program = format!(
-            "#!/bin/sh\ncase $1 in sweep) {fsdyno} unpack $2 --name \"${{4#name=}}\" || exit 2; exit ${{SWEPT:-0}};; esac\n\
+            "#!/bin/sh\ncase $1 in sweep) {fsdyno} unpack $2 --name \"${{4#name=}}\" || exit 2; exit \
+             ${{SWEPT:-0}};; esac\n\
              exec {fsdyno} \"$@\"\n",
             fsdyno = format_args!(
                 "'{}' --store '{}'",

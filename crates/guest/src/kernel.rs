@@ -123,7 +123,8 @@ fn built(spec: &KernelSpec, image: &Path, modules: Option<&Path>) -> Result<Kern
             let found = places.into_iter().find(|place| place.join("modules.order").is_file());
             Some(found.ok_or_else(|| {
                 let reason = format!(
-                    "'{}' has no modules for {release}; create them with make modules_install INSTALL_MOD_PATH=DIR",
+                    "'{}' has no modules for {release}; create them with make modules_install \
+                     INSTALL_MOD_PATH=DIR",
                     directory.display()
                 );
                 refuse(spec, reason)

@@ -83,7 +83,8 @@ mod tests {
     const CAPTURED: &str = "\
 27 1 254:0 / / rw,relatime - ext4 /dev/vda rw,discard,resv_strict,resuid=65534,resgid=65534
 36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 shared:7 - ext3 /dev/root rw,errors=continue
-41 27 0:39 / /tmp/a\\040b\\134c rw,relatime shared:20 - btrfs /dev/loop0 rw,discard=async,space_cache=v2,subvolid=5,subvol=/
+41 27 0:39 / /tmp/a\\040b\\134c rw,relatime shared:20 - btrfs /dev/loop0 \
+rw,discard=async,space_cache=v2,subvolid=5,subvol=/
 42 27 0:40 / /mnt/x rw - tmpfs  rw,size=4k
 ";
 

@@ -69,7 +69,8 @@ pub enum ImportError {
     },
     /// It has other jobs than another file whose trials would count as the same case.
     #[error(
-        "'{file}' has {difference} as in '{first}': trials of configuration '{configuration}' must do the same"
+        "'{file}' has {difference} as in '{first}': trials of configuration '{configuration}' must do the \
+         same"
     )]
     OtherJobs {
         /// Which file.

@@ -206,8 +206,8 @@ fn columns(headings: &[String], at: &Place<'_>, options: &TableOptions) -> Resul
     if let Some((index, heading)) = headings.iter().enumerate().find(|(_, heading)| is_unknown(heading)) {
         let unit = Column::unit_of(heading).unwrap_or_default();
         let problem = format!(
-            "'{unit}' is no unit that says which way is better: write ({unit}, more) or ({unit}, less), or add \
-             --better more|less; if it is a setting, drop the parentheses"
+            "'{unit}' is no unit that says which way is better: write ({unit}, more) or ({unit}, less), or \
+             add --better more|less; if it is a setting, drop the parentheses"
         );
         return Err(at.error(index, problem));
     }

@@ -23,9 +23,9 @@ fn main() {
             let Summary { trials, good, held, half_held, kept, none_better, doubted, bound, .. } = found;
             let with_all = exhaustive(kind, replays);
             println!(
-                "{kind:?}, {trials} trials: pick within 5 % in {good} of {replays} (all 432 trials: {with_all}), \
-                 bound held in {held} (half of it in {half_held}), median {:.1} %, default kept {kept}, shown to be within 5 % {none_better}, \
-                 doubted {doubted}",
+                "{kind:?}, {trials} trials: pick within 5 % in {good} of {replays} (all 432 trials: \
+                 {with_all}), bound held in {held} (half of it in {half_held}), median {:.1} %, default kept \
+                 {kept}, shown to be within 5 % {none_better}, doubted {doubted}",
                 bound.exp_m1() * 100.0
             );
             assert!(held * 100 >= replays * 94, "{kind:?}: {held} of {replays}");

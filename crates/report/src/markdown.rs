@@ -4,10 +4,11 @@
 //! Tables are those of GitHub Flavored Markdown (<https://github.github.com/gfm/#tables-extension->). Names
 //! come from plans and files, so whatever Markdown would take for markup is escaped.
 
+use crate::terminal::columns::{Column, WEAKENS};
 use crate::terminal::comparison::{
     cells, head, loss_cells, notes as notes_on, rank, summary as verdict, title as side,
 };
-use crate::terminal::summary::{Column, WEAKENS, columns, title};
+use crate::terminal::summary::{columns, title};
 use crate::terminal::{faults, losses};
 use fsdyno_core::durability::CacheModel;
 use fsdyno_verdict::comparison::{ComparedCase, Comparison, Row};

@@ -82,14 +82,16 @@ pub(crate) fn note(trials: usize) -> Option<&'static str> {
     match trials {
         0..=1 => Some("one trial has no interval: the variation between trials is unknown"),
         2 => Some(
-            "with 2 trials the interval is their range and holds the true mean in about 50 % of cases, not 95 %",
+            "with 2 trials the interval is their range and holds the true mean in about 50 % of cases, not \
+             95 %",
         ),
         3 => Some(
-            "with 3 trials the interval is their range and holds the true mean in about 75 % of cases, not 95 %; \
-             a rank test of 3 against 3 cannot be significant at 5 %",
+            "with 3 trials the interval is their range and holds the true mean in about 75 % of cases, not \
+             95 %; a rank test of 3 against 3 cannot be significant at 5 %",
         ),
         4 => Some(
-            "with 4 trials the interval is their range and holds the true mean in about 88 % of cases, not 95 %",
+            "with 4 trials the interval is their range and holds the true mean in about 88 % of cases, not \
+             95 %",
         ),
         5 => Some("with 5 trials the interval holds the true mean in about 91 % of cases, not 95 %"),
         TRIALS_ENOUGH.. => None,

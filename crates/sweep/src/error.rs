@@ -84,21 +84,25 @@ impl PlanError {
             }
             PlanProblem::NoWorkload => Some("add a [[workloads]] table with kind = \"fileserver\""),
             PlanProblem::NoFilesystem => Some(
-                "add filesystem = [\"ext4\", \"xfs\"] to [axes], or a [[configurations]] table with a filesystem",
+                "add filesystem = [\"ext4\", \"xfs\"] to [axes], or a [[configurations]] table with a \
+                 filesystem",
             ),
             PlanProblem::NoJournalDevice { .. } | PlanProblem::UnknownJournal { .. } => Some(
-                "define one: [device.journals] with disk = { image = \"/var/tmp/fsdyno-journal.img\", size = \"128M\" }",
+                "define one: [device.journals] with disk = { image = \"/var/tmp/fsdyno-journal.img\", size = \
+                 \"128M\" }",
             ),
             PlanProblem::AmbiguousJournal { .. } => Some("write external:NAME to choose one"),
             PlanProblem::TooManyCases { .. } | PlanProblem::TooManyTrials { .. } => Some(
-                "vary fewer axes, use fewer levels, or list only the configurations of interest as [[configurations]]",
+                "vary fewer axes, use fewer levels, or list only the configurations of interest as \
+                 [[configurations]]",
             ),
             PlanProblem::OverrideSyntax => {
                 Some("write PATH=VALUE, for example --set device.size=1G or --set workloads.window=2s")
             }
             PlanProblem::ShareOfUnknown { .. } => Some("write an absolute size, for example 20G"),
             PlanProblem::UnknownKernel { .. } => Some(
-                "use host, debian:6.1 or the release of an installed kernel, or define it: [kernels] mine = { image = \"bzImage\", modules = \"DIR\" }",
+                "use host, debian:6.1 or the release of an installed kernel, or define it: [kernels] mine = \
+                 { image = \"bzImage\", modules = \"DIR\" }",
             ),
             PlanProblem::NotInGuests { .. } => Some(
                 "remove it, or the kernels other than host; before_trial and after_trial run on this machine \
@@ -109,7 +113,8 @@ impl PlanError {
             PlanProblem::BudgetWithoutRace => Some("add protocol = \"race\", or --race on the command line"),
             PlanProblem::NotInRace { key: "time_limit" } => Some("write budget = \"24h\" instead"),
             PlanProblem::NotInRace { .. } => Some(
-                "a race decides itself how often each configuration is measured; budget = 200 limits its trials",
+                "a race decides itself how often each configuration is measured; budget = 200 limits its \
+                 trials",
             ),
             PlanProblem::RaceOfWorkloads { .. } => {
                 Some("keep one of them, and race for each in a plan of its own")
@@ -153,7 +158,8 @@ pub enum PlanProblem {
         name: String,
     },
     /// An unknown level of the axis `kernel`.
-    #[error("unknown kernel '{name}'{}", match nearest { Some(word) => format!("; did you mean '{word}'?"), None => String::new() })]
+    #[error("unknown kernel '{name}'{}", match nearest { Some(word) => format!("; did you mean \
+        '{word}'?"), None => String::new() })]
     UnknownKernel {
         /// As written.
         name: String,
@@ -269,7 +275,8 @@ pub enum PlanProblem {
     #[error("the plan defines no filesystem and no configuration")]
     NoFilesystem,
     /// Keys that exclude each other, or none of those of which one is needed.
-    #[error("{section} needs exactly one of {}; found {}", known.join(", "), if found.is_empty() { "none".to_string() } else { found.join(" and ") })]
+    #[error("{section} needs exactly one of {}; found {}", known.join(", \
+        "), if found.is_empty() { "none".to_string() } else { found.join(" and ") })]
     ExactlyOne {
         /// The table.
         section: String,
@@ -414,8 +421,8 @@ pub enum PlanProblem {
     Race(BudgetError),
     /// A budget of time in which not even the windows of the shortest race fit.
     #[error(
-        "a budget of {time} is too short: a race of {configurations} configurations needs {}, whose windows alone \
-         take {}",
+        "a budget of {time} is too short: a race of {configurations} configurations needs {}, whose windows \
+         alone take {}",
         plural(u64::from(*least), "trial"), rough(*needed)
     )]
     RaceTooShort {

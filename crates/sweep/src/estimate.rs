@@ -258,7 +258,8 @@ fn of_fill(case: &Case, size: Option<Bytes>) -> Vec<String> {
     }
     let percent = precondition.fill_percent;
     vec![format!(
-        "the workload prepares {needed}, which does not fit: filled to {percent} %, a device of {size} has less space left"
+        "the workload prepares {needed}, which does not fit: filled to {percent} %, a device of {size} has \
+         less space left"
     )]
 }
 
@@ -340,7 +341,8 @@ fn missing(host: &mut dyn Host, plan: &Plan, need: Need) -> Option<String> {
         }
         Need::Device => plan.devices.data.disks().into_iter().find_map(|disk| match disk {
             DeviceSpec::Image(image) if !image.is_kept() => Some(format!(
-                "device-read reads blocks, and '{}' is sparse and has almost none: add preallocate = \"write\"",
+                "device-read reads blocks, and '{}' is sparse and has almost none: add preallocate = \
+                 \"write\"",
                 image.path.display()
             )),
             _ => None,

@@ -51,7 +51,8 @@ pub enum FitError {
     Plan(#[from] PlanError),
     /// Not even the shortest windows fit.
     #[error(
-        "'{plan}' does not fit into {time}: {} of {} with the shortest windows take {least}, each trial up to {trial}",
+        "'{plan}' does not fit into {time}: {} of {} with the shortest windows take {least}, each trial up \
+         to {trial}",
         plural(u64::from(*blocks), "repetition"), plural(*cases as u64, "case")
     )]
     TooShort {
@@ -78,7 +79,8 @@ impl FitError {
             FitError::TooShort { least, blocks, .. } => {
                 let fewer = if *blocks > 1 { ", --set repetitions=1" } else { "" };
                 Some(format!(
-                    "allow --for {}, or make it less: fewer levels in [axes], smaller sizes in [[workloads]]{fewer}",
+                    "allow --for {}, or make it less: fewer levels in [axes], smaller sizes in \
+                     [[workloads]]{fewer}",
                     compact(*least)
                 ))
             }

@@ -97,7 +97,8 @@ mod tests {
         fn every_block_is_complete(seed: u64, repetitions in 1u32..8, cases in 1u32..60) {
             let sentinel = (cases > 1).then_some(0);
             let slots = blocks(seed, repetitions, cases, sentinel);
-            prop_assert_eq!(&slots, &blocks(seed, repetitions, cases, sentinel), "the same plan has the same order");
+            prop_assert_eq!(&slots, &blocks(seed, repetitions, cases, sentinel), "the same plan has the same \
+                order");
             prop_assert_eq!(slots.len() as u32, repetitions * (cases + sentinel.map_or(0, |_| 1)));
             for (trial, slot) in (0..).zip(&slots) {
                 prop_assert_eq!(slot.trial, trial);

@@ -16,7 +16,8 @@ pub enum SweepError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// A trial cannot be stored; its record is kept in a file.
-    #[error("cannot store trial {}; its record is kept in '{}', and the sweep stops", trial + 1, kept.display())]
+    #[error("cannot store trial {}; its record is kept in '{}', and the sweep \
+        stops", trial + 1, kept.display())]
     NotStored {
         /// The trial.
         trial: u32,
@@ -60,7 +61,8 @@ pub enum SweepError {
     #[error("the sweep needs root: run it with sudo")]
     NeedsRoot,
     /// Nothing can race alone.
-    #[error("a race needs at least two configurations that can run here, but of {configurations} {}", match runs {
+    #[error("a race needs at least two configurations that can run here, but of {configurations} \
+        {}", match runs {
         0 => "none can".to_string(),
         runs => format!("only {runs} can"),
     })]
@@ -83,7 +85,8 @@ pub enum SweepError {
     /// No sweep of the plan was interrupted.
     #[error("no interrupted sweep of this plan is stored{}", match (state, candidate) {
         (Some(state), Some((id, name))) => format!("; the latest one, sweep {id} ('{name}'), is {state}"),
-        (None, Some((id, name))) => format!("; sweep {id} ('{name}') was started with another text of the plan"),
+        (None, Some((id, name))) => format!("; sweep {id} ('{name}') was started with another text of the \
+            plan"),
         (_, None) => String::new(),
     })]
     NothingToResume {
@@ -93,7 +96,8 @@ pub enum SweepError {
         candidate: Option<(SweepId, String)>,
     },
     /// A sweep cannot be resumed on another disk.
-    #[error("'{}' is not a disk that sweep {sweep} was started on: that was {then}; this is {now}", path.display())]
+    #[error("'{}' is not a disk that sweep {sweep} was started on: that was {then}; this is \
+        {now}", path.display())]
     DiskDiffers {
         /// The sweep.
         sweep: SweepId,
@@ -141,12 +145,13 @@ impl SweepError {
         match self {
             SweepError::Testbed(error) => error.failure().hint,
             SweepError::NotStored { .. } => Some(
-                "free some space or stop what locks the store; `fsdyno restore` then adds the record, and --resume continues the sweep"
+                "free some space or stop what locks the store; `fsdyno restore` then adds the record, and \
+                 --resume continues the sweep"
                     .to_string(),
             ),
-            SweepError::Store(StoreError::NoRoom { .. }) => {
-                Some("free some space there, or name another place with --state DIR or --store FILE".to_string())
-            }
+            SweepError::Store(StoreError::NoRoom { .. }) => Some(
+                "free some space there, or name another place with --state DIR or --store FILE".to_string(),
+            ),
             SweepError::NoRoom { failure } => failure.hint.clone(),
             SweepError::Store(_) | SweepError::Lost { .. } => None,
             SweepError::Engine { failure } => failure.hint.clone(),
@@ -159,8 +164,8 @@ impl SweepError {
                     .to_string(),
             ),
             SweepError::PlanDiffers { differs: Differs::Overrides { .. }, .. } => Some(
-                "omit --set and the like: --resume uses what the sweep was started with; or start a new sweep \
-                 without --resume"
+                "omit --set and the like: --resume uses what the sweep was started with; or start a new \
+                 sweep without --resume"
                     .to_string(),
             ),
             SweepError::PlanDiffers { .. } => Some(

@@ -50,7 +50,8 @@ pub enum TestbedError {
     },
     /// mkfs succeeded, but the device does not carry the UUID or serial number that mkfs was told to write.
     #[error(
-        "mkfs succeeded, but '{node}' does not carry the identifier '{identifier}' that mkfs was told to write"
+        "mkfs succeeded, but '{node}' does not carry the identifier '{identifier}' that mkfs was told to \
+         write"
     )]
     NotMade {
         /// The device node.
@@ -69,7 +70,8 @@ pub enum TestbedError {
         found: String,
     },
     /// A layer was created, but nothing or something else holds the device that should be part of it.
-    #[error("'{wanted}' was created, but '{node}' is held by {}", if holders.is_empty() { "nothing" } else { holders })]
+    #[error("'{wanted}' was created, but '{node}' is held by \
+        {}", if holders.is_empty() { "nothing" } else { holders })]
     WrongStack {
         /// What was to be made.
         wanted: String,
@@ -154,7 +156,9 @@ impl TestbedError {
                 failure.message = format!("{self}: {source}");
                 failure.errno = source.raw_os_error();
                 failure.hint = Some(
-                    "make sure that the state directory is writable and has free space, or name another one with --state".to_string(),
+                    "make sure that the state directory is writable and has free space, or name another one \
+                     with --state"
+                        .to_string(),
                 );
             }
             TestbedError::NotMade { .. } => {

@@ -279,7 +279,8 @@ fn late_commit(filesystem: &dyn Filesystem, configuration: &Configuration) -> Op
     let seconds: u64 = raw.or(configuration.level("commit"))?.parse().ok()?;
     (seconds > default).then(|| {
         format!(
-            "commit = {seconds}: a power cut may lose the last {seconds} s of writes instead of the last {default} s"
+            "commit = {seconds}: a power cut may lose the last {seconds} s of writes instead of the last \
+             {default} s"
         )
     })
 }
@@ -294,7 +295,10 @@ fn late_writeback(configuration: &Configuration) -> Vec<String> {
         let value: u64 = configuration.level(&format!("{SYSCTL_PREFIX}{key}"))?.trim().parse().ok()?;
         let never = value == 0 && *key == "vm.dirty_writeback_centisecs";
         (value > *default || never).then(|| {
-            format!("{SYSCTL_PREFIX}{key} = {value}: written data stays in memory longer, where a power cut loses it")
+            format!(
+                "{SYSCTL_PREFIX}{key} = {value}: written data stays in memory longer, where a power cut \
+                loses it"
+            )
         })
     };
     WRITEBACK.iter().filter_map(later).collect()
@@ -306,7 +310,10 @@ pub(crate) fn not_in_force(expectations: &[Expectation], options: &str) -> Vec<W
     missing
         .map(|Expectation { axis, level, .. }| {
             let text = if *axis == "mount" {
-                format!("the active mount options do not include '{level}': it is the default or has no effect (active: {options})")
+                format!(
+                    "the active mount options do not include '{level}': it is the default or has no \
+                    effect (active: {options})"
+                )
             } else {
                 format!("{axis} = {level} was requested, but the active mount options are {options}")
             };

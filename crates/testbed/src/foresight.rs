@@ -87,8 +87,8 @@ fn device_contradictions(configuration: &Configuration, devices: &Devices) -> Ve
         && let Some(disk) = devices.all().flat_map(DeviceSpec::disks).find(unusual)
     {
         found.push(format!(
-            "kernel = {kernel} runs in a virtual machine, whose disks are new in each trial and have sectors of \
-             {}: '{disk}' is for the machine's own kernel only",
+            "kernel = {kernel} runs in a virtual machine, whose disks are new in each trial and have sectors \
+             of {}: '{disk}' is for the machine's own kernel only",
             Image::SECTORS[0]
         ));
     }
@@ -118,12 +118,12 @@ fn members_contradiction(configuration: &Configuration, data: &DeviceSpec) -> Op
     let name = filesystem.name();
     match filesystem.least_members(configuration) {
         None if members > 1 => Some(format!(
-            "{name} is created on one device, not on a pool; [device.md] and [device.lvm] build one from several \
-             disks"
+            "{name} is created on one device, not on a pool; [device.md] and [device.lvm] build one from \
+             several disks"
         )),
         Some(least) if members < least => Some(format!(
-            "{name} needs at least {least} disks with these profiles, and [device.pool] names them; here it has \
-             {members}"
+            "{name} needs at least {least} disks with these profiles, and [device.pool] names them; here it \
+             has {members}"
         )),
         _ => None,
     }

@@ -285,8 +285,8 @@ fn in_the_way(host: &mut dyn Host, path: &Path, found: &FileIdentity) -> Refusal
         Some(attached) => refusal(
             path,
             format!("already exists and is in use: '{}' is attached to it", attached.device.display()),
-            "wait until the sweep that uses it ends, name another path, or run `fsdyno restore` if a sweep has \
-             crashed",
+            "wait until the sweep that uses it ends, name another path, or run `fsdyno restore` if a sweep \
+             has crashed",
         ),
         None => refusal(
             path,

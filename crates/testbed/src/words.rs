@@ -122,7 +122,8 @@ fn read<'a>(tool: &str, known: Words, words: &[&'a str]) -> (Vec<Given<'a>>, Vec
             Some(split) => split,
             None => {
                 problems.push(format!(
-                    "the mkfs word '{}' is not an option: {tool} would take it for a device, a file or a size",
+                    "the mkfs word '{}' is not an option: {tool} would take it for a device, a file or a \
+                     size",
                     word.escape_debug()
                 ));
                 continue;

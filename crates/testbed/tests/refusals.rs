@@ -141,8 +141,8 @@ fn a_refusal_says_what_would_be_lost_and_how_to_confirm_it() {
     };
     assert_eq!(
         refusal.reason,
-        "carries a signature of ext4 (label 'my\\u{1b}[31m data', UUID '124c21d8-1d18-475f-8d22-575ba5543d62', \
-         last mounted on '/srv/backup')"
+        "carries a signature of ext4 (label 'my\\u{1b}[31m data', UUID \
+         '124c21d8-1d18-475f-8d22-575ba5543d62', last mounted on '/srv/backup')"
     );
     assert!(refusal.hint.contains("confirm with --overwrite /dev/disk/by-id/x=ext4;"), "{}", refusal.hint);
 }

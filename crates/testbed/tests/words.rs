@@ -30,7 +30,8 @@ fn a_dry_run_shows_the_whole_trial() {
             "truncate -s 4G /var/tmp/d.img",
             "losetup --direct-io=on -f /var/tmp/d.img",
             "mkfs.ext4 -F -U 66736479-6e6f-84dc-a944-6c18791219de -E \
-             lazy_itable_init=0,lazy_journal_init=0,hash_seed=66736479-6e6f-8327-9cfa-51dc8e8036f1 /var/tmp/d.img",
+             lazy_itable_init=0,lazy_journal_init=0,hash_seed=66736479-6e6f-8327-9cfa-51dc8e8036f1 \
+             /var/tmp/d.img",
             "echo bfq > /sys/block/loopN/queue/scheduler",
             "echo 5 > /proc/sys/vm/dirty_ratio",
             "mount -t ext4 -o barrier=0 /var/tmp/d.img /run/fsdyno-RANDOM",
@@ -241,8 +242,8 @@ fn a_dry_run_shows_how_a_stack_is_built() {
         "truncate -s 1G /b",
         "losetup -f /b",
         "dmsetup create fsdyno-RANDOM --table '0 2097152 delay /b 0 5 /b 0 5 /b 0 0'",
-        "mdadm --create /dev/md/fsdyno-RANDOM --homehost=none --run --metadata=1.2 --level=raid1 --raid-devices=2 \
-         --bitmap=none --assume-clean --uuid=RANDOM /a /dev/mapper/fsdyno-RANDOM",
+        "mdadm --create /dev/md/fsdyno-RANDOM --homehost=none --run --metadata=1.2 --level=raid1 \
+         --raid-devices=2 --bitmap=none --assume-clean --uuid=RANDOM /a /dev/mapper/fsdyno-RANDOM",
     ];
     assert_eq!(lines[..6], start);
     assert!(

@@ -169,8 +169,8 @@ fn cache_not_warm(record: &TrialRecord, seen: &[Watched<'_>]) -> Option<Warning>
         (is_warmed(one) && bytes >= FEW_BYTES).then(|| from_device as f64 / bytes as f64)
     })?;
     let text = format!(
-        "cache = \"warm\", but {:.0} MB were read from the device, {:.0} % of what was read; look for what else \
-         uses memory or drops caches",
+        "cache = \"warm\", but {:.0} MB were read from the device, {:.0} % of what was read; look for what \
+         else uses memory or drops caches",
         megabytes(from_device(one)?),
         share * 100.0
     );
@@ -243,8 +243,8 @@ fn lazy_initialisation(seen: &[Watched<'_>]) -> Option<Warning> {
         one.telemetry.window.task_ns.get(&TaskKind::LazyInit).map(|time_ns| *time_ns as f64)
     })?;
     let text = format!(
-        "ext4lazyinit used {:.0} ms of processor time to initialise inode tables, of this or another filesystem \
-         of the machine",
+        "ext4lazyinit used {:.0} ms of processor time to initialise inode tables, of this or another \
+         filesystem of the machine",
         time_ns / 1e6
     );
     warning(WarningKind::LazyInitialisation, one, &text)
@@ -318,12 +318,13 @@ fn compression(record: &TrialRecord) -> Option<Warning> {
         return None;
     }
     if content == "random" {
-        let text = "compression is on, but the content of files is random, which does not compress: what real data would \
-                    gain is not measured";
+        let text = "compression is on, but the content of files is random, which does not compress: what \
+            real data would gain is not measured";
         return Some(Warning::new(WarningKind::Incompressible, text));
     }
     let text = format!(
-        "compression is on and the content of files is {content}: rates count bytes that never reach the device"
+        "compression is on and the content of files is {content}: rates count bytes that never reach the \
+         device"
     );
     Some(Warning::new(WarningKind::Compression, text))
 }
@@ -348,8 +349,8 @@ fn write_cache(record: &TrialRecord) -> Option<Warning> {
         record.environment.devices.iter().find(|device| state(device).as_deref() == Some("write back"));
     if let Some(device) = volatile.filter(|_| unflushed) {
         let text = format!(
-            "'{}' has a volatile write cache and the filesystem never flushes it: writes are fast because they are not \
-             safe",
+            "'{}' has a volatile write cache and the filesystem never flushes it: writes are fast because \
+             they are not safe",
             device.path
         );
         return Some(Warning::new(WarningKind::WriteCache, text));

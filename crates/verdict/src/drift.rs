@@ -71,8 +71,8 @@ impl Drift {
         };
         let [low, high] = trend.interval.map(|end| end * 100.0);
         Some(format!(
-            "the machine drifted during this sweep: {}{of} changed by {:+.0} % [{low:+.0}, {high:+.0}] over {over}. \
-             Ratios within blocks are hardly affected, but means and their intervals are.",
+            "the machine drifted during this sweep: {}{of} changed by {:+.0} % [{low:+.0}, {high:+.0}] over \
+             {over}. Ratios within blocks are hardly affected, but means and their intervals are.",
             self.measure,
             trend.change * 100.0
         ))
@@ -101,7 +101,8 @@ impl Drift {
         let (lowest, highest) = self.range();
         (lowest < highest).then(|| {
             format!(
-                "the {} trials of the sentinel, {}, range from {} to {}; the machine itself varies by this much",
+                "the {} trials of the sentinel, {}, range from {} to {}; the machine itself varies by this \
+                 much",
                 self.values.len(),
                 self.name,
                 text::quantity(&measure, lowest, false),
@@ -118,8 +119,8 @@ impl Drift {
         let steady = range <= SNIA_RANGE * mean;
         (self.values.len() >= FEWEST && !steady && self.warning().is_none()).then(|| {
             format!(
-                "the machine was not steady: the {} trials of {} differ by up to {:.0} % of their mean; SNIA's limit for \
-                 a steady state is 20 %",
+                "the machine was not steady: the {} trials of {} differ by up to {:.0} % of their mean; \
+                 SNIA's limit for a steady state is 20 %",
                 self.values.len(),
                 self.name,
                 range / mean * 100.0

@@ -69,7 +69,8 @@ impl Tally {
         }
         let reached = half.map_or("unknown".to_string(), |half| format!("{:.1} % of the mean", half * 100.0));
         let text = format!(
-            "after {} blocks, half of the 95 % interval of {} is still {reached}; the plan asks for at most {} %",
+            "after {} blocks, half of the 95 % interval of {} is still {reached}; the plan asks for at most \
+             {} %",
             enough.max,
             self.deciding(trial.case, measure),
             enough.half_width * 100.0

@@ -120,9 +120,8 @@ mod tests {
         phase.roles[0].worker_results[2].completed = 57;
         assert_eq!(
             workers(None, &phase, &phase.roles[0]),
-            [
-                "writer 2: 57 completed, 1 operation that never ended (close, >= 42.4 s, begun 17.6 s into the window)"
-            ]
+            ["writer 2: 57 completed, 1 operation that never ended (close, >= 42.4 s, begun 17.6 s into \
+                 the window)"]
         );
     }
 
@@ -135,9 +134,8 @@ mod tests {
         phase.roles[0].blocked_at_start = vec![at_start(Operation::Write, -1_000_000_000, 3_500_000_000)];
         assert_eq!(
             workers(None, &phase, &phase.roles[0]),
-            [
-                "writer 1: 12 completed, blocked for the first 2.50 s of the window (write, 3.50 s, begun 1.00 s before the window)"
-            ]
+            ["writer 1: 12 completed, blocked for the first 2.50 s of the window (write, 3.50 s, begun \
+                 1.00 s before the window)"]
         );
     }
 

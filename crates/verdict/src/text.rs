@@ -1,11 +1,9 @@
 //! Numbers for people: three significant digits, a unit, and `>=` for lower bounds.
 
 use crate::merge::Time;
-use fsdyno_core::measure::{Measure, Unit};
+use fsdyno_core::measure::{Measure, PrintedUnit, Unit};
 use fsdyno_core::result::Steadiness;
 use fsdyno_core::{Bytes, Nanos};
-
-const TIME_UNITS: &[(&str, f64)] = &[("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
 
 /// A time for a table: `812ns`, `4.61us`, `46.1ms`, `>=30.0s`. Bounds are rounded down, so that they stay
 /// bounds.
@@ -23,13 +21,13 @@ pub fn time_in_words(time: Time) -> String {
 fn scaled(time: Time) -> (String, &'static str) {
     let prefix = if time.at_least { ">=" } else { "" };
     if time.ns < 1000 {
-        return (format!("{prefix}{}", time.ns), "ns");
+        return (format!("{prefix}{}", time.ns), PrintedUnit::Nanoseconds.symbol());
     }
     let ns = time.ns as f64;
     // The first unit in which the rounded number has at most three digits before the point.
-    let (unit, scale) =
-        TIME_UNITS.iter().copied().find(|(_, scale)| ns / scale < 999.5).unwrap_or(("s", 1e9));
-    let value = ns / scale;
+    let fits = |unit: &PrintedUnit| ns / unit.factor() < 999.5;
+    let unit = PrintedUnit::TIMES.into_iter().find(fits).unwrap_or(PrintedUnit::Seconds);
+    let value = ns / unit.factor();
     let decimals = decimals(value);
     let rounded = if time.at_least {
         let power = 10f64.powi(i32::try_from(decimals).unwrap_or(0));
@@ -37,7 +35,7 @@ fn scaled(time: Time) -> (String, &'static str) {
     } else {
         value
     };
-    (format!("{prefix}{rounded:.decimals$}"), unit)
+    (format!("{prefix}{rounded:.decimals$}"), unit.symbol())
 }
 
 /// A duration in the two largest units that matter, for people who wait: `2m 5s`.

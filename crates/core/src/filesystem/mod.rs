@@ -184,8 +184,8 @@ pub(crate) fn unknown(name: &str) -> (Option<&'static str>, String) {
         Some(nearest) if why.is_none() => (Some(nearest), String::new()),
         _ => {
             let answer = format!(
-                ". {}create and mount it yourself, and measure a directory on it: `fsdyno bench DIR`, or directory = \
-                 \"DIR\" in [device]",
+                ". {}create and mount it yourself, and measure a directory on it: `fsdyno bench DIR`, or \
+                 directory = \"DIR\" in [device]",
                 why.unwrap_or_default()
             );
             (None, answer)

@@ -3,45 +3,8 @@
 //! Such a measure is a column that fsdyno knows nothing about, so its name says what it counts and, unless
 //! the unit implies it, which way is better. Trials keep the values under this name.
 
-use super::{Direction, Measure, MeasureError, Source, Unit};
-use std::fmt;
-
-/// A unit that a column may have, how many base units one of it is, and which way is usually better.
-struct Known {
-    symbol: &'static str,
-    unit: Unit,
-    factor: f64,
-    better: Option<Direction>,
-}
-
-const fn more(symbol: &'static str, unit: Unit, factor: f64) -> Known {
-    Known { symbol, unit, factor, better: Some(Direction::HigherIsBetter) }
-}
-
-const fn less(symbol: &'static str, unit: Unit, factor: f64) -> Known {
-    Known { symbol, unit, factor, better: Some(Direction::LowerIsBetter) }
-}
-
-/// What other programs print. Every other unit is kept as it is, and needs a direction.
-const KNOWN: &[Known] = &[
-    more("MB/s", Unit::BytesPerSecond, 1e6),
-    more("MiB/s", Unit::BytesPerSecond, 1_048_576.0),
-    more("GB/s", Unit::BytesPerSecond, 1e9),
-    more("GiB/s", Unit::BytesPerSecond, 1_073_741_824.0),
-    more("kB/s", Unit::BytesPerSecond, 1e3),
-    more("KB/s", Unit::BytesPerSecond, 1e3),
-    more("KiB/s", Unit::BytesPerSecond, 1024.0),
-    more("B/s", Unit::BytesPerSecond, 1.0),
-    more("ops/s", Unit::OperationsPerSecond, 1.0),
-    more("IOPS", Unit::OperationsPerSecond, 1.0),
-    more("tps", Unit::ItemsPerSecond, 1.0),
-    more("/s", Unit::ItemsPerSecond, 1.0),
-    less("s", Unit::Nanoseconds, 1e9),
-    less("ms", Unit::Nanoseconds, 1e6),
-    less("us", Unit::Nanoseconds, 1e3),
-    less("ns", Unit::Nanoseconds, 1.0),
-    Known { symbol: "%", unit: Unit::Share, factor: 0.01, better: None },
-];
+use super::error::MeasureError;
+use super::{Direction, Measure, PrintedUnit, Source, Unit};
 
 /// A column of an imported table.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,19 +24,23 @@ impl Column {
         let (name, inside) = parts(heading).unwrap_or((heading.trim(), ""));
         let (own_unit, own_better) = unit_and_direction(inside);
         let symbol = unit.map_or(own_unit, str::trim);
-        let known = KNOWN.iter().find(|known| known.symbol == symbol);
-        let usual = known.and_then(|known| known.better);
+        // Every other unit is kept as it is.
+        let known = PrintedUnit::named(symbol);
+        let usual = known.and_then(|known| known.unit().usual_direction());
         let better = better.or(own_better).or(usual);
         let better = better.ok_or_else(|| MeasureError::NoDirection {
             name: name.to_string(),
             unit: symbol.to_string(),
-            known: KNOWN.iter().filter(|known| known.better.is_some()).map(|known| known.symbol).collect(),
+            known: PrintedUnit::symbols()
+                .filter(|(_, known)| known.unit().usual_direction().is_some())
+                .map(|(symbol, _)| symbol)
+                .collect(),
         })?;
         let said = if usual == Some(better) { None } else { Some(word(better)) };
         let inside: Vec<&str> = [symbol].into_iter().filter(|one| !one.is_empty()).chain(said).collect();
-        let source = Source::Column(known.map_or(Unit::Number, |known| known.unit), better);
+        let source = Source::Column(known.map_or(Unit::Number, PrintedUnit::unit), better);
         let measure = Measure { name: format!("{name} ({})", inside.join(", ")), source };
-        Ok(Column { measure, factor: known.map_or(1.0, |known| known.factor) })
+        Ok(Column { measure, factor: known.map_or(1.0, PrintedUnit::factor) })
     }
 
     /// A heading without what is in parentheses: `throughput` of `throughput (MB/s)`.
@@ -120,11 +87,6 @@ const fn word(better: Direction) -> &'static str {
         Direction::HigherIsBetter => "more",
         Direction::LowerIsBetter => "less",
     }
-}
-
-/// The unit in an error: `has no unit`, `is in 'points'`.
-pub(super) fn unit_in_words(unit: &str) -> impl fmt::Display {
-    if unit.is_empty() { "has no unit".to_string() } else { format!("is in '{unit}'") }
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 //! measures, because half a trial is not a replication.
 
 mod column;
+mod error;
 mod flow;
 mod flush;
 mod goal;
@@ -17,9 +18,10 @@ mod phase;
 mod unit;
 
 pub use column::Column;
+pub use error::MeasureError;
 pub use goal::Goal;
-pub use name::MeasureError;
-pub use unit::{Direction, Unit};
+
+pub use unit::{Direction, PrintedUnit, Unit};
 
 use crate::figures::{Quotient, total};
 use crate::operation::{Moves, Operation, Role};
@@ -33,7 +35,7 @@ use flow::FlowFigure;
 use flush::FlushFigure;
 use loss::{LossFigure, share_of_faults};
 use name::FIGURES;
-use named::{NAMED, OWNED};
+use named::NAMED;
 use phase::Phase;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -283,8 +285,8 @@ impl Measure {
             return true;
         }
         let begins = |kind: &&&str| self.name.strip_prefix(**kind).is_some_and(|rest| rest.starts_with('-'));
-        let listed = OWNED.iter().find(|(name, _)| *name == self.name).map(|(_, kind)| *kind);
-        let own = listed.or(Workload::KINDS.iter().find(begins).copied());
+        let named = NAMED.iter().find(|named| named.name == self.name);
+        let own = named.and_then(|named| named.only_for).or(Workload::KINDS.iter().find(begins).copied());
         own.is_none_or(|own| own == workload.model())
     }
 

@@ -1,9 +1,9 @@
 //! Parsing the names of measures.
 
-use super::column::{Column, unit_in_words};
+use super::column::Column;
+use super::error::MeasureError;
 use super::named::NAMED;
 use super::{Figure, Measure, Phase, Source, Statistic};
-use crate::alternatives;
 use crate::operation::{Operation, Role};
 use crate::result::Quantile;
 use std::borrow::Cow;
@@ -37,69 +37,6 @@ const STATISTICS: &[(&str, Statistic)] = &[
 pub(super) fn statistics() -> impl Iterator<Item = (&'static str, Statistic)> + Clone {
     let quantiles = Quantile::ALL.iter().map(|quantile| (quantile.label(), Statistic::Quantile(*quantile)));
     STATISTICS.iter().copied().chain(quantiles)
-}
-
-/// Why a text does not name a measure.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum MeasureError {
-    /// Neither a short name nor a full one.
-    #[error("unknown measure '{name}'{}", alternatives(nearest, NAMED.iter().map(|named| named.name)))]
-    UnknownName {
-        /// As written.
-        name: String,
-        /// The nearest known name.
-        nearest: Option<String>,
-    },
-    /// One part of a full name is unknown.
-    #[error("unknown {part} '{word}' in measure '{name}'{}", alternatives(nearest, known.iter().copied()))]
-    UnknownPart {
-        /// As written.
-        name: String,
-        /// Which part: `role`, `operation`, `statistic`, `figure`.
-        part: &'static str,
-        /// The part as written.
-        word: String,
-        /// The nearest known word.
-        nearest: Option<String>,
-        /// All of them.
-        known: Box<[&'static str]>,
-    },
-    /// A column of a table whose unit implies no direction.
-    #[error(
-        "'{name}' {}, so nothing says whether more is better; write '{name} ({}more)' or '{name} ({}less)', \
-         or use one of the units {}",
-        unit_in_words(unit),
-        prefix(unit),
-        prefix(unit),
-        known.join(", ")
-    )]
-    NoDirection {
-        /// The name without parentheses.
-        name: String,
-        /// The unit as written; may be empty.
-        unit: String,
-        /// The units that imply a direction.
-        known: Box<[&'static str]>,
-    },
-    /// What follows `<=`, or precedes it.
-    #[error("'{text}' is not {}", crate::workload::flow::NoTarget)]
-    NoTarget {
-        /// As written.
-        text: String,
-    },
-    /// A full name with too few or too many parts.
-    #[error("measure '{name}' has {parts} parts; write phase/role/operation/statistic or phase/role/figure")]
-    Parts {
-        /// As written.
-        name: String,
-        /// How many.
-        parts: usize,
-    },
-}
-
-/// What precedes the direction in parentheses.
-fn prefix(unit: &str) -> String {
-    if unit.is_empty() { String::new() } else { format!("{unit}, ") }
 }
 
 /// What other programs call a measure, and what it is called here.

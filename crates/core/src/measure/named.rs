@@ -12,14 +12,23 @@ pub(super) struct Named {
     pub(super) name: &'static str,
     pub(super) help: Cow<'static, str>,
     pub(super) source: Source,
+    /// The kind of the only workload that it is for, if its name does not begin with it.
+    pub(super) only_for: Option<&'static str>,
 }
 
-/// Measures of one workload whose names do not begin with its kind.
-pub(super) const OWNED: &[(&str, &str)] = &[("commits", "commit-log"), ("sync-p99", "commit-log")];
+impl Named {
+    fn only_for(self, kind: &'static str) -> Self {
+        Named { only_for: Some(kind), ..self }
+    }
+}
+
+const fn named(name: &'static str, help: &'static str, source: Source) -> Named {
+    Named { name, help: Cow::Borrowed(help), source, only_for: None }
+}
 
 /// A figure of a role.
 const fn role(name: &'static str, help: &'static str, phase: Phase, role: Role, figure: Figure) -> Named {
-    Named { name, help: Cow::Borrowed(help), source: Source::Role(phase, role, figure) }
+    named(name, help, Source::Role(phase, role, figure))
 }
 
 /// The rate of a stage of `streaming`.
@@ -39,12 +48,12 @@ const fn of_phase(name: &'static str, help: &'static str, phase: PhaseSpec, figu
 
 /// A quantile of the response time of a flow.
 const fn flow_response(name: &'static str, help: &'static str, quantile: Quantile) -> Named {
-    Named { name, help: Cow::Borrowed(help), source: Source::Flow(FlowFigure::Response(quantile)) }
+    named(name, help, Source::Flow(FlowFigure::Response(quantile)))
 }
 
 /// Every measure with a short name.
 pub(super) static NAMED: LazyLock<Vec<Named>> = LazyLock::new(|| {
-    of_load().into_iter().chain(of_lifecycle()).chain([extents_per_file()]).chain(OF_DEVICE).collect()
+    of_load().into_iter().chain(of_lifecycle()).chain([EXTENTS_PER_FILE]).chain(OF_DEVICE).collect()
 });
 
 /// The durations of steps. Steps that share a measure are described together.
@@ -54,23 +63,16 @@ fn of_lifecycle() -> Vec<Named> {
     let named = |name: &'static str| {
         let steps = LifecycleStep::ALL.iter().filter(|step| step.measure() == Some(name));
         let help = steps.map(|step| step.help()).collect::<Vec<_>>().join(", and ");
-        Named { name, help: help.into(), source: Source::Lifecycle(name) }
+        Named { name, help: help.into(), source: Source::Lifecycle(name), only_for: None }
     };
     names.into_iter().map(named).collect()
 }
 
-fn extents_per_file() -> Named {
-    Named {
-        name: "extents-per-file",
-        help: "mean number of extents of the files that the load left behind; adjacent ones count as one"
-            .into(),
-        source: Source::ExtentsPerFile,
-    }
-}
-
-const fn named(name: &'static str, help: &'static str, source: Source) -> Named {
-    Named { name, help: Cow::Borrowed(help), source }
-}
+const EXTENTS_PER_FILE: Named = named(
+    "extents-per-file",
+    "mean number of extents of the files that the load left behind; adjacent ones count as one",
+    Source::ExtentsPerFile,
+);
 
 /// What the device did, and what it may lose.
 const OF_DEVICE: [Named; 7] = [
@@ -111,239 +113,251 @@ const OF_DEVICE: [Named; 7] = [
 
 fn of_load() -> Vec<Named> {
     vec![
-    role("read", "bytes per second of a single reader", Phase::OneReader, Role::Reader, Figure::Rate),
-    role(
-        "read-many",
-        "bytes per second of several readers together",
-        Phase::ManyReaders,
-        Role::Reader,
-        Figure::Rate,
-    ),
-    role(
-        "read-under-write",
-        "bytes per second of the readers while writers write",
-        Phase::ReadersAndWriters,
-        Role::Reader,
-        Figure::Rate,
-    ),
-    role(
-        "write",
-        "bytes per second of the writers while readers read, over the time in which they do not remove what they wrote",
-        Phase::ReadersAndWriters,
-        Role::Writer,
-        Figure::WriteRate,
-    ),
-    Named {
-        name: "first-byte-p999",
-        help: "p99.9 of reading a file's first byte while writers write".into(),
-        source: Source::Operation(
+        role("read", "bytes per second of a single reader", Phase::OneReader, Role::Reader, Figure::Rate),
+        role(
+            "read-many",
+            "bytes per second of several readers together",
+            Phase::ManyReaders,
+            Role::Reader,
+            Figure::Rate,
+        ),
+        role(
+            "read-under-write",
+            "bytes per second of the readers while writers write",
             Phase::ReadersAndWriters,
             Role::Reader,
-            Operation::ReadFirstByte,
-            Statistic::Quantile(Quantile::P999),
+            Figure::Rate,
         ),
-    },
-    streaming(
-        "streaming-write",
-        "bytes per second of all streams writing sequentially",
-        Stage::Write,
-        Role::Writer,
-    ),
-    streaming(
-        "streaming-read",
-        "bytes per second of all streams reading sequentially",
-        Stage::Read,
-        Role::Reader,
-    ),
-    durable_streaming(
-        "streaming-random-write",
-        "bytes per second of all streams writing at random positions, until everything is on the device",
-        Stage::RandomWrite,
-    ),
-    streaming(
-        "streaming-random-read",
-        "bytes per second of all streams reading at random positions",
-        Stage::RandomRead,
-        Role::Reader,
-    ),
-    durable_streaming(
-        "streaming-mixed-write",
-        "bytes per second of the streams that write while others read, until everything is on the device",
-        Stage::Mixed,
-    ),
-    streaming(
-        "streaming-mixed-read",
-        "bytes per second of the streams that read while others write",
-        Stage::Mixed,
-        Role::Reader,
-    ),
-    Named {
-        name: "flow-iterations",
-        help: "iterations per second of all workers of a flow, except those of background roles".into(),
-        source: Source::Flow(FlowFigure::Iterations),
-    },
-    Named {
-        name: "flow-capacity",
-        help: "the highest rate of iterations at which a flow meets the latency target of its plan, such as `p99 <= 20ms`"
-            .into(),
-        source: Source::Flow(FlowFigure::Capacity),
-    },
-    flow_response(
-        "flow-response-p99",
-        "p99 of the time from when an iteration of a flow is due to when it ends; of roles with a `rate` that are not \
-         in the background, and of the slowest one if there are several",
-        Quantile::P99,
-    ),
-    flow_response("flow-response-p999", "p99.9 of the same", Quantile::P999),
-    Named {
-        name: "throughput",
-        help: "bytes per second that all workers read and write, over all phases that move data".into(),
-        source: Source::Throughput,
-    },
-    Named {
-        name: "longest-stall",
-        help: "longest time in which a worker, of any role in any phase, completed nothing".into(),
-        source: Source::LongestStall,
-    },
-    Named {
-        name: "write-durable",
-        help: "bytes per second that workers write, in all phases that write, over the time from the first \
-               operation of the ramp until everything is on the device"
-            .into(),
-        source: Source::Durable,
-    },
-    Named {
-        name: "cpu-per-mb",
-        help: "user and system time for each MB moved in all phases: that of the workers, and of the kernel threads \
-               that worked for them (writeback, journal, filesystem, reclaim, loop, block)".into(),
-        source: Source::CpuPerMegabyte,
-    },
-    Named {
-        name: "postmark-read",
-        help: "bytes that postmark read per second of the whole run".into(),
-        source: Source::CountRate("bytes read"),
-    },
-    Named {
-        name: "postmark-write",
-        help: "bytes that postmark wrote per second of the whole run".into(),
-        source: Source::CountRate("bytes written"),
-    },
-    of_phase("bonnie-write-char", "bytes per second written one at a time", bonnie::WRITE_CHAR, Figure::Rate),
-    of_phase("bonnie-write-block", "bytes per second written in chunks", bonnie::WRITE_BLOCK, Figure::Rate),
-    of_phase(
-        "bonnie-rewrite",
-        "bytes per second read, changed and written back",
-        bonnie::REWRITE,
-        Figure::Rate,
-    ),
-    of_phase(
-        "commits",
-        "records that all writers together wrote and synced per second",
-        commit_log::ALL,
-        Figure::ItemRate,
-    ),
-    Named {
-        name: "sync-p99",
-        help: "p99 of syncing one record while all writers write".into(),
-        source: Source::Operation(
-            Phase::Named(Cow::Borrowed(commit_log::ALL.name)),
-            commit_log::ALL.role,
-            Operation::Fdatasync,
-            Statistic::Quantile(Quantile::P99),
+        role(
+            "write",
+            "bytes per second of the writers while readers read, over the time in which they do not remove \
+             what they wrote",
+            Phase::ReadersAndWriters,
+            Role::Writer,
+            Figure::WriteRate,
         ),
-    },
-    of_phase(
-        "device-read-cached",
-        "bytes per second when reading the device's first block from memory",
-        device_read::CACHED,
-        Figure::Rate,
-    ),
-    of_phase(
-        "device-read-buffered",
-        "bytes per second when reading the device sequentially",
-        device_read::BUFFERED,
-        Figure::Rate,
-    ),
-    of_phase("bonnie-read-char", "bytes per second read one at a time", bonnie::READ_CHAR, Figure::Rate),
-    of_phase("bonnie-read-block", "bytes per second read in chunks", bonnie::READ_BLOCK, Figure::Rate),
-    of_phase("bonnie-seeks", "random seeks per second", bonnie::SEEKS, Figure::ItemRate),
-    of_phase(
-        "bonnie-seq-create",
-        "files per second created in order of their names",
-        bonnie::SEQ_CREATE,
-        Figure::ItemRate,
-    ),
-    of_phase(
-        "bonnie-seq-stat",
-        "files per second examined and read in directory order",
-        bonnie::SEQ_STAT,
-        Figure::ItemRate,
-    ),
-    of_phase(
-        "bonnie-seq-delete",
-        "files per second removed in directory order",
-        bonnie::SEQ_DELETE,
-        Figure::ItemRate,
-    ),
-    of_phase(
-        "bonnie-random-create",
-        "files per second created in random order",
-        bonnie::RANDOM_CREATE,
-        Figure::ItemRate,
-    ),
-    of_phase(
-        "bonnie-random-stat",
-        "files per second examined and read in random order",
-        bonnie::RANDOM_STAT,
-        Figure::ItemRate,
-    ),
-    of_phase(
-        "bonnie-random-delete",
-        "files per second removed in random order",
-        bonnie::RANDOM_DELETE,
-        Figure::ItemRate,
-    ),
-    of_phase(
-        "collection-write",
-        "bytes per second when writing a collection of files",
-        collection::WRITE,
-        Figure::Rate,
-    ),
-    of_phase(
-        "collection-read",
-        "bytes per second when reading a collection of files",
-        collection::READ,
-        Figure::Rate,
-    ),
-    of_phase(
-        "collection-copy",
-        "bytes per second when copying a collection within the filesystem",
-        collection::COPY,
-        Figure::Rate,
-    ),
-    of_phase(
-        "collection-delete",
-        "files per second when deleting a collection",
-        collection::DELETE,
-        Figure::ItemRate,
-    ),
-    of_phase(
-        "postmark-tps",
-        "postmark transactions per second of the transaction phase",
-        postmark::TRANSACTIONS,
-        Figure::ItemRate,
-    ),
-    of_phase(
-        "postmark-create",
-        "files per second that postmark creates before the transactions",
-        postmark::CREATE,
-        Figure::ItemRate,
-    ),
-    of_phase(
-        "postmark-delete",
-        "files per second that postmark deletes after the transactions",
-        postmark::DELETE,
-        Figure::ItemRate,
-    ),
-]
+        named(
+            "first-byte-p999",
+            "p99.9 of reading a file's first byte while writers write",
+            Source::Operation(
+                Phase::ReadersAndWriters,
+                Role::Reader,
+                Operation::ReadFirstByte,
+                Statistic::Quantile(Quantile::P999),
+            ),
+        ),
+        streaming(
+            "streaming-write",
+            "bytes per second of all streams writing sequentially",
+            Stage::Write,
+            Role::Writer,
+        ),
+        streaming(
+            "streaming-read",
+            "bytes per second of all streams reading sequentially",
+            Stage::Read,
+            Role::Reader,
+        ),
+        durable_streaming(
+            "streaming-random-write",
+            "bytes per second of all streams writing at random positions, until everything is on the device",
+            Stage::RandomWrite,
+        ),
+        streaming(
+            "streaming-random-read",
+            "bytes per second of all streams reading at random positions",
+            Stage::RandomRead,
+            Role::Reader,
+        ),
+        durable_streaming(
+            "streaming-mixed-write",
+            "bytes per second of the streams that write while others read, until everything is on the device",
+            Stage::Mixed,
+        ),
+        streaming(
+            "streaming-mixed-read",
+            "bytes per second of the streams that read while others write",
+            Stage::Mixed,
+            Role::Reader,
+        ),
+        named(
+            "flow-iterations",
+            "iterations per second of all workers of a flow, except those of background roles",
+            Source::Flow(FlowFigure::Iterations),
+        ),
+        named(
+            "flow-capacity",
+            "the highest rate of iterations at which a flow meets the latency target of its plan, such as \
+             `p99 <= 20ms`",
+            Source::Flow(FlowFigure::Capacity),
+        ),
+        flow_response(
+            "flow-response-p99",
+            "p99 of the time from when an iteration of a flow is due to when it ends; of roles with a `rate` \
+             that are not in the background, and of the slowest one if there are several",
+            Quantile::P99,
+        ),
+        flow_response("flow-response-p999", "p99.9 of the same", Quantile::P999),
+        named(
+            "throughput",
+            "bytes per second that all workers read and write, over all phases that move data",
+            Source::Throughput,
+        ),
+        named(
+            "longest-stall",
+            "longest time in which a worker, of any role in any phase, completed nothing",
+            Source::LongestStall,
+        ),
+        named(
+            "write-durable",
+            "bytes per second that workers write, in all phases that write, over the time from the first \
+               operation of the ramp until everything is on the device",
+            Source::Durable,
+        ),
+        named(
+            "cpu-per-mb",
+            "user and system time for each MB moved in all phases: that of the workers, and of the kernel \
+             threads that worked for them (writeback, journal, filesystem, reclaim, loop, block)",
+            Source::CpuPerMegabyte,
+        ),
+        named(
+            "postmark-read",
+            "bytes that postmark read per second of the whole run",
+            Source::CountRate("bytes read"),
+        ),
+        named(
+            "postmark-write",
+            "bytes that postmark wrote per second of the whole run",
+            Source::CountRate("bytes written"),
+        ),
+        of_phase(
+            "bonnie-write-char",
+            "bytes per second written one at a time",
+            bonnie::WRITE_CHAR,
+            Figure::Rate,
+        ),
+        of_phase(
+            "bonnie-write-block",
+            "bytes per second written in chunks",
+            bonnie::WRITE_BLOCK,
+            Figure::Rate,
+        ),
+        of_phase(
+            "bonnie-rewrite",
+            "bytes per second read, changed and written back",
+            bonnie::REWRITE,
+            Figure::Rate,
+        ),
+        of_phase(
+            "commits",
+            "records that all writers together wrote and synced per second",
+            commit_log::ALL,
+            Figure::ItemRate,
+        )
+        .only_for("commit-log"),
+        named(
+            "sync-p99",
+            "p99 of syncing one record while all writers write",
+            Source::Operation(
+                Phase::Named(Cow::Borrowed(commit_log::ALL.name)),
+                commit_log::ALL.role,
+                Operation::Fdatasync,
+                Statistic::Quantile(Quantile::P99),
+            ),
+        )
+        .only_for("commit-log"),
+        of_phase(
+            "device-read-cached",
+            "bytes per second when reading the device's first block from memory",
+            device_read::CACHED,
+            Figure::Rate,
+        ),
+        of_phase(
+            "device-read-buffered",
+            "bytes per second when reading the device sequentially",
+            device_read::BUFFERED,
+            Figure::Rate,
+        ),
+        of_phase("bonnie-read-char", "bytes per second read one at a time", bonnie::READ_CHAR, Figure::Rate),
+        of_phase("bonnie-read-block", "bytes per second read in chunks", bonnie::READ_BLOCK, Figure::Rate),
+        of_phase("bonnie-seeks", "random seeks per second", bonnie::SEEKS, Figure::ItemRate),
+        of_phase(
+            "bonnie-seq-create",
+            "files per second created in order of their names",
+            bonnie::SEQ_CREATE,
+            Figure::ItemRate,
+        ),
+        of_phase(
+            "bonnie-seq-stat",
+            "files per second examined and read in directory order",
+            bonnie::SEQ_STAT,
+            Figure::ItemRate,
+        ),
+        of_phase(
+            "bonnie-seq-delete",
+            "files per second removed in directory order",
+            bonnie::SEQ_DELETE,
+            Figure::ItemRate,
+        ),
+        of_phase(
+            "bonnie-random-create",
+            "files per second created in random order",
+            bonnie::RANDOM_CREATE,
+            Figure::ItemRate,
+        ),
+        of_phase(
+            "bonnie-random-stat",
+            "files per second examined and read in random order",
+            bonnie::RANDOM_STAT,
+            Figure::ItemRate,
+        ),
+        of_phase(
+            "bonnie-random-delete",
+            "files per second removed in random order",
+            bonnie::RANDOM_DELETE,
+            Figure::ItemRate,
+        ),
+        of_phase(
+            "collection-write",
+            "bytes per second when writing a collection of files",
+            collection::WRITE,
+            Figure::Rate,
+        ),
+        of_phase(
+            "collection-read",
+            "bytes per second when reading a collection of files",
+            collection::READ,
+            Figure::Rate,
+        ),
+        of_phase(
+            "collection-copy",
+            "bytes per second when copying a collection within the filesystem",
+            collection::COPY,
+            Figure::Rate,
+        ),
+        of_phase(
+            "collection-delete",
+            "files per second when deleting a collection",
+            collection::DELETE,
+            Figure::ItemRate,
+        ),
+        of_phase(
+            "postmark-tps",
+            "postmark transactions per second of the transaction phase",
+            postmark::TRANSACTIONS,
+            Figure::ItemRate,
+        ),
+        of_phase(
+            "postmark-create",
+            "files per second that postmark creates before the transactions",
+            postmark::CREATE,
+            Figure::ItemRate,
+        ),
+        of_phase(
+            "postmark-delete",
+            "files per second that postmark deletes after the transactions",
+            postmark::DELETE,
+            Figure::ItemRate,
+        ),
+    ]
 }

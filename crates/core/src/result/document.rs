@@ -314,10 +314,3 @@ impl Serialize for RoleResult {
         document.end()
     }
 }
-
-/// Reads null as the default value.
-pub(super) fn or_none<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
-    deserializer: D,
-) -> Result<T, D::Error> {
-    Option::deserialize(deserializer).map(Option::unwrap_or_default)
-}

@@ -61,9 +61,11 @@ lifecycle! {
     mkfs = Mkfs, "mkfs", "creating the filesystem", Some("mkfs-time");
     mount = Mount, "mount", "mounting it", Some("mount-time");
     prepare = Prepare, "prepare", "creating the trees", None;
-    umount_between = UmountBetween, "unmount within the load", "unmounting it after the files were written, before the first phase that uses them", Some("remount-time");
+    umount_between = UmountBetween, "unmount within the load", "unmounting it after the files were written, \
+        before the first phase that uses them", Some("remount-time");
     mount_between = MountBetween, "mount again", "mounting it again", Some("remount-time");
-    umount = Umount, "unmount after the load", "unmounting it after the load, including writeback", Some("umount-time");
+    umount = Umount, "unmount after the load", "unmounting it after the load, including \
+        writeback", Some("umount-time");
     check = Check, "check", "checking it after the load", Some("check-time");
     total = Total, "total", "the whole trial", None;
 }

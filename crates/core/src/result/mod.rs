@@ -3,6 +3,7 @@
 //! Times and sizes are integers of nanoseconds and bytes. Statistics that depend on operations whose end was
 //! not seen are marked (`at_least`).
 
+mod absent;
 mod command;
 mod document;
 mod durability;

@@ -1,6 +1,6 @@
 //! What the workers of a phase did.
 
-use super::{Latency, OpenLoop, document};
+use super::{Latency, OpenLoop, absent};
 use crate::cache::CacheState;
 use crate::figures::Quotient;
 use crate::operation::{Operation, Role};
@@ -191,16 +191,16 @@ pub struct RoleResult {
     pub workers: u32,
     /// The longest time in which a worker completed nothing, of which at least one moment is inside the
     /// window. Its whole length counts, also in the ramp and in the drain.
-    #[serde(deserialize_with = "document::or_none")]
+    #[serde(deserialize_with = "absent::or_default")]
     pub longest_stall_ns: Nanos,
     /// Whether it had not ended at the drain limit.
     #[serde(default)]
     pub longest_stall_at_least: bool,
     /// Share of the window that workers spent in operations longer than 100 ms, 0 to 1, mean over workers.
-    #[serde(deserialize_with = "document::or_none")]
+    #[serde(deserialize_with = "absent::or_default")]
     pub time_over_100ms: f64,
     /// The same for 1 s.
-    #[serde(deserialize_with = "document::or_none")]
+    #[serde(deserialize_with = "absent::or_default")]
     pub time_over_1s: f64,
     /// Operations in flight when the window began: not part of the sample, but their time counts as stall.
     pub blocked_at_start: Vec<InFlight>,

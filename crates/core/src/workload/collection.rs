@@ -21,9 +21,12 @@ words! {
 parameters! {
     /// A collection of files, written, read, copied and deleted. Sizes in bytes.
     Collection {
-        collection: CollectionSize = CollectionSize::Small, "`small`: 10,928 files of 1 to 8 KiB; `medium`: 1,744 files of 2 to 6 MiB; `large`: 3 files of 3 to 5 GiB";
-        source: Option<String> = None, "an existing directory to use instead of the collection; its files are copied and left unchanged";
-        scale: f64 = 1.0, "scale factor from 0 to 1; applies to the number of files, with `large` to their size instead";
+        collection: CollectionSize = CollectionSize::Small, "`small`: 10,928 files of 1 to 8 KiB; `medium`: \
+            1,744 files of 2 to 6 MiB; `large`: 3 files of 3 to 5 GiB";
+        source: Option<String> = None, "an existing directory to use instead of the collection; its files \
+            are copied and left unchanged";
+        scale: f64 = 1.0, "scale factor from 0 to 1; applies to the number of files, with `large` to their \
+            size instead";
         io_size: Bytes = Bytes(128 * Bytes::KIB), "buffer of each `read` and `write`";
         sync: bool = true, "`true`: write, copy and delete end with a `syncfs`, which is timed as `fsync`";
         content: Content = Content::Random, "`\"random\"`, `\"zeros\"` or `{ compressible = 0.5 }`";

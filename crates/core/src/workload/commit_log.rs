@@ -19,13 +19,18 @@ words! {
 parameters! {
     /// Records written to log files and synced one by one. Sizes in bytes, times in nanoseconds.
     CommitLog {
-        writers: u32 = 4, "number of writers in the last phase, each with a log of its own; the first phase has one";
+        writers: u32 = 4, "number of writers in the last phase, each with a log of its own; the first phase \
+            has one";
         record: Bytes = Bytes(8 * Bytes::KIB), "size of each record";
-        segment: Bytes = Bytes(16 * Bytes::MIB), "size of a log file; when it is full, its writer continues in the next one";
-        segments: Segments = Segments::Append, "`append`: each record makes its file longer, and a full file is removed; `overwrite`: each writer uses two existing files in turn";
-        ramp: Ramp = Ramp::secs(5), "duration of the load before each window, or `until-throttled`: until the device keeps up with the writers; `steady` takes its place";
+        segment: Bytes = Bytes(16 * Bytes::MIB), "size of a log file; when it is full, its writer continues \
+            in the next one";
+        segments: Segments = Segments::Append, "`append`: each record makes its file longer, and a full file \
+            is removed; `overwrite`: each writer uses two existing files in turn";
+        ramp: Ramp = Ramp::secs(5), "duration of the load before each window, or `until-throttled`: until \
+            the device keeps up with the writers; `steady` takes its place";
         window: Nanos = Nanos::from_secs(30), "length of the measured part of each phase";
-        drain_limit: Nanos = Nanos::from_secs(30), "how long to wait for operations in flight at the end of the window";
+        drain_limit: Nanos = Nanos::from_secs(30), "how long to wait for operations in flight at the end of \
+            the window";
         content: Content = Content::Random, "`\"random\"`, `\"zeros\"` or `{ compressible = 0.5 }`";
     }
 }

@@ -12,7 +12,8 @@ parameters! {
     DeviceRead {
         block: Bytes = Bytes(2 * Bytes::MIB), "size of each read";
         window: Nanos = Nanos::from_secs(3), "length of the measured part of each phase";
-        drain_limit: Nanos = Nanos::from_secs(30), "how long to wait for a read in flight at the end of the window";
+        drain_limit: Nanos = Nanos::from_secs(30), "how long to wait for a read in flight at the end of the \
+            window";
     }
 }
 

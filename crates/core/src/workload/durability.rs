@@ -55,15 +55,22 @@ parameters! {
     /// a look at what each has left. Sizes in bytes, times in nanoseconds.
     Durability {
         promises: u32 = 60, "how many promises of each kind are made, spread over `duration`";
-        duration: Nanos = Nanos::from_secs(4), "how long promises are made, alongside work that nothing syncs";
-        unsynced: Nanos = Nanos::from_secs(12), "how long work goes on afterwards that nothing syncs, to see how much of it is lost; longer than the commit interval of the filesystem";
-        cuts: u32 = 60, "places at which power is cut: a third at random times, a third just after acknowledgements, a third at flushes";
-        models: Vec<CacheModel> = CacheModel::ALL.to_vec(), "which writes survive a cut, each in states of its own: `completed`, `flushed`, `subset`, `window`";
-        subsets: u32 = 1, "states per cut of the models `subset` and `window`, each with a random subset of its own";
-        atom: Bytes = Bytes(4 * Bytes::KIB), "the unit in which the device writes as a whole, in the models `subset` and `window`: `512` or `4k`";
+        duration: Nanos = Nanos::from_secs(4), "how long promises are made, alongside work that nothing \
+            syncs";
+        unsynced: Nanos = Nanos::from_secs(12), "how long work goes on afterwards that nothing syncs, to see \
+            how much of it is lost; longer than the commit interval of the filesystem";
+        cuts: u32 = 60, "places at which power is cut: a third at random times, a third just after \
+            acknowledgements, a third at flushes";
+        models: Vec<CacheModel> = CacheModel::ALL.to_vec(), "which writes survive a cut, each in states of \
+            its own: `completed`, `flushed`, `subset`, `window`";
+        subsets: u32 = 1, "states per cut of the models `subset` and `window`, each with a random subset of \
+            its own";
+        atom: Bytes = Bytes(4 * Bytes::KIB), "the unit in which the device writes as a whole, in the models \
+            `subset` and `window`: `512` or `4k`";
         volatile: Bytes = Bytes(8 * Bytes::MIB), "the most recent writes that the model `window` may lose";
         size: Bytes = Bytes(512 * Bytes::MIB), "size of the recorded disk";
-        keep_log: bool = false, "whether the recorded log is kept, so that `fsdyno durability --show` can show any of its states";
+        keep_log: bool = false, "whether the recorded log is kept, so that `fsdyno durability --show` can \
+            show any of its states";
     }
 }
 

@@ -9,17 +9,24 @@ use crate::units::{Bytes, Nanos};
 parameters! {
     /// Readers of trees of small files, then writers alongside them. Sizes in bytes, times in nanoseconds.
     Fileserver {
-        tree_size: Bytes = Bytes(20 * Bytes::GIB), "total size of all trees; a percentage such as `50%` is relative to the device";
-        tree: TreeModel = TreeModel::Home, "file sizes and directory shapes: `home`, `impressions`, or `profile:FILE` with a file from `fsdyno profile`";
+        tree_size: Bytes = Bytes(20 * Bytes::GIB), "total size of all trees; a percentage such as `50%` is \
+            relative to the device";
+        tree: TreeModel = TreeModel::Home, "file sizes and directory shapes: `home`, `impressions`, or \
+            `profile:FILE` with a file from `fsdyno profile`";
         readers: u32 = 3, "number of readers in the phases with several readers; the first phase has one";
         writers: u32 = 3, "number of writers in the last phase; 0 skips that phase";
-        ramp: Ramp = Ramp::secs(30), "duration of the load before each window, or `until-throttled`: until the device keeps up with the writers; `steady` takes its place";
+        ramp: Ramp = Ramp::secs(30), "duration of the load before each window, or `until-throttled`: until \
+            the device keeps up with the writers; `steady` takes its place";
         window: Nanos = Nanos::from_secs(30), "length of the measured part of each phase";
-        drain_limit: Nanos = Nanos::from_secs(30), "how long to wait for operations in flight at the end of the window";
-        io_size: Bytes = Bytes(64 * Bytes::KIB), "buffer size of each `read` and `write` after the first byte";
+        drain_limit: Nanos = Nanos::from_secs(30), "how long to wait for operations in flight at the end of \
+            the window";
+        io_size: Bytes = Bytes(64 * Bytes::KIB), "buffer size of each `read` and `write` after the first \
+            byte";
         direct: bool = false, "`true`: use `O_DIRECT`, with sizes rounded up to multiples of 4 KiB";
         content: Content = Content::Random, "`\"random\"`, `\"zeros\"` or `{ compressible = 0.5 }`";
-        writer_space: Option<Bytes> = None, "how much space a writer may use before it removes its tree and starts again; by default all writers share 60 % of what trees and filling leave of the device, the same on every filesystem, or 80 % of the free space if that is less";
+        writer_space: Option<Bytes> = None, "how much space a writer may use before it removes its tree and \
+            starts again; by default all writers share 60 % of what trees and filling leave of the device, \
+            the same on every filesystem, or 80 % of the free space if that is less";
     }
 }
 

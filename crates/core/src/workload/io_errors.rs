@@ -17,8 +17,10 @@ parameters! {
     /// Requests to the disk that fail, each on a new filesystem: what fsync(2) and read(2) say, what is there
     /// afterwards, and whether the filesystem can still be used. Sizes in bytes.
     IoErrors {
-        faults: Vec<Fault> = Fault::ALL.to_vec(), "what fails, each on a filesystem of its own: `overwrite-data`, `append-metadata-for-good`, `read-data` and so on";
-        nth: u32 = 1, "which of the requests of that kind fails, counted from 1 after the application began; with `for-good`, that one and all later ones";
+        faults: Vec<Fault> = Fault::ALL.to_vec(), "what fails, each on a filesystem of its own: \
+            `overwrite-data`, `append-metadata-for-good`, `read-data` and so on";
+        nth: u32 = 1, "which of the requests of that kind fails, counted from 1 after the application began; \
+            with `for-good`, that one and all later ones";
         size: Bytes = Bytes(512 * Bytes::MIB), "size of the disk";
     }
 }

@@ -10,7 +10,8 @@ parameters! {
     /// Everything that a workload does except the syscall. Times in nanoseconds.
     Null {
         workers: u32 = 1, "number of workers";
-        ramp: Ramp = Ramp::For(Nanos::from_millis(10)), "duration of the load before the window; `steady` takes its place";
+        ramp: Ramp = Ramp::For(Nanos::from_millis(10)), "duration of the load before the window; `steady` \
+            takes its place";
         window: Nanos = Nanos::from_millis(100), "length of the measured part";
     }
 }

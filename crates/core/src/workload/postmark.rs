@@ -12,16 +12,24 @@ use serde::{Deserialize, Serialize};
 parameters! {
     /// A pool of small files, transactions on it, and its removal. Sizes in bytes.
     Postmark {
-        number: u32 = 500, "number of files created at the start; the pool has room for twice as many, at 12 bytes of memory each";
-        size: SizeRange = SizeRange { low: Bytes(500), high: Bytes(10_000) }, "sizes of new files: `500-10000` (from 500 to just below 10000, which appending never exceeds), or one size for all";
-        transactions: u32 = 500, "number of transactions; each reads or appends to a file, and creates or deletes one";
-        read: Bytes = Bytes(512), "block size for reading; with `buffering` this is the size requested from the buffer, not from the kernel";
+        number: u32 = 500, "number of files created at the start; the pool has room for twice as many, at 12 \
+            bytes of memory each";
+        size: SizeRange = SizeRange { low: Bytes(500), high: Bytes(10_000) }, "sizes of new files: \
+            `500-10000` (from 500 to just below 10000, which appending never exceeds), or one size for all";
+        transactions: u32 = 500, "number of transactions; each reads or appends to a file, and creates or \
+            deletes one";
+        read: Bytes = Bytes(512), "block size for reading; with `buffering` this is the size requested from \
+            the buffer, not from the kernel";
         write: Bytes = Bytes(512), "block size for writing, likewise";
         bias_read: i32 = 5, "how many of 10 transactions read (the others append); -1: neither";
-        bias_create: i32 = 5, "how many of 10 transactions create a file (the others delete one); -1: neither";
-        subdirectories: u32 = 0, "number of directories to spread the files over; with 0 or 1 there are no subdirectories";
-        seed: u32 = 42, "seed for the original's random number generator: the same seed gives the same files in the same order";
-        buffering: bool = true, "`true`: make the system calls of C's buffered streams, with `lseek` before appending and `fstat` for the buffer size; `false`: one call per block";
+        bias_create: i32 = 5, "how many of 10 transactions create a file (the others delete one); -1: \
+            neither";
+        subdirectories: u32 = 0, "number of directories to spread the files over; with 0 or 1 there are no \
+            subdirectories";
+        seed: u32 = 42, "seed for the original's random number generator: the same seed gives the same files \
+            in the same order";
+        buffering: bool = true, "`true`: make the system calls of C's buffered streams, with `lseek` before \
+            appending and `fstat` for the buffer size; `false`: one call per block";
         content: Content = Content::Random, "`\"random\"`, `\"zeros\"` or `{ compressible = 0.5 }`";
     }
 }
@@ -176,7 +184,8 @@ impl Load for Postmark {
     fn shorthand(&self) -> Option<Shorthand> {
         Some(Shorthand {
             name: "commands",
-            help: "postmark commands instead of the keys below, as a list or one per line: `[\"set size 500 10000\", \"set number 1000\", \"run\"]`",
+            help: "postmark commands instead of the keys below, as a list or one per line: `[\"set size 500 \
+                10000\", \"set number 1000\", \"run\"]`",
             read: commands,
         })
     }
@@ -210,7 +219,8 @@ fn commands(text: &str) -> Result<Vec<Setting>, ShorthandError> {
             [] => {}
             [command, ..] if WITHOUT_EFFECT.contains(&command) => {}
             _ if over => {
-                let reason = "'run' is the last command, because a workload is one run; add another workload for a second run";
+                let reason = "'run' is the last command, because a workload is one run; add another workload \
+                    for a second run";
                 return Err(ShorthandError::Refused { word: words.join(" "), reason });
             }
             ["run"] => over = true,
@@ -280,7 +290,8 @@ mod tests {
     #[test]
     fn commands_of_the_original_are_understood() {
         let postmark = after(
-            "set size 500 100000\nset number 20000\n set  bias read 7\nset bias create -1\n\nset buffering false\nrun\nquit\n",
+            "set size 500 100000\nset number 20000\n set  bias read 7\nset bias create -1\n\nset buffering \
+             false\nrun\nquit\n",
         );
         let expected = Postmark {
             size: SizeRange { low: Bytes(500), high: Bytes(100_000) },

@@ -36,21 +36,27 @@ parameters! {
     /// Large files accessed sequentially, and blocks of them in random order. Sizes in bytes, times in
     /// nanoseconds.
     Streaming {
-        file_size: Bytes = Bytes(4 * Bytes::GIB), "size of each file; a percentage such as `50%` is relative to the device";
+        file_size: Bytes = Bytes(4 * Bytes::GIB), "size of each file; a percentage such as `50%` is relative \
+            to the device";
         streams: u32 = 1, "number of files, each with its own worker";
         bs: Bytes = Bytes(4 * Bytes::MIB), "size of each sequential read and write";
         random_bs: Bytes = Bytes(4 * Bytes::KIB), "size of each random read and write";
         direct: bool = false, "`true`: use `O_DIRECT`";
         io: IoEngine = IoEngine::Sync, "`sync`, or `io_uring` with registered buffers and files";
         iodepth: u32 = 32, "requests that each worker keeps in flight, with `io_uring`";
-        batch: u32 = 1, "requests that must complete before a worker collects them and submits new ones, with `io_uring`; latencies include the wait for the last request of the batch; limited to the number in flight";
-        stages: Vec<Stage> = vec![Stage::Write, Stage::Read], "stages to run, in this order: `write`, `read`, `random-write`, `random-read`, `mixed`";
+        batch: u32 = 1, "requests that must complete before a worker collects them and submits new ones, \
+            with `io_uring`; latencies include the wait for the last request of the batch; limited to the \
+            number in flight";
+        stages: Vec<Stage> = vec![Stage::Write, Stage::Read], "stages to run, in this order: `write`, \
+            `read`, `random-write`, `random-read`, `mixed`";
         readers: u32 = 1, "number of readers in the stage `mixed`";
         writers: u32 = 1, "number of writers in the stage `mixed`";
         fsync: bool = true, "whether the stage `write` syncs each file at its end, within the measured time";
-        ramp: Ramp = Ramp::secs(5), "duration of the load before each window, or `until-throttled`: until the device keeps up with the writers; `steady` takes its place; for stages that have a window";
+        ramp: Ramp = Ramp::secs(5), "duration of the load before each window, or `until-throttled`: until \
+            the device keeps up with the writers; `steady` takes its place; for stages that have a window";
         window: Nanos = Nanos::from_secs(30), "length of the measured part of the random and mixed stages";
-        drain_limit: Nanos = Nanos::from_secs(30), "how long to wait for requests in flight at the end of the window";
+        drain_limit: Nanos = Nanos::from_secs(30), "how long to wait for requests in flight at the end of \
+            the window";
         content: Content = Content::Random, "`\"random\"`, `\"zeros\"` or `{ compressible = 0.5 }`";
     }
 }

@@ -19,8 +19,8 @@ pub(super) fn warnings(phase: &PhaseResult) -> Vec<Warning> {
             let removing = role.share_of(phase.window_ns, Operation::is_of_removal);
             let text = match role.operations.iter().any(|one| one.operation.is_of_removal()) {
                 true => format!(
-                    "phase '{name}': writers used up their space {times} and removed what they had written, which \
-                     took {:.1} % of their time and is not part of `write`",
+                    "phase '{name}': writers used up their space {times} and removed what they had written, \
+                     which took {:.1} % of their time and is not part of `write`",
                     removing * 100.0
                 ),
                 false => {
@@ -36,8 +36,8 @@ pub(super) fn warnings(phase: &PhaseResult) -> Vec<Warning> {
             // A rate that was found has as many digits as a float; that of a plan has those of the plan.
             let intended_per_s = (intended_per_s * 1e3).round() / 1e3;
             let text = format!(
-                "phase '{name}': of {intended_per_s} iterations per second, {}s completed {achieved_per_s:.1}; at the end \
-                 of the window {backlog_at_end} waited for a worker",
+                "phase '{name}': of {intended_per_s} iterations per second, {}s completed \
+                 {achieved_per_s:.1}; at the end of the window {backlog_at_end} waited for a worker",
                 role.role
             );
             warnings.push(Warning::new(WarningKind::Saturated, text));
@@ -87,8 +87,8 @@ fn missed_target(phase: &PhaseResult, role: &RoleResult) -> Option<String> {
     let took_ns = response.lat_ns.shown(until.quantile)?;
     (took_ns > until.within.0).then(|| {
         format!(
-            "phase '{name}': at {highest:.1} iterations per second {role_name}s met {until} while the rate was tried, but \
-             {} was {} in the window",
+            "phase '{name}': at {highest:.1} iterations per second {role_name}s met {until} while the rate \
+             was tried, but {} was {} in the window",
             until.quantile.label(),
             rounded(Nanos(took_ns))
         )

@@ -47,8 +47,8 @@ pub(super) fn check(job: &Job, document: &Document) -> Result<(), String> {
     let global = &document.global;
     let merged = |why: String| {
         Err(format!(
-            "{why}: fio adds different jobs of a group up under group_reporting; remove that option, or start a \
-             group for each with new_group"
+            "{why}: fio adds different jobs of a group up under group_reporting; remove that option, or \
+             start a group for each with new_group"
         ))
     };
     let pattern = option(job, global, "rw").or(option(job, global, "readwrite")).unwrap_or("read");

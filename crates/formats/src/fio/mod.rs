@@ -212,8 +212,8 @@ pub fn read(json: &str) -> Result<Results, FioError> {
             |role: &RoleResult| role.operations.iter().any(|result| result.operation != Operation::Fsync);
         for role in roles.iter().filter(|role| !timed(role)) {
             let text = format!(
-                "fio reports no latency distribution for the {}s of '{name}', so they have no latencies; remove \
-                 gtod_reduce, disable_clat and clat_percentiles=0 from the job",
+                "fio reports no latency distribution for the {}s of '{name}', so they have no latencies; \
+                 remove gtod_reduce, disable_clat and clat_percentiles=0 from the job",
                 role.role
             );
             report.warn(WarningKind::FigureMissing, text);

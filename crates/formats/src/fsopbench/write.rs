@@ -135,11 +135,13 @@ mod tests {
     fn a_statistic_of_no_operations_is_not_zero() {
         assert_eq!(
             mkdir(0, [None; 5]).to_string(),
-            "I mkdir           cnt      0   min     - ms   max        - ms   avg      - ms   med     - ms   std       -"
+            "I mkdir           cnt      0   min     - ms   max        - ms   avg      - ms   med     - \
+             ms   std       -"
         );
         assert_eq!(
             mkdir(0, [None, number(30_000.0, true), None, None, None]).to_string(),
-            "I mkdir           cnt      0   min     - ms max>=30000.000 ms   avg      - ms   med     - ms   std       -"
+            "I mkdir           cnt      0   min     - ms max>=30000.000 ms   avg      - ms   med     - \
+             ms   std       -"
         );
         let values = RowValues::Rate { data: None, with_overhead: None };
         assert_eq!(
@@ -181,7 +183,8 @@ mod tests {
                         .to_vec(),
                 },
                 phases: vec![
-                    TablePhase { name: "1 readers".to_string(), window: "0.5s".to_string(), rows: readers.clone() },
+                    TablePhase { name: "1 \
+                        readers".to_string(), window: "0.5s".to_string(), rows: readers.clone() },
                     TablePhase {
                         name: "3 readers, 3 writers".to_string(),
                         window: "30s".to_string(),

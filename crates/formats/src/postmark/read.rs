@@ -81,8 +81,8 @@ pub fn output(stdout: &str) -> Result<Results, String> {
     };
     if transaction_seconds < FINE_SECONDS {
         let text = format!(
-            "postmark counts whole seconds, and its transactions took only {transaction_seconds} s, so their rate is \
-             coarse; use more transactions"
+            "postmark counts whole seconds, and its transactions took only {transaction_seconds} s, so their \
+             rate is coarse; use more transactions"
         );
         report.warn(WarningKind::FigureMissing, text);
     }

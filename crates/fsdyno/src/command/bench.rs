@@ -1,7 +1,9 @@
 //! `fsdyno bench DIR`: a first answer about a directory as it is.
 
+use super::carry_out::status;
 use super::show::Details;
-use super::sweep::{Shown, measure, plan_trouble, status};
+use super::sweep::{Shown, measure};
+use super::trouble;
 use super::{Result, Surroundings};
 use crate::cli::Bench;
 use crate::exit::{Status, Trouble};
@@ -23,7 +25,7 @@ pub fn run(surroundings: &Surroundings, options: &Bench) -> Result {
     let plan =
         bench_plan(&mut surroundings.host()?, &options.directory, &settings).map_err(
             |error| match error {
-                BenchError::Plan(error) => plan_trouble(error),
+                BenchError::Plan(error) => trouble::of_plan(error),
                 error @ BenchError::NoRoom { .. } => Trouble::new(Status::Usage, error).hint(
                     "free some space, name another directory, or set --tree-size and --set writer_space=SIZE",
                 ),

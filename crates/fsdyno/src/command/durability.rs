@@ -1,8 +1,9 @@
 //! `fsdyno durability PLAN`: what the configurations of a plan lose at a power cut, and `--show`, which
 //! shows a disk after one.
 
-use super::plans::{Source, source};
-use super::sweep::{Shown, resumed, run_plan, trouble};
+use super::source::{Source, source};
+use super::sweep::{Shown, resumed, run_plan};
+use super::trouble::of_sweep;
 use super::{Result, Surroundings, find, overrides};
 use crate::cli::{Confirmed, Durability as Options, StateName};
 use crate::exit::{Status, Trouble};
@@ -37,7 +38,7 @@ pub fn run(surroundings: &Surroundings, options: &Options) -> Result {
             (plan, Some(sweep))
         }
     };
-    verify_privileges(&plan, &mut surroundings.host()?).map_err(trouble)?;
+    verify_privileges(&plan, &mut surroundings.host()?).map_err(of_sweep)?;
     let command = format!("durability {}", quoted(&path.to_string_lossy()));
     let shown = Shown { format: options.format, screen: false };
     run_plan(surroundings, &plan, resume, &Confirmed::default(), shown, &command)
@@ -49,7 +50,8 @@ fn of_plan(source: &Source, options: &Options, set: Vec<String>) -> std::result:
     let plan = source.parse(&set).or_else(|_| source.parse(&[]))?;
     if plan.race.is_some() {
         let error = anyhow!(
-            "the plan has protocol = \"race\", and a race cannot rank losses, because good configurations all lose 0"
+            "the plan has protocol = \"race\", and a race cannot rank losses, because good configurations \
+             all lose 0"
         );
         return Err(Trouble::new(Status::Usage, error).hint("use a plan without protocol and budget"));
     }
@@ -78,7 +80,8 @@ fn of_plan(source: &Source, options: &Options, set: Vec<String>) -> std::result:
         _ => {
             let error = anyhow!("the plan has the workload '{kind}' and others");
             return Err(Trouble::new(Status::Usage, error).hint(
-                "`fsdyno sweep PLAN` runs all of them; remove the others to run it alone with `fsdyno durability`",
+                "`fsdyno sweep PLAN` runs all of them; remove the others to run it alone with `fsdyno \
+                 durability`",
             ));
         }
     }

@@ -49,7 +49,8 @@ pub fn run(surroundings: &Surroundings, options: &Export) -> Result {
                 anyhow!("without --kind there are several tables, but stdout can hold only one"),
             )
             .hint(
-                "select one with --kind trials, operations, timeline or telemetry, or write all of them with --directory DIR",
+                "select one with --kind trials, operations, timeline or telemetry, or write all of them with \
+                 --directory DIR",
             ));
         }
     }

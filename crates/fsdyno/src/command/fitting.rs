@@ -1,13 +1,13 @@
 //! `--for TIME`: a plan that is fitted to a time, and what was chosen in words.
 
 use super::Surroundings;
-use super::plans::Source;
-use super::sweep::plan_trouble;
+use super::source::Source;
+use super::trouble::of_fit;
 use crate::exit::{Status, Trouble};
 use crate::progress::human;
 use anyhow::anyhow;
 use fsdyno_core::Nanos;
-use fsdyno_sweep::{Fit, FitError, Plan, fit};
+use fsdyno_sweep::{Fit, Plan, fit};
 
 /// Fits a plan to a time on this machine.
 pub fn fitted(
@@ -22,19 +22,7 @@ pub fn fitted(
         return Err(Trouble::new(Status::Usage, error).hint(format!("--budget {time} limits its time")));
     }
     let parse = |set: &[String]| Plan::parse(&source.text, &source.file, set);
-    fit(&parse, set, time, &mut surroundings.host()?, &mut surroundings.guests()?).map_err(trouble)
-}
-
-/// The error of a plan that does not fit.
-pub fn trouble(error: FitError) -> Trouble {
-    let hint = error.hint();
-    match error {
-        FitError::Plan(error) => plan_trouble(error),
-        other => {
-            let trouble = Trouble::new(Status::Usage, other);
-            hint.into_iter().fold(trouble, Trouble::hint)
-        }
-    }
+    fit(&parse, set, time, &mut surroundings.host()?, &mut surroundings.guests()?).map_err(of_fit)
 }
 
 /// What was chosen, on one line.

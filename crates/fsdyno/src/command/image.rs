@@ -1,30 +1,26 @@
 //! `fsdyno doctor --device PLAN`: whether it matters, on the filesystem that holds the images of a plan, that
 //! they are sparse, and which sectors they have.
 
-use super::plans::load;
-use super::sweep::{SweepRequest, carry_out, plan_trouble, status};
-use super::{Result, Surroundings, print_json};
+use super::carry_out::{SweepRequest, carry_out, status};
+use super::image_shape::{Compared, Kept, Way, keep};
+use super::source::load;
+use super::{Result, Surroundings, now, print_json, trouble};
 use crate::cli::{Doctor, DocumentFormat};
 use crate::exit::{Status, Trouble};
-use crate::file;
 use crate::interrupt::Interrupt;
 use crate::out;
 use crate::progress::Display;
 use anyhow::anyhow;
 use fsdyno_core::device::{Image, Preallocation};
-use fsdyno_core::{Bytes, DeviceSpec, Measure, Outcome, TrialRecord, Warning, WarningKind};
+use fsdyno_core::{Bytes, DeviceSpec, Measure, Outcome, TrialRecord};
 use fsdyno_store::Store;
 use fsdyno_sweep::Plan;
 use fsdyno_testbed::Confirmation;
 use fsdyno_verdict::comparison::{Comparison, Finding, Question, Row, Side};
-use serde::{Deserialize, Serialize};
-use std::fs::Permissions;
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
-/// The file with the last one for each filesystem, below the directory of state.
-const FILE: &str = "images.json";
 /// Interleaved, so that what changes on the machine meanwhile changes all of them.
 const ROUNDS: u32 = 5;
 /// A difference of up to this share does not matter.
@@ -50,61 +46,12 @@ ramp = "200ms"
 window = "1s"
 "#;
 
-/// How an image can be made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Way {
-    pub preallocate: Preallocation,
-    pub sector: Bytes,
-}
-
 /// Each differs from the one before it in one respect; the first is that of a plan that says nothing else.
 const WAYS: [Way; 3] = [
     Way { preallocate: Preallocation::None, sector: Image::SECTORS[0] },
     Way { preallocate: Preallocation::Write, sector: Image::SECTORS[0] },
     Way { preallocate: Preallocation::Write, sector: Image::SECTORS[1] },
 ];
-
-impl Way {
-    /// Whether an image is like this one where this one differs from another.
-    fn is_shared_by(self, image: &Image, other: Way) -> bool {
-        (self.preallocate == other.preallocate || self.preallocate == image.preallocate)
-            && (self.sector == other.sector || self.sector == image.sector)
-    }
-
-    fn name(self) -> String {
-        let made = if self.preallocate == Preallocation::Write { "written" } else { "sparse" };
-        format!("{made}, sectors of {}", self.sector.0)
-    }
-}
-
-/// What was found on one filesystem.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-struct Kept {
-    /// Device number of the filesystem that holds the images, and one of its directories.
-    place: u64,
-    directory: PathBuf,
-    /// When it was found.
-    finished: String,
-    /// The filesystem that was created on the images.
-    filesystem: String,
-    rows: Vec<Compared>,
-}
-
-/// A measure on images that are made in two ways.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-struct Compared {
-    ways: [Way; 2],
-    measure: String,
-    /// Means, in bytes per second.
-    means: [f64; 2],
-    /// The second to the first, and its 95 % interval.
-    ratio: Option<f64>,
-    interval: Option<[f64; 2]>,
-    /// In words.
-    verdict: String,
-    /// Whether they differ by more than a share of 5 %.
-    differs: bool,
-}
 
 pub fn run(surroundings: &Surroundings, options: &Doctor, plan: &Path) -> Result {
     let plan = load(plan, &[])?;
@@ -123,7 +70,7 @@ pub fn run(surroundings: &Surroundings, options: &Doctor, plan: &Path) -> Result
             Trouble::new(Status::Usage, error).hint("name a plan with cases for this machine's own kernel")
         })?;
     let kept = measure(surroundings, &image, &filesystem.configuration.filesystem)?;
-    keep(surroundings, &kept)?;
+    keep(surroundings.state.directory(), &kept)?;
     match options.format {
         DocumentFormat::Text => print(&mut out::text(&surroundings.style), &kept)?,
         DocumentFormat::Json => print_json(&kept)?,
@@ -140,7 +87,7 @@ fn measure(
     let found =
         directory.metadata().map_err(|error| anyhow!("cannot look at '{}': {error}", directory.display()))?;
     let plans = WAYS.map(|way| plan(image, way, filesystem));
-    let plans = plans.into_iter().collect::<std::result::Result<Vec<Plan>, _>>().map_err(plan_trouble)?;
+    let plans = plans.into_iter().collect::<std::result::Result<Vec<Plan>, _>>().map_err(trouble::of_plan)?;
     let interrupt = Interrupt::listen()?;
     surroundings.state.make()?;
     let scratch = tempfile::tempdir_in(surroundings.state.directory())?;
@@ -203,7 +150,7 @@ fn measure(
     Ok(Kept {
         place: found.dev(),
         directory,
-        finished: super::selfcheck::now(),
+        finished: now(),
         filesystem: filesystem.to_string(),
         rows: rows.collect(),
     })
@@ -241,58 +188,6 @@ impl Compared {
     }
 }
 
-impl Compared {
-    /// For a warning.
-    fn short(&self) -> String {
-        let [before, after] = self.ways.map(Way::name);
-        let ratio = self.ratio.unwrap_or(f64::NAN);
-        format!("{} is {ratio:.2} times as high on '{after}' as on '{before}'", self.measure)
-    }
-}
-
-fn all_kept(state: &Path) -> Vec<Kept> {
-    let text = std::fs::read(state.join(FILE)).unwrap_or_default();
-    serde_json::from_slice(&text).unwrap_or_default()
-}
-
-/// Replaces what was found on the same filesystem before.
-fn keep(surroundings: &Surroundings, kept: &Kept) -> anyhow::Result<()> {
-    let mut all = all_kept(surroundings.state.directory());
-    all.retain(|other| other.place != kept.place);
-    all.push(kept.clone());
-    let text = serde_json::to_vec_pretty(&all)?;
-    file::replace(&surroundings.state.directory().join(FILE), &text, Permissions::from_mode(0o644))
-}
-
-/// What the trials of a plan are to be warned of: images on a filesystem where others were faster or slower.
-pub(super) fn warnings(state: &Path, plan: &Plan) -> Vec<Warning> {
-    let all = all_kept(state);
-    let disks = plan.devices.all().flat_map(DeviceSpec::disks);
-    let images = disks.filter_map(|disk| match disk {
-        DeviceSpec::Image(image) => Some(image),
-        _ => None,
-    });
-    let mut warnings = Vec::new();
-    for image in images {
-        let place =
-            image.path.parent().and_then(|directory| directory.metadata().ok()).map(|found| found.dev());
-        let Some(kept) = all.iter().find(|kept| Some(kept.place) == place) else { continue };
-        let differ =
-            kept.rows.iter().filter(|row| row.differs && row.ways[0].is_shared_by(image, row.ways[1]));
-        let differ: Vec<String> = differ.map(Compared::short).collect();
-        if !differ.is_empty() {
-            let text = format!(
-                "'{}' could have been made otherwise: on its filesystem, {} (doctor --device, {})",
-                image.path.display(),
-                differ.join(", "),
-                kept.finished
-            );
-            warnings.push(Warning::new(WarningKind::ImageShape, text));
-        }
-    }
-    warnings
-}
-
 fn print(out: &mut dyn Write, kept: &Kept) -> io::Result<()> {
     writeln!(
         out,
@@ -310,8 +205,8 @@ fn print(out: &mut dyn Write, kept: &Kept) -> io::Result<()> {
     }
     let told = match kept.rows.iter().any(|row| row.differs) {
         true => {
-            "\nIt matters here how an image is made: `preallocate` and `sector` in [device]\nchoose it. Sweeps with \
-             images there carry the warning image-shape."
+            "\nIt matters here how an image is made: `preallocate` and `sector` in [device]\nchoose it. \
+             Sweeps with images there carry the warning image-shape."
         }
         false => "\nNo difference of more than 5 % is shown: the default, sparse images, will do.",
     };

@@ -55,8 +55,8 @@ pub fn run(surroundings: &Surroundings, options: &Import) -> Result {
     if !alone.is_empty() {
         let names: Vec<String> = alone.iter().map(|name| format!("'{name}'")).collect();
         say::note(&format!(
-            "note: each row is a configuration of its own, because no two rows have the same {}; a column that is \
-             not a setting can be removed, called 'block' or 'repetition', or given a unit",
+            "note: each row is a configuration of its own, because no two rows have the same {}; a column \
+             that is not a setting can be removed, called 'block' or 'repetition', or given a unit",
             names.join(" or ")
         ));
     }

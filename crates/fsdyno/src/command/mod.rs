@@ -3,6 +3,7 @@
 mod agent;
 mod application;
 mod bench;
+mod carry_out;
 mod changes;
 mod compare;
 mod completions;
@@ -14,6 +15,7 @@ mod fitting;
 mod guardian;
 mod guest;
 mod image;
+mod image_shape;
 mod import;
 mod list;
 mod log;
@@ -33,7 +35,9 @@ mod restore;
 mod results;
 mod selfcheck;
 mod show;
+mod source;
 mod sweep;
+mod trouble;
 mod verify;
 mod watch;
 
@@ -312,6 +316,11 @@ fn no_such_case(error: NoSuchCase) -> Trouble {
         None => "the sweep has no stored trials".to_string(),
     };
     Trouble::new(Status::Usage, error).hint(hint)
+}
+
+fn now() -> String {
+    let now = jiff::Timestamp::now();
+    now.round(jiff::Unit::Second).unwrap_or(now).to_string()
 }
 
 /// Writes one JSON document to stdout.

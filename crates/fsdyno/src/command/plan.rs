@@ -1,10 +1,10 @@
 //! `fsdyno plan PLAN`: what a sweep would do, without doing it.
 
 use super::fitting::{choice, fitted};
-use super::plans::source;
+use super::source::source;
 use super::{Result, Surroundings, overrides, print_json};
 use crate::cli::{DocumentFormat, Plan as Options};
-use crate::command::sweep::refused;
+use crate::command::trouble::refused;
 use crate::exit::Status;
 use crate::out;
 use crate::progress::human;
@@ -123,8 +123,8 @@ fn print(
     if !run.hooks.is_empty() && !allow_hooks {
         writeln!(
             out,
-            "a sweep would be refused because the plan runs commands of its own:\n  hint: if you know what each \
-             of them does, add --allow-hooks"
+            "a sweep would be refused because the plan runs commands of its own:\n  hint: if you know what \
+             each of them does, add --allow-hooks"
         )?;
     }
     match run.refusals.as_slice() {
@@ -167,8 +167,8 @@ fn race(plan: &Plan, run: &DryRun) -> Vec<String> {
     )];
     if !race.fits {
         lines.push(format!(
-            "the budget may be too small: the shortest race is estimated to take {}; what does not fit is left out, \
-             the last round included",
+            "the budget may be too small: the shortest race is estimated to take {}; what does not fit is \
+             left out, the last round included",
             human(race.time_ns)
         ));
     }
@@ -185,7 +185,8 @@ mod tests {
     fn a_device_that_is_not_there_has_no_identity_to_pin() {
         let plan = |block: &str| {
             let text = format!(
-                "[device]\nblock = \"{block}\"\n[axes]\nfilesystem = \"ext4\"\n[[workloads]]\nkind = \"null\"\n"
+                "[device]\nblock = \"{block}\"\n[axes]\nfilesystem = \"ext4\"\n[[workloads]]\nkind = \
+                 \"null\"\n"
             );
             Plan::parse(&text, "plan.toml", &[]).expect("a plan")
         };

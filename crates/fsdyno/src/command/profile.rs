@@ -21,8 +21,8 @@ pub fn run(options: &Profile) -> Result {
             say::remark(&format!("hint: in a plan: tree = \"profile:{}\"", path.display()));
             if let Some(found) = profile.compressible {
                 say::remark(&format!(
-                    "hint: compressing saves about {:.0} % of their bytes ({} blocks): content = {{ compressible \
-                     = {:.2} }}",
+                    "hint: compressing saves about {:.0} % of their bytes ({} blocks): content = {{ \
+                     compressible = {:.2} }}",
                     found.share * 100.0,
                     found.blocks,
                     found.share

@@ -1,8 +1,8 @@
 //! `fsdyno quick DEVICE`: which filesystem is best there, without writing a plan.
 
-use super::plans::save;
-use super::sweep::{Shown, run_plan, tell_of_resuming, trouble as sweep_trouble};
-use super::{Result, Surroundings, fitting, overrides};
+use super::source::save;
+use super::sweep::{Shown, run_plan, tell_of_resuming};
+use super::{Result, Surroundings, overrides, trouble};
 use crate::cli::Quick as Options;
 use crate::exit::{Status, Trouble};
 use crate::progress::human;
@@ -38,7 +38,7 @@ fn chosen(surroundings: &Surroundings, options: &Options) -> std::result::Result
     let wanted = QuickOptions { target: &options.device, time: options.time, set: &set };
     let chosen = quick(&mut host, &mut surroundings.guests()?, &wanted).map_err(trouble)?;
     if options.save.is_none() {
-        verify_privileges(&chosen.plan, &mut host).map_err(sweep_trouble)?;
+        verify_privileges(&chosen.plan, &mut host).map_err(trouble::of_sweep)?;
     }
     Ok(chosen)
 }
@@ -63,13 +63,13 @@ fn interrupted(
             return Ok((plan, summary.id));
         }
     }
-    Err(sweep_trouble(SweepError::NothingToResume { state: None, candidate: None }))
+    Err(trouble::of_sweep(SweepError::NothingToResume { state: None, candidate: None }))
 }
 
 fn trouble(error: QuickError) -> Trouble {
     let status = match error {
         QuickError::NeedsRoot => Status::Refused,
-        QuickError::Fit(error) => return fitting::trouble(error),
+        QuickError::Fit(error) => return trouble::of_fit(error),
         _ => Status::Usage,
     };
     let hint = error.hint();

@@ -37,7 +37,8 @@ pub(super) fn goal(text: &str) -> std::result::Result<Goal, Trouble> {
     text.parse().map_err(|error: MeasureError| {
         let words: Vec<&str> = Goal::words().map(|(word, _)| word).collect();
         Trouble::new(Status::Usage, error).hint(format!(
-            "--for accepts {}, a latency target such as 'p99 <= 20ms', or any measure that fsdyno show --measure accepts",
+            "--for accepts {}, a latency target such as 'p99 <= 20ms', or any measure that fsdyno show \
+             --measure accepts",
             words.join(", ")
         ))
     })

@@ -48,8 +48,8 @@ fn plan() -> std::result::Result<String, std::fmt::Error> {
 fn keys(page: &mut String) -> std::fmt::Result {
     writeln!(
         page,
-        "\n## The keys of a plan\n\nA plan is a TOML file. `fsdyno plans` lists the plans that come with fsdyno; \
-         `fsdyno plan PLAN` shows what one would do. `--set PATH=VALUE` changes any key for one run: \
+        "\n## The keys of a plan\n\nA plan is a TOML file. `fsdyno plans` lists the plans that come with \
+         fsdyno; `fsdyno plan PLAN` shows what one would do. `--set PATH=VALUE` changes any key for one run: \
          `--set device.size=4G`."
     )?;
     for table in KEY_TABLES {
@@ -74,8 +74,8 @@ fn axes(page: &mut String) -> std::fmt::Result {
     writeln!(
         page,
         "\n## Axes\n\nKeys of `[axes]` and of `[[configurations]]`. Every axis also accepts `default`. \
-         `memory` or `cache` at the top of a plan is the level of that axis wherever no other is set. A named \
-         configuration also has a `name`. It may have a `note`, which is shown with its results, and \
+         `memory` or `cache` at the top of a plan is the level of that axis wherever no other is set. A \
+         named configuration also has a `name`. It may have a `note`, which is shown with its results, and \
          `impossible`, which says why it cannot be built today: its trials are skipped with that reason. A \
          plan that repeats a published study names it with `study`: {}.\n",
         Study::ALL.iter().map(|study| format!("`{study}`")).collect::<Vec<_>>().join(", ")
@@ -99,10 +99,10 @@ fn kernels(page: &mut String) -> std::fmt::Result {
     writeln!(
         page,
         "\n## Kernels\n\nLevels of the axis `kernel`, and values of `--kernel`:\n\n| level | the kernel \
-         |\n|---|---|\n| `host` | that of this machine |\n| `debian:VERSION` | the newest of Debian's kernels \
-         that begins with this version, such as `debian:6.1`; downloaded once |\n| the release of an installed \
-         kernel | as `uname -r` would print it |\n| a name from `[kernels]` | a kernel of your own |\n\nEvery \
-         kernel except `host` runs in a virtual machine that `[guest]` configures."
+         |\n|---|---|\n| `host` | that of this machine |\n| `debian:VERSION` | the newest of Debian's \
+         kernels that begins with this version, such as `debian:6.1`; downloaded once |\n| the release of an \
+         installed kernel | as `uname -r` would print it |\n| a name from `[kernels]` | a kernel of your own \
+         |\n\nEvery kernel except `host` runs in a virtual machine that `[guest]` configures."
     )
 }
 
@@ -149,8 +149,9 @@ fn measures(page: &mut String) -> std::fmt::Result {
 fn warnings(page: &mut String) -> std::fmt::Result {
     writeln!(
         page,
-        "\n## Warnings\n\nReports use these warnings if something other than the settings has influenced a trial. \
-         Each carries a text with the figures of its trial.\n\n| warning | meaning | what to do |\n|---|---|---|"
+        "\n## Warnings\n\nReports use these warnings if something other than the settings has influenced a \
+         trial. Each carries a text with the figures of its trial.\n\n| warning | meaning | what to do \
+         |\n|---|---|---|"
     )?;
     WarningKind::ALL
         .iter()

@@ -1,6 +1,6 @@
 //! `fsdyno restore`: undoes what an interrupted sweep left on the machine, now or at every boot.
 
-use super::{Result, Surroundings, sweep};
+use super::{Result, Surroundings, carry_out};
 use crate::cli::Restore;
 use crate::exit::{Status, Trouble};
 use crate::file;
@@ -106,7 +106,7 @@ fn kept_records(surroundings: &Surroundings) -> Status {
         return Status::Well;
     }
     match surroundings.open_store() {
-        Ok(mut store) => match sweep::add_kept(surroundings, &mut store).left.is_empty() {
+        Ok(mut store) => match carry_out::add_kept(surroundings, &mut store).left.is_empty() {
             true => Status::Well,
             false => Status::TrialFailed,
         },

@@ -70,7 +70,8 @@ impl Shelves {
         if !self.told.replace(true) {
             let SweepSummary { selector, name, .. } = last;
             say::note(&format!(
-                "note: sweep {selector} ('{name}') is newer, but {}; the latest one with results is sweep {} ('{}')",
+                "note: sweep {selector} ('{name}') is newer, but {}; the latest one with results is sweep {} \
+                 ('{}')",
                 last.end(),
                 found.selector,
                 found.name

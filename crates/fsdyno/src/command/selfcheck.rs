@@ -1,7 +1,7 @@
 //! `fsdyno selfcheck`: one short run of each load, with the kernel's own tracepoints as the witness.
 
-use super::sweep::{SweepRequest, carry_out, plan_trouble, status};
-use super::{Result, Surroundings, print_json};
+use super::carry_out::{SweepRequest, carry_out, status};
+use super::{Result, Surroundings, now, print_json, trouble};
 use crate::cli::{DocumentFormat, Selfcheck};
 use crate::exit::{Status, Trouble};
 use crate::file;
@@ -166,7 +166,8 @@ pub fn run(surroundings: &Surroundings, options: &Selfcheck) -> Result {
         return Err(Trouble::new(Status::Usage, error).hint("name a new file with --image FILE"));
     }
     let image = serde_json::to_string(&image).map_err(anyhow::Error::from)?;
-    let plan = Plan::parse(PLAN, "selfcheck", &[format!("device.image={image}")]).map_err(plan_trouble)?;
+    let plan =
+        Plan::parse(PLAN, "selfcheck", &[format!("device.image={image}")]).map_err(trouble::of_plan)?;
     // From here on a signal undoes what was done.
     let interrupt = Interrupt::listen()?;
     surroundings.state.make()?;
@@ -293,11 +294,6 @@ fn own_store(surroundings: &Surroundings) -> std::result::Result<Store, Trouble>
         }
     }
     Ok(Store::open(&path)?)
-}
-
-pub(super) fn now() -> String {
-    let now = jiff::Timestamp::now();
-    now.round(jiff::Unit::Second).unwrap_or(now).to_string()
 }
 
 /// The last selfcheck whose outcome is kept.

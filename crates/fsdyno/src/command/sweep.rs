@@ -1,32 +1,25 @@
 //! `fsdyno sweep PLAN`: build every configuration, measure it, store and print the results.
 
+use super::carry_out::{SweepRequest, carry_out, status};
 use super::fitting::{choice, fitted};
-use super::plans::source;
 use super::show::{self, Details};
-use super::{Result, Surroundings, header, image, is_dumb, log, not_found, overrides};
+use super::source::source;
+use super::{Result, Surroundings, header, is_dumb, not_found, overrides, trouble};
 use crate::cli::{Confirmed, Format, Sweep};
 use crate::exit::{Status, Trouble};
 use crate::interrupt::Interrupt;
-use crate::lock::SweepLock;
-use crate::progress::{Display, human};
-use crate::publish::Publisher;
+use crate::progress::Display;
 use crate::say;
-use crate::screen::OwnScreen;
 use anyhow::anyhow;
+use fsdyno_core::DeviceSpec;
 use fsdyno_core::sweep_name::LATEST;
-use fsdyno_core::{AfterTrial, DeviceSpec, Outcome, TrialRecord};
 use fsdyno_host::quoted;
-use fsdyno_store::{Added, Store, Sweep as Stored, SweepId, SweepSummary};
-use fsdyno_sweep::{
-    Asked, Machines, Plan, PlanError, Position, Progress, RunOptions, SweepEnd, SweepError, SweepOutcome,
-    order, run as execute, unfinished, verify_privileges,
-};
-use fsdyno_testbed::Refusal;
+use fsdyno_store::{Store, Sweep as Stored, SweepId, SweepSummary};
+use fsdyno_sweep::{Plan, SweepEnd, SweepError, SweepOutcome, order, unfinished, verify_privileges};
+use fsdyno_testbed::Confirmation;
 use fsdyno_testbed::guard::{Overwrite, OverwriteError};
-use fsdyno_testbed::{Confirmation, TestbedError};
 use std::io::{IsTerminal, stdin, stdout};
 use std::path::Path;
-use std::sync::Arc;
 
 pub fn run(surroundings: &Surroundings, options: &Sweep) -> Result {
     if options.watch {
@@ -40,7 +33,7 @@ pub fn run(surroundings: &Surroundings, options: &Sweep) -> Result {
             (plan, Some(sweep))
         }
     };
-    verify_privileges(&plan, &mut surroundings.host()?).map_err(trouble)?;
+    verify_privileges(&plan, &mut surroundings.host()?).map_err(trouble::of_sweep)?;
     let command = format!("sweep {}", quoted(&options.plan.to_string_lossy()));
     let shown = Shown { format: options.format, screen: options.watch };
     run_plan(surroundings, &plan, resume, &options.confirmed, shown, &command)
@@ -75,7 +68,7 @@ fn asked_for(
     let plan = source.parse(set)?;
     let Some(time) = options.time else { return Ok(plan) };
     // An ordinary user learns that first.
-    verify_privileges(&plan, &mut surroundings.host()?).map_err(trouble)?;
+    verify_privileges(&plan, &mut surroundings.host()?).map_err(trouble::of_sweep)?;
     let fit = fitted(surroundings, &source, set, time)?;
     say::remark(&choice(time, &fit));
     Ok(fit.plan)
@@ -118,7 +111,7 @@ pub fn resumed(
     let found = unfinished(&surroundings.open_store()?, named, &source.text, set);
     let stored = found.map_err(|error| match error {
         SweepError::Store(error) => not_found(surroundings, error),
-        other => trouble(other),
+        other => trouble::of_sweep(other),
     })?;
     let plan = source.parse(&stored.overrides)?;
     tell_of_resuming(&stored);
@@ -166,16 +159,6 @@ fn overwrite(text: &str, plan: &Plan) -> std::result::Result<Overwrite, Trouble>
     })
 }
 
-/// An error of a plan for the user.
-pub fn plan_trouble(error: PlanError) -> Trouble {
-    let hint = error.hint();
-    let trouble = Trouble::new(Status::Usage, error);
-    match hint {
-        Some(hint) => trouble.hint(hint),
-        None => trouble,
-    }
-}
-
 /// Executes a plan with progress on stderr, and prints the results.
 pub fn measure(
     surroundings: &Surroundings,
@@ -199,90 +182,11 @@ pub fn measure(
         None => String::new(),
     };
     say::remark(&format!(
-        "sweep {sweep} is in {}\nevery operation: {program} show {sweep} --full{race}\nhow to build it: {program} recommend {sweep}",
+        "sweep {sweep} is in {}\nevery operation: {program} show {sweep} --full{race}\nhow to build it: \
+         {program} recommend {sweep}",
         surroundings.store.display()
     ));
     Ok(ended)
-}
-
-/// A sweep to carry out.
-pub struct SweepRequest<'a> {
-    pub plan: &'a Plan,
-    pub confirmation: &'a Confirmation,
-    pub resume: Option<SweepId>,
-    pub display: &'a Display,
-    /// Whether it has a screen of its own.
-    pub screen: bool,
-}
-
-/// Executes a plan with progress on stderr. `stored` is called with each trial.
-pub fn carry_out(
-    surroundings: &Surroundings,
-    request: &SweepRequest<'_>,
-    store: &mut Store,
-    interrupt: &Interrupt,
-    stored: &mut dyn FnMut(&TrialRecord),
-) -> std::result::Result<SweepOutcome, Trouble> {
-    let _lock = SweepLock::take(&surroundings.state, store, &request.plan.name)?;
-    add_kept(surroundings, store);
-    let SweepRequest { plan, confirmation, resume, display, screen } = *request;
-    let (directory, asked) = (surroundings.state.directory(), Asked::default());
-    let mut publisher = Publisher::begin(directory, store.path(), &plan.name);
-    let options = RunOptions {
-        state_dir: &surroundings.state.undo(),
-        keep: &surroundings.keep(),
-        confirmation,
-        known: &image::warnings(surroundings.state.directory(), plan),
-        interrupt: &interrupt.stop,
-        hurry: &interrupt.hurry,
-        asked: &asked,
-        resume,
-    };
-    let mut host = surroundings.host()?.hurried_by(Arc::clone(&interrupt.hurry));
-    let mut guests = surroundings.guests()?.hurried_by(Arc::clone(&interrupt.hurry));
-    let mut machines = Machines { host: &mut host, guests: &mut guests };
-    let begin = || OwnScreen::begin(directory, store.path(), surroundings.style.colour, display);
-    let mut screen = screen.then(begin).transpose()?;
-    let ended = execute(plan, &mut machines, store, &options, &mut |progress| {
-        if let Progress::Stored(_, trial) = &progress {
-            stored(trial);
-        }
-        if let Some(wish) = publisher.tell(&progress, &asked) {
-            display.line(wished(wish));
-        }
-        if let Some(screen) = &mut screen {
-            screen.look(display, &interrupt.stop);
-        }
-        tell(display, plan, &progress);
-    });
-    publisher.end();
-    if let Some(screen) = screen {
-        screen.end(display);
-    }
-    display.finish();
-    let mut ended = ended.map_err(trouble)?;
-    if let Some(error) = ended.broken.take() {
-        trouble(error).tell();
-    }
-    for line in &ended.left {
-        say::note(&format!("left behind: {line}"));
-    }
-    if !ended.left.is_empty() {
-        say::note("hint: stop what still uses it, then run fsdyno restore");
-    }
-    Ok(ended)
-}
-
-/// Adds the records of earlier trials that could not be stored then.
-pub fn add_kept(surroundings: &Surroundings, store: &mut Store) -> Added {
-    let kept = store.add_kept(&surroundings.keep());
-    for line in kept.added.iter().chain(&kept.left).chain(&kept.orphaned) {
-        say::note(line);
-    }
-    if !kept.orphaned.is_empty() {
-        say::note("hint: put back the store that it belongs to, or remove the file");
-    }
-    kept
 }
 
 fn show_results(
@@ -294,133 +198,4 @@ fn show_results(
     let trials = store.trials(sweep)?;
     show::print(&header(&store.sweep(sweep)?, None)?, &trials, format, details, &surroundings.style)?;
     Ok(())
-}
-
-/// The exit code of a sweep that ran.
-pub fn status(ended: &SweepOutcome) -> Status {
-    match ended.end {
-        SweepEnd::NotRestored => Status::NotRestored,
-        SweepEnd::Interrupted => Status::Interrupted,
-        SweepEnd::Broken => Status::TrialFailed,
-        SweepEnd::Finished if ended.failed > 0 => Status::TrialFailed,
-        SweepEnd::Finished => Status::Well,
-    }
-}
-
-/// What somebody who watches has asked for.
-fn wished(wish: AfterTrial) -> &'static str {
-    match wish {
-        AfterTrial::Pause => "asked to pause after this trial",
-        AfterTrial::Continue => "asked to go on",
-        AfterTrial::Stop => "asked to stop after this trial",
-    }
-}
-
-fn tell(display: &Display, plan: &Plan, progress: &Progress<'_>) {
-    match progress {
-        Progress::Restored(report) => {
-            for line in &report.undone {
-                display.line(&format!("restored: {line}"));
-            }
-            for line in &report.foreign {
-                display.line(&format!("left unchanged: {line}"));
-            }
-            for line in &report.left {
-                display.line(&format!("left behind: {line}"));
-            }
-        }
-        Progress::Began(_) => {}
-        Progress::Paused { next, first } => {
-            let done = f64::from(next - 1) * 1000.0;
-            display.update(done as u64, &format!("before trial {next}"), "PAUSED".to_string());
-            if *first {
-                display.line(&format!(
-                    "paused before trial {next}; fsdyno watch --then continue goes on, Ctrl-C ends the sweep"
-                ));
-            }
-        }
-        Progress::Continued(paused) => display.line(&format!("goes on after a pause of {}", human(*paused))),
-        Progress::Running(at) => {
-            let done = (f64::from(at.trial - 1) + at.fraction) * 1000.0;
-            display.update(done as u64, &format!("{}: {}", name(plan, at), at.stage), left(at));
-        }
-        Progress::Stored(at, trial) => {
-            let left = if at.trial < at.trials { format!(", {}", left(at)) } else { String::new() };
-            display.line(&format!("{}: {}{left}", name(plan, at), ended(trial)));
-            if say::is_verbose() {
-                trial.built.log.iter().for_each(|step| display.line(&log::line(step)));
-            }
-        }
-        Progress::Further { block, cases, trials } => {
-            display.extend(u64::from(*trials));
-            let names: Vec<String> =
-                cases.iter().map(|(name, workload)| format!("{name} ({workload})")).collect();
-            display.line(&format!("block {block}: intervals still too wide: {}", names.join(", ")));
-        }
-        Progress::Raced { lines, trials, .. } => {
-            display.extend(u64::from(*trials));
-            lines.iter().for_each(|line| display.line(line));
-        }
-        Progress::LongBlock { block, limit } => display.line(&format!(
-            "the first block takes about {}, longer than the {} that the sweep may take; Ctrl-C stops it, and \
-             smaller sizes or fewer cases make it shorter",
-            human(*block),
-            human(*limit)
-        )),
-        Progress::TimeIsUp { blocks, planned, limit } => display.line(&format!(
-            "the sweep ends after {blocks} of {planned} repetitions: another one would not fit into {}",
-            human(*limit)
-        )),
-    }
-}
-
-/// The remaining time, as far as it is planned.
-fn left(at: &Position) -> String {
-    let more = if at.more_may_follow { ", more may follow" } else { "" };
-    format!("{} left{more}", human(at.left))
-}
-
-/// A trial by its configuration, and by its workload where the plan has several.
-fn name(plan: &Plan, at: &Position) -> String {
-    let workload = (plan.workloads.len() > 1).then_some(&*at.workload);
-    let details: Vec<&str> = workload.into_iter().chain(at.sentinel.then_some("sentinel")).collect();
-    let details = if details.is_empty() { String::new() } else { format!(" ({})", details.join(", ")) };
-    format!("trial {} of {}: {}{details}", at.trial, at.trials, at.configuration)
-}
-
-fn ended(trial: &TrialRecord) -> String {
-    match &trial.outcome {
-        Outcome::Measured => "measured".to_string(),
-        Outcome::Skipped { unmet } => format!("skipped: {}", unmet.join("; ")),
-        Outcome::Failed { error } => format!("failed: {error}"),
-    }
-}
-
-/// Everything that is in the way of a sweep, each with its next step.
-pub fn refused(refusals: &[Refusal]) -> String {
-    let line = |refusal: &Refusal| {
-        format!("'{}' {}\n  hint: {}", refusal.device.display(), refusal.reason, refusal.hint)
-    };
-    refusals.iter().map(line).collect::<Vec<_>>().join("\n")
-}
-
-pub fn trouble(error: SweepError) -> Trouble {
-    match error {
-        SweepError::Testbed(TestbedError::Refused { refusals }) => {
-            let error = anyhow!("refused, nothing was written\n{}", refused(&refusals));
-            Trouble::new(Status::Refused, error)
-        }
-        other => {
-            let hint = other.hint();
-            let status = match other {
-                SweepError::NeedsRoot | SweepError::HooksNotAllowed { .. } => Status::Refused,
-                _ => Status::Usage,
-            };
-            let trouble = Trouble::new(status, other);
-            match hint {
-                Some(hint) => trouble.hint(hint),
-                None => trouble,
-            }
-        }
-    }
 }

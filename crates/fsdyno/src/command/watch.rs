@@ -67,10 +67,12 @@ fn none_running(surroundings: &Surroundings) -> Trouble {
     match (sweeps.iter().rev().find(is_live), sweeps.last()) {
         // Its process exists, but not here.
         (Some(SweepSummary { selector, name, .. }), _) => trouble(format!(
-            "sweep {selector} ('{name}') is run by another user or with another --state; watch it with the same"
+            "sweep {selector} ('{name}') is run by another user or with another --state; watch it with the \
+             same"
         )),
         (None, Some(last)) => trouble(format!(
-            "the last one, sweep {0} ('{1}'), {2}; {3} watch {0} shows how it ended, {3} show {0} its results",
+            "the last one, sweep {0} ('{1}'), {2}; {3} watch {0} shows how it ended, {3} show {0} its \
+             results",
             last.selector,
             last.name,
             last.end(),

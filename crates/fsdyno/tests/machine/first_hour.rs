@@ -128,7 +128,8 @@ fn completions_are_scripts() {
     let sandbox = Sandbox::new();
     let script = sandbox.write("fsdyno.bash", &stdout(&sandbox.run(&["completions", "bash"])));
     // What bash offers after `fsdyno sw`.
-    let ask = "source \"$1\"; COMP_WORDS=(fsdyno sw); COMP_CWORD=1; _fsdyno fsdyno sw fsdyno; echo \"${COMPREPLY[@]}\"";
+    let ask = "source \"$1\"; COMP_WORDS=(fsdyno sw); COMP_CWORD=1; _fsdyno fsdyno sw fsdyno; echo \
+        \"${COMPREPLY[@]}\"";
     let output = Command::new("bash").args(["-c", ask, "bash"]).arg(script).output().expect("run bash");
     assert_eq!(stdout(&output).trim(), "sweep", "{}", describe(&output));
 }
@@ -182,7 +183,8 @@ fn jobs_of_fio_that_were_added_up_are_refused() {
 
 fn external(job: &str) -> String {
     format!(
-        "[device]\nimage = \"/var/tmp/fsdyno-first-hour.img\"\nsize = \"256M\"\n[axes]\nfilesystem = \"ext4\"\n\
+        "[device]\nimage = \"/var/tmp/fsdyno-first-hour.img\"\nsize = \"256M\"\n[axes]\nfilesystem = \
+         \"ext4\"\n\
          [[workloads]]\nkind = \"external\"\nprogram = \"fio\"\njob = \"{job}\"\n"
     )
 }
@@ -211,7 +213,8 @@ fn a_fio_job_is_named_in_its_errors() {
     // What only fio itself knows to be wrong.
     sandbox.write("mine.fio", "[a]\nrw=read\nsize=1m\nnonsense=1\n");
     fs::create_dir(sandbox.path("work")).expect("a directory");
-    let plan = "[device]\ndirectory = \"work\"\n[[workloads]]\nkind = \"external\"\nprogram = \"fio\"\njob = \"mine.fio\"\n";
+    let plan = "[device]\ndirectory = \"work\"\n[[workloads]]\nkind = \"external\"\nprogram = \"fio\"\njob = \
+        \"mine.fio\"\n";
     sandbox.write("plan.toml", plan);
     let output = sandbox.run(&["sweep", "plan.toml", "--format", "json"]);
     assert_eq!(output.status.code(), Some(1), "{}", describe(&output));
@@ -233,7 +236,8 @@ fn a_profile_says_how_well_files_compress() {
     // A model with an estimate is still a model.
     sandbox.write(
         "plan.toml",
-        "[device]\nimage = \"/var/tmp/fsdyno-first-hour.img\"\nsize = \"256M\"\n[axes]\nfilesystem = \"ext4\"\n\
+        "[device]\nimage = \"/var/tmp/fsdyno-first-hour.img\"\nsize = \"256M\"\n[axes]\nfilesystem = \
+         \"ext4\"\n\
          [[workloads]]\nkind = \"fileserver\"\ntree_size = \"8M\"\ntree = \"profile:text.json\"\n",
     );
     stdout(&sandbox.run(&["plan", "plan.toml"]));
@@ -244,7 +248,8 @@ fn the_log_has_everything_that_was_done_to_the_machine() {
     let sandbox = Sandbox::new();
     let plan = format!(
         "name = \"logged\"\n[device]\nimage = \"{}\"\nsize = \"64M\"\n[axes]\nfilesystem = \"ext4\"\n\
-         scheduler = \"bfq\"\n[[workloads]]\nkind = \"fileserver\"\ntree_size = \"2M\"\nreaders = 1\nwriters = 1\n\
+         scheduler = \"bfq\"\n[[workloads]]\nkind = \"fileserver\"\ntree_size = \"2M\"\nreaders = 1\nwriters \
+         = 1\n\
          writer_space = \"4M\"\nramp = \"0\"\nwindow = \"20ms\"\n",
         sandbox.path("logged.img").display()
     );

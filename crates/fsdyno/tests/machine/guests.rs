@@ -328,9 +328,9 @@ fn a_killed_sweep_takes_its_guest_along() {
 /// have mounted.
 fn by_nobody(sandbox: &Sandbox, arguments: &[&str]) -> std::process::Command {
     let binary = sandbox.give_away(&["", "cache", "cache/fsdyno", "cache/fsdyno/packages"]);
-    let bind_and_become = "awk '$2 ~ \"^/run/fsdyno-\" {print $2}' /proc/mounts | xargs -r umount -l; \
-         { [ ! -d \"$1\" ] || mount --bind \"$1\" \"$2\"; } && shift 2 && \
-         exec setpriv --reuid \"$NOBODY\" --regid \"$NOBODY\" --clear-groups \"$@\"";
+    let bind_and_become = "awk '$2 ~ \"^/run/fsdyno-\" {print $2}' /proc/mounts | xargs -r umount -l; { [ ! \
+         -d \"$1\" ] || mount --bind \"$1\" \"$2\"; } && shift 2 && exec setpriv --reuid \"$NOBODY\" --regid \
+         \"$NOBODY\" --clear-groups \"$@\"";
     let mut command = std::process::Command::new("unshare");
     command.args(["--mount", "sh", "-c", bind_and_become, "sh"]);
     command.arg(cache().join("fsdyno/packages")).arg(sandbox.path("cache/fsdyno/packages"));

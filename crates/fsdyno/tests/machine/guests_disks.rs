@@ -48,11 +48,12 @@ const PLACES: [(u32, u32); 3] = [(MIB, 16 * MIB), (16 * MIB, 16 * MIB), (32 * MI
 
 /// The links that udev makes for virtio disks with serial numbers (60-persistent-storage.rules).
 const LINK: &str = "busybox mkdir -p /dev/disk/by-id && for disk in /sys/block/vd?; do name=${disk##*/}; \
-                    busybox ln -s ../../$name /dev/disk/by-id/virtio-$(busybox cat $disk/serial) || exit 1; done";
+                    busybox ln -s ../../$name /dev/disk/by-id/virtio-$(busybox cat $disk/serial) || exit 1; \
+                    done";
 
 /// Removes the first disk from the machine shortly after something has been mounted, in the background.
-const UNPLUG: &str = "exec > /dev/null 2>&1; (until busybox grep -q /run/fsdyno- /proc/mounts; do busybox sleep 0.1; \
-                      done; busybox sleep 0.5; echo 1 > /sys/block/vda/device/../remove) &";
+const UNPLUG: &str = "exec > /dev/null 2>&1; (until busybox grep -q /run/fsdyno- /proc/mounts; do busybox \
+    sleep 0.1; done; busybox sleep 0.5; echo 1 > /sys/block/vda/device/../remove) &";
 
 tests! {
     by_id_with_partitions_that_overlap_and_gone_in_mid_trial: GUEST;

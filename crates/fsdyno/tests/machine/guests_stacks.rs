@@ -73,8 +73,8 @@ fn schedulers(trial: &Value) -> Vec<(&str, &str)> {
 
 fn a_mirror_with_a_slow_half_is_swept() {
     let device = "[device.md]\nlevel = \"raid1\"\nbitmap = \"internal\"\n\
-                  disks = [{ image = \"IMAGE\", size = \"192M\" }, \
-                  { image = \"IMAGE.slow\", size = \"192M\", write_delay = \"2ms\" }]";
+                  disks = [{ image = \"IMAGE\", size = \"192M\" }, { image = \"IMAGE.slow\", size = \
+                  \"192M\", write_delay = \"2ms\" }]";
     let (trial, shown) = swept(device, FILESERVER, "scheduler = \"mq-deadline\"\nreadahead = \"1M\"");
     assert_eq!(
         in_force(&trial),

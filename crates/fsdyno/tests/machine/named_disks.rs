@@ -63,8 +63,10 @@ fn sweep(
 ) -> Vec<Value> {
     let log = journal.map(|path| format!("[device.journals]\nlog = {{ block = \"{}\" }}\n", path.display()));
     let plan = format!(
-        "name = \"named\"\nrepetitions = 3\n[device]\nblock = \"{}\"\n{}[axes]\nfilesystem = {filesystems:?}\n{axes}\n\
-         [[workloads]]\nkind = \"fileserver\"\ntree_size = \"1M\"\nwriter_space = \"4M\"\nreaders = 1\nwriters = 1\n\
+        "name = \"named\"\nrepetitions = 3\n[device]\nblock = \"{}\"\n{}[axes]\nfilesystem = \
+         {filesystems:?}\n{axes}\n\
+         [[workloads]]\nkind = \"fileserver\"\ntree_size = \"1M\"\nwriter_space = \"4M\"\nreaders = \
+         1\nwriters = 1\n\
          ramp = 0\nwindow = \"50ms\"\n",
         data.display(),
         log.unwrap_or_default()

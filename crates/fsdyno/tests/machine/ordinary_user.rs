@@ -109,8 +109,8 @@ fn what_root_swept_is_found_without_sudo() {
     by_root(&["import", "fsopbench", &first, &second, "--name", "by-root"]);
     by_root(&["import", "fsopbench", &second, "--name", "another"]);
 
-    let script = "mkdir -p /var/lib/fsdyno && mount --bind \"$0\" /var/lib/fsdyno && \
-                  exec setpriv --reuid=65534 --regid=65534 --clear-groups \"$@\"";
+    let script = "mkdir -p /var/lib/fsdyno && mount --bind \"$0\" /var/lib/fsdyno && exec setpriv \
+                  --reuid=65534 --regid=65534 --clear-groups \"$@\"";
     let run = |arguments: &[&str]| {
         let mut command = user.command(Path::new("unshare"));
         command.args(["-m", "--propagation", "private", "sh", "-c", script, &state]);

@@ -37,11 +37,10 @@ fn in_a_copy(sandbox: &Sandbox, script: &str) -> Output {
         root().display()
     );
     sandbox.write("stage/script", &format!("{remove}{script}"));
-    let prepare = "set -e; cd \"$1\"; mount -t tmpfs none \"$1/space\"; mkdir space/upper space/work; \
-         mount -t overlay -o lowerdir=/,upperdir=space/upper,workdir=space/work none copy; \
-         mkdir -p copy/stage; mount --bind stage copy/stage; mount -t proc none copy/proc; \
-         mount --bind /dev copy/dev; \
-         exec env -i PATH=\"$2\" HOME=/root TERM=dumb chroot copy sh -e /stage/script";
+    let prepare = "set -e; cd \"$1\"; mount -t tmpfs none \"$1/space\"; mkdir space/upper space/work; mount \
+         -t overlay -o lowerdir=/,upperdir=space/upper,workdir=space/work none copy; mkdir -p copy/stage; \
+         mount --bind stage copy/stage; mount -t proc none copy/proc; mount --bind /dev copy/dev; exec env \
+         -i PATH=\"$2\" HOME=/root TERM=dumb chroot copy sh -e /stage/script";
     fs::create_dir_all(sandbox.path("space")).expect("a directory");
     Command::new("unshare")
         .args(["--mount", "--propagation", "private", "sh", "-c", prepare, "sh"])

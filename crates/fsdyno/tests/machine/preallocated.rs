@@ -19,9 +19,11 @@ const SIZE: u64 = 320 << 20;
 
 fn plan(image: &Path, window: &str) -> String {
     format!(
-        "repetitions = 2\n[device]\nimage = \"{}\"\nsize = \"{SIZE}\"\nsector = 4096\npreallocate = \"write\"\n\
+        "repetitions = 2\n[device]\nimage = \"{}\"\nsize = \"{SIZE}\"\nsector = 4096\npreallocate = \
+         \"write\"\n\
          [axes]\nfilesystem = [\"ext4\", \"xfs\", \"btrfs\"]\n\
-         [[workloads]]\nkind = \"fileserver\"\ntree_size = \"4M\"\nwriters = 1\nreaders = 1\nwriter_space = \"8M\"\n\
+         [[workloads]]\nkind = \"fileserver\"\ntree_size = \"4M\"\nwriters = 1\nreaders = 1\nwriter_space = \
+         \"8M\"\n\
          ramp = 0\nwindow = \"{window}\"\n",
         image.display()
     )

@@ -62,8 +62,8 @@ fn a_race_is_killed_resumed_shown_recommended_and_reported() {
     let foreseen = text(&sandbox, &["plan", "plan.toml", "--budget", "24"]);
     assert!(
         foreseen.contains(
-            "a race of 8 configurations within 24 trials: 1 block of 8, and 2 fresh ones of the best 4 and the default; \
-             21 trials with sentinels"
+            "a race of 8 configurations within 24 trials: 1 block of 8, and 2 fresh ones of the best 4 and \
+             the default; 21 trials with sentinels"
         ),
         "{foreseen}"
     );

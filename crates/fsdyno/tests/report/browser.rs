@@ -138,8 +138,9 @@ impl Browser {
     pub fn click(&mut self, selector: &str) {
         let selector = Value::from(selector);
         let place = self.evaluate(&format!(
-            "(() => {{ const e = document.querySelector({selector}); e.scrollIntoView({{ block: 'center', behavior: 'instant' }}); \
-             const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; }})()"
+            "(() => {{ const e = document.querySelector({selector}); e.scrollIntoView({{ block: 'center', \
+             behavior: 'instant' }}); const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + \
+             r.height / 2]; }})()"
         ));
         for kind in ["mouseMoved", "mousePressed", "mouseReleased"] {
             self.call(

@@ -165,7 +165,8 @@ impl<'a> Walk<'a> {
             object: self.whole.display().to_string(),
             errno: Errno::LOOP.raw_os_error(),
             reason: format!(
-                "'{}' in it is a symbolic link that another user can change, and root does not follow such links",
+                "'{}' in it is a symbolic link that another user can change, and root does not follow such \
+                 links",
                 name.display()
             ),
         }

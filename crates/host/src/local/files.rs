@@ -1,15 +1,14 @@
 //! Files and directories.
 
 use crate::lines::TEXT_MAX;
-use crate::probe::{FileIdentity, Room};
-use crate::{HostError, Result, mountinfo};
-use fsdyno_core::Bytes;
+use crate::probe::FileIdentity;
+use crate::{HostError, Result};
 use rustix::fs::{AtFlags, CWD, FileType, Statx, StatxFlags};
 use rustix::io::Errno;
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::fd::BorrowedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 pub(super) fn read_text(path: &Path) -> Result<String> {
     let failed = |error| HostError::system("read", path, error);
@@ -63,21 +62,4 @@ fn identified(found: &Statx) -> FileIdentity {
         birth_ns: born.then(|| found.stx_btime.tv_sec * 1_000_000_000 + i64::from(found.stx_btime.tv_nsec)),
         regular: FileType::from_raw_mode(found.stx_mode.into()) == FileType::RegularFile,
     }
-}
-
-/// `shares` is what else is stored in places and needs space, each with its name.
-pub(super) fn room(path: &Path, shares: &[(String, PathBuf)]) -> Result<Room> {
-    let failed = |error: Errno| HostError::system("determine the free space of", path, error);
-    let found = rustix::fs::statvfs(path).map_err(failed)?;
-    let mounts = super::mount::mounts()?;
-    let of = |path: &Path| mountinfo::containing(&mounts, &mountinfo::nearest_existing(path));
-    let mount = of(path).ok_or_else(|| failed(Errno::NOENT))?;
-    let beside = shares.iter().filter(|(_, path)| of(path).is_some_and(|other| other.device == mount.device));
-    Ok(Room {
-        free: Bytes(found.f_bavail.saturating_mul(found.f_frsize)),
-        size: Bytes(found.f_blocks.saturating_mul(found.f_frsize)),
-        device: mount.device,
-        in_memory: ["tmpfs", "ramfs"].contains(&mount.filesystem.as_str()),
-        shared_with: beside.map(|(name, _)| name.clone()).collect(),
-    })
 }

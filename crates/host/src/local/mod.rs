@@ -20,6 +20,7 @@ mod loops;
 mod mount;
 mod probe;
 mod recorder;
+mod room;
 mod setting;
 mod tree;
 
@@ -221,7 +222,7 @@ impl Host for LocalHost {
     }
 
     fn room(&mut self, path: &Path) -> Result<Room> {
-        files::room(path, &self.protected)
+        room::of(path, &self.protected)
     }
 
     fn loops(&mut self) -> Result<Vec<LoopInfo>> {

@@ -63,7 +63,8 @@ fn figure(configurations: &[Vec<Found<'_>>], names: &mut Names) -> Markup {
     let label = format!("{} of the response time over the rate; the table has the figures", target.quantile);
     let caption = html! {
         strong { (target.quantile) " of the response time over the rate that was tried." }
-        " A line is one trial; a filled point met " (target) ", an empty one did not. The dashed line is the target."
+        " A line is one trial; a filled point met " (target) ", an empty one did not. The dashed line is the \
+         target."
     };
     chart::figure(&names.next(), &chart, HEIGHT, &label, &caption)
 }
@@ -99,7 +100,8 @@ fn chart(configurations: &[Vec<Found<'_>>], quantile: Quantile, within_ns: u64) 
                 "x": points.iter().map(|point| rounded(point.intended_per_s)).collect::<Vec<_>>(),
                 "y": all.clone().map(|at| seconds(took(at))).collect::<Vec<_>>(),
                 "hovertext": all.clone().map(|at| format!(
-                    "{}, trial {trial}<br>{} iterations/s: {quantile} {}", plain(name), text::number(points[at].intended_per_s),
+                    "{}, trial {trial}<br>{} iterations/s: {quantile} \
+                     {}", plain(name), text::number(points[at].intended_per_s),
                     words(at).replace(">=", "at least")
                 )).collect::<Vec<_>>(),
                 "hoverinfo": "text",

@@ -35,7 +35,8 @@ pub fn case(
             }
             @if let (Some(trial), true) = (shown, measured.len() > 1 && !case.phases.is_empty()) {
                 p.note {
-                    "Charts over time show trial " (trial.trial) ", the one of " (measured.len()) " with the longest stall. "
+                    "Charts over time show trial " (trial.trial) ", the one of " (measured.len()) " with the \
+                     longest stall. "
                     "Tables contain all trials."
                 }
             }
@@ -98,7 +99,8 @@ fn over_time_chart(case: &CaseView, phase: &PhaseResult, names: &mut Names) -> M
     );
     let caption = html! {
         strong { "Over time." }
-        " A point is the slowest operation of its kind at that moment; a bar is one slow operation from start to end."
+        " A point is the slowest operation of its kind at that moment; a bar is one slow operation from \
+         start to end."
         " Shaded: some worker was in an operation longer than 100 ms."
     };
     chart::figure(&names.next(), &chart, height, &label, &caption)
@@ -173,10 +175,13 @@ fn built(case: &CaseView, trials: &[&TrialRecord]) -> Markup {
                     dt { "device " (layer.path) }
                     dd { (layer.in_force) @for command in &layer.commands { br; code { (command) } } }
                 }
-                @if !trial.built.mkfs_command.is_empty() { dt { "made with" } dd { code { (trial.built.mkfs_command) } } }
-                @if !trial.built.mount_command.is_empty() { dt { "mounted with" } dd { code { (trial.built.mount_command) } } }
+                @if !trial.built.mkfs_command.is_empty() { dt { "made \
+                    with" } dd { code { (trial.built.mkfs_command) } } }
+                @if !trial.built.mount_command.is_empty() { dt { "mounted \
+                    with" } dd { code { (trial.built.mount_command) } } }
             }
-            @if !case.mount_options_in_force.is_empty() { dt { "in force" } dd { code { (case.mount_options_in_force) } } }
+            @if !case.mount_options_in_force.is_empty() { dt { "in \
+                force" } dd { code { (case.mount_options_in_force) } } }
             @if !case.scheduler_in_force.is_empty() { dt { "scheduler" } dd { code { (case.scheduler_in_force) } } }
             @if !times.is_empty() { dt { "time taken" } dd { (times.join(", ")) } }
             @for (trial, check) in unclean {

@@ -82,8 +82,10 @@ impl Cases {
                 h2 #cases-title { "Case by case" }
                 @if self.shown.len() < self.all {
                     p.note {
-                        "Shown in full: " (self.shown.len()) " of " (self.all) " cases, to keep this page small: the best by "
-                        "each measure, those with the longest stalls, and then by rank. The table above lists every case; "
+                        "Shown in full: " (self.shown.len()) " of " (self.all) " cases, to keep this page \
+                         small: the best by "
+                        "each measure, those with the longest stalls, and then by rank. The table above \
+                         lists every case; "
                         code { "fsdyno show --case NAME" } " shows the others in full."
                     }
                 }
@@ -131,10 +133,13 @@ impl Cases {
             figure.chart id={ "distribution-" (index) } data-chart=(name) {
                 figcaption {
                     strong { "How long one operation takes." }
-                    " Lower is better; the rarer, slower operations are on the right. A line combines all trials of a configuration and ends where its sample ends."
-                    @if left_out > 0 { " The best " (distribution::CURVES_MAX) " configurations are drawn; the table also has the others." }
+                    " Lower is better; the rarer, slower operations are on the right. A line combines all \
+                     trials of a configuration and ends where its sample ends."
+                    @if left_out > 0 { " The best " (distribution::CURVES_MAX) " configurations are drawn; \
+                        the table also has the others." }
                 }
-                div.plot role="img" aria-label="Percentile curves of the configurations; the table below the chart has the figures"
+                div.plot role="img" aria-label="Percentile curves of the configurations; the table below the \
+                    chart has the figures"
                     style={ "min-height:" (distribution::HEIGHT) "px" } {}
             }
             @for (name, _, chart) in &charts { (chart::data(name, chart)) }

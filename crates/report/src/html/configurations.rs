@@ -64,10 +64,12 @@ fn workload(
         }
         p.note {
             "Best first by " strong { (measure) } ". Each figure is the mean over " i { "n" } " trials"
-            @if intervals(ranking) { ", with its " (interval_name(ranking.rows.iter().map(|row| row.trials))) " below" }
+            @if intervals(ranking) { ", with its \
+                " (interval_name(ranking.rows.iter().map(|row| row.trials))) " below" }
             "; " i { "(max)" } " is the longest of all trials."
             @if weak {
-                " " strong { "!" } " weakens what survives a power cut: it never wins if a safe one was measured."
+                " " strong { "!" } " weakens what survives a power cut: it never wins if a safe one was \
+                 measured."
             }
         }
         @if several {

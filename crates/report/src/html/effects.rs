@@ -33,9 +33,11 @@ pub fn section(recommendation: &Recommendation, names: &mut Names) -> Markup {
                     @for axis in &answer.axes { li { strong { (name(axis)) } ": " (axis.text) } }
                     @for pair in &answer.interactions {
                         li {
-                            strong { (pair.axis) " with " (pair.other) } ": the best " (pair.other) " depends on "
+                            strong { (pair.axis) " with " (pair.other) } ": the best " (pair.other) " \
+                                depends on "
                             (pair.axis) ": "
-                            (pair.best.iter().map(|(level, best)| format!("{best} with {level}")).collect::<Vec<_>>().join(", "))
+                            (pair.best.iter().map(|(level, best)| format!("{best} with \
+                                {level}")).collect::<Vec<_>>().join(", "))
                         }
                     }
                 }
@@ -94,7 +96,8 @@ fn effects_chart(answer: &Answer, names: &mut Names) -> Markup {
     let layout = json!({
         "height": height,
         "margin": { "l": 10, "t": 6 },
-        "xaxis": { "type": "log", "title": { "text": format!("{} times the mean of all levels; {better}", plain(&answer.measure)) }, "tickvals": TICKS, "ticktext": TICKS.map(|tick| tick.to_string()) },
+        "xaxis": { "type": "log", "title": { "text": format!("{} times the mean of all levels; \
+         {better}", plain(&answer.measure)) }, "tickvals": TICKS, "ticktext": TICKS.map(|tick| tick.to_string()) },
         "yaxis": { "tickvals": y, "ticktext": labels, "showgrid": false, "range": [place + AXIS_GAP, 1.0], "fixedrange": true, "ticks": "" },
         "shapes": [{
             "type": "line", "layer": "below", "x0": 1, "x1": 1, "yref": "paper", "y0": 0, "y1": 1,
@@ -104,7 +107,8 @@ fn effects_chart(answer: &Answer, names: &mut Names) -> Markup {
     });
     let effects = Chart { data, layout, tables: Vec::<Table>::new() };
     let caption = html! {
-        strong { "Each level compared with the mean of its axis" } ", with its 95 % interval, all else being equal. "
+        strong { "Each level compared with the mean of its axis" } ", with its 95 % interval, all else being \
+            equal. "
         "If a line crosses 1, these trials do not show an effect."
     };
     let label = "Effects of the settings with intervals; the table below has the figures";
@@ -127,7 +131,8 @@ fn table(answer: &Answer) -> Markup {
             div.scroll tabindex="0" role="region" aria-label="Effects of the settings" {
                 table.figures {
                     thead { tr {
-                        @for head in ["axis", "level", "to the mean of all", "95 % interval", "to the best", "weakens"] { th scope="col" { (head) } }
+                        @for head in ["axis", "level", "to the mean of all", "95 % interval", "to the \
+                            best", "weakens"] { th scope="col" { (head) } }
                     } }
                     tbody {
                         @for axis in &answer.axes {

@@ -4,10 +4,10 @@
 use super::chart::{self, Chart, Names, Table, plain};
 use super::sentence::sentence;
 use super::table;
+use crate::terminal::columns::Column;
 use crate::terminal::losses::{
     LEGEND, MARKS, bounds, columns, log, logs, losing, mount_errors, promises as promise_rows,
 };
-use crate::terminal::summary::Column;
 use fsdyno_core::durability::CacheModel;
 use fsdyno_core::result::AgeBin;
 use fsdyno_verdict::durability::{Losses, ModelLosses};
@@ -70,8 +70,10 @@ fn survival(model: CacheModel, rows: &[(&RankedCase, &ModelLosses)], names: &mut
     let left_out = lines.len().saturating_sub(LINES_MAX);
     let caption = html! {
         strong { "Unsynced work that survives, under " (model.name()) "." }
-        " How much of the work of each age was there after the cut, over all states. Nothing promises that any of it is."
-        @if left_out > 0 { " The best " (LINES_MAX) " configurations are drawn; the table also has the others." }
+        " How much of the work of each age was there after the cut, over all states. Nothing promises that \
+         any of it is."
+        @if left_out > 0 { " The best " (LINES_MAX) " configurations are drawn; the table also has the \
+            others." }
     };
     let chart = survival_chart(model, &lines);
     chart::figure(&names.next(), &chart, HEIGHT, &label, &caption)
@@ -89,7 +91,8 @@ fn survival_chart(model: CacheModel, lines: &[(&RankedCase, &[AgeBin])]) -> Char
             "y": bins.iter().map(|bin| chart::rounded(100.0 * share(bin))).collect::<Vec<_>>(),
             "line": { "color": chart::colour(index), "dash": chart::dash(index), "width": 2 },
             "marker": { "color": chart::colour(index), "symbol": chart::symbol(index), "size": 6 },
-            "hovertemplate": format!("{}: %{{y:.3~r}} %, up to %{{x:.3~s}}s old<extra></extra>", plain(&row.name)),
+            "hovertemplate": format!("{}: %{{y:.3~r}} %, up to %{{x:.3~s}}s \
+             old<extra></extra>", plain(&row.name)),
         })
     });
     let ages =

@@ -27,7 +27,8 @@ pub fn section(header: &SweepHeader, trials: &[TrialRecord]) -> Markup {
             (seeds(trials))
             h3 { "Plan" }
             @if !header.overrides.is_empty() {
-                p { "On the command line: " @for change in &header.overrides { code { "--set " (change) } " " } }
+                p { "On the command line: " @for change in &header.overrides { code { "--set " (change) } " \
+                    " } }
             }
             pre tabindex="0" role="region" aria-label="Plan" { (header.plan_toml) }
         }
@@ -51,7 +52,8 @@ fn protocol(header: &SweepHeader, trials: &[TrialRecord]) -> Markup {
             dt { "order" }
             dd {
                 (text::plural(blocks.len() as u64, "block")) ", each with every case once, in random order"
-                @if sentinels > 0 { "; to show drift, the first case was repeated " (text::plural(sentinels as u64, "time")) " (sentinel)" }
+                @if sentinels > 0 { "; to show drift, the first case was repeated \
+                    " (text::plural(sentinels as u64, "time")) " (sentinel)" }
             }
             dt { "intervals" }
             dd { "95 %, bootstrapped over trials, not operations; no outlier is removed" }
@@ -59,8 +61,10 @@ fn protocol(header: &SweepHeader, trials: &[TrialRecord]) -> Markup {
                 @for phase in &trial.phases {
                     dt { "phase " (phase.name) }
                     dd {
-                        "ramp " (text::setting(phase.ramp_ns)) ", window " (text::window(phase.window_ns, has_rates(phase))) ", drain "
-                        (text::time_in_words(Time { ns: phase.drain_ns.0, at_least: false })) " in trial " (trial.trial)
+                        "ramp " (text::setting(phase.ramp_ns)) ", window \
+                         " (text::window(phase.window_ns, has_rates(phase))) ", drain "
+                        (text::time_in_words(Time { ns: phase.drain_ns.0, at_least: false })) " in \
+                            trial " (trial.trial)
                         @if let Some(steady) = phase.steady {
                             @if let Some(text) = text::steadiness(&[(phase.ramp_ns, steady)]) { "; " (text) }
                         }
@@ -132,7 +136,8 @@ fn machine(environment: &Environment, trials: &[TrialRecord]) -> Markup {
         }
         @for device in &environment.devices { (device_facts(device)) }
         @if !environment.geometry.trim().is_empty() {
-            details { summary { "Geometry of the filesystem in the first measured trial" } pre { (environment.geometry) } }
+            details { summary { "Geometry of the filesystem in the first measured \
+                trial" } pre { (environment.geometry) } }
         }
     }
 }
@@ -179,7 +184,8 @@ fn commands(trials: &[TrialRecord]) -> Markup {
         @if !firsts.is_empty() {
             h3 { "Exact commands" }
             details {
-                summary { "mkfs and mount commands of " (text::plural(firsts.len() as u64, "case")) ", as run in the first trial of each" }
+                summary { "mkfs and mount commands of " (text::plural(firsts.len() as u64, "case")) ", as \
+                    run in the first trial of each" }
                 div.scroll tabindex="0" role="region" aria-label="Exact commands" {
                     table {
                         thead { tr {

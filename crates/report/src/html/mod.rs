@@ -62,7 +62,8 @@ static POLICY: LazyLock<String> = LazyLock::new(|| {
     let scripts = [SCRIPT, &INFLATE, PLOTLY]
         .map(|script| format!("'sha256-{}'", BASE64_STANDARD.encode(Sha256::digest(script))));
     format!(
-        "default-src 'none'; script-src {}; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'",
+        "default-src 'none'; script-src {}; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; \
+         form-action 'none'",
         scripts.join(" ")
     )
 });
@@ -95,7 +96,8 @@ pub fn page(sources: &Sources<'_>) -> Result<String, ReportError> {
                 }
                 footer {
                     p {
-                        "Made by fsdyno " (env!("CARGO_PKG_VERSION")) ". Charts by plotly.js 3.7.0 (MIT licence), unpacked "
+                        "Made by fsdyno " (env!("CARGO_PKG_VERSION")) ". Charts by plotly.js 3.7.0 (MIT \
+                         licence), unpacked "
                         "by pako 2.1.0 (MIT and Zlib licences), both part of this file."
                     }
                 }

@@ -43,7 +43,8 @@ fn front(answer: &Answer, names: &mut Names) -> Markup {
         answer.pareto.points.iter().filter(|point| point.on_front).map(|point| point.name.as_str()).collect();
     let caption = html! {
         strong { "Each further measure against the deciding one." }
-        " A filled point is on the Pareto front: no other configuration is as good in everything, safety included, and better "
+        " A filled point is on the Pareto front: no other configuration is as good in everything, safety \
+         included, and better "
         "in something. An empty point is beaten by another. A cross weakens what survives a power cut."
     };
     let label = "Each further measure against the deciding one; the table below has the figures";

@@ -98,7 +98,8 @@ impl Parts {
             "height": height,
             "margin": { "t": 4, "b": FOOT - 4.0 },
             "xaxis": {
-                "anchor": last, "range": [0.0, window.as_secs_f64()], "title": { "text": "seconds into the window" },
+                "anchor": last, "range": [0.0, window.as_secs_f64()], "title": { "text": "seconds into the \
+                 window" },
             },
             "legend": { "orientation": "h", "itemsizing": "constant", "y": -46.0 / area, "yanchor": "top", "x": 0 },
             "shapes": self.shapes,

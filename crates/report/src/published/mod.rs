@@ -16,7 +16,7 @@ mod table;
 pub use counterpart::Counterpart;
 pub(crate) use side_by_side::{Found, emulation, unpublished};
 pub use side_by_side::{Missing, Ours, Printed, PrintedRow, SideBySide, side_by_side, side_by_side_csv};
-pub use table::{Column, PublishedError, PublishedUnit, Row, Table};
+pub use table::{Column, PublishedError, Row, Table};
 
 use fsdyno_core::Study;
 
@@ -59,23 +59,24 @@ pub static PUBLISHED: &[Published] = &[
     Published {
         name: "xfs-tweaks-2003",
         study: Study::XfsTweaks2003,
-        title: "bonnie++ on ext3, ReiserFS and XFS, and on XFS with one setting changed at a time; two Pentium III, \
-                256 MB of memory, one ATA disk",
+        title: "bonnie++ on ext3, ReiserFS and XFS, and on XFS with one setting changed at a time; two \
+            Pentium III, 256 MB of memory, one ATA disk",
         source: "a study of XFS settings, 2003",
         figures: Source::Csv(include_str!("../../published/xfs-tweaks-2003.csv"), table::XFS_TWEAKS),
     },
     Published {
         name: "streaming-ext4-2008",
         study: Study::StreamingExt42008,
-        title: "one file of about 14 TB written and read back in requests of 4 MiB; 56 disks behind hardware RAID, striped \
-                by LVM",
+        title: "one file of about 14 TB written and read back in requests of 4 MiB; 56 disks behind hardware \
+            RAID, striped by LVM",
         source: "a study of ext4 with aiod, 2008",
         figures: Source::Csv(include_str!("../../published/streaming-ext4-2008.csv"), table::STREAMING),
     },
     Published {
         name: "fsopbench-2009",
         study: Study::FsOpBench2009,
-        title: "readers of small files, alone and with writers, on ext3 and ext4; one disk, and an Areca RAID 6",
+        title: "readers of small files, alone and with writers, on ext3 and ext4; one disk, and an Areca \
+            RAID 6",
         source: "T. Oetiker, https://insights.oetiker.ch/linux/fsopbench/, 2009",
         figures: Source::FsOpBench,
     },

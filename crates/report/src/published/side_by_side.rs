@@ -7,6 +7,7 @@ use super::table::{Row, Table};
 use super::{Published, PublishedError};
 use crate::csv_text::csv_text;
 use crate::export::output_error;
+use fsdyno_core::measure::PrintedUnit;
 use fsdyno_core::workload::bonnie::PER_CHARACTER;
 use fsdyno_core::{Outcome, TrialRecord, WarningKind};
 use fsdyno_verdict::Estimate;
@@ -73,7 +74,7 @@ pub struct Printed {
     pub unit: &'static str,
     /// The unit in which the study has it, for people.
     #[serde(skip)]
-    pub shown_in: super::PublishedUnit,
+    pub shown_in: PrintedUnit,
     /// The published figure.
     pub published: f64,
     /// Ours; absent if no trial has one.
@@ -217,7 +218,7 @@ fn figures(table: &Table, row: &Row, seed: u64, trials: &[&TrialRecord]) -> Vec<
     pairs
         .filter_map(|(column, published)| {
             let published = (*published)?;
-            let published = published * column.unit.base();
+            let published = published * column.unit.factor();
             let ours = figure(&column.measure, seed, trials).map(|figure| ours(&figure));
             Some(Printed {
                 name: column.name.clone(),

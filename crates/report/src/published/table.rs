@@ -1,9 +1,9 @@
 //! Published figures as a table: rows that were measured, and columns that are our measures.
 
 use super::counterpart::Counterpart;
-use fsdyno_core::Measure;
+use fsdyno_core::measure::{Measure, MeasureError, PrintedUnit};
+use fsdyno_core::workload::{PhaseSpec, bonnie, postmark};
 use fsdyno_formats::fsopbench::{self, ParseError, RowValues, STATISTICS};
-use std::fmt;
 
 /// A table of published figures.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,7 +24,7 @@ pub struct Column {
     /// The corresponding measure of ours.
     pub measure: Measure,
     /// The unit of the published figures.
-    pub unit: PublishedUnit,
+    pub unit: PrintedUnit,
 }
 
 /// A row of figures.
@@ -47,102 +47,81 @@ impl Row {
     }
 }
 
-/// The unit of a published figure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PublishedUnit {
-    /// Per second, 1024 bytes: what bonnie++ prints.
-    KibibytesPerSecond,
-    /// Per second, 10^6 bytes.
-    MegabytesPerSecond,
-    /// Per second, 2^20 bytes: what postmark prints as megabytes.
-    MebibytesPerSecond,
-    /// Files, seeks or transactions per second.
-    PerSecond,
-    /// Percent.
-    Percent,
-    /// Milliseconds.
-    Milliseconds,
-    /// Operations.
-    Count,
-}
-
-impl PublishedUnit {
-    /// The symbol after a figure.
-    pub const fn symbol(self) -> &'static str {
-        match self {
-            PublishedUnit::KibibytesPerSecond => "KiB/s",
-            PublishedUnit::MegabytesPerSecond => "MB/s",
-            PublishedUnit::MebibytesPerSecond => "MiB/s",
-            PublishedUnit::PerSecond => "/s",
-            PublishedUnit::Percent => "%",
-            PublishedUnit::Milliseconds => "ms",
-            PublishedUnit::Count => "ops",
-        }
-    }
-
-    /// The size of the unit in the base unit of our measures: bytes per second, nanoseconds, a share of 1.
-    pub const fn base(self) -> f64 {
-        match self {
-            PublishedUnit::KibibytesPerSecond => 1024.0,
-            PublishedUnit::MegabytesPerSecond | PublishedUnit::Milliseconds => 1e6,
-            PublishedUnit::MebibytesPerSecond => 1_048_576.0,
-            PublishedUnit::PerSecond | PublishedUnit::Count => 1.0,
-            PublishedUnit::Percent => 0.01,
-        }
-    }
-}
-
-impl fmt::Display for PublishedUnit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.symbol())
-    }
-}
-
 /// A column of a CSV file: its name there, our measure, its unit.
-pub(super) type CsvColumn = (&'static str, &'static str, PublishedUnit);
+pub(super) type CsvColumn = (&'static str, Of, PrintedUnit);
+
+/// The measure of a column.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Of {
+    /// A measure with a name of its own.
+    Named(&'static str),
+    /// A figure of the only role of a phase.
+    Phase(PhaseSpec, &'static str),
+}
+
+impl Of {
+    fn measure(self) -> Result<Measure, MeasureError> {
+        match self {
+            Of::Named(name) => name.parse(),
+            Of::Phase(spec, figure) => format!("{}/{}/{figure}", spec.name, spec.role).parse(),
+        }
+    }
+}
+
+const fn rate(name: &'static str, phase: PhaseSpec) -> CsvColumn {
+    (name, Of::Phase(phase, "rate"), PrintedUnit::KibibytesPerSecond)
+}
+
+const fn items(name: &'static str, phase: PhaseSpec) -> CsvColumn {
+    (name, Of::Phase(phase, "item-rate"), PrintedUnit::PerSecond)
+}
+
+const fn cpu(name: &'static str, phase: PhaseSpec) -> CsvColumn {
+    (name, Of::Phase(phase, "cpu-share"), PrintedUnit::Percent)
+}
 
 pub(super) const XFS_TWEAKS: &[CsvColumn] = &[
-    ("seq_output_char", "write per character/writer/rate", PublishedUnit::KibibytesPerSecond),
-    ("seq_output_char_cpu", "write per character/writer/cpu-share", PublishedUnit::Percent),
-    ("seq_output_block", "write block/writer/rate", PublishedUnit::KibibytesPerSecond),
-    ("seq_output_block_cpu", "write block/writer/cpu-share", PublishedUnit::Percent),
-    ("seq_output_rewrite", "rewrite/rewriter/rate", PublishedUnit::KibibytesPerSecond),
-    ("seq_output_rewrite_cpu", "rewrite/rewriter/cpu-share", PublishedUnit::Percent),
-    ("seq_input_char", "read per character/reader/rate", PublishedUnit::KibibytesPerSecond),
-    ("seq_input_char_cpu", "read per character/reader/cpu-share", PublishedUnit::Percent),
-    ("seq_input_block", "read block/reader/rate", PublishedUnit::KibibytesPerSecond),
-    ("seq_input_block_cpu", "read block/reader/cpu-share", PublishedUnit::Percent),
-    ("random_seeks", "random seeks/seeker/item-rate", PublishedUnit::PerSecond),
-    ("random_seeks_cpu", "random seeks/seeker/cpu-share", PublishedUnit::Percent),
-    ("seq_create", "create sequential/creator/item-rate", PublishedUnit::PerSecond),
-    ("seq_create_cpu", "create sequential/creator/cpu-share", PublishedUnit::Percent),
-    ("seq_stat", "stat sequential/examiner/item-rate", PublishedUnit::PerSecond),
-    ("seq_stat_cpu", "stat sequential/examiner/cpu-share", PublishedUnit::Percent),
-    ("seq_delete", "delete sequential/deleter/item-rate", PublishedUnit::PerSecond),
-    ("seq_delete_cpu", "delete sequential/deleter/cpu-share", PublishedUnit::Percent),
-    ("random_create", "create random/creator/item-rate", PublishedUnit::PerSecond),
-    ("random_create_cpu", "create random/creator/cpu-share", PublishedUnit::Percent),
-    ("random_stat", "stat random/examiner/item-rate", PublishedUnit::PerSecond),
-    ("random_stat_cpu", "stat random/examiner/cpu-share", PublishedUnit::Percent),
-    ("random_delete", "delete random/deleter/item-rate", PublishedUnit::PerSecond),
-    ("random_delete_cpu", "delete random/deleter/cpu-share", PublishedUnit::Percent),
+    rate("seq_output_char", bonnie::WRITE_CHAR),
+    cpu("seq_output_char_cpu", bonnie::WRITE_CHAR),
+    rate("seq_output_block", bonnie::WRITE_BLOCK),
+    cpu("seq_output_block_cpu", bonnie::WRITE_BLOCK),
+    rate("seq_output_rewrite", bonnie::REWRITE),
+    cpu("seq_output_rewrite_cpu", bonnie::REWRITE),
+    rate("seq_input_char", bonnie::READ_CHAR),
+    cpu("seq_input_char_cpu", bonnie::READ_CHAR),
+    rate("seq_input_block", bonnie::READ_BLOCK),
+    cpu("seq_input_block_cpu", bonnie::READ_BLOCK),
+    items("random_seeks", bonnie::SEEKS),
+    cpu("random_seeks_cpu", bonnie::SEEKS),
+    items("seq_create", bonnie::SEQ_CREATE),
+    cpu("seq_create_cpu", bonnie::SEQ_CREATE),
+    items("seq_stat", bonnie::SEQ_STAT),
+    cpu("seq_stat_cpu", bonnie::SEQ_STAT),
+    items("seq_delete", bonnie::SEQ_DELETE),
+    cpu("seq_delete_cpu", bonnie::SEQ_DELETE),
+    items("random_create", bonnie::RANDOM_CREATE),
+    cpu("random_create_cpu", bonnie::RANDOM_CREATE),
+    items("random_stat", bonnie::RANDOM_STAT),
+    cpu("random_stat_cpu", bonnie::RANDOM_STAT),
+    items("random_delete", bonnie::RANDOM_DELETE),
+    cpu("random_delete_cpu", bonnie::RANDOM_DELETE),
 ];
 
 pub(super) const STREAMING: &[CsvColumn] = &[
-    ("read_mb_per_s", "streaming-read", PublishedUnit::MegabytesPerSecond),
-    ("write_mb_per_s", "streaming-write", PublishedUnit::MegabytesPerSecond),
+    ("read_mb_per_s", Of::Named("streaming-read"), PrintedUnit::MegabytesPerSecond),
+    ("write_mb_per_s", Of::Named("streaming-write"), PrintedUnit::MegabytesPerSecond),
 ];
 
 pub(super) const POSTMARK: &[CsvColumn] = &[
-    ("read_mb_per_s", "postmark-read", PublishedUnit::MebibytesPerSecond),
-    ("write_mb_per_s", "postmark-write", PublishedUnit::MebibytesPerSecond),
-    ("iops", "transactions/transactor/item-rate", PublishedUnit::PerSecond),
+    ("read_mb_per_s", Of::Named("postmark-read"), PrintedUnit::MebibytesPerSecond),
+    ("write_mb_per_s", Of::Named("postmark-write"), PrintedUnit::MebibytesPerSecond),
+    items("iops", postmark::TRANSACTIONS),
 ];
 
 pub(super) const BONNIE: &[CsvColumn] = &[
-    ("seeks_per_s", "random seeks/seeker/item-rate", PublishedUnit::PerSecond),
-    ("block_write_kb_per_s", "write block/writer/rate", PublishedUnit::KibibytesPerSecond),
-    ("rewrite_kb_per_s", "rewrite/rewriter/rate", PublishedUnit::KibibytesPerSecond),
+    items("seeks_per_s", bonnie::SEEKS),
+    rate("block_write_kb_per_s", bonnie::WRITE_BLOCK),
+    rate("rewrite_kb_per_s", bonnie::REWRITE),
 ];
 
 /// The column between the labels and the figures.
@@ -181,7 +160,7 @@ pub enum Problem {
     Number(String),
     /// A column that is not one of our measures.
     #[error(transparent)]
-    Measure(#[from] fsdyno_core::measure::MeasureError),
+    Measure(#[from] MeasureError),
 }
 
 pub(super) fn from_csv(text: &str, columns: &[CsvColumn]) -> Result<Table, Problem> {
@@ -195,7 +174,7 @@ pub(super) fn from_csv(text: &str, columns: &[CsvColumn]) -> Result<Table, Probl
     let columns = columns
         .iter()
         .map(|(name, measure, unit)| {
-            Ok(Column { name: (*name).to_string(), measure: measure.parse()?, unit: *unit })
+            Ok(Column { name: (*name).to_string(), measure: measure.measure()?, unit: *unit })
         })
         .collect::<Result<Vec<_>, Problem>>()?;
     let rows = reader.records().map(|record| {
@@ -244,7 +223,7 @@ fn fsopbench_figures(table: &fsopbench::Table) -> Result<Vec<(Column, Option<f64
     let mut figures = Vec::new();
     for (phase, row) in table.phases.iter().flat_map(|phase| phase.rows.iter().map(move |row| (phase, row))) {
         let mut add =
-            |name: &str, figure: String, unit: PublishedUnit, value: Option<f64>| -> Result<(), Problem> {
+            |name: &str, figure: String, unit: PrintedUnit, value: Option<f64>| -> Result<(), Problem> {
                 let measure = format!("{}/{}/{figure}", phase.name, row.role).parse()?;
                 let name = format!("{} / {} / {name}", phase.name, row.label);
                 figures.push((Column { name, measure, unit }, value));
@@ -252,18 +231,18 @@ fn fsopbench_figures(table: &fsopbench::Table) -> Result<Vec<(Column, Option<f64
             };
         match &row.values {
             RowValues::Latency { operation, count, milliseconds } => {
-                add("cnt", format!("{operation}/count"), PublishedUnit::Count, Some(*count as f64))?;
+                add("cnt", format!("{operation}/count"), PrintedUnit::Operations, Some(*count as f64))?;
                 for (index, name) in STATISTICS.into_iter().enumerate() {
                     let statistic = ["min", "max", "mean", "median", "stddev"][index];
                     let value = milliseconds[index].map(|figure| figure.value);
-                    add(name, format!("{operation}/{statistic}"), PublishedUnit::Milliseconds, value)?;
+                    add(name, format!("{operation}/{statistic}"), PrintedUnit::Milliseconds, value)?;
                 }
             }
             RowValues::Rate { data, with_overhead } => {
                 let rates = [("data", "data-rate", data), ("with overhead", "overhead-rate", with_overhead)];
                 for (name, figure, value) in rates {
                     let value = value.map(|figure| figure.value);
-                    add(name, figure.to_string(), PublishedUnit::MegabytesPerSecond, value)?;
+                    add(name, figure.to_string(), PrintedUnit::MegabytesPerSecond, value)?;
                 }
             }
         }
@@ -305,30 +284,18 @@ fn fsopbench_counterpart(table: &fsopbench::Table) -> Counterpart {
 mod tests {
     use super::*;
     use crate::published::{FSOPBENCH, PUBLISHED};
+    use fsdyno_core::measure::Unit;
 
     #[test]
     fn published_units_fit_our_measures() {
-        use fsdyno_core::measure::Unit as Base;
         for published in PUBLISHED {
             for column in published.table().unwrap().columns {
-                let fits = match column.measure.unit() {
-                    Base::BytesPerSecond => {
-                        matches!(
-                            column.unit,
-                            PublishedUnit::KibibytesPerSecond
-                                | PublishedUnit::MegabytesPerSecond
-                                | PublishedUnit::MebibytesPerSecond
-                        )
-                    }
-                    Base::OperationsPerSecond | Base::ItemsPerSecond => {
-                        column.unit == PublishedUnit::PerSecond
-                    }
-                    Base::Nanoseconds => column.unit == PublishedUnit::Milliseconds,
-                    Base::Operations => column.unit == PublishedUnit::Count,
-                    Base::Share => column.unit == PublishedUnit::Percent,
-                    Base::Extents | Base::FlushesPerSecond | Base::Number => false,
+                // Files and seeks are printed like operations.
+                let ours = match column.measure.unit() {
+                    Unit::OperationsPerSecond => Unit::ItemsPerSecond,
+                    unit => unit,
                 };
-                assert!(fits, "{}: {}", published.name, column.name);
+                assert_eq!(column.unit.unit(), ours, "{}: {}", published.name, column.name);
             }
         }
     }
@@ -344,7 +311,7 @@ mod tests {
 
     #[test]
     fn a_broken_file_is_refused() {
-        let columns: &[CsvColumn] = &[("seeks", "random seeks/seeker/item-rate", PublishedUnit::PerSecond)];
+        let columns: &[CsvColumn] = &[items("seeks", bonnie::SEEKS)];
         let parse = |text: &str| from_csv(text, columns).map_err(|error| error.to_string());
         assert!(parse("configuration,counterpart,seeks\nXFS,xfs,592\n").is_ok());
         assert!(parse("configuration,seeks\nXFS,592\n").unwrap_err().contains("unexpected columns"));

@@ -305,8 +305,9 @@ pub(crate) fn notes(comparison: &Comparison) -> Vec<String> {
     let mut notes = Vec::new();
     if tested > 0 {
         notes.push(format!(
-            "(A and B: means over the trials; B/A: ratio of their geometric means; {pairing}; p from Student's t test on the logarithm, corrected \
-             for {} by Holm's procedure; differences up to {} do not matter)",
+            "(A and B: means over the trials; B/A: ratio of their geometric means; {pairing}; p from \
+             Student's t test on the logarithm, corrected for {} by Holm's procedure; differences up to {} \
+             do not matter)",
             text::plural(tested as u64, "comparison"),
             text::percent(comparison.threshold)
         ));
@@ -342,9 +343,9 @@ pub(crate) fn notes(comparison: &Comparison) -> Vec<String> {
     let judged = comparison.losses().filter(|row| row.sides.iter().any(|side| side.losing_logs > 0)).count();
     if comparison.losses().next().is_some() {
         notes.push(format!(
-            "(lost promises: their share, and the logs that lost any; p from Fisher's exact test on logs; B - A of the \
-             shares from {} logs on each side on, with an interval by log; both corrected for {}; 'would show': the \
-             smallest share of losing logs, against none, that so many logs show)",
+            "(lost promises: their share, and the logs that lost any; p from Fisher's exact test on logs; B \
+             - A of the shares from {} logs on each side on, with an interval by log; both corrected for {}; \
+             'would show': the smallest share of losing logs, against none, that so many logs show)",
             Losses::ENOUGH,
             text::plural(judged as u64, "comparison")
         ));
@@ -368,7 +369,8 @@ pub(crate) fn summary(comparison: &Comparison) -> String {
         ),
     };
     format!(
-        "B compared with A: {} slower, {} faster, {} without material difference, {undecided} undecided.{lost}",
+        "B compared with A: {} slower, {} faster, {} without material difference, {undecided} \
+         undecided.{lost}",
         count(|finding| finding == Finding::Slower),
         count(|finding| finding == Finding::Faster),
         count(|finding| finding == Finding::NoMaterialDifference),

@@ -221,7 +221,8 @@ mod tests {
         trials[0].configuration.settings.extend(settings.map(|(k, v)| (k.to_string(), v.to_string())));
         assert_eq!(
             table(&trials).lines().next().unwrap(),
-            "Linux 6.18.44 noatime barrier=0 fs=ext4 disk=loop journal=ext:disk data=ordered scheduler=bfq commit=30"
+            "Linux 6.18.44 noatime barrier=0 fs=ext4 disk=loop journal=ext:disk data=ordered scheduler=bfq \
+             commit=30"
         );
     }
 

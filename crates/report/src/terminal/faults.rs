@@ -1,7 +1,7 @@
 //! What requests to a disk that failed did: a row for each configuration, and one for each fault of a case.
 
+use super::columns::marked;
 use super::style::{Paint, Style, write_table};
-use super::summary::marked;
 use comfy_table::{Cell, CellAlignment};
 use fsdyno_core::result::{Content, FaultResult, Harm};
 use fsdyno_verdict::faults::{FaultOutcome, Faults};
@@ -22,10 +22,10 @@ pub(crate) const SUMMARY_LEGEND: [&str; 2] = [
 
 /// What the columns of [`table`] mean.
 pub(crate) const LEGEND: [&str; 2] = [
-    "fsync, again: what the first and the second call said (of read-..., what the reads said); reads: what was \
-     then read; then: whether a file could still be created; after, check: when it was mounted again",
-    "!!: lost or wrong although every call succeeded; !: the second call succeeded, although the data is lost; \
-     -: the filesystem made no such request",
+    "fsync, again: what the first and the second call said (of read-..., what the reads said); reads: what \
+     was then read; then: whether a file could still be created; after, check: when it was mounted again",
+    "!!: lost or wrong although every call succeeded; !: the second call succeeded, although the data is \
+     lost; -: the filesystem made no such request",
 ];
 
 /// Writes a row for each configuration; nothing under other workloads.

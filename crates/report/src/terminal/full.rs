@@ -1,7 +1,7 @@
 //! The full table of a case: every operation of every role in every phase, with its distribution and stalls.
 
+use super::columns::no_room_for;
 use super::style::{Paint, Style, cell, write_table};
-use super::summary::no_room_for;
 use comfy_table::Cell;
 use fsdyno_core::result::{Quantile, Rates};
 use fsdyno_verdict::merge::Time;
@@ -144,8 +144,8 @@ pub(crate) fn open_loop(view: &RoleView) -> Option<String> {
         never => format!(", {} never begun", text::plural(never, "iteration")),
     };
     Some(format!(
-        "open loop: {} iterations/s due ({}), {} /s achieved; backlog at most {}, {} at the end of the window{never}; \
-         workers that waited for the moment began {} late (at most {})",
+        "open loop: {} iterations/s due ({}), {} /s achieved; backlog at most {}, {} at the end of the \
+         window{never}; workers that waited for the moment began {} late (at most {})",
         text::number(kept_up.intended_per_s),
         kept_up.arrivals.name(),
         text::number(kept_up.achieved_per_s),

@@ -183,7 +183,8 @@ mod tests {
         };
         assert!(
             unwrapped(&text(layout)).contains(
-                "25.0 % full after the load; 1.25 extents per file, 10.0 % of 8000 files (of 18000) fragmented"
+                "25.0 % full after the load; 1.25 extents per file, 10.0 % of 8000 files (of 18000) \
+                 fragmented"
             ),
             "{}",
             text(layout)

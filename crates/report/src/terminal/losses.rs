@@ -3,8 +3,8 @@
 //! Cells have two lines, so that seven columns fit a terminal of 80: a count and what it says of the logs, a
 //! median and the maximum below it.
 
+use super::columns::{Column, fitting, marked, no_room_for};
 use super::style::{Paint, Style, cell, write_table};
-use super::summary::{Column, fitting, marked, no_room_for};
 use comfy_table::{Cell, CellAlignment, ColumnConstraint};
 use fsdyno_core::durability::{CacheModel, Promise, Source};
 use fsdyno_core::result::Spread;
@@ -23,8 +23,8 @@ const LISTED: usize = 8;
 
 /// How to read the columns.
 pub(crate) const LEGEND: [&str; 3] = [
-    "acknowledged lost: promises that POSIX or a manual page makes, over all states; <=: at most this share of \
-     logs lose any (95 %)",
+    "acknowledged lost: promises that POSIX or a manual page makes, over all states; <=: at most this share \
+     of logs lose any (95 %)",
     "wrong inside: files with zeros, old or foreign data, or garbage; unsynced lost: how far back work is \
      missing that nothing synced",
     "p50 above, max below; of several logs, p50 is the median of theirs",
@@ -178,8 +178,9 @@ pub(super) fn details(out: &mut dyn Write, case: &CaseView, style: Style) -> io:
 }
 
 /// What the marks after promises mean.
-pub(crate) const MARKS: &str = "(unmarked: promised by POSIX or a manual page; *: kept in practice, but promised by no manual page; \
-     +: promised by nobody; wrong: files with zeros, old or foreign data, or garbage)";
+pub(crate) const MARKS: &str = "(unmarked: promised by POSIX or a manual page; *: kept in practice, but \
+    promised by no manual page; +: promised by nobody; wrong: files with zeros, old or foreign data, or \
+    garbage)";
 
 /// What was recorded and where it was cut.
 pub(crate) fn log(losses: &Losses) -> String {

@@ -7,6 +7,7 @@
 mod bonnie;
 mod classic;
 mod collection;
+pub(crate) mod columns;
 pub(crate) mod comparison;
 pub(crate) mod compatible;
 mod curve;

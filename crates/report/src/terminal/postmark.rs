@@ -7,6 +7,7 @@
 use super::style::{Paint, Style};
 use fsdyno_core::Workload;
 use fsdyno_core::workload::external::postmark::SECONDS;
+use fsdyno_core::workload::postmark;
 use fsdyno_formats::postmark::{Figures, PhaseFigures};
 use fsdyno_verdict::view::CaseView;
 use std::io::{self, Write};
@@ -24,7 +25,7 @@ pub fn report(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Result
         writeln!(out, "{}", style.paint(Paint::Heading, &super::compatible::header(case)))?;
     }
     let [Some(create), Some(transactions), Some(delete)] =
-        ["create", "transactions", "delete"].map(|name| phase(case, name))
+        [postmark::CREATE, postmark::TRANSACTIONS, postmark::DELETE].map(|spec| phase(case, spec.name))
     else {
         return Ok(());
     };

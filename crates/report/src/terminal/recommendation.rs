@@ -2,8 +2,9 @@
 //!
 //! Commands are never wrapped, so that they can be copied.
 
+use super::columns::{WEAKENS, marked};
 use super::style::{Paint, Style, bar, cell, write_table};
-use super::summary::{WEAKENS, drift, marked, sentences, write_messages};
+use super::summary::{drift, sentences, write_messages};
 use comfy_table::{Attribute, Cell, CellAlignment, ColumnConstraint, Table};
 use fsdyno_core::measure::Measure;
 use fsdyno_verdict::recommendation::{
@@ -95,7 +96,8 @@ fn write_standings(out: &mut dyn Write, answer: &Answer, measure: &Measure, styl
     let mut below = Vec::new();
     if answer.standings.iter().any(|one| one.to_best.is_some()) {
         below.push(
-            "to the best: ratio of geometric means, within common blocks if any; verdicts corrected for the number of comparisons",
+            "to the best: ratio of geometric means, within common blocks if any; verdicts corrected for the \
+             number of comparisons",
         );
     }
     if answer.standings.iter().any(|one| matches!(one.verdict, Verdict::CannotTell { needed: Some(_) })) {

@@ -63,8 +63,8 @@ fn table(out: &mut dyn Write, figures: &[Printed], style: &Style) -> io::Result<
         let row = [
             format!("{indent}{name}"),
             figure.shown_in.to_string(),
-            digits(figure.published / figure.shown_in.base()),
-            figure.ours.map_or("-".to_string(), |ours| number(&ours, figure.shown_in.base())),
+            digits(figure.published / figure.shown_in.factor()),
+            figure.ours.map_or("-".to_string(), |ours| number(&ours, figure.shown_in.factor())),
             figure.ours.map_or(String::new(), |ours| ours.trials.to_string()),
             figure.ratio.map_or("-".to_string(), digits),
         ];

@@ -6,9 +6,8 @@
 
 use super::classic::classic;
 use super::style::Style;
-use crate::published::{
-    Column, Found, PublishedError, PublishedUnit, Table, emulation, find, of_study, unpublished,
-};
+use crate::published::{Column, Found, PublishedError, Table, emulation, find, of_study, unpublished};
+use fsdyno_core::measure::PrintedUnit;
 use fsdyno_core::{Configuration, PhaseResult, Study, SweepHeader, TrialRecord, Workload};
 use fsdyno_verdict::UnreadableHistogram;
 use fsdyno_verdict::outcomes::{self, SkippedCases, is_measured};
@@ -174,13 +173,13 @@ fn cells(columns: &[Column], seed: u64, trials: &[&TrialRecord]) -> Vec<String> 
 }
 
 /// A figure with as many decimals as the studies printed for its unit.
-fn cell(figure: &CaseEstimate, unit: PublishedUnit) -> String {
-    let value = figure.estimate.value / unit.base();
+fn cell(figure: &CaseEstimate, unit: PrintedUnit) -> String {
+    let value = figure.estimate.value / unit.factor();
     let decimals = match unit {
-        PublishedUnit::KibibytesPerSecond | PublishedUnit::Percent | PublishedUnit::Count => 0,
-        PublishedUnit::PerSecond => 1,
-        PublishedUnit::MegabytesPerSecond | PublishedUnit::MebibytesPerSecond => 2,
-        PublishedUnit::Milliseconds => 3,
+        PrintedUnit::KibibytesPerSecond | PrintedUnit::Percent | PrintedUnit::Operations => 0,
+        PrintedUnit::PerSecond => 1,
+        PrintedUnit::MegabytesPerSecond | PrintedUnit::MebibytesPerSecond => 2,
+        _ => 3,
     };
     format!("{}{value:.decimals$}", if figure.at_least { ">=" } else { "" })
 }

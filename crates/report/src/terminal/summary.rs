@@ -5,6 +5,7 @@
 //! the mean over trials, not over operations; only the longest stall, unless it decides, is the longest of
 //! all trials. Columns that do not fit the width are left out from the right and named below the table.
 
+use super::columns::{Column, WEAKENS, fitting, marked, no_room_for};
 use super::style::{Paint, Style, bar, cell, write_table};
 use super::{faults, losses};
 use comfy_table::{Attribute, Cell, CellAlignment, ColumnConstraint};
@@ -26,9 +27,6 @@ const BAR_WIDTH: u32 = 6;
 
 /// Lines of a failed tool's output that the summary repeats; the JSON has all of them.
 const DETAIL_LINES: usize = 3;
-
-/// Marks what weakens what survives a power cut.
-pub(crate) const WEAKENS: &str = "!";
 
 /// Writes the summary.
 ///
@@ -84,31 +82,6 @@ pub(super) fn drift(out: &mut dyn Write, drift: Option<&Drift>, style: &Style) -
     let Some(warning) = drift.and_then(Drift::warning) else { return Ok(()) };
     style.paragraph(out, Paint::Alert, 0, &format!("drift: {warning}"))?;
     writeln!(out)
-}
-
-/// One column of the table: the lines of its heading, and a cell for each row.
-pub(crate) struct Column {
-    pub(crate) name: String,
-    pub(crate) head: Vec<String>,
-    pub(crate) cells: Vec<String>,
-    /// Makes room after all others.
-    pub(crate) is_vital: bool,
-}
-
-/// A name, marked if it weakens durability; if some are marked, the others are indented to match.
-pub(crate) fn marked(name: &str, durable: bool, some_weaken: bool) -> String {
-    match (durable, some_weaken) {
-        (false, _) => format!("{WEAKENS} {name}"),
-        (true, true) => format!("  {name}"),
-        (true, false) => name.to_string(),
-    }
-}
-
-impl Column {
-    pub(super) fn width(&self) -> usize {
-        let lines = self.head.iter().chain(&self.cells).flat_map(|text| text.lines());
-        lines.map(|line| line.chars().count()).max().unwrap_or(0)
-    }
 }
 
 fn write_ranking(out: &mut dyn Write, ranking: &Ranking, answer: &Answer, style: Style) -> io::Result<()> {
@@ -169,14 +142,6 @@ fn below(ranking: &Ranking, shown: &[Column], left_out: &[String]) -> Vec<String
         format!("({WEAKENS}: weakens what survives a power cut; never wins if a safe one was measured)")
     });
     means.into_iter().chain(weak).chain(no_room_for(left_out)).collect()
-}
-
-/// Names the columns that a terminal is too narrow for.
-pub(super) fn no_room_for<T: AsRef<str>>(left_out: &[T]) -> Option<String> {
-    let names: Vec<&str> = left_out.iter().map(AsRef::as_ref).collect();
-    let names = names.join(", ");
-    (!left_out.is_empty())
-        .then(|| format!("(no room for {names}; a wider terminal or --format json has them)"))
 }
 
 /// The columns after the name, the most important first.
@@ -252,24 +217,6 @@ fn interval(ranking: &Ranking) -> Option<String> {
     let with_one =
         || ranking.ranked().map(|(_, figure)| figure.estimate).filter(|one| one.interval.is_some());
     with_one().next().map(|_| format!("[{}]", interval_name(with_one().map(|one| one.n))))
-}
-
-/// The columns that fit, and the names of the others. The last ones make room first, vital ones after all
-/// others; one stays in any case.
-pub(super) fn fitting(
-    mut columns: Vec<Column>,
-    width: usize,
-    name_width: usize,
-) -> (Vec<Column>, Vec<String>) {
-    let mut left_out = Vec::new();
-    let needed =
-        |columns: &[Column]| name_width + columns.iter().map(|column| 1 + column.width()).sum::<usize>();
-    while columns.len() > 1 && needed(&columns) > width {
-        let last = columns.iter().rposition(|column| !column.is_vital).unwrap_or(columns.len() - 1);
-        left_out.push(columns.remove(last).name);
-    }
-    left_out.reverse();
-    (columns, left_out)
 }
 
 fn shown(unit: Unit, figure: CaseEstimate) -> String {

@@ -3,8 +3,8 @@
 //! Averages are over the windows of all trials of a case, so a longer window weighs more. The columns of
 //! `iostat -x` do not all fit, so the most important come first, and those left out are named.
 
+use super::columns::{Column as Head, fitting};
 use super::style::{Paint, Style, write_table};
-use super::summary::{Column as Head, fitting};
 use fsdyno_core::figures::total;
 use fsdyno_core::result::{CacheAtStart, GroupMemory, TimerFacts, WHOLE_RUN};
 use fsdyno_core::telemetry::{
@@ -316,8 +316,8 @@ fn journal_line(journal: &JournalActivity, length: Nanos) -> String {
     let name = &journal.name;
     match &journal.log {
         Log::Jbd2(log) => format!(
-            "journal {name}: {} ({} requested); means since the mount: commit {}, open for {}, {} operations and {} \
-             blocks per transaction",
+            "journal {name}: {} ({} requested); means since the mount: commit {}, open for {}, {} operations \
+             and {} blocks per transaction",
             text::plural(log.transactions, "transaction"),
             log.requested,
             time(log.commit_ns_mean),
@@ -326,8 +326,8 @@ fn journal_line(journal: &JournalActivity, length: Nanos) -> String {
             log.blocks_mean
         ),
         Log::Xfs(log) => format!(
-            "log {name}: {} writes/s, {} in total, {} transactions/s, {} forces/s ({} waited in total), {} waits for \
-             space, {} for a buffer",
+            "log {name}: {} writes/s, {} in total, {} transactions/s, {} forces/s ({} waited in total), {} \
+             waits for space, {} for a buffer",
             rate(log.writes),
             text::size(Bytes(log.bytes)),
             rate(log.async_transactions.saturating_add(log.sync_transactions)),

@@ -46,7 +46,8 @@ fn a_store_of_version_1_is_brought_up_to_date() {
     old.execute_batch(VERSION_1).unwrap();
     old.execute_batch("PRAGMA application_id = 0x66736479; PRAGMA user_version = 1").unwrap();
     old.execute_batch(
-        "INSERT INTO sweeps VALUES (7, 'old', '', '[]', '42', 'read', NULL, 1, 1, 'finished', '', 'then', 'later')",
+        "INSERT INTO sweeps VALUES (7, 'old', '', '[]', '42', 'read', NULL, 1, 1, 'finished', '', 'then', \
+         'later')",
     )
     .unwrap();
     drop(old);

@@ -68,7 +68,8 @@ fn the_latest_sweep_is_one_that_is_finished_and_has_results() {
         store.find(None).map(|sweep| sweep.summary.id.0).map_err(|error| error.to_string())
     };
     let failed = || Outcome::Failed { error: Failure::new("mount", "no") };
-    let none = "no finished sweep with results is stored yet; sweep 1 ('stopped') was interrupted after 1 of 36 trials";
+    let none = "no finished sweep with results is stored yet; sweep 1 ('stopped') was interrupted after 1 of \
+        36 trials";
     assert_eq!(add("stopped", Outcome::Measured, false), Err(none.to_string()));
     assert!(add("failed", failed(), true).unwrap_err().ends_with("sweep 2 ('failed') measured nothing"));
     assert_eq!(add("good", Outcome::Measured, true), Ok(3));

@@ -47,8 +47,8 @@ pub(super) const PLAN: KeyTable = KeyTable {
             `[axes]`";
         "workloads" = "": "required: one or more loads, each of which runs on every configuration; see \
             [Workloads](#workloads)";
-        "durability" = "": "what each configuration loses at a power cut, measured after the other loads: the \
-            parameters of the workload [`durability`](#durability), or none for its defaults";
+        "durability" = "": "what each configuration loses at a power cut, measured after the other loads: \
+         the parameters of the workload [`durability`](#durability), or none for its defaults";
         "repetitions" = "1": "trials of each case, one per block; 6 are enough for a 95 % interval. Or `{ \
             min, max, until }`: repeat until intervals are narrow enough";
         "protocol" = "exhaustive": "how trials are spent: `\"exhaustive\"`, every case as often, or \
@@ -107,9 +107,8 @@ pub(super) const DEVICE: KeyTable = KeyTable {
 
 pub(super) const IMAGE: KeyTable = KeyTable {
     name: "an image",
-    about: "A file that the sweep creates, attaches to a loop device, and removes: in `[device]`, in a \
-            table of \
-            `[device.journals]`, or as one of the `disks` of an array, a volume or a pool.",
+    about: "A file that the sweep creates, attaches to a loop device, and removes: in `[device]`, in a table \
+            of `[device.journals]`, or as one of the `disks` of an array, a volume or a pool.",
     keys: keys! {
         "image" = "": "absolute path of the file; it must not exist";
         "size" = "": "required: its size, such as `\"8G\"`";

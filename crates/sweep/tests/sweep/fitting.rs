@@ -92,8 +92,8 @@ fn a_plan_that_repeats_until_it_knows_enough_keeps_its_rule() {
 #[test]
 fn a_time_that_is_too_short_is_refused_with_the_least() {
     let error = fitted(PLAN, &[], minutes(2)).unwrap_err();
-    let text = "'fitted' does not fit into 2m: 3 repetitions of 3 cases with the shortest windows take 4m 22s, \
-                each trial up to 20s";
+    let text = "'fitted' does not fit into 2m: 3 repetitions of 3 cases with the shortest windows take 4m \
+        22s, each trial up to 20s";
     assert_eq!(error.to_string(), text);
     assert!(error.hint().unwrap().starts_with("allow --for 4m22s, or make it less: "), "{:?}", error.hint());
     let wrong = fitted(PLAN, &["repetitions=none"], minutes(2)).unwrap_err();

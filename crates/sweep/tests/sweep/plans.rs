@@ -56,7 +56,8 @@ fn no_ready_plan_has_words_that_are_refused_or_a_sysctl_that_needs_permission() 
 #[test]
 fn memory_applies_wherever_no_other_is_set() {
     let text = format!(
-        "memory = \"512M\"\n{DEVICE}[axes]\nfilesystem = [\"ext4\", \"xfs\"]\nxfs = {{ memory = [\"64M\", \"default\"] }}\n\
+        "memory = \"512M\"\n{DEVICE}[axes]\nfilesystem = [\"ext4\", \"xfs\"]\nxfs = {{ memory = [\"64M\", \
+         \"default\"] }}\n\
          [[configurations]]\nname = \"named\"\nfilesystem = \"ext2\"\n{WORKLOAD}"
     );
     let memory = |plan: &Plan| -> Vec<(String, Option<Bytes>)> {
@@ -109,7 +110,11 @@ fn too_many_trials_are_counted_too() {
 #[test]
 fn axes_collapse_where_a_filesystem_lacks_them() {
     let plan = parse(
-        &with_axes("filesystem = [\"ext4\", \"xfs\", \"btrfs\"]\ndata = [\"ordered\", \"writeback\"]\nscheduler = [\"none\", \"bfq\"]\n[axes.xfs]\nlog_size = [\"default\", \"64M\"]\nscheduler = \"none\""),
+        &with_axes(
+            "filesystem = [\"ext4\", \"xfs\", \"btrfs\"]\ndata = [\"ordered\", \
+            \"writeback\"]\nscheduler = [\"none\", \"bfq\"]\n[axes.xfs]\nlog_size = [\"default\", \
+            \"64M\"]\nscheduler = \"none\"",
+        ),
         &[],
     )
     .unwrap();
@@ -136,7 +141,8 @@ fn axes_collapse_where_a_filesystem_lacks_them() {
 #[test]
 fn named_configurations_stand_beside_the_product_and_sysctls_nest() {
     let text = with_axes("filesystem = \"xfs\"\n[axes.sysctl]\nvm.dirty_ratio = [5, 20]")
-        + "[[configurations]]\nname = \"tuned\"\nfilesystem = \"xfs\"\nmkfs = \"-d agcount=4\"\nscheduler = \"cfq\"\nsysctl.vm.dirty_ratio = 1\n";
+        + "[[configurations]]\nname = \"tuned\"\nfilesystem = \"xfs\"\nmkfs = \"-d agcount=4\"\nscheduler = \
+            \"cfq\"\nsysctl.vm.dirty_ratio = 1\n";
     let plan = parse(&text, &[]).unwrap();
     let cases = plan.cases();
     let names: Vec<_> = cases.iter().map(|case| case.configuration.name.as_str()).collect();
@@ -150,7 +156,8 @@ fn named_configurations_stand_beside_the_product_and_sysctls_nest() {
 #[test]
 fn what_nothing_builds_today_stays_in_the_plan() {
     let text = with_axes("filesystem = \"xfs\"")
-        + "[[configurations]]\nname = \"old\"\nfilesystem = \"xfs\"\nmkfs = \"-d unwritten=0\"\nimpossible = \"no such flag\"\n\
+        + "[[configurations]]\nname = \"old\"\nfilesystem = \"xfs\"\nmkfs = \"-d unwritten=0\"\nimpossible = \
+            \"no such flag\"\n\
            [[configurations]]\nname = \"near\"\nfilesystem = \"xfs\"\nnote = \"the log was smaller\"\n";
     let plan = parse(&text, &[]).unwrap();
     let cases = plan.cases();
@@ -225,7 +232,8 @@ fn contradictions_are_errors_unless_another_point_of_the_product_makes_sense() {
     assert_eq!(cases.iter().map(|case| case.contradictions.len()).collect::<Vec<_>>(), [1, 0]);
     assert!(order(&plan)[0].sentinel && order(&plan)[0].case == 1, "the sentinel is a case that can run");
 
-    let named = "[[configurations]]\nname = \"a\"\nfilesystem = \"ext4\"\njournal_async_commit = 1\ndata = \"ordered\"\n";
+    let named = "[[configurations]]\nname = \"a\"\nfilesystem = \"ext4\"\njournal_async_commit = 1\ndata = \
+        \"ordered\"\n";
     let error = parse(&(with_axes("filesystem = \"ext4\"") + named), &[]).unwrap_err();
     assert!(error.to_string().starts_with("p.toml:9:8: configuration 'a' contradicts itself"), "{error}");
 }
@@ -336,7 +344,8 @@ fn the_command_line_of_bonnie_stands_for_its_parameters() {
     let plan = |more: &str| with_axes("filesystem = \"ext4\"").replace("fileserver", "bonnie") + more;
     let options = plan("options = \"-s 496m -n 16:100000:16:64\"\ncontent = \"zeros\"\n");
     let spelt_out = plan(
-        "size = \"496M\"\nfiles = 16384\nmax_size = 100000\nmin_size = 16\ndirectories = 64\ncontent = \"zeros\"\n",
+        "size = \"496M\"\nfiles = 16384\nmax_size = 100000\nmin_size = 16\ndirectories = 64\ncontent = \
+         \"zeros\"\n",
     );
     let parsed = parse(&options, &[]).unwrap();
     assert_eq!(parsed.workloads, parse(&spelt_out, &[]).unwrap().workloads);
@@ -364,7 +373,8 @@ fn a_stack_is_built_of_the_disks_that_are_listed() {
     let device = |text: &str| parse(&on(text), &[]).expect("a plan").devices.data.to_string();
     assert_eq!(
         device(
-            "md = { level = \"raid1\", disks = { image = \"/i\", size = \"4G\", count = 2, delay = \"5ms\" } }"
+            "md = { level = \"raid1\", disks = { image = \"/i\", size = \"4G\", count = 2, delay = \"5ms\" } \
+             }"
         ),
         "md raid1 of 2 x 4G delayed by 5ms"
     );
@@ -378,8 +388,8 @@ fn a_stack_is_built_of_the_disks_that_are_listed() {
         device("image = \"/i\"\nsize = \"4G\"\nflush_delay = \"10ms\""),
         "image /i (4G), delayed by read 0ms, write 0ms, flush 10ms"
     );
-    let stack = "md = { level = \"raid6\", chunk = \"64k\", bitmap = \"internal\", \
-                 disks = { image = \"/i\", size = \"4G\", count = 5 } }";
+    let stack = "md = { level = \"raid6\", chunk = \"64k\", bitmap = \"internal\", disks = { image = \"/i\", \
+                 size = \"4G\", count = 5 } }";
     let plan = parse(&on(stack), &[]).expect("a plan");
     assert_eq!(plan.devices.data.to_string(), "md raid6, chunk 64k, bitmap of 5 x 4G");
     assert_eq!(plan.devices.data.size(), Some(Bytes(12 << 30)));

@@ -179,14 +179,14 @@ fn every_bad_plan_is_refused_with_its_place_and_the_nearest_word() {
             &["p.toml:2:", "'bitmap' does not apply to 'raid0'"],
         ),
         bad(
-            on(
-                "md = { level = \"raid0\", chunk = \"12k\", disks = { image = \"/i\", size = 9, count = 2 } }",
-            ),
+            on("md = { level = \"raid0\", chunk = \"12k\", disks = { image = \"/i\", size = 9, count = 2 } \
+                 }"),
             &["p.toml:2:", "a power of two"],
         ),
         bad(
             on(
-                "md = { level = \"raid1\", disks = [{ image = \"/i\", size = 9 }, { image = \"/i\", size = 9 }] }",
+                "md = { level = \"raid1\", disks = [{ image = \"/i\", size = 9 }, { image = \"/i\", size = 9 \
+                 }] }",
             ),
             &["p.toml:2:", "'/i' is used for two devices"],
         ),
@@ -266,7 +266,8 @@ fn every_bad_plan_is_refused_with_its_place_and_the_nearest_word() {
         ),
         bad(
             workload(
-                "[[configurations]]\nname = \"a\"\nfilesystem = \"xfs\"\n[[configurations]]\nname = \"a\"\nfilesystem = \"xfs\"",
+                "[[configurations]]\nname = \"a\"\nfilesystem = \"xfs\"\n[[configurations]]\nname = \
+                 \"a\"\nfilesystem = \"xfs\"",
             ),
             &["p.toml:12:8", "two configurations are named 'a'"],
         ),
@@ -309,8 +310,8 @@ fn the_offending_line_is_shown_and_marked() {
     let error = parse(&with_axes("filesystem = \"ext4\"\nscheduler = \"bfg\""), &[]).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "p.toml:6:13: invalid level 'bfg' for axis 'scheduler'; expected one of none, mq-deadline, kyber, bfq; \
-         did you mean 'bfq'?\n  6 | scheduler = \"bfg\"\n    |             ^^^^^"
+        "p.toml:6:13: invalid level 'bfg' for axis 'scheduler'; expected one of none, mq-deadline, kyber, \
+         bfq; did you mean 'bfq'?\n  6 | scheduler = \"bfg\"\n    |             ^^^^^"
     );
 }
 
@@ -320,8 +321,8 @@ fn a_key_that_leaves_proc_sys_is_refused_where_it_stands() {
         parse(&with_axes("filesystem = \"ext4\"\n\"sysctl./some/dir/file\" = [\"x\"]"), &[]).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "p.toml:6:1: 'sysctl./some/dir/file' is not a valid sysctl: a key consists of words of a-z, 0-9, _ and -, \
-         joined by dots\n  6 | \"sysctl./some/dir/file\" = [\"x\"]\n    | ^^^^^^^^^^^^^^^^^^^^^^^"
+        "p.toml:6:1: 'sysctl./some/dir/file' is not a valid sysctl: a key consists of words of a-z, 0-9, _ \
+         and -, joined by dots\n  6 | \"sysctl./some/dir/file\" = [\"x\"]\n    | ^^^^^^^^^^^^^^^^^^^^^^^"
     );
     assert!(error.hint().is_some_and(|hint| hint.contains("sysctl.vm.dirty_ratio")));
 }

@@ -199,7 +199,8 @@ impl Filesystem for Ext {
         if configuration.level("journal_async_commit") == Some("1") && matches!(data, None | Some("ordered"))
         {
             found.push(
-                "journal_async_commit = 1 does not work with data = ordered, the default; set data to writeback or journal"
+                "journal_async_commit = 1 does not work with data = ordered, the default; set data to \
+                 writeback or journal"
                     .to_string(),
             );
         }

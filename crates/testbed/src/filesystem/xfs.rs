@@ -153,12 +153,14 @@ impl Filesystem for Xfs {
         }
         match size_of(configuration, "block_size") {
             Some(bytes) if bytes > kernel.page_size && kernel.release < (6, 12) => missing.push(format!(
-                "xfs with blocks of {} needs Linux 6.12 or memory pages of that size; nearest: block_size = {}",
+                "xfs with blocks of {} needs Linux 6.12 or memory pages of that size; nearest: block_size = \
+                 {}",
                 Bytes(bytes),
                 Bytes(kernel.page_size)
             )),
             Some(bytes) if bytes < 1024 && !version_4 => missing.push(
-                "xfs with checksums (the format since 2014) does not support blocks smaller than 1k; nearest: block_size = 1k".to_string(),
+                "xfs with checksums (the format since 2014) does not support blocks smaller than 1k; \
+                 nearest: block_size = 1k".to_string(),
             ),
             _ => {}
         }
@@ -285,7 +287,8 @@ impl Xfs {
         let internal = configuration.external_journal().is_none();
         if let Some(log) = log.filter(|log| internal && *log >= group) {
             missing.push(format!(
-                "a log of {} does not fit into an allocation group of {} MiB on {size}; nearest: a larger device",
+                "a log of {} does not fit into an allocation group of {} MiB on {size}; nearest: a larger \
+                 device",
                 Bytes(log),
                 group / Bytes::MIB
             ));

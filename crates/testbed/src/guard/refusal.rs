@@ -149,7 +149,8 @@ fn other_device(path: &Path, spec: &DeviceSpec, probe: &DeviceProbe) -> Vec<Refu
     if identity.serial.is_none() && identity.diskseq.is_none() {
         refusals.push(refusal(
             path,
-            "could be mistaken for another device in its place: it has no serial number, and the kernel has no disk sequence numbers",
+            "could be mistaken for another device in its place: it has no serial number, and the kernel has \
+             no disk sequence numbers",
             "use Linux 5.15 or later, a disk with a serial number, or an image",
         ));
     }

@@ -258,8 +258,8 @@ mod tests {
         let devices = Devices { data, journals: journals.into() };
         let told = |free: u64, journals: &[&str]| told(&mut host(free * GIB, 20 * GIB), &devices, journals);
         assert_eq!(told(9, &["internal", "external:two"]), [""; 0], "a journal that lies elsewhere");
-        let expected = "/data/a.img and 2 other images of the same trial can together grow to 9G, but of the 9G free \
-                        there, 1G is reserved";
+        let expected = "/data/a.img and 2 other images of the same trial can together grow to 9G, but of the \
+            9G free there, 1G is reserved";
         assert_eq!(told(9, &["internal", "external:one"]), [expected]);
         assert_eq!(told(10, &["external:one", "external:two"]), [""; 0], "never both at once");
     }

@@ -110,8 +110,7 @@ mod tests {
         let making = Making { members: &members, id: "ab", blank: true };
         assert_eq!(
             delayed().commands(&making)[0].line(),
-            "dmsetup create fsdyno-ab --table \
-             '0 8388608 delay /dev/disk1 0 20 /dev/disk1 0 0 /dev/disk1 0 5'"
+            "dmsetup create fsdyno-ab --table '0 8388608 delay /dev/disk1 0 20 /dev/disk1 0 0 /dev/disk1 0 5'"
         );
         let unknown = [Member { size_bytes: None, ..members[0].clone() }];
         let line = delayed().commands(&Making { members: &unknown, ..making })[0].line();

@@ -199,7 +199,8 @@ mod tests {
             Layer::recipe(&volume(2, Some(128 << 10))),
             [
                 "vgcreate GROUP DISK1 DISK2",
-                "lvcreate --name data --extents 100%FREE --stripes 2 --stripesize 128k GROUP    # DEVICE is /dev/GROUP/data"
+                "lvcreate --name data --extents 100%FREE --stripes 2 --stripesize 128k GROUP    # DEVICE is \
+                 /dev/GROUP/data"
             ]
         );
     }

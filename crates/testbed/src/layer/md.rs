@@ -302,9 +302,8 @@ mod tests {
         assert!(striped.contains(" --chunk=1024K ") && !striped.contains("bitmap"), "{striped}");
         assert_eq!(
             Layer::recipe(&tuned),
-            [
-                "mdadm --create DEVICE --level=raid5 --raid-devices=3 --chunk=64K --bitmap=internal DISK1 DISK2 DISK3"
-            ]
+            ["mdadm --create DEVICE --level=raid5 --raid-devices=3 --chunk=64K --bitmap=internal DISK1 \
+                 DISK2 DISK3"]
         );
     }
 

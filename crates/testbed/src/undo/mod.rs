@@ -379,7 +379,8 @@ fn not_followed(path: &Path, unusable: &Unusable) -> String {
         ),
         Unusable::Bad(reason) => match file::put_aside(path) {
             Ok(aside) => format!(
-                "undo journal '{journal}' is not valid ({reason}): nothing in it was undone, and it was moved to '{}'",
+                "undo journal '{journal}' is not valid ({reason}): nothing in it was undone, and it was \
+                 moved to '{}'",
                 aside.display()
             ),
             Err(error) => {

@@ -462,10 +462,8 @@ fn a_refusal_names_the_word_and_the_reason() {
     );
     assert_eq!(
         found("ext4", "mkfs", "-Jdevice=LABEL=x"),
-        [
-            "the mkfs option '-J': 'device' names a device or a file; put devices in [device] or [device.journals], \
-             where the guards check them"
-        ]
+        ["the mkfs option '-J': 'device' names a device or a file; put devices in [device] or \
+             [device.journals], where the guards check them"]
     );
     assert_eq!(found("ext4", "mkfs", "-n"), ["the mkfs option '-n' does not create a filesystem"]);
     assert_eq!(

@@ -156,7 +156,8 @@ fn reads_that_the_device_never_saw_came_from_the_page_cache() {
     assert_eq!(kind, WarningKind::PageCache);
     assert_eq!(
         text,
-        "phase '3 readers': 75 % of the 1000 MB read came from the page cache: device 'loop0' delivered 250 MB"
+        "phase '3 readers': 75 % of the 1000 MB read came from the page cache: device 'loop0' delivered 250 \
+         MB"
     );
     // Whoever reads: the steps of a transactor say what it read.
     let mut transactions = healthy();
@@ -268,8 +269,8 @@ fn other_processes_are_reported_unless_they_do_little_io() {
     assert_eq!(found[0].kind, WarningKind::OtherIo);
     assert_eq!(
         found[0].text,
-        "phase '1 reader': process 'rsync' (77) and 1 more read and wrote up to 300 MB on block devices, 15 % of \
-         what 'vda' moved"
+        "phase '1 reader': process 'rsync' (77) and 1 more read and wrote up to 300 MB on block devices, 15 \
+         % of what 'vda' moved"
     );
 }
 

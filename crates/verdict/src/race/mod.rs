@@ -76,7 +76,8 @@ pub enum RaceError {
     },
     /// Not every configuration was measured once.
     #[error(
-        "the race is in its first block: {measured} of {configurations} configurations have run, and none is dropped before all have"
+        "the race is in its first block: {measured} of {configurations} configurations have run, and none is \
+         dropped before all have"
     )]
     FirstBlock {
         /// How many have run.

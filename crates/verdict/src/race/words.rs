@@ -22,8 +22,8 @@ pub(super) fn sentences(found: &RaceAnswer, measure: &Measure, nothing_differs: 
             format!("No material difference: keep '{name}', which changes the fewest settings{figure}.")
         }
         (true, false) => format!(
-            "Keep '{name}', which changes the fewest settings{figure}. No other is expected to be better by more than \
-             half of the threshold ({}).",
+            "Keep '{name}', which changes the fewest settings{figure}. No other is expected to be better by \
+             more than half of the threshold ({}).",
             text::at_most(found.threshold)
         ),
         (false, false) => format!("Use '{name}'{figure}."),
@@ -76,13 +76,13 @@ fn run(found: &RaceAnswer) -> String {
             format!("The race is not over: {}. So far it took {trials}{time}.", next_in_words(next))
         }
         (RaceState::OutOfBudget, _) if !fresh => format!(
-            "The race ended before its last round because its budget{budget} was used up: the last few were not \
-             measured again, so no figures are reported as theirs. It took {trials}{time} for {configurations} \
-             configurations."
+            "The race ended before its last round because its budget{budget} was used up: the last few were \
+             not measured again, so no figures are reported as theirs. It took {trials}{time} for \
+             {configurations} configurations."
         ),
         (RaceState::OutOfBudget, _) => format!(
-            "The race took {trials}{time} for {configurations} configurations. It left out blocks because its \
-             budget{budget} did not suffice for them."
+            "The race took {trials}{time} for {configurations} configurations. It left out blocks because \
+             its budget{budget} did not suffice for them."
         ),
         _ => format!("The race took {trials}{time} for {configurations} configurations."),
     }

@@ -1,10 +1,9 @@
 //! The contents of a recommendation.
 
 use super::axis::{AxisAnswer, InteractionAnswer};
+use super::contender::Contender;
 use super::pareto::ParetoFront;
 use super::recipe::RecipeText;
-use super::standing::Contender;
-use super::words;
 use crate::drift::Drift;
 use crate::outcomes::{FailedTrials, SkippedCases, WarningGroup};
 use crate::race::RaceAnswer;
@@ -76,11 +75,6 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// The notes on its figures, without those on effects.
-    pub(crate) fn notes_on_figures(&self) -> Vec<String> {
-        words::notes(self)
-    }
-
     /// The recommended configuration.
     pub fn winner(&self) -> Option<&Contender> {
         self.standings.get(self.winner?)

@@ -4,7 +4,8 @@
 //! filesystem. An unset axis counts as its default level, if that is known: `commit = 5` and no `commit` are
 //! the same.
 
-use super::standing::{Compared, corrected, pairs};
+use super::contender::{Compared, pairs};
+use super::standing::corrected;
 use crate::durability::Safety;
 use crate::levels::{FILESYSTEM, level};
 use crate::text;
@@ -167,8 +168,8 @@ pub(super) fn effects(
     }
     if !unknown.is_empty() {
         notes.push(format!(
-            "no interaction can be estimated for {}: that needs every combination of their levels in at least two \
-             blocks",
+            "no interaction can be estimated for {}: that needs every combination of their levels in at \
+             least two blocks",
             several(&unknown)
         ));
     }

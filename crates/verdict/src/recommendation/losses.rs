@@ -1,6 +1,6 @@
 //! What power cuts lose, as far as it decides what to use.
 
-use super::standing::{Contender, Verdict, pairs};
+use super::contender::{Contender, Verdict, pairs};
 use crate::durability::{self, Basis, Finding, Judge, LossRow};
 use fsdyno_core::measure::Measure;
 

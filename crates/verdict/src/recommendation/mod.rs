@@ -20,6 +20,7 @@
 
 mod answer;
 mod axis;
+mod contender;
 mod losses;
 mod pareto;
 mod raced;
@@ -29,10 +30,12 @@ mod words;
 
 pub use answer::{Answer, Recommendation};
 pub use axis::{AxisAnswer, InteractionAnswer, LevelAnswer};
+pub use contender::{Compared, Contender, Verdict};
 pub use pareto::{Objective, ParetoFront, ParetoPoint};
 pub use recipe::{RecipeText, Step};
-pub use standing::{Compared, Contender, Verdict};
+
 pub use words::difference;
+pub(crate) use words::notes as notes_on_figures;
 
 use crate::drift::{self, Drift};
 use crate::durability::Safety;

@@ -3,7 +3,8 @@
 //! The testbed stored the commands of a trial; this file turns them into lines for a shell, `/etc/fstab`,
 //! udev and sysctl. `DEVICE`, `JOURNAL` and `MOUNTPOINT` are placeholders for the user's own.
 
-use super::standing::{Contender, of_case};
+use super::contender::Contender;
+use super::standing::of_case;
 use fsdyno_core::TrialRecord;
 use fsdyno_core::result::Recipe;
 use serde::Serialize;
@@ -79,7 +80,8 @@ fn steps(recipe: &Recipe) -> RecipeText {
         notes.push("JOURNAL is a separate device for the journal, and everything on it is lost".to_string());
     }
     notes.push(
-        "mkfs derives unset options from the size of the device, so they may differ from those that were measured"
+        "mkfs derives unset options from the size of the device, so they may differ from those that were \
+         measured"
             .to_string(),
     );
     RecipeText { steps, notes }
@@ -143,8 +145,8 @@ mod tests {
                 "DEVICE MOUNTPOINT ext4 noatime,data=journal 0 2",
                 "echo bfq > /sys/block/NAME/queue/scheduler",
                 "echo 1024 > /sys/block/NAME/queue/read_ahead_kb",
-                "ACTION==\"add|change\", SUBSYSTEM==\"block\", KERNEL==\"NAME\", ATTR{queue/scheduler}=\"bfq\", \
-                 ATTR{queue/read_ahead_kb}=\"1024\"",
+                "ACTION==\"add|change\", SUBSYSTEM==\"block\", KERNEL==\"NAME\", \
+                 ATTR{queue/scheduler}=\"bfq\", ATTR{queue/read_ahead_kb}=\"1024\"",
                 "sysctl -w vm.dirty_ratio=10",
                 "vm.dirty_ratio = 10",
             ]

@@ -4,116 +4,16 @@
 //! blocks if both have trials in the same blocks. The best of many owes its place partly to luck, so the p
 //! values are corrected as if every pair of configurations had been compared.
 
+use super::contender::{Compared, Contender, Verdict, pairs};
 use super::losses;
 use crate::comparison::proven;
 use crate::doubt::{DoubtfulSide, doubt};
-use crate::durability::{Basis, Losses};
 use crate::levels::changes;
 use crate::ranking::{CaseEstimate, Ranking};
+use fsdyno_core::TrialRecord;
 use fsdyno_core::measure::{Direction, Measure};
-use fsdyno_core::{Configuration, TrialRecord};
 use fsdyno_stats::{Ratio, Verdict as Said, holm_among, independent, paired};
-use serde::Serialize;
 use std::collections::BTreeMap;
-
-/// One configuration, compared with the best.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Contender {
-    /// Index of the case in the plan.
-    pub case: u32,
-    /// Name of the configuration.
-    #[serde(skip)]
-    pub name: String,
-    /// The configuration.
-    #[serde(flatten)]
-    pub configuration: Configuration,
-    /// Number of measured trials.
-    pub trials: usize,
-    /// Mean of the measure in its base unit; absent if no trial has a value.
-    pub value: Option<f64>,
-    /// Its 95 % interval; absent with a single trial.
-    pub interval: Option<[f64; 2]>,
-    /// Whether the value of some trial is only a lower bound.
-    pub at_least: bool,
-    /// Ratio to the best; absent for the best itself, and if there is no ratio.
-    pub to_best: Option<Compared>,
-    /// The verdict.
-    #[serde(flatten)]
-    pub verdict: Verdict,
-    /// How it weakens what survives a power cut, one line each; empty if it is durable.
-    pub risks: Vec<String>,
-    /// What says whether it is durable.
-    #[serde(rename = "durable")]
-    pub basis: Basis,
-    /// What power cuts have lost in these trials; absent under other workloads.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub losses: Option<Losses>,
-    /// Number of settings that differ from their defaults.
-    pub changes: usize,
-    /// What may explain the difference to the best other than the configuration.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub doubt: Option<String>,
-}
-
-/// A ratio to something else.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Compared {
-    /// Above 1, the value of the measure is larger.
-    pub ratio: f64,
-    /// Its 95 % interval.
-    pub interval: Option<[f64; 2]>,
-    /// The p value, corrected for the number of comparisons if a verdict is based on it.
-    pub p: Option<f64>,
-    /// Whether it was computed within blocks.
-    pub paired: bool,
-    /// Number of blocks or trials that it is based on.
-    pub n: usize,
-}
-
-/// The verdict on a configuration compared with the best.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case", tag = "verdict")]
-pub enum Verdict {
-    /// It is the best; among those that weaken nothing, if there are any.
-    Best,
-    /// As good as the best, within the threshold.
-    AsGood,
-    /// The trials do not decide.
-    CannotTell {
-        /// About how many trials of each would decide; absent if a thousand would not, and for lower bounds.
-        needed: Option<usize>,
-    },
-    /// Worse, by more than the threshold.
-    Worse,
-    /// Better than the best, but less safe.
-    BetterAndWeaker,
-    /// No trial has a value.
-    Unknown,
-}
-
-impl Compared {
-    pub(super) fn new(ratio: &Ratio, p: Option<f64>) -> Self {
-        Compared {
-            ratio: ratio.value,
-            interval: ratio.interval.map(|interval| [interval.low, interval.high]),
-            p,
-            paired: ratio.paired,
-            n: ratio.n,
-        }
-    }
-}
-
-impl Contender {
-    /// Whether none of its settings weakens what survives a power cut.
-    pub fn is_durable(&self) -> bool {
-        self.risks.is_empty()
-    }
-
-    /// Whether it may be as good as the best: the trials do not show it to be worse.
-    pub(crate) fn may_be_best(&self) -> bool {
-        matches!(self.verdict, Verdict::Best | Verdict::AsGood | Verdict::CannotTell { .. })
-    }
-}
 
 /// The configurations of a ranking, in its order. The whole sweep shows what the machine itself did.
 pub(super) fn standings(
@@ -190,11 +90,6 @@ pub(super) fn standings(
         };
     }
     standings
-}
-
-/// The number of pairs of these things, any of which could have been the best.
-pub(super) fn pairs(things: usize) -> usize {
-    things * things.saturating_sub(1) / 2
 }
 
 /// The p values, corrected for this many comparisons.

@@ -258,8 +258,8 @@ fn speed_that_is_bought_with_losses_says_what_it_loses() {
     );
     assert!(!price.contains("barrier = 0"), "{price}");
     assert!(bought.starts_with("'ext4 none barrier=0' gives +12 % ["), "{bought}");
-    let loses = "] read-under-write here; with a volatile cache it loses 25,920 of 25,920 acknowledged promises; \
-                 with every completed write surviving (model completed) none in 360 states.";
+    let loses = "] read-under-write here; with a volatile cache it loses 25,920 of 25,920 acknowledged \
+        promises; with every completed write surviving (model completed) none in 360 states.";
     assert!(bought.ends_with(loses), "{bought}");
     let axis = speed.axes.iter().find(|axis| axis.axis == "barrier").unwrap();
     let weak = "measured: acknowledged promises lost";
@@ -299,6 +299,7 @@ fn an_unsafe_configuration_that_was_not_measured_is_declared() {
     assert_eq!(answer.winner().unwrap().name, "ext4 none");
     let sentences = answer.sentences.join(" ");
     assert!(sentences.contains("less safe in a power cut: barrier = 0"), "{sentences}");
-    let note = "whether a configuration is durable was measured for ext4 none, and is declared for ext4 none barrier=0";
+    let note = "whether a configuration is durable was measured for ext4 none, and is declared for ext4 none \
+        barrier=0";
     assert!(answer.notes.iter().any(|found| found == note), "{:?}", answer.notes);
 }

@@ -2,8 +2,8 @@
 //! less safe.
 
 use super::answer::Answer;
+use super::contender::{Compared, Contender, Verdict};
 use super::losses;
-use super::standing::{Compared, Contender, Verdict};
 use crate::durability::Basis;
 use crate::text;
 use fsdyno_core::measure::{Direction, Measure};
@@ -275,8 +275,8 @@ fn trials(one: &Contender, other: &Contender) -> String {
     }
 }
 
-/// What a reader must know besides the answer.
-pub(super) fn notes(answer: &Answer) -> Vec<String> {
+/// What a reader must know besides the answer: notes on its figures, without those on effects.
+pub(crate) fn notes(answer: &Answer) -> Vec<String> {
     let mut notes = Vec::new();
     let valued = || answer.standings.iter().filter(|one| one.value.is_some());
     let fewest = valued().map(|one| one.trials).min().unwrap_or(0);
@@ -290,7 +290,8 @@ pub(super) fn notes(answer: &Answer) -> Vec<String> {
     }
     if valued().any(|one| one.at_least) {
         notes.push(format!(
-            "some values of {} are lower bounds, because operations never ended; ratios to them are bounds, too",
+            "some values of {} are lower bounds, because operations never ended; ratios to them are bounds, \
+             too",
             answer.measure
         ));
     }

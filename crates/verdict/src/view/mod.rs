@@ -14,7 +14,7 @@ use crate::error::UnreadableHistogram;
 use crate::outcomes::{FailedTrials, SkippedCases, WarningGroup, failed, skipped, warnings};
 use crate::race::RaceAnswer;
 use crate::ranking::{Ranking, rankings};
-use crate::recommendation::{Answer, Question, Recommendation};
+use crate::recommendation::{Question, Recommendation, notes_on_figures};
 use fsdyno_core::{SweepHeader, TrialRecord};
 
 /// A sweep, ready to be shown.
@@ -94,7 +94,7 @@ fn raced(race: &RaceAnswer, mut rankings: Vec<Ranking>) -> Vec<Ranking> {
 impl View {
     /// What a reader must know besides the answers and before the figures, one line each.
     pub fn notes(&self) -> Vec<String> {
-        let answers = self.recommendation.answers.iter().flat_map(Answer::notes_on_figures);
+        let answers = self.recommendation.answers.iter().flat_map(notes_on_figures);
         let mut notes: Vec<String> = Vec::new();
         for note in answers.chain(self.recommendation.notes.iter().cloned()) {
             if !notes.contains(&note) {

@@ -17,20 +17,28 @@ parameters! {
     /// One large file, written, rewritten and read in chunks and at random; then many small files, created,
     /// examined and removed. Sizes in bytes.
     Bonnie {
-        size: Option<Bytes> = None, "size of the large file in whole MiB; by default twice the memory, rounded as in bonnie++; 0 skips its phases";
-        chunk: Bytes = Bytes(8 * Bytes::KIB), "bytes per `read` and `write` of the large file; a power of two";
-        char_size: Bytes = Bytes(3 * Bytes::MIB), "how much of the large file to write and read one byte per call; 0 skips these two phases";
-        ram: Option<Bytes> = None, "memory size; `size` must be at least twice this; by default the machine's memory, and then a smaller `size` only causes a warning; 0 disables the check";
+        size: Option<Bytes> = None, "size of the large file in whole MiB; by default twice the memory, \
+            rounded as in bonnie++; 0 skips its phases";
+        chunk: Bytes = Bytes(8 * Bytes::KIB), "bytes per `read` and `write` of the large file; a power of \
+            two";
+        char_size: Bytes = Bytes(3 * Bytes::MIB), "how much of the large file to write and read one byte per \
+            call; 0 skips these two phases";
+        ram: Option<Bytes> = None, "memory size; `size` must be at least twice this; by default the \
+            machine's memory, and then a smaller `size` only causes a warning; 0 disables the check";
         seekers: u32 = 5, "workers that perform the random seeks";
         seeks: u64 = 8192, "total number of random seeks";
         rewrite_share: f64 = 0.1, "share of the seeks that write the chunk back, from 0 to 1";
         files: u64 = 16 * FILE_UNIT, "number of small files, a multiple of 1024; 0 skips their phases";
         max_size: Bytes = Bytes(0), "size of the largest small file";
-        min_size: Bytes = Bytes(0), "size of the smallest small file; sizes are distributed uniformly in between";
+        min_size: Bytes = Bytes(0), "size of the smallest small file; sizes are distributed uniformly in \
+            between";
         directories: u32 = 1, "number of directories to spread the small files over";
-        file_chunk: Bytes = Bytes(8 * Bytes::KIB), "bytes per `read` and `write` of the small files; a power of two";
-        fsync: bool = false, "`true`: call `fsync` for every file created or removed and for its directory, and after every seek that writes";
-        content: Content = Content::Random, "`\"random\"`, `\"zeros\"` or `{ compressible = 0.5 }`; bonnie++ itself writes almost nothing but zeros";
+        file_chunk: Bytes = Bytes(8 * Bytes::KIB), "bytes per `read` and `write` of the small files; a power \
+            of two";
+        fsync: bool = false, "`true`: call `fsync` for every file created or removed and for its directory, \
+            and after every seek that writes";
+        content: Content = Content::Random, "`\"random\"`, `\"zeros\"` or `{ compressible = 0.5 }`; bonnie++ \
+            itself writes almost nothing but zeros";
     }
 }
 
@@ -95,8 +103,9 @@ pub const TESTS: [PhaseSpec; 12] = [
 ];
 
 /// What a reader of figures per character must know (bonnie++ 2.00, README-2.00).
-pub const PER_CHARACTER: &str = "per character: one system call for each byte, as in bonnie++ since 1.92; earlier \
-     versions used the C library's buffered putc and getc, so figures from before then cannot be compared with these";
+pub const PER_CHARACTER: &str = "per character: one system call for each byte, as in bonnie++ since 1.92; \
+    earlier versions used the C library's buffered putc and getc, so figures from before then cannot be \
+    compared with these";
 
 /// Writing the large file one byte per call.
 pub const WRITE_CHAR: PhaseSpec = of_large("write per character", Role::Writer);

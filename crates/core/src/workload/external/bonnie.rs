@@ -125,7 +125,8 @@ fn split(word: &str) -> Option<(char, &str)> {
 
 fn unknown(word: &str) -> String {
     format!(
-        "a list of these bonnie++ options: -s SIZE, -n FILES, -r MEMORY, -f[SIZE], -b, -D, -c COPIES and -z SEED (invalid: '{}')",
+        "a list of these bonnie++ options: -s SIZE, -n FILES, -r MEMORY, -f[SIZE], -b, -D, -c COPIES and -z \
+         SEED (invalid: '{}')",
         word.trim()
     )
 }

@@ -48,8 +48,8 @@ impl FromStr for Arguments {
 
 fn unknown(word: &str) -> String {
     format!(
-        "options of dbench, `-t SECONDS -s -S -F -x`, and then the number of clients, up to {MOST_CLIENTS} (invalid: \
-         '{word}')"
+        "options of dbench, `-t SECONDS -s -S -F -x`, and then the number of clients, up to {MOST_CLIENTS} \
+         (invalid: '{word}')"
     )
 }
 

@@ -175,8 +175,8 @@ impl JobFile {
             let added_up = first.is_set("group_reporting") || second.is_set("group_reporting");
             if added_up && first.does() != second.does() {
                 return Err(format!(
-                    "a job file in which fio reports each job: jobs '{}' and '{}' differ, but group_reporting \
-                     adds them up; remove it, or start a group with new_group (line {})",
+                    "a job file in which fio reports each job: jobs '{}' and '{}' differ, but \
+                     group_reporting adds them up; remove it, or start a group with new_group (line {})",
                     first.name, second.name, second.line
                 ));
             }
@@ -285,7 +285,8 @@ mod tests {
         JobFile { path: "a.fio".to_string(), text: text.to_string() }
     }
 
-    const GOOD: &str = "; a comment\n[global]\nsize=16m\nioengine=psync\nbs=4k/64k\n\n[writers]\nrw = write\nnumjobs=2\n\
+    const GOOD: &str = "; a comment\n[global]\nsize=16m\nioengine=psync\nbs=4k/64k\n\n[writers]\nrw = \
+        write\nnumjobs=2\n\
                         group_reporting\n[mixed]\nnew_group\nstonewall\nrw=randrw\nfilename=a:sub/b\nfsync=64\nsize=1g\n";
 
     #[test]

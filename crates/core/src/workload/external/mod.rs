@@ -94,9 +94,15 @@ parameters! {
     /// A benchmark written by others, run on the testbed.
     External {
         program: Program = Program::Bonnie, "`bonnie++`, `postmark`, `fio`, `dbench`, `sqlite3` or `pgbench`";
-        arguments: String = String::new(), "options for bonnie++, such as `-s 496m -n 16:100000:16:64`; accepted are `-s -n -r -f -b -D -c -z`; the sweep sets directory, user and name. For dbench, `-t SECONDS -s -S -F -x` and the number of clients, such as `-t 60 8`. For sqlite3, `rows=`, `journal_mode=` and `synchronous=`, such as `rows=50000 journal_mode=wal synchronous=normal`. For pgbench, `-s -c -j -T` and `-N` or `-S`, such as `-s 100 -c 8 -j 2 -T 60`";
-        commands: Vec<String> = Vec::new(), "commands for postmark, such as `[\"set number 20000\", \"set size 500 10000\"]`; the sweep sets location and report";
-        job: Option<JobFile> = None, "path of a fio job file; it is read together with the plan and stored with the results, and must not refer to anything outside the engine's directory";
+        arguments: String = String::new(), "options for bonnie++, such as `-s 496m -n 16:100000:16:64`; \
+            accepted are `-s -n -r -f -b -D -c -z`; the sweep sets directory, user and name. For dbench, `-t \
+            SECONDS -s -S -F -x` and the number of clients, such as `-t 60 8`. For sqlite3, `rows=`, \
+            `journal_mode=` and `synchronous=`, such as `rows=50000 journal_mode=wal synchronous=normal`. \
+            For pgbench, `-s -c -j -T` and `-N` or `-S`, such as `-s 100 -c 8 -j 2 -T 60`";
+        commands: Vec<String> = Vec::new(), "commands for postmark, such as `[\"set number 20000\", \"set \
+            size 500 10000\"]`; the sweep sets location and report";
+        job: Option<JobFile> = None, "path of a fio job file; it is read together with the plan and stored \
+            with the results, and must not refer to anything outside the engine's directory";
     }
 }
 

@@ -54,7 +54,8 @@ impl FromStr for Arguments {
 
 fn unknown(word: &str) -> String {
     format!(
-        "options of pgbench: `-s SCALE -c CLIENTS -j THREADS -T SECONDS`, and `-N` or `-S` (invalid: '{word}')"
+        "options of pgbench: `-s SCALE -c CLIENTS -j THREADS -T SECONDS`, and `-N` or `-S` (invalid: \
+         '{word}')"
     )
 }
 

@@ -61,7 +61,8 @@ impl FromStr for Arguments {
 
 fn unknown(word: &str) -> String {
     format!(
-        "`rows=` from {LEAST_ROWS} to {MOST_ROWS}, `journal_mode=` one of {}, `synchronous=` one of {} (invalid: '{word}')",
+        "`rows=` from {LEAST_ROWS} to {MOST_ROWS}, `journal_mode=` one of {}, `synchronous=` one of {} \
+         (invalid: '{word}')",
         JOURNAL_MODES.join(", "),
         SYNCHRONOUS.join(", ")
     )
@@ -100,7 +101,8 @@ impl Arguments {
     /// seed makes the values.
     pub fn script(&self, seed: u64) -> String {
         let mut script = format!(
-            ".bail on\nPRAGMA journal_mode={};\nPRAGMA synchronous={};\nCREATE TABLE small(a INTEGER, b INTEGER, c TEXT);\n\
+            ".bail on\nPRAGMA journal_mode={};\nPRAGMA synchronous={};\nCREATE TABLE small(a INTEGER, b \
+             INTEGER, c TEXT);\n\
              CREATE TABLE large(a INTEGER, b INTEGER, c TEXT);\n",
             self.journal_mode, self.synchronous
         );

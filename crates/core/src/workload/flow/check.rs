@@ -4,8 +4,8 @@
 //! names that no other one touches. So the number of files at each step follows from the steps alone, and a
 //! step that would find none is an error of the plan, not of the run.
 
+use super::act::{Act, Flags, FlowStep};
 use super::files::{FileSet, MAX_FILE};
-use super::step::{Act, Flags, FlowStep};
 use super::value::place_of_step;
 use super::{Flow, FlowRole};
 use crate::operation::Role;
@@ -69,8 +69,8 @@ fn check_role(flow: &Flow, role: &FlowRole) -> Result<(), Refusal> {
     walk.list("steps", &role.steps)?;
     if walk.open.keys().ne(at_first.keys()) {
         let text = format!(
-            "an iteration of role '{name}' must end with the files open that it begins with; open in `begin` what \
-             stays open, and close the others"
+            "an iteration of role '{name}' must end with the files open that it begins with; open in `begin` \
+             what stays open, and close the others"
         );
         return refuse("steps", text);
     }
@@ -82,8 +82,8 @@ fn check_role(flow: &Flow, role: &FlowRole) -> Result<(), Refusal> {
                 false => ("removes", "create", "files"),
             };
             let text = format!(
-                "an iteration of role '{name}' {does} {} files of set '{set}' on average; {instead} as many, or the set \
-                 runs out of {lacks}",
+                "an iteration of role '{name}' {does} {} files of set '{set}' on average; {instead} as many, \
+                 or the set runs out of {lacks}",
                 (change.abs() * 1e3).round() / 1e3
             );
             return refuse("steps", text);
@@ -180,8 +180,8 @@ impl<'a> Walk<'a> {
         self.is_certain = certain;
         if self.open.keys().ne(open.keys()) {
             return self.refuse(
-                "a step that opens or closes a file cannot have a probability, because the steps after it need to \
-                 know; give one to a `repeat` that opens, uses and closes it",
+                "a step that opens or closes a file cannot have a probability, because the steps after it \
+                 need to know; give one to a `repeat` that opens, uses and closes it",
             );
         }
         for (set, files) in &mut self.files {
@@ -279,8 +279,8 @@ impl<'a> Walk<'a> {
                 match differ {
                     true => Ok(()),
                     false => self.refuse(
-                        "copy_file_range(2) fails if it copies a part of a file onto itself; take the two files from \
-                         different sets, or create one of them",
+                        "copy_file_range(2) fails if it copies a part of a file onto itself; take the two \
+                         files from different sets, or create one of them",
                     ),
                 }
             }
@@ -308,7 +308,7 @@ impl<'a> Walk<'a> {
         match awaited.max() {
             None => self.refuse(format!("no other role waits for '{signal}'")),
             Some(count) if count > limit => self.refuse(format!(
-                "a limit of {limit} keeps '{signal}' from ever reaching the {count} that another role waits for"
+                "a limit of {limit} keeps '{signal}' below the {count} that another role waits for"
             )),
             Some(_) => Ok(()),
         }
@@ -355,7 +355,8 @@ impl<'a> Walk<'a> {
         }
         if files.high > files.names && self.is_certain {
             return self.refuse(format!(
-                "it creates more files in set '{set}' than it has names, {}{}; raise its `count` or lower its `prefill`",
+                "it creates more files in set '{set}' than it has names, {}{}; raise its `count` or lower \
+                 its `prefill`",
                 files.names,
                 self.each()
             ));
@@ -394,8 +395,8 @@ impl<'a> Walk<'a> {
         if files.high < least {
             let text = match least {
                 1 => format!(
-                    "it chooses a file of set '{name}' before any can exist{}; raise its `prefill` or `count`, or \
-                     create one first",
+                    "it chooses a file of set '{name}' before any can exist{}; raise its `prefill` or \
+                     `count`, or create one first",
                     self.each()
                 ),
                 _ => format!("it needs {least} files of set '{name}'{}", self.each()),
@@ -419,8 +420,8 @@ impl<'a> Walk<'a> {
         let mut steps = self.flow.roles.0.iter().flat_map(FlowRole::all_steps);
         match steps.any(|step| matches!(&step.act, Act::Link { to, .. } if to == name)) {
             true => self.refuse(format!(
-                "a rename over a file does nothing if both names are links of the same file, and a step adds links to \
-                 set '{name}'; give the links a set of their own"
+                "a rename over a file does nothing if both names are links of the same file, and a step adds \
+                 links to set '{name}'; give the links a set of their own"
             )),
             false => Ok(()),
         }
@@ -441,8 +442,8 @@ impl<'a> Walk<'a> {
         match other {
             None => Ok(()),
             Some(other) => self.refuse(format!(
-                "only one role may use set '{name}', because each worker has its own files of it, but role '{}' does too; \
-                 give each a set of its own",
+                "only one role may use set '{name}', because each worker has its own files of it, but role \
+                 '{}' does too; give each a set of its own",
                 other.role.name()
             )),
         }

@@ -4,6 +4,7 @@
 //! The engine compiles a flow once before its phase ([`Act`] is what it compiles from). Everything that can
 //! be wrong is found here ([`check`]), with its place in the plan.
 
+mod act;
 mod check;
 mod files;
 mod rate;
@@ -11,9 +12,9 @@ mod step;
 mod value;
 mod words;
 
+pub use act::{Act, Choice, Flags, FlowStep};
 pub use files::{FileSet, FileSets, FileSize};
 pub use rate::{Arrivals, LatencyTarget, NoTarget, Pace, Rate, RateSearch};
-pub use step::{Act, Choice, Flags, FlowStep};
 
 use super::fields::Fields;
 use super::parameter::{Literal, Parameter, ParameterError, Refusal, Surroundings, parameters};
@@ -32,12 +33,17 @@ pub const BYTES_PER_NAME: u64 = 20;
 parameters! {
     /// A load as data. Sizes in bytes, times in nanoseconds.
     Flow {
-        flow: String = String::new(), "a flow that comes with fsdyno (`fsdyno plans` lists them), or the path of a plan that has one; `files` and `roles` change it. Without it, they are the whole flow";
-        files: FileSets = FileSets::default(), "the file sets, as `[workloads.files.NAME]`: `count`, `size`, `per_directory`, `prefill`, `private`, `limit`; see the guide";
-        roles: FlowRoles = FlowRoles::default(), "who works, as `[workloads.roles.ROLE]`: `workers`, `steps`, `begin`, `background`, `rate`; see the guide";
-        ramp: Ramp = Ramp::secs(5), "duration of the load before the window, or `until-throttled`: until the device keeps up with the writers; `steady` takes its place";
+        flow: String = String::new(), "a flow that comes with fsdyno (`fsdyno plans` lists them), or the \
+            path of a plan that has one; `files` and `roles` change it. Without it, they are the whole flow";
+        files: FileSets = FileSets::default(), "the file sets, as `[workloads.files.NAME]`: `count`, `size`, \
+            `per_directory`, `prefill`, `private`, `limit`; see the guide";
+        roles: FlowRoles = FlowRoles::default(), "who works, as `[workloads.roles.ROLE]`: `workers`, \
+            `steps`, `begin`, `background`, `rate`; see the guide";
+        ramp: Ramp = Ramp::secs(5), "duration of the load before the window, or `until-throttled`: until the \
+            device keeps up with the writers; `steady` takes its place";
         window: Nanos = Nanos::from_secs(30), "length of the measured part";
-        drain_limit: Nanos = Nanos::from_secs(30), "how long to wait for operations in flight at the end of the window";
+        drain_limit: Nanos = Nanos::from_secs(30), "how long to wait for operations in flight at the end of \
+            the window";
         content: Content = Content::Random, "`\"random\"`, `\"zeros\"` or `{ compressible = 0.5 }`";
     }
 }

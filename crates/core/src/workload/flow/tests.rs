@@ -84,9 +84,8 @@ fn a_wrong_step_is_told_with_its_place() {
     assert_eq!(place, key("opne"));
     assert!(matches!(error, ParameterError::UnknownWord("step", ..)));
     let two = table([("open", text("some")), ("close", text("file"))]);
-    assert!(
-        matches!(step(&two), Err(ParameterError::Expected(expected)) if expected.contains("'open' and 'close'"))
-    );
+    assert!(matches!(step(&two), Err(ParameterError::Expected(expected)) if expected.contains("'open' and \
+            'close'")));
     for probability in [text("0%"), text("120%"), Literal::Float(-0.5), Literal::Integer(2)] {
         let (place, error) = within(&table([("open", text("some")), ("probability", probability)]));
         assert_eq!(place, key("probability"), "{error:?}");
@@ -275,7 +274,8 @@ fn what_cannot_be_performed_is_refused_where_it_is() {
                 table([("read", text("random")), ("size", text("4k"))]),
                 text("close"),
             ],
-            "roles.client.steps.2: the sizes of the files of set 'some' must be known, but a step `truncate` changes them",
+            "roles.client.steps.2: the sizes of the files of set 'some' must be known, but a step `truncate` \
+             changes them",
         ),
         (
             vec![
@@ -290,7 +290,8 @@ fn what_cannot_be_performed_is_refused_where_it_is() {
                 table([("link", text("some")), ("to", text("some"))]),
                 table([("rename", text("some")), ("over", Literal::Boolean(true))]),
             ],
-            "roles.client.steps.1: a rename over a file does nothing if both names are links of the same file",
+            "roles.client.steps.1: a rename over a file does nothing if both names are links of the same \
+             file",
         ),
         (
             vec![some("stat"), of("post", text("done"))],
@@ -414,7 +415,8 @@ fn a_flow_is_told_in_words() {
     assert_eq!(
         told.in_words(),
         [
-            "files some: 10 files of 8k, in one directory, 5 there at the beginning, never created or removed",
+            "files some: 10 files of 8k, in one directory, 5 there at the beginning, never created or \
+             removed",
             "each of 1 client, over and over:",
             "  open the newest file of some",
             "  3 times:",

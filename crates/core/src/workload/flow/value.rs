@@ -43,7 +43,8 @@ const LONGEST_WORD: usize = 24;
 impl Parameter for Word {
     fn read(literal: &Literal, _: &dyn Surroundings) -> Result<Self, ParameterError> {
         let expected = format!(
-            "a name of lower-case letters, digits and hyphens that begins with a letter, at most {LONGEST_WORD} long"
+            "a name of lower-case letters, digits and hyphens that begins with a letter, at most \
+             {LONGEST_WORD} long"
         );
         match literal {
             Literal::Text(text) if is_word(text) => Ok(Word(text.clone())),

@@ -42,7 +42,8 @@ pub(crate) fn run(parameters: &Bonnie, session: &mut Session<'_, '_>) -> Result<
     let size = parameters.size_on(memory);
     if size > Bytes(0) && size.0 / 2 < memory.0 {
         let text = format!(
-            "the large file has {} MB, memory {} MB: unless the file is at least twice as large, it may be read from memory",
+            "the large file has {} MB, memory {} MB: unless the file is at least twice as large, it may be \
+             read from memory",
             size.0 / 1_000_000,
             memory.0 / 1_000_000
         );

@@ -78,8 +78,8 @@ pub(crate) fn run(parameters: &Flow, session: &mut Session<'_, '_>) -> Result<()
     session.counted_phase(phase, |result| idle = roles_without_iterations(parameters, result))?;
     for role in idle {
         let text = format!(
-            "phase '{}': no {role} completed an iteration within the window; make `window` longer, or the iteration \
-             shorter",
+            "phase '{}': no {role} completed an iteration within the window; make `window` longer, or the \
+             iteration shorter",
             flow::PHASE
         );
         session.warn(WarningKind::NoIterations, text);
@@ -87,8 +87,8 @@ pub(crate) fn run(parameters: &Flow, session: &mut Session<'_, '_>) -> Result<()
     let short = common.short.load(Ordering::Relaxed);
     if short > 0 {
         let text = format!(
-            "phase '{}': {short} iterations ended early, because a step that is performed at random found no file; \
-             raise `count`, or use a `prefill` nearer to the middle",
+            "phase '{}': {short} iterations ended early, because a step that is performed at random found no \
+             file; raise `count`, or use a `prefill` nearer to the middle",
             flow::PHASE
         );
         session.warn(WarningKind::ShortIterations, text);

@@ -47,7 +47,8 @@ pub(crate) fn run(parameters: &Streaming, session: &mut Session<'_, '_>) -> Resu
     }
     let plan = Plan { parameters, base: session.make_base()?, seed: session.request.seed };
     if !session.request.drop_caches && !parameters.direct && session.request.part.is_first() {
-        let text = "before each stage only the cached pages of the files themselves were dropped, not the whole page cache";
+        let text = "before each stage only the cached pages of the files themselves were dropped, not the \
+            whole page cache";
         session.warn(WarningKind::CachesNotDropped, text);
     }
     let part = session.request.part;

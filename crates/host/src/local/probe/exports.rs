@@ -131,7 +131,8 @@ mod tests {
         let info = "Status: ACTIVATED  Max Queue Depth: 0  SectorSize: 512  HwMaxSectors: 16384\n        \
                     TCM FILEIO ID: 0        File: /srv/my disk.img  Size: 1048576  Mode: O_DSYNC Async: 0\n";
         let iblock = "Status: ACTIVATED  Max Queue Depth: 128  SectorSize: 512  HwMaxSectors: 256\n        \
-                      iBlock device: sdc  UDEV PATH: /dev/sdc  readonly: 0\n        Major: 8 Minor: 32  CLAIMED: IBLOCK\n";
+                      iBlock device: sdc  UDEV PATH: /dev/sdc  readonly: 0\n        Major: 8 Minor: \
+                      32  CLAIMED: IBLOCK\n";
         for (path, text) in [
             ("nvmet/subsystems/nqn.a/namespaces/1/device_path", "/dev/nvme0n1\n"),
             ("nvmet/subsystems/nqn.a/namespaces/1/enable", "0\n"),

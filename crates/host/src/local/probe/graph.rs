@@ -1,7 +1,8 @@
 //! How block devices are built on each other: partitions, arrays, loop devices and the filesystems that hold
 //! their files.
 
-use super::{Number, carried};
+use super::Number;
+use super::nodes::devices_named;
 use crate::local::loops;
 use crate::mountinfo;
 use crate::probe::MountInfo;
@@ -10,6 +11,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 const DEVICES: &str = "/sys/dev/block";
+
+/// Filesystems that have no device number of their own but name their devices as the mount's source.
+const NAMED_BY_SOURCE: &[&str] = &["btrfs", "bcachefs"];
 
 /// A block device and its neighbours.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -166,7 +170,32 @@ impl Graph {
         // Filesystems without a device number of their own; the path leads to the mount. A file that was
         // deleted, or is in another namespace, has none here.
         let mount = mountinfo::containing(mounts, Path::new(&backing.path));
-        mount.map(|mount| carried::devices_of(self, mount, unknown)).unwrap_or_default()
+        mount.map(|mount| self.devices_of(mount, unknown)).unwrap_or_default()
+    }
+
+    /// The block devices of a mounted filesystem, as far as the mount reveals them.
+    pub(super) fn devices_of(&self, mount: &MountInfo, unknown: &mut Vec<String>) -> Vec<Number> {
+        if mount.device.0 != 0 {
+            return vec![mount.device];
+        }
+        if !NAMED_BY_SOURCE.contains(&mount.filesystem.as_str()) {
+            return Vec::new();
+        }
+        let named = devices_named(&mount.source);
+        if named.is_empty() {
+            let (target, filesystem) = (mount.target.display(), &mount.filesystem);
+            unknown.push(format!(
+                "devices of the {filesystem} at '{target}': '{}' is not a device",
+                mount.source
+            ));
+        }
+        let members = named.iter().filter_map(|number| self.nodes.get(number)?.btrfs.as_ref());
+        let all = members.flat_map(|uuid| {
+            let same = self.nodes.iter().filter(move |(_, node)| node.btrfs.as_ref() == Some(uuid));
+            same.map(|(number, _)| *number)
+        });
+        let all: Vec<Number> = all.collect();
+        if all.is_empty() { named } else { all }
     }
 
     /// What a device is built on, including itself, down to the disks.
@@ -338,5 +367,21 @@ pub(super) mod tests {
         graph.nodes.get_mut(&(8, 2)).expect("a node").extent = Some(((2 << 20) - 1, 1 << 20));
         assert_eq!(graph.overlapping((8, 1)), [(8, 2)]);
         assert_eq!(graph.overlapping((8, 2)), [(8, 1)]);
+    }
+
+    #[test]
+    fn a_btrfs_stands_on_all_its_members() {
+        let mut graph = machine();
+        for number in [(8, 1), (8, 16)] {
+            graph.nodes.get_mut(&number).unwrap().btrfs = Some("u-1".to_string());
+        }
+        let mount = MountInfo { source: "gone".to_string(), ..btrfs() };
+        let mut unknown = Vec::new();
+        assert!(graph.devices_of(&mount, &mut unknown).is_empty());
+        assert_eq!(unknown.len(), 1);
+    }
+
+    fn btrfs() -> MountInfo {
+        mountinfo::parse("30 27 0:50 / /data rw - btrfs /dev/sdb rw").0.remove(0)
     }
 }

@@ -14,6 +14,7 @@ mod content;
 mod exports;
 mod graph;
 mod judge;
+mod nodes;
 mod signatures;
 mod tables;
 mod users;

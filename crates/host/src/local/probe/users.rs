@@ -1,7 +1,7 @@
 //! Who uses block devices: mounts in every mount namespace, swap areas, processes with open descriptors.
 
 use super::Number;
-use super::carried::block_number;
+use super::nodes::{block_number, devices_named};
 use crate::mountinfo;
 use crate::probe::MountInfo;
 use rustix::fs::{AtFlags, CWD, FileType, StatxFlags};
@@ -195,8 +195,7 @@ fn has_gone(error: &std::io::Error) -> bool {
 
 /// Whether a filesystem is mounted from this device: by number, or by the node that its source names.
 pub(super) fn is_mounted_from(mount: &MountInfo, number: Number) -> bool {
-    mount.device == number
-        || (mount.device.0 == 0 && super::carried::devices_named(&mount.source).contains(&number))
+    mount.device == number || (mount.device.0 == 0 && devices_named(&mount.source).contains(&number))
 }
 
 #[cfg(test)]

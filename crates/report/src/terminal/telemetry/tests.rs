@@ -17,8 +17,8 @@ fn averages_of_a_case_are_over_all_its_trials() {
     let first = rest.split("\n\n").next().unwrap();
     assert_eq!(
         head,
-        "ext4 bfq under fileserver, trials 0, 4\nfsdyno's own overhead: 61.5 ns per operation, 61.9 ns with telemetry \
-             (null\n  workload, without the system call)"
+        "ext4 bfq under fileserver, trials 0, 4\nfsdyno's own overhead: 61.5 ns per operation, 61.9 ns with \
+         telemetry (null\n  workload, without the system call)"
     );
     assert_eq!(
         first,

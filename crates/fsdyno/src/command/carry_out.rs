@@ -1,0 +1,197 @@
+//! Carries out a sweep: progress on stderr, trials into a store.
+
+use super::{Surroundings, image_shape, log, trouble};
+use crate::exit::{Status, Trouble};
+use crate::interrupt::Interrupt;
+use crate::lock::SweepLock;
+use crate::progress::{Display, human};
+use crate::publish::Publisher;
+use crate::say;
+use crate::screen::OwnScreen;
+use fsdyno_core::{AfterTrial, Outcome, TrialRecord};
+use fsdyno_store::{Added, Store, SweepId};
+use fsdyno_sweep::{
+    Asked, Machines, Plan, Position, Progress, RunOptions, SweepEnd, SweepOutcome, run as execute,
+};
+use fsdyno_testbed::Confirmation;
+use std::sync::Arc;
+
+/// A sweep to carry out.
+pub struct SweepRequest<'a> {
+    pub plan: &'a Plan,
+    pub confirmation: &'a Confirmation,
+    pub resume: Option<SweepId>,
+    pub display: &'a Display,
+    /// Whether it has a screen of its own.
+    pub screen: bool,
+}
+
+/// Executes a plan with progress on stderr. `stored` is called with each trial.
+pub fn carry_out(
+    surroundings: &Surroundings,
+    request: &SweepRequest<'_>,
+    store: &mut Store,
+    interrupt: &Interrupt,
+    stored: &mut dyn FnMut(&TrialRecord),
+) -> Result<SweepOutcome, Trouble> {
+    let _lock = SweepLock::take(&surroundings.state, store, &request.plan.name)?;
+    add_kept(surroundings, store);
+    let SweepRequest { plan, confirmation, resume, display, screen } = *request;
+    let (directory, asked) = (surroundings.state.directory(), Asked::default());
+    let mut publisher = Publisher::begin(directory, store.path(), &plan.name);
+    let options = RunOptions {
+        state_dir: &surroundings.state.undo(),
+        keep: &surroundings.keep(),
+        confirmation,
+        known: &image_shape::warnings(surroundings.state.directory(), plan),
+        interrupt: &interrupt.stop,
+        hurry: &interrupt.hurry,
+        asked: &asked,
+        resume,
+    };
+    let mut host = surroundings.host()?.hurried_by(Arc::clone(&interrupt.hurry));
+    let mut guests = surroundings.guests()?.hurried_by(Arc::clone(&interrupt.hurry));
+    let mut machines = Machines { host: &mut host, guests: &mut guests };
+    let begin = || OwnScreen::begin(directory, store.path(), surroundings.style.colour, display);
+    let mut screen = screen.then(begin).transpose()?;
+    let ended = execute(plan, &mut machines, store, &options, &mut |progress| {
+        if let Progress::Stored(_, trial) = &progress {
+            stored(trial);
+        }
+        if let Some(wish) = publisher.tell(&progress, &asked) {
+            display.line(wished(wish));
+        }
+        if let Some(screen) = &mut screen {
+            screen.look(display, &interrupt.stop);
+        }
+        tell(display, plan, &progress);
+    });
+    publisher.end();
+    if let Some(screen) = screen {
+        screen.end(display);
+    }
+    display.finish();
+    let mut ended = ended.map_err(trouble::of_sweep)?;
+    if let Some(error) = ended.broken.take() {
+        trouble::of_sweep(error).tell();
+    }
+    for line in &ended.left {
+        say::note(&format!("left behind: {line}"));
+    }
+    if !ended.left.is_empty() {
+        say::note("hint: stop what still uses it, then run fsdyno restore");
+    }
+    Ok(ended)
+}
+
+/// Adds the records of earlier trials that could not be stored then.
+pub fn add_kept(surroundings: &Surroundings, store: &mut Store) -> Added {
+    let kept = store.add_kept(&surroundings.keep());
+    for line in kept.added.iter().chain(&kept.left).chain(&kept.orphaned) {
+        say::note(line);
+    }
+    if !kept.orphaned.is_empty() {
+        say::note("hint: put back the store that it belongs to, or remove the file");
+    }
+    kept
+}
+
+/// The exit code of a sweep that ran.
+pub fn status(ended: &SweepOutcome) -> Status {
+    match ended.end {
+        SweepEnd::NotRestored => Status::NotRestored,
+        SweepEnd::Interrupted => Status::Interrupted,
+        SweepEnd::Broken => Status::TrialFailed,
+        SweepEnd::Finished if ended.failed > 0 => Status::TrialFailed,
+        SweepEnd::Finished => Status::Well,
+    }
+}
+
+/// What somebody who watches has asked for.
+fn wished(wish: AfterTrial) -> &'static str {
+    match wish {
+        AfterTrial::Pause => "asked to pause after this trial",
+        AfterTrial::Continue => "asked to go on",
+        AfterTrial::Stop => "asked to stop after this trial",
+    }
+}
+
+fn tell(display: &Display, plan: &Plan, progress: &Progress<'_>) {
+    match progress {
+        Progress::Restored(report) => {
+            for line in &report.undone {
+                display.line(&format!("restored: {line}"));
+            }
+            for line in &report.foreign {
+                display.line(&format!("left unchanged: {line}"));
+            }
+            for line in &report.left {
+                display.line(&format!("left behind: {line}"));
+            }
+        }
+        Progress::Began(_) => {}
+        Progress::Paused { next, first } => {
+            let done = f64::from(next - 1) * 1000.0;
+            display.update(done as u64, &format!("before trial {next}"), "PAUSED".to_string());
+            if *first {
+                display.line(&format!(
+                    "paused before trial {next}; fsdyno watch --then continue goes on, Ctrl-C ends the sweep"
+                ));
+            }
+        }
+        Progress::Continued(paused) => display.line(&format!("goes on after a pause of {}", human(*paused))),
+        Progress::Running(at) => {
+            let done = (f64::from(at.trial - 1) + at.fraction) * 1000.0;
+            display.update(done as u64, &format!("{}: {}", name(plan, at), at.stage), left(at));
+        }
+        Progress::Stored(at, trial) => {
+            let left = if at.trial < at.trials { format!(", {}", left(at)) } else { String::new() };
+            display.line(&format!("{}: {}{left}", name(plan, at), ended(trial)));
+            if say::is_verbose() {
+                trial.built.log.iter().for_each(|step| display.line(&log::line(step)));
+            }
+        }
+        Progress::Further { block, cases, trials } => {
+            display.extend(u64::from(*trials));
+            let names: Vec<String> =
+                cases.iter().map(|(name, workload)| format!("{name} ({workload})")).collect();
+            display.line(&format!("block {block}: intervals still too wide: {}", names.join(", ")));
+        }
+        Progress::Raced { lines, trials, .. } => {
+            display.extend(u64::from(*trials));
+            lines.iter().for_each(|line| display.line(line));
+        }
+        Progress::LongBlock { block, limit } => display.line(&format!(
+            "the first block takes about {}, longer than the {} that the sweep may take; Ctrl-C stops it, \
+             and smaller sizes or fewer cases make it shorter",
+            human(*block),
+            human(*limit)
+        )),
+        Progress::TimeIsUp { blocks, planned, limit } => display.line(&format!(
+            "the sweep ends after {blocks} of {planned} repetitions: another one would not fit into {}",
+            human(*limit)
+        )),
+    }
+}
+
+/// The remaining time, as far as it is planned.
+fn left(at: &Position) -> String {
+    let more = if at.more_may_follow { ", more may follow" } else { "" };
+    format!("{} left{more}", human(at.left))
+}
+
+/// A trial by its configuration, and by its workload where the plan has several.
+fn name(plan: &Plan, at: &Position) -> String {
+    let workload = (plan.workloads.len() > 1).then_some(&*at.workload);
+    let details: Vec<&str> = workload.into_iter().chain(at.sentinel.then_some("sentinel")).collect();
+    let details = if details.is_empty() { String::new() } else { format!(" ({})", details.join(", ")) };
+    format!("trial {} of {}: {}{details}", at.trial, at.trials, at.configuration)
+}
+
+fn ended(trial: &TrialRecord) -> String {
+    match &trial.outcome {
+        Outcome::Measured => "measured".to_string(),
+        Outcome::Skipped { unmet } => format!("skipped: {}", unmet.join("; ")),
+        Outcome::Failed { error } => format!("failed: {error}"),
+    }
+}

@@ -1,0 +1,80 @@
+//! Where any command finds the plan that it is given: a file, standard input, or one that comes with fsdyno.
+
+use super::trouble;
+use crate::exit::{Status, Trouble};
+use crate::file;
+use crate::ready::{self, Ready};
+use crate::say;
+use anyhow::{Context, anyhow};
+use fsdyno_sweep::{MAX_PLAN_BYTES, Plan};
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+/// Stands for standard input.
+const STDIN: &str = "-";
+
+/// Writes a plan to a new file.
+pub fn save(path: &Path, text: &str, instead: &str) -> Result<(), Trouble> {
+    if path.symlink_metadata().is_ok() {
+        let error = anyhow!("'{}' exists already", path.display());
+        return Err(Trouble::new(Status::Usage, error).hint(instead));
+    }
+    file::create(path)
+        .and_then(|mut file| Ok(file.write_all(text.as_bytes())?))
+        .with_context(|| format!("cannot write '{}'", path.display()))?;
+    say::remark(&format!("wrote {0}; edit it, then fsdyno plan {0} shows what it would do", path.display()));
+    Ok(())
+}
+
+/// The text of a plan, and its name in messages.
+pub struct Source {
+    pub text: String,
+    pub file: String,
+}
+
+impl Source {
+    /// A plan that comes with fsdyno.
+    pub fn of(plan: Ready) -> Self {
+        Source { text: plan.text.to_string(), file: format!("{}.toml", plan.name) }
+    }
+
+    /// Resolves it, with changes of its keys.
+    pub fn parse(&self, overrides: &[String]) -> Result<Plan, Trouble> {
+        Plan::parse(&self.text, &self.file, overrides).map_err(trouble::of_plan)
+    }
+}
+
+/// Reads a plan: a file, standard input, or one that comes with fsdyno. A file of that name has precedence.
+pub fn load(path: &Path, overrides: &[String]) -> Result<Plan, Trouble> {
+    source(path)?.parse(overrides)
+}
+
+/// The text that a plan is loaded from. Standard input can be read only once.
+pub fn source(path: &Path) -> Result<Source, Trouble> {
+    if path == Path::new(STDIN) {
+        let mut text = String::new();
+        let read = io::stdin().lock().take(MAX_PLAN_BYTES + 1).read_to_string(&mut text);
+        read.context("cannot read the plan from standard input")?;
+        if text.len() as u64 > MAX_PLAN_BYTES {
+            return Err(
+                anyhow!("the plan on standard input is larger than {} MiB", MAX_PLAN_BYTES >> 20).into()
+            );
+        }
+        return Ok(Source { text, file: "stdin".to_string() });
+    }
+    let from_file = || {
+        let text = Plan::text(path).map_err(trouble::of_plan)?;
+        Ok(Source { text, file: path.display().to_string() })
+    };
+    // A directory is not a plan, so it does not hide one either.
+    if path.exists() && !path.is_dir() {
+        return from_file();
+    }
+    let name = path.to_string_lossy();
+    match Ready::named(&name) {
+        Some(plan) => Ok(Source::of(plan)),
+        // A path is meant as one.
+        None if name.contains('/') || path.is_dir() => from_file(),
+        None => Err(ready::unknown(&name)),
+    }
+}

@@ -1,0 +1,58 @@
+//! Errors of plans and sweeps for the user, each with its exit code and next step.
+
+use crate::exit::{Status, Trouble};
+use anyhow::anyhow;
+use fsdyno_sweep::{FitError, PlanError, SweepError};
+use fsdyno_testbed::{Refusal, TestbedError};
+
+/// An error of a plan for the user.
+pub fn of_plan(error: PlanError) -> Trouble {
+    let hint = error.hint();
+    let trouble = Trouble::new(Status::Usage, error);
+    match hint {
+        Some(hint) => trouble.hint(hint),
+        None => trouble,
+    }
+}
+
+/// The error of a plan that does not fit.
+pub fn of_fit(error: FitError) -> Trouble {
+    let hint = error.hint();
+    match error {
+        FitError::Plan(error) => of_plan(error),
+        other => {
+            let trouble = Trouble::new(Status::Usage, other);
+            hint.into_iter().fold(trouble, Trouble::hint)
+        }
+    }
+}
+
+/// Everything that is in the way of a sweep, each with its next step.
+pub fn refused(refusals: &[Refusal]) -> String {
+    let line = |refusal: &Refusal| {
+        format!("'{}' {}\n  hint: {}", refusal.device.display(), refusal.reason, refusal.hint)
+    };
+    refusals.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// An error of a sweep for the user.
+pub fn of_sweep(error: SweepError) -> Trouble {
+    match error {
+        SweepError::Testbed(TestbedError::Refused { refusals }) => {
+            let error = anyhow!("refused, nothing was written\n{}", refused(&refusals));
+            Trouble::new(Status::Refused, error)
+        }
+        other => {
+            let hint = other.hint();
+            let status = match other {
+                SweepError::NeedsRoot | SweepError::HooksNotAllowed { .. } => Status::Refused,
+                _ => Status::Usage,
+            };
+            let trouble = Trouble::new(status, other);
+            match hint {
+                Some(hint) => trouble.hint(hint),
+                None => trouble,
+            }
+        }
+    }
+}
