@@ -4,9 +4,10 @@ use fsdyno_core::outcome::chain;
 use fsdyno_core::protocol::Part;
 use fsdyno_core::workload::parameter::{Inside, Refusal};
 use fsdyno_core::{Bytes, Failure, Nanos, Operation};
+use rustix::fs::StatVfs;
 use rustix::io::Errno;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A system call of a workload that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -204,6 +205,22 @@ impl EngineError {
 
     pub(crate) fn operation(step: &str, failure: OperationFailure) -> Self {
         EngineError::Operation { step: step.to_string(), errno: failure.errno, failure }
+    }
+
+    /// The same as [`EngineError::failure`], of an engine in this directory, whose filesystem may have space
+    /// but no inodes.
+    pub(crate) fn failure_in(&self, directory: &Path) -> Failure {
+        let mut failure = self.failure();
+        let is_full = failure.errno == Some(Errno::NOSPC.raw_os_error());
+        let has_no_inodes = |space: StatVfs| space.f_files > 0 && space.f_ffree == 0 && space.f_bavail > 0;
+        if is_full && rustix::fs::statvfs(directory).is_ok_and(has_no_inodes) {
+            failure.message = "the filesystem has space, but no inodes are left".to_string();
+            failure.hint = Some(
+                "use fewer files, or create the filesystem with more inodes: the axis mkfs = \"-N COUNT\" on ext"
+                    .to_string(),
+            );
+        }
+        failure
     }
 
     /// The error in the form in which it is stored and displayed.

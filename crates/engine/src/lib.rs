@@ -176,7 +176,7 @@ pub(crate) fn run_observed(
     let result = execute(request, observer, stop, &mut progress);
     progress.event(match &result {
         Ok(()) => EngineEvent::Done,
-        Err(error) => EngineEvent::Failed(error.failure()),
+        Err(error) => EngineEvent::Failed(error.failure_in(&request.directory)),
     });
     result
 }

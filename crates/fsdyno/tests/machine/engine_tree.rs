@@ -14,6 +14,7 @@ use std::process::{Child, Command, Stdio};
 tests! {
     a_full_pass_has_the_published_counts: MAKING_FILESYSTEMS;
     a_full_device_fails_with_operation_and_path: MAKING_FILESYSTEMS;
+    a_filesystem_without_inodes_says_so: MAKING_FILESYSTEMS;
     direct_io_reads_and_writes_whole_blocks: MAKING_FILESYSTEMS;
     memory_stays_flat: &[];
     the_end_of_stdin_stops_and_tidies: &[];
@@ -27,11 +28,16 @@ struct Scratch {
 
 impl Scratch {
     fn new(filesystem: &str, size: u64) -> Self {
+        Scratch::made(filesystem, size, &[])
+    }
+
+    /// With options for mkfs.
+    fn made(filesystem: &str, size: u64, options: &[&str]) -> Self {
         let sandbox = Sandbox::new();
         let (image, mountpoint) = (sandbox.path("image"), sandbox.path("mnt"));
         fs::File::create(&image).and_then(|file| file.set_len(size)).expect("an image");
         fs::create_dir(&mountpoint).expect("a mountpoint");
-        succeed(Command::new(format!("mkfs.{filesystem}")).arg("-q").arg(&image));
+        succeed(Command::new(format!("mkfs.{filesystem}")).arg("-q").args(options).arg(&image));
         succeed(Command::new("mount").args(["-o", "loop"]).arg(&image).arg(&mountpoint));
         Scratch { mountpoint, _sandbox: sandbox }
     }
@@ -165,6 +171,17 @@ fn a_full_device_fails_with_operation_and_path() {
     assert_eq!((write.step.as_str(), write.errno), ("1 reader, 1 writer", Some(28)));
     assert!(write.operation.is_some());
     assert!(write.path.is_some_and(|path| path.starts_with("new-0/round-0/")));
+}
+
+fn a_filesystem_without_inodes_says_so() {
+    let scratch = Scratch::made("ext4", 64 << 20, &["-N", "256"]);
+    let request = EngineRequest { clean_up: false, ..request(&scratch.mountpoint, workload()) };
+    let mut last = None;
+    let result = fsdyno_engine::run(&request, &false.into(), &mut |event| last = Some(event));
+    assert!(result.is_err());
+    let Some(EngineEvent::Failed(failure)) = last else { panic!("{last:?}") };
+    assert_eq!(failure.message, "the filesystem has space, but no inodes are left");
+    assert!(failure.hint.is_some_and(|hint| hint.contains("-N COUNT")));
 }
 
 fn direct_io_reads_and_writes_whole_blocks() {
