@@ -9,7 +9,7 @@
 
 use crate::{HostError, Result};
 use fsdyno_sys::child;
-use rustix::fs::{CWD, FileType, Mode, OFlags, Stat};
+use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 use std::collections::VecDeque;
@@ -66,6 +66,15 @@ pub(super) fn open(path: &Path, reserved: &[(String, PathBuf)]) -> Result<OwnedF
             errno: 0,
             reason: format!("it belongs to {owner}"),
         }),
+    }
+}
+
+/// Whether a file could be made in a directory. A user without privileges asks on behalf of root.
+pub(super) fn verify_writable(directory: &OwnedFd, path: &Path) -> Result<()> {
+    match rustix::fs::accessat(directory, ".", Access::WRITE_OK, AtFlags::EACCESS) {
+        Ok(()) => Ok(()),
+        Err(Errno::ACCESS) if !geteuid().is_root() => Ok(()),
+        Err(error) => Err(HostError::system("create files in", path, error)),
     }
 }
 

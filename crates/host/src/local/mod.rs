@@ -187,7 +187,7 @@ impl Host for LocalHost {
     }
 
     fn verify_directory(&mut self, path: &Path) -> Result<()> {
-        directory::open(path, &self.protected).map(drop)
+        directory::verify_writable(&directory::open(path, &self.protected)?, path)
     }
 
     fn verify_uncontested(&mut self, path: &Path) -> Result<()> {

@@ -146,7 +146,8 @@ fn announced(
 }
 
 /// udev and the programs that it runs open every new device for a moment: only lasting openers count. Openers
-/// of a sibling partition are reported, but not waited for: they are not in the way.
+/// of a sibling partition are reported, but not waited for: they are not in the way. From root, only the
+/// child of a supervisor that is itself hidden can hide, between its fork and its exec.
 fn lasting_openers(
     watched: &BTreeSet<Opened>,
     siblings: &BTreeSet<Opened>,
@@ -158,7 +159,8 @@ fn lasting_openers(
         let mut unseen = Vec::new();
         let openers = users::openers(&all, &mut unseen);
         let in_the_way = openers.iter().any(|opener| watched.contains(&opener.opened));
-        if !in_the_way || start.elapsed() >= BUSY_PATIENCE {
+        let hides_briefly = !unseen.is_empty() && rustix::process::geteuid().is_root();
+        if !(in_the_way || hides_briefly) || start.elapsed() >= BUSY_PATIENCE {
             unknown.extend(unseen);
             return openers;
         }
