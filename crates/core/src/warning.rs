@@ -135,6 +135,9 @@ warnings! {
     SharedDisk = "shared-disk":
         "other partitions of the disk are in use",
         "use a whole disk, or read the figures as those of a disk that others use too";
+    JournalOnSameDisk = "journal-on-same-disk":
+        "the external journal is on the same disk as the data, so that it cannot relieve it",
+        "give the journal a disk of its own, or read the setting as what it costs to have two areas";
     Compression = "compression":
         "the filesystem compresses, and the content compresses well",
         "set `content = \"random\"`, or the compressibility of your own data as `fsdyno profile` prints it";

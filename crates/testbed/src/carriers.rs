@@ -45,6 +45,28 @@ pub(crate) fn carriers(host: &mut dyn Host, trial: &Trial, directory: &Path) -> 
     names
 }
 
+/// The disk that an external journal shares with the data, if it does.
+pub(crate) fn shared_with_journal(host: &mut dyn Host, trial: &Trial) -> Option<String> {
+    let Location::Volume(volume) = &trial.location else { return None };
+    let journal = disks_of(host, volume.journal.as_ref()?);
+    let data = disks_of(host, &volume.data);
+    data.into_iter().find(|disk| journal.contains(disk))
+}
+
+/// The disks at the bottom of a device.
+fn disks_of(host: &mut dyn Host, device: &Device) -> Vec<String> {
+    let mut names = Vec::new();
+    for disk in device.disks() {
+        let name = match &disk.spec {
+            DeviceSpec::Image(Image { path, .. }) => device_of_file(host, path),
+            _ => name_of(host, disk.identity.number),
+        };
+        add_below(host, name, MOST_LAYERS, &mut names);
+    }
+    names.retain(|name| below(host, name).is_empty());
+    names
+}
+
 /// Adds a device, once, and everything below it.
 fn add_below(host: &mut dyn Host, device: Option<String>, layers: usize, names: &mut Vec<String>) {
     let Some(device) = device.filter(|_| layers > 0) else { return };

@@ -6,7 +6,7 @@ use crate::trial::{Location, Trial};
 use crate::undo::UndoJournal;
 use crate::{Result, carriers, device, environment};
 use fsdyno_core::result::{Built, CheckResult, Lifecycle};
-use fsdyno_core::{Environment, Nanos, Warning};
+use fsdyno_core::{Environment, Nanos, Warning, WarningKind};
 use fsdyno_host::{Command, Host};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -72,6 +72,13 @@ impl Mounted {
     /// down to the disks.
     pub fn carriers(&self, host: &mut dyn Host) -> Vec<String> {
         carriers::carriers(host, &self.trial, &self.directory)
+    }
+
+    /// A warning if an external journal is on the same disk as the data.
+    pub fn shared_journal(&self, host: &mut dyn Host) -> Option<Warning> {
+        let disk = carriers::shared_with_journal(host, &self.trial)?;
+        let text = format!("the journal and the data are both on '{disk}'");
+        Some(Warning::new(WarningKind::JournalOnSameDisk, text))
     }
 
     /// Unmounts; if a directory was used as it is, syncs its filesystem. Everything else is taken down by

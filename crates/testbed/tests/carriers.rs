@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices};
+use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices, Warning, WarningKind};
 use fsdyno_host::fake::FakeHost;
 use fsdyno_testbed::undo::UndoJournal;
 use fsdyno_testbed::{Confirmation, Testbed, build};
@@ -10,6 +10,15 @@ use std::sync::atomic::AtomicBool;
 
 /// The carriers of a trial on these devices.
 fn carriers(host: &mut FakeHost, data: DeviceSpec, journal: Option<DeviceSpec>) -> Vec<String> {
+    mounted(host, data, journal).0
+}
+
+/// The carriers of a trial on these devices, and what it warns of.
+fn mounted(
+    host: &mut FakeHost,
+    data: DeviceSpec,
+    journal: Option<DeviceSpec>,
+) -> (Vec<String>, Option<Warning>) {
     let state = tempfile::tempdir().unwrap();
     let settings = journal.iter().map(|_| ("journal".to_string(), "external:log".to_string()));
     let filesystem = if matches!(data, DeviceSpec::Directory { .. }) { "existing" } else { "ext4" };
@@ -26,10 +35,10 @@ fn carriers(host: &mut FakeHost, data: DeviceSpec, journal: Option<DeviceSpec>) 
     let mut undo = UndoJournal::create(host, state.path()).unwrap();
     let stack = build(host, &mut undo, &testbed, &configuration, 42, &AtomicBool::default()).unwrap();
     let mounted = stack.format(host).unwrap().mount(host, &mut undo).unwrap();
-    let carriers = mounted.carriers(host);
+    let found = (mounted.carriers(host), mounted.shared_journal(host));
     undo.undo_all(host);
     undo.close().unwrap();
-    carriers
+    found
 }
 
 fn image(path: &str) -> DeviceSpec {
@@ -60,6 +69,21 @@ fn an_image_stands_on_a_partition_and_that_on_a_disk() {
 fn a_journal_of_its_own_stands_beside_the_filesystem_and_their_disk_stands_once() {
     let names = carriers(&mut machine(), image("/data/fs.img"), Some(image("/data/log.img")));
     assert_eq!(names, ["loop0", "loop1", "sda1", "sda"]);
+}
+
+#[test]
+fn a_journal_on_the_disk_with_the_data_is_told() {
+    let log = || Some(image("/data/log.img"));
+    let (_, warning) = mounted(&mut machine(), image("/data/fs.img"), log());
+    let warning = warning.unwrap();
+    assert_eq!(warning.kind, WarningKind::JournalOnSameDisk);
+    assert_eq!(warning.text, "the journal and the data are both on 'sda'");
+    assert_eq!(mounted(&mut machine(), image("/data/fs.img"), None).1, None);
+    let mut host = machine();
+    host.add_block("/dev/fake1", (8, 16), Bytes(8 * Bytes::GIB));
+    host.write_setting("/sys/dev/block/8:16/uevent", "DEVNAME=sdb\nDEVTYPE=disk\n");
+    let other = DeviceSpec::Block { path: "/dev/fake1".into(), identity: None };
+    assert_eq!(mounted(&mut host, other, log()).1, None);
 }
 
 #[test]

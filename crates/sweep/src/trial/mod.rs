@@ -165,6 +165,10 @@ fn sequence(
     record.built = mounted.built().clone();
     record.warnings.extend_from_slice(mounted.warnings());
     record.environment = mounted.environment(bench.host);
+    // The disks of a guest are files of another machine.
+    if !bench.host_ends {
+        record.warnings.extend(mounted.shared_journal(bench.host));
+    }
 
     // The image of a guest is on another machine.
     let in_memory = match bench.host_ends {
