@@ -42,7 +42,7 @@ pub struct MeasuredLosses {
 }
 
 /// What was lost under one cache model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct MeasuredModel {
     /// Which writes survived.
     pub model: CacheModel,
@@ -54,6 +54,8 @@ pub struct MeasuredModel {
     pub logs: u64,
     /// Logs that lost any.
     pub losing_logs: u64,
+    /// The exact 95 % interval of their share; one-sided if none or all of them lose.
+    pub losing_logs_interval: Option<[f64; 2]>,
     /// States.
     pub states: u64,
 }
@@ -67,6 +69,7 @@ impl MeasuredModel {
             lost: lost.lost,
             logs: lost.logs,
             losing_logs: lost.losing_logs,
+            losing_logs_interval: lost.losing_logs_interval,
             states: losses.states,
         }
     }
@@ -95,11 +98,16 @@ impl MeasuredLosses {
                 text::plural(worst.logs, "log"),
                 cache(worst.model)
             ),
-            false => format!(
-                "measured: no acknowledged promise lost in {} of {}",
-                text::plural(self.models.iter().map(|one| one.states).sum(), "state"),
-                text::plural(worst.logs, "log"),
-            ),
+            false => {
+                let at_most = worst.losing_logs_interval.map_or(String::new(), |[_, high]| {
+                    format!(" (at most {} of logs lose any, 95 %)", text::at_most(high))
+                });
+                format!(
+                    "measured: no acknowledged promise lost in {} of {}{at_most}",
+                    text::plural(self.models.iter().map(|one| one.states).sum(), "state"),
+                    text::plural(worst.logs, "log"),
+                )
+            }
         }
     }
 
