@@ -23,20 +23,27 @@ struct Found<'a> {
     curve: &'a RateCurve,
 }
 
+/// Whether there is anything to show: some trial has searched.
+pub fn is_shown(rankings: &[Ranking], trials: &[TrialRecord]) -> bool {
+    rankings.iter().any(|ranking| !all_found(ranking, trials).is_empty())
+}
+
+/// The curves of each configuration that has any.
+fn all_found<'a>(ranking: &Ranking, trials: &'a [TrialRecord]) -> Vec<Vec<Found<'a>>> {
+    let rows = ranking.rows.iter().map(|row| {
+        let own =
+            trials.iter().filter(|trial| trial.case == row.case && is_measured(trial) && !trial.sentinel);
+        own.flat_map(found).collect::<Vec<_>>()
+    });
+    rows.filter(|found| !found.is_empty()).take(CURVES_MAX).collect()
+}
+
 /// The section; nothing if no trial has searched.
 pub fn section(rankings: &[Ranking], trials: &[TrialRecord], names: &mut Names) -> Markup {
-    let of = |ranking: &Ranking| -> Vec<Vec<Found<'_>>> {
-        let rows = ranking.rows.iter().map(|row| {
-            let own =
-                trials.iter().filter(|trial| trial.case == row.case && is_measured(trial) && !trial.sentinel);
-            own.flat_map(found).collect::<Vec<_>>()
-        });
-        rows.filter(|found| !found.is_empty()).take(CURVES_MAX).collect()
-    };
-    let loads: Vec<_> = rankings.iter().map(|ranking| (ranking, of(ranking))).collect();
-    if loads.iter().all(|(_, found)| found.is_empty()) {
+    if !is_shown(rankings, trials) {
         return html! {};
     }
+    let loads: Vec<_> = rankings.iter().map(|ranking| (ranking, all_found(ranking, trials))).collect();
     html! {
         section #capacity aria-labelledby="capacity-title" {
             h2 #capacity-title { "Response times by rate" }

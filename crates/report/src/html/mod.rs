@@ -78,13 +78,14 @@ pub fn page(sources: &Sources<'_>) -> Result<String, ReportError> {
     let view = View::without_cases(&sources.header, sources.trials);
     let mut names = Names::default();
     let cases = Cases::read(sources, &view, &mut names)?;
+    let has_searched = capacity::is_shown(&view.rankings, sources.trials);
     let page = html! {
         (DOCTYPE)
         html lang="en" {
             (head(&view.header))
             body {
                 a.skip href="#answer" { "Skip to the answer" }
-                (title(&view, sources.trials))
+                (title(&view, sources.trials, has_searched))
                 main {
                     (answer::section(&view))
                     (configurations::section(&view, sources.trials, &cases, &mut names))
@@ -126,7 +127,7 @@ fn head(header: &SweepHeader) -> Markup {
 }
 
 /// The top of the page: which sweep, when, and on what.
-fn title(view: &View, trials: &[TrialRecord]) -> Markup {
+fn title(view: &View, trials: &[TrialRecord], has_searched: bool) -> Markup {
     let header = &view.header;
     let machine =
         trials.iter().map(|trial| &trial.environment).find(|environment| !environment.kernel.is_empty());
@@ -145,16 +146,21 @@ fn title(view: &View, trials: &[TrialRecord]) -> Markup {
                 }
             }
             nav aria-label="Sections" {
-                @for (anchor, name) in SECTIONS { a href={ "#" (anchor) } { (name) } }
+                @for (anchor, name) in SECTIONS.iter().filter(|(anchor, _)| *anchor != CAPACITY || has_searched) {
+                    a href={ "#" (anchor) } { (name) }
+                }
             }
             noscript { p.alert { "Charts need JavaScript; the tables have the same figures." } }
         }
     }
 }
 
+/// The section that only pages of searches for the highest rate have.
+const CAPACITY: &str = "capacity";
 const SECTIONS: &[(&str, &str)] = &[
     ("answer", "Answer"),
     ("configurations", "Configurations"),
+    (CAPACITY, "Response times by rate"),
     ("effects", "What each setting does"),
     ("cases", "Case by case"),
     ("pareto", "Trade-offs"),
@@ -221,11 +227,18 @@ mod tests {
     #[test]
     fn sections_are_in_the_order_of_a_readers_questions() {
         let page = page_of("read-under-write", &fixture::with_telemetry(fixture::trials()));
-        let places: Vec<usize> = SECTIONS
-            .iter()
-            .map(|(anchor, _)| page.find(&format!("<section id=\"{anchor}\"")).expect("a section"))
-            .collect();
-        assert!(places.is_sorted(), "{places:?}");
+        let searched = page_of("flow-capacity", &fixture::searched_trials());
+        for (page, has_searched) in [(&page, false), (&searched, true)] {
+            let sections = SECTIONS.iter().filter(|(anchor, _)| *anchor != CAPACITY || has_searched);
+            let places: Vec<usize> = sections
+                .map(|(anchor, _)| {
+                    assert!(page.contains(&format!("href=\"#{anchor}\"")), "no link to {anchor}");
+                    page.find(&format!("<section id=\"{anchor}\"")).expect("a section")
+                })
+                .collect();
+            assert!(places.is_sorted(), "{places:?}");
+            assert_eq!(page.contains("#capacity"), has_searched);
+        }
         for wanted in [
             "btrfs bfq: program &#39;mkfs.btrfs&#39; is not installed; the kernel has no btrfs",
             "tree-smaller-than-memory",
