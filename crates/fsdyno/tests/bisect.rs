@@ -1,4 +1,4 @@
-//! `scripts/bisect-kernel` tells `git bisect run` what it needs to know: on stored sweeps with known
+//! `scripts/fsdyno-bisect-kernel` tells `git bisect run` what it needs to know: on stored sweeps with known
 //! differences, without building or booting anything.
 
 use fsdyno_core::{Failure, Outcome, TrialRecord};
@@ -76,7 +76,7 @@ impl Tree {
     }
 
     fn bisect(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/bisect-kernel");
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/fsdyno-bisect-kernel");
         Command::new(script)
             .args(arguments)
             .env("FSDYNO", self.path("fsdyno"))

@@ -59,6 +59,7 @@ fn succeeds(output: &Output) -> String {
 const WORKS: &str = "
 fsdyno --version
 fsdyno plans | grep -q '^which-filesystem$'
+fsdyno-bisect-kernel 2>&1 | grep -q '^usage: fsdyno-bisect-kernel GOOD PLAN MEASURE'
 man --path fsdyno fsdyno-sweep
 man fsdyno | grep -q 'EXIT STATUS'
 systemd-analyze verify --man=no \"$UNIT\" 2>&1 | grep fsdyno && exit 1
@@ -107,7 +108,7 @@ fn a_debian_package_is_installed_and_removed() {
          test -e /etc/systemd/system/sysinit.target.wants/fsdyno-restore.service\n\
          dpkg --verify fsdyno\n\
          mkdir -p /var/lib/fsdyno/undo; touch /var/lib/fsdyno/undo/1.journal\n\
-         dpkg --purge fsdyno\n! test -e /usr/bin/fsdyno\n! test -e /usr/share/man/man1/fsdyno.1.gz\n"
+         dpkg --purge fsdyno\n! test -e /usr/bin/fsdyno\n! test -e /usr/bin/fsdyno-bisect-kernel\n! test -e /usr/share/man/man1/fsdyno.1.gz\n"
     );
     let output = in_a_copy(&sandbox, &script);
     let said = succeeds(&output);
