@@ -75,7 +75,7 @@ impl Trouble {
         if let Some(hint) = &self.hint {
             text.push_str(&format!("\nhint: {hint}"));
         }
-        say::note(&format!("error: {text}"));
+        say::note(&format!("error: {}", shortened(&text)));
     }
 
     /// Adds the next step for the user.
@@ -89,6 +89,24 @@ impl<E: Into<anyhow::Error>> From<E> for Trouble {
     fn from(error: E) -> Self {
         Trouble::new(Status::Usage, error)
     }
+}
+
+/// A message in which no word is longer than a terminal can show: files from anywhere may contain names of a
+/// megabyte.
+fn shortened(text: &str) -> String {
+    const MOST: usize = 500;
+    const BEGIN: usize = 240;
+    const END: usize = 60;
+    let shorten = |word: &str| {
+        let count = word.chars().count();
+        if count <= MOST {
+            return word.to_string();
+        }
+        let begin: String = word.chars().take(BEGIN).collect();
+        let end: String = word.chars().skip(count - END).collect();
+        format!("{begin}…{end}")
+    };
+    text.split_inclusive(char::is_whitespace).map(shorten).collect()
 }
 
 /// The exit code of a command, its error printed to stderr.
@@ -109,4 +127,20 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
         .chain()
         .filter_map(|cause| cause.downcast_ref::<std::io::Error>())
         .any(|cause| cause.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_of_a_megabyte_does_not_fill_the_terminal() {
+        let name = "ä".repeat(1 << 20);
+        let text = shortened(&format!("p.toml:1:8: unknown key '{name}';\n  1 | {name} = 1"));
+        assert!(text.starts_with("p.toml:1:8: unknown key 'ää") && text.ends_with("ää = 1"), "{text}");
+        assert_eq!(text.lines().count(), 2);
+        assert!(text.chars().count() < 700, "{}", text.chars().count());
+        let path = format!("'{}' is missing", "/directory".repeat(40));
+        assert_eq!(shortened(&path), path);
+    }
 }

@@ -177,13 +177,16 @@ pub fn measure(
         trouble.tell();
     }
     let (program, sweep) = (&surroundings.program, ended.sweep);
+    let recommend = match store.sweep(sweep)?.summary.measured > 0 {
+        true => format!("\nhow to build it: {program} recommend {sweep}"),
+        false => String::new(),
+    };
     let race = match plan.race {
         Some(_) => format!("\nwhat was dropped, and why: {program} race {sweep}"),
         None => String::new(),
     };
     say::remark(&format!(
-        "sweep {sweep} is in {}\nevery operation: {program} show {sweep} --full{race}\nhow to build it: \
-         {program} recommend {sweep}",
+        "sweep {sweep} is in {}\nevery operation: {program} show {sweep} --full{race}{recommend}",
         surroundings.store.display()
     ));
     Ok(ended)
