@@ -51,6 +51,10 @@ pub struct Failure {
     pub hint: Option<String>,
 }
 
+/// The step of a failure that means that data was read which nobody wrote there. What such a trial measured
+/// says nothing about the filesystem.
+pub const VERIFICATION: &str = "verification";
+
 impl Failure {
     /// A failure of a step of which only the message is known.
     pub fn new(step: impl Into<String>, message: impl Into<String>) -> Self {

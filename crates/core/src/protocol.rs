@@ -7,6 +7,7 @@ use crate::cache::CacheState;
 use crate::configuration::Precondition;
 use crate::glance::Glance;
 use crate::outcome::Failure;
+use crate::reached::{Reached, ReadAgain, Reread};
 use crate::result::{Durable, Filled, Layout, PhaseResult, TimerFacts, TreeSummary};
 use crate::telemetry::TelemetryRequest;
 use crate::units::{Bytes, Nanos};
@@ -69,6 +70,12 @@ pub struct EngineRequest {
     /// that puts them into the log of the device below the directory. Absent if nothing is recorded.
     #[serde(default)]
     pub marks: Option<PathBuf>,
+    /// Whether to read again what a verified load has left.
+    #[serde(default)]
+    pub reread: Reread,
+    /// How far the writers came in earlier parts ([`EngineEvent::Reached`]).
+    #[serde(default)]
+    pub reached: Vec<Reached>,
 }
 
 impl EngineRequest {
@@ -92,6 +99,8 @@ impl EngineRequest {
             memory: None,
             pauses: false,
             marks: None,
+            reread: Reread::Never,
+            reached: Vec::new(),
         }
     }
 }
@@ -159,6 +168,18 @@ pub enum EngineEvent {
         /// How much of its time followed the phase.
         written_back_ns: Nanos,
     },
+    /// How far the writers of a verified load came in the last phase.
+    Reached {
+        /// Each writer.
+        writers: Vec<Reached>,
+    },
+    /// Everything that a verified load has left was read again, and is as it was written.
+    ReadAgain {
+        /// What was read.
+        read_again: ReadAgain,
+        /// How long it took.
+        duration_ns: Nanos,
+    },
     /// The layout of the files after the last phase.
     Layout(Layout),
     /// A warning for the reader of the result.
@@ -187,6 +208,8 @@ pub enum Stage {
     Drain,
     /// Reading the layout of the files.
     Layout,
+    /// Reading again what a verified load has left.
+    ReadAgain,
     /// Removing the trees.
     CleanUp,
 }

@@ -2,21 +2,31 @@
 //!
 //! A pool of random bytes is created once. The content of a file at a position is the pool at that position
 //! plus an offset specific to the file, with a stamp over the first bytes of every 512: the identity of the
-//! file and the number of the sector. So nothing can be deduplicated, and writing needs no copy: the stamps
-//! go into the pool in place, at most 16 bytes per 512, outside of any timed interval. Consecutive bytes of a
-//! file are consecutive in the pool, so that no compressor finds a repetition within a megabyte.
+//! file, how often it was written over, and the number of the sector. So nothing can be deduplicated, and
+//! writing needs no copy: the stamps go into the pool in place, at most 16 bytes per 512, outside of any
+//! timed interval. Consecutive bytes of a file are consecutive in the pool, so that no compressor finds a
+//! repetition within a megabyte.
+//!
+//! Whoever knows the file, the position and the version knows every byte, and a sector that turns up in the
+//! wrong place says itself where it belongs ([`FileIdentity::claimed`]). Verified loads write nothing else.
 
 use crate::tree::derive_seed;
 use fsdyno_core::workload;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use std::ffi::CStr;
 
 /// Buffers and lengths of direct I/O are multiples of this.
 pub(crate) const ALIGNMENT: usize = 4096;
 
 const POOL: usize = 1 << 20;
 const SECTOR: usize = 512;
+pub(crate) const SECTOR_BYTES: u64 = SECTOR as u64;
 const STAMP: usize = 16;
+/// An odd factor makes different numbers differ in all their upper bytes, too; and its inverse modulo 2^64.
+const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+const INVERSE: u64 = 0xf1de_83e1_9937_733d;
+const _: () = assert!(FACTOR.wrapping_mul(INVERSE) == 1);
 
 /// A buffer of zeros that begins on a page boundary. It is resident before it is used: the kernel allocates
 /// pages at the first access, and that would count for the operation that happens to make it.
@@ -47,7 +57,7 @@ impl AlignedBuffer {
     }
 }
 
-/// A file that is about to be written.
+/// A file that is about to be written, or was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileIdentity {
     stamp: u64,
@@ -57,9 +67,54 @@ pub(crate) struct FileIdentity {
 impl FileIdentity {
     /// The file at this position of the tree of this seed.
     pub(crate) fn new(tree_seed: u64, index: u64) -> Self {
-        let stamp = derive_seed(tree_seed, &[index]);
+        Self::stamped(derive_seed(tree_seed, &[index]))
+    }
+
+    /// The file of this name in a directory ([`place`]): who knows where it is knows who it is. What is
+    /// written to it is the version of its size ([`version_of_size`]).
+    pub(crate) fn named(directory: u64, name: &CStr) -> Self {
+        Self::stamped(place(directory, name))
+    }
+
+    /// The file after it was written over; version 0 is the first one.
+    #[inline(always)]
+    pub(crate) fn version(self, version: u32) -> Self {
+        // Which part of the pool it is follows from the lower half of the stamp.
+        FileIdentity { stamp: self.stamp ^ (u64::from(version) << 32), ..self }
+    }
+
+    fn stamped(stamp: u64) -> Self {
         FileIdentity { stamp, offset: stamp as usize % (POOL / ALIGNMENT) * ALIGNMENT }
     }
+
+    /// Whose sector this claims to be, and the number of the sector; `None` if it has no valid stamp.
+    pub(crate) fn claimed(sector: &[u8]) -> Option<(Self, u64)> {
+        /// No file has as many sectors.
+        const MOST: u64 = 1 << 40;
+        let word = |at: usize| Some(u64::from_le_bytes(sector.get(at..at + 8)?.try_into().ok()?));
+        let (stamp, number) = (word(0)?, word(STAMP / 2)?);
+        let number = (number ^ stamp.rotate_left(32)).wrapping_mul(INVERSE).wrapping_sub(1);
+        (number < MOST).then_some((Self::stamped(stamp), number))
+    }
+
+    /// Which version of the same file this is, relative to a version 0; `None` if it is another file.
+    pub(crate) fn version_of(self, first: FileIdentity) -> Option<u32> {
+        let difference = self.stamp ^ first.stamp;
+        (difference as u32 == 0).then_some((difference >> 32) as u32)
+    }
+}
+
+/// The version of a file that is written once, with this size: what is left of it says how long it was.
+pub(crate) fn version_of_size(size_bytes: u64) -> u32 {
+    size_bytes as u32
+}
+
+/// What names in a directory derive their identity from: the place of the directory above, or a seed, and the
+/// name.
+pub(crate) fn place(above: u64, name: &CStr) -> u64 {
+    // FNV-1a, which needs no table; what it leaves alike, the derivation scatters.
+    let fold = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    derive_seed(name.to_bytes().iter().fold(above ^ 0xcbf2_9ce4_8422_2325, fold), &[1])
 }
 
 /// A worker's source of data.
@@ -102,6 +157,12 @@ impl Content {
         &self.pool.as_slice()[begin..begin + length]
     }
 
+    /// Whether these are the bytes of a file from `position` on.
+    #[inline]
+    pub(crate) fn is(&mut self, file: FileIdentity, position: u64, found: &[u8]) -> bool {
+        self.bytes(file, position, found.len()) == found
+    }
+
     /// Puts the bytes of a file from `position` on into a caller's buffer. If the buffer still contains the
     /// same part of the pool, as buffers of whole megabytes always do, it is only stamped again.
     #[inline]
@@ -140,8 +201,7 @@ pub(crate) struct Held {
 #[inline]
 fn stamp(file: FileIdentity, position: u64, sectors: &mut [u8]) {
     for (sector, number) in sectors.chunks_exact_mut(SECTOR).zip(position / SECTOR as u64..) {
-        // An odd factor makes different numbers differ in all their upper bytes, too.
-        let number = (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ file.stamp.rotate_left(32);
+        let number = (number + 1).wrapping_mul(FACTOR) ^ file.stamp.rotate_left(32);
         sector[..STAMP / 2].copy_from_slice(&file.stamp.to_le_bytes());
         sector[STAMP / 2..STAMP].copy_from_slice(&number.to_le_bytes());
     }

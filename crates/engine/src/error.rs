@@ -1,6 +1,7 @@
 //! What can go wrong in the engine, and how it is reported to the parent.
 
-use fsdyno_core::outcome::chain;
+use crate::wrong::Wrong;
+use fsdyno_core::outcome::{VERIFICATION, chain};
 use fsdyno_core::protocol::Part;
 use fsdyno_core::workload::parameter::{Inside, Refusal};
 use fsdyno_core::{Bytes, Failure, Nanos, Operation};
@@ -130,6 +131,14 @@ pub enum EngineError {
         #[source]
         errno: Errno,
     },
+    /// Data was read that nobody wrote there.
+    #[error("{wrong}")]
+    Wrong {
+        /// The phase, or what was done instead.
+        step: String,
+        /// What was expected and what was found.
+        wrong: Wrong,
+    },
     /// A phase that ends with its work completed nothing for too long.
     #[error("phase '{step}' completed nothing for {patience}")]
     NoProgress {
@@ -241,6 +250,15 @@ impl EngineError {
                 failure.errno = Some(errno.raw_os_error());
                 failure.message = format!("cannot {action}: {errno}");
                 failure.hint = hint(*errno).map(str::to_string);
+            }
+            EngineError::Wrong { step, wrong } => {
+                failure.step = VERIFICATION.to_string();
+                failure.path = Some(wrong.path.clone());
+                failure.message = wrong.problem.to_string();
+                failure.details = format!("read in step '{step}'");
+                let hint = "these bytes are not what was written: look at the kernel log, and test the memory, \
+                            the device and its cables before you trust any figure of this machine";
+                failure.hint = Some(hint.to_string());
             }
             EngineError::NoDevice => {
                 failure.hint = Some("use a plan with an image or a block device".to_string());

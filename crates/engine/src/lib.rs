@@ -14,6 +14,7 @@ mod background;
 mod bounds;
 mod buckets;
 mod cache;
+mod compare;
 mod compressibility;
 mod content;
 mod counter;
@@ -34,6 +35,7 @@ mod progress;
 mod queue;
 mod record;
 mod removal;
+mod reread;
 mod search;
 mod session;
 mod span;
@@ -44,6 +46,7 @@ mod tree;
 mod verify;
 mod window;
 mod workload;
+mod wrong;
 
 pub use error::{EngineError, OperationFailure};
 pub use fsdyno_core::workload::Step;
@@ -53,12 +56,13 @@ pub use workload::fileserver::reader_pass;
 pub use workload::flow::{Performed as FlowPerformed, ReadyFlow};
 pub use workload::null::overhead_ns as null_overhead_ns;
 pub use workload::streaming::{Pass as StreamingPass, ReadyPass as ReadyStreamingPass};
+pub use wrong::{Found, Problem, Wrong};
 
 use bounds::{Bounds, Confined};
 use fsdyno_core::protocol::PROTOCOL_VERSION;
 use fsdyno_core::result::TimerFacts;
 use fsdyno_core::telemetry::TelemetryRequest;
-use fsdyno_core::{EngineEvent, EngineRequest, WarningKind, Workload, meminfo};
+use fsdyno_core::{EngineEvent, EngineRequest, Reread, WarningKind, Workload, meminfo};
 use fsdyno_sys::timer::{Source, Timer};
 use progress::{Cues, Progress};
 use session::Session;
@@ -206,6 +210,9 @@ fn execute(
         session.warn(WarningKind::SlowTimer, text);
     }
     let filled = check(request).and_then(|()| session.fill());
+    if request.reread == Reread::Only {
+        return filled.and_then(|()| read_again(&mut session));
+    }
     let result = filled.and_then(|()| match &request.workload {
         Workload::External(parameters) => workload::external::run(parameters, &mut session),
         Workload::Fileserver(parameters) => workload::fileserver::run(parameters, &mut session),
@@ -226,10 +233,25 @@ fn execute(
         Workload::Durability(_) => result,
         _ => result.and_then(|()| session.make_durable("", 0)).and_then(|_| session.layout()),
     };
+    let result = match request.reread {
+        Reread::AtEnd => {
+            result.and_then(|()| session.settle(reread::STEP, 0)).and_then(|()| read_again(&mut session))
+        }
+        Reread::Never | Reread::Only => result,
+    };
     let over = request.part.is_last() || result.is_err();
     let tidied = if request.clean_up && over { session.clean_up() } else { Ok(()) };
     // The first failure is the one that counts.
     result.and(tidied)
+}
+
+/// Reads everything again that a verified load has left.
+fn read_again(session: &mut Session<'_, '_>) -> Result<(), EngineError> {
+    match &session.request.workload {
+        Workload::Streaming(parameters) => workload::streaming::read_again(parameters, session),
+        Workload::Fileserver(parameters) => workload::fileserver::read_again(parameters, session),
+        _ => Ok(()),
+    }
 }
 
 /// Whether the workload can run, and has the requested part.

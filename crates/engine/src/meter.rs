@@ -10,11 +10,12 @@
 
 mod paced;
 
-use crate::error::OperationFailure;
+use crate::error::{EngineError, OperationFailure};
 use crate::operations::OperationRecord;
 use crate::pace::Follower;
 use crate::record::{Crossing, Slot, WorkerRecord};
 use crate::window::{Position, Window};
+use crate::wrong::{Problem, Wrong};
 use fsdyno_core::result::SlowOperation;
 use fsdyno_core::workload::Step;
 use fsdyno_core::{Operation, Role};
@@ -34,6 +35,19 @@ pub enum Halt {
     Failed(OperationFailure),
     /// A system call failed that began after the window, when nothing counted any more.
     Late(OperationFailure),
+    /// Data was read that nobody wrote there, whenever that was.
+    Wrong(Box<Wrong>),
+}
+
+impl Halt {
+    /// Why a step that is not a phase did not get to its end.
+    pub(crate) fn error(self, step: &str) -> EngineError {
+        match self {
+            Halt::Over => EngineError::Stopped,
+            Halt::Failed(failure) | Halt::Late(failure) => EngineError::operation(step, failure),
+            Halt::Wrong(wrong) => EngineError::Wrong { step: step.to_string(), wrong: *wrong },
+        }
+    }
 }
 
 /// The object of an operation: a name in a directory, as bytes relative to the engine's directory.
@@ -46,6 +60,12 @@ pub struct Object<'a> {
 }
 
 impl Object<'_> {
+    /// Why a worker that has read this ends.
+    #[cold]
+    pub(crate) fn wrong(&self, problem: Problem) -> Halt {
+        Halt::Wrong(Box::new(Wrong { path: self.path(), problem }))
+    }
+
     /// The path as text.
     pub fn path(&self) -> String {
         let mut path = String::from_utf8_lossy(self.directory).into_owned();

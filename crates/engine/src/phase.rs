@@ -404,6 +404,9 @@ impl Crew<'_> {
                     Ok(Halt::Over) => {}
                     Ok(Halt::Late(failure)) => drop(self.late.get_or_insert(failure)),
                     Ok(Halt::Failed(failure)) => return Err(EngineError::operation(&self.phase, failure)),
+                    Ok(Halt::Wrong(wrong)) => {
+                        return Err(EngineError::Wrong { step: self.phase.clone(), wrong: *wrong });
+                    }
                     Err(_panic) => return Err(EngineError::Worker { step: self.phase.clone() }),
                 }
             }

@@ -4,7 +4,7 @@
 //! disk.
 
 use crate::background::Gauge;
-use crate::content::{Content, FileIdentity};
+use crate::content::{Content, FileIdentity, place, version_of_size};
 use crate::error::{EngineError, OperationFailure};
 use crate::tree::{Entry, Limits, Model, Tree};
 use fsdyno_core::result::TreeSummary;
@@ -62,19 +62,21 @@ pub(crate) fn plant(
     gauge: &Gauge,
 ) -> Result<TreeSummary, OperationFailure> {
     let mut path = Path { names: vec![name.to_string_lossy().into_owned()] };
+    let mut places = vec![seed];
     let mut directories = vec![make_directory(parent, name).map_err(|errno| path.failure(errno))?];
     let mut summary = TreeSummary { directories: 1, ..TreeSummary::default() };
     for entry in Tree::new(model, seed, limits) {
-        let Some(directory) = directories.last() else { break };
+        let (Some(directory), Some(&here)) = (directories.last(), places.last()) else { break };
         match entry {
             Entry::Enter { name } => {
                 path.names.push(name.as_c_str().to_string_lossy().into_owned());
                 let made = make_directory(directory, name.as_c_str()).map_err(|errno| path.failure(errno))?;
                 directories.push(made);
+                places.push(place(here, name.as_c_str()));
                 summary.directories += 1;
             }
-            Entry::File { name, size_bytes, index } => {
-                let file = FileIdentity::new(seed, index);
+            Entry::File { name, size_bytes, .. } => {
+                let file = FileIdentity::named(here, name.as_c_str()).version(version_of_size(size_bytes));
                 make_file(directory, name.as_c_str(), size_bytes, file, content).map_err(|errno| {
                     path.names.push(name.as_c_str().to_string_lossy().into_owned());
                     path.failure(errno)
@@ -85,6 +87,7 @@ pub(crate) fn plant(
             }
             Entry::Leave => {
                 directories.pop();
+                places.pop();
                 path.names.pop();
             }
         }

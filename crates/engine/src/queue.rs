@@ -4,7 +4,7 @@
 //! when its completions are examined: the time of a request is measured from its submission until its
 //! completion is seen. The call returns as soon as one request is done, so that none waits for another; or,
 //! if the workload uses batches, when a whole batch is, and then the time of a request includes that wait.
-//! Finding the next piece and filling its buffer happen outside of both.
+//! Finding the next piece, filling its buffer and comparing what was read happen outside of both.
 //!
 //! A slot that becomes free is used again at once, with its own submission: if requests were submitted
 //! together after all completions have been examined, the device would have nothing to do meanwhile, and a
@@ -17,6 +17,7 @@
 //! it in its slot.
 
 use crate::meter::{Halt, Meter, Object};
+use crate::wrong::Problem;
 use fsdyno_core::workload::Step;
 use fsdyno_sys::ring::{Completion, Ring};
 use rustix::io::Errno;
@@ -52,14 +53,21 @@ pub(crate) trait Supply {
 
     /// Puts the content of a piece into the buffer of this slot, before it is written.
     fn fill(&mut self, slot: usize, piece: Piece, buffer: &mut [u8]);
+
+    /// Looks at what was read from this position on: nothing if the file ends there.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    fn check(&mut self, position: u64, found: &[u8]) -> Result<(), Problem>;
 }
 
 /// Keeps the ring full until the supply is exhausted or the phase is over, and waits for what is in flight,
 /// each time for `batch` requests or as many as there are. Every request is the operation `step`.
 ///
 /// # Errors
-/// [`Halt::Over`] if the phase is over, [`Halt::Failed`] for the first request that failed: others may then
-/// still be in flight, and the ring must not be used again.
+/// [`Halt::Over`] if the phase is over, [`Halt::Failed`] for the first request that failed and
+/// [`Halt::Wrong`] for the first that read what nobody wrote: others may then still be in flight, and the
+/// ring must not be used again.
 pub(crate) fn run<S: Supply>(
     meter: &mut Meter,
     ring: &mut Ring,
@@ -94,12 +102,18 @@ pub(crate) fn run<S: Supply>(
         together &= batch > 1 || found.len() == in_flight;
         for Completion { slot, result: moved } in found.drain(..) {
             let moved = match moved {
-                Ok(0) => return Err(meter.crash(slot, object, NOTHING_MOVED)),
+                Ok(0) => {
+                    queue.check(slot, 0).map_err(|problem| object.wrong(problem))?;
+                    return Err(meter.crash(slot, object, NOTHING_MOVED));
+                }
                 Ok(moved) => moved,
                 Err(errno) => return Err(meter.crash(slot, object, errno)),
             };
             if let Err(halt) = meter.arrive(slot, end_ns, moved as u64, object) {
                 result = Err(halt);
+            }
+            if !S::WRITES {
+                queue.check(slot, moved).map_err(|problem| object.wrong(problem))?;
             }
             if result.is_ok() {
                 queue.go_on(slot, moved, meter);
@@ -136,6 +150,13 @@ impl<S: Supply> Queue<'_, S> {
             self.ring.read(slot, piece.position, piece.length);
         }
         self.fresh.push(slot);
+    }
+
+    /// Looks at what a slot has read.
+    #[inline(always)]
+    fn check(&mut self, slot: usize, moved: usize) -> Result<(), Problem> {
+        let found = &self.ring.buffer(slot)[..moved];
+        self.supply.check(self.pieces[slot].position, found)
     }
 
     /// Submits new requests, and waits for this many completions.

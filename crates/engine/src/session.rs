@@ -1,6 +1,7 @@
 //! A request that is being executed: what every workload needs, from its own directory to settling before
 //! each phase.
 
+mod read_again;
 mod warnings;
 
 use crate::background;
@@ -20,7 +21,9 @@ use fsdyno_core::protocol::Stage;
 use fsdyno_core::result::{CacheAtStart, Durable, GroupMemory, TreeSummary};
 use fsdyno_core::units::{Bytes, Nanos};
 use fsdyno_core::workload::TreeModel;
-use fsdyno_core::{CacheState, EngineEvent, EngineRequest, PhaseResult, Warning, WarningKind};
+use fsdyno_core::{
+    CacheState, EngineEvent, EngineRequest, PhaseResult, Reached, Reread, Warning, WarningKind,
+};
 use fsdyno_sys::timer::Timer;
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Mode};
@@ -49,6 +52,8 @@ pub(crate) struct Session<'a, 'e> {
     base: Option<PathBuf>,
     /// Threads that hang in the kernel.
     left_behind: u32,
+    /// How far the writers of a verified load have come, in this part and in earlier ones.
+    pub(crate) reached: Vec<Reached>,
     /// Files and directories that were created before the phases.
     names: u64,
     /// What the last phase wrote, as long as nobody has waited for it to be on the device.
@@ -78,6 +83,7 @@ impl<'a, 'e> Session<'a, 'e> {
             observer,
             base: None,
             left_behind: 0,
+            reached: request.reached.clone(),
             names: 0,
             unsynced: None,
             written_back_ns: Nanos(0),
@@ -93,7 +99,7 @@ impl<'a, 'e> Session<'a, 'e> {
             return Ok(base.clone());
         }
         let base = self.request.directory.join(base_name(self.request.seed));
-        if self.request.part.is_first() {
+        if self.begins() {
             let path = base.clone();
             let make = move |_: &background::Gauge| rustix::fs::mkdirat(CWD, &path, DIRECTORY_MODE);
             background::run("create the directory", self.bounds, make, |_| true)?
@@ -106,12 +112,17 @@ impl<'a, 'e> Session<'a, 'e> {
         Ok(base)
     }
 
+    /// Whether nothing was there before.
+    fn begins(&self) -> bool {
+        self.request.part.is_first() && self.request.reread != Reread::Only
+    }
+
     /// Fills and ages the filesystem if requested, and checks that there is enough space for the workload.
     pub(crate) fn fill(&mut self) -> Result<(), EngineError> {
-        let EngineRequest { precondition: Some(precondition), part, .. } = *self.request else {
+        let EngineRequest { precondition: Some(precondition), .. } = *self.request else {
             return Ok(());
         };
-        if !part.is_first() {
+        if !self.begins() {
             return Ok(());
         }
         let base = self.make_base()?;

@@ -146,10 +146,15 @@ fn stages_with_a_window_work_until_it_ends() {
             }
         }
         // Files that were created beforehand and partly written again are the same as after writing them
-        // once.
+        // once, except for the stamps that say how often.
         let again = scratch();
         self::phases(again.path(), small(IoEngine::Sync, &[Stage::Write]));
-        assert!(files(directory.path())[2..] == files(again.path())[..]);
+        let (mut over, mut once) = (files(directory.path()).split_off(2), files(again.path()));
+        assert!(over != once);
+        for (_, bytes) in over.iter_mut().chain(&mut once) {
+            bytes.chunks_mut(512).for_each(|sector| sector[..16].fill(0));
+        }
+        assert!(over == once);
     }
 }
 
@@ -182,6 +187,8 @@ fn described(events: &[EngineEvent]) -> Vec<String> {
         EngineEvent::Prepared { .. } => Some("prepared".to_string()),
         EngineEvent::Phase(phase) => Some(phase.name.clone()),
         EngineEvent::Durable { .. } => Some("on the device".to_string()),
+        EngineEvent::Reached { writers } => Some(format!("{} writers", writers.len())),
+        EngineEvent::ReadAgain { read_again, .. } => Some(format!("{} files again", read_again.files)),
         EngineEvent::Layout(layout) => Some(format!("layout of {} files", layout.files)),
         EngineEvent::Done => Some("done".to_string()),
         EngineEvent::Failed(failure) => Some(failure.message.clone()),

@@ -61,6 +61,11 @@ fn add(trial: &mut TrialRecord, event: EngineEvent) {
         EngineEvent::Warning(warning) => trial.warnings.push(warning),
         EngineEvent::Failed(error) => trial.outcome = Outcome::Failed { error },
         EngineEvent::Progress { left_ns, done, .. } => drop(format!("{left_ns} {:.0} %", done * 100.0)),
+        EngineEvent::ReadAgain { read_again, duration_ns } => {
+            trial.lifecycle_ns.read_again = Some(duration_ns);
+            trial.read_again = Some(read_again);
+        }
+        EngineEvent::Reached { writers } => drop(format!("{writers:?}")),
         EngineEvent::Ready { .. } | EngineEvent::Done => {}
     }
 }

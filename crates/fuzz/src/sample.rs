@@ -22,6 +22,7 @@ pub fn empty() -> TrialRecord {
         filled: None,
         commands: Vec::new(),
         layout: None,
+        read_again: None,
         durability: None,
         io_errors: Vec::new(),
         columns: Default::default(),

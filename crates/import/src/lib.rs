@@ -282,6 +282,7 @@ fn record(number: u32, case: u32, draft: Draft) -> TrialRecord {
         filled: None,
         commands: Vec::new(),
         layout: None,
+        read_again: None,
         durability: None,
         io_errors: Vec::new(),
         columns: BTreeMap::new(),

@@ -253,6 +253,7 @@ pub fn trial(trial: u32, block: u32, case: u32, configuration: Configuration, mb
         layout: None,
         durability: None,
         io_errors: Vec::new(),
+        read_again: None,
         columns: Default::default(),
         lifecycle_ns: Lifecycle {
             boot: None,
@@ -262,6 +263,7 @@ pub fn trial(trial: u32, block: u32, case: u32, configuration: Configuration, mb
             umount_between: None,
             mount_between: None,
             umount: Some(Nanos::from_millis(900)),
+            read_again: None,
             check: Some(Nanos::from_secs(2)),
             total: Some(Nanos::from_secs(280)),
         },

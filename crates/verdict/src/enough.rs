@@ -157,6 +157,7 @@ mod tests {
             filled: None,
             commands: Vec::new(),
             layout: None,
+            read_again: None,
             durability: None,
             io_errors: Vec::new(),
             columns: Default::default(),

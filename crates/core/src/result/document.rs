@@ -12,6 +12,7 @@ use crate::configuration::Configuration;
 use crate::device::DeviceSpec;
 use crate::environment::Environment;
 use crate::outcome::{Failure, Outcome};
+use crate::reached::ReadAgain;
 use crate::warning::Warning;
 use crate::workload::Workload;
 use serde::de::{Deserializer, Error as _};
@@ -43,6 +44,7 @@ impl Serialize for TrialRecord {
             trees,
             filled,
             layout,
+            read_again,
             phases,
             durability,
             io_errors,
@@ -56,7 +58,7 @@ impl Serialize for TrialRecord {
             Outcome::Skipped { unmet } => (unmet, None),
             Outcome::Failed { error } => (&none, Some(error)),
         };
-        let mut document = serializer.serialize_struct("TrialRecord", 27)?;
+        let mut document = serializer.serialize_struct("TrialRecord", 28)?;
         document.serialize_field("trial", trial)?;
         document.serialize_field("block", block)?;
         document.serialize_field("case", case)?;
@@ -81,6 +83,10 @@ impl Serialize for TrialRecord {
         document.serialize_field("commands", commands)?;
         document.serialize_field("filled", filled)?;
         document.serialize_field("layout", layout)?;
+        match read_again {
+            Some(read) => document.serialize_field("read_again", read)?,
+            None => document.skip_field("read_again")?,
+        }
         document.serialize_field("trees", trees)?;
         document.serialize_field("environment", environment)?;
         document.serialize_field("phases", phases)?;
@@ -203,6 +209,8 @@ pub(super) struct Read {
     commands: Vec<CommandRun>,
     filled: Option<Filled>,
     layout: Option<Layout>,
+    #[serde(default)]
+    read_again: Option<ReadAgain>,
     trees: TreeSummary,
     environment: Environment,
     phases: Vec<PhaseResult>,
@@ -263,6 +271,7 @@ impl TryFrom<Read> for TrialRecord {
             trees: read.trees,
             filled: read.filled,
             layout: read.layout,
+            read_again: read.read_again,
             phases: read.phases,
             durability: read.durability,
             io_errors: read.io_errors,

@@ -66,6 +66,8 @@ lifecycle! {
     mount_between = MountBetween, "mount again", "mounting it again", Some("remount-time");
     umount = Umount, "unmount after the load", "unmounting it after the load, including \
         writeback", Some("umount-time");
+    read_again = ReadAgain, "read again", "reading again everything that a verified load has left, after \
+        mounting it again", None;
     check = Check, "check", "checking it after the load", Some("check-time");
     total = Total, "total", "the whole trial", None;
 }

@@ -33,6 +33,7 @@ use crate::configuration::Configuration;
 use crate::device::DeviceSpec;
 use crate::environment::Environment;
 use crate::outcome::Outcome;
+use crate::reached::ReadAgain;
 use crate::units::Nanos;
 use crate::warning::Warning;
 use crate::workload::Workload;
@@ -79,6 +80,8 @@ pub struct TrialRecord {
     pub filled: Option<Filled>,
     /// How the files were laid out on the filesystem after the load; absent if the load did not finish.
     pub layout: Option<Layout>,
+    /// What was read again at the end; absent if the load was not verified, or if it failed.
+    pub read_again: Option<ReadAgain>,
     /// One result per phase.
     pub phases: Vec<PhaseResult>,
     /// What power cuts have left; only of the workload `durability`.

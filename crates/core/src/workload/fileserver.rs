@@ -24,6 +24,8 @@ parameters! {
             byte";
         direct: bool = false, "`true`: use `O_DIRECT`, with sizes rounded up to multiples of 4 KiB";
         content: Content = Content::Random, "`\"random\"`, `\"zeros\"` or `{ compressible = 0.5 }`";
+        verify: bool = false, "`true`: compare every byte that is read with what was written, and at the end, \
+            after unmounting and mounting, read everything again; a wrong byte fails the trial";
         writer_space: Option<Bytes> = None, "how much space a writer may use before it removes its tree and \
             starts again; by default all writers share 60 % of what trees and filling leave of the device, \
             the same on every filesystem, or 80 % of the free space if that is less";
@@ -90,6 +92,7 @@ impl Load for Fileserver {
         Refusal::unless(self.tree_size > Bytes(0), "tree_size", "greater than zero")?;
         Refusal::unless(self.tree_bytes() >= self.multiple(), "tree_size", "at least one block per tree")?;
         super::check_content(&self.content)?;
+        super::check_verify(self.verify, &self.content)?;
         let space = self.writer_space.is_none_or(|space| space.0 >= 64 * Bytes::KIB);
         Refusal::unless(space, "writer_space", "at least 64k")
     }
@@ -112,6 +115,19 @@ impl Load for Fileserver {
                 Bytes(self.writer_space.map_or(u64::MAX, |space| space.0.saturating_mul(writers.into())))
             }
         }
+    }
+
+    fn verifies(&self) -> bool {
+        self.verify
+    }
+
+    /// The trees; what the writers leave is unknown.
+    fn follows(&self) -> Nanos {
+        if self.verify { super::reread_time(self.tree_size) } else { Nanos(0) }
+    }
+
+    fn in_words(&self) -> Vec<String> {
+        super::verified_in_words(self.verify, "every file of the trees and of the writers")
     }
 
     fn memory(&self) -> Bytes {

@@ -124,6 +124,10 @@ pub trait Load {
     fn in_words(&self) -> Vec<String> {
         Vec::new()
     }
+    /// Whether what it reads is compared with what was written, and everything is read again at its end.
+    fn verifies(&self) -> bool {
+        false
+    }
     /// The memory that its workers allocate for data and lists, without what the kernel keeps in its caches.
     fn memory(&self) -> Bytes {
         Bytes(0)
@@ -335,6 +339,29 @@ fn check_io_size(parameter: &'static str, size: Bytes, direct: bool) -> Result<(
     Refusal::unless(sensible, parameter, format!("a size from 1 to {MAX_IO_SIZE}"))?;
     let aligned = !direct || size.0.is_multiple_of(DIRECT_ALIGNMENT);
     Refusal::unless(aligned, parameter, "a multiple of 4k for direct I/O")
+}
+
+/// Assumed rate at which files are read again, in bytes per second.
+const ASSUMED_READ_RATE: u64 = 200_000_000;
+
+/// How long it takes to read these again at the end of a verified load.
+const fn reread_time(bytes: Bytes) -> Nanos {
+    Nanos::from_secs(bytes.0 / ASSUMED_READ_RATE)
+}
+
+/// What a plan says about a verified load.
+fn verified_in_words(verify: bool, also: &str) -> Vec<String> {
+    let words = format!(
+        "verify: every byte that is read is compared with what was written; at the end, after unmounting and \
+         mounting, {also} is read again; a wrong byte fails the trial"
+    );
+    if verify { vec![words] } else { Vec::new() }
+}
+
+/// Blocks of zeros look the same whoever wrote them, and even if nobody did.
+fn check_verify(verify: bool, content: &Content) -> Result<(), Refusal> {
+    let tells = !verify || *content != Content::Zeros;
+    Refusal::unless(tells, "verify", "false with content = \"zeros\", which looks the same wherever it is")
 }
 
 fn check_content(content: &Content) -> Result<(), Refusal> {

@@ -58,6 +58,8 @@ parameters! {
         drain_limit: Nanos = Nanos::from_secs(30), "how long to wait for requests in flight at the end of \
             the window";
         content: Content = Content::Random, "`\"random\"`, `\"zeros\"` or `{ compressible = 0.5 }`";
+        verify: bool = false, "`true`: compare every byte that is read with what was written, and at the end, \
+            after unmounting and mounting, read everything again; a wrong byte fails the trial";
     }
 }
 
@@ -75,6 +77,9 @@ steps! {
     /// Writing through a ring.
     uring_write { MOVE = UringWrite, SYNC = Fsync }
 }
+
+/// The unit of verification.
+const SECTOR: u64 = 512;
 
 /// The maximum memory for the buffers of one worker.
 const MAX_BUFFERS: Bytes = Bytes(Bytes::GIB);
@@ -130,7 +135,12 @@ impl Load for Streaming {
             "iodepth",
             format!("small enough that as many blocks (`bs`) fit into {MAX_BUFFERS}"),
         )?;
-        super::check_content(&self.content)
+        super::check_content(&self.content)?;
+        super::check_verify(self.verify, &self.content)?;
+        // The sectors of a block tell when it was written, so they must not belong to two.
+        let whole = |size: Bytes| !self.verify || size.0.is_multiple_of(SECTOR);
+        Refusal::unless(whole(self.random_bs), "random_bs", "a multiple of 512 with `verify`")?;
+        Refusal::unless(whole(self.bs), "bs", "a multiple of 512 with `verify`")
     }
 
     fn prepares(&self) -> Bytes {
@@ -148,6 +158,19 @@ impl Load for Streaming {
         Bytes(self.all_bytes().saturating_mul(whole))
     }
 
+    fn verifies(&self) -> bool {
+        self.verify
+    }
+
+    fn follows(&self) -> Nanos {
+        let all = Bytes(self.prepares().0.saturating_add(self.writes().0));
+        if self.verify { super::reread_time(all) } else { Nanos(0) }
+    }
+
+    fn in_words(&self) -> Vec<String> {
+        super::verified_in_words(self.verify, "every file")
+    }
+
     fn memory(&self) -> Bytes {
         let depth = if self.io == IoEngine::IoUring { self.iodepth } else { 1 };
         let of =
@@ -157,7 +180,10 @@ impl Load for Streaming {
             Stage::RandomRead | Stage::RandomWrite => of(self.streams, self.random_bs),
             Stage::Mixed => of(self.readers.saturating_add(self.writers), self.bs),
         });
-        Bytes(stages.max().unwrap_or(0))
+        // Which write of a block was the last one, 4 bytes each.
+        let random = self.verify && self.stages.contains(&Stage::RandomWrite);
+        let last = if random { self.all_bytes() / self.random_bs.0.max(1) * 4 } else { 0 };
+        Bytes(stages.max().unwrap_or(0).saturating_add(last))
     }
 
     fn timing(&self) -> Timing {

@@ -100,6 +100,7 @@ pub fn trial() -> TrialRecord {
         filled: None,
         commands: Vec::new(),
         layout: None,
+        read_again: None,
         durability: None,
         io_errors: Vec::new(),
         columns: Default::default(),

@@ -145,7 +145,7 @@ impl Instrument for Meter {
     ) -> Result<T, Errno> {
         timed(self, Step(step), object, bytes, call).map_err(|halt| match halt {
             Halt::Failed(failure) | Halt::Late(failure) => failure.errno,
-            Halt::Over => Errno::TIMEDOUT,
+            Halt::Over | Halt::Wrong(_) => Errno::TIMEDOUT,
         })
     }
 }

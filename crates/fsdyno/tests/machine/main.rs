@@ -58,6 +58,7 @@ mod streaming;
 mod studies;
 mod telemetry;
 mod trust;
+mod verification;
 mod watch;
 
 use support::Test;
@@ -113,6 +114,7 @@ fn main() {
         studies::tests(),
         telemetry::tests(),
         trust::tests(),
+        verification::tests(),
         watch::tests(),
     ]
     .concat();

@@ -4,6 +4,7 @@
 use super::style::{Paint, Style};
 use fsdyno_core::figures::total;
 use fsdyno_core::result::{Filled, Layout, LifecycleStep};
+use fsdyno_core::{Bytes, ReadAgain};
 use fsdyno_verdict::merge::Time;
 use fsdyno_verdict::text;
 use fsdyno_verdict::view::CaseView;
@@ -35,7 +36,25 @@ pub(super) fn write(out: &mut dyn Write, case: &CaseView, style: Style) -> io::R
     if let Some(layout) = layout(&case.layouts) {
         style.paragraph(out, Paint::Plain, 0, &layout)?;
     }
+    if let Some(verified) = verified(&case.read_again) {
+        style.paragraph(out, Paint::Plain, 0, &verified)?;
+    }
     checks(out, case, style)
+}
+
+/// `verified: 12 files (1.2 GB) were read again after unmounting and mounting, every byte as written`.
+fn verified(all: &[ReadAgain]) -> Option<String> {
+    if all.is_empty() {
+        return None;
+    }
+    let files = total(all.iter().map(|read| read.files));
+    let bytes = total(all.iter().map(|read| read.bytes));
+    let how = match all.iter().all(|read| read.remounted) {
+        true => "after unmounting and mounting",
+        false => "without unmounting, so possibly from memory",
+    };
+    let (files, bytes) = (text::plural(files, "file"), text::size(Bytes(bytes)));
+    Some(format!("verified: {files} ({bytes}) read again {how}, every byte as written"))
 }
 
 /// `filled to 50.1 % before the load, with 3012 files; 2 rounds of ageing removed 3104 others`.
@@ -165,6 +184,19 @@ mod tests {
         let expected =
             "filled to 50.1 % before the load, with 30 files; 2 rounds of ageing removed 31 others";
         assert!(unwrapped(&text).contains(expected), "{text}");
+    }
+
+    #[test]
+    fn a_verified_load_says_what_was_read_again() {
+        let read = |remounted| {
+            text(|trial| {
+                trial.read_again = Some(ReadAgain { files: 3, bytes: 2_000_000, remounted });
+            })
+        };
+        let remounted = unwrapped(&read(true));
+        assert!(remounted.contains("read again after unmounting and mounting, every byte"), "{remounted}");
+        assert!(unwrapped(&read(false)).contains("possibly from memory"));
+        assert!(!text(|_| ()).contains("verified"));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use fsdyno_core::environment::{DeviceFacts, Environment, Swap};
 use fsdyno_core::result::*;
 use fsdyno_core::warning::{Warning, WarningKind};
 use fsdyno_core::workload::{Bin, Content, Fileserver, Null, Profile, Ramp, TreeModel};
-use fsdyno_core::{Bytes, Failure, Nanos, Operation, Outcome, Role, Workload};
+use fsdyno_core::{Bytes, Failure, Nanos, Operation, Outcome, ReadAgain, Role, Workload};
 use fsdyno_core::{Configuration, DeviceSpec};
 use fsdyno_store::{NewSweep, Store, SweepId};
 use rand::{RngExt, SeedableRng};
@@ -156,6 +156,11 @@ impl Dice {
                 unknown: Some("why".to_string()),
                 ..Layout::default()
             }),
+            read_again: self.maybe(|dice| ReadAgain {
+                files: dice.int(),
+                bytes: dice.int(),
+                remounted: dice.coin(),
+            }),
             lifecycle_ns: Lifecycle {
                 boot: self.maybe(Dice::ns),
                 mkfs: self.maybe(Dice::ns),
@@ -164,6 +169,7 @@ impl Dice {
                 umount_between: self.maybe(Dice::ns),
                 mount_between: self.maybe(Dice::ns),
                 umount: self.maybe(Dice::ns),
+                read_again: self.maybe(Dice::ns),
                 check: self.maybe(Dice::ns),
                 total: self.maybe(Dice::ns),
             },
@@ -246,6 +252,7 @@ impl Dice {
                 1 => Content::Zeros,
                 _ => Content::Compressible(self.float()),
             },
+            verify: self.coin(),
             writer_space: self.maybe(|dice| Bytes(dice.int())),
         })
     }

@@ -9,7 +9,10 @@ pub(crate) mod durability;
 pub(crate) mod guest;
 pub(crate) mod overhead;
 pub(crate) mod report;
+mod unproven;
 mod watch;
+
+pub(crate) use unproven::{not_begun, skipped, unproven};
 
 use crate::order::Slot;
 use crate::plan::{Case, Plan};
@@ -18,11 +21,12 @@ use crate::room::RoomWatch;
 use commands::TrialCommands;
 use fsdyno_core::axis::MEMORY;
 use fsdyno_core::device::Image;
+use fsdyno_core::outcome::VERIFICATION;
 use fsdyno_core::protocol::Part;
-use fsdyno_core::result::{Lifecycle, LifecycleStep, TreeSummary};
+use fsdyno_core::result::LifecycleStep;
 use fsdyno_core::{
-    Bytes, DeviceSpec, EngineRequest, Failure, Nanos, Outcome, TelemetryRequest, TrialRecord, Warning,
-    WarningKind,
+    Bytes, DeviceSpec, EngineRequest, Failure, Nanos, Outcome, Reached, Reread, TelemetryRequest,
+    TrialRecord, Warning, WarningKind,
 };
 use fsdyno_host::{Host, HostError};
 use fsdyno_testbed::undo::UndoReport;
@@ -32,10 +36,8 @@ use report::{EngineReport, Overhead, host_failure, request};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
+use unproven::UNPROVEN;
 use watch::{AtPhases, LoadEnd, Looks, Stops};
-
-/// What is wrong with a trial of which nothing is known yet.
-const UNPROVEN: &str = "did not finish";
 
 /// Everything that a trial needs in addition to its case.
 pub(crate) struct Bench<'a, 'p> {
@@ -125,6 +127,12 @@ pub(crate) fn run(bench: &mut Bench<'_, '_>, slot: &Slot, case: &Case) -> Ended 
         Err(Stop::Interrupted) => Outcome::Failed { error: Failure::new("trial", "interrupted") },
         Err(Stop::Hung(error, _)) => Outcome::Failed { error: *error },
     };
+    if let Outcome::Failed { error } = &record.outcome
+        && error.step == VERIFICATION
+    {
+        // How fast wrong data was read is no property of the filesystem.
+        record.phases.clear();
+    }
     record.warnings.extend(confounders(&record));
     note_what_is_left(&mut record, &left);
     let foreign = foreign.into_iter().map(|text| Warning::new(WarningKind::LeftBehind, text));
@@ -186,7 +194,9 @@ fn sequence(
         }
         group => group?,
     };
-    let mut written_back = Nanos(0);
+    let (mut written_back, mut reached) = (Nanos(0), Vec::new());
+    let verifies = case.workload.load().verifies();
+    let rereads = verifies && mounted.can_be_remounted();
     for part in parts(case, &mounted, record) {
         let mut remounted = false;
         if !part.is_first() {
@@ -206,22 +216,44 @@ fn sequence(
             remounted,
             memory: group.clone(),
             device_bytes: device_bytes(bench.device, record),
+            reread: if verifies && !rereads && part.is_last() { Reread::AtEnd } else { Reread::Never },
+            reached: reached.clone(),
             ..engine_request(bench, slot, case, &mounted)
         };
-        written_back = load(bench, &request, record)?;
+        let loaded = load(bench, &request, record)?;
+        written_back = loaded.written_back;
+        reached.extend(loaded.reached);
     }
 
     bench.begin(LifecycleStep::Umount.label())?;
     let start = Instant::now();
-    let unmounted = mounted.unmount(bench.host, bench.journal)?;
+    let mut unmounted = mounted.unmount(bench.host, bench.journal)?;
     // To read the file layout, the engine has already written everything back; otherwise the unmount would
     // have done it.
     let written_back = record.layout.as_ref().map_or(written_back, |layout| layout.written_back_ns);
     let took = Nanos(written_back.0.saturating_add(Nanos::from(start.elapsed()).0));
     // A directory stays mounted.
     record.lifecycle_ns.umount = (!matches!(bench.device, DeviceSpec::Directory { .. })).then_some(took);
-    if !unmounted.is_released(bench.host, bench.journal)? {
+    let mut released = unmounted.is_released(bench.host, bench.journal)?;
+    if !released {
         record.lifecycle_ns.umount = None;
+    }
+    if rereads {
+        bench.begin(LifecycleStep::ReadAgain.label())?;
+        let mounted = unmounted.mount_again(bench.host, bench.journal)?;
+        let request = EngineRequest {
+            part: last_part(case),
+            remounted: released,
+            memory: group.clone(),
+            reread: Reread::Only,
+            reached,
+            ..engine_request(bench, slot, case, &mounted)
+        };
+        load(bench, &request, record)?;
+        unmounted = mounted.unmount(bench.host, bench.journal)?;
+        released = unmounted.is_released(bench.host, bench.journal)?;
+    }
+    if !released {
         record
             .warnings
             .push(still_mounted("the time to unmount is unknown, and the filesystem was not checked"));
@@ -256,6 +288,12 @@ fn parts(case: &Case, mounted: &Mounted, record: &mut TrialRecord) -> impl Itera
         return Part::all(1);
     }
     Part::all(parts)
+}
+
+/// The part that a workload ends with.
+fn last_part(case: &Case) -> Part {
+    let of = case.workload.load().parts().max(1);
+    Part { number: of - 1, of }
 }
 
 /// Warnings that the host keeps in memory what the device of the trial holds. `device`: what it uses by loop
@@ -331,9 +369,20 @@ fn engine_request(bench: &mut Bench<'_, '_>, slot: &Slot, case: &Case, mounted: 
     }
 }
 
-/// Runs an engine in the mounted filesystem and keeps what it reports, even if it fails. Returns how long it
-/// took after its last phase to write everything back.
-fn load(bench: &mut Bench<'_, '_>, request: &EngineRequest, record: &mut TrialRecord) -> Result<Nanos, Stop> {
+/// What an engine leaves for those after it.
+struct Loaded {
+    /// How long it took after its last phase to write everything back.
+    written_back: Nanos,
+    /// How far its writers came.
+    reached: Vec<Reached>,
+}
+
+/// Runs an engine in the mounted filesystem and keeps what it reports, even if it fails.
+fn load(
+    bench: &mut Bench<'_, '_>,
+    request: &EngineRequest,
+    record: &mut TrialRecord,
+) -> Result<Loaded, Stop> {
     let mut engine =
         bench.host.start_engine(request).map_err(|error| Stop::Failed(Box::new(host_failure(&error))))?;
     let mut told = EngineReport::default();
@@ -362,7 +411,7 @@ fn load(bench: &mut Bench<'_, '_>, request: &EngineRequest, record: &mut TrialRe
         let mut looks = Looks { place: &mut place, room: &mut || room.look(host), at_phases };
         watch::watch(engine.as_mut(), request, bench.plan.watchdog, stop, &mut told, &mut looks)
     };
-    let written_back = told.written_back;
+    let loaded = Loaded { written_back: told.written_back, reached: std::mem::take(&mut told.reached) };
     told.keep(record, bench.overhead);
     let mut end = load.end;
     if let (LoadEnd::Failed(failure), Some(group)) = (&mut end, &request.memory)
@@ -380,7 +429,7 @@ fn load(bench: &mut Bench<'_, '_>, request: &EngineRequest, record: &mut TrialRe
             let failure = Failure::new("engine", "the engine does not exit and cannot be killed");
             Err(Stop::Hung(Box::new(failure), Some(pid)))
         }
-        (LoadEnd::Done, None) => Ok(written_back),
+        (LoadEnd::Done, None) => Ok(loaded),
         (LoadEnd::Failed(failure), None) => Err(Stop::Failed(Box::new(failure))),
         (LoadEnd::Interrupted, None) => Err(Stop::Interrupted),
         (LoadEnd::NoRoom(failure), None) => Err(Stop::NoRoom(Box::new(failure))),
@@ -396,50 +445,6 @@ impl Bench<'_, '_> {
             false => Ok(()),
         }
     }
-}
-
-/// The record of a trial of which nothing is known yet.
-pub(crate) fn unproven(slot: &Slot, case: &Case, device: &DeviceSpec) -> TrialRecord {
-    let now = jiff::Timestamp::now().to_string();
-    TrialRecord {
-        trial: slot.trial,
-        block: slot.block,
-        case: slot.case,
-        sentinel: slot.sentinel,
-        seed: slot.seed,
-        configuration: case.configuration.clone(),
-        device: device.clone(),
-        workload: case.workload.clone(),
-        outcome: Outcome::Failed { error: Failure::new("trial", UNPROVEN) },
-        warnings: case.warnings.clone(),
-        timer: None,
-        lifecycle_ns: Lifecycle::default(),
-        built: Default::default(),
-        environment: Default::default(),
-        trees: TreeSummary::default(),
-        filled: None,
-        commands: Vec::new(),
-        layout: None,
-        phases: Vec::new(),
-        durability: None,
-        io_errors: Vec::new(),
-        columns: Default::default(),
-        started: now.clone(),
-        finished: now,
-    }
-}
-
-/// The record of a trial that this machine cannot run. No device is touched.
-pub(crate) fn skipped(slot: &Slot, case: &Case, device: &DeviceSpec, unmet: &[String]) -> TrialRecord {
-    TrialRecord { outcome: Outcome::Skipped { unmet: unmet.to_vec() }, ..unproven(slot, case, device) }
-}
-
-/// The record of a trial that was not started because its device is stuck.
-pub(crate) fn not_begun(slot: &Slot, case: &Case, device: &DeviceSpec, left: &[String]) -> TrialRecord {
-    let mut error = Failure::new("build", "not started: an earlier trial still holds the device");
-    error.details = left.join("\n");
-    error.hint = Some("stop what holds the device, or reboot; then run the sweep again".to_string());
-    TrialRecord { outcome: Outcome::Failed { error }, ..unproven(slot, case, device) }
 }
 
 /// The record of a trial that ended before anything was built.

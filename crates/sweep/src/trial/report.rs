@@ -1,7 +1,9 @@
 //! What an engine is asked for, and what it reports.
 
 use fsdyno_core::result::{Filled, Layout, TimerFacts, TreeSummary};
-use fsdyno_core::{EngineRequest, Failure, Nanos, PhaseResult, TrialRecord, Warning, Workload};
+use fsdyno_core::{
+    EngineRequest, Failure, Nanos, PhaseResult, Reached, ReadAgain, TrialRecord, Warning, Workload,
+};
 use fsdyno_host::HostError;
 use std::path::Path;
 
@@ -40,6 +42,10 @@ pub(crate) struct EngineReport {
     pub written_back: Nanos,
     pub filled: Option<Filled>,
     pub layout: Option<Layout>,
+    /// How far the writers of a verified load came.
+    pub reached: Vec<Reached>,
+    /// What was read again, and how long that took.
+    pub read_again: Option<(ReadAgain, Nanos)>,
     pub warnings: Vec<Warning>,
 }
 
@@ -59,7 +65,11 @@ impl EngineReport {
         }
         record.phases.extend(self.phases);
         record.filled = self.filled.or(record.filled);
-        record.layout = self.layout;
+        record.layout = self.layout.or(record.layout.take());
+        if let Some((read_again, took)) = self.read_again {
+            record.read_again = Some(read_again);
+            record.lifecycle_ns.read_again = Some(took);
+        }
         record.warnings.extend(self.warnings);
     }
 }

@@ -192,6 +192,14 @@ fn follow(
                     told.filled = Some(filled);
                     changed = Instant::now();
                 }
+                EngineEvent::Reached { writers } => {
+                    told.reached.extend(writers);
+                    changed = Instant::now();
+                }
+                EngineEvent::ReadAgain { read_again, duration_ns } => {
+                    told.read_again = Some((read_again, duration_ns));
+                    changed = Instant::now();
+                }
                 EngineEvent::Layout(layout) => {
                     told.layout = Some(layout);
                     changed = Instant::now();
@@ -221,7 +229,9 @@ fn allowance(stage: Stage, workload: &Workload) -> Duration {
     let timing = load.timing();
     let slow = |bytes: u64| Duration::from_secs(bytes / SLOW_TREE_RATE);
     match stage {
-        Stage::Prepare | Stage::Settle | Stage::Layout | Stage::CleanUp => slow(most_bytes(workload)),
+        Stage::Prepare | Stage::Settle | Stage::Layout | Stage::ReadAgain | Stage::CleanUp => {
+            slow(most_bytes(workload))
+        }
         Stage::Fill => slow(FILL_STEP.0),
         Stage::Ramp => timing.ramp.longest().into(),
         // A phase without a window may end by writing back everything that it wrote.
@@ -255,6 +265,7 @@ pub(crate) fn stage_name(stage: Stage) -> &'static str {
         Stage::Drain => "drain",
         Stage::Fill => "fill",
         Stage::Layout => "look at the files",
+        Stage::ReadAgain => "read again",
         Stage::CleanUp => "clean up",
     }
 }

@@ -19,3 +19,4 @@ mod refused_plans;
 mod remount;
 mod sweeps;
 mod time_limits;
+mod verified;

@@ -13,7 +13,7 @@ use fsdyno_core::result::{
 };
 use fsdyno_core::telemetry::TaskKind;
 use fsdyno_core::workload::Arrivals;
-use fsdyno_core::{Configuration, DeviceSpec};
+use fsdyno_core::{Configuration, DeviceSpec, ReadAgain};
 use fsdyno_core::{Environment, Nanos, Operation, Role, Workload};
 use fsdyno_stats::Fairness;
 use std::cmp::Reverse;
@@ -48,6 +48,8 @@ pub struct CaseView {
     pub filled: Vec<Filled>,
     /// The layout of the files of each trial.
     pub layouts: Vec<Layout>,
+    /// What was read again at the end of each trial.
+    pub read_again: Vec<ReadAgain>,
     /// The phases.
     pub phases: Vec<PhaseView>,
     /// What power cuts have lost; absent under other workloads.
@@ -257,6 +259,7 @@ fn case(trials: &[&TrialRecord]) -> Result<CaseView, UnreadableHistogram> {
         checks: trials.iter().filter_map(|trial| Some((trial.trial, trial.built.check.clone()?))).collect(),
         filled: trials.iter().filter_map(|trial| trial.filled).collect(),
         layouts: trials.iter().filter_map(|trial| trial.layout.clone()).collect(),
+        read_again: trials.iter().filter_map(|trial| trial.read_again).collect(),
         phases: phases.collect::<Result<_, _>>()?,
         losses: Losses::of(trials),
         faults: Faults::of(trials),

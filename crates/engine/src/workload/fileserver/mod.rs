@@ -7,9 +7,11 @@
 //! place of the old one.
 
 mod reader;
+mod reread;
 mod writer;
 
 pub use reader::pass as reader_pass;
+pub(crate) use reread::read_again;
 
 use crate::background;
 use crate::content::Content;
@@ -58,9 +60,10 @@ pub(crate) fn run(parameters: &Fileserver, session: &mut Session<'_, '_>) -> Res
         session.settle(&name, phase_ns)?;
         session.warm_up(&name, phase_ns)?;
         let mut teams = Vec::new();
+        let ledgers: Vec<writer::Ledger> = (0..writers).map(|_| writer::Ledger::default()).collect();
         if writers > 0 {
             let space = writer_space(parameters, &base, device_space(session.request, parameters))?;
-            let jobs = (0..writers).map(|worker| -> Job {
+            let jobs = (0..writers).zip(&ledgers).map(|(worker, ledger)| -> Job {
                 writer::job(writer::Assignment {
                     base: base.clone(),
                     worker,
@@ -70,20 +73,30 @@ pub(crate) fn run(parameters: &Fileserver, session: &mut Session<'_, '_>) -> Res
                     io_size: io_size(parameters),
                     direct: parameters.direct,
                     space,
+                    ledger: ledger.clone(),
                 })
             });
             teams.push(Team::new(Role::Writer, fileserver::writer::STEPS, jobs.collect()));
         }
+        let seed = session.request.seed;
         let jobs = readers.map(|tree| {
             reader::job(reader::Assignment {
                 base: base.clone(),
                 tree: tree_name(tree),
                 io_size: io_size(parameters),
                 direct: parameters.direct,
+                expects: parameters.verify.then(|| reader::Expects {
+                    tree_seed: old_seed(seed, tree),
+                    seed,
+                    content: parameters.content,
+                }),
             })
         });
         teams.push(Team::new(Role::Reader, fileserver::reader::STEPS, jobs.collect()));
         session.phase(Phase { name, span: parameters.timing().into(), teams })?;
+        if parameters.verify && !ledgers.is_empty() {
+            session.reach(ledgers.iter().filter_map(writer::Ledger::reached).collect());
+        }
     }
     Ok(())
 }
@@ -106,6 +119,11 @@ fn phases(parameters: &Fileserver) -> Vec<(Range<u32>, u32)> {
 
 fn tree_name(tree: u32) -> String {
     format!("tree-{tree}")
+}
+
+/// The seed of a tree that exists before the phases.
+fn old_seed(seed: u64, tree: u32) -> u64 {
+    derive_seed(seed, &[OLD_TREES, u64::from(tree)])
 }
 
 fn io_size(parameters: &Fileserver) -> usize {
@@ -131,7 +149,7 @@ fn prepare(
         let mut sum = TreeSummary::default();
         for tree in 0..trees {
             let name = CString::new(tree_name(tree)).unwrap_or_default();
-            let seed = derive_seed(seed, &[OLD_TREES, u64::from(tree)]);
+            let seed = old_seed(seed, tree);
             let made = plant::plant(&parent, &name, &model, seed, limits, &mut content, gauge)
                 .map_err(|failure| EngineError::operation("prepare", failure))?;
             sum.files += made.files;

@@ -8,12 +8,15 @@
 //!
 //! hold exactly, as in the tables published in 2009.
 
-use crate::content::{ALIGNMENT, AlignedBuffer};
+use crate::compare::Comparer;
+use crate::content::{self, ALIGNMENT, AlignedBuffer, FileIdentity};
 use crate::error::{EngineError, OperationFailure};
 use crate::meter::{Halt, Meter, Object, timed, watched};
 use crate::phase::Job;
 use crate::plant::DIRECTORY;
 use crate::removal::ENTRIES;
+use crate::wrong::{Found as What, Problem};
+use fsdyno_core::workload::Content;
 use fsdyno_core::workload::fileserver::reader::{self, CLOSE, OPENAT, READ, READ_FIRST_BYTE, READDIR, STATX};
 use fsdyno_core::{Operation, Role};
 use fsdyno_sys::timer::Timer;
@@ -31,6 +34,18 @@ pub(super) struct Assignment {
     pub(super) tree: String,
     pub(super) io_size: usize,
     pub(super) direct: bool,
+    /// What it compares with what it reads.
+    pub(super) expects: Option<Expects>,
+}
+
+/// What follows from the parameters about the files of a tree.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Expects {
+    /// Of the tree.
+    pub(super) tree_seed: u64,
+    /// Of the whole request.
+    pub(super) seed: u64,
+    pub(super) content: Content,
 }
 
 /// Reads the tree again and again.
@@ -40,7 +55,8 @@ pub(super) fn job(assignment: Assignment) -> Job {
             Ok(tree) => tree,
             Err(failure) => return Halt::Failed(failure),
         };
-        let settings = Settings { io_size: assignment.io_size, direct: assignment.direct };
+        let Assignment { io_size, direct, expects, .. } = assignment;
+        let settings = Settings { io_size, direct, expects };
         let mut reader = Reader::new(settings, &tree);
         let mut meter = lineup.start();
         loop {
@@ -64,10 +80,10 @@ pub fn pass(tree: &Path, io_size: usize, direct: bool) -> Result<Vec<(Operation,
     let found = Found::look_for(base, &name.to_string_lossy())
         .map_err(|failure| EngineError::operation(step, failure))?;
     let mut meter = Meter::alone(Timer::calibrate(), Role::Reader, reader::STEPS, u64::MAX);
-    match Reader::new(Settings { io_size, direct }, &found).pass(&mut meter, &found) {
+    let settings = Settings { io_size, direct, expects: None };
+    match Reader::new(settings, &found).pass(&mut meter, &found) {
         Ok(()) => Ok(meter.counts()),
-        Err(Halt::Failed(failure) | Halt::Late(failure)) => Err(EngineError::operation(step, failure)),
-        Err(Halt::Over) => Err(EngineError::Stopped),
+        Err(halt) => Err(halt.error(step)),
     }
 }
 
@@ -102,6 +118,7 @@ impl Found {
 struct Settings {
     io_size: usize,
     direct: bool,
+    expects: Option<Expects>,
 }
 
 struct Reader {
@@ -113,6 +130,8 @@ struct Reader {
     entries: Vec<Box<[MaybeUninit<u8>]>>,
     /// The directory that is walked, relative to the engine's directory.
     path: Vec<u8>,
+    /// The place of the top directory, and what compares.
+    expected: Option<(u64, Comparer)>,
 }
 
 impl Reader {
@@ -126,6 +145,10 @@ impl Reader {
             data: AlignedBuffer::new(settings.io_size.max(first_bytes)),
             entries: Vec::new(),
             path: tree.name.to_bytes().to_vec(),
+            expected: settings.expects.map(|Expects { tree_seed, seed, content }| {
+                let longest = settings.io_size + first_bytes;
+                (tree_seed, Comparer::new(content, seed, longest))
+            }),
         }
     }
 
@@ -142,11 +165,12 @@ impl Reader {
         self.path.clear();
         self.path.extend_from_slice(tree.name.to_bytes());
         let directory = watched(meter, OPENAT, top, || open_directory(&tree.parent, &tree.name))?;
-        self.walk(meter, &directory)
+        let top = self.expected.as_ref().map_or(0, |(top, _)| *top);
+        self.walk(meter, &directory, top)
     }
 
-    /// Everything in one directory and below it.
-    fn walk(&mut self, meter: &mut Meter, directory: &OwnedFd) -> Result<(), Halt> {
+    /// Everything in one directory, which has this place, and below it.
+    fn walk(&mut self, meter: &mut Meter, directory: &OwnedFd, place: u64) -> Result<(), Halt> {
         meter.work_in(&self.path);
         let mut buffer = self.take_buffer();
         let mut entries = RawDir::new(directory, &mut buffer);
@@ -159,13 +183,16 @@ impl Reader {
             let object = Object { directory: &self.path, name };
             let attributes = timed(meter, STATX, object, |_| 0, || look_at(directory, name))?;
             match FileType::from_raw_mode(attributes.stx_mode.into()) {
-                FileType::RegularFile => self.read(meter, directory, name, attributes.stx_size)?,
+                FileType::RegularFile => {
+                    let identity = self.expected.as_ref().map(|_| FileIdentity::named(place, name));
+                    self.read(meter, directory, name, attributes.stx_size, identity)?;
+                }
                 FileType::Directory if name != c"." && name != c".." => {
                     let below = watched(meter, OPENAT, object, || open_directory(directory, name))?;
                     let length = self.path.len();
                     self.path.push(b'/');
                     self.path.extend_from_slice(name.to_bytes());
-                    self.walk(meter, &below)?;
+                    self.walk(meter, &below, content::place(place, name))?;
                     self.path.truncate(length);
                     meter.work_in(&self.path);
                 }
@@ -183,9 +210,11 @@ impl Reader {
         directory: &OwnedFd,
         name: &CStr,
         size_bytes: u64,
+        identity: Option<FileIdentity>,
     ) -> Result<(), Halt> {
         let object = Object { directory: &self.path, name };
         let count = |read: &usize| *read as u64;
+        let mut expected = self.expected.as_mut().map(|(_, comparer)| comparer).zip(identity);
         let data = self.data.as_mut_slice();
         let file = timed(
             meter,
@@ -197,10 +226,32 @@ impl Reader {
         let first = &mut data[..self.first_bytes];
         let mut read = timed(meter, READ_FIRST_BYTE, object, count, || rustix::io::read(&file, &mut *first))?;
         let mut position = read as u64;
+        // A stamp can only be read as a whole: the first byte is compared together with those that follow.
+        let (mut first_byte, mut pending) = ([0; 1], 0);
+        if expected.is_some() && read == 1 {
+            (first_byte, pending) = ([data[0]; 1], 1);
+        }
+        let version = content::version_of_size(size_bytes);
+        let mut check = |position, pending: &mut usize, found: &[u8]| match &mut expected {
+            Some((comparer, identity)) => {
+                let before = &first_byte[..std::mem::take(pending)];
+                let checked = comparer.check_both(*identity, version, position, before, found);
+                checked.map_err(|problem| object.wrong(of_size(problem, size_bytes)))
+            }
+            None => Ok(()),
+        };
+        if pending == 0 {
+            check(0, &mut pending, &data[..read])?;
+        }
         while position < size_bytes && read > 0 {
             let rest = &mut data[..self.io_size];
             read = timed(meter, READ, object, count, || rustix::io::read(&file, &mut *rest))?;
+            check(position, &mut pending, &data[..read])?;
             position += read as u64;
+        }
+        check(position, &mut pending, &[])?;
+        if identity.is_some() && position < size_bytes {
+            return Err(object.wrong(Problem::Size { expected: size_bytes, found: position }));
         }
         timed(meter, CLOSE, object, |()| 0, || fsdyno_sys::thread::close(file))?;
         meter.item();
@@ -209,6 +260,17 @@ impl Reader {
 
     fn take_buffer(&mut self) -> Box<[MaybeUninit<u8>]> {
         self.entries.pop().unwrap_or_else(|| vec![MaybeUninit::uninit(); ENTRIES].into_boxed_slice())
+    }
+}
+
+/// What is wrong with a file of this size. Its sectors say, as their version, with which size it was written.
+#[cold]
+fn of_size(problem: Problem, found: u64) -> Problem {
+    match problem {
+        Problem::Sector { found: What::Version { found: written, .. }, .. } => {
+            Problem::Size { expected: written.into(), found }
+        }
+        other => other,
     }
 }
 

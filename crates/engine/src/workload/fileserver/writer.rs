@@ -5,7 +5,7 @@
 //! starts another one.
 
 use super::NEW_TREES;
-use crate::content::{ALIGNMENT, Content, FileIdentity};
+use crate::content::{ALIGNMENT, Content, FileIdentity, place, version_of_size};
 use crate::error::OperationFailure;
 use crate::meter::{Halt, Meter, Object, timed, watched};
 use crate::phase::Job;
@@ -15,13 +15,13 @@ use crate::tree::{Entry, Limits, Model, Tree, derive_seed};
 use fsdyno_core::workload::fileserver::writer::{
     CLOSE, MKDIRAT, OPENAT, RMDIR, UNLINKAT, WRITE, WRITE_FIRST_BYTE,
 };
-use fsdyno_core::{Operation, workload};
+use fsdyno_core::{Operation, Reached, workload};
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The task of one writer.
 pub(super) struct Assignment {
@@ -35,6 +35,23 @@ pub(super) struct Assignment {
     pub(super) io_size: usize,
     pub(super) direct: bool,
     pub(super) space: Space,
+    /// Where it notes at its end how far it came.
+    pub(super) ledger: Ledger,
+}
+
+/// Where a writer notes how far it came.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Ledger(Arc<Mutex<Option<Reached>>>);
+
+impl Ledger {
+    fn close(&self, reached: Reached) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(reached);
+    }
+
+    /// What was noted; `None` if the worker has not finished.
+    pub(super) fn reached(&self) -> Option<Reached> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
 }
 
 /// What one writer may occupy.
@@ -72,6 +89,13 @@ pub(super) fn job(assignment: Assignment) -> Job {
         let mut meter = lineup.start();
         for round in 0.. {
             if let Err(halt) = writer.round(&mut meter, &assignment, &home, round) {
+                assignment.ledger.close(Reached::Tree {
+                    worker: assignment.worker,
+                    round,
+                    files: writer.files,
+                    removing: writer.removing,
+                    space_bytes: assignment.space.bytes,
+                });
                 return halt;
             }
             meter.next_round();
@@ -87,12 +111,17 @@ struct Writer {
     content: Content,
     /// The directory that is filled, relative to the engine's directory.
     path: Vec<u8>,
+    /// Files of the tree that are complete, and whether it is being removed.
+    files: u64,
+    removing: bool,
+    /// The places of the directories down to the one that is filled.
+    places: Vec<u64>,
 }
 
 impl Writer {
     /// The writer and the directory that holds its trees.
     fn new(assignment: &Assignment) -> Result<(Self, OwnedFd), OperationFailure> {
-        let name = format!("new-{}", assignment.worker);
+        let name = home(assignment.worker);
         let path = assignment.base.join(&name);
         let fail =
             |errno| OperationFailure { operation: Some(Operation::Mkdirat), path: name.clone(), errno };
@@ -106,6 +135,9 @@ impl Writer {
             io_size: assignment.io_size,
             content: Content::new(assignment.content, assignment.seed, assignment.io_size.max(first_bytes)),
             path: name.into_bytes(),
+            files: 0,
+            removing: false,
+            places: Vec::with_capacity(DEEP),
         };
         Ok((writer, home))
     }
@@ -118,9 +150,11 @@ impl Writer {
         home: &OwnedFd,
         round: u64,
     ) -> Result<(), Halt> {
-        let name = CString::new(format!("round-{round}")).unwrap_or_default();
-        let seed = derive_seed(assignment.seed, &[NEW_TREES, u64::from(assignment.worker), round]);
+        let name = round_name(round);
+        let seed = tree_seed(assignment.seed, assignment.worker, round);
+        (self.files, self.removing) = (0, false);
         self.grow(meter, assignment, home, &name, seed)?;
+        self.removing = true;
         removal::remove(&mut Timed { meter, path: &self.path }, home, &name)
     }
 
@@ -133,24 +167,28 @@ impl Writer {
         seed: u64,
     ) -> Result<(), Halt> {
         let mut space = assignment.space;
-        let multiple = self.first_bytes as u64;
-        let limits =
-            Limits { size_bytes: u64::MAX / multiple * multiple, ..Limits::new(space.bytes, multiple) };
+        let limits = limits(space.bytes, self.first_bytes as u64);
+        self.places.clear();
+        self.places.push(seed);
         let outside = self.path.len();
         let mut directories = vec![self.enter(meter, home, name)?];
         for entry in Tree::new(&assignment.model, seed, limits) {
-            let Some(directory) = directories.last() else { break };
+            let (Some(directory), Some(&here)) = (directories.last(), self.places.last()) else { break };
             match entry {
                 Entry::Enter { name } if space.take(1) => {
                     let below = self.enter(meter, directory, name.as_c_str())?;
                     directories.push(below);
+                    self.places.push(place(here, name.as_c_str()));
                 }
-                Entry::File { name, size_bytes, index } if space.take(size_bytes) => {
-                    let file = FileIdentity::new(seed, index);
+                Entry::File { name, size_bytes, .. } if space.take(size_bytes) => {
+                    let file =
+                        FileIdentity::named(here, name.as_c_str()).version(version_of_size(size_bytes));
                     self.write(meter, directory, name.as_c_str(), size_bytes, file)?;
+                    self.files += 1;
                 }
                 Entry::Leave => {
                     directories.pop();
+                    self.places.pop();
                     let length = self.path.iter().rposition(|byte| *byte == b'/').unwrap_or(outside);
                     self.path.truncate(length);
                     meter.work_in(&self.path);
@@ -216,6 +254,30 @@ impl Writer {
         meter.item();
         Ok(())
     }
+}
+
+/// Directories above a file, for which there is room without allocating.
+const DEEP: usize = 64;
+
+/// The directory of a writer.
+pub(super) fn home(worker: u32) -> String {
+    format!("new-{worker}")
+}
+
+/// The tree of a round.
+pub(super) fn round_name(round: u64) -> CString {
+    CString::new(format!("round-{round}")).unwrap_or_default()
+}
+
+/// Its seed.
+pub(super) fn tree_seed(seed: u64, worker: u32, round: u64) -> u64 {
+    derive_seed(seed, &[NEW_TREES, u64::from(worker), round])
+}
+
+/// Where it would end if the space had no end.
+pub(super) fn limits(space_bytes: u64, multiple_bytes: u64) -> Limits {
+    let size_bytes = u64::MAX / multiple_bytes * multiple_bytes;
+    Limits { size_bytes, ..Limits::new(space_bytes, multiple_bytes) }
 }
 
 /// Removes with timing.

@@ -84,10 +84,8 @@ impl<'a> ReadyFlow<'a> {
                 for worker in crew {
                     let ended = worker.join().unwrap_or(Err(Halt::Over));
                     let (counted, took) = ended.map_err(|halt| match halt {
-                        Halt::Failed(failure) | Halt::Late(failure) => {
-                            EngineError::operation("1 pass", failure)
-                        }
                         Halt::Over => EngineError::Worker { step: "1 pass".to_string() },
+                        halt => halt.error("1 pass"),
                     })?;
                     longest = longest.max(took);
                     for (operation, count) in counted {

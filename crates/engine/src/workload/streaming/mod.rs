@@ -13,7 +13,11 @@
 //! the kernel drops every clean page, and each file is declared as not needed (posix_fadvise(2)), which needs
 //! no privileges.
 
+mod reread;
 mod stream;
+mod versions;
+
+pub(crate) use reread::read_again;
 
 use crate::background;
 use crate::content::FileIdentity;
@@ -27,13 +31,14 @@ use fsdyno_core::protocol::{Part, Stage as Progress};
 use fsdyno_core::result::TreeSummary;
 use fsdyno_core::units::Nanos;
 use fsdyno_core::workload::{Content, IoEngine, Load, Stage, Streaming};
-use fsdyno_core::{Operation, WarningKind};
+use fsdyno_core::{Operation, Reached, WarningKind};
 use fsdyno_sys::ring::Ring;
 use fsdyno_sys::timer::Timer;
 use rustix::fs::{Advice, Mode, OFlags};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use stream::{Course, Ready, Stream};
+use versions::{Ledger, Versions};
 
 /// What seeds and identities of files derive from.
 const FILES: u64 = 3;
@@ -78,7 +83,11 @@ pub(crate) fn run(parameters: &Streaming, session: &mut Session<'_, '_>) -> Resu
         if cold[index] {
             session.warm_up(stage.name(), after_ns)?;
         }
-        session.phase(plan.phase(*stage))?;
+        let ledgers = plan.ledgers(*stage);
+        session.phase(plan.phase(index, &ledgers, &session.reached))?;
+        if parameters.verify && !ledgers.is_empty() {
+            session.reach(ledgers.iter().filter_map(|(file, ledger)| ledger.reached(file)).collect());
+        }
     }
     Ok(())
 }
@@ -90,13 +99,55 @@ struct Plan<'a> {
     seed: u64,
 }
 
+/// The files that a stage writes over, and where each of their writers notes how far it came.
+type Ledgers = Vec<(String, Ledger)>;
+
 impl Plan<'_> {
-    fn phase(&self, stage: Stage) -> Phase {
-        let Streaming { streams, readers, writers, fsync, .. } = *self.parameters;
-        let random = |stream: u32| {
-            let seed = derive_seed(self.seed, &[RANDOM, stage as u64, u64::from(stream)]);
-            Course::Random { seed, count: None }
+    /// The seed of the blocks that a stage chooses.
+    fn random_seed(&self, stage: Stage, stream: u32) -> u64 {
+        derive_seed(self.seed, &[RANDOM, stage as u64, u64::from(stream)])
+    }
+
+    fn ledgers(&self, stage: Stage) -> Ledgers {
+        let files: Vec<String> = match stage {
+            Stage::RandomWrite => (0..self.parameters.streams).map(file_name).collect(),
+            Stage::Mixed => (0..self.parameters.writers).map(mixed_name).collect(),
+            Stage::Write | Stage::Read | Stage::RandomRead => Vec::new(),
         };
+        files.into_iter().map(|file| (file, Ledger::default())).collect()
+    }
+
+    /// The version of the files that a stage `write` writes.
+    fn written_by(&self, index: usize) -> u32 {
+        // Later than whatever was written over before.
+        if index == 0 { 0 } else { u32::MAX }
+    }
+
+    /// The versions of a file before the stage of this index.
+    fn versions(&self, stream: u32, index: usize, reached: &[Reached]) -> Versions {
+        let (mut first, mut versions) = (0, Versions::default());
+        for (at, stage) in self.parameters.stages[..index].iter().enumerate() {
+            match stage {
+                Stage::Write => {
+                    first = self.written_by(at);
+                    versions = Versions::whole(first);
+                }
+                Stage::RandomWrite => {
+                    let (block, seed) = (self.parameters.random_bs.0, self.random_seed(*stage, stream));
+                    let blocks = self.parameters.file_bytes() / block;
+                    let reached = reached_in(reached, &file_name(stream));
+                    versions = Versions::random(first, block, blocks, seed, reached);
+                }
+                Stage::Read | Stage::RandomRead | Stage::Mixed => {}
+            }
+        }
+        versions
+    }
+
+    fn phase(&self, index: usize, ledgers: &Ledgers, reached: &[Reached]) -> Phase {
+        let stage = self.parameters.stages[index];
+        let Streaming { streams, readers, writers, fsync, verify, .. } = *self.parameters;
+        let random = |stream: u32| Course::Random { seed: self.random_seed(stage, stream), count: None };
         let each = |writes, course: &dyn Fn(u32) -> Course| -> Vec<Stream> {
             (0..streams)
                 .map(|stream| self.stream(&file_name(stream), stream, writes, course(stream)))
@@ -105,16 +156,15 @@ impl Plan<'_> {
         let streams: Vec<Stream> = match stage {
             Stage::Write => {
                 let files = each(true, &|_| Course::Once);
-                files.into_iter().map(|stream| Stream { fsync, ..stream }).collect()
+                let version = self.written_by(index);
+                files.into_iter().map(|stream| Stream { fsync, version, ..stream }).collect()
             }
             Stage::Read => each(false, &|_| Course::Once),
             Stage::RandomWrite => each(true, &random),
             Stage::RandomRead => each(false, &random),
             Stage::Mixed => {
-                let new = (0..writers).map(|writer| {
-                    let name = format!("mixed-{writer}");
-                    self.stream(&name, streams + writer, true, Course::Around)
-                });
+                let new = (0..writers)
+                    .map(|writer| self.stream(&mixed_name(writer), streams + writer, true, Course::Around));
                 let old = (0..readers).map(|reader| {
                     let stream = reader % streams;
                     self.stream(&file_name(stream), stream, false, Course::Around)
@@ -122,6 +172,16 @@ impl Plan<'_> {
                 new.chain(old).collect()
             }
         };
+        let checked = |stream: Stream| {
+            let expects = verify && !stream.writes;
+            let ledger = ledgers.iter().find(|(file, _)| verify && stream.writes && *file == stream.name);
+            Stream {
+                expects: expects.then(|| self.versions(stream.number, index, reached)),
+                ledger: ledger.map(|(_, ledger)| ledger.clone()),
+                ..stream
+            }
+        };
+        let streams: Vec<Stream> = streams.into_iter().map(checked).collect();
         let operations = streams.iter().filter_map(Stream::operations).sum();
         let span = if stage.timed() { self.parameters.timing().into() } else { Span::whole(operations) };
         Phase { name: stage.name().to_string(), span, teams: self.teams(streams) }
@@ -150,6 +210,7 @@ impl Plan<'_> {
         let block = if matches!(course, Course::Random { .. }) { random_bs } else { bs };
         Stream {
             name: name.to_string(),
+            number,
             writes,
             course,
             file_bytes: self.parameters.file_bytes(),
@@ -161,6 +222,9 @@ impl Plan<'_> {
             content,
             seed: self.seed,
             identity: FileIdentity::new(derive_seed(self.seed, &[FILES]), number.into()),
+            version: 0,
+            expects: None,
+            ledger: None,
         }
     }
 
@@ -231,9 +295,21 @@ impl Plan<'_> {
     }
 }
 
+/// The file of a writer in the stage `mixed`.
+fn mixed_name(writer: u32) -> String {
+    format!("mixed-{writer}")
+}
+
+fn reached_in<'a>(reached: &'a [Reached], wanted: &str) -> Option<&'a Reached> {
+    reached.iter().find(|reached| matches!(reached, Reached::File { file, .. } if file == wanted))
+}
+
 fn file_name(stream: u32) -> String {
     format!("stream-{stream}")
 }
+
+/// What a pass is called in errors.
+const PASS: &str = "1 pass";
 
 /// How to go through a file once, outside any phase.
 #[derive(Debug, Clone, Copy)]
@@ -265,6 +341,7 @@ impl Pass {
         let Pass { writes, direct, depth, batch, block, file_bytes, random, content } = self;
         let stream = Stream {
             name: file.to_string_lossy().into_owned(),
+            number: 0,
             writes,
             course: match random {
                 Some((seed, count)) => Course::Random { seed, count: Some(count) },
@@ -279,6 +356,9 @@ impl Pass {
             content,
             seed: 0,
             identity: FileIdentity::new(0, 0),
+            version: 0,
+            expects: None,
+            ledger: None,
         };
         let meter = Meter::alone(timer, stream.role(), stream.steps(), u64::MAX);
         let ready = stream.open(Path::new("")).map_err(ReadyPass::failed)?;
@@ -301,12 +381,12 @@ impl ReadyPass {
     pub fn run(self) -> Result<Vec<(Operation, u64)>, EngineError> {
         let ReadyPass { ready, mut meter } = self;
         match ready.run(&mut meter) {
-            Halt::Failed(failure) | Halt::Late(failure) => Err(Self::failed(failure)),
             Halt::Over => Ok(meter.counts()),
+            halt => Err(halt.error(PASS)),
         }
     }
 
     fn failed(failure: OperationFailure) -> EngineError {
-        EngineError::operation("1 pass", failure)
+        EngineError::operation(PASS, failure)
     }
 }

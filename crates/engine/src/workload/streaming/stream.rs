@@ -1,10 +1,13 @@
 //! A stream: one worker on one file, sequentially or at random positions, with one system call at a time or
 //! many requests in a ring.
 
+use super::versions::{self, Ledger, Progress, Versions};
+use crate::compare::Comparer;
 use crate::content::{AlignedBuffer, Content, FileIdentity, Held};
 use crate::error::OperationFailure;
 use crate::meter::{Halt, Meter, Object, timed, watched};
 use crate::queue::{self, Piece, Supply};
+use crate::wrong::Problem;
 use fsdyno_core::workload::steps::{Step, up_to};
 use fsdyno_core::workload::streaming::{pread, pwrite, read, uring_read, uring_write, write};
 use fsdyno_core::workload::{self};
@@ -42,6 +45,8 @@ pub(crate) enum Course {
 #[derive(Debug, Clone)]
 pub(crate) struct Stream {
     pub(crate) name: String,
+    /// Which of the workload's files it is.
+    pub(crate) number: u32,
     pub(crate) writes: bool,
     pub(crate) course: Course,
     /// Bytes of the file, and of each request.
@@ -58,6 +63,12 @@ pub(crate) struct Stream {
     pub(crate) content: workload::Content,
     pub(crate) seed: u64,
     pub(crate) identity: FileIdentity,
+    /// The version of the file that it begins to write.
+    pub(super) version: u32,
+    /// What it compares with what it reads.
+    pub(super) expects: Option<Versions>,
+    /// Where it notes how far it came.
+    pub(super) ledger: Option<Ledger>,
 }
 
 impl Stream {
@@ -126,7 +137,7 @@ impl Stream {
         let mut position = 0;
         while position < self.file_bytes && !cancelled() {
             let length = (self.block as u64).min(self.file_bytes - position) as usize;
-            let bytes = content.bytes(self.identity, position, length);
+            let bytes = content.bytes(self.identity.version(self.version), position, length);
             let written =
                 rustix::io::pwrite(&file, bytes, position).map_err(self.failure(Operation::Write))?;
             position += written as u64;
@@ -163,6 +174,9 @@ impl Ready {
             true => timed(meter, SYNC, object, |()| 0, || rustix::fs::fsync(&self.file)),
             false => Ok(()),
         });
+        if let Some(ledger) = &self.stream.ledger {
+            ledger.close(self.source.progress);
+        }
         synced.err().unwrap_or(Halt::Over)
     }
 }
@@ -186,7 +200,8 @@ fn one_by_one(
             }
             let Piece { position, length } = piece;
             let moved = if stream.writes {
-                let bytes = source.content.bytes(source.identity, position, length);
+                let identity = source.identity.version(source.version);
+                let bytes = source.content.bytes(identity, position, length);
                 match random {
                     true => timed(meter, MOVE, object, count, || rustix::io::pwrite(file, bytes, position)),
                     false => timed(meter, MOVE, object, count, || rustix::io::write(file, bytes)),
@@ -199,7 +214,13 @@ fn one_by_one(
                 }
             }?;
             if moved == 0 {
+                if !stream.writes {
+                    source.check_buffer(position, 0).map_err(|problem| object.wrong(problem))?;
+                }
                 return Err(meter.failed(MOVE, object, queue::NOTHING_MOVED, meter.ticks()));
+            }
+            if !stream.writes {
+                source.check_buffer(position, moved).map_err(|problem| object.wrong(problem))?;
             }
             at = position + moved as u64;
             match piece.rest(moved) {
@@ -223,12 +244,17 @@ struct Source {
     next: u64,
     /// How many random ones are left.
     left: u64,
+    /// Which version of the file the piece drawn last belongs to, if it is written.
+    version: u32,
+    progress: Progress,
     content: Content,
     identity: FileIdentity,
     /// What the buffers of a ring contain, by slot.
     held: Box<[Held]>,
     /// The buffer of single system calls; a ring has its own buffers.
     buffer: AlignedBuffer,
+    /// For a reader that compares.
+    expected: Option<(Versions, Comparer)>,
 }
 
 impl Source {
@@ -246,10 +272,16 @@ impl Source {
             random: Xoshiro256PlusPlus::seed_from_u64(seed),
             next: 0,
             left: count.unwrap_or(u64::MAX),
+            version: stream.version,
+            progress: Progress::new(if reads { 0 } else { depth }, stream.ledger.is_some()),
             content: Content::new(stream.content, stream.seed, if reads { 0 } else { stream.block }),
             identity: stream.identity,
             held: vec![Held::default(); depth].into_boxed_slice(),
             buffer: AlignedBuffer::new(if reads && depth == 0 { stream.block } else { 0 }),
+            expected: stream
+                .expects
+                .clone()
+                .map(|versions| (versions, Comparer::new(stream.content, stream.seed, stream.block))),
         }
     }
 
@@ -265,6 +297,8 @@ impl Source {
                     self.next = 0;
                 }
                 self.next += self.block;
+                self.version = versions::over(self.progress.drawn);
+                self.progress.drawn += 1;
             }
             let position = self.random.random_range(0..self.file_bytes / self.block) * self.block;
             return Some(Piece { position, length: self.block as usize });
@@ -277,10 +311,36 @@ impl Source {
             // result must say so.
             meter.next_round();
             self.next = 0;
+            self.version = self.version.wrapping_add(1);
         }
+        self.progress.drawn += 1;
         let position = self.next;
         self.next += self.block;
         Some(Piece { position, length: self.block.min(self.file_bytes - position) as usize })
+    }
+}
+
+/// Compares what was read from a position on, if it is verified. Nothing was read where the file ends.
+#[inline(always)]
+fn check(
+    expected: &mut Option<(Versions, Comparer)>,
+    (file, file_bytes): (FileIdentity, u64),
+    position: u64,
+    found: &[u8],
+) -> Result<(), Problem> {
+    match expected {
+        Some(_) if found.is_empty() => Err(Problem::Size { expected: file_bytes, found: position }),
+        Some((versions, comparer)) => versions.check(comparer, file, position, found),
+        None => Ok(()),
+    }
+}
+
+impl Source {
+    /// The same with what is in the buffer of single system calls.
+    #[inline(always)]
+    fn check_buffer(&mut self, position: u64, length: usize) -> Result<(), Problem> {
+        let file = (self.identity, self.file_bytes);
+        check(&mut self.expected, file, position, &self.buffer.as_slice()[..length])
     }
 }
 
@@ -296,6 +356,12 @@ impl Supply for Reading<'_> {
     }
 
     fn fill(&mut self, _: usize, _: Piece, _: &mut [u8]) {}
+
+    #[inline(always)]
+    fn check(&mut self, position: u64, found: &[u8]) -> Result<(), Problem> {
+        let Source { expected, identity, file_bytes, .. } = &mut *self.0;
+        check(expected, (*identity, *file_bytes), position, found)
+    }
 }
 
 /// For a ring that writes.
@@ -311,7 +377,16 @@ impl Supply for Writing<'_> {
 
     #[inline(always)]
     fn fill(&mut self, slot: usize, piece: Piece, buffer: &mut [u8]) {
-        let Source { content, identity, held, .. } = &mut *self.0;
-        content.fill(*identity, piece.position, buffer, &mut held[slot]);
+        let Source { content, identity, held, progress, block, version, .. } = &mut *self.0;
+        // Where a short write goes on is not where a block begins.
+        if piece.position.is_multiple_of(*block) {
+            progress.begin(slot, piece.position, *version);
+        }
+        let file = identity.version(progress.version(slot));
+        content.fill(file, piece.position, buffer, &mut held[slot]);
+    }
+
+    fn check(&mut self, _: u64, _: &[u8]) -> Result<(), Problem> {
+        Ok(())
     }
 }

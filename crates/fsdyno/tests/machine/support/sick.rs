@@ -65,10 +65,12 @@ pub enum Treatment {
 
 type Rule = Box<dyn FnMut(&Asked<'_>) -> Treatment + Send>;
 type Work = Box<dyn FnOnce() + Send>;
+type Alteration = Box<dyn FnMut(&Path, u64, &mut Vec<u8>) + Send>;
 
 /// How the filesystem behaves; shared with the test, which may change it at any moment.
 pub struct Behaviour {
     rule: Mutex<Rule>,
+    alteration: Mutex<Alteration>,
     held: Mutex<Vec<Work>>,
     /// How long the kernel may cache names.
     names_last: Duration,
@@ -94,12 +96,22 @@ impl Behaviour {
     }
 
     fn with(names_last: Duration, rule: impl FnMut(&Asked<'_>) -> Treatment + Send + 'static) -> Arc<Self> {
-        Arc::new(Behaviour { rule: Mutex::new(Box::new(rule)), held: Mutex::default(), names_last })
+        Arc::new(Behaviour {
+            rule: Mutex::new(Box::new(rule)),
+            alteration: Mutex::new(Box::new(|_, _, _| ())),
+            held: Mutex::default(),
+            names_last,
+        })
     }
 
     /// From now on this rule decides. It must not touch the filesystem itself.
     pub fn treat(&self, rule: impl FnMut(&Asked<'_>) -> Treatment + Send + 'static) {
         *lock(&self.rule) = Box::new(rule);
+    }
+
+    /// From now on this changes what reads return: it gets the path, the offset and the bytes.
+    pub fn alter_reads(&self, alteration: impl FnMut(&Path, u64, &mut Vec<u8>) + Send + 'static) {
+        *lock(&self.alteration) = Box::new(alteration);
     }
 
     /// The next `write` gets this treatment, and everything else is healthy.
@@ -336,10 +348,15 @@ impl Filesystem for MemoryFs {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
+        let behaviour = Arc::clone(&self.behaviour);
+        let path = lock(&self.nodes).known_as(number.0, None).0;
         self.attend(Kind::Read, number, move |nodes| {
             match nodes.and_then(|mut nodes| nodes.file(number.0).map(|file| file.read(offset, size.into())))
             {
-                Ok(data) => reply.data(&data),
+                Ok(mut data) => {
+                    lock(&behaviour.alteration)(&path, offset, &mut data);
+                    reply.data(&data);
+                }
                 Err(errno) => reply.error(errno),
             }
         });

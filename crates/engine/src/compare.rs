@@ -1,0 +1,249 @@
+//! Compares what was read with what was written, and says what it is if it is something else.
+//!
+//! The comparison covers every byte: the expected content is made again, in the pool of a [`Content`], which
+//! takes 16 bytes of stamps for each 512, and compared as a whole. Only if that fails is a sector looked at.
+
+use crate::content::{Content, FileIdentity, SECTOR_BYTES};
+use crate::wrong::{Found, Problem};
+use fsdyno_core::workload;
+
+/// What a reader compares with. Allocates nothing once it exists.
+#[derive(Debug)]
+pub(crate) struct Comparer {
+    content: Content,
+}
+
+impl Comparer {
+    /// For reads of up to `longest` bytes of what was written with the same content and seed.
+    pub(crate) fn new(content: workload::Content, seed: u64, longest: usize) -> Self {
+        Comparer { content: Content::new(content, seed, longest) }
+    }
+
+    /// Whether this is a version of a file from `position` on.
+    ///
+    /// # Errors
+    /// The first sector that is not.
+    #[inline]
+    pub(crate) fn check(
+        &mut self,
+        file: FileIdentity,
+        version: u32,
+        position: u64,
+        found: &[u8],
+    ) -> Result<(), Problem> {
+        match self.content.is(file.version(version), position, found) {
+            true => Ok(()),
+            false => Err(self.judge(file, version, position, found)),
+        }
+    }
+
+    /// The same if the bytes right before were read on their own, and are only compared now.
+    ///
+    /// # Errors
+    /// The first sector that is wrong.
+    #[inline]
+    pub(crate) fn check_both(
+        &mut self,
+        file: FileIdentity,
+        version: u32,
+        position: u64,
+        before: &[u8],
+        found: &[u8],
+    ) -> Result<(), Problem> {
+        let begin = position - before.len() as u64;
+        let written = file.version(version);
+        match self.content.is(written, begin, before) && self.content.is(written, position, found) {
+            true => Ok(()),
+            false => Err(self.judge(file, version, begin, &[before, found].concat())),
+        }
+    }
+
+    /// Whether this is any version of a file from `position` on.
+    ///
+    /// # Errors
+    /// The first sector that is not of the same version as the others.
+    #[cold]
+    pub(crate) fn check_any(
+        &mut self,
+        file: FileIdentity,
+        version: u32,
+        position: u64,
+        found: &[u8],
+    ) -> Result<(), Problem> {
+        let into = (position.next_multiple_of(SECTOR_BYTES) - position) as usize;
+        let claimed = found.get(into..).and_then(FileIdentity::claimed);
+        let version = claimed.and_then(|(claimed, _)| claimed.version_of(file)).unwrap_or(version);
+        self.check(file, version, position, found)
+    }
+
+    /// What the first sector is that is wrong.
+    #[cold]
+    fn judge(&mut self, file: FileIdentity, version: u32, position: u64, found: &[u8]) -> Problem {
+        let expected = self.content.bytes(file.version(version), position, found.len());
+        let wrong = expected.iter().zip(found).position(|(one, other)| one != other).unwrap_or(0);
+        let offset = position + wrong as u64;
+        let number = offset / SECTOR_BYTES;
+        // The part of the sector that was read.
+        let begin = (number * SECTOR_BYTES).max(position);
+        let from = (begin - position) as usize;
+        let until = ((number + 1) * SECTOR_BYTES - position).min(found.len() as u64) as usize;
+        let sector = &found[from..until];
+        let differ = |(one, other): (&u8, &u8)| (one ^ other).count_ones();
+        let bits = expected[from..until].iter().zip(sector).map(differ).sum();
+        let is_zero = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0);
+        let (offset, found) = if is_zero(sector) {
+            (begin, Found::Zeros)
+        } else if bits > u8::BITS && is_zero(&found[wrong..until]) {
+            // Where a file once ended, or a block of another size.
+            (offset, Found::Zeros)
+        } else {
+            match self.origin(file, version, number, sector) {
+                Some(found) => (begin, found),
+                None => (offset, Found::Garbage { bits }),
+            }
+        };
+        Problem::Sector { offset, number, found }
+    }
+
+    /// Where a sector comes from, if it is exactly one that was written somewhere.
+    fn origin(&mut self, file: FileIdentity, version: u32, number: u64, sector: &[u8]) -> Option<Found> {
+        let (claimed, claimed_number) = FileIdentity::claimed(sector)?;
+        if !self.content.is(claimed, claimed_number * SECTOR_BYTES, sector) {
+            return None;
+        }
+        Some(match claimed.version_of(file) {
+            Some(found) if claimed_number == number => Found::Version { expected: version, found },
+            Some(_) => Found::Misplaced(claimed_number),
+            None => Found::Foreign(claimed_number),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const KINDS: [workload::Content; 3] = [
+        workload::Content::Random,
+        workload::Content::Compressible(0.5),
+        workload::Content::Compressible(1.0),
+    ];
+    const LENGTH: usize = 16 * 512 + 100;
+
+    fn file(index: u64) -> FileIdentity {
+        FileIdentity::new(9, index)
+    }
+
+    fn written(kind: workload::Content, file: FileIdentity, position: u64) -> Vec<u8> {
+        Content::new(kind, 1, LENGTH).bytes(file, position, LENGTH).to_vec()
+    }
+
+    fn found(kind: workload::Content, version: u32, position: u64, bytes: &[u8]) -> Option<Problem> {
+        Comparer::new(kind, 1, LENGTH).check(file(3), version, position, bytes).err()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+
+        /// What was written is found, from any position and in any piece.
+        #[test]
+        fn what_was_written_passes(
+            kind in 0..3_usize, version in any::<u32>(), position in 0..5_000_000_u64, length in 0..LENGTH,
+        ) {
+            let bytes = written(KINDS[kind], file(3).version(version), position);
+            prop_assert_eq!(found(KINDS[kind], version, position, &bytes[..length]), None);
+        }
+
+        /// Any bit that flips is found, and is nothing but garbage: no stamp turns into that of another
+        /// sector.
+        #[test]
+        fn a_flipped_bit_is_garbage_at_its_byte(
+            kind in 0..3_usize, version in 0..9_u32, position in 0..5_000_000_u64, byte in 0..LENGTH,
+            bit in 0..8_u32,
+        ) {
+            let mut bytes = written(KINDS[kind], file(3).version(version), position);
+            bytes[byte] ^= 1 << bit;
+            let offset = position + byte as u64;
+            let garbage = Problem::Sector { offset, number: offset / 512, found: Found::Garbage { bits: 1 } };
+            prop_assert_eq!(found(KINDS[kind], version, position, &bytes), Some(garbage));
+        }
+
+        /// A sector in the place of another one, of the same file or not, says where it belongs.
+        #[test]
+        fn a_swapped_sector_says_where_it_belongs(
+            kind in 0..3_usize, begin in 0..9_999_u64, to in 0..16_usize, from in 0..1_000_000_u64,
+            other in 0..9_u64, version in 0..9_u32,
+        ) {
+            let position = begin * 512;
+            let number = begin + to as u64;
+            prop_assume!(from != number);
+            let mut bytes = written(KINDS[kind], file(3).version(version), position);
+            let sector = written(KINDS[kind], file(other), from * 512);
+            bytes[to * 512..][..512].copy_from_slice(&sector[..512]);
+            let what = if other == 3 { Found::Misplaced(from) } else { Found::Foreign(from) };
+            let problem = Problem::Sector { offset: number * 512, number, found: what };
+            prop_assert_eq!(found(KINDS[kind], version, position, &bytes), Some(problem));
+        }
+
+        /// A write that never arrived leaves the version before it.
+        #[test]
+        fn a_lost_write_is_old_data(
+            kind in 0..3_usize, begin in 0..9_999_u64, to in 0..16_usize, old in 0..99_u32, newer in 1..99_u32,
+        ) {
+            let (position, expected) = (begin * 512, old + newer);
+            let mut bytes = written(KINDS[kind], file(3).version(expected), position);
+            let before = written(KINDS[kind], file(3).version(old), position);
+            bytes[to * 512..][..512].copy_from_slice(&before[to * 512..][..512]);
+            let number = begin + to as u64;
+            let what = Found::Version { expected, found: old };
+            let problem = Problem::Sector { offset: number * 512, number, found: what };
+            prop_assert_eq!(found(KINDS[kind], expected, position, &bytes), Some(problem));
+            prop_assert!(problem.to_string().contains("old data"));
+        }
+
+        #[test]
+        fn a_hole_is_zeros(kind in 0..3_usize, begin in 0..9_999_u64, to in 0..16_usize) {
+            let mut bytes = written(KINDS[kind], file(3), begin * 512);
+            bytes[to * 512..][..512].fill(0);
+            let number = begin + to as u64;
+            let problem = Problem::Sector { offset: number * 512, number, found: Found::Zeros };
+            prop_assert_eq!(found(KINDS[kind], 0, begin * 512, &bytes), Some(problem));
+        }
+    }
+
+    /// As where a file once ended, within a sector.
+    #[test]
+    fn zeros_may_begin_within_a_sector() {
+        let mut bytes = written(workload::Content::Random, file(3), 0);
+        bytes[700..1024].fill(0);
+        let problem = Problem::Sector { offset: 700, number: 1, found: Found::Zeros };
+        assert_eq!(found(workload::Content::Random, 0, 0, &bytes), Some(problem));
+    }
+
+    #[test]
+    fn any_version_passes_where_two_writes_were_in_flight_but_not_two_at_once() {
+        let kind = workload::Content::Random;
+        let mut comparer = Comparer::new(kind, 1, LENGTH);
+        let (one, two) = (written(kind, file(3).version(1), 0), written(kind, file(3).version(2), 0));
+        for bytes in [&one, &two] {
+            assert_eq!(comparer.check_any(file(3), 7, 0, bytes), Ok(()));
+            assert_eq!(comparer.check_any(file(3), 7, 100, &bytes[100..]), Ok(()));
+        }
+        let torn = [&one[..1024], &two[1024..]].concat();
+        let what = Found::Version { expected: 1, found: 2 };
+        let problem = Problem::Sector { offset: 1024, number: 2, found: what };
+        assert_eq!(comparer.check_any(file(3), 7, 0, &torn), Err(problem));
+    }
+
+    #[test]
+    fn identities_follow_names() {
+        use crate::content::place;
+        let top = place(1, c"tree-0");
+        assert_ne!(FileIdentity::named(top, c"a"), FileIdentity::named(top, c"b"));
+        assert_ne!(FileIdentity::named(top, c"a"), FileIdentity::named(place(top, c"d"), c"a"));
+        let file = FileIdentity::named(top, c"a");
+        assert_eq!(file.version(5).version_of(file), Some(5));
+        assert_eq!(FileIdentity::named(top, c"b").version(5).version_of(file), None);
+    }
+}

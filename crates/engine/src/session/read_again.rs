@@ -1,0 +1,41 @@
+//! Reading again what a verified load has left, and how far its writers came.
+
+use super::Session;
+use crate::background::{self, Gauge};
+use crate::error::EngineError;
+use crate::meter::Halt;
+use crate::reread::STEP;
+use fsdyno_core::protocol::Stage;
+use fsdyno_core::{EngineEvent, Nanos, Reached, ReadAgain};
+use std::time::Instant;
+
+impl Session<'_, '_> {
+    /// Reports how far the writers of the last phase came.
+    pub(crate) fn reach(&mut self, writers: Vec<Reached>) {
+        self.reached.extend_from_slice(&writers);
+        self.progress.event(EngineEvent::Reached { writers });
+    }
+
+    /// Runs `work`, which reads about this many bytes again and counts them and the files, and reports what
+    /// was read.
+    ///
+    /// # Errors
+    /// As `work`: the first wrong byte.
+    pub(crate) fn read_again(
+        &mut self,
+        about_bytes: u64,
+        work: impl FnOnce(&Gauge) -> Result<ReadAgain, Halt> + Send + 'static,
+    ) -> Result<(), EngineError> {
+        let begin = Instant::now();
+        let progress = &mut *self.progress;
+        let read = background::run(STEP, self.bounds, work, |gauge| {
+            let done = gauge.done();
+            progress.tell(Stage::ReadAgain, "", done as f64 / about_bytes.max(done + 1) as f64, 0);
+            true
+        })?;
+        let read_again =
+            ReadAgain { remounted: self.request.remounted, ..read.map_err(|halt| halt.error(STEP))? };
+        self.progress.event(EngineEvent::ReadAgain { read_again, duration_ns: Nanos::from(begin.elapsed()) });
+        Ok(())
+    }
+}

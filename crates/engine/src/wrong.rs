@@ -1,0 +1,95 @@
+//! Data that was read although nobody wrote it there.
+
+use std::fmt;
+
+/// A file that is not as it was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wrong {
+    /// The file, relative to the engine's directory.
+    pub path: String,
+    /// What is wrong with it.
+    pub problem: Problem,
+}
+
+/// What is wrong with a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Problem {
+    /// A sector of it.
+    Sector {
+        /// Where the first wrong byte is; for whole sectors of something else, where the sector begins.
+        offset: u64,
+        /// Which sector of 512 bytes belongs there.
+        number: u64,
+        /// What is there.
+        found: Found,
+    },
+    /// It does not have the size that it was written with, in bytes.
+    Size {
+        /// As written.
+        expected: u64,
+        /// As it is.
+        found: u64,
+    },
+    /// It is gone.
+    Missing,
+}
+
+/// What a sector turned out to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Found {
+    /// Only zeros.
+    Zeros,
+    /// The same sector of the same file as it was before, or will be later.
+    Version {
+        /// The version that belongs there.
+        expected: u32,
+        /// The one that is there.
+        found: u32,
+    },
+    /// Another sector of the same file.
+    Misplaced(u64),
+    /// A sector of another file.
+    Foreign(u64),
+    /// Nothing that was written anywhere.
+    Garbage {
+        /// In how many bits of the sector it differs, from the first wrong byte on.
+        bits: u32,
+    },
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Problem::Sector { offset, number, found } => {
+                write!(f, "at offset {offset}: expected sector {number} of this file, found {found}")
+            }
+            Problem::Size { expected, found } => {
+                let how = if found < expected { "short" } else { "long" };
+                write!(f, "too {how}: expected {expected} bytes, found {found}")
+            }
+            Problem::Missing => f.write_str("expected the file, found nothing"),
+        }
+    }
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Found::Zeros => f.write_str("zeros"),
+            Found::Version { expected, found } if found < expected => {
+                write!(f, "old data: version {found} instead of {expected}")
+            }
+            Found::Version { expected, found } => write!(f, "version {found} instead of {expected}"),
+            Found::Misplaced(number) => write!(f, "sector {number} of this file"),
+            Found::Foreign(number) => write!(f, "foreign data: sector {number} of another file"),
+            Found::Garbage { bits: 1 } => f.write_str("garbage: 1 bit differs"),
+            Found::Garbage { bits } => write!(f, "garbage: {bits} bits differ"),
+        }
+    }
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "'{}': {}", self.path, self.problem)
+    }
+}

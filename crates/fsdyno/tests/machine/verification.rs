@@ -1,0 +1,227 @@
+//! Verified loads on a filesystem that flips bits, swaps blocks, loses the ends of files or is only slow, and
+//! on a real one whose files are changed behind fsdyno's back.
+
+use crate::engine_fuse::run;
+use crate::support::sick::{Behaviour, Kind};
+use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe};
+use fsdyno_core::workload::{Fileserver, IoEngine, Ramp, Stage, Streaming};
+use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Failure, Nanos, Reread, Workload};
+use serde_json::Value;
+use std::path::Path;
+use std::time::Duration;
+
+const FUSE: &[Requirement] = &[Requirement::Root, Requirement::Fuse, Requirement::IoUring];
+
+tests! {
+    a_filesystem_that_alters_data_is_caught_while_the_load_runs: FUSE;
+    a_filesystem_that_alters_data_later_is_caught_at_the_end: FUSE;
+    delays_alone_are_no_error: FUSE;
+    a_verified_sweep_passes_in_every_mode: MAKING_FILESYSTEMS;
+    a_file_that_changes_after_the_load_fails_the_trial: MAKING_FILESYSTEMS;
+}
+
+/// What a sick filesystem does to the bytes of a read.
+type Alteration = fn(&mut Vec<u8>);
+
+const FLIP: Alteration = |data| data[700] ^= 16;
+const SWAP: Alteration = |data| {
+    let (one, other) = data.split_at_mut(4096);
+    one[..4096].swap_with_slice(&mut other[..4096]);
+};
+const HOLE: Alteration = |data| data[4096..8192].fill(0);
+const TRUNCATE: Alteration = |data| data.clear();
+
+fn streaming(io: IoEngine, stages: &[Stage]) -> Workload {
+    Workload::Streaming(Streaming {
+        file_size: Bytes(4 * Bytes::MIB),
+        bs: Bytes(64 * Bytes::KIB),
+        random_bs: Bytes(16 * Bytes::KIB),
+        io,
+        iodepth: 4,
+        stages: stages.to_vec(),
+        ramp: Ramp::For(Nanos::from_millis(100)),
+        window: Nanos::from_millis(300),
+        verify: true,
+        ..Streaming::default()
+    })
+}
+
+fn fileserver() -> Workload {
+    Workload::Fileserver(Fileserver {
+        tree_size: Bytes(4 * Bytes::MIB),
+        readers: 1,
+        writers: 1,
+        ramp: Ramp::For(Nanos::from_millis(200)),
+        window: Nanos::from_millis(500),
+        drain_limit: Nanos::from_secs(5),
+        writer_space: Some(Bytes(64 * Bytes::MIB)),
+        verify: true,
+        ..Fileserver::default()
+    })
+}
+
+/// Runs a workload on a filesystem that alters reads of at least 8 KiB at this offset of a file with this
+/// in its path; returns how it failed.
+fn failure(workload: &Workload, path: &'static str, at: u64, alteration: Alteration, later: bool) -> Failure {
+    let behaviour = Behaviour::healthy();
+    let alter = move |asked: &Path, offset: u64, data: &mut Vec<u8>| {
+        if asked.to_string_lossy().contains(path) && offset == at && data.len() >= 8192 {
+            alteration(data);
+        }
+    };
+    if !later {
+        behaviour.alter_reads(alter);
+    }
+    let mut alter = Some(alter);
+    let change = |request: &mut EngineRequest| {
+        request.workload = workload.clone();
+        request.reread = Reread::AtEnd;
+    };
+    let events = run(&behaviour, change, |event| {
+        if let EngineEvent::Phase(_) = event
+            && let Some(alter) = alter.take()
+        {
+            behaviour.alter_reads(alter);
+        }
+    });
+    let failed = events.iter().find_map(|event| match event {
+        EngineEvent::Failed(failure) => Some(failure.clone()),
+        _ => None,
+    });
+    let failed = failed.unwrap_or_else(|| panic!("nothing was noticed: {:?}", events.last()));
+    assert_eq!(failed.step, "verification", "{failed:?}");
+    failed
+}
+
+fn a_filesystem_that_alters_data_is_caught_while_the_load_runs() {
+    for io in [IoEngine::Sync, IoEngine::IoUring] {
+        let read = streaming(io, &[Stage::Write, Stage::Read]);
+        let found = |alteration| {
+            let failure = failure(&read, "stream-0", 65536, alteration, false);
+            assert_eq!(failure.details, "read in step 'read'");
+            failure.to_string()
+        };
+        let place = |offset: u64| {
+            format!(
+                "verification: 'stream-0': at offset {offset}: expected sector {} of this file, found",
+                offset / 512
+            )
+        };
+        assert_eq!(found(FLIP), format!("{} garbage: 1 bit differs", place(65536 + 700)));
+        assert_eq!(found(SWAP), format!("{} sector 136 of this file", place(65536)));
+        assert_eq!(found(HOLE), format!("{} zeros", place(65536 + 4096)));
+        let bytes = 4 * Bytes::MIB;
+        let short = format!("verification: 'stream-0': too short: expected {bytes} bytes, found 65536");
+        assert_eq!(found(TRUNCATE), short);
+    }
+    // The first byte is read on its own, the rest of a small file after it.
+    let found = |alteration| failure(&fileserver(), "/tree-0/", 1, alteration, false).message;
+    assert_eq!(found(FLIP), "at offset 701: expected sector 1 of this file, found garbage: 1 bit differs");
+    assert!(found(HOLE).ends_with("found zeros"), "{}", found(HOLE));
+    assert!(found(TRUNCATE).starts_with("too short: expected "), "{}", found(TRUNCATE));
+}
+
+/// What the phases read was right.
+fn a_filesystem_that_alters_data_later_is_caught_at_the_end() {
+    let write = streaming(IoEngine::Sync, &[Stage::Write]);
+    let failure = failure(&write, "stream-0", 0, FLIP, true);
+    assert_eq!(failure.details, "read in step 'read again'");
+    assert_eq!(
+        failure.message,
+        "at offset 700: expected sector 1 of this file, found garbage: 1 bit differs"
+    );
+}
+
+fn delays_alone_are_no_error() {
+    let behaviour = Behaviour::slow(&[Kind::Read, Kind::Write], Duration::from_millis(3));
+    let stages = [Stage::Write, Stage::RandomWrite, Stage::RandomRead, Stage::Mixed];
+    for workload in [streaming(IoEngine::IoUring, &stages), fileserver()] {
+        let change = |request: &mut EngineRequest| {
+            request.workload = workload.clone();
+            request.reread = Reread::AtEnd;
+        };
+        let events = run(&behaviour, change, |_| ());
+        assert_eq!(events.last(), Some(&EngineEvent::Done));
+        assert!(events.iter().any(|event| matches!(event, EngineEvent::ReadAgain { .. })));
+    }
+}
+
+fn plan(sandbox: &Sandbox, workloads: &[&str], hooks: &str) -> String {
+    let workloads: String = workloads
+        .iter()
+        .map(|workload| {
+            format!("[[workloads]]\n{workload}\nverify = true\nramp = \"0.2s\"\nwindow = \"1s\"\n")
+        })
+        .collect();
+    let plan = format!(
+        "name = \"verified\"\nrepetitions = 1\n{hooks}\n[device]\nimage = \"{}\"\nsize = \"512M\"\n[axes]\n\
+         filesystem = \"ext4\"\n{workloads}",
+        sandbox.path("scratch.img").display()
+    );
+    sandbox.write("plan.toml", &plan).display().to_string()
+}
+
+fn sweep(sandbox: &Sandbox, plan: &str) -> (Option<i32>, Vec<Value>) {
+    let output = sandbox.run(&["sweep", plan, "--allow-hooks", "--format", "json"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    let json: Value =
+        serde_json::from_str(&text).unwrap_or_else(|_| panic!("no JSON: {}", describe(&output)));
+    (output.status.code(), json["trials"].as_array().expect("trials").clone())
+}
+
+fn a_verified_sweep_passes_in_every_mode() {
+    let sandbox = Sandbox::new();
+    let stages = "kind = \"streaming\"\nfile_size = \"16M\"\nbs = \"1M\"\n\
+                  stages = [\"write\", \"random-write\", \"read\", \"random-read\", \"mixed\"]";
+    let ring = format!("{stages}\nio = \"io_uring\"\niodepth = 8");
+    let workloads = [
+        stages.to_string(),
+        format!("{stages}\ndirect = true"),
+        ring.clone(),
+        format!("{ring}\ndirect = true\ncontent = {{ compressible = 0.5 }}"),
+        "kind = \"fileserver\"\ntree_size = \"16M\"\nwriter_space = \"32M\"".to_string(),
+        "kind = \"fileserver\"\ntree_size = \"16M\"\nwriter_space = \"32M\"\ndirect = true".to_string(),
+    ];
+    let workloads: Vec<&str> = workloads.iter().map(String::as_str).collect();
+    let (code, trials) = sweep(&sandbox, &plan(&sandbox, &workloads, ""));
+    assert_eq!(code, Some(0), "{trials:?}");
+    // Plus the sentinel.
+    assert_eq!(trials.len(), workloads.len() + 1);
+    for trial in trials {
+        assert_eq!(trial["outcome"], "measured", "{trial}");
+        assert_eq!(trial["read_again"]["remounted"], true, "{trial}");
+        assert!(trial["read_again"]["bytes"].as_u64() >= Some(16 << 20), "{trial}");
+        assert!(trial["lifecycle_ns"]["read_again"].as_u64() > Some(0), "{trial}");
+        assert!(trial["lifecycle_ns"]["umount"].is_u64() && trial["check"]["clean"] == true, "{trial}");
+    }
+    let shown = sandbox.run(&["show", "--full"]);
+    let shown = String::from_utf8_lossy(&shown.stdout).replace("\n  ", " ");
+    assert!(shown.contains("read again after unmounting and mounting, every byte as written"), "{shown}");
+}
+
+/// The readers of the last stage read another file than the one that a hook changes.
+fn a_file_that_changes_after_the_load_fails_the_trial() {
+    let sandbox = Sandbox::new();
+    let script = "test $FSDYNO_PHASE != mixed || printf wrong | dd conv=notrunc bs=1 seek=9000 \
+                  of=$(echo $FSDYNO_MOUNTPOINT/fsdyno-*/stream-1)";
+    let hooks = format!("[hooks]\nbefore_phase = \"\"\"sh -c '{script}'\"\"\"");
+    let load = "kind = \"streaming\"\nfile_size = \"8M\"\nstreams = 2\nreaders = 1\n\
+                stages = [\"write\", \"mixed\"]";
+    let (code, trials) = sweep(&sandbox, &plan(&sandbox, &[load], &hooks));
+    assert_ne!(code, Some(0), "{trials:?}");
+    for trial in &trials {
+        assert_eq!(trial["outcome"], "failed", "{trial}");
+        let error = &trial["error"];
+        assert_eq!((&error["step"], &error["path"]), (&"verification".into(), &"stream-1".into()), "{error}");
+        let message = error["message"].as_str().expect("a message");
+        assert!(
+            message.starts_with("at offset 9000: expected sector 17 of this file, found garbage"),
+            "{error}"
+        );
+        assert_eq!(error["details"], "read in step 'read again'");
+        assert_eq!(trial["phases"], Value::Array(Vec::new()), "no figure of wrong data is kept");
+    }
+    let shown = describe(&sandbox.run(&["show", "1"])).replace("\n  ", " ");
+    assert!(shown.contains("verification: 'stream-1': at offset 9000"), "{shown}");
+    assert!(!shown.contains("MB/s"), "{shown}");
+}
