@@ -53,6 +53,9 @@ warnings! {
         "no rate that was tried met the latency target of the plan, or the one that was found missed it in \
          the window",
         "allow more time in `until`, or make `step` longer: a cache may have taken what the device could not";
+    TooFewIterations = "too-few-iterations":
+        "the rates of a search were judged by fewer iterations than the quantile of the latency target needs",
+        "make `step` longer: p99 needs a hundred iterations, p99.9 a thousand";
     NotRemounted = "not-remounted":
         "the filesystem stayed mounted, although the workload calls for unmounting and mounting it again",
         "use a plan with an image or a block device instead of a directory if cold reads matter";

@@ -115,6 +115,8 @@ pub(crate) struct Schedule {
     epoch: AtomicU64,
     /// What a search has found.
     pub(crate) curve: OnceLock<RateCurve>,
+    /// How long a worker rests if nothing is due until the search goes on.
+    pub(crate) rest_ns: AtomicU64,
 }
 
 impl Schedule {
@@ -137,6 +139,7 @@ impl Schedule {
             current: Mutex::new(Arc::new(none)),
             epoch: AtomicU64::new(0),
             curve: OnceLock::new(),
+            rest_ns: AtomicU64::new(0),
         }
     }
 
@@ -248,6 +251,17 @@ impl Follower {
             None => now_ns.max(segment.begin_ns),
         };
         (due_ns < segment.end_ns).then_some((number, due_ns))
+    }
+
+    /// Until when a worker rests to whom nothing was given: the end of the segment, if others have what is
+    /// left of it.
+    pub(crate) fn resting_until(&self, schedule: &Schedule, now_ns: u64) -> u64 {
+        let rest_ns = schedule.rest_ns.load(Ordering::Relaxed);
+        let end_ns = match self.segment.is_closed.load(Ordering::Relaxed) {
+            true => now_ns,
+            false => self.segment.end_ns.max(now_ns),
+        };
+        end_ns.saturating_add(rest_ns)
     }
 
     /// How many are due at a moment that come after the one with this number.

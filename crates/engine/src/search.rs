@@ -12,11 +12,16 @@ use crate::pace::{Calendar, Paced, Schedule, Segment, Tried};
 use crate::record::WorkerRecord;
 use fsdyno_core::result::{Latency, Quantiles, RateCurve, RatePoint};
 use fsdyno_core::workload::{Pace, Rate, RateSearch};
-use ladder::{Ladder, Outcome};
+use ladder::Ladder;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-/// A segment begins so long after it is posted: every worker has looked by then.
-const AHEAD_NS: u64 = 20_000_000;
+/// How long a worker rests if nothing is due until the search goes on, if there are few; and for how many
+/// workers it is so long. More of them look less often, so that looking never keeps the processors busy.
+const REST_NS: u64 = 5_000_000;
+const FEW_WORKERS: u64 = 64;
+/// A segment begins so many rests after it is posted: every worker has looked by then.
+const RESTS_AHEAD: u64 = 4;
 
 /// What a search is doing.
 #[derive(Debug)]
@@ -70,6 +75,8 @@ impl Search {
         let schedule = Arc::clone(&workers.first()?.paced.as_ref()?.schedule);
         let Pace::Highest(goal) = schedule.pace else { return None };
         let from_ns = latest_ns.saturating_sub(goal.longest().0).max(now_ns);
+        let crowd = (workers.len() as u64).div_ceil(FEW_WORKERS).max(1);
+        schedule.rest_ns.store(REST_NS * crowd, Ordering::Relaxed);
         let segment = schedule.post(None, now_ns, from_ns.saturating_add(goal.step.0), true);
         Some(Search {
             goal,
@@ -109,12 +116,7 @@ impl Search {
                 let due = Calendar::of(&self.segment)?.due_before(self.segment.end_ns);
                 if self.is_over(now_ns, Some(due)) {
                     let point = self.point(rate, due, now_ns);
-                    let outcome = match (point.met, point.fell_behind()) {
-                        (true, _) => Outcome::Met,
-                        (false, false) => Outcome::Missed,
-                        (false, true) => Outcome::FellBehind,
-                    };
-                    self.ladder.tried(rate, outcome);
+                    self.ladder.tried(rate, point.met);
                     self.points.push(point);
                     return self.go_on(now_ns);
                 }
@@ -122,7 +124,7 @@ impl Search {
             Stage::Trying { .. } => {}
         }
         // Whatever is known by then has to do.
-        let needed_ns = self.goal.step.0.saturating_add(2 * AHEAD_NS);
+        let needed_ns = self.goal.step.0.saturating_add(2 * self.ahead_ns());
         (now_ns.saturating_add(needed_ns) >= self.latest_ns).then(|| self.settle(now_ns))
     }
 
@@ -197,7 +199,7 @@ impl Search {
         let Some(rate) = self.ladder.next() else { return Some(self.settle(now_ns)) };
         self.before = self.sums();
         self.stage = Stage::Trying { rate };
-        let begin_ns = now_ns.saturating_add(AHEAD_NS);
+        let begin_ns = now_ns.saturating_add(self.ahead_ns());
         let end_ns = begin_ns.saturating_add(self.goal.step.0);
         self.segment = self.schedule.post(Some(self.rate(rate)), begin_ns, end_ns, true);
         None
@@ -209,7 +211,7 @@ impl Search {
         self.segment.close();
         let lowest = self.points.iter().map(|point| point.intended_per_s).reduce(f64::min);
         let rate = self.ladder.highest().or(lowest).unwrap_or(1.0);
-        let begin_ns = now_ns.saturating_add(AHEAD_NS);
+        let begin_ns = now_ns.saturating_add(self.ahead_ns());
         self.segment = self.schedule.post(Some(self.rate(rate)), begin_ns, u64::MAX, false);
         // Nobody else writes it.
         let _ = self.schedule.curve.set(RateCurve {
@@ -220,6 +222,11 @@ impl Search {
             points: std::mem::take(&mut self.points),
         });
         begin_ns.saturating_add(self.goal.step.0)
+    }
+
+    /// How long before its beginning a segment is posted.
+    fn ahead_ns(&self) -> u64 {
+        RESTS_AHEAD * self.schedule.rest_ns.load(Ordering::Relaxed)
     }
 
     fn rate(&self, per_second: f64) -> Rate {

@@ -36,7 +36,12 @@ impl FlowFigure {
                 let mut searches =
                     phase.roles.iter().filter_map(|role| role.open_loop.as_ref()?.search.as_ref());
                 let found = searches.next()?;
-                Some(Value::bound(found.highest_per_s?, !found.has_limit))
+                // A configuration that met the target at no rate has no capacity; without a value it would
+                // leave the ranking to those that did, whatever they cost.
+                Some(match found.highest_per_s {
+                    Some(highest) => Value::bound(highest, !found.has_limit),
+                    None => Value::exact(0.0),
+                })
             }
             FlowFigure::Response(quantile) => response(quantile, &trial.workload, phase),
         }

@@ -6,9 +6,6 @@ use crate::record::WorkerRecord;
 use crate::window::Window;
 use std::sync::Arc;
 
-/// How long a worker rests if nothing is due until a search goes on.
-const WITHOUT_WORK_NS: u64 = 5_000_000;
-
 impl Meter {
     /// Begins an iteration. If the role has a rate, this waits until the next one that nobody has taken is
     /// due, or does not wait if it is due already. Returns the start, for [`Meter::end_iteration`].
@@ -55,7 +52,11 @@ impl Meter {
             if let Some((number, due_ns)) = self.take(&record, paced, now_ns)? {
                 break (number, due_ns, now_ns < due_ns);
             }
-            self.rest_until(now_ns + WITHOUT_WORK_NS)?;
+            let until_ns = self
+                .follower
+                .as_ref()
+                .map_or(now_ns, |follower| follower.resting_until(&paced.schedule, now_ns));
+            self.rest_until(until_ns)?;
         };
         if has_waited {
             self.rest_until(due_ns)?;

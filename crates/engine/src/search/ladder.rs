@@ -2,8 +2,8 @@
 //!
 //! The scale is what the workers complete when they never wait (a closed loop). Rates go up from a fifth of
 //! that, by a fifth each, until one is too high, and then the gap is halved. If the first one is too high
-//! already, rates go down by halves. A rate whose response times were too long is tried once more before it
-//! is called too high: a single pause can do that to any rate.
+//! already, rates go down by halves. A rate that misses the target is tried once more before it is called
+//! too high: a single pause can do that to any rate.
 
 /// The first rate, and the distance to the next, as shares of the closed loop's.
 const STRIDE: f64 = 0.2;
@@ -14,16 +14,6 @@ const UP: u32 = 8;
 const HALVINGS: u32 = 3;
 /// How often the first rate is halved if it is too high.
 const DOWN: u32 = 4;
-
-/// What became of a rate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    Met,
-    /// The workers kept up, but response times were too long.
-    Missed,
-    /// The workers did not keep up.
-    FellBehind,
-}
 
 /// A search for the highest rate.
 #[derive(Debug, Clone, PartialEq)]
@@ -79,12 +69,12 @@ impl Ladder {
     }
 
     /// Takes down what became of the rate that was to be tried.
-    pub(crate) fn tried(&mut self, rate: f64, outcome: Outcome) {
+    pub(crate) fn tried(&mut self, rate: f64, is_met: bool) {
         let is_second = self.again.take().is_some();
-        match outcome {
-            Outcome::Met => self.met = Some(rate),
-            Outcome::Missed if !is_second => self.again = Some(rate),
-            Outcome::Missed | Outcome::FellBehind => self.missed = Some(rate),
+        match is_met {
+            true => self.met = Some(rate),
+            false if is_second => self.missed = Some(rate),
+            false => self.again = Some(rate),
         }
     }
 
@@ -107,11 +97,11 @@ mod tests {
     /// The most tries, if the first rate that is too high and all in the gap are tried twice.
     const MOST: u32 = UP + HALVINGS + 1 + HALVINGS;
 
-    /// All rates that are tried if those up to the capacity meet the target.
-    fn search(closed: f64, capacity: f64, above: Outcome) -> (Vec<f64>, Ladder) {
+    /// All rates that are tried, those twice that are above the capacity.
+    fn search(closed: f64, capacity: f64) -> (Vec<f64>, Ladder) {
         let (mut ladder, mut tried) = (Ladder::new(closed), Vec::new());
         while let Some(rate) = ladder.next() {
-            ladder.tried(rate, if rate <= capacity { Outcome::Met } else { above });
+            ladder.tried(rate, rate <= capacity);
             tried.push(rate);
         }
         (tried, ladder)
@@ -119,37 +109,35 @@ mod tests {
 
     #[test]
     fn it_steps_up_and_halves_the_gap() {
-        let (tried, ladder) = search(1000.0, 500.0, Outcome::FellBehind);
-        assert_eq!(tried, [200.0, 400.0, 600.0, 500.0, 550.0, 525.0]);
+        let (tried, ladder) = search(1000.0, 500.0);
+        assert_eq!(tried, [200.0, 400.0, 600.0, 600.0, 500.0, 550.0, 550.0, 525.0, 525.0]);
         assert_eq!((ladder.highest(), ladder.has_limit()), (Some(500.0), true));
     }
 
     #[test]
     fn it_goes_down_if_the_first_rate_is_too_high() {
-        let (tried, ladder) = search(1000.0, 60.0, Outcome::FellBehind);
-        assert_eq!(tried, [200.0, 100.0, 50.0, 75.0, 62.5, 56.25]);
+        let (tried, ladder) = search(1000.0, 60.0);
+        assert_eq!(tried, [200.0, 200.0, 100.0, 100.0, 50.0, 75.0, 75.0, 62.5, 62.5, 56.25]);
         assert_eq!(ladder.highest(), Some(56.25));
-        let (tried, ladder) = search(1000.0, 1.0, Outcome::FellBehind);
-        assert_eq!((tried.len(), ladder.highest()), (5, None));
-        assert_eq!(search(0.0, 1.0, Outcome::Missed).0.len(), 0);
+        let (tried, ladder) = search(1000.0, 1.0);
+        assert_eq!((tried.len(), ladder.highest()), (10, None));
+        assert_eq!(search(0.0, 1.0).0.len(), 0);
     }
 
     #[test]
     fn one_pause_does_not_end_it() {
-        let (tried, ladder) = search(1000.0, 500.0, Outcome::Missed);
-        assert_eq!(tried, [200.0, 400.0, 600.0, 600.0, 500.0, 550.0, 550.0, 525.0, 525.0]);
-        assert_eq!(ladder.highest(), Some(500.0));
         let mut ladder = Ladder::new(1000.0);
-        for (rate, outcome, highest) in [
-            (200.0, Outcome::Missed, None),
-            (200.0, Outcome::Met, Some(200.0)),
-            (400.0, Outcome::Missed, Some(200.0)),
-            (400.0, Outcome::Met, Some(400.0)),
-            (600.0, Outcome::FellBehind, Some(400.0)),
-            (500.0, Outcome::Met, Some(500.0)),
+        for (rate, is_met, highest) in [
+            (200.0, false, None),
+            (200.0, true, Some(200.0)),
+            (400.0, false, Some(200.0)),
+            (400.0, true, Some(400.0)),
+            (600.0, false, Some(400.0)),
+            (600.0, false, Some(400.0)),
+            (500.0, true, Some(500.0)),
         ] {
             assert_eq!(ladder.next(), Some(rate));
-            ladder.tried(rate, outcome);
+            ladder.tried(rate, is_met);
             assert_eq!(ladder.highest(), highest);
         }
     }
@@ -159,10 +147,9 @@ mod tests {
         fn it_ends_close_below_the_capacity(
             closed in 0.1..1e6,
             share in 0.0..3.0,
-            above in prop_oneof![Just(Outcome::Missed), Just(Outcome::FellBehind)],
         ) {
             let capacity = closed * share;
-            let (tried, ladder) = search(closed, capacity, above);
+            let (tried, ladder) = search(closed, capacity);
             prop_assert!(tried.len() as u32 <= MOST);
             match ladder.highest() {
                 Some(highest) => {

@@ -43,6 +43,7 @@ pub(super) fn warnings(phase: &PhaseResult) -> Vec<Warning> {
             warnings.push(Warning::new(WarningKind::Saturated, text));
         }
         warnings.extend(missed_target(phase, role).map(|text| Warning::new(WarningKind::TargetMissed, text)));
+        warnings.extend(too_few(name, role).map(|text| Warning::new(WarningKind::TooFewIterations, text)));
         let unfinished: Vec<String> = role
             .worker_results
             .iter()
@@ -91,6 +92,23 @@ fn missed_target(phase: &PhaseResult, role: &RoleResult) -> Option<String> {
              was tried, but {} was {} in the window",
             until.quantile.label(),
             rounded(Nanos(took_ns))
+        )
+    })
+}
+
+/// What to say if a rate met a target of which its iterations cannot show much.
+fn too_few(phase: &str, role: &RoleResult) -> Option<String> {
+    let search = role.open_loop.as_ref()?.search.as_ref()?;
+    let met = search.points.iter().filter(|point| point.met);
+    let point = met.max_by(|a, b| a.intended_per_s.total_cmp(&b.intended_per_s))?;
+    let (due, quantile) = (point.due, search.until.quantile);
+    // One of so many may take longer.
+    let needed = 1.0 / (1.0 - quantile.fraction());
+    ((due as f64) < needed * (1.0 - 1e-9)).then(|| {
+        format!(
+            "phase '{phase}': {} was judged by {due} iterations at {:.1} per second; it needs {needed:.0}",
+            quantile.label(),
+            point.intended_per_s
         )
     })
 }

@@ -64,7 +64,7 @@ pub fn carry_out(
         if let Some(screen) = &mut screen {
             screen.look(display, &interrupt.stop);
         }
-        tell(display, plan, &progress);
+        tell(display, &surroundings.program, plan, &progress);
     });
     publisher.end();
     if let Some(screen) = screen {
@@ -116,7 +116,7 @@ fn wished(wish: AfterTrial) -> &'static str {
     }
 }
 
-fn tell(display: &Display, plan: &Plan, progress: &Progress<'_>) {
+fn tell(display: &Display, program: &str, plan: &Plan, progress: &Progress<'_>) {
     match progress {
         Progress::Restored(report) => {
             for line in &report.undone {
@@ -135,7 +135,7 @@ fn tell(display: &Display, plan: &Plan, progress: &Progress<'_>) {
             display.update(done as u64, &format!("before trial {next}"), "PAUSED".to_string());
             if *first {
                 display.line(&format!(
-                    "paused before trial {next}; fsdyno watch --then continue goes on, Ctrl-C ends the sweep"
+                    "paused before trial {next}; {program} watch --then continue goes on, Ctrl-C ends the sweep"
                 ));
             }
         }

@@ -44,6 +44,10 @@ pub struct Answer {
     pub title: String,
     /// The name of the measure that decides.
     pub measure: String,
+    /// The measure by which the plan ranks, if no trial of the sweep has a value of it, so that this one
+    /// decides.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instead_of: Option<String>,
     /// Its unit in words: `bytes_per_s`, `ns`.
     pub unit: &'static str,
     /// Whether more of it is better.

@@ -136,6 +136,7 @@ fn answer(
     let mut answer = Answer {
         workload: workload.kind(),
         title: load.title(),
+        instead_of: instead_of(header, question, &measure, trials),
         measure: measure.name().to_string(),
         unit: measure.unit().name(),
         higher_is_better: measure.direction() == Direction::HigherIsBetter,
@@ -161,6 +162,19 @@ fn answer(
     answer
 }
 
+/// The measure by which the plan ranks, if no trial has a value of it.
+fn instead_of(
+    header: &SweepHeader,
+    question: &Question,
+    measure: &Measure,
+    trials: &[TrialRecord],
+) -> Option<String> {
+    let wanted = &header.measure;
+    let is_other = question.goal.is_none() && measure != wanted;
+    let is_nowhere = || !trials.iter().any(|trial| wanted.value(trial).is_some());
+    (is_other && is_nowhere()).then(|| wanted.name().to_string())
+}
+
 /// The answer for a workload without a value of the requested measure: it lists the measures that there are.
 fn unanswered(header: &SweepHeader, question: &Question, load: &Load<'_>, trials: &[&TrialRecord]) -> Answer {
     let workload = load.workload;
@@ -177,6 +191,7 @@ fn unanswered(header: &SweepHeader, question: &Question, load: &Load<'_>, trials
     Answer {
         workload: workload.kind(),
         title: load.title(),
+        instead_of: None,
         measure: goal.clone(),
         unit: "",
         higher_is_better: true,

@@ -9,6 +9,9 @@ use crate::text;
 use fsdyno_core::measure::{Direction, Measure};
 use fsdyno_stats::Estimate;
 
+/// The measure of searches for the highest rate.
+const CAPACITY: &str = "flow-capacity";
+
 /// The answer.
 pub(super) fn sentences(answer: &Answer, measure: &Measure, threshold: f64) -> Vec<String> {
     let Some(winner) = answer.winner() else { return Vec::new() };
@@ -133,6 +136,10 @@ fn may_be_as_good(one: &Contender, measure: &Measure, threshold: f64) -> bool {
 /// `2 trials of each are too few to tell it from 'xfs'; about 46 would be enough`.
 fn too_few(one: &Contender, other: &Contender, undecided: &Contender, purpose: &str) -> String {
     let enough = match undecided.verdict {
+        // A single trial shows nothing of how much trials vary.
+        Verdict::CannotTell { needed: Some(needed) } if undecided.trials == 1 => {
+            format!("; begin with {needed}")
+        }
         Verdict::CannotTell { needed: Some(needed) } if needed > undecided.trials => {
             format!("; about {needed} would be enough")
         }
@@ -278,6 +285,9 @@ fn trials(one: &Contender, other: &Contender) -> String {
 /// What a reader must know besides the answer: notes on its figures, without those on effects.
 pub(crate) fn notes(answer: &Answer) -> Vec<String> {
     let mut notes = Vec::new();
+    notes.extend(answer.instead_of.as_ref().map(|wanted| {
+        format!("no trial has a value of {wanted}, by which the plan ranks: {} decides here", answer.measure)
+    }));
     let valued = || answer.standings.iter().filter(|one| one.value.is_some());
     let fewest = valued().map(|one| one.trials).min().unwrap_or(0);
     let few = Estimate { value: 0.0, interval: None, n: fewest };
@@ -289,9 +299,12 @@ pub(crate) fn notes(answer: &Answer) -> Vec<String> {
         );
     }
     if valued().any(|one| one.at_least) {
+        let why = match answer.measure == CAPACITY {
+            true => "every rate that was tried met the target",
+            false => "operations never ended",
+        };
         notes.push(format!(
-            "some values of {} are lower bounds, because operations never ended; ratios to them are bounds, \
-             too",
+            "some values of {} are lower bounds, because {why}; ratios to them are bounds, too",
             answer.measure
         ));
     }

@@ -12,8 +12,10 @@ use serde::{Deserialize, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
-/// The most iterations per second that a role may have: the workers share one counter.
+/// The most iterations per second that a role may have: the workers share one counter. At the least, there is
+/// one in 11 days.
 const MAX_PER_SECOND: f64 = 1e6;
+const MIN_PER_SECOND: f64 = 1e-6;
 /// How long a rate is tried, unless the plan says otherwise.
 const STEP: Nanos = Nanos::from_secs(5);
 const SHORTEST_STEP: Nanos = Nanos::from_millis(100);
@@ -159,11 +161,15 @@ impl Parameter for PerSecond {
     fn read(literal: &Literal, surroundings: &dyn Surroundings) -> Result<Self, ParameterError> {
         let expected = || {
             ParameterError::Expected(format!(
-                "iterations per second, more than 0 and at most {MAX_PER_SECOND}"
+                "iterations per second, from {MIN_PER_SECOND} to {MAX_PER_SECOND}"
             ))
         };
         let number = f64::read(literal, surroundings).map_err(|_| expected())?;
-        if number > 0.0 && number <= MAX_PER_SECOND { Ok(PerSecond(number)) } else { Err(expected()) }
+        if (MIN_PER_SECOND..=MAX_PER_SECOND).contains(&number) {
+            Ok(PerSecond(number))
+        } else {
+            Err(expected())
+        }
     }
 
     fn written(&self) -> String {
