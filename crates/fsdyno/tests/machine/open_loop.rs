@@ -163,7 +163,7 @@ fn a_rate_is_shown_by_every_command() {
     assert!(csv.contains("role_achieved_per_s") && csv.contains("response time"), "{csv}");
     // What is wrong is said with its place.
     for (rate, said) in [
-        ("0", "iterations per second, more than 0 and at most 1000000"),
+        ("0", "iterations per second, from 0.000001 to 1000000"),
         ("\"fast\"", "a number of iterations per second"),
         ("{ per_second = 5, arrivals = \"never\" }", "unknown kind of arrivals 'never'"),
     ] {
