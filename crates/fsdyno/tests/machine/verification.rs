@@ -187,16 +187,25 @@ fn a_verified_sweep_passes_in_every_mode() {
     assert_eq!(code, Some(0), "{trials:?}");
     // Plus the sentinel.
     assert_eq!(trials.len(), workloads.len() + 1);
+    let mut remounted = 0;
     for trial in trials {
         assert_eq!(trial["outcome"], "measured", "{trial}");
-        assert_eq!(trial["read_again"]["remounted"], true, "{trial}");
         assert!(trial["read_again"]["bytes"].as_u64() >= Some(16 << 20), "{trial}");
         assert!(trial["lifecycle_ns"]["read_again"].as_u64() > Some(0), "{trial}");
-        assert!(trial["lifecycle_ns"]["umount"].is_u64() && trial["check"]["clean"] == true, "{trial}");
+        // A mount namespace of a test that runs beside this one may hold the filesystem.
+        let warnings = trial["warnings"].as_array().expect("warnings");
+        let is_held = warnings.iter().any(|warning| warning["kind"] == "still-mounted");
+        let is_remounted = trial["read_again"]["remounted"] == true;
+        assert!(is_remounted || is_held, "{trial}");
+        remounted += u32::from(is_remounted);
+        if !is_held {
+            assert!(trial["lifecycle_ns"]["umount"].is_u64() && trial["check"]["clean"] == true, "{trial}");
+        }
     }
     let shown = sandbox.run(&["show", "--full"]);
     let shown = String::from_utf8_lossy(&shown.stdout).replace("\n  ", " ");
-    assert!(shown.contains("read again after unmounting and mounting, every byte as written"), "{shown}");
+    let says = shown.contains("read again after unmounting and mounting, every byte as written");
+    assert_eq!(says, remounted > 0, "{shown}");
 }
 
 /// The readers of the last stage read another file than the one that a hook changes.
