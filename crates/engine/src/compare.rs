@@ -238,10 +238,10 @@ mod tests {
 
     #[test]
     fn identities_follow_names() {
-        use crate::content::place;
-        let top = place(1, c"tree-0");
+        use crate::content::path_seed;
+        let top = path_seed(1, c"tree-0");
         assert_ne!(FileIdentity::named(top, c"a"), FileIdentity::named(top, c"b"));
-        assert_ne!(FileIdentity::named(top, c"a"), FileIdentity::named(place(top, c"d"), c"a"));
+        assert_ne!(FileIdentity::named(top, c"a"), FileIdentity::named(path_seed(top, c"d"), c"a"));
         let file = FileIdentity::named(top, c"a");
         assert_eq!(file.version(5).version_of(file), Some(5));
         assert_eq!(FileIdentity::named(top, c"b").version(5).version_of(file), None);

@@ -70,10 +70,10 @@ impl FileIdentity {
         Self::stamped(derive_seed(tree_seed, &[index]))
     }
 
-    /// The file of this name in a directory ([`place`]): who knows where it is knows who it is. What is
+    /// The file of this name in a directory ([`path_seed`]): who knows where it is knows who it is. What is
     /// written to it is the version of its size ([`version_of_size`]).
     pub(crate) fn named(directory: u64, name: &CStr) -> Self {
-        Self::stamped(place(directory, name))
+        Self::stamped(path_seed(directory, name))
     }
 
     /// The file after it was written over; version 0 is the first one.
@@ -109,9 +109,9 @@ pub(crate) fn version_of_size(size_bytes: u64) -> u32 {
     size_bytes as u32
 }
 
-/// What names in a directory derive their identity from: the place of the directory above, or a seed, and the
-/// name.
-pub(crate) fn place(above: u64, name: &CStr) -> u64 {
+/// What the identity of a file derives from, and the seeds of what a directory contains: the seed of the
+/// directory above and the name.
+pub(crate) fn path_seed(above: u64, name: &CStr) -> u64 {
     // FNV-1a, which needs no table; what it leaves alike, the derivation scatters.
     let fold = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     derive_seed(name.to_bytes().iter().fold(above ^ 0xcbf2_9ce4_8422_2325, fold), &[1])

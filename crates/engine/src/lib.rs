@@ -22,6 +22,7 @@ mod error;
 mod fill;
 mod glance;
 mod layout;
+mod ledger;
 mod lineup;
 mod memory;
 pub mod meter;

@@ -40,7 +40,7 @@ pub enum Halt {
 }
 
 impl Halt {
-    /// Why a step that is not a phase did not get to its end.
+    /// Why a step that is not a phase did not finish.
     pub(crate) fn error(self, step: &str) -> EngineError {
         match self {
             Halt::Over => EngineError::Stopped,

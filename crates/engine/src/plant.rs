@@ -4,7 +4,7 @@
 //! disk.
 
 use crate::background::Gauge;
-use crate::content::{Content, FileIdentity, place, version_of_size};
+use crate::content::{Content, FileIdentity, path_seed, version_of_size};
 use crate::error::{EngineError, OperationFailure};
 use crate::tree::{Entry, Limits, Model, Tree};
 use fsdyno_core::result::TreeSummary;
@@ -62,17 +62,17 @@ pub(crate) fn plant(
     gauge: &Gauge,
 ) -> Result<TreeSummary, OperationFailure> {
     let mut path = Path { names: vec![name.to_string_lossy().into_owned()] };
-    let mut places = vec![seed];
+    let mut seeds = vec![seed];
     let mut directories = vec![make_directory(parent, name).map_err(|errno| path.failure(errno))?];
     let mut summary = TreeSummary { directories: 1, ..TreeSummary::default() };
     for entry in Tree::new(model, seed, limits) {
-        let (Some(directory), Some(&here)) = (directories.last(), places.last()) else { break };
+        let (Some(directory), Some(&here)) = (directories.last(), seeds.last()) else { break };
         match entry {
             Entry::Enter { name } => {
                 path.names.push(name.as_c_str().to_string_lossy().into_owned());
                 let made = make_directory(directory, name.as_c_str()).map_err(|errno| path.failure(errno))?;
                 directories.push(made);
-                places.push(place(here, name.as_c_str()));
+                seeds.push(path_seed(here, name.as_c_str()));
                 summary.directories += 1;
             }
             Entry::File { name, size_bytes, .. } => {
@@ -87,7 +87,7 @@ pub(crate) fn plant(
             }
             Entry::Leave => {
                 directories.pop();
-                places.pop();
+                seeds.pop();
                 path.names.pop();
             }
         }

@@ -1,4 +1,4 @@
-//! Reads a file again from its beginning to its end, and has each piece compared.
+//! Reads whole files again and passes each piece on to be compared.
 
 use crate::background::Gauge;
 use crate::error::OperationFailure;

@@ -4,9 +4,9 @@
 use fsdyno_core::result::{PhaseResult, RoleResult};
 use fsdyno_core::workload::{Bonnie, PhaseSpec, bonnie};
 use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Nanos, Operation, WarningKind, Workload};
+use fsdyno_testkit::in_memory;
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 const MIB: u64 = Bytes::MIB;
@@ -34,9 +34,7 @@ struct Run {
 }
 
 fn run(workload: Bonnie, seed: u64) -> Run {
-    let memory = Path::new("/dev/shm");
-    let place = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };
-    let directory = tempfile::tempdir_in(place).expect("a directory");
+    let directory = in_memory();
     let request = EngineRequest::new(directory.path(), Workload::Bonnie(workload), seed);
     let (mut phases, mut warnings) = (Vec::new(), Vec::new());
     fsdyno_engine::run(&request, &AtomicBool::new(false), &mut |event| match event {

@@ -8,16 +8,9 @@ use fsdyno_core::workload::{
 };
 use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Nanos, Operation, Role, WarningKind, Workload};
 use fsdyno_engine::{ReadyFlow, run};
+use fsdyno_testkit::in_memory;
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::atomic::AtomicBool;
-
-/// A directory in memory if there is one: syncing to a disk that others also use takes time.
-fn scratch() -> tempfile::TempDir {
-    let memory = Path::new("/dev/shm");
-    let place = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };
-    tempfile::tempdir_in(place).expect("a temporary directory")
-}
 
 fn set(name: &str, count: u64, size: u64, prefill: f64) -> FileSet {
     FileSet {
@@ -77,7 +70,7 @@ fn close() -> Act {
 }
 
 fn events(flow: &Flow) -> Vec<EngineEvent> {
-    let directory = scratch();
+    let directory = in_memory();
     let request = EngineRequest::new(directory.path(), Workload::Flow(flow.clone()), 42);
     let mut events = Vec::new();
     run(&request, &AtomicBool::new(false), &mut |event| events.push(event)).expect("it runs");
@@ -163,7 +156,7 @@ fn every_step_does_what_it_says() {
     ];
     let flow = small(sets, vec![role(Role::Client, 2, acts)]);
     Workload::Flow(flow.clone()).check().expect("a possible flow");
-    let directory = scratch();
+    let directory = in_memory();
     let ready = ReadyFlow::prepare(&flow, directory.path(), 42).expect("its files");
     let rounds = 5;
     let (performed, _) = ready.perform(&|_| rounds).expect("its iterations");
@@ -288,7 +281,7 @@ fn steps_are_performed_with_their_probability() {
     let mut client = role(Role::Client, 1, vec![open("some"), close()]);
     client.steps.push(likely);
     let flow = small(vec![set("some", 3, 0, 1.0)], vec![client]);
-    let directory = scratch();
+    let directory = in_memory();
     let ready = ReadyFlow::prepare(&flow, directory.path(), 42).expect("its files");
     let (performed, _) = ready.perform(&|_| ROUNDS).expect("its iterations");
     let counts: BTreeMap<Operation, u64> = performed[0].1.iter().copied().collect();

@@ -4,19 +4,13 @@ use fsdyno_core::result::{PhaseResult, Quantile, RoleResult};
 use fsdyno_core::workload::{Fileserver, Null, Ramp};
 use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Nanos, Operation, Role, WarningKind, Workload};
 use fsdyno_engine::{EngineError, reader_pass, run, serve};
+use fsdyno_testkit::in_memory;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-
-/// A directory in memory if there is one: writing back to a disk that others also use takes time.
-fn scratch() -> tempfile::TempDir {
-    let memory = Path::new("/dev/shm");
-    let place = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };
-    tempfile::tempdir_in(place).expect("a temporary directory")
-}
 
 fn small() -> Fileserver {
     Fileserver {
@@ -75,7 +69,7 @@ fn contents(top: &Path) -> BTreeMap<String, Vec<u8>> {
 
 #[test]
 fn the_fileserver_runs_through_its_phases() {
-    let directory = scratch();
+    let directory = in_memory();
     let (result, events) = events(&request(directory.path(), Workload::Fileserver(small())));
     result.unwrap();
     assert!(matches!(events.first(), Some(EngineEvent::Hello { .. })));
@@ -133,7 +127,7 @@ fn the_fileserver_runs_through_its_phases() {
 
 #[test]
 fn a_full_pass_has_the_counts_of_the_published_tables() {
-    let directory = scratch();
+    let directory = in_memory();
     let workload = Fileserver {
         tree_size: Bytes(32 * Bytes::MIB),
         ramp: Ramp::For(Nanos(0)),
@@ -169,7 +163,7 @@ fn a_full_pass_has_the_counts_of_the_published_tables() {
 #[test]
 fn the_same_seed_creates_the_same_files() {
     let trees = |seed| {
-        let directory = scratch();
+        let directory = in_memory();
         let workload = Fileserver { writers: 0, ramp: Ramp::For(Nanos(0)), window: Nanos(1), ..small() };
         let request = EngineRequest { seed, ..request(directory.path(), Workload::Fileserver(workload)) };
         events(&request).0.unwrap();
@@ -183,7 +177,7 @@ fn the_same_seed_creates_the_same_files() {
 
 #[test]
 fn cleaning_up_leaves_nothing() {
-    let directory = scratch();
+    let directory = in_memory();
     let request =
         EngineRequest { clean_up: true, ..request(directory.path(), Workload::Fileserver(small())) };
     events(&request).0.unwrap();
@@ -193,7 +187,7 @@ fn cleaning_up_leaves_nothing() {
 #[test]
 fn an_interrupted_engine_stops_at_once_and_cleans_up() {
     for after in [EngineStage::Prepare, EngineStage::Measure] {
-        let directory = scratch();
+        let directory = in_memory();
         let workload =
             Fileserver { tree_size: Bytes(64 * Bytes::MIB), window: Nanos::from_secs(600), ..small() };
         let request =
@@ -230,7 +224,7 @@ impl EngineStage {
 
 #[test]
 fn progress_never_goes_back() {
-    let directory = scratch();
+    let directory = in_memory();
     let workload = Fileserver { window: Nanos::from_millis(2500), writers: 0, readers: 1, ..small() };
     let (result, events) = events(&request(directory.path(), Workload::Fileserver(workload)));
     result.unwrap();
@@ -252,7 +246,7 @@ fn progress_never_goes_back() {
 
 #[test]
 fn an_error_names_operation_path_and_errno() {
-    let directory = scratch();
+    let directory = in_memory();
     let first = request(directory.path(), Workload::Fileserver(small()));
     events(&first).0.unwrap();
     let (result, events) = events(&first);
@@ -264,7 +258,7 @@ fn an_error_names_operation_path_and_errno() {
 
 #[test]
 fn the_null_workload_shows_the_cost_of_the_tool() {
-    let directory = scratch();
+    let directory = in_memory();
     let null = Null { workers: 2, ..Null::default() };
     let (result, events) = events(&request(directory.path(), Workload::Null(null)));
     result.unwrap();
@@ -279,7 +273,7 @@ fn the_null_workload_shows_the_cost_of_the_tool() {
 
 #[test]
 fn another_version_of_the_protocol_is_refused() {
-    let directory = scratch();
+    let directory = in_memory();
     let request =
         EngineRequest { version: 999, ..request(directory.path(), Workload::Null(Null::default())) };
     assert!(matches!(events(&request).0, Err(EngineError::Version { got: 999, .. })));

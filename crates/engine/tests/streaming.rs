@@ -5,18 +5,12 @@ use fsdyno_core::result::{PhaseResult, RoleResult};
 use fsdyno_core::workload::{IoEngine, Ramp, Stage, Streaming};
 use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Nanos, Operation, Role, WarningKind, Workload};
 use fsdyno_engine::{EngineError, run};
+use fsdyno_testkit::in_memory;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 const BLOCK: u64 = 64 * Bytes::KIB;
 const BLOCKS: u64 = 33;
-
-/// A directory in memory if there is one: writing back to a disk that others also use takes time.
-fn scratch() -> tempfile::TempDir {
-    let memory = Path::new("/dev/shm");
-    let place = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };
-    tempfile::tempdir_in(place).expect("a temporary directory")
-}
 
 fn small(io: IoEngine, stages: &[Stage]) -> Streaming {
     Streaming {
@@ -87,7 +81,7 @@ fn every_block_is_written_and_read_once() {
         // More than there are in flight.
         (ring, 100, UringWrite, UringRead),
     ] {
-        let directory = scratch();
+        let directory = in_memory();
         let streaming = Streaming { batch, ..small(io, &[Stage::Write, Stage::Read]) };
         let all_bytes = 2 * streaming.file_size.0;
         let phases = phases(directory.path(), streaming);
@@ -117,7 +111,7 @@ fn stages_with_a_window_work_until_it_ends() {
         (IoEngine::Sync, [Pwrite, Pread, Write, Read]),
         (IoEngine::IoUring, [UringWrite, UringRead, UringWrite, UringRead]),
     ] {
-        let directory = scratch();
+        let directory = in_memory();
         let stages = [Stage::RandomWrite, Stage::RandomRead, Stage::Mixed];
         let phases = phases(directory.path(), small(io, &stages));
         let names: Vec<&str> = phases.iter().map(|phase| &*phase.name).collect();
@@ -147,7 +141,7 @@ fn stages_with_a_window_work_until_it_ends() {
         }
         // Files that were created beforehand and partly written again are the same as after writing them
         // once, except for the stamps that say how often.
-        let again = scratch();
+        let again = in_memory();
         self::phases(again.path(), small(IoEngine::Sync, &[Stage::Write]));
         let (mut over, mut once) = (files(directory.path()).split_off(2), files(again.path()));
         assert!(over != once);
@@ -160,7 +154,7 @@ fn stages_with_a_window_work_until_it_ends() {
 
 #[test]
 fn impossible_parameters_are_refused_by_name() {
-    let directory = scratch();
+    let directory = in_memory();
     let odd = Streaming { bs: Bytes(5000), direct: true, ..small(IoEngine::IoUring, &[Stage::Write]) };
     let (result, _) = events(directory.path(), odd);
     assert_eq!(
@@ -172,7 +166,7 @@ fn impossible_parameters_are_refused_by_name() {
 
 #[test]
 fn keeping_the_cache_causes_a_warning() {
-    let directory = scratch();
+    let directory = in_memory();
     let (_, events) = events(directory.path(), small(IoEngine::Sync, &[Stage::Write]));
     let described = events.iter().any(|event| {
         matches!(event, EngineEvent::Warning(warning) if warning.kind == WarningKind::CachesNotDropped)
@@ -206,7 +200,7 @@ const SECOND: Part = Part { number: 1, of: 2 };
 #[test]
 fn the_parts_of_the_workload_together_do_what_the_whole_does() {
     let streaming = || small(IoEngine::Sync, &[Stage::Write, Stage::Read, Stage::RandomRead]);
-    let (parted, whole) = (scratch(), scratch());
+    let (parted, whole) = (in_memory(), in_memory());
     let [first, second, third] = [0, 1, 2].map(|number| {
         let (result, events) = part(parted.path(), streaming(), Part { number, of: 3 });
         result.unwrap_or_else(|error| panic!("part {number}: {error}"));
@@ -228,7 +222,7 @@ fn the_parts_of_the_workload_together_do_what_the_whole_does() {
 #[test]
 fn files_that_are_only_read_are_created_by_the_first_part() {
     let streaming = || small(IoEngine::IoUring, &[Stage::Read]);
-    let directory = scratch();
+    let directory = in_memory();
     let (result, first) = part(directory.path(), streaming(), FIRST);
     result.expect("the first part");
     assert_eq!(described(&first), ["hello", "prepared", "done"]);
@@ -240,7 +234,7 @@ fn files_that_are_only_read_are_created_by_the_first_part() {
 #[test]
 fn a_later_part_refuses_files_that_have_changed() {
     let streaming = || small(IoEngine::Sync, &[Stage::Write, Stage::Read]);
-    let directory = scratch();
+    let directory = in_memory();
     let refused = || {
         let (result, events) = part(directory.path(), streaming(), SECOND);
         let Some(EngineEvent::Failed(failure)) = events.last() else { panic!("{events:?}") };
@@ -269,7 +263,7 @@ fn a_later_part_refuses_files_that_have_changed() {
 
 #[test]
 fn a_part_that_the_workload_does_not_have_is_refused() {
-    let directory = scratch();
+    let directory = in_memory();
     for (asked, stages) in [
         (SECOND, vec![Stage::Write]),
         (Part { number: 2, of: 2 }, vec![Stage::Write, Stage::Read]),

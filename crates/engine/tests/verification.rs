@@ -5,6 +5,7 @@ use fsdyno_core::protocol::Part;
 use fsdyno_core::workload::{Content, Fileserver, IoEngine, Ramp, Stage, Streaming};
 use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Failure, Nanos, Reached, ReadAgain, Reread, Workload};
 use fsdyno_engine::run;
+use fsdyno_testkit::in_memory;
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -12,12 +13,6 @@ use std::sync::atomic::AtomicBool;
 
 const BLOCK: u64 = 64 * Bytes::KIB;
 const SEED: u64 = 42;
-
-fn scratch() -> tempfile::TempDir {
-    let memory = Path::new("/dev/shm");
-    let place = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };
-    tempfile::tempdir_in(place).expect("a temporary directory")
-}
 
 fn streaming(io: IoEngine, stages: &[Stage]) -> Streaming {
     Streaming {
@@ -50,7 +45,7 @@ fn fileserver() -> Fileserver {
     }
 }
 
-/// Runs a request to its end.
+/// Runs a request; returns its events.
 fn events(request: &EngineRequest) -> Vec<EngineEvent> {
     let mut events = Vec::new();
     let _ = run(request, &AtomicBool::new(false), &mut |event| events.push(event));
@@ -123,7 +118,7 @@ fn every_stage_passes_with_every_engine_and_content() {
     let stages = [Stage::Write, Stage::Read, Stage::RandomWrite, Stage::RandomRead, Stage::Mixed];
     for io in [IoEngine::Sync, IoEngine::IoUring] {
         for content in [Content::Random, Content::Compressible(0.5)] {
-            let directory = scratch();
+            let directory = in_memory();
             let load = Streaming { content, ..streaming(io, &stages) };
             let (files, bytes) = (4, 2 * load.file_bytes());
             let workload = Workload::Streaming(load);
@@ -141,7 +136,7 @@ fn every_stage_passes_with_every_engine_and_content() {
 /// Blocks that are hit by many writes at once: either may come last.
 #[test]
 fn writes_of_one_block_in_flight_together_are_no_error() {
-    let directory = scratch();
+    let directory = in_memory();
     let load = Streaming {
         file_size: Bytes(BLOCK),
         random_bs: Bytes(16 * Bytes::KIB),
@@ -158,13 +153,13 @@ fn writes_of_one_block_in_flight_together_are_no_error() {
 #[test]
 fn a_later_write_is_another_version() {
     let stages = [Stage::Read, Stage::RandomWrite, Stage::Write, Stage::RandomRead];
-    let directory = scratch();
+    let directory = in_memory();
     let workload = Workload::Streaming(streaming(IoEngine::Sync, &stages));
     let reached = in_parts(directory.path(), &workload);
     assert_eq!(read_again(&again(directory.path(), &workload, &reached)).files, 2);
     // As if `write` had never reached the device.
     let file = base(directory.path()).join("stream-1");
-    let other = scratch();
+    let other = in_memory();
     let without = Workload::Streaming(streaming(IoEngine::Sync, &stages[..1]));
     in_parts(other.path(), &without);
     fs::copy(base(other.path()).join("stream-1"), &file).unwrap();
@@ -174,7 +169,7 @@ fn a_later_write_is_another_version() {
 
 #[test]
 fn what_is_changed_after_the_load_is_found_and_named() {
-    let directory = scratch();
+    let directory = in_memory();
     let workload = Workload::Streaming(streaming(IoEngine::Sync, &[Stage::Write, Stage::RandomWrite]));
     let reached = in_parts(directory.path(), &workload);
     assert_eq!(read_again(&again(directory.path(), &workload, &reached)).files, 2);
@@ -223,7 +218,7 @@ fn a_phase_that_reads_a_changed_file_fails() {
         (IoEngine::IoUring, Stage::RandomRead),
         (IoEngine::Sync, Stage::Mixed),
     ] {
-        let directory = scratch();
+        let directory = in_memory();
         let load = Streaming { file_size: Bytes(2 * BLOCK), ..streaming(io, &[Stage::Write, stage]) };
         let workload = Workload::Streaming(load);
         let new = EngineRequest::new(directory.path(), workload.clone(), SEED);
@@ -258,7 +253,7 @@ fn files(directory: &Path) -> Vec<PathBuf> {
 #[test]
 fn trees_pass_with_and_without_direct_io_and_every_file_is_read_again() {
     for content in [Content::Random, Content::Compressible(0.3)] {
-        let directory = scratch();
+        let directory = in_memory();
         let workload = Workload::Fileserver(Fileserver { content, ..fileserver() });
         let reached = in_parts(directory.path(), &workload);
         assert_eq!(reached.len(), 2, "{reached:?}");
@@ -273,7 +268,7 @@ fn trees_pass_with_and_without_direct_io_and_every_file_is_read_again() {
 
 #[test]
 fn a_changed_file_of_a_tree_is_found_by_readers_and_at_the_end() {
-    let directory = scratch();
+    let directory = in_memory();
     let workload = Workload::Fileserver(fileserver());
     let reached = in_parts(directory.path(), &workload);
     let trees = files(&base(directory.path()));
@@ -316,7 +311,7 @@ fn a_changed_file_of_a_tree_is_found_by_readers_and_at_the_end() {
 
 #[test]
 fn what_writers_have_left_is_read_again() {
-    let directory = scratch();
+    let directory = in_memory();
     // Nobody removes anything.
     let load = Fileserver { writer_space: Some(Bytes(4 * Bytes::GIB)), ..fileserver() };
     let workload = Workload::Fileserver(load);
@@ -337,7 +332,7 @@ fn what_writers_have_left_is_read_again() {
 
 #[test]
 fn an_unverified_load_writes_the_same_and_reads_nothing_again() {
-    let (verified, plain) = (scratch(), scratch());
+    let (verified, plain) = (in_memory(), in_memory());
     let load = streaming(IoEngine::Sync, &[Stage::Write]);
     in_parts(verified.path(), &Workload::Streaming(load.clone()));
     let workload = Workload::Streaming(Streaming { verify: false, ..load });

@@ -162,8 +162,8 @@ fn cut(filesystem: &str, cuts: u32) {
     let directory = tempfile::tempdir_in("/var/tmp").expect("a directory on a disk");
     let plan = format!(
         "name = \"cuts\"\nrepetitions = 1\n[device]\nimage = \"{}\"\nsize = \"1G\"\n[[configurations]]\n\
-         name = \"{filesystem}\"\nfilesystem = \"{filesystem}\"\n[[workloads]]\nkind = \"durability\"\ncuts \
-         = {cuts}\n",
+         name = \"{filesystem}\"\nfilesystem = \"{filesystem}\"\n[[workloads]]\nkind = \"durability\"\n\
+         cuts = {cuts}\n",
         directory.path().join("disk.img").display()
     );
     let file = directory.path().join("plan.toml");

@@ -19,9 +19,9 @@ const AIM_MS: f64 = 25.0;
 fn main() {
     let directory = tempfile::tempdir_in("/var/tmp").expect("a directory on a disk");
     let plan = format!(
-        "name = \"trial-cost\"\nrepetitions = {TRIALS}\n[device]\nimage = \"{}\"\nsize = \
-         \"4G\"\n[axes]\nfilesystem = [\"ext4\", \"xfs\", \"btrfs\"]\nscheduler = [\"default\", \
-         \"bfq\"]\n[[workloads]]\nkind = \"null\"\nramp = \"1ms\"\nwindow = \"10ms\"\n",
+        "name = \"trial-cost\"\nrepetitions = {TRIALS}\n[device]\nimage = \"{}\"\nsize = \"4G\"\n[axes]\n\
+         filesystem = [\"ext4\", \"xfs\", \"btrfs\"]\nscheduler = [\"default\", \"bfq\"]\n[[workloads]]\n\
+         kind = \"null\"\nramp = \"1ms\"\nwindow = \"10ms\"\n",
         directory.path().join("cost.img").display()
     );
     let file = directory.path().join("plan.toml");

@@ -95,60 +95,64 @@ pub enum Colour {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Measure a directory as it is: needs no root, formats nothing, takes about a minute.
-    #[command(
-        after_help = "Examples:\n  fsdyno bench /srv/data\n  fsdyno bench /srv/mail --flow varmail\n  fsdyno \
-            bench /srv/data --window 30s --format json"
-    )]
+    #[command(after_help = "\
+Examples:
+  fsdyno bench /srv/data
+  fsdyno bench /srv/mail --flow varmail
+  fsdyno bench /srv/data --window 30s --format json")]
     Bench(Bench),
     /// Run a plan: build every configuration, measure it and store the results.
-    #[command(
-        after_help = "Examples:\n  fsdyno plan demo && sudo fsdyno sweep demo              a plan that comes \
-            with fsdyno\n  sudo fsdyno sweep PLAN --destroy /dev/disk/by-id/...    the plan names a real \
-            disk\n  sudo fsdyno sweep PLAN --for 15m                        fitted to a quarter of an \
-            hour\n  sudo fsdyno sweep PLAN --race --budget 24h              a race: drops configurations \
-            early\n  sudo fsdyno sweep PLAN --resume                         continue after an interruption"
-    )]
+    #[command(after_help = "\
+Examples:
+  fsdyno plan demo && sudo fsdyno sweep demo              a plan that comes with fsdyno
+  sudo fsdyno sweep PLAN --destroy /dev/disk/by-id/...    the plan names a real disk
+  sudo fsdyno sweep PLAN --for 15m                        fitted to a quarter of an hour
+  sudo fsdyno sweep PLAN --race --budget 24h              a race: drops configurations early
+  sudo fsdyno sweep PLAN --resume                         continue after an interruption")]
     Sweep(Sweep),
     /// Watch the running sweep from another terminal: where it is, what leads, what stalls now.
-    #[command(
-        after_help = "Examples:\n  fsdyno watch                      the running sweep; q leaves, and the \
-            sweep goes on\n  fsdyno watch --then pause         asks it to pause after the trial in \
-            progress\n  fsdyno watch 3                    how sweep 3 ended"
-    )]
+    #[command(after_help = "\
+Examples:
+  fsdyno watch                      the running sweep; q leaves, and the sweep goes on
+  fsdyno watch --then pause         asks it to pause after the trial in progress
+  fsdyno watch 3                    how sweep 3 ended")]
     Watch(Watch),
     /// Find out in a given time which of the usual filesystems is best on a device, without writing a plan.
-    #[command(
-        after_help = "Examples:\n  sudo fsdyno quick /var/tmp                            on an image that is \
-            created there\n  sudo fsdyno quick /dev/sdb --destroy /dev/sdb         on a disk: everything on \
-            it is lost\n  sudo fsdyno quick /var/tmp --for 1h --save mine.toml  writes the plan, to edit it"
-    )]
+    #[command(after_help = "\
+Examples:
+  sudo fsdyno quick /var/tmp                            on an image that is created there
+  sudo fsdyno quick /dev/sdb --destroy /dev/sdb         on a disk: everything on it is lost
+  sudo fsdyno quick /var/tmp --for 1h --save mine.toml  writes the plan, to edit it")]
     Quick(Quick),
     /// Measure what the configurations of a plan lose at a power cut, on a disk that records every write.
-    #[command(
-        after_help = "Examples:\n  sudo fsdyno durability durability             a plan that comes with \
-            fsdyno\n  sudo fsdyno durability PLAN --cuts 300         the configurations of your plan; its \
-            device is not touched\n  sudo fsdyno durability --show 3/0/12          mounts the disk of sweep \
-            3, trial 0, as it was after cut 12"
-    )]
+    #[command(after_help = "\
+Examples:
+  sudo fsdyno durability durability        a plan that comes with fsdyno
+  sudo fsdyno durability PLAN --cuts 300   your own plan; its device is not touched
+  sudo fsdyno durability --show 3/0/12     mounts the disk after cut 12 of sweep 3, trial 0")]
     Durability(Durability),
     /// Show what a plan would do: every case and command, the time and space needed, and what is in the way.
-    #[command(
-        after_help = "Examples:\n  fsdyno plan demo\n  fsdyno plan mine.toml --set repetitions=6 --format \
-            json\n  fsdyno plan mine.toml --race --budget 200"
-    )]
+    #[command(after_help = "\
+Examples:
+  fsdyno plan demo
+  fsdyno plan mine.toml --set repetitions=6 --format json
+  fsdyno plan mine.toml --race --budget 200")]
     Plan(Plan),
     /// List the plans that come with fsdyno, print one, or save it to edit it.
-    #[command(after_help = "Examples:\n  fsdyno plans\n  fsdyno plans which-filesystem --save       writes \
-            which-filesystem.toml\n  sudo fsdyno sweep which-filesystem         runs it as it is")]
+    #[command(after_help = "\
+Examples:
+  fsdyno plans
+  fsdyno plans which-filesystem --save       writes which-filesystem.toml
+  sudo fsdyno sweep which-filesystem         runs it as it is")]
     Plans(Plans),
     /// List the stored sweeps.
     #[command(after_help = "Examples:\n  fsdyno list")]
     List(List),
     /// Show the results of a sweep.
-    #[command(
-        after_help = "Examples:\n  fsdyno show                       the latest sweep\n  fsdyno show 3 \
-            --format csv        sweep 3, for a spreadsheet"
-    )]
+    #[command(after_help = "\
+Examples:
+  fsdyno show                       the latest sweep
+  fsdyno show 3 --format csv        sweep 3, for a spreadsheet")]
     Show(Show),
     /// Write the results of a sweep as one self-contained HTML file.
     #[command(
@@ -156,22 +160,23 @@ pub enum Command {
     )]
     Report(Report),
     /// Compare two sweeps, two cases, or a sweep with published figures; exit code 1 if the second is slower.
-    #[command(
-        after_help = "Examples:\n  fsdyno compare 3 4                sweep 4 against sweep 3; exit code 1 if \
-            it is slower"
-    )]
+    #[command(after_help = "\
+Examples:
+  fsdyno compare 3 4                sweep 4 against sweep 3; exit code 1 if it is slower")]
     Compare(Compare),
     /// Recommend a configuration: what to choose, how certain that is, what it costs and how to build it.
-    #[command(
-        after_help = "Examples:\n  fsdyno recommend                  for the latest sweep, by the plan's \
-            measure\n  fsdyno recommend 3 --for stalls"
-    )]
+    #[command(after_help = "\
+Examples:
+  fsdyno recommend                  for the latest sweep, by the plan's measure
+  fsdyno recommend 3 --for stalls")]
     Recommend(Recommend),
     /// Show a race, finished or not: its pick, how much better any other can be, and what was dropped when
     /// and why. Or replay one on the trials of a sweep.
-    #[command(after_help = "Examples:\n  fsdyno race 4                                 a sweep that was a \
-            race\n  fsdyno race --replay 3                        what a race would have cost and \
-            picked\n  fsdyno race --replay mine --budget 90 --format json")]
+    #[command(after_help = "\
+Examples:
+  fsdyno race 4                                 a sweep that was a race
+  fsdyno race --replay 3                        what a race would have cost and picked
+  fsdyno race --replay mine --budget 90 --format json")]
     Race(Race),
     /// What changes stored results.
     #[command(flatten)]
@@ -192,8 +197,9 @@ pub enum Command {
     #[command(after_help = "Examples:\n  sudo fsdyno restore")]
     Restore(Restore),
     /// Print a script that completes fsdyno's command line in a shell.
-    #[command(after_help = "Examples:\n  fsdyno completions bash > \
-            ~/.local/share/bash-completion/completions/fsdyno")]
+    #[command(after_help = "\
+Examples:
+  fsdyno completions bash > ~/.local/share/bash-completion/completions/fsdyno")]
     Completions(Completions),
     /// Write the man pages, completions and the boot unit of an installation.
     #[command(hide = true)]

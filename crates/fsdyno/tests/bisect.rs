@@ -35,9 +35,9 @@ impl Tree {
         }
         // Instead of sweeping, it takes over what was measured elsewhere.
         let program = format!(
-            "#!/bin/sh\ncase $1 in sweep) {fsdyno} unpack $2 --name \"${{4#name=}}\" || exit 2; exit \
-             ${{SWEPT:-0}};; esac\n\
-             exec {fsdyno} \"$@\"\n",
+            "#!/bin/sh\n\
+             case $1 in sweep) {fsdyno} unpack $2 --name \"${{4#name=}}\" || exit 2; exit ${{SWEPT:-0}};; \
+             esac\nexec {fsdyno} \"$@\"\n",
             fsdyno = format_args!(
                 "'{}' --store '{}'",
                 env!("CARGO_BIN_EXE_fsdyno"),

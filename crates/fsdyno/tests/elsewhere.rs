@@ -173,8 +173,8 @@ fn a_hostile_import_cannot_control_a_terminal() {
 fn a_hostile_plan_cannot_control_a_terminal() {
     let store = Store::new();
     let name = toml_string(HOSTILE);
-    let rest = "filesystem = \"ext4\"\n[[workloads]]\nkind = \"null\"\n[device]\nimage = \
-        \"/tmp/a.img\"\nsize = \"1G\"\n";
+    let rest = "filesystem = \"ext4\"\n[[workloads]]\nkind = \"null\"\n[device]\nimage = \"/tmp/a.img\"\n\
+        size = \"1G\"\n";
     let turned = toml_string(TURNED);
     let good = format!("name = {turned}\n[[configurations]]\nname = {name}\n{rest}");
     let bad = format!("name = {name}\nmeasure = {name}\n[[configurations]]\n{rest}");

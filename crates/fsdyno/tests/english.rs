@@ -22,6 +22,8 @@ const BANNED: &[(&str, &str)] = &[
     ("come to its end", "finish"),
     ("came to its end", "finished"),
     ("comes to its end", "finishes"),
+    ("get to its end", "finish"),
+    ("to its end", "until it exits, whole"),
     ("hangs on", "depends on"),
     ("stands on", "is built on"),
     ("stands beside", "comes with"),

@@ -5,8 +5,8 @@ use fsdyno_core::workload::{Flow, FlowRole};
 use fsdyno_core::{Operation, Role, Workload};
 use fsdyno_engine::{FlowPerformed, ReadyFlow};
 use fsdyno_sweep::{FLOWS, Plan};
+use fsdyno_testkit::in_memory;
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use Operation::{
     Close, Create, Fdatasync, Fsync, FsyncDirectory, Ftruncate, Linkat, Lseek, Openat, Pread, Pwrite, Read,
@@ -235,13 +235,6 @@ const CASES: &[Case] = &[
     },
 ];
 
-/// A directory in memory if there is one: syncing to a disk that others also use takes time.
-fn scratch() -> tempfile::TempDir {
-    let memory = Path::new("/dev/shm");
-    let place = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };
-    tempfile::tempdir_in(place).expect("a temporary directory")
-}
-
 fn flow(name: &str, set: &[&str]) -> Flow {
     let shipped = FLOWS.iter().find(|flow| flow.name == name).expect("a flow");
     let set: Vec<String> = set.iter().map(|set| (*set).to_string()).collect();
@@ -253,7 +246,7 @@ fn flow(name: &str, set: &[&str]) -> Flow {
 }
 
 fn perform(flow: &Flow, seed: u64, iterations: &(dyn Fn(&FlowRole) -> u64 + Sync)) -> Vec<FlowPerformed> {
-    let directory = scratch();
+    let directory = in_memory();
     let ready = ReadyFlow::prepare(flow, directory.path(), seed).expect("its files");
     ready.perform(iterations).expect("its iterations").0
 }
@@ -288,7 +281,7 @@ fn every_flow_performs_exactly_what_its_definition_says() {
 #[test]
 fn the_same_seed_does_the_same() {
     let of_seed = |seed| {
-        let directory = scratch();
+        let directory = in_memory();
         let flow = flow("maildir", &["workloads.files.cur.count=200", "workloads.roles.client.workers=2"]);
         let ready = ReadyFlow::prepare(&flow, directory.path(), seed).expect("its files");
         let counts = ready.perform(&|_| 50).expect("its iterations").0;
@@ -312,7 +305,7 @@ fn the_same_seed_does_the_same() {
 fn a_flow_leaves_as_many_files_as_it_found() {
     let flow =
         flow("metadata", &["workloads.files.entries.count=400", "workloads.files.elsewhere.count=400"]);
-    let directory = scratch();
+    let directory = in_memory();
     let ready = ReadyFlow::prepare(&flow, directory.path(), 7).expect("its files");
     ready.perform(&|_| 500).expect("its iterations");
     for (set, expected) in [("entries", 200), ("elsewhere", 200), ("links", 0)] {

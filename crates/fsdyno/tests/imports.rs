@@ -26,7 +26,7 @@ const IMPORTS: &[Imports] = &[
     Imports { of: "host", product: &["core", "sys"], tests: &["testkit"] },
     imports("recorder", &["core", "sys"]),
     // The tests enable features that only benchmarks of `sys` need.
-    Imports { of: "engine", product: &["core", "formats", "sys"], tests: &["sys"] },
+    Imports { of: "engine", product: &["core", "formats", "sys"], tests: &["sys", "testkit"] },
     imports("telemetry", &["core"]),
     imports("testbed", &["core", "host"]),
     imports("guest", &["core", "host", "sys"]),

@@ -96,9 +96,8 @@ fn kernels_for_root_come_from_no_cache_of_a_user() {
     let plan = directory.path().join("plan.toml");
     fs::write(
         &plan,
-        "[device]\nimage = \"/nowhere/x.img\"\nsize = \"1G\"\n[axes]\nfilesystem = \"ext4\"\nkernel = \
-         \"debian:6.1\"\n\
-         [[workloads]]\nkind = \"null\"\n",
+        "[device]\nimage = \"/nowhere/x.img\"\nsize = \"1G\"\n[axes]\nfilesystem = \"ext4\"\n\
+         kernel = \"debian:6.1\"\n[[workloads]]\nkind = \"null\"\n",
     )
     .expect("a plan");
     let plan = plan.display().to_string();

@@ -211,10 +211,11 @@ fn sweep() -> NewSweep {
 
 /// Removes types and checks from the schema: a store from elsewhere may have any value in any column.
 fn forget_types(editor: &Connection) {
-    let schema = "PRAGMA foreign_keys = off; PRAGMA ignore_check_constraints = on; PRAGMA writable_schema = \
-        on;
-        UPDATE sqlite_schema SET sql = replace(replace(sql, 'STRICT, ', ''), 'STRICT', '') WHERE type = \
-        'table';
+    let schema = "PRAGMA foreign_keys = off;
+        PRAGMA ignore_check_constraints = on;
+        PRAGMA writable_schema = on;
+        UPDATE sqlite_schema SET sql = replace(replace(sql, 'STRICT, ', ''), 'STRICT', '')
+            WHERE type = 'table';
         UPDATE sqlite_schema SET sql = replace(sql, ' NOT NULL', '') WHERE type = 'table';
         PRAGMA writable_schema = reset;";
     editor.execute_batch(schema).expect("another schema");

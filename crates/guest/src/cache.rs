@@ -74,7 +74,7 @@ pub(crate) fn can_fetch() -> bool {
     ["apt-get", "apt-cache", "dpkg"].iter().all(|program| fsdyno_host::local::find_program(program).is_some())
 }
 
-/// Runs a program on the host to its end; returns its standard output.
+/// Runs a program on the host; returns its standard output.
 pub(crate) fn run(command: &mut Command) -> Result<Vec<u8>> {
     let line = || {
         let words = std::iter::once(command.get_program()).chain(command.get_args());

@@ -29,8 +29,11 @@ pub(crate) enum GuestError {
     #[error("program '{program}' is not installed")]
     NotInstalled { program: &'static str },
     /// The disks should bypass a page cache, but the filesystem does not support that.
-    #[error("'{}' is on a filesystem without direct I/O (set `cache = \"writeback\"` in [guest], or use \
-        another directory)", path.display())]
+    #[error(
+        "'{}' is on a filesystem without direct I/O (set `cache = \"writeback\"` in [guest], or use another \
+         directory)",
+        path.display()
+    )]
     NoDirectIo { path: PathBuf },
     /// A program that the guest needs.
     #[error("program '{program}' for the guest: {reason}")]

@@ -36,7 +36,7 @@ const TURN: Duration = Duration::from_millis(20);
 /// How long an engine may take to end.
 const STOP_LIMIT: Duration = Duration::from_secs(5);
 
-/// Is the first process of a guest, from its kernel's start to its end.
+/// Runs as the first process of a guest until it is switched off.
 pub fn run() {
     if let Err(error) = live() {
         eprintln!("fsdyno: {error}");

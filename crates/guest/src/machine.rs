@@ -249,7 +249,7 @@ fn text(kept: &Mutex<Vec<u8>>) -> String {
     String::from_utf8_lossy(&kept.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
 }
 
-/// Reads a stream to its end in a separate thread, so that the writer never waits; the end of it is kept.
+/// Reads all of a stream in a separate thread, so that the writer never waits; its last part is kept.
 fn collect(mut stream: impl Read + Send + 'static) -> io::Result<Arc<Mutex<Vec<u8>>>> {
     let kept = Arc::new(Mutex::new(Vec::new()));
     let shared = Arc::clone(&kept);

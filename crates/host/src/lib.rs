@@ -330,7 +330,7 @@ pub trait Host {
     /// `this machine`, or the name of a guest.
     fn name(&self) -> String;
 
-    /// Runs a program to its end. A status other than 0 is not an error here.
+    /// Runs a program until it exits. A status other than 0 is not an error here.
     fn run(&mut self, command: &Command) -> Result<Output>;
     /// What the kernel of this host keeps programs and engines from doing.
     fn confinement(&mut self) -> Result<Confinement>;

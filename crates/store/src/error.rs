@@ -79,8 +79,10 @@ pub enum StoreError {
         source: std::io::Error,
     },
     /// The filesystem that holds the store is nearly full.
-    #[error("no room for results in '{path}': {}{free} free there, and {reserve} is \
-        reserved", if more.0 == 0 { String::new() } else { format!("{more} needed, ") })]
+    #[error(
+        "no room for results in '{path}': {}{free} free there, and {reserve} is reserved",
+        if more.0 == 0 { String::new() } else { format!("{more} needed, ") }
+    )]
     NoRoom {
         /// The file.
         path: PathBuf,
@@ -132,8 +134,10 @@ pub enum StoreError {
         reason: String,
     },
     /// The schema could not be upgraded.
-    #[error("cannot upgrade results '{path}'{}", copy.as_ref().map(|copy| format!(" (a copy is \
-        '{}')", copy.display())).unwrap_or_default())]
+    #[error(
+        "cannot upgrade results '{path}'{}",
+        copy.as_ref().map(|copy| format!(" (a copy is '{}')", copy.display())).unwrap_or_default()
+    )]
     Migrate {
         /// The file.
         path: PathBuf,
@@ -164,8 +168,10 @@ pub enum StoreError {
         end: String,
     },
     /// No sweep has this number or name.
-    #[error("no sweep is named '{selector}'{}", nearest.as_ref().map(|name| format!("; did you mean \
-        '{name}'?")).unwrap_or_default())]
+    #[error(
+        "no sweep is named '{selector}'{}",
+        nearest.as_ref().map(|name| format!("; did you mean '{name}'?")).unwrap_or_default()
+    )]
     UnknownSweep {
         /// As the user wrote it.
         selector: String,

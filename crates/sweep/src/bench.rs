@@ -110,8 +110,8 @@ pub fn bench_plan(host: &mut dyn Host, directory: &Path, options: &BenchOptions)
         }
     };
     let text = format!(
-        "name = \"bench\"\n{measure}{memory}\n[device]\ndirectory = {}\n\n[[workloads]]\nkind = {load}\nramp \
-         = \"{}\"\nwindow = \"{}\"\ndrain_limit = \"{DRAIN_LIMIT}\"\n",
+        "name = \"bench\"\n{measure}{memory}\n[device]\ndirectory = {}\n\n[[workloads]]\nkind = {load}\n\
+         ramp = \"{}\"\nwindow = \"{}\"\ndrain_limit = \"{DRAIN_LIMIT}\"\n",
         quoted(path),
         options.ramp.unwrap_or(Ramp::For(RAMP)),
         options.window.unwrap_or(WINDOW),

@@ -158,8 +158,10 @@ pub enum PlanProblem {
         name: String,
     },
     /// An unknown level of the axis `kernel`.
-    #[error("unknown kernel '{name}'{}", match nearest { Some(word) => format!("; did you mean \
-        '{word}'?"), None => String::new() })]
+    #[error(
+        "unknown kernel '{name}'{}",
+        nearest.as_ref().map(|word| format!("; did you mean '{word}'?")).unwrap_or_default()
+    )]
     UnknownKernel {
         /// As written.
         name: String,
@@ -275,8 +277,11 @@ pub enum PlanProblem {
     #[error("the plan defines no filesystem and no configuration")]
     NoFilesystem,
     /// Keys that exclude each other, or none of those of which one is needed.
-    #[error("{section} needs exactly one of {}; found {}", known.join(", \
-        "), if found.is_empty() { "none".to_string() } else { found.join(" and ") })]
+    #[error(
+        "{section} needs exactly one of {}; found {}",
+        known.join(", "),
+        if found.is_empty() { "none".to_string() } else { found.join(" and ") }
+    )]
     ExactlyOne {
         /// The table.
         section: String,

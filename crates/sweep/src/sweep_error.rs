@@ -16,8 +16,11 @@ pub enum SweepError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// A trial cannot be stored; its record is kept in a file.
-    #[error("cannot store trial {}; its record is kept in '{}', and the sweep \
-        stops", trial + 1, kept.display())]
+    #[error(
+        "cannot store trial {}; its record is kept in '{}', and the sweep stops",
+        trial + 1,
+        kept.display()
+    )]
     NotStored {
         /// The trial.
         trial: u32,
@@ -61,11 +64,13 @@ pub enum SweepError {
     #[error("the sweep needs root: run it with sudo")]
     NeedsRoot,
     /// Nothing can race alone.
-    #[error("a race needs at least two configurations that can run here, but of {configurations} \
-        {}", match runs {
-        0 => "none can".to_string(),
-        runs => format!("only {runs} can"),
-    })]
+    #[error(
+        "a race needs at least two configurations that can run here, but of {configurations} {}",
+        match runs {
+            0 => "none can".to_string(),
+            runs => format!("only {runs} can"),
+        }
+    )]
     NoRace {
         /// How many the plan has.
         configurations: usize,
@@ -96,8 +101,10 @@ pub enum SweepError {
         candidate: Option<(SweepId, String)>,
     },
     /// A sweep cannot be resumed on another disk.
-    #[error("'{}' is not a disk that sweep {sweep} was started on: that was {then}; this is \
-        {now}", path.display())]
+    #[error(
+        "'{}' is not a disk that sweep {sweep} was started on: that was {then}; this is {now}",
+        path.display()
+    )]
     DiskDiffers {
         /// The sweep.
         sweep: SweepId,

@@ -76,8 +76,8 @@ fn mistakes_are_told_with_line_and_column() {
 #[test]
 fn a_shipped_flow_is_changed_key_by_key() {
     let text = format!(
-        "{HEAD}flow = \"varmail\"\nwindow = \"9s\"\n[workloads.files.mail]\ncount = \
-         5000\n[workloads.roles.client]\nworkers = 4\n"
+        "{HEAD}flow = \"varmail\"\nwindow = \"9s\"\n[workloads.files.mail]\ncount = 5000\n\
+         [workloads.roles.client]\nworkers = 4\n"
     );
     let plan = parse(&text).unwrap();
     let changed = flow(&plan);

@@ -70,8 +70,10 @@ pub enum TestbedError {
         found: String,
     },
     /// A layer was created, but nothing or something else holds the device that should be part of it.
-    #[error("'{wanted}' was created, but '{node}' is held by \
-        {}", if holders.is_empty() { "nothing" } else { holders })]
+    #[error(
+        "'{wanted}' was created, but '{node}' is held by {}",
+        if holders.is_empty() { "nothing" } else { holders }
+    )]
     WrongStack {
         /// What was to be made.
         wanted: String,

@@ -1,5 +1,5 @@
-//! What several crates' tests share: handmade trials, and what tests need from the machine
-//! ([`Requirement`]).
+//! What several crates' tests share: handmade trials, what tests need from the machine
+//! ([`Requirement`]), and a directory to work in ([`in_memory`]).
 //!
 //! [`trials`] has three configurations in two blocks. In trial 4, `ext4 bfq` has a writer that is blocked
 //! from before the window until after it; `btrfs bfq` cannot run here; the second trial of `xfs bfq` fails.
@@ -9,11 +9,13 @@ mod durability;
 mod faults;
 mod open_loop;
 mod requirement;
+mod scratch;
 
 pub use durability::{MADE, durability_side, durability_trials, durable_trial, losing_trial};
 pub use faults::faulty_trials;
 pub use open_loop::searched_trials;
 pub use requirement::Requirement;
+pub use scratch::in_memory;
 
 use fsdyno_core::environment::{DeviceFacts, Environment};
 use fsdyno_core::outcome::{Failure, Outcome};

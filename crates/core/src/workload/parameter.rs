@@ -290,8 +290,10 @@ pub enum ShorthandError {
     #[error("unknown word '{0}'")]
     Unknown(String),
     /// Close to a word that the other program knows.
-    #[error("unknown {what} '{word}'{}", nearest.as_ref().map(|nearest| format!("; did you mean \
-        '{nearest}'?")).unwrap_or_default())]
+    #[error(
+        "unknown {what} '{word}'{}",
+        nearest.as_ref().map(|nearest| format!("; did you mean '{nearest}'?")).unwrap_or_default()
+    )]
     UnknownWord {
         /// What kind of word.
         what: &'static str,
@@ -309,8 +311,10 @@ pub enum ShorthandError {
         reason: &'static str,
     },
     /// A missing value, or one that the word does not accept.
-    #[error("'{word}' takes {expected}, {}", found.as_ref().map_or("but no value is \
-        given".to_string(), |found| format!("not '{found}'")))]
+    #[error(
+        "'{word}' takes {expected}, {}",
+        found.as_ref().map_or("but no value is given".to_string(), |found| format!("not '{found}'"))
+    )]
     Value {
         /// As written.
         word: String,

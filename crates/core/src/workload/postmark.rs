@@ -290,8 +290,8 @@ mod tests {
     #[test]
     fn commands_of_the_original_are_understood() {
         let postmark = after(
-            "set size 500 100000\nset number 20000\n set  bias read 7\nset bias create -1\n\nset buffering \
-             false\nrun\nquit\n",
+            "set size 500 100000\nset number 20000\n set  bias read 7\nset bias create -1\n\n\
+             set buffering false\nrun\nquit\n",
         );
         let expected = Postmark {
             size: SizeRange { low: Bytes(500), high: Bytes(100_000) },

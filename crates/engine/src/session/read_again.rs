@@ -10,8 +10,11 @@ use fsdyno_core::{EngineEvent, Nanos, Reached, ReadAgain};
 use std::time::Instant;
 
 impl Session<'_, '_> {
-    /// Reports how far the writers of the last phase came.
+    /// Reports how far the writers of the last phase came, if they noted it.
     pub(crate) fn reach(&mut self, writers: Vec<Reached>) {
+        if writers.is_empty() {
+            return;
+        }
         self.reached.extend_from_slice(&writers);
         self.progress.event(EngineEvent::Reached { writers });
     }

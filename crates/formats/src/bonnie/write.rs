@@ -111,8 +111,8 @@ fn small_table(out: &mut dyn Write, run: &Run<'_>) -> io::Result<()> {
     let name = run.name;
     writeln!(
         out,
-        "Version {VERSION:>5}       ------Sequential Create------ --------Random \
-         Create--------\n{name:<19.19} -Create-- --Read--- -Delete-- -Create-- --Read--- -Delete--"
+        "Version {VERSION:>5}       ------Sequential Create------ --------Random Create--------\n\
+         {name:<19.19} -Create-- --Read--- -Delete-- -Create-- --Read--- -Delete--"
     )?;
     let Bonnie { files, min_size, max_size, directories, .. } = *run.parameters;
     let label = match (min_size.0, max_size.0, run.links) {

@@ -7,18 +7,26 @@ use std::path::PathBuf;
 #[derive(Debug, Subcommand)]
 pub enum Results {
     /// Import results that were measured elsewhere as a sweep.
-    #[command(after_help = "Examples:\n  fsdyno import fio fio.json\n  fsdyno import table mine.csv --unit \
-            MB/s     a row for each trial; its columns are settings and `value`")]
+    #[command(after_help = "\
+Examples:
+  fsdyno import fio fio.json
+  fsdyno import table mine.csv --unit MB/s     a row for each trial; its columns are settings and `value`")]
     Import(Import),
     /// Delete sweeps with all of their trials. Their numbers are not used again.
-    #[command(after_help = "Examples:\n  fsdyno delete 3\n  fsdyno delete 3 4 --yes")]
+    #[command(after_help = "\
+Examples:
+  fsdyno delete 3
+  fsdyno delete 3 4 --yes")]
     Delete(Delete),
     /// Give a sweep another name.
     #[command(after_help = "Examples:\n  fsdyno rename 3 new-disk")]
     Rename(Rename),
     /// Show, set or remove the note of a sweep, which list shows.
-    #[command(after_help = "Examples:\n  fsdyno note 3 \"with the new firmware\"\n  fsdyno note \
-            3                     show it\n  fsdyno note 3 --remove")]
+    #[command(after_help = "\
+Examples:
+  fsdyno note 3 \"with the new firmware\"
+  fsdyno note 3                     show it
+  fsdyno note 3 --remove")]
     Note(Note),
     /// Write a sweep as one file that another fsdyno can unpack.
     #[command(after_help = "Examples:\n  fsdyno pack 3 new-disk.fsdyno")]

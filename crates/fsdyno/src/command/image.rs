@@ -205,8 +205,8 @@ fn print(out: &mut dyn Write, kept: &Kept) -> io::Result<()> {
     }
     let told = match kept.rows.iter().any(|row| row.differs) {
         true => {
-            "\nIt matters here how an image is made: `preallocate` and `sector` in [device]\nchoose it. \
-             Sweeps with images there carry the warning image-shape."
+            "\nIt matters here how an image is made: `preallocate` and `sector` in [device]\n\
+             choose it. Sweeps with images there carry the warning image-shape."
         }
         false => "\nNo difference of more than 5 % is shown: the default, sparse images, will do.",
     };

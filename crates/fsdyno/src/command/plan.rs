@@ -185,8 +185,8 @@ mod tests {
     fn a_device_that_is_not_there_has_no_identity_to_pin() {
         let plan = |block: &str| {
             let text = format!(
-                "[device]\nblock = \"{block}\"\n[axes]\nfilesystem = \"ext4\"\n[[workloads]]\nkind = \
-                 \"null\"\n"
+                "[device]\nblock = \"{block}\"\n[axes]\nfilesystem = \"ext4\"\n[[workloads]]\n\
+                 kind = \"null\"\n"
             );
             Plan::parse(&text, "plan.toml", &[]).expect("a plan")
         };

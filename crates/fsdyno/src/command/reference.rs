@@ -48,9 +48,9 @@ fn plan() -> std::result::Result<String, std::fmt::Error> {
 fn keys(page: &mut String) -> std::fmt::Result {
     writeln!(
         page,
-        "\n## The keys of a plan\n\nA plan is a TOML file. `fsdyno plans` lists the plans that come with \
-         fsdyno; `fsdyno plan PLAN` shows what one would do. `--set PATH=VALUE` changes any key for one run: \
-         `--set device.size=4G`."
+        "\n## The keys of a plan\n\n\
+         A plan is a TOML file. `fsdyno plans` lists the plans that come with fsdyno; `fsdyno plan PLAN` \
+         shows what one would do. `--set PATH=VALUE` changes any key for one run: `--set device.size=4G`."
     )?;
     for table in KEY_TABLES {
         writeln!(
@@ -98,11 +98,13 @@ fn axes(page: &mut String) -> std::fmt::Result {
 fn kernels(page: &mut String) -> std::fmt::Result {
     writeln!(
         page,
-        "\n## Kernels\n\nLevels of the axis `kernel`, and values of `--kernel`:\n\n| level | the kernel \
-         |\n|---|---|\n| `host` | that of this machine |\n| `debian:VERSION` | the newest of Debian's \
-         kernels that begins with this version, such as `debian:6.1`; downloaded once |\n| the release of an \
-         installed kernel | as `uname -r` would print it |\n| a name from `[kernels]` | a kernel of your own \
-         |\n\nEvery kernel except `host` runs in a virtual machine that `[guest]` configures."
+        "\n## Kernels\n\nLevels of the axis `kernel`, and values of `--kernel`:\n\n| level | the kernel |\n\
+         |---|---|\n| `host` | that of this machine |\n\
+         | `debian:VERSION` | the newest of Debian's kernels that begins with this version, such as \
+         `debian:6.1`; downloaded once |\n\
+         | the release of an installed kernel | as `uname -r` would print it |\n\
+         | a name from `[kernels]` | a kernel of your own |\n\n\
+         Every kernel except `host` runs in a virtual machine that `[guest]` configures."
     )
 }
 
@@ -149,9 +151,9 @@ fn measures(page: &mut String) -> std::fmt::Result {
 fn warnings(page: &mut String) -> std::fmt::Result {
     writeln!(
         page,
-        "\n## Warnings\n\nReports use these warnings if something other than the settings has influenced a \
-         trial. Each carries a text with the figures of its trial.\n\n| warning | meaning | what to do \
-         |\n|---|---|---|"
+        "\n## Warnings\n\n\
+         Reports use these warnings if something other than the settings has influenced a trial. Each \
+         carries a text with the figures of its trial.\n\n| warning | meaning | what to do |\n|---|---|---|"
     )?;
     WarningKind::ALL
         .iter()

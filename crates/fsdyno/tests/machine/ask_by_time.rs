@@ -27,9 +27,8 @@ tests! {
 fn plan(sandbox: &Sandbox) -> String {
     let text = format!(
         "repetitions = 5\n[device]\nimage = \"{}\"\nsize = \"64M\"\n[axes]\nfilesystem = \"ext4\"\n\
-         [[workloads]]\nkind = \"fileserver\"\ntree_size = \"1M\"\nwriter_space = \"4M\"\nreaders = \
-         1\nwriters = 1\n\
-         ramp = 0\nwindow = \"100ms\"\n",
+         [[workloads]]\nkind = \"fileserver\"\ntree_size = \"1M\"\nwriter_space = \"4M\"\nreaders = 1\n\
+         writers = 1\nramp = 0\nwindow = \"100ms\"\n",
         sandbox.path("fsdyno.img").display()
     );
     sandbox.write("plan.toml", &text).display().to_string()

@@ -93,7 +93,7 @@ fn run(rows: &[Row]) {
 /// What is not as requested, one line each.
 fn try_row(row: &Row) -> Vec<String> {
     // In memory if there is room, because hundreds of filesystems are created.
-    let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory");
+    let directory = fsdyno_testkit::in_memory();
     let image = |name: &str, mib: u64| {
         let path = directory.path().join(name);
         DeviceSpec::Image(Image { direct_io: false, ..Image::new(path, Bytes(mib * Bytes::MIB)) })
@@ -221,7 +221,7 @@ fn sysctl(path: &str) -> String {
 /// Named block devices, one for the filesystem and one for its journal: the sweep recognises signatures of
 /// its earlier trials, settings are restored, and a third device is never touched.
 fn block_devices_serve_trial_after_trial() {
-    let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory");
+    let directory = fsdyno_testkit::in_memory();
     let attached = Attached(
         [("data", 512), ("journal", 128)].map(|(name, mib)| attach(&directory.path().join(name), mib)),
     );

@@ -123,10 +123,9 @@ fn what_memory_absorbs_is_not_yet_durable() {
     let plan = format!(
         "[device]\nimage = \"{}\"\nsize = \"3G\"\n[axes]\nfilesystem = \"ext4\"\n\
          \"sysctl.vm.dirty_background_ratio\" = [\"60\"]\n\"sysctl.vm.dirty_ratio\" = [\"80\"]\n\
-         [[workloads]]\nkind = \"fileserver\"\ntree_size = \"16M\"\ntree = \"impressions\"\nreaders = \
-         1\nwriters = 2\nramp = \"100ms\"\n\
-         content = \"zeros\"\nwindow = \"400ms\"\n[[workloads]]\nkind = \"commit-log\"\nrecord = \
-         \"1M\"\nramp = \"10ms\"\nwindow = \"1s\"\n",
+         [[workloads]]\nkind = \"fileserver\"\ntree_size = \"16M\"\ntree = \"impressions\"\nreaders = 1\n\
+         writers = 2\nramp = \"100ms\"\ncontent = \"zeros\"\nwindow = \"400ms\"\n[[workloads]]\n\
+         kind = \"commit-log\"\nrecord = \"1M\"\nramp = \"10ms\"\nwindow = \"1s\"\n",
         place.path().join("disk.img").display()
     );
     sandbox.write("plan.toml", &plan);

@@ -250,9 +250,8 @@ fn a_full_device_fails_its_trial_only() {
         .replace("repetitions = 2", "repetitions = 1")
         .replace(", \"none\"", "")
         .replace("256M", "96M")
-        + "[[workloads]]\nkind = \"fileserver\"\ntree_size = \"8M\"\nreaders = 1\nwriters = 2\nwriter_space \
-            = \"43M\"\n\
-           ramp = \"0s\"\nwindow = \"1h\"\n";
+        + "[[workloads]]\nkind = \"fileserver\"\ntree_size = \"8M\"\nreaders = 1\nwriters = 2\n\
+            writer_space = \"43M\"\nramp = \"0s\"\nwindow = \"1h\"\n";
     sandbox.write("plan.toml", &text);
     let output = sandbox.run(&["sweep", "plan.toml", "--set", "workloads.1.window=8s", "--format", "json"]);
     assert_eq!(output.status.code(), Some(1), "{}", describe(&output));

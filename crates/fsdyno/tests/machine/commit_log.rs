@@ -26,9 +26,8 @@ fn every_record_is_written_and_synced() {
         let sandbox = Sandbox::new();
         let place = tempfile::tempdir_in("/var/tmp").expect("a directory on a disk");
         let plan = format!(
-            "[device]\ndirectory = \"{}\"\n[[workloads]]\nkind = \"commit-log\"\nwriters = {WRITERS}\nrecord \
-             = {RECORD}\n\
-             segment = {}\nsegments = \"{segments}\"\nramp = 0\nwindow = \"400ms\"\n",
+            "[device]\ndirectory = \"{}\"\n[[workloads]]\nkind = \"commit-log\"\nwriters = {WRITERS}\n\
+             record = {RECORD}\nsegment = {}\nsegments = \"{segments}\"\nramp = 0\nwindow = \"400ms\"\n",
             place.path().display(),
             RECORD * SEGMENT_RECORDS + 1
         );

@@ -174,9 +174,8 @@ fn a_check_changes_nothing() {
 fn the_result_says_what_was_refused() {
     let sandbox = Sandbox::new();
     let plan = format!(
-        "[device]\nimage = \"{}\"\nsize = \"64M\"\n[axes]\nfilesystem = \"ext4\"\n[[workloads]]\nkind = \
-         \"fileserver\"\n\
-         tree_size = \"1M\"\nreaders = 1\nwriters = 1\nramp = 0\nwindow = \"100ms\"\n",
+        "[device]\nimage = \"{}\"\nsize = \"64M\"\n[axes]\nfilesystem = \"ext4\"\n[[workloads]]\n\
+         kind = \"fileserver\"\ntree_size = \"1M\"\nreaders = 1\nwriters = 1\nramp = 0\nwindow = \"100ms\"\n",
         sandbox.path("disk.img").display()
     );
     sandbox.sweep(&plan);
@@ -195,9 +194,8 @@ fn the_result_says_what_was_refused() {
 fn a_running_engine_can_change_its_directory_only() {
     let sandbox = Sandbox::new();
     let plan = format!(
-        "[device]\nimage = \"{}\"\nsize = \"64M\"\n[axes]\nfilesystem = \"ext4\"\n[[workloads]]\nkind = \
-         \"fileserver\"\n\
-         tree_size = \"1M\"\nreaders = 1\nwriters = 1\nramp = 0\nwindow = \"20s\"\n",
+        "[device]\nimage = \"{}\"\nsize = \"64M\"\n[axes]\nfilesystem = \"ext4\"\n[[workloads]]\n\
+         kind = \"fileserver\"\ntree_size = \"1M\"\nreaders = 1\nwriters = 1\nramp = 0\nwindow = \"20s\"\n",
         sandbox.path("disk.img").display()
     );
     let plan = sandbox.write("plan.toml", &plan).display().to_string();

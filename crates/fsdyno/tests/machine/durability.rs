@@ -35,9 +35,9 @@ tests! {
 fn plan(sandbox: &Sandbox, configurations: &[&str], parameters: &str) -> String {
     let configurations = configurations.iter().map(|lines| format!("[[configurations]]\n{lines}\n"));
     format!(
-        "name = \"cuts\"\nrepetitions = 1\nseed = 5\nmeasure = \"acknowledged-lost\"\n\
-         [device]\nimage = \"{}\"\nsize = \"1G\"\n{}[[workloads]]\nkind = \"durability\"\nsize = \
-         \"320M\"\n{parameters}\n",
+        "name = \"cuts\"\nrepetitions = 1\nseed = 5\nmeasure = \"acknowledged-lost\"\n[device]\n\
+         image = \"{}\"\nsize = \"1G\"\n{}[[workloads]]\nkind = \"durability\"\nsize = \"320M\"\n\
+         {parameters}\n",
         sandbox.path("disk.img").display(),
         configurations.collect::<String>()
     )
@@ -117,8 +117,8 @@ fn a_disk_that_is_not_flushed_loses_it() {
 
 fn without_a_journal_the_check_finds_damage() {
     let sandbox = Sandbox::new();
-    let parameters = "models = [\"completed\", \"flushed\"]\ncuts = 18\npromises = 60\nduration = \
-        \"1s\"\nunsynced = \"1s\"";
+    let parameters = "models = [\"completed\", \"flushed\"]\ncuts = 18\npromises = 60\nduration = \"1s\"\n\
+        unsynced = \"1s\"";
     let ext2 = ["name = \"ext2\"\nfilesystem = \"ext2\""];
     let trials = trials(&sandbox, &plan(&sandbox, &ext2, parameters));
     let damaged = model(&trials[0], "completed")["damaged"].as_u64().expect("a count");

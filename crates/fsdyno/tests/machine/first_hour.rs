@@ -183,9 +183,8 @@ fn jobs_of_fio_that_were_added_up_are_refused() {
 
 fn external(job: &str) -> String {
     format!(
-        "[device]\nimage = \"/var/tmp/fsdyno-first-hour.img\"\nsize = \"256M\"\n[axes]\nfilesystem = \
-         \"ext4\"\n\
-         [[workloads]]\nkind = \"external\"\nprogram = \"fio\"\njob = \"{job}\"\n"
+        "[device]\nimage = \"/var/tmp/fsdyno-first-hour.img\"\nsize = \"256M\"\n[axes]\n\
+         filesystem = \"ext4\"\n[[workloads]]\nkind = \"external\"\nprogram = \"fio\"\njob = \"{job}\"\n"
     )
 }
 
@@ -213,8 +212,8 @@ fn a_fio_job_is_named_in_its_errors() {
     // What only fio itself knows to be wrong.
     sandbox.write("mine.fio", "[a]\nrw=read\nsize=1m\nnonsense=1\n");
     fs::create_dir(sandbox.path("work")).expect("a directory");
-    let plan = "[device]\ndirectory = \"work\"\n[[workloads]]\nkind = \"external\"\nprogram = \"fio\"\njob = \
-        \"mine.fio\"\n";
+    let plan = "[device]\ndirectory = \"work\"\n[[workloads]]\nkind = \"external\"\nprogram = \"fio\"\n\
+        job = \"mine.fio\"\n";
     sandbox.write("plan.toml", plan);
     let output = sandbox.run(&["sweep", "plan.toml", "--format", "json"]);
     assert_eq!(output.status.code(), Some(1), "{}", describe(&output));
@@ -236,9 +235,9 @@ fn a_profile_says_how_well_files_compress() {
     // A model with an estimate is still a model.
     sandbox.write(
         "plan.toml",
-        "[device]\nimage = \"/var/tmp/fsdyno-first-hour.img\"\nsize = \"256M\"\n[axes]\nfilesystem = \
-         \"ext4\"\n\
-         [[workloads]]\nkind = \"fileserver\"\ntree_size = \"8M\"\ntree = \"profile:text.json\"\n",
+        "[device]\nimage = \"/var/tmp/fsdyno-first-hour.img\"\nsize = \"256M\"\n[axes]\n\
+         filesystem = \"ext4\"\n[[workloads]]\nkind = \"fileserver\"\ntree_size = \"8M\"\n\
+         tree = \"profile:text.json\"\n",
     );
     stdout(&sandbox.run(&["plan", "plan.toml"]));
 }
@@ -248,9 +247,8 @@ fn the_log_has_everything_that_was_done_to_the_machine() {
     let sandbox = Sandbox::new();
     let plan = format!(
         "name = \"logged\"\n[device]\nimage = \"{}\"\nsize = \"64M\"\n[axes]\nfilesystem = \"ext4\"\n\
-         scheduler = \"bfq\"\n[[workloads]]\nkind = \"fileserver\"\ntree_size = \"2M\"\nreaders = 1\nwriters \
-         = 1\n\
-         writer_space = \"4M\"\nramp = \"0\"\nwindow = \"20ms\"\n",
+         scheduler = \"bfq\"\n[[workloads]]\nkind = \"fileserver\"\ntree_size = \"2M\"\nreaders = 1\n\
+         writers = 1\nwriter_space = \"4M\"\nramp = \"0\"\nwindow = \"20ms\"\n",
         sandbox.path("logged.img").display()
     );
     sandbox.write("plan.toml", &plan);

@@ -29,10 +29,9 @@ fn varmail_makes_the_calls_of_its_definition() {
     let sandbox = Sandbox::new();
     let place = tempfile::tempdir_in("/var/tmp").expect("a directory on a disk");
     let plan = format!(
-        "telemetry = false\n[device]\ndirectory = \"{}\"\n[[workloads]]\nkind = \"flow\"\nflow = \
-         \"varmail\"\nramp = 0\n\
-         window = \"500ms\"\n[workloads.files.mail]\ncount = 40\n[workloads.roles.client]\nworkers = \
-         {WORKERS}\n",
+        "telemetry = false\n[device]\ndirectory = \"{}\"\n[[workloads]]\nkind = \"flow\"\n\
+         flow = \"varmail\"\nramp = 0\nwindow = \"500ms\"\n[workloads.files.mail]\ncount = 40\n\
+         [workloads.roles.client]\nworkers = {WORKERS}\n",
         place.path().display(),
     );
     sandbox.write("plan.toml", &plan);
@@ -89,11 +88,11 @@ fn a_flow_is_measured_in_a_directory_and_shown_everywhere() {
     let sandbox = Sandbox::new();
     let place = tempfile::tempdir_in("/var/tmp").expect("a directory on a disk");
     let plan = format!(
-        "repetitions = 2\n[device]\ndirectory = \"{}\"\n[[workloads]]\nkind = \"flow\"\nramp = 0\nwindow = \
-         \"300ms\"\n\
-         [workloads.files.note]\ncount = 30\nsize = \"4k\"\nprefill = \"50%\"\n\
-         [workloads.roles.client]\nworkers = 2\nsteps = [{{ create = \"note\" }}, {{ write = \"whole\" }}, \
-         \"fsync\", \"close\", {{ stat = \"note\" }}, {{ unlink = \"note\", choose = \"oldest\" }}]\n",
+        "repetitions = 2\n[device]\ndirectory = \"{}\"\n[[workloads]]\nkind = \"flow\"\nramp = 0\n\
+         window = \"300ms\"\n[workloads.files.note]\ncount = 30\nsize = \"4k\"\nprefill = \"50%\"\n\
+         [workloads.roles.client]\nworkers = 2\n\
+         steps = [{{ create = \"note\" }}, {{ write = \"whole\" }}, \"fsync\", \"close\", {{ stat = \"note\" \
+         }}, {{ unlink = \"note\", choose = \"oldest\" }}]\n",
         place.path().display(),
     );
     sandbox.sweep(&plan);

@@ -93,8 +93,8 @@ const ASKED: &[Asked] = &[
     Asked { filesystem: "jfs", levels: "journal_size = \"4M\"", options: &[], geometry: "JFS_INLINELOG" },
     Asked {
         filesystem: "reiserfs",
-        levels: "block_size = \"4k\"\njournal_size = \"4M\"\nbarrier = 0\ndata = \"writeback\"\ncommit = \
-            \"7s\"",
+        levels: "block_size = \"4k\"\njournal_size = \"4M\"\nbarrier = 0\ndata = \"writeback\"\n\
+            commit = \"7s\"",
         options: &["barrier=none", "data=writeback", "commit=7"],
         geometry: "Journal Size 1024 blocks",
     },

@@ -31,9 +31,8 @@ fn on_disk() -> TempDir {
 fn plan(sandbox: &Sandbox, place: &TempDir, levels: &str, window: &str) {
     let plan = format!(
         "[device]\nimage = \"{}\"\nsize = \"1G\"\n[axes]\nfilesystem = \"ext4\"\nmemory = {levels}\n\
-         [[workloads]]\nkind = \"fileserver\"\ntree_size = \"320M\"\nreaders = 1\nwriters = 1\nwriter_space \
-         = \"64M\"\n\
-         ramp = \"200ms\"\nwindow = \"{window}\"\n",
+         [[workloads]]\nkind = \"fileserver\"\ntree_size = \"320M\"\nreaders = 1\nwriters = 1\n\
+         writer_space = \"64M\"\nramp = \"200ms\"\nwindow = \"{window}\"\n",
         place.path().join("disk.img").display()
     );
     sandbox.write("plan.toml", &plan);
@@ -141,8 +140,8 @@ fn descends(process: u32, from: u32) -> bool {
 /// The only trial of a workload in a directory.
 fn in_directory(sandbox: &Sandbox, directory: &Path, limit: &str, parameters: &str) -> Value {
     let plan = format!(
-        "memory = \"{limit}\"\n[device]\ndirectory = \"{}\"\n[[workloads]]\nkind = \"commit-log\"\nramp = \
-         0\nwindow = \"1s\"\n{parameters}\n",
+        "memory = \"{limit}\"\n[device]\ndirectory = \"{}\"\n[[workloads]]\nkind = \"commit-log\"\nramp = 0\n\
+         window = \"1s\"\n{parameters}\n",
         directory.display()
     );
     sandbox.write("plan.toml", &plan);

@@ -9,6 +9,7 @@ use fsdyno_host::local::LocalHost;
 use fsdyno_host::probe::SCRATCH_MARK;
 use fsdyno_testbed::guard::identity_text;
 use fsdyno_testbed::{Confirmation, Testbed, UndoJournal, build};
+use fsdyno_testkit::in_memory;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -45,11 +46,6 @@ fn mib(count: u64) -> Bytes {
     Bytes(count * Bytes::MIB)
 }
 
-/// A directory where images are fast and support discards.
-fn in_memory() -> tempfile::TempDir {
-    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory")
-}
-
 // A sweep by the binary.
 
 /// Sweeps these filesystems on named devices, three trials each, all of which must be measured and pass the
@@ -63,11 +59,9 @@ fn sweep(
 ) -> Vec<Value> {
     let log = journal.map(|path| format!("[device.journals]\nlog = {{ block = \"{}\" }}\n", path.display()));
     let plan = format!(
-        "name = \"named\"\nrepetitions = 3\n[device]\nblock = \"{}\"\n{}[axes]\nfilesystem = \
-         {filesystems:?}\n{axes}\n\
-         [[workloads]]\nkind = \"fileserver\"\ntree_size = \"1M\"\nwriter_space = \"4M\"\nreaders = \
-         1\nwriters = 1\n\
-         ramp = 0\nwindow = \"50ms\"\n",
+        "name = \"named\"\nrepetitions = 3\n[device]\nblock = \"{}\"\n{}[axes]\n\
+         filesystem = {filesystems:?}\n{axes}\n[[workloads]]\nkind = \"fileserver\"\ntree_size = \"1M\"\n\
+         writer_space = \"4M\"\nreaders = 1\nwriters = 1\nramp = 0\nwindow = \"50ms\"\n",
         data.display(),
         log.unwrap_or_default()
     );

@@ -18,10 +18,9 @@ const SIZE: Bytes = Bytes(256 * Bytes::MIB);
 
 fn plan(disks: &str, axes: &str, window: &str) -> String {
     format!(
-        "repetitions = 1\n[device.pool]\ndisks = {disks}\n[axes]\n{axes}\n[[workloads]]\nkind = \
-         \"fileserver\"\n\
-         tree_size = \"4M\"\nwriter_space = \"8M\"\nreaders = 1\nwriters = 1\nramp = 0\nwindow = \
-         \"{window}\"\n"
+        "repetitions = 1\n[device.pool]\ndisks = {disks}\n[axes]\n{axes}\n[[workloads]]\n\
+         kind = \"fileserver\"\ntree_size = \"4M\"\nwriter_space = \"8M\"\nreaders = 1\nwriters = 1\n\
+         ramp = 0\nwindow = \"{window}\"\n"
     )
 }
 

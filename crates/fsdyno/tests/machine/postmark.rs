@@ -18,9 +18,8 @@ tests! {
 const FILESYSTEMS: &[&str] = &["ext4", "xfs", "btrfs"];
 const COMMANDS: &[&str] = &[
     "set size 500 20000\nset number 400\nset transactions 900",
-    "set size 100 9000\nset number 300\nset transactions 1000\nset subdirectories 7\nset seed 11\nset bias \
-     read 7\n\
-     set bias create 6\nset buffering false\nset read 700\nset write 900",
+    "set size 100 9000\nset number 300\nset transactions 1000\nset subdirectories 7\nset seed 11\n\
+     set bias read 7\nset bias create 6\nset buffering false\nset read 700\nset write 900",
 ];
 
 /// Both run on each filesystem, on images of the same size. The numbers of files agree exactly, and amounts
@@ -70,9 +69,9 @@ struct Sweep {
 
 fn sweep(sandbox: &Sandbox, filesystems: &[&str], commands: &str) -> Sweep {
     let plan = format!(
-        "name = \"postmark\"\nrepetitions = 1\nmeasure = \"postmark-tps\"\n[device]\nimage = \"{}\"\nsize = \
-         \"512M\"\n\
-         [axes]\nfilesystem = {filesystems:?}\n[[workloads]]\nkind = \"postmark\"\ncommands = {:?}\n",
+        "name = \"postmark\"\nrepetitions = 1\nmeasure = \"postmark-tps\"\n[device]\nimage = \"{}\"\n\
+         size = \"512M\"\n[axes]\nfilesystem = {filesystems:?}\n[[workloads]]\nkind = \"postmark\"\n\
+         commands = {:?}\n",
         sandbox.path("ours.img").display(),
         format!("{commands}\nrun"),
     );

@@ -189,8 +189,8 @@ fn a_case_that_cannot_settle_is_given_up() {
         .replace("IMAGE", &sandbox.path("restless.img").display().to_string());
     let workload = &PLAN[PLAN.find("[[workloads]]").expect("a workload")..];
     let text = format!(
-        "repetitions = {{ min = 2, max = 3, until = \"0.001%\" }}\n{text}\n[axes]\nfilesystem = \
-         \"ext4\"\n{workload}"
+        "repetitions = {{ min = 2, max = 3, until = \"0.001%\" }}\n{text}\n[axes]\nfilesystem = \"ext4\"\n\
+         {workload}"
     );
     sandbox.write("plan.toml", &text.replace("longest-stall", "read-under-write"));
     let output = sandbox.run(&["sweep", "plan.toml", "--format", "json"]);

@@ -100,8 +100,8 @@ fn a_load_stops_at_the_reserve() {
 fn plan(image: &Path, size: &str, workload: &str) -> String {
     format!(
         "name = \"room\"\nrepetitions = 1\n[device]\nimage = \"{}\"\nsize = \"{size}\"\n[axes]\n\
-         filesystem = \"ext4\"\n[[workloads]]\nkind = \"fileserver\"\nramp = \"0s\"\nwindow = \
-         \"100ms\"\n{workload}\n",
+         filesystem = \"ext4\"\n[[workloads]]\nkind = \"fileserver\"\nramp = \"0s\"\nwindow = \"100ms\"\n\
+         {workload}\n",
         image.display()
     )
 }

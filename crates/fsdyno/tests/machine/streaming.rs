@@ -42,8 +42,8 @@ fn plan(sandbox: &Sandbox, filesystems: &str, workloads: &[&str]) -> String {
         })
         .collect();
     format!(
-        "name = \"streams\"\nrepetitions = 1\n[device]\nimage = \"{}\"\nsize = \"512M\"\n[axes]\nfilesystem \
-         = [{filesystems}]\n{workloads}",
+        "name = \"streams\"\nrepetitions = 1\n[device]\nimage = \"{}\"\nsize = \"512M\"\n[axes]\n\
+         filesystem = [{filesystems}]\n{workloads}",
         sandbox.path("scratch.img").display()
     )
 }

@@ -153,7 +153,7 @@ fn is_lost(of: &Value) -> bool {
 fn every_ready_plan_runs_scaled_and_prints_as_published() {
     for Ready { plan, cases, scaled, shows } in READY.iter().filter(|ready| !ready.scaled.is_empty()) {
         let sandbox = Sandbox::new();
-        let images = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory");
+        let images = fsdyno_testkit::in_memory();
         let image =
             |key: &str, name: &str| format!("{key}={:?}", images.path().join(name).display().to_string());
         let path = ready(plan).display().to_string();

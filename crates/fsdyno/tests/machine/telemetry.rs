@@ -240,9 +240,8 @@ fn sweep() {
     let sandbox = Sandbox::new();
     let plan = format!(
         "telemetry = \"200ms\"\n[device]\nimage = \"{}\"\nsize = \"512M\"\n[axes]\nfilesystem = [\"ext4\"]\n\
-         [[workloads]]\nkind = \"fileserver\"\ntree_size = \"128M\"\nreaders = 1\nwriters = 1\nramp = \
-         \"0s\"\n\
-         window = \"1s\"\nwriter_space = \"64M\"\n",
+         [[workloads]]\nkind = \"fileserver\"\ntree_size = \"128M\"\nreaders = 1\nwriters = 1\n\
+         ramp = \"0s\"\nwindow = \"1s\"\nwriter_space = \"64M\"\n",
         sandbox.path("sweep.img").display()
     );
     let plan = sandbox.write("plan.toml", &plan);

@@ -122,12 +122,11 @@ fn axes(random: &mut Xoshiro256PlusPlus, device: Device) -> String {
 
 fn workload(random: &mut Xoshiro256PlusPlus) -> &'static str {
     [
-        "[[workloads]]\nkind = \"fileserver\"\ntree_size = \"4M\"\nreaders = 1\nwriters = 1\nwriter_space = \
-         \"8M\"\nramp = 0\n\
-         window = \"50ms\"\n",
+        "[[workloads]]\nkind = \"fileserver\"\ntree_size = \"4M\"\nreaders = 1\nwriters = 1\n\
+         writer_space = \"8M\"\nramp = 0\nwindow = \"50ms\"\n",
         "[[workloads]]\nkind = \"null\"\nramp = 0\nwindow = \"50ms\"\n",
-        "[[workloads]]\nkind = \"streaming\"\nfile_size = \"4M\"\nbs = \"64k\"\nstages = [\"write\", \
-         \"read\"]\n",
+        "[[workloads]]\nkind = \"streaming\"\nfile_size = \"4M\"\nbs = \"64k\"\n\
+         stages = [\"write\", \"read\"]\n",
     ]
     .choose(random)
     .expect("a list")

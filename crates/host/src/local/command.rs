@@ -1,4 +1,4 @@
-//! Runs a program to its end, with a time limit, and without an environment that it could misuse.
+//! Runs a program until it exits, with a time limit, and without an environment that it could misuse.
 
 use super::{BUSY_PATIENCE, confine};
 use crate::{Command, DeviceHandle, HostError, Output, Result};
@@ -48,7 +48,7 @@ pub(super) fn search_path() -> Vec<PathBuf> {
     directories
 }
 
-/// Runs a program to its end. It dies with the calling thread.
+/// Runs a program until it exits. It dies with the calling thread.
 pub(super) fn run(command: &Command, devices: &[(DeviceHandle, Arc<OwnedFd>)]) -> Result<Output> {
     let program =
         find(&command.program).ok_or_else(|| HostError::NoProgram { program: command.program.clone() })?;

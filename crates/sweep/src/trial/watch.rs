@@ -1,4 +1,4 @@
-//! Watches an engine from its first event to its end, and gives it up if it hangs.
+//! Watches an engine until it exits, and gives it up if it hangs.
 //!
 //! A worker of the engine may hang in the kernel for ever, and the engine with it. So the engine must not
 //! only be alive but make progress: an event equal to the previous one is not a sign of progress. A stage may
@@ -91,7 +91,7 @@ pub(crate) struct Stops<'a> {
     pub hurry: &'a AtomicBool,
 }
 
-/// Follows an engine to its end. One that has to clean up is given the time to do so, even after an
+/// Follows an engine until it exits. One that has to clean up is given the time to do so, even after an
 /// interruption.
 pub(crate) fn watch(
     engine: &mut dyn EngineProcess,

@@ -56,9 +56,9 @@ fn no_ready_plan_has_words_that_are_refused_or_a_sysctl_that_needs_permission() 
 #[test]
 fn memory_applies_wherever_no_other_is_set() {
     let text = format!(
-        "memory = \"512M\"\n{DEVICE}[axes]\nfilesystem = [\"ext4\", \"xfs\"]\nxfs = {{ memory = [\"64M\", \
-         \"default\"] }}\n\
-         [[configurations]]\nname = \"named\"\nfilesystem = \"ext2\"\n{WORKLOAD}"
+        "memory = \"512M\"\n{DEVICE}[axes]\nfilesystem = [\"ext4\", \"xfs\"]\n\
+         xfs = {{ memory = [\"64M\", \"default\"] }}\n[[configurations]]\nname = \"named\"\n\
+         filesystem = \"ext2\"\n{WORKLOAD}"
     );
     let memory = |plan: &Plan| -> Vec<(String, Option<Bytes>)> {
         plan.cases()
@@ -111,9 +111,9 @@ fn too_many_trials_are_counted_too() {
 fn axes_collapse_where_a_filesystem_lacks_them() {
     let plan = parse(
         &with_axes(
-            "filesystem = [\"ext4\", \"xfs\", \"btrfs\"]\ndata = [\"ordered\", \
-            \"writeback\"]\nscheduler = [\"none\", \"bfq\"]\n[axes.xfs]\nlog_size = [\"default\", \
-            \"64M\"]\nscheduler = \"none\"",
+            "filesystem = [\"ext4\", \"xfs\", \"btrfs\"]\ndata = [\"ordered\", \"writeback\"]\n\
+            scheduler = [\"none\", \"bfq\"]\n[axes.xfs]\nlog_size = [\"default\", \"64M\"]\n\
+            scheduler = \"none\"",
         ),
         &[],
     )
@@ -141,8 +141,8 @@ fn axes_collapse_where_a_filesystem_lacks_them() {
 #[test]
 fn named_configurations_stand_beside_the_product_and_sysctls_nest() {
     let text = with_axes("filesystem = \"xfs\"\n[axes.sysctl]\nvm.dirty_ratio = [5, 20]")
-        + "[[configurations]]\nname = \"tuned\"\nfilesystem = \"xfs\"\nmkfs = \"-d agcount=4\"\nscheduler = \
-            \"cfq\"\nsysctl.vm.dirty_ratio = 1\n";
+        + "[[configurations]]\nname = \"tuned\"\nfilesystem = \"xfs\"\nmkfs = \"-d agcount=4\"\n\
+            scheduler = \"cfq\"\nsysctl.vm.dirty_ratio = 1\n";
     let plan = parse(&text, &[]).unwrap();
     let cases = plan.cases();
     let names: Vec<_> = cases.iter().map(|case| case.configuration.name.as_str()).collect();
@@ -156,9 +156,9 @@ fn named_configurations_stand_beside_the_product_and_sysctls_nest() {
 #[test]
 fn what_nothing_builds_today_stays_in_the_plan() {
     let text = with_axes("filesystem = \"xfs\"")
-        + "[[configurations]]\nname = \"old\"\nfilesystem = \"xfs\"\nmkfs = \"-d unwritten=0\"\nimpossible = \
-            \"no such flag\"\n\
-           [[configurations]]\nname = \"near\"\nfilesystem = \"xfs\"\nnote = \"the log was smaller\"\n";
+        + "[[configurations]]\nname = \"old\"\nfilesystem = \"xfs\"\nmkfs = \"-d unwritten=0\"\n\
+            impossible = \"no such flag\"\n[[configurations]]\nname = \"near\"\nfilesystem = \"xfs\"\n\
+            note = \"the log was smaller\"\n";
     let plan = parse(&text, &[]).unwrap();
     let cases = plan.cases();
     let impossible: Vec<_> = cases.iter().map(|case| case.impossible.join("; ")).collect();
@@ -232,8 +232,8 @@ fn contradictions_are_errors_unless_another_point_of_the_product_makes_sense() {
     assert_eq!(cases.iter().map(|case| case.contradictions.len()).collect::<Vec<_>>(), [1, 0]);
     assert!(order(&plan)[0].sentinel && order(&plan)[0].case == 1, "the sentinel is a case that can run");
 
-    let named = "[[configurations]]\nname = \"a\"\nfilesystem = \"ext4\"\njournal_async_commit = 1\ndata = \
-        \"ordered\"\n";
+    let named = "[[configurations]]\nname = \"a\"\nfilesystem = \"ext4\"\njournal_async_commit = 1\n\
+        data = \"ordered\"\n";
     let error = parse(&(with_axes("filesystem = \"ext4\"") + named), &[]).unwrap_err();
     assert!(error.to_string().starts_with("p.toml:9:8: configuration 'a' contradicts itself"), "{error}");
 }
@@ -344,8 +344,8 @@ fn the_command_line_of_bonnie_stands_for_its_parameters() {
     let plan = |more: &str| with_axes("filesystem = \"ext4\"").replace("fileserver", "bonnie") + more;
     let options = plan("options = \"-s 496m -n 16:100000:16:64\"\ncontent = \"zeros\"\n");
     let spelt_out = plan(
-        "size = \"496M\"\nfiles = 16384\nmax_size = 100000\nmin_size = 16\ndirectories = 64\ncontent = \
-         \"zeros\"\n",
+        "size = \"496M\"\nfiles = 16384\nmax_size = 100000\nmin_size = 16\ndirectories = 64\n\
+         content = \"zeros\"\n",
     );
     let parsed = parse(&options, &[]).unwrap();
     assert_eq!(parsed.workloads, parse(&spelt_out, &[]).unwrap().workloads);

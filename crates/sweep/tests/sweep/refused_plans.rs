@@ -266,8 +266,8 @@ fn every_bad_plan_is_refused_with_its_place_and_the_nearest_word() {
         ),
         bad(
             workload(
-                "[[configurations]]\nname = \"a\"\nfilesystem = \"xfs\"\n[[configurations]]\nname = \
-                 \"a\"\nfilesystem = \"xfs\"",
+                "[[configurations]]\nname = \"a\"\nfilesystem = \"xfs\"\n[[configurations]]\nname = \"a\"\n\
+                 filesystem = \"xfs\"",
             ),
             &["p.toml:12:8", "two configurations are named 'a'"],
         ),

@@ -165,8 +165,8 @@ average:
 
     proptest! {
         #[test]
-        fn no_text_makes_a_parser_panic(text in "([0-9]{0,20}|log|commits|ä|ms|us| \
-            |transactions|\\(|\n){0,20}") {
+        fn no_text_makes_a_parser_panic(text in "([0-9]{0,20}|log|commits|ä|ms|us| |transactions|\\(|\n\
+            ){0,20}") {
             let _ = (jbd2_info(&text), xfs_stats(&text), btrfs_commits(&text));
         }
     }

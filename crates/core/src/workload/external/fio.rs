@@ -285,9 +285,9 @@ mod tests {
         JobFile { path: "a.fio".to_string(), text: text.to_string() }
     }
 
-    const GOOD: &str = "; a comment\n[global]\nsize=16m\nioengine=psync\nbs=4k/64k\n\n[writers]\nrw = \
-        write\nnumjobs=2\n\
-                        group_reporting\n[mixed]\nnew_group\nstonewall\nrw=randrw\nfilename=a:sub/b\nfsync=64\nsize=1g\n";
+    const GOOD: &str = "; a comment\n[global]\nsize=16m\nioengine=psync\nbs=4k/64k\n\n[writers]\nrw = write\n\
+        numjobs=2\ngroup_reporting\n[mixed]\nnew_group\nstonewall\nrw=randrw\nfilename=a:sub/b\nfsync=64\n\
+        size=1g\n";
 
     #[test]
     fn a_job_on_its_own_files_is_accepted() {

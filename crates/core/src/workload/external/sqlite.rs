@@ -101,8 +101,8 @@ impl Arguments {
     /// seed makes the values.
     pub fn script(&self, seed: u64) -> String {
         let mut script = format!(
-            ".bail on\nPRAGMA journal_mode={};\nPRAGMA synchronous={};\nCREATE TABLE small(a INTEGER, b \
-             INTEGER, c TEXT);\n\
+            ".bail on\nPRAGMA journal_mode={};\nPRAGMA synchronous={};\n\
+             CREATE TABLE small(a INTEGER, b INTEGER, c TEXT);\n\
              CREATE TABLE large(a INTEGER, b INTEGER, c TEXT);\n",
             self.journal_mode, self.synchronous
         );

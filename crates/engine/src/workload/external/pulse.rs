@@ -80,8 +80,8 @@ mod tests {
 
     #[test]
     fn work_is_parsed_and_compared() {
-        let io = "rchar: 1\nwchar: 20\nsyscr: 5\nsyscw: 6\nread_bytes: 300\nwrite_bytes: \
-            4000\ncancelled_write_bytes: 9\n";
+        let io = "rchar: 1\nwchar: 20\nsyscr: 5\nsyscw: 6\nread_bytes: 300\nwrite_bytes: 4000\n\
+            cancelled_write_bytes: 9\n";
         assert_eq!(bytes(io), 4321);
         let before = Pulse::from([(1, 10), (2, 50)]);
         assert_eq!(work_between(&before, &Pulse::from([(1, 15), (3, 7)])), 12);

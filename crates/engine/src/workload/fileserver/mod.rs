@@ -16,6 +16,7 @@ pub(crate) use reread::read_again;
 use crate::background;
 use crate::content::Content;
 use crate::error::EngineError;
+use crate::ledger::Ledger;
 use crate::phase::{Job, Phase, Team};
 use crate::plant::{self, DIRECTORY, no_room};
 use crate::session::Session;
@@ -60,10 +61,10 @@ pub(crate) fn run(parameters: &Fileserver, session: &mut Session<'_, '_>) -> Res
         session.settle(&name, phase_ns)?;
         session.warm_up(&name, phase_ns)?;
         let mut teams = Vec::new();
-        let ledgers: Vec<writer::Ledger> = (0..writers).map(|_| writer::Ledger::default()).collect();
+        let ledger = Ledger::default();
         if writers > 0 {
             let space = writer_space(parameters, &base, device_space(session.request, parameters))?;
-            let jobs = (0..writers).zip(&ledgers).map(|(worker, ledger)| -> Job {
+            let jobs = (0..writers).map(|worker| -> Job {
                 writer::job(writer::Assignment {
                     base: base.clone(),
                     worker,
@@ -73,7 +74,7 @@ pub(crate) fn run(parameters: &Fileserver, session: &mut Session<'_, '_>) -> Res
                     io_size: io_size(parameters),
                     direct: parameters.direct,
                     space,
-                    ledger: ledger.clone(),
+                    ledger: parameters.verify.then(|| ledger.clone()),
                 })
             });
             teams.push(Team::new(Role::Writer, fileserver::writer::STEPS, jobs.collect()));
@@ -94,9 +95,7 @@ pub(crate) fn run(parameters: &Fileserver, session: &mut Session<'_, '_>) -> Res
         });
         teams.push(Team::new(Role::Reader, fileserver::reader::STEPS, jobs.collect()));
         session.phase(Phase { name, span: parameters.timing().into(), teams })?;
-        if parameters.verify && !ledgers.is_empty() {
-            session.reach(ledgers.iter().filter_map(writer::Ledger::reached).collect());
-        }
+        session.reach(ledger.take());
     }
     Ok(())
 }

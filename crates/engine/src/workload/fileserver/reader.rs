@@ -130,7 +130,7 @@ struct Reader {
     entries: Vec<Box<[MaybeUninit<u8>]>>,
     /// The directory that is walked, relative to the engine's directory.
     path: Vec<u8>,
-    /// The place of the top directory, and what compares.
+    /// The seed of the top directory, and what compares.
     expected: Option<(u64, Comparer)>,
 }
 
@@ -165,12 +165,12 @@ impl Reader {
         self.path.clear();
         self.path.extend_from_slice(tree.name.to_bytes());
         let directory = watched(meter, OPENAT, top, || open_directory(&tree.parent, &tree.name))?;
-        let top = self.expected.as_ref().map_or(0, |(top, _)| *top);
-        self.walk(meter, &directory, top)
+        let seed = self.expected.as_ref().map(|(seed, _)| *seed);
+        self.walk(meter, &directory, seed)
     }
 
-    /// Everything in one directory, which has this place, and below it.
-    fn walk(&mut self, meter: &mut Meter, directory: &OwnedFd, place: u64) -> Result<(), Halt> {
+    /// Everything in one directory and below it. The files of a directory with a seed are compared.
+    fn walk(&mut self, meter: &mut Meter, directory: &OwnedFd, seed: Option<u64>) -> Result<(), Halt> {
         meter.work_in(&self.path);
         let mut buffer = self.take_buffer();
         let mut entries = RawDir::new(directory, &mut buffer);
@@ -184,7 +184,7 @@ impl Reader {
             let attributes = timed(meter, STATX, object, |_| 0, || look_at(directory, name))?;
             match FileType::from_raw_mode(attributes.stx_mode.into()) {
                 FileType::RegularFile => {
-                    let identity = self.expected.as_ref().map(|_| FileIdentity::named(place, name));
+                    let identity = seed.map(|seed| FileIdentity::named(seed, name));
                     self.read(meter, directory, name, attributes.stx_size, identity)?;
                 }
                 FileType::Directory if name != c"." && name != c".." => {
@@ -192,7 +192,7 @@ impl Reader {
                     let length = self.path.len();
                     self.path.push(b'/');
                     self.path.extend_from_slice(name.to_bytes());
-                    self.walk(meter, &below, content::place(place, name))?;
+                    self.walk(meter, &below, seed.map(|seed| content::path_seed(seed, name)))?;
                     self.path.truncate(length);
                     meter.work_in(&self.path);
                 }
@@ -226,30 +226,26 @@ impl Reader {
         let first = &mut data[..self.first_bytes];
         let mut read = timed(meter, READ_FIRST_BYTE, object, count, || rustix::io::read(&file, &mut *first))?;
         let mut position = read as u64;
-        // A stamp can only be read as a whole: the first byte is compared together with those that follow.
-        let (mut first_byte, mut pending) = ([0; 1], 0);
-        if expected.is_some() && read == 1 {
-            (first_byte, pending) = ([data[0]; 1], 1);
-        }
         let version = content::version_of_size(size_bytes);
-        let mut check = |position, pending: &mut usize, found: &[u8]| match &mut expected {
+        let mut check = |position, before: Option<u8>, found: &[u8]| match &mut expected {
             Some((comparer, identity)) => {
-                let before = &first_byte[..std::mem::take(pending)];
-                let checked = comparer.check_both(*identity, version, position, before, found);
+                let checked = comparer.check_both(*identity, version, position, before.as_slice(), found);
                 checked.map_err(|problem| object.wrong(of_size(problem, size_bytes)))
             }
             None => Ok(()),
         };
-        if pending == 0 {
-            check(0, &mut pending, &data[..read])?;
+        // A single byte does not say where it comes from: it is compared together with what follows.
+        let mut alone = (read == 1).then_some(data[0]);
+        if alone.is_none() {
+            check(0, None, &data[..read])?;
         }
         while position < size_bytes && read > 0 {
             let rest = &mut data[..self.io_size];
             read = timed(meter, READ, object, count, || rustix::io::read(&file, &mut *rest))?;
-            check(position, &mut pending, &data[..read])?;
+            check(position, alone.take(), &data[..read])?;
             position += read as u64;
         }
-        check(position, &mut pending, &[])?;
+        check(position, alone, &[])?;
         if identity.is_some() && position < size_bytes {
             return Err(object.wrong(Problem::Size { expected: size_bytes, found: position }));
         }

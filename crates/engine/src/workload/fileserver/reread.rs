@@ -6,7 +6,7 @@
 
 use super::{old_seed, tree_name, writer};
 use crate::compare::Comparer;
-use crate::content::{FileIdentity, place, version_of_size};
+use crate::content::{FileIdentity, path_seed, version_of_size};
 use crate::error::{EngineError, OperationFailure};
 use crate::meter::{Halt, Object};
 use crate::plant::DIRECTORY;
@@ -107,7 +107,7 @@ fn walk(
                 if below.is_none() {
                     push(&mut path, name);
                 }
-                directories.push((below, place(here, name)));
+                directories.push((below, path_seed(here, name)));
             }
             Entry::File { name, size_bytes, .. } => {
                 seen += 1;

@@ -5,8 +5,9 @@
 //! starts another one.
 
 use super::NEW_TREES;
-use crate::content::{ALIGNMENT, Content, FileIdentity, place, version_of_size};
+use crate::content::{ALIGNMENT, Content, FileIdentity, path_seed, version_of_size};
 use crate::error::OperationFailure;
+use crate::ledger::Ledger;
 use crate::meter::{Halt, Meter, Object, timed, watched};
 use crate::phase::Job;
 use crate::plant::{CREATE, DIRECTORY, DIRECTORY_MODE, FILE_MODE};
@@ -21,7 +22,7 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// The task of one writer.
 pub(super) struct Assignment {
@@ -35,23 +36,8 @@ pub(super) struct Assignment {
     pub(super) io_size: usize,
     pub(super) direct: bool,
     pub(super) space: Space,
-    /// Where it notes at its end how far it came.
-    pub(super) ledger: Ledger,
-}
-
-/// Where a writer notes how far it came.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Ledger(Arc<Mutex<Option<Reached>>>);
-
-impl Ledger {
-    fn close(&self, reached: Reached) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(reached);
-    }
-
-    /// What was noted; `None` if the worker has not finished.
-    pub(super) fn reached(&self) -> Option<Reached> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
+    /// Where it notes how far it came.
+    pub(super) ledger: Option<Ledger>,
 }
 
 /// What one writer may occupy.
@@ -89,13 +75,15 @@ pub(super) fn job(assignment: Assignment) -> Job {
         let mut meter = lineup.start();
         for round in 0.. {
             if let Err(halt) = writer.round(&mut meter, &assignment, &home, round) {
-                assignment.ledger.close(Reached::Tree {
-                    worker: assignment.worker,
-                    round,
-                    files: writer.files,
-                    removing: writer.removing,
-                    space_bytes: assignment.space.bytes,
-                });
+                if let Some(ledger) = &assignment.ledger {
+                    ledger.note(Reached::Tree {
+                        worker: assignment.worker,
+                        round,
+                        files: writer.files,
+                        removing: writer.removing,
+                        space_bytes: assignment.space.bytes,
+                    });
+                }
                 return halt;
             }
             meter.next_round();
@@ -114,8 +102,8 @@ struct Writer {
     /// Files of the tree that are complete, and whether it is being removed.
     files: u64,
     removing: bool,
-    /// The places of the directories down to the one that is filled.
-    places: Vec<u64>,
+    /// The seeds of the directories down to the one that is filled.
+    seeds: Vec<u64>,
 }
 
 impl Writer {
@@ -137,7 +125,7 @@ impl Writer {
             path: name.into_bytes(),
             files: 0,
             removing: false,
-            places: Vec::with_capacity(DEEP),
+            seeds: Vec::with_capacity(DEEP),
         };
         Ok((writer, home))
     }
@@ -168,17 +156,17 @@ impl Writer {
     ) -> Result<(), Halt> {
         let mut space = assignment.space;
         let limits = limits(space.bytes, self.first_bytes as u64);
-        self.places.clear();
-        self.places.push(seed);
+        self.seeds.clear();
+        self.seeds.push(seed);
         let outside = self.path.len();
         let mut directories = vec![self.enter(meter, home, name)?];
         for entry in Tree::new(&assignment.model, seed, limits) {
-            let (Some(directory), Some(&here)) = (directories.last(), self.places.last()) else { break };
+            let (Some(directory), Some(&here)) = (directories.last(), self.seeds.last()) else { break };
             match entry {
                 Entry::Enter { name } if space.take(1) => {
                     let below = self.enter(meter, directory, name.as_c_str())?;
                     directories.push(below);
-                    self.places.push(place(here, name.as_c_str()));
+                    self.seeds.push(path_seed(here, name.as_c_str()));
                 }
                 Entry::File { name, size_bytes, .. } if space.take(size_bytes) => {
                     let file =
@@ -188,7 +176,7 @@ impl Writer {
                 }
                 Entry::Leave => {
                     directories.pop();
-                    self.places.pop();
+                    self.seeds.pop();
                     let length = self.path.iter().rposition(|byte| *byte == b'/').unwrap_or(outside);
                     self.path.truncate(length);
                     meter.work_in(&self.path);

@@ -22,6 +22,7 @@ pub(crate) use reread::read_again;
 use crate::background;
 use crate::content::FileIdentity;
 use crate::error::{EngineError, OperationFailure};
+use crate::ledger::Ledger;
 use crate::meter::{Halt, Meter};
 use crate::phase::{Job, Phase, Team};
 use crate::session::Session;
@@ -38,7 +39,7 @@ use rustix::fs::{Advice, Mode, OFlags};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use stream::{Course, Ready, Stream};
-use versions::{Ledger, Versions};
+use versions::Versions;
 
 /// What seeds and identities of files derive from.
 const FILES: u64 = 3;
@@ -83,11 +84,9 @@ pub(crate) fn run(parameters: &Streaming, session: &mut Session<'_, '_>) -> Resu
         if cold[index] {
             session.warm_up(stage.name(), after_ns)?;
         }
-        let ledgers = plan.ledgers(*stage);
-        session.phase(plan.phase(index, &ledgers, &session.reached))?;
-        if parameters.verify && !ledgers.is_empty() {
-            session.reach(ledgers.iter().filter_map(|(file, ledger)| ledger.reached(file)).collect());
-        }
+        let ledger = Ledger::default();
+        session.phase(plan.phase(index, &ledger, &session.reached))?;
+        session.reach(ledger.take());
     }
     Ok(())
 }
@@ -99,22 +98,10 @@ struct Plan<'a> {
     seed: u64,
 }
 
-/// The files that a stage writes over, and where each of their writers notes how far it came.
-type Ledgers = Vec<(String, Ledger)>;
-
 impl Plan<'_> {
     /// The seed of the blocks that a stage chooses.
     fn random_seed(&self, stage: Stage, stream: u32) -> u64 {
         derive_seed(self.seed, &[RANDOM, stage as u64, u64::from(stream)])
-    }
-
-    fn ledgers(&self, stage: Stage) -> Ledgers {
-        let files: Vec<String> = match stage {
-            Stage::RandomWrite => (0..self.parameters.streams).map(file_name).collect(),
-            Stage::Mixed => (0..self.parameters.writers).map(mixed_name).collect(),
-            Stage::Write | Stage::Read | Stage::RandomRead => Vec::new(),
-        };
-        files.into_iter().map(|file| (file, Ledger::default())).collect()
     }
 
     /// The version of the files that a stage `write` writes.
@@ -144,7 +131,7 @@ impl Plan<'_> {
         versions
     }
 
-    fn phase(&self, index: usize, ledgers: &Ledgers, reached: &[Reached]) -> Phase {
+    fn phase(&self, index: usize, ledger: &Ledger, reached: &[Reached]) -> Phase {
         let stage = self.parameters.stages[index];
         let Streaming { streams, readers, writers, fsync, verify, .. } = *self.parameters;
         let random = |stream: u32| Course::Random { seed: self.random_seed(stage, stream), count: None };
@@ -173,11 +160,11 @@ impl Plan<'_> {
             }
         };
         let checked = |stream: Stream| {
-            let expects = verify && !stream.writes;
-            let ledger = ledgers.iter().find(|(file, _)| verify && stream.writes && *file == stream.name);
+            // What is written once follows from the parameters.
+            let (expects, notes) = (verify && !stream.writes, verify && stream.writes && stage.timed());
             Stream {
                 expects: expects.then(|| self.versions(stream.number, index, reached)),
-                ledger: ledger.map(|(_, ledger)| ledger.clone()),
+                ledger: notes.then(|| ledger.clone()),
                 ..stream
             }
         };

@@ -1,10 +1,11 @@
 //! A stream: one worker on one file, sequentially or at random positions, with one system call at a time or
 //! many requests in a ring.
 
-use super::versions::{self, Ledger, Progress, Versions};
+use super::versions::{self, Drawn, Versions};
 use crate::compare::Comparer;
 use crate::content::{AlignedBuffer, Content, FileIdentity, Held};
 use crate::error::OperationFailure;
+use crate::ledger::Ledger;
 use crate::meter::{Halt, Meter, Object, timed, watched};
 use crate::queue::{self, Piece, Supply};
 use crate::wrong::Problem;
@@ -175,7 +176,7 @@ impl Ready {
             false => Ok(()),
         });
         if let Some(ledger) = &self.stream.ledger {
-            ledger.close(self.source.progress);
+            self.source.drawn.reached(&self.stream.name).into_iter().for_each(|reached| ledger.note(reached));
         }
         synced.err().unwrap_or(Halt::Over)
     }
@@ -246,7 +247,7 @@ struct Source {
     left: u64,
     /// Which version of the file the piece drawn last belongs to, if it is written.
     version: u32,
-    progress: Progress,
+    drawn: Drawn,
     content: Content,
     identity: FileIdentity,
     /// What the buffers of a ring contain, by slot.
@@ -273,7 +274,7 @@ impl Source {
             next: 0,
             left: count.unwrap_or(u64::MAX),
             version: stream.version,
-            progress: Progress::new(if reads { 0 } else { depth }, stream.ledger.is_some()),
+            drawn: Drawn::new(if reads { 0 } else { depth }, stream.ledger.is_some()),
             content: Content::new(stream.content, stream.seed, if reads { 0 } else { stream.block }),
             identity: stream.identity,
             held: vec![Held::default(); depth].into_boxed_slice(),
@@ -297,8 +298,8 @@ impl Source {
                     self.next = 0;
                 }
                 self.next += self.block;
-                self.version = versions::over(self.progress.drawn);
-                self.progress.drawn += 1;
+                self.version = versions::over(self.drawn.blocks);
+                self.drawn.blocks += 1;
             }
             let position = self.random.random_range(0..self.file_bytes / self.block) * self.block;
             return Some(Piece { position, length: self.block as usize });
@@ -313,7 +314,7 @@ impl Source {
             self.next = 0;
             self.version = self.version.wrapping_add(1);
         }
-        self.progress.drawn += 1;
+        self.drawn.blocks += 1;
         let position = self.next;
         self.next += self.block;
         Some(Piece { position, length: self.block.min(self.file_bytes - position) as usize })
@@ -377,12 +378,12 @@ impl Supply for Writing<'_> {
 
     #[inline(always)]
     fn fill(&mut self, slot: usize, piece: Piece, buffer: &mut [u8]) {
-        let Source { content, identity, held, progress, block, version, .. } = &mut *self.0;
+        let Source { content, identity, held, drawn, block, version, .. } = &mut *self.0;
         // Where a short write goes on is not where a block begins.
         if piece.position.is_multiple_of(*block) {
-            progress.begin(slot, piece.position, *version);
+            drawn.begin(slot, piece.position, *version);
         }
-        let file = identity.version(progress.version(slot));
+        let file = identity.version(drawn.version(slot));
         content.fill(file, piece.position, buffer, &mut held[slot]);
     }
 

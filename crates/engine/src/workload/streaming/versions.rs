@@ -10,7 +10,7 @@ use crate::wrong::Problem;
 use fsdyno_core::Reached;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// How many blocks of one worker may be written while another write of the same block is in flight, before
 /// nothing is known about the order of any.
@@ -153,44 +153,22 @@ fn ascending(blocks: impl Iterator<Item = u64>) -> Arc<[u64]> {
     blocks.into()
 }
 
-/// Where a writer notes at its end how far it came.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Ledger(Arc<Mutex<Option<Closed>>>);
-
-/// How many blocks were written, and which of them while another write of the same block was in flight.
-type Closed = (u64, Vec<u64>);
-
-impl Ledger {
-    pub(super) fn close(&self, progress: Progress) {
-        let Progress { drawn, unordered, .. } = progress;
-        if unordered.len() < MOST_UNORDERED {
-            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((drawn, unordered));
-        }
-    }
-
-    /// What was noted; `None` if the worker has not finished, or lost count.
-    pub(super) fn reached(&self, file: &str) -> Option<Reached> {
-        let (blocks, unordered) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take()?;
-        Some(Reached::File { file: file.to_string(), blocks, unordered })
-    }
-}
-
 /// How far a writer is.
 #[derive(Debug)]
-pub(super) struct Progress {
+pub(super) struct Drawn {
     /// How many blocks it has begun to write.
-    pub(super) drawn: u64,
+    pub(super) blocks: u64,
     /// Those of them that were begun while another write of the same block was in flight.
     unordered: Vec<u64>,
     /// Where the request of each slot began, and which version it writes.
     slots: Box<[(u64, u32)]>,
 }
 
-impl Progress {
+impl Drawn {
     /// With so many requests in flight at once. What may be noted is allocated now.
     pub(super) fn new(depth: usize, notes: bool) -> Self {
         let unordered = Vec::with_capacity(if notes && depth > 1 { MOST_UNORDERED } else { 0 });
-        Progress { drawn: 0, unordered, slots: vec![(u64::MAX, 0); depth].into_boxed_slice() }
+        Drawn { blocks: 0, unordered, slots: vec![(u64::MAX, 0); depth].into_boxed_slice() }
     }
 
     /// The block drawn last is written as this version, by the request of a slot.
@@ -200,9 +178,19 @@ impl Progress {
             && self.unordered.len() < MOST_UNORDERED
             && self.slots.iter().enumerate().any(|(other, (at, _))| other != slot && *at == position);
         if is_doubtful {
-            self.unordered.push(self.drawn - 1);
+            self.unordered.push(self.blocks - 1);
         }
         self.slots[slot] = (position, version);
+    }
+
+    /// How far it came in a file, for whoever reads that later; `None` if it has lost count.
+    pub(super) fn reached(self, file: &str) -> Option<Reached> {
+        let Drawn { blocks, unordered, .. } = self;
+        (unordered.len() < MOST_UNORDERED).then(|| Reached::File {
+            file: file.to_string(),
+            blocks,
+            unordered,
+        })
     }
 
     /// The version that the request of a slot writes.
@@ -312,15 +300,12 @@ mod tests {
 
     #[test]
     fn two_writes_of_a_block_in_flight_are_noted() {
-        let mut progress = Progress::new(2, true);
+        let mut drawn = Drawn::new(2, true);
         for (slot, position) in [(0, 0), (1, 512), (0, 512), (1, 0)] {
-            progress.drawn += 1;
-            progress.begin(slot, position, over(progress.drawn - 1));
+            drawn.blocks += 1;
+            drawn.begin(slot, position, over(drawn.blocks - 1));
         }
-        assert_eq!(progress.version(1), 4);
-        let ledger = Ledger::default();
-        ledger.close(progress);
-        assert_eq!(ledger.reached("stream-0"), Some(reached(4, &[2])));
-        assert_eq!(ledger.reached("stream-0"), None);
+        assert_eq!(drawn.version(1), 4);
+        assert_eq!(drawn.reached("stream-0"), Some(reached(4, &[2])));
     }
 }

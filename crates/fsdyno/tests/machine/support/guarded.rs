@@ -98,10 +98,9 @@ pub fn refused_with(
     let plan = sandbox.write(
         "plan.toml",
         &format!(
-            "name = \"guards\"\nrepetitions = 1\n[device]\n{device}[axes]\nfilesystem = \
-             [\"ext4\"]\n[[workloads]]\n\
-             kind = \"fileserver\"\ntree_size = \"16M\"\nwriter_space = \"1M\"\nramp = \"0s\"\nwindow = \
-             \"1s\"\n"
+            "name = \"guards\"\nrepetitions = 1\n[device]\n{device}[axes]\nfilesystem = [\"ext4\"]\n\
+             [[workloads]]\nkind = \"fileserver\"\ntree_size = \"16M\"\nwriter_space = \"1M\"\n\
+             ramp = \"0s\"\nwindow = \"1s\"\n"
         ),
     );
     let plan = plan.display().to_string();

@@ -50,7 +50,7 @@ enum Came {
     Stopped,
     /// The process died on the way.
     Crashed,
-    /// To its end, or to its interruption.
+    /// It finished, or was interrupted.
     Ran,
 }
 
