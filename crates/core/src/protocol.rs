@@ -13,7 +13,7 @@ use crate::telemetry::TelemetryRequest;
 use crate::units::{Bytes, Nanos};
 use crate::warning::Warning;
 use crate::workload::Workload;
-pub use crate::workload::part::Part;
+pub use crate::workload::part::EnginePart;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -34,7 +34,7 @@ pub struct EngineRequest {
     pub precondition: Option<Precondition>,
     /// How much of it.
     #[serde(default)]
-    pub part: Part,
+    pub part: EnginePart,
     /// Whether the filesystem has been unmounted and mounted again before this part.
     #[serde(default)]
     pub remounted: bool,
@@ -86,7 +86,7 @@ impl EngineRequest {
             directory: directory.into(),
             workload,
             precondition: None,
-            part: Part::WHOLE,
+            part: EnginePart::WHOLE,
             remounted: false,
             seed,
             drop_caches: false,
@@ -114,9 +114,9 @@ pub struct MemoryGroup {
     pub limit: Bytes,
 }
 
-impl Default for Part {
+impl Default for EnginePart {
     fn default() -> Self {
-        Part::WHOLE
+        EnginePart::WHOLE
     }
 }
 

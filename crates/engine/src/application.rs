@@ -6,7 +6,7 @@
 //! knowing what was written, and so that the disk can tell data from everything else.
 
 use crate::plant::{CREATE, DIRECTORY, FILE_MODE};
-use crate::workload::durability::sector::{Found, Place, SECTOR};
+use crate::workload::durability::sector::{Found, SECTOR, SectorAddress};
 use fsdyno_core::durability::Act;
 use fsdyno_core::result::{Content, Usable, Witnessed};
 use rustix::fd::OwnedFd;
@@ -98,8 +98,8 @@ fn content(seed: u64, begin: u64, version: u64) -> Vec<u8> {
     bytes
 }
 
-fn place(seed: u64, sector: u64) -> Place {
-    Place { seed, file: 0, sector }
+fn place(seed: u64, sector: u64) -> SectorAddress {
+    SectorAddress { seed, file: 0, sector }
 }
 
 /// Judges what was read; the file ends with it if it is less than all.

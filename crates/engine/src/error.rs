@@ -2,7 +2,7 @@
 
 use crate::wrong::Wrong;
 use fsdyno_core::outcome::{VERIFICATION, chain};
-use fsdyno_core::protocol::Part;
+use fsdyno_core::protocol::EnginePart;
 use fsdyno_core::workload::parameter::{Inside, Refusal};
 use fsdyno_core::{Bytes, Failure, Nanos, Operation};
 use rustix::fs::StatVfs;
@@ -70,7 +70,7 @@ pub enum EngineError {
     #[error("part {} of {} was requested, but the workload has {parts}", part.number + 1, part.of)]
     NoSuchPart {
         /// What was requested.
-        part: Part,
+        part: EnginePart,
         /// How many there are.
         parts: u32,
     },

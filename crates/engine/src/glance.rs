@@ -168,7 +168,7 @@ fn look_at(record: &WorkerRecord, role: &mut RoleGlance, now_ns: u64, timer: Tim
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsdyno_core::workload::Step;
+    use fsdyno_core::workload::StepIndex;
     use fsdyno_core::{Operation, Role};
 
     const STEPS: &[Operation] = &[Operation::Read, Operation::Openat];
@@ -223,7 +223,7 @@ mod tests {
         let (timer, record, mut glances) = scene();
         record.tally.begin(NOW - 3 * SECOND);
         record.work_in(b"tree0/a");
-        record.slot.announce(Step(1));
+        record.slot.announce(StepIndex(1));
         record.slot.enter(timer.ticks());
         let glance = glances.take_at(NOW, [&record, &record].into_iter(), WINDOW, timer);
         assert_eq!(glance, None, "the second worker is new");

@@ -50,7 +50,7 @@ mod workload;
 mod wrong;
 
 pub use error::{EngineError, OperationFailure};
-pub use fsdyno_core::workload::Step;
+pub use fsdyno_core::workload::StepIndex;
 pub use observer::Observer;
 pub use verify::{VerifyError, verify};
 pub use workload::fileserver::reader_pass;
@@ -64,7 +64,7 @@ use fsdyno_core::protocol::PROTOCOL_VERSION;
 use fsdyno_core::result::TimerFacts;
 use fsdyno_core::telemetry::TelemetryRequest;
 use fsdyno_core::{EngineEvent, EngineRequest, Reread, WarningKind, Workload, meminfo};
-use fsdyno_sys::timer::{Source, Timer};
+use fsdyno_sys::timer::{ClockSource, Timer};
 use progress::{Cues, Progress};
 use session::Session;
 use std::io::{BufRead, Write};
@@ -206,7 +206,7 @@ fn execute(
     let confined = Confined::to(request)?;
     let bounds = Bounds::new(stop, &confined);
     let mut session = Session::new(request, timer, bounds, progress, observer);
-    if timer.source() != Source::Tsc && request.part.is_first() {
+    if timer.source() != ClockSource::Tsc && request.part.is_first() {
         let text = format!("the timer is {}: {:.0} ns per reading", timer.source().name(), timer.read_ns());
         session.warn(WarningKind::SlowTimer, text);
     }

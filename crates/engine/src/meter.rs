@@ -17,7 +17,7 @@ use crate::record::{Crossing, Slot, WorkerRecord};
 use crate::window::{Position, Window};
 use crate::wrong::{Problem, Wrong};
 use fsdyno_core::result::SlowOperation;
-use fsdyno_core::workload::Step;
+use fsdyno_core::workload::StepIndex;
 use fsdyno_core::{Operation, Role};
 use fsdyno_sys::timer::Timer;
 use rustix::io::Errno;
@@ -123,7 +123,7 @@ pub struct Meter {
 #[inline(always)]
 pub fn timed<T>(
     meter: &mut Meter,
-    step: Step,
+    step: StepIndex,
     object: Object<'_>,
     bytes: impl FnOnce(&T) -> u64,
     call: impl FnOnce() -> Result<T, Errno>,
@@ -151,7 +151,7 @@ pub fn timed<T>(
 /// [`Halt::Failed`] or [`Halt::Late`] if it failed.
 pub fn watched<T>(
     meter: &mut Meter,
-    step: Step,
+    step: StepIndex,
     object: Object<'_>,
     call: impl FnOnce() -> Result<T, Errno>,
 ) -> Result<T, Halt> {
@@ -294,7 +294,7 @@ impl Meter {
     #[inline(always)]
     pub(crate) fn record(
         &mut self,
-        step: Step,
+        step: StepIndex,
         start_ns: u64,
         end_ns: u64,
         bytes: u64,
@@ -327,7 +327,7 @@ impl Meter {
 
     /// An operation is about to be submitted in a slot.
     #[inline(always)]
-    pub(crate) fn depart(&self, slot: usize, step: Step, start_ticks: u64) {
+    pub(crate) fn depart(&self, slot: usize, step: StepIndex, start_ticks: u64) {
         let slot = &self.record.slots()[slot];
         slot.announce(step);
         slot.enter(start_ticks);
@@ -367,7 +367,7 @@ impl Meter {
     }
 
     #[inline(always)]
-    fn sample(&mut self, step: Step, start_ns: u64, end_ns: u64, bytes: u64, object: Object<'_>) {
+    fn sample(&mut self, step: StepIndex, start_ns: u64, end_ns: u64, bytes: u64, object: Object<'_>) {
         // With many in flight, one that started earlier may end later.
         if start_ns.wrapping_sub(self.interval_begin_ns) >= self.interval_ns {
             self.turn_the_page(start_ns);
@@ -473,7 +473,7 @@ impl Meter {
 
     #[cold]
     #[inline(never)]
-    pub(crate) fn failed(&self, step: Step, object: Object<'_>, errno: Errno, start: u64) -> Halt {
+    pub(crate) fn failed(&self, step: StepIndex, object: Object<'_>, errno: Errno, start: u64) -> Halt {
         let operation = Some(self.record.operation(step));
         let failure = OperationFailure { operation, path: object.path(), errno };
         match self.timer.to_ns(start) < self.window.end_ns {

@@ -12,7 +12,7 @@
 mod team;
 mod wait;
 
-pub(crate) use team::{Job, Phase, Run, Team, Written};
+pub(crate) use team::{Job, PhaseLoad, Run, Team, Written};
 
 use crate::error::{EngineError, OperationFailure};
 use crate::glance::Glances;
@@ -63,14 +63,14 @@ struct Worker {
 /// [`EngineError::Operation`] if a worker failed, [`EngineError::Stopped`] if the parent wants the engine to
 /// stop.
 pub(crate) fn run(
-    phase: Phase,
+    phase: PhaseLoad,
     timer: Timer,
     stop: &AtomicBool,
     progress: &mut Progress<'_>,
     observer: &mut dyn Observer,
     left_behind: &mut u32,
 ) -> Result<Run, EngineError> {
-    let Phase { name, span, teams } = phase;
+    let PhaseLoad { name, span, teams } = phase;
     let (sender, messages) = channel();
     let gate = Arc::new(Gate::default());
     let mut crew = Crew {

@@ -18,7 +18,7 @@
 
 use crate::meter::{Halt, Meter, Object};
 use crate::wrong::Problem;
-use fsdyno_core::workload::Step;
+use fsdyno_core::workload::StepIndex;
 use fsdyno_sys::ring::{Completion, Ring};
 use rustix::io::Errno;
 
@@ -72,7 +72,7 @@ pub(crate) fn run<S: Supply>(
     meter: &mut Meter,
     ring: &mut Ring,
     batch: usize,
-    step: Step,
+    step: StepIndex,
     object: Object<'_>,
     supply: &mut S,
 ) -> Result<(), Halt> {
@@ -161,7 +161,7 @@ impl<S: Supply> Queue<'_, S> {
 
     /// Submits new requests, and waits for this many completions.
     #[inline(always)]
-    fn submit(&mut self, meter: &Meter, step: Step, want: usize) -> Result<(), Errno> {
+    fn submit(&mut self, meter: &Meter, step: StepIndex, want: usize) -> Result<(), Errno> {
         let start = meter.ticks();
         for slot in self.fresh.drain(..) {
             meter.depart(slot, step, start);

@@ -13,7 +13,7 @@ use crate::window::{Tally, Window};
 use fsdyno_core::operation::Moves;
 use fsdyno_core::result::CpuTime;
 use fsdyno_core::units::Nanos;
-use fsdyno_core::workload::Step;
+use fsdyno_core::workload::StepIndex;
 use fsdyno_core::{Operation, Role};
 use fsdyno_sys::thread::{self, Helpers};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -30,7 +30,7 @@ pub(crate) struct Slot {
 impl Slot {
     /// Stores the next operation.
     #[inline(always)]
-    pub(crate) fn announce(&self, step: Step) {
+    pub(crate) fn announce(&self, step: StepIndex) {
         self.step.store(step.0, Ordering::Release);
     }
 
@@ -46,18 +46,18 @@ impl Slot {
 
     /// The operation that it was entered with; for the worker itself.
     #[inline(always)]
-    pub(crate) fn entered(&self) -> (Step, u64) {
-        (Step(self.step.load(Ordering::Relaxed)), self.start_ticks.load(Ordering::Relaxed))
+    pub(crate) fn entered(&self) -> (StepIndex, u64) {
+        (StepIndex(self.step.load(Ordering::Relaxed)), self.start_ticks.load(Ordering::Relaxed))
     }
 
     /// The worker's current operation, and since when it has been in it.
-    pub(crate) fn look(&self) -> Option<(Step, u64)> {
+    pub(crate) fn look(&self) -> Option<(StepIndex, u64)> {
         loop {
             let start = self.start_ticks.load(Ordering::Acquire);
             let step = self.step.load(Ordering::Acquire);
             // The step is stored before the start: when the start has not changed, the step belongs to it.
             if self.start_ticks.load(Ordering::Acquire) == start {
-                return (start != 0).then_some((Step(step), start));
+                return (start != 0).then_some((StepIndex(step), start));
             }
         }
     }
@@ -66,7 +66,7 @@ impl Slot {
 /// An operation that crossed an edge of the window and has ended.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Crossing {
-    pub(crate) step: Step,
+    pub(crate) step: StepIndex,
     pub(crate) start_ns: u64,
     pub(crate) end_ns: u64,
     pub(crate) bytes: u64,
@@ -97,7 +97,7 @@ impl Closing {
 #[repr(align(128))]
 pub(crate) struct WorkerRecord {
     pub(crate) role: Role,
-    /// What [`Step`] counts.
+    /// What [`StepIndex`] counts.
     pub(crate) steps: &'static [Operation],
     pub(crate) operations: Box<[OperationRecord]>,
     /// The worker's own current operation.
@@ -227,12 +227,12 @@ impl WorkerRecord {
 
     /// Bytes that it has written since it started, whether inside the window or not.
     pub(crate) fn written(&self) -> u64 {
-        let writes = |index: usize| self.operation(Step(index as u32)).moves() == Moves::Writes;
+        let writes = |index: usize| self.operation(StepIndex(index as u32)).moves() == Moves::Writes;
         let operations = self.operations.iter().enumerate().filter(|(index, _)| writes(*index));
         operations.map(|(_, record)| record.bytes() + record.unsampled_bytes.get()).sum()
     }
 
-    pub(crate) fn operation(&self, step: Step) -> Operation {
+    pub(crate) fn operation(&self, step: StepIndex) -> Operation {
         self.steps[step.0 as usize]
     }
 

@@ -12,7 +12,7 @@ use crate::fill;
 use crate::layout;
 use crate::memory;
 use crate::observer::Observer;
-use crate::phase::{self, Phase, Run, Written};
+use crate::phase::{self, PhaseLoad, Run, Written};
 use crate::plant::{DIRECTORY, DIRECTORY_MODE};
 use crate::progress::Progress;
 use crate::removal::{self, Remover};
@@ -258,17 +258,17 @@ impl<'a, 'e> Session<'a, 'e> {
     }
 
     /// Runs a phase and reports its result.
-    pub(crate) fn phase(&mut self, phase: Phase) -> Result<(), EngineError> {
+    pub(crate) fn phase(&mut self, phase: PhaseLoad) -> Result<(), EngineError> {
         self.counted_phase(phase, |_| ())
     }
 
     /// Runs a phase, adds what the workload counts by name to its result, and reports it.
     pub(crate) fn counted_phase(
         &mut self,
-        phase: Phase,
+        phase: PhaseLoad,
         count: impl FnOnce(&mut PhaseResult),
     ) -> Result<(), EngineError> {
-        let phase = Phase { span: phase.span.patient(self.request.patience), ..phase };
+        let phase = PhaseLoad { span: phase.span.patient(self.request.patience), ..phase };
         let used = || self.request.memory.as_ref().map(memory::used);
         let before = used();
         (self.unsynced, self.written_back_ns) = (None, Nanos(0));

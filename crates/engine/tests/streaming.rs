@@ -1,6 +1,6 @@
 //! The streaming workload as a library, end to end in memory.
 
-use fsdyno_core::protocol::Part;
+use fsdyno_core::protocol::EnginePart;
 use fsdyno_core::result::{PhaseResult, RoleResult};
 use fsdyno_core::workload::{IoEngine, Ramp, Stage, Streaming};
 use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Nanos, Operation, Role, WarningKind, Workload};
@@ -30,10 +30,14 @@ fn small(io: IoEngine, stages: &[Stage]) -> Streaming {
 }
 
 fn events(directory: &Path, streaming: Streaming) -> (Result<(), EngineError>, Vec<EngineEvent>) {
-    part(directory, streaming, Part::WHOLE)
+    part(directory, streaming, EnginePart::WHOLE)
 }
 
-fn part(directory: &Path, streaming: Streaming, part: Part) -> (Result<(), EngineError>, Vec<EngineEvent>) {
+fn part(
+    directory: &Path,
+    streaming: Streaming,
+    part: EnginePart,
+) -> (Result<(), EngineError>, Vec<EngineEvent>) {
     let request = EngineRequest { part, ..EngineRequest::new(directory, Workload::Streaming(streaming), 42) };
     let mut events = Vec::new();
     let result = run(&request, &AtomicBool::new(false), &mut |event| events.push(event));
@@ -194,15 +198,15 @@ fn described(events: &[EngineEvent]) -> Vec<String> {
     events.iter().filter_map(name).collect()
 }
 
-const FIRST: Part = Part { number: 0, of: 2 };
-const SECOND: Part = Part { number: 1, of: 2 };
+const FIRST: EnginePart = EnginePart { number: 0, of: 2 };
+const SECOND: EnginePart = EnginePart { number: 1, of: 2 };
 
 #[test]
 fn the_parts_of_the_workload_together_do_what_the_whole_does() {
     let streaming = || small(IoEngine::Sync, &[Stage::Write, Stage::Read, Stage::RandomRead]);
     let (parted, whole) = (in_memory(), in_memory());
     let [first, second, third] = [0, 1, 2].map(|number| {
-        let (result, events) = part(parted.path(), streaming(), Part { number, of: 3 });
+        let (result, events) = part(parted.path(), streaming(), EnginePart { number, of: 3 });
         result.unwrap_or_else(|error| panic!("part {number}: {error}"));
         events
     });
@@ -266,8 +270,8 @@ fn a_part_that_the_workload_does_not_have_is_refused() {
     let directory = in_memory();
     for (asked, stages) in [
         (SECOND, vec![Stage::Write]),
-        (Part { number: 2, of: 2 }, vec![Stage::Write, Stage::Read]),
-        (Part { number: 0, of: 3 }, vec![Stage::Write, Stage::Read]),
+        (EnginePart { number: 2, of: 2 }, vec![Stage::Write, Stage::Read]),
+        (EnginePart { number: 0, of: 3 }, vec![Stage::Write, Stage::Read]),
     ] {
         let (result, _) = part(directory.path(), small(IoEngine::Sync, &stages), asked);
         assert!(matches!(result, Err(EngineError::NoSuchPart { .. })), "{result:?}");

@@ -1,7 +1,7 @@
 //! Verified loads: what was written passes, in every way of reading and writing, and what was changed
 //! afterwards does not.
 
-use fsdyno_core::protocol::Part;
+use fsdyno_core::protocol::EnginePart;
 use fsdyno_core::workload::{Content, Fileserver, IoEngine, Ramp, Stage, Streaming};
 use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Failure, Nanos, Reached, ReadAgain, Reread, Workload};
 use fsdyno_engine::run;
@@ -70,7 +70,7 @@ fn read_again(events: &[EngineEvent]) -> ReadAgain {
 /// All parts of a workload, each by an engine of its own, as in a sweep; returns how far the writers came.
 fn in_parts(directory: &Path, workload: &Workload) -> Vec<Reached> {
     let mut all = Vec::new();
-    for part in Part::all(workload.load().parts()) {
+    for part in EnginePart::all(workload.load().parts()) {
         let reached = all.clone();
         let new = EngineRequest::new(directory, workload.clone(), SEED);
         let events = events(&EngineRequest { part, reached, ..new });
@@ -87,7 +87,7 @@ fn in_parts(directory: &Path, workload: &Workload) -> Vec<Reached> {
 /// Reads everything again, as a later engine does.
 fn again(directory: &Path, workload: &Workload, reached: &[Reached]) -> Vec<EngineEvent> {
     let of = workload.load().parts();
-    let part = Part { number: of - 1, of };
+    let part = EnginePart { number: of - 1, of };
     let (reread, reached) = (Reread::Only, reached.to_vec());
     events(&EngineRequest {
         part,
@@ -222,12 +222,12 @@ fn a_phase_that_reads_a_changed_file_fails() {
         let load = Streaming { file_size: Bytes(2 * BLOCK), ..streaming(io, &[Stage::Write, stage]) };
         let workload = Workload::Streaming(load);
         let new = EngineRequest::new(directory.path(), workload.clone(), SEED);
-        let first = EngineRequest { part: Part { number: 0, of: 2 }, ..new.clone() };
+        let first = EngineRequest { part: EnginePart { number: 0, of: 2 }, ..new.clone() };
         assert_eq!(failure(&events(&first)), None);
         let path = base(directory.path()).join("stream-1");
         let file = OpenOptions::new().write(true).open(&path).unwrap();
         file.write_all_at(&[0; 4096], 4096).unwrap();
-        let events = events(&EngineRequest { part: Part { number: 1, of: 2 }, ..new });
+        let events = events(&EngineRequest { part: EnginePart { number: 1, of: 2 }, ..new });
         let failure = failure(&events).unwrap_or_else(|| panic!("{io:?}, {stage:?}"));
         assert_eq!(failure.step, "verification");
         assert_eq!(failure.message, "at offset 4096: expected sector 8 of this file, found zeros");
@@ -279,7 +279,7 @@ fn a_changed_file_of_a_tree_is_found_by_readers_and_at_the_end() {
     };
     let read = |parts: u32| {
         let new = EngineRequest::new(directory.path(), workload.clone(), SEED);
-        let part = Part { number: parts, of: 4 };
+        let part = EnginePart { number: parts, of: 4 };
         events(&EngineRequest { part, reread: Reread::Never, ..new })
     };
     // Two files change places: every sector is a good one.

@@ -16,7 +16,7 @@ mod stored;
 mod verify;
 mod watch;
 
-pub use application::{Application, Step};
+pub use application::{Application, ApplicationStep};
 pub use durability::{Durability, StateName};
 pub use loudness::Loudness;
 pub use package::{Completions, Package};

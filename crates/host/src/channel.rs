@@ -15,7 +15,7 @@ use crate::{
     MountRequest, NewImage, Output, Result,
 };
 use fsdyno_core::environment::Confinement;
-use fsdyno_core::result::Step;
+use fsdyno_core::result::LogEntry;
 use fsdyno_core::{Bytes, EngineRequest};
 use serde::de::DeserializeOwned;
 use std::os::fd::OwnedFd;
@@ -281,7 +281,7 @@ impl<C: Channel> Host for C {
         self.be_patient(limit);
     }
 
-    fn take_log(&mut self) -> Vec<Step> {
+    fn take_log(&mut self) -> Vec<LogEntry> {
         self.log().map(StepLog::take).unwrap_or_default()
     }
 

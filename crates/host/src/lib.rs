@@ -23,7 +23,7 @@ pub mod trusted;
 pub mod wire;
 
 use fsdyno_core::environment::Confinement;
-use fsdyno_core::result::Step;
+use fsdyno_core::result::LogEntry;
 use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Nanos};
 use guardian::{Guardian, NoGuardian};
 use probe::{DeviceIdentity, DeviceProbe, FileIdentity, LoopInfo, MountInfo, Room};
@@ -418,7 +418,7 @@ pub trait Host {
 
     /// What was done since the last call: changes and programs, in order. Nothing from a host that keeps no
     /// log.
-    fn take_log(&mut self) -> Vec<Step> {
+    fn take_log(&mut self) -> Vec<LogEntry> {
         Vec::new()
     }
 

@@ -4,7 +4,7 @@
 use crate::HostError;
 use crate::quoted;
 use crate::wire::Request;
-use fsdyno_core::result::Step;
+use fsdyno_core::result::LogEntry;
 use std::path::Path;
 use std::time::Duration;
 
@@ -13,14 +13,14 @@ const MOST: usize = 2000;
 
 /// Steps in their order.
 #[derive(Debug, Default)]
-pub struct StepLog(Vec<Step>);
+pub struct StepLog(Vec<LogEntry>);
 
 impl StepLog {
     /// Notes a step that has ended, if it is one that counts.
     pub fn note(&mut self, request: &Request, took: Duration, error: Option<&HostError>) {
         if let (Some(step), true) = (done(request), self.0.len() < MOST) {
             let error = error.map(HostError::to_string);
-            self.0.push(Step { step, took_ns: took.into(), error });
+            self.0.push(LogEntry { step, took_ns: took.into(), error });
         }
     }
 
@@ -32,7 +32,7 @@ impl StepLog {
     }
 
     /// All steps; the log is empty afterwards.
-    pub fn take(&mut self) -> Vec<Step> {
+    pub fn take(&mut self) -> Vec<LogEntry> {
         std::mem::take(&mut self.0)
     }
 }

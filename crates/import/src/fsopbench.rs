@@ -11,7 +11,7 @@ use fsdyno_core::environment::{DeviceFacts, Environment};
 use fsdyno_core::result::{Latency, OperationResult, PhaseResult, Quantile, Quantiles, RoleResult, Timeline};
 use fsdyno_core::workload::{Fileserver, Ramp};
 use fsdyno_core::{Bytes, Nanos, Operation, Role, Workload};
-use fsdyno_formats::fsopbench::{Number, Row, RowValues, STATISTICS, Table, TablePhase, Title, parse};
+use fsdyno_formats::fsopbench::{LatencyRow, Number, RowValues, STATISTICS, Table, TablePhase, Title, parse};
 use fsdyno_stats::Distribution;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -118,7 +118,7 @@ fn phase_result(phase: &TablePhase, window: Nanos, workers: &BTreeMap<Role, u32>
     PhaseResult::lasting(name.join(", "), window, roles)
 }
 
-fn add(role: &mut RoleResult, row: &Row) {
+fn add(role: &mut RoleResult, row: &LatencyRow) {
     match &row.values {
         RowValues::Rate { data, with_overhead } => {
             let rate = |figure: &Option<Number>| figure.map(|figure| figure.value * 1e6);

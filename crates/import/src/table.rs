@@ -67,7 +67,7 @@ struct Row {
 }
 
 /// The position of a cell, for errors.
-struct Place<'a> {
+struct CellPosition<'a> {
     file: &'a File,
     /// Where its row begins in the text, or blank lines before it.
     begin: usize,
@@ -76,7 +76,7 @@ struct Place<'a> {
     separator: char,
 }
 
-impl Place<'_> {
+impl CellPosition<'_> {
     fn error(&self, cell: usize, problem: impl Into<String>) -> ImportError {
         let (line, column) = self.of(cell);
         ImportError::at(self.file, line, column, problem)
@@ -122,11 +122,11 @@ pub fn table(file: &File, options: &TableOptions) -> Result<Imported, ImportErro
         .has_headers(false)
         .from_reader(file.text.as_bytes());
     let mut records = reader.records();
-    let mut next = || -> Result<Option<(StringRecord, Place<'_>)>, ImportError> {
+    let mut next = || -> Result<Option<(StringRecord, CellPosition<'_>)>, ImportError> {
         let Some(read) = records.next() else { return Ok(None) };
         let cells = read.map_err(|error| no_result(file, error.to_string()))?;
         let (begin, line) = cells.position().map_or((0, 1), |at| (at.byte() as usize, at.line() as usize));
-        Ok(Some((cells, Place { file, begin, line, separator })))
+        Ok(Some((cells, CellPosition { file, begin, line, separator })))
     };
     let Some((headings, at)) = next()? else {
         return Err(no_result(file, "it is empty"));
@@ -169,7 +169,7 @@ fn no_result(file: &File, problem: impl Into<String>) -> ImportError {
 }
 
 /// The cells of a row, without white space around them. None steers a terminal or is longer than a name.
-fn words(cells: &StringRecord, at: &Place<'_>) -> Result<Vec<String>, ImportError> {
+fn words(cells: &StringRecord, at: &CellPosition<'_>) -> Result<Vec<String>, ImportError> {
     let word = |(index, cell): (usize, &str)| {
         let cell = if index == 0 { cell.trim_start_matches('\u{feff}') } else { cell }.trim();
         if cell.len() > LONGEST_NAME {
@@ -187,7 +187,11 @@ fn words(cells: &StringRecord, at: &Place<'_>) -> Result<Vec<String>, ImportErro
 }
 
 /// What each column holds.
-fn columns(headings: &[String], at: &Place<'_>, options: &TableOptions) -> Result<Vec<Holds>, ImportError> {
+fn columns(
+    headings: &[String],
+    at: &CellPosition<'_>,
+    options: &TableOptions,
+) -> Result<Vec<Holds>, ImportError> {
     if headings.len() > MOST_COLUMNS {
         return Err(at.error(MOST_COLUMNS, format!("more than {MOST_COLUMNS} columns")));
     }
@@ -269,7 +273,7 @@ fn row(
     headings: &[String],
     holds: &[Holds],
     cells: &StringRecord,
-    at: &Place<'_>,
+    at: &CellPosition<'_>,
 ) -> Result<Row, ImportError> {
     if cells.len() != headings.len() {
         let least = cells.len().min(headings.len());
@@ -313,7 +317,7 @@ fn row(
 }
 
 /// A figure in its base unit.
-fn number(cell: &str, column: &Column, index: usize, at: &Place<'_>) -> Result<f64, ImportError> {
+fn number(cell: &str, column: &Column, index: usize, at: &CellPosition<'_>) -> Result<f64, ImportError> {
     let number = cell.parse::<f64>().ok().filter(|number| number.is_finite());
     let Some(number) = number else {
         return Err(at.error(index, format!("expected a number, found '{cell}'")));

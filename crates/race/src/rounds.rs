@@ -60,7 +60,7 @@ pub struct Outcome {
 
 /// What comes next.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
+pub enum NextStep {
     /// A block is not complete.
     Block {
         /// Its number.
@@ -107,7 +107,7 @@ pub enum Why {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Progress {
     /// What comes next.
-    pub step: Step,
+    pub step: NextStep,
     /// In the order in which it happened.
     pub dropped: Vec<Dropped>,
     /// Those that are left, best first.
@@ -186,7 +186,7 @@ impl<'a> Running<'a> {
                 Look::Lacks(number) => {
                     let mut cells = self.left.clone();
                     cells.sort_unstable();
-                    return self.progress(Step::Block { number, cells, fresh: self.is_last() });
+                    return self.progress(NextStep::Block { number, cells, fresh: self.is_last() });
                 }
                 Look::TooDear(number) => {
                     self.cut_before(number);
@@ -200,7 +200,7 @@ impl<'a> Running<'a> {
                 (self.round, self.first) = (self.round + 1, end);
             }
         }
-        self.progress(Step::Over)
+        self.progress(NextStep::Over)
     }
 
     /// Whether a block is affordable depends on the blocks before it alone, so that an interrupted race comes
@@ -223,7 +223,7 @@ impl<'a> Running<'a> {
         self.round + 1 == self.rounds.len()
     }
 
-    fn progress(&self, step: Step) -> Progress {
+    fn progress(&self, step: NextStep) -> Progress {
         Progress {
             step,
             dropped: self.dropped.clone(),

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 /// Where bytes come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
+pub enum ByteSource {
     /// The data of the log, from this place on.
     Log(u64),
     /// Nowhere: they are zeros.
@@ -14,11 +14,11 @@ pub enum Source {
     Overlay,
 }
 
-impl Source {
+impl ByteSource {
     /// The source of what begins this much later.
-    fn later(self, by: u64) -> Source {
+    fn later(self, by: u64) -> ByteSource {
         match self {
-            Source::Log(at) => Source::Log(at + by),
+            ByteSource::Log(at) => ByteSource::Log(at + by),
             other => other,
         }
     }
@@ -28,12 +28,12 @@ impl Source {
 #[derive(Debug, Clone, Default)]
 pub struct Extents {
     /// Begin, then end and source.
-    ranges: BTreeMap<u64, (u64, Source)>,
+    ranges: BTreeMap<u64, (u64, ByteSource)>,
 }
 
 impl Extents {
     /// Gives a range another source.
-    pub fn insert(&mut self, range: Range<u64>, source: Source) {
+    pub fn insert(&mut self, range: Range<u64>, source: ByteSource) {
         if range.is_empty() {
             return;
         }
@@ -56,7 +56,7 @@ impl Extents {
     }
 
     /// The parts of a range in order, each with its source; `None` for what is in no extent.
-    pub fn parts(&self, range: Range<u64>) -> Vec<(Range<u64>, Option<Source>)> {
+    pub fn parts(&self, range: Range<u64>) -> Vec<(Range<u64>, Option<ByteSource>)> {
         let mut parts = Vec::new();
         if range.is_empty() {
             return parts;
@@ -109,7 +109,7 @@ mod tests {
             let mut oracle = [None; 100];
             for (number, (start, length, kind)) in inserts.into_iter().enumerate() {
                 let at = 1000 * number as u64;
-                let source = [Source::Log(at), Source::Zeros, Source::Overlay][usize::from(kind)];
+                let source = [ByteSource::Log(at), ByteSource::Zeros, ByteSource::Overlay][usize::from(kind)];
                 extents.insert(start..start + length, source);
                 for place in start..start + length {
                     oracle[place as usize] = Some(source.later(place - start));

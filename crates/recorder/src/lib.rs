@@ -32,7 +32,7 @@ pub use base::Base;
 pub use cuts::cuts;
 pub use disk::Disk;
 pub use error::RecorderError;
-pub use extents::{Extents, Source};
+pub use extents::{ByteSource, Extents};
 pub use log::{Entry, Kind, Log};
 pub use serve::serve;
 pub use state::State;

@@ -2,7 +2,7 @@
 
 use crate::Result;
 use crate::base::Base;
-use crate::extents::{Extents, Source};
+use crate::extents::{ByteSource, Extents};
 use crate::files::Named;
 use crate::log::Log;
 use crate::survivors::{Survivors, survivors};
@@ -53,9 +53,9 @@ impl State {
             let part = &mut buffer[(range.start - at) as usize..(range.end - at) as usize];
             match source {
                 None => self.base.read_at(part, range.start)?,
-                Some(Source::Log(place)) => log.data().read_at(part, place)?,
-                Some(Source::Zeros) => part.fill(0),
-                Some(Source::Overlay) => self.overlay.read_at(part, range.start)?,
+                Some(ByteSource::Log(place)) => log.data().read_at(part, place)?,
+                Some(ByteSource::Zeros) => part.fill(0),
+                Some(ByteSource::Overlay) => self.overlay.read_at(part, range.start)?,
             }
         }
         Ok(())
@@ -67,13 +67,13 @@ impl State {
     /// [`crate::RecorderError::File`].
     pub fn write_at(&mut self, bytes: &[u8], at: u64) -> Result<()> {
         self.overlay.write_at(bytes, at)?;
-        self.extents.insert(at..at + bytes.len() as u64, Source::Overlay);
+        self.extents.insert(at..at + bytes.len() as u64, ByteSource::Overlay);
         Ok(())
     }
 
     /// Makes a range of zeros.
     pub fn zero(&mut self, range: Range<u64>) {
-        self.extents.insert(range, Source::Zeros);
+        self.extents.insert(range, ByteSource::Zeros);
     }
 
     /// The disk after the whole log, for a comparison.

@@ -7,7 +7,7 @@
 //! same with the most recent bytes and keeps what is older. CrashMonkey (Mohan et al., OSDI 2018)
 //! explores the same subsets.
 
-use crate::extents::{Extents, Source};
+use crate::extents::{ByteSource, Extents};
 use crate::log::{Entry, Kind, Log};
 use crate::{RecorderError, Result};
 use fsdyno_core::durability::{CacheModel, StateRequest};
@@ -43,8 +43,8 @@ pub fn survivors(log: &Log, request: &StateRequest) -> Result<Survivors> {
     let mut extents = Extents::default();
     let mut keep = |entry: &Entry, range: Range<u64>| {
         let source = match entry.kind {
-            Kind::Write => Source::Log(entry.data + (range.start - entry.offset)),
-            _ => Source::Zeros,
+            Kind::Write => ByteSource::Log(entry.data + (range.start - entry.offset)),
+            _ => ByteSource::Zeros,
         };
         extents.insert(range, source);
     };

@@ -5,7 +5,7 @@
 
 use fsdyno_core::durability::{CacheModel, Mark, Moment, Promise, StateRequest};
 use fsdyno_core::{Bytes, Nanos};
-use fsdyno_recorder::{Base, Disk, Extents, Kind, Log, RecorderError, Source, State, cuts, survivors};
+use fsdyno_recorder::{Base, ByteSource, Disk, Extents, Kind, Log, RecorderError, State, cuts, survivors};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -210,7 +210,7 @@ fn content_from(extents: &Extents, steps: &[Step], log: &Log) -> Content {
         for (_, source) in extents.parts(begin..begin + ATOM as u64) {
             match source {
                 None => {}
-                Some(Source::Log(place)) => {
+                Some(ByteSource::Log(place)) => {
                     let of = |entry: &fsdyno_recorder::Entry| {
                         entry.kind == Kind::Write && (entry.data..entry.data + entry.length).contains(&place)
                     };

@@ -3,7 +3,7 @@
 use crate::csv_text::csv_text;
 use crate::export::output_error;
 use fsdyno_core::measure::Direction;
-use fsdyno_verdict::comparison::{ComparedCase, Comparison, Finding, Lack, Row};
+use fsdyno_verdict::comparison::{ComparedCase, ComparedMeasure, Comparison, Finding, Lack};
 use fsdyno_verdict::durability::{Finding as LossFinding, LossRow, Lost};
 use fsdyno_verdict::{Estimate, Interval};
 use serde_json::{Value, json};
@@ -55,7 +55,7 @@ pub fn document(comparison: &Comparison) -> Value {
     })
 }
 
-fn measure(row: &Row) -> Value {
+fn measure(row: &ComparedMeasure) -> Value {
     let value = |side: usize| {
         let Estimate { value, interval, n } = row.estimates[side];
         json!({
@@ -120,7 +120,7 @@ fn would_show(finding: LossFinding) -> Option<f64> {
     }
 }
 
-fn better(row: &Row) -> &'static str {
+fn better(row: &ComparedMeasure) -> &'static str {
     match row.measure.direction() {
         Direction::HigherIsBetter => "higher",
         Direction::LowerIsBetter => "lower",
@@ -128,7 +128,7 @@ fn better(row: &Row) -> &'static str {
 }
 
 /// The verdict without its numbers.
-fn verdict(row: &Row) -> &'static str {
+fn verdict(row: &ComparedMeasure) -> &'static str {
     match row.finding {
         Finding::Faster => "faster",
         Finding::Slower => "slower",
@@ -137,7 +137,7 @@ fn verdict(row: &Row) -> &'static str {
     }
 }
 
-fn needs(row: &Row) -> Option<usize> {
+fn needs(row: &ComparedMeasure) -> Option<usize> {
     match row.finding {
         Finding::CannotTell(Lack::Trials(needed)) => needed,
         _ => None,
@@ -145,7 +145,7 @@ fn needs(row: &Row) -> Option<usize> {
 }
 
 /// What else may explain the difference, if that is why there is no verdict.
-fn doubt(row: &Row) -> Option<&str> {
+fn doubt(row: &ComparedMeasure) -> Option<&str> {
     row.doubt.as_deref().filter(|_| row.finding == Finding::CannotTell(Lack::Doubt))
 }
 
@@ -237,14 +237,14 @@ fn ends(interval: Option<Interval>) -> [String; 2] {
     [maybe(interval.map(|interval| interval.low)), maybe(interval.map(|interval| interval.high))]
 }
 
-fn value(row: &Row, side: usize) -> [String; 6] {
+fn value(row: &ComparedMeasure, side: usize) -> [String; 6] {
     let Estimate { value, interval, n } = row.estimates[side];
     let [low, high] = ends(interval);
     let typical = row.typical[side].to_string();
     [value.to_string(), low, high, typical, n.to_string(), row.at_least[side].to_string()]
 }
 
-fn judgement(row: &Row) -> [String; 10] {
+fn judgement(row: &ComparedMeasure) -> [String; 10] {
     let [low, high] = ends(row.ratio.and_then(|ratio| ratio.interval));
     [
         maybe(row.ratio.map(|ratio| ratio.value)),

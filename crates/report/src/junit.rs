@@ -10,7 +10,7 @@ use crate::visible::visible;
 use fsdyno_core::outcome::Outcome;
 use fsdyno_core::result::LifecycleStep;
 use fsdyno_core::{SweepHeader, TrialRecord};
-use fsdyno_verdict::comparison::{ComparedCase, Comparison, Finding, Row};
+use fsdyno_verdict::comparison::{ComparedCase, ComparedMeasure, Comparison, Finding};
 use fsdyno_verdict::durability::{Finding as LossFinding, LossRow};
 use maud::{Markup, html};
 use std::io::{self, Write};
@@ -83,7 +83,7 @@ pub fn comparison(out: &mut dyn Write, comparison: &Comparison) -> io::Result<()
 fn of_case(case: &ComparedCase) -> (String, Vec<Test>) {
     let [a, b] = &case.names;
     let name = if a == b { a.clone() } else { format!("{a} -> {b}") };
-    let test = |row: &Row| Test {
+    let test = |row: &ComparedMeasure| Test {
         class: case.workload.load().title(),
         name: row.measure.to_string(),
         seconds: None,
@@ -109,7 +109,7 @@ fn end_of_losses(row: &LossRow) -> End {
     }
 }
 
-fn end(row: &Row) -> End {
+fn end(row: &ComparedMeasure) -> End {
     let [_, a, b, ratio, _] = cells(row);
     let message = format!("{}: {a} -> {b}, B/A {ratio}", row.verdict());
     match row.finding {

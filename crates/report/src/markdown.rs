@@ -11,7 +11,7 @@ use crate::terminal::comparison::{
 use crate::terminal::summary::{columns, title};
 use crate::terminal::{faults, losses};
 use fsdyno_core::durability::CacheModel;
-use fsdyno_verdict::comparison::{ComparedCase, Comparison, Row};
+use fsdyno_verdict::comparison::{ComparedCase, ComparedMeasure, Comparison};
 use fsdyno_verdict::drift::Drift;
 use fsdyno_verdict::durability::{LossRow, ModelLosses};
 use fsdyno_verdict::outcomes::{FailedTrials, SkippedCases, WarningGroup};
@@ -196,7 +196,7 @@ fn compared(out: &mut dyn Write, case: &ComparedCase) -> io::Result<()> {
     if !case.differences.is_empty() {
         writeln!(out)?;
     }
-    let mut rows: Vec<&Row> = case.rows.iter().collect();
+    let mut rows: Vec<&ComparedMeasure> = case.rows.iter().collect();
     rows.sort_by_key(|row| row.finding);
     let [_, a, b, ratio, _] = head(&rows);
     let heads = ["measure", &a, &b, &ratio, "p", "verdict"].map(str::to_string);

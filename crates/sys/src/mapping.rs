@@ -16,20 +16,20 @@ pub struct Mapping {
     start: *mut c_void,
     length: usize,
     /// Where the kernel copies from and to: what is about to be stored, and what was loaded.
-    source: Source,
+    source: CopySource,
 }
 
 /// A file in memory that the kernel copies from and to in place of a program's own memory.
 #[derive(Debug, Clone)]
-pub struct Source(Arc<OwnedFd>);
+pub struct CopySource(Arc<OwnedFd>);
 
-impl Source {
+impl CopySource {
     /// An empty one.
     ///
     /// # Errors
     /// The kernel's error number.
     pub fn new() -> Result<Self> {
-        Ok(Source(Arc::new(memfd_create(c"stored", MemfdFlags::CLOEXEC)?)))
+        Ok(CopySource(Arc::new(memfd_create(c"stored", MemfdFlags::CLOEXEC)?)))
     }
 }
 
@@ -39,7 +39,7 @@ impl Mapping {
     /// # Errors
     /// The kernel's error number.
     pub fn new(file: BorrowedFd<'_>, length: usize) -> Result<Self> {
-        Mapping::with(file, length, true, Source::new()?)
+        Mapping::with(file, length, true, CopySource::new()?)
     }
 
     /// The same with a source that other mappings use as well, one after the other; and only for reading
@@ -47,7 +47,7 @@ impl Mapping {
     ///
     /// # Errors
     /// The kernel's error number.
-    pub fn with(file: BorrowedFd<'_>, length: usize, is_stored_to: bool, source: Source) -> Result<Self> {
+    pub fn with(file: BorrowedFd<'_>, length: usize, is_stored_to: bool, source: CopySource) -> Result<Self> {
         let access = if is_stored_to { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
         // SAFETY: the kernel chooses the address, so that nothing else is replaced. No reference into the
         // memory is ever made, so that others may change the file.

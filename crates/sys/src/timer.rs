@@ -16,19 +16,19 @@ use std::path::Path;
 
 /// Where a [`Timer`] reads the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
+pub enum ClockSource {
     /// The invariant time stamp counter.
     Tsc,
     /// `clock_gettime(CLOCK_MONOTONIC)` through the vDSO.
     Monotonic,
 }
 
-impl Source {
+impl ClockSource {
     /// The name in results.
     pub const fn name(self) -> &'static str {
         match self {
-            Source::Tsc => "tsc",
-            Source::Monotonic => "CLOCK_MONOTONIC",
+            ClockSource::Tsc => "tsc",
+            ClockSource::Monotonic => "CLOCK_MONOTONIC",
         }
     }
 }
@@ -36,7 +36,7 @@ impl Source {
 /// A calibrated clock. Copies agree with each other.
 #[derive(Debug, Clone, Copy)]
 pub struct Timer {
-    source: Source,
+    source: ClockSource,
     /// Ticks at the timer's zero.
     base_ticks: u64,
     /// Nanoseconds per tick, in units of 2^-[`SHIFT`].
@@ -58,7 +58,7 @@ impl Timer {
     /// A timer on `CLOCK_MONOTONIC`.
     pub fn monotonic() -> Self {
         let timer = Timer {
-            source: Source::Monotonic,
+            source: ClockSource::Monotonic,
             base_ticks: monotonic_ns(),
             multiplier: 1 << SHIFT,
             read_ns: 0.0,
@@ -74,7 +74,7 @@ impl Timer {
         let end = tightest_pair();
         let multiplier = (u128::from(end.ns - begin.ns) << SHIFT) / u128::from(end.ticks - begin.ticks);
         let timer = Timer {
-            source: Source::Tsc,
+            source: ClockSource::Tsc,
             base_ticks: begin.ticks,
             multiplier: u64::try_from(multiplier).unwrap_or(u64::MAX),
             read_ns: 0.0,
@@ -93,7 +93,7 @@ impl Timer {
     }
 
     /// Where the time comes from.
-    pub fn source(&self) -> Source {
+    pub fn source(&self) -> ClockSource {
         self.source
     }
 
@@ -106,8 +106,8 @@ impl Timer {
     #[inline(always)]
     pub fn ticks(&self) -> u64 {
         match self.source {
-            Source::Tsc => read_tsc(),
-            Source::Monotonic => monotonic_ns(),
+            ClockSource::Tsc => read_tsc(),
+            ClockSource::Monotonic => monotonic_ns(),
         }
     }
 
@@ -126,8 +126,8 @@ impl Timer {
     /// This timer and `CLOCK_MONOTONIC` at one moment. Takes a few microseconds.
     pub fn reading(&self) -> Reading {
         let Pair { ticks, ns } = match self.source {
-            Source::Tsc => tightest_pair(),
-            Source::Monotonic => {
+            ClockSource::Tsc => tightest_pair(),
+            ClockSource::Monotonic => {
                 let ns = monotonic_ns();
                 Pair { ticks: ns, ns }
             }

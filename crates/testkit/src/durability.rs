@@ -1,7 +1,7 @@
 //! Handmade trials of the workload `durability`.
 
 use crate::trial;
-use fsdyno_core::durability::{CacheModel, Promise, Source};
+use fsdyno_core::durability::{CacheModel, Promise, PromiseBasis};
 use fsdyno_core::result::*;
 use fsdyno_core::workload::{Durability as Parameters, Workload};
 use fsdyno_core::{Configuration, Nanos};
@@ -55,7 +55,7 @@ pub fn losing_trial(
 fn model_result(model: CacheModel, lost: u64, number: u32) -> ModelResult {
     let loses = u32::from(lost > 0);
     let promises = Promise::ALL.into_iter().map(|promise| {
-        let lost = if promise.source() == Source::Standard { lost } else { 0 };
+        let lost = if promise.source() == PromiseBasis::Standard { lost } else { 0 };
         PromiseResult {
             promise,
             made: MADE,

@@ -275,7 +275,7 @@ pub fn trial(trial: u32, block: u32, case: u32, configuration: Configuration, mb
             mount_options_in_force: "rw,relatime".to_string(),
             scheduler_in_force: scheduler.clone(),
             check: None,
-            log: vec![Step {
+            log: vec![LogEntry {
                 step: format!("mkfs.{filesystem} /dev/loop3"),
                 took_ns: Nanos::from_millis(71),
                 error: None,

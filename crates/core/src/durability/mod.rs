@@ -82,18 +82,18 @@ impl Promise {
     }
 
     /// Who says that it holds. The sources are in docs/guide/promises.md.
-    pub const fn source(self) -> Source {
+    pub const fn source(self) -> PromiseBasis {
         match self {
-            Promise::CreateFile => Source::Practice,
-            Promise::ReplaceUnsynced => Source::Nobody,
-            _ => Source::Standard,
+            Promise::CreateFile => PromiseBasis::Practice,
+            Promise::ReplaceUnsynced => PromiseBasis::Nobody,
+            _ => PromiseBasis::Standard,
         }
     }
 }
 
 /// Who says that a promise holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
+pub enum PromiseBasis {
     /// POSIX, or the manual page of the system call.
     Standard,
     /// Linux filesystems keep it, but no manual page says so.

@@ -4,7 +4,7 @@
 //! the unit implies it, which way is better. Trials keep the values under this name.
 
 use super::error::MeasureError;
-use super::{Direction, Measure, PrintedUnit, Source, Unit};
+use super::{Direction, Measure, MeasureSource, PrintedUnit, Unit};
 
 /// A column of an imported table.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,7 +38,7 @@ impl Column {
         })?;
         let said = if usual == Some(better) { None } else { Some(word(better)) };
         let inside: Vec<&str> = [symbol].into_iter().filter(|one| !one.is_empty()).chain(said).collect();
-        let source = Source::Column(known.map_or(Unit::Number, PrintedUnit::unit), better);
+        let source = MeasureSource::Column(known.map_or(Unit::Number, PrintedUnit::unit), better);
         let measure = Measure { name: format!("{name} ({})", inside.join(", ")), source };
         Ok(Column { measure, factor: known.map_or(1.0, PrintedUnit::factor) })
     }

@@ -36,7 +36,7 @@ use flush::FlushFigure;
 use loss::{LossFigure, share_of_faults};
 use name::FIGURES;
 use named::NAMED;
-use phase::Phase;
+use phase::PhaseSelector;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -46,16 +46,16 @@ use std::fmt;
 #[serde(try_from = "String", into = "String")]
 pub struct Measure {
     name: String,
-    source: Source,
+    source: MeasureSource,
 }
 
 /// Where the number comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Source {
+enum MeasureSource {
     /// A figure of a role as a whole.
-    Role(Phase, Role, Figure),
+    Role(PhaseSelector, Role, Figure),
     /// A statistic of one operation of a role.
-    Operation(Phase, Role, Operation, Statistic),
+    Operation(PhaseSelector, Role, Operation, Statistic),
     /// What a workload counts under a name, per second of all its phases together.
     CountRate(&'static str),
     /// A figure of a flow as a whole.
@@ -188,7 +188,7 @@ impl Measure {
 
     /// Whether it describes the whole trial rather than its phases, and so exists for every workload.
     pub fn is_of_lifecycle(&self) -> bool {
-        matches!(self.source, Source::Lifecycle(_) | Source::ExtentsPerFile)
+        matches!(self.source, MeasureSource::Lifecycle(_) | MeasureSource::ExtentsPerFile)
     }
 
     /// The last part that a `phase/role/figure` may have.
@@ -209,26 +209,28 @@ impl Measure {
     /// What its values count.
     pub fn unit(&self) -> Unit {
         match self.source {
-            Source::Role(_, _, figure) => figure.unit(),
-            Source::CountRate(_) | Source::Throughput | Source::Durable => Unit::BytesPerSecond,
-            Source::Flow(figure) => figure.unit(),
-            Source::Operation(_, _, _, Statistic::Count) => Unit::Operations,
-            Source::Operation(..)
-            | Source::LongestStall
-            | Source::CpuPerMegabyte
-            | Source::Flushes(FlushFigure::Time)
-            | Source::Lifecycle(_) => Unit::Nanoseconds,
-            Source::Flushes(FlushFigure::Rate) => Unit::FlushesPerSecond,
-            Source::Column(unit, _) => unit,
-            Source::ExtentsPerFile => Unit::Extents,
-            Source::Durability(LossFigure::Acknowledged) | Source::Faults(_) => Unit::Share,
-            Source::Durability(LossFigure::Unsynced | LossFigure::Recovery) => Unit::Nanoseconds,
+            MeasureSource::Role(_, _, figure) => figure.unit(),
+            MeasureSource::CountRate(_) | MeasureSource::Throughput | MeasureSource::Durable => {
+                Unit::BytesPerSecond
+            }
+            MeasureSource::Flow(figure) => figure.unit(),
+            MeasureSource::Operation(_, _, _, Statistic::Count) => Unit::Operations,
+            MeasureSource::Operation(..)
+            | MeasureSource::LongestStall
+            | MeasureSource::CpuPerMegabyte
+            | MeasureSource::Flushes(FlushFigure::Time)
+            | MeasureSource::Lifecycle(_) => Unit::Nanoseconds,
+            MeasureSource::Flushes(FlushFigure::Rate) => Unit::FlushesPerSecond,
+            MeasureSource::Column(unit, _) => unit,
+            MeasureSource::ExtentsPerFile => Unit::Extents,
+            MeasureSource::Durability(LossFigure::Acknowledged) | MeasureSource::Faults(_) => Unit::Share,
+            MeasureSource::Durability(LossFigure::Unsynced | LossFigure::Recovery) => Unit::Nanoseconds,
         }
     }
 
     /// Which way is better.
     pub fn direction(&self) -> Direction {
-        if let Source::Column(_, better) = self.source {
+        if let MeasureSource::Column(_, better) = self.source {
             return better;
         }
         match self.unit() {
@@ -245,26 +247,27 @@ impl Measure {
 
     /// Whether its values are often 0, which has no ratio: then tests of its own compare it.
     pub fn is_often_zero(&self) -> bool {
-        matches!(self.source, Source::Durability(LossFigure::Acknowledged))
+        matches!(self.source, MeasureSource::Durability(LossFigure::Acknowledged))
     }
 
     /// The role whose work it describes; `None` if it is about several, or about the whole trial.
     pub fn role(&self) -> Option<Role> {
         match self.source {
-            Source::Role(_, role, _) | Source::Operation(_, role, _, _) => Some(role),
+            MeasureSource::Role(_, role, _) | MeasureSource::Operation(_, role, _, _) => Some(role),
             _ => None,
         }
     }
 
     /// Whether it waits until what was written is on the device.
     pub fn is_durable(&self) -> bool {
-        matches!(self.source, Source::Durable | Source::Role(_, _, Figure::DurableRate))
+        matches!(self.source, MeasureSource::Durable | MeasureSource::Role(_, _, Figure::DurableRate))
     }
 
     /// Whether tables show it beside the measure that ranks, if it has a value: what is about the load, and
     /// does not only sum up or explain what others show.
     pub fn is_shown_beside(&self) -> bool {
-        !self.is_of_lifecycle() && !matches!(self.source, Source::Throughput | Source::Flushes(_))
+        !self.is_of_lifecycle()
+            && !matches!(self.source, MeasureSource::Throughput | MeasureSource::Flushes(_))
     }
 
     /// The measures that have a short name, and the columns that these trials have from imported tables.
@@ -281,7 +284,7 @@ impl Measure {
     /// Whether this workload can have it. A name that begins with a workload's name applies to that workload
     /// and to the program that it is modelled on: phases with the same name mean different things elsewhere.
     fn is_for(&self, workload: &Workload) -> bool {
-        if matches!(self.source, Source::Column(..)) {
+        if matches!(self.source, MeasureSource::Column(..)) {
             return true;
         }
         let begins = |kind: &&&str| self.name.strip_prefix(**kind).is_some_and(|rest| rest.starts_with('-'));
@@ -296,30 +299,30 @@ impl Measure {
             return None;
         }
         match &self.source {
-            Source::Column(..) => trial.columns.get(&self.name).copied().map(Value::exact),
-            Source::Throughput => throughput(&trial.phases),
-            Source::Flow(figure) => figure.of(trial),
-            Source::Durable => durable(&trial.phases),
-            Source::LongestStall => longest_stall(&trial.phases),
-            Source::Lifecycle(measure) => {
+            MeasureSource::Column(..) => trial.columns.get(&self.name).copied().map(Value::exact),
+            MeasureSource::Throughput => throughput(&trial.phases),
+            MeasureSource::Flow(figure) => figure.of(trial),
+            MeasureSource::Durable => durable(&trial.phases),
+            MeasureSource::LongestStall => longest_stall(&trial.phases),
+            MeasureSource::Lifecycle(measure) => {
                 let steps = LifecycleStep::ALL.iter().filter(|step| step.measure() == Some(*measure));
                 let took: Option<Vec<u64>> =
                     steps.map(|step| Some(step.of(&trial.lifecycle_ns)?.0)).collect();
                 took.map(|took| Value::exact(total(took) as f64))
             }
-            Source::ExtentsPerFile => {
+            MeasureSource::ExtentsPerFile => {
                 trial.layout.as_ref().and_then(Layout::extents_per_file).map(Value::exact)
             }
-            Source::Durability(figure) => trial.durability.as_ref().and_then(|found| figure.of(found)),
-            Source::Faults(harm) => share_of_faults(*harm, &trial.io_errors),
-            Source::CountRate(name) => count_rate(name, &trial.phases),
-            Source::Flushes(figure) => figure.of(trial),
-            Source::CpuPerMegabyte => cpu_per_megabyte(&trial.phases),
-            Source::Role(phase, role, figure) => {
+            MeasureSource::Durability(figure) => trial.durability.as_ref().and_then(|found| figure.of(found)),
+            MeasureSource::Faults(harm) => share_of_faults(*harm, &trial.io_errors),
+            MeasureSource::CountRate(name) => count_rate(name, &trial.phases),
+            MeasureSource::Flushes(figure) => figure.of(trial),
+            MeasureSource::CpuPerMegabyte => cpu_per_megabyte(&trial.phases),
+            MeasureSource::Role(phase, role, figure) => {
                 let phase = phase.find(trial)?;
                 figure.of(role_in(phase, *role)?, phase)
             }
-            Source::Operation(phase, role, operation, statistic) => {
+            MeasureSource::Operation(phase, role, operation, statistic) => {
                 let role = role_in(phase.find(trial)?, *role)?;
                 let result = role.operations.iter().find(|result| result.operation == *operation)?;
                 statistic.of(&result.lat_ns, result.censored)

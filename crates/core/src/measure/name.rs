@@ -3,7 +3,7 @@
 use super::column::Column;
 use super::error::MeasureError;
 use super::named::NAMED;
-use super::{Figure, Measure, Phase, Source, Statistic};
+use super::{Figure, Measure, MeasureSource, PhaseSelector, Statistic};
 use crate::operation::{Operation, Role};
 use crate::result::Quantile;
 use std::borrow::Cow;
@@ -64,12 +64,12 @@ impl FromStr for Measure {
         }
         let source = match text.split('/').map(str::trim).collect::<Vec<_>>()[..] {
             [name] => short_name(name)?,
-            [phase, role, figure] => Source::Role(
+            [phase, role, figure] => MeasureSource::Role(
                 phase_of(text, phase)?,
                 known(text, "role", role, Role::ALL.iter().map(|role| (role.name(), *role)))?,
                 known(text, "figure", figure, FIGURES.iter().copied())?,
             ),
-            [phase, role, operation, statistic] => Source::Operation(
+            [phase, role, operation, statistic] => MeasureSource::Operation(
                 phase_of(text, phase)?,
                 known(text, "role", role, Role::ALL.iter().map(|role| (role.name(), *role)))?,
                 known(text, "operation", operation, Operation::ALL.iter().map(|op| (op.name(), *op)))?,
@@ -83,7 +83,7 @@ impl FromStr for Measure {
     }
 }
 
-fn short_name(name: &str) -> Result<Source, MeasureError> {
+fn short_name(name: &str) -> Result<MeasureSource, MeasureError> {
     let named = NAMED.iter().find(|named| named.name == name);
     named.map(|named| named.source.clone()).ok_or_else(|| {
         let elsewhere =
@@ -94,21 +94,21 @@ fn short_name(name: &str) -> Result<Source, MeasureError> {
 }
 
 /// A phase written as its workers (`3 readers, 3 writers`, in any order), else by its name.
-fn phase_of(name: &str, text: &str) -> Result<Phase, MeasureError> {
+fn phase_of(name: &str, text: &str) -> Result<PhaseSelector, MeasureError> {
     let mut workers = Vec::new();
     for part in text.split(',').map(str::trim) {
         let Some((count, word)) = part.split_once(' ') else {
-            return Ok(Phase::Named(Cow::Owned(text.to_string())));
+            return Ok(PhaseSelector::Named(Cow::Owned(text.to_string())));
         };
         let Ok(count) = count.parse::<u32>() else {
-            return Ok(Phase::Named(Cow::Owned(text.to_string())));
+            return Ok(PhaseSelector::Named(Cow::Owned(text.to_string())));
         };
         let singular = word.trim().strip_suffix('s').unwrap_or(word.trim());
         workers
             .push((known(name, "role", singular, Role::ALL.iter().map(|role| (role.name(), *role)))?, count));
     }
     workers.sort_unstable();
-    Ok(Phase::Workers(workers))
+    Ok(PhaseSelector::Workers(workers))
 }
 
 fn known<T: Copy>(

@@ -1,6 +1,6 @@
 //! The table of measures with a short name.
 
-use super::{Figure, FlowFigure, FlushFigure, LossFigure, Phase, Source, Statistic};
+use super::{Figure, FlowFigure, FlushFigure, LossFigure, MeasureSource, PhaseSelector, Statistic};
 use crate::operation::{Operation, Role};
 use crate::result::{Harm, LifecycleStep, Quantile};
 use crate::workload::{PhaseSpec, Stage, bonnie, collection, commit_log, device_read, postmark};
@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 pub(super) struct Named {
     pub(super) name: &'static str,
     pub(super) help: Cow<'static, str>,
-    pub(super) source: Source,
+    pub(super) source: MeasureSource,
     /// The kind of the only workload that it is for, if its name does not begin with it.
     pub(super) only_for: Option<&'static str>,
 }
@@ -22,33 +22,39 @@ impl Named {
     }
 }
 
-const fn named(name: &'static str, help: &'static str, source: Source) -> Named {
+const fn named(name: &'static str, help: &'static str, source: MeasureSource) -> Named {
     Named { name, help: Cow::Borrowed(help), source, only_for: None }
 }
 
 /// A figure of a role.
-const fn role(name: &'static str, help: &'static str, phase: Phase, role: Role, figure: Figure) -> Named {
-    named(name, help, Source::Role(phase, role, figure))
+const fn role(
+    name: &'static str,
+    help: &'static str,
+    phase: PhaseSelector,
+    role: Role,
+    figure: Figure,
+) -> Named {
+    named(name, help, MeasureSource::Role(phase, role, figure))
 }
 
 /// The rate of a stage of `streaming`.
 const fn streaming(name: &'static str, help: &'static str, stage: Stage, of: Role) -> Named {
-    role(name, help, Phase::Named(Cow::Borrowed(stage.name())), of, Figure::Rate)
+    role(name, help, PhaseSelector::Named(Cow::Borrowed(stage.name())), of, Figure::Rate)
 }
 
 /// The rate of a stage of `streaming` that writes until its window ends, and then leaves its data in memory.
 const fn durable_streaming(name: &'static str, help: &'static str, stage: Stage) -> Named {
-    role(name, help, Phase::Named(Cow::Borrowed(stage.name())), Role::Writer, Figure::DurableRate)
+    role(name, help, PhaseSelector::Named(Cow::Borrowed(stage.name())), Role::Writer, Figure::DurableRate)
 }
 
 /// A figure of a phase of one role.
 const fn of_phase(name: &'static str, help: &'static str, phase: PhaseSpec, figure: Figure) -> Named {
-    role(name, help, Phase::Named(Cow::Borrowed(phase.name)), phase.role, figure)
+    role(name, help, PhaseSelector::Named(Cow::Borrowed(phase.name)), phase.role, figure)
 }
 
 /// A quantile of the response time of a flow.
 const fn flow_response(name: &'static str, help: &'static str, quantile: Quantile) -> Named {
-    named(name, help, Source::Flow(FlowFigure::Response(quantile)))
+    named(name, help, MeasureSource::Flow(FlowFigure::Response(quantile)))
 }
 
 /// Every measure with a short name.
@@ -63,7 +69,7 @@ fn of_lifecycle() -> Vec<Named> {
     let named = |name: &'static str| {
         let steps = LifecycleStep::ALL.iter().filter(|step| step.measure() == Some(name));
         let help = steps.map(|step| step.help()).collect::<Vec<_>>().join(", and ");
-        Named { name, help: help.into(), source: Source::Lifecycle(name), only_for: None }
+        Named { name, help: help.into(), source: MeasureSource::Lifecycle(name), only_for: None }
     };
     names.into_iter().map(named).collect()
 }
@@ -71,7 +77,7 @@ fn of_lifecycle() -> Vec<Named> {
 const EXTENTS_PER_FILE: Named = named(
     "extents-per-file",
     "mean number of extents of the files that the load left behind; adjacent ones count as one",
-    Source::ExtentsPerFile,
+    MeasureSource::ExtentsPerFile,
 );
 
 /// What the device did, and what it may lose.
@@ -79,52 +85,58 @@ const OF_DEVICE: [Named; 7] = [
     named(
         "flushes",
         "flushes of the device per second, over all phases: how often its cache had to be emptied",
-        Source::Flushes(FlushFigure::Rate),
+        MeasureSource::Flushes(FlushFigure::Rate),
     ),
-    named("flush-time", "mean time of a flush of the device", Source::Flushes(FlushFigure::Time)),
+    named("flush-time", "mean time of a flush of the device", MeasureSource::Flushes(FlushFigure::Time)),
     named(
         "acknowledged-lost",
         "share of acknowledged promises that a power cut loses, of those that the standard makes, under the \
          cache model that loses the most",
-        Source::Durability(LossFigure::Acknowledged),
+        MeasureSource::Durability(LossFigure::Acknowledged),
     ),
     named(
         "unsynced-lost",
         "how far back a power cut loses work that nothing has synced, median over the states of the cache \
          model that loses the most",
-        Source::Durability(LossFigure::Unsynced),
+        MeasureSource::Durability(LossFigure::Unsynced),
     ),
     named(
         "recovery-time",
         "time to mount after a power cut, median over the states of the slowest cache model",
-        Source::Durability(LossFigure::Recovery),
+        MeasureSource::Durability(LossFigure::Recovery),
     ),
     named(
         "silent-losses",
         "share of the faults of a disk after which data is lost or wrong although every call succeeded",
-        Source::Faults(Harm::Silent),
+        MeasureSource::Faults(Harm::Silent),
     ),
     named(
         "retried-losses",
         "share of the faults after which fsync, called again, succeeds although the data is lost",
-        Source::Faults(Harm::ToldOnce),
+        MeasureSource::Faults(Harm::ToldOnce),
     ),
 ];
 
 fn of_load() -> Vec<Named> {
     vec![
-        role("read", "bytes per second of a single reader", Phase::OneReader, Role::Reader, Figure::Rate),
+        role(
+            "read",
+            "bytes per second of a single reader",
+            PhaseSelector::OneReader,
+            Role::Reader,
+            Figure::Rate,
+        ),
         role(
             "read-many",
             "bytes per second of several readers together",
-            Phase::ManyReaders,
+            PhaseSelector::ManyReaders,
             Role::Reader,
             Figure::Rate,
         ),
         role(
             "read-under-write",
             "bytes per second of the readers while writers write",
-            Phase::ReadersAndWriters,
+            PhaseSelector::ReadersAndWriters,
             Role::Reader,
             Figure::Rate,
         ),
@@ -132,15 +144,15 @@ fn of_load() -> Vec<Named> {
             "write",
             "bytes per second of the writers while readers read, over the time in which they do not remove \
              what they wrote",
-            Phase::ReadersAndWriters,
+            PhaseSelector::ReadersAndWriters,
             Role::Writer,
             Figure::WriteRate,
         ),
         named(
             "first-byte-p999",
             "p99.9 of reading a file's first byte while writers write",
-            Source::Operation(
-                Phase::ReadersAndWriters,
+            MeasureSource::Operation(
+                PhaseSelector::ReadersAndWriters,
                 Role::Reader,
                 Operation::ReadFirstByte,
                 Statistic::Quantile(Quantile::P999),
@@ -183,13 +195,13 @@ fn of_load() -> Vec<Named> {
         named(
             "flow-iterations",
             "iterations per second of all workers of a flow, except those of background roles",
-            Source::Flow(FlowFigure::Iterations),
+            MeasureSource::Flow(FlowFigure::Iterations),
         ),
         named(
             "flow-capacity",
             "the highest rate of iterations at which a flow meets the latency target of its plan, such as \
              `p99 <= 20ms`",
-            Source::Flow(FlowFigure::Capacity),
+            MeasureSource::Flow(FlowFigure::Capacity),
         ),
         flow_response(
             "flow-response-p99",
@@ -201,34 +213,34 @@ fn of_load() -> Vec<Named> {
         named(
             "throughput",
             "bytes per second that all workers read and write, over all phases that move data",
-            Source::Throughput,
+            MeasureSource::Throughput,
         ),
         named(
             "longest-stall",
             "longest time in which a worker, of any role in any phase, completed nothing",
-            Source::LongestStall,
+            MeasureSource::LongestStall,
         ),
         named(
             "write-durable",
             "bytes per second that workers write, in all phases that write, over the time from the first \
                operation of the ramp until everything is on the device",
-            Source::Durable,
+            MeasureSource::Durable,
         ),
         named(
             "cpu-per-mb",
             "user and system time for each MB moved in all phases: that of the workers, and of the kernel \
              threads that worked for them (writeback, journal, filesystem, reclaim, loop, block)",
-            Source::CpuPerMegabyte,
+            MeasureSource::CpuPerMegabyte,
         ),
         named(
             "postmark-read",
             "bytes that postmark read per second of the whole run",
-            Source::CountRate("bytes read"),
+            MeasureSource::CountRate("bytes read"),
         ),
         named(
             "postmark-write",
             "bytes that postmark wrote per second of the whole run",
-            Source::CountRate("bytes written"),
+            MeasureSource::CountRate("bytes written"),
         ),
         of_phase(
             "bonnie-write-char",
@@ -258,8 +270,8 @@ fn of_load() -> Vec<Named> {
         named(
             "sync-p99",
             "p99 of syncing one record while all writers write",
-            Source::Operation(
-                Phase::Named(Cow::Borrowed(commit_log::ALL.name)),
+            MeasureSource::Operation(
+                PhaseSelector::Named(Cow::Borrowed(commit_log::ALL.name)),
                 commit_log::ALL.role,
                 Operation::Fdatasync,
                 Statistic::Quantile(Quantile::P99),

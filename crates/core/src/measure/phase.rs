@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 /// How to find a phase in a trial.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum Phase {
+pub(super) enum PhaseSelector {
     /// The first in which one reader works alone.
     OneReader,
     /// The first in which several readers work alone.
@@ -20,9 +20,12 @@ pub(super) enum Phase {
     Named(Cow<'static, str>),
 }
 
-impl Phase {
+impl PhaseSelector {
     pub(super) fn find<'a>(&self, trial: &'a TrialRecord) -> Option<&'a PhaseResult> {
-        let of_fileserver = matches!(self, Phase::OneReader | Phase::ManyReaders | Phase::ReadersAndWriters);
+        let of_fileserver = matches!(
+            self,
+            PhaseSelector::OneReader | PhaseSelector::ManyReaders | PhaseSelector::ReadersAndWriters
+        );
         // Phases of other workloads also have readers and writers, but they measure something else.
         let may = !of_fileserver || matches!(trial.workload, Workload::Fileserver(_));
         trial.phases.iter().find(|phase| may && self.is(phase))
@@ -37,11 +40,11 @@ impl Phase {
             .collect();
         workers.sort_unstable();
         match self {
-            Phase::OneReader => workers == [(Role::Reader, 1)],
-            Phase::ManyReaders => matches!(workers[..], [(Role::Reader, 2..)]),
-            Phase::ReadersAndWriters => matches!(workers[..], [(Role::Reader, _), (Role::Writer, _)]),
-            Phase::Workers(wanted) => workers == *wanted,
-            Phase::Named(name) => phase.name == *name,
+            PhaseSelector::OneReader => workers == [(Role::Reader, 1)],
+            PhaseSelector::ManyReaders => matches!(workers[..], [(Role::Reader, 2..)]),
+            PhaseSelector::ReadersAndWriters => matches!(workers[..], [(Role::Reader, _), (Role::Writer, _)]),
+            PhaseSelector::Workers(wanted) => workers == *wanted,
+            PhaseSelector::Named(name) => phase.name == *name,
         }
     }
 }

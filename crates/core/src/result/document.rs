@@ -5,8 +5,8 @@
 //! configuration, the columns of iostat) are written, and ignored when read.
 
 use super::{
-    Built, CheckResult, CommandRun, Durability, FaultResult, Filled, Layout, Lifecycle, PhaseResult, Recipe,
-    RoleResult, Step, TimerFacts, TreeSummary, TrialRecord,
+    Built, CheckResult, CommandRun, Durability, FaultResult, Filled, Layout, Lifecycle, LogEntry,
+    PhaseResult, Recipe, RoleResult, TimerFacts, TreeSummary, TrialRecord,
 };
 use crate::configuration::Configuration;
 use crate::device::DeviceSpec;
@@ -204,7 +204,7 @@ pub(super) struct Read {
     #[serde(default)]
     recipe: Option<Recipe>,
     #[serde(default)]
-    log: Vec<Step>,
+    log: Vec<LogEntry>,
     #[serde(default)]
     commands: Vec<CommandRun>,
     filled: Option<Filled>,

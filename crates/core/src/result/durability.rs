@@ -1,6 +1,6 @@
 //! What survived power cuts.
 
-use crate::durability::{CacheModel, LogSummary, Promise, Source};
+use crate::durability::{CacheModel, LogSummary, Promise, PromiseBasis};
 use crate::units::Nanos;
 use serde::{Deserialize, Serialize};
 
@@ -49,7 +49,7 @@ pub struct ModelResult {
 impl ModelResult {
     /// How many promises that the standard makes were acknowledged, and how many of them were lost.
     pub fn acknowledged(&self) -> (u64, u64) {
-        let standard = self.promises.iter().filter(|one| one.promise.source() == Source::Standard);
+        let standard = self.promises.iter().filter(|one| one.promise.source() == PromiseBasis::Standard);
         standard.fold((0, 0), |(made, lost): (u64, u64), one| {
             (made.saturating_add(one.made), lost.saturating_add(one.lost))
         })

@@ -112,12 +112,12 @@ pub struct Built {
     /// How to build the same on another device; absent if nothing was built.
     pub recipe: Option<Recipe>,
     /// Everything that was done to the machine, in order; empty in results of versions that did not keep it.
-    pub log: Vec<Step>,
+    pub log: Vec<LogEntry>,
 }
 
 /// A change that a trial made to the machine, or a command that it ran.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Step {
+pub struct LogEntry {
     /// What was done, as a command line where there is one: `mkfs.ext4 ...`, `mount -t ext4 ...`.
     pub step: String,
     /// How long it took.

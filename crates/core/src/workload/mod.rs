@@ -38,7 +38,7 @@ pub use null::Null;
 pub use postmark::{Postmark, SizeRange};
 pub use ramp::Ramp;
 pub use steady::{Excursion, Steady};
-pub use steps::{PhaseSpec, Step};
+pub use steps::{PhaseSpec, StepIndex};
 pub use streaming::{IoEngine, Stage, Streaming};
 pub use table::Table;
 

@@ -7,27 +7,27 @@ use std::ops::Range;
 /// each part has an engine of its own, which finds what the earlier parts created; directory, workload and
 /// seed are the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Part {
+pub struct EnginePart {
     /// Which, from 0.
     pub number: u32,
     /// How many there are.
     pub of: u32,
 }
 
-impl Part {
+impl EnginePart {
     /// All of the workload.
-    pub const WHOLE: Part = Part { number: 0, of: 1 };
+    pub const WHOLE: EnginePart = EnginePart { number: 0, of: 1 };
 
     /// The parts of a workload, in their order.
-    pub fn all(of: u32) -> impl Iterator<Item = Part> {
-        (0..of).map(move |number| Part { number, of })
+    pub fn all(of: u32) -> impl Iterator<Item = EnginePart> {
+        (0..of).map(move |number| EnginePart { number, of })
     }
 
     /// Its phases, of all those of the workload in their order. `cold` says of each whether the filesystem is
     /// mounted again before it: such a phase begins a new part. The first part may have none, and then only
     /// prepares the others.
     pub fn phases(self, cold: &[bool]) -> Range<usize> {
-        if self == Part::WHOLE {
+        if self == EnginePart::WHOLE {
             return 0..cold.len();
         }
         let cuts = || (0..cold.len()).filter(|phase| cold[*phase]);
@@ -56,11 +56,11 @@ mod tests {
     #[test]
     fn a_cold_phase_begins_a_new_part() {
         let cold = [false, true, false, true];
-        assert_eq!(Part::WHOLE.phases(&cold), 0..4);
-        let phases: Vec<_> = Part::all(3).map(|part| part.phases(&cold)).collect();
+        assert_eq!(EnginePart::WHOLE.phases(&cold), 0..4);
+        let phases: Vec<_> = EnginePart::all(3).map(|part| part.phases(&cold)).collect();
         assert_eq!(phases, [0..1, 1..3, 3..4]);
         // The first part only prepares.
-        let phases: Vec<_> = Part::all(3).map(|part| part.phases(&[true, true])).collect();
+        let phases: Vec<_> = EnginePart::all(3).map(|part| part.phases(&[true, true])).collect();
         assert_eq!(phases, [0..0, 0..1, 1..2]);
     }
 }

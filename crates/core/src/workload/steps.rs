@@ -4,7 +4,7 @@ use crate::operation::{Operation, Role};
 
 /// Position of an operation in the list that its role performs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Step(pub u32);
+pub struct StepIndex(pub u32);
 
 /// A phase of one role, as plans and results name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +26,7 @@ impl PhaseSpec {
 
 /// The beginning of a list, up to and including this step, for a role that performs only these. The positions
 /// of the steps stay the same.
-pub const fn up_to(steps: &'static [Operation], last: Step) -> &'static [Operation] {
+pub const fn up_to(steps: &'static [Operation], last: StepIndex) -> &'static [Operation] {
     steps.split_at(last.0 as usize + 1).0
 }
 
@@ -37,7 +37,7 @@ macro_rules! steps {
         $(#[$doc])*
         pub mod $module {
             use crate::operation::Operation;
-            use crate::workload::steps::Step;
+            use crate::workload::steps::StepIndex;
 
             #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
             enum Index { $($step),+ }
@@ -46,7 +46,7 @@ macro_rules! steps {
             pub const STEPS: &[Operation] = &[$(Operation::$operation),+];
             $(
                 #[doc = concat!("The position of [`Operation::", stringify!($operation), "`].")]
-                pub const $step: Step = Step(Index::$step as u32);
+                pub const $step: StepIndex = StepIndex(Index::$step as u32);
             )+
         }
     )+};
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn a_step_is_the_position_of_its_operation() {
-        assert_eq!(declared::READ, Step(0));
+        assert_eq!(declared::READ, StepIndex(0));
         assert_eq!(declared::STEPS[declared::CREATE.0 as usize], Operation::Create);
         assert_eq!(declared::STEPS[declared::UNLINK.0 as usize], Operation::Unlinkat);
         assert_eq!(up_to(declared::STEPS, declared::CREATE), [Operation::Read, Operation::Create]);

@@ -16,7 +16,7 @@ use fsdyno_core::workload::flow::{FileSets, FlowRoles};
 use fsdyno_core::workload::{Act, Choice, FileSet, FileSize, Flags, Flow, FlowRole, FlowStep, SizeRange};
 use fsdyno_core::{Bytes, Operation, Role};
 use fsdyno_engine::meter::{Halt, Meter, Object, timed};
-use fsdyno_engine::{ReadyFlow, Step};
+use fsdyno_engine::{ReadyFlow, StepIndex};
 use fsdyno_sys::timer::Timer;
 use keep::keep;
 use rand::seq::SliceRandom;
@@ -121,7 +121,7 @@ fn one(
     buffer: &mut [u8],
 ) -> Result<(), Halt> {
     const NONE: AtFlags = AtFlags::empty();
-    let step = |index: u32| Step(index);
+    let step = |index: u32| StepIndex(index);
     let object = |name| Object { directory: b"mail", name };
     let count = |moved: &usize| *moved as u64;
     let create = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;

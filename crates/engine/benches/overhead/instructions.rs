@@ -2,7 +2,7 @@
 
 use super::{Bare, Loop, OPERATIONS_PER_FILE, Pairs, STEPS, name_of, names, run};
 use fsdyno_core::Role;
-use fsdyno_engine::Step;
+use fsdyno_engine::StepIndex;
 use fsdyno_engine::meter::{Meter, Object, timed};
 use fsdyno_sys::timer::Timer;
 use nix::sys::ptrace;
@@ -93,7 +93,7 @@ pub fn be_stepped(mode: Loop, files: usize, timer: Timer) {
                 Ok(())
             };
             let object = Object { directory: b"f", name: c"x" };
-            timed(&mut meter, Step(step), object, |()| 0, pause).unwrap();
+            timed(&mut meter, StepIndex(step), object, |()| 0, pause).unwrap();
         }
     }
     ptrace::traceme().unwrap();

@@ -18,7 +18,7 @@ mod instructions;
 mod keep;
 
 use fsdyno_core::{Operation, Role};
-use fsdyno_engine::Step;
+use fsdyno_engine::StepIndex;
 use fsdyno_engine::meter::{Halt, Meter, Object, timed};
 use fsdyno_sys::timer::Timer;
 use instructions::{be_stepped, instruction_table};
@@ -143,7 +143,7 @@ impl Instrument for Meter {
         bytes: impl FnOnce(&T) -> u64,
         call: impl FnOnce() -> Result<T, Errno>,
     ) -> Result<T, Errno> {
-        timed(self, Step(step), object, bytes, call).map_err(|halt| match halt {
+        timed(self, StepIndex(step), object, bytes, call).map_err(|halt| match halt {
             Halt::Failed(failure) | Halt::Late(failure) => failure.errno,
             Halt::Over | Halt::Wrong(_) => Errno::TIMEDOUT,
         })

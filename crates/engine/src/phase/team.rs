@@ -31,18 +31,18 @@ impl Team {
 }
 
 /// A phase to run.
-pub(crate) struct Phase {
+pub(crate) struct PhaseLoad {
     pub(crate) name: String,
     pub(crate) span: Span,
     /// In the order of the result.
     pub(crate) teams: Vec<Team>,
 }
 
-impl Phase {
+impl PhaseLoad {
     /// A phase of one role.
     pub(crate) fn of(spec: PhaseSpec, span: Span, jobs: Vec<Job>) -> Self {
         let PhaseSpec { name, role, steps } = spec;
-        Phase { name: name.to_string(), span, teams: vec![Team::new(role, steps, jobs)] }
+        PhaseLoad { name: name.to_string(), span, teams: vec![Team::new(role, steps, jobs)] }
     }
 }
 

@@ -1,6 +1,6 @@
 use super::*;
 use crate::meter::{Object, timed};
-use fsdyno_core::workload::{Ramp, Steady, Step};
+use fsdyno_core::workload::{Ramp, Steady, StepIndex};
 use fsdyno_core::{Operation, Role};
 use rustix::io::Errno;
 use std::sync::Mutex;
@@ -20,7 +20,7 @@ fn worker(operations: u64, each: Duration) -> Job {
                 std::thread::sleep(each);
                 Ok(())
             };
-            if let Err(halt) = timed(&mut meter, Step(0), object, |()| 7, call) {
+            if let Err(halt) = timed(&mut meter, StepIndex(0), object, |()| 7, call) {
                 return halt;
             }
             meter.item();
@@ -33,7 +33,7 @@ fn worker(operations: u64, each: Duration) -> Job {
 fn a_phase_without_a_window_lasts_until_the_work_is_done() {
     let short = worker(3, Duration::from_millis(1));
     let long = worker(5, Duration::from_millis(40));
-    let phase = Phase {
+    let phase = PhaseLoad {
         name: "work".to_string(),
         span: Span::whole(8),
         teams: vec![Team::new(Role::Null, STEPS, vec![short, long])],
@@ -56,7 +56,7 @@ fn a_phase_without_a_window_lasts_until_the_work_is_done() {
 #[test]
 fn work_without_progress_is_given_up_and_reported() {
     let (quick, stuck) = (worker(3, Duration::from_millis(1)), worker(2, Duration::from_secs(3)));
-    let phase = Phase {
+    let phase = PhaseLoad {
         name: "work".to_string(),
         span: Span::whole(5).patient(Some(Nanos::from_millis(300))),
         teams: vec![Team::new(Role::Null, STEPS, vec![quick, stuck])],
@@ -86,10 +86,10 @@ fn what_is_written_counts_from_the_ramp_to_the_drain() {
             let mut meter = lineup.start();
             let object = Object { directory: b"", name: c"" };
             loop {
-                for step in [Step(0), Step(1)] {
+                for step in [StepIndex(0), StepIndex(1)] {
                     let call = || {
                         std::thread::sleep(Duration::from_millis(1));
-                        calls.fetch_add(u64::from(step == Step(1)), Ordering::Relaxed);
+                        calls.fetch_add(u64::from(step == StepIndex(1)), Ordering::Relaxed);
                         Ok(())
                     };
                     if let Err(halt) = timed(&mut meter, step, object, |()| 7, call) {
@@ -101,7 +101,7 @@ fn what_is_written_counts_from_the_ramp_to_the_drain() {
     };
     let (ramp, window, drain_limit) =
         (Nanos::from_millis(50), Nanos::from_millis(20), Nanos::from_millis(500));
-    let phase = Phase {
+    let phase = PhaseLoad {
         name: "write".to_string(),
         span: Span::Timed { ramp: Ramp::For(ramp), window, drain_limit },
         teams: vec![Team::new(Role::Writer, WRITES, vec![Box::new(job)])],
@@ -124,7 +124,7 @@ fn a_ramp_that_has_nothing_to_wait_for_ends_early() {
     let span = Span::Timed { ramp: Ramp::UntilThrottled, window, drain_limit: Nanos::from_secs(1) };
     let jobs = (0..2).map(|_| worker(10_000, Duration::from_millis(4))).collect();
     let teams = vec![Team::new(Role::Null, STEPS, jobs)];
-    let phase = Phase { name: "work".to_string(), span, teams };
+    let phase = PhaseLoad { name: "work".to_string(), span, teams };
     let mut ignore = |_| {};
     let mut progress = Progress::new(&mut ignore);
     let stop = AtomicBool::new(false);
@@ -156,7 +156,7 @@ fn a_ramp_waits_for_a_steady_rate() {
                 std::thread::sleep(each);
                 Ok(())
             };
-            if let Err(halt) = timed(&mut meter, Step(0), object, |()| 7, call) {
+            if let Err(halt) = timed(&mut meter, StepIndex(0), object, |()| 7, call) {
                 return halt;
             }
         }
@@ -165,7 +165,7 @@ fn a_ramp_waits_for_a_steady_rate() {
     let window = Nanos::from_millis(200);
     let span = Span::Timed { ramp: Ramp::UntilSteady(steady), window, drain_limit: Nanos::from_secs(1) };
     let teams = vec![Team::new(Role::Null, STEPS, vec![job])];
-    let phase = Phase { name: "work".to_string(), span, teams };
+    let phase = PhaseLoad { name: "work".to_string(), span, teams };
     let mut ignore = |_| {};
     let mut progress = Progress::new(&mut ignore);
     let stop = AtomicBool::new(false);
@@ -211,7 +211,7 @@ fn the_observer_sees_only_the_window() {
     for (span, operations) in [(timed, 100), (timed, 50), (timed, 2), (Span::whole(50), 50)] {
         let jobs = vec![worker(operations, Duration::from_millis(7))];
         let teams = vec![Team::new(Role::Null, STEPS, jobs)];
-        let phase = Phase { name: "work".to_string(), span, teams };
+        let phase = PhaseLoad { name: "work".to_string(), span, teams };
         let mut witness = Witness::default();
         let mut ignore = |_| {};
         let mut progress = Progress::new(&mut ignore);
@@ -233,7 +233,7 @@ fn the_observer_sees_only_the_window() {
 
 #[test]
 fn a_stopped_phase_has_no_result() {
-    let phase = Phase {
+    let phase = PhaseLoad {
         name: "work".to_string(),
         span: Span::whole(1000),
         teams: vec![Team::new(Role::Null, STEPS, vec![worker(1000, Duration::from_millis(5))])],
@@ -264,7 +264,8 @@ fn through_a_drain(
                 noted.lock().unwrap().push(std::time::Instant::now());
                 Ok(())
             };
-            if let Err(halt) = timed(&mut meter, Step(0), Object { directory: b"", name: c"" }, |()| 7, call)
+            if let Err(halt) =
+                timed(&mut meter, StepIndex(0), Object { directory: b"", name: c"" }, |()| 7, call)
             {
                 return halt;
             }
@@ -274,7 +275,7 @@ fn through_a_drain(
     let teams = vec![Team::new(Role::Null, STEPS, vec![busy, worker(u64::MAX, long)])];
     let (ramp, window) = (Nanos::from_millis(150), Nanos::from_millis(200));
     let drain_limit = Nanos(drain_limit.as_nanos() as u64);
-    let phase = Phase {
+    let phase = PhaseLoad {
         name: "work".to_string(),
         span: Span::Timed { ramp: Ramp::For(ramp), window, drain_limit },
         teams,
@@ -319,7 +320,7 @@ fn what_fails_after_the_window_costs_nothing_of_it() {
                     if begin.elapsed() > after { Err(Errno::NOSPC) } else { Ok(()) }
                 };
                 let object = Object { directory: b"", name: c"full" };
-                if let Err(halt) = timed(&mut meter, Step(0), object, |()| 7, call) {
+                if let Err(halt) = timed(&mut meter, StepIndex(0), object, |()| 7, call) {
                     return halt;
                 }
             }
@@ -331,7 +332,7 @@ fn what_fails_after_the_window_costs_nothing_of_it() {
         let span = Span::Timed { ramp: Ramp::For(ramp), window, drain_limit: Nanos::from_secs(20) };
         let (mut ignore, stop) = (|_| {}, AtomicBool::new(false));
         let mut progress = Progress::new(&mut ignore);
-        let phase = Phase { name: "work".to_string(), span, teams };
+        let phase = PhaseLoad { name: "work".to_string(), span, teams };
         run(phase, Timer::monotonic(), &stop, &mut progress, &mut (), &mut 0)
     };
     // The load goes on until the long operation has ended.
@@ -367,7 +368,7 @@ fn a_coordinator_that_wakes_late_has_a_window_all_the_same() {
         window: Nanos::from_millis(200),
         drain_limit: Nanos::from_secs(5),
     };
-    let phase = Phase { name: "work".to_string(), span, teams };
+    let phase = PhaseLoad { name: "work".to_string(), span, teams };
     // The first sign of life in the ramp takes until after the window.
     let mut late = |event| {
         if matches!(event, fsdyno_core::EngineEvent::Progress { stage: Stage::Ramp, .. }) {
@@ -394,7 +395,7 @@ fn a_sign_of_life_says_what_the_workers_do_and_who_waits() {
         window: Nanos::from_millis(2300),
         drain_limit: Nanos::from_secs(5),
     };
-    let phase = Phase { name: "work".to_string(), span, teams };
+    let phase = PhaseLoad { name: "work".to_string(), span, teams };
     let mut glances = Vec::new();
     let mut listen = |event| {
         if let fsdyno_core::EngineEvent::Progress { stage: Stage::Measure, glance, .. } = event {

@@ -11,7 +11,7 @@ use crate::window::{Stalls, Window};
 use fsdyno_core::operation::Moves;
 use fsdyno_core::result::{CpuTime, InFlight, Rates, RoleResult, WorkerResult};
 use fsdyno_core::units::Nanos;
-use fsdyno_core::workload::Step;
+use fsdyno_core::workload::StepIndex;
 use fsdyno_core::{Operation, Role};
 use fsdyno_sys::timer::Timer;
 use sample::Sample;
@@ -40,7 +40,7 @@ struct Edges {
 /// An operation that crossed an edge.
 #[derive(Debug, Clone, Copy)]
 struct Flight {
-    step: Step,
+    step: StepIndex,
     start_ns: u64,
     /// Its end, or when it was given up.
     until_ns: u64,
@@ -214,7 +214,7 @@ fn role_result(role: Role, workers: &[Finished], window: Window) -> RoleResult {
     let steps = workers.first().map_or(&[][..], |worker| worker.record.steps);
     let whole = workers.iter().any(|worker| worker.whole);
     let samples: Vec<Sample> =
-        (0..steps.len() as u32).map(|step| Sample::of(Step(step), workers, window)).collect();
+        (0..steps.len() as u32).map(|step| Sample::of(StepIndex(step), workers, window)).collect();
     let (open_loop, iterations) = paced::result(workers, window).unzip();
     RoleResult {
         role,

@@ -9,7 +9,7 @@ use fsdyno_core::Operation;
 use fsdyno_core::operation::Moves;
 use fsdyno_core::result::{Latency, OperationResult, Quantiles, SlowOperation, Timeline};
 use fsdyno_core::units::Nanos;
-use fsdyno_core::workload::Step;
+use fsdyno_core::workload::StepIndex;
 use hdrhistogram::Histogram;
 
 /// One operation of all workers of a role.
@@ -28,7 +28,7 @@ pub(super) struct Sample {
 }
 
 impl Sample {
-    pub(super) fn of(step: Step, workers: &[Finished], window: Window) -> Self {
+    pub(super) fn of(step: StepIndex, workers: &[Finished], window: Window) -> Self {
         // Timelines grow by doubling, each worker's separately.
         let interval_ns = workers.iter().map(|worker| worker.record.interval_ns.get()).max().unwrap_or(1);
         let intervals = window.length_ns().div_ceil(interval_ns) as usize;

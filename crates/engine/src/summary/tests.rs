@@ -5,7 +5,7 @@ use fsdyno_core::workload::Ramp;
 use proptest::prelude::*;
 
 const STEPS: &[Operation] = &[Operation::Openat, Operation::Read];
-const READ: Step = Step(1);
+const READ: StepIndex = StepIndex(1);
 const MILLISECOND: u64 = 1_000_000;
 const SPAN: Span = Span::Timed { ramp: Ramp::For(Nanos(0)), window: Nanos(0), drain_limit: Nanos(0) };
 
@@ -128,7 +128,7 @@ fn rates_of_a_worker_with_many_in_flight_are_right() {
     let zero = now - timer.to_ns(now);
     // Four at once, 10 ms each, for all of the window: 400 of 5 bytes.
     for round in 100..200 {
-        (0..4).for_each(|slot| meter.depart(slot, Step(0), zero + round * 10 * MILLISECOND));
+        (0..4).for_each(|slot| meter.depart(slot, StepIndex(0), zero + round * 10 * MILLISECOND));
         for slot in 0..4 {
             let end_ns = (round + 1) * 10 * MILLISECOND - 1;
             meter.arrive(slot, end_ns, 5, Object { directory: b"", name: c"" }).unwrap();

@@ -9,7 +9,7 @@ use crate::background;
 use crate::content::{Content, FileIdentity};
 use crate::error::{EngineError, OperationFailure};
 use crate::meter::{Halt, Meter, Object, timed, watched};
-use crate::phase::{Job, Phase};
+use crate::phase::{Job, PhaseLoad};
 use crate::plant::{CREATE as CREATE_FLAGS, DIRECTORY, DIRECTORY_MODE, FILE_MODE};
 use crate::removal::{self, ENTRIES, Remover};
 use crate::session::Session;
@@ -64,7 +64,7 @@ pub(crate) fn run(parameters: &Collection, session: &mut Session<'_, '_>) -> Res
             Test::Delete => found.files,
         };
         let jobs = vec![job(test, parameters.clone(), base.clone(), session.request.seed)];
-        session.phase(Phase::of(spec, Span::whole(operations), jobs))?;
+        session.phase(PhaseLoad::of(spec, Span::whole(operations), jobs))?;
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use crate::background;
 use crate::content::{Content, FileIdentity};
 use crate::error::{EngineError, OperationFailure};
 use crate::meter::{Halt, Meter, Object, timed};
-use crate::phase::{Job, Phase};
+use crate::phase::{Job, PhaseLoad};
 use crate::plant::{CREATE, DIRECTORY, DIRECTORY_MODE, FILE_MODE, verify_room};
 use crate::session::Session;
 use crate::tree::derive_seed;
@@ -48,7 +48,7 @@ pub(crate) fn run(parameters: &CommitLog, session: &mut Session<'_, '_>) -> Resu
         session.progress.expect(left_ns);
         session.settle(spec.name, phase_ns)?;
         let jobs = logs.map(|number| job(Log::new(parameters, &base, seed, number), parameters.content));
-        session.phase(Phase::of(spec, parameters.timing().into(), jobs.collect()))?;
+        session.phase(PhaseLoad::of(spec, parameters.timing().into(), jobs.collect()))?;
     }
     Ok(())
 }

@@ -11,7 +11,7 @@
 use crate::content::AlignedBuffer;
 use crate::error::{EngineError, OperationFailure};
 use crate::meter::{Halt, Object, timed, watched};
-use crate::phase::{Job, Phase};
+use crate::phase::{Job, PhaseLoad};
 use crate::session::Session;
 use fsdyno_core::Operation;
 use fsdyno_core::workload::device_read::reading::PREAD;
@@ -32,7 +32,7 @@ pub(crate) fn run(parameters: &DeviceRead, session: &mut Session<'_, '_>) -> Res
         session.progress.expect(after_ns);
         session.settle(spec.name, window_ns)?;
         let job = job(device.clone(), parameters.block.0 as usize, cached);
-        session.phase(Phase::of(spec, parameters.timing().into(), vec![job]))?;
+        session.phase(PhaseLoad::of(spec, parameters.timing().into(), vec![job]))?;
     }
     Ok(())
 }

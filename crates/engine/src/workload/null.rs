@@ -3,7 +3,7 @@
 
 use crate::error::EngineError;
 use crate::meter::{Object, timed};
-use crate::phase::{self, Phase};
+use crate::phase::{self, PhaseLoad};
 use crate::progress::Progress;
 use crate::session::Session;
 use fsdyno_core::EngineEvent;
@@ -39,7 +39,7 @@ pub fn overhead_ns(timer: Timer, workers: u32) -> Result<f64, EngineError> {
     Err(EngineError::NoProgress { step: "null".to_string(), patience: WINDOWS[2] })
 }
 
-fn phase(parameters: &Null) -> Phase {
+fn phase(parameters: &Null) -> PhaseLoad {
     let job = || -> phase::Job {
         Box::new(|lineup| {
             let mut meter = lineup.start();
@@ -52,5 +52,5 @@ fn phase(parameters: &Null) -> Phase {
         })
     };
     let jobs = (0..parameters.workers).map(|_| job()).collect();
-    Phase::of(null::NULL, parameters.timing().into(), jobs)
+    PhaseLoad::of(null::NULL, parameters.timing().into(), jobs)
 }

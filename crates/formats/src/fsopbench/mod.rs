@@ -48,12 +48,12 @@ pub struct TablePhase {
     /// How long it was measured, as written: `30s`.
     pub window: String,
     /// The rows, in order.
-    pub rows: Vec<Row>,
+    pub rows: Vec<LatencyRow>,
 }
 
 /// A row of a phase.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Row {
+pub struct LatencyRow {
     /// `A read dir`.
     pub label: &'static str,
     /// The role that it belongs to.

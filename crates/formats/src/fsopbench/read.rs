@@ -3,7 +3,7 @@
 //! Rules and blanks may have any length, as in the published files. Nothing is skipped: a line that is not
 //! part of a table is an error with its position.
 
-use super::{Number, ROWS, Row, RowValues, STATISTICS, Table, TablePhase, Title};
+use super::{LatencyRow, Number, ROWS, RowValues, STATISTICS, Table, TablePhase, Title};
 use fsdyno_core::Operation;
 
 /// Why a text is not a table of FsOpBench, and where.
@@ -160,16 +160,16 @@ pub(super) fn begins_row(line: &str) -> bool {
     characters.next().is_some_and(|c| c.is_ascii_uppercase()) && characters.next() == Some(' ')
 }
 
-fn row(mut words: Words<'_>) -> Result<Row, ParseError> {
+fn row(mut words: Words<'_>) -> Result<LatencyRow, ParseError> {
     for rows in &ROWS {
         let role = rows.role;
         for (label, operation) in rows.latencies {
             if words.take(label) {
-                return Ok(Row { label, role, values: latency(&mut words, operation)? });
+                return Ok(LatencyRow { label, role, values: latency(&mut words, operation)? });
             }
         }
         if words.take(rows.rate) {
-            return Ok(Row { label: rows.rate, role, values: rates(&mut words, rows.overhead)? });
+            return Ok(LatencyRow { label: rows.rate, role, values: rates(&mut words, rows.overhead)? });
         }
     }
     let latencies = ROWS.iter().flat_map(|rows| rows.latencies).map(|(label, _)| label);

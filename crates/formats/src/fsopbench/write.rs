@@ -4,7 +4,7 @@
 //! make their line longer, as they did there. Two things are added. A lower bound has `>=`, which takes the
 //! place of blanks before it. A statistic of no operations is `-`.
 
-use super::{Number, ROWS, Row, RowValues, STATISTICS, Table, Title};
+use super::{LatencyRow, Number, ROWS, RowValues, STATISTICS, Table, Title};
 use std::fmt;
 
 /// Length of the rule below the name of a phase.
@@ -37,13 +37,13 @@ impl fmt::Display for Title {
     }
 }
 
-impl Row {
+impl LatencyRow {
     fn begins_a_role(&self) -> bool {
         ROWS.iter().any(|rows| rows.latencies[0].0 == self.label)
     }
 }
 
-impl fmt::Display for Row {
+impl fmt::Display for LatencyRow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = |number: &Option<Number>| number.map_or("-".to_string(), |number| number.to_string());
         match &self.values {
@@ -99,9 +99,9 @@ mod tests {
         Some(Number { value, at_least })
     }
 
-    fn mkdir(count: u64, milliseconds: [Option<Number>; 5]) -> Row {
+    fn mkdir(count: u64, milliseconds: [Option<Number>; 5]) -> LatencyRow {
         let values = RowValues::Latency { operation: Operation::Mkdirat, count, milliseconds };
-        Row { label: "I mkdir", role: Role::Writer, values }
+        LatencyRow { label: "I mkdir", role: Role::Writer, values }
     }
 
     #[test]
@@ -145,7 +145,7 @@ mod tests {
         );
         let values = RowValues::Rate { data: None, with_overhead: None };
         assert_eq!(
-            Row { label: ROWS[1].rate, role: Role::Writer, values }.to_string(),
+            LatencyRow { label: ROWS[1].rate, role: Role::Writer, values }.to_string(),
             "J write rate          - MB/s (data)       - MB/s (open + 1st byte + data + close)"
         );
     }
@@ -156,17 +156,17 @@ mod tests {
         prop::option::of((0..u32::MAX, any::<bool>()).prop_map(number))
     }
 
-    fn rows(of: &'static super::super::RoleRows) -> impl Strategy<Value = Vec<Row>> {
+    fn rows(of: &'static super::super::RoleRows) -> impl Strategy<Value = Vec<LatencyRow>> {
         let values = prop::array::uniform5(printed_number());
         let latencies = prop::collection::vec((any::<u64>(), values), of.latencies.len());
         (latencies, printed_number(), printed_number()).prop_map(|(latencies, data, with_overhead)| {
             let latencies = of.latencies.iter().zip(latencies);
             let rows = latencies.map(|((label, operation), (count, milliseconds))| {
                 let values = RowValues::Latency { operation: *operation, count, milliseconds };
-                Row { label, role: of.role, values }
+                LatencyRow { label, role: of.role, values }
             });
             let values = RowValues::Rate { data, with_overhead };
-            rows.chain([Row { label: of.rate, role: of.role, values }]).collect()
+            rows.chain([LatencyRow { label: of.rate, role: of.role, values }]).collect()
         })
     }
 

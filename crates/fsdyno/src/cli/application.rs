@@ -8,7 +8,7 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 pub struct Application {
     /// What to do.
-    pub step: Step,
+    pub step: ApplicationStep,
     /// Where the filesystem is mounted.
     pub directory: PathBuf,
     /// What the application does: `overwrite`, `append` or `read`.
@@ -20,7 +20,7 @@ pub struct Application {
 
 /// Steps, between which the filesystem is mounted anew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Step {
+pub enum ApplicationStep {
     /// Creates the file.
     Prepare,
     /// Writes or reads while requests fail.

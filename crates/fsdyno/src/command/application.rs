@@ -2,7 +2,7 @@
 //! disk fail. It uses nothing but files of its own in the directory.
 
 use super::Result;
-use crate::cli::{Application, Step};
+use crate::cli::{Application, ApplicationStep};
 use crate::exit::Status;
 use crate::out;
 use anyhow::Context;
@@ -12,13 +12,13 @@ use std::io::Write;
 pub fn run(options: &Application) -> Result {
     let Application { step, directory, act, seed } = options;
     let mut line = match step {
-        Step::Prepare => {
+        ApplicationStep::Prepare => {
             application::prepare(directory, *seed)
                 .with_context(|| format!("cannot prepare '{}'", directory.display()))?;
             return Ok(Status::Well);
         }
-        Step::Act => serde_json::to_string(&application::act(directory, *act, *seed))?,
-        Step::Look => serde_json::to_string(&application::look(directory, *act, *seed))?,
+        ApplicationStep::Act => serde_json::to_string(&application::act(directory, *act, *seed))?,
+        ApplicationStep::Look => serde_json::to_string(&application::look(directory, *act, *seed))?,
     };
     line.push('\n');
     out::json().write_all(line.as_bytes())?;

@@ -9,7 +9,7 @@ use fsdyno_core::scheduler;
 use fsdyno_core::workload::{Program, Tool};
 use fsdyno_guest::Qemu;
 use fsdyno_host::Host;
-use fsdyno_sys::timer::{Source, Timer};
+use fsdyno_sys::timer::{ClockSource, Timer};
 use fsdyno_testbed::capability::{
     KernelSupport, LayerSupport, absent_tools, kernel_elsewhere, kernel_support, layer_support,
 };
@@ -84,7 +84,7 @@ fn root() -> Finding {
 
 fn timer() -> Finding {
     let timer = Timer::calibrate();
-    let fast = timer.source() == Source::Tsc;
+    let fast = timer.source() == ClockSource::Tsc;
     Finding {
         subject: "timer".to_string(),
         ok: fast,

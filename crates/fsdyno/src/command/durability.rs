@@ -1,7 +1,7 @@
 //! `fsdyno durability PLAN`: what the configurations of a plan lose at a power cut, and `--show`, which
 //! shows a disk after one.
 
-use super::source::{Source, source};
+use super::source::{PlanText, source};
 use super::sweep::{Shown, resumed, run_plan};
 use super::trouble::of_sweep;
 use super::{Result, Surroundings, find, overrides};
@@ -45,7 +45,7 @@ pub fn run(surroundings: &Surroundings, options: &Options) -> Result {
 }
 
 /// The configurations of a plan under the workload `durability` or `io-errors`: its own, if it has one.
-fn of_plan(source: &Source, options: &Options, set: Vec<String>) -> std::result::Result<Plan, Trouble> {
+fn of_plan(source: &PlanText, options: &Options, set: Vec<String>) -> std::result::Result<Plan, Trouble> {
     // What the user sets may be about the workload that is put in below.
     let plan = source.parse(&set).or_else(|_| source.parse(&[]))?;
     if plan.race.is_some() {

@@ -1,7 +1,7 @@
 //! `--for TIME`: a plan that is fitted to a time, and what was chosen in words.
 
 use super::Surroundings;
-use super::source::Source;
+use super::source::PlanText;
 use super::trouble::of_fit;
 use crate::exit::{Status, Trouble};
 use crate::progress::human;
@@ -12,7 +12,7 @@ use fsdyno_sweep::{Fit, Plan, fit};
 /// Fits a plan to a time on this machine.
 pub fn fitted(
     surroundings: &Surroundings,
-    source: &Source,
+    source: &PlanText,
     set: &[String],
     time: Nanos,
 ) -> Result<Fit, Trouble> {

@@ -16,7 +16,7 @@ use fsdyno_core::{Bytes, DeviceSpec, Measure, Outcome, TrialRecord};
 use fsdyno_store::Store;
 use fsdyno_sweep::Plan;
 use fsdyno_testbed::Confirmation;
-use fsdyno_verdict::comparison::{Comparison, Finding, Question, Row, Side};
+use fsdyno_verdict::comparison::{ComparedMeasure, Comparison, Finding, Question, Side};
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -172,7 +172,7 @@ fn plan(image: &Image, way: Way, filesystem: &str) -> std::result::Result<Plan, 
 }
 
 impl Compared {
-    fn of(ways: [Way; 2], row: &Row) -> Self {
+    fn of(ways: [Way; 2], row: &ComparedMeasure) -> Self {
         Compared {
             ways,
             measure: row.measure.to_string(),

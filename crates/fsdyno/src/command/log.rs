@@ -1,7 +1,7 @@
 //! What trials did to the machine: `fsdyno show --log`, and `--verbose` while a sweep runs.
 
 use fsdyno_core::TrialRecord;
-use fsdyno_core::result::{CommandRun, Step};
+use fsdyno_core::result::{CommandRun, LogEntry};
 use std::io::{self, Write};
 
 /// What precedes the lines below a step.
@@ -29,7 +29,7 @@ pub fn print(out: &mut dyn Write, trials: &[TrialRecord]) -> io::Result<()> {
 /// A command of the plan, where its files are, and what it printed.
 fn command(out: &mut dyn Write, run: &CommandRun) -> io::Result<()> {
     let phase = run.phase.as_ref().map(|phase| format!(", phase '{phase}'")).unwrap_or_default();
-    let step = Step {
+    let step = LogEntry {
         step: format!("{}{phase}: {}", run.kind, run.command),
         took_ns: run.took_ns,
         error: run.failure.clone(),
@@ -44,7 +44,7 @@ fn command(out: &mut dyn Write, run: &CommandRun) -> io::Result<()> {
 }
 
 /// A step with how long it took.
-pub fn line(step: &Step) -> String {
+pub fn line(step: &LogEntry) -> String {
     let error = step.error.as_ref().map(|error| format!("  (failed: {error})")).unwrap_or_default();
     let milliseconds = step.took_ns.0 as f64 / 1e6;
     format!("  {milliseconds:9.1} ms  {}{error}", step.step)
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn a_step_that_failed_says_why() {
-        let step = |error: Option<&str>| Step {
+        let step = |error: Option<&str>| LogEntry {
             step: "umount /mnt".to_string(),
             took_ns: Nanos::from_millis(12),
             error: error.map(str::to_string),

@@ -1,6 +1,6 @@
 //! `fsdyno plans`: the plans that come with fsdyno.
 
-use super::source::{Source, save};
+use super::source::{PlanText, save};
 use super::{Result, Surroundings, print_json};
 use crate::cli::{DocumentFormat, Plans};
 use crate::exit::{Status, Trouble};
@@ -47,7 +47,7 @@ pub fn run(surroundings: &Surroundings, options: &Plans) -> Result {
 }
 
 fn entry(plan: Ready) -> std::result::Result<Entry, Trouble> {
-    let time_ns = nominal_time(&Source::of(plan).parse(&[])?);
+    let time_ns = nominal_time(&PlanText::of(plan).parse(&[])?);
     Ok(Entry { name: plan.name, title: plan.title(), takes: plan.entry("Takes"), time_ns })
 }
 

@@ -27,15 +27,15 @@ pub fn save(path: &Path, text: &str, instead: &str) -> Result<(), Trouble> {
 }
 
 /// The text of a plan, and its name in messages.
-pub struct Source {
+pub struct PlanText {
     pub text: String,
     pub file: String,
 }
 
-impl Source {
+impl PlanText {
     /// A plan that comes with fsdyno.
     pub fn of(plan: Ready) -> Self {
-        Source { text: plan.text.to_string(), file: format!("{}.toml", plan.name) }
+        PlanText { text: plan.text.to_string(), file: format!("{}.toml", plan.name) }
     }
 
     /// Resolves it, with changes of its keys.
@@ -50,7 +50,7 @@ pub fn load(path: &Path, overrides: &[String]) -> Result<Plan, Trouble> {
 }
 
 /// The text that a plan is loaded from. Standard input can be read only once.
-pub fn source(path: &Path) -> Result<Source, Trouble> {
+pub fn source(path: &Path) -> Result<PlanText, Trouble> {
     if path == Path::new(STDIN) {
         let mut text = String::new();
         let read = io::stdin().lock().take(MAX_PLAN_BYTES + 1).read_to_string(&mut text);
@@ -60,11 +60,11 @@ pub fn source(path: &Path) -> Result<Source, Trouble> {
                 anyhow!("the plan on standard input is larger than {} MiB", MAX_PLAN_BYTES >> 20).into()
             );
         }
-        return Ok(Source { text, file: "stdin".to_string() });
+        return Ok(PlanText { text, file: "stdin".to_string() });
     }
     let from_file = || {
         let text = Plan::text(path).map_err(trouble::of_plan)?;
-        Ok(Source { text, file: path.display().to_string() })
+        Ok(PlanText { text, file: path.display().to_string() })
     };
     // A directory is not a plan, so it does not hide one either.
     if path.exists() && !path.is_dir() {
@@ -72,7 +72,7 @@ pub fn source(path: &Path) -> Result<Source, Trouble> {
     }
     let name = path.to_string_lossy();
     match Ready::named(&name) {
-        Some(plan) => Ok(Source::of(plan)),
+        Some(plan) => Ok(PlanText::of(plan)),
         // A path is meant as one.
         None if name.contains('/') || path.is_dir() => from_file(),
         None => Err(ready::unknown(&name)),

@@ -31,7 +31,7 @@ fn block(number: u32) -> Vec<Outcome> {
 fn the_best_the_default_and_the_pareto_front_go_on() {
     let race = race();
     let progress = race.progress(&block(0));
-    let expected = Step::Block { number: 1, cells: vec![0, 1, 2, 3, 5, 7], fresh: true };
+    let expected = NextStep::Block { number: 1, cells: vec![0, 1, 2, 3, 5, 7], fresh: true };
     assert_eq!((progress.step, progress.fresh_from), (expected, Some(1)));
     let dropped: Vec<usize> = progress.dropped.iter().map(|one| one.cell).collect();
     assert_eq!(dropped, [4, 6]);
@@ -52,9 +52,9 @@ fn a_race_is_a_function_of_its_trials_in_any_order() {
     let progress = running.after(&outcomes);
     outcomes.reverse();
     assert_eq!(progress, race.progress(&outcomes));
-    assert!(matches!(progress.step, Step::Block { number: 2, .. }), "one of six is done");
+    assert!(matches!(progress.step, NextStep::Block { number: 2, .. }), "one of six is done");
     let last = race.progress(&[block(0), block(1), block(2)].concat());
-    assert_eq!((last.step, &last.left[..2]), (Step::Over, &[0, 1][..]));
+    assert_eq!((last.step, &last.left[..2]), (NextStep::Over, &[0, 1][..]));
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn run(mut race: Race, limit: u64) -> (Vec<Outcome>, Progress) {
     let mut outcomes = Vec::new();
     loop {
         let progress = race.progress(&outcomes);
-        let Step::Block { number, cells, .. } = progress.step else { return (outcomes, progress) };
+        let NextStep::Block { number, cells, .. } = progress.step else { return (outcomes, progress) };
         outcomes.extend(cells.into_iter().map(|cell| Outcome { cost: 10, ..outcome(number, cell) }));
     }
 }

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "the test and the bench that share it use different parts")]
 
-use fsdyno_race::{Cells, Outcome, Race, Running, Schedule, Step};
+use fsdyno_race::{Cells, NextStep, Outcome, Race, Running, Schedule};
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Normal};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -138,7 +138,7 @@ impl World {
         let mut held_early = false;
         let left = loop {
             let progress = running.after(&outcomes);
-            let Step::Block { number, cells, .. } = progress.step else { break progress.left };
+            let NextStep::Block { number, cells, .. } = progress.step else { break progress.left };
             if number == 1 {
                 let early = race.answer(&outcomes, &progress.left).expect("an answer");
                 held_early = self.regret(early.pick) <= early.bound;

@@ -41,7 +41,7 @@ impl<'a> Row<'a> {
 }
 
 /// Where the value of a column comes from.
-type Source = Box<dyn Fn(&Row<'_>) -> Cell>;
+type CellReader = Box<dyn Fn(&Row<'_>) -> Cell>;
 
 /// A kind of pressure.
 type Stalled = fn(&Pressure) -> Option<Stalls>;
@@ -51,7 +51,7 @@ pub(super) struct Column {
     pub name: String,
     /// The type of all values that are not absent.
     pub value_type: Type,
-    source: Source,
+    source: CellReader,
 }
 
 impl Column {

@@ -2,7 +2,7 @@
 
 use super::sentence::sentence;
 use fsdyno_verdict::drift::Drift;
-use fsdyno_verdict::recommendation::{RecipeText, Step};
+use fsdyno_verdict::recommendation::{RecipeStep, RecipeText};
 use fsdyno_verdict::text;
 use fsdyno_verdict::view::View;
 use maud::{Markup, html};
@@ -34,7 +34,7 @@ pub fn section(view: &View) -> Markup {
 fn recipe_to_copy(recipe: &RecipeText) -> Markup {
     html! {
         ol.recipe {
-            @for Step { title, file, lines } in &recipe.steps {
+            @for RecipeStep { title, file, lines } in &recipe.steps {
                 li {
                     p { (title) @if let Some(file) = file { ", in " code { (file) } } }
                     div.copied {

@@ -32,12 +32,12 @@ pub struct Published {
     /// Where it was published.
     pub source: &'static str,
     /// The figures themselves.
-    figures: Source,
+    figures: FiguresText,
 }
 
 /// How figures are stored.
 #[derive(Debug)]
-enum Source {
+enum FiguresText {
     /// CSV: columns of labels, the counterpart, and these columns of figures.
     Csv(&'static str, &'static [table::CsvColumn]),
     /// FsOpBench's own text.
@@ -62,7 +62,7 @@ pub static PUBLISHED: &[Published] = &[
         title: "bonnie++ on ext3, ReiserFS and XFS, and on XFS with one setting changed at a time; two \
             Pentium III, 256 MB of memory, one ATA disk",
         source: "a study of XFS settings, 2003",
-        figures: Source::Csv(include_str!("../../published/xfs-tweaks-2003.csv"), table::XFS_TWEAKS),
+        figures: FiguresText::Csv(include_str!("../../published/xfs-tweaks-2003.csv"), table::XFS_TWEAKS),
     },
     Published {
         name: "streaming-ext4-2008",
@@ -70,7 +70,7 @@ pub static PUBLISHED: &[Published] = &[
         title: "one file of about 14 TB written and read back in requests of 4 MiB; 56 disks behind hardware \
             RAID, striped by LVM",
         source: "a study of ext4 with aiod, 2008",
-        figures: Source::Csv(include_str!("../../published/streaming-ext4-2008.csv"), table::STREAMING),
+        figures: FiguresText::Csv(include_str!("../../published/streaming-ext4-2008.csv"), table::STREAMING),
     },
     Published {
         name: "fsopbench-2009",
@@ -78,21 +78,24 @@ pub static PUBLISHED: &[Published] = &[
         title: "readers of small files, alone and with writers, on ext3 and ext4; one disk, and an Areca \
             RAID 6",
         source: "T. Oetiker, https://insights.oetiker.ch/linux/fsopbench/, 2009",
-        figures: Source::FsOpBench,
+        figures: FiguresText::FsOpBench,
     },
     Published {
         name: "postmark-schedulers-2009",
         study: Study::Schedulers2009,
         title: "postmark on filesystems under two I/O schedulers; Ubuntu 9.04",
         source: "a study of filesystems and schedulers, 2009",
-        figures: Source::Csv(include_str!("../../published/postmark-schedulers-2009.csv"), table::POSTMARK),
+        figures: FiguresText::Csv(
+            include_str!("../../published/postmark-schedulers-2009.csv"),
+            table::POSTMARK,
+        ),
     },
     Published {
         name: "bonnie-schedulers-2009",
         study: Study::Schedulers2009,
         title: "bonnie++ on filesystems under two I/O schedulers; Ubuntu 9.04",
         source: "a study of filesystems and schedulers, 2009",
-        figures: Source::Csv(include_str!("../../published/bonnie-schedulers-2009.csv"), table::BONNIE),
+        figures: FiguresText::Csv(include_str!("../../published/bonnie-schedulers-2009.csv"), table::BONNIE),
     },
 ];
 
@@ -163,8 +166,8 @@ impl Published {
     /// [`PublishedError`] if a file that is part of the binary is invalid.
     pub fn table(&'static self) -> Result<Table, PublishedError> {
         match self.figures {
-            Source::Csv(text, columns) => table::from_csv(text, columns),
-            Source::FsOpBench => table::from_fsopbench(FSOPBENCH),
+            FiguresText::Csv(text, columns) => table::from_csv(text, columns),
+            FiguresText::FsOpBench => table::from_fsopbench(FSOPBENCH),
         }
         .map_err(|problem| PublishedError { name: self.name, problem })
     }

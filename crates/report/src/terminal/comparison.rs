@@ -4,7 +4,9 @@
 use super::style::{Paint, Style};
 use fsdyno_core::durability::CacheModel;
 use fsdyno_core::measure::Unit;
-use fsdyno_verdict::comparison::{ComparedCase, Comparison, Finding, Row, SideName, UncomparedCase};
+use fsdyno_verdict::comparison::{
+    ComparedCase, ComparedMeasure, Comparison, Finding, SideName, UncomparedCase,
+};
 use fsdyno_verdict::durability::{Finding as LossFinding, LossRow, Losses, Lost};
 use fsdyno_verdict::merge::Time;
 use fsdyno_verdict::text::{self, interval_name};
@@ -94,7 +96,7 @@ fn write_case(out: &mut dyn Write, case: &ComparedCase, style: Style) -> io::Res
     for measure in &case.without {
         style.paragraph(out, Paint::Alert, 2, &format!("{measure}: missing on at least one side"))?;
     }
-    let mut rows: Vec<&Row> = case.rows.iter().collect();
+    let mut rows: Vec<&ComparedMeasure> = case.rows.iter().collect();
     rows.sort_by_key(|row| row.finding);
     let lines: Vec<[String; 5]> = rows.iter().map(|row| cells(row)).collect();
     let head = head(&rows);
@@ -194,7 +196,7 @@ fn paint(finding: Finding) -> Paint {
 }
 
 /// The measure, its value on each side, the ratio and the p value.
-pub(crate) fn cells(row: &Row) -> [String; 5] {
+pub(crate) fn cells(row: &ComparedMeasure) -> [String; 5] {
     [
         row.measure.name().to_string(),
         value(row, 0),
@@ -205,7 +207,7 @@ pub(crate) fn cells(row: &Row) -> [String; 5] {
 }
 
 /// The headings of the columns.
-pub(crate) fn head(rows: &[&Row]) -> [String; 5] {
+pub(crate) fn head(rows: &[&ComparedMeasure]) -> [String; 5] {
     let tested = rows.iter().any(|row| row.corrected_p.is_some());
     let ratios = || rows.iter().filter_map(|row| row.ratio).filter(|ratio| ratio.interval.is_some());
     // Intervals of independent samples have their coverage from 3 trials on.
@@ -248,7 +250,7 @@ fn write_row(out: &mut dyn Write, cells: &[String; 5], widths: &[usize; 5]) -> i
 }
 
 /// The mean of a side, as every other command shows it.
-fn value(row: &Row, side: usize) -> String {
+fn value(row: &ComparedMeasure, side: usize) -> String {
     let value = row.estimates[side].value;
     let at_least = row.at_least[side];
     match row.measure.unit() {
@@ -263,7 +265,7 @@ fn value(row: &Row, side: usize) -> String {
 }
 
 /// `0.903 [0.871, 0.936]`.
-fn ratio(row: &Row) -> String {
+fn ratio(row: &ComparedMeasure) -> String {
     let Some(ratio) = row.ratio else { return "-".to_string() };
     match ratio.interval {
         Some(interval) => format!("{:.3} [{:.3}, {:.3}]", ratio.value, interval.low, interval.high),
@@ -324,7 +326,7 @@ pub(crate) fn notes(comparison: &Comparison) -> Vec<String> {
             "(the Mann-Whitney rank test, which is robust against outliers, does not confirm: {names})"
         ));
     }
-    let means = |row: &Row| row.estimates[1].value / row.estimates[0].value;
+    let means = |row: &ComparedMeasure| row.estimates[1].value / row.estimates[0].value;
     let turned = comparison.rows().filter(|row| {
         let apart = |ratio: f64| ratio.ln().abs() > comparison.threshold;
         row.ratio.is_some_and(|ratio| {

@@ -7,7 +7,7 @@
 use super::style::{Paint, Style};
 use fsdyno_core::DeviceSpec;
 use fsdyno_core::{Role, axis, filesystem};
-use fsdyno_formats::fsopbench::{Number, ROWS, RoleRows, Row, RowValues, Table, TablePhase, Title};
+use fsdyno_formats::fsopbench::{LatencyRow, Number, ROWS, RoleRows, RowValues, Table, TablePhase, Title};
 use fsdyno_verdict::merge::Time;
 use fsdyno_verdict::view::{CaseView, OperationView, PhaseView, RoleView};
 use std::io::{self, Write};
@@ -136,7 +136,7 @@ fn phase(phase: &PhaseView) -> TablePhase {
 }
 
 /// The rows of a role; none for a role that the published tables do not have.
-fn rows(view: &RoleView) -> Vec<Row> {
+fn rows(view: &RoleView) -> Vec<LatencyRow> {
     let Some(RoleRows { role, latencies, rate, .. }) = ROWS.iter().find(|rows| rows.role == view.role) else {
         return Vec::new();
     };
@@ -150,7 +150,7 @@ fn rows(view: &RoleView) -> Vec<Row> {
         with_overhead: megabytes(view.rates.with_overhead_bytes_per_s),
     };
     let rows = latencies.chain([(*rate, rates)]);
-    rows.map(|(label, values)| Row { label, role: *role, values }).collect()
+    rows.map(|(label, values)| LatencyRow { label, role: *role, values }).collect()
 }
 
 /// Count, and min, max, avg, med and std in milliseconds.

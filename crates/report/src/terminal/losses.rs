@@ -6,7 +6,7 @@
 use super::columns::{Column, fitting, marked, no_room_for};
 use super::style::{Paint, Style, cell, write_table};
 use comfy_table::{Cell, CellAlignment, ColumnConstraint};
-use fsdyno_core::durability::{CacheModel, Promise, Source};
+use fsdyno_core::durability::{CacheModel, Promise, PromiseBasis};
 use fsdyno_core::result::Spread;
 use fsdyno_verdict::durability::{Losses, Lost, ModelLosses, PromiseLosses};
 use fsdyno_verdict::merge::Time;
@@ -218,9 +218,9 @@ pub(crate) fn promises(losses: &Losses) -> Vec<Vec<String>> {
         losses.models.iter().any(|one| one.promises.iter().any(|of| of.promise == **promise))
     };
     let mark = |promise: Promise| match promise.source() {
-        Source::Standard => "",
-        Source::Practice => " *",
-        Source::Nobody => " +",
+        PromiseBasis::Standard => "",
+        PromiseBasis::Practice => " *",
+        PromiseBasis::Nobody => " +",
     };
     let cell = |model: &ModelLosses, promise: Promise| {
         let found = model.promises.iter().find(|one| one.promise == promise);

@@ -8,7 +8,7 @@ use super::summary::{drift, sentences, write_messages};
 use comfy_table::{Attribute, Cell, CellAlignment, ColumnConstraint, Table};
 use fsdyno_core::measure::Measure;
 use fsdyno_verdict::recommendation::{
-    Answer, AxisAnswer, Contender, Recommendation, Step, Verdict, difference,
+    Answer, AxisAnswer, Contender, RecipeStep, Recommendation, Verdict, difference,
 };
 use fsdyno_verdict::text::{self, interval_name};
 use std::io::{self, Write};
@@ -253,7 +253,7 @@ fn write_recipe(out: &mut dyn Write, answer: &Answer, style: Style) -> io::Resul
         return writeln!(out);
     };
     style.paragraph(out, Paint::Heading, 0, &format!("How to build '{}'", winner.name))?;
-    for Step { title, file, lines } in &recipe.steps {
+    for RecipeStep { title, file, lines } in &recipe.steps {
         let file = file.map_or(String::new(), |file| format!(", in {file}"));
         writeln!(out, "# {title}{file}")?;
         lines.iter().try_for_each(|line| writeln!(out, "{line}"))?;

@@ -192,7 +192,7 @@ impl Dice {
                     queue: dice.some(2, |dice| (dice.text(), dice.text())),
                     sysctl: dice.some(2, |dice| (dice.text(), dice.text())),
                 }),
-                log: self.some(3, |dice| Step {
+                log: self.some(3, |dice| LogEntry {
                     step: dice.text(),
                     took_ns: dice.ns(),
                     error: dice.maybe(Dice::text),

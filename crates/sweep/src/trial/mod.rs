@@ -22,7 +22,7 @@ use commands::TrialCommands;
 use fsdyno_core::axis::MEMORY;
 use fsdyno_core::device::Image;
 use fsdyno_core::outcome::VERIFICATION;
-use fsdyno_core::protocol::Part;
+use fsdyno_core::protocol::EnginePart;
 use fsdyno_core::result::LifecycleStep;
 use fsdyno_core::{
     Bytes, DeviceSpec, EngineRequest, Failure, Nanos, Outcome, Reached, Reread, TelemetryRequest,
@@ -279,21 +279,25 @@ fn still_mounted(consequence: &str) -> Warning {
 
 /// The parts of the load, each for its own engine; a single part if the filesystem cannot be mounted again in
 /// between.
-fn parts(case: &Case, mounted: &Mounted, record: &mut TrialRecord) -> impl Iterator<Item = Part> + use<> {
+fn parts(
+    case: &Case,
+    mounted: &Mounted,
+    record: &mut TrialRecord,
+) -> impl Iterator<Item = EnginePart> + use<> {
     let parts = case.workload.load().parts();
     if parts > 1 && !mounted.can_be_remounted() {
         let text = "a directory cannot be unmounted: it was written back and the caches were dropped instead \
                     of unmounting and mounting it again";
         record.warnings.push(Warning::new(WarningKind::NotRemounted, text));
-        return Part::all(1);
+        return EnginePart::all(1);
     }
-    Part::all(parts)
+    EnginePart::all(parts)
 }
 
 /// The part that a workload ends with.
-fn last_part(case: &Case) -> Part {
+fn last_part(case: &Case) -> EnginePart {
     let of = case.workload.load().parts().max(1);
-    Part { number: of - 1, of }
+    EnginePart { number: of - 1, of }
 }
 
 /// Warnings that the host keeps in memory what the device of the trial holds. `device`: what it uses by loop

@@ -2,7 +2,7 @@
 //! whatever goes wrong there, the machine is as before and the record says what is known.
 
 use crate::lab::{Lab, events, failure, hello, phase, plan};
-use fsdyno_core::protocol::Part;
+use fsdyno_core::protocol::EnginePart;
 use fsdyno_core::result::{Durable, Layout, LifecycleStep};
 use fsdyno_core::{EngineEvent, Nanos, Outcome, TrialRecord, WarningKind};
 use fsdyno_host::fake::{FakeEngine, Fault};
@@ -124,7 +124,7 @@ fn between_writing_and_reading_the_filesystem_is_unmounted_and_mounted() {
     assert_eq!(lab.host.open_devices(), 0);
 
     let [_, first, second] = &lab.host.requests[..] else { panic!("{:?}", lab.host.requests) };
-    assert_eq!((first.part, second.part), (Part { number: 0, of: 2 }, Part { number: 1, of: 2 }));
+    assert_eq!((first.part, second.part), (EnginePart { number: 0, of: 2 }, EnginePart { number: 1, of: 2 }));
     assert_eq!((first.remounted, second.remounted), (false, true));
     assert_eq!((&first.directory, first.seed), (&second.directory, second.seed));
     assert_eq!((&first.workload, first.precondition), (&second.workload, second.precondition));
@@ -198,7 +198,7 @@ fn where_files_are_only_created_the_filesystem_stays_mounted() {
     lab.engines([part("write")]);
     let (_, trials) = run(&mut lab, &["workloads.0.stages=[\"write\"]"]);
     assert_eq!(landmarks(&lab).iter().filter(|step| **step == "umount").count(), 1);
-    assert_eq!(lab.host.requests[1].part, Part::WHOLE);
+    assert_eq!(lab.host.requests[1].part, EnginePart::WHOLE);
     assert_eq!((trials[0].lifecycle_ns.umount_between, trials[0].lifecycle_ns.mount_between), (None, None));
 }
 
@@ -209,7 +209,7 @@ fn a_directory_stays_mounted_and_the_trial_says_so() {
     let directory = ["device={directory=\"/data\"}", "axes={}"];
     let (_, trials) = run(&mut lab, &directory);
     assert_eq!(trials[0].outcome, Outcome::Measured, "{trials:?}");
-    assert_eq!(lab.host.requests[1].part, Part::WHOLE);
+    assert_eq!(lab.host.requests[1].part, EnginePart::WHOLE);
     assert!(trials[0].warnings.iter().any(|warning| warning.kind == WarningKind::NotRemounted));
 }
 

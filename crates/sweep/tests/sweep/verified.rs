@@ -3,7 +3,7 @@
 
 use crate::lab::{Lab, events, hello, phase, plan};
 use fsdyno_core::outcome::VERIFICATION;
-use fsdyno_core::protocol::Part;
+use fsdyno_core::protocol::EnginePart;
 use fsdyno_core::{EngineEvent, Failure, Nanos, Outcome, Reached, ReadAgain, Reread, TrialRecord};
 use fsdyno_host::fake::FakeEngine;
 use fsdyno_sweep::SweepEnd;
@@ -71,7 +71,10 @@ fn after_the_load_another_engine_reads_what_was_mounted_again() {
     let [_, first, second, last] = &lab.host.requests[..] else { panic!("{:?}", lab.host.requests) };
     assert!([first, second].iter().all(|request| request.reread == Reread::Never));
     assert!(first.reached.is_empty() && second.reached.is_empty());
-    assert_eq!((last.reread, last.part, last.remounted), (Reread::Only, Part { number: 1, of: 2 }, true));
+    assert_eq!(
+        (last.reread, last.part, last.remounted),
+        (Reread::Only, EnginePart { number: 1, of: 2 }, true)
+    );
     assert_eq!(last.reached, [reached()]);
     assert_eq!((&last.directory, last.seed), (&first.directory, first.seed));
     assert!(!last.clean_up);
@@ -87,7 +90,7 @@ fn a_directory_is_read_again_by_the_engine_that_cleans_up() {
     lab.engines([load("write", Vec::new())]);
     run(&mut lab, &["device={directory=\"/data\"}", "axes={}"]);
     let [_, only] = &lab.host.requests[..] else { panic!("{:?}", lab.host.requests) };
-    assert_eq!((only.reread, only.clean_up, only.part), (Reread::AtEnd, true, Part::WHOLE));
+    assert_eq!((only.reread, only.clean_up, only.part), (Reread::AtEnd, true, EnginePart::WHOLE));
 }
 
 #[test]

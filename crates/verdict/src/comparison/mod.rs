@@ -105,7 +105,7 @@ pub struct ComparedCase {
     /// Trials that were not measured, on each side.
     pub not_measured: [usize; 2],
     /// One row per measure.
-    pub rows: Vec<Row>,
+    pub rows: Vec<ComparedMeasure>,
     /// What power cuts lose, one row per cache model; empty under other workloads.
     pub losses: Vec<LossRow>,
     /// Requested measures without a value on one or both sides.
@@ -114,7 +114,7 @@ pub struct ComparedCase {
 
 /// A measure of a case on both sides.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Row {
+pub struct ComparedMeasure {
     /// Which measure.
     pub measure: Measure,
     /// Means with their intervals: total work over total time for rates, arithmetic for times.
@@ -161,7 +161,7 @@ pub enum Lack {
     Doubt,
 }
 
-impl Row {
+impl ComparedMeasure {
     /// Number of trials, or of pairs, that the verdict is based on.
     pub fn trials(&self) -> usize {
         self.ratio.map_or(self.estimates[0].n.min(self.estimates[1].n), |ratio| ratio.n)
@@ -237,7 +237,7 @@ impl Comparison {
     }
 
     /// The rows of all cases.
-    pub fn rows(&self) -> impl Iterator<Item = &Row> {
+    pub fn rows(&self) -> impl Iterator<Item = &ComparedMeasure> {
         self.cases.iter().flat_map(|case| &case.rows)
     }
 }
@@ -245,8 +245,8 @@ impl Comparison {
 fn compared(sides: [&Case<'_>; 2], of: [Side<'_>; 2], question: &Question) -> ComparedCase {
     let row = |measure: &Measure| row(measure, sides, of, question.seed);
     let asked = question.measures.clone();
-    let some = |row: &Row| row.estimates.iter().any(|side| side.value != 0.0);
-    let mut rows: Vec<Row> = match asked.is_empty() {
+    let some = |row: &ComparedMeasure| row.estimates.iter().any(|side| side.value != 0.0);
+    let mut rows: Vec<ComparedMeasure> = match asked.is_empty() {
         true => {
             let of = sides.iter().flat_map(|side| side.trials.iter().copied());
             shown(of).iter().filter(|measure| !measure.is_often_zero()).filter_map(row).filter(some).collect()
@@ -295,7 +295,7 @@ fn values(measure: &Measure, case: &Case<'_>) -> Vec<(u32, Value)> {
 }
 
 /// `None` if a side has no value.
-fn row(measure: &Measure, cases: [&Case<'_>; 2], of: [Side<'_>; 2], seed: u64) -> Option<Row> {
+fn row(measure: &Measure, cases: [&Case<'_>; 2], of: [Side<'_>; 2], seed: u64) -> Option<ComparedMeasure> {
     let same_sweep = of[0].shares_sweep_with(&of[1]);
     let sides = cases.map(|case| values(measure, case));
     let numbers = |side: &[(u32, Value)]| side.iter().map(|(_, value)| value.value).collect::<Vec<f64>>();
@@ -314,7 +314,7 @@ fn row(measure: &Measure, cases: [&Case<'_>; 2], of: [Side<'_>; 2], seed: u64) -
         Some(ratio) if ratio.paired => pairs.into_iter().unzip(),
         _ => (a.clone(), b.clone()),
     };
-    Some(Row {
+    Some(ComparedMeasure {
         measure: measure.clone(),
         estimates,
         typical: [mean(&of_ratio.0, MeanKind::Geometric)?, mean(&of_ratio.1, MeanKind::Geometric)?],
@@ -345,7 +345,7 @@ fn correct(cases: &mut [ComparedCase], threshold: f64) {
     }
 }
 
-fn finding(row: &Row, threshold: f64, comparisons: usize) -> Finding {
+fn finding(row: &ComparedMeasure, threshold: f64, comparisons: usize) -> Finding {
     let zeros = row.estimates.iter().all(|side| side.value == 0.0) && row.at_least == [false; 2];
     let Some(ratio) = row.ratio else {
         return if zeros { Finding::NoMaterialDifference } else { Finding::CannotTell(Lack::Zero) };

@@ -17,7 +17,7 @@ pub(crate) use safety::{Judged, Safety};
 
 use crate::outcomes::is_measured;
 use fsdyno_core::TrialRecord;
-use fsdyno_core::durability::{CacheModel, Promise, Source};
+use fsdyno_core::durability::{CacheModel, Promise, PromiseBasis};
 use fsdyno_core::figures::total;
 use fsdyno_core::result::{
     AgeBin, Durability, LogSummary, LosingState, ModelResult, PromiseResult, Spread, Wrong,
@@ -294,7 +294,7 @@ impl ModelLosses {
             return None;
         }
         let sum = |figure: fn(&ModelResult) -> u32| total(logs.iter().map(|(_, one)| figure(one).into()));
-        let standard = |log: &&PromiseResult| log.promise.source() == Source::Standard;
+        let standard = |log: &&PromiseResult| log.promise.source() == PromiseBasis::Standard;
         let acknowledged =
             logs.iter().map(|(cuts, one)| OfLog::sum(one.promises.iter().filter(standard), *cuts));
         let mut mount_errors: BTreeMap<String, u64> = BTreeMap::new();

@@ -14,7 +14,7 @@ use crate::enough::light;
 use crate::levels::THRESHOLD;
 use crate::load::{Load, loads};
 use fsdyno_core::{Nanos, Outcome as Ending, RaceBudget, RaceRules, SweepHeader, TrialRecord};
-use fsdyno_race::{Budget, Outcome, Progress, Race, Running, Schedule, Step};
+use fsdyno_race::{Budget, NextStep, Outcome, Progress, Race, Running, Schedule};
 use std::collections::BTreeSet;
 
 /// The share of a time that trials may take, in percent: what a sweep does between them takes time as well.
@@ -175,14 +175,14 @@ impl<'a> Course<'a> {
     /// How many blocks are complete.
     fn complete(&self) -> u32 {
         match self.progress.step {
-            Step::Block { number, .. } => number,
-            Step::Over => self.progress.rounds.iter().map(|round| round.blocks).sum(),
+            NextStep::Block { number, .. } => number,
+            NextStep::Over => self.progress.rounds.iter().map(|round| round.blocks).sum(),
         }
     }
 
     /// The next block.
     fn next(&self) -> Block {
-        let Step::Block { number, cells, .. } = &self.progress.step else { return Block::default() };
+        let NextStep::Block { number, cells, .. } = &self.progress.step else { return Block::default() };
         let case = |cell: &usize| self.rivals[*cell].raced.case;
         let sentinel = self.trials.iter().find(|trial| trial.sentinel).map(|trial| trial.case);
         let mut later = Vec::new();

@@ -18,7 +18,7 @@ use crate::load::Load;
 use crate::ranking::estimate_of;
 use fsdyno_core::measure::{Direction, Goal, Value};
 use fsdyno_core::{Configuration, Nanos, TrialRecord};
-use fsdyno_race::{Dropped, Outcome, Progress, Race, Step, Why};
+use fsdyno_race::{Dropped, NextStep, Outcome, Progress, Race, Why};
 use rivals::{Rival, Wanted};
 use serde::Serialize;
 
@@ -317,10 +317,10 @@ impl Found<'_, '_> {
         let raced = |cell: &usize| rivals[*cell].raced.clone();
         let blocks = progress.rounds.iter().map(|round| round.blocks).sum();
         let next = match &progress.step {
-            Step::Block { number, cells, fresh } => {
+            NextStep::Block { number, cells, fresh } => {
                 Some(NextBlock { block: number + 1, blocks, configurations: cells.len(), fresh: *fresh })
             }
-            Step::Over => None,
+            NextStep::Over => None,
         };
         let found = RaceAnswer {
             schema_version: 1,
@@ -332,9 +332,9 @@ impl Found<'_, '_> {
             higher_is_better: wanted.measure.direction() == Direction::HigherIsBetter,
             threshold,
             state: match (&progress.step, progress.cut) {
-                (Step::Block { .. }, _) => RaceState::Unfinished,
-                (Step::Over, false) => RaceState::Over,
-                (Step::Over, true) => RaceState::OutOfBudget,
+                (NextStep::Block { .. }, _) => RaceState::Unfinished,
+                (NextStep::Over, false) => RaceState::Over,
+                (NextStep::Over, true) => RaceState::OutOfBudget,
             },
             budget: None,
             next,

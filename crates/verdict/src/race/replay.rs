@@ -11,7 +11,7 @@ use super::{Found, RaceAnswer, RaceError, RaceQuestion, RaceState, Raced, WholeS
 use crate::durability::Safety;
 use crate::load::{Load, loads};
 use fsdyno_core::{Nanos, SweepHeader, TrialRecord};
-use fsdyno_race::{Budget, Outcome, Progress, Race, Running, Schedule, Step};
+use fsdyno_race::{Budget, NextStep, Outcome, Progress, Race, Running, Schedule};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -121,7 +121,9 @@ fn run<'a>(
     let mut running = Running::new(race);
     loop {
         let progress = running.after(&outcomes);
-        let Step::Block { number, cells, .. } = progress.step else { return Ok((outcomes, drawn, progress)) };
+        let NextStep::Block { number, cells, .. } = progress.step else {
+            return Ok((outcomes, drawn, progress));
+        };
         for cell in cells {
             let own = &mut left[cell];
             // A configuration may lack the block that all others have.

@@ -32,7 +32,7 @@ pub use answer::{Answer, Recommendation};
 pub use axis::{AxisAnswer, InteractionAnswer, LevelAnswer};
 pub use contender::{Compared, Contender, Verdict};
 pub use pareto::{Objective, ParetoFront, ParetoPoint};
-pub use recipe::{RecipeText, Step};
+pub use recipe::{RecipeStep, RecipeText};
 
 pub use words::difference;
 pub(crate) use words::notes as notes_on_figures;

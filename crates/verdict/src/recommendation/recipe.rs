@@ -13,14 +13,14 @@ use serde::Serialize;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RecipeText {
     /// In the order of execution.
-    pub steps: Vec<Step>,
+    pub steps: Vec<RecipeStep>,
     /// What the user has to know, one line each.
     pub notes: Vec<String>,
 }
 
 /// One step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Step {
+pub struct RecipeStep {
     /// What it does.
     pub title: String,
     /// The file that the lines go into; absent for commands.
@@ -45,7 +45,7 @@ fn steps(recipe: &Recipe) -> RecipeText {
     }
     steps.push(command("make the filesystem (destroys everything on the device)", recipe.mkfs.clone()));
     steps.push(command("mount it", vec![mount(recipe)]));
-    steps.push(Step {
+    steps.push(RecipeStep {
         title: "mount it at every boot".to_string(),
         file: Some("/etc/fstab"),
         lines: vec![fstab(recipe)],
@@ -54,7 +54,7 @@ fn steps(recipe: &Recipe) -> RecipeText {
         let now =
             recipe.queue.iter().map(|(file, value)| format!("echo {value} > /sys/block/NAME/queue/{file}"));
         steps.push(command("set the I/O queue now", now.collect()));
-        steps.push(Step {
+        steps.push(RecipeStep {
             title: "set the I/O queue at every boot".to_string(),
             file: Some(UDEV),
             lines: vec![udev(recipe)],
@@ -63,7 +63,7 @@ fn steps(recipe: &Recipe) -> RecipeText {
     if !recipe.sysctl.is_empty() {
         let now = recipe.sysctl.iter().map(|(key, value)| format!("sysctl -w {key}={}", quoted(value)));
         steps.push(command("set the sysctls now", now.collect()));
-        steps.push(Step {
+        steps.push(RecipeStep {
             title: "set the sysctls at every boot".to_string(),
             file: Some(SYSCTL),
             lines: recipe.sysctl.iter().map(|(key, value)| format!("{key} = {value}")).collect(),
@@ -87,8 +87,8 @@ fn steps(recipe: &Recipe) -> RecipeText {
     RecipeText { steps, notes }
 }
 
-fn command(title: &str, lines: Vec<String>) -> Step {
-    Step { title: title.to_string(), file: None, lines }
+fn command(title: &str, lines: Vec<String>) -> RecipeStep {
+    RecipeStep { title: title.to_string(), file: None, lines }
 }
 
 fn mount(recipe: &Recipe) -> String {

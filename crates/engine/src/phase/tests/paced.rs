@@ -24,7 +24,8 @@ fn server(each: Duration, at: Duration, pause: Duration) -> Job {
                 std::thread::sleep(if pauses { pause } else { each });
                 Ok(())
             };
-            let ended = timed(&mut meter, Step(0), object, |()| 0, call).and_then(|()| meter.end_iteration());
+            let ended =
+                timed(&mut meter, StepIndex(0), object, |()| 0, call).and_then(|()| meter.end_iteration());
             if let Err(halt) = ended {
                 return halt;
             }
@@ -50,7 +51,7 @@ fn measured(teams: Vec<Team>, [window, drain_limit]: [u64; 2]) -> (PhaseResult, 
     };
     let (mut listen, mut left_behind) = (|_| (), 0);
     let mut progress = Progress::new(&mut listen);
-    let phase = Phase { name: "work".to_string(), span, teams };
+    let phase = PhaseLoad { name: "work".to_string(), span, teams };
     let never = AtomicBool::new(false);
     let run = run(phase, Timer::monotonic(), &never, &mut progress, &mut (), &mut left_behind);
     (run.unwrap().result, left_behind)

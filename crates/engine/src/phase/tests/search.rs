@@ -25,7 +25,7 @@ fn searched(until: &str, step: u64, window: u64) -> PhaseResult {
     };
     let (mut listen, mut left_behind) = (|_| (), 0);
     let mut progress = Progress::new(&mut listen);
-    let phase = Phase { name: "work".to_string(), span, teams: vec![team] };
+    let phase = PhaseLoad { name: "work".to_string(), span, teams: vec![team] };
     let never = AtomicBool::new(false);
     let run = run(phase, Timer::monotonic(), &never, &mut progress, &mut (), &mut left_behind);
     assert_eq!(left_behind, 0);

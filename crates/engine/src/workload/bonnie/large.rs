@@ -7,7 +7,7 @@ use super::{close, failure, job, open_base, phase, read_all, write_all};
 use crate::content::{AlignedBuffer, Content, FileIdentity};
 use crate::error::OperationFailure;
 use crate::meter::{Halt, Meter, Object, timed};
-use crate::phase::{Job, Phase};
+use crate::phase::{Job, PhaseLoad};
 use crate::plant::{CREATE, FILE_MODE};
 use crate::tree::derive_seed;
 use fsdyno_core::workload::bonnie::large::{CLOSE, FSYNC, LSEEK, READ, WRITE};
@@ -74,7 +74,7 @@ impl Large {
     }
 
     /// The phases in their order.
-    pub(super) fn phases(&self) -> Vec<Phase> {
+    pub(super) fn phases(&self) -> Vec<PhaseLoad> {
         let characters = self.char_chunks * self.chunk as u64;
         let alone = |test: PhaseSpec, operations: u64, job: Job| phase(test, operations, vec![job]);
         let mut phases = vec![
@@ -166,7 +166,7 @@ impl Large {
     }
 
     /// The seekers, who take one seek after the other from a common counter.
-    fn seek(&self) -> Phase {
+    fn seek(&self) -> PhaseLoad {
         let next = Arc::new(AtomicU64::new(0));
         let jobs = (0..self.seekers).map(|_| self.seeker(Arc::clone(&next))).collect();
         // Some seeks write, and then there are two more operations.

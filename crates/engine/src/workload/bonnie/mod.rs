@@ -23,12 +23,12 @@ mod small;
 use crate::background;
 use crate::error::{EngineError, OperationFailure};
 use crate::meter::{Halt, Meter, Object, timed};
-use crate::phase::{Job, Phase};
+use crate::phase::{Job, PhaseLoad};
 use crate::plant::DIRECTORY;
 use crate::session::Session;
 use crate::span::Span;
 use fsdyno_core::protocol::Stage;
-use fsdyno_core::workload::{Bonnie, PhaseSpec, Step};
+use fsdyno_core::workload::{Bonnie, PhaseSpec, StepIndex};
 use fsdyno_core::{Bytes, Operation, WarningKind};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode};
@@ -63,8 +63,8 @@ pub(crate) fn run(parameters: &Bonnie, session: &mut Session<'_, '_>) -> Result<
 }
 
 /// A phase of one of the tests: about this many operations, shared by these workers.
-fn phase(test: PhaseSpec, operations: u64, jobs: Vec<Job>) -> Phase {
-    Phase::of(test, Span::whole(operations), jobs)
+fn phase(test: PhaseSpec, operations: u64, jobs: Vec<Job>) -> PhaseLoad {
+    PhaseLoad::of(test, Span::whole(operations), jobs)
 }
 
 /// A worker that prepares, lines up, and works. What it has prepared is released after the end of the phase.
@@ -111,7 +111,7 @@ fn failure(operation: Operation, object: Object<'_>) -> impl FnOnce(Errno) -> Op
 #[inline(always)]
 fn write_all(
     meter: &mut Meter,
-    step: Step,
+    step: StepIndex,
     object: Object<'_>,
     file: impl AsFd,
     mut bytes: &[u8],
@@ -129,7 +129,7 @@ fn write_all(
 #[inline(always)]
 fn read_all(
     meter: &mut Meter,
-    step: Step,
+    step: StepIndex,
     object: Object<'_>,
     file: impl AsFd,
     mut buffer: &mut [u8],
@@ -151,6 +151,6 @@ fn some(moved: Result<usize, Errno>) -> Result<usize, Errno> {
 }
 
 #[inline(always)]
-fn close(meter: &mut Meter, step: Step, object: Object<'_>, descriptor: OwnedFd) -> Result<(), Halt> {
+fn close(meter: &mut Meter, step: StepIndex, object: Object<'_>, descriptor: OwnedFd) -> Result<(), Halt> {
     timed(meter, step, object, |()| 0, || fsdyno_sys::thread::close(descriptor))
 }

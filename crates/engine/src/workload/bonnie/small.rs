@@ -8,7 +8,7 @@ use super::{close, failure, job, open_base, phase, read_all, write_all};
 use crate::content::{AlignedBuffer, Content, FileIdentity};
 use crate::error::OperationFailure;
 use crate::meter::{Halt, Meter, Object, timed};
-use crate::phase::{Job, Phase};
+use crate::phase::{Job, PhaseLoad};
 use crate::plant::{CREATE as CREATE_FLAGS, DIRECTORY, DIRECTORY_MODE, FILE_MODE};
 use crate::removal::ENTRIES;
 use crate::tree::derive_seed;
@@ -63,7 +63,7 @@ impl Small {
     }
 
     /// The phases in their order.
-    pub(super) fn phases(&self) -> Vec<Phase> {
+    pub(super) fn phases(&self) -> Vec<PhaseLoad> {
         let count = self.sequential.count;
         let alone = |test, calls_per_file: u64, job: Job| phase(test, calls_per_file * count, vec![job]);
         vec![

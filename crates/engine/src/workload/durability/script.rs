@@ -1,7 +1,7 @@
 //! What workers do, as a function of seed, promise and number: the workers perform it, and the verifier looks
 //! for it, so that they cannot disagree.
 
-use super::sector::{Place, SECTOR};
+use super::sector::{SECTOR, SectorAddress};
 use crate::tree::derive_seed;
 use fsdyno_core::durability::Promise;
 use rand::{RngExt, SeedableRng};
@@ -81,8 +81,8 @@ impl Script {
     }
 
     /// What is in a sector.
-    pub(crate) fn place(&self, promise: Option<Promise>, file: u64, sector: u64) -> Place {
-        Place { seed: self.seed, file: number_of(promise) << 56 | file, sector }
+    pub(crate) fn place(&self, promise: Option<Promise>, file: u64, sector: u64) -> SectorAddress {
+        SectorAddress { seed: self.seed, file: number_of(promise) << 56 | file, sector }
     }
 
     /// Puts the content of a write into a buffer, which becomes as long as the write.

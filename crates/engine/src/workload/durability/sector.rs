@@ -23,7 +23,7 @@ const CHECK: usize = SECTOR - 4;
 
 /// Where a sector belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct SectorAddress {
     /// Of the request.
     pub(crate) seed: u64,
     /// Number of the file, unique among all of the seed.
@@ -47,7 +47,7 @@ pub(crate) enum Found {
     Written(u64),
 }
 
-impl Place {
+impl SectorAddress {
     /// Puts what belongs here into a sector.
     pub(crate) fn fill(self, generation: u64, sector: &mut [u8; SECTOR]) {
         let words = [MAGIC, self.seed, self.file, generation, self.sector];
@@ -76,7 +76,7 @@ impl Place {
         if word(0) != MAGIC || check != crc32fast::hash(&bytes[..CHECK]) {
             return Found::Garbage;
         }
-        match (Place { seed: word(8), file: word(16), sector: word(32) }) == self {
+        match (SectorAddress { seed: word(8), file: word(16), sector: word(32) }) == self {
             true => Found::Written(word(GENERATION)),
             false => Found::Foreign,
         }
@@ -96,9 +96,9 @@ impl Place {
 mod tests {
     use super::*;
 
-    const PLACE: Place = Place { seed: 7, file: 3, sector: 12 };
+    const PLACE: SectorAddress = SectorAddress { seed: 7, file: 3, sector: 12 };
 
-    fn written(place: Place, generation: u64) -> [u8; SECTOR] {
+    fn written(place: SectorAddress, generation: u64) -> [u8; SECTOR] {
         let mut sector = [0; SECTOR];
         place.fill(generation, &mut sector);
         sector
@@ -110,7 +110,11 @@ mod tests {
         assert_eq!(PLACE.judge(&[0; SECTOR]), Found::Zeros);
         assert_eq!(PLACE.judge(&[0xff; SECTOR]), Found::Garbage);
         assert_eq!(PLACE.judge(&[]), Found::Missing);
-        for other in [Place { seed: 8, ..PLACE }, Place { file: 4, ..PLACE }, Place { sector: 13, ..PLACE }] {
+        for other in [
+            SectorAddress { seed: 8, ..PLACE },
+            SectorAddress { file: 4, ..PLACE },
+            SectorAddress { sector: 13, ..PLACE },
+        ] {
             assert_eq!(PLACE.judge(&written(other, 5)), Found::Foreign);
         }
     }
@@ -137,6 +141,6 @@ mod tests {
         }
         assert_eq!(PLACE.judge(&[0; 100]), Found::Zeros);
         assert_eq!(PLACE.judge(&[1; 10]), Found::Garbage);
-        assert_eq!(PLACE.judge(&written(Place { file: 4, ..PLACE }, 5)[..200]), Found::Garbage);
+        assert_eq!(PLACE.judge(&written(SectorAddress { file: 4, ..PLACE }, 5)[..200]), Found::Garbage);
     }
 }

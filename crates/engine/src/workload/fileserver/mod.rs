@@ -17,7 +17,7 @@ use crate::background;
 use crate::content::Content;
 use crate::error::EngineError;
 use crate::ledger::Ledger;
-use crate::phase::{Job, Phase, Team};
+use crate::phase::{Job, PhaseLoad, Team};
 use crate::plant::{self, DIRECTORY, no_room};
 use crate::session::Session;
 use crate::tree::{Limits, Model, derive_seed};
@@ -94,7 +94,7 @@ pub(crate) fn run(parameters: &Fileserver, session: &mut Session<'_, '_>) -> Res
             })
         });
         teams.push(Team::new(Role::Reader, fileserver::reader::STEPS, jobs.collect()));
-        session.phase(Phase { name, span: parameters.timing().into(), teams })?;
+        session.phase(PhaseLoad { name, span: parameters.timing().into(), teams })?;
         session.reach(ledger.take());
     }
     Ok(())

@@ -3,7 +3,7 @@
 use super::worker::{Ended, Worker, nothing, object};
 use crate::meter::{Halt, Meter, timed};
 use crate::plant::DIRECTORY;
-use fsdyno_core::workload::{Choice, Step};
+use fsdyno_core::workload::{Choice, StepIndex};
 use fsdyno_sys::mapping::Mapping;
 use rand::RngExt;
 use rustix::fd::{BorrowedFd, OwnedFd};
@@ -18,7 +18,7 @@ impl Worker {
         [set, to]: [usize; 2],
         choose: Choice,
         over: bool,
-        step: Step,
+        step: StepIndex,
     ) -> Result<Ended, Halt> {
         let least = if over && set == to { 2 } else { 1 };
         if self.pools[to].existing() < least && over {
@@ -54,7 +54,7 @@ impl Worker {
         meter: &mut Meter,
         [set, to]: [usize; 2],
         [name, target]: [u32; 2],
-        step: Step,
+        step: StepIndex,
         call: impl FnOnce(&OwnedFd, &CStr, &OwnedFd, &CStr) -> Result<(), Errno>,
     ) -> Result<(), Halt> {
         self.sets[set].path(self.number, name, &mut self.path);
@@ -71,7 +71,7 @@ impl Worker {
         meter: &mut Meter,
         set: usize,
         name: u32,
-        step: Step,
+        step: StepIndex,
         call: impl FnOnce(&OwnedFd, &CStr) -> Result<(), Errno>,
     ) -> Result<(), Halt> {
         self.sets[set].path(self.number, name, &mut self.path);
@@ -85,7 +85,7 @@ impl Worker {
         &mut self,
         meter: &mut Meter,
         handle: usize,
-        step: Step,
+        step: StepIndex,
         call: impl FnOnce(BorrowedFd<'_>) -> Result<(), Errno>,
     ) -> Result<(), Halt> {
         let (file, object) = self.handles[handle].object(&self.sets)?;
@@ -98,7 +98,7 @@ impl Worker {
         meter: &mut Meter,
         set: usize,
         name: u32,
-        [open, read, close]: [Step; 3],
+        [open, read, close]: [StepIndex; 3],
     ) -> Result<(), Halt> {
         self.sets[set].path(self.number, name, &mut self.path);
         self.path.leave();
@@ -123,7 +123,7 @@ impl Worker {
         meter: &mut Meter,
         handle: usize,
         writes: bool,
-        map: Step,
+        map: StepIndex,
     ) -> Result<Mapping, Halt> {
         let length = self.handles[handle].size as usize;
         let source = self.source.clone();
@@ -134,7 +134,13 @@ impl Worker {
     }
 
     /// Copies all of a file to the beginning of another one.
-    pub(super) fn copy(&mut self, meter: &mut Meter, from: usize, to: usize, step: Step) -> Result<(), Halt> {
+    pub(super) fn copy(
+        &mut self,
+        meter: &mut Meter,
+        from: usize,
+        to: usize,
+        step: StepIndex,
+    ) -> Result<(), Halt> {
         let ((source, _), (target, object)) =
             (self.handles[from].object(&self.sets)?, self.handles[to].object(&self.sets)?);
         let (mut read, mut written) = (0, 0);
@@ -154,7 +160,7 @@ impl Worker {
         meter: &mut Meter,
         handle: usize,
         [low, high]: [usize; 2],
-        [seek, write, truncate]: [Step; 3],
+        [seek, write, truncate]: [StepIndex; 3],
     ) -> Result<(), Halt> {
         let length = if low == high { high } else { self.random.random_range(low..=high) };
         let limit = self.sets[self.handles[handle].set].files.limit.0;

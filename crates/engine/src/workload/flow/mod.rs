@@ -19,7 +19,7 @@ use crate::content::Content;
 use crate::error::{EngineError, OperationFailure};
 use crate::meter::Halt;
 use crate::pace::Schedule;
-use crate::phase::{Job, Phase, Team};
+use crate::phase::{Job, PhaseLoad, Team};
 use crate::plant::{CREATE, DIRECTORY, DIRECTORY_MODE, FILE_MODE, PIECE, verify_room};
 use crate::session::Session;
 use crate::tree::derive_seed;
@@ -73,7 +73,7 @@ pub(crate) fn run(parameters: &Flow, session: &mut Session<'_, '_>) -> Result<()
         team(role, program, &common)
     });
     let phase =
-        Phase { name: flow::PHASE.to_string(), span: parameters.timing().into(), teams: teams.collect() };
+        PhaseLoad { name: flow::PHASE.to_string(), span: parameters.timing().into(), teams: teams.collect() };
     let mut idle = Vec::new();
     session.counted_phase(phase, |result| idle = roles_without_iterations(parameters, result))?;
     for role in idle {

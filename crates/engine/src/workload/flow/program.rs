@@ -2,7 +2,7 @@
 //! nothing up, and allocates nothing.
 
 use fsdyno_core::Operation;
-use fsdyno_core::workload::{Act, Choice, Flags, Flow, FlowRole, FlowStep, Step};
+use fsdyno_core::workload::{Act, Choice, Flags, Flow, FlowRole, FlowStep, StepIndex};
 use rustix::fs::OFlags;
 
 /// One entry of a program.
@@ -22,32 +22,151 @@ pub(super) enum Code {
 /// bytes; the others say under which operations system calls are recorded.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Task {
-    Open { set: usize, choose: Choice, handle: usize, flags: OFlags, step: Step },
-    Create { set: usize, in_order: bool, handle: usize, flags: OFlags, step: Step },
-    ReadWhole { handle: usize, size: usize, seek: Step, read: Step },
-    ReadNext { handle: usize, size: usize, seek: Step, read: Step },
-    ReadRandom { handle: usize, size: usize, read: Step },
-    WriteWhole { handle: usize, size: usize, seek: Step, write: Step },
-    Append { handle: usize, low: usize, high: usize, seek: Step, write: Step, truncate: Step },
-    Overwrite { handle: usize, size: usize, in_order: bool, write: Step },
-    Fsync { handle: usize, step: Step },
-    Fdatasync { handle: usize, step: Step },
-    Close { handle: usize, step: Step },
-    FsyncDirectory { set: usize, open: Step, sync: Step, close: Step },
-    Rename { set: usize, choose: Choice, to: usize, over: bool, step: Step },
-    Link { set: usize, choose: Choice, to: usize, step: Step },
-    Unlink { set: usize, choose: Choice, step: Step },
-    Stat { set: usize, choose: Choice, step: Step },
-    Readdir { set: usize, choose: Choice, open: Step, read: Step, close: Step },
-    Setxattr { handle: usize, size: usize, step: Step },
-    MmapRead { handle: usize, size: usize, map: Step, read: Step, unmap: Step },
-    MmapWrite { handle: usize, size: usize, map: Step, write: Step, sync: Option<Step>, unmap: Step },
-    CopyFileRange { from: usize, to: usize, step: Step },
-    Fallocate { handle: usize, size: u64, step: Step },
-    Truncate { handle: usize, size: u64, step: Step },
-    Think { time_ns: u64 },
-    Post { signal: usize, limit: u64 },
-    Await { signal: usize, count: u64 },
+    Open {
+        set: usize,
+        choose: Choice,
+        handle: usize,
+        flags: OFlags,
+        step: StepIndex,
+    },
+    Create {
+        set: usize,
+        in_order: bool,
+        handle: usize,
+        flags: OFlags,
+        step: StepIndex,
+    },
+    ReadWhole {
+        handle: usize,
+        size: usize,
+        seek: StepIndex,
+        read: StepIndex,
+    },
+    ReadNext {
+        handle: usize,
+        size: usize,
+        seek: StepIndex,
+        read: StepIndex,
+    },
+    ReadRandom {
+        handle: usize,
+        size: usize,
+        read: StepIndex,
+    },
+    WriteWhole {
+        handle: usize,
+        size: usize,
+        seek: StepIndex,
+        write: StepIndex,
+    },
+    Append {
+        handle: usize,
+        low: usize,
+        high: usize,
+        seek: StepIndex,
+        write: StepIndex,
+        truncate: StepIndex,
+    },
+    Overwrite {
+        handle: usize,
+        size: usize,
+        in_order: bool,
+        write: StepIndex,
+    },
+    Fsync {
+        handle: usize,
+        step: StepIndex,
+    },
+    Fdatasync {
+        handle: usize,
+        step: StepIndex,
+    },
+    Close {
+        handle: usize,
+        step: StepIndex,
+    },
+    FsyncDirectory {
+        set: usize,
+        open: StepIndex,
+        sync: StepIndex,
+        close: StepIndex,
+    },
+    Rename {
+        set: usize,
+        choose: Choice,
+        to: usize,
+        over: bool,
+        step: StepIndex,
+    },
+    Link {
+        set: usize,
+        choose: Choice,
+        to: usize,
+        step: StepIndex,
+    },
+    Unlink {
+        set: usize,
+        choose: Choice,
+        step: StepIndex,
+    },
+    Stat {
+        set: usize,
+        choose: Choice,
+        step: StepIndex,
+    },
+    Readdir {
+        set: usize,
+        choose: Choice,
+        open: StepIndex,
+        read: StepIndex,
+        close: StepIndex,
+    },
+    Setxattr {
+        handle: usize,
+        size: usize,
+        step: StepIndex,
+    },
+    MmapRead {
+        handle: usize,
+        size: usize,
+        map: StepIndex,
+        read: StepIndex,
+        unmap: StepIndex,
+    },
+    MmapWrite {
+        handle: usize,
+        size: usize,
+        map: StepIndex,
+        write: StepIndex,
+        sync: Option<StepIndex>,
+        unmap: StepIndex,
+    },
+    CopyFileRange {
+        from: usize,
+        to: usize,
+        step: StepIndex,
+    },
+    Fallocate {
+        handle: usize,
+        size: u64,
+        step: StepIndex,
+    },
+    Truncate {
+        handle: usize,
+        size: u64,
+        step: StepIndex,
+    },
+    Think {
+        time_ns: u64,
+    },
+    Post {
+        signal: usize,
+        limit: u64,
+    },
+    Await {
+        signal: usize,
+        count: u64,
+    },
 }
 
 /// What the workers of a role perform.
@@ -149,8 +268,8 @@ impl<'a> Compiler<'a> {
         })
     }
 
-    fn step(&self, operation: Operation) -> Step {
-        Step(self.operations.iter().position(|known| *known == operation).unwrap_or(0) as u32)
+    fn step(&self, operation: Operation) -> StepIndex {
+        StepIndex(self.operations.iter().position(|known| *known == operation).unwrap_or(0) as u32)
     }
 
     /// A file that no step writes to is opened for reading only, as programs do.

@@ -11,8 +11,8 @@ use crate::content::{AlignedBuffer, Content, FileIdentity};
 use crate::error::OperationFailure;
 use crate::meter::{Halt, Meter, Object, timed};
 use crate::plant::{DIRECTORY, FILE_MODE};
-use fsdyno_core::workload::{Choice, Step};
-use fsdyno_sys::mapping::Source;
+use fsdyno_core::workload::{Choice, StepIndex};
+use fsdyno_sys::mapping::CopySource;
 use rand::{Rng, RngExt};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -78,7 +78,7 @@ pub(super) struct Worker {
     writes: u64,
     buffer: AlignedBuffer,
     pub(super) entries: Box<[MaybeUninit<u8>]>,
-    pub(super) source: Option<Source>,
+    pub(super) source: Option<CopySource>,
     pub(super) path: Path,
     pub(super) other: Path,
 }
@@ -127,7 +127,7 @@ impl Worker {
             writes: 0,
             buffer: AlignedBuffer::new(program.buffers.0),
             entries: vec![MaybeUninit::uninit(); entries].into_boxed_slice(),
-            source: if program.maps { Some(Source::new()?) } else { None },
+            source: if program.maps { Some(CopySource::new()?) } else { None },
             path: Path::new(),
             other: Path::new(),
             program,
@@ -378,7 +378,7 @@ impl Worker {
         [set, handle]: [usize; 2],
         name: u32,
         flags: OFlags,
-        step: Step,
+        step: StepIndex,
     ) -> Result<(), Halt> {
         self.last[set] = name;
         let (of, opened) = (self.pools[set].file(name), &mut self.handles[handle]);
@@ -411,7 +411,7 @@ impl Worker {
     }
 
     /// Goes to the beginning of a file if it is not there.
-    fn rewind(&mut self, meter: &mut Meter, handle: usize, seek: Step) -> Result<(), Halt> {
+    fn rewind(&mut self, meter: &mut Meter, handle: usize, seek: StepIndex) -> Result<(), Halt> {
         if !self.handles[handle].is_at_start {
             self.on_file(meter, handle, seek, |file| rustix::fs::seek(file, SeekFrom::Start(0)).map(drop))?;
         }
@@ -421,7 +421,13 @@ impl Worker {
 
     /// Reads from where the descriptor is; returns how many bytes.
     #[inline]
-    fn read(&mut self, meter: &mut Meter, handle: usize, size: usize, read: Step) -> Result<usize, Halt> {
+    fn read(
+        &mut self,
+        meter: &mut Meter,
+        handle: usize,
+        size: usize,
+        read: StepIndex,
+    ) -> Result<usize, Halt> {
         let Worker { handles, sets, buffer, .. } = self;
         handles[handle].is_at_start = false;
         let (file, object) = handles[handle].object(sets)?;
@@ -437,7 +443,7 @@ impl Worker {
         handle: usize,
         (identity, position): (FileIdentity, u64),
         length: usize,
-        write: Step,
+        write: StepIndex,
     ) -> Result<u64, Halt> {
         let Worker { handles, sets, content, .. } = self;
         handles[handle].is_at_start = false;

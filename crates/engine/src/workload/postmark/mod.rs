@@ -14,7 +14,7 @@ use crate::background;
 use crate::content::{Content, FileIdentity};
 use crate::error::{EngineError, OperationFailure};
 use crate::meter::{Halt, Meter, Object, timed};
-use crate::phase::{Job, Phase};
+use crate::phase::{Job, PhaseLoad};
 use crate::plant::{DIRECTORY, DIRECTORY_MODE, FILE_MODE};
 use crate::session::Session;
 use crate::span::Span;
@@ -24,7 +24,7 @@ use fsdyno_core::result::TreeSummary;
 use fsdyno_core::workload::postmark::transaction::{
     CLOSE, CREATE, FSTAT, LSEEK, OPEN_APPEND, OPENAT, READ, UNLINKAT, WRITE,
 };
-use fsdyno_core::workload::{PhaseSpec, Postmark, Step, postmark};
+use fsdyno_core::workload::{PhaseSpec, Postmark, StepIndex, postmark};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
@@ -36,20 +36,20 @@ use std::time::Instant;
 
 /// The three parts, in the words and roles of the result, each with the operations that it performs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum PostmarkPhase {
     Create,
     Transactions,
     Delete,
 }
 
-const PARTS: [Part; 3] = [Part::Create, Part::Transactions, Part::Delete];
+const PARTS: [PostmarkPhase; 3] = [PostmarkPhase::Create, PostmarkPhase::Transactions, PostmarkPhase::Delete];
 
-impl Part {
+impl PostmarkPhase {
     fn spec(self) -> PhaseSpec {
         match self {
-            Part::Create => postmark::CREATE,
-            Part::Transactions => postmark::TRANSACTIONS,
-            Part::Delete => postmark::DELETE,
+            PostmarkPhase::Create => postmark::CREATE,
+            PostmarkPhase::Transactions => postmark::TRANSACTIONS,
+            PostmarkPhase::Delete => postmark::DELETE,
         }
     }
 }
@@ -65,7 +65,7 @@ pub(crate) fn run(parameters: &Postmark, session: &mut Session<'_, '_>) -> Resul
     for (part, sum) in PARTS.into_iter().zip(foreseen) {
         let jobs = vec![job(part, Arc::clone(&worker))];
         let span = Span::whole(operations(&sum, parameters));
-        let phase = Phase::of(part.spec(), span, jobs);
+        let phase = PhaseLoad::of(part.spec(), span, jobs);
         session.counted_phase(phase, |result| {
             let sum = at(&worker).as_mut().map(|worker| std::mem::take(&mut worker.sum)).unwrap_or_default();
             for role in &mut result.roles {
@@ -160,7 +160,7 @@ fn at(shared: &Shared) -> std::sync::MutexGuard<'_, Option<Worker>> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn job(part: Part, shared: Shared) -> Job {
+fn job(part: PostmarkPhase, shared: Shared) -> Job {
     Box::new(move |lineup| {
         let Some(mut worker) = at(&shared).take() else { return Halt::Over };
         let directory = match rustix::fs::open(&worker.base, DIRECTORY, Mode::empty()) {
@@ -218,16 +218,16 @@ impl Worker {
     }
 
     /// Performs one part until it ends.
-    fn perform(&mut self, part: Part, meter: &mut Meter, directory: &OwnedFd) -> Result<(), Halt> {
+    fn perform(&mut self, part: PostmarkPhase, meter: &mut Meter, directory: &OwnedFd) -> Result<(), Halt> {
         match part {
-            Part::Create => {
+            PostmarkPhase::Create => {
                 for _ in 0..self.number {
                     let task = self.script.create();
                     self.task(meter, directory, task)?;
                     meter.item();
                 }
             }
-            Part::Transactions => {
+            PostmarkPhase::Transactions => {
                 for _ in 0..self.transactions {
                     for task in self.script.transaction().unwrap_or_default() {
                         self.task(meter, directory, task)?;
@@ -235,7 +235,7 @@ impl Worker {
                     meter.item();
                 }
             }
-            Part::Delete => {
+            PostmarkPhase::Delete => {
                 let mut place = 0;
                 while let Some(task) = self.script.delete_next(&mut place) {
                     delete(meter, postmark::removal::UNLINKAT, directory, task.file)?;
@@ -355,7 +355,7 @@ impl Worker {
     }
 }
 
-fn delete(meter: &mut Meter, step: Step, directory: &OwnedFd, file: File) -> Result<(), Halt> {
+fn delete(meter: &mut Meter, step: StepIndex, directory: &OwnedFd, file: File) -> Result<(), Halt> {
     let mut name = [0; NAME];
     let object = object(file, &mut name);
     timed(meter, step, object, |()| 0, || rustix::fs::unlinkat(directory, object.name, AtFlags::empty()))

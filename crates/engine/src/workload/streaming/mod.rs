@@ -24,11 +24,11 @@ use crate::content::FileIdentity;
 use crate::error::{EngineError, OperationFailure};
 use crate::ledger::Ledger;
 use crate::meter::{Halt, Meter};
-use crate::phase::{Job, Phase, Team};
+use crate::phase::{Job, PhaseLoad, Team};
 use crate::session::Session;
 use crate::span::Span;
 use crate::tree::derive_seed;
-use fsdyno_core::protocol::{Part, Stage as Progress};
+use fsdyno_core::protocol::{EnginePart, Stage as Progress};
 use fsdyno_core::result::TreeSummary;
 use fsdyno_core::units::Nanos;
 use fsdyno_core::workload::{Content, IoEngine, Load, Stage, Streaming};
@@ -78,7 +78,7 @@ pub(crate) fn run(parameters: &Streaming, session: &mut Session<'_, '_>) -> Resu
         session.progress.expect(left_ns);
         session.settle(stage.name(), after_ns)?;
         // Opening a file would bring its inode into memory.
-        if part == Part::WHOLE {
+        if part == EnginePart::WHOLE {
             plan.forget(session, stage.name(), after_ns)?;
         }
         if cold[index] {
@@ -131,7 +131,7 @@ impl Plan<'_> {
         versions
     }
 
-    fn phase(&self, index: usize, ledger: &Ledger, reached: &[Reached]) -> Phase {
+    fn phase(&self, index: usize, ledger: &Ledger, reached: &[Reached]) -> PhaseLoad {
         let stage = self.parameters.stages[index];
         let Streaming { streams, readers, writers, fsync, verify, .. } = *self.parameters;
         let random = |stream: u32| Course::Random { seed: self.random_seed(stage, stream), count: None };
@@ -171,7 +171,7 @@ impl Plan<'_> {
         let streams: Vec<Stream> = streams.into_iter().map(checked).collect();
         let operations = streams.iter().filter_map(Stream::operations).sum();
         let span = if stage.timed() { self.parameters.timing().into() } else { Span::whole(operations) };
-        Phase { name: stage.name().to_string(), span, teams: self.teams(streams) }
+        PhaseLoad { name: stage.name().to_string(), span, teams: self.teams(streams) }
     }
 
     /// A worker for each stream, those of one role together.

@@ -9,7 +9,7 @@ use crate::ledger::Ledger;
 use crate::meter::{Halt, Meter, Object, timed, watched};
 use crate::queue::{self, Piece, Supply};
 use crate::wrong::Problem;
-use fsdyno_core::workload::steps::{Step, up_to};
+use fsdyno_core::workload::steps::{StepIndex, up_to};
 use fsdyno_core::workload::streaming::{pread, pwrite, read, uring_read, uring_write, write};
 use fsdyno_core::workload::{self};
 use fsdyno_core::{Operation, Role};
@@ -23,8 +23,8 @@ use std::ffi::CString;
 use std::path::Path;
 
 /// Every list begins with the operation that moves data; a writer's second one syncs.
-const MOVE: Step = write::MOVE;
-const SYNC: Step = write::SYNC;
+const MOVE: StepIndex = write::MOVE;
+const SYNC: StepIndex = write::SYNC;
 
 /// How a worker goes through its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,7 +122,7 @@ impl Stream {
             Ok(ring)
         });
         let ring = ring.transpose().map_err(self.failure(self.steps()[0]))?;
-        let source = Source::new(&self);
+        let source = Pieces::new(&self);
         Ok(Ready { stream: self, file, ring, source })
     }
 
@@ -154,7 +154,7 @@ pub(crate) struct Ready {
     stream: Stream,
     file: OwnedFd,
     ring: Option<Ring>,
-    source: Source,
+    source: Pieces,
 }
 
 impl Ready {
@@ -188,7 +188,7 @@ fn one_by_one(
     file: &OwnedFd,
     object: Object<'_>,
     stream: &Stream,
-    source: &mut Source,
+    source: &mut Pieces,
 ) -> Result<(), Halt> {
     let random = matches!(stream.course, Course::Random { .. });
     let count = |moved: &usize| *moved as u64;
@@ -235,7 +235,7 @@ fn one_by_one(
 
 /// The positions and the content of a stream's pieces.
 #[derive(Debug)]
-struct Source {
+struct Pieces {
     course: Course,
     reads: bool,
     file_bytes: u64,
@@ -258,14 +258,14 @@ struct Source {
     expected: Option<(Versions, Comparer)>,
 }
 
-impl Source {
+impl Pieces {
     fn new(stream: &Stream) -> Self {
         let (seed, count) = match stream.course {
             Course::Random { seed, count } => (seed, count),
             Course::Once | Course::Around => (0, None),
         };
         let (reads, depth) = (!stream.writes, stream.depth.unwrap_or(0) as usize);
-        Source {
+        Pieces {
             course: stream.course,
             reads,
             file_bytes: stream.file_bytes,
@@ -336,7 +336,7 @@ fn check(
     }
 }
 
-impl Source {
+impl Pieces {
     /// The same with what is in the buffer of single system calls.
     #[inline(always)]
     fn check_buffer(&mut self, position: u64, length: usize) -> Result<(), Problem> {
@@ -346,7 +346,7 @@ impl Source {
 }
 
 /// For a ring that reads.
-struct Reading<'a>(&'a mut Source);
+struct Reading<'a>(&'a mut Pieces);
 
 impl Supply for Reading<'_> {
     const WRITES: bool = false;
@@ -360,13 +360,13 @@ impl Supply for Reading<'_> {
 
     #[inline(always)]
     fn check(&mut self, position: u64, found: &[u8]) -> Result<(), Problem> {
-        let Source { expected, identity, file_bytes, .. } = &mut *self.0;
+        let Pieces { expected, identity, file_bytes, .. } = &mut *self.0;
         check(expected, (*identity, *file_bytes), position, found)
     }
 }
 
 /// For a ring that writes.
-struct Writing<'a>(&'a mut Source);
+struct Writing<'a>(&'a mut Pieces);
 
 impl Supply for Writing<'_> {
     const WRITES: bool = true;
@@ -378,7 +378,7 @@ impl Supply for Writing<'_> {
 
     #[inline(always)]
     fn fill(&mut self, slot: usize, piece: Piece, buffer: &mut [u8]) {
-        let Source { content, identity, held, drawn, block, version, .. } = &mut *self.0;
+        let Pieces { content, identity, held, drawn, block, version, .. } = &mut *self.0;
         // Where a short write goes on is not where a block begins.
         if piece.position.is_multiple_of(*block) {
             drawn.begin(slot, piece.position, *version);

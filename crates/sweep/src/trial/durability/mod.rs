@@ -29,7 +29,7 @@ use fsdyno_core::{Bytes, Failure, Nanos, Outcome, Warning, WarningKind};
 use fsdyno_host::recorder::Recorder;
 use fsdyno_host::{Command, Grant, Host, HostError};
 use fsdyno_testbed::{Mounted, TestbedError, UndoJournal, Unmounted};
-use place::Place;
+use place::LogPlace;
 use site::{Site, User};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -72,7 +72,7 @@ impl Recording<'_, '_> {
 pub(crate) fn run(recording: &mut Recording<'_, '_>, slot: &Slot, case: &Case, load: Recorded<'_>) -> Ended {
     let device = recording.plan.devices.data.clone();
     let parent = recorded::log_directory(&recording.plan.devices, recording.state_dir);
-    let place = match Place::make(recording.machines.host, &parent, recording.state_dir) {
+    let place = match LogPlace::make(recording.machines.host, &parent, recording.state_dir) {
         Ok(place) => place,
         Err(failure) => return not_built(slot, case, &device, LoadEnd::Failed(*failure)),
     };
@@ -104,7 +104,7 @@ fn look_at_all(
     slot: &Slot,
     case: &Case,
     load: Recorded<'_>,
-    place: &Place,
+    place: &LogPlace,
     ended: &mut Ended,
 ) -> Result<(), Stop> {
     let shared = case.configuration.guest_kernel().is_some();
@@ -143,7 +143,7 @@ fn look_at_all(
 /// Starts a recorder of a disk that is new or, if it has a size, was recorded before.
 fn start_recorder(
     host: &mut dyn Host,
-    place: &Place,
+    place: &LogPlace,
     size: Option<Bytes>,
     shared: bool,
 ) -> Result<Box<dyn Recorder>, Stop> {
@@ -204,7 +204,7 @@ fn cut_all(
     slot: &Slot,
     case: &Case,
     parameters: &Durability,
-    place: &Place,
+    place: &LogPlace,
     site: &mut Site,
     recorder: &mut dyn Recorder,
     ended: &mut Ended,

@@ -14,15 +14,15 @@ const ROOT: u32 = 0;
 const FILES: [&str; 3] = ["entries", "data", "marks"];
 
 /// Where a log is written and where its disk is shown, and the way back.
-pub(super) struct Place {
+pub(super) struct LogPlace {
     log: PathBuf,
     mountpoint: PathBuf,
     journal: UndoJournal,
 }
 
-impl Place {
+impl LogPlace {
     /// Makes both directories, that of the log in this one.
-    pub fn make(host: &mut dyn Host, parent: &Path, state_dir: &Path) -> Result<Place, Box<Failure>> {
+    pub fn make(host: &mut dyn Host, parent: &Path, state_dir: &Path) -> Result<LogPlace, Box<Failure>> {
         let parent = std::path::absolute(parent);
         let parent = parent.map_err(|error| Failure::new("record", error.to_string()))?;
         // Whoever can replace the directory in it could have the files of the log written elsewhere.
@@ -36,7 +36,7 @@ impl Place {
         for directory in [&log, &mountpoint] {
             host.create_directory(directory).map_err(|error| host_failure(&error))?;
         }
-        Ok(Place { log, mountpoint, journal })
+        Ok(LogPlace { log, mountpoint, journal })
     }
 
     pub fn log(&self) -> &Path {

@@ -1,6 +1,6 @@
 //! A disk after a cut, mounted for a person.
 
-use super::place::Place;
+use super::place::LogPlace;
 use super::site::Site;
 use super::{Looking, STEP_LIMIT, ask, cuts_of, start_recorder, state_of};
 use crate::recorded;
@@ -44,7 +44,7 @@ pub fn show_state(
     look: &mut dyn FnMut(&Path),
 ) -> Result<Vec<String>, Box<Failure>> {
     let parent = shown.log.parent().unwrap_or(&shown.log);
-    let place = Place::make(host, parent, state_dir)?;
+    let place = LogPlace::make(host, parent, state_dir)?;
     let seen = see(host, state_dir, &place, shown, look);
     let left_of_place = place.leave(host, None);
     match seen {
@@ -62,7 +62,7 @@ pub fn show_state(
 fn see(
     host: &mut dyn Host,
     state_dir: &Path,
-    place: &Place,
+    place: &LogPlace,
     shown: &ShownState,
     look: &mut dyn FnMut(&Path),
 ) -> Result<Vec<String>, Box<Failure>> {

@@ -4,7 +4,7 @@
 //! The recorder is on this machine in either case, so a guest whose kernel panics takes nothing along. The
 //! guest keeps the disk open while it becomes one state after the other.
 
-use super::place::Place;
+use super::place::LogPlace;
 use super::{Recording, Stop, ask, host_failure};
 use crate::guest_request;
 use crate::plan::Case;
@@ -57,7 +57,7 @@ impl Site {
     /// Passes the disk through the guards where it will be used.
     pub fn open(
         recording: &mut Recording<'_, '_>,
-        place: &Place,
+        place: &LogPlace,
         case: &Case,
         size: Bytes,
     ) -> Result<Site, Stop> {
@@ -104,7 +104,7 @@ impl Site {
     /// The same on this machine.
     pub fn on_machine(
         host: &mut dyn Host,
-        place: &Place,
+        place: &LogPlace,
         configuration: &Configuration,
         devices: &Devices,
         space: Bytes,
@@ -125,7 +125,7 @@ impl Site {
     pub fn keep_in_memory(
         &mut self,
         machine: &mut dyn Host,
-        place: &Place,
+        place: &LogPlace,
         size: Bytes,
         space: Bytes,
     ) -> Result<(), TestbedError> {
@@ -235,7 +235,7 @@ impl Inside {
 fn descriptors(
     machine: &mut dyn Host,
     file: &mut UndoJournal,
-    place: &Place,
+    place: &LogPlace,
     case: &Case,
     devices: &Devices,
 ) -> Result<Vec<OwnedFd>, Stop> {
