@@ -47,7 +47,8 @@ pub(crate) fn readable_copy(directory: &Path, path: &Path) -> Result<File> {
     Ok(copy)
 }
 
-fn unnamed(directory: &Path) -> Result<File> {
+/// A file without a name, which any user may read who has its descriptor.
+pub(crate) fn unnamed(directory: &Path) -> Result<File> {
     let file = tempfile::tempfile_in(directory).map_err(GuestError::file("create a file in", directory))?;
     file.set_permissions(Permissions::from_mode(0o444))
         .map_err(GuestError::file("make a file readable in", directory))?;

@@ -22,6 +22,7 @@ mod memory;
 mod modules;
 mod programs;
 mod user;
+mod vmlinux;
 pub mod wire;
 
 use cache::Cache;
@@ -36,8 +37,9 @@ use machine::{Accelerator, Machine, QEMU, Setup};
 use modules::Modules;
 use programs::Files;
 use rustix::fs::{Access, access};
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -49,7 +51,7 @@ use std::time::Duration;
 /// How long a guest's kernel may take until its first output if a processor executes it. If KVM only seems to
 /// work, there is no output at all, and this is the one-time cost of finding out.
 const KVM_PATIENCE: Duration = Duration::from_secs(4);
-/// How long a guest may take to answer; an emulated one needs 5 to 10 seconds on idle processors.
+/// How long a guest may take to answer; an emulated one needs 3 to 10 seconds on idle processors.
 const BOOT_PATIENCE: Duration = Duration::from_secs(180);
 /// Programs that agents run.
 const AGENT_PROGRAMS: &[(&str, &str)] = &[("wipefs", "util-linux"), ("sync", "coreutils")];
@@ -75,6 +77,23 @@ pub struct Qemu {
 struct Found {
     kernel: Kernel,
     modules: Option<Modules>,
+    /// What an emulated processor boots instead of the image, once it is known.
+    decompressed: OnceCell<Option<File>>,
+}
+
+impl Found {
+    /// The file with the kernel, for a guest of this kind.
+    fn image(&self, accelerator: Accelerator, directory: &Path) -> error::Result<File> {
+        let image = &self.kernel.image;
+        let decompressed = match accelerator {
+            Accelerator::Kvm => None,
+            Accelerator::Tcg => self.decompressed.get_or_init(|| vmlinux::inside(image, directory)).as_ref(),
+        };
+        match decompressed {
+            Some(kernel) => kernel.try_clone().map_err(GuestError::file("open the kernel of", image)),
+            None => initramfs::readable_copy(directory, image),
+        }
+    }
 }
 
 impl Qemu {
@@ -144,7 +163,7 @@ impl Qemu {
         }
         let kernel = kernel::get(spec, &self.cache)?;
         let modules = Modules::of(kernel.modules.as_deref())?;
-        let found = Rc::new(Found { kernel, modules });
+        let found = Rc::new(Found { kernel, modules, decompressed: OnceCell::new() });
         self.kernels.insert(spec.clone(), Rc::clone(&found));
         Ok(found)
     }
@@ -173,7 +192,7 @@ impl Qemu {
         Ok(absent.map(line).collect())
     }
 
-    fn archive(&self, request: &GuestRequest, found: &Found) -> error::Result<fs::File> {
+    fn archive(&self, request: &GuestRequest, found: &Found) -> error::Result<File> {
         let mut files = Files::new();
         programs::add_file(&mut files, &self.binary, PathBuf::from(initramfs::BINARY), None)?;
         let agents = AGENT_PROGRAMS.iter().map(|(name, package)| GuestProgram {
@@ -204,8 +223,7 @@ impl Qemu {
         let name = request.kernel.to_string();
         let not_started = |error: GuestError| NotStarted::from(error.not_started(&name));
         let initramfs = self.archive(request, found).map_err(not_started)?;
-        let image =
-            initramfs::readable_copy(self.cache.directory(), &found.kernel.image).map_err(not_started)?;
+        let image = found.image(accelerator, self.cache.directory()).map_err(not_started)?;
         let setup = Setup {
             image,
             initramfs,

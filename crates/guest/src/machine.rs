@@ -72,7 +72,8 @@ impl Accelerator {
 
 /// What a machine is started with.
 pub(crate) struct Setup<'a> {
-    /// Its kernel, which any user may read who has the descriptor; the archive likewise.
+    /// Its kernel, a bzImage or one to enter directly, which any user may read who has the descriptor; the
+    /// archive likewise.
     pub image: File,
     pub initramfs: File,
     pub shape: GuestShape,
@@ -364,10 +365,11 @@ const LOGGED: &str =
     "driver=blklogwrites,node-name=logged,file=disk0,log=log,log-sector-size=512,log-super-update-interval=1";
 
 /// The command line of a guest's kernel. Mitigations cost emulated processors most and protect nobody here;
-/// the clock of the emulated processor is steady, which the kernel would not believe; a kernel that panics
-/// exits at once, and one that has oopsed is no longer trusted.
+/// the clock of the emulated processor is steady, which the kernel would not believe; tests of cryptographic
+/// algorithms take it half a second; a kernel that panics exits at once, and one that has oopsed is no longer
+/// trusted.
 const COMMAND_LINE: &str = "console=ttyS0 panic=-1 oops=panic mitigations=off tsc=reliable \
-                            clocksource=tsc rdinit=/fsdyno -- guest";
+                            clocksource=tsc cryptomgr.notests rdinit=/fsdyno -- guest";
 
 /// The descriptor of a disk under one of QEMU's names, `/dev/fdset/0`; the path tells a person what it is.
 fn fdset(index: usize, path: &Path, disk: &OwnedFd) -> String {
