@@ -3,8 +3,8 @@
 
 use crate::plan::Plan;
 use crate::sweep_error::{Differs, SweepError};
-use fsdyno_core::DeviceSpec;
 use fsdyno_core::environment::DeviceFacts;
+use fsdyno_core::{DeviceSpec, TrialRecord, Workload};
 use fsdyno_host::Host;
 use fsdyno_store::{Origin, Store, Sweep, SweepId, SweepState, SweepSummary};
 use std::collections::BTreeSet;
@@ -77,7 +77,8 @@ fn is_named_like(sweep: &Sweep, text: &str) -> bool {
 /// The numbers of the stored trials.
 ///
 /// # Errors
-/// [`SweepError::PlanDiffers`] if the sweep was started with another plan or other overrides, and
+/// [`SweepError::PlanDiffers`] if the sweep was started with another plan, other overrides, or other files
+/// than the plan names, and
 /// [`SweepError::DiskDiffers`] if a disk of the plan is not one of those that its trials were measured on.
 pub(crate) fn stored_trials(
     plan: &Plan,
@@ -93,8 +94,27 @@ pub(crate) fn stored_trials(
         let differs = Differs::Overrides { then: stored.overrides };
         return Err(SweepError::PlanDiffers { sweep, name: stored.summary.name, differs });
     }
+    if let Some(case) = other_load(plan, &store.outlines(sweep)?) {
+        let differs = Differs::Files { case };
+        return Err(SweepError::PlanDiffers { sweep, name: stored.summary.name, differs });
+    }
     verify_disks(plan, host, store, sweep)?;
     Ok(store.trial_numbers(sweep)?)
+}
+
+/// The first case whose stored trials ran another load than the plan has now: the plan may be the same text,
+/// but the flow or the jobs in a file that it names may not.
+fn other_load(plan: &Plan, stored: &[TrialRecord]) -> Option<u32> {
+    // As it comes back from the store, where a number may lose its last digit.
+    let as_stored = |workload: &Workload| -> Option<Workload> {
+        serde_json::from_str(&serde_json::to_string(workload).ok()?).ok()
+    };
+    let cases = plan.cases().into_iter().filter(|case| {
+        let now = as_stored(&case.workload);
+        let mut trials = stored.iter().filter(|trial| trial.case == case.index);
+        trials.any(|trial| now.as_ref().is_some_and(|now| trial.workload != *now))
+    });
+    cases.map(|case| case.index).min()
 }
 
 /// A name such as /dev/sdb may refer to another disk after a reboot, and figures of two disks must not be

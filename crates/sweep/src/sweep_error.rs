@@ -127,12 +127,21 @@ pub enum Differs {
         /// What they were.
         then: Vec<String>,
     },
+    /// A file that the plan names, such as that of a flow.
+    Files {
+        /// The first case whose load is another one now.
+        case: u32,
+    },
 }
 
 impl fmt::Display for Differs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Differs::Text => f.write_str("another text of the plan"),
+            Differs::Files { case } => write!(
+                f,
+                "another load of case {case}: a file that the plan names, such as that of a flow, has changed"
+            ),
             Differs::Overrides { then } if then.is_empty() => f.write_str("no changes to the plan"),
             Differs::Overrides { then } => {
                 let sets: Vec<String> = then.iter().map(|set| format!("--set '{set}'")).collect();
@@ -173,6 +182,11 @@ impl SweepError {
             SweepError::PlanDiffers { differs: Differs::Overrides { .. }, .. } => Some(
                 "omit --set and the like: --resume uses what the sweep was started with; or start a new \
                  sweep without --resume"
+                    .to_string(),
+            ),
+            SweepError::PlanDiffers { differs: Differs::Files { .. }, .. } => Some(
+                "put the file back as it was (fsdyno show SWEEP --format json contains the load), or start a \
+                 new sweep without --resume"
                     .to_string(),
             ),
             SweepError::PlanDiffers { .. } => Some(

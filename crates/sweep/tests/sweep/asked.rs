@@ -3,9 +3,10 @@
 use crate::lab::{Lab, PLAN, measured, plan};
 use fsdyno_core::{AfterTrial, Nanos};
 use fsdyno_store::SweepState;
-use fsdyno_sweep::{Progress, SweepEnd};
+use fsdyno_sweep::{Differs, Plan, Progress, SweepEnd, SweepError};
+use std::fs;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Two cases with a sentinel, in two blocks.
 fn lab() -> Lab {
@@ -39,6 +40,42 @@ fn a_sweep_that_is_asked_to_stop_ends_after_the_trial_and_can_be_resumed() {
     lab.engines(std::iter::repeat_with(measured).take(4));
     let resumed = lab.run(&plan, Some(stopped.sweep)).unwrap();
     assert_eq!((resumed.end, resumed.measured), (SweepEnd::Finished, 4));
+}
+
+#[test]
+fn a_sweep_is_not_continued_with_another_flow_under_the_same_name() {
+    let directory = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(directory.path().join(name), text).unwrap();
+    let (head, _) = PLAN.split_once("kind").unwrap();
+    write("plan.toml", &format!("{head}kind = \"flow\"\nflow = \"load.toml\"\n"));
+    let load = |step: &str| {
+        write(
+            "load.toml",
+            &format!(
+                "{head}kind = \"flow\"\n[workloads.files.all]\ncount = 10\nsize = \"4k\"\n\
+                 [workloads.roles.client]\nsteps = [{{ {step} = \"all\" }}]\n"
+            ),
+        );
+        let small: Vec<String> = SMALL.iter().map(|set| (*set).to_string()).collect();
+        Plan::load(&directory.path().join("plan.toml"), &small).unwrap()
+    };
+    let mut lab = lab();
+    let asked = Arc::clone(&lab.asked);
+    let ask = |progress: &Progress<'_>, _: &AtomicBool| {
+        if let Progress::Stored(..) = progress {
+            asked.set(AfterTrial::Stop);
+        }
+    };
+    let stopped = lab.run_watched(&load("stat"), None, ask).unwrap();
+    assert_eq!(stopped.end, SweepEnd::Interrupted);
+
+    lab.asked.set(AfterTrial::Continue);
+    lab.engines(std::iter::repeat_with(measured).take(6));
+    let refused = lab.run(&load("readdir"), Some(stopped.sweep)).unwrap_err();
+    assert!(matches!(refused, SweepError::PlanDiffers { differs: Differs::Files { .. }, .. }), "{refused}");
+    let told = refused.to_string();
+    assert!(told.contains("a file that the plan names, such as that of a flow, has changed"), "{told}");
+    assert_eq!(lab.run(&load("stat"), Some(stopped.sweep)).unwrap().end, SweepEnd::Finished);
 }
 
 #[test]
