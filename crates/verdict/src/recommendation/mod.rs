@@ -158,6 +158,9 @@ fn answer(
         None => words::sentences(&answer, &measure, question.threshold),
         Some(race) => raced::sentences(race, &answer, &measure, question.threshold),
     };
+    let after_the_first = answer.sentences.len().min(1);
+    let missed = words::missed(&answer, &measured);
+    answer.sentences.splice(after_the_first..after_the_first, missed);
     answer.sentences.extend(other.map(|race| raced::for_another(race, &measure)));
     answer
 }

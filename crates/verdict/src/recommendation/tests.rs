@@ -306,3 +306,21 @@ fn an_unsafe_configuration_that_was_not_measured_is_declared() {
         barrier=0";
     assert!(answer.notes.iter().any(|found| found == note), "{:?}", answer.notes);
 }
+
+#[test]
+fn a_capacity_that_was_not_sustained_is_said_to_be_less() {
+    let mut trials = fsdyno_testkit::searched_trials();
+    let sentences =
+        |trials: &[TrialRecord]| recommend(trials, Some("p99 <= 20ms")).answers[0].sentences.clone();
+    assert!(sentences(&trials).iter().all(|text| !text.contains("sustains")), "{:?}", sentences(&trials));
+    // The winner is the only trial of xfs.
+    trials[2].warnings.push(Warning::new(WarningKind::TargetMissed, "p99 30 ms at 800/s"));
+    assert_eq!(
+        sentences(&trials)[1],
+        "But the window at that rate missed the target in 1 of 1 trial: what it sustains is less."
+    );
+    // The other's do not matter to what is recommended.
+    trials[2].warnings.clear();
+    trials[0].warnings.push(Warning::new(WarningKind::TargetMissed, "p99 30 ms at 300/s"));
+    assert!(sentences(&trials).iter().all(|text| !text.contains("sustains")));
+}

@@ -7,6 +7,7 @@ use super::losses;
 use crate::durability::Basis;
 use crate::text;
 use fsdyno_core::measure::{Direction, Measure};
+use fsdyno_core::{TrialRecord, WarningKind};
 use fsdyno_stats::Estimate;
 
 /// The measure of searches for the highest rate.
@@ -26,6 +27,23 @@ pub(super) fn sentences(answer: &Answer, measure: &Measure, threshold: f64) -> V
     let mut sentences = vec![first, price(answer, winner, measure, threshold)];
     sentences.extend(weaker_ahead(answer).filter_map(|one| bought(answer, winner, one, measure)));
     sentences
+}
+
+/// That the winner's capacity was not sustained: a search tries each rate briefly, and the window after it is
+/// longer.
+pub(super) fn missed(answer: &Answer, trials: &[&TrialRecord]) -> Option<String> {
+    let winner = answer.winner().filter(|_| answer.measure == CAPACITY)?;
+    let own = || trials.iter().filter(|trial| trial.case == winner.case);
+    let has_missed = |trial: &&&TrialRecord| {
+        trial.warnings.iter().any(|warning| warning.kind == WarningKind::TargetMissed)
+    };
+    let missed = own().filter(has_missed).count();
+    (missed > 0).then(|| {
+        format!(
+            "But the window at that rate missed the target in {missed} of {}: what it sustains is less.",
+            text::plural(own().count() as u64, "trial")
+        )
+    })
 }
 
 /// What a configuration that is ahead would gain, and what it was seen to lose.
