@@ -37,6 +37,8 @@ const ASSUMED_SLOWNESS: u64 = 5;
 pub struct DryRun {
     /// Every case in the order of the plan.
     pub cases: Vec<DryCase>,
+    /// The name of the measure that ranks them; of a workload that does not have it, its own.
+    pub measure: String,
     /// Total number of trials, sentinels included; the minimum if cases are repeated until the intervals are
     /// narrow enough.
     pub trials: u32,
@@ -109,6 +111,7 @@ pub fn dry_run(plan: &Plan, host: &mut dyn Host, guests: &mut dyn Guests) -> Dry
         space_bytes: space(plan),
         needs_root: lacks_root(plan, host),
         hooks: plan.hooks.commands.iter().map(PlanCommand::line).collect(),
+        measure: plan.measure.name().to_string(),
         overrides: plan.overrides.clone(),
         refusals: guard::foresee(host, &plan.devices, &runnable, least_space(plan)),
         cases,

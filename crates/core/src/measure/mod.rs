@@ -206,6 +206,11 @@ impl Measure {
         &self.name
     }
 
+    /// What it says, in a line; `None` if it has no short name.
+    pub fn meaning(&self) -> Option<&'static str> {
+        Measure::named().find(|(name, _)| *name == self.name).map(|(_, meaning)| meaning)
+    }
+
     /// What its values count.
     pub fn unit(&self) -> Unit {
         match self.source {

@@ -8,7 +8,8 @@ use crate::command::trouble::refused;
 use crate::exit::Status;
 use crate::out;
 use crate::progress::human;
-use fsdyno_core::DeviceSpec;
+use fsdyno_core::measure::Direction;
+use fsdyno_core::{DeviceSpec, Measure};
 use fsdyno_host::Host;
 use fsdyno_sweep::{DryRun, ForeseenRound, Plan, dry_run};
 use fsdyno_testbed::guard::identity_text;
@@ -114,6 +115,7 @@ fn print(
         "{}: {cases} ({skipped} skipped on this machine), {trials}; {about} {time}{space} on {}",
         plan.name, plan.devices.data
     )?;
+    writeln!(out, "{}", ranking(&plan.measure))?;
     for line in race(plan, run) {
         writeln!(out, "{line}")?;
     }
@@ -131,6 +133,16 @@ fn print(
         [] => Ok(()),
         refusals => writeln!(out, "a sweep would be refused:\n{}", refused(refusals)),
     }
+}
+
+/// What will decide between the cases.
+fn ranking(measure: &Measure) -> String {
+    let better = match measure.direction() {
+        Direction::HigherIsBetter => "more is better",
+        Direction::LowerIsBetter => "less is better",
+    };
+    let meaning = measure.meaning().map_or(String::new(), |meaning| format!(", {meaning}"));
+    format!("ranked by {}{meaning}; {better}", measure.name())
 }
 
 /// What the race will do, if it is one.
