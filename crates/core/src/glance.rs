@@ -45,6 +45,18 @@ pub struct RoleGlance {
     pub bytes: u64,
     /// The worker that has completed nothing for the longest time, if that is longer than [`STALL`].
     pub waiting: Option<Waiting>,
+    /// How many iterations are due per second; absent if one is due whenever a worker is free.
+    #[serde(default)]
+    pub offered: Option<OfferedRate>,
+}
+
+/// A rate at which iterations are due.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct OfferedRate {
+    /// Iterations per second.
+    pub per_second: f64,
+    /// Whether a search tries it, to find the highest one.
+    pub is_tried: bool,
 }
 
 /// A worker that is waiting.

@@ -115,6 +115,7 @@ fn nothing(record: &WorkerRecord) -> RoleGlance {
         slowest_ns: Nanos(0),
         bytes: 0,
         waiting: None,
+        offered: record.paced.as_ref().and_then(|paced| paced.schedule.offered()),
     }
 }
 

@@ -13,6 +13,7 @@ use crate::counter::Counter;
 use crate::operations::{OperationRecord, timeline_interval};
 use crate::tree::derive_seed;
 use crate::window::Window;
+use fsdyno_core::glance::OfferedRate;
 use fsdyno_core::result::RateCurve;
 use fsdyno_core::workload::{Arrivals, Pace, Rate, RateSearch};
 use rand::SeedableRng;
@@ -177,6 +178,12 @@ impl Schedule {
     /// The current segment.
     pub(crate) fn current(&self) -> Arc<Segment> {
         Arc::clone(&self.lock())
+    }
+
+    /// The rate of the current segment.
+    pub(crate) fn offered(&self) -> Option<OfferedRate> {
+        let segment = self.current();
+        segment.rate.map(|rate| OfferedRate { per_second: rate.per_second, is_tried: segment.is_tried })
     }
 
     /// The number of the current segment.

@@ -181,6 +181,8 @@ mod tests {
     use super::*;
     use crate::scene::tests::{race, scene, status};
     use crate::scene::{CaseLabel, SweepFacts};
+    use fsdyno_core::Nanos;
+    use fsdyno_core::glance::OfferedRate;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
     use ratatui::style::Color;
@@ -276,6 +278,22 @@ mod tests {
         }
         let (lines, _) = shown(&scene, &mut View::default(), RICH, (200, 60));
         assert!(has(&lines, "\\x1b[2J"), "it is shown instead: {}", lines.join("\n"));
+    }
+
+    #[test]
+    fn a_rate_that_is_tried_and_a_sweep_that_is_silent_say_so() {
+        let mut scene = scene();
+        let shown_of = |scene: &Scene| shown(scene, &mut View::default(), PLAIN, (80, 24)).0;
+        assert!(!has(&shown_of(&scene), "trying") && !has(&shown_of(&scene), "no news"));
+        let mut status = status();
+        let role = status.now.as_mut().and_then(|now| now.glance.as_mut()).map(|glance| &mut glance.roles[1]);
+        role.expect("a role").offered = Some(OfferedRate { per_second: 1200.0, is_tried: true });
+        status.now.as_mut().expect("a trial").phase = "flow".to_string();
+        scene.set_status(status);
+        assert!(has(&shown_of(&scene), "measure 'flow', writers trying 1200/s"), "{:?}", shown_of(&scene));
+        scene.silence = Some(Nanos::from_secs(12));
+        let silent = shown_of(&scene);
+        assert!(has(&silent, "no news from the sweep for 12.0 s") && !has(&silent, "stall: "), "{silent:?}");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use crate::look::{Look, Paint, columns};
 use crate::scene::{Scene, State};
 use crate::status::Now;
-use fsdyno_core::glance::{Glance, MachineGlance, RoleGlance};
+use fsdyno_core::glance::{Glance, MachineGlance, OfferedRate, RoleGlance};
 use fsdyno_core::telemetry::Column;
 use fsdyno_core::{Bytes, Nanos};
 use fsdyno_verdict::merge::Time;
@@ -19,7 +19,7 @@ pub(crate) fn lines(scene: &Scene, look: Look, width: usize) -> Vec<Line<'static
     let Some(now) = scene.now() else {
         return vec![idle(scene, look, width), Line::default(), Line::default()];
     };
-    let mut lines = vec![place(now, look, width), step(now, look, width), stall(scene, look, width)];
+    let mut lines = vec![place(now, look, width), step(now, scene, look, width), stall(scene, look, width)];
     let roles = scene.glance.as_ref().map_or(&[][..], |glance| &glance.roles);
     for role in roles.iter().take(2) {
         let length = scene.glance.as_ref().map_or(Nanos(0), |glance| glance.length_ns);
@@ -59,9 +59,11 @@ fn place(now: &Now, look: Look, width: usize) -> Line<'static> {
 }
 
 /// What is being done, and how much of it is done.
-fn step(now: &Now, look: Look, width: usize) -> Line<'static> {
+fn step(now: &Now, scene: &Scene, look: Look, width: usize) -> Line<'static> {
     let phase = if now.phase.is_empty() { String::new() } else { format!(" '{}'", now.phase) };
-    let what = format!("{}{phase}", now.step);
+    let silence =
+        scene.silence.map_or(String::new(), |silence| format!(", no news for {}", duration(silence)));
+    let what = format!("{}{phase}{}{silence}", now.step, offered(scene));
     let Some(done) = now.done.filter(|done| done.is_finite()) else {
         return Line::from(look.span(Paint::Plain, look.fit(&what, width)));
     };
@@ -75,8 +77,24 @@ fn step(now: &Now, look: Look, width: usize) -> Line<'static> {
     ])
 }
 
-/// The longest wait that is going on now.
+/// The rates at which iterations are due.
+fn offered(scene: &Scene) -> String {
+    let roles = scene.glance.iter().flat_map(|glance| &glance.roles);
+    let rates = roles.filter_map(|role| Some((role.role, role.offered?)));
+    rates
+        .map(|(role, OfferedRate { per_second, is_tried })| {
+            let verb = if is_tried { "trying" } else { "at" };
+            format!(", {role}s {verb} {}/s", text::number(per_second))
+        })
+        .collect()
+}
+
+/// The longest wait that is going on now, if the sweep says so.
 fn stall(scene: &Scene, look: Look, width: usize) -> Line<'static> {
+    if let Some(silence) = scene.silence {
+        let text = format!("no news from the sweep for {}; the rest is as of then", duration(silence));
+        return Line::from(look.span(Paint::Alert, look.fit(&text, width)));
+    }
     let roles = scene.glance.iter().flat_map(|glance| &glance.roles);
     let waiting = roles.filter_map(|role| Some((role, role.waiting.as_ref()?)));
     let Some((role, waiting)) = waiting.max_by_key(|(_, waiting)| waiting.for_ns) else {

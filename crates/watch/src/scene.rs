@@ -168,6 +168,8 @@ pub struct Scene {
     glanced: Option<(Nanos, Nanos)>,
     /// What watching costs: share of one processor.
     pub(crate) own_cost: Option<f64>,
+    /// How long the sweep has said nothing, if that is long.
+    pub(crate) silence: Option<Nanos>,
 }
 
 impl Scene {
@@ -187,6 +189,7 @@ impl Scene {
             strip_of: (0, String::new()),
             glanced: None,
             own_cost: None,
+            silence: None,
         };
         scene.arrange();
         scene

@@ -155,7 +155,7 @@ fn show(
     published: &Published,
     until_end: bool,
 ) -> Result {
-    let mut outside = Stored { store: None };
+    let mut outside = Stored { surroundings, store: None };
     let mut scene = Scene::new(unknown(published)?, Vec::new());
     let is_screen = stdin().is_terminal() && stdout().is_terminal() && !super::is_dumb();
     if !is_screen {
@@ -199,11 +199,12 @@ fn unknown(published: &Published) -> anyhow::Result<SweepFacts> {
 }
 
 /// The store of a running sweep, once that is in it.
-struct Stored {
+struct Stored<'a> {
+    surroundings: &'a Surroundings,
     store: Option<(Store, SweepId)>,
 }
 
-impl Outside for Stored {
+impl Outside for Stored<'_> {
     fn update(
         &mut self,
         scene: &mut Scene,
@@ -213,9 +214,15 @@ impl Outside for Stored {
         let Some(id) = status.sweep.map(SweepId) else { return Ok(()) };
         self.read(scene, status, id, alive).map_err(|error| format!("{error:#}"))
     }
+
+    fn successor(&mut self) -> Option<Attached> {
+        let (store, id) = self.store.as_ref()?;
+        let (attached, published) = running(self.surroundings).ok()??;
+        (published.sweep == Some(id.0) && is_store(store, &published)).then_some(attached)
+    }
 }
 
-impl Stored {
+impl Stored<'_> {
     fn read(
         &mut self,
         scene: &mut Scene,

@@ -150,7 +150,7 @@ fn plan(sandbox: &Sandbox, workloads: &[&str], hooks: &str) -> String {
     let workloads: String = workloads
         .iter()
         .map(|workload| {
-            format!("[[workloads]]\n{workload}\nverify = true\nramp = \"0.2s\"\nwindow = \"1s\"\n")
+            format!("[[workloads]]\n{workload}\nverify = true\nramp = \"0.2s\"\nwindow = \"300ms\"\n")
         })
         .collect();
     let plan = format!(

@@ -202,8 +202,6 @@ fn a_running_sweep_is_watched_paused_and_stopped() {
     assert_eq!(sweep.wait().expect("its end").code(), Some(130), "{}", said());
     assert!(said().contains("asked to stop after this trial"), "{}", said());
     pane.until("interrupted");
-    pane.press("q");
-    pane.until("left with 0");
     assert!(!sandbox.path("watched.img").exists());
 
     let none = sandbox.run(&["watch"]);
@@ -216,6 +214,13 @@ fn a_running_sweep_is_watched_paused_and_stopped() {
     let shown = sandbox.run(&["watch", "1"]);
     let text = String::from_utf8_lossy(&shown.stdout).into_owned();
     assert!(shown.status.success() && text.contains("interrupted") && text.contains("o measured"), "{text}");
+
+    // The screen that is still open shows the process that continues it.
+    let resumed = sandbox.run(&["sweep", "plan.toml", "--resume"]);
+    assert!(resumed.status.success(), "{}", describe(&resumed));
+    pane.until("every planned trial is stored");
+    pane.press("q");
+    pane.until("left with 0");
 }
 
 fn a_sweep_shows_itself_and_then_its_results() {

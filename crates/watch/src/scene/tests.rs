@@ -15,6 +15,7 @@ pub fn glance() -> Glance {
         slowest_ns: Nanos(22_400_000),
         bytes: 211_000_000,
         waiting,
+        offered: None,
     };
     let waiting = Waiting {
         for_ns: Nanos(2_300_000_000),
