@@ -13,6 +13,8 @@ use std::sync::atomic::AtomicBool;
 /// The longest window of the run with telemetry. A plan that samples less often has less overhead than this
 /// shows.
 const LONGEST_WINDOW: Nanos = Nanos::from_millis(500);
+/// The shortest, for plans whose own windows are shorter than a sample.
+const SHORTEST_WINDOW: Nanos = Nanos::from_millis(100);
 
 /// Measures it without telemetry and, if the plan samples telemetry, with it. The null workload touches
 /// nothing in `directory`, which must exist.
@@ -27,13 +29,20 @@ pub(crate) fn measure(
     let with_telemetry_ns_per_op = match plan.telemetry {
         None => None,
         Some(interval) => {
-            let interval = interval.min(LONGEST_WINDOW);
+            let interval = interval.min(longest_window(plan));
             let workload = Null { window: interval, ..Null::default() };
             let telemetry = TelemetryRequest { interval, devices: Vec::new() };
             null(workload, Some(telemetry))?
         }
     };
     Ok(Overhead { ns_per_op, with_telemetry_ns_per_op })
+}
+
+/// The longest window of the plan, within limits. Loads without windows end when their work is done.
+fn longest_window(plan: &Plan) -> Nanos {
+    let timings = plan.workloads.iter().map(|workload| workload.load().timing());
+    let windows = timings.map(|timing| if timing.windows > 0 { timing.window } else { LONGEST_WINDOW });
+    windows.max().unwrap_or(LONGEST_WINDOW).clamp(SHORTEST_WINDOW, LONGEST_WINDOW)
 }
 
 fn null(
