@@ -4,15 +4,14 @@
 //! be entered directly (the PVH boot protocol), QEMU is given that kernel instead. Nothing else about the
 //! guest differs, except that the kernel is not at a random address.
 
-use crate::cache;
 use crate::error::{GuestError, Result};
 use crate::initramfs::unnamed;
 use object::Endianness;
 use object::read::elf::{ElfFile64, ProgramHeader};
-use std::fs::{self, File};
-use std::io::{Seek, Write};
+use std::fs::File;
+use std::io::{Read, Seek, Write};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// The first version of the boot protocol whose header has the position of what is compressed
 /// (Documentation/arch/x86/boot.rst, `payload_offset`).
@@ -24,6 +23,11 @@ const SETUP_SECTORS: u8 = 4;
 /// The owner and the type of the note with the entry point (include/xen/interface/elfnote.h,
 /// `XEN_ELFNOTE_PHYS32_ENTRY`).
 const ENTRY_POINT: (&[u8], u32) = (b"Xen", 18);
+
+/// The longest image and the longest kernel that are taken into memory. Debian's have 8 and 66 MB, and a few
+/// bytes can decompress to any size.
+const LONGEST_IMAGE: u64 = 64 << 20;
+const LONGEST_KERNEL: u64 = 512 << 20;
 
 /// How a kernel is compressed.
 struct Compression {
@@ -43,14 +47,35 @@ const COMPRESSIONS: [Compression; 3] = [
 /// descriptor. `None`: it cannot be entered directly, or it cannot be decompressed here, so the guest has to
 /// do that itself.
 pub(crate) fn inside(image: &Path, directory: &Path) -> Option<File> {
-    let bytes = fs::read(image).ok()?;
+    let bytes = at_most(LONGEST_IMAGE, File::open(image).ok()?)?;
     let payload = payload(&bytes)?;
     let compression = COMPRESSIONS.iter().find(|one| payload.starts_with(one.begins))?;
     let size = if compression.size_follows { size_of::<u32>() } else { 0 };
     let compressed = payload.get(..payload.len().checked_sub(size)?)?;
     let input = with_content(directory, compressed).ok()?;
-    let kernel = cache::run(Command::new(compression.program).arg("-dcq").stdin(input)).ok()?;
+    let kernel = decompressed(compression.program, input)?;
     can_be_entered(&kernel).then(|| with_content(directory, &kernel).ok())?
+}
+
+/// What a program makes of a file, if it succeeds.
+fn decompressed(program: &str, input: File) -> Option<Vec<u8>> {
+    let mut command = Command::new(program);
+    command.arg("-dcq").stdin(input).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().ok()?;
+    let output = child.stdout.take().and_then(|output| at_most(LONGEST_KERNEL, output));
+    if output.is_none() {
+        // It has more to say, unless it has failed.
+        let _ = child.kill();
+    }
+    let succeeded = child.wait().is_ok_and(|status| status.success());
+    output.filter(|_| succeeded)
+}
+
+/// Everything that can be read, if it is no more than that.
+fn at_most(bytes: u64, from: impl Read) -> Option<Vec<u8>> {
+    let mut read = Vec::new();
+    from.take(bytes + 1).read_to_end(&mut read).ok()?;
+    (read.len() as u64 <= bytes).then_some(read)
 }
 
 fn with_content(directory: &Path, content: &[u8]) -> Result<File> {
@@ -90,8 +115,7 @@ fn can_be_entered(kernel: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Read;
-    use std::process::Stdio;
+    use std::fs;
 
     /// An ELF file with one note.
     fn kernel(owner: &[u8; 4], kind: u32) -> Vec<u8> {
@@ -167,6 +191,24 @@ mod tests {
             let image = image(&compressed(compression, &kernel));
             assert_eq!(found(&image).as_ref(), Some(&kernel), "{}", compression.program);
         }
+    }
+
+    #[test]
+    fn a_kernel_that_would_fill_the_memory_is_left_to_the_guest() {
+        assert_eq!(at_most(3, &b"abc"[..]).as_deref(), Some(&b"abc"[..]));
+        assert_eq!(at_most(3, &b"abcd"[..]), None);
+        let [_, zstd, _] = &COMPRESSIONS;
+        let directory = tempfile::tempdir().unwrap();
+        let zeros = File::open("/dev/zero").unwrap().take(LONGEST_KERNEL + 1);
+        let mut command = Command::new(zstd.program);
+        let mut child = command.arg("-cq").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut input = child.stdin.take().unwrap();
+        let feeder = std::thread::spawn(move || std::io::copy(&mut { zeros }, &mut input).unwrap());
+        let payload = child.wait_with_output().unwrap().stdout;
+        feeder.join().unwrap();
+        assert!(payload.len() < 1 << 20);
+        let bomb = with_content(directory.path(), &payload).unwrap();
+        assert_eq!(decompressed(zstd.program, bomb), None);
     }
 
     #[test]
