@@ -66,9 +66,14 @@ impl Trouble {
         Trouble { status, error: error.into(), hint: None }
     }
 
+    /// Whether nobody reads the output any more, who has seen enough (`fsdyno show | head`).
+    pub fn is_about_a_lost_reader(&self) -> bool {
+        is_broken_pipe(&self.error)
+    }
+
     /// Prints the error and the next step, unless the error is that nobody reads the output.
     pub fn tell(&self) {
-        if is_broken_pipe(&self.error) {
+        if self.is_about_a_lost_reader() {
             return;
         }
         let mut text = format!("{:#}", self.error);
@@ -113,8 +118,7 @@ fn shortened(text: &str) -> String {
 pub fn code(result: Result<Status, Trouble>) -> ExitCode {
     match result {
         Ok(status) => status.into(),
-        // The reader of the output has seen enough (`fsdyno show | head`).
-        Err(trouble) if is_broken_pipe(&trouble.error) => Status::Well.into(),
+        Err(trouble) if trouble.is_about_a_lost_reader() => Status::Well.into(),
         Err(trouble) => {
             trouble.tell();
             trouble.status.into()

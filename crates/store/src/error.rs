@@ -208,6 +208,14 @@ pub enum StoreError {
         /// The error of each directory.
         reasons: Vec<String>,
     },
+    /// A store whose file has been removed could not be copied either.
+    #[error("cannot copy results '{path}' into any directory: {}", reasons.join("; "))]
+    Rescue {
+        /// Where the file was.
+        path: PathBuf,
+        /// The error of each directory.
+        reasons: Vec<String>,
+    },
     /// A part of a record cannot be written as JSON.
     #[error("cannot encode {what}")]
     Encode {

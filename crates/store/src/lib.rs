@@ -66,6 +66,8 @@ pub struct Store {
     directory: Option<TempDir>,
     /// What users write before the number of a sweep to select one of this store.
     prefix: &'static str,
+    /// Device and inode of the file, as it was opened to be written.
+    file: Option<(u64, u64)>,
 }
 
 impl Store {
@@ -101,11 +103,12 @@ impl Store {
         schema::bring_up_to_date(&mut connection, path, copy.as_deref())?;
         // A store is identified by its real path, whatever the working directory.
         let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
-        Ok(Store { copy, ..Store::of(connection, path) })
+        let file = file_at(&path);
+        Ok(Store { copy, file, ..Store::of(connection, path) })
     }
 
     fn of(connection: Connection, path: PathBuf) -> Self {
-        Store { connection, path, copy: None, running: None, directory: None, prefix: "" }
+        Store { connection, path, copy: None, running: None, directory: None, prefix: "", file: None }
     }
 
     /// The same store, with a prefix before the numbers of its sweeps in [`SweepSummary::selector`].
@@ -139,10 +142,42 @@ impl Store {
         room::check(&self.path, 0)
     }
 
+    /// Whether its path still leads to the file that was opened to be written. If somebody has removed or moved
+    /// that, SQLite goes on writing to it.
+    pub fn is_in_place(&self) -> bool {
+        self.file.is_none() || file_at(&self.path) == self.file
+    }
+
+    /// Copies everything into a new file: in the store's directory, otherwise in the first of `directories` that
+    /// has room for it. Returns its path.
+    ///
+    /// # Errors
+    /// [`StoreError::Rescue`] if no directory has room for it.
+    pub fn rescue(&self, directories: &[PathBuf]) -> Result<PathBuf> {
+        let beside = self.directory_of_files();
+        let mut reasons = Vec::new();
+        for directory in std::iter::once(&beside).chain(directories) {
+            let mut name = self.path.file_name().unwrap_or_default().to_os_string();
+            name.push(format!(".rescued-{}", std::process::id()));
+            let path = directory.join(name);
+            // It overwrites nothing (https://sqlite.org/lang_vacuum.html).
+            match self.connection.execute("VACUUM INTO ?1", [path.to_string_lossy()]) {
+                Ok(_) => return Ok(path),
+                Err(error) => reasons.push(format!("'{}': {error}", directory.display())),
+            }
+        }
+        Err(StoreError::Rescue { path: self.path.clone(), reasons })
+    }
+
     /// The copy of the original file, if opening it upgraded the schema.
     pub fn copy_of_older(&self) -> Option<&Path> {
         self.copy.as_deref()
     }
+}
+
+/// Device and inode of the file at a path.
+fn file_at(path: &Path) -> Option<(u64, u64)> {
+    std::fs::metadata(path).ok().map(|found| (found.dev(), found.ino()))
 }
 
 /// The user that owns the file, if that is another one.

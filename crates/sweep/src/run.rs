@@ -310,11 +310,23 @@ impl<'a> Sweeping<'a> {
     /// Stores a trial; if that fails, its record is kept elsewhere and the sweep ends.
     fn store(&self, store: &mut Store, record: &TrialRecord) -> Result<(), SweepError> {
         let (sweep, trial) = (self.outcome.sweep, record.trial);
-        let Err(source) = store.add_trial(sweep, record) else { return Ok(()) };
+        let Err(source) = store.add_trial(sweep, record) else { return self.in_place(store) };
         Err(match store.keep(sweep, record, self.options.keep) {
             Ok(kept) => SweepError::NotStored { trial, kept, source: Box::new(source) },
             Err(error) => SweepError::Lost { trial, cause: source.to_string(), source: Box::new(error) },
         })
+    }
+
+    /// Ends the sweep if the file of the store has been removed: what has no name is lost with this process.
+    fn in_place(&self, store: &Store) -> Result<(), SweepError> {
+        if store.is_in_place() {
+            return Ok(());
+        }
+        let path = store.path().to_path_buf();
+        match store.rescue(self.options.keep) {
+            Ok(rescued) => Err(SweepError::StoreRemoved { path, rescued }),
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn run_trial(

@@ -60,6 +60,19 @@ pub enum SweepError {
         /// Whether they would run as root.
         as_root: bool,
     },
+    /// Somebody has removed the file of the store.
+    #[error(
+        "results '{}' were moved or removed while the sweep was running; everything that was measured is in \
+         '{}'",
+        path.display(),
+        rescued.display()
+    )]
+    StoreRemoved {
+        /// Where it was.
+        path: PathBuf,
+        /// Its copy.
+        rescued: PathBuf,
+    },
     /// An ordinary user cannot create and mount filesystems.
     #[error("the sweep needs root: run it with sudo")]
     NeedsRoot,
@@ -168,6 +181,10 @@ impl SweepError {
             SweepError::Store(StoreError::NoRoom { .. }) => Some(
                 "free some space there, or name another place with --state DIR or --store FILE".to_string(),
             ),
+            SweepError::StoreRemoved { rescued, .. } => {
+                let file = rescued.display();
+                Some(format!("fsdyno --store '{file}' sweep PLAN --resume continues the sweep there"))
+            }
             SweepError::NoRoom { failure } => failure.hint.clone(),
             SweepError::Store(_) | SweepError::Lost { .. } => None,
             SweepError::Engine { failure } => failure.hint.clone(),

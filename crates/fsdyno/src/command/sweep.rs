@@ -172,11 +172,29 @@ pub fn measure(
     let display = Display::new(order(plan).len() as u64);
     let request = SweepRequest { plan, confirmation, resume, display: &display, screen: shown.screen };
     let ended = carry_out(surroundings, &request, &mut store, &interrupt, &mut |_| {})?;
-    // What was measured is stored: whether anybody reads it does not change how the sweep ended.
-    if let Err(trouble) = show_results(surroundings, &store, ended.sweep, (shown.format, details)) {
-        trouble.tell();
+    let shown = show_results(surroundings, &store, ended.sweep, (shown.format, details));
+    if store.is_in_place() {
+        tell_of_more(surroundings, &store, plan, ended.sweep)?;
     }
-    let (program, sweep) = (&surroundings.program, ended.sweep);
+    match shown {
+        Ok(()) => Ok(ended),
+        // Whoever waits for the results must know that they are not all there.
+        Err(trouble) if ended.end == SweepEnd::Finished && !trouble.is_about_a_lost_reader() => Err(trouble),
+        Err(trouble) => {
+            trouble.tell();
+            Ok(ended)
+        }
+    }
+}
+
+/// Where the results are, and what else shows them.
+fn tell_of_more(
+    surroundings: &Surroundings,
+    store: &Store,
+    plan: &Plan,
+    sweep: SweepId,
+) -> std::result::Result<(), Trouble> {
+    let program = &surroundings.program;
     let recommend = match store.sweep(sweep)?.summary.measured > 0 {
         true => format!("\nhow to build it: {program} recommend {sweep}"),
         false => String::new(),
@@ -189,7 +207,7 @@ pub fn measure(
         "sweep {sweep} is in {}\nevery operation: {program} show {sweep} --full{race}{recommend}",
         surroundings.store.display()
     ));
-    Ok(ended)
+    Ok(())
 }
 
 fn show_results(

@@ -171,10 +171,14 @@ impl JournalFile {
         let _ = self.file.seek(io::SeekFrom::End(0));
     }
 
-    /// Removes it, the second file first: a journal without one can be taken over like any other.
+    /// Removes it, the second file first: a journal without one can be taken over like any other. One that
+    /// somebody has removed before is not left behind.
     pub fn remove(self) -> Result<()> {
         for path in [self.path.with_extension(STEPS_SUFFIX), self.path] {
-            fs::remove_file(&path).map_err(failed("remove", &path))?;
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                result => result.map_err(failed("remove", &path))?,
+            }
         }
         Ok(())
     }
