@@ -9,6 +9,7 @@ use fsdyno_core::scheduler;
 use fsdyno_core::workload::{Program, Tool};
 use fsdyno_guest::Qemu;
 use fsdyno_host::Host;
+use fsdyno_report::Style;
 use fsdyno_sys::timer::{ClockSource, Timer};
 use fsdyno_testbed::capability::{
     KernelSupport, LayerSupport, absent_tools, kernel_elsewhere, kernel_support, layer_support,
@@ -48,7 +49,7 @@ pub fn run(surroundings: &Surroundings, options: &Doctor) -> Result {
     findings.push(confinement(&mut host));
     findings.push(last_selfcheck(surroundings));
     match options.format {
-        DocumentFormat::Text => print(&mut out::text(&surroundings.style), &findings)?,
+        DocumentFormat::Text => print(&mut out::text(&surroundings.style), &findings, surroundings.style)?,
         DocumentFormat::Json => print_json(&findings)?,
     }
     Ok(Status::Well)
@@ -227,13 +228,14 @@ fn external(host: &mut dyn Host, tool: &Tool) -> Finding {
     }
 }
 
-fn print(out: &mut dyn Write, findings: &[Finding]) -> io::Result<()> {
+fn print(out: &mut dyn Write, findings: &[Finding], style: Style) -> io::Result<()> {
+    let below = " ".repeat(24);
     for finding in findings {
         let mark = if finding.ok { "ok     " } else { "missing" };
-        writeln!(out, "{mark}  {:<13} {}", finding.subject, finding.found)?;
-        if let Some(remedy) = &finding.remedy {
-            writeln!(out, "{:24}{remedy}", "")?;
-        }
+        let first = format!("{mark}  {:<13} ", finding.subject);
+        let mut lines = style.wrapped(&finding.found, &first, &below);
+        lines.extend(finding.remedy.iter().flat_map(|remedy| style.wrapped(remedy, &below, &below)));
+        lines.iter().try_for_each(|line| writeln!(out, "{line}"))?;
     }
     Ok(())
 }

@@ -11,6 +11,7 @@ use crate::progress::human;
 use fsdyno_core::measure::Direction;
 use fsdyno_core::{DeviceSpec, Measure};
 use fsdyno_host::Host;
+use fsdyno_report::Style;
 use fsdyno_sweep::{DryRun, ForeseenRound, Plan, dry_run};
 use fsdyno_testbed::guard::identity_text;
 use fsdyno_verdict::text::plural;
@@ -34,7 +35,7 @@ pub fn run(surroundings: &Surroundings, options: &Options) -> Result {
         DocumentFormat::Text => {
             let identities = identities(&plan, &mut host);
             let mut out = out::text(&surroundings.style);
-            print(&mut out, &plan, &run, &identities, options.allow_hooks)?;
+            print(&mut out, surroundings.style, &plan, &run, &identities, options.allow_hooks)?;
             if let Some(chosen) = chosen {
                 writeln!(out, "{chosen}")?;
             }
@@ -62,6 +63,7 @@ fn identities(plan: &Plan, host: &mut dyn Host) -> Vec<(String, String)> {
 
 fn print(
     out: &mut dyn Write,
+    style: Style,
     plan: &Plan,
     run: &DryRun,
     identities: &[(String, String)],
@@ -110,13 +112,12 @@ fn print(
         0 => String::new(),
         _ => format!(", up to {}", fsdyno_verdict::text::size(run.space_bytes)),
     };
-    writeln!(
-        out,
+    let whole = format!(
         "{}: {cases} ({skipped} skipped on this machine), {trials}; {about} {time}{space} on {}",
         plan.name, plan.devices.data
-    )?;
-    writeln!(out, "{}", ranking(&plan.measure))?;
-    for line in race(plan, run) {
+    );
+    let texts = [whole, ranking(&plan.measure)].into_iter().chain(race(plan, run));
+    for line in texts.flat_map(|text| style.wrapped(&text, "", "  ")) {
         writeln!(out, "{line}")?;
     }
     if run.needs_root {

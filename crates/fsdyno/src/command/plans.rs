@@ -9,6 +9,7 @@ use crate::ready::{self, Ready};
 use crate::say;
 
 use fsdyno_core::Nanos;
+use fsdyno_report::Style;
 use fsdyno_sweep::nominal_time;
 use serde::Serialize;
 use std::io::{self, Write};
@@ -27,7 +28,7 @@ struct Entry {
 pub fn run(surroundings: &Surroundings, options: &Plans) -> Result {
     let Some(name) = &options.name else {
         match options.format {
-            DocumentFormat::Text => list(&mut out::text(&surroundings.style))?,
+            DocumentFormat::Text => list(&mut out::text(&surroundings.style), surroundings.style)?,
             DocumentFormat::Json => {
                 let entries = ready::all().map(entry).collect::<std::result::Result<Vec<_>, _>>()?;
                 print_json(&entries)?;
@@ -51,15 +52,17 @@ fn entry(plan: Ready) -> std::result::Result<Entry, Trouble> {
     Ok(Entry { name: plan.name, title: plan.title(), takes: plan.entry("Takes"), time_ns })
 }
 
-fn list(out: &mut dyn Write) -> io::Result<()> {
+fn list(out: &mut dyn Write, style: Style) -> io::Result<()> {
     for plan in ready::all() {
-        writeln!(out, "{}\n    {}", plan.name, plan.title())?;
-        if let Some(takes) = plan.entry("Takes") {
-            writeln!(out, "    takes {takes}")?;
+        let takes = plan.entry("Takes").map(|takes| format!("takes {takes}"));
+        writeln!(out, "{}", plan.name)?;
+        for text in std::iter::once(plan.title().to_string()).chain(takes) {
+            style.wrapped(&text, "    ", "      ").iter().try_for_each(|line| writeln!(out, "{line}"))?;
         }
     }
     say::remark(
-        "hint: sudo fsdyno sweep NAME runs one, fsdyno plans NAME prints it, --save writes it to a file",
+        "hint: sudo fsdyno sweep NAME runs one; fsdyno plans NAME prints it\n\
+         hint: fsdyno plans NAME --save writes it to a file",
     );
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{Attribute, Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Table};
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 /// How text is laid out.
@@ -64,11 +65,18 @@ impl Style {
         text: &str,
     ) -> io::Result<()> {
         let (first, rest) = (" ".repeat(indent), " ".repeat(indent + 2));
+        self.wrapped(text, &first, &rest)
+            .iter()
+            .try_for_each(|line| writeln!(out, "{}", self.paint(paint, line)))
+    }
+
+    /// A text in lines that fit, the first one after `first`, the others after `rest`.
+    pub fn wrapped(self, text: &str, first: &str, rest: &str) -> Vec<String> {
         let options = textwrap::Options::new(self.width)
-            .initial_indent(&first)
-            .subsequent_indent(&rest)
+            .initial_indent(first)
+            .subsequent_indent(rest)
             .word_splitter(textwrap::WordSplitter::NoHyphenation);
-        textwrap::wrap(text, options).iter().try_for_each(|line| writeln!(out, "{}", self.paint(paint, line)))
+        textwrap::wrap(text, options).into_iter().map(Cow::into_owned).collect()
     }
 
     /// An empty table: no rules, one space between columns, the first column left-aligned, the others
