@@ -142,14 +142,14 @@ impl Store {
         room::check(&self.path, 0)
     }
 
-    /// Whether its path still leads to the file that was opened to be written. If somebody has removed or moved
-    /// that, SQLite goes on writing to it.
+    /// Whether its path still leads to the file that was opened to be written. If somebody has removed or
+    /// moved that, SQLite goes on writing to it.
     pub fn is_in_place(&self) -> bool {
         self.file.is_none() || file_at(&self.path) == self.file
     }
 
-    /// Copies everything into a new file: in the store's directory, otherwise in the first of `directories` that
-    /// has room for it. Returns its path.
+    /// Copies everything into a new file: in the store's directory, otherwise in the first of `directories`
+    /// that has room for it. Returns its path.
     ///
     /// # Errors
     /// [`StoreError::Rescue`] if no directory has room for it.

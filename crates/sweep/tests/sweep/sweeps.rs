@@ -37,7 +37,13 @@ fn telemetry_is_asked_for_with_the_devices_of_the_trial() {
     let with = requests(&["telemetry=2s"], OVERHEADS);
     // What the tool itself costs, without and with it.
     assert_eq!(with[0], None);
-    assert_eq!(with[1].as_ref().map(|request| request.interval), Some(Nanos::from_millis(500)));
+    let interval = |requests: &[Option<TelemetryRequest>]| requests[1].as_ref().map(|asked| asked.interval);
+    // The windows of this plan have 20 ms.
+    assert_eq!(interval(&with), Some(Nanos::from_millis(100)));
+    for (window, asked) in [("300ms", 300), ("10s", 500)] {
+        let with = requests(&["telemetry=2s", &format!("workloads.window={window}")], OVERHEADS);
+        assert_eq!(interval(&with), Some(Nanos::from_millis(asked)), "{window}");
+    }
     let expected = TelemetryRequest { interval: Nanos::from_secs(2), devices: vec!["loop0".to_string()] };
     assert_eq!(with[OVERHEADS..], vec![Some(expected); 5]);
     assert_eq!(requests(&["telemetry=false"], 1), vec![None; 6]);
