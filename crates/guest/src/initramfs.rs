@@ -9,9 +9,11 @@ use crate::error::{GuestError, Result};
 use crate::modules::Module;
 use crate::programs::Files;
 use cpio::newc::{Builder, trailer};
+use fsdyno_sys::child;
 use std::collections::BTreeSet;
 use std::fs::{self, File, Permissions};
 use std::io::{self, BufWriter, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -45,6 +47,11 @@ pub(crate) fn readable_copy(directory: &Path, path: &Path) -> Result<File> {
     let mut original = File::open(path).map_err(GuestError::file("open", path))?;
     io::copy(&mut original, &mut copy).map_err(GuestError::file("copy", path))?;
     Ok(copy)
+}
+
+/// The same file for a guest, which can only read it: it is kept for later guests.
+pub(crate) fn to_read(file: &File, directory: &Path) -> Result<File> {
+    File::open(child::path_of(file.as_fd())).map_err(GuestError::file("open a file in", directory))
 }
 
 /// A file without a name, which any user may read who has its descriptor.
@@ -129,6 +136,18 @@ mod tests {
     use super::*;
     use cpio::newc::Reader;
     use std::io::{BufReader, Read, Seek};
+
+    #[test]
+    fn a_guest_cannot_change_what_is_kept_for_later_guests() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut kept = unnamed(directory.path()).unwrap();
+        kept.write_all(b"archive").unwrap();
+        let mut given = to_read(&kept, directory.path()).unwrap();
+        let mut content = String::new();
+        given.read_to_string(&mut content).unwrap();
+        assert_eq!(content, "archive", "from its beginning");
+        assert!(given.write_all(b"x").is_err());
+    }
 
     #[test]
     fn directories_come_before_what_is_in_them_and_modules_keep_their_order() {

@@ -38,7 +38,7 @@ use modules::Modules;
 use programs::Files;
 use rustix::fs::{Access, access};
 use std::cell::OnceCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, File};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -56,11 +56,16 @@ const BOOT_PATIENCE: Duration = Duration::from_secs(180);
 /// Programs that agents run.
 const AGENT_PROGRAMS: &[(&str, &str)] = &[("wipefs", "util-linux"), ("sync", "coreutils")];
 
+/// How many archives are kept for later guests; each takes the space of fsdyno's binary and the programs.
+const ARCHIVES: usize = 8;
+
 /// Guests by QEMU.
 pub struct Qemu {
     binary: PathBuf,
     cache: Cache,
     kernels: BTreeMap<KernelSpec, Rc<Found>>,
+    /// The latest archives, the oldest first: the trials of a sweep ask for a few of them over and over.
+    archives: VecDeque<Archive>,
     /// Why kernels that are not present cannot be downloaded; empty if apt offers them.
     absent: BTreeMap<KernelSpec, Vec<String>>,
     /// Whether the processor can execute guests; unknown before the first one.
@@ -71,6 +76,21 @@ pub struct Qemu {
     /// Added to the command line of every guest's kernel.
     kernel_words: String,
     log: Option<OwnedFd>,
+}
+
+/// An archive, and what was asked of it.
+struct Archive {
+    kernel: KernelSpec,
+    modules: Vec<GuestModule>,
+    programs: Vec<GuestProgram>,
+    file: File,
+}
+
+impl Archive {
+    fn is_for(&self, request: &GuestRequest) -> bool {
+        (&self.kernel, &self.modules, &self.programs)
+            == (&request.kernel, &request.modules, &request.programs)
+    }
 }
 
 /// A kernel and its modules.
@@ -90,7 +110,7 @@ impl Found {
             Accelerator::Tcg => self.decompressed.get_or_init(|| vmlinux::inside(image, directory)).as_ref(),
         };
         match decompressed {
-            Some(kernel) => kernel.try_clone().map_err(GuestError::file("open the kernel of", image)),
+            Some(kernel) => initramfs::to_read(kernel, directory),
             None => initramfs::readable_copy(directory, image),
         }
     }
@@ -104,6 +124,7 @@ impl Qemu {
             binary,
             cache: Cache::new(cache),
             kernels: BTreeMap::new(),
+            archives: VecDeque::new(),
             absent: BTreeMap::new(),
             kvm: None,
             version: None,
@@ -192,7 +213,25 @@ impl Qemu {
         Ok(absent.map(line).collect())
     }
 
-    fn archive(&self, request: &GuestRequest, found: &Found) -> error::Result<File> {
+    /// The archive for a request. Guests of a sweep that ask for the same get the same, even if a program on
+    /// the host has changed since.
+    fn archive(&mut self, request: &GuestRequest, found: &Found) -> error::Result<File> {
+        let file = match self.archives.iter().find(|archive| archive.is_for(request)) {
+            Some(archive) => &archive.file,
+            None => {
+                let file = self.new_archive(request, found)?;
+                if self.archives.len() == ARCHIVES {
+                    self.archives.pop_front();
+                }
+                let GuestRequest { kernel, modules, programs, .. } = request.clone();
+                self.archives.push_back(Archive { kernel, modules, programs, file });
+                &self.archives[self.archives.len() - 1].file
+            }
+        };
+        initramfs::to_read(file, self.cache.directory())
+    }
+
+    fn new_archive(&self, request: &GuestRequest, found: &Found) -> error::Result<File> {
         let mut files = Files::new();
         programs::add_file(&mut files, &self.binary, PathBuf::from(initramfs::BINARY), None)?;
         let agents = AGENT_PROGRAMS.iter().map(|(name, package)| GuestProgram {
