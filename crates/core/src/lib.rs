@@ -55,7 +55,7 @@ pub use operation::{Operation, Role};
 pub use outcome::{Failure, Outcome};
 pub use protocol::{EngineEvent, EngineRequest};
 pub use race::{RaceBudget, RaceRules};
-pub use reached::{Reached, ReadAgain, Reread};
+pub use reached::{OwnedFile, Reached, ReadAgain, Reread};
 pub use result::{PhaseResult, Recipe, TrialRecord};
 pub use study::Study;
 pub use sweep_header::SweepHeader;

@@ -46,6 +46,56 @@ pub enum Reached {
         /// The space that the tree may occupy, from which the sizes of its files follow, in bytes.
         space_bytes: u64,
     },
+    /// It wrote records to the segments of a log.
+    Log {
+        /// Which log.
+        log: u32,
+        /// The segment that it had come to, counted from 0.
+        segment: u64,
+        /// Bytes that it had written to it; `None` if it had not opened it.
+        bytes: Option<u64>,
+        /// Whether it had removed the segment before.
+        removed: bool,
+    },
+    /// A worker of a flow had files of a set to itself. Those that it does not mention are as they were made.
+    Owned {
+        /// The set.
+        set: String,
+        /// Which of its workers.
+        worker: u64,
+        /// Files that are not as they were made before the load.
+        files: Vec<OwnedFile>,
+        /// Names of files that were made before the load and exist no more.
+        gone: Vec<u32>,
+    },
+    /// Workers of a flow wrote over blocks of the files of a set.
+    Blocks {
+        /// The set.
+        set: String,
+        /// Blocks that were written over: how far behind the one before each is, counted over all files, and
+        /// the first and the last of the versions that it can have.
+        versions: Vec<(u64, u32, u32)>,
+        /// Those among them with a write that has not ended. They may have any version, or parts of several.
+        torn: Vec<u64>,
+    },
+    /// Workers of a flow appended to the files of a set.
+    Ends {
+        /// The set.
+        set: String,
+        /// Which file, its size in bytes, and whether that is uncertain because it was emptied meanwhile:
+        /// then any part may be zeros, too.
+        files: Vec<(u64, u64, bool)>,
+    },
+}
+
+/// A file that only one worker wrote to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OwnedFile {
+    /// The number of its name among those of the worker.
+    pub name: u32,
+    /// Its parts in their order: where each ends, in bytes, the identity of the file that it was written as,
+    /// and its version. An identity of 0 stands for a hole.
+    pub parts: Vec<(u64, u64, u32)>,
 }
 
 /// What was read again at the end of a trial. Everything was as it had been written, else the trial would
@@ -56,7 +106,15 @@ pub struct ReadAgain {
     pub files: u64,
     /// Their bytes.
     pub bytes: u64,
+    /// Files that were not read: too many had changed for all of them to be remembered, so that a random
+    /// sample was; or the worker that had them did not come to an end.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub left_out: u64,
     /// Whether the filesystem had been unmounted and mounted again before; if not, what was read may have
     /// come from memory.
     pub remounted: bool,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }

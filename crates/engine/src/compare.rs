@@ -3,9 +3,10 @@
 //! The comparison covers every byte: the expected content is made again, in the pool of a [`Content`], which
 //! takes 16 bytes of stamps for each 512, and compared as a whole. Only if that fails is a sector looked at.
 
-use crate::content::{Content, FileIdentity, SECTOR_BYTES};
+use crate::content::{Content, FileIdentity, SECTOR_BYTES, STAMP};
 use crate::wrong::{Found, Problem};
 use fsdyno_core::workload;
+use std::ops::RangeInclusive;
 
 /// What a reader compares with. Allocates nothing once it exists.
 #[derive(Debug)]
@@ -74,6 +75,89 @@ impl Comparer {
         let claimed = found.get(into..).and_then(FileIdentity::claimed);
         let version = claimed.and_then(|(claimed, _)| claimed.version_of(file)).unwrap_or(version);
         self.check(file, version, position, found)
+    }
+
+    /// Whether each sector is one of these versions of a file. If a write is in flight, or was when this was
+    /// read, a sector may be `torn` between two of them. They differ in nothing but their stamps.
+    ///
+    /// # Errors
+    /// The first sector that is not.
+    #[cold]
+    pub(crate) fn check_among(
+        &mut self,
+        file: FileIdentity,
+        versions: RangeInclusive<u32>,
+        torn: bool,
+        position: u64,
+        found: &[u8],
+    ) -> Result<(), Problem> {
+        let (mut at, mut rest) = (position, found);
+        while !rest.is_empty() {
+            let left = SECTOR_BYTES - at % SECTOR_BYTES;
+            let (sector, later) = rest.split_at((left as usize).min(rest.len()));
+            let claimed = FileIdentity::claimed(sector).and_then(|(claimed, _)| claimed.version_of(file));
+            let claimed = claimed.filter(|version| versions.contains(version));
+            let version = claimed.unwrap_or(*versions.end());
+            if !self.content.is(file.version(version), at, sector) {
+                // The stamp, as far as it was read, or as far as nothing says which version it is.
+                let stamp = STAMP.saturating_sub((at % SECTOR_BYTES) as usize).min(sector.len());
+                let is_part = stamp < STAMP && stamp > 0;
+                let body = (at + stamp as u64, &sector[stamp..]);
+                let may_be = (torn || is_part) && self.content.is(file, body.0, body.1);
+                if !may_be {
+                    return Err(self.judge(file, version, at, sector));
+                }
+            }
+            (at, rest) = (at + sector.len() as u64, later);
+        }
+        Ok(())
+    }
+
+    /// Whether each byte is as it was written, or zero.
+    ///
+    /// # Errors
+    /// The first sector of which neither is true.
+    #[cold]
+    pub(crate) fn check_or_zeros(
+        &mut self,
+        file: FileIdentity,
+        position: u64,
+        found: &[u8],
+    ) -> Result<(), Problem> {
+        let expected = self.content.bytes(file, position, found.len());
+        match expected.iter().zip(found).position(|(one, other)| one != other && *other != 0) {
+            None => Ok(()),
+            Some(at) => {
+                let begin = ((position + at as u64) / SECTOR_BYTES * SECTOR_BYTES).max(position);
+                Err(self.judge(file, 0, begin, &found[(begin - position) as usize..]))
+            }
+        }
+    }
+
+    /// Whether there is nothing but zeros from `position` of a file on.
+    ///
+    /// # Errors
+    /// The first byte that is not.
+    pub(crate) fn check_zeros(
+        &mut self,
+        file: FileIdentity,
+        position: u64,
+        found: &[u8],
+    ) -> Result<(), Problem> {
+        let Some(at) = found.iter().position(|byte| *byte != 0) else { return Ok(()) };
+        let offset = position + at as u64;
+        let number = offset / SECTOR_BYTES;
+        let begin = ((number * SECTOR_BYTES).max(position) - position) as usize;
+        let until = (((number + 1) * SECTOR_BYTES - position) as usize).min(found.len());
+        let sector = &found[begin..until];
+        let bits = sector.iter().map(|byte| byte.count_ones()).sum();
+        // Of the same place, it is still another one than the hole that belongs there.
+        let found = match self.origin(file, 0, number, sector) {
+            Some(Found::Version { .. }) => Found::Misplaced(number),
+            Some(found) => found,
+            None => Found::Garbage { bits },
+        };
+        Err(Problem::Hole { offset, found })
     }
 
     /// What the first sector is that is wrong.
@@ -234,6 +318,49 @@ mod tests {
         let what = Found::Version { expected: 1, found: 2 };
         let problem = Problem::Sector { offset: 1024, number: 2, found: what };
         assert_eq!(comparer.check_any(file(3), 7, 0, &torn), Err(problem));
+    }
+
+    #[test]
+    fn a_sector_has_one_of_the_versions_it_may_have_or_is_torn_while_it_is_written() {
+        let kind = workload::Content::Random;
+        let mut comparer = Comparer::new(kind, 1, LENGTH);
+        let of = |version| written(kind, file(3).version(version), 0);
+        let mixed = [&of(4)[..512], &of(5)[512..1024], &of(6)[1024..]].concat();
+        assert_eq!(comparer.check_among(file(3), 4..=6, false, 0, &mixed), Ok(()));
+        // From the middle of a stamp on, and up to there.
+        assert_eq!(comparer.check_among(file(3), 4..=6, false, 7, &mixed[7..1029]), Ok(()));
+        let old = comparer.check_among(file(3), 5..=6, false, 0, &mixed);
+        let what = Found::Version { expected: 6, found: 4 };
+        assert_eq!(old, Err(Problem::Sector { offset: 0, number: 0, found: what }));
+        let mut torn = mixed.clone();
+        torn[..8].copy_from_slice(&of(6)[..8]);
+        assert!(comparer.check_among(file(3), 4..=6, false, 0, &torn).is_err());
+        assert_eq!(comparer.check_among(file(3), 4..=6, true, 0, &torn), Ok(()));
+        torn[600] ^= 1;
+        let garbage = Problem::Sector { offset: 600, number: 1, found: Found::Garbage { bits: 1 } };
+        assert_eq!(comparer.check_among(file(3), 4..=6, true, 0, &torn), Err(garbage));
+        let other = written(kind, file(4), 0);
+        assert!(comparer.check_among(file(3), 0..=9, true, 0, &other).is_err());
+    }
+
+    #[test]
+    fn a_hole_has_nothing_but_zeros() {
+        let kind = workload::Content::Random;
+        let mut comparer = Comparer::new(kind, 1, LENGTH);
+        assert_eq!(comparer.check_zeros(file(3), 100, &[0; 3000]), Ok(()));
+        let mut found = [0; 4096];
+        found[1024..1536].copy_from_slice(&written(kind, file(3), 0)[1024..1536]);
+        let mut hole = |found: &[u8]| comparer.check_zeros(file(3), 0, found).unwrap_err().to_string();
+        assert_eq!(hole(&found), "at offset 1024: expected a hole of zeros, found sector 2 of this file");
+        found[1024..1536].fill(0);
+        found[4000] = 1;
+        assert_eq!(hole(&found), "at offset 4000: expected a hole of zeros, found garbage: 1 bit differs");
+        let half = [&[0; 300], &written(kind, file(3), 0)[300..1000]].concat();
+        assert_eq!(comparer.check_or_zeros(file(3), 0, &half), Ok(()));
+        assert_eq!(comparer.check_or_zeros(file(3), 100, &half[100..]), Ok(()));
+        let foreign = [&half[..512], &written(kind, file(4), 512)[..512]].concat();
+        let problem = comparer.check_or_zeros(file(3), 0, &foreign).unwrap_err();
+        assert_eq!(problem, Problem::Sector { offset: 512, number: 1, found: Found::Foreign(1) });
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub(crate) const ALIGNMENT: usize = 4096;
 const POOL: usize = 1 << 20;
 const SECTOR: usize = 512;
 pub(crate) const SECTOR_BYTES: u64 = SECTOR as u64;
-const STAMP: usize = 16;
+pub(crate) const STAMP: usize = 16;
 /// An odd factor makes different numbers differ in all their upper bytes, too; and its inverse modulo 2^64.
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 const INVERSE: u64 = 0xf1de_83e1_9937_733d;
@@ -83,7 +83,13 @@ impl FileIdentity {
         FileIdentity { stamp: self.stamp ^ (u64::from(version) << 32), ..self }
     }
 
-    fn stamped(stamp: u64) -> Self {
+    /// What tells it from all others, for [`FileIdentity::stamped`].
+    pub(crate) fn stamp(self) -> u64 {
+        self.stamp
+    }
+
+    /// The file with this stamp.
+    pub(crate) fn stamped(stamp: u64) -> Self {
         FileIdentity { stamp, offset: stamp as usize % (POOL / ALIGNMENT) * ALIGNMENT }
     }
 
@@ -153,6 +159,25 @@ impl Content {
         let begin = (file.offset as u64 + position) as usize % POOL;
         if self.stamped && length > 0 {
             self.stamp(file, position, begin, length);
+        }
+        &self.pool.as_slice()[begin..begin + length]
+    }
+
+    /// The bytes of a file from `position` on, a multiple of the block size; each block has a version of its
+    /// own.
+    #[inline]
+    pub(crate) fn blocks(
+        &mut self,
+        file: FileIdentity,
+        position: u64,
+        block: usize,
+        versions: impl ExactSizeIterator<Item = u32>,
+    ) -> &[u8] {
+        let length = versions.len() * block;
+        let begin = (file.offset as u64 + position) as usize % POOL;
+        for (number, version) in versions.enumerate() {
+            let into = number * block;
+            self.stamp(file.version(version), position + into as u64, begin + into, block);
         }
         &self.pool.as_slice()[begin..begin + length]
     }
@@ -265,6 +290,21 @@ mod tests {
         assert!(zeros(workload::Content::Random) < 0.01);
         assert!((zeros(workload::Content::Compressible(0.5)) - 0.5).abs() < 0.01);
         assert!((zeros(workload::Content::Zeros) - 1.0).abs() < f64::EPSILON);
+    }
+
+    #[test]
+    fn blocks_have_versions_of_their_own() {
+        let (mut one, mut other) = [(); 2].map(|()| Content::new(workload::Content::Random, 1, 65536)).into();
+        let identity = FileIdentity::new(1, 7);
+        let versions = [3, 0, 9];
+        let bytes = one.blocks(identity, 4096, 1024, versions.into_iter());
+        for (number, version) in versions.into_iter().enumerate() {
+            let position = 4096 + number as u64 * 1024;
+            assert!(
+                bytes[number * 1024..][..1024] == *other.bytes(identity.version(version), position, 1024)
+            );
+        }
+        assert_eq!(FileIdentity::stamped(identity.stamp()), identity);
     }
 
     #[test]

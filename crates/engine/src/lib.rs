@@ -251,6 +251,10 @@ fn read_again(session: &mut Session<'_, '_>) -> Result<(), EngineError> {
     match &session.request.workload {
         Workload::Streaming(parameters) => workload::streaming::read_again(parameters, session),
         Workload::Fileserver(parameters) => workload::fileserver::read_again(parameters, session),
+        Workload::Flow(parameters) => workload::flow::read_again(parameters, session),
+        Workload::CommitLog(parameters) => workload::commit_log::read_again(parameters, session),
+        Workload::Collection(parameters) => workload::collection::read_again(parameters, session),
+        Workload::Postmark(parameters) => workload::postmark::read_again(parameters, session),
         _ => Ok(()),
     }
 }

@@ -5,7 +5,7 @@ use crate::error::OperationFailure;
 use crate::meter::{Halt, Object};
 use crate::wrong::Problem;
 use rustix::fd::AsFd;
-use rustix::fs::{Advice, Mode, OFlags};
+use rustix::fs::{Advice, AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 /// What it is called in errors.
@@ -67,5 +67,17 @@ impl<'a> Rereader<'a> {
             self.gauge.advance(read as u64);
         }
         Ok(expected)
+    }
+}
+
+/// Looks for what was removed.
+///
+/// # Errors
+/// [`Halt::Wrong`] if it is there, [`Halt::Failed`] if the kernel does not say.
+pub(crate) fn absent(directory: impl AsFd, object: Object<'_>) -> Result<(), Halt> {
+    match rustix::fs::statat(directory, object.name, AtFlags::SYMLINK_NOFOLLOW) {
+        Err(Errno::NOENT) => Ok(()),
+        Ok(_) => Err(object.wrong(Problem::Present)),
+        Err(errno) => Err(Halt::Failed(OperationFailure { operation: None, path: object.path(), errno })),
     }
 }

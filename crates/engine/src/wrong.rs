@@ -23,6 +23,13 @@ pub enum Problem {
         /// What is there.
         found: Found,
     },
+    /// Something in a hole: a part that was never written.
+    Hole {
+        /// Where the first byte is that is not zero.
+        offset: u64,
+        /// What is there.
+        found: Found,
+    },
     /// It does not have the size that it was written with, in bytes.
     Size {
         /// As written.
@@ -32,6 +39,8 @@ pub enum Problem {
     },
     /// It is gone.
     Missing,
+    /// It was removed, and is there.
+    Present,
 }
 
 /// What a sector turned out to be.
@@ -67,7 +76,11 @@ impl fmt::Display for Problem {
                 let how = if found < expected { "short" } else { "long" };
                 write!(f, "too {how}: expected {expected} bytes, found {found}")
             }
+            Problem::Hole { offset, found } => {
+                write!(f, "at offset {offset}: expected a hole of zeros, found {found}")
+            }
             Problem::Missing => f.write_str("expected the file, found nothing"),
+            Problem::Present => f.write_str("expected nothing, found a file that was removed"),
         }
     }
 }

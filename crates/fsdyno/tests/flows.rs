@@ -1,12 +1,13 @@
 //! The flows that come with fsdyno perform what their definitions say: for a given number of iterations,
 //! every operation is performed exactly as often as the definition has it.
 
-use fsdyno_core::workload::{Flow, FlowRole};
-use fsdyno_core::{Operation, Role, Workload};
+use fsdyno_core::workload::{Flow, FlowRole, Load};
+use fsdyno_core::{EngineEvent, EngineRequest, Operation, Reread, Role, Workload};
 use fsdyno_engine::{FlowPerformed, ReadyFlow};
 use fsdyno_sweep::{FLOWS, Plan};
 use fsdyno_testkit::in_memory;
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
 
 use Operation::{
     Close, Create, Fdatasync, Fsync, FsyncDirectory, Ftruncate, Linkat, Lseek, Openat, Pread, Pwrite, Read,
@@ -298,6 +299,29 @@ fn the_same_seed_does_the_same() {
     let first = of_seed(1);
     assert!(first == of_seed(1), "two runs of one seed differ");
     assert!(first.1 != of_seed(2).1, "two seeds leave the same files");
+}
+
+/// Workers of every flow come in any order, and end anywhere; nothing that they read, nor what they have
+/// left, is taken for wrong.
+#[test]
+fn every_flow_passes_its_verification() {
+    for Case { flow: name, set, .. } in CASES {
+        let short = ["workloads.verify=true", "workloads.ramp=50ms", "workloads.window=400ms"];
+        let flow = flow(name, &[*set, &short].concat());
+        let directory = in_memory();
+        let new = EngineRequest::new(directory.path(), Workload::Flow(flow.clone()), 42);
+        let mut events = Vec::new();
+        let request = EngineRequest { reread: Reread::AtEnd, clean_up: true, ..new };
+        let ended = fsdyno_engine::run(&request, &AtomicBool::new(false), &mut |event| events.push(event));
+        assert!(ended.is_ok(), "{name}: {ended:?}");
+        let read = events.iter().find_map(|event| match event {
+            EngineEvent::ReadAgain { read_again, .. } => Some(*read_again),
+            _ => None,
+        });
+        let read = read.unwrap_or_else(|| panic!("{name}: nothing was read again"));
+        assert!(read.files > 0 && read.left_out == 0, "{name}: {read:?}");
+        assert!(read.bytes >= flow.prepares().0 / 4, "{name}: {read:?} of {}", flow.prepares());
+    }
 }
 
 /// Names that exist when a flow ends are those that it has to have: as many as at the beginning.

@@ -31,6 +31,15 @@ impl CopySource {
     pub fn new() -> Result<Self> {
         Ok(CopySource(Arc::new(memfd_create(c"stored", MemfdFlags::CLOEXEC)?)))
     }
+
+    /// Fills a buffer with what was copied last, so with what [`Mapping::load`] found.
+    ///
+    /// # Errors
+    /// `EINVAL` if that was less, else the kernel's error number.
+    pub fn copied(&self, buffer: &mut [u8]) -> Result<()> {
+        let length = buffer.len();
+        if rustix::io::pread(self.0.as_fd(), buffer, 0)? == length { Ok(()) } else { Err(Errno::INVAL) }
+    }
 }
 
 impl Mapping {

@@ -4,7 +4,7 @@ use super::parameter::{Refusal, parameters, words};
 use super::steps::{PhaseSpec, steps, up_to};
 use super::{Content, Load, Timing};
 use crate::operation::{Operation, Role};
-use crate::units::Bytes;
+use crate::units::{Bytes, Nanos};
 
 words! {
     /// Files to write, read, copy and delete.
@@ -30,6 +30,8 @@ parameters! {
         io_size: Bytes = Bytes(128 * Bytes::KIB), "buffer of each `read` and `write`";
         sync: bool = true, "`true`: write, copy and delete end with a `syncfs`, which is timed as `fsync`";
         content: Content = Content::Random, "`\"random\"`, `\"zeros\"` or `{ compressible = 0.5 }`";
+        verify: bool = false, "`true`: compare every byte that is read with what was written, and at the end, \
+            after unmounting and mounting, read everything again; a wrong byte fails the trial";
     }
 }
 
@@ -100,7 +102,23 @@ impl Load for Collection {
         let absolute = self.source.as_ref().is_none_or(|path| path.starts_with('/') && !path.contains('\0'));
         Refusal::unless(absolute, "source", "an absolute path")?;
         super::check_io_size("io_size", self.io_size, false)?;
-        super::check_content(&self.content)
+        super::check_content(&self.content)?;
+        super::check_verify(self.verify, &self.content)?;
+        let known = !self.verify || self.source.is_none();
+        Refusal::unless(known, "verify", "false if `source` is set, whose contents may change at any time")
+    }
+
+    fn verifies(&self) -> bool {
+        self.verify
+    }
+
+    /// The copy.
+    fn follows(&self) -> Nanos {
+        if self.verify { super::reread_time(Bytes(self.bytes())) } else { Nanos(0) }
+    }
+
+    fn in_words(&self) -> Vec<String> {
+        super::verified_in_words(self.verify, "the copy")
     }
 
     fn cold(&self) -> Vec<bool> {
@@ -156,6 +174,10 @@ mod tests {
         assert_eq!(refused(Collection { source: Some("here".into()), ..good() }), "source");
         assert_eq!(refused(Collection { source: Some("/a".into()), scale: 0.5, ..good() }), "scale");
         assert_eq!(refused(Collection { io_size: Bytes(0), ..good() }), "io_size");
+        let verified = || Collection { verify: true, ..good() };
+        assert!(verified().check().is_ok());
+        assert_eq!(refused(Collection { source: Some("/a".into()), ..verified() }), "verify");
+        assert_eq!(refused(Collection { content: Content::Zeros, ..verified() }), "verify");
     }
 
     #[test]

@@ -32,6 +32,8 @@ parameters! {
         drain_limit: Nanos = Nanos::from_secs(30), "how long to wait for operations in flight at the end of \
             the window";
         content: Content = Content::Random, "`\"random\"`, `\"zeros\"` or `{ compressible = 0.5 }`";
+        verify: bool = false, "`true`: at the end, after unmounting and mounting, read the logs and compare \
+            them with what was written; a wrong byte fails the trial";
     }
 }
 
@@ -73,7 +75,22 @@ impl Load for CommitLog {
         super::check_io_size("record", self.record, false)?;
         Refusal::unless(self.segment >= self.record, "segment", "at least one record (`record`)")?;
         Refusal::unless(self.window > Nanos(0), "window", "greater than zero")?;
-        super::check_content(&self.content)
+        super::check_content(&self.content)?;
+        super::check_verify(self.verify, &self.content)
+    }
+
+    fn verifies(&self) -> bool {
+        self.verify
+    }
+
+    fn follows(&self) -> Nanos {
+        if self.verify { super::reread_time(self.all_bytes()) } else { Nanos(0) }
+    }
+
+    fn in_words(&self) -> Vec<String> {
+        let words = "verify: at the end, after unmounting and mounting, every log is read and compared with \
+                     what was written; a wrong byte fails the trial";
+        if self.verify { vec![words.to_string()] } else { Vec::new() }
     }
 
     fn prepares(&self) -> Bytes {

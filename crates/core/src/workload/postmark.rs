@@ -31,6 +31,9 @@ parameters! {
         buffering: bool = true, "`true`: make the system calls of C's buffered streams, with `lseek` before \
             appending and `fstat` for the buffer size; `false`: one call per block";
         content: Content = Content::Random, "`\"random\"`, `\"zeros\"` or `{ compressible = 0.5 }`";
+        verify: bool = false, "`true`: compare every byte that is read with what was written, and at the end, \
+            after unmounting and mounting, look whether every removed file is gone; a wrong byte fails the \
+            trial";
     }
 }
 
@@ -130,7 +133,18 @@ impl Load for Postmark {
         for (parameter, bias) in [("bias_read", self.bias_read), ("bias_create", self.bias_create)] {
             Refusal::unless((-1..=10).contains(&bias), parameter, "a whole number from -1 to 10")?;
         }
-        super::check_content(&self.content)
+        super::check_content(&self.content)?;
+        super::check_verify(self.verify, &self.content)
+    }
+
+    fn verifies(&self) -> bool {
+        self.verify
+    }
+
+    fn in_words(&self) -> Vec<String> {
+        let words = "verify: every byte that is read is compared with what was written; at the end, after \
+                     unmounting and mounting, every file must be gone; a wrong byte fails the trial";
+        if self.verify { vec![words.to_string()] } else { Vec::new() }
     }
 
     fn prepares(&self) -> Bytes {

@@ -1,9 +1,13 @@
 //! The cost of the interpreter of flows: the same steps on tmpfs as a flow, and in a loop written by hand
 //! that times and records each of them with the same instruments.
 //!
-//! The two take turns within one run, in a new random order each round. Ratios are taken within a round,
-//! and the result is their median over all rounds. Both choose files at random and write from a pool of a
-//! mebibyte, in a thread of their own: what a system call takes depends on all of that.
+//! And the cost of verifying it: the same flow with `verify`, which checks 4 KiB of every 10 operations and
+//! follows what becomes of its files.
+//!
+//! They take turns within one run, in a new random order each round. Ratios are taken within a round, and
+//! the result is their median over all rounds, with the smallest and the largest. All choose files at random
+//! and write from a pool of a mebibyte, in a thread of their own: what a system call takes depends on all of
+//! that.
 //!
 //! `cargo bench -p fsdyno-engine --bench flow [-- --rounds N] [-- --keep]`; `--keep` writes the output to
 //! `benches/runs/<date>-<kernel>-<host>/flow.txt`.
@@ -47,7 +51,7 @@ const STEPS: [Operation; 7] = [
 ];
 
 /// unlink, create, append, close; open, read whole, close; stat.
-fn flow() -> Flow {
+fn flow(verify: bool) -> Flow {
     let (set, handle) = (|| "mail".to_string(), || "file".to_string());
     let (choose, flags, size) = (Choice::Uniform, Flags::default(), Bytes(SIZE as u64));
     let acts = vec![
@@ -72,11 +76,11 @@ fn flow() -> Flow {
     let steps = acts.into_iter().map(|act| FlowStep { act, probability: 1.0 }).collect();
     let role =
         FlowRole { role: Role::Client, workers: 1, background: false, rate: None, begin: Vec::new(), steps };
-    Flow { files: FileSets(vec![files]), roles: FlowRoles(vec![role]), ..Flow::default() }
+    Flow { files: FileSets(vec![files]), roles: FlowRoles(vec![role]), verify, ..Flow::default() }
 }
 
-fn by_flow(place: &Path) -> Duration {
-    let (flow, directory) = (flow(), tempfile::tempdir_in(place).unwrap());
+fn by_flow(place: &Path, verify: bool) -> Duration {
+    let (flow, directory) = (flow(verify), tempfile::tempdir_in(place).unwrap());
     let ready = ReadyFlow::prepare(&flow, directory.path(), 42).unwrap();
     ready.perform(&|_| ITERATIONS).unwrap().1
 }
@@ -158,28 +162,31 @@ fn main() {
     let rounds: usize = after("--rounds").map_or(20, |rounds| rounds.parse().unwrap());
     let place = Path::new("/dev/shm");
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
-    let (mut ratios, mut times) = (Vec::new(), [Vec::new(), Vec::new()]);
+    let (mut ratios, mut times) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new(), Vec::new()]);
     for _ in 0..rounds {
-        let mut order = [0, 1];
+        let mut order = [0, 1, 2];
         order.shuffle(&mut random);
-        let mut took = [0.0; 2];
+        let mut took = [0.0; 3];
         for which in order {
-            let time = if which == 0 { by_hand(place) } else { by_flow(place) };
+            let time = if which == 0 { by_hand(place) } else { by_flow(place, which == 2) };
             took[which] = time.as_nanos() as f64 / (ITERATIONS * OPERATIONS) as f64;
+            times[which].push(took[which]);
         }
-        ratios.push(took[1] / took[0]);
-        times[0].push(took[0]);
-        times[1].push(took[1]);
+        ratios[0].push(took[1] / took[0]);
+        ratios[1].push(took[2] / took[1]);
     }
     let mut text = String::new();
-    let [hand, flow] = times.each_mut().map(|times| median(times));
+    let [hand, flow, verified] = times.each_mut().map(|times| median(times));
     writeln!(text, "{rounds} rounds of {ITERATIONS} iterations of {OPERATIONS} operations, on tmpfs")
         .unwrap();
     writeln!(text, "by hand    {hand:8.0} ns per operation").unwrap();
     writeln!(text, "as a flow  {flow:8.0} ns per operation").unwrap();
-    let ratio = median(&mut ratios);
-    let (least, most) = (ratios[0], ratios[ratios.len() - 1]);
-    writeln!(text, "ratio      {ratio:8.3} (median; {least:.3} to {most:.3})").unwrap();
+    writeln!(text, "verified   {verified:8.0} ns per operation").unwrap();
+    for (name, ratios) in ["flow / hand", "verified / flow"].iter().zip(&mut ratios) {
+        let ratio = median(ratios);
+        let (least, most) = (ratios[0], ratios[ratios.len() - 1]);
+        writeln!(text, "{name:<16} {ratio:8.3} (median; {least:.3} to {most:.3})").unwrap();
+    }
     print!("{text}");
     if arguments.iter().any(|word| word == "--keep") {
         let path = keep("flow.txt", &text).unwrap();

@@ -53,8 +53,12 @@ fn verified(all: &[ReadAgain]) -> Option<String> {
         true => "after unmounting and mounting",
         false => "without unmounting, so possibly from memory",
     };
+    let left_out = match total(all.iter().map(|read| read.left_out)) {
+        0 => String::new(),
+        files => format!("; {} left out", text::plural(files, "file")),
+    };
     let (files, bytes) = (text::plural(files, "file"), text::size(Bytes(bytes)));
-    Some(format!("verified: {files} ({bytes}) read again {how}, every byte as written"))
+    Some(format!("verified: {files} ({bytes}) read again {how}, every byte as written{left_out}"))
 }
 
 /// `filled to 50.1 % before the load, with 3012 files; 2 rounds of ageing removed 3104 others`.
@@ -188,14 +192,17 @@ mod tests {
 
     #[test]
     fn a_verified_load_says_what_was_read_again() {
-        let read = |remounted| {
+        let read = |remounted, left_out| {
             text(|trial| {
-                trial.read_again = Some(ReadAgain { files: 3, bytes: 2_000_000, remounted });
+                trial.read_again = Some(ReadAgain { files: 3, bytes: 2_000_000, left_out, remounted });
             })
         };
-        let remounted = unwrapped(&read(true));
+        let remounted = unwrapped(&read(true, 0));
         assert!(remounted.contains("read again after unmounting and mounting, every byte"), "{remounted}");
-        assert!(unwrapped(&read(false)).contains("possibly from memory"));
+        assert!(!remounted.contains("left out"));
+        assert!(unwrapped(&read(false, 0)).contains("possibly from memory"));
+        let sample = unwrapped(&read(true, 5));
+        assert!(sample.contains("as written; ") && sample.contains("left out"), "{sample}");
         assert!(!text(|_| ()).contains("verified"));
     }
 

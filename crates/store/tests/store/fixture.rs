@@ -159,6 +159,7 @@ impl Dice {
             read_again: self.maybe(|dice| ReadAgain {
                 files: dice.int(),
                 bytes: dice.int(),
+                left_out: dice.int(),
                 remounted: dice.coin(),
             }),
             lifecycle_ns: Lifecycle {

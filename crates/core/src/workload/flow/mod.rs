@@ -10,11 +10,13 @@ mod files;
 mod rate;
 mod step;
 mod value;
+mod verify;
 mod words;
 
 pub use act::{Act, Choice, Flags, FlowStep};
 pub use files::{FileSet, FileSets, FileSize};
 pub use rate::{Arrivals, LatencyTarget, NoTarget, Pace, Rate, RateSearch};
+pub use verify::Written;
 
 use super::fields::Fields;
 use super::parameter::{Literal, Parameter, ParameterError, Refusal, Surroundings, parameters};
@@ -45,6 +47,8 @@ parameters! {
         drain_limit: Nanos = Nanos::from_secs(30), "how long to wait for operations in flight at the end of \
             the window";
         content: Content = Content::Random, "`\"random\"`, `\"zeros\"` or `{ compressible = 0.5 }`";
+        verify: bool = false, "`true`: compare every byte that is read with what was written, and at the end, \
+            after unmounting and mounting, read everything again; a wrong byte fails the trial";
     }
 }
 
@@ -115,7 +119,7 @@ impl FlowRole {
     }
 
     /// Whether it names a set.
-    fn uses(&self, name: &str) -> bool {
+    pub fn uses(&self, name: &str) -> bool {
         self.all_steps().into_iter().any(|step| step.act.sets().contains(&name))
     }
 
@@ -280,18 +284,14 @@ impl Flow {
         let each = role.all_steps().into_iter().map(|step| step.act.buffers());
         each.fold((0, 0), |most, one| (most.0.max(one.0), most.1.max(one.1)))
     }
-
-    /// The whole load in words, a line for each set and each step.
-    pub fn in_words(&self) -> Vec<String> {
-        words::flow(self)
-    }
 }
 
 impl Load for Flow {
     fn check(&self) -> Result<(), Refusal> {
         Refusal::unless(self.window > Nanos(0), "window", "greater than zero")?;
         super::check_content(&self.content)?;
-        check::check(self)
+        check::check(self)?;
+        verify::check(self)
     }
 
     fn prepares(&self) -> Bytes {
@@ -373,13 +373,30 @@ impl Load for Flow {
             let pool = if writes > 0 { POOL + writes } else { 0 };
             u64::from(role.workers).saturating_mul(reads + pool)
         };
-        let of_set = |set: &FileSet| if self.changes(&set.name) { set.count * BYTES_PER_NAME } else { 0 };
-        let roles = self.roles.0.iter().map(of_role);
+        let verified = self.roles.0.iter().map(|role| {
+            let compared = POOL + self.buffers(role).0;
+            if self.verify { u64::from(role.workers).saturating_mul(compared) } else { 0 }
+        });
+        let of_set = |set: &FileSet| {
+            let names = if self.changes(&set.name) { set.count * BYTES_PER_NAME } else { 0 };
+            names.saturating_add(if self.verify { self.known_bytes(set) } else { 0 })
+        };
+        let roles = self.roles.0.iter().map(of_role).chain(verified);
         Bytes(roles.chain(self.files.0.iter().map(of_set)).fold(0, u64::saturating_add))
     }
 
     fn in_words(&self) -> Vec<String> {
-        words::flow(self)
+        let also = super::verified_in_words(self.verify, "every file");
+        words::flow(self).into_iter().chain(also).collect()
+    }
+
+    fn verifies(&self) -> bool {
+        self.verify
+    }
+
+    /// What was there at the beginning; what the load adds is unknown.
+    fn follows(&self) -> Nanos {
+        if self.verify { super::reread_time(self.prepares()) } else { Nanos(0) }
     }
 }
 

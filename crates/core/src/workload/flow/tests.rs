@@ -4,11 +4,11 @@ use crate::workload::SizeRange;
 use crate::workload::parameter::{Inside, Nowhere, Parameters};
 use std::collections::BTreeMap;
 
-fn text(text: &str) -> Literal {
+pub(super) fn text(text: &str) -> Literal {
     Literal::Text(text.to_string())
 }
 
-fn table<const N: usize>(entries: [(&str, Literal); N]) -> Literal {
+pub(super) fn table<const N: usize>(entries: [(&str, Literal); N]) -> Literal {
     Literal::Table(entries.into_iter().map(|(key, value)| (key.to_string(), value)).collect())
 }
 
@@ -17,7 +17,7 @@ fn step(literal: &Literal) -> Result<FlowStep, ParameterError> {
 }
 
 /// A flow of one set of ten files, half of which exist, and one client.
-fn flow(steps: Vec<Literal>) -> Flow {
+pub(super) fn flow(steps: Vec<Literal>) -> Flow {
     let files = table([(
         "some",
         table([("count", Literal::Integer(10)), ("prefill", text("50%")), ("size", text("8k"))]),
@@ -30,12 +30,12 @@ fn flow(steps: Vec<Literal>) -> Flow {
 }
 
 /// What is wrong with it, and where.
-fn refused(flow: &Flow) -> String {
+pub(super) fn refused(flow: &Flow) -> String {
     let refusal = flow.check().unwrap_err();
     format!("{}: {}", Inside::path(refusal.parameter, &refusal.within), refusal.expected)
 }
 
-fn open() -> Literal {
+pub(super) fn open() -> Literal {
     table([("open", text("some"))])
 }
 

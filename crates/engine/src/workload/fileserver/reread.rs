@@ -57,7 +57,7 @@ pub(crate) fn read_again(parameters: &Fileserver, session: &mut Session<'_, '_>)
             files,
             removing,
         }),
-        Reached::File { .. } => None,
+        _ => None,
     });
     let trees: Vec<Expected> = old.chain(new).collect();
     session.read_again(parameters.tree_size.0, move |gauge| {

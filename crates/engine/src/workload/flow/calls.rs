@@ -1,13 +1,12 @@
 //! Steps that take more than one descriptor, or a name, or several system calls.
 
+use super::knowledge::{Knowledge, Place};
 use super::worker::{Ended, Worker, nothing, object};
 use crate::meter::{Halt, Meter, timed};
 use crate::plant::DIRECTORY;
 use fsdyno_core::workload::{Choice, StepIndex};
-use fsdyno_sys::mapping::Mapping;
-use rand::RngExt;
 use rustix::fd::{BorrowedFd, OwnedFd};
-use rustix::fs::{Mode, OFlags, RawDir, SeekFrom};
+use rustix::fs::{Mode, RawDir};
 use rustix::io::Errno;
 use std::ffi::CStr;
 
@@ -36,9 +35,14 @@ impl Worker {
                 None => return Ok(Ended::Short),
             }
         };
-        self.two_names(meter, [set, to], [name, target], step, |from, old, to, new| {
-            rustix::fs::renameat(from, old, to, new)
-        })?;
+        self.two_names(
+            meter,
+            [set, to],
+            [name, target],
+            step,
+            |from, old, to, new| rustix::fs::renameat(from, old, to, new),
+            Knowledge::renamed,
+        )?;
         self.pools[set].remove(name);
         if over {
             self.pools[to].replace(target);
@@ -47,7 +51,7 @@ impl Worker {
         Ok(Ended::Whole)
     }
 
-    /// A system call with two names.
+    /// A system call with two names, and what a verified flow notes afterwards.
     #[inline]
     pub(super) fn two_names(
         &mut self,
@@ -56,27 +60,42 @@ impl Worker {
         [name, target]: [u32; 2],
         step: StepIndex,
         call: impl FnOnce(&OwnedFd, &CStr, &OwnedFd, &CStr) -> Result<(), Errno>,
+        note: impl FnOnce(&mut Knowledge, Place, Place),
     ) -> Result<(), Halt> {
-        self.sets[set].path(self.number, name, &mut self.path);
-        self.sets[to].path(self.number, target, &mut self.other);
-        let (from, object) = (&self.directories[set], object(&self.sets[set], &self.path));
-        let (into, other) = (&self.directories[to], self.other.as_c_str());
-        timed(meter, step, object, nothing, || call(from, object.name, into, other))
+        let Worker { sets, number, path, other, directories, known, .. } = self;
+        sets[set].path(*number, name, path);
+        sets[to].path(*number, target, other);
+        let (from, object) = (&directories[set], object(&sets[set], path));
+        let (into, other) = (&directories[to], other.as_c_str());
+        let done = |(): &()| {
+            if let Some(known) = known {
+                note(known, [set, name as usize], [to, target as usize]);
+            }
+            0
+        };
+        timed(meter, step, object, done, || call(from, object.name, into, other))
     }
 
-    /// A system call with a name.
+    /// A system call with a name, and what a verified flow notes afterwards.
     #[inline]
     pub(super) fn on_name(
         &mut self,
         meter: &mut Meter,
-        set: usize,
-        name: u32,
+        [set, name]: [usize; 2],
         step: StepIndex,
         call: impl FnOnce(&OwnedFd, &CStr) -> Result<(), Errno>,
+        note: impl FnOnce(&mut Knowledge, Place),
     ) -> Result<(), Halt> {
-        self.sets[set].path(self.number, name, &mut self.path);
-        let (directory, object) = (&self.directories[set], object(&self.sets[set], &self.path));
-        timed(meter, step, object, nothing, || call(directory, object.name))
+        let Worker { sets, number, path, directories, known, .. } = self;
+        sets[set].path(*number, name as u32, path);
+        let (directory, object) = (&directories[set], object(&sets[set], path));
+        let done = |(): &()| {
+            if let Some(known) = known {
+                note(known, [set, name]);
+            }
+            0
+        };
+        timed(meter, step, object, done, || call(directory, object.name))
     }
 
     /// A system call with an open file.
@@ -116,75 +135,5 @@ impl Worker {
             }
         }
         timed(meter, close, object, nothing, || fsdyno_sys::thread::close(opened))
-    }
-
-    pub(super) fn map(
-        &mut self,
-        meter: &mut Meter,
-        handle: usize,
-        writes: bool,
-        map: StepIndex,
-    ) -> Result<Mapping, Halt> {
-        let length = self.handles[handle].size as usize;
-        let source = self.source.clone();
-        let (file, object) = self.handles[handle].object(&self.sets)?;
-        timed(meter, map, object, nothing, || {
-            Mapping::with(file, length, writes, source.ok_or(Errno::INVAL)?)
-        })
-    }
-
-    /// Copies all of a file to the beginning of another one.
-    pub(super) fn copy(
-        &mut self,
-        meter: &mut Meter,
-        from: usize,
-        to: usize,
-        step: StepIndex,
-    ) -> Result<(), Halt> {
-        let ((source, _), (target, object)) =
-            (self.handles[from].object(&self.sets)?, self.handles[to].object(&self.sets)?);
-        let (mut read, mut written) = (0, 0);
-        let bytes = |copied: &usize| *copied as u64;
-        const ALL: usize = 1 << 30;
-        while timed(meter, step, object, bytes, || {
-            rustix::fs::copy_file_range(source, Some(&mut read), target, Some(&mut written), ALL)
-        })? > 0
-        {}
-        Ok(())
-    }
-
-    /// Finds the end, unless the descriptor writes there anyway, and writes. A file that has reached the
-    /// limit of its set is emptied before, as a log that is rotated.
-    pub(super) fn append(
-        &mut self,
-        meter: &mut Meter,
-        handle: usize,
-        [low, high]: [usize; 2],
-        [seek, write, truncate]: [StepIndex; 3],
-    ) -> Result<(), Halt> {
-        let length = if low == high { high } else { self.random.random_range(low..=high) };
-        let limit = self.sets[self.handles[handle].set].files.limit.0;
-        let appends = self.handles[handle].flags.contains(OFlags::APPEND);
-        let mut end = self.handles[handle].next;
-        if !appends {
-            let (file, object) = self.handles[handle].object(&self.sets)?;
-            end = timed(meter, seek, object, nothing, || rustix::fs::seek(file, SeekFrom::End(0)))?;
-        }
-        if end >= limit {
-            self.on_file(meter, handle, truncate, |file| rustix::fs::ftruncate(file, 0))?;
-            end = 0;
-            if !appends {
-                self.on_file(meter, handle, seek, |file| {
-                    rustix::fs::seek(file, SeekFrom::Start(0)).map(drop)
-                })?;
-            }
-        }
-        let identity = self.fresh();
-        let mut done = 0;
-        while done < length as u64 {
-            done += self.write(meter, handle, (identity, done), length - done as usize, write)?;
-        }
-        self.handles[handle].next = end + done;
-        Ok(())
     }
 }

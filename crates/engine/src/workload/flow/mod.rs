@@ -2,21 +2,31 @@
 //!
 //! A role's steps are compiled once ([`program`]); each worker has an interpreter with everything that it
 //! needs ([`worker`]). Which files exist is known without a list of them ([`set`]), or, if they come and go,
-//! from a few numbers per name that only one worker has ([`pool`]).
+//! from a few numbers per name that only one worker has ([`pool`]). What they contain is known in the same
+//! way if the flow is verified ([`knowledge`]).
 
+mod blocks;
 mod calls;
+mod contents;
+mod data;
+mod ends;
+mod knowledge;
 mod pass;
 mod pool;
 mod program;
+mod reread;
 mod set;
 mod signal;
 mod worker;
 
 pub use pass::{Performed, ReadyFlow};
+pub(crate) use reread::read_again;
 
 use crate::background;
+use crate::compare::Comparer;
 use crate::content::Content;
 use crate::error::{EngineError, OperationFailure};
+use crate::ledger::Ledger;
 use crate::meter::Halt;
 use crate::pace::Schedule;
 use crate::phase::{Job, PhaseLoad, Team};
@@ -27,7 +37,8 @@ use fsdyno_core::protocol::Stage;
 use fsdyno_core::result::{PhaseResult, TreeSummary};
 use fsdyno_core::workload::parameter::Refusal;
 use fsdyno_core::workload::{Flow, FlowRole, Load, flow};
-use fsdyno_core::{Operation, Role, WarningKind};
+use fsdyno_core::{Operation, Reached, Role, WarningKind};
+use knowledge::{Knowledge, Shared};
 use program::Program;
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -76,6 +87,7 @@ pub(crate) fn run(parameters: &Flow, session: &mut Session<'_, '_>) -> Result<()
         PhaseLoad { name: flow::PHASE.to_string(), span: parameters.timing().into(), teams: teams.collect() };
     let mut idle = Vec::new();
     session.counted_phase(phase, |result| idle = roles_without_iterations(parameters, result))?;
+    session.reach(common.reached());
     for role in idle {
         let text = format!(
             "phase '{}': no {role} completed an iteration within the window; make `window` longer, or the \
@@ -117,9 +129,18 @@ fn team(role: &FlowRole, program: Program, common: &Common) -> Team {
             is_background: role.background,
             role: role.role,
         };
-        Box::new(move |lineup| match hired.prepare() {
-            Ok(worker) => worker.run(lineup.start()),
-            Err(failure) => Halt::Failed(failure),
+        Box::new(move |lineup| {
+            let ledger = hired.common.ledger.clone();
+            let mut worker = match hired.prepare() {
+                Ok(worker) => worker,
+                Err(failure) => return Halt::Failed(failure),
+            };
+            let halt = worker.run(lineup.start());
+            // What a call did that failed nobody knows.
+            if matches!(halt, Halt::Over) {
+                worker.told().into_iter().for_each(|reached| ledger.note(reached));
+            }
+            halt
         })
     };
     let schedule = role.rate.map(|rate| Arc::new(Schedule::new(rate, common.seed, role.role as u64)));
@@ -135,20 +156,44 @@ struct Common {
     seed: u64,
     short: Arc<AtomicU64>,
     content: fsdyno_core::workload::Content,
+    /// What workers know together about the contents of each set.
+    shared: Arc<[Shared]>,
+    /// Where each notes what it has left.
+    ledger: Ledger,
 }
 
 impl Common {
     fn of(parameters: &Flow, base: PathBuf, seed: u64) -> Result<Self, EngineError> {
         let set = |(index, files)| Set::new(parameters, files, index, seed);
         let sets: Result<Arc<[Set]>, Refusal> = parameters.files.0.iter().enumerate().map(set).collect();
+        let sets = sets?;
         Ok(Common {
-            sets: sets?,
+            shared: sets.iter().map(Shared::of).collect(),
+            ledger: Ledger::default(),
+            sets,
             signals: parameters.signals().iter().map(|_| Signal::default()).collect(),
             base,
             seed,
             short: Arc::default(),
             content: parameters.content,
         })
+    }
+
+    /// What the workers have left.
+    fn reached(&self) -> Vec<Reached> {
+        let of_set = |(set, shared): (&Set, &Shared)| {
+            let set = set.files.name.clone();
+            match shared {
+                Shared::Nothing => None,
+                Shared::Blocks(blocks) => {
+                    let (versions, torn) = blocks.told();
+                    Some(Reached::Blocks { set, versions, torn })
+                }
+                Shared::Ends(ends) => Some(Reached::Ends { set, files: ends.told() }),
+            }
+        };
+        let together = self.sets.iter().zip(self.shared.iter()).filter_map(of_set);
+        self.ledger.take().into_iter().chain(together).collect()
     }
 }
 
@@ -163,7 +208,7 @@ struct Hired {
 
 impl Hired {
     fn prepare(self) -> Result<Worker, OperationFailure> {
-        let Common { sets, signals, base, seed, short, content } = self.common;
+        let Common { sets, signals, base, seed, short, content, shared, .. } = self.common;
         let failed = |path: &str, errno| {
             let path = format!("{path} of {} {}", self.role, self.number);
             OperationFailure { operation: None, path, errno }
@@ -176,13 +221,21 @@ impl Hired {
         let directories = directories?;
         let [choices, contents] =
             [WORKERS, CONTENTS].map(|what| derive_seed(seed, &[what, self.role as u64, self.number]));
-        let longest = self.program.buffers.1;
-        let content = (longest > 0).then(|| Content::new(content, contents, longest));
+        let (read, longest) = self.program.buffers;
+        let verifies = sets.iter().any(|set| set.written.is_some());
+        let known = verifies.then(|| {
+            let comparer = Comparer::new(content, seed, read);
+            let uses = |set: &Set| self.program.sets.contains(&set.files.name);
+            Knowledge::new(&sets, shared, self.number, self.program.handles, comparer, uses)
+        });
+        // Whoever reads what is verified makes it again.
+        let pool = if verifies { seed } else { contents };
+        let content = (longest > 0).then(|| Content::new(content, pool, longest));
         let random = Xoshiro256PlusPlus::seed_from_u64(choices);
         let mut worker = Worker::new(self.program, sets, directories, self.number, random, contents, content)
             .map_err(|errno| failed("the buffers", errno))?;
         worker.is_background = self.is_background;
-        (worker.short, worker.signals) = (short, signals);
+        (worker.short, worker.signals, worker.known) = (short, signals, known.map(Box::new));
         Ok(worker)
     }
 }

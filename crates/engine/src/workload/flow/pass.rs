@@ -60,7 +60,7 @@ impl<'a> ReadyFlow<'a> {
                 is_background: role.background,
                 role: role.role,
             };
-            let worker = hired.prepare().map_err(Halt::Failed)?;
+            let mut worker = hired.prepare().map_err(Halt::Failed)?;
             let meter = Meter::alone(Timer::calibrate(), role.role, steps, u64::MAX);
             let begin = Instant::now();
             let meter = worker.iterate(meter, iterations(role))?;

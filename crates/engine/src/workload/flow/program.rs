@@ -188,6 +188,8 @@ pub(super) struct Program {
     pub(super) is_sized: bool,
     /// Whether it maps files.
     pub(super) maps: bool,
+    /// The sets that it names.
+    pub(super) sets: Vec<String>,
 }
 
 impl Program {
@@ -217,6 +219,7 @@ impl Program {
                 )
             }),
             maps: operations.contains(&Operation::Mmap),
+            sets: flow.files.0.iter().map(|set| set.name.clone()).filter(|name| role.uses(name)).collect(),
             operations,
         }
     }

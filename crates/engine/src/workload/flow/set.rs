@@ -3,6 +3,7 @@
 
 use crate::content::FileIdentity;
 use crate::tree::{Model, derive_seed};
+use fsdyno_core::workload::flow::Written;
 use fsdyno_core::workload::parameter::Refusal;
 use fsdyno_core::workload::{FileSet, FileSize, Flow};
 use rand::{RngExt, SeedableRng};
@@ -33,6 +34,8 @@ pub(super) struct Set {
     pub(super) is_divided: bool,
     /// The number of workers among which the names are divided.
     pub(super) sharers: u64,
+    /// How its files are written, if what is read is verified.
+    pub(super) written: Option<Written>,
     seed: u64,
     sizes: Sizes,
     /// For each level of directories, from the top, how many directories of the last level it divides.
@@ -63,6 +66,7 @@ impl Set {
             is_changed: flow.changes(&files.name),
             is_divided,
             sharers,
+            written: flow.verify.then(|| flow.written(files)),
             seed: derive_seed(seed, &[SETS, index as u64]),
             sizes,
             levels: Vec::new(),
@@ -91,11 +95,8 @@ impl Set {
     /// The path of a file, relative to the directory of the set.
     #[inline]
     pub(super) fn path(&self, worker: u64, name: u32, path: &mut Path) {
-        let number = match self.is_divided && !self.files.private {
-            // So that the files of all workers are in all directories.
-            true => u64::from(name) * self.sharers + worker,
-            false => u64::from(name),
-        };
+        // The files of all workers are in all directories, unless each has its own.
+        let number = if self.files.private { u64::from(name) } else { self.position(worker, name) };
         path.clear();
         if self.files.private {
             path.push(b'w', worker);
@@ -105,6 +106,17 @@ impl Set {
             self.enter(number / u64::from(files), path);
         }
         path.push(b'f', number);
+    }
+
+    /// Which of the files of all workers a name of one of them stands for.
+    #[inline]
+    pub(super) fn position(&self, worker: u64, name: u32) -> u64 {
+        if self.is_divided { u64::from(name) * self.sharers + worker } else { u64::from(name) }
+    }
+
+    /// A number that follows from the set and from these.
+    pub(super) fn derive(&self, from: &[u64]) -> u64 {
+        derive_seed(self.seed, from)
     }
 
     /// The path of a directory of the last level, in its worker's own one if it has one.

@@ -3,6 +3,7 @@
 //! Between the two timestamps of a step there is its system call. Which file, which position and which bytes
 //! is decided before the first, and what has changed is noted after the second.
 
+use super::knowledge::{Kept, Knowledge, Sample};
 use super::pool::Pool;
 use super::program::{Code, Program, Task};
 use super::set::{File, Path, Set};
@@ -11,12 +12,13 @@ use crate::content::{AlignedBuffer, Content, FileIdentity};
 use crate::error::OperationFailure;
 use crate::meter::{Halt, Meter, Object, timed};
 use crate::plant::{DIRECTORY, FILE_MODE};
+use fsdyno_core::Reached;
 use fsdyno_core::workload::{Choice, StepIndex};
 use fsdyno_sys::mapping::CopySource;
-use rand::{Rng, RngExt};
+use rand::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, SeekFrom, StatxFlags, XattrFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags, XattrFlags};
 use rustix::io::Errno;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
@@ -49,6 +51,9 @@ pub(super) struct Handle {
     pub(super) size: u64,
     /// Where steps that go on from one to the next are.
     pub(super) next: u64,
+    /// Where the descriptor is.
+    pub(super) position: u64,
+    pub(super) kept: Kept,
     /// Nothing has moved the position of the descriptor since it was opened.
     pub(super) is_at_start: bool,
 }
@@ -72,11 +77,13 @@ pub(super) struct Worker {
     /// Those that stay open from one iteration to the next.
     held: Vec<bool>,
     counters: Vec<u32>,
-    content: Option<Content>,
+    pub(super) content: Option<Content>,
+    /// What it knows of contents, if they are verified.
+    pub(super) known: Option<Box<Knowledge>>,
     /// What contents of appended and overwritten bytes follow from: never the same twice.
     seed: u64,
     writes: u64,
-    buffer: AlignedBuffer,
+    pub(super) buffer: AlignedBuffer,
     pub(super) entries: Box<[MaybeUninit<u8>]>,
     pub(super) source: Option<CopySource>,
     pub(super) path: Path,
@@ -107,6 +114,8 @@ impl Worker {
             flags: OFlags::empty(),
             size: 0,
             next: 0,
+            position: 0,
+            kept: Kept::Unknown,
             is_at_start: true,
         };
         let entries = if program.lists { ENTRIES } else { 0 };
@@ -123,6 +132,7 @@ impl Worker {
             held: vec![false; program.handles],
             counters: vec![0; program.counters],
             content,
+            known: None,
             seed,
             writes: 0,
             buffer: AlignedBuffer::new(program.buffers.0),
@@ -136,15 +146,21 @@ impl Worker {
     }
 
     /// Works until the phase is over.
-    pub(super) fn run(self, meter: Meter) -> Halt {
+    pub(super) fn run(&mut self, meter: Meter) -> Halt {
         match self.iterate(meter, u64::MAX) {
             Ok(_) => Halt::Over,
             Err(halt) => halt,
         }
     }
 
+    /// What has become of its files, if they are verified.
+    pub(super) fn told(&self) -> Vec<Reached> {
+        let sample = Sample::of(&self.sets);
+        self.known.as_ref().map_or(Vec::new(), |known| known.told(&self.sets, self.number, sample))
+    }
+
     /// Begins, and performs so many iterations; returns the instruments.
-    pub(super) fn iterate(mut self, mut meter: Meter, iterations: u64) -> Result<Meter, Halt> {
+    pub(super) fn iterate(&mut self, mut meter: Meter, iterations: u64) -> Result<Meter, Halt> {
         let program = Arc::clone(&self.program);
         if self.perform(&mut meter, &program.begin)? == Ended::Short {
             let path = "a step of `begin` that is performed at random".to_string();
@@ -181,10 +197,7 @@ impl Worker {
             match *code {
                 Code::Do(task) => {
                     if self.task(meter, task)? == Ended::Short {
-                        for (handle, _) in self.handles.iter_mut().zip(&self.held).filter(|(_, held)| !**held)
-                        {
-                            handle.file = None;
-                        }
+                        self.drop_files();
                         return Ok(Ended::Short);
                     }
                 }
@@ -205,6 +218,15 @@ impl Worker {
         Ok(Ended::Whole)
     }
 
+    /// Closes what does not stay open, without timing.
+    fn drop_files(&mut self) {
+        for (handle, _) in self.handles.iter_mut().zip(&self.held).filter(|(_, held)| !**held) {
+            if let (Some(_), Some(known)) = (handle.file.take(), &mut self.known) {
+                known.closed(handle.kept);
+            }
+        }
+    }
+
     #[inline]
     fn task(&mut self, meter: &mut Meter, task: Task) -> Result<Ended, Halt> {
         match task {
@@ -219,42 +241,20 @@ impl Worker {
                 self.open(meter, [set, handle], name, flags, step)?;
             }
             Task::ReadWhole { handle, size, seek, read } => {
-                self.rewind(meter, handle, seek)?;
-                while self.read(meter, handle, size, read)? > 0 {}
+                self.read_whole(meter, handle, size, [seek, read])?;
             }
             Task::ReadNext { handle, size, seek, read } => {
-                if self.read(meter, handle, size, read)? == 0 {
-                    self.rewind(meter, handle, seek)?;
-                    self.read(meter, handle, size, read)?;
-                }
+                self.read_next(meter, handle, size, [seek, read])?;
             }
-            Task::ReadRandom { handle, size, read } => {
-                let position = self.position(handle, size);
-                let Worker { handles, sets, buffer, .. } = self;
-                let (file, object) = handles[handle].object(sets)?;
-                let buffer = &mut buffer.as_mut_slice()[..size];
-                timed(meter, read, object, count, || rustix::io::pread(file, &mut *buffer, position))?;
-            }
+            Task::ReadRandom { handle, size, read } => self.read_random(meter, handle, size, read)?,
             Task::WriteWhole { handle, size, seek, write } => {
-                self.rewind(meter, handle, seek)?;
-                let Handle { set, of, size: whole, .. } = self.handles[handle];
-                let identity = self.sets[set].identity(self.number, of);
-                let mut position = 0;
-                while position < whole {
-                    let length = (whole - position).min(size as u64) as usize;
-                    position += self.write(meter, handle, (identity, position), length, write)?;
-                }
+                self.write_whole(meter, handle, size, [seek, write])?;
             }
             Task::Append { handle, low, high, seek, write, truncate } => {
                 self.append(meter, handle, [low, high], [seek, write, truncate])?;
             }
             Task::Overwrite { handle, size, in_order, write } => {
-                let position = if in_order { self.next(handle, size) } else { self.position(handle, size) };
-                let identity = self.fresh();
-                let Worker { handles, sets, content, .. } = self;
-                let (file, object) = handles[handle].object(sets)?;
-                let bytes = content.as_mut().map_or(&[][..], |content| content.bytes(identity, 0, size));
-                timed(meter, write, object, count, || some(rustix::io::pwrite(file, bytes, position)))?;
+                self.overwrite(meter, handle, (size, in_order), write)?;
             }
             Task::Fsync { handle, step } => {
                 self.on_file(meter, handle, step, |file| rustix::fs::fsync(file))?
@@ -263,10 +263,14 @@ impl Worker {
                 self.on_file(meter, handle, step, |file| rustix::fs::fdatasync(file))?;
             }
             Task::Close { handle, step } => {
-                let handle = &mut self.handles[handle];
-                let object = object(&self.sets[handle.set], &handle.path);
+                let Worker { handles, sets, known, .. } = self;
+                let handle = &mut handles[handle];
+                let object = object(&sets[handle.set], &handle.path);
                 if let Some(file) = handle.file.take() {
                     timed(meter, step, object, nothing, || fsdyno_sys::thread::close(file))?;
+                    if let Some(known) = known {
+                        known.closed(handle.kept);
+                    }
                 }
             }
             Task::FsyncDirectory { set, open, sync, close } => {
@@ -287,24 +291,39 @@ impl Worker {
                 let Some(target) = self.pools[to].add(false, &mut self.random) else {
                     return Ok(Ended::Short);
                 };
-                self.two_names(meter, [set, to], [name, target], step, |from, old, to, new| {
-                    rustix::fs::linkat(from, old, to, new, AtFlags::empty())
-                })?;
+                self.two_names(
+                    meter,
+                    [set, to],
+                    [name, target],
+                    step,
+                    |from, old, to, new| rustix::fs::linkat(from, old, to, new, AtFlags::empty()),
+                    Knowledge::linked,
+                )?;
                 self.last[to] = target;
             }
             Task::Unlink { set, choose, step } => {
                 let Some(name) = self.choose(set, choose) else { return Ok(Ended::Short) };
-                self.on_name(meter, set, name, step, |directory, name| {
-                    rustix::fs::unlinkat(directory, name, AtFlags::empty())
-                })?;
+                self.on_name(
+                    meter,
+                    [set, name as usize],
+                    step,
+                    |directory, name| rustix::fs::unlinkat(directory, name, AtFlags::empty()),
+                    Knowledge::unlinked,
+                )?;
                 self.pools[set].remove(name);
             }
             Task::Stat { set, choose, step } => {
                 let Some(name) = self.choose(set, choose) else { return Ok(Ended::Short) };
-                self.on_name(meter, set, name, step, |directory, name| {
-                    let flags = AtFlags::SYMLINK_NOFOLLOW;
-                    rustix::fs::statx(directory, name, flags, StatxFlags::BASIC_STATS).map(drop)
-                })?;
+                self.on_name(
+                    meter,
+                    [set, name as usize],
+                    step,
+                    |directory, name| {
+                        let flags = AtFlags::SYMLINK_NOFOLLOW;
+                        rustix::fs::statx(directory, name, flags, StatxFlags::BASIC_STATS).map(drop)
+                    },
+                    |_, _| (),
+                )?;
             }
             Task::Readdir { set, choose, open, read, close } => {
                 let Some(name) = self.choose(set, choose) else { return Ok(Ended::Short) };
@@ -320,32 +339,14 @@ impl Worker {
                 })?;
             }
             Task::MmapRead { handle, size, map, read, unmap } => {
-                let position = self.position(handle, size) as usize;
-                let mapping = self.map(meter, handle, false, map)?;
-                let (_, object) = self.handles[handle].object(&self.sets)?;
-                timed(meter, read, object, |()| size as u64, || mapping.load(position, size))?;
-                timed(meter, unmap, object, nothing, || mapping.unmap())?;
+                self.map_and_read(meter, handle, size, [map, read, unmap])?;
             }
             Task::MmapWrite { handle, size, map, write, sync, unmap } => {
-                let position = self.position(handle, size) as usize;
-                let mut mapping = self.map(meter, handle, true, map)?;
-                let identity = self.fresh();
-                let Worker { handles, sets, content, .. } = self;
-                let (_, object) = handles[handle].object(sets)?;
-                let bytes = content.as_mut().map_or(&[][..], |content| content.bytes(identity, 0, size));
-                timed(meter, write, object, |()| size as u64, || mapping.store(position, bytes))?;
-                if let Some(sync) = sync {
-                    timed(meter, sync, object, nothing, || mapping.sync(position, size))?;
-                }
-                timed(meter, unmap, object, nothing, || mapping.unmap())?;
+                self.map_and_write(meter, handle, size, ([map, write, unmap], sync))?;
             }
-            Task::CopyFileRange { from, to, step } => self.copy(meter, from, to, step)?,
-            Task::Fallocate { handle, size, step } => self.on_file(meter, handle, step, |file| {
-                rustix::fs::fallocate(file, FallocateFlags::empty(), 0, size)
-            })?,
-            Task::Truncate { handle, size, step } => {
-                self.on_file(meter, handle, step, |file| rustix::fs::ftruncate(file, size))?;
-            }
+            Task::CopyFileRange { from, to, step } => self.copy(meter, [from, to], step)?,
+            Task::Fallocate { handle, size, step } => self.allocate(meter, handle, size, step)?,
+            Task::Truncate { handle, size, step } => self.truncate(meter, handle, size, step)?,
             Task::Think { time_ns } => {
                 let until_ns = meter.now_ns().saturating_add(time_ns);
                 meter.rest_until(until_ns)?;
@@ -381,76 +382,28 @@ impl Worker {
         step: StepIndex,
     ) -> Result<(), Halt> {
         self.last[set] = name;
-        let (of, opened) = (self.pools[set].file(name), &mut self.handles[handle]);
-        self.sets[set].path(self.number, name, &mut opened.path);
-        let (directory, object) = (&self.directories[set], object(&self.sets[set], &opened.path));
-        let file = timed(meter, step, object, nothing, || {
+        let Worker { sets, handles, pools, directories, known, number, .. } = self;
+        let (number, files) = (*number, &sets[set]);
+        let (of, opened) = (pools[set].file(name), &mut handles[handle]);
+        files.path(number, name, &mut opened.path);
+        let (directory, object) = (&directories[set], object(files, &opened.path));
+        let place = [set, name as usize];
+        let mut known = known.as_deref_mut();
+        let done = |_: &OwnedFd| {
+            if let Some(known) = known.as_deref_mut().filter(|_| flags.contains(OFlags::CREATE)) {
+                known.created(place, files.identity(number, of));
+            }
+            0
+        };
+        let file = timed(meter, step, object, done, || {
             rustix::fs::openat(directory, object.name, flags, FILE_MODE)
         })?;
-        let size = if self.program.is_sized { self.sets[set].size(self.number, of) } else { 0 };
+        let size = if self.program.is_sized { files.size(number, of) } else { 0 };
+        opened.kept = known.map_or(Kept::Unknown, |known| known.opened(place, files, number, of));
         opened.file = Some(file);
         (opened.set, opened.of, opened.flags, opened.size) = (set, of, flags, size);
-        (opened.next, opened.is_at_start) = (0, true);
+        (opened.next, opened.position, opened.is_at_start) = (0, 0, true);
         Ok(())
-    }
-
-    /// A random multiple of a size at which that many bytes are in the file.
-    #[inline]
-    fn position(&mut self, handle: usize, size: usize) -> u64 {
-        let blocks = (self.handles[handle].size / size as u64).max(1);
-        self.random.random_range(0..blocks) * size as u64
-    }
-
-    /// The position after the last one, or the beginning.
-    #[inline]
-    fn next(&mut self, handle: usize, size: usize) -> u64 {
-        let handle = &mut self.handles[handle];
-        let position = if handle.next + size as u64 > handle.size { 0 } else { handle.next };
-        handle.next = position + size as u64;
-        position
-    }
-
-    /// Goes to the beginning of a file if it is not there.
-    fn rewind(&mut self, meter: &mut Meter, handle: usize, seek: StepIndex) -> Result<(), Halt> {
-        if !self.handles[handle].is_at_start {
-            self.on_file(meter, handle, seek, |file| rustix::fs::seek(file, SeekFrom::Start(0)).map(drop))?;
-        }
-        self.handles[handle].is_at_start = false;
-        Ok(())
-    }
-
-    /// Reads from where the descriptor is; returns how many bytes.
-    #[inline]
-    fn read(
-        &mut self,
-        meter: &mut Meter,
-        handle: usize,
-        size: usize,
-        read: StepIndex,
-    ) -> Result<usize, Halt> {
-        let Worker { handles, sets, buffer, .. } = self;
-        handles[handle].is_at_start = false;
-        let (file, object) = handles[handle].object(sets)?;
-        let buffer = &mut buffer.as_mut_slice()[..size];
-        timed(meter, read, object, count, || rustix::io::read(file, &mut *buffer))
-    }
-
-    /// Writes to where the descriptor is bytes that the file would have at a position; returns how many.
-    #[inline]
-    pub(super) fn write(
-        &mut self,
-        meter: &mut Meter,
-        handle: usize,
-        (identity, position): (FileIdentity, u64),
-        length: usize,
-        write: StepIndex,
-    ) -> Result<u64, Halt> {
-        let Worker { handles, sets, content, .. } = self;
-        handles[handle].is_at_start = false;
-        let (file, object) = handles[handle].object(sets)?;
-        let bytes = content.as_mut().map_or(&[][..], |content| content.bytes(identity, position, length));
-        timed(meter, write, object, count, || some(rustix::io::write(file, bytes)))
-            .map(|written| written as u64)
     }
 }
 
@@ -473,14 +426,4 @@ pub(super) fn object<'a>(set: &'a Set, path: &'a Path) -> Object<'a> {
 
 pub(super) fn nothing<T>(_: &T) -> u64 {
     0
-}
-
-fn count(moved: &usize) -> u64 {
-    *moved as u64
-}
-
-/// No progress without an error would loop forever.
-#[inline]
-fn some(written: Result<usize, Errno>) -> Result<usize, Errno> {
-    if written == Ok(0) { Err(Errno::IO) } else { written }
 }

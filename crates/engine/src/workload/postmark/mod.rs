@@ -7,10 +7,14 @@
 //! a failing call ends the run, whereas the original continues; and the clock has nanoseconds.
 
 mod blocks;
+mod reread;
 mod script;
 mod twister;
 
+pub(crate) use reread::read_again;
+
 use crate::background;
+use crate::compare::Comparer;
 use crate::content::{Content, FileIdentity};
 use crate::error::{EngineError, OperationFailure};
 use crate::meter::{Halt, Meter, Object, timed};
@@ -19,6 +23,7 @@ use crate::plant::{DIRECTORY, DIRECTORY_MODE, FILE_MODE};
 use crate::session::Session;
 use crate::span::Span;
 use crate::tree::derive_seed;
+use crate::wrong::Problem;
 use fsdyno_core::protocol::Stage;
 use fsdyno_core::result::TreeSummary;
 use fsdyno_core::workload::postmark::transaction::{
@@ -189,6 +194,8 @@ struct Worker {
     transactions: u32,
     script: Script,
     content: Content,
+    /// What it compares with what it reads.
+    expected: Option<Comparer>,
     data: Vec<u8>,
     /// For the content of files.
     seed: u64,
@@ -208,6 +215,9 @@ impl Worker {
             transactions: parameters.transactions,
             script: Script::new(parameters),
             content: Content::new(parameters.content, seed, longest(parameters.write.0)),
+            expected: parameters
+                .verify
+                .then(|| Comparer::new(parameters.content, seed, longest(parameters.read.0))),
             data: vec![0; longest(parameters.read.0)],
             seed: derive_seed(seed, &[u64::from_le_bytes(*b"postmark")]),
             buffering: parameters.buffering,
@@ -326,15 +336,26 @@ impl Worker {
         let open = || rustix::fs::openat(directory, object.name, flags, Mode::empty());
         let descriptor = timed(meter, OPENAT, object, |_| 0, open)?;
         let buffer = self.buffer(meter, object, &descriptor)?;
-        let data = &mut self.data;
+        let identity = FileIdentity::new(self.seed, file.number.into());
+        let (data, expected, size) = (&mut self.data, &mut self.expected, file.size_bytes);
+        let mut position = 0;
         let mut get = |piece: u64| -> Result<u64, Halt> {
             let piece = &mut data[..piece as usize];
             let read = || rustix::io::read(&descriptor, &mut *piece);
-            timed(meter, READ, object, |read| *read as u64, read).map(|read| read as u64)
+            let read = timed(meter, READ, object, |read| *read as u64, read)?;
+            if let Some(comparer) = expected {
+                let checked = comparer.check(identity, 0, position, &piece[..read]);
+                checked.map_err(|problem| object.wrong(problem))?;
+            }
+            position += read as u64;
+            Ok(read as u64)
         };
         match buffer {
-            Some(buffer) => blocks::read_buffered(file.size_bytes, self.read, buffer, &mut get)?,
-            None => blocks::read_raw(file.size_bytes, self.read, &mut get)?,
+            Some(buffer) => blocks::read_buffered(size, self.read, buffer, &mut get)?,
+            None => blocks::read_raw(size, self.read, &mut get)?,
+        }
+        if self.expected.is_some() && position != size {
+            return Err(object.wrong(Problem::Size { expected: size, found: position }));
         }
         timed(meter, CLOSE, object, |()| 0, || fsdyno_sys::thread::close(descriptor))
     }

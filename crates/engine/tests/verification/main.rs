@@ -1,6 +1,10 @@
 //! Verified loads: what was written passes, in every way of reading and writing, and what was changed
 //! afterwards does not.
 
+mod flow;
+mod logs;
+mod whole;
+
 use fsdyno_core::protocol::EnginePart;
 use fsdyno_core::workload::{Content, Fileserver, IoEngine, Ramp, Stage, Streaming};
 use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Failure, Nanos, Reached, ReadAgain, Reread, Workload};
@@ -322,8 +326,11 @@ fn what_writers_have_left_is_read_again() {
     });
     assert!(grown > Some(0), "{reached:?}");
     let new = files(&base(directory.path()).join("new-1"));
-    // The largest is certainly complete unless it is the last one.
-    let path = new.iter().max_by_key(|path| path.metadata().unwrap().len()).unwrap();
+    // The last one may not be complete.
+    let written = |path: &&PathBuf| path.metadata().unwrap().modified().unwrap();
+    let last = new.iter().max_by_key(written).unwrap();
+    let complete = new.iter().filter(|path| *path != last);
+    let path = complete.max_by_key(|path| path.metadata().unwrap().len()).unwrap();
     let file = OpenOptions::new().write(true).open(path).unwrap();
     file.write_all_at(&[0; 512], 512).unwrap();
     let message = after(directory.path(), &workload, &reached, path);

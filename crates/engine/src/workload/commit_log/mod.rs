@@ -5,20 +5,25 @@
 //! the directory that names it, and removes the segment before. `overwrite` uses two files that were written
 //! and synced before the phases. First one writer works alone, then all of them at once.
 
+mod reread;
+
+pub(crate) use reread::read_again;
+
 use crate::background;
 use crate::content::{Content, FileIdentity};
 use crate::error::{EngineError, OperationFailure};
+use crate::ledger::Ledger;
 use crate::meter::{Halt, Meter, Object, timed};
 use crate::phase::{Job, PhaseLoad};
 use crate::plant::{CREATE, DIRECTORY, DIRECTORY_MODE, FILE_MODE, verify_room};
 use crate::session::Session;
 use crate::tree::derive_seed;
-use fsdyno_core::Operation;
 use fsdyno_core::protocol::Stage;
 use fsdyno_core::result::TreeSummary;
 use fsdyno_core::workload::commit_log::Segments;
 use fsdyno_core::workload::commit_log::writer::{CLOSE, FDATASYNC, FSYNC, OPENAT, PWRITE, UNLINKAT};
 use fsdyno_core::workload::{self, CommitLog, Load};
+use fsdyno_core::{Operation, Reached};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
@@ -29,7 +34,7 @@ use std::time::Instant;
 /// What identities of files derive from.
 const LOGS: u64 = 5;
 /// How many files a writer uses in turn if they are overwritten.
-const IN_TURN: u64 = 2;
+pub(super) const IN_TURN: u64 = 2;
 const OVERWRITE: OFlags = OFlags::WRONLY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// Runs the workload.
@@ -47,8 +52,12 @@ pub(crate) fn run(parameters: &CommitLog, session: &mut Session<'_, '_>) -> Resu
         left_ns -= phase_ns;
         session.progress.expect(left_ns);
         session.settle(spec.name, phase_ns)?;
-        let jobs = logs.map(|number| job(Log::new(parameters, &base, seed, number), parameters.content));
+        let ledger = Ledger::default();
+        let notes = parameters.verify.then_some(&ledger);
+        let jobs = logs
+            .map(|number| job(Log::new(parameters, &base, seed, number), parameters.content, notes.cloned()));
         session.phase(PhaseLoad::of(spec, parameters.timing().into(), jobs.collect()))?;
+        session.reach(ledger.take());
     }
     Ok(())
 }
@@ -85,17 +94,23 @@ fn prepare(
 }
 
 /// One writer.
-fn job(log: Log, content: workload::Content) -> Job {
+fn job(log: Log, content: workload::Content, ledger: Option<Ledger>) -> Job {
     Box::new(move |lineup| {
         let directory = match log.open() {
             Ok(directory) => directory,
             Err(errno) => return Halt::Failed(log.failure(Operation::Openat, c"", errno)),
         };
-        let mut content = Content::new(content, log.seed, log.record);
+        let mut content = Content::new(content, log.pool, log.record);
         let mut meter = lineup.start();
         meter.work_in(log.name.as_bytes());
         for segment in 0.. {
-            if let Err(halt) = log.fill(&mut meter, &mut content, &directory, segment) {
+            let mut come = Come { segment, bytes: None, removed: false };
+            if let Err(halt) = log.fill(&mut meter, &mut content, &directory, &mut come) {
+                // What a call did that failed nobody knows.
+                if let (Halt::Over, Some(ledger)) = (&halt, ledger) {
+                    let Come { segment, bytes, removed } = come;
+                    ledger.note(Reached::Log { log: log.number, segment, bytes, removed });
+                }
                 return halt;
             }
         }
@@ -103,23 +118,37 @@ fn job(log: Log, content: workload::Content) -> Job {
     })
 }
 
+/// How far a writer has come.
+struct Come {
+    segment: u64,
+    /// In it, if it is open.
+    bytes: Option<u64>,
+    /// The segment before is gone.
+    removed: bool,
+}
+
 /// The log of one writer.
-struct Log {
+pub(super) struct Log {
+    number: u32,
     path: PathBuf,
-    name: String,
+    pub(super) name: String,
+    /// What identities of its files derive from, and the bytes of all logs.
     seed: u64,
+    pool: u64,
     record: usize,
-    segment_bytes: u64,
+    pub(super) segment_bytes: u64,
     segments: Segments,
 }
 
 impl Log {
-    fn new(parameters: &CommitLog, base: &Path, seed: u64, number: u32) -> Self {
+    pub(super) fn new(parameters: &CommitLog, base: &Path, seed: u64, number: u32) -> Self {
         let name = format!("log-{number}");
         Log {
+            number,
             path: base.join(&name),
             name,
             seed: derive_seed(seed, &[LOGS, number.into()]),
+            pool: seed,
             record: parameters.record.0 as usize,
             // Whole records only.
             segment_bytes: parameters.segment.0 / parameters.record.0 * parameters.record.0,
@@ -127,7 +156,7 @@ impl Log {
         }
     }
 
-    fn open(&self) -> Result<OwnedFd, Errno> {
+    pub(super) fn open(&self) -> Result<OwnedFd, Errno> {
         rustix::fs::open(&self.path, DIRECTORY, Mode::empty())
     }
 
@@ -150,7 +179,7 @@ impl Log {
             let name = segment_name(number);
             let file = rustix::fs::openat(&directory, &name, CREATE, FILE_MODE)
                 .map_err(|errno| self.failure(Operation::Openat, &name, errno))?;
-            let identity = FileIdentity::new(self.seed, number);
+            let identity = self.file(number);
             let mut position = 0;
             while position < self.segment_bytes && !gauge.cancelled() {
                 let bytes = content.bytes(identity, position, self.left_of_record(position));
@@ -162,6 +191,20 @@ impl Log {
             rustix::fs::fsync(&file).map_err(|errno| self.failure(Operation::Fsync, &name, errno))?;
         }
         rustix::fs::fsync(&directory).map_err(|errno| self.failure(Operation::Fsync, c"", errno))
+    }
+
+    /// What contents of a file follow from, before any version.
+    pub(super) fn file(&self, number: u64) -> FileIdentity {
+        FileIdentity::new(self.seed, number)
+    }
+
+    /// The number of the file that has a segment, and which version of it the segment is.
+    pub(super) fn place(&self, segment: u64) -> (u64, u32) {
+        match self.segments {
+            Segments::Append => (segment, 0),
+            // What is overwritten was different, so that nothing can skip the write.
+            Segments::Overwrite => (segment % IN_TURN, (segment / IN_TURN) as u32 + 1),
+        }
     }
 
     /// Bytes from a position to the end of its record.
@@ -176,33 +219,43 @@ impl Log {
         meter: &mut Meter,
         content: &mut Content,
         directory: &OwnedFd,
-        segment: u64,
+        come: &mut Come,
     ) -> Result<(), Halt> {
+        let segment = come.segment;
         let appends = self.segments == Segments::Append;
-        let (name, flags) = match appends {
-            true => (segment_name(segment), CREATE),
-            false => (segment_name(segment % IN_TURN), OVERWRITE),
-        };
+        let (number, version) = self.place(segment);
+        let (name, flags) = (segment_name(number), if appends { CREATE } else { OVERWRITE });
         let object = Object { directory: self.name.as_bytes(), name: &name };
         let open = || rustix::fs::openat(directory, &name, flags, FILE_MODE);
-        let file = timed(meter, OPENAT, object, |_| 0, open)?;
+        let opened = |_: &OwnedFd| {
+            come.bytes = Some(0);
+            0
+        };
+        let file = timed(meter, OPENAT, object, opened, open)?;
         if appends {
             timed(meter, FSYNC, Object { name: c"", ..object }, |()| 0, || rustix::fs::fsync(directory))?;
         }
         if appends && let Some(before) = segment.checked_sub(1) {
             let before = segment_name(before);
             let unlink = || rustix::fs::unlinkat(directory, &before, AtFlags::empty());
-            timed(meter, UNLINKAT, Object { name: &before, ..object }, |()| 0, unlink)?;
+            let unlinked = |(): &()| {
+                come.removed = true;
+                0
+            };
+            timed(meter, UNLINKAT, Object { name: &before, ..object }, unlinked, unlink)?;
         }
-        // What is overwritten was different, so that nothing can skip the write.
-        let identity = FileIdentity::new(self.seed, IN_TURN + segment);
+        let identity = self.file(number).version(version);
         let mut position = 0;
         while position < self.segment_bytes {
             let begin = meter.begin_item();
             let end = position + self.record as u64;
             while position < end {
                 let bytes = content.bytes(identity, position, self.left_of_record(position));
-                position += timed(meter, PWRITE, object, |bytes| *bytes, || write(&file, bytes, position))?;
+                let wrote = |bytes: &u64| {
+                    come.bytes = Some(position + bytes);
+                    *bytes
+                };
+                position += timed(meter, PWRITE, object, wrote, || write(&file, bytes, position))?;
             }
             timed(meter, FDATASYNC, object, |()| 0, || rustix::fs::fdatasync(&file))?;
             meter.item_since(begin);
@@ -221,6 +274,6 @@ fn write(file: &OwnedFd, bytes: &[u8], position: u64) -> Result<u64, Errno> {
     }
 }
 
-fn segment_name(number: u64) -> CString {
+pub(super) fn segment_name(number: u64) -> CString {
     CString::new(format!("segment-{number}")).unwrap_or_default()
 }

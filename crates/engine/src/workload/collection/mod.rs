@@ -5,7 +5,12 @@
 //! real directory. The other tests walk the files in the order in which the filesystem lists them, as `cp -r`
 //! and `rm -r` do, so no list of files is kept. The collection is deleted; its copy stays.
 
+mod reread;
+
+pub(crate) use reread::read_again;
+
 use crate::background;
+use crate::compare::Comparer;
 use crate::content::{Content, FileIdentity};
 use crate::error::{EngineError, OperationFailure};
 use crate::meter::{Halt, Meter, Object, timed, watched};
@@ -15,6 +20,7 @@ use crate::removal::{self, ENTRIES, Remover};
 use crate::session::Session;
 use crate::span::Span;
 use crate::tree::derive_seed;
+use crate::wrong::Problem;
 use fsdyno_core::Operation;
 use fsdyno_core::result::TreeSummary;
 use fsdyno_core::workload::collection::files::{CLOSE, CREATE, FSYNC, MKDIRAT, OPENAT, READ, READDIR, WRITE};
@@ -136,7 +142,11 @@ fn job(test: Test, parameters: Collection, base: PathBuf, seed: u64) -> Job {
             (Ok(directory), Ok(source)) => (directory, source),
             (Err(failure), _) | (_, Err(failure)) => return Halt::Failed(failure),
         };
+        let made = Made::of(&parameters, seed);
+        let longest = parameters.io_size.0 as usize;
+        let expected = parameters.verify.then(|| (made, Comparer::new(parameters.content, seed, longest)));
         let mut worker = Worker {
+            expected,
             content: Content::new(parameters.content, seed, parameters.io_size.0 as usize),
             data: vec![0; parameters.io_size.0 as usize],
             path: Vec::new(),
@@ -147,7 +157,46 @@ fn job(test: Test, parameters: Collection, base: PathBuf, seed: u64) -> Job {
     })
 }
 
+/// The files of a generated collection.
+#[derive(Debug, Clone, Copy)]
+struct Made {
+    seed: u64,
+    files: u64,
+    sizes: (u64, u64),
+}
+
+impl Made {
+    fn of(parameters: &Collection, seed: u64) -> Self {
+        let seed = derive_seed(seed, &[u64::from_le_bytes(*b"collecti")]);
+        Made { seed, files: parameters.files(), sizes: parameters.sizes() }
+    }
+
+    /// What a file's contents follow from, and its size in bytes.
+    fn file(&self, index: u64) -> (FileIdentity, u64) {
+        let (low, high) = self.sizes;
+        let size = low + derive_seed(self.seed, &[index, 1]) % (high - low + 1);
+        (FileIdentity::new(self.seed, index), size)
+    }
+
+    /// The file of this name; `None` if there is none.
+    fn named(&self, name: &CStr) -> Option<(FileIdentity, u64)> {
+        let index = name.to_str().ok()?.strip_prefix('f')?.parse().ok()?;
+        (index < self.files).then(|| self.file(index))
+    }
+}
+
+/// The directory of a file.
+fn directory_name(index: u64) -> CString {
+    CString::new(format!("d{}", index / FILES_PER_DIRECTORY)).unwrap_or_default()
+}
+
+fn file_name(index: u64) -> CString {
+    CString::new(format!("f{index}")).unwrap_or_default()
+}
+
 struct Worker {
+    /// What it compares with what it reads.
+    expected: Option<(Made, Comparer)>,
     content: Content,
     data: Vec<u8>,
     /// Where it works, relative to the engine's directory.
@@ -169,7 +218,7 @@ impl Worker {
                 let to = self.enter(meter, base, COLLECTION)?;
                 self.walk(meter, &source, Some(&to))?;
             }
-            (Test::Write, None) => self.make(meter, parameters, base, seed)?,
+            (Test::Write, None) => self.make(meter, base, Made::of(parameters, seed))?,
             (Test::Read, _) => {
                 let from = self.open(meter, base, COLLECTION)?;
                 self.walk(meter, &from, None)?;
@@ -195,28 +244,18 @@ impl Worker {
     }
 
     /// Writes the collection with generated content.
-    fn make(
-        &mut self,
-        meter: &mut Meter,
-        parameters: &Collection,
-        base: &OwnedFd,
-        seed: u64,
-    ) -> Result<(), Halt> {
-        let seed = derive_seed(seed, &[u64::from_le_bytes(*b"collecti")]);
-        let (low, high) = parameters.sizes();
+    fn make(&mut self, meter: &mut Meter, base: &OwnedFd, made: Made) -> Result<(), Halt> {
         let top = self.enter(meter, base, COLLECTION)?;
         let outside = self.path.len();
         let mut directory = None;
-        for index in 0..parameters.files() {
+        for index in 0..made.files {
             if index % FILES_PER_DIRECTORY == 0 {
                 self.path.truncate(outside);
-                let name = CString::new(format!("d{}", index / FILES_PER_DIRECTORY)).unwrap_or_default();
-                directory = Some(self.enter(meter, &top, &name)?);
+                directory = Some(self.enter(meter, &top, &directory_name(index))?);
             }
             let Some(directory) = &directory else { break };
-            let name = CString::new(format!("f{index}")).unwrap_or_default();
-            let size = low + derive_seed(seed, &[index, 1]) % (high - low + 1);
-            let identity = FileIdentity::new(seed, index);
+            let name = file_name(index);
+            let (identity, size) = made.file(index);
             let to = self.create(meter, directory, &name)?;
             let mut position = 0;
             while position < size {
@@ -279,12 +318,24 @@ impl Worker {
         let open = || rustix::fs::openat(from, name, flags, Mode::empty());
         let source = timed(meter, OPENAT, object, |_| 0, open)?;
         let target = to.map(|to| self.create(meter, to, name)).transpose()?;
+        let (mut position, expected) = (0, self.expected.as_ref().and_then(|(made, _)| made.named(name)));
         loop {
             let object = Object { directory: &self.path, name };
             let data = &mut self.data;
             // Copied data counts once: when it is written.
             let bytes = |read: &usize| if target.is_some() { 0 } else { *read as u64 };
             let read = timed(meter, READ, object, bytes, || rustix::io::read(&source, &mut data[..]))?;
+            if let (Some((_, comparer)), Some((identity, size))) = (&mut self.expected, expected) {
+                let found = position + read as u64;
+                let problem = match comparer.check(identity, 0, position, &data[..read]) {
+                    Ok(()) if found > size || (read == 0 && found < size) => {
+                        Some(Problem::Size { expected: size, found })
+                    }
+                    checked => checked.err(),
+                };
+                problem.map_or(Ok(()), |problem| Err(object.wrong(problem)))?;
+            }
+            position += read as u64;
             if read == 0 {
                 break;
             }

@@ -1,0 +1,311 @@
+//! Which versions each block of a file may have that several workers write over and read.
+//!
+//! A write makes a block its next version. What is there once all writes of it have ended is the version of
+//! the last; if two were in flight together, either may have come last. What is there meanwhile is the
+//! version before, a new one, or parts of both. So for each block the first and the last of the versions are
+//! known that a reader may find, in a word that workers change without a lock.
+
+use crate::compare::Comparer;
+use crate::content::FileIdentity;
+use crate::wrong::Problem;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Bits of a word: the last version that was begun, how many writes are in flight, how far behind the last
+/// version is the first that may be there, and how far the first of the writes that were in flight together.
+const FLIGHTS: u32 = 14;
+const BACK: u32 = 9;
+/// So far behind that nobody knows how far.
+const FAR: u32 = (1 << BACK) - 1;
+const _: () = assert!(32 + FLIGHTS + 2 * BACK == 64);
+
+/// What is known of a block at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct State {
+    /// The version of the last write that has begun.
+    last: u32,
+    flights: u32,
+    behind: u32,
+    together: u32,
+}
+
+impl State {
+    fn of(word: u64) -> Self {
+        let bits = |at: u32, count: u32| (word >> at) as u32 & (u32::MAX >> (32 - count));
+        State {
+            last: word as u32,
+            flights: bits(32, FLIGHTS),
+            behind: bits(32 + FLIGHTS, BACK),
+            together: bits(32 + FLIGHTS + BACK, BACK),
+        }
+    }
+
+    fn word(self) -> u64 {
+        u64::from(self.last)
+            | u64::from(self.flights) << 32
+            | u64::from(self.behind) << (32 + FLIGHTS)
+            | u64::from(self.together) << (32 + FLIGHTS + BACK)
+    }
+
+    /// The first version that may be there.
+    fn first(self) -> u32 {
+        earlier(self.last, self.behind)
+    }
+
+    /// As another process described it: the first and the last version that may be there.
+    pub(super) fn quiet(first: u32, last: u32) -> Self {
+        State { last, flights: 0, behind: (last.saturating_sub(first)).min(FAR), together: 0 }
+    }
+
+    /// With a write that never ended.
+    pub(super) fn torn(last: u32) -> Self {
+        State { last, flights: 1, behind: FAR, together: FAR }
+    }
+}
+
+fn earlier(last: u32, behind: u32) -> u32 {
+    if behind == FAR { 0 } else { last.saturating_sub(behind) }
+}
+
+/// A write of a block that has begun.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Begun {
+    pub(super) version: u32,
+    /// When it has ended, no version before this one is there any more.
+    first: u32,
+}
+
+/// The blocks of the files of a set.
+#[derive(Debug)]
+pub(super) struct Blocks {
+    /// Bytes of each.
+    pub(super) block: u64,
+    /// How many each file has.
+    each: u64,
+    words: Box<[AtomicU64]>,
+}
+
+impl Blocks {
+    /// Of so many files of at most this size.
+    pub(super) fn new(block: u64, files: u64, largest: u64) -> Self {
+        let each = largest.div_ceil(block);
+        Blocks { block, each, words: (0..files * each).map(|_| AtomicU64::new(0)).collect() }
+    }
+
+    /// The number of the block at a position of a file, counted over all files.
+    #[inline]
+    pub(super) fn number(&self, file: u64, position: u64) -> usize {
+        (file * self.each + position / self.block) as usize
+    }
+
+    /// A write of a block begins.
+    #[inline]
+    pub(super) fn begin(&self, block: usize) -> Begun {
+        let next = |State { last, flights, behind, together }: State| State {
+            last: last.wrapping_add(1),
+            flights: flights + 1,
+            behind: (behind + 1).min(FAR),
+            together: if flights == 0 { 0 } else { (together + 1).min(FAR) },
+        };
+        let State { last, together, .. } = self.change(block, next);
+        Begun { version: last, first: earlier(last, together) }
+    }
+
+    /// It has ended; `whole`: all of its bytes were written.
+    #[inline]
+    pub(super) fn end(&self, block: usize, begun: Begun, whole: bool) {
+        let next = |state: State| State {
+            flights: state.flights - 1,
+            behind: match whole {
+                true => state.behind.min(state.last.wrapping_sub(begun.first).min(FAR)),
+                false => state.behind,
+            },
+            ..state
+        };
+        self.change(block, next);
+    }
+
+    fn change(&self, block: usize, next: impl Fn(State) -> State) -> State {
+        let word = &self.words[block];
+        let mut known = word.load(Ordering::Acquire);
+        loop {
+            let changed = next(State::of(known));
+            match word.compare_exchange_weak(known, changed.word(), Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return changed,
+                Err(other) => known = other,
+            }
+        }
+    }
+
+    /// What is known of a block now.
+    #[inline]
+    pub(super) fn state(&self, block: usize) -> State {
+        State::of(self.words[block].load(Ordering::Acquire))
+    }
+
+    /// Compares what was read of a file from a position on. `before` are the states of the blocks before it
+    /// was read.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(super) fn check(
+        &self,
+        comparer: &mut Comparer,
+        (identity, file): (FileIdentity, u64),
+        position: u64,
+        found: &[u8],
+        before: impl Iterator<Item = State>,
+    ) -> Result<(), Problem> {
+        let (mut at, mut rest) = (position, found);
+        for before in before {
+            let number = self.number(file, at);
+            let length = self.block - at % self.block;
+            let (piece, later) = rest.split_at(length.min(rest.len() as u64) as usize);
+            let after = self.state(number);
+            // Nothing was in flight, and only one version could be there.
+            if before == after && after.flights == 0 && after.behind == 0 {
+                comparer.check(identity, after.last, at, piece)?;
+            } else {
+                let torn = before != after || after.flights > 0;
+                comparer.check_among(identity, before.first()..=after.last, torn, at, piece)?;
+            }
+            (at, rest) = (at + piece.len() as u64, later);
+        }
+        Ok(())
+    }
+
+    /// Blocks that were written over, for another process: how far behind the one before each is, the first
+    /// and the last version that it may have; and those with a write that never ended.
+    pub(super) fn told(&self) -> (Vec<(u64, u32, u32)>, Vec<u64>) {
+        let (mut versions, mut torn, mut before) = (Vec::new(), Vec::new(), 0);
+        for number in 0..self.words.len() {
+            let state = self.state(number);
+            if state.last > 0 {
+                versions.push((number as u64 - before, state.first(), state.last));
+                before = number as u64;
+            }
+            if state.flights > 0 {
+                torn.push(number as u64);
+            }
+        }
+        (versions, torn)
+    }
+
+    /// Takes over what another process told.
+    pub(super) fn take_over(&self, versions: &[(u64, u32, u32)], torn: &[u64]) {
+        let mut number = 0;
+        let set = |number: u64, state: State| {
+            if let Some(word) = self.words.get(number as usize) {
+                word.store(state.word(), Ordering::Release);
+            }
+        };
+        for (distance, first, last) in versions {
+            number += distance;
+            set(number, State::quiet(*first, *last));
+        }
+        for number in torn {
+            let last = self.words.get(*number as usize).map_or(0, |_| self.state(*number as usize).last);
+            set(*number, State::torn(last));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn first_and_last(blocks: &Blocks) -> (u32, u32) {
+        (blocks.state(0).first(), blocks.state(0).last)
+    }
+
+    #[test]
+    fn a_write_alone_leaves_its_version_and_no_other() {
+        let blocks = Blocks::new(512, 1, 512);
+        for version in 1..2000 {
+            let before = blocks.state(0);
+            let begun = blocks.begin(0);
+            assert_eq!(begun.version, version);
+            assert_eq!(first_and_last(&blocks), (version - 1, version));
+            assert_ne!(blocks.state(0), before);
+            blocks.end(0, begun, true);
+            assert_eq!(first_and_last(&blocks), (version, version));
+        }
+    }
+
+    #[test]
+    fn a_write_that_is_cut_short_may_have_left_what_was_there() {
+        let blocks = Blocks::new(512, 1, 512);
+        let begun = blocks.begin(0);
+        blocks.end(0, begun, false);
+        assert_eq!(first_and_last(&blocks), (0, 1));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(300))]
+
+        /// Writes begin and end in any order; at some moment between, each makes the block its version. What
+        /// the block has then is always among what it may have, and when a write has ended that was alone,
+        /// it is known exactly.
+        #[test]
+        fn what_is_there_may_be_there(steps in prop::collection::vec((0..3_u8, any::<prop::sample::Index>()), 1..1500)) {
+            let blocks = Blocks::new(512, 1, 512);
+            let mut flying: Vec<(Begun, bool, bool)> = Vec::new();
+            let mut there = 0;
+            for (step, which) in steps {
+                match step {
+                    0 if flying.len() < 6 => {
+                        let alone = flying.is_empty();
+                        flying.iter_mut().for_each(|(_, _, alone)| *alone = false);
+                        flying.push((blocks.begin(0), false, alone));
+                    }
+                    1 if !flying.is_empty() => {
+                        let index = which.index(flying.len());
+                        let (begun, arrived, _) = &mut flying[index];
+                        if !*arrived {
+                            (there, *arrived) = (begun.version, true);
+                        }
+                    }
+                    2 if !flying.is_empty() => {
+                        let index = which.index(flying.len());
+                        let (begun, arrived, alone) = flying.swap_remove(index);
+                        if !arrived {
+                            there = begun.version;
+                        }
+                        blocks.end(0, begun, true);
+                        if alone {
+                            prop_assert_eq!(first_and_last(&blocks), (there, there));
+                        }
+                    }
+                    _ => {}
+                }
+                let (first, last) = first_and_last(&blocks);
+                prop_assert!((first..=last).contains(&there), "{} not in {}..={}", there, first, last);
+                prop_assert_eq!(blocks.state(0).flights as usize, flying.len());
+            }
+            let (versions, torn) = blocks.told();
+            let other = Blocks::new(512, 1, 512);
+            other.take_over(&versions, &torn);
+            let (first, last) = first_and_last(&other);
+            prop_assert!((first..=last).contains(&there));
+        }
+    }
+
+    #[test]
+    fn what_another_process_takes_over_is_the_same() {
+        let blocks = Blocks::new(512, 3, 1024);
+        for number in [1, 1, 5, 3] {
+            let begun = blocks.begin(number);
+            blocks.end(number, begun, true);
+        }
+        let _ = blocks.begin(4);
+        let (versions, torn) = blocks.told();
+        assert_eq!((versions.len(), &torn[..]), (4, &[4][..]));
+        let other = Blocks::new(512, 3, 1024);
+        other.take_over(&versions, &torn);
+        for number in [0, 1, 2, 3, 5] {
+            assert_eq!(other.state(number), State { together: 0, ..blocks.state(number) }, "{number}");
+        }
+        assert_eq!(other.state(4).flights, 1);
+        assert_eq!((blocks.number(1, 0), blocks.number(2, 600)), (2, 5));
+    }
+}

@@ -1,0 +1,39 @@
+//! At the end nothing is left: every file that ever was must be gone.
+
+use super::script::{Deed, Script, Task};
+use super::{NAME, object};
+use crate::error::{EngineError, OperationFailure};
+use crate::meter::Halt;
+use crate::plant::DIRECTORY;
+use crate::reread::absent;
+use crate::session::Session;
+use fsdyno_core::ReadAgain;
+use fsdyno_core::workload::Postmark;
+use rustix::fs::Mode;
+
+/// Looks for every file.
+pub(crate) fn read_again(parameters: &Postmark, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
+    let base = session.make_base()?;
+    let parameters = parameters.clone();
+    session.read_again(0, move |gauge| {
+        let base = rustix::fs::open(&base, DIRECTORY, Mode::empty()).map_err(|errno| {
+            let path = base.display().to_string();
+            Halt::Failed(OperationFailure { operation: None, path, errno })
+        })?;
+        let look = |task: Option<Task>| match task {
+            Some(Task { deed: Deed::Create, file }) => absent(&base, object(file, &mut [0; NAME])),
+            _ => Ok(()),
+        };
+        let mut script = Script::new(&parameters);
+        for _ in 0..parameters.number {
+            look(script.create())?;
+        }
+        for _ in 0..parameters.transactions {
+            if gauge.cancelled() {
+                return Err(Halt::Over);
+            }
+            script.transaction().unwrap_or_default().into_iter().try_for_each(look)?;
+        }
+        Ok(ReadAgain::default())
+    })
+}
