@@ -75,6 +75,9 @@ pub enum Reached {
         /// Blocks that were written over: how far behind the one before each is, counted over all files, and
         /// the first and the last of the versions that it can have.
         versions: Vec<(u64, u32, u32)>,
+        /// Whether these are all of them. If there were too many, they are a random sample, and the others
+        /// may have any version.
+        all: bool,
         /// Those among them with a write that has not ended. They may have any version, or parts of several.
         torn: Vec<u64>,
     },
@@ -94,8 +97,8 @@ pub struct OwnedFile {
     /// The number of its name among those of the worker.
     pub name: u32,
     /// Its parts in their order: where each ends, in bytes, the identity of the file that it was written as,
-    /// and its version. An identity of 0 stands for a hole.
-    pub parts: Vec<(u64, u64, u32)>,
+    /// and its version. An identity of 0 stands for a hole. `None`: there were too many.
+    pub parts: Option<Vec<(u64, u64, u32)>>,
 }
 
 /// What was read again at the end of a trial. Everything was as it had been written, else the trial would

@@ -7,6 +7,7 @@
 
 use crate::compare::Comparer;
 use crate::content::FileIdentity;
+use crate::tree::derive_seed;
 use crate::wrong::Problem;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -56,6 +57,11 @@ impl State {
         State { last, flights: 0, behind: (last.saturating_sub(first)).min(FAR), together: 0 }
     }
 
+    /// Of which nothing is known.
+    fn any() -> Self {
+        State { last: u32::MAX, flights: 0, behind: FAR, together: 0 }
+    }
+
     /// With a write that never ended.
     pub(super) fn torn(last: u32) -> Self {
         State { last, flights: 1, behind: FAR, together: FAR }
@@ -64,6 +70,19 @@ impl State {
 
 fn earlier(last: u32, behind: u32) -> u32 {
     if behind == FAR { 0 } else { last.saturating_sub(behind) }
+}
+
+/// What a sample of blocks derives from.
+const SAMPLE: u64 = 13;
+
+/// What another process has to know of blocks ([`Reached::Blocks`]).
+///
+/// [`Reached::Blocks`]: fsdyno_core::Reached::Blocks
+#[derive(Debug)]
+pub(super) struct Told {
+    pub(super) versions: Vec<(u64, u32, u32)>,
+    pub(super) all: bool,
+    pub(super) torn: Vec<u64>,
 }
 
 /// A write of a block that has begun.
@@ -174,12 +193,17 @@ impl Blocks {
     }
 
     /// Blocks that were written over, for another process: how far behind the one before each is, the first
-    /// and the last version that it may have; and those with a write that never ended.
-    pub(super) fn told(&self) -> (Vec<(u64, u32, u32)>, Vec<u64>) {
+    /// and the last version that it may have; and those with a write that never ended. If there are more than
+    /// `most`, it is about so many, and it is not said of the others whether they were.
+    pub(super) fn told(&self, most: u64) -> Told {
+        let states = || (0..self.words.len()).map(|number| self.state(number));
+        let written = states().filter(|state| state.last > 0).count() as u64;
+        let below = (most as f64 / written.max(1) as f64 * u64::MAX as f64) as u64;
+        let all = written <= most;
+        let is_told = |number: usize| all || derive_seed(SAMPLE, &[number as u64]) <= below;
         let (mut versions, mut torn, mut before) = (Vec::new(), Vec::new(), 0);
-        for number in 0..self.words.len() {
-            let state = self.state(number);
-            if state.last > 0 {
+        for (number, state) in states().enumerate() {
+            if state.last > 0 && is_told(number) {
                 versions.push((number as u64 - before, state.first(), state.last));
                 before = number as u64;
             }
@@ -187,11 +211,14 @@ impl Blocks {
                 torn.push(number as u64);
             }
         }
-        (versions, torn)
+        Told { versions, all, torn }
     }
 
     /// Takes over what another process told.
-    pub(super) fn take_over(&self, versions: &[(u64, u32, u32)], torn: &[u64]) {
+    pub(super) fn take_over(&self, Told { versions, all, torn }: &Told) {
+        if !all {
+            self.words.iter().for_each(|word| word.store(State::any().word(), Ordering::Release));
+        }
         let mut number = 0;
         let set = |number: u64, state: State| {
             if let Some(word) = self.words.get(number as usize) {
@@ -282,9 +309,8 @@ mod tests {
                 prop_assert!((first..=last).contains(&there), "{} not in {}..={}", there, first, last);
                 prop_assert_eq!(blocks.state(0).flights as usize, flying.len());
             }
-            let (versions, torn) = blocks.told();
             let other = Blocks::new(512, 1, 512);
-            other.take_over(&versions, &torn);
+            other.take_over(&blocks.told(9));
             let (first, last) = first_and_last(&other);
             prop_assert!((first..=last).contains(&there));
         }
@@ -298,14 +324,30 @@ mod tests {
             blocks.end(number, begun, true);
         }
         let _ = blocks.begin(4);
-        let (versions, torn) = blocks.told();
-        assert_eq!((versions.len(), &torn[..]), (4, &[4][..]));
+        let told = blocks.told(4);
+        assert_eq!((told.versions.len(), told.all, &told.torn[..]), (4, true, &[4][..]));
         let other = Blocks::new(512, 3, 1024);
-        other.take_over(&versions, &torn);
+        other.take_over(&told);
         for number in [0, 1, 2, 3, 5] {
             assert_eq!(other.state(number), State { together: 0, ..blocks.state(number) }, "{number}");
         }
         assert_eq!(other.state(4).flights, 1);
         assert_eq!((blocks.number(1, 0), blocks.number(2, 600)), (2, 5));
+    }
+
+    /// Of too many blocks, some are known, and any version of the others passes.
+    #[test]
+    fn too_many_blocks_are_told_as_a_sample() {
+        let blocks = Blocks::new(512, 1, 512 * 4000);
+        for number in 0..3000 {
+            blocks.end(number, blocks.begin(number), true);
+        }
+        let told = blocks.told(600);
+        assert!(!told.all && (400..800).contains(&told.versions.len()), "{}", told.versions.len());
+        let other = Blocks::new(512, 1, 512 * 4000);
+        other.take_over(&told);
+        let known = (0..4000).filter(|number| other.state(*number) == blocks.state(*number)).count();
+        assert_eq!(known, told.versions.len());
+        assert!((0..4000).all(|number| other.state(number).first() <= 1 && other.state(number).last >= 1));
     }
 }

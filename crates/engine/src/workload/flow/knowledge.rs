@@ -372,6 +372,7 @@ impl Knowledge {
     /// What has become of the files of its own, as far as they belong to the sample.
     pub(super) fn told(&self, sets: &[Set], worker: u64, sample: Sample) -> Vec<Reached> {
         let of_set = |(set, names): (&Set, &Vec<u32>)| {
+            let mut room = MOST_PARTS / set.sharers;
             let prefilled = set.prefilled(worker) as u32;
             let (mut files, mut gone) = (Vec::new(), Vec::new());
             for (name, own) in (0_u32..).zip(names).filter(|(name, _)| sample.has(set, worker, *name)) {
@@ -382,6 +383,10 @@ impl Knowledge {
                     Some(contents) => {
                         let parts = contents.parts();
                         if !was_made || parts != made(set, worker, name).parts() {
+                            let parts = Some(parts).filter(|parts| {
+                                room = room.saturating_sub(parts.len() as u64);
+                                room > 0
+                            });
                             files.push(OwnedFile { name, parts });
                         }
                     }
@@ -398,6 +403,9 @@ pub(super) fn made(set: &Set, worker: u64, name: u32) -> Contents {
     let file = File { name, incarnation: 0 };
     Contents::made(set.identity(worker, file), set.size(worker, file))
 }
+
+/// The most parts of files of a set of which another process is told.
+const MOST_PARTS: u64 = 300_000;
 
 /// What the sample derives from.
 const SAMPLE: u64 = 12;

@@ -33,6 +33,7 @@ use crate::phase::{Job, PhaseLoad, Team};
 use crate::plant::{CREATE, DIRECTORY, DIRECTORY_MODE, FILE_MODE, PIECE, verify_room};
 use crate::session::Session;
 use crate::tree::derive_seed;
+use blocks::Told;
 use fsdyno_core::protocol::Stage;
 use fsdyno_core::result::{PhaseResult, TreeSummary};
 use fsdyno_core::workload::parameter::Refusal;
@@ -57,6 +58,8 @@ use worker::Worker;
 const WORKERS: u64 = 7;
 /// What their contents derive from.
 const CONTENTS: u64 = 8;
+/// The most blocks of which another process is told what they contain: all must fit into a message.
+const MOST_BLOCKS: u64 = 1_000_000;
 /// What a file costs in addition to its bytes, for the progress of preparing.
 const FILE_COST: u64 = 4096;
 
@@ -181,13 +184,14 @@ impl Common {
 
     /// What the workers have left.
     fn reached(&self) -> Vec<Reached> {
+        let sets = self.sets.len() as u64;
         let of_set = |(set, shared): (&Set, &Shared)| {
             let set = set.files.name.clone();
             match shared {
                 Shared::Nothing => None,
                 Shared::Blocks(blocks) => {
-                    let (versions, torn) = blocks.told();
-                    Some(Reached::Blocks { set, versions, torn })
+                    let Told { versions, all, torn } = blocks.told(MOST_BLOCKS / sets);
+                    Some(Reached::Blocks { set, versions, all, torn })
                 }
                 Shared::Ends(ends) => Some(Reached::Ends { set, files: ends.told() }),
             }

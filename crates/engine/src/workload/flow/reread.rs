@@ -4,7 +4,7 @@
 //! file of a worker that told nothing, or one that does not belong to the sample, is left out and counted.
 
 use super::Common;
-use super::blocks::Blocks;
+use super::blocks::{Blocks, Told};
 use super::contents::Contents;
 use super::knowledge::{Sample, Shared, made};
 use super::set::{File, Path, Set};
@@ -103,7 +103,11 @@ impl Reader<'_> {
             let is_gone = gone.next_if_eq(&&name).is_some();
             let changed = told.next_if(|file| file.name == name);
             let contents = match changed {
-                Some(OwnedFile { parts, .. }) => {
+                Some(OwnedFile { parts: None, .. }) => {
+                    self.sum.left_out += 1;
+                    continue;
+                }
+                Some(OwnedFile { parts: Some(parts), .. }) => {
                     let file = set.identity(worker, File { name, incarnation: 0 });
                     Contents::of(file, parts)
                 }
@@ -146,8 +150,10 @@ impl Reader<'_> {
         let name = &set.files.name;
         let told = |one: &&Reached| matches!(one, Reached::Blocks { set, .. } | Reached::Ends { set, .. } if set == name);
         let told = reached.iter().find(told);
-        if let (Shared::Blocks(blocks), Some(Reached::Blocks { versions, torn, .. })) = (shared, told) {
-            blocks.take_over(versions, torn);
+        if let (Shared::Blocks(blocks), Some(Reached::Blocks { versions, all, torn, .. })) = (shared, told)
+            && worker == 0
+        {
+            blocks.take_over(&Told { versions: versions.clone(), all: *all, torn: torn.clone() });
         }
         for number in 0..set.prefilled(worker) as u32 {
             let file = File { name: number, incarnation: 0 };
