@@ -65,6 +65,9 @@ fn refuse(spec: &KernelSpec, reason: impl Into<String>) -> GuestError {
     GuestError::Kernel { kernel: spec.to_string(), reason: reason.into() }
 }
 
+/// The largest image of a kernel, in bytes; those of distributions have about a tenth of it.
+const LARGEST: u64 = 256 << 20;
+
 const PACKAGE: &str = "linux-image-";
 
 /// Whether a package is a kernel of this version: `linux-image-6.1.0-56-amd64`, but none of the special
@@ -102,6 +105,14 @@ fn installed(spec: &KernelSpec, root: &Path, release: &str) -> Result<Kernel> {
 }
 
 fn built(spec: &KernelSpec, image: &Path, modules: Option<&Path>) -> Result<Kernel> {
+    // A pipe would never answer, and a device may have no end.
+    let found = std::fs::metadata(image).map_err(GuestError::file("read the kernel image", image))?;
+    if !found.is_file() {
+        return Err(refuse(spec, format!("'{}' is not a regular file", image.display())));
+    }
+    if found.len() > LARGEST {
+        return Err(refuse(spec, format!("'{}' is larger than {} MiB", image.display(), LARGEST >> 20)));
+    }
     let release =
         release_of(image).map_err(GuestError::file("read the kernel image", image))?.ok_or_else(|| {
             refuse(
@@ -155,6 +166,7 @@ fn release_of(image: &Path) -> io::Result<Option<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::fs::{CWD, FileType, Mode};
 
     #[test]
     fn packages_of_a_version_are_told_from_their_special_builds() {
@@ -193,6 +205,24 @@ mod tests {
         bytes[0x202] = b'X';
         std::fs::write(&image, &bytes).unwrap();
         assert_eq!(release_of(&image).unwrap(), None);
+    }
+
+    #[test]
+    fn only_a_regular_file_of_a_kernels_size_is_opened() {
+        let directory = tempfile::tempdir().unwrap();
+        let cache = Cache::new(directory.path().join("cache"));
+        let refused = |image: PathBuf| {
+            let spec = KernelSpec::Image { name: "mine".to_string(), image, modules: None };
+            find(&spec, &cache).unwrap_err().to_string()
+        };
+        let pipe = directory.path().join("pipe");
+        rustix::fs::mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR, 0).unwrap();
+        for image in [pipe, "/dev/zero".into(), directory.path().to_path_buf()] {
+            assert!(refused(image.clone()).ends_with("is not a regular file"), "{}", image.display());
+        }
+        let huge = directory.path().join("huge");
+        File::create(&huge).unwrap().set_len(LARGEST + 1).unwrap();
+        assert!(refused(huge).ends_with("is larger than 256 MiB"));
     }
 
     #[test]

@@ -145,24 +145,45 @@ impl Store {
     /// Whether its path still leads to the file that was opened to be written. If somebody has removed or
     /// moved that, SQLite goes on writing to it.
     pub fn is_in_place(&self) -> bool {
-        self.file.is_none() || file_at(&self.path) == self.file
+        let Some(file) = self.file else { return true };
+        // The latest trials may be in its log only.
+        let log = format!("{} (deleted)", self.beside("-wal").display());
+        file_at(&self.path) == Some(file) && !own_descriptors().any(|link| link.as_os_str() == log.as_str())
     }
 
-    /// Copies everything into a new file: in the store's directory, otherwise in the first of `directories`
-    /// that has room for it. Returns its path.
+    /// A file of SQLite's next to the database.
+    fn beside(&self, suffix: &str) -> PathBuf {
+        let mut path = self.path.clone().into_os_string();
+        path.push(suffix);
+        path.into()
+    }
+
+    /// Copies everything into a new file: in the store's directory, or, if that is gone, in the nearest one
+    /// above it that only this user can write to, otherwise in the first of `directories` that has room for
+    /// it. Returns its path. SQLite's own files at the old place are removed: with another database of that
+    /// name, it would take them for those of that one.
     ///
     /// # Errors
     /// [`StoreError::Rescue`] if no directory has room for it.
     pub fn rescue(&self, directories: &[PathBuf]) -> Result<PathBuf> {
-        let beside = self.directory_of_files();
+        let beside =
+            self.path.ancestors().skip(1).find(|directory| directory.exists()).filter(|one| is_own(one));
         let mut reasons = Vec::new();
-        for directory in std::iter::once(&beside).chain(directories) {
+        for directory in beside.into_iter().chain(directories.iter().map(PathBuf::as_path)) {
             let mut name = self.path.file_name().unwrap_or_default().to_os_string();
             name.push(format!(".rescued-{}", std::process::id()));
             let path = directory.join(name);
             // It overwrites nothing (https://sqlite.org/lang_vacuum.html).
             match self.connection.execute("VACUUM INTO ?1", [path.to_string_lossy()]) {
-                Ok(_) => return Ok(path),
+                Ok(_) => {
+                    let own: Vec<PathBuf> = own_descriptors().collect();
+                    let logs = ["-wal", "-shm"].map(|suffix| self.beside(suffix));
+                    // One that cannot be removed is as it was.
+                    logs.iter()
+                        .filter(|log| own.contains(log))
+                        .for_each(|log| drop(std::fs::remove_file(log)));
+                    return Ok(path);
+                }
                 Err(error) => reasons.push(format!("'{}': {error}", directory.display())),
             }
         }
@@ -173,6 +194,19 @@ impl Store {
     pub fn copy_of_older(&self) -> Option<&Path> {
         self.copy.as_deref()
     }
+}
+
+/// What the open files of this process are called now.
+fn own_descriptors() -> impl Iterator<Item = PathBuf> {
+    let descriptors = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    descriptors.filter_map(|entry| std::fs::read_link(entry.path()).ok())
+}
+
+/// Whether nobody but this user can change what is in a directory.
+fn is_own(directory: &Path) -> bool {
+    let others = 0o022;
+    std::fs::metadata(directory)
+        .is_ok_and(|found| found.uid() == geteuid().as_raw() && found.mode() & others == 0)
 }
 
 /// Device and inode of the file at a path.

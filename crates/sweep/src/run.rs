@@ -137,6 +137,7 @@ pub fn run(
             failed: 0,
             left: restored.left,
             broken: None,
+            is_elsewhere: false,
         },
     };
     let result = sweeping.trials(machines, store, slots, observer);
@@ -310,7 +311,10 @@ impl<'a> Sweeping<'a> {
     /// Stores a trial; if that fails, its record is kept elsewhere and the sweep ends.
     fn store(&self, store: &mut Store, record: &TrialRecord) -> Result<(), SweepError> {
         let (sweep, trial) = (self.outcome.sweep, record.trial);
-        let Err(source) = store.add_trial(sweep, record) else { return self.in_place(store) };
+        let Err(source) = store.add_trial(sweep, record) else {
+            self.store_in_place(store)?;
+            return Ok(self.scratch.verify_journal()?);
+        };
         Err(match store.keep(sweep, record, self.options.keep) {
             Ok(kept) => SweepError::NotStored { trial, kept, source: Box::new(source) },
             Err(error) => SweepError::Lost { trial, cause: source.to_string(), source: Box::new(error) },
@@ -318,7 +322,7 @@ impl<'a> Sweeping<'a> {
     }
 
     /// Ends the sweep if the file of the store has been removed: what has no name is lost with this process.
-    fn in_place(&self, store: &Store) -> Result<(), SweepError> {
+    fn store_in_place(&self, store: &Store) -> Result<(), SweepError> {
         if store.is_in_place() {
             return Ok(());
         }
@@ -444,6 +448,7 @@ impl<'a> Sweeping<'a> {
             (Ok(()), SweepEnd::Finished) => store.finish_sweep(sweep),
             _ => store.interrupt_sweep(sweep),
         };
+        let result = result.and_then(|()| self.store_in_place(store));
         host.limit_steps(Some(self.plan.watchdog.into()));
         self.outcome.left.extend(self.scratch.leave(host, self.options.hurry));
         if let Err(error) = result.and(noted.map_err(SweepError::from)) {

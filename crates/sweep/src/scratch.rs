@@ -66,6 +66,11 @@ impl<'a> ScratchDevices<'a> {
         Ok(self.testbed.write_kept_images(host, journal, self.options.interrupt, told)?)
     }
 
+    /// Fails if the journal is no longer where `restore` would find it.
+    pub fn verify_journal(&self) -> Result<(), TestbedError> {
+        self.journal.verify_in_place()
+    }
+
     /// After a trial that left something behind: a new journal, and images of other names.
     pub fn step_aside(&mut self, host: &mut dyn Host, left: &[String]) -> Result<(), SweepError> {
         let fresh = UndoJournal::create(host, self.options.state_dir)?;

@@ -7,13 +7,14 @@
 use crate::page::{self, NAME, PageError};
 use crate::race::RaceCourse;
 use crate::status::Status;
-use fsdyno_core::AfterTrial;
+use fsdyno_core::{AfterTrial, Nanos};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Why a process cannot be watched.
 #[derive(Debug, thiserror::Error)]
@@ -39,6 +40,9 @@ pub enum Gone {
         source: io::Error,
     },
 }
+
+/// A sweep that says nothing for so long is said to be silent: one that is stopped says nothing, either.
+const SILENT: Duration = Duration::from_secs(5);
 
 /// A sweep that is watched.
 #[derive(Debug)]
@@ -105,6 +109,12 @@ impl Attached {
             true => Ok(None),
             false => self.status().map(Some),
         }
+    }
+
+    /// How long ago the page was written, if that is long for a sweep that runs.
+    pub fn silence(&self) -> Option<Nanos> {
+        let written = self.page.metadata().and_then(|found| found.modified()).ok()?;
+        written.elapsed().ok().filter(|age| *age >= SILENT).map(Nanos::from)
     }
 
     /// What watchers have asked for.

@@ -254,6 +254,11 @@ impl Scene {
         self.status = Some(status);
     }
 
+    /// How long the sweep has published nothing, if that is long. One that waits has nothing to say.
+    pub fn set_silence(&mut self, silence: Option<Nanos>) {
+        self.silence = silence.filter(|_| self.sweep.state == State::Running);
+    }
+
     fn remember(&mut self, glance: Glance) {
         for role in glance.roles.iter().filter(|role| role.is_timed()) {
             let strip = match self.strips.iter_mut().find(|(known, _)| *known == role.role) {

@@ -7,7 +7,7 @@ use crate::look::Look;
 use crate::scene::{Scene, State};
 use crate::status::{Stage, Status};
 use crate::terminal::Terminal;
-use fsdyno_core::{AfterTrial, Nanos};
+use fsdyno_core::AfterTrial;
 use rustix::process::nice;
 use rustix::time::{ClockId, clock_gettime};
 use signal_hook::consts::SIGHUP;
@@ -18,8 +18,6 @@ use std::time::{Duration, Instant};
 const FRAME: Duration = Duration::from_millis(250);
 /// Nothing has changed for so long: what counts down is drawn again.
 const IDLE: Duration = Duration::from_secs(1);
-/// A sweep that says nothing for so long is said to be silent: one that is stopped says nothing, either.
-const SILENT: Duration = Duration::from_secs(5);
 
 /// What a screen needs from outside: what the store knows.
 pub trait Outside {
@@ -79,7 +77,7 @@ pub fn watch(screen: Screen, attached: &mut Attached, outside: &mut dyn Outside)
     let mut view = View::default();
     let (began, cpu_before) = (Instant::now(), cpu());
     let (mut drawn, mut stored, mut known) = (None::<Instant>, None, None);
-    let (mut heard, mut searched) = (Instant::now(), Instant::now());
+    let mut searched = Instant::now();
     loop {
         if let Some(signal) = terminal.signal() {
             return Ok(Left::Signal(signal));
@@ -95,7 +93,6 @@ pub fn watch(screen: Screen, attached: &mut Attached, outside: &mut dyn Outside)
         let mut changed = known != Some(alive);
         match attached.news() {
             Ok(Some(status)) => {
-                heard = Instant::now();
                 let now = (status.sweep, status.stored, status.stage == Stage::Ended, status.raced);
                 if stored != Some(now) {
                     stored = Some(now);
@@ -111,8 +108,7 @@ pub fn watch(screen: Screen, attached: &mut Attached, outside: &mut dyn Outside)
                 changed = true;
             }
         }
-        let silence = Some(heard.elapsed()).filter(|silence| alive && *silence >= SILENT);
-        scene.silence = silence.filter(|_| scene.sweep.state == State::Running).map(Nanos::from);
+        scene.set_silence(attached.silence().filter(|_| alive));
         // The page is the truth; what was published last may be older.
         scene.ask(attached.asked());
         if known != Some(alive) && !alive {

@@ -96,19 +96,22 @@ fn missed_target(phase: &PhaseResult, role: &RoleResult) -> Option<String> {
     })
 }
 
-/// What to say if a rate met a target of which its iterations cannot show much.
+/// What to say if the rate that decided a search, the highest that met the target or else the lowest that did
+/// not, had too few iterations to show much of it.
 fn too_few(phase: &str, role: &RoleResult) -> Option<String> {
     let search = role.open_loop.as_ref()?.search.as_ref()?;
-    let met = search.points.iter().filter(|point| point.met);
-    let point = met.max_by(|a, b| a.intended_per_s.total_cmp(&b.intended_per_s))?;
+    let points = search.by_rate();
+    let point = points.iter().rev().find(|point| point.met).or(points.first())?;
     let (due, quantile) = (point.due, search.until.quantile);
     // One of so many may take longer.
     let needed = 1.0 / (1.0 - quantile.fraction());
     ((due as f64) < needed * (1.0 - 1e-9)).then(|| {
         format!(
-            "phase '{phase}': {} was judged by {due} iterations at {:.1} per second; it needs {needed:.0}",
+            "phase '{phase}': {} was judged by {due} iterations at {:.1} per second, which {} the target; it \
+             needs {needed:.0}",
             quantile.label(),
-            point.intended_per_s
+            point.intended_per_s,
+            if point.met { "met" } else { "missed" }
         )
     })
 }

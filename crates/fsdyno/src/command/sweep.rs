@@ -93,7 +93,7 @@ pub fn run_plan(
         hooks: confirmed.allow_hooks,
     };
     let ended = measure(surroundings, plan, &confirmation, resume, (shown, Details::None))?;
-    if matches!(ended.end, SweepEnd::Interrupted | SweepEnd::Broken) {
+    if matches!(ended.end, SweepEnd::Interrupted | SweepEnd::Broken) && !ended.is_elsewhere {
         say::remark(&format!("hint: to continue, run {}", to_continue(surroundings, confirmed, command)));
     }
     Ok(status(&ended))

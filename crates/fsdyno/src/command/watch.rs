@@ -162,6 +162,7 @@ fn show(
         outside.update(&mut scene, published, true).map_err(|error| anyhow!(error))?;
         scene.set_status(published.clone());
         attached.race().into_iter().for_each(|course| scene.set_race(course));
+        scene.set_silence(attached.silence());
         print(surroundings, &scene)?;
         return Ok(Status::Well);
     }
@@ -268,7 +269,7 @@ fn scene(store: &Store, sweep: &Sweep) -> anyhow::Result<Scene> {
             let label = |case: fsdyno_sweep::Case| CaseLabel {
                 case: case.index,
                 configuration: case.configuration.name,
-                workload: case.workload.kind().to_string(),
+                workload: case.workload.name().into_owned(),
             };
             let slots = order(plan);
             let blocks = slots.last().map_or(0, |slot| slot.block + 1);
@@ -305,7 +306,7 @@ fn of_trials(trials: &[TrialRecord]) -> (Vec<CaseLabel>, u32, Option<u32>) {
             cases.push(CaseLabel {
                 case: trial.case,
                 configuration: trial.configuration.name.clone(),
-                workload: trial.workload.kind().to_string(),
+                workload: trial.workload.name().into_owned(),
             });
         }
     }

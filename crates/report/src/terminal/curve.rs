@@ -36,11 +36,13 @@ pub(super) fn curves(out: &mut dyn Write, case: &CaseView, style: Style) -> io::
     Ok(())
 }
 
-/// `, trial 4 (the middle one of 6)`.
+/// `, trial 4 (the middle one of 5)`.
 fn of_trial(role: &RoleView, shown: &TrialCurve) -> String {
     match role.curves.len() {
         1 => String::new(),
-        several => format!(", trial {} (the middle one of {several})", shown.trial),
+        2 => format!(", trial {} (the lower of 2)", shown.trial),
+        odd if odd % 2 == 1 => format!(", trial {} (the middle one of {odd})", shown.trial),
+        even => format!(", trial {} (the lower of the two in the middle of {even})", shown.trial),
     }
 }
 

@@ -20,6 +20,8 @@ pub struct SweepOutcome {
     pub left: Vec<String>,
     /// Why it could not continue, if that ended it.
     pub broken: Option<SweepError>,
+    /// Whether its results have been copied elsewhere, because somebody has removed the store.
+    pub is_elsewhere: bool,
 }
 
 /// How a sweep ended.

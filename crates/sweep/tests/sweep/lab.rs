@@ -126,7 +126,7 @@ impl Lab {
         std::fs::read_dir(self.journal_directory()).unwrap().count()
     }
 
-    fn journal_directory(&self) -> PathBuf {
+    pub fn journal_directory(&self) -> PathBuf {
         self.directory.path().join("undo")
     }
 }

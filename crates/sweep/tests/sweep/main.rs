@@ -17,6 +17,7 @@ mod quick;
 mod races;
 mod refused_plans;
 mod remount;
+mod removed;
 mod sweeps;
 mod time_limits;
 mod verified;

@@ -11,7 +11,7 @@ use fsdyno_core::{
 };
 use fsdyno_host::EngineOutput;
 use fsdyno_host::fake::{FakeEngine, Fault};
-use fsdyno_store::{Store, SweepState};
+use fsdyno_store::SweepState;
 use fsdyno_sweep::{Plan, Progress, SweepEnd, SweepError, order};
 use fsdyno_testbed::TestbedError;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -451,28 +451,4 @@ fn who_is_in_a_hurry_is_told_what_is_left_instead_of_waiting_for_it() {
         assert_eq!(lab.restore().report.left, [""; 0]);
         assert_eq!(lab.journals(), 0);
     }
-}
-
-#[test]
-fn a_store_whose_file_is_removed_is_copied_and_ends_the_sweep() {
-    let mut lab = Lab::new();
-    lab.engines(std::iter::repeat_with(measured).take(5));
-    let path = lab.store.path().to_path_buf();
-    let mut outcome = lab
-        .run_watched(&plan(&[]), None, |progress, _| {
-            if let Progress::Running(position) = progress
-                && position.trial == 2
-            {
-                let _ = std::fs::remove_file(&path);
-            }
-        })
-        .unwrap();
-    let Some(SweepError::StoreRemoved { path: gone, rescued }) = outcome.broken.take() else {
-        panic!("{:?}", outcome.broken)
-    };
-    assert_eq!(gone, path);
-    let copy = Store::open(&rescued).unwrap();
-    assert_eq!(copy.trials(outcome.sweep).unwrap(), lab.trials(&outcome));
-    assert_eq!(copy.trial_numbers(outcome.sweep).unwrap().len(), 2);
-    assert_eq!(lab.journals(), 0, "everything is undone");
 }

@@ -144,8 +144,20 @@ impl JournalFile {
         Arc::clone(&self.steps)
     }
 
+    /// Fails if its path no longer leads to it: what is written then is lost with this process.
+    pub fn verify_in_place(&self) -> Result<()> {
+        let identity = |found: fs::Metadata| (found.dev(), found.ino());
+        let own = self.file.metadata().map(identity).map_err(failed("examine", &self.path))?;
+        let found = fs::metadata(&self.path).map(identity).map_err(failed("find", &self.path))?;
+        match found == own {
+            true => Ok(()),
+            false => Err(failed("find", &self.path)(io::Error::other("another file has its name"))),
+        }
+    }
+
     /// Appends lines, with one sync.
     pub fn append(&mut self, actions: &[UndoAction]) -> Result<()> {
+        self.verify_in_place()?;
         self.write(actions).map_err(failed("append to", &self.path))
     }
 

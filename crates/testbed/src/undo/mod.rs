@@ -84,6 +84,14 @@ impl UndoJournal {
         }
     }
 
+    /// Fails if somebody has removed or moved its file: then nothing could undo a change after a crash.
+    ///
+    /// # Errors
+    /// [`TestbedError::Journal`].
+    pub fn verify_in_place(&self) -> Result<()> {
+        self.file.as_ref().map_or(Ok(()), JournalFile::verify_in_place)
+    }
+
     /// Creates a journal in this directory, which is created if necessary. From now on every process that
     /// carries out steps on the host is tracked: restoring waits until it is gone.
     ///

@@ -251,7 +251,12 @@ impl Losses {
             mount_errors: unusable.mount_errors,
             checked: damaged.checked,
             damaged: damaged.damaged,
-            recovery_ns: most(|one| one.recovery_ns.map_or(0, |recovery| recovery.max) as f64).recovery_ns,
+            // The slowest in the middle and the slowest of all may be those of two models.
+            recovery_ns: self
+                .models
+                .iter()
+                .filter_map(|one| one.recovery_ns)
+                .reduce(|a, b| Spread { p50: a.p50.max(b.p50), max: a.max.max(b.max) }),
             ..self.worst().clone()
         }
     }

@@ -173,11 +173,14 @@ pub(super) fn effects(
             several(&unknown)
         ));
     }
+    // One trial of each shows nothing of how much trials vary: what is left over is not all of chance.
+    let cases: BTreeSet<u32> = valued.iter().map(|(trial, _)| trial.case).collect();
+    let is_repeated = valued.len() > cases.len();
     AxisEffects {
         axes,
         interactions,
-        block_share: Some(effects.block_share),
-        residual_share: Some(effects.residual_share),
+        block_share: is_repeated.then_some(effects.block_share),
+        residual_share: is_repeated.then_some(effects.residual_share),
         notes,
     }
 }

@@ -75,6 +75,8 @@ impl Recommendation {
         notes.extend(race.as_ref().map(raced::notes).unwrap_or_default());
         let race = race.and_then(Result::ok);
         let judged = |load| answer(header, trials, question, load, &safety, race.as_ref());
+        let mut answers: Vec<Answer> = loads.iter().map(judged).collect();
+        say_once(&mut answers);
         Recommendation {
             sweep: header.id.clone(),
             name: header.name.clone(),
@@ -82,11 +84,20 @@ impl Recommendation {
             threshold: question.threshold,
             notes,
             drift,
-            answers: loads.iter().map(judged).collect(),
+            answers,
             race,
             skipped: skipped(trials),
             failed: failed(trials),
         }
+    }
+}
+
+/// Removes the notes of an answer that an earlier one has.
+fn say_once(answers: &mut [Answer]) {
+    let mut said: Vec<String> = Vec::new();
+    for answer in answers {
+        answer.notes.retain(|note| !said.contains(note));
+        said.extend(answer.notes.iter().cloned());
     }
 }
 
@@ -161,6 +172,8 @@ fn answer(
     let after_the_first = answer.sentences.len().min(1);
     let missed = words::missed(&answer, &measured);
     answer.sentences.splice(after_the_first..after_the_first, missed);
+    let so_far = header.finished.is_none() && !answer.sentences.is_empty();
+    answer.sentences.splice(..0, so_far.then(|| words::so_far(own.len())));
     answer.sentences.extend(other.map(|race| raced::for_another(race, &measure)));
     answer
 }

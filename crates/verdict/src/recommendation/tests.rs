@@ -324,3 +324,41 @@ fn a_capacity_that_was_not_sustained_is_said_to_be_less() {
     trials[0].warnings.push(Warning::new(WarningKind::TargetMissed, "p99 30 ms at 300/s"));
     assert!(sentences(&trials).iter().all(|text| !text.contains("sustains")));
 }
+
+#[test]
+fn a_target_that_nothing_safe_met_is_no_recommendation() {
+    let mut trials = fsdyno_testkit::searched_trials();
+    for trial in &mut trials {
+        for open_loop in trial.phases[0].roles.iter_mut().filter_map(|role| role.open_loop.as_mut()) {
+            open_loop.search.as_mut().unwrap().highest_per_s = None;
+        }
+        trial.warnings.push(Warning::new(WarningKind::TargetMissed, "no rate of clients met p99 <= 20ms"));
+    }
+    let answer = recommend(&trials, None).answers.remove(0);
+    assert_eq!(answer.measure, "flow-capacity");
+    assert_eq!(answer.sentences[0], "No configuration met the target, at any rate that was tried.");
+    assert!(answer.sentences.iter().all(|text| !text.contains("sustains")), "{:?}", answer.sentences);
+}
+
+#[test]
+fn a_sweep_that_goes_on_says_that_its_answer_is_of_now() {
+    let trials = sweep(&[("ext4", "none", 1.0), ("xfs", "none", 1.3)]);
+    let header = SweepHeader { finished: None, ..fixture::header("read-under-write") };
+    let recommended = Recommendation::new(&header, &trials, &Question::default());
+    let sentences = &recommended.answers[0].sentences;
+    assert_eq!(sentences[0], "The sweep is not finished: this is what its 12 trials so far say.");
+    assert!(sentences[1].starts_with("Use 'xfs"), "{sentences:?}");
+}
+
+#[test]
+fn safe_configurations_without_a_value_are_not_called_unsafe() {
+    let mut trials = sweep(&[("ext4", "none", 1.0), ("xfs", "none", 1.3)]);
+    for trial in trials.iter_mut().filter(|trial| trial.configuration.filesystem == "ext4") {
+        trial.warnings.push(Warning::new(WarningKind::Durability, "barrier=0 loses data"));
+    }
+    for trial in trials.iter_mut().filter(|trial| trial.configuration.filesystem == "xfs") {
+        trial.phases.clear();
+    }
+    let sentences = recommend(&trials, None).answers[0].sentences.join(" ");
+    assert!(sentences.contains("Every configuration that has a value is unsafe"), "{sentences}");
+}

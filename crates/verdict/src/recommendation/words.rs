@@ -17,6 +17,7 @@ const CAPACITY: &str = "flow-capacity";
 pub(super) fn sentences(answer: &Answer, measure: &Measure, threshold: f64) -> Vec<String> {
     let Some(winner) = answer.winner() else { return Vec::new() };
     let first = match answer.baseline() {
+        _ if answer.measure == CAPACITY && winner.value == Some(0.0) => nothing_met(answer),
         None => format!(
             "'{}' has {} ({measure}), and there is nothing to compare it with.",
             winner.name,
@@ -29,10 +30,22 @@ pub(super) fn sentences(answer: &Answer, measure: &Measure, threshold: f64) -> V
     sentences
 }
 
+/// That the best capacity is none.
+fn nothing_met(answer: &Answer) -> String {
+    let which = if weaker_ahead(answer).next().is_some() { " that is safe in a power cut" } else { "" };
+    format!("No configuration{which} met the target, at any rate that was tried.")
+}
+
+/// That more trials follow.
+pub(super) fn so_far(trials: usize) -> String {
+    let trials = text::plural(trials as u64, "trial");
+    format!("The sweep is not finished: this is what its {trials} so far say.")
+}
+
 /// That the winner's capacity was not sustained: a search tries each rate briefly, and the window after it is
 /// longer.
 pub(super) fn missed(answer: &Answer, trials: &[&TrialRecord]) -> Option<String> {
-    let winner = answer.winner().filter(|_| answer.measure == CAPACITY)?;
+    let winner = answer.winner().filter(|one| answer.measure == CAPACITY && one.value != Some(0.0))?;
     let own = || trials.iter().filter(|trial| trial.case == winner.case);
     let has_missed = |trial: &&&TrialRecord| {
         trial.warnings.iter().any(|warning| warning.kind == WarningKind::TargetMissed)
@@ -102,9 +115,10 @@ fn choice(
         Some(_) => "the best of those that are safe in a power cut",
     };
     let certain = match baseline.verdict {
-        _ if !baseline.is_durable() && winner.is_durable() => {
-            ", the only safe configuration measured.".into()
-        }
+        _ if !baseline.is_durable() && winner.is_durable() => match safe(answer) {
+            1 => ", the only safe configuration measured.".into(),
+            _ => ", the only safe configuration that has a value.".into(),
+        },
         Verdict::Worse | Verdict::BetterAndWeaker if measure.is_often_zero() => {
             let other = quantity(measure, baseline);
             format!(", less than '{}' ({other}) after {}.", baseline.name, trials(winner, baseline))
@@ -184,10 +198,12 @@ pub(super) fn price(answer: &Answer, winner: &Contender, measure: &Measure, thre
         });
     }
     if !winner.is_durable() {
-        parts.push(format!(
-            "Every configuration measured is unsafe in a power cut, including this one: {}.",
-            winner.risks.join("; ")
-        ));
+        let which = match safe(answer) {
+            0 => "Every configuration measured",
+            _ => "Every configuration that has a value",
+        };
+        let risks = winner.risks.join("; ");
+        parts.push(format!("{which} is unsafe in a power cut, including this one: {risks}."));
     }
     // What those with measured losses gain and lose has a sentence of its own.
     // Of two zeros neither is ahead.
@@ -213,6 +229,11 @@ pub(super) fn price(answer: &Answer, winner: &Contender, measure: &Measure, thre
         None => {}
     }
     parts.join(" ")
+}
+
+/// How many configurations are safe in a power cut, with a value or without.
+fn safe(answer: &Answer) -> usize {
+    answer.standings.iter().filter(|one| one.is_durable()).count()
 }
 
 /// The configurations with a better mean than the winner that are less safe.
@@ -336,8 +357,11 @@ pub(crate) fn notes(answer: &Answer) -> Vec<String> {
 
 /// What says which configurations are durable, if it is not the same for all.
 fn bases(answer: &Answer) -> Option<String> {
+    // In the order of the plan, so that the answers for several workloads say the same.
+    let mut standings: Vec<&Contender> = answer.standings.iter().collect();
+    standings.sort_by_key(|one| one.case);
     let (measured, declared): (Vec<&Contender>, Vec<&Contender>) =
-        answer.standings.iter().partition(|one| matches!(one.basis, Basis::Measured(_)));
+        standings.into_iter().partition(|one| matches!(one.basis, Basis::Measured(_)));
     let names = |of: &[&Contender]| of.iter().map(|one| one.name.as_str()).collect::<Vec<_>>().join(", ");
     (!measured.is_empty() && !declared.is_empty()).then(|| {
         format!(

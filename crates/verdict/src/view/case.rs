@@ -133,7 +133,7 @@ pub struct RoleView {
 /// How the workers of a role with a rate kept up with it, over all trials of a case.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OpenLoopView {
-    /// The rate that the plan asks for, in iterations per second.
+    /// The rate at which iterations were due, per second: that of the plan, or the mean of those found.
     pub intended_per_s: f64,
     /// When iterations were due.
     pub arrivals: Arrivals,
@@ -161,7 +161,7 @@ pub struct TrialCurve {
 }
 
 impl RoleView {
-    /// The curve of the trial in the middle, by the highest rate that met the target.
+    /// The curve of the trial in the middle, by the highest rate that met the target; of two, the lower one.
     pub fn middle_curve(&self) -> Option<&TrialCurve> {
         let mut curves: Vec<&TrialCurve> = self.curves.iter().collect();
         let highest = |one: &TrialCurve| one.curve.highest_per_s.unwrap_or(0.0);
@@ -178,7 +178,7 @@ impl OpenLoopView {
             |of: fn(&OpenLoop) -> f64| parts.iter().map(|part| of(part)).sum::<f64>() / parts.len() as f64;
         let most = |of: fn(&OpenLoop) -> u64| parts.iter().map(|part| of(part)).max().unwrap_or(0);
         Some(OpenLoopView {
-            intended_per_s: first.intended_per_s,
+            intended_per_s: mean(|part| part.intended_per_s),
             arrivals: first.arrivals,
             achieved_per_s: mean(|part| part.achieved_per_s),
             backlog_max: most(|part| part.backlog_max),
