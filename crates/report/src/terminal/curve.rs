@@ -96,7 +96,7 @@ mod tests {
             text,
             "\
 ext4 none under flow: response times of 4 clients by their rate, trial 0 (the
-  middle one of 2)
+  lower of 2)
 iterations/s  achieved     p50     p90     p99   p99.9  p99.99      max     met
 150                150  13.5ms  17.1ms  17.9ms       -       -   36.0ms     yes
 300                300  13.5ms  17.1ms  17.9ms  18.0ms       -   36.0ms     yes
