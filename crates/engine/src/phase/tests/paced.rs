@@ -82,9 +82,11 @@ fn a_pause_shows_as_long_as_it_was_and_for_all_that_it_kept_waiting() {
     let [open, closed] = &result.roles[..] else { panic!("{result:?}") };
     let response = &row(open, Operation::ResponseTime).lat_ns;
     assert_eq!((response.count, open_loop(open).due), (1200, 1200));
+    // On a busy machine, a pause lasts longer than it should.
+    let pause_ms = row(open, Operation::ServiceTime).lat_ns.max as f64 / MILLISECOND as f64;
     for quantile in [Quantile::P90, Quantile::P99, Quantile::P999] {
         let share_ms = (1.0 - quantile.fraction()) * WINDOW as f64;
-        let theory_ms = PAUSE as f64 - share_ms;
+        let theory_ms = pause_ms - share_ms;
         let shown_ms = response.shown(quantile).expect("enough of them") as f64 / MILLISECOND as f64;
         let most_ms = theory_ms + 0.5 * share_ms + 60.0;
         assert!((theory_ms - 5.0..most_ms).contains(&shown_ms), "{quantile}: {shown_ms}, theory {theory_ms}");
