@@ -57,7 +57,7 @@ pub enum Reached {
         /// Whether it had removed the segment before.
         removed: bool,
     },
-    /// A worker of a flow had files of a set to itself. Those that it does not mention are as they were made.
+    /// A worker of a flow had files of a set to itself. Files that are not listed are as they were made.
     Owned {
         /// The set.
         set: String,
@@ -109,10 +109,13 @@ pub struct ReadAgain {
     pub files: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Files that were not read: too many had changed for all of them to be remembered, so that a random
-    /// sample was; or the worker that had them did not come to an end.
+    /// Files that were not read: so many had changed that only a random sample was remembered, or their
+    /// worker did not finish.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub left_out: u64,
+    /// Removed files that were looked for, and are gone.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub gone: u64,
     /// Whether the filesystem had been unmounted and mounted again before; if not, what was read may have
     /// come from memory.
     pub remounted: bool,

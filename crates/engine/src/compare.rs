@@ -77,8 +77,8 @@ impl Comparer {
         self.check(file, version, position, found)
     }
 
-    /// Whether each sector is one of these versions of a file. If a write is in flight, or was when this was
-    /// read, a sector may be `torn` between two of them. They differ in nothing but their stamps.
+    /// Whether each sector is one of these versions of a file. If a write was in flight during the read, a
+    /// sector may be `torn` between two versions, which differ only in their stamps.
     ///
     /// # Errors
     /// The first sector that is not.

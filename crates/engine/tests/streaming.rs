@@ -2,32 +2,14 @@
 
 use fsdyno_core::protocol::EnginePart;
 use fsdyno_core::result::{PhaseResult, RoleResult};
-use fsdyno_core::workload::{IoEngine, Ramp, Stage, Streaming};
+use fsdyno_core::workload::{IoEngine, Stage, Streaming};
 use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Nanos, Operation, Role, WarningKind, Workload};
 use fsdyno_engine::{EngineError, run};
-use fsdyno_testkit::in_memory;
+use fsdyno_testkit::{
+    STREAMED_BLOCK as BLOCK, STREAMED_BLOCKS as BLOCKS, in_memory, small_streaming as small,
+};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
-
-const BLOCK: u64 = 64 * Bytes::KIB;
-const BLOCKS: u64 = 33;
-
-fn small(io: IoEngine, stages: &[Stage]) -> Streaming {
-    Streaming {
-        // The last block is not complete.
-        file_size: Bytes(BLOCKS * BLOCK - 4096),
-        streams: 2,
-        bs: Bytes(BLOCK),
-        io,
-        iodepth: 8,
-        stages: stages.to_vec(),
-        readers: 3,
-        writers: 2,
-        ramp: Ramp::For(Nanos::from_millis(20)),
-        window: Nanos::from_millis(150),
-        ..Streaming::default()
-    }
-}
 
 fn events(directory: &Path, streaming: Streaming) -> (Result<(), EngineError>, Vec<EngineEvent>) {
     part(directory, streaming, EnginePart::WHOLE)

@@ -71,11 +71,10 @@ impl Ready {
 
 /// The error for a plan that is neither a file nor one of these.
 pub fn unknown(name: &str) -> Trouble {
-    let known = all().map(|plan| plan.name);
     let error = anyhow!("'{name}' is neither a file nor a plan that comes with fsdyno");
-    let hint = match fsdyno_core::nearest(name, known.clone()) {
+    let hint = match fsdyno_core::nearest(name, all().map(|plan| plan.name)) {
         Some(nearest) => format!("did you mean '{nearest}'? fsdyno plans lists them"),
-        None => format!("plans that come with fsdyno: {}", known.collect::<Vec<_>>().join(", ")),
+        None => "fsdyno plans lists those that come with fsdyno".to_string(),
     };
     Trouble::new(Status::Usage, error).hint(hint)
 }

@@ -65,7 +65,7 @@ pub struct Qemu {
     cache: Cache,
     kernels: BTreeMap<KernelSpec, Rc<Found>>,
     /// The latest archives, the oldest first: the trials of a sweep ask for a few of them over and over.
-    archives: VecDeque<Archive>,
+    archives: VecDeque<(Contents, File)>,
     /// Why kernels that are not present cannot be downloaded; empty if apt offers them.
     absent: BTreeMap<KernelSpec, Vec<String>>,
     /// Whether the processor can execute guests; unknown before the first one.
@@ -78,20 +78,8 @@ pub struct Qemu {
     log: Option<OwnedFd>,
 }
 
-/// An archive, and what was asked of it.
-struct Archive {
-    kernel: KernelSpec,
-    modules: Vec<GuestModule>,
-    programs: Vec<GuestProgram>,
-    file: File,
-}
-
-impl Archive {
-    fn is_for(&self, request: &GuestRequest) -> bool {
-        (&self.kernel, &self.modules, &self.programs)
-            == (&request.kernel, &request.modules, &request.programs)
-    }
-}
+/// What an archive was asked to contain.
+type Contents = (KernelSpec, Vec<GuestModule>, Vec<GuestProgram>);
 
 /// A kernel and its modules.
 struct Found {
@@ -216,19 +204,17 @@ impl Qemu {
     /// The archive for a request. Guests of a sweep that ask for the same get the same, even if a program on
     /// the host has changed since.
     fn archive(&mut self, request: &GuestRequest, found: &Found) -> error::Result<File> {
-        let file = match self.archives.iter().find(|archive| archive.is_for(request)) {
-            Some(archive) => &archive.file,
-            None => {
-                let file = self.new_archive(request, found)?;
-                if self.archives.len() == ARCHIVES {
-                    self.archives.pop_front();
-                }
-                let GuestRequest { kernel, modules, programs, .. } = request.clone();
-                self.archives.push_back(Archive { kernel, modules, programs, file });
-                &self.archives[self.archives.len() - 1].file
-            }
-        };
-        initramfs::to_read(file, self.cache.directory())
+        let contents = (request.kernel.clone(), request.modules.clone(), request.programs.clone());
+        if let Some((_, file)) = self.archives.iter().find(|(known, _)| *known == contents) {
+            return initramfs::to_read(file, self.cache.directory());
+        }
+        let file = self.new_archive(request, found)?;
+        let given = initramfs::to_read(&file, self.cache.directory());
+        if self.archives.len() == ARCHIVES {
+            self.archives.pop_front();
+        }
+        self.archives.push_back((contents, file));
+        given
     }
 
     fn new_archive(&self, request: &GuestRequest, found: &Found) -> error::Result<File> {

@@ -64,7 +64,7 @@ fn decompressed(program: &str, input: File) -> Option<Vec<u8>> {
     let mut child = command.spawn().ok()?;
     let output = child.stdout.take().and_then(|output| at_most(LONGEST_KERNEL, output));
     if output.is_none() {
-        // It has more to say, unless it has failed.
+        // It may still be writing.
         let _ = child.kill();
     }
     let succeeded = child.wait().is_ok_and(|status| status.success());

@@ -109,12 +109,12 @@ fn other_load(plan: &Plan, stored: &[TrialRecord]) -> Option<u32> {
     let as_stored = |workload: &Workload| -> Option<Workload> {
         serde_json::from_str(&serde_json::to_string(workload).ok()?).ok()
     };
-    let cases = plan.cases().into_iter().filter(|case| {
+    let other = plan.cases().into_iter().find(|case| {
         let now = as_stored(&case.workload);
         let mut trials = stored.iter().filter(|trial| trial.case == case.index);
         trials.any(|trial| now.as_ref().is_some_and(|now| trial.workload != *now))
     });
-    cases.map(|case| case.index).min()
+    other.map(|case| case.index)
 }
 
 /// A name such as /dev/sdb may refer to another disk after a reboot, and figures of two disks must not be

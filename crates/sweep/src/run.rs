@@ -452,6 +452,7 @@ impl<'a> Sweeping<'a> {
         host.limit_steps(Some(self.plan.watchdog.into()));
         self.outcome.left.extend(self.scratch.leave(host, self.options.hurry));
         if let Err(error) = result.and(noted.map_err(SweepError::from)) {
+            self.outcome.is_elsewhere = matches!(error, SweepError::StoreRemoved { .. });
             self.outcome.broken = Some(error);
             if self.outcome.end == SweepEnd::Finished {
                 self.outcome.end = SweepEnd::Broken;

@@ -1,4 +1,4 @@
-//! What several crates' tests share: handmade trials, what tests need from the machine
+//! What several crates' tests share: handmade trials, small loads, what tests need from the machine
 //! ([`Requirement`]), and a directory to work in ([`in_memory`]).
 //!
 //! [`trials`] has three configurations in two blocks. In trial 4, `ext4 bfq` has a writer that is blocked
@@ -7,12 +7,14 @@
 pub mod captured;
 mod durability;
 mod faults;
+mod loads;
 mod open_loop;
 mod requirement;
 mod scratch;
 
 pub use durability::{MADE, durability_side, durability_trials, durable_trial, losing_trial};
 pub use faults::faulty_trials;
+pub use loads::{STREAMED_BLOCK, STREAMED_BLOCKS, file_set, flow_role, small_streaming};
 pub use open_loop::searched_trials;
 pub use requirement::Requirement;
 pub use scratch::in_memory;

@@ -41,7 +41,7 @@ pub enum Gone {
     },
 }
 
-/// A sweep that says nothing for so long is said to be silent: one that is stopped says nothing, either.
+/// After this time without news, a sweep counts as silent. A stopped process publishes nothing.
 const SILENT: Duration = Duration::from_secs(5);
 
 /// A sweep that is watched.

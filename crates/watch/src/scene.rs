@@ -254,7 +254,7 @@ impl Scene {
         self.status = Some(status);
     }
 
-    /// How long the sweep has published nothing, if that is long. One that waits has nothing to say.
+    /// Sets how long the sweep has published nothing, if that is long. A paused sweep has nothing to publish.
     pub fn set_silence(&mut self, silence: Option<Nanos>) {
         self.silence = silence.filter(|_| self.sweep.state == State::Running);
     }

@@ -17,11 +17,12 @@
 mod keep;
 
 use fsdyno_core::workload::flow::{FileSets, FlowRoles};
-use fsdyno_core::workload::{Act, Choice, FileSet, FileSize, Flags, Flow, FlowRole, FlowStep, SizeRange};
+use fsdyno_core::workload::{Act, Choice, Flags, Flow, SizeRange};
 use fsdyno_core::{Bytes, Operation, Role};
 use fsdyno_engine::meter::{Halt, Meter, Object, timed};
 use fsdyno_engine::{ReadyFlow, StepIndex};
 use fsdyno_sys::timer::Timer;
+use fsdyno_testkit::{file_set, flow_role};
 use keep::keep;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -64,18 +65,8 @@ fn flow(verify: bool) -> Flow {
         Act::Close { handle: handle() },
         Act::Stat { set: set(), choose },
     ];
-    let files = FileSet {
-        name: set(),
-        count: FILES + 1,
-        size: FileSize::exactly(size),
-        per_directory: None,
-        prefill: 1.0,
-        private: false,
-        limit: Bytes(Bytes::GIB),
-    };
-    let steps = acts.into_iter().map(|act| FlowStep { act, probability: 1.0 }).collect();
-    let role =
-        FlowRole { role: Role::Client, workers: 1, background: false, rate: None, begin: Vec::new(), steps };
+    let files = file_set(&set(), FILES + 1, size.0, 1.0);
+    let role = flow_role(Role::Client, 1, acts);
     Flow { files: FileSets(vec![files]), roles: FlowRoles(vec![role]), verify, ..Flow::default() }
 }
 

@@ -5,10 +5,10 @@ use super::{after, again, base, events, failure, files, in_parts, read_again};
 use fsdyno_core::protocol::EnginePart;
 use fsdyno_core::workload::flow::{FileSets, FlowRoles};
 use fsdyno_core::workload::{
-    Act, Choice, Content, FileSet, FileSize, Flags, Flow, FlowRole, FlowStep, Ramp, SizeRange,
+    Act, Choice, Content, FileSet, Flags, Flow, FlowRole, FlowStep, Ramp, SizeRange,
 };
 use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Nanos, Reached, Reread, Role, Workload};
-use fsdyno_testkit::in_memory;
+use fsdyno_testkit::{file_set, flow_role, in_memory};
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
@@ -16,16 +16,9 @@ use std::path::PathBuf;
 const SEED: u64 = super::SEED;
 const CHOOSE: Choice = Choice::Uniform;
 
+/// Files that are emptied soon.
 fn set(name: &str, count: u64, size: u64, prefill: f64) -> FileSet {
-    FileSet {
-        name: name.to_string(),
-        count,
-        size: FileSize::Range(SizeRange { low: Bytes(size), high: Bytes(size) }),
-        per_directory: None,
-        prefill,
-        private: false,
-        limit: Bytes(64 * Bytes::KIB),
-    }
+    FileSet { limit: Bytes(64 * Bytes::KIB), ..file_set(name, count, size, prefill) }
 }
 
 fn name(text: &str) -> String {
@@ -78,7 +71,7 @@ fn rename(set: &str, to: &str, over: bool) -> Act {
 
 fn role(role: Role, workers: u32, begin: Vec<Act>, steps: Vec<Act>) -> FlowRole {
     let list = |acts: Vec<Act>| acts.into_iter().map(|act| FlowStep { act, probability: 1.0 }).collect();
-    FlowRole { role, workers, background: false, rate: None, begin: list(begin), steps: list(steps) }
+    FlowRole { begin: list(begin), ..flow_role(role, workers, steps) }
 }
 
 fn flow(sets: Vec<FileSet>, roles: Vec<FlowRole>) -> Flow {
@@ -303,10 +296,7 @@ fn what_is_changed_after_a_flow_is_found_and_named() {
     let flipped = changed(&private(), "/log/", 100, &[0x5a; 3]);
     assert!(flipped.contains("garbage"), "{flipped}");
     // Other bytes of a log that was emptied are only what they are or zeros.
-    let once = Flow {
-        files: FileSets(vec![FileSet { limit: Bytes(Bytes::GIB), ..set("log", 1, 3000, 1.0) }]),
-        ..logs()
-    };
+    let once = Flow { files: FileSets(vec![file_set("log", 1, 3000, 1.0)]), ..logs() };
     assert_eq!(changed(&once, "/log/", 1024, &hole), expected);
     assert!(changed(&logs(), "/log/", 1024, &[1; 512]).contains("garbage"));
 }

@@ -9,31 +9,16 @@ use fsdyno_core::protocol::EnginePart;
 use fsdyno_core::workload::{Content, Fileserver, IoEngine, Ramp, Stage, Streaming};
 use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Failure, Nanos, Reached, ReadAgain, Reread, Workload};
 use fsdyno_engine::run;
-use fsdyno_testkit::in_memory;
+use fsdyno_testkit::{STREAMED_BLOCK as BLOCK, in_memory, small_streaming};
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-const BLOCK: u64 = 64 * Bytes::KIB;
 const SEED: u64 = 42;
 
 fn streaming(io: IoEngine, stages: &[Stage]) -> Streaming {
-    Streaming {
-        // The last block is not complete.
-        file_size: Bytes(33 * BLOCK - 4096),
-        streams: 2,
-        bs: Bytes(BLOCK),
-        io,
-        iodepth: 8,
-        stages: stages.to_vec(),
-        readers: 3,
-        writers: 2,
-        ramp: Ramp::For(Nanos::from_millis(20)),
-        window: Nanos::from_millis(150),
-        verify: true,
-        ..Streaming::default()
-    }
+    Streaming { verify: true, ..small_streaming(io, stages) }
 }
 
 fn fileserver() -> Fileserver {

@@ -11,7 +11,7 @@ use crate::screen::OwnScreen;
 use fsdyno_core::{AfterTrial, Outcome, TrialRecord};
 use fsdyno_store::{Added, Store, SweepId};
 use fsdyno_sweep::{
-    Asked, Machines, Plan, Position, Progress, RunOptions, SweepEnd, SweepError, SweepOutcome, run as execute,
+    Asked, Machines, Plan, Position, Progress, RunOptions, SweepEnd, SweepOutcome, run as execute,
 };
 use fsdyno_testbed::Confirmation;
 use std::sync::Arc;
@@ -73,7 +73,6 @@ pub fn carry_out(
     display.finish();
     let mut ended = ended.map_err(trouble::of_sweep)?;
     if let Some(error) = ended.broken.take() {
-        ended.is_elsewhere = matches!(error, SweepError::StoreRemoved { .. });
         trouble::of_sweep(error).tell();
     }
     for line in &ended.left {

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// How often the sweep is killed.
-const KILLS: u32 = 8;
+const KILLS: u32 = 12;
 
 /// Changes everything that the testbed can change, in about two seconds: scheduler, readahead, a sysctl, two
 /// images.
@@ -62,7 +62,7 @@ fn a_killed_sweep_is_restored_and_keeps_its_finished_trials() {
     let untouched = Machine::look();
     let mut interrupted = 0;
     for kill in 0..KILLS {
-        // 17 and 8 have no common divisor, so every eighth of the sweep is hit once, in mixed order.
+        // 17 and 12 have no common divisor, so every twelfth of the sweep is hit once, in mixed order.
         let share = (f64::from(kill * 17 % KILLS) + 0.5) / f64::from(KILLS);
         let reported = kill_after(&sandbox, &plan, duration.mul_f64(share));
         interrupted += u32::from(reported.killed);

@@ -7,10 +7,11 @@ use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe};
 use fsdyno_core::workload::commit_log::Segments;
 use fsdyno_core::workload::flow::{FileSets, FlowRoles};
 use fsdyno_core::workload::{
-    Act, Choice, Collection, CollectionSize, CommitLog, FileSet, FileSize, Fileserver, Flags, Flow, FlowRole,
-    FlowStep, IoEngine, Postmark, Ramp, SizeRange, Stage, Streaming,
+    Act, Choice, Collection, CollectionSize, CommitLog, Fileserver, Flags, Flow, IoEngine, Postmark, Ramp,
+    SizeRange, Stage, Streaming,
 };
 use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Failure, Nanos, Reread, Role, Workload};
+use fsdyno_testkit::{file_set, flow_role};
 use serde_json::Value;
 use std::path::Path;
 use std::time::Duration;
@@ -71,15 +72,6 @@ fn fileserver() -> Workload {
 /// One client reads pages that never change; another creates, reads, appends to and removes mails; two write
 /// over the same database and read it.
 fn flow() -> Workload {
-    let set = |name: &str, count, size, prefill| FileSet {
-        name: name.to_string(),
-        count,
-        size: FileSize::Range(SizeRange { low: Bytes(size), high: Bytes(size) }),
-        per_directory: None,
-        prefill,
-        private: false,
-        limit: Bytes(Bytes::GIB),
-    };
     let file = || "file".to_string();
     let open = |set: &str| {
         let flags = Flags::default();
@@ -104,15 +96,11 @@ fn flow() -> Workload {
         Act::ReadRandom { handle: file(), size: Bytes(16_384) },
         Act::Close { handle: file() },
     ];
-    let role = |role, workers, acts: Vec<Act>| {
-        let steps = acts.into_iter().map(|act| FlowStep { act, probability: 1.0 }).collect();
-        FlowRole { role, workers, background: false, rate: None, begin: Vec::new(), steps }
-    };
-    let (page, mail) = (set("page", 3, 20_000, 1.0), set("mail", 10, 20_000, 0.5));
-    let roles =
-        vec![role(Role::Client, 1, of_mail), role(Role::Reader, 1, of_pages), role(Role::Writer, 2, of_data)];
+    let (page, mail) = (file_set("page", 3, 20_000, 1.0), file_set("mail", 10, 20_000, 0.5));
+    let roles = [(Role::Client, 1, of_mail), (Role::Reader, 1, of_pages), (Role::Writer, 2, of_data)];
+    let roles = roles.map(|(role, workers, acts)| flow_role(role, workers, acts)).to_vec();
     Workload::Flow(Flow {
-        files: FileSets(vec![set("data", 1, 65_536, 1.0), mail, page]),
+        files: FileSets(vec![file_set("data", 1, 65_536, 1.0), mail, page]),
         roles: FlowRoles(roles),
         ramp: Ramp::For(Nanos::from_millis(100)),
         window: Nanos::from_millis(300),

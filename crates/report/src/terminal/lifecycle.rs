@@ -42,23 +42,36 @@ pub(super) fn write(out: &mut dyn Write, case: &CaseView, style: Style) -> io::R
     checks(out, case, style)
 }
 
-/// `verified: 12 files (1.2 GB) were read again after unmounting and mounting, every byte as written`.
+/// `verified: 12 files (1.2 GB) read again after unmounting and mounting, every byte as written; 3 removed
+/// files are gone`.
 fn verified(all: &[ReadAgain]) -> Option<String> {
     if all.is_empty() {
         return None;
     }
-    let files = total(all.iter().map(|read| read.files));
-    let bytes = total(all.iter().map(|read| read.bytes));
+    let sum = |of: fn(&ReadAgain) -> u64| total(all.iter().map(of));
     let how = match all.iter().all(|read| read.remounted) {
         true => "after unmounting and mounting",
         false => "without unmounting, so possibly from memory",
     };
-    let left_out = match total(all.iter().map(|read| read.left_out)) {
-        0 => String::new(),
-        files => format!("; {} left out", text::plural(files, "file")),
+    let gone = match sum(|read| read.gone) {
+        0 => None,
+        1 => Some("1 removed file is gone".to_string()),
+        files => Some(format!("{} are gone", text::plural(files, "removed file"))),
     };
-    let (files, bytes) = (text::plural(files, "file"), text::size(Bytes(bytes)));
-    Some(format!("verified: {files} ({bytes}) read again {how}, every byte as written{left_out}"))
+    // A load that removes everything leaves nothing to read.
+    let read = match (sum(|read| read.files), &gone) {
+        (0, Some(_)) => format!("looked again {how}"),
+        (files, _) => {
+            let (files, bytes) = (text::plural(files, "file"), text::size(Bytes(sum(|read| read.bytes))));
+            format!("{files} ({bytes}) read again {how}, every byte as written")
+        }
+    };
+    let left_out = match sum(|read| read.left_out) {
+        0 => None,
+        files => Some(format!("{} left out", text::plural(files, "file"))),
+    };
+    let parts: Vec<String> = std::iter::once(read).chain(gone).chain(left_out).collect();
+    Some(format!("verified: {}", parts.join("; ")))
 }
 
 /// `filled to 50.1 % before the load, with 3012 files; 2 rounds of ageing removed 3104 others`.
@@ -192,17 +205,25 @@ mod tests {
 
     #[test]
     fn a_verified_load_says_what_was_read_again() {
-        let read = |remounted, left_out| {
+        let read = |remounted, left_out, files, gone| {
             text(|trial| {
-                trial.read_again = Some(ReadAgain { files: 3, bytes: 2_000_000, left_out, remounted });
+                trial.read_again = Some(ReadAgain { files, bytes: 2_000_000, left_out, gone, remounted });
             })
         };
-        let remounted = unwrapped(&read(true, 0));
+        let remounted = unwrapped(&read(true, 0, 3, 0));
         assert!(remounted.contains("read again after unmounting and mounting, every byte"), "{remounted}");
         assert!(!remounted.contains("left out"));
-        assert!(unwrapped(&read(false, 0)).contains("possibly from memory"));
-        let sample = unwrapped(&read(true, 5));
-        assert!(sample.contains("as written; ") && sample.contains("left out"), "{sample}");
+        assert!(unwrapped(&read(false, 0, 3, 0)).contains("possibly from memory"));
+        let sample = unwrapped(&read(true, 5, 3, 1));
+        // Of two trials.
+        let both = "as written; 2 removed files are gone; 10 files left out";
+        assert!(sample.contains(both), "{sample}");
+        let one = [ReadAgain { files: 1, bytes: 1, left_out: 1, gone: 1, remounted: true }];
+        let both = "as written; 1 removed file is gone; 1 file left out";
+        assert!(verified(&one).is_some_and(|text| text.ends_with(both)), "{:?}", verified(&one));
+        let nothing = unwrapped(&read(true, 0, 0, 1500));
+        let gone = "looked again after unmounting and mounting; 3000 removed files are gone";
+        assert!(nothing.contains(gone), "{nothing}");
         assert!(!text(|_| ()).contains("verified"));
     }
 

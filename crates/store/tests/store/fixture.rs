@@ -160,6 +160,7 @@ impl Dice {
                 files: dice.int(),
                 bytes: dice.int(),
                 left_out: dice.int(),
+                gone: dice.int(),
                 remounted: dice.coin(),
             }),
             lifecycle_ns: Lifecycle {

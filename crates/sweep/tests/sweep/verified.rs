@@ -36,7 +36,7 @@ fn load(name: &str, writers: Vec<Reached>) -> FakeEngine {
 }
 
 fn rereads(remounted: bool) -> FakeEngine {
-    let read_again = ReadAgain { files: 1, bytes: 64 << 20, left_out: 0, remounted };
+    let read_again = ReadAgain { files: 1, bytes: 64 << 20, left_out: 0, gone: 0, remounted };
     let read = EngineEvent::ReadAgain { read_again, duration_ns: Nanos::from_secs(3) };
     events(vec![hello(), read, EngineEvent::Done])
 }
@@ -79,7 +79,10 @@ fn after_the_load_another_engine_reads_what_was_mounted_again() {
     assert_eq!((&last.directory, last.seed), (&first.directory, first.seed));
     assert!(!last.clean_up);
 
-    assert_eq!(trial.read_again, Some(ReadAgain { files: 1, bytes: 64 << 20, left_out: 0, remounted: true }));
+    assert_eq!(
+        trial.read_again,
+        Some(ReadAgain { files: 1, bytes: 64 << 20, left_out: 0, gone: 0, remounted: true })
+    );
     assert_eq!(trial.lifecycle_ns.read_again, Some(Nanos::from_secs(3)));
     assert!(trial.lifecycle_ns.umount.is_some() && trial.built.check.is_some());
 }

@@ -144,7 +144,7 @@ impl JournalFile {
         Arc::clone(&self.steps)
     }
 
-    /// Fails if its path no longer leads to it: what is written then is lost with this process.
+    /// Fails if its path no longer leads to it: what is written to it now would be lost with this process.
     pub fn verify_in_place(&self) -> Result<()> {
         let identity = |found: fs::Metadata| (found.dev(), found.ino());
         let own = self.file.metadata().map(identity).map_err(failed("examine", &self.path))?;

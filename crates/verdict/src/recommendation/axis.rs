@@ -173,7 +173,7 @@ pub(super) fn effects(
             several(&unknown)
         ));
     }
-    // One trial of each shows nothing of how much trials vary: what is left over is not all of chance.
+    // One trial of each does not show how much trials vary, so no share of the variance is that of chance.
     let cases: BTreeSet<u32> = valued.iter().map(|(trial, _)| trial.case).collect();
     let is_repeated = valued.len() > cases.len();
     AxisEffects {

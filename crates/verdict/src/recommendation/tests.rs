@@ -312,17 +312,21 @@ fn a_capacity_that_was_not_sustained_is_said_to_be_less() {
     let mut trials = fsdyno_testkit::searched_trials();
     let sentences =
         |trials: &[TrialRecord]| recommend(trials, Some("p99 <= 20ms")).answers[0].sentences.clone();
-    assert!(sentences(&trials).iter().all(|text| !text.contains("sustains")), "{:?}", sentences(&trials));
+    assert!(
+        sentences(&trials).iter().all(|text| !text.contains("sustained rate")),
+        "{:?}",
+        sentences(&trials)
+    );
     // The winner is the only trial of xfs.
     trials[2].warnings.push(Warning::new(WarningKind::TargetMissed, "p99 30 ms at 800/s"));
     assert_eq!(
         sentences(&trials)[1],
-        "But the window at that rate missed the target in 1 of 1 trial: what it sustains is less."
+        "At that rate, however, the window missed the target in 1 of 1 trial: the sustained rate is lower."
     );
     // The other's do not matter to what is recommended.
     trials[2].warnings.clear();
     trials[0].warnings.push(Warning::new(WarningKind::TargetMissed, "p99 30 ms at 300/s"));
-    assert!(sentences(&trials).iter().all(|text| !text.contains("sustains")));
+    assert!(sentences(&trials).iter().all(|text| !text.contains("sustained rate")));
 }
 
 #[test]
@@ -336,8 +340,8 @@ fn a_target_that_nothing_safe_met_is_no_recommendation() {
     }
     let answer = recommend(&trials, None).answers.remove(0);
     assert_eq!(answer.measure, "flow-capacity");
-    assert_eq!(answer.sentences[0], "No configuration met the target, at any rate that was tried.");
-    assert!(answer.sentences.iter().all(|text| !text.contains("sustains")), "{:?}", answer.sentences);
+    assert_eq!(answer.sentences[0], "No configuration met the target at any rate that was tried.");
+    assert!(answer.sentences.iter().all(|text| !text.contains("sustained rate")), "{:?}", answer.sentences);
 }
 
 #[test]
@@ -346,7 +350,7 @@ fn a_sweep_that_goes_on_says_that_its_answer_is_of_now() {
     let header = SweepHeader { finished: None, ..fixture::header("read-under-write") };
     let recommended = Recommendation::new(&header, &trials, &Question::default());
     let sentences = &recommended.answers[0].sentences;
-    assert_eq!(sentences[0], "The sweep is not finished: this is what its 12 trials so far say.");
+    assert_eq!(sentences[0], "The sweep is not finished; this answer is based on its first 12 trials.");
     assert!(sentences[1].starts_with("Use 'xfs"), "{sentences:?}");
 }
 

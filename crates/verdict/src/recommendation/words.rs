@@ -30,20 +30,20 @@ pub(super) fn sentences(answer: &Answer, measure: &Measure, threshold: f64) -> V
     sentences
 }
 
-/// That the best capacity is none.
+/// Says that no configuration has a capacity.
 fn nothing_met(answer: &Answer) -> String {
     let which = if weaker_ahead(answer).next().is_some() { " that is safe in a power cut" } else { "" };
-    format!("No configuration{which} met the target, at any rate that was tried.")
+    format!("No configuration{which} met the target at any rate that was tried.")
 }
 
-/// That more trials follow.
+/// Says that the sweep is still going on.
 pub(super) fn so_far(trials: usize) -> String {
     let trials = text::plural(trials as u64, "trial");
-    format!("The sweep is not finished: this is what its {trials} so far say.")
+    format!("The sweep is not finished; this answer is based on its first {trials}.")
 }
 
-/// That the winner's capacity was not sustained: a search tries each rate briefly, and the window after it is
-/// longer.
+/// Says if the winner did not sustain its capacity: a search tries each rate briefly, and the window after
+/// it is longer.
 pub(super) fn missed(answer: &Answer, trials: &[&TrialRecord]) -> Option<String> {
     let winner = answer.winner().filter(|one| answer.measure == CAPACITY && one.value != Some(0.0))?;
     let own = || trials.iter().filter(|trial| trial.case == winner.case);
@@ -53,7 +53,7 @@ pub(super) fn missed(answer: &Answer, trials: &[&TrialRecord]) -> Option<String>
     let missed = own().filter(has_missed).count();
     (missed > 0).then(|| {
         format!(
-            "But the window at that rate missed the target in {missed} of {}: what it sustains is less.",
+            "At that rate, however, the window missed the target in {missed} of {}: the sustained rate is lower.",
             text::plural(own().count() as u64, "trial")
         )
     })

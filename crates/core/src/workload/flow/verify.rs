@@ -1,4 +1,4 @@
-//! What can be verified: how the files of a set are written decides what is known of their contents.
+//! Whether a flow can be verified. What is known about the contents of files depends on how they are written.
 
 use super::act::{Act, Flags, FlowStep};
 use super::files::FileSet;
@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 /// Contents tell for this many bytes which file, offset and version they are.
 const SECTOR: u64 = 512;
 
-/// Bytes that a verified flow keeps for a file that one worker has, for a block of a file that is written
-/// over, and for a file that many append to.
+/// Bytes of memory that a verified flow needs for each file that one worker has to itself, for each block of
+/// files that are written over, and for each file that several workers append to.
 const KNOWN_FILE: u64 = 112;
 const KNOWN_BLOCK: u64 = 8;
 const KNOWN_END: u64 = 24;
@@ -22,9 +22,9 @@ const KNOWN_END: u64 = 24;
 pub enum Written {
     /// They are not.
     Never,
-    /// Each by one worker, which alone has it, in whatever way.
+    /// By the only worker that uses them, in any way.
     ByOwner,
-    /// Over what is there, in blocks of this size, by any worker. Their sizes do not change.
+    /// Over existing data, in blocks of this size, by any worker. Their sizes do not change.
     InBlocks(Bytes),
     /// At their ends, by several workers.
     AtTheEnd,
@@ -109,7 +109,7 @@ impl Flow {
     }
 }
 
-/// The first step after which nobody could tell what a file must contain.
+/// Refuses the first step after which nobody could tell what a file must contain.
 pub(super) fn check(flow: &Flow) -> Result<(), Refusal> {
     if !flow.verify {
         return Ok(());
@@ -129,7 +129,7 @@ pub(super) fn check(flow: &Flow) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Nobody knows in which order several workers write, so they may only write what does not depend on it.
+/// The order in which several workers write is unknown, so they may write only what does not depend on it.
 fn check_shared(flow: &Flow, set: &FileSet, deeds: &[&Deed<'_>]) -> Result<(), Refusal> {
     let name = &set.name;
     let advice = format!(
@@ -138,7 +138,7 @@ fn check_shared(flow: &Flow, set: &FileSet, deeds: &[&Deed<'_>]) -> Result<(), R
     let writes = || deeds.iter().filter(|deed| deed.does.writes());
     let Some(first) = writes().next() else {
         // Whoever writes to a link writes to the file of everybody.
-        let links = deeds.iter().find(|deed| deed.does == Does::Shares && is_linked(flow, deed));
+        let links = deeds.iter().find(|deed| deed.does == Does::Shares && is_linked(flow, name));
         return links.map_or(Ok(()), |deed| {
             deed.refuse(format!(
                 "with `verify`, files of set '{name}' that workers share get no links; {advice}"
@@ -190,10 +190,10 @@ fn check_shared(flow: &Flow, set: &FileSet, deeds: &[&Deed<'_>]) -> Result<(), R
     })
 }
 
-/// Whether the step gives a file another name, not a copy.
-fn is_linked(flow: &Flow, deed: &Deed<'_>) -> bool {
-    let links = |step: &&FlowStep| matches!(&step.act, Act::Link { set, .. } if set == deed.set);
-    flow.roles.0.iter().flat_map(FlowRole::all_steps).any(|step| links(&step))
+/// Whether a step links files of this set.
+fn is_linked(flow: &Flow, name: &str) -> bool {
+    let mut steps = flow.roles.0.iter().flat_map(FlowRole::all_steps);
+    steps.any(|step| matches!(&step.act, Act::Link { set, .. } if set == name))
 }
 
 fn of_set<'d, 'a>(deeds: &'d [Deed<'a>], set: &str) -> Vec<&'d Deed<'a>> {

@@ -4,12 +4,18 @@ use super::*;
 use crate::pace::Schedule;
 use fsdyno_core::result::{OpenLoop, OperationResult, Quantile, RoleResult};
 use fsdyno_core::workload::{Arrivals, Pace, Rate};
+use std::sync::atomic::AtomicU64;
 
 const MILLISECOND: u64 = 1_000_000;
 
-/// A worker whose iterations are one operation each, of which the first at `at` after the start of the load
-/// takes as long as a pause.
+/// A worker that pauses once ([`pausing`]).
 fn server(each: Duration, at: Duration, pause: Duration) -> Job {
+    pausing(each, at, pause, Arc::default())
+}
+
+/// A worker whose iterations are one operation each, of which the first at `at` after the start of the load
+/// takes as long as a pause. `paused` learns how long that lasted, in nanoseconds.
+fn pausing(each: Duration, at: Duration, pause: Duration, paused: Arc<AtomicU64>) -> Job {
     Box::new(move |lineup| {
         let mut meter = lineup.start();
         let (begin, mut is_pending) = (std::time::Instant::now(), true);
@@ -21,7 +27,11 @@ fn server(each: Duration, at: Duration, pause: Duration) -> Job {
             let pauses = is_pending && begin.elapsed() >= at;
             is_pending &= !pauses;
             let call = || {
+                let begin = std::time::Instant::now();
                 std::thread::sleep(if pauses { pause } else { each });
+                if pauses {
+                    paused.store(begin.elapsed().as_nanos() as u64, Ordering::Relaxed);
+                }
                 Ok(())
             };
             let ended =
@@ -75,15 +85,17 @@ fn a_pause_shows_as_long_as_it_was_and_for_all_that_it_kept_waiting() {
     const WINDOW: u64 = 2000;
     let (each, at, pause) =
         (Duration::from_micros(200), Duration::from_millis(300), Duration::from_millis(PAUSE));
-    let open =
-        Team { schedule: constant(600.0), ..Team::new(Role::Client, STEPS, vec![server(each, at, pause)]) };
+    let paused = Arc::new(AtomicU64::new(0));
+    let job = pausing(each, at, pause, Arc::clone(&paused));
+    let open = Team { schedule: constant(600.0), ..Team::new(Role::Client, STEPS, vec![job]) };
     let closed = Team::new(Role::Writer, STEPS, vec![server(each, at, pause)]);
     let (result, _) = measured(vec![open, closed], [WINDOW, 30_000]);
     let [open, closed] = &result.roles[..] else { panic!("{result:?}") };
     let response = &row(open, Operation::ResponseTime).lat_ns;
     assert_eq!((response.count, open_loop(open).due), (1200, 1200));
     // On a busy machine, a pause lasts longer than it should.
-    let pause_ms = row(open, Operation::ServiceTime).lat_ns.max as f64 / MILLISECOND as f64;
+    let pause_ms = paused.load(Ordering::Relaxed) as f64 / MILLISECOND as f64;
+    assert!(pause_ms >= PAUSE as f64);
     for quantile in [Quantile::P90, Quantile::P99, Quantile::P999] {
         let share_ms = (1.0 - quantile.fraction()) * WINDOW as f64;
         let theory_ms = pause_ms - share_ms;

@@ -1,4 +1,4 @@
-//! The copy of the collection, read again at the end; the collection itself was deleted.
+//! Reads the copy of the collection again at the end. The collection itself must be gone.
 
 use super::{COLLECTION, COPY, Made, directory_name, file_name};
 use crate::compare::Comparer;
@@ -25,7 +25,8 @@ pub(crate) fn read_again(parameters: &Collection, session: &mut Session<'_, '_>)
         let base = rustix::fs::open(&base, DIRECTORY, Mode::empty()).map_err(failed)?;
         absent(&base, Object { directory: b"", name: COLLECTION })?;
         let (mut comparer, mut rereader) = (Comparer::new(content, seed, PIECE), Rereader::new(gauge));
-        let mut sum = ReadAgain::default();
+        // All of them were below the directory that is gone.
+        let mut sum = ReadAgain { gone: made.files, ..ReadAgain::default() };
         let top = enter(&base, b"", COPY)?;
         for index in 0..made.files {
             let directory = directory_name(index);

@@ -34,7 +34,7 @@ use std::time::Instant;
 /// What identities of files derive from.
 const LOGS: u64 = 5;
 /// How many files a writer uses in turn if they are overwritten.
-pub(super) const IN_TURN: u64 = 2;
+const IN_TURN: u64 = 2;
 const OVERWRITE: OFlags = OFlags::WRONLY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// Runs the workload.
@@ -104,11 +104,11 @@ fn job(log: Log, content: workload::Content, ledger: Option<Ledger>) -> Job {
         let mut meter = lineup.start();
         meter.work_in(log.name.as_bytes());
         for segment in 0.. {
-            let mut come = Come { segment, bytes: None, removed: false };
-            if let Err(halt) = log.fill(&mut meter, &mut content, &directory, &mut come) {
-                // What a call did that failed nobody knows.
+            let mut headway = Headway { segment, bytes: None, removed: false };
+            if let Err(halt) = log.fill(&mut meter, &mut content, &directory, &mut headway) {
+                // Nobody knows what a failed call did.
                 if let (Halt::Over, Some(ledger)) = (&halt, ledger) {
-                    let Come { segment, bytes, removed } = come;
+                    let Headway { segment, bytes, removed } = headway;
                     ledger.note(Reached::Log { log: log.number, segment, bytes, removed });
                 }
                 return halt;
@@ -119,7 +119,7 @@ fn job(log: Log, content: workload::Content, ledger: Option<Ledger>) -> Job {
 }
 
 /// How far a writer has come.
-struct Come {
+struct Headway {
     segment: u64,
     /// In it, if it is open.
     bytes: Option<u64>,
@@ -128,20 +128,20 @@ struct Come {
 }
 
 /// The log of one writer.
-pub(super) struct Log {
+struct Log {
     number: u32,
     path: PathBuf,
-    pub(super) name: String,
+    name: String,
     /// What identities of its files derive from, and the bytes of all logs.
     seed: u64,
     pool: u64,
     record: usize,
-    pub(super) segment_bytes: u64,
+    segment_bytes: u64,
     segments: Segments,
 }
 
 impl Log {
-    pub(super) fn new(parameters: &CommitLog, base: &Path, seed: u64, number: u32) -> Self {
+    fn new(parameters: &CommitLog, base: &Path, seed: u64, number: u32) -> Self {
         let name = format!("log-{number}");
         Log {
             number,
@@ -156,7 +156,7 @@ impl Log {
         }
     }
 
-    pub(super) fn open(&self) -> Result<OwnedFd, Errno> {
+    fn open(&self) -> Result<OwnedFd, Errno> {
         rustix::fs::open(&self.path, DIRECTORY, Mode::empty())
     }
 
@@ -194,12 +194,12 @@ impl Log {
     }
 
     /// What contents of a file follow from, before any version.
-    pub(super) fn file(&self, number: u64) -> FileIdentity {
+    fn file(&self, number: u64) -> FileIdentity {
         FileIdentity::new(self.seed, number)
     }
 
     /// The number of the file that has a segment, and which version of it the segment is.
-    pub(super) fn place(&self, segment: u64) -> (u64, u32) {
+    fn place(&self, segment: u64) -> (u64, u32) {
         match self.segments {
             Segments::Append => (segment, 0),
             // What is overwritten was different, so that nothing can skip the write.
@@ -219,16 +219,16 @@ impl Log {
         meter: &mut Meter,
         content: &mut Content,
         directory: &OwnedFd,
-        come: &mut Come,
+        headway: &mut Headway,
     ) -> Result<(), Halt> {
-        let segment = come.segment;
+        let segment = headway.segment;
         let appends = self.segments == Segments::Append;
         let (number, version) = self.place(segment);
         let (name, flags) = (segment_name(number), if appends { CREATE } else { OVERWRITE });
         let object = Object { directory: self.name.as_bytes(), name: &name };
         let open = || rustix::fs::openat(directory, &name, flags, FILE_MODE);
         let opened = |_: &OwnedFd| {
-            come.bytes = Some(0);
+            headway.bytes = Some(0);
             0
         };
         let file = timed(meter, OPENAT, object, opened, open)?;
@@ -239,7 +239,7 @@ impl Log {
             let before = segment_name(before);
             let unlink = || rustix::fs::unlinkat(directory, &before, AtFlags::empty());
             let unlinked = |(): &()| {
-                come.removed = true;
+                headway.removed = true;
                 0
             };
             timed(meter, UNLINKAT, Object { name: &before, ..object }, unlinked, unlink)?;
@@ -252,7 +252,7 @@ impl Log {
             while position < end {
                 let bytes = content.bytes(identity, position, self.left_of_record(position));
                 let wrote = |bytes: &u64| {
-                    come.bytes = Some(position + bytes);
+                    headway.bytes = Some(position + bytes);
                     *bytes
                 };
                 position += timed(meter, PWRITE, object, wrote, || write(&file, bytes, position))?;
@@ -274,6 +274,6 @@ fn write(file: &OwnedFd, bytes: &[u8], position: u64) -> Result<u64, Errno> {
     }
 }
 
-pub(super) fn segment_name(number: u64) -> CString {
+fn segment_name(number: u64) -> CString {
     CString::new(format!("segment-{number}")).unwrap_or_default()
 }

@@ -1,8 +1,8 @@
-//! The logs, read again at the end.
+//! Reads the logs again at the end.
 //!
-//! Of each log, the segment that its writer was filling has as many bytes as were written to it, whether
-//! they were synced or not: nothing was cut off. The one before is complete, or removed; files that are
-//! overwritten have the rest of what was there before.
+//! The segment that a writer was filling must have every byte that was written to it, synced or not,
+//! because the power was not cut. The segment before it must be complete or removed. In files that are
+//! overwritten, the bytes of the version before follow.
 
 use super::{IN_TURN, Log, segment_name};
 use crate::compare::Comparer;
@@ -75,6 +75,7 @@ impl Reader<'_> {
                 true => {
                     let name = segment_name(before);
                     absent(directory, Object { directory: log.name.as_bytes(), name: &name })?;
+                    self.sum.gone += 1;
                 }
                 false => self.file(log, directory, before, (log.segment_bytes, 0), log.segment_bytes)?,
             }

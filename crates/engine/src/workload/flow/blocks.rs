@@ -1,9 +1,9 @@
 //! Which versions each block of a file may have that several workers write over and read.
 //!
-//! A write makes a block its next version. What is there once all writes of it have ended is the version of
-//! the last; if two were in flight together, either may have come last. What is there meanwhile is the
-//! version before, a new one, or parts of both. So for each block the first and the last of the versions are
-//! known that a reader may find, in a word that workers change without a lock.
+//! Each write gives a block its next version. Once all writes of a block have ended, it has the version of
+//! the last one; if two were in flight at once, either may have come last. Meanwhile a reader may find the
+//! version before, a new one, or parts of both. So each block has a word with the first and the last
+//! version that a reader may find, which workers change without a lock.
 
 use crate::compare::Comparer;
 use crate::content::FileIdentity;
@@ -11,11 +11,12 @@ use crate::tree::derive_seed;
 use crate::wrong::Problem;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bits of a word: the last version that was begun, how many writes are in flight, how far behind the last
-/// version is the first that may be there, and how far the first of the writes that were in flight together.
+/// Bits of a word, after the last version that was begun (32): how many writes are in flight, and two
+/// distances from the last version: to the first version that may be there, and to the first of the writes
+/// that were in flight together.
 const FLIGHTS: u32 = 14;
 const BACK: u32 = 9;
-/// So far behind that nobody knows how far.
+/// A distance that is too long to count.
 const FAR: u32 = (1 << BACK) - 1;
 const _: () = assert!(32 + FLIGHTS + 2 * BACK == 64);
 
@@ -52,17 +53,17 @@ impl State {
         earlier(self.last, self.behind)
     }
 
-    /// As another process described it: the first and the last version that may be there.
+    /// The first and the last version that may be there, as another process told them.
     pub(super) fn quiet(first: u32, last: u32) -> Self {
         State { last, flights: 0, behind: (last.saturating_sub(first)).min(FAR), together: 0 }
     }
 
-    /// Of which nothing is known.
+    /// A block about which nothing is known.
     fn any() -> Self {
         State { last: u32::MAX, flights: 0, behind: FAR, together: 0 }
     }
 
-    /// With a write that never ended.
+    /// A block with a write that never ended.
     pub(super) fn torn(last: u32) -> Self {
         State { last, flights: 1, behind: FAR, together: FAR }
     }
@@ -104,7 +105,7 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// Of so many files of at most this size.
+    /// The blocks of this many files of at most this size.
     pub(super) fn new(block: u64, files: u64, largest: u64) -> Self {
         let each = largest.div_ceil(block);
         Blocks { block, each, words: (0..files * each).map(|_| AtomicU64::new(0)).collect() }
@@ -192,9 +193,10 @@ impl Blocks {
         Ok(())
     }
 
-    /// Blocks that were written over, for another process: how far behind the one before each is, the first
-    /// and the last version that it may have; and those with a write that never ended. If there are more than
-    /// `most`, it is about so many, and it is not said of the others whether they were.
+    /// What another process has to know: for each block that was written over, its distance from the one
+    /// before and the first and last version that it may have; and the blocks with a write that never
+    /// ended. If more than `most` were written over, about that many of them are told, and nothing about
+    /// the others.
     pub(super) fn told(&self, most: u64) -> Told {
         let states = || (0..self.words.len()).map(|number| self.state(number));
         let written = states().filter(|state| state.last > 0).count() as u64;
@@ -214,8 +216,8 @@ impl Blocks {
         Told { versions, all, torn }
     }
 
-    /// Takes over what another process told.
-    pub(super) fn take_over(&self, Told { versions, all, torn }: &Told) {
+    /// Takes over what another process told ([`Told`]).
+    pub(super) fn take_over(&self, versions: &[(u64, u32, u32)], all: bool, torn: &[u64]) {
         if !all {
             self.words.iter().for_each(|word| word.store(State::any().word(), Ordering::Release));
         }
@@ -310,7 +312,8 @@ mod tests {
                 prop_assert_eq!(blocks.state(0).flights as usize, flying.len());
             }
             let other = Blocks::new(512, 1, 512);
-            other.take_over(&blocks.told(9));
+            let told = blocks.told(9);
+            other.take_over(&told.versions, told.all, &told.torn);
             let (first, last) = first_and_last(&other);
             prop_assert!((first..=last).contains(&there));
         }
@@ -327,7 +330,7 @@ mod tests {
         let told = blocks.told(4);
         assert_eq!((told.versions.len(), told.all, &told.torn[..]), (4, true, &[4][..]));
         let other = Blocks::new(512, 3, 1024);
-        other.take_over(&told);
+        other.take_over(&told.versions, told.all, &told.torn);
         for number in [0, 1, 2, 3, 5] {
             assert_eq!(other.state(number), State { together: 0, ..blocks.state(number) }, "{number}");
         }
@@ -345,7 +348,7 @@ mod tests {
         let told = blocks.told(600);
         assert!(!told.all && (400..800).contains(&told.versions.len()), "{}", told.versions.len());
         let other = Blocks::new(512, 1, 512 * 4000);
-        other.take_over(&told);
+        other.take_over(&told.versions, told.all, &told.torn);
         let known = (0..4000).filter(|number| other.state(*number) == blocks.state(*number)).count();
         assert_eq!(known, told.versions.len());
         assert!((0..4000).all(|number| other.state(number).first() <= 1 && other.state(number).last >= 1));

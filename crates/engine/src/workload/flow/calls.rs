@@ -1,6 +1,6 @@
 //! Steps that take more than one descriptor, or a name, or several system calls.
 
-use super::knowledge::{Knowledge, Place};
+use super::knowledge::{Kept, Knowledge, Place};
 use super::worker::{Ended, Worker, nothing, object};
 use crate::meter::{Halt, Meter, timed};
 use crate::plant::DIRECTORY;
@@ -107,8 +107,28 @@ impl Worker {
         step: StepIndex,
         call: impl FnOnce(BorrowedFd<'_>) -> Result<(), Errno>,
     ) -> Result<(), Halt> {
-        let (file, object) = self.handles[handle].object(&self.sets)?;
-        timed(meter, step, object, nothing, || call(file))
+        self.on_noted_file(meter, handle, step, call, |_, _| ())
+    }
+
+    /// The same, and what a verified flow notes afterwards.
+    #[inline]
+    pub(super) fn on_noted_file(
+        &mut self,
+        meter: &mut Meter,
+        handle: usize,
+        step: StepIndex,
+        call: impl FnOnce(BorrowedFd<'_>) -> Result<(), Errno>,
+        note: impl FnOnce(&mut Knowledge, Kept),
+    ) -> Result<(), Halt> {
+        let Worker { handles, sets, known, .. } = self;
+        let (kept, (file, object)) = (handles[handle].kept, handles[handle].object(sets)?);
+        let done = |(): &()| {
+            if let Some(known) = known {
+                note(known, kept);
+            }
+            0
+        };
+        timed(meter, step, object, done, || call(file))
     }
 
     /// Opens the directory of a file, reads all of its entries and closes it.

@@ -1,8 +1,7 @@
-//! What a file contains that only one worker writes to: from where to where it is what.
+//! The contents of a file that only one worker writes to, as a list of parts.
 //!
-//! Every write to a position writes the bytes that the file has there in one of its versions. So an append is
-//! the continuation of what was there, and what a file contains is a short list of parts, unless it is
-//! written over at many places.
+//! A write puts the bytes that one version of the file has at that position. So an append continues the part
+//! before it, and the list stays short unless the file is written over in many places.
 
 use crate::compare::Comparer;
 use crate::content::FileIdentity;
@@ -95,7 +94,7 @@ impl Contents {
             self.put(begin, part.until.min(end), part.source);
             begin = part.until;
         }
-        // What is written here later is none of what could be here.
+        // What is written here later must differ from what was copied.
         self.version += 1;
     }
 

@@ -38,7 +38,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Reads on from where the descriptor is, at the end from the beginning.
+    /// Goes on reading where the descriptor is; at the end of the file, starts again.
     pub(super) fn read_next(
         &mut self,
         meter: &mut Meter,
@@ -343,19 +343,11 @@ impl Worker {
         size: u64,
         step: StepIndex,
     ) -> Result<(), Halt> {
-        let Worker { handles, sets, known, .. } = self;
-        let (kept, (file, object)) = (handles[handle].kept, handles[handle].object(sets)?);
-        let mut known = known.as_deref_mut();
-        if let Some(known) = &mut known {
-            known.empties(kept);
+        if let Some(known) = &mut self.known {
+            known.empties(self.handles[handle].kept);
         }
-        let done = |(): &()| {
-            if let Some(known) = known {
-                known.resized(kept, size);
-            }
-            0
-        };
-        timed(meter, step, object, done, || rustix::fs::ftruncate(file, size))
+        let call = |file: BorrowedFd<'_>| rustix::fs::ftruncate(file, size);
+        self.on_noted_file(meter, handle, step, call, |known, kept| known.resized(kept, size))
     }
 
     /// Allocates bytes from the beginning.
@@ -366,17 +358,9 @@ impl Worker {
         size: u64,
         step: StepIndex,
     ) -> Result<(), Halt> {
-        let Worker { handles, sets, known, .. } = self;
-        let (kept, (file, object)) = (handles[handle].kept, handles[handle].object(sets)?);
-        let known = known.as_deref_mut();
-        let done = |(): &()| {
-            if let Some(known) = known {
-                known.extended(kept, size);
-            }
-            0
-        };
         let flags = rustix::fs::FallocateFlags::empty();
-        timed(meter, step, object, done, || rustix::fs::fallocate(file, flags, 0, size))
+        let call = |file: BorrowedFd<'_>| rustix::fs::fallocate(file, flags, 0, size);
+        self.on_noted_file(meter, handle, step, call, |known, kept| known.extended(kept, size))
     }
 
     /// A random multiple of a size at which that many bytes are in the file.

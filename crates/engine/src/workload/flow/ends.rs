@@ -1,8 +1,8 @@
 //! How long files are that several workers append to.
 //!
-//! What a file has at a position follows from the position alone, so that workers which write to the same one
-//! write the same. Only how long it is depends on all of them; and once it was emptied, a worker that had
-//! looked for its end before may leave a hole.
+//! The bytes at a position follow from the position alone, so workers that write to the same place write
+//! the same. Only the length depends on all of them. Once a file has been emptied, a worker that had looked
+//! for its end before may leave a hole.
 
 use crate::compare::Comparer;
 use crate::content::FileIdentity;

@@ -1,9 +1,8 @@
 //! What a worker of a verified flow knows about the contents of files.
 //!
-//! Files of its own it follows as a filesystem would: names, what each name leads to, and what that contains
-//! ([`Contents`]). About files that workers share it knows what all of them have in common: versions of
-//! blocks ([`Blocks`]), or ends ([`Ends`]). Everything is noted after the second timestamp of the step that
-//! did it.
+//! It tracks its own files as a filesystem would: names, the file that each name leads to, and what that file
+//! contains ([`Contents`]). Workers that share files also share what they know about them: the versions of
+//! blocks ([`Blocks`]), or where files end ([`Ends`]). Each step is noted after its second timestamp.
 
 use super::blocks::{Begun, Blocks, State};
 use super::contents::Contents;
@@ -25,7 +24,7 @@ const NONE: u32 = u32::MAX;
 /// What the workers that share the files of a set know together.
 #[derive(Debug)]
 pub(super) enum Shared {
-    /// Nothing that does not follow from the seed, or that its owner knows alone.
+    /// Nothing: contents follow from the seed, or only their owner knows them.
     Nothing,
     Blocks(Blocks),
     Ends(Ends),
@@ -63,7 +62,7 @@ pub(super) enum Kept {
     End { set: usize, file: u64, identity: FileIdentity },
 }
 
-/// Of one worker.
+/// What one worker knows.
 pub(super) struct Knowledge {
     comparer: Comparer,
     shared: Arc<[Shared]>,
@@ -81,7 +80,8 @@ pub(super) struct Knowledge {
 }
 
 impl Knowledge {
-    /// Of a worker that has so many files open at most; `uses` says which sets it has to do with.
+    /// What a worker knows at the beginning. It has at most `handles` files open; `uses`: whether its steps
+    /// name a set.
     pub(super) fn new(
         sets: &[Set],
         shared: Arc<[Shared]>,
@@ -242,7 +242,7 @@ impl Knowledge {
         content.bytes(file.version(version), position, length)
     }
 
-    /// It has ended, after so many bytes.
+    /// It has ended; so many bytes were written.
     #[inline]
     pub(super) fn wrote(&mut self, kept: Kept, version: u32, position: u64, written: u64) {
         match kept {
@@ -369,7 +369,7 @@ impl Knowledge {
         }
     }
 
-    /// What has become of the files of its own, as far as they belong to the sample.
+    /// What became of its own files, if they belong to the sample.
     pub(super) fn told(&self, sets: &[Set], worker: u64, sample: Sample) -> Vec<Reached> {
         let of_set = |(set, names): (&Set, &Vec<u32>)| {
             let mut room = MOST_PARTS / set.sharers;

@@ -139,7 +139,7 @@ fn team(role: &FlowRole, program: Program, common: &Common) -> Team {
                 Err(failure) => return Halt::Failed(failure),
             };
             let halt = worker.run(lineup.start());
-            // What a call did that failed nobody knows.
+            // Nobody knows what a failed call did.
             if matches!(halt, Halt::Over) {
                 worker.told().into_iter().for_each(|reached| ledger.note(reached));
             }

@@ -4,11 +4,12 @@
 //! file of a worker that told nothing, or one that does not belong to the sample, is left out and counted.
 
 use super::Common;
-use super::blocks::{Blocks, Told};
+use super::blocks::Blocks;
 use super::contents::Contents;
 use super::knowledge::{Sample, Shared, made};
 use super::set::{File, Path, Set};
 use crate::compare::Comparer;
+use crate::content::FileIdentity;
 use crate::error::{EngineError, OperationFailure};
 use crate::meter::{Halt, Object};
 use crate::plant::DIRECTORY;
@@ -135,7 +136,9 @@ impl Reader<'_> {
     fn absent(&mut self, set: &Set, worker: u64, name: u32, directory: &OwnedFd) -> Result<(), Halt> {
         set.path(worker, name, &mut self.path);
         let object = Object { directory: set.files.name.as_bytes(), name: self.path.as_c_str() };
-        absent(directory, object)
+        absent(directory, object)?;
+        self.sum.gone += 1;
+        Ok(())
     }
 
     /// Files that are there from the beginning to the end.
@@ -153,7 +156,7 @@ impl Reader<'_> {
         if let (Shared::Blocks(blocks), Some(Reached::Blocks { versions, all, torn, .. })) = (shared, told)
             && worker == 0
         {
-            blocks.take_over(&Told { versions: versions.clone(), all: *all, torn: torn.clone() });
+            blocks.take_over(versions, *all, torn);
         }
         for number in 0..set.prefilled(worker) as u32 {
             let file = File { name: number, incarnation: 0 };
@@ -191,11 +194,11 @@ impl Reader<'_> {
     }
 }
 
-/// Nobody writes any more: what may be there now could be there before.
+/// Compares blocks. Nobody writes any more, so their states are the same before and after the read.
 fn check_blocks(
     blocks: &Blocks,
     comparer: &mut Comparer,
-    (identity, file): (crate::content::FileIdentity, u64),
+    (identity, file): (FileIdentity, u64),
     position: u64,
     found: &[u8],
 ) -> Result<(), Problem> {

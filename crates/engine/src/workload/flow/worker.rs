@@ -153,7 +153,7 @@ impl Worker {
         }
     }
 
-    /// What has become of its files, if they are verified.
+    /// What became of its files, if they are verified.
     pub(super) fn told(&self) -> Vec<Reached> {
         let sample = Sample::of(&self.sets);
         self.known.as_ref().map_or(Vec::new(), |known| known.told(&self.sets, self.number, sample))
@@ -250,9 +250,7 @@ impl Worker {
             Task::WriteWhole { handle, size, seek, write } => {
                 self.write_whole(meter, handle, size, [seek, write])?;
             }
-            Task::Append { handle, low, high, seek, write, truncate } => {
-                self.append(meter, handle, [low, high], [seek, write, truncate])?;
-            }
+            Task::Append { handle, low, high, steps } => self.append(meter, handle, [low, high], steps)?,
             Task::Overwrite { handle, size, in_order, write } => {
                 self.overwrite(meter, handle, (size, in_order), write)?;
             }
@@ -338,11 +336,9 @@ impl Worker {
                     rustix::fs::fsetxattr(file, ATTRIBUTE, bytes, XattrFlags::empty())
                 })?;
             }
-            Task::MmapRead { handle, size, map, read, unmap } => {
-                self.map_and_read(meter, handle, size, [map, read, unmap])?;
-            }
-            Task::MmapWrite { handle, size, map, write, sync, unmap } => {
-                self.map_and_write(meter, handle, size, ([map, write, unmap], sync))?;
+            Task::MmapRead { handle, size, steps } => self.map_and_read(meter, handle, size, steps)?,
+            Task::MmapWrite { handle, size, steps, sync } => {
+                self.map_and_write(meter, handle, size, (steps, sync))?;
             }
             Task::CopyFileRange { from, to, step } => self.copy(meter, [from, to], step)?,
             Task::Fallocate { handle, size, step } => self.allocate(meter, handle, size, step)?,

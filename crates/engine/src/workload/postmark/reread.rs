@@ -1,4 +1,4 @@
-//! At the end nothing is left: every file that ever was must be gone.
+//! Looks at the end whether every file is gone that was ever created.
 
 use super::script::{Deed, Script, Task};
 use super::{NAME, object};
@@ -20,8 +20,12 @@ pub(crate) fn read_again(parameters: &Postmark, session: &mut Session<'_, '_>) -
             let path = base.display().to_string();
             Halt::Failed(OperationFailure { operation: None, path, errno })
         })?;
-        let look = |task: Option<Task>| match task {
-            Some(Task { deed: Deed::Create, file }) => absent(&base, object(file, &mut [0; NAME])),
+        let mut sum = ReadAgain::default();
+        let mut look = |task: Option<Task>| match task {
+            Some(Task { deed: Deed::Create, file }) => {
+                sum.gone += 1;
+                absent(&base, object(file, &mut [0; NAME]))
+            }
             _ => Ok(()),
         };
         let mut script = Script::new(&parameters);
@@ -32,8 +36,8 @@ pub(crate) fn read_again(parameters: &Postmark, session: &mut Session<'_, '_>) -
             if gauge.cancelled() {
                 return Err(Halt::Over);
             }
-            script.transaction().unwrap_or_default().into_iter().try_for_each(look)?;
+            script.transaction().unwrap_or_default().into_iter().try_for_each(&mut look)?;
         }
-        Ok(ReadAgain::default())
+        Ok(sum)
     })
 }
