@@ -4,6 +4,10 @@
 //! lvm volume or a disk slowed down by dm-delay. Layers nest like kernel devices, outermost first. A pool is
 //! no device: it is the disks over which a filesystem spreads itself.
 
+mod disk;
+
+pub use disk::{Block, Conditioning, Image, Preallocation};
+
 use crate::units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -17,12 +21,7 @@ pub enum DeviceSpec {
     /// A file behind a loop device, made and removed by the sweep.
     Image(Image),
     /// A block device that the user names and confirms.
-    Block {
-        /// As the plan names it.
-        path: PathBuf,
-        /// The identity that the plan pins, as `fsdyno plan` prints it.
-        identity: Option<String>,
-    },
+    Block(Block),
     /// An existing directory, nothing formatted.
     Directory {
         /// The directory.
@@ -43,39 +42,6 @@ pub enum DeviceSpec {
 pub struct Pool {
     /// Its members, of which the filesystem is mounted by the first.
     pub disks: Vec<DeviceSpec>,
-}
-
-/// A file behind a loop device, made and removed by the sweep.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Image {
-    /// Path of the file; nothing may exist there yet.
-    pub path: PathBuf,
-    /// Its apparent size.
-    pub size: Bytes,
-    /// Whether the loop device bypasses the page cache of the filesystem that holds the file
-    /// (`LO_FLAGS_DIRECT_IO`).
-    pub direct_io: bool,
-    /// The logical block of the loop device: one of [`Image::SECTORS`].
-    #[serde(default = "usual_sector")]
-    pub sector: Bytes,
-    /// Whether its blocks are there before a trial begins.
-    #[serde(default)]
-    pub preallocate: Preallocation,
-}
-
-/// Whether the blocks of an image are allocated in the filesystem that holds it before a trial begins.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Preallocation {
-    /// A sparse file, new in each trial: the first write to a block allocates it.
-    #[default]
-    None,
-    /// Written in full once per sweep, and kept for all of its trials, as a disk would be.
-    Write,
-}
-
-fn usual_sector() -> Bytes {
-    Image::SECTORS[0]
 }
 
 /// An array of Linux's software RAID.
@@ -214,59 +180,36 @@ impl Bitmap {
     }
 }
 
-impl Preallocation {
-    /// Every choice.
-    pub const ALL: &'static [Preallocation] = &[Preallocation::None, Preallocation::Write];
-
-    /// Its name in plans.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Preallocation::None => "none",
-            Preallocation::Write => "write",
-        }
-    }
-}
-
-impl Image {
-    /// The logical blocks of disks: that of most, and that of those with native sectors of 4096 bytes.
-    pub const SECTORS: &'static [Bytes] = &[Bytes(512), Bytes(4096)];
-
-    /// A sparse file with direct I/O and sectors of 512 bytes.
-    pub fn new(path: impl Into<PathBuf>, size: Bytes) -> Self {
-        Image {
-            path: path.into(),
-            size,
-            direct_io: true,
-            sector: usual_sector(),
-            preallocate: Preallocation::default(),
-        }
-    }
-
-    /// The same image under another name: its own with this appended.
-    #[must_use]
-    pub fn named_after(&self, suffix: &str) -> Self {
-        let mut name = self.path.clone().into_os_string();
-        name.push(suffix);
-        Image { path: name.into(), ..self.clone() }
-    }
-
-    /// Whether it outlives a trial.
-    pub fn is_kept(&self) -> bool {
-        self.preallocate == Preallocation::Write
-    }
-}
-
 impl DeviceSpec {
     /// An image with the usual options: [`Image::new`].
     pub fn image(path: impl Into<PathBuf>, size: Bytes) -> Self {
         DeviceSpec::Image(Image::new(path, size))
     }
 
+    /// A block device with the usual options: [`Block::new`].
+    pub fn block(path: impl Into<PathBuf>) -> Self {
+        DeviceSpec::Block(Block::new(path))
+    }
+
+    /// What is done to it before each filesystem is created; nothing for what is no block device.
+    pub fn conditioning(&self) -> Conditioning {
+        match self {
+            DeviceSpec::Block(block) => block.precondition,
+            _ => Conditioning::None,
+        }
+    }
+
+    /// Whether a disk is written in full before each filesystem is created, so that mkfs must not discard its
+    /// blocks.
+    pub fn is_filled_before(&self) -> bool {
+        self.disks().iter().any(|disk| disk.conditioning().fills() > 0)
+    }
+
     /// The path that the plan names; for a stack, the path of its first disk.
     pub fn path(&self) -> &Path {
         match self {
             DeviceSpec::Image(Image { path, .. })
-            | DeviceSpec::Block { path, .. }
+            | DeviceSpec::Block(Block { path, .. })
             | DeviceSpec::Directory { path } => path,
             _ => self.below().first().map_or(Path::new(""), DeviceSpec::path),
         }
@@ -275,7 +218,7 @@ impl DeviceSpec {
     /// The devices that a layer is built on; empty for a disk.
     pub fn below(&self) -> &[DeviceSpec] {
         match self {
-            DeviceSpec::Image(_) | DeviceSpec::Block { .. } | DeviceSpec::Directory { .. } => &[],
+            DeviceSpec::Image(_) | DeviceSpec::Block(_) | DeviceSpec::Directory { .. } => &[],
             DeviceSpec::Md(Md { disks, .. })
             | DeviceSpec::Lvm(Lvm { disks, .. })
             | DeviceSpec::Pool(Pool { disks }) => disks,
@@ -341,7 +284,7 @@ impl DeviceSpec {
 
     /// Whether a disk is a block device.
     pub fn is_of_blocks(&self) -> bool {
-        self.disks().iter().any(|disk| matches!(disk, DeviceSpec::Block { .. }))
+        self.disks().iter().any(|disk| matches!(disk, DeviceSpec::Block(_)))
     }
 
     /// Its size if every disk is an image; of a pool, see [`DeviceSpec::size_by`]. The few megabytes that a
@@ -405,12 +348,20 @@ impl fmt::Display for DeviceSpec {
                 if *preallocate == Preallocation::Write {
                     write!(f, ", written")?;
                 }
-                if *sector != usual_sector() {
+                if *sector != Image::SECTORS[0] {
                     write!(f, ", sectors of {sector}")?;
                 }
                 write!(f, ")")
             }
-            DeviceSpec::Block { path, .. } => write!(f, "block {}", path.display()),
+            DeviceSpec::Block(Block { path, precondition, .. }) => {
+                write!(f, "block {}", path.display())?;
+                match precondition {
+                    Conditioning::None => Ok(()),
+                    Conditioning::Discard => write!(f, ", discarded"),
+                    Conditioning::FillOnce => write!(f, ", filled once"),
+                    Conditioning::FillTwice => write!(f, ", filled twice"),
+                }
+            }
             DeviceSpec::Directory { path } => write!(f, "directory {}", path.display()),
             DeviceSpec::Md(Md { level, chunk, bitmap, disks }) => {
                 write!(f, "md {}", level.name())?;

@@ -60,6 +60,9 @@ pub struct EngineRequest {
     /// what is in flight; for ever if absent.
     #[serde(default)]
     pub patience: Option<Nanos>,
+    /// Whether to wait for a calm device before each phase.
+    #[serde(default)]
+    pub quiesce: Option<Quiesce>,
     /// The memory cgroup to work in; that of the sender if absent.
     #[serde(default)]
     pub memory: Option<MemoryGroup>,
@@ -96,6 +99,7 @@ impl EngineRequest {
             device_bytes: None,
             telemetry: None,
             patience: None,
+            quiesce: None,
             memory: None,
             pauses: false,
             marks: None,
@@ -112,6 +116,15 @@ pub struct MemoryGroup {
     pub directory: PathBuf,
     /// What everything in it may use together, page cache included.
     pub limit: Bytes,
+}
+
+/// A wait for a calm device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Quiesce {
+    /// How long at most.
+    pub limit: Nanos,
+    /// Kernel names of the block devices that must be calm: `loop0`, `vda`.
+    pub devices: Vec<String>,
 }
 
 impl Default for EnginePart {

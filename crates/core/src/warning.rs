@@ -104,6 +104,9 @@ warnings! {
     ImageShape = "image-shape":
         "where the image is, one with other sectors or one that was written first was faster or slower",
         "add `preallocate = \"write\"` and `sector` to the plan, or use a block device";
+    NotQuiet = "not-quiet":
+        "the device still served requests, or much was dirty, when the time of `quiesce` was over",
+        "raise `quiesce`, or look for what else uses the device";
     NotSteady = "not-steady":
         "the rate of the load still varied or drifted when the window began, at the limit of `steady`",
         "raise `limit`, make rounds longer, or allow more with `within`";

@@ -34,6 +34,7 @@ mod plant;
 pub mod profile;
 mod progress;
 mod queue;
+mod quiesce;
 mod record;
 mod removal;
 mod reread;

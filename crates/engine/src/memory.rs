@@ -44,3 +44,16 @@ pub(crate) fn used(group: &MemoryGroup) -> GroupMemory {
         reclaims: number("memory.failcnt").or_else(reached).unwrap_or(0),
     }
 }
+
+/// What the pages of a group have that is not on the disk yet, dirty or being written back; `None` where the
+/// kernel does not say.
+pub(crate) fn dirty(group: &MemoryGroup) -> Option<Bytes> {
+    let text = std::fs::read_to_string(group.directory.join("memory.stat")).ok()?;
+    let value = |key: &str| {
+        let mut lines = text.lines().filter_map(|line| line.split_once(' '));
+        lines.find_map(|(name, value)| (name == key).then(|| value.trim().parse::<u64>().ok())?)
+    };
+    // In version 2 and version 1.
+    let names = [["file_dirty", "file_writeback"], ["dirty", "writeback"]];
+    names.into_iter().find_map(|[dirty, writeback]| Some(Bytes(value(dirty)? + value(writeback)?)))
+}

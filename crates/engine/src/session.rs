@@ -15,10 +15,11 @@ use crate::observer::Observer;
 use crate::phase::{self, PhaseLoad, Run, Written};
 use crate::plant::{DIRECTORY, DIRECTORY_MODE};
 use crate::progress::Progress;
+use crate::quiesce;
 use crate::removal::{self, Remover};
 use crate::tree::Model;
 use fsdyno_core::protocol::Stage;
-use fsdyno_core::result::{CacheAtStart, Durable, GroupMemory, TreeSummary};
+use fsdyno_core::result::{CacheAtStart, Durable, GroupMemory, Quiet, TreeSummary};
 use fsdyno_core::units::{Bytes, Nanos};
 use fsdyno_core::workload::TreeModel;
 use fsdyno_core::{
@@ -64,6 +65,8 @@ pub(crate) struct Session<'a, 'e> {
     dropped: Option<Dropped>,
     /// What is in memory at the beginning of the next phase, if it reads what was there before.
     cache: Option<CacheAtStart>,
+    /// What waiting for a calm device found before the next phase.
+    pub(crate) quiet: Option<Quiet>,
 }
 
 impl<'a, 'e> Session<'a, 'e> {
@@ -89,6 +92,7 @@ impl<'a, 'e> Session<'a, 'e> {
             written_back_ns: Nanos(0),
             dropped: None,
             cache: None,
+            quiet: None,
         }
     }
 
@@ -257,6 +261,29 @@ impl<'a, 'e> Session<'a, 'e> {
         Ok(())
     }
 
+    /// Waits until the device is calm, if the plan asks for that.
+    pub(crate) fn quiesce(&mut self, phase: &str) -> Result<(), EngineError> {
+        let Some(quiesce) = &self.request.quiesce else { return Ok(()) };
+        let (progress, stop) = (&mut *self.progress, self.stop);
+        let quiet = quiesce::wait(quiesce, self.request.memory.as_ref(), &mut |share| {
+            progress.tell(Stage::Settle, phase, share.min(0.999), 0);
+            !stop.load(Ordering::Relaxed)
+        });
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(EngineError::Stopped);
+        }
+        if !quiet.reached {
+            let text = format!(
+                "phase '{phase}': after {}, the device was still busy ({} requests meanwhile), or {} were \
+                 dirty",
+                quiet.waited_ns, quiet.requests, quiet.dirty
+            );
+            self.warn(WarningKind::NotQuiet, text);
+        }
+        self.quiet = Some(quiet);
+        Ok(())
+    }
+
     /// Runs a phase and reports its result.
     pub(crate) fn phase(&mut self, phase: PhaseLoad) -> Result<(), EngineError> {
         self.counted_phase(phase, |_| ())
@@ -269,6 +296,7 @@ impl<'a, 'e> Session<'a, 'e> {
         count: impl FnOnce(&mut PhaseResult),
     ) -> Result<(), EngineError> {
         let phase = PhaseLoad { span: phase.span.patient(self.request.patience), ..phase };
+        self.quiesce(&phase.name)?;
         let used = || self.request.memory.as_ref().map(memory::used);
         let before = used();
         (self.unsynced, self.written_back_ns) = (None, Nanos(0));
@@ -279,6 +307,7 @@ impl<'a, 'e> Session<'a, 'e> {
             ..after
         });
         result.cache = self.cache.take();
+        result.quiet = self.quiet.take();
         count(&mut result);
         for warning in warnings::warnings(&result) {
             self.progress.event(EngineEvent::Warning(warning));

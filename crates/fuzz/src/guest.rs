@@ -90,7 +90,7 @@ fn trial(number: usize, guest: &mut dyn Host) -> Result<(), TestbedError> {
         filesystem: filesystem.to_string(),
         settings: settings.collect(),
     };
-    let [first, second] = DISKS.map(|path| DeviceSpec::Block { path: path.into(), identity: None });
+    let [first, second] = DISKS.map(DeviceSpec::block);
     let array_of = |disks| Md { level: RaidLevel::Raid1, chunk: None, bitmap: Bitmap::None, disks };
     let data = if on_array { DeviceSpec::Md(array_of(vec![first, second])) } else { first };
     build_and_check(guest, &configuration, &Devices { data, journals: BTreeMap::new() })

@@ -56,6 +56,7 @@ impl Limits {
             | Request::DetachLoop { .. }
             | Request::CloseDevice { .. }
             | Request::DowngradeDevice { .. }
+            | Request::FillDevice { .. }
             | Request::CreateImage { .. } => self.flush,
             Request::RemoveTree { .. } => self.tree,
             _ => self.step,
@@ -253,8 +254,12 @@ impl<C: Channel> Host for C {
         call(self, &Request::IsClaimed { handle })
     }
 
-    fn mark_device(&mut self, handle: DeviceHandle) -> Result<()> {
-        call(self, &Request::MarkDevice { handle })
+    fn mark_device(&mut self, handle: DeviceHandle, node: &Path) -> Result<()> {
+        call(self, &Request::MarkDevice { handle, node: node.to_path_buf() })
+    }
+
+    fn fill_device(&mut self, handle: DeviceHandle, node: &Path, from: u64, length: u64) -> Result<()> {
+        call(self, &Request::FillDevice { handle, node: node.to_path_buf(), from, length })
     }
 
     fn downgrade_device(&mut self, handle: DeviceHandle) -> Result<()> {

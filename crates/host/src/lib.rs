@@ -16,6 +16,7 @@ pub mod lines;
 pub mod local;
 pub mod log;
 pub mod mountinfo;
+pub mod noise;
 pub mod probe;
 pub mod recorder;
 pub mod setting;
@@ -397,8 +398,11 @@ pub trait Host {
     /// `O_EXCL`.
     fn is_claimed(&mut self, handle: DeviceHandle) -> Result<bool>;
     /// Writes fsdyno's mark into the first sector of an open device, by which any later probe recognises that
-    /// its content was fsdyno's ([`probe::SCRATCH_MARK`]).
-    fn mark_device(&mut self, handle: DeviceHandle) -> Result<()>;
+    /// its content was fsdyno's ([`probe::SCRATCH_MARK`]). `node` is for whoever reads about it.
+    fn mark_device(&mut self, handle: DeviceHandle, node: &Path) -> Result<()>;
+    /// Writes random data to this range of an open device, in order, and waits until all of it is on the
+    /// device. No two of its blocks are equal. `node` is for whoever reads about it.
+    fn fill_device(&mut self, handle: DeviceHandle, node: &Path, from: u64, length: u64) -> Result<()>;
     /// Gives up the lock of an open device and the right to write to it, as a mount requires; the descriptor
     /// that stays open keeps the kernel from giving the device's number to another one.
     fn downgrade_device(&mut self, handle: DeviceHandle) -> Result<()>;

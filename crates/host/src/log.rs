@@ -4,6 +4,7 @@
 use crate::HostError;
 use crate::quoted;
 use crate::wire::Request;
+use fsdyno_core::Nanos;
 use fsdyno_core::result::LogEntry;
 use std::path::Path;
 use std::time::Duration;
@@ -18,8 +19,15 @@ pub struct StepLog(Vec<LogEntry>);
 impl StepLog {
     /// Notes a step that has ended, if it is one that counts.
     pub fn note(&mut self, request: &Request, took: Duration, error: Option<&HostError>) {
-        if let (Some(step), true) = (done(request), self.0.len() < MOST) {
-            let error = error.map(HostError::to_string);
+        let Some(step) = done(request) else { return };
+        let error = error.map(HostError::to_string);
+        // A device is filled piece by piece.
+        if let (Request::FillDevice { .. }, Some(last)) = (request, self.0.last_mut())
+            && last.step == step
+        {
+            last.took_ns = Nanos(last.took_ns.0.saturating_add(Nanos::from(took).0));
+            last.error = error;
+        } else if self.0.len() < MOST {
             self.0.push(LogEntry { step, took_ns: took.into(), error });
         }
     }
@@ -60,7 +68,8 @@ fn done(request: &Request) -> Option<String> {
         Request::RemoveTraceInstance { name } => {
             on("rmdir", &Path::new("/sys/kernel/tracing/instances").join(name))
         }
-        Request::MarkDevice { handle } => format!("mark the device of handle {} as scratch", handle.0),
+        Request::FillDevice { node, .. } => format!("fill {} with random data", node.display()),
+        Request::MarkDevice { node, .. } => format!("mark {} as scratch", node.display()),
         Request::Hello { .. }
         | Request::Confinement
         | Request::FindProgram { .. }
@@ -99,13 +108,23 @@ mod tests {
         log.note(&Request::Run { command: Command::new("mkfs.ext4").args(["-L", "a b"]) }, took, None);
         log.failed(1);
         let hung = HostError::Hung { action: "unmounting '/mnt'".to_string(), seconds: 5 };
+        for from in [0, 1 << 20] {
+            let (handle, node) = (crate::DeviceHandle(7), "/dev/sdb".into());
+            log.note(&Request::FillDevice { handle, node, from, length: 1 << 20 }, took, None);
+        }
         log.note(&Request::Unmount { target: "/mnt".into() }, took, Some(&hung));
         let steps = log.take();
         let shown: Vec<&str> = steps.iter().map(|step| step.step.as_str()).collect();
-        let expected = ["echo bfq > /sys/block/loop1/queue/scheduler", "mkfs.ext4 -L 'a b'", "umount /mnt"];
+        let expected = [
+            "echo bfq > /sys/block/loop1/queue/scheduler",
+            "mkfs.ext4 -L 'a b'",
+            "fill /dev/sdb with random data",
+            "umount /mnt",
+        ];
         assert_eq!(shown, expected);
+        assert_eq!(steps[2].took_ns, Nanos::from(2 * took), "both pieces");
         assert_eq!(steps[1].error.as_deref(), Some("status 1"));
-        assert!(steps[2].error.as_deref().is_some_and(|error| error.contains("5 s")));
+        assert!(steps[3].error.as_deref().is_some_and(|error| error.contains("5 s")));
         assert_eq!(log.take(), []);
     }
 }

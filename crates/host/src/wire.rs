@@ -112,6 +112,13 @@ pub enum Request {
     },
     MarkDevice {
         handle: DeviceHandle,
+        node: PathBuf,
+    },
+    FillDevice {
+        handle: DeviceHandle,
+        node: PathBuf,
+        from: u64,
+        length: u64,
     },
     DowngradeDevice {
         handle: DeviceHandle,
@@ -162,7 +169,10 @@ pub fn answer(request: &Request, host: &mut dyn Host) -> serde_json::Result<Vec<
         Request::OpenDevice { path, expected } => line(&host.open_device(path, expected)),
         Request::VerifyDevice { handle, expected } => line(&host.verify_device(*handle, expected)),
         Request::IsClaimed { handle } => line(&host.is_claimed(*handle)),
-        Request::MarkDevice { handle } => line(&host.mark_device(*handle)),
+        Request::MarkDevice { handle, node } => line(&host.mark_device(*handle, node)),
+        Request::FillDevice { handle, node, from, length } => {
+            line(&host.fill_device(*handle, node, *from, *length))
+        }
         Request::DowngradeDevice { handle } => line(&host.downgrade_device(*handle)),
         Request::CloseDevice { handle } => line(&host.close_device(*handle)),
         Request::Mount { request } => line(&host.mount(request)),
@@ -212,7 +222,8 @@ impl fmt::Display for Request {
             Request::IsClaimed { handle } => {
                 return write!(f, "trying to claim the device of handle {}", handle.0);
             }
-            Request::MarkDevice { handle } => return write!(f, "marking the device of handle {}", handle.0),
+            Request::MarkDevice { node, .. } => ("marking", node),
+            Request::FillDevice { node, .. } => ("filling", node),
             Request::DowngradeDevice { handle } => {
                 return write!(f, "closing the device of handle {} for writing", handle.0);
             }

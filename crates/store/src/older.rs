@@ -82,6 +82,7 @@ impl Older<'_> {
             timer: timer(row)?,
             lifecycle_ns: Lifecycle {
                 boot: get_ns(row, "boot_ns")?,
+                precondition: None,
                 mkfs: get_ns(row, "mkfs_ns")?,
                 mount: get_ns(row, "mount_ns")?,
                 prepare: get_ns(row, "prepare_ns")?,

@@ -10,7 +10,7 @@ use crate::plan::{Case, Plan, PlanCommand};
 use crate::race::ForeseenRace;
 use crate::recorded;
 use fsdyno_core::axis::CACHE;
-use fsdyno_core::device::Image;
+use fsdyno_core::device::{Block, Image};
 use fsdyno_core::workload::{Need, Tool};
 use fsdyno_core::{Bytes, CacheState, Configuration, DeviceSpec, Devices, Nanos, Workload};
 use fsdyno_host::guest::{Guests, disk_nodes};
@@ -27,6 +27,8 @@ pub(crate) const ASSUMED_TREE_RATE: u64 = 200_000_000;
 pub(crate) const SLOW_TREE_RATE: u64 = 10_000_000;
 /// Assumed total time of mkfs, mount, settling, unmount and check, without a tree.
 pub(crate) const ASSUMED_LIFECYCLE: Nanos = Nanos::from_secs(2);
+/// Assumed time until a device is calm; it takes half a second to see that it is.
+const ASSUMED_CALM: Nanos = Nanos::from_secs(1);
 /// Assumed time of an emulated guest from its start to its agent's first answer.
 const ASSUMED_BOOT: Nanos = Nanos::from_secs(10);
 /// How much longer what follows the load takes there: programs that look at many disks.
@@ -90,8 +92,10 @@ pub fn dry_run(plan: &Plan, host: &mut dyn Host, guests: &mut dyn Guests) -> Dry
     let seed = slots.first().map_or(plan.seed, |slot| slot.seed);
     let cases = plan.cases();
     let size = size_to_fill(host, plan, &cases);
+    let unknown = size.as_ref().err();
+    let sizes = sizes_with(size.as_ref().ok().copied(), host, plan);
     let cases: Vec<DryCase> =
-        cases.into_iter().map(|case| dry_case(plan, host, guests, case, seed, &size)).collect();
+        cases.into_iter().map(|case| dry_case(plan, host, guests, case, seed, (sizes, unknown))).collect();
     let runnable: Vec<Configuration> =
         cases.iter().filter(|case| case.unmet.is_empty()).map(|case| case.configuration.clone()).collect();
     let once = time_of_images(plan).0;
@@ -146,23 +150,22 @@ fn dry_case(
     guests: &mut dyn Guests,
     case: Case,
     seed: u64,
-    size: &Result<Bytes, HostError>,
+    (sizes, unknown): (Sizes, Option<&HostError>),
 ) -> DryCase {
-    let known = size.as_ref().ok().copied();
     let (commands, unmet) = match plan.devices.data {
         DeviceSpec::Directory { .. } => {
             (Vec::new(), [of_workload(host, plan, &case), of_hooks(host, plan)].concat())
         }
         _ if !case.impossible.is_empty() => (Vec::new(), case.impossible.clone()),
-        _ => (commands(plan, &case, seed), requirements(host, guests, plan, &case, known)),
+        _ => (commands(plan, &case, seed), requirements(host, guests, plan, &case, sizes.device)),
     };
     let mut notes: Vec<String> = case.warnings.iter().map(|warning| warning.text.clone()).collect();
-    if let (Some(_), Err(error)) = (case.configuration.precondition(), size) {
+    if let (Some(_), Some(error)) = (case.configuration.precondition(), unknown) {
         notes.push(format!("the time to fill the device is unknown and not included: {error}"));
     }
     DryCase {
         case: case.index,
-        time_ns: trial_time(&case, known),
+        time_ns: trial_time(&case, sizes),
         configuration: case.configuration,
         workload: case.workload,
         commands,
@@ -236,12 +239,45 @@ fn commands_on(plan: &Plan, case: &Case, devices: &Devices, seed: u64) -> Vec<St
     }
 }
 
+/// What decides how long a trial takes, beside its load.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Sizes {
+    /// The device of the data, where it is known and some case fills it.
+    pub device: Option<Bytes>,
+    /// What is written to disks before a filesystem is created.
+    pub conditioned: Bytes,
+    /// How long each phase waits for a calm device.
+    pub calm: Nanos,
+}
+
+/// The sizes on this host. A block device is examined if they matter.
+pub(crate) fn sizes(host: &mut dyn Host, plan: &Plan, cases: &[Case]) -> Sizes {
+    sizes_with(size_to_fill(host, plan, cases).ok(), host, plan)
+}
+
+fn sizes_with(device: Option<Bytes>, host: &mut dyn Host, plan: &Plan) -> Sizes {
+    Sizes { device, conditioned: conditioned(host, plan), calm: calm(plan) }
+}
+
+/// How long a phase is expected to wait for a calm device.
+pub(crate) fn calm(plan: &Plan) -> Nanos {
+    plan.quiesce.map_or(Nanos(0), |limit| limit.min(ASSUMED_CALM))
+}
+
+fn conditioned(host: &mut dyn Host, plan: &Plan) -> Bytes {
+    let data = fsdyno_testbed::bytes_to_condition(host, &plan.devices.data);
+    // A case has at most one of them.
+    let journals = plan.devices.journals.values();
+    let journal = journals.map(|spec| fsdyno_testbed::bytes_to_condition(host, spec)).max();
+    Bytes(data.0.saturating_add(journal.unwrap_or_default().0))
+}
+
 /// The size of the device if some case fills it; a block device is examined for it.
-pub(crate) fn size_to_fill(host: &mut dyn Host, plan: &Plan, cases: &[Case]) -> Result<Bytes, HostError> {
+fn size_to_fill(host: &mut dyn Host, plan: &Plan, cases: &[Case]) -> Result<Bytes, HostError> {
     let fills = cases.iter().any(|case| case.configuration.precondition().is_some());
     plan.devices.data.size_by(&mut |disk| match disk {
         DeviceSpec::Image(Image { size, .. }) => Ok(*size),
-        DeviceSpec::Block { path, .. } if fills => {
+        DeviceSpec::Block(Block { path, .. }) if fills => {
             host.probe_device(path).map(|probe| Bytes(probe.identity.size_bytes))
         }
         // No case fills it.
@@ -376,8 +412,8 @@ impl DryCase {
     }
 }
 
-/// Estimated time of a trial from mkfs to umount, including filling a device of this size.
-pub(crate) fn trial_time(case: &Case, size: Option<Bytes>) -> Nanos {
+/// Estimated time of a trial from mkfs to umount, including filling devices of these sizes.
+pub(crate) fn trial_time(case: &Case, sizes: Sizes) -> Nanos {
     let load = case.workload.load();
     // Caches are filled by reading everything, and checked by reading it again.
     let fillings = match case.configuration.cache() {
@@ -389,7 +425,13 @@ pub(crate) fn trial_time(case: &Case, size: Option<Bytes>) -> Nanos {
         .0
         .saturating_mul(1 + fillings)
         .saturating_add(load.moves_within(case.configuration.memory()).0);
-    let moved = moved.saturating_add(filled_bytes(&case.configuration, size));
+    let moved = moved.saturating_add(filled_bytes(&case.configuration, sizes.device));
+    // A durability trial has a disk of its own, and so has a guest.
+    let conditioned = match recorded::load(case).is_some() || case.configuration.guest_kernel().is_some() {
+        true => 0,
+        false => sizes.conditioned.0,
+    };
+    let moved = moved.saturating_add(conditioned);
     let made = moved.saturating_mul(1_000_000_000 / ASSUMED_TREE_RATE);
     let (boot, slowness) = match case.configuration.guest_kernel() {
         Some(_) => (ASSUMED_BOOT, ASSUMED_SLOWNESS),
@@ -399,6 +441,7 @@ pub(crate) fn trial_time(case: &Case, size: Option<Bytes>) -> Nanos {
         (ASSUMED_LIFECYCLE.0 + boot.0)
             .saturating_add(made)
             .saturating_add(load.timing().total().0)
+            .saturating_add(sizes.calm.0.saturating_mul(load.timing().windows.into()))
             .saturating_add(load.follows().0.saturating_mul(slowness)),
     )
 }

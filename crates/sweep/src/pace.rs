@@ -1,10 +1,10 @@
 //! How long the blocks of a plan are estimated to take, here or on a machine that can run everything.
 
-use crate::estimate;
+use crate::estimate::{self, Sizes};
 use crate::order::order;
 use crate::plan::{Case, Plan};
 use crate::race::ForeseenRace;
-use fsdyno_core::{Bytes, Nanos};
+use fsdyno_core::Nanos;
 use fsdyno_host::Host;
 use fsdyno_host::guest::Guests;
 
@@ -13,23 +13,24 @@ use fsdyno_host::guest::Guests;
 pub(crate) struct Pace {
     /// Whether each case runs; the trials of the others are skipped.
     runs: Vec<bool>,
-    /// The size of the device, where it is known.
-    size: Option<Bytes>,
+    sizes: Sizes,
 }
 
 impl Pace {
     /// On this machine.
     pub fn here(plan: &Plan, host: &mut dyn Host, guests: &mut dyn Guests) -> Self {
         let cases = plan.cases();
-        let size = estimate::size_to_fill(host, plan, &cases).ok();
-        let unmet = estimate::unmet(plan, host, guests, &cases, size);
-        Pace { runs: unmet.iter().map(Vec::is_empty).collect(), size }
+        let sizes = estimate::sizes(host, plan, &cases);
+        let unmet = estimate::unmet(plan, host, guests, &cases, sizes.device);
+        Pace { runs: unmet.iter().map(Vec::is_empty).collect(), sizes }
     }
 
     /// On a machine that has whatever a plan asks for.
     pub fn nominal(plan: &Plan) -> Self {
         let possible = |case: &Case| case.contradictions.is_empty() && case.impossible.is_empty();
-        Pace { runs: plan.cases().iter().map(possible).collect(), size: plan.devices.data.size() }
+        let (device, calm) = (plan.devices.data.size(), estimate::calm(plan));
+        let sizes = Sizes { device, calm, ..Sizes::default() };
+        Pace { runs: plan.cases().iter().map(possible).collect(), sizes }
     }
 
     /// One block with its sentinel.
@@ -60,7 +61,7 @@ impl Pace {
     }
 
     fn trial(&self, case: &Case) -> Nanos {
-        estimate::trial_time(case, self.size)
+        estimate::trial_time(case, self.sizes)
     }
 }
 

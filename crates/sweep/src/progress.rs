@@ -1,8 +1,8 @@
 //! What a running sweep reports: where it is, and how long it will take.
 
-use crate::estimate::trial_time;
+use crate::estimate::{Sizes, trial_time};
 use crate::plan::Case;
-use fsdyno_core::{Bytes, Glance, Nanos, Outcome, TrialRecord};
+use fsdyno_core::{Glance, Nanos, Outcome, TrialRecord};
 use fsdyno_store::SweepId;
 use fsdyno_testbed::undo::UndoReport;
 use fsdyno_verdict::race::{RaceAnswer, RaceError};
@@ -144,10 +144,10 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// `unmet`: what keeps each case from running. `size`: that of the device, where it is known.
-    pub fn new(cases: &[Case], unmet: &[Vec<String>], size: Option<Bytes>) -> Self {
+    /// `unmet`: what keeps each case from running.
+    pub fn new(cases: &[Case], unmet: &[Vec<String>], sizes: Sizes) -> Self {
         let estimate = |(case, unmet): (&Case, &Vec<String>)| {
-            if unmet.is_empty() { trial_time(case, size) } else { Nanos(0) }
+            if unmet.is_empty() { trial_time(case, sizes) } else { Nanos(0) }
         };
         Clock { estimates: cases.iter().zip(unmet).map(estimate).collect(), estimated: 0, taken: 0 }
     }

@@ -296,8 +296,8 @@ impl<'a> Draft<'a> {
     ) -> Result<Vec<String>, QuickError> {
         let plan = Plan::parse(&self.text(), QUICK, set)?;
         let cases = plan.cases();
-        let size = estimate::size_to_fill(host, &plan, &cases).ok();
-        let unmet = estimate::unmet(&plan, host, guests, &cases, size);
+        let sizes = estimate::sizes(host, &plan, &cases);
+        let unmet = estimate::unmet(&plan, host, guests, &cases, sizes.device);
         let mut reasons = Vec::new();
         self.filesystems.retain(|name| {
             let own = cases.iter().zip(&unmet).filter(|(case, _)| case.configuration.filesystem == *name);

@@ -95,7 +95,7 @@ pub(crate) fn unmet(plan: &Plan, case: &Case) -> Option<String> {
     let reason = match &plan.devices.data {
         _ if external => "uses a single disk of its own, so the journal cannot be on another one",
         DeviceSpec::Directory { .. } => "makes filesystems, and a directory has one already",
-        DeviceSpec::Image(_) | DeviceSpec::Block { .. } => return None,
+        DeviceSpec::Image(_) | DeviceSpec::Block(_) => return None,
         _ => "uses a single disk of its own, not an array, a volume or a pool",
     };
     Some(format!("{} {reason}", case.workload.kind()))

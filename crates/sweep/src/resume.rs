@@ -120,7 +120,7 @@ fn other_load(plan: &Plan, stored: &[TrialRecord]) -> Option<u32> {
 /// A name such as /dev/sdb may refer to another disk after a reboot, and figures of two disks must not be
 /// mixed.
 fn verify_disks(plan: &Plan, host: &mut dyn Host, store: &Store, sweep: SweepId) -> Result<(), SweepError> {
-    let named = |disk: &&DeviceSpec| matches!(disk, DeviceSpec::Block { .. });
+    let named = |disk: &&DeviceSpec| matches!(disk, DeviceSpec::Block(_));
     let disks: Vec<&DeviceSpec> = plan.devices.all().flat_map(DeviceSpec::disks).filter(named).collect();
     if disks.is_empty() {
         return Ok(());

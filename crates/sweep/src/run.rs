@@ -73,8 +73,8 @@ pub fn run(
     store.check_room()?;
     let cases = plan.cases();
     // A device that cannot be examined is rejected below.
-    let size = estimate::size_to_fill(host, plan, &cases).ok();
-    let unmet = estimate::unmet(plan, host, machines.guests, &cases, size);
+    let sizes = estimate::sizes(host, plan, &cases);
+    let unmet = estimate::unmet(plan, host, machines.guests, &cases, sizes.device);
     let slots = order(plan);
     let stored = match options.resume {
         Some(sweep) => resume::stored_trials(plan, host, store, sweep)?,
@@ -124,7 +124,7 @@ pub fn run(
         stored: &stored,
         scratch,
         overheads,
-        clock: Clock::new(&cases, &unmet, size).after(&earlier),
+        clock: Clock::new(&cases, &unmet, sizes).after(&earlier),
         limit,
         race_limit,
         racing,

@@ -60,7 +60,7 @@ pub struct LayerSupport {
 /// What a host has of the requirements of each kind of layer.
 pub fn layer_support(host: &mut dyn Host) -> Vec<LayerSupport> {
     let md = |level: &RaidLevel| Md { level: *level, chunk: None, bitmap: Bitmap::None, disks: Vec::new() };
-    let disk = Box::new(DeviceSpec::Block { path: PathBuf::new(), identity: None });
+    let disk = Box::new(DeviceSpec::block(PathBuf::new()));
     let kinds = [
         ("md", RaidLevel::ALL.iter().map(|level| DeviceSpec::Md(md(level))).collect()),
         ("lvm", vec![DeviceSpec::Lvm(Lvm { stripes: 1, stripe_size: None, disks: Vec::new() })]),

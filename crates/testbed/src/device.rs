@@ -18,7 +18,7 @@ use crate::signature;
 use crate::tool::{contradiction, run_to_success};
 use crate::undo::UndoJournal;
 use crate::way_back::UndoAction;
-use fsdyno_core::device::Image;
+use fsdyno_core::device::{Block, Image};
 use fsdyno_core::environment::LayerFacts;
 use fsdyno_core::{Bytes, DeviceSpec};
 use fsdyno_host::probe::{DeviceIdentity, DeviceProbe, Use};
@@ -91,12 +91,12 @@ impl Device {
     /// Writes fsdyno's mark to a named disk before its first filesystem is created, which may overwrite the
     /// mark: if the filesystem is never created, the mark still shows that the disk holds nobody's data.
     pub fn mark(&self, host: &mut dyn Host, testbed: &Testbed) -> Result<()> {
-        let DeviceSpec::Block { path, .. } = &self.spec else { return Ok(()) };
+        let DeviceSpec::Block(Block { path, .. }) = &self.spec else { return Ok(()) };
         if testbed.blank_disks || testbed.knowledge().formatted.contains(path) {
             return Ok(());
         }
         self.verify_free(host, "mkfs")?;
-        host.mark_device(self.target.handle).map_err(TestbedError::at("mkfs"))?;
+        host.mark_device(self.target.handle, &self.target.node).map_err(TestbedError::at("mkfs"))?;
         self.claim(testbed);
         Ok(())
     }
@@ -221,7 +221,7 @@ fn open_disk(
             let model = spec.to_string();
             DeviceProbe { canonical: node, model, identity, sector_bytes, ..DeviceProbe::default() }
         }
-        DeviceSpec::Block { path, .. } => {
+        DeviceSpec::Block(Block { path, .. }) => {
             let probe = guard_again(host, testbed, contents, spec)?;
             let verified = testbed.knowledge().identities.get(path).cloned();
             DeviceProbe { identity: verified.unwrap_or_default(), ..probe }
@@ -241,7 +241,7 @@ fn open_disk(
         // It still holds what an earlier trial wrote.
         signature::wipe(host, &disk.target, &[])?;
     }
-    if let DeviceSpec::Block { .. } = spec {
+    if let DeviceSpec::Block(_) = spec {
         // From now on, whoever respects the lock stays away; whoever came before it is found here.
         let probe = guard_again(host, testbed, contents, spec)?;
         let kinds = signature::known_to_libblkid(&probe.signatures);

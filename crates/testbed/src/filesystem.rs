@@ -70,6 +70,8 @@ pub struct Targets {
     pub others: Vec<Target>,
     /// Where its external journal is.
     pub journal: Option<Target>,
+    /// Whether mkfs must leave the contents of unused blocks as they are instead of discarding them.
+    pub keeps_blocks: bool,
 }
 
 /// What a mount shows if a level is in force.

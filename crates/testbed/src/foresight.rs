@@ -2,6 +2,7 @@
 //! machine can run it, and which commands it needs.
 
 use crate::capability::{KernelSupport, absent_tools, kernel_elsewhere, kernel_support};
+use crate::conditioning;
 use crate::filesystem::{
     self, Filesystem, Kernel, Target, Targets, Tool, all_mount_options, grammar, raw_mount,
 };
@@ -14,7 +15,7 @@ use crate::spec::journal_spec;
 use crate::tunable::{self, Queues};
 use crate::words;
 use fsdyno_core::axis::{OF_THE_LOAD, SYSCTL_PREFIX};
-use fsdyno_core::device::{Image, Preallocation};
+use fsdyno_core::device::{Block, Image, Preallocation};
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices, scheduler};
 use fsdyno_host::{DeviceHandle, Host, HostError, MountRequest};
 use std::collections::BTreeMap;
@@ -183,6 +184,7 @@ pub fn unmet(host: &mut dyn Host, configuration: &Configuration, devices: &Devic
     of_layers.sort();
     of_layers.dedup();
     missing.extend(of_layers);
+    missing.extend(conditioning::unmet(host, configuration, devices));
     if used().flat_map(DeviceSpec::disks).any(|disk| matches!(disk, DeviceSpec::Image(_)))
         && matches!(host.file_identity(Path::new("/dev/loop-control")), Ok(None))
     {
@@ -235,7 +237,7 @@ fn missing_scheduler(
     let asked = configuration.level("scheduler")?;
     // Every disk of a stack gets the scheduler; all of them offer the same ones.
     let path = match *device.disks().first()? {
-        DeviceSpec::Block { path, .. } => {
+        DeviceSpec::Block(Block { path, .. }) => {
             tunable::queue_directory(&host.probe_device(path).ok()?.identity).join("scheduler")
         }
         // Every loop device offers the same.
@@ -266,7 +268,9 @@ fn missing_sysctls(host: &mut dyn Host, configuration: &Configuration) -> Vec<St
 fn device_size(host: &mut dyn Host, spec: &DeviceSpec) -> Option<Bytes> {
     let size = spec.size_by(&mut |disk| match disk {
         DeviceSpec::Image(Image { size, .. }) => Ok(*size),
-        DeviceSpec::Block { path, .. } => host.probe_device(path).map(|probe| probe.size()).map_err(|_| ()),
+        DeviceSpec::Block(Block { path, .. }) => {
+            host.probe_device(path).map(|probe| probe.size()).map_err(|_| ())
+        }
         _ => Err(()),
     });
     size.ok()
@@ -314,10 +318,13 @@ pub(crate) fn commands_on(
     let journal = journal_spec(configuration, devices).ok().flatten();
     let mut lines = Vec::new();
     for disk in [Some(data), journal].into_iter().flatten().flat_map(DeviceSpec::disks) {
-        if let DeviceSpec::Image(image) = disk {
-            lines.extend(of_image(image));
+        match disk {
+            DeviceSpec::Image(image) => lines.extend(of_image(image)),
+            DeviceSpec::Block(block) => lines.extend(conditioning::lines(block)),
+            _ => {}
         }
     }
+    let keeps_blocks = [Some(data), journal].into_iter().flatten().any(DeviceSpec::is_filled_before);
     let mut target = |(index, spec): (u64, &DeviceSpec)| Target {
         handle: DeviceHandle(index),
         node: planned_node(spec, blank, &mut lines),
@@ -327,7 +334,7 @@ pub(crate) fn commands_on(
     let Some(first) = numbered.next().map(&mut target) else { return Vec::new() };
     let others: Vec<Target> = numbered.map(&mut target).collect();
     let journal = journal.map(|spec| target((u64::MAX, spec)));
-    let targets = Targets { size: data.size(), sector: None, data: first, others, journal };
+    let targets = Targets { size: data.size(), sector: None, data: first, others, journal, keeps_blocks };
     lines.extend(filesystem.mkfs(configuration, &targets, Some(seed)).iter().map(fsdyno_host::Command::line));
     let queues = planned_queues(data);
     lines.extend(tunable::settings(configuration, Some(&queues)).iter().map(write_line));
@@ -385,7 +392,7 @@ fn planned_node(spec: &DeviceSpec, blank: bool, lines: &mut Vec<String>) -> Path
 fn planned_queues(spec: &DeviceSpec) -> Queues {
     let directory = |spec: &DeviceSpec| {
         let name = match spec {
-            DeviceSpec::Block { path, .. } => {
+            DeviceSpec::Block(Block { path, .. }) => {
                 path.file_name().map_or("DEVICE".into(), |name| name.to_string_lossy().into_owned())
             }
             DeviceSpec::Md(_) => "mdN".to_string(),

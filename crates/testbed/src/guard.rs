@@ -165,7 +165,7 @@ fn examine(
     confirmation: &Confirmation,
 ) -> Examined {
     let disks: Vec<&DeviceSpec> = devices.all().flat_map(DeviceSpec::disks).collect();
-    let blocks = disks.iter().filter(|disk| matches!(disk, DeviceSpec::Block { .. }));
+    let blocks = disks.iter().filter(|disk| matches!(disk, DeviceSpec::Block(_)));
     let probes: BTreeMap<&Path, fsdyno_host::Result<DeviceProbe>> =
         blocks.map(|disk| (disk.path(), host.probe_device(disk.path()))).collect();
     let found: Vec<&DeviceProbe> = probes.values().filter_map(|probe| probe.as_ref().ok()).collect();

@@ -47,7 +47,7 @@ pub fn within(
 ) -> (Configuration, Devices) {
     let mut disks = disks.iter();
     let mut block = |_: &DeviceSpec| -> std::result::Result<DeviceSpec, Infallible> {
-        Ok(DeviceSpec::Block { path: disks.next().cloned().unwrap_or_default(), identity: None })
+        Ok(DeviceSpec::block(disks.next().cloned().unwrap_or_default()))
     };
     let mut inside = |spec: &DeviceSpec| match spec.on_other_disks(&mut block) {
         Ok(spec) => spec,
@@ -135,7 +135,7 @@ mod tests {
         let disks = [PathBuf::from("/dev/vda"), PathBuf::from("/dev/vdb")];
         let (configuration, devices) = within(&inside, &devices, &disks);
         assert_eq!(configuration.guest_kernel(), None);
-        let block = |path: &str| DeviceSpec::Block { path: path.into(), identity: None };
+        let block = |path: &str| DeviceSpec::block(path);
         assert_eq!(devices.data, block("/dev/vda"));
         assert_eq!(devices.journals, BTreeMap::from([("memory".to_string(), block("/dev/vdb"))]));
         assert!(crate::contradictions(&configuration, &devices).is_empty());

@@ -11,17 +11,13 @@ use crate::image::MadeImage;
 use crate::undo::UndoJournal;
 use fsdyno_core::reserve::reserve;
 use fsdyno_core::{Bytes, DeviceSpec};
-use fsdyno_host::{Host, HostError};
-use rustix::fs::Advice;
-use std::num::NonZeroU64;
+use fsdyno_host::{Host, HostError, noise};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How much is written before it is synced, so that little of it is in memory at any time.
 const PIECE: u64 = 16 * Bytes::MIB;
-/// What is written starts with its own place this often: equal blocks could be stored once.
-const STAMP_EVERY: usize = 512;
 
 impl Testbed {
     /// Makes and writes all images that are kept, unless that has been done; `false` if it was interrupted.
@@ -48,7 +44,7 @@ impl Testbed {
             image.kept = true;
             let file =
                 host.image_descriptor(image.handle, &image.identity).map_err(TestbedError::at("image"))?;
-            let mut block = noise();
+            let mut block = noise::block();
             let size = spec.size().unwrap_or_default().0;
             let mut at = 0;
             while at < size {
@@ -59,7 +55,7 @@ impl Testbed {
                     return Err(error);
                 }
                 let length = PIECE.min(size - at);
-                write_piece(&file, &mut block, at, length)
+                noise::write(&file, &mut block, at, length)
                     .map_err(|errno| failed("write the image", &image.path, errno))?;
                 at += length;
                 done += length;
@@ -84,30 +80,6 @@ impl Testbed {
     pub(crate) fn kept_images(&self) -> Vec<MadeImage> {
         self.knowledge().kept.clone()
     }
-}
-
-/// Random bytes, which no filesystem compresses.
-fn noise() -> Vec<u8> {
-    let mut block = vec![0; Bytes::MIB as usize];
-    rand::fill(&mut block[..]);
-    block
-}
-
-fn write_piece(file: &OwnedFd, block: &mut [u8], begin: u64, length: u64) -> rustix::io::Result<()> {
-    let mut at = begin;
-    while at < begin + length {
-        for (number, sector) in block.chunks_mut(STAMP_EVERY).enumerate() {
-            let place = at + (number * STAMP_EVERY) as u64;
-            if let Some(stamp) = sector.first_chunk_mut() {
-                *stamp = place.to_le_bytes();
-            }
-        }
-        let most = block.len().min((begin + length - at) as usize);
-        at += rustix::io::pwrite(file, &block[..most], at)? as u64;
-    }
-    rustix::fs::fdatasync(file)?;
-    // The trials have no use for what is still in memory.
-    rustix::fs::fadvise(file, begin, NonZeroU64::new(length), Advice::DontNeed)
 }
 
 /// Others may have filled the filesystem since the guards looked at it.

@@ -12,6 +12,7 @@
 
 pub mod capability;
 mod carriers;
+mod conditioning;
 mod device;
 mod environment;
 mod error;
@@ -41,6 +42,7 @@ pub mod undo;
 mod way_back;
 pub mod words;
 
+pub use conditioning::{bytes_to_condition, condition};
 pub use error::TestbedError;
 pub use filesystem::{Filesystem, Tool};
 pub use foresight::{commands, contradictions, is_unprivileged, needs_root, unmet};

@@ -45,6 +45,8 @@ fn of_filesystem(filesystem: &dyn Filesystem, configuration: &Configuration, dev
         data: target(0, Recipe::DEVICE),
         others: others.collect(),
         journal: devices.external_journal.then(|| target(1, Recipe::JOURNAL)),
+        // A disk in use has no reason to keep them.
+        keeps_blocks: false,
     };
     let journal = targets.journal.as_ref().map(|target| target.node.as_path());
     let queues = Queues::of_disk(PathBuf::from("queue"));

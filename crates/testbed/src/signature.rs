@@ -13,6 +13,7 @@ use crate::filesystem::{Filesystem, Target};
 use crate::tool::run_to_success;
 use crate::way_back::{Label, UndoAction};
 use fsdyno_core::DeviceSpec;
+use fsdyno_core::device::Block;
 use fsdyno_host::probe::{self, SCRATCH_MARK, UNKNOWN_DATA};
 use fsdyno_host::{Command, Host, HostError};
 use serde::Deserialize;
@@ -49,7 +50,7 @@ pub(crate) fn ways_back(
 /// is.
 fn named_disk(spec: &DeviceSpec) -> Option<PathBuf> {
     match spec {
-        DeviceSpec::Block { path, .. } => Some(path.clone()),
+        DeviceSpec::Block(Block { path, .. }) => Some(path.clone()),
         DeviceSpec::Delayed(delayed) => named_disk(&delayed.disk),
         _ => None,
     }

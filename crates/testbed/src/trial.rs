@@ -86,6 +86,7 @@ impl Volume {
             data: self.data.target.clone(),
             others: self.others.iter().map(|device| device.target.clone()).collect(),
             journal: self.journal.as_ref().map(|device| device.target.clone()),
+            keeps_blocks: self.devices().any(|device| device.spec.is_filled_before()),
         }
     }
 }

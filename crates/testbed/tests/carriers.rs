@@ -82,7 +82,7 @@ fn a_journal_on_the_disk_with_the_data_is_told() {
     let mut host = machine();
     host.add_block("/dev/fake1", (8, 16), Bytes(8 * Bytes::GIB));
     host.write_setting("/sys/dev/block/8:16/uevent", "DEVNAME=sdb\nDEVTYPE=disk\n");
-    let other = DeviceSpec::Block { path: "/dev/fake1".into(), identity: None };
+    let other = DeviceSpec::block("/dev/fake1");
     assert_eq!(mounted(&mut host, other, log()).1, None);
 }
 
@@ -94,7 +94,7 @@ fn a_mapped_device_stands_on_its_members() {
     for member in ["sda", "sdb"] {
         host.write_setting(format!("/sys/class/block/dm-0/slaves/{member}/uevent"), "");
     }
-    let device = DeviceSpec::Block { path: "/dev/fake1".into(), identity: None };
+    let device = DeviceSpec::block("/dev/fake1");
     assert_eq!(carriers(&mut host, device, None), ["dm-0", "sda", "sdb"]);
 }
 

@@ -1,5 +1,6 @@
 //! The guards as a function of what was found out about a device.
 
+use fsdyno_core::device::Block;
 use fsdyno_core::{Bytes, DeviceSpec};
 use fsdyno_host::probe::{
     DeviceIdentity, DeviceProbe, Partition, SCRATCH_MARK, Signature, UNKNOWN_DATA, Use,
@@ -51,7 +52,7 @@ fn all_refusals(
     confirmation: &Confirmation,
     ours: bool,
 ) -> Vec<Refusal> {
-    let spec = DeviceSpec::Block { path: probe.path.clone(), identity: pin.map(str::to_string) };
+    let spec = DeviceSpec::Block(Block { identity: pin.map(str::to_string), ..Block::new(&probe.path) });
     let need = Need { size: Bytes(Bytes::MIB), by: "the plan's trees".into() };
     let found = refusals(probe, &spec, confirmation, &need, ours);
     assert!(found.iter().all(|refusal| !refusal.hint.is_empty() && refusal.device == probe.path));

@@ -261,6 +261,7 @@ pub fn trial(trial: u32, block: u32, case: u32, configuration: Configuration, mb
         columns: Default::default(),
         lifecycle_ns: Lifecycle {
             boot: None,
+            precondition: None,
             mkfs: Some(Nanos::from_millis(71)),
             mount: Some(Nanos::from_millis(4)),
             prepare: Some(Nanos::from_secs(80)),

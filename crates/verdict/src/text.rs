@@ -2,7 +2,7 @@
 
 use crate::merge::Time;
 use fsdyno_core::measure::{Measure, PrintedUnit, Unit};
-use fsdyno_core::result::Steadiness;
+use fsdyno_core::result::{Quiet, Steadiness};
 use fsdyno_core::{Bytes, Nanos};
 
 /// A time for a table: `812ns`, `4.61us`, `46.1ms`, `>=30.0s`. Bounds are rounded down, so that they stay
@@ -56,6 +56,21 @@ pub fn steadiness(ramps: &[(Nanos, Steadiness)]) -> Option<String> {
         (0, 1) => format!("not steady after {length} of ramp"),
         (steady, all) if steady == all => format!("steady in all {all} trials, after {length} of ramp"),
         (steady, all) => format!("steady in {steady} of {all} trials, after {length} of ramp"),
+    })
+}
+
+/// What waiting for a calm device found before a phase; `None` if no trial waited.
+pub fn quiet(waits: &[Quiet]) -> Option<String> {
+    let longest = waits.iter().map(|quiet| quiet.waited_ns).max()?;
+    let longest = time_in_words(Time { ns: longest.0, at_least: false });
+    let reached = waits.iter().filter(|quiet| quiet.reached).count();
+    Some(match (reached, waits.len()) {
+        (1, 1) => format!("the device was calm after {longest}"),
+        (0, 1) => format!("the device was not calm after {longest}"),
+        (reached, all) if reached == all => format!("the device was calm after {longest} at most"),
+        (reached, all) => {
+            format!("the device was calm in {reached} of {all} trials, after {longest} at most")
+        }
     })
 }
 

@@ -22,7 +22,7 @@ fn the_capacity_of_a_stack_depends_on_its_level() {
         assert_eq!(md(level, &sizes).size(), Some(Bytes(holds)), "{}", level.name());
     }
     assert_eq!(md(RaidLevel::Raid10, &[4, 4, 4]).size(), Some(Bytes(6)));
-    let block = DeviceSpec::Block { path: "/dev/sdb".into(), identity: None };
+    let block = DeviceSpec::block("/dev/sdb");
     let disks = vec![image("/a", 1), block];
     assert_eq!(DeviceSpec::Lvm(Lvm { stripes: 2, stripe_size: None, disks }).size(), None);
 }
@@ -58,7 +58,7 @@ fn a_stack_is_displayed_with_its_members() {
 #[test]
 fn a_stack_can_move_to_other_disks() {
     let one = md(RaidLevel::Raid5, &[1, 1, 1]);
-    let block = |_: &DeviceSpec| Ok::<_, ()>(DeviceSpec::Block { path: "/dev/vda".into(), identity: None });
+    let block = |_: &DeviceSpec| Ok::<_, ()>(DeviceSpec::block("/dev/vda"));
     let other = one.on_other_disks(&mut { block }).unwrap();
     assert!(other.is_of_blocks() && !other.is_of_images() && other.disks().len() == 3);
     assert_eq!(one.on_other_disks(&mut |_| Err("none")), Err("none"));

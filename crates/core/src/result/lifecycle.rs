@@ -58,6 +58,8 @@ macro_rules! lifecycle {
 
 lifecycle! {
     boot = Boot, "boot of the guest", "starting the guest until its agent answers", Some("boot-time");
+    precondition = Precondition, "precondition", "discarding or filling the disks before the filesystem is \
+        created", None;
     mkfs = Mkfs, "mkfs", "creating the filesystem", Some("mkfs-time");
     mount = Mount, "mount", "mounting it", Some("mount-time");
     prepare = Prepare, "prepare", "creating the trees", None;

@@ -12,6 +12,7 @@ mod latency;
 mod lifecycle;
 mod open_loop;
 mod phase;
+mod waits;
 
 pub use crate::durability::LogSummary;
 pub use crate::quantile::Quantile;
@@ -26,8 +27,9 @@ pub use lifecycle::{Lifecycle, LifecycleStep};
 pub use open_loop::{Backlog, OpenLoop, RateCurve, RatePoint};
 pub use phase::{
     CacheAtStart, CpuTime, Durable, GroupMemory, InFlight, OperationResult, PhaseResult, Rates, RoleResult,
-    SlowOperation, Steadiness, Timeline, WHOLE_RUN, Watched, WindowClock, WorkerResult,
+    SlowOperation, Timeline, WHOLE_RUN, Watched, WindowClock, WorkerResult,
 };
+pub use waits::{Quiet, Steadiness};
 
 use crate::configuration::Configuration;
 use crate::device::DeviceSpec;

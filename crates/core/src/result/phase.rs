@@ -1,12 +1,11 @@
 //! What the workers of a phase did.
 
-use super::{Latency, OpenLoop, absent};
+use super::{Latency, OpenLoop, Quiet, Steadiness, absent};
 use crate::cache::CacheState;
 use crate::figures::Quotient;
 use crate::operation::{Operation, Role};
 use crate::telemetry::Telemetry;
 use crate::units::{Bytes, Nanos};
-use crate::workload::Excursion;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -23,6 +22,9 @@ pub struct PhaseResult {
     /// Whether the load was steady when the window began; absent if the ramp did not wait for that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steady: Option<Steadiness>,
+    /// What waiting for a calm device found before the phase; absent if the plan does not ask for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quiet: Option<Quiet>,
     /// Time after the window until the last operation had ended, or the limit.
     pub drain_ns: Nanos,
     /// The window on the clock of the machine; absent if an external program did the work.
@@ -43,18 +45,6 @@ pub struct PhaseResult {
     /// without waiting for that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub durable: Option<Durable>,
-}
-
-/// What a ramp found that waited for the load to be steady.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Steadiness {
-    /// Whether it was, before the limit.
-    pub reached: bool,
-    /// How many rounds were complete.
-    pub rounds: u32,
-    /// How much the rate varied over the last of them; absent if there were too few, or nothing was done.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub excursion: Option<Excursion>,
 }
 
 /// The edges of a window on `CLOCK_MONOTONIC` of the machine that ran the load, which traces of the kernel
@@ -118,6 +108,7 @@ impl PhaseResult {
             name,
             ramp_ns: none,
             steady: None,
+            quiet: None,
             window_ns,
             drain_ns: none,
             clock: None,

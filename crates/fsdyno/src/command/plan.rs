@@ -49,7 +49,7 @@ pub fn run(surroundings: &Surroundings, options: &Options) -> Result {
 fn identities(plan: &Plan, host: &mut dyn Host) -> Vec<(String, String)> {
     let disks = plan.devices.all().flat_map(DeviceSpec::disks);
     disks
-        .filter(|device| matches!(device, DeviceSpec::Block { .. }))
+        .filter(|device| matches!(device, DeviceSpec::Block(_)))
         .map(|device| {
             let path = device.path();
             let identity = match host.probe_device(path) {

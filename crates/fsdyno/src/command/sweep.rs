@@ -145,7 +145,7 @@ fn to_continue(surroundings: &Surroundings, options: &Confirmed, command: &str) 
 fn overwrite(text: &str, plan: &Plan) -> std::result::Result<Overwrite, Trouble> {
     text.parse().map_err(|error: OverwriteError| {
         let mut disks = plan.devices.all().flat_map(DeviceSpec::disks);
-        let block = disks.find(|disk| matches!(disk, DeviceSpec::Block { .. }));
+        let block = disks.find(|disk| matches!(disk, DeviceSpec::Block(_)));
         let device = block.map_or(Path::new("/dev/sdb"), |disk| disk.path());
         let device = match error {
             OverwriteError::NoDevice(_) => device,

@@ -225,7 +225,7 @@ fn block_devices_serve_trial_after_trial() {
     let attached = Attached(
         [("data", 512), ("journal", 128)].map(|(name, mib)| attach(&directory.path().join(name), mib)),
     );
-    let [data, log] = attached.0.clone().map(|path| DeviceSpec::Block { path, identity: None });
+    let [data, log] = attached.0.clone().map(DeviceSpec::block);
     let devices = Devices { data, journals: BTreeMap::from([("side".to_string(), log)]) };
     let configurations: Vec<Configuration> =
         [("ext4", "external"), ("xfs", "external"), ("btrfs", "internal"), ("ext3", "external")]

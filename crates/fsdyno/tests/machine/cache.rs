@@ -1,10 +1,13 @@
 //! The state of the caches when a phase begins: it is what the plan wants, on every filesystem.
 
 use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe, json};
-use fsdyno_core::meminfo;
+use fsdyno_core::{Bytes, meminfo};
 use serde_json::Value;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::panic::{catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// Bytes of a file in the page cache.
 const BALLAST: usize = 128 << 20;
@@ -23,6 +26,10 @@ tests! {
     ];
     a_directory_is_not_mounted_again: &[Requirement::Root];
     what_memory_absorbs_is_not_yet_durable: MAKING_FILESYSTEMS;
+    a_phase_waits_for_a_calm_device_and_for_dirty_pages_of_its_own: &[
+        Requirement::All(MAKING_FILESYSTEMS),
+        Requirement::MemoryGroups,
+    ];
 }
 
 /// Caches are the machine's: no other test may drop them meanwhile.
@@ -147,4 +154,45 @@ fn what_memory_absorbs_is_not_yet_durable() {
         let ratio = rate / bytes(&rates["aggregate_bytes_per_s"]);
         assert!(if burst { ratio < 0.9 } else { ratio > 0.5 }, "{ratio}: {durable} {rates}");
     }
+}
+
+/// Somebody else's dirty pages count where the load has no memory of its own.
+fn a_phase_waits_for_a_calm_device_and_for_dirty_pages_of_its_own() {
+    let busy = AtomicBool::new(true);
+    let file = tempfile::tempfile_in("/var/tmp").expect("a file on a disk");
+    let dirty = vec![7; 8 << 20];
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while busy.load(Ordering::Relaxed) {
+                file.write_all_at(&dirty, 0).expect("write");
+                std::thread::sleep(Duration::from_millis(100));
+            }
+        });
+        let filesystem = "filesystem = \"ext4\"";
+        let swept = catch_unwind(|| {
+            ["", "memory = \"64M\""].map(|memory| {
+                sweep(&format!("name = \"calm\"\nquiesce = \"3s\"\n{memory}"), filesystem, "4M")
+            })
+        });
+        busy.store(false, Ordering::Relaxed);
+        let [of_the_machine, of_the_group] = swept.unwrap_or_else(|panic| resume_unwind(panic));
+        for (trials, reached) in [(of_the_machine, false), (of_the_group, true)] {
+            let warned = trials[0]["warnings"].as_array().expect("warnings").iter();
+            let warned = warned.filter(|warning| warning["kind"] == "not-quiet").count();
+            let quiet: Vec<Value> = trials[0]["phases"]
+                .as_array()
+                .expect("phases")
+                .iter()
+                .map(|phase| phase["quiet"].clone())
+                .collect();
+            assert_eq!((quiet.len(), warned), (2, if reached { 0 } else { 2 }), "{quiet:?}");
+            for quiet in quiet {
+                assert_eq!(quiet["reached"], reached, "{quiet}");
+                let waited = quiet["waited_ns"].as_u64().expect("a time");
+                assert!(waited >= if reached { 500_000_000 } else { 3_000_000_000 }, "{quiet}");
+                let dirty = Bytes(quiet["dirty"].as_u64().expect("a size"));
+                assert_eq!(dirty > Bytes(Bytes::MIB), !reached, "{quiet}");
+            }
+        }
+    });
 }

@@ -250,6 +250,8 @@ fn a_full_device_fails_its_trial_only() {
         .replace("repetitions = 2", "repetitions = 1")
         .replace(", \"none\"", "")
         .replace("256M", "96M")
+        // Inode tables leave so little room that the writers need not have used up theirs at the same moment.
+        .replace("[axes]", "[axes]\nmkfs = \"-b 1024 -i 1024\"")
         + "[[workloads]]\nkind = \"fileserver\"\ntree_size = \"8M\"\nreaders = 1\nwriters = 2\n\
             writer_space = \"43M\"\nramp = \"0s\"\nwindow = \"1h\"\n";
     sandbox.write("plan.toml", &text);

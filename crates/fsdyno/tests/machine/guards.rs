@@ -9,6 +9,7 @@ use crate::support::guarded::{
     hash, host, overwrite, partition_table, refused, refused_with, succeed, tool, write_at,
 };
 use crate::support::{Requirement, Sandbox};
+use fsdyno_core::device::Block;
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices};
 use fsdyno_host::Host;
 use fsdyno_testbed::guard::identity_text;
@@ -185,8 +186,10 @@ fn another_device_than_the_plan_pins() {
     let sandbox = Sandbox::new();
     let planned = Loop::new(&sandbox, "planned", 64);
     let probe = host(&sandbox).probe_device(&planned.node).expect("probe");
-    let pinned =
-        DeviceSpec::Block { path: planned.node.clone(), identity: Some(identity_text(&probe.identity)) };
+    let pinned = DeviceSpec::Block(Block {
+        identity: Some(identity_text(&probe.identity)),
+        ..Block::new(&planned.node)
+    });
     assert_eq!(
         ask(&sandbox, &pinned, &confirming(&planned.node)),
         [],

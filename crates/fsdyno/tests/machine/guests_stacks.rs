@@ -161,7 +161,7 @@ fn a_delay_is_in_the_latencies() {
 }
 
 fn block(node: &Path) -> DeviceSpec {
-    DeviceSpec::Block { path: node.to_path_buf(), identity: None }
+    DeviceSpec::block(node)
 }
 
 fn slow(disk: DeviceSpec) -> DeviceSpec {

@@ -3,6 +3,7 @@
 
 use crate::support::disk::{Disk, run};
 use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe};
+use fsdyno_core::device::Block;
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices};
 use fsdyno_host::Host;
 use fsdyno_host::local::LocalHost;
@@ -14,6 +15,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
@@ -40,6 +42,7 @@ tests! {
     sectors_of_4096_bytes: NEEDED;
     partitions_are_swept_and_others_left_alone: NEEDED;
     a_partition_that_moved_is_refused: NEEDED;
+    a_disk_is_filled_or_discarded_before_each_trial: NEEDED;
 }
 
 fn mib(count: u64) -> Bytes {
@@ -57,9 +60,21 @@ fn sweep(
     journal: Option<&Path>,
     axes: &str,
 ) -> Vec<Value> {
+    sweep_with(sandbox, filesystems, data, journal, axes, "")
+}
+
+/// The same with more keys of the table `[device]`.
+fn sweep_with(
+    sandbox: &Sandbox,
+    filesystems: &[&str],
+    data: &Path,
+    journal: Option<&Path>,
+    axes: &str,
+    device: &str,
+) -> Vec<Value> {
     let log = journal.map(|path| format!("[device.journals]\nlog = {{ block = \"{}\" }}\n", path.display()));
     let plan = format!(
-        "name = \"named\"\nrepetitions = 3\n[device]\nblock = \"{}\"\n{}[axes]\n\
+        "name = \"named\"\nrepetitions = 3\n[device]\nblock = \"{}\"\n{device}\n{}[axes]\n\
          filesystem = {filesystems:?}\n{axes}\n[[workloads]]\nkind = \"fileserver\"\ntree_size = \"1M\"\n\
          writer_space = \"4M\"\nreaders = 1\nwriters = 1\nramp = 0\nwindow = \"50ms\"\n",
         data.display(),
@@ -100,6 +115,28 @@ fn a_disk_is_swept_and_swept_again() {
     // obstacle.
     let other = Sandbox::new();
     sweep(&other, &["btrfs", "xfs"], Path::new(disk.node()), None, "");
+}
+
+/// What the file of a disk has allocated is what was written to the disk and not discarded.
+fn a_disk_is_filled_or_discarded_before_each_trial() {
+    let (sandbox, memory) = (Sandbox::new(), in_memory());
+    let image = memory.path().join("disk.img");
+    let disk = Disk::new(&image, SIZE);
+    let after = |precondition: &str| {
+        let device = format!("precondition = \"{precondition}\"");
+        let trials =
+            sweep_with(&sandbox, &["ext4", "xfs", "btrfs"], Path::new(disk.node()), None, "", &device);
+        for trial in trials {
+            assert!(trial["lifecycle_ns"]["precondition"].as_u64() > Some(0), "{trial}");
+        }
+        let allocated = fs::metadata(&image).expect("its file").blocks() * 512;
+        allocated as f64 / SIZE.0 as f64
+    };
+    // btrfs discards by itself, while it is mounted, what it has freed.
+    let filled = after("fill-once");
+    assert!(filled > 0.9, "{filled}");
+    let discarded = after("discard");
+    assert!(discarded < 0.5, "{discarded}");
 }
 
 fn journals_are_on_a_second_disk() {
@@ -168,8 +205,10 @@ fn a_partition_that_moved_is_refused() {
     let mut host = LocalHost::new(env!("CARGO_BIN_EXE_fsdyno").into(), Vec::new());
     let pin = identity_text(&host.probe_device(&data).expect("a probe").identity);
     let mut verify = |identity: Option<String>| {
-        let devices =
-            Devices { data: DeviceSpec::Block { path: data.clone(), identity }, journals: BTreeMap::new() };
+        let devices = Devices {
+            data: DeviceSpec::Block(Block { identity, ..Block::new(&data) }),
+            journals: BTreeMap::new(),
+        };
         let confirmation = Confirmation { destroy: vec![data.clone()], ..Confirmation::default() };
         Testbed::verify(&mut host, &devices, &[configuration("ext4", None)], Bytes(0), &confirmation)
     };
@@ -236,7 +275,7 @@ fn run_in_turn(
     before: impl Fn(usize),
 ) {
     let mut host = LocalHost::new(env!("CARGO_BIN_EXE_fsdyno").into(), Vec::new());
-    let block = |path: &Path| DeviceSpec::Block { path: path.to_path_buf(), identity: None };
+    let block = |path: &Path| DeviceSpec::block(path);
     let journals = journal.map(|path| ("log".to_string(), block(path))).into_iter().collect();
     let devices = Devices { data: block(device), journals };
     let all: Vec<&Path> = std::iter::once(device).chain(journal).collect();

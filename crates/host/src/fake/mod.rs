@@ -159,7 +159,7 @@ impl FakeHost {
         host.machine.directories.extend(["/", "/tmp", "/run", "/data", "/dev/shm"].map(PathBuf::from));
         let known = || KERNEL_HAS.iter().filter_map(|name| filesystem::find(name));
         let tools = known().flat_map(|known| known.tools).map(|tool| tool.program);
-        for program in tools.chain(["sync", "wipefs", "mdadm", "lvm", "dmsetup"]) {
+        for program in tools.chain(["sync", "wipefs", "blkdiscard", "mdadm", "lvm", "dmsetup"]) {
             host.install(program, &format!("{program} 1.0"));
         }
         let types: Vec<String> = known().map(|known| format!("\t{}\n", known.kernel_type)).collect();

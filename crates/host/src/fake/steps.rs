@@ -338,7 +338,7 @@ impl Host for FakeHost {
         })
     }
 
-    fn mark_device(&mut self, handle: DeviceHandle) -> Result<()> {
+    fn mark_device(&mut self, handle: DeviceHandle, _node: &Path) -> Result<()> {
         self.step(format!("mark device {}", handle.0), |host| match host.open.get(&handle.0) {
             Some(_) if host.read_only.contains(&handle.0) => Err(system("mark", "a read-only device", EBADF)),
             Some((path, _)) => {
@@ -346,6 +346,15 @@ impl Host for FakeHost {
                 Ok(())
             }
             None => Err(system("mark", "a closed device", ENXIO)),
+        })
+    }
+
+    fn fill_device(&mut self, handle: DeviceHandle, _node: &Path, from: u64, length: u64) -> Result<()> {
+        let step = format!("fill device {} from {from} to {}", handle.0, from.saturating_add(length));
+        self.step(step, |host| match host.open.contains_key(&handle.0) {
+            true if host.read_only.contains(&handle.0) => Err(system("fill", "a read-only device", EBADF)),
+            true => Ok(()),
+            false => Err(system("fill", "a closed device", ENXIO)),
         })
     }
 

@@ -2,7 +2,7 @@
 
 use super::{device_number, while_busy};
 use crate::probe::{DeviceIdentity, Partition};
-use crate::{HostError, Result};
+use crate::{HostError, Result, noise};
 use fsdyno_sys::block;
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
@@ -120,6 +120,12 @@ impl OpenDevice {
             SECTOR => rustix::fs::fsync(&self.descriptor).map_err(failed),
             _ => Err(failed(Errno::NOSPC)),
         }
+    }
+
+    /// Writes random data to a range of it.
+    pub(super) fn fill(&self, from: u64, length: u64) -> Result<()> {
+        noise::write(&self.descriptor, &mut noise::block(), from, length)
+            .map_err(|error| HostError::system("fill", &self.path, error))
     }
 
     /// Another descriptor of the very device that is open, whatever its path leads to by now.

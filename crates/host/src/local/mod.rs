@@ -267,8 +267,12 @@ impl Host for LocalHost {
         self.device(handle)?.is_claimed()
     }
 
-    fn mark_device(&mut self, handle: DeviceHandle) -> Result<()> {
+    fn mark_device(&mut self, handle: DeviceHandle, _node: &Path) -> Result<()> {
         self.device(handle)?.mark()
+    }
+
+    fn fill_device(&mut self, handle: DeviceHandle, _node: &Path, from: u64, length: u64) -> Result<()> {
+        self.device(handle)?.fill(from, length)
     }
 
     fn downgrade_device(&mut self, handle: DeviceHandle) -> Result<()> {

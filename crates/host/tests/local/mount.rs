@@ -151,7 +151,7 @@ fn open_device(sandbox: &Sandbox) {
     assert!(!host.is_claimed(handle).unwrap());
     host.downgrade_device(handle).unwrap();
     host.verify_device(handle, &identity).unwrap();
-    assert!(host.mark_device(handle).is_err(), "it is open for reading only");
+    assert!(host.mark_device(handle, Path::new("/dev/loop")).is_err(), "it is open for reading only");
     let elsewhere = MountRequest { device: Some(handle), ..request("ext4", two, &target, &[]) };
     let error = host.mount(&elsewhere).unwrap_err();
     assert!(matches!(error, HostError::IdentityChanged { .. }), "{error}");

@@ -65,6 +65,9 @@ fn protocol(header: &SweepHeader, trials: &[TrialRecord]) -> Markup {
                          " (text::window(phase.window_ns, has_rates(phase))) ", drain "
                         (text::time_in_words(Time { ns: phase.drain_ns.0, at_least: false })) " in \
                             trial " (trial.trial)
+                        @if let Some(quiet) = phase.quiet {
+                            @if let Some(text) = text::quiet(&[quiet]) { "; " (text) }
+                        }
                         @if let Some(steady) = phase.steady {
                             @if let Some(text) = text::steadiness(&[(phase.ramp_ns, steady)]) { "; " (text) }
                         }

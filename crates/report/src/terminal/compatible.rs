@@ -6,6 +6,7 @@
 
 use super::style::{Paint, Style};
 use fsdyno_core::DeviceSpec;
+use fsdyno_core::device::Block;
 use fsdyno_core::{Role, axis, filesystem};
 use fsdyno_formats::fsopbench::{LatencyRow, Number, ROWS, RoleRows, RowValues, Table, TablePhase, Title};
 use fsdyno_verdict::merge::Time;
@@ -76,7 +77,7 @@ fn filesystem_and_disk(case: &CaseView) -> (String, String) {
             (made, "virtio".to_string())
         }
         (DeviceSpec::Image(_), _) => (made, "loop".to_string()),
-        (DeviceSpec::Block { path, .. }, _) => (made, last(path)),
+        (DeviceSpec::Block(Block { path, .. }), _) => (made, last(path)),
         (DeviceSpec::Directory { .. }, Some(mount)) => (mount.model.clone(), last(Path::new(&mount.path))),
         (DeviceSpec::Directory { path }, None) => (made, last(path)),
         (DeviceSpec::Md(md), _) => (made, md.level.name().to_string()),

@@ -33,6 +33,9 @@ pub fn full(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Result<(
     for phase in &case.phases {
         let title = format!("{} ({})", phase.name, window(phase));
         writeln!(out, "\n{}", style.paint(Paint::Heading, &title))?;
+        if let Some(text) = text::quiet(&phase.quiet) {
+            style.paragraph(out, Paint::Plain, 0, &text)?;
+        }
         if let Some(text) = text::steadiness(&phase.ramps) {
             style.paragraph(out, Paint::Plain, 0, &text)?;
         }

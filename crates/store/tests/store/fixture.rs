@@ -3,7 +3,7 @@
 mod losses;
 mod phases;
 
-use fsdyno_core::device::{Image, Preallocation};
+use fsdyno_core::device::{Block, Conditioning, Image, Preallocation};
 use fsdyno_core::environment::{DeviceFacts, Environment, Swap};
 use fsdyno_core::result::*;
 use fsdyno_core::warning::{Warning, WarningKind};
@@ -165,6 +165,7 @@ impl Dice {
             }),
             lifecycle_ns: Lifecycle {
                 boot: self.maybe(Dice::ns),
+                precondition: self.maybe(Dice::ns),
                 mkfs: self.maybe(Dice::ns),
                 mount: self.maybe(Dice::ns),
                 prepare: self.maybe(Dice::ns),
@@ -218,7 +219,11 @@ impl Dice {
                 sector: Bytes(self.0.random()),
                 preallocate: Preallocation::ALL[usize::from(self.coin())],
             }),
-            1 => DeviceSpec::Block { path, identity: self.maybe(Dice::text) },
+            1 => DeviceSpec::Block(Block {
+                path,
+                identity: self.maybe(Dice::text),
+                precondition: Conditioning::ALL[usize::from(self.coin())],
+            }),
             _ => DeviceSpec::Directory { path },
         }
     }

@@ -7,7 +7,9 @@
 use super::document::{Document, Node, Origin, Section, Value};
 use super::keys::{self, KeyTable, names};
 use crate::error::{PlanError, PlanProblem};
-use fsdyno_core::device::{Bitmap, Delay, Delayed, Image, Lvm, Md, Pool, Preallocation, RaidLevel};
+use fsdyno_core::device::{
+    Bitmap, Block, Conditioning, Delay, Delayed, Image, Lvm, Md, Pool, Preallocation, RaidLevel,
+};
 use fsdyno_core::{Bytes, DeviceSpec, Nanos};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -116,7 +118,8 @@ fn disk(table: &Section<'_>, kind: &str) -> Result<DeviceSpec, PlanError> {
         }
         "block" => {
             let identity = table.string("identity")?.map(str::to_string);
-            DeviceSpec::Block { path, identity }
+            let precondition = choice(table, "precondition", Conditioning::ALL, Conditioning::name)?;
+            DeviceSpec::Block(Block { path, identity, precondition })
         }
         _ => DeviceSpec::Directory { path },
     };

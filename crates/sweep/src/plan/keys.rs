@@ -67,6 +67,8 @@ pub(super) const PLAN: KeyTable = KeyTable {
         "seed" = "42": "seed of the order of trials, of trees, of contents and of the UUIDs of filesystems";
         "telemetry" = "1s": "time between two looks at the counters of /proc and /sys, at least \
             `\"100ms\"`; `false`: none";
+        "quiesce" = "": "how long to wait before each phase, at most, until the device serves no request for \
+            half a second and at most 1 MiB is dirty, such as `\"30s\"`; no wait if absent";
         "watchdog" = "1m": "how long an engine may make no progress beyond the expected duration of its \
             stage before the trial is given up";
         "hooks" = "": "commands to run around trials and phases; see `[hooks]`";
@@ -127,6 +129,9 @@ pub(super) const BLOCK: KeyTable = KeyTable {
     keys: keys! {
         "block" = "": "its absolute path, best from /dev/disk/by-id";
         "identity" = "": "refuse any device but this one; `fsdyno plan` prints the line";
+        "precondition" = "none": "what is done to all of it before each filesystem is created: \
+            `\"discard\"`, `\"fill-once\"` or `\"fill-twice\"` (written in order with random data; mkfs \
+            then does not discard), or `\"none\"`";
     },
 };
 
@@ -246,7 +251,7 @@ pub(super) fn names(tables: &[KeyTable]) -> Vec<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsdyno_core::device::{Bitmap, Preallocation, RaidLevel};
+    use fsdyno_core::device::{Bitmap, Conditioning, Preallocation, RaidLevel};
     use fsdyno_core::{CacheState, DiskCache, GuestShape};
 
     fn help(table: KeyTable, key: &str) -> &'static Key {
@@ -267,11 +272,13 @@ mod tests {
         let names = |list: &[RaidLevel]| list.iter().map(|level| level.name()).collect::<Vec<_>>();
         all(help(MD, "level"), &names(RaidLevel::ALL));
         all(help(MD, "bitmap"), &Bitmap::ALL.iter().map(|one| one.name()).collect::<Vec<_>>());
+        all(help(BLOCK, "precondition"), &Conditioning::ALL.iter().map(|one| one.name()).collect::<Vec<_>>());
         all(help(IMAGE, "preallocate"), &Preallocation::ALL.iter().map(|one| one.name()).collect::<Vec<_>>());
         all(help(GUEST, "cache"), &DiskCache::ALL.iter().map(|one| one.name()).collect::<Vec<_>>());
         all(help(PLAN, "cache"), &CacheState::NAMES);
         assert_eq!(help(MD, "bitmap").default, Bitmap::default().name());
         assert_eq!(help(IMAGE, "preallocate").default, Preallocation::default().name());
+        assert_eq!(help(BLOCK, "precondition").default, Conditioning::default().name());
         let usual = GuestShape::default();
         assert_eq!(help(GUEST, "processors").default, usual.processors.to_string());
         assert_eq!(help(GUEST, "memory").default, usual.memory.to_string());

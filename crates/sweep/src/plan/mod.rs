@@ -70,6 +70,8 @@ pub struct Plan {
     /// How long an engine may make no progress beyond the expected duration of its stage, and how long a step
     /// of taking a trial down may last once something hangs.
     pub watchdog: Nanos,
+    /// How long to wait before each phase until the device is calm; not at all if absent.
+    pub quiesce: Option<Nanos>,
     /// Time between telemetry samples while a phase is measured; no sampling if absent.
     pub telemetry: Option<Nanos>,
     /// What filesystems are made on.

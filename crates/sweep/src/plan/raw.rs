@@ -53,6 +53,7 @@ pub(crate) struct RawPlan {
     pub measure: Option<Measure>,
     pub measure_at: Origin,
     pub watchdog: Nanos,
+    pub quiesce: Option<Nanos>,
     pub telemetry: Option<Nanos>,
     /// The level of the axis `memory` wherever no other is set.
     pub memory: Option<String>,
@@ -168,7 +169,8 @@ impl RawPlan {
             seed: plan.integer("seed", 0..=u64::MAX)?.unwrap_or(42),
             measure: measure.transpose()?,
             measure_at: plan.at("measure").clone(),
-            watchdog: watchdog(&plan)?,
+            watchdog: some_time(&plan, "watchdog")?.unwrap_or(DEFAULT_WATCHDOG),
+            quiesce: some_time(&plan, "quiesce")?,
             telemetry: telemetry(&plan)?,
             memory: memory(&plan)?,
             cache: cache(&plan)?,
@@ -485,9 +487,10 @@ fn telemetry(plan: &Section<'_>) -> Result<Option<Nanos>, PlanError> {
     }
 }
 
-fn watchdog(plan: &Section<'_>) -> Result<Nanos, PlanError> {
-    match plan.unit("watchdog")? {
-        Some(Nanos(0)) => Err(plan.refuse("watchdog", "greater than zero")),
-        watchdog => Ok(watchdog.unwrap_or(DEFAULT_WATCHDOG)),
+/// A time that is not zero.
+fn some_time(plan: &Section<'_>, key: &'static str) -> Result<Option<Nanos>, PlanError> {
+    match plan.unit(key)? {
+        Some(Nanos(0)) => Err(plan.refuse(key, "greater than zero")),
+        time => Ok(time),
     }
 }

@@ -114,6 +114,7 @@ fn resolve(
         seed: raw.seed,
         measure,
         watchdog: raw.watchdog,
+        quiesce: raw.quiesce,
         telemetry: raw.telemetry,
         devices,
         workloads,

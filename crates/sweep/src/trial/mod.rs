@@ -8,6 +8,7 @@ pub(crate) mod commands;
 pub(crate) mod durability;
 pub(crate) mod guest;
 pub(crate) mod overhead;
+mod precondition;
 pub(crate) mod report;
 mod unproven;
 mod watch;
@@ -22,8 +23,8 @@ use commands::TrialCommands;
 use fsdyno_core::axis::MEMORY;
 use fsdyno_core::device::Image;
 use fsdyno_core::outcome::VERIFICATION;
-use fsdyno_core::protocol::EnginePart;
-use fsdyno_core::result::LifecycleStep;
+use fsdyno_core::protocol::{EnginePart, Quiesce};
+use fsdyno_core::result::{Lifecycle, LifecycleStep};
 use fsdyno_core::{
     Bytes, DeviceSpec, EngineRequest, Failure, Nanos, Outcome, Reached, Reread, TelemetryRequest,
     TrialRecord, Warning, WarningKind,
@@ -32,6 +33,7 @@ use fsdyno_host::{Host, HostError};
 use fsdyno_testbed::undo::UndoReport;
 use fsdyno_testbed::{Mounted, Testbed, TestbedError, UndoJournal, memory};
 use fsdyno_verdict::confounder::confounders;
+use precondition::condition;
 use report::{EngineReport, Overhead, host_failure, request};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -159,17 +161,18 @@ fn sequence(
     case: &Case,
     record: &mut TrialRecord,
 ) -> Result<(), Stop> {
+    let conditioned = condition(bench, case)?;
     bench.begin("build")?;
     let Bench { host, journal, testbed, interrupt, .. } = bench;
     let stack = fsdyno_testbed::build(*host, journal, testbed, &case.configuration, slot.seed, interrupt)?;
 
     bench.begin(LifecycleStep::Mkfs.label())?;
     let formatted = stack.format(bench.host)?;
-    record.lifecycle_ns = formatted.lifecycle().clone();
+    record.lifecycle_ns = Lifecycle { precondition: conditioned, ..formatted.lifecycle().clone() };
 
     bench.begin(LifecycleStep::Mount.label())?;
     let mut mounted = formatted.mount(bench.host, bench.journal)?;
-    record.lifecycle_ns = mounted.lifecycle().clone();
+    record.lifecycle_ns = Lifecycle { precondition: conditioned, ..mounted.lifecycle().clone() };
     record.built = mounted.built().clone();
     record.warnings.extend_from_slice(mounted.warnings());
     record.environment = mounted.environment(bench.host);
@@ -358,16 +361,17 @@ fn device_bytes(device: &DeviceSpec, record: &TrialRecord) -> Option<Bytes> {
 /// What every part of a trial's load has in common.
 fn engine_request(bench: &mut Bench<'_, '_>, slot: &Slot, case: &Case, mounted: &Mounted) -> EngineRequest {
     let keeps = matches!(bench.device, DeviceSpec::Directory { .. });
-    let telemetry = bench
-        .plan
-        .telemetry
-        .map(|interval| TelemetryRequest { interval, devices: mounted.carriers(bench.host) });
+    let Bench { plan, host, .. } = bench;
+    let quiesce = plan.quiesce.map(|limit| Quiesce { limit, devices: mounted.carriers(*host) });
+    let telemetry =
+        plan.telemetry.map(|interval| TelemetryRequest { interval, devices: mounted.carriers(*host) });
     EngineRequest {
         precondition: case.configuration.precondition(),
         cache: case.configuration.cache(),
         patience: Some(watch::patience(bench.plan.watchdog, &case.workload)),
         device: mounted.device(),
         marks: bench.marks.map(Path::to_path_buf),
+        quiesce,
         telemetry,
         ..request(mounted.directory(), &case.workload, slot.seed, keeps)
     }

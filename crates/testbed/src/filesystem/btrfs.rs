@@ -154,7 +154,7 @@ impl Filesystem for Btrfs {
     fn mkfs(&self, configuration: &Configuration, targets: &Targets, seed: Option<u64>) -> Vec<Command> {
         // It makes the kernel scan what it created.
         let registry = Grant::File("/dev/btrfs-control".into());
-        let mut mkfs = Command::new("mkfs.btrfs").may_change([registry]);
+        let mut mkfs = Command::new("mkfs.btrfs").may_change([registry]).args(targets.keeps_blocks.then_some("-K"));
         if let Some(seed) = seed {
             mkfs = mkfs.args(["-f", "-U"]).args([self.identifier(seed, &targets.data.planned)]);
         }

@@ -243,6 +243,9 @@ impl Filesystem for Ext {
         let mut words = Joined::default();
         words.extended.push("lazy_itable_init=0".to_string());
         words.extended.push("lazy_journal_init=0".to_string());
+        if targets.keeps_blocks {
+            words.extended.push("nodiscard".to_string());
+        }
         words.extended.extend(seed.map(|seed| format!("hash_seed={}", uuid(seed, Purpose::HashSeed))));
         if configuration.level("journal") == Some("none") && *self != Ext::Two {
             words.features.push("^has_journal".to_string());
@@ -264,6 +267,7 @@ impl Filesystem for Ext {
         if let Some(journal) = &targets.journal {
             let make = Command::new("mke2fs").args(seed.map(|_| "-F")).args(["-O", "journal_dev"]);
             let identifier = |seed| self.journal_identifier(seed, &targets.data.planned, &journal.planned);
+            let make = make.args(targets.keeps_blocks.then_some(["-E", "nodiscard"]).into_iter().flatten());
             let own = seed.and_then(identifier).map(|identifier| ["-U".to_string(), identifier]);
             let make = make.args(own.into_iter().flatten());
             let make = make.args(block_size.iter().flat_map(|size| ["-b", size]));

@@ -94,6 +94,9 @@ impl Filesystem for F2fs {
         if let Some(seed) = seed {
             mkfs = mkfs.args(["-f", "-U"]).args([self.identifier(seed, &data.planned)]);
         }
+        if targets.keeps_blocks {
+            mkfs = mkfs.args(["-t", "0"]);
+        }
         vec![mkfs.args(raw_mkfs(configuration)).device("", data.handle, &data.node)]
     }
 

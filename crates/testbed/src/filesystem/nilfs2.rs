@@ -68,7 +68,7 @@ impl Filesystem for Nilfs2 {
 
     fn mkfs(&self, configuration: &Configuration, targets: &Targets, seed: Option<u64>) -> Vec<Command> {
         let data = &targets.data;
-        let mut mkfs = Command::new("mkfs.nilfs2").args(seed.map(|_| "-f"));
+        let mut mkfs = Command::new("mkfs.nilfs2").args(seed.map(|_| "-f")).args(targets.keeps_blocks.then_some("-K"));
         if let Some(bytes) = size_of(configuration, "block_size") {
             mkfs = mkfs.args(["-b".to_string(), bytes.to_string()]);
         }

@@ -169,7 +169,7 @@ impl Filesystem for Xfs {
     }
 
     fn mkfs(&self, configuration: &Configuration, targets: &Targets, seed: Option<u64>) -> Vec<Command> {
-        let mut mkfs = Command::new("mkfs.xfs");
+        let mut mkfs = Command::new("mkfs.xfs").args(targets.keeps_blocks.then_some("-K"));
         if let Some(seed) = seed {
             mkfs = mkfs.args(["-f", "-m"]);
             mkfs = mkfs.args([format!("uuid={}", self.identifier(seed, &targets.data.planned))]);

@@ -5,6 +5,7 @@ use super::identity::{identity_text, pin_differences};
 use crate::mark;
 use crate::name::is_mount_directory;
 use crate::refusal::{Refusal, refusal};
+use fsdyno_core::device::Block;
 use fsdyno_core::{Bytes, DeviceSpec};
 use fsdyno_host::probe::{DeviceProbe, Signature, UNKNOWN_DATA, Use};
 use fsdyno_host::quoted;
@@ -154,7 +155,7 @@ fn other_device(path: &Path, spec: &DeviceSpec, probe: &DeviceProbe) -> Vec<Refu
             "use Linux 5.15 or later, a disk with a serial number, or an image",
         ));
     }
-    if let DeviceSpec::Block { identity: Some(pinned), .. } = spec {
+    if let DeviceSpec::Block(Block { identity: Some(pinned), .. }) = spec {
         refusals.extend(pin_differences(pinned, identity).into_iter().map(|difference| {
             refusal(
                 path,

@@ -14,6 +14,7 @@ use crate::kernel_module::has_module;
 use crate::signature;
 use crate::tool::run_to_success;
 use crate::way_back::{Label, UndoAction, Undone};
+use fsdyno_core::device::Block;
 use fsdyno_core::{DeviceSpec, Recipe};
 use fsdyno_host::{Command, DeviceHandle, Grant, Host, HostError, Output};
 use std::path::{Path, PathBuf};
@@ -91,10 +92,9 @@ pub(crate) fn of(spec: &DeviceSpec) -> Option<&dyn Layer> {
         DeviceSpec::Md(md) => Some(md),
         DeviceSpec::Lvm(lvm) => Some(lvm),
         DeviceSpec::Delayed(delayed) => Some(delayed),
-        DeviceSpec::Image(_)
-        | DeviceSpec::Block { .. }
-        | DeviceSpec::Directory { .. }
-        | DeviceSpec::Pool(_) => None,
+        DeviceSpec::Image(_) | DeviceSpec::Block(_) | DeviceSpec::Directory { .. } | DeviceSpec::Pool(_) => {
+            None
+        }
     }
 }
 
@@ -111,7 +111,7 @@ fn labels(below: &[DeviceSpec], label: &Label) -> Vec<UndoAction> {
         other => other.clone(),
     };
     let disks = below.iter().map(disk).filter_map(|spec| match spec {
-        DeviceSpec::Block { path, .. } => Some(path),
+        DeviceSpec::Block(Block { path, .. }) => Some(path),
         _ => None,
     });
     disks.map(|disk| UndoAction::ClearLabel { disk, label: label.clone() }).collect()
@@ -169,7 +169,7 @@ pub(crate) fn clear_label(
     };
     // What was on the array or volume stays, and nothing else would show that it was fsdyno's.
     let cleared =
-        cleared.and_then(|ours| if ours { host.mark_device(handle).map(|()| true) } else { Ok(false) });
+        cleared.and_then(|ours| if ours { host.mark_device(handle, disk).map(|()| true) } else { Ok(false) });
     if let Err(error) = host.close_device(handle) {
         open.push(handle);
         return Err(error);

@@ -1,14 +1,15 @@
 //! A fake machine, the trials that run on it, and what every test does with them.
 
-use fsdyno_core::device::{Bitmap, Delay, Delayed, Lvm, Md, RaidLevel};
+use fsdyno_core::device::{Bitmap, Block, Conditioning, Delay, Delayed, Lvm, Md, RaidLevel};
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices, Nanos};
 use fsdyno_host::fake::{FakeHost, Machine};
 use fsdyno_testbed::undo::{self, RestoreReport, UndoJournal, UndoReport};
-use fsdyno_testbed::{Confirmation, Mounted, Stack, Testbed, TestbedError, build};
+use fsdyno_testbed::{Confirmation, Mounted, Stack, Testbed, TestbedError, build, condition};
 use std::sync::atomic::AtomicBool;
 
 pub const IMAGE: &str = "/data/fsdyno.img";
 pub const DISK: &str = "/dev/fake1";
+pub const SMALL_DISK: &str = "/dev/fake4";
 
 /// A trial to run in every way: its devices and settings.
 pub struct Case {
@@ -35,7 +36,11 @@ pub fn devices(data: DeviceSpec, journals: &[(&str, DeviceSpec)]) -> Devices {
 }
 
 pub fn block(path: &str) -> DeviceSpec {
-    DeviceSpec::Block { path: path.into(), identity: None }
+    DeviceSpec::block(path)
+}
+
+pub fn conditioned(path: &str, precondition: Conditioning) -> DeviceSpec {
+    DeviceSpec::Block(Block { precondition, ..Block::new(path) })
 }
 
 pub fn slow(disk: DeviceSpec) -> DeviceSpec {
@@ -116,6 +121,14 @@ pub fn cases() -> Vec<Case> {
             configuration: configuration("ext4", TUNED),
         },
         Case {
+            name: "ext4 on a filled block device, its journal on a discarded one",
+            devices: devices(
+                conditioned(SMALL_DISK, Conditioning::FillTwice),
+                &[("disk", conditioned(DISK, Conditioning::Discard))],
+            ),
+            configuration: configuration("ext4", &external),
+        },
+        Case {
             name: "a directory",
             devices: devices(DeviceSpec::Directory { path: "/data".into() }, &[]),
             configuration: configuration("existing", &[("sysctl.vm.dirty_ratio", "5")]),
@@ -135,6 +148,8 @@ pub fn machine() -> FakeHost {
         // The files that name a device are there before and after.
         host.write_setting(format!("/sys/dev/block/259:{index}/uevent"), "DEVTYPE=disk\n");
     }
+    host.add_block(SMALL_DISK, (259, 3), Bytes(192 * Bytes::MIB));
+    host.write_setting("/sys/dev/block/259:3/uevent", "DEVTYPE=disk\n");
     host.add_file("/data/precious", Bytes(1));
     // A depth that is none of the kernel's own, so that it shows whether it comes back.
     host.write_setting("/sys/dev/block/259:0/queue/nr_requests", "99\n");
@@ -143,7 +158,7 @@ pub fn machine() -> FakeHost {
 
 pub fn confirmation() -> Confirmation {
     Confirmation {
-        destroy: [DISK, "/dev/fake2", "/dev/fake3"].map(Into::into).to_vec(),
+        destroy: [DISK, "/dev/fake2", "/dev/fake3", SMALL_DISK].map(Into::into).to_vec(),
         ..Confirmation::default()
     }
 }
@@ -177,9 +192,15 @@ impl Lab {
         build(&mut self.host, &mut self.journal, testbed, &case.configuration, 42, &self.interrupt)
     }
 
+    pub fn condition(&mut self, testbed: &Testbed, case: &Case) -> Result<Option<Nanos>, TestbedError> {
+        let Lab { host, journal, interrupt, .. } = self;
+        condition(host, journal, testbed, &case.configuration, interrupt, &mut |_| ())
+    }
+
     /// A trial from guards to mount.
     pub fn mount(&mut self, case: &Case) -> Result<Mounted, TestbedError> {
         let testbed = self.verify(case)?;
+        self.condition(&testbed, case)?;
         let stack = self.build(&testbed, case)?;
         let Lab { host, journal, .. } = self;
         stack.format(host)?.mount(host, journal)

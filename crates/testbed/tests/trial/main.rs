@@ -1,5 +1,6 @@
 //! Whole trials on a fake machine.
 
+mod conditioning;
 mod guarded;
 mod lab;
 mod stacks;

@@ -14,7 +14,7 @@ fn every_disk_of_a_stack_is_confirmed_and_guarded_by_itself() {
     let case = case("ext4 on raid5");
     let configurations = std::slice::from_ref(&case.configuration);
     let mut confirmation = confirmation();
-    confirmation.destroy.pop();
+    confirmation.destroy.retain(|path| path != Path::new("/dev/fake3"));
     host.blocks.get_mut(Path::new("/dev/fake2")).unwrap().uses.push(Use::Swap);
     let error =
         Testbed::verify(&mut host, &case.devices, configurations, Bytes(0), &confirmation).unwrap_err();

@@ -305,7 +305,7 @@ fn an_unflushed_cache_and_a_silent_device_are_reported() {
     assert_eq!(confounders(&record), []);
     record.environment.devices = vec![DeviceFacts { path: "/dev/sda".to_string(), ..DeviceFacts::default() }];
     assert_eq!(confounders(&record), [], "an image has no cache of its own");
-    record.device = DeviceSpec::Block { path: "/dev/sda".into(), identity: None };
+    record.device = DeviceSpec::block("/dev/sda");
     let (kind, text) = only(&record);
     assert_eq!(kind, WarningKind::WriteCache);
     assert_eq!(text, "'/dev/sda' does not report whether it has a volatile write cache");

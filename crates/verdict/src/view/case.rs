@@ -9,7 +9,7 @@ use fsdyno_core::figures::{grow, total};
 use fsdyno_core::parallel::in_parallel;
 use fsdyno_core::result::{
     CheckResult, CpuTime, Durable, Filled, Latency, Layout, Lifecycle, LifecycleStep, OpenLoop, PhaseResult,
-    Quantile, RateCurve, Rates, RoleResult, Steadiness, TrialRecord, Watched,
+    Quantile, Quiet, RateCurve, Rates, RoleResult, Steadiness, TrialRecord, Watched,
 };
 use fsdyno_core::telemetry::TaskKind;
 use fsdyno_core::workload::Arrivals;
@@ -69,6 +69,8 @@ pub struct PhaseView {
     pub trials: usize,
     /// The ramps that waited for the load to be steady, and what each found.
     pub ramps: Vec<(Nanos, Steadiness)>,
+    /// What waiting for a calm device found before the phase, in each trial that waited.
+    pub quiet: Vec<Quiet>,
     /// Bytes per second written until everything was on the device; absent if nothing was written.
     pub durable_bytes_per_s: Option<f64>,
     /// Writers before readers.
@@ -294,6 +296,7 @@ fn merge_phase(name: &str, trials: &[&TrialRecord]) -> Result<PhaseView, Unreada
         },
         trials: parts.len(),
         ramps: parts.iter().filter_map(|(_, phase)| Some((phase.ramp_ns, phase.steady?))).collect(),
+        quiet: parts.iter().filter_map(|(_, phase)| phase.quiet).collect(),
         durable_bytes_per_s: durable(&parts),
         roles: roles.collect::<Result<_, _>>()?,
         kernel: merge_kernel(name, trials),

@@ -44,6 +44,7 @@ pub(crate) fn run(parameters: &External, session: &mut Session<'_, '_>) -> Resul
         Program::Sqlite => sqlite::invocation(&parameters.parsed_arguments()?, session.request.seed),
     };
     let moves = parameters.moves();
+    session.quiesce(program)?;
     session.await_cue(program)?;
     let of_job = |error| naming(parameters, error);
     let (output, watch) = process::run(invocation, &base, moves, session).map_err(of_job)?;
@@ -67,6 +68,9 @@ pub(crate) fn run(parameters: &External, session: &mut Session<'_, '_>) -> Resul
         session.progress.event(EngineEvent::Warning(warning));
     }
     watch_over(&mut report.phases, watch);
+    if let Some(first) = report.phases.first_mut() {
+        first.quiet = session.quiet.take();
+    }
     for phase in report.phases {
         session.progress.event(EngineEvent::Phase(Box::new(phase)));
     }

@@ -1,7 +1,7 @@
 //! Devices that must not be touched: how they are made, and that a guard refuses them.
 
 use super::{Requirement, Sandbox, describe};
-use fsdyno_core::device::Image;
+use fsdyno_core::device::{Block, Image};
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices};
 use fsdyno_host::local::LocalHost;
 use fsdyno_testbed::guard::Overwrite;
@@ -28,7 +28,7 @@ pub const NAMESPACE: &[Requirement] =
 // The plan, and what is expected of it.
 
 pub fn block(path: &Path) -> DeviceSpec {
-    DeviceSpec::Block { path: path.to_path_buf(), identity: None }
+    DeviceSpec::block(path)
 }
 
 pub fn host(sandbox: &Sandbox) -> LocalHost {
@@ -85,7 +85,7 @@ pub fn refused_with(
     assert!(refusals.iter().all(|refusal| !refusal.hint.is_empty()), "{refusals:#?}");
 
     let device = match data {
-        DeviceSpec::Block { path, identity } => {
+        DeviceSpec::Block(Block { path, identity, .. }) => {
             let pin =
                 identity.as_ref().map(|identity| format!("identity = \"{identity}\"\n")).unwrap_or_default();
             format!("block = \"{}\"\n{pin}", path.display())

@@ -12,7 +12,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::chown;
-use std::panic::catch_unwind;
+use std::panic::{catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::{Condvar, Mutex};
@@ -133,10 +133,14 @@ impl Test {
 
     /// Whether it uses nothing of the machine that others use, except that it may mount FUSE filesystems.
     fn is_apart(&self) -> bool {
-        let elsewhere =
-            self.needs(Requirement::Program("qemu-system-x86_64")) || self.needs(Requirement::Fuse);
+        let elsewhere = self.emulates() || self.needs(Requirement::Fuse);
         let shares = self.needs(Requirement::Loop) || self.needs(Requirement::IoUring);
         !shares && (elsewhere || !self.needs(Requirement::Root))
+    }
+
+    /// Whether it boots virtual machines, which keep a processor busy.
+    fn emulates(&self) -> bool {
+        self.needs(Requirement::Program("qemu-system-x86_64"))
     }
 
     fn run(&self) -> Result<(), Failed> {
@@ -149,6 +153,7 @@ impl Test {
         };
         let body = || {
             timed(self.shown(), among, || match self.is_apart() || self.is_recorded() {
+                true if self.emulates() => yielding(|| outcome(catch_unwind(self.body))),
                 true => outcome(catch_unwind(self.body)),
                 false => guarded(self.body),
             })
@@ -159,6 +164,19 @@ impl Test {
             (false, false) => lane.run(body),
         }
     }
+}
+
+/// Runs this and whatever it starts with a lower priority: the tests on the machine's own devices decide how
+/// long the suite takes, and emulated processors take whatever they can get.
+fn yielding<T: Send>(run: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        let lowered = scope.spawn(|| {
+            // Without it, the suite takes longer.
+            let _ = rustix::process::nice(5);
+            run()
+        });
+        lowered.join().unwrap_or_else(|panic| resume_unwind(panic))
+    })
 }
 
 /// Runs the tests, those that need the machine for themselves first. The state of the machine is recorded

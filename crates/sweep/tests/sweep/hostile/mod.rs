@@ -223,7 +223,7 @@ fn allowed(plan: &Plan, confirmed: &[PathBuf]) -> Allowed {
         DeviceSpec::Directory { path } => Some(walked(path)),
         _ => None,
     };
-    let blocks = disks().filter(|disk| matches!(disk, DeviceSpec::Block { .. }));
+    let blocks = disks().filter(|disk| matches!(disk, DeviceSpec::Block(_)));
     let node = |path: &Path| if path == Path::new(ALIAS) { PathBuf::from(DISKS[0]) } else { walked(path) };
     let confirmed: Vec<PathBuf> = confirmed.iter().map(|path| node(path)).collect();
     let sysctl = |key: &&str| Path::new("/proc/sys").join(key.replace('.', "/"));

@@ -1,0 +1,21 @@
+//! The state of the disks before a filesystem is created on them.
+
+use super::{Bench, Stop};
+use crate::plan::Case;
+use crate::progress::Moment;
+use fsdyno_core::Nanos;
+use fsdyno_core::result::LifecycleStep;
+use std::time::Instant;
+
+/// Discards or fills the disks for which the plan asks for it; returns how long that took.
+pub(super) fn condition(bench: &mut Bench<'_, '_>, case: &Case) -> Result<Option<Nanos>, Stop> {
+    let step = LifecycleStep::Precondition.label();
+    let begin = Instant::now();
+    let load = case.workload.load().timing().total();
+    let Bench { host, journal, testbed, interrupt, progress, .. } = bench;
+    let told = &mut |done: f64| {
+        let left = begin.elapsed().mul_f64((1.0 - done) / done.max(0.001));
+        progress(&Moment::step(step, Some(Nanos(load.0.saturating_add(Nanos::from(left).0)))));
+    };
+    Ok(fsdyno_testbed::condition(*host, journal, testbed, &case.configuration, interrupt, told)?)
+}
