@@ -379,13 +379,26 @@ impl<'a, 'e> Session<'a, 'e> {
         Ok(())
     }
 
+    /// Removes directories below the engine's own before others take their names.
+    pub(crate) fn remove(&mut self, directories: Vec<PathBuf>) -> Result<(), EngineError> {
+        let (progress, names) = (&mut *self.progress, self.names);
+        let work = move |gauge: &background::Gauge| -> Result<(), EngineError> {
+            directories.into_iter().try_for_each(|directory| remove_tree(directory, gauge))
+        };
+        background::run("remove", self.bounds, work, |gauge| {
+            let removed = gauge.done();
+            progress.tell(Stage::CleanUp, "", removed as f64 / names.max(removed + 1) as f64, 0);
+            true
+        })?
+    }
+
     /// Removes the engine's own directory. If that makes no progress for long, because a worker hangs in the
     /// same filesystem or because the filesystem does, it is given up, and a warning says what is left.
     pub(crate) fn clean_up(&mut self) -> Result<(), EngineError> {
         let Some(base) = self.base.take() else { return Ok(()) };
         let work = {
             let base = base.clone();
-            move |gauge: &background::Gauge| remove_base(base, gauge)
+            move |gauge: &background::Gauge| remove_tree(base, gauge)
         };
         let patience = if self.left_behind > 0 { SHORT_PATIENCE } else { LONG_PATIENCE };
         let (mut seen, mut since) = (0, Instant::now());
@@ -426,10 +439,10 @@ fn write_back(base: &Path) -> Result<(), EngineError> {
     rustix::fs::syncfs(&directory).map_err(EngineError::system(action, base))
 }
 
-fn remove_base(base: PathBuf, gauge: &background::Gauge) -> Result<(), EngineError> {
+fn remove_tree(directory: PathBuf, gauge: &background::Gauge) -> Result<(), EngineError> {
     let action = "remove the directory";
-    let fail = |errno| EngineError::system(action, &base)(errno);
-    let (Some(parent), Some(name)) = (base.parent(), base.file_name()) else { return Ok(()) };
+    let fail = |errno| EngineError::system(action, &directory)(errno);
+    let (Some(parent), Some(name)) = (directory.parent(), directory.file_name()) else { return Ok(()) };
     let parent: OwnedFd =
         rustix::fs::open(parent, DIRECTORY - rustix::fs::OFlags::NOFOLLOW, Mode::empty()).map_err(fail)?;
     let name = CString::new(name.as_encoded_bytes()).map_err(|_| fail(Errno::INVAL))?;

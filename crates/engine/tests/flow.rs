@@ -1,10 +1,11 @@
 //! Flows as a library, end to end in memory: every kind of step, the edges of a window, and determinism of
 //! what chance decides.
 
+use fsdyno_core::protocol::EnginePart;
 use fsdyno_core::result::PhaseResult;
 use fsdyno_core::workload::{
-    Act, Arrivals, Choice, FileSet, FileSize, Flags, Flow, FlowRole, FlowStep, Pace, Ramp, Rate, SizeRange,
-    flow,
+    Act, Arrivals, Choice, FileSet, FileSize, Flags, Flow, FlowRole, FlowStep, Load, Pace, Ramp, Rate,
+    SizeRange, flow,
 };
 use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Nanos, Operation, Role, WarningKind, Workload};
 use fsdyno_engine::{ReadyFlow, run};
@@ -29,14 +30,7 @@ fn step(act: Act) -> FlowStep {
 }
 
 fn role(role: Role, workers: u32, acts: Vec<Act>) -> FlowRole {
-    FlowRole {
-        role,
-        workers,
-        background: false,
-        rate: None,
-        begin: Vec::new(),
-        steps: acts.into_iter().map(step).collect(),
-    }
+    FlowRole { workers, steps: acts.into_iter().map(step).collect(), ..FlowRole::of(role) }
 }
 
 fn small(sets: Vec<FileSet>, roles: Vec<FlowRole>) -> Flow {
@@ -83,6 +77,60 @@ fn phase(events: Vec<EngineEvent>) -> PhaseResult {
         _ => None,
     });
     phases.expect("a phase")
+}
+
+/// Each number of workers has a phase of its own on new file sets, in one engine and in one for each part.
+#[test]
+fn several_numbers_of_workers_are_measured_one_after_the_other() {
+    // Each worker removes what it finds and makes as many: the names are divided among the workers.
+    let acts = vec![
+        unlink("some"),
+        create("some"),
+        Act::WriteWhole { handle: handle(), buffer: Bytes(4096) },
+        close(),
+        open("some"),
+        Act::ReadWhole { handle: handle(), buffer: Bytes(4096) },
+        close(),
+    ];
+    let client = FlowRole { counts: vec![1, 3, 4], ..role(Role::Client, 4, acts) };
+    let flow = small(vec![set("some", 24, 4096, 0.5)], vec![client]);
+    flow.check().unwrap();
+    let whole = events(&flow);
+    let directory = in_memory();
+    let mut in_parts = Vec::new();
+    for part in EnginePart::all(flow.parts()) {
+        let request =
+            EngineRequest { part, ..EngineRequest::new(directory.path(), Workload::Flow(flow.clone()), 42) };
+        run(&request, &AtomicBool::new(false), &mut |event| in_parts.push(event)).expect("it runs");
+    }
+    for events in [whole, in_parts] {
+        let prepared = events.iter().filter(|event| matches!(event, EngineEvent::Prepared { .. })).count();
+        assert_eq!(prepared, 1, "the sets of the first phase are those of the trial");
+        let phases = events.into_iter().filter_map(|event| match event {
+            EngineEvent::Phase(phase) => Some(*phase),
+            _ => None,
+        });
+        let found: Vec<(String, u32)> = phases
+            .map(|phase| {
+                let role = &phase.roles[0];
+                assert!(role.rates.items_per_s > 0.0, "{}", phase.name);
+                assert_eq!(role.worker_results.len(), role.workers as usize);
+                (phase.name.clone(), role.workers)
+            })
+            .collect();
+        let expected = [("flow, 1 client", 1), ("flow, 3 clients", 3), ("flow", 4)];
+        assert_eq!(found, expected.map(|(name, workers)| (name.to_string(), workers)));
+    }
+    // The last phase leaves the files of four workers, each of which may have removed one without making
+    // another.
+    let own = std::fs::read_dir(directory.path()).expect("it is there").flatten();
+    let left: usize = own.map(|entry| files_below(&entry.path().join("some"))).sum();
+    assert!((8..=12).contains(&left), "{left}");
+}
+
+fn files_below(directory: &std::path::Path) -> usize {
+    let entries = std::fs::read_dir(directory).expect("a directory").flatten();
+    entries.map(|entry| if entry.path().is_dir() { files_below(&entry.path()) } else { 1 }).sum()
 }
 
 /// Every step once, with what it does to the files.

@@ -5,7 +5,10 @@
 //! characters in names are shown instead of being sent to the terminal.
 
 use fsdyno_report::visible;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{IsTerminal, Write, stderr, stdin};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// How much to say on stderr.
@@ -74,7 +77,44 @@ pub fn note(line: &str) {
         Some((width, _)) => wrapped(&text, width.0.into()),
         None => text.into(),
     };
-    let _ = writeln!(stderr().lock(), "{text}");
+    write_out(&format!("{text}\n"));
+}
+
+/// How long to wait for a reader that has stopped reading.
+const PATIENCE: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
+/// What a pipe takes at once if it is writable at all (PIPE_BUF in pipe(7)).
+const PIECE: usize = 4096;
+/// Lines that were left out since the reader has stopped reading.
+static LEFT_OUT: AtomicU64 = AtomicU64::new(0);
+
+/// Writes to stderr, unless that is a pipe that is full and stays so: a sweep goes on, and obeys signals,
+/// whoever has stopped reading what it says. Whoever stops a terminal (Ctrl-S) wants it to wait.
+fn write_out(text: &str) {
+    let mut stderr = stderr().lock();
+    if !stderr.is_terminal() {
+        let left_out = LEFT_OUT.load(Ordering::Relaxed);
+        let patience = if left_out == 0 { PATIENCE } else { Timespec::default() };
+        if !takes(&stderr, patience) {
+            LEFT_OUT.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        if left_out > 0 {
+            LEFT_OUT.store(0, Ordering::Relaxed);
+            let _ = writeln!(stderr, "note: {left_out} lines were left out, because nobody read them");
+        }
+    }
+    for piece in text.as_bytes().chunks(PIECE) {
+        if stderr.is_terminal() || takes(&stderr, PATIENCE) {
+            let _ = stderr.write_all(piece);
+        }
+    }
+}
+
+/// Whether it can be written to without blocking, now or in this time.
+fn takes(stderr: &impl AsFd, patience: Timespec) -> bool {
+    let mut polled = [PollFd::new(stderr, PollFlags::OUT)];
+    // An error is what writing will find.
+    !matches!(poll(&mut polled, Some(&patience)), Ok(0))
 }
 
 /// Long lines in several, broken between words. Hints stay whole, because they contain commands to copy.

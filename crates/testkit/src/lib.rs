@@ -10,6 +10,7 @@ mod faults;
 mod loads;
 mod open_loop;
 mod requirement;
+mod scaling;
 mod scratch;
 
 pub use durability::{MADE, durability_side, durability_trials, durable_trial, losing_trial};
@@ -17,6 +18,7 @@ pub use faults::faulty_trials;
 pub use loads::{STREAMED_BLOCK, STREAMED_BLOCKS, file_set, flow_role, small_streaming};
 pub use open_loop::searched_trials;
 pub use requirement::Requirement;
+pub use scaling::scaled_trials;
 pub use scratch::in_memory;
 
 use fsdyno_core::environment::{DeviceFacts, Environment};

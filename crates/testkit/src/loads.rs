@@ -41,5 +41,5 @@ pub fn file_set(name: &str, count: u64, size: u64, prefill: f64) -> FileSet {
 /// A role of a flow whose workers perform each of these steps in every iteration.
 pub fn flow_role(role: Role, workers: u32, acts: Vec<Act>) -> FlowRole {
     let steps = acts.into_iter().map(|act| FlowStep { act, probability: 1.0 }).collect();
-    FlowRole { role, workers, background: false, rate: None, begin: Vec::new(), steps }
+    FlowRole { workers, steps, ..FlowRole::of(role) }
 }

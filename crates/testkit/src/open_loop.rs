@@ -34,14 +34,7 @@ fn searching() -> Flow {
         step: Nanos::from_secs(5),
         arrivals: Arrivals::Poisson,
     };
-    let client = FlowRole {
-        role: Role::Client,
-        workers: 4,
-        background: false,
-        rate: Some(Pace::Highest(search)),
-        begin: Vec::new(),
-        steps: Vec::new(),
-    };
+    let client = FlowRole { workers: 4, rate: Some(Pace::Highest(search)), ..FlowRole::of(Role::Client) };
     Flow { roles: flow::FlowRoles(vec![client]), ..Flow::default() }
 }
 

@@ -24,6 +24,7 @@ pub mod race;
 pub mod ranking;
 pub mod recommendation;
 mod remark;
+pub mod scaling;
 mod selection;
 pub mod text;
 pub mod view;

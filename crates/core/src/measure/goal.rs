@@ -113,14 +113,8 @@ mod tests {
             step: Nanos::from_secs(1),
             arrivals: Arrivals::Constant,
         };
-        let role = |until: &str| FlowRole {
-            role: Role::Client,
-            workers: 1,
-            background: false,
-            rate: Some(Pace::Highest(search(until))),
-            begin: Vec::new(),
-            steps: Vec::new(),
-        };
+        let role =
+            |until: &str| FlowRole { rate: Some(Pace::Highest(search(until))), ..FlowRole::of(Role::Client) };
         flow.roles.0 = vec![role("p99 <= 0.02")];
         let measure = goal.measure(&Workload::Flow(flow.clone())).unwrap();
         assert_eq!(measure.name(), "flow-capacity");

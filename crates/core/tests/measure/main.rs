@@ -452,7 +452,7 @@ fn the_response_of_a_flow_is_that_of_its_slowest_role_in_front() {
     };
     let client = |which: Role, factor: u64, background: bool| {
         let rate = Some(Pace::At(Rate { per_second: 5.0, arrivals: Arrivals::Constant }));
-        let spec = FlowRole { role: which, workers: 1, background, rate, begin: vec![], steps: vec![] };
+        let spec = FlowRole { background, rate, ..FlowRole::of(which) };
         let mut result = role(which, 1, 1e6);
         result.operations.push(sample(Operation::ResponseTime, latency_of(factor)));
         (spec, result)

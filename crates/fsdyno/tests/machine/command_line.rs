@@ -1,6 +1,7 @@
 //! The built binary as a user runs it: exit codes, errors, interrupting and resuming.
 
 use crate::support::{NOBODY, Requirement, Sandbox, describe, json};
+use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs;
@@ -19,6 +20,7 @@ tests! {
     a_full_device_fails_its_trial_only: ROOT_AND_LOOP;
     a_profile_shapes_the_trees_of_a_plan: &[];
     a_closed_pipe_is_not_an_error: &[];
+    a_reader_that_stops_reading_stops_nothing: &[];
 }
 
 /// A plan of two quick trials on an image in the sandbox.
@@ -305,4 +307,18 @@ fn a_closed_pipe_is_not_an_error() {
     drop(child.stdout.take());
     let output = child.wait_with_output().expect("its end");
     assert!(output.status.success() && output.stderr.is_empty(), "{}", describe(&output));
+}
+
+/// As behind `| less` or a supervisor that hangs: the pipe is full.
+fn a_reader_that_stops_reading_stops_nothing() {
+    let sandbox = Sandbox::new();
+    fs::create_dir(sandbox.path("work")).expect("a directory");
+    let (read, write) = rustix::pipe::pipe_with(PipeFlags::NONBLOCK).expect("a pipe");
+    while rustix::io::write(&write, &[b'x'; 4096]).is_ok() {}
+    // It is the file that blocks or not, whoever has it open.
+    rustix::fs::fcntl_setfl(&write, rustix::fs::OFlags::empty()).expect("a blocking pipe");
+    let arguments = [&["bench", "work"][..], QUICK_BENCH].concat();
+    let status = sandbox.fsdyno(&arguments).stderr(write).stdout(Stdio::null()).status().expect("its end");
+    assert_eq!(status.code(), Some(0));
+    drop(read);
 }

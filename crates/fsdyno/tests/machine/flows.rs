@@ -1,6 +1,6 @@
 //! Flows as users run them: the calls of `varmail` as strace sees them, and each flow as a plan.
 
-use crate::support::{Requirement, Sandbox, describe, json};
+use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe, json};
 use serde_json::Value;
 use std::fs;
 
@@ -8,6 +8,7 @@ tests! {
     varmail_makes_the_calls_of_its_definition: &[Requirement::Program("strace")];
     every_flow_is_a_plan_that_can_be_dry_run: &[];
     a_flow_is_measured_in_a_directory_and_shown_everywhere: &[];
+    several_numbers_of_workers_are_swept_and_shown: MAKING_FILESYSTEMS;
 }
 
 const WORKERS: u64 = 2;
@@ -145,4 +146,32 @@ fn a_flow_is_measured_in_a_directory_and_shown_everywhere() {
 
 fn describe_value(value: &Value) -> String {
     value["trials"][0]["workload"].to_string()
+}
+
+fn several_numbers_of_workers_are_swept_and_shown() {
+    let sandbox = Sandbox::new();
+    let plan = format!(
+        "[device]\nimage = \"{}\"\nsize = \"512M\"\n[axes]\nfilesystem = [\"xfs\"]\n[[workloads]]\n\
+         kind = \"flow\"\nflow = \"varmail\"\nramp = 0\nwindow = \"300ms\"\n\
+         [workloads.roles.client]\nworkers = [1, 2, 4]\n",
+        sandbox.path("own.img").display()
+    );
+    sandbox.write("plan.toml", &plan);
+    sandbox.shows(
+        &["plan", "plan.toml"],
+        &["each of 1, 2 and 4 clients, over and over", "divided among the workers"],
+    );
+    let swept = sandbox.run(&["sweep", "plan.toml", "--format", "json"]);
+    assert_eq!(swept.status.code(), Some(0), "{}", describe(&swept));
+    let trial = &json(&swept)["trials"][0];
+    let phases = trial["phases"].as_array().expect("phases");
+    let of_each = |what: fn(&Value) -> Value| phases.iter().map(what).collect::<Vec<_>>();
+    assert_eq!(of_each(|phase| phase["name"].clone()), ["flow, 1 client", "flow, 2 clients", "flow"]);
+    assert_eq!(of_each(|phase| phase["roles"][0]["workers"].clone()), [1, 2, 4]);
+    assert_eq!(of_each(|phase| phase["cache"]["remounted"].clone()), [true; 3], "each begins cold");
+    sandbox.shows(&["show", "--tables"], &["rate of the clients by their number", "an iteration takes"]);
+    let written = sandbox.run(&["report", "-o", "report.html"]);
+    assert!(written.status.success(), "{}", describe(&written));
+    let report = fs::read_to_string(sandbox.path("report.html")).expect("a report");
+    assert!(report.contains("Rate by number of workers"));
 }

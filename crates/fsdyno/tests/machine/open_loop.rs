@@ -45,12 +45,10 @@ fn two_loops() -> Flow {
         };
         acts.insert(0, Act::Fsync { handle: handle() });
         FlowRole {
-            role,
-            workers: 1,
-            background: false,
             rate,
             begin: vec![step(open)],
             steps: acts.into_iter().map(step).collect(),
+            ..FlowRole::of(role)
         }
     };
     let rate = Some(Pace::At(Rate { per_second: PER_SECOND, arrivals: Arrivals::Constant }));

@@ -24,6 +24,7 @@ mod faults;
 mod losses;
 mod method;
 mod pareto;
+mod scaling;
 mod sentence;
 mod sources;
 mod table;
@@ -78,18 +79,25 @@ pub fn page(sources: &Sources<'_>) -> Result<String, ReportError> {
     let view = View::without_cases(&sources.header, sources.trials);
     let mut names = Names::default();
     let cases = Cases::read(sources, &view, &mut names)?;
-    let has_searched = capacity::is_shown(&view.rankings, sources.trials);
+    let is_shown = |anchor: &str| match anchor {
+        CAPACITY => capacity::is_shown(&view.rankings, sources.trials),
+        SCALING => scaling::is_shown(&view.rankings, sources.trials),
+        _ => true,
+    };
+    let sections: Vec<(&str, &str)> =
+        SECTIONS.iter().copied().filter(|(anchor, _)| is_shown(anchor)).collect();
     let page = html! {
         (DOCTYPE)
         html lang="en" {
             (head(&view.header))
             body {
                 a.skip href="#answer" { "Skip to the answer" }
-                (title(&view, sources.trials, has_searched))
+                (title(&view, sources.trials, &sections))
                 main {
                     (answer::section(&view))
                     (configurations::section(&view, sources.trials, &cases, &mut names))
                     (capacity::section(&view.rankings, sources.trials, &mut names))
+                    (scaling::section(&view.rankings, sources.trials, &mut names))
                     (effects::section(&view.recommendation, &mut names))
                     (cases.section(&view.rankings, &mut names))
                     (pareto::section(&view.recommendation, &mut names))
@@ -126,8 +134,8 @@ fn head(header: &SweepHeader) -> Markup {
     }
 }
 
-/// The top of the page: which sweep, when, and on what.
-fn title(view: &View, trials: &[TrialRecord], has_searched: bool) -> Markup {
+/// The top of the page: which sweep, when, and on what, and links to these sections.
+fn title(view: &View, trials: &[TrialRecord], sections: &[(&str, &str)]) -> Markup {
     let header = &view.header;
     let machine =
         trials.iter().map(|trial| &trial.environment).find(|environment| !environment.kernel.is_empty());
@@ -146,7 +154,7 @@ fn title(view: &View, trials: &[TrialRecord], has_searched: bool) -> Markup {
                 }
             }
             nav aria-label="Sections" {
-                @for (anchor, name) in SECTIONS.iter().filter(|(anchor, _)| *anchor != CAPACITY || has_searched) {
+                @for (anchor, name) in sections {
                     a href={ "#" (anchor) } { (name) }
                 }
             }
@@ -157,10 +165,13 @@ fn title(view: &View, trials: &[TrialRecord], has_searched: bool) -> Markup {
 
 /// The section that only pages of searches for the highest rate have.
 const CAPACITY: &str = "capacity";
+/// The section that only pages of loads with several numbers of workers have.
+const SCALING: &str = "scaling";
 const SECTIONS: &[(&str, &str)] = &[
     ("answer", "Answer"),
     ("configurations", "Configurations"),
     (CAPACITY, "Response times by rate"),
+    (SCALING, "Rate by number of workers"),
     ("effects", "What each setting does"),
     ("cases", "Case by case"),
     ("pareto", "Trade-offs"),
@@ -228,8 +239,10 @@ mod tests {
     fn sections_are_in_the_order_of_a_readers_questions() {
         let page = page_of("read-under-write", &fixture::with_telemetry(fixture::trials()));
         let searched = page_of("flow-capacity", &fixture::searched_trials());
-        for (page, has_searched) in [(&page, false), (&searched, true)] {
-            let sections = SECTIONS.iter().filter(|(anchor, _)| *anchor != CAPACITY || has_searched);
+        let scaled = page_of("flow-iterations", &fixture::scaled_trials());
+        let optional = [CAPACITY, SCALING];
+        for (page, has) in [(&page, ""), (&searched, CAPACITY), (&scaled, SCALING)] {
+            let sections = SECTIONS.iter().filter(|(anchor, _)| !optional.contains(anchor) || *anchor == has);
             let places: Vec<usize> = sections
                 .map(|(anchor, _)| {
                     assert!(page.contains(&format!("href=\"#{anchor}\"")), "no link to {anchor}");
@@ -237,7 +250,9 @@ mod tests {
                 })
                 .collect();
             assert!(places.is_sorted(), "{places:?}");
-            assert_eq!(page.contains("#capacity"), has_searched);
+            for anchor in optional {
+                assert_eq!(page.contains(&format!("#{anchor}")), anchor == has);
+            }
         }
         for wanted in [
             "btrfs bfq: program &#39;mkfs.btrfs&#39; is not installed; the kernel has no btrfs",

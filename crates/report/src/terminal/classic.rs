@@ -3,7 +3,7 @@
 use super::compatible::compatible;
 use super::external::external;
 use super::style::Style;
-use super::{bonnie, collection, curve, device_read, faults, losses, postmark, streaming};
+use super::{bonnie, collection, curve, device_read, faults, losses, postmark, scaling, streaming};
 use fsdyno_core::Workload;
 use fsdyno_verdict::view::CaseView;
 use std::io::{self, Write};
@@ -23,7 +23,10 @@ pub fn classic(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Resul
         Workload::Fileserver(_) | Workload::Null(_) => compatible(out, case, style),
         Workload::Durability(_) => losses::models(out, case, *style),
         Workload::IoErrors(_) => faults::faults(out, case, *style),
-        Workload::Flow(_) => curve::curves(out, case, *style),
+        Workload::Flow(_) => {
+            curve::curves(out, case, *style)?;
+            scaling::scaling(out, case, *style)
+        }
         // No study or program has a table of it; of an imported one, the summary shows everything.
         Workload::CommitLog(_) | Workload::Table(_) => Ok(()),
     }

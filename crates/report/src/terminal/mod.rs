@@ -21,6 +21,7 @@ pub(crate) mod losses;
 mod postmark;
 mod race;
 mod recommendation;
+mod scaling;
 mod side_by_side;
 mod streaming;
 mod study;

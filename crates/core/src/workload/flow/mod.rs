@@ -8,6 +8,7 @@ mod act;
 mod check;
 mod files;
 mod rate;
+mod scaling;
 mod step;
 mod value;
 mod verify;
@@ -23,6 +24,7 @@ use super::parameter::{Literal, Parameter, ParameterError, Refusal, Surroundings
 use super::{Content, Load, Ramp, Timing};
 use crate::operation::{Operation, Role};
 use crate::units::{Bytes, Nanos};
+use scaling::WorkerCounts;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use value::amend_by_name;
@@ -57,8 +59,11 @@ parameters! {
 pub struct FlowRole {
     /// What they are called in results.
     pub role: Role,
-    /// How many there are.
+    /// How many there are; the most, if the trial measures with several numbers of them.
     pub workers: u32,
+    /// The numbers of workers to measure with, one after the other and growing; empty if there is only one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub counts: Vec<u32>,
     /// Whether its iterations are not counted as work of the flow.
     pub background: bool,
     /// How often the workers together begin an iteration; as soon as they can if absent (a closed loop).
@@ -71,18 +76,35 @@ pub struct FlowRole {
 }
 
 impl FlowRole {
-    fn of(role: Role) -> Self {
-        FlowRole { role, workers: 1, background: false, rate: None, begin: Vec::new(), steps: Vec::new() }
+    /// One worker, which does nothing yet.
+    pub fn of(role: Role) -> Self {
+        let (counts, begin, steps) = (Vec::new(), Vec::new(), Vec::new());
+        FlowRole { role, workers: 1, counts, background: false, rate: None, begin, steps }
     }
 
     fn amend(&mut self, literal: &Literal, surroundings: &dyn Surroundings) -> Result<(), ParameterError> {
         let fields = Fields::of(literal, surroundings)?;
         fields.only(&["workers", "background", "rate", "begin", "steps"])?;
-        fields.set("workers", &mut self.workers)?;
+        if let Some(WorkerCounts(counts)) = fields.get("workers")? {
+            self.workers = counts.last().copied().unwrap_or(0);
+            self.counts = if counts.len() > 1 { counts } else { Vec::new() };
+        }
         fields.set("background", &mut self.background)?;
         fields.set("rate", &mut self.rate)?;
         fields.set("begin", &mut self.begin)?;
         fields.set("steps", &mut self.steps)
+    }
+
+    /// `4 clients`; with several numbers of them, `1, 2 and 4 clients`.
+    pub(super) fn number_in_words(&self) -> String {
+        let most = super::plural(self.workers, self.role.name());
+        match &self.counts[..] {
+            [fewer @ .., _] => {
+                let fewer: Vec<String> = fewer.iter().map(u32::to_string).collect();
+                format!("{} and {most}", fewer.join(", "))
+            }
+            [] => most,
+        }
     }
 
     /// Every step of it, those of repeated lists included, each after the lists that it is in.
@@ -216,7 +238,7 @@ impl Parameter for FlowRoles {
 
     fn written(&self) -> String {
         let each = self.0.iter().map(|role| {
-            let workers = super::plural(role.workers, role.role.name());
+            let workers = role.number_in_words();
             role.rate.map_or(workers.clone(), |rate| format!("{workers} at {}", rate.written()))
         });
         each.collect::<Vec<_>>().join(", ")
@@ -291,6 +313,7 @@ impl Load for Flow {
         Refusal::unless(self.window > Nanos(0), "window", "greater than zero")?;
         super::check_content(&self.content)?;
         check::check(self)?;
+        scaling::check(self)?;
         verify::check(self)
     }
 
@@ -318,13 +341,21 @@ impl Load for Flow {
         if let Some(search) = self.rate_search() {
             ramp = Ramp::For(Nanos(ramp.longest().0.saturating_add(search.longest().0)));
         }
-        Timing { windows: 1, ramp, window, drain_limit }
+        let windows = self.scaled().map_or(1, |role| role.counts.len() as u32);
+        Timing { windows, ramp, window, drain_limit }
     }
 
     fn cold(&self) -> Vec<bool> {
         let reads = |operation: &Operation| operation.moves() == crate::operation::Moves::Reads;
         let any = self.roles.0.iter().any(|role| role.operations().iter().any(reads));
-        if any && self.prepares() > Bytes(0) { vec![true] } else { Vec::new() }
+        let each = vec![true; self.timing().windows as usize];
+        if any && self.prepares() > Bytes(0) { each } else { Vec::new() }
+    }
+
+    /// The file sets are created anew for each further number of workers.
+    fn moves(&self) -> Bytes {
+        let further = u64::from(self.timing().windows - 1);
+        Bytes(self.prepares().0.saturating_mul(further))
     }
 
     fn title(&self) -> String {

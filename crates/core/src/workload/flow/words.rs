@@ -4,7 +4,6 @@ use super::value::percent;
 use super::{Act, Arrivals, Choice, FileSet, FileSize, Flags, Flow, FlowRole, FlowStep, Pace};
 use crate::units::Bytes;
 use crate::workload::parameter::Parameter;
-use crate::workload::plural;
 
 /// All of it.
 pub(super) fn flow(flow: &Flow) -> Vec<String> {
@@ -27,6 +26,9 @@ fn files(flow: &Flow, set: &FileSet) -> String {
     };
     let shared = match flow.changes(&set.name) {
         true => match flow.sharers(&set.name) {
+            _ if flow.scaled().is_some_and(|role| role.uses(&set.name)) => {
+                ", divided among the workers".to_string()
+            }
             1 => String::new(),
             workers => format!(", divided among {workers} workers"),
         },
@@ -40,7 +42,7 @@ fn files(flow: &Flow, set: &FileSet) -> String {
 
 fn role_lines(role: &FlowRole) -> Vec<String> {
     let background = if role.background { ", in the background" } else { "" };
-    let workers = plural(role.workers, role.role.name());
+    let workers = role.number_in_words();
     let together = if role.workers > 1 { " together" } else { "" };
     let mut lines = Vec::new();
     if !role.begin.is_empty() {

@@ -37,7 +37,7 @@ use blocks::Told;
 use fsdyno_core::protocol::Stage;
 use fsdyno_core::result::{PhaseResult, TreeSummary};
 use fsdyno_core::workload::parameter::Refusal;
-use fsdyno_core::workload::{Flow, FlowRole, Load, flow};
+use fsdyno_core::workload::{Flow, FlowRole, Load};
 use fsdyno_core::{Operation, Reached, Role, WarningKind};
 use knowledge::{Knowledge, Shared};
 use program::Program;
@@ -63,23 +63,50 @@ const MOST_BLOCKS: u64 = 1_000_000;
 /// What a file costs in addition to its bytes, for the progress of preparing.
 const FILE_COST: u64 = 4096;
 
-/// Runs the workload.
+/// Runs the workload: one phase, or one for each number of workers, each with file sets of its own.
+///
+/// If the filesystem is mounted again in between, a part of the work ends with creating the sets of a phase,
+/// and the next one begins with that phase.
 pub(crate) fn run(parameters: &Flow, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
     let base = session.make_base()?;
     let (part, seed) = (session.request.part, session.request.seed);
     let phase_ns = parameters.timing().each().0;
-    session.progress.expect(phase_ns);
-    let common = Common::of(parameters, base, seed)?;
-    if part.is_first() {
-        prepare(parameters, &common.sets, &common.base, session)?;
+    let stages = parameters.stages();
+    for (index, (name, flow)) in (0..).zip(&stages) {
+        let (prepares, measures) = match part.of {
+            1 => (true, true),
+            _ => (part.number == index, part.number == index + 1),
+        };
+        let after_ns = phase_ns * (stages.len() as u64 - u64::from(index) - 1);
+        if prepares || measures {
+            let common = Common::of(flow, base.clone(), seed)?;
+            if prepares {
+                session.progress.expect(phase_ns + after_ns);
+                if index > 0 {
+                    session.remove(flow.files.0.iter().map(|set| base.join(&set.name)).collect())?;
+                }
+                prepare(flow, &common.sets, &common.base, index == 0, session)?;
+            }
+            if measures {
+                session.progress.expect(after_ns);
+                measure(name, flow, common, session)?;
+            }
+        }
     }
-    if !part.is_last() {
-        return Ok(());
-    }
-    session.progress.expect(0);
-    session.settle(flow::PHASE, phase_ns)?;
+    Ok(())
+}
+
+/// One phase on file sets that exist.
+fn measure(
+    name: &str,
+    parameters: &Flow,
+    common: Common,
+    session: &mut Session<'_, '_>,
+) -> Result<(), EngineError> {
+    let phase_ns = parameters.timing().each().0;
+    session.settle(name, phase_ns)?;
     if !parameters.cold().is_empty() {
-        session.warm_up(flow::PHASE, phase_ns)?;
+        session.warm_up(name, phase_ns)?;
     }
     let names = parameters.signals();
     let teams = parameters.roles.0.iter().map(|role| {
@@ -87,24 +114,22 @@ pub(crate) fn run(parameters: &Flow, session: &mut Session<'_, '_>) -> Result<()
         team(role, program, &common)
     });
     let phase =
-        PhaseLoad { name: flow::PHASE.to_string(), span: parameters.timing().into(), teams: teams.collect() };
+        PhaseLoad { name: name.to_string(), span: parameters.timing().into(), teams: teams.collect() };
     let mut idle = Vec::new();
     session.counted_phase(phase, |result| idle = roles_without_iterations(parameters, result))?;
     session.reach(common.reached());
     for role in idle {
         let text = format!(
-            "phase '{}': no {role} completed an iteration within the window; make `window` longer, or the \
-             iteration shorter",
-            flow::PHASE
+            "phase '{name}': no {role} completed an iteration within the window; make `window` longer, or the \
+             iteration shorter"
         );
         session.warn(WarningKind::NoIterations, text);
     }
     let short = common.short.load(Ordering::Relaxed);
     if short > 0 {
         let text = format!(
-            "phase '{}': {short} iterations ended early, because a step that is performed at random found no \
-             file; raise `count`, or use a `prefill` nearer to the middle",
-            flow::PHASE
+            "phase '{name}': {short} iterations ended early, because a step that is performed at random found \
+             no file; raise `count`, or use a `prefill` nearer to the middle"
         );
         session.warn(WarningKind::ShortIterations, text);
     }
@@ -249,6 +274,7 @@ fn prepare(
     parameters: &Flow,
     sets: &Arc<[Set]>,
     base: &path::Path,
+    is_first: bool,
     session: &mut Session<'_, '_>,
 ) -> Result<(), EngineError> {
     let begin = Instant::now();
@@ -272,7 +298,9 @@ fn prepare(
         progress.tell(Stage::Prepare, "", gauge.done() as f64 / cost.max(1) as f64, 0);
         true
     })??;
-    session.prepared(begin.elapsed().into(), trees);
+    if is_first {
+        session.prepared(begin.elapsed().into(), trees);
+    }
     Ok(())
 }
 
