@@ -273,11 +273,16 @@ impl<'a, 'e> Session<'a, 'e> {
             return Err(EngineError::Stopped);
         }
         if !quiet.reached {
-            let text = format!(
-                "phase '{phase}': after {}, the device was still busy ({} requests meanwhile), or {} were \
-                 dirty",
-                quiet.waited_ns, quiet.requests, quiet.dirty
-            );
+            let busy = match (quiet.requests, quiet.dirty) {
+                (0, dirty) => format!("{dirty} were dirty"),
+                (requests, dirty) if dirty <= quiesce::DIRTY => {
+                    format!("the device was busy ({requests} requests in that time)")
+                }
+                (requests, dirty) => {
+                    format!("{dirty} were dirty, and the device served {requests} requests in that time")
+                }
+            };
+            let text = format!("phase '{phase}': after {} of waiting, {busy}", quiet.waited_ns);
             self.warn(WarningKind::NotQuiet, text);
         }
         self.quiet = Some(quiet);

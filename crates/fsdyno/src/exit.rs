@@ -8,7 +8,7 @@ use std::process::ExitCode;
 pub enum Status {
     /// Success.
     Well,
-    /// Some trial failed, or could not be stored.
+    /// Some trial failed or could not be stored, or none was measured.
     TrialFailed,
     /// A comparison found something that got worse.
     Regression,
@@ -25,7 +25,10 @@ pub enum Status {
 /// Every exit code with its meaning, for the reference and the man page.
 pub const CODES: &[(Status, &str)] = &[
     (Status::Well, "success"),
-    (Status::TrialFailed, "a trial failed or could not be stored, or `compare` found something slower"),
+    (
+        Status::TrialFailed,
+        "a trial failed or could not be stored, none was measured, or `compare` found something slower",
+    ),
     (Status::Usage, "a mistake on the command line or in a plan, or a file that cannot be used"),
     (Status::Refused, "refused by a guard, or not confirmed; nothing was written"),
     (Status::NotRestored, "the machine is not fully restored; stderr lists what is left"),

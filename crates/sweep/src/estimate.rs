@@ -92,8 +92,10 @@ pub fn dry_run(plan: &Plan, host: &mut dyn Host, guests: &mut dyn Guests) -> Dry
     let seed = slots.first().map_or(plan.seed, |slot| slot.seed);
     let cases = plan.cases();
     let size = size_to_fill(host, plan, &cases);
-    let unknown = size.as_ref().err();
-    let sizes = sizes_with(size.as_ref().ok().copied(), host, plan);
+    let conditioned = conditioned(host, plan);
+    let unknown = [size.as_ref().err(), conditioned.as_ref().err()];
+    let (device, conditioned) = (size.as_ref().ok().copied(), conditioned.as_ref().ok().copied());
+    let sizes = Sizes { device, conditioned: conditioned.unwrap_or_default(), calm: calm(plan) };
     let cases: Vec<DryCase> =
         cases.into_iter().map(|case| dry_case(plan, host, guests, case, seed, (sizes, unknown))).collect();
     let runnable: Vec<Configuration> =
@@ -150,7 +152,7 @@ fn dry_case(
     guests: &mut dyn Guests,
     case: Case,
     seed: u64,
-    (sizes, unknown): (Sizes, Option<&HostError>),
+    (sizes, unknown): (Sizes, [Option<&HostError>; 2]),
 ) -> DryCase {
     let (commands, unmet) = match plan.devices.data {
         DeviceSpec::Directory { .. } => {
@@ -160,7 +162,8 @@ fn dry_case(
         _ => (commands(plan, &case, seed), requirements(host, guests, plan, &case, sizes.device)),
     };
     let mut notes: Vec<String> = case.warnings.iter().map(|warning| warning.text.clone()).collect();
-    if let (Some(_), Some(error)) = (case.configuration.precondition(), unknown) {
+    let fills = case.configuration.precondition().is_some();
+    if let Some(error) = unknown[0].filter(|_| fills).or(unknown[1]) {
         notes.push(format!("the time to fill the device is unknown and not included: {error}"));
     }
     DryCase {
@@ -252,11 +255,8 @@ pub(crate) struct Sizes {
 
 /// The sizes on this host. A block device is examined if they matter.
 pub(crate) fn sizes(host: &mut dyn Host, plan: &Plan, cases: &[Case]) -> Sizes {
-    sizes_with(size_to_fill(host, plan, cases).ok(), host, plan)
-}
-
-fn sizes_with(device: Option<Bytes>, host: &mut dyn Host, plan: &Plan) -> Sizes {
-    Sizes { device, conditioned: conditioned(host, plan), calm: calm(plan) }
+    let device = size_to_fill(host, plan, cases).ok();
+    Sizes { device, conditioned: conditioned(host, plan).unwrap_or_default(), calm: calm(plan) }
 }
 
 /// How long a phase is expected to wait for a calm device.
@@ -264,12 +264,13 @@ pub(crate) fn calm(plan: &Plan) -> Nanos {
     plan.quiesce.map_or(Nanos(0), |limit| limit.min(ASSUMED_CALM))
 }
 
-fn conditioned(host: &mut dyn Host, plan: &Plan) -> Bytes {
-    let data = fsdyno_testbed::bytes_to_condition(host, &plan.devices.data);
-    // A case has at most one of them.
+fn conditioned(host: &mut dyn Host, plan: &Plan) -> Result<Bytes, HostError> {
+    let data = fsdyno_testbed::bytes_to_condition(host, &plan.devices.data)?;
     let journals = plan.devices.journals.values();
-    let journal = journals.map(|spec| fsdyno_testbed::bytes_to_condition(host, spec)).max();
-    Bytes(data.0.saturating_add(journal.unwrap_or_default().0))
+    let journals = journals.map(|spec| fsdyno_testbed::bytes_to_condition(host, spec));
+    // A case has at most one of them.
+    let journal = journals.collect::<Result<Vec<_>, _>>()?.into_iter().max().unwrap_or_default();
+    Ok(Bytes(data.0.saturating_add(journal.0)))
 }
 
 /// The size of the device if some case fills it; a block device is examined for it.

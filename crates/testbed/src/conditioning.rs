@@ -3,7 +3,7 @@
 use crate::Result;
 use crate::device::{self, Contents, Device};
 use crate::error::TestbedError;
-use crate::filesystem::Target;
+use crate::filesystem::{Target, raw_mkfs};
 use crate::guard::Testbed;
 use crate::spec::journal_spec;
 use crate::tool::{contradiction, run_to_success};
@@ -110,17 +110,17 @@ fn fill(host: &mut dyn Host, disk: &Device, interrupt: &AtomicBool, told: &mut d
     Ok(())
 }
 
-/// Bytes that are written to the disks of a device before a filesystem is created on it, as far as their
-/// sizes are known.
-pub fn bytes_to_condition(host: &mut dyn Host, device: &DeviceSpec) -> Bytes {
-    let bytes = device.disks().into_iter().map(|disk| match disk.conditioning().fills() {
-        0 => 0,
-        fills => {
-            let size = host.probe_device(disk.path()).map_or(0, |probe| probe.identity.size_bytes);
-            size.saturating_mul(fills.into())
-        }
-    });
-    Bytes(bytes.fold(0, u64::saturating_add))
+/// Bytes that are written to the disks of a device before a filesystem is created on it.
+///
+/// # Errors
+/// A disk that cannot be examined.
+pub fn bytes_to_condition(host: &mut dyn Host, device: &DeviceSpec) -> fsdyno_host::Result<Bytes> {
+    let mut all = 0_u64;
+    for disk in device.disks().into_iter().filter(|disk| disk.conditioning().fills() > 0) {
+        let size = host.probe_device(disk.path())?.identity.size_bytes;
+        all = all.saturating_add(size.saturating_mul(disk.conditioning().fills().into()));
+    }
+    Ok(Bytes(all))
 }
 
 /// Why this machine cannot do what the plan asks for.
@@ -139,6 +139,25 @@ fn cannot_discard(host: &mut dyn Host, path: &Path) -> Option<String> {
     let most = host.read_text(&tunable::queue_directory(&identity).join("discard_max_bytes")).ok()?;
     (most.trim() == "0").then(|| {
         format!("precondition = \"discard\": '{}' does not support discards; fill it instead", path.display())
+    })
+}
+
+/// A word of the plan that makes mkfs discard what was filled.
+pub(crate) fn discarding_words(configuration: &Configuration, devices: &Devices) -> Option<String> {
+    let is_filled = |spec: &DeviceSpec| spec.is_filled_before();
+    let log = journal_spec(configuration, devices).ok().flatten();
+    if !std::iter::once(&devices.data).chain(log).any(is_filled) {
+        return None;
+    }
+    // mke2fs takes it among the words of -E; mkfs.f2fs takes a number.
+    let discards = match configuration.filesystem.as_str() {
+        "f2fs" => raw_mkfs(configuration).any(|word| word.starts_with("-t")),
+        _ => raw_mkfs(configuration).any(|word| word.split(',').any(|word| word == "discard")),
+    };
+    discards.then(|| {
+        "precondition fills the disk, and the mkfs words would discard that again; remove the one about \
+         discards"
+            .to_string()
     })
 }
 

@@ -94,6 +94,7 @@ fn device_contradictions(configuration: &Configuration, devices: &Devices) -> Ve
         ));
     }
     found.extend(members_contradiction(configuration, &devices.data));
+    found.extend(conditioning::discarding_words(configuration, devices));
     if let Err(why) = journal_spec(configuration, devices) {
         found.push(why);
     }

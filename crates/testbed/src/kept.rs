@@ -44,7 +44,6 @@ impl Testbed {
             image.kept = true;
             let file =
                 host.image_descriptor(image.handle, &image.identity).map_err(TestbedError::at("image"))?;
-            let mut block = noise::block();
             let size = spec.size().unwrap_or_default().0;
             let mut at = 0;
             while at < size {
@@ -55,7 +54,7 @@ impl Testbed {
                     return Err(error);
                 }
                 let length = PIECE.min(size - at);
-                noise::write(&file, &mut block, at, length)
+                noise::write(&file, at, length)
                     .map_err(|errno| failed("write the image", &image.path, errno))?;
                 at += length;
                 done += length;

@@ -5,8 +5,8 @@ use fsdyno_core::result::{PhaseResult, TrialRecord};
 use fsdyno_core::workload::{Flow, FlowRole, Workload, flow};
 use fsdyno_core::{Nanos, Role};
 
-/// Iterations per second of 1, 2, 4 and 8 clients: one trial each of ext4, whose knee is at 4, and of xfs, which
-/// has none yet.
+/// Iterations per second of 1, 2, 4 and 8 clients: one trial each of ext4, whose knee is at 4, and of xfs,
+/// which has none yet.
 pub fn scaled_trials() -> Vec<TrialRecord> {
     let cases = [("ext4", [100.0, 195.0, 350.0, 380.0]), ("xfs", [90.0, 180.0, 360.0, 720.0])];
     let scaled = |(case, (filesystem, rates)): (u32, (&str, [f64; 4]))| {

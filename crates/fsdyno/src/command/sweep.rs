@@ -96,7 +96,12 @@ pub fn run_plan(
     if matches!(ended.end, SweepEnd::Interrupted | SweepEnd::Broken) && !ended.is_elsewhere {
         say::remark(&format!("hint: to continue, run {}", to_continue(surroundings, confirmed, command)));
     }
-    Ok(status(&ended))
+    let none_measured = resume.is_none() && ended.measured == 0 && ended.skipped > 0;
+    Ok(match status(&ended) {
+        // Whoever waits for the results must know that there are none.
+        Status::Well if none_measured => Status::TrialFailed,
+        status => status,
+    })
 }
 
 /// The plan of an interrupted sweep with the changes that it was begun with, and its number.

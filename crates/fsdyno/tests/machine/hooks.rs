@@ -157,7 +157,7 @@ after_trial = "no-such-thing/at-all""#
         ),
     );
     let swept = sweep(&sandbox, &plan);
-    assert!(swept.status.success(), "{}", describe(&swept));
+    assert_eq!(swept.status.code(), Some(1), "{}", describe(&swept));
     let trials_of = trials(&swept);
     assert_eq!(trials_of[0]["outcome"], "skipped", "{}", trials_of[0]);
     assert!(trials_of[0]["unmet"].to_string().contains("after_trial"), "{}", trials_of[0]);

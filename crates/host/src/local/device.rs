@@ -124,7 +124,7 @@ impl OpenDevice {
 
     /// Writes random data to a range of it.
     pub(super) fn fill(&self, from: u64, length: u64) -> Result<()> {
-        noise::write(&self.descriptor, &mut noise::block(), from, length)
+        noise::write(&self.descriptor, from, length)
             .map_err(|error| HostError::system("fill", &self.path, error))
     }
 

@@ -26,6 +26,7 @@ use std::path::PathBuf;
 
 /// How long an engine may be silent beyond the expected duration of its stage, unless the plan sets it.
 pub(super) const DEFAULT_WATCHDOG: Nanos = Nanos::from_secs(60);
+const SHORTEST_QUIESCE: Nanos = Nanos::from_secs(1);
 /// Time between telemetry samples, unless the plan sets it.
 pub(super) const DEFAULT_TELEMETRY: Nanos = Nanos::from_secs(1);
 /// The shortest time between samples: how often the engine checks.
@@ -169,8 +170,13 @@ impl RawPlan {
             seed: plan.integer("seed", 0..=u64::MAX)?.unwrap_or(42),
             measure: measure.transpose()?,
             measure_at: plan.at("measure").clone(),
-            watchdog: some_time(&plan, "watchdog")?.unwrap_or(DEFAULT_WATCHDOG),
-            quiesce: some_time(&plan, "quiesce")?,
+            watchdog: time(&plan, "watchdog", Nanos(1), "greater than zero")?.unwrap_or(DEFAULT_WATCHDOG),
+            quiesce: time(
+                &plan,
+                "quiesce",
+                SHORTEST_QUIESCE,
+                "at least 1s: seeing that a device is calm takes half of it",
+            )?,
             telemetry: telemetry(&plan)?,
             memory: memory(&plan)?,
             cache: cache(&plan)?,
@@ -480,17 +486,14 @@ fn telemetry(plan: &Section<'_>) -> Result<Option<Nanos>, PlanError> {
     match plan.get("telemetry").map(|node| &node.value) {
         None | Some(Value::Boolean(true)) => Ok(Some(DEFAULT_TELEMETRY)),
         Some(Value::Boolean(false)) => Ok(None),
-        Some(_) => match plan.unit("telemetry")? {
-            Some(interval) if interval < SHORTEST_TELEMETRY => Err(plan.refuse("telemetry", expected)),
-            interval => Ok(interval),
-        },
+        Some(_) => time(plan, "telemetry", SHORTEST_TELEMETRY, expected),
     }
 }
 
-/// A time that is not zero.
-fn some_time(plan: &Section<'_>, key: &'static str) -> Result<Option<Nanos>, PlanError> {
+/// A time that is long enough.
+fn time(plan: &Section<'_>, key: &str, least: Nanos, expected: &str) -> Result<Option<Nanos>, PlanError> {
     match plan.unit(key)? {
-        Some(Nanos(0)) => Err(plan.refuse(key, "greater than zero")),
+        Some(time) if time < least => Err(plan.refuse(key, expected)),
         time => Ok(time),
     }
 }

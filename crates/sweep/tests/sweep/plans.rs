@@ -369,6 +369,24 @@ fn the_command_line_of_bonnie_stands_for_its_parameters() {
 }
 
 #[test]
+fn disks_are_conditioned_and_phases_wait_as_the_plan_says() {
+    let device = |text: &str| parse(&on(text), &[]);
+    let filled = device("block = \"/dev/sdb\"\nprecondition = \"fill-twice\"").expect("a plan");
+    assert_eq!(filled.devices.data.to_string(), "block /dev/sdb, filled twice");
+    assert_eq!(filled.quiesce, None);
+    let wrong = device("block = \"/dev/sdb\"\nprecondition = \"fill\"").unwrap_err().to_string();
+    assert!(wrong.contains("unknown precondition 'fill'"), "{wrong}");
+    let image = device("image = \"/i\"\nsize = \"4G\"\nprecondition = \"discard\"").unwrap_err().to_string();
+    assert!(image.contains("precondition"), "{image}");
+    let waits = |time: &str| parse(&on("block = \"/dev/sdb\""), &[&format!("quiesce={time}")]);
+    assert_eq!(waits("90s").expect("a plan").quiesce, Some(Nanos::from_secs(90)));
+    for short in ["0", "1ns", "999ms"] {
+        let error = waits(short).unwrap_err().to_string();
+        assert!(error.contains("at least 1s"), "{error}");
+    }
+}
+
+#[test]
 fn a_stack_is_built_of_the_disks_that_are_listed() {
     let device = |text: &str| parse(&on(text), &[]).expect("a plan").devices.data.to_string();
     assert_eq!(

@@ -3,7 +3,7 @@
 use crate::lab::{Case, DISK, Lab, SMALL_DISK, case, conditioned, configuration, devices};
 use fsdyno_core::device::Conditioning;
 use fsdyno_host::probe::{Signature, Use};
-use fsdyno_testbed::{TestbedError, commands, unmet};
+use fsdyno_testbed::{TestbedError, commands, contradictions, unmet};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
@@ -60,6 +60,22 @@ fn mkfs_discards_nothing_that_was_filled() {
     assert!(journal.contains("-E nodiscard"), "{journal}");
     let fill = "dd if=/dev/urandom of=/dev/fake4 bs=1M conv=fdatasync";
     assert_eq!(lines[..3], [fill, fill, "blkdiscard --force /dev/fake1"]);
+}
+
+#[test]
+fn words_that_discard_what_was_filled_are_a_contradiction() {
+    let with = |filesystem: &str, words: &str, precondition| {
+        let case = on(filesystem, precondition);
+        let configuration = configuration(filesystem, &[("mkfs", words)]);
+        contradictions(&configuration, &case.devices)
+    };
+    for (filesystem, words) in [("ext4", "-E stride=4,discard"), ("f2fs", "-t 1")] {
+        let found = with(filesystem, words, Conditioning::FillOnce);
+        assert!(found.len() == 1 && found[0].contains("would discard that again"), "{found:?}");
+        assert_eq!(with(filesystem, words, Conditioning::Discard), [""; 0]);
+    }
+    assert_eq!(with("ext4", "-E stride=4,nodiscard", Conditioning::FillOnce), [""; 0]);
+    assert_eq!(with("xfs", "-K", Conditioning::FillOnce), [""; 0]);
 }
 
 #[test]

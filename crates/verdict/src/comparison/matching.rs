@@ -204,8 +204,17 @@ pub(super) fn differences(sides: [&Case<'_>; 2]) -> Vec<Difference> {
     if !found.iter().any(|difference| difference.what == "kernel") {
         found.extend(difference("kernel", sides.map(kernel)));
     }
+    found.extend(difference("precondition", sides.map(precondition)));
     found.extend(workload_differences(sides.map(Case::workload)));
     found
+}
+
+/// `fill-twice`; of several disks with different ones, each once.
+fn precondition(case: &Case<'_>) -> String {
+    let disks = case.any.device.disks();
+    let mut names: Vec<&str> = disks.iter().map(|disk| disk.conditioning().name()).collect();
+    names.dedup();
+    names.join(", ")
 }
 
 /// `6.12.9`: the release, without the details of its build.
@@ -239,6 +248,8 @@ mod tests {
     use super::super::tests::{question, side};
     use super::*;
     use crate::fixture;
+    use fsdyno_core::DeviceSpec;
+    use fsdyno_core::device::{Block, Conditioning};
     use fsdyno_core::workload::Fileserver;
 
     fn compare(first: &[TrialRecord], second: &[TrialRecord]) -> Comparison {
@@ -316,11 +327,13 @@ mod tests {
         for trial in &mut other {
             trial.workload = Workload::Fileserver(Fileserver { readers: 5, ..Fileserver::default() });
             trial.environment.kernel = "6.12.1 #1".to_string();
+            let precondition = Conditioning::FillTwice;
+            trial.device = DeviceSpec::Block(Block { precondition, ..Block::new("/dev/sdb") });
         }
         let comparison = compare(&fixture::blocks(0, "a", 3, 1.0), &other);
         let what: Vec<&str> =
             comparison.cases[0].differences.iter().map(|difference| difference.what.as_str()).collect();
-        assert_eq!(what, ["filesystem", "kernel", "scheduler", "readers"]);
+        assert_eq!(what, ["filesystem", "kernel", "scheduler", "precondition", "readers"]);
     }
 
     #[test]
