@@ -5,6 +5,7 @@ use crate::bounds::DROP_CACHES;
 use crate::fill;
 use fsdyno_core::meminfo;
 use fsdyno_core::units::Bytes;
+use fsdyno_sys::code;
 use fsdyno_sys::extents::{self, Batch};
 use rustix::fs::{Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -64,6 +65,8 @@ fn cached() -> Bytes {
 /// # Errors
 /// The first file that could not be read.
 pub(crate) fn read(base: &Path, all: bool, gauge: &Gauge) -> std::io::Result<Option<Bytes>> {
+    // What this thread itself needs would count as well.
+    code::page_in();
     let before = from_device();
     let mut buffer = if all { vec![0; PIECE] } else { Vec::new() };
     let mut batch = Box::<Batch>::default();

@@ -6,6 +6,7 @@
 pub mod bare;
 pub mod block;
 pub mod child;
+pub mod code;
 pub mod confine;
 pub mod extents;
 pub mod loopdev;

@@ -45,6 +45,18 @@ pub(crate) fn carriers(host: &mut dyn Host, trial: &Trial, directory: &Path) -> 
     names
 }
 
+/// The devices that only the trial uses, as far as fsdyno knows: those of the filesystem and of its stack, but
+/// not the disk that holds an image.
+pub(crate) fn own(host: &mut dyn Host, trial: &Trial, directory: &Path) -> Vec<String> {
+    match &trial.location {
+        Location::Volume(volume) => {
+            let devices = volume.devices().flat_map(Device::all);
+            devices.filter_map(|device| name_of(host, device.identity.number)).collect()
+        }
+        Location::Directory(_) => device_of_file(host, directory).into_iter().collect(),
+    }
+}
+
 /// The disk that an external journal shares with the data, if it does.
 pub(crate) fn shared_with_journal(host: &mut dyn Host, trial: &Trial) -> Option<String> {
     let Location::Volume(volume) = &trial.location else { return None };

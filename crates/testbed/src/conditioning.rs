@@ -7,6 +7,7 @@ use crate::filesystem::{Target, raw_mkfs};
 use crate::guard::Testbed;
 use crate::spec::journal_spec;
 use crate::tool::{contradiction, run_to_success};
+use crate::trial::SLOW_RATE;
 use crate::tunable;
 use crate::undo::UndoJournal;
 use fsdyno_core::device::{Block, Conditioning};
@@ -23,8 +24,6 @@ const PIECE: u64 = 64 * Bytes::MIB;
 /// whole block is left out, so that random data cannot look like one of the signatures that are only two
 /// bytes long.
 const MARKED: u64 = 4096;
-/// Bytes per second of a slow disk.
-const SLOW_RATE: u64 = 10_000_000;
 
 /// Discards or fills every disk for which the plan asks for it, before anything is built on them; each passes
 /// the guards again first. Returns how long that took, or nothing if no disk needs it. `told` learns the
@@ -57,6 +56,9 @@ pub fn condition(
             Conditioning::None => {}
             Conditioning::Discard => {
                 run_to_success(host, STEP, &discard(disk))?;
+                // The mark is gone, and whether everything else reads as zeros is up to the drive.
+                let Target { handle, node, .. } = &disk.target;
+                host.mark_device(*handle, node).map_err(TestbedError::at(STEP))?;
             }
             Conditioning::FillOnce | Conditioning::FillTwice => {
                 fill(host, disk, interrupt, &mut |done| told((before + done) as f64 / all as f64))?;

@@ -74,6 +74,11 @@ impl Mounted {
         carriers::carriers(host, &self.trial, &self.directory)
     }
 
+    /// The kernel's names of the devices that only the trial uses: not the disk that holds an image.
+    pub fn own_devices(&self, host: &mut dyn Host) -> Vec<String> {
+        carriers::own(host, &self.trial, &self.directory)
+    }
+
     /// A warning if an external journal is on the same disk as the data.
     pub fn shared_journal(&self, host: &mut dyn Host) -> Option<Warning> {
         let disk = carriers::shared_with_journal(host, &self.trial)?;

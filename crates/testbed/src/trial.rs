@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// Bytes per second of a slow disk.
-const SLOW_RATE: u64 = 10_000_000;
+pub(crate) const SLOW_RATE: u64 = 10_000_000;
 /// The most time that mkfs may take in addition to writing.
 const MKFS_BASE: Duration = Duration::from_secs(30);
 const MKFS_MOST: Duration = Duration::from_secs(3600);

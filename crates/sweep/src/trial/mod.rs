@@ -362,7 +362,7 @@ fn device_bytes(device: &DeviceSpec, record: &TrialRecord) -> Option<Bytes> {
 fn engine_request(bench: &mut Bench<'_, '_>, slot: &Slot, case: &Case, mounted: &Mounted) -> EngineRequest {
     let keeps = matches!(bench.device, DeviceSpec::Directory { .. });
     let Bench { plan, host, .. } = bench;
-    let quiesce = plan.quiesce.map(|limit| Quiesce { limit, devices: mounted.carriers(*host) });
+    let quiesce = plan.quiesce.map(|limit| Quiesce { limit, devices: mounted.own_devices(*host) });
     let telemetry =
         plan.telemetry.map(|interval| TelemetryRequest { interval, devices: mounted.carriers(*host) });
     EngineRequest {

@@ -38,6 +38,9 @@ fn all_but_the_mark_is_written_as_often_as_the_plan_says_and_before_mkfs() {
     assert!(at("mark device") < at("fill device"));
     assert!(at("blkdiscard --force /dev/fake1") < at("mke2fs -F"));
     assert!(at("fill device") < at("mkfs.ext4 -F"));
+    let marked_again =
+        lab.host.log().iter().skip(at("blkdiscard --force")).any(|step| step.contains("mark device"));
+    assert!(marked_again, "a disk that was discarded shows that it is fsdyno's");
 }
 
 #[test]
