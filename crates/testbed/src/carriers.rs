@@ -45,8 +45,8 @@ pub(crate) fn carriers(host: &mut dyn Host, trial: &Trial, directory: &Path) -> 
     names
 }
 
-/// The devices that only the trial uses, as far as fsdyno knows: those of the filesystem and of its stack, but
-/// not the disk that holds an image.
+/// The devices that only the trial uses, as far as fsdyno knows: those of the filesystem and of its stack,
+/// but not the disk that holds an image.
 pub(crate) fn own(host: &mut dyn Host, trial: &Trial, directory: &Path) -> Vec<String> {
     match &trial.location {
         Location::Volume(volume) => {
