@@ -15,7 +15,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// How many looks in a row must find nothing.
 const LOOKS: u32 = 5;
 /// How much may be dirty or on its way: a machine that nobody uses still writes its logs.
-pub(crate) const DIRTY: Bytes = Bytes(Bytes::MIB);
+const DIRTY: Bytes = Bytes(Bytes::MIB);
 
 /// One look at the machine.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

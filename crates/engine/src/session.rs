@@ -273,16 +273,11 @@ impl<'a, 'e> Session<'a, 'e> {
             return Err(EngineError::Stopped);
         }
         if !quiet.reached {
-            let busy = match (quiet.requests, quiet.dirty) {
-                (0, dirty) => format!("{dirty} were dirty"),
-                (requests, dirty) if dirty <= quiesce::DIRTY => {
-                    format!("the device was busy ({requests} requests in that time)")
-                }
-                (requests, dirty) => {
-                    format!("{dirty} were dirty, and the device served {requests} requests in that time")
-                }
-            };
-            let text = format!("phase '{phase}': after {} of waiting, {busy}", quiet.waited_ns);
+            let text = format!(
+                "phase '{phase}': the device was not calm after {}: {} requests in that time, {} dirty at the \
+                 end",
+                quiet.waited_ns, quiet.requests, quiet.dirty
+            );
             self.warn(WarningKind::NotQuiet, text);
         }
         self.quiet = Some(quiet);

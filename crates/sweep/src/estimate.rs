@@ -9,12 +9,12 @@ use crate::order::{Slot, most, order};
 use crate::plan::{Case, Plan, PlanCommand};
 use crate::race::ForeseenRace;
 use crate::recorded;
+use crate::sizes::{Sizes, Unknown, examine};
 use fsdyno_core::axis::CACHE;
-use fsdyno_core::device::{Block, Image};
 use fsdyno_core::workload::{Need, Tool};
 use fsdyno_core::{Bytes, CacheState, Configuration, DeviceSpec, Devices, Nanos, Workload};
+use fsdyno_host::Host;
 use fsdyno_host::guest::{Guests, disk_nodes};
-use fsdyno_host::{Host, HostError};
 use fsdyno_testbed::Refusal;
 use fsdyno_testbed::guard;
 use serde::Serialize;
@@ -27,8 +27,6 @@ pub(crate) const ASSUMED_TREE_RATE: u64 = 200_000_000;
 pub(crate) const SLOW_TREE_RATE: u64 = 10_000_000;
 /// Assumed total time of mkfs, mount, settling, unmount and check, without a tree.
 pub(crate) const ASSUMED_LIFECYCLE: Nanos = Nanos::from_secs(2);
-/// Assumed time until a device is calm; it takes half a second to see that it is.
-const ASSUMED_CALM: Nanos = Nanos::from_secs(1);
 /// Assumed time of an emulated guest from its start to its agent's first answer.
 const ASSUMED_BOOT: Nanos = Nanos::from_secs(10);
 /// How much longer what follows the load takes there: programs that look at many disks.
@@ -91,13 +89,9 @@ pub fn dry_run(plan: &Plan, host: &mut dyn Host, guests: &mut dyn Guests) -> Dry
     let slots = order(plan);
     let seed = slots.first().map_or(plan.seed, |slot| slot.seed);
     let cases = plan.cases();
-    let size = size_to_fill(host, plan, &cases);
-    let conditioned = conditioned(host, plan);
-    let unknown = [size.as_ref().err(), conditioned.as_ref().err()];
-    let (device, conditioned) = (size.as_ref().ok().copied(), conditioned.as_ref().ok().copied());
-    let sizes = Sizes { device, conditioned: conditioned.unwrap_or_default(), calm: calm(plan) };
+    let examined = examine(host, plan, &cases);
     let cases: Vec<DryCase> =
-        cases.into_iter().map(|case| dry_case(plan, host, guests, case, seed, (sizes, unknown))).collect();
+        cases.into_iter().map(|case| dry_case(plan, host, guests, case, seed, &examined)).collect();
     let runnable: Vec<Configuration> =
         cases.iter().filter(|case| case.unmet.is_empty()).map(|case| case.configuration.clone()).collect();
     let once = time_of_images(plan).0;
@@ -152,7 +146,7 @@ fn dry_case(
     guests: &mut dyn Guests,
     case: Case,
     seed: u64,
-    (sizes, unknown): (Sizes, [Option<&HostError>; 2]),
+    (sizes, unknown): &(Sizes, Unknown),
 ) -> DryCase {
     let (commands, unmet) = match plan.devices.data {
         DeviceSpec::Directory { .. } => {
@@ -163,12 +157,12 @@ fn dry_case(
     };
     let mut notes: Vec<String> = case.warnings.iter().map(|warning| warning.text.clone()).collect();
     let fills = case.configuration.precondition().is_some();
-    if let Some(error) = unknown[0].filter(|_| fills).or(unknown[1]) {
+    if let Some(error) = unknown.device.as_ref().filter(|_| fills).or(unknown.conditioned.as_ref()) {
         notes.push(format!("the time to fill the device is unknown and not included: {error}"));
     }
     DryCase {
         case: case.index,
-        time_ns: trial_time(&case, sizes),
+        time_ns: trial_time(&case, *sizes),
         configuration: case.configuration,
         workload: case.workload,
         commands,
@@ -240,50 +234,6 @@ fn commands_on(plan: &Plan, case: &Case, devices: &Devices, seed: u64) -> Vec<St
             std::iter::once(boot).chain(within).collect()
         }
     }
-}
-
-/// What decides how long a trial takes, beside its load.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Sizes {
-    /// The device of the data, where it is known and some case fills it.
-    pub device: Option<Bytes>,
-    /// What is written to disks before a filesystem is created.
-    pub conditioned: Bytes,
-    /// How long each phase waits for a calm device.
-    pub calm: Nanos,
-}
-
-/// The sizes on this host. A block device is examined if they matter.
-pub(crate) fn sizes(host: &mut dyn Host, plan: &Plan, cases: &[Case]) -> Sizes {
-    let device = size_to_fill(host, plan, cases).ok();
-    Sizes { device, conditioned: conditioned(host, plan).unwrap_or_default(), calm: calm(plan) }
-}
-
-/// How long a phase is expected to wait for a calm device.
-pub(crate) fn calm(plan: &Plan) -> Nanos {
-    plan.quiesce.map_or(Nanos(0), |limit| limit.min(ASSUMED_CALM))
-}
-
-fn conditioned(host: &mut dyn Host, plan: &Plan) -> Result<Bytes, HostError> {
-    let data = fsdyno_testbed::bytes_to_condition(host, &plan.devices.data)?;
-    let journals = plan.devices.journals.values();
-    let journals = journals.map(|spec| fsdyno_testbed::bytes_to_condition(host, spec));
-    // A case has at most one of them.
-    let journal = journals.collect::<Result<Vec<_>, _>>()?.into_iter().max().unwrap_or_default();
-    Ok(Bytes(data.0.saturating_add(journal.0)))
-}
-
-/// The size of the device if some case fills it; a block device is examined for it.
-fn size_to_fill(host: &mut dyn Host, plan: &Plan, cases: &[Case]) -> Result<Bytes, HostError> {
-    let fills = cases.iter().any(|case| case.configuration.precondition().is_some());
-    plan.devices.data.size_by(&mut |disk| match disk {
-        DeviceSpec::Image(Image { size, .. }) => Ok(*size),
-        DeviceSpec::Block(Block { path, .. }) if fills => {
-            host.probe_device(path).map(|probe| Bytes(probe.identity.size_bytes))
-        }
-        // No case fills it.
-        _ => Ok(Bytes(0)),
-    })
 }
 
 /// A fill that leaves too little space for what the workload prepares.

@@ -26,6 +26,7 @@ mod resume;
 mod room;
 mod run;
 mod scratch;
+mod sizes;
 mod sweep_error;
 mod time_limit;
 mod trial;

@@ -1,9 +1,10 @@
 //! How long the blocks of a plan are estimated to take, here or on a machine that can run everything.
 
-use crate::estimate::{self, Sizes};
+use crate::estimate;
 use crate::order::order;
 use crate::plan::{Case, Plan};
 use crate::race::ForeseenRace;
+use crate::sizes::{self, Sizes};
 use fsdyno_core::Nanos;
 use fsdyno_host::Host;
 use fsdyno_host::guest::Guests;
@@ -20,7 +21,7 @@ impl Pace {
     /// On this machine.
     pub fn here(plan: &Plan, host: &mut dyn Host, guests: &mut dyn Guests) -> Self {
         let cases = plan.cases();
-        let sizes = estimate::sizes(host, plan, &cases);
+        let sizes = Sizes::of(host, plan, &cases);
         let unmet = estimate::unmet(plan, host, guests, &cases, sizes.device);
         Pace { runs: unmet.iter().map(Vec::is_empty).collect(), sizes }
     }
@@ -28,7 +29,7 @@ impl Pace {
     /// On a machine that has whatever a plan asks for.
     pub fn nominal(plan: &Plan) -> Self {
         let possible = |case: &Case| case.contradictions.is_empty() && case.impossible.is_empty();
-        let (device, calm) = (plan.devices.data.size(), estimate::calm(plan));
+        let (device, calm) = (plan.devices.data.size(), sizes::calm(plan));
         let sizes = Sizes { device, calm, ..Sizes::default() };
         Pace { runs: plan.cases().iter().map(possible).collect(), sizes }
     }

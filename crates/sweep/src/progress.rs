@@ -1,7 +1,8 @@
 //! What a running sweep reports: where it is, and how long it will take.
 
-use crate::estimate::{Sizes, trial_time};
+use crate::estimate::trial_time;
 use crate::plan::Case;
+use crate::sizes::Sizes;
 use fsdyno_core::{Glance, Nanos, Outcome, TrialRecord};
 use fsdyno_store::SweepId;
 use fsdyno_testbed::undo::UndoReport;

@@ -14,6 +14,7 @@ use crate::error::PlanError;
 use crate::estimate::{self, ASSUMED_LIFECYCLE, ASSUMED_TREE_RATE};
 use crate::fit::{Fit, FitError, PLANNED_PERCENT, compact, fit, rounded_down};
 use crate::plan::Plan;
+use crate::sizes::Sizes;
 use fsdyno_core::reserve::reserve;
 use fsdyno_core::workload::Ramp;
 use fsdyno_core::{Bytes, Nanos, Workload, meminfo};
@@ -296,7 +297,7 @@ impl<'a> Draft<'a> {
     ) -> Result<Vec<String>, QuickError> {
         let plan = Plan::parse(&self.text(), QUICK, set)?;
         let cases = plan.cases();
-        let sizes = estimate::sizes(host, &plan, &cases);
+        let sizes = Sizes::of(host, &plan, &cases);
         let unmet = estimate::unmet(&plan, host, guests, &cases, sizes.device);
         let mut reasons = Vec::new();
         self.filesystems.retain(|name| {

@@ -73,7 +73,7 @@ pub fn run(
     store.check_room()?;
     let cases = plan.cases();
     // A device that cannot be examined is rejected below.
-    let sizes = estimate::sizes(host, plan, &cases);
+    let sizes = crate::sizes::Sizes::of(host, plan, &cases);
     let unmet = estimate::unmet(plan, host, machines.guests, &cases, sizes.device);
     let slots = order(plan);
     let stored = match options.resume {

@@ -81,19 +81,15 @@ pub fn distribution(parts: &[(u32, &OperationResult)]) -> Result<Distribution, U
 /// How evenly the workers of a role moved data, or, if they move none, completed operations: the mean over
 /// trials.
 pub fn fairness(parts: &[&RoleResult]) -> Option<Fairness> {
-    let of_part = |part: &&&RoleResult| {
+    let of_part = |part: &RoleResult| {
         let moved = part.worker_results.iter().any(|worker| worker.bytes > 0);
         let rate = |worker: &WorkerResult| {
             let work = if moved { worker.bytes } else { worker.completed };
-            work as f64 / worker.active_ns.as_secs_f64()
+            (worker.active_ns > Nanos(0)).then(|| work as f64 / worker.active_ns.as_secs_f64())
         };
-        fsdyno_stats::fairness(&part.worker_results.iter().map(rate).collect::<Vec<_>>())
+        fsdyno_stats::fairness(&part.worker_results.iter().map(rate).collect::<Option<Vec<_>>>()?)
     };
-    let each: Vec<Fairness> = parts
-        .iter()
-        .filter(|part| part.worker_results.iter().all(|worker| worker.active_ns > Nanos(0)))
-        .filter_map(|part| of_part(&part))
-        .collect();
+    let each: Vec<Fairness> = parts.iter().filter_map(|part| of_part(part)).collect();
     let average =
         |of: fn(&Fairness) -> f64| mean(&each.iter().map(of).collect::<Vec<_>>(), MeanKind::Arithmetic);
     Some(Fairness {

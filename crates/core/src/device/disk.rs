@@ -16,8 +16,9 @@ pub struct Block {
     pub precondition: Conditioning,
 }
 
-/// What is done to a block device before each filesystem is created on it. A flash drive serves writes from
-/// erased blocks as long as it has some, and slows down once it has to make them itself.
+/// What is done to a block device before each filesystem is created on it; what is done to the filesystem
+/// then is a [`crate::configuration::Precondition`]. A flash drive serves writes from erased blocks as long
+/// as it has some, and slows down once it has to make them itself.
 ///
 /// Source: SNIA Solid State Storage Performance Test Specification 2.0.2, "Purge" and "Workload Independent
 /// Preconditioning".

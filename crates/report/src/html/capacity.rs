@@ -2,67 +2,33 @@
 //! target.
 
 use super::chart::{self, Chart, Names, Table, plain, rounded, seconds};
+use super::lines::{self, HEIGHT, Line, Point};
 use fsdyno_core::TrialRecord;
 use fsdyno_core::result::{Quantile, RateCurve};
 use fsdyno_verdict::merge::Time;
-use fsdyno_verdict::outcomes::is_measured;
 use fsdyno_verdict::ranking::Ranking;
 use fsdyno_verdict::text;
 use maud::{Markup, html};
-use serde_json::{Value, json};
+use serde_json::json;
 
-/// Height of a chart in pixels.
-const HEIGHT: u32 = 340;
-/// How many configurations are drawn, the best ones.
-const CURVES_MAX: usize = 14;
+/// Where it is on the page.
+pub const ANCHOR: &str = "capacity";
+pub const TITLE: &str = "Response times by rate";
 
-/// A curve of one trial of a configuration.
-struct Found<'a> {
-    name: &'a str,
-    trial: u32,
-    curve: &'a RateCurve,
-}
-
-/// Whether there is anything to show: some trial has searched.
-pub fn is_shown(rankings: &[Ranking], trials: &[TrialRecord]) -> bool {
-    rankings.iter().any(|ranking| !all_found(ranking, trials).is_empty())
-}
-
-/// The curves of each configuration that has any.
-fn all_found<'a>(ranking: &Ranking, trials: &'a [TrialRecord]) -> Vec<Vec<Found<'a>>> {
-    let rows = ranking.rows.iter().map(|row| {
-        let own =
-            trials.iter().filter(|trial| trial.case == row.case && is_measured(trial) && !trial.sentinel);
-        own.flat_map(found).collect::<Vec<_>>()
-    });
-    rows.filter(|found| !found.is_empty()).take(CURVES_MAX).collect()
-}
+type Curve<'a> = Line<'a, &'a RateCurve>;
 
 /// The section; nothing if no trial has searched.
 pub fn section(rankings: &[Ranking], trials: &[TrialRecord], names: &mut Names) -> Markup {
-    if !is_shown(rankings, trials) {
-        return html! {};
-    }
-    let loads: Vec<_> = rankings.iter().map(|ranking| (ranking, all_found(ranking, trials))).collect();
-    html! {
-        section #capacity aria-labelledby="capacity-title" {
-            h2 #capacity-title { "Response times by rate" }
-            @for (ranking, found) in loads.iter().filter(|(_, found)| !found.is_empty()) {
-                h3 { (ranking.title) }
-                (figure(found, names))
-            }
-        }
-    }
+    lines::section((ANCHOR, TITLE), rankings, trials, curve, |found| figure(found, names))
 }
 
-fn found(trial: &TrialRecord) -> Vec<Found<'_>> {
-    let roles = trial.phases.iter().flat_map(|phase| &phase.roles);
-    let curves = roles.filter_map(|role| role.open_loop.as_ref()?.search.as_ref());
-    curves.map(|curve| Found { name: &trial.configuration.name, trial: trial.trial, curve }).collect()
+fn curve(trial: &TrialRecord) -> Option<&RateCurve> {
+    let mut roles = trial.phases.iter().flat_map(|phase| &phase.roles);
+    roles.find_map(|role| role.open_loop.as_ref()?.search.as_ref())
 }
 
-fn figure(configurations: &[Vec<Found<'_>>], names: &mut Names) -> Markup {
-    let Some(target) = configurations.first().and_then(|found| found.first()).map(|one| one.curve.until)
+fn figure(configurations: &[Vec<Curve<'_>>], names: &mut Names) -> Markup {
+    let Some(target) = configurations.first().and_then(|found| found.first()).map(|one| one.found.until)
     else {
         return html! {};
     };
@@ -76,8 +42,8 @@ fn figure(configurations: &[Vec<Found<'_>>], names: &mut Names) -> Markup {
     chart::figure(&names.next(), &chart, HEIGHT, &label, &caption)
 }
 
-fn chart(configurations: &[Vec<Found<'_>>], quantile: Quantile, within_ns: u64) -> Chart {
-    let mut data: Vec<Value> = Vec::new();
+fn chart(configurations: &[Vec<Curve<'_>>], quantile: Quantile, within_ns: u64) -> Chart {
+    let mut data = Vec::new();
     let (mut least, mut most) = (within_ns, within_ns);
     let mut table = Table {
         caption: format!("{quantile} of the response time by rate"),
@@ -87,66 +53,36 @@ fn chart(configurations: &[Vec<Found<'_>>], quantile: Quantile, within_ns: u64) 
         rows: Vec::new(),
     };
     for (index, trials) in configurations.iter().enumerate() {
-        for (position, Found { name, trial, curve }) in trials.iter().enumerate() {
-            let points = curve.by_rate();
-            let took = |at: usize| {
-                let latency = &points[at].lat_ns;
-                latency.quantiles[quantile].max(1)
-            };
-            (least, most) = (0..points.len())
-                .fold((least, most), |(least, most), at| (least.min(took(at)), most.max(took(at))));
-            let words = |at: usize| {
-                let ns = took(at);
-                text::time_in_words(Time { ns, at_least: points[at].lat_ns.is_bound(ns) })
-            };
-            let kept = |at: usize| if points[at].met { "yes" } else { "no" };
-            let all = 0..points.len();
-            data.push(json!({
-                "type": "scatter", "mode": "lines+markers", "name": plain(name), "legendgroup": index,
-                "showlegend": position == 0, "meta": "capacity",
-                "x": points.iter().map(|point| rounded(point.intended_per_s)).collect::<Vec<_>>(),
-                "y": all.clone().map(|at| seconds(took(at))).collect::<Vec<_>>(),
-                "hovertext": all.clone().map(|at| format!(
-                    "{}, trial {trial}<br>{} iterations/s: {quantile} \
-                     {}", plain(name), text::number(points[at].intended_per_s),
-                    words(at).replace(">=", "at least")
-                )).collect::<Vec<_>>(),
-                "hoverinfo": "text",
-                "line": { "color": chart::colour(index), "dash": chart::dash(index), "width": 1.5 },
-                "marker": {
-                    "color": chart::colour(index), "size": 7,
-                    "symbol": points.iter().map(|point| match point.met {
-                        true => chart::symbol(index).to_string(),
-                        false => format!("{}-open", chart::symbol(index)),
-                    }).collect::<Vec<_>>(),
-                },
-            }));
-            table.rows.extend(all.map(|at| {
-                let rates = [points[at].intended_per_s, points[at].achieved_per_s].map(text::number);
-                let [intended, achieved] = rates;
-                vec![
-                    (*name).to_string(),
-                    trial.to_string(),
-                    intended,
-                    achieved,
-                    words(at),
-                    kept(at).to_string(),
-                ]
-            }));
+        for (position, Line { name, trial, found }) in trials.iter().enumerate() {
+            let mut points = Vec::new();
+            for point in found.by_rate() {
+                let ns = point.lat_ns.quantiles[quantile].max(1);
+                (least, most) = (least.min(ns), most.max(ns));
+                let words = text::time_in_words(Time { ns, at_least: point.lat_ns.is_bound(ns) });
+                let [intended, achieved] = [point.intended_per_s, point.achieved_per_s].map(text::number);
+                points.push(Point {
+                    x: json!(rounded(point.intended_per_s)),
+                    y: json!(seconds(ns)),
+                    text: format!(
+                        "{}, trial {trial}<br>{intended} iterations/s: {quantile} {}",
+                        plain(name),
+                        words.replace(">=", "at least")
+                    ),
+                    filled: point.met,
+                });
+                let met = if point.met { "yes" } else { "no" };
+                let (name, trial) = ((*name).to_string(), trial.to_string());
+                table.rows.push(vec![name, trial, intended, achieved, words, met.to_string()]);
+            }
+            data.push(lines::trace(ANCHOR, name, (index, position), points));
         }
     }
-    let layout = json!({
-        "height": HEIGHT,
-        "margin": { "t": 8, "b": 96 },
-        "hovermode": "closest",
-        "xaxis": { "title": { "text": "iterations per second" }, "rangemode": "tozero", "nticks": 8 },
-        "yaxis": chart::close_time_axis(least as f64, most as f64),
-        "legend": { "orientation": "h", "y": -0.26, "yanchor": "top", "x": 0 },
-        "shapes": [{
-            "type": "line", "xref": "paper", "x0": 0, "x1": 1, "yref": "y", "y0": seconds(within_ns), "y1": seconds(within_ns),
-            "line": { "color": "--soft", "dash": "dash", "width": 1 },
-        }],
-    });
+    let mut layout =
+        lines::layout("iterations per second", chart::close_time_axis(least as f64, most as f64));
+    layout["shapes"] = json!([{
+        "type": "line", "xref": "paper", "x0": 0, "x1": 1, "yref": "y", "y0": seconds(within_ns),
+        "y1": seconds(within_ns), "line": { "color": "--soft", "dash": "dash", "width": 1 },
+    }]);
     Chart { data, layout, tables: vec![table] }
 }
 
@@ -158,8 +94,8 @@ mod tests {
     #[test]
     fn each_trial_is_a_line_from_the_lowest_rate_to_the_highest() {
         let trials = fixture::searched_trials();
-        let ext4: Vec<Found<'_>> = trials[..2].iter().flat_map(found).collect();
-        let xfs: Vec<Found<'_>> = trials[2..].iter().flat_map(found).collect();
+        let found = |trial| Line::of(trial, curve(trial).expect("a search"));
+        let [ext4, xfs] = [&trials[..2], &trials[2..]].map(|trials| trials.iter().map(found).collect());
         let chart = chart(&[ext4, xfs], Quantile::P99, 20_000_000);
         assert_eq!(chart.data.len(), 3);
         assert_eq!(chart.data[0]["x"], json!([150.0, 300.0, 450.0]));

@@ -21,6 +21,7 @@ mod configurations;
 mod distribution;
 mod effects;
 mod faults;
+mod lines;
 mod losses;
 mod method;
 mod pareto;
@@ -79,13 +80,15 @@ pub fn page(sources: &Sources<'_>) -> Result<String, ReportError> {
     let view = View::without_cases(&sources.header, sources.trials);
     let mut names = Names::default();
     let cases = Cases::read(sources, &view, &mut names)?;
-    let is_shown = |anchor: &str| match anchor {
-        CAPACITY => capacity::is_shown(&view.rankings, sources.trials),
-        SCALING => scaling::is_shown(&view.rankings, sources.trials),
-        _ => true,
+    let capacity = capacity::section(&view.rankings, sources.trials, &mut names);
+    let scaling = scaling::section(&view.rankings, sources.trials, &mut names);
+    let is_left_out = |anchor: &str| match anchor {
+        capacity::ANCHOR => capacity.0.is_empty(),
+        scaling::ANCHOR => scaling.0.is_empty(),
+        _ => false,
     };
     let sections: Vec<(&str, &str)> =
-        SECTIONS.iter().copied().filter(|(anchor, _)| is_shown(anchor)).collect();
+        SECTIONS.iter().copied().filter(|(anchor, _)| !is_left_out(anchor)).collect();
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -96,8 +99,8 @@ pub fn page(sources: &Sources<'_>) -> Result<String, ReportError> {
                 main {
                     (answer::section(&view))
                     (configurations::section(&view, sources.trials, &cases, &mut names))
-                    (capacity::section(&view.rankings, sources.trials, &mut names))
-                    (scaling::section(&view.rankings, sources.trials, &mut names))
+                    (capacity)
+                    (scaling)
                     (effects::section(&view.recommendation, &mut names))
                     (cases.section(&view.rankings, &mut names))
                     (pareto::section(&view.recommendation, &mut names))
@@ -163,15 +166,12 @@ fn title(view: &View, trials: &[TrialRecord], sections: &[(&str, &str)]) -> Mark
     }
 }
 
-/// The section that only pages of searches for the highest rate have.
-const CAPACITY: &str = "capacity";
-/// The section that only pages of loads with several numbers of workers have.
-const SCALING: &str = "scaling";
+/// The sections, in the order of a reader's questions; those about flows may be left out.
 const SECTIONS: &[(&str, &str)] = &[
     ("answer", "Answer"),
     ("configurations", "Configurations"),
-    (CAPACITY, "Response times by rate"),
-    (SCALING, "Rate by number of workers"),
+    (capacity::ANCHOR, capacity::TITLE),
+    (scaling::ANCHOR, scaling::TITLE),
     ("effects", "What each setting does"),
     ("cases", "Case by case"),
     ("pareto", "Trade-offs"),
@@ -240,8 +240,8 @@ mod tests {
         let page = page_of("read-under-write", &fixture::with_telemetry(fixture::trials()));
         let searched = page_of("flow-capacity", &fixture::searched_trials());
         let scaled = page_of("flow-iterations", &fixture::scaled_trials());
-        let optional = [CAPACITY, SCALING];
-        for (page, has) in [(&page, ""), (&searched, CAPACITY), (&scaled, SCALING)] {
+        let optional = [capacity::ANCHOR, scaling::ANCHOR];
+        for (page, has) in [(&page, ""), (&searched, capacity::ANCHOR), (&scaled, scaling::ANCHOR)] {
             let sections = SECTIONS.iter().filter(|(anchor, _)| !optional.contains(anchor) || *anchor == has);
             let places: Vec<usize> = sections
                 .map(|(anchor, _)| {

@@ -61,8 +61,10 @@ fn conclusion(scaling: &Scaling) -> String {
     if scaling.points.last() == Some(knee) {
         return format!("The rate still grows at {}: no knee was reached.", workers(knee));
     }
-    let knee_is =
-        format!("The knee is at {}: there, the rate by the time of an iteration is highest.", workers(knee));
+    let knee_is = format!(
+        "The knee is at {}: there, the rate divided by the time of an iteration is highest.",
+        workers(knee)
+    );
     match (best == knee, best.iteration_ns().zip(knee.iteration_ns())) {
         (false, Some((best_ns, knee_ns))) => format!(
             "{knee_is} With {}, the rate is {:.2} times as high, and an iteration takes {:.2} times as long.",
@@ -95,7 +97,7 @@ mod tests {
         assert_eq!(words, ["4", "350", "87.5", "3.50", "11.4ms", "1.000", "1.000"], "{ext4}");
         assert!(
             ext4.split_whitespace().collect::<Vec<_>>().join(" ").contains(
-                "The knee is at 4 clients: there, the rate by the time of an iteration is highest. With 8 \
+                "The knee is at 4 clients: there, the rate divided by the time of an iteration is highest. With 8 \
                  clients, the rate is 1.09 times as high, and an iteration takes 1.84 times as long."
             ),
             "{ext4}"

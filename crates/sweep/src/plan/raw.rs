@@ -171,12 +171,7 @@ impl RawPlan {
             measure: measure.transpose()?,
             measure_at: plan.at("measure").clone(),
             watchdog: time(&plan, "watchdog", Nanos(1), "greater than zero")?.unwrap_or(DEFAULT_WATCHDOG),
-            quiesce: time(
-                &plan,
-                "quiesce",
-                SHORTEST_QUIESCE,
-                "at least 1s: seeing that a device is calm takes half of it",
-            )?,
+            quiesce: time(&plan, "quiesce", SHORTEST_QUIESCE, "at least 1s")?,
             telemetry: telemetry(&plan)?,
             memory: memory(&plan)?,
             cache: cache(&plan)?,

@@ -14,22 +14,17 @@ pub(super) struct WorkerCounts(pub(super) Vec<u32>);
 
 impl Parameter for WorkerCounts {
     fn read(literal: &Literal, surroundings: &dyn Surroundings) -> Result<Self, ParameterError> {
-        let expected =
-            || format!("a number of workers, or a list of 2 to {MOST} that grow, such as [1, 2, 4]");
-        let expected = || ParameterError::Expected(expected());
-        let counts = match literal {
-            Literal::Array(all) => {
-                let counts =
-                    all.iter().map(|one| u32::read(one, surroundings)).collect::<Result<Vec<_>, _>>();
-                counts.map_err(|_| expected())?
-            }
-            one => return Ok(WorkerCounts(vec![u32::read(one, surroundings)?])),
+        let Literal::Array(all) = literal else {
+            return Ok(WorkerCounts(vec![u32::read(literal, surroundings)?]));
         };
-        let grow = counts.windows(2).all(|pair| pair[0] < pair[1]);
-        if !(2..=MOST).contains(&counts.len()) || !grow {
-            return Err(expected());
-        }
-        Ok(WorkerCounts(counts))
+        let counts: Result<Vec<u32>, _> = all.iter().map(|one| u32::read(one, surroundings)).collect();
+        let grow = |counts: &Vec<u32>| {
+            (2..=MOST).contains(&counts.len()) && counts.windows(2).all(|pair| pair[0] < pair[1])
+        };
+        let expected =
+            || format!("a number of workers, or 2 to {MOST} numbers in ascending order, such as [1, 2, 4]");
+        let counts = counts.ok().filter(grow).ok_or_else(|| ParameterError::Expected(expected()));
+        counts.map(WorkerCounts)
     }
 
     fn written(&self) -> String {
@@ -56,7 +51,7 @@ impl Flow {
                 role.workers = *workers;
                 role.counts = Vec::new();
             }
-            let name = match *workers == scaled.workers {
+            let name = match scaled.counts.last() == Some(workers) {
                 true => PHASE.to_string(),
                 false => format!("{PHASE}, {}", plural(*workers, scaled.role.name())),
             };
@@ -133,7 +128,10 @@ mod tests {
 
         for wrong in [&[][..], &[4], &[2, 1], &[1, 1], &[-1, 2]] {
             let error = format!("{:?}", set(&mut flow, numbers(wrong)).unwrap_err());
-            assert!(error.contains("a list of 2 to 16 that grow, such as [1, 2, 4]"), "{wrong:?}: {error}");
+            assert!(
+                error.contains("or 2 to 16 numbers in ascending order, such as [1, 2, 4]"),
+                "{wrong:?}: {error}"
+            );
         }
         set(&mut flow, numbers(&[0, 2])).unwrap();
         assert!(refused(&flow).contains("from 1 to 1024 workers, not 0"), "{}", refused(&flow));

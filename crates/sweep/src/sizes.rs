@@ -1,0 +1,75 @@
+//! How large the devices of a plan are, as far as that decides how long a trial takes.
+
+use crate::plan::{Case, Plan};
+use fsdyno_core::device::{Block, Image};
+use fsdyno_core::{Bytes, DeviceSpec, Nanos};
+use fsdyno_host::{Host, HostError};
+
+/// Assumed time until a device is calm; it takes half a second to see that it is.
+const ASSUMED_CALM: Nanos = Nanos::from_secs(1);
+
+/// What decides how long a trial takes, beside its load.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Sizes {
+    /// The device of the data, where it is known and some case fills it.
+    pub device: Option<Bytes>,
+    /// What is written to disks before a filesystem is created.
+    pub conditioned: Bytes,
+    /// How long each phase waits for a calm device.
+    pub calm: Nanos,
+}
+
+/// Why a size is unknown.
+#[derive(Debug, Default)]
+pub(crate) struct Unknown {
+    pub device: Option<HostError>,
+    pub conditioned: Option<HostError>,
+}
+
+impl Sizes {
+    /// On this host. A block device is examined if its size matters.
+    pub(crate) fn of(host: &mut dyn Host, plan: &Plan, cases: &[Case]) -> Self {
+        examine(host, plan, cases).0
+    }
+}
+
+/// The sizes on this host, and why some of them are unknown.
+pub(crate) fn examine(host: &mut dyn Host, plan: &Plan, cases: &[Case]) -> (Sizes, Unknown) {
+    let (mut sizes, mut unknown) = (Sizes { calm: calm(plan), ..Sizes::default() }, Unknown::default());
+    match size_to_fill(host, plan, cases) {
+        Ok(size) => sizes.device = Some(size),
+        Err(error) => unknown.device = Some(error),
+    }
+    match conditioned(host, plan) {
+        Ok(size) => sizes.conditioned = size,
+        Err(error) => unknown.conditioned = Some(error),
+    }
+    (sizes, unknown)
+}
+
+/// How long a phase is expected to wait for a calm device.
+pub(crate) fn calm(plan: &Plan) -> Nanos {
+    plan.quiesce.map_or(Nanos(0), |limit| limit.min(ASSUMED_CALM))
+}
+
+fn conditioned(host: &mut dyn Host, plan: &Plan) -> Result<Bytes, HostError> {
+    let data = fsdyno_testbed::bytes_to_condition(host, &plan.devices.data)?;
+    let journals = plan.devices.journals.values();
+    let journals = journals.map(|spec| fsdyno_testbed::bytes_to_condition(host, spec));
+    // A case has at most one of them.
+    let journal = journals.collect::<Result<Vec<_>, _>>()?.into_iter().max().unwrap_or_default();
+    Ok(Bytes(data.0.saturating_add(journal.0)))
+}
+
+/// The size of the device if some case fills it; a block device is examined for it.
+fn size_to_fill(host: &mut dyn Host, plan: &Plan, cases: &[Case]) -> Result<Bytes, HostError> {
+    let fills = cases.iter().any(|case| case.configuration.precondition().is_some());
+    plan.devices.data.size_by(&mut |disk| match disk {
+        DeviceSpec::Image(Image { size, .. }) => Ok(*size),
+        DeviceSpec::Block(Block { path, .. }) if fills => {
+            host.probe_device(path).map(|probe| Bytes(probe.identity.size_bytes))
+        }
+        // No case fills it.
+        _ => Ok(Bytes(0)),
+    })
+}
