@@ -261,20 +261,30 @@ fn the_same_engine_can_read_again() {
     }
 }
 
+/// Runs a load; returns what it has left, with one of these files that is longer than this. A log is emptied
+/// at its limit, and the moment at which the load ends may be just after that: then it runs once more.
+fn ran_with(workload: &Workload, part: &str, length: u64) -> (tempfile::TempDir, Vec<Reached>, PathBuf) {
+    let run = |_| {
+        let directory = in_memory();
+        let reached = in_parts(directory.path(), workload);
+        let mut of_part = files(&base(directory.path())).into_iter();
+        let large = |path: &PathBuf| path.metadata().expect("a file").len() > length;
+        let path = of_part.find(|path| path.to_string_lossy().contains(part) && large(path))?;
+        Some((directory, reached, path))
+    };
+    (0..5).find_map(run).unwrap_or_else(|| panic!("five loads left no file of {part} with {length} bytes"))
+}
+
 /// Changes a sector of a file; returns what is found.
 fn changed(load: &Flow, part: &str, at: u64, to: &[u8]) -> String {
-    let directory = in_memory();
     let workload = Workload::Flow(load.clone());
-    let reached = in_parts(directory.path(), &workload);
-    let all = files(&base(directory.path()));
-    let large = |path: &&PathBuf| path.metadata().expect("a file").len() > at + 512;
-    let path = all.iter().filter(|path| path.to_string_lossy().contains(part)).find(large).expect("a file");
-    let file = OpenOptions::new().read(true).write(true).open(path).expect("a file");
+    let (directory, reached, path) = ran_with(&workload, part, at + 512);
+    let file = OpenOptions::new().read(true).write(true).open(&path).expect("a file");
     let mut before = vec![0; to.len()];
     file.read_exact_at(&mut before, at).expect("a file");
     assert!(before != to, "nothing changes");
     file.write_all_at(to, at).expect("a file");
-    let message = after(directory.path(), &workload, &reached, path);
+    let message = after(directory.path(), &workload, &reached, &path);
     file.write_all_at(&before, at).expect("a file");
     read_again(&again(directory.path(), &workload, &reached));
     message
