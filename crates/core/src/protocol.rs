@@ -20,6 +20,9 @@ use std::path::PathBuf;
 /// Version of this protocol; the engine refuses any other.
 pub const PROTOCOL_VERSION: u32 = 1;
 
+/// How the paths begin where trials mount filesystems; 128 random bits in hexadecimal follow.
+pub const MOUNT_PREFIX: &str = "/run/fsdyno-";
+
 /// Everything that the engine needs to know.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EngineRequest {

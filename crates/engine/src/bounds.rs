@@ -9,6 +9,7 @@
 //! this costs nothing, because the kernel checks that flag of a mount anyway.
 
 use crate::error::EngineError;
+use fsdyno_core::protocol::MOUNT_PREFIX;
 use fsdyno_core::{EngineRequest, Workload};
 use fsdyno_sys::confine::{Access, Ruleset};
 use fsdyno_sys::view::{self, Granted};
@@ -44,7 +45,9 @@ pub(crate) fn enter_view(request: &EngineRequest) -> Result<(), EngineError> {
     let reads_device = matches!(request.workload, Workload::DeviceRead(_));
     let device = request.device.as_deref().filter(|node| reads_device && node.exists());
     let devices: Vec<&Path> = device.into_iter().chain(disk).collect();
-    view::enter(Granted { writable: &writable, devices: &devices }).map_err(EngineError::Confine)?;
+    let left_out = Some(MOUNT_PREFIX);
+    view::enter(Granted { writable: &writable, devices: &devices, left_out })
+        .map_err(EngineError::Confine)?;
     Ok(())
 }
 

@@ -7,7 +7,7 @@
 use linux_raw_sys::general::{AT_RECURSIVE, MOUNT_ATTR_NODEV, MOUNT_ATTR_RDONLY, mount_attr};
 use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
 use rustix::io::Errno;
-use rustix::mount::{MountPropagationFlags, mount_bind, mount_change};
+use rustix::mount::{MountPropagationFlags, UnmountFlags, mount_bind, mount_change, unmount};
 use rustix::path::Arg;
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 use std::io;
@@ -25,6 +25,10 @@ pub struct Granted<'a> {
     /// Device nodes, which can be opened, in addition to `null`, `zero`, `full`, `random`, `urandom` and
     /// `tty`.
     pub devices: &'a [&'a Path],
+    /// Mounts at paths that begin like this are left out of the view, except those that hold something
+    /// writable. A view would keep what is mounted there from being unmounted outside, where mounts are
+    /// private.
+    pub left_out: Option<&'a str>,
 }
 
 /// Whether this kernel lets this process have such a view. This is tried on a separate thread.
@@ -58,6 +62,9 @@ pub fn enter(granted: Granted<'_>) -> io::Result<bool> {
         Err(Errno::INVAL) => return Ok(false),
         Err(errno) => return Err(errno.into()),
     }
+    if let Some(prefix) = granted.left_out {
+        leave_out(prefix, granted.writable)?;
+    }
     let harmless = HARMLESS.map(Path::new);
     let devices = harmless.iter().filter(|node| node.exists()).chain(granted.devices);
     let kept: Vec<(&Path, u32)> = (granted.writable.iter().map(|path| (*path, MOUNT_ATTR_RDONLY)))
@@ -75,6 +82,23 @@ pub fn enter(granted: Granted<'_>) -> io::Result<bool> {
         set(path, 0, 0, flag)?;
     }
     Ok(true)
+}
+
+/// Detaches mounts of the calling thread's namespace.
+fn leave_out(prefix: &str, writable: &[&Path]) -> io::Result<()> {
+    let mounts = std::fs::read_to_string("/proc/thread-self/mountinfo")?;
+    // Paths are the fifth field (proc_pid_mountinfo(5)). Later mounts may be on earlier ones.
+    let targets = mounts.lines().rev().filter_map(|line| line.split(' ').nth(4));
+    for target in targets.filter(|target| target.starts_with(prefix)) {
+        if !writable.iter().any(|path| path.starts_with(target)) {
+            match unmount(target, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
+                // It has been unmounted outside.
+                Ok(()) | Err(Errno::INVAL | Errno::NOENT) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Sets and clears flags of the mount at a path.
@@ -142,7 +166,7 @@ mod tests {
         fs::create_dir(&inside).unwrap();
         fs::write(&outside, "whole").unwrap();
         std::os::unix::fs::symlink(&outside, inside.join("link")).unwrap();
-        tried(Granted { writable: &[&inside], devices: &[] }, || {
+        tried(Granted { writable: &[&inside], ..Granted::default() }, || {
             fs::write(inside.join("new"), "text").unwrap();
             assert!(is_refused(fs::write(&outside, "text")));
             assert!(is_refused(fs::write(inside.join("link"), "text")));
@@ -174,8 +198,34 @@ mod tests {
             return;
         }
         assert_eq!(tried(Granted::default(), open), Err(io::ErrorKind::PermissionDenied));
-        assert_eq!(tried(Granted { writable: &[], devices: &[node] }, open), Ok(()));
+        assert_eq!(tried(Granted { devices: &[node], ..Granted::default() }, open), Ok(()));
         assert_eq!(open(), Ok(()));
+    }
+
+    #[test]
+    fn mounts_that_are_left_out_are_gone_from_the_view_only() {
+        if !possible() {
+            return;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        let (own, other) = (path("m-own"), path("m-other"));
+        // In a namespace of its own, so that nothing of it is left if this fails.
+        let outside = || {
+            assert!(enter(Granted { writable: &[directory.path()], ..Granted::default() }).expect("a view"));
+            for mount in [&own, &other] {
+                fs::create_dir(mount).unwrap();
+                mount_bind(directory.path(), mount).unwrap();
+            }
+            let prefix = path("m-");
+            let left_out = prefix.to_str();
+            let seen = tried(Granted { writable: &[&own], left_out, ..Granted::default() }, || {
+                [&own, &other].map(|mount| is_mount(mount).unwrap())
+            });
+            assert_eq!(seen, [true, false]);
+            assert_eq!([&own, &other].map(|mount| is_mount(mount).unwrap()), [true, true]);
+        };
+        std::thread::scope(|scope| scope.spawn(outside).join().unwrap());
     }
 
     #[test]
@@ -185,7 +235,8 @@ mod tests {
         }
         let absent = [Path::new("/absent/directory")];
         let entered = std::thread::scope(|scope| {
-            let enter = || enter(Granted { writable: &absent, devices: &[] }).map_err(|error| error.kind());
+            let enter =
+                || enter(Granted { writable: &absent, ..Granted::default() }).map_err(|error| error.kind());
             scope.spawn(enter).join().expect("the thread")
         });
         assert_eq!(entered, Err(io::ErrorKind::NotFound));

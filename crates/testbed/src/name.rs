@@ -1,9 +1,8 @@
 //! Names that fsdyno makes: 128 random bits, so that nobody else has them.
 
+use fsdyno_core::protocol::MOUNT_PREFIX;
 use std::path::{Component, Path, PathBuf};
 
-/// Where filesystems are mounted.
-const MOUNTS: &str = "/run";
 /// Where cgroups are mounted (cgroups(7)).
 const CGROUPS: &str = "/sys/fs/cgroup";
 const ID_DIGITS: usize = 32;
@@ -15,7 +14,7 @@ pub(crate) fn random_name() -> String {
 
 /// Where a trial mounts its filesystem.
 pub(crate) fn mount_directory(name: &str) -> PathBuf {
-    Path::new(MOUNTS).join(format!("fsdyno-{name}"))
+    PathBuf::from(format!("{MOUNT_PREFIX}{name}"))
 }
 
 /// A memory cgroup below another one.
@@ -51,7 +50,8 @@ pub(crate) fn is_straight(path: &Path) -> bool {
 
 /// Whether a path is one where trials are mounted.
 pub(crate) fn is_mount_directory(path: &Path) -> bool {
-    is_straight(path) && path.parent() == Some(Path::new(MOUNTS)) && has_name(path, "fsdyno-")
+    let name = path.to_str().and_then(|path| path.strip_prefix(MOUNT_PREFIX));
+    name.is_some_and(is_id)
 }
 
 /// Whether the last name is this prefix and 128 bits in hexadecimal.

@@ -10,13 +10,12 @@ use super::tools;
 use super::{FakeHost, system};
 use crate::{Command, HostError, ImageHandle, MountRequest, Result};
 use fsdyno_core::EngineRequest;
+use fsdyno_core::protocol::MOUNT_PREFIX;
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 
 /// Where text may be written.
 const SETTINGS: [&str; 2] = ["/proc/sys", "/sys"];
-/// Where filesystems are mounted: a directory of a random name.
-const MOUNT_PREFIX: &str = "/run/fsdyno-";
 /// Mount options whose value is a device or a file outside of the filesystem.
 const DEVICE_OPTIONS: [&str; 7] =
     ["device", "journal_path", "journal_dev", "jdev", "logdev", "rtdev", "loop"];
