@@ -50,6 +50,31 @@ pub const JOURNAL: &str = "journal";
 /// The axes that say how the load runs, rather than what it runs on: they apply to a directory, too.
 pub const OF_THE_LOAD: [&str; 2] = [MEMORY, CACHE];
 
+/// The axes that leave no trace in the files that a load prepares: whatever their levels, the same blocks
+/// are written to the same places. `data` is not among them, because ext4 does not delay allocation with
+/// `data=journal`; neither are memory and the sysctls of writeback, which decide how much is allocated at a
+/// time.
+const WITHOUT_TRACE: [&str; 13] = [
+    "scheduler",
+    "readahead",
+    "nr_requests",
+    "max_request",
+    WRITE_CACHE,
+    CACHE,
+    "atime",
+    "barrier",
+    "commit",
+    "journal_async_commit",
+    "logbufs",
+    "logbsize",
+    "flushoncommit",
+];
+
+/// Whether no file that a load prepares shows the level of an axis.
+pub(crate) fn leaves_no_trace(axis: &str) -> bool {
+    WITHOUT_TRACE.contains(&axis)
+}
+
 /// Every axis, in the order of displays and of the default nesting of cases.
 pub static AXES: &[Axis] = &[
     Axis {

@@ -1,6 +1,6 @@
 //! A configuration: one point of the space that a plan spans.
 
-use crate::axis::{CACHE, DEFAULT, MEMORY};
+use crate::axis::{CACHE, DEFAULT, MEMORY, leaves_no_trace};
 use crate::cache::CacheState;
 use crate::kernel::HOST_KERNEL;
 use crate::units::Bytes;
@@ -53,6 +53,17 @@ impl Configuration {
     /// What is in memory when a phase begins to read.
     pub fn cache(&self) -> CacheState {
         self.level(CACHE).and_then(CacheState::named).unwrap_or_default()
+    }
+
+    /// Whether a load finds the same on the device whichever of the two has prepared it: they differ at most
+    /// in how disks are driven, how the filesystem is mounted, and how the load runs.
+    pub fn is_prepared_as(&self, other: &Configuration) -> bool {
+        let kept = |one: &'_ Configuration| {
+            let settings = one.settings.iter();
+            let kept = settings.filter(|(axis, level)| !leaves_no_trace(axis) && *level != DEFAULT);
+            kept.map(|(axis, level)| (axis.clone(), level.clone())).collect::<BTreeMap<_, _>>()
+        };
+        self.filesystem == other.filesystem && kept(self) == kept(other)
     }
 
     /// The name in `[device.journals]` that the journal goes to: `Some(None)` for the only one.

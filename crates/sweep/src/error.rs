@@ -104,6 +104,7 @@ impl PlanError {
                 "use host, debian:6.1 or the release of an installed kernel, or define it: [kernels] mine = \
                  { image = \"bzImage\", modules = \"DIR\" }",
             ),
+            PlanProblem::NoReuse { .. } => Some("remove reuse, or keep what fits it in a plan of its own"),
             PlanProblem::NotInGuests { .. } => Some(
                 "remove it, or the kernels other than host; before_trial and after_trial run on this machine \
                  for trials in guests, too",
@@ -150,6 +151,12 @@ pub enum PlanProblem {
         key: &'static str,
         /// The kernel of the first guest.
         kernel: String,
+    },
+    /// `reuse` where nothing can be prepared once for several trials.
+    #[error("reuse = \"prepared\" is not possible: {reason}")]
+    NoReuse {
+        /// Why.
+        reason: String,
     },
     /// A reserved name in `[kernels]`.
     #[error("kernel name '{name}' is reserved")]

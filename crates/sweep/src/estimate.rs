@@ -10,6 +10,7 @@ use crate::plan::{Case, Plan, PlanCommand};
 use crate::race::ForeseenRace;
 use crate::recorded;
 use crate::sizes::{Sizes, Unknown, examine};
+use crate::space::{least_space, share, short_of_room, space};
 use fsdyno_core::axis::CACHE;
 use fsdyno_core::workload::{Need, Tool};
 use fsdyno_core::{Bytes, CacheState, Configuration, DeviceSpec, Devices, Nanos, Workload};
@@ -17,6 +18,7 @@ use fsdyno_host::Host;
 use fsdyno_host::guest::{Guests, disk_nodes};
 use fsdyno_testbed::Refusal;
 use fsdyno_testbed::guard;
+use fsdyno_verdict::text::plural;
 use serde::Serialize;
 use std::path::Path;
 
@@ -113,7 +115,11 @@ pub fn dry_run(plan: &Plan, host: &mut dyn Host, guests: &mut dyn Guests) -> Dry
         hooks: plan.hooks.commands.iter().map(PlanCommand::line).collect(),
         measure: plan.measure.name().to_string(),
         overrides: plan.overrides.clone(),
-        refusals: guard::foresee(host, &plan.devices, &runnable, least_space(plan)),
+        refusals: [
+            guard::foresee(host, &plan.devices, &runnable, least_space(plan)),
+            short_of_room(host, plan),
+        ]
+        .concat(),
         cases,
     };
     as_race(plan, run, once)
@@ -216,10 +222,21 @@ pub(crate) fn unmet(
 
 /// The exact commands of a case; those of a guest as they appear in it.
 fn commands(plan: &Plan, case: &Case, seed: u64) -> Vec<String> {
-    let Some(load) = recorded::load(case) else { return commands_on(plan, case, &plan.devices, seed) };
+    let Some(load) = recorded::load(case) else {
+        return shared(case).into_iter().chain(commands_on(plan, case, &plan.devices, seed)).collect();
+    };
     let (before, after) = recorded::before_and_after(load);
     let within = commands_on(plan, case, &recorded::planned_devices(load), seed);
     std::iter::once(before).chain(within).chain([after]).collect()
+}
+
+/// What is not done in each trial.
+fn shared(case: &Case) -> Option<String> {
+    let cases = case.shared_by?;
+    let cases = plural(cases.into(), "case");
+    Some(format!(
+        "# mkfs and the files of the load: once in a block for {cases}; each trial copies the images"
+    ))
 }
 
 fn commands_on(plan: &Plan, case: &Case, devices: &Devices, seed: u64) -> Vec<String> {
@@ -264,11 +281,6 @@ fn of_hooks(host: &mut dyn Host, plan: &Plan) -> Vec<String> {
         }
     }
     unmet
-}
-
-/// A percentage of a size.
-fn share(size: Bytes, percent: u32) -> u64 {
-    (u128::from(size.0) * u128::from(percent) / 100) as u64
 }
 
 /// Bytes written before a trial's workload, if the size of the device is known: each round of ageing rewrites
@@ -371,70 +383,32 @@ pub(crate) fn trial_time(case: &Case, sizes: Sizes) -> Nanos {
         CacheState::Warm => 2 * u64::from(load.parts().saturating_sub(1)),
         CacheState::Cold | CacheState::MetadataWarm => 0,
     };
-    let moved = load
-        .prepares()
-        .0
-        .saturating_mul(1 + fillings)
+    let prepared = load.prepares().0;
+    let made = prepared.saturating_add(filled_bytes(&case.configuration, sizes.device));
+    let made = match case.shared_by {
+        None => made,
+        // Each of them copies what is made once.
+        Some(cases) => made.saturating_add(made / u64::from(cases.max(1))),
+    };
+    let moved = made
+        .saturating_add(prepared.saturating_mul(fillings))
         .saturating_add(load.moves_within(case.configuration.memory()).0);
-    let moved = moved.saturating_add(filled_bytes(&case.configuration, sizes.device));
     // A durability trial has a disk of its own, and so has a guest.
     let conditioned = match recorded::load(case).is_some() || case.configuration.guest_kernel().is_some() {
         true => 0,
         false => sizes.conditioned.0,
     };
     let moved = moved.saturating_add(conditioned);
-    let made = moved.saturating_mul(1_000_000_000 / ASSUMED_TREE_RATE);
+    let moving = moved.saturating_mul(1_000_000_000 / ASSUMED_TREE_RATE);
     let (boot, slowness) = match case.configuration.guest_kernel() {
         Some(_) => (ASSUMED_BOOT, ASSUMED_SLOWNESS),
         None => (Nanos(0), 1),
     };
     Nanos(
         (ASSUMED_LIFECYCLE.0 + boot.0)
-            .saturating_add(made)
+            .saturating_add(moving)
             .saturating_add(load.timing().total().0)
             .saturating_add(sizes.calm.0.saturating_mul(load.timing().windows.into()))
             .saturating_add(load.follows().0.saturating_mul(slowness)),
     )
-}
-
-/// The space that trees and writers of some workload are certain to need.
-pub(crate) fn least_space(plan: &Plan) -> Bytes {
-    let sizes = plan.workloads.iter().map(|workload| workload.load().least_space());
-    sizes.max().unwrap_or_default()
-}
-
-/// Images are sparse: they use as much space as is written to them, and never more than their size.
-fn space(plan: &Plan) -> Bytes {
-    let written = plan.workloads.iter().map(|workload| {
-        let load = workload.load();
-        load.prepares().0.saturating_add(load.writes().0)
-    });
-    // For metadata, internal journals and partly filled blocks of small files, a quarter on top of the data
-    // is ample.
-    let fills = plan.cases().into_iter().filter_map(|case| {
-        let percent = case.configuration.precondition()?.fill_percent;
-        Some(share(plan.devices.data.size()?, percent))
-    });
-    let data = written.max().unwrap_or(0).saturating_add(fills.max().unwrap_or(0));
-    let data = data.saturating_add(data / 4).saturating_add(256 * Bytes::MIB);
-    let data = match &plan.devices.data {
-        DeviceSpec::Directory { .. } => data,
-        stack => occupied(stack, Bytes(data)),
-    };
-    // Those for journals are written completely.
-    let disks = plan.devices.journals.values().flat_map(DeviceSpec::disks);
-    let journals = disks.filter_map(DeviceSpec::size).map(|size| size.0);
-    Bytes(journals.fold(data, u64::saturating_add))
-}
-
-/// The space that the images of a stack use if it holds this much: a mirror stores it on each of its disks.
-fn occupied(spec: &DeviceSpec, data: Bytes) -> u64 {
-    match (spec, spec.below()) {
-        (DeviceSpec::Image(image), _) if image.is_kept() => image.size.0,
-        (DeviceSpec::Image(image), _) => image.size.0.min(data.0),
-        (_, below) => {
-            let shares = below.iter().map(|disk| occupied(disk, spec.share_of(data)));
-            shares.fold(0, u64::saturating_add)
-        }
-    }
 }

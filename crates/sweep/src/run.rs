@@ -128,7 +128,7 @@ pub fn run(
         limit,
         race_limit,
         racing,
-        tally: tally(plan, &earlier),
+        tally: blocks::tally(plan, &earlier),
         outcome: SweepOutcome {
             sweep,
             end: SweepEnd::Finished,
@@ -214,7 +214,9 @@ impl<'a> Sweeping<'a> {
             let at = slot.case as usize;
             let trials = slots.len() + self.later().len();
             let planned = PlannedTrial { slot, case: &cases[at], unmet: &unmet[at], rest: &rest, trials };
-            self.step(machines, store, &planned, observer)?;
+            let stored = self.step(machines, store, &planned, observer);
+            self.outcome.left.extend(self.scratch.keep_for(machines.host, &slots[index..], cases));
+            stored?;
             self.tell_of_a_long_block(slot.block, &rest[..in_block], observer);
             if self.outcome.end == SweepEnd::Interrupted {
                 break;
@@ -411,6 +413,7 @@ impl<'a> Sweeping<'a> {
             host_ends: false,
             interrupt: self.options.interrupt,
             hurry: self.options.hurry,
+            preparations: self.scratch.preparations.as_mut(),
             overhead: self.overheads.get(HOST_KERNEL).copied().unwrap_or_default(),
             outer: None,
             commands: Some(commands),
@@ -475,15 +478,6 @@ fn runnable(cases: &[Case], unmet: &[Vec<String>]) -> Vec<Configuration> {
         .collect();
     configurations.dedup();
     configurations
-}
-
-/// The trials of a resumed sweep, if the number of further ones depends on them.
-fn tally(plan: &Plan, earlier: &[TrialRecord]) -> Tally {
-    let mut tally = Tally::default();
-    if plan.enough.is_some() {
-        earlier.iter().for_each(|trial| tally.add(trial));
-    }
-    tally
 }
 
 fn new_sweep(plan: &Plan, cases: &[Case], trials: usize) -> NewSweep {

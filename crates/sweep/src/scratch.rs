@@ -4,9 +4,11 @@
 //! that it cannot collide with the remains. A block device has no other name: its remaining trials fail, with
 //! the reason.
 
-use crate::estimate::least_space;
 use crate::options::RunOptions;
-use crate::plan::Plan;
+use crate::order::Slot;
+use crate::plan::{Case, Plan};
+use crate::preparations::Preparations;
+use crate::space::{least_space, short_of_room};
 use crate::sweep_error::SweepError;
 use fsdyno_core::{Configuration, DeviceSpec, Devices};
 use fsdyno_host::Host;
@@ -22,6 +24,8 @@ pub(crate) struct ScratchDevices<'a> {
     pub testbed: Testbed,
     pub devices: Devices,
     pub journal: UndoJournal,
+    /// What trials begin with that do not begin with a filesystem of their own.
+    pub preparations: Option<Preparations>,
     /// That of the images that are kept from trial to trial, once they are made.
     kept: Option<UndoJournal>,
     /// Journals of trials that could not be taken down completely.
@@ -39,9 +43,14 @@ impl<'a> ScratchDevices<'a> {
         configurations: Vec<Configuration>,
     ) -> Result<Self, SweepError> {
         let devices = plan.devices.clone();
+        let refusals = short_of_room(host, plan);
+        if !refusals.is_empty() {
+            return Err(TestbedError::Refused { refusals }.into());
+        }
         Ok(ScratchDevices {
             testbed: verify(plan, host, options, &devices, &configurations)?,
             journal: UndoJournal::create(host, options.state_dir)?,
+            preparations: preparations(plan, host, options)?,
             kept: None,
             plan,
             options,
@@ -66,6 +75,11 @@ impl<'a> ScratchDevices<'a> {
         Ok(self.testbed.write_kept_images(host, journal, self.options.interrupt, told)?)
     }
 
+    /// Removes what was prepared for trials that have run, if none of these needs it. Returns what is left.
+    pub fn keep_for(&mut self, host: &mut dyn Host, slots: &[Slot], cases: &[Case]) -> Vec<String> {
+        self.preparations.as_mut().map_or_else(Vec::new, |all| all.keep_for(host, slots, cases))
+    }
+
     /// Fails if the journal is no longer where `restore` would find it.
     pub fn verify_journal(&self) -> Result<(), TestbedError> {
         self.journal.verify_in_place()
@@ -76,6 +90,8 @@ impl<'a> ScratchDevices<'a> {
         let fresh = UndoJournal::create(host, self.options.state_dir)?;
         self.stuck.push(std::mem::replace(&mut self.journal, fresh));
         self.stuck.extend(self.kept.take());
+        // Copies would have the names of images that are stuck.
+        self.stuck.extend(self.preparations.take().map(Preparations::into_journal));
         let Some(devices) = substitute(&self.plan.devices, self.stuck.len()) else {
             self.blocked = Some(left.to_vec());
             return Ok(());
@@ -86,6 +102,7 @@ impl<'a> ScratchDevices<'a> {
         }
         match verify(self.plan, host, self.options, &devices, &self.configurations) {
             Ok(testbed) => {
+                self.preparations = preparations(self.plan, host, self.options)?;
                 self.testbed = testbed;
                 self.devices = devices;
             }
@@ -100,7 +117,8 @@ impl<'a> ScratchDevices<'a> {
     /// journals. Returns what is left.
     pub fn leave(self, host: &mut dyn Host, hurry: &AtomicBool) -> Vec<String> {
         let mut left = Vec::new();
-        for mut journal in self.stuck.into_iter().chain(self.kept) {
+        let preparations = self.preparations.map(Preparations::into_journal);
+        for mut journal in self.stuck.into_iter().chain(preparations).chain(self.kept) {
             match hurry.load(Ordering::Relaxed) {
                 true => left.extend(journal.waiting()),
                 false => left.extend(journal.undo_all(host).left),
@@ -110,6 +128,15 @@ impl<'a> ScratchDevices<'a> {
         left.extend(self.journal.close().err().map(|error| error.failure().message));
         left
     }
+}
+
+/// Where filesystems are prepared once for several trials, if the plan wants that.
+fn preparations(
+    plan: &Plan,
+    host: &mut dyn Host,
+    options: &RunOptions<'_>,
+) -> Result<Option<Preparations>, TestbedError> {
+    plan.reuse.then(|| Preparations::new(host, options.state_dir)).transpose()
 }
 
 /// All guards.

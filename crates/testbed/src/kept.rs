@@ -82,7 +82,7 @@ impl Testbed {
 }
 
 /// Others may have filled the filesystem since the guards looked at it.
-fn short(file: &OwnedFd, path: &Path) -> Option<TestbedError> {
+pub(crate) fn short(file: &OwnedFd, path: &Path) -> Option<TestbedError> {
     let found = rustix::fs::fstatvfs(file).ok()?;
     let bytes = |blocks: u64| Bytes(blocks.saturating_mul(found.f_frsize));
     let reserve = reserve(bytes(found.f_blocks));
@@ -90,6 +90,6 @@ fn short(file: &OwnedFd, path: &Path) -> Option<TestbedError> {
         .then(|| failed("leave the reserve free while writing", path, rustix::io::Errno::NOSPC))
 }
 
-fn failed(action: &str, path: &Path, errno: rustix::io::Errno) -> TestbedError {
+pub(crate) fn failed(action: &str, path: &Path, errno: rustix::io::Errno) -> TestbedError {
     TestbedError::Host { step: "image", source: HostError::system(action, path, errno) }
 }

@@ -8,6 +8,7 @@ use crate::error::TestbedError;
 use crate::filesystem::{self, all_expectations, all_risks, not_in_force};
 use crate::foresight::contradictions;
 use crate::guard::Testbed;
+use crate::image::MadeImage;
 use crate::mounted::Mounted;
 use crate::mounting::{mount_request, mount_verified};
 use crate::name::{mount_directory, random_name};
@@ -49,8 +50,8 @@ pub fn build(
     seed: u64,
     interrupt: &AtomicBool,
 ) -> Result<Stack> {
-    let trial = open(host, journal, testbed, Contents::Replaced, configuration, seed, interrupt)?;
-    Ok(Stack(trial))
+    let wanted = Wanted { testbed, configuration, seed, interrupt, contents: Contents::Replaced };
+    open(host, journal, &wanted, Images::Given(&testbed.kept_images())).map(Stack)
 }
 
 /// The same for devices that carry the filesystem already that a trial of the same seed has made on them.
@@ -66,18 +67,37 @@ pub fn find(
     seed: u64,
     interrupt: &AtomicBool,
 ) -> Result<Formatted> {
-    open(host, journal, testbed, Contents::Kept, configuration, seed, interrupt).map(Formatted)
+    let wanted = Wanted { testbed, configuration, seed, interrupt, contents: Contents::Kept };
+    open(host, journal, &wanted, Images::Given(&testbed.kept_images())).map(Formatted)
 }
 
-fn open(
+/// What is to be opened.
+pub(crate) struct Wanted<'a> {
+    pub testbed: &'a Testbed,
+    pub configuration: &'a Configuration,
+    pub seed: u64,
+    pub interrupt: &'a AtomicBool,
+    pub contents: Contents,
+}
+
+/// The images among the devices.
+pub(crate) enum Images<'a> {
+    /// These are there already; the others are made, and empty.
+    Given(&'a [MadeImage]),
+    /// All are made, and filled by this before they are attached.
+    Filled(&'a mut Fill<'a>),
+}
+
+/// Writes to new images what they are to contain.
+pub(crate) type Fill<'a> = dyn FnMut(&mut dyn Host, &[MadeImage]) -> Result<()> + 'a;
+
+pub(crate) fn open(
     host: &mut dyn Host,
     journal: &mut UndoJournal,
-    testbed: &Testbed,
-    contents: Contents,
-    configuration: &Configuration,
-    seed: u64,
-    interrupt: &AtomicBool,
+    wanted: &Wanted<'_>,
+    source: Images<'_>,
 ) -> Result<Trial> {
+    let Wanted { testbed, configuration, seed, interrupt, contents } = *wanted;
     let contradictions = contradictions(configuration, &testbed.devices);
     if !contradictions.is_empty() {
         return Err(TestbedError::Contradiction { contradictions });
@@ -92,7 +112,11 @@ fn open(
             if !(testbed.blank_disks || ways_back.is_empty()) {
                 journal.append(&ways_back)?;
             }
-            let images = device::make_images(host, journal, &specs, Some(&target), &testbed.kept_images())?;
+            let given = if let Images::Given(given) = &source { given } else { &[][..] };
+            let images = device::make_images(host, journal, &specs, Some(&target), given)?;
+            if let Images::Filled(fill) = source {
+                fill(host, &images)?;
+            }
             let mut open = |spec| device::open(host, journal, testbed, contents, &images, spec, interrupt);
             let mut members = data.members().iter().map(&mut open).collect::<Result<Vec<_>>>()?;
             let log = log.map(open).transpose()?;
@@ -122,6 +146,10 @@ fn open(
 }
 
 impl Stack {
+    pub(crate) fn new(trial: Trial) -> Self {
+        Stack(trial)
+    }
+
     /// Creates the filesystem; each device is verified on its descriptor directly before each command that
     /// writes to it.
     ///
@@ -167,6 +195,10 @@ impl Stack {
 }
 
 impl Formatted {
+    pub(crate) fn new(trial: Trial) -> Self {
+        Formatted(trial)
+    }
+
     /// What mkfs took.
     pub fn lifecycle(&self) -> &Lifecycle {
         &self.0.lifecycle

@@ -127,7 +127,19 @@ impl Trial {
         Ok(())
     }
 
-    pub(crate) fn geometry_key(&self) -> String {
-        format!("{} {:?}", self.configuration.filesystem, self.configuration.settings)
+    /// The geometry is that of a filesystem that was created for another configuration.
+    pub(crate) fn adopt_geometry(&self, created_for: &Configuration) {
+        let mut knowledge = self.testbed.knowledge();
+        if let Some(known) = knowledge.geometry.get(&geometry_key(created_for)).cloned() {
+            knowledge.geometry.entry(self.geometry_key()).or_insert(known);
+        }
     }
+
+    pub(crate) fn geometry_key(&self) -> String {
+        geometry_key(&self.configuration)
+    }
+}
+
+fn geometry_key(configuration: &Configuration) -> String {
+    format!("{} {:?}", configuration.filesystem, configuration.settings)
 }

@@ -268,6 +268,7 @@ pub fn trial(trial: u32, block: u32, case: u32, configuration: Configuration, mb
             mount: Some(Nanos::from_millis(4)),
             prepare: Some(Nanos::from_secs(80)),
             umount_between: None,
+            copy: None,
             mount_between: None,
             umount: Some(Nanos::from_millis(900)),
             read_again: None,
@@ -280,6 +281,7 @@ pub fn trial(trial: u32, block: u32, case: u32, configuration: Configuration, mb
             mount_options_in_force: "rw,relatime".to_string(),
             scheduler_in_force: scheduler.clone(),
             check: None,
+            prepared_in: None,
             log: vec![LogEntry {
                 step: format!("mkfs.{filesystem} /dev/loop3"),
                 took_ns: Nanos::from_millis(71),

@@ -4,6 +4,7 @@ use crate::merge::Time;
 use fsdyno_core::measure::{Measure, PrintedUnit, Unit};
 use fsdyno_core::result::{Quiet, Steadiness};
 use fsdyno_core::{Bytes, Nanos};
+use std::collections::BTreeSet;
 
 /// A time for a table: `812ns`, `4.61us`, `46.1ms`, `>=30.0s`. Bounds are rounded down, so that they stay
 /// bounds.
@@ -71,6 +72,16 @@ pub fn quiet(waits: &[Quiet]) -> Option<String> {
         (reached, all) => {
             format!("the device was calm in {reached} of {all} trials, after {longest} at most")
         }
+    })
+}
+
+/// `began with copies of what trials 0 and 8 had prepared`.
+pub fn prepared_in(trials: &BTreeSet<u32>) -> Option<String> {
+    let numbers: Vec<String> = trials.iter().map(u32::to_string).collect();
+    let (last, before) = numbers.split_last()?;
+    Some(match before {
+        [] => format!("began with a copy of what trial {last} had prepared"),
+        _ => format!("began with copies of what trials {} and {last} had prepared", before.join(", ")),
     })
 }
 

@@ -58,7 +58,7 @@ impl Serialize for TrialRecord {
             Outcome::Skipped { unmet } => (unmet, None),
             Outcome::Failed { error } => (&none, Some(error)),
         };
-        let mut document = serializer.serialize_struct("TrialRecord", 28)?;
+        let mut document = serializer.serialize_struct("TrialRecord", 29)?;
         document.serialize_field("trial", trial)?;
         document.serialize_field("block", block)?;
         document.serialize_field("case", case)?;
@@ -78,6 +78,10 @@ impl Serialize for TrialRecord {
         document.serialize_field("timer", timer)?;
         document.serialize_field("lifecycle_ns", lifecycle_ns)?;
         document.serialize_field("check", &built.check)?;
+        match &built.prepared_in {
+            Some(trial) => document.serialize_field("prepared_in", trial)?,
+            None => document.skip_field("prepared_in")?,
+        }
         document.serialize_field("recipe", &built.recipe)?;
         document.serialize_field("log", &built.log)?;
         document.serialize_field("commands", commands)?;
@@ -135,6 +139,7 @@ impl<'a> Configured<'a> {
             mount_options_in_force,
             scheduler_in_force,
             check: _,
+            prepared_in: _,
             recipe: _,
             log: _,
         } = built;
@@ -201,6 +206,7 @@ pub(super) struct Read {
     timer: Option<TimerFacts>,
     lifecycle_ns: Lifecycle,
     check: Option<CheckResult>,
+    prepared_in: Option<u32>,
     #[serde(default)]
     recipe: Option<Recipe>,
     #[serde(default)]
@@ -263,6 +269,7 @@ impl TryFrom<Read> for TrialRecord {
                 mount_options_in_force: configured.mount_options_in_force.into_owned(),
                 scheduler_in_force: configured.scheduler_in_force.into_owned(),
                 check: read.check,
+                prepared_in: read.prepared_in,
                 recipe: read.recipe,
                 log: read.log,
             },

@@ -65,6 +65,7 @@ lifecycle! {
     prepare = Prepare, "prepare", "creating the trees", None;
     umount_between = UmountBetween, "unmount within the load", "unmounting it after the files were written, \
         before the first phase that uses them", Some("remount-time");
+    copy = Copy, "copy", "copying the filesystem that was prepared for several trials", None;
     mount_between = MountBetween, "mount again", "mounting it again", Some("remount-time");
     umount = Umount, "unmount after the load", "unmounting it after the load, including \
         writeback", Some("umount-time");

@@ -111,6 +111,9 @@ pub struct Built {
     pub scheduler_in_force: String,
     /// Verdict and output of the check.
     pub check: Option<CheckResult>,
+    /// The trial that created the filesystem and everything on it that this one began with; absent if this
+    /// trial did so for itself alone.
+    pub prepared_in: Option<u32>,
     /// How to build the same on another device; absent if nothing was built.
     pub recipe: Option<Recipe>,
     /// Everything that was done to the machine, in order; empty in results of versions that did not keep it.

@@ -103,6 +103,10 @@ pub trait Load {
     fn parts(&self) -> u32 {
         1 + self.cold().into_iter().filter(|cold| *cold).count() as u32
     }
+    /// Whether its first part only prepares what the others use, and measures nothing.
+    fn prepares_apart(&self) -> bool {
+        self.cold().first() == Some(&true)
+    }
     /// One line for the head of a table, beginning with the kind.
     fn title(&self) -> String;
     /// A plan key that sets several parameters.

@@ -51,6 +51,7 @@ mod postmark;
 mod preallocated;
 mod race;
 mod recommend;
+mod reuse;
 mod room;
 mod selfcheck;
 mod sick_devices;
@@ -107,6 +108,7 @@ fn main() {
         preallocated::tests(),
         race::tests(),
         recommend::tests(),
+        reuse::tests(),
         room::tests(),
         selfcheck::tests(),
         sick_devices::tests(),

@@ -204,13 +204,9 @@ impl Host for FakeHost {
             if identity != *expected {
                 return Err(replaced(&path, expected, &identity));
             }
-            let nothing = Path::new("/dev/null");
-            std::fs::File::options()
-                .read(true)
-                .write(true)
-                .open(nothing)
-                .map(OwnedFd::from)
-                .map_err(|_| system("open", nothing, ENXIO))
+            // A file without content: what a fake image contains is not kept.
+            rustix::fs::memfd_create("fsdyno-fake-image", rustix::fs::MemfdFlags::CLOEXEC)
+                .map_err(|errno| system("open", &path, errno.raw_os_error()))
         })
     }
 

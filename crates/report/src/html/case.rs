@@ -183,6 +183,7 @@ fn built(case: &CaseView, trials: &[&TrialRecord]) -> Markup {
             @if !case.mount_options_in_force.is_empty() { dt { "in \
                 force" } dd { code { (case.mount_options_in_force) } } }
             @if !case.scheduler_in_force.is_empty() { dt { "scheduler" } dd { code { (case.scheduler_in_force) } } }
+            @if let Some(text) = text::prepared_in(&case.prepared_in) { dt { "files" } dd { (text) } }
             @if !times.is_empty() { dt { "time taken" } dd { (times.join(", ")) } }
             @for (trial, check) in unclean {
                 dt { "check of trial " (trial) } dd.alert { pre { (check.output) } }

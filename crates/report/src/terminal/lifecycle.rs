@@ -30,6 +30,9 @@ pub(super) fn write(out: &mut dyn Write, case: &CaseView, style: Style) -> io::R
     if !steps.is_empty() {
         style.paragraph(out, Paint::Plain, 0, &steps.join("; "))?;
     }
+    if let Some(text) = text::prepared_in(&case.prepared_in) {
+        style.paragraph(out, Paint::Plain, 0, &text)?;
+    }
     if let Some(filled) = filled(&case.filled) {
         style.paragraph(out, Paint::Plain, 0, &filled)?;
     }

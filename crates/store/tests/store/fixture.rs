@@ -170,6 +170,7 @@ impl Dice {
                 mount: self.maybe(Dice::ns),
                 prepare: self.maybe(Dice::ns),
                 umount_between: self.maybe(Dice::ns),
+                copy: self.maybe(Dice::ns),
                 mount_between: self.maybe(Dice::ns),
                 umount: self.maybe(Dice::ns),
                 read_again: self.maybe(Dice::ns),
@@ -186,6 +187,7 @@ impl Dice {
                     clean: dice.coin(),
                     output: dice.text(),
                 }),
+                prepared_in: self.maybe(Dice::small),
                 recipe: self.maybe(|dice| Recipe {
                     device: dice.some(2, Dice::text),
                     mkfs: dice.some(2, Dice::text),

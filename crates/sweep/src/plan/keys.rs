@@ -69,6 +69,9 @@ pub(super) const PLAN: KeyTable = KeyTable {
             `\"100ms\"`; `false`: none";
         "quiesce" = "": "how long to wait before each phase, at most, until the device serves no request for \
             half a second and at most 1 MiB is dirty, such as `\"30s\"`; no wait if absent";
+        "reuse" = "none": "`\"prepared\"`: what mkfs makes and the load prepares is made once in a block, and \
+            copied for each configuration that differs only in how it is mounted or its disks are driven; \
+            see [Preparing once](../guide/workloads.md#preparing-once-for-several-trials-reuse)";
         "watchdog" = "1m": "how long an engine may make no progress beyond the expected duration of its \
             stage before the trial is given up";
         "hooks" = "": "commands to run around trials and phases; see `[hooks]`";

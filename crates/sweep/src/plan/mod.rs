@@ -29,6 +29,7 @@ mod protocol;
 mod race;
 mod raw;
 mod resolve;
+mod reuse;
 mod workload;
 
 pub use file::MOST as MAX_PLAN_BYTES;
@@ -72,6 +73,8 @@ pub struct Plan {
     pub watchdog: Nanos,
     /// How long to wait before each phase until the device is calm; not at all if absent.
     pub quiesce: Option<Nanos>,
+    /// Whether trials begin with copies of a filesystem that is prepared once in a block.
+    pub reuse: bool,
     /// Time between telemetry samples while a phase is measured; no sampling if absent.
     pub telemetry: Option<Nanos>,
     /// What filesystems are made on.
@@ -103,6 +106,9 @@ pub struct Case {
     pub contradictions: Vec<String>,
     /// Why it cannot be built on any machine, as the plan says. Its trials are skipped as well.
     pub impossible: Vec<String>,
+    /// How many cases begin with copies of the same filesystem, this one included; absent if each trial
+    /// begins with its own.
+    pub shared_by: Option<u32>,
 }
 
 /// A configuration of a plan.
@@ -144,6 +150,7 @@ impl Plan {
                 warnings: planned.warnings.clone(),
                 contradictions: planned.contradictions.clone(),
                 impossible: planned.impossible.clone(),
+                shared_by: self.sharing(&planned.configuration),
             })
             .collect()
     }

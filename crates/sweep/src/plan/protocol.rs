@@ -1,4 +1,4 @@
-//! How the trials of a plan are spent: the keys `protocol` and `budget`.
+//! How the trials of a plan are spent: the keys `protocol`, `budget` and `reuse`.
 
 use super::document::{Node, Section};
 use crate::error::{PlanError, PlanProblem};
@@ -6,6 +6,8 @@ use fsdyno_core::RaceBudget;
 
 /// The names of protocols.
 const PROTOCOLS: [&str; 2] = ["exhaustive", "race"];
+/// The values of `reuse`.
+const REUSE: [&str; 2] = ["none", "prepared"];
 
 /// What the sweep may spend if it is a race; `None` if it is none.
 pub(super) fn asked(plan: &Section<'_>) -> Result<Option<RaceBudget>, PlanError> {
@@ -27,5 +29,14 @@ pub(super) fn asked(plan: &Section<'_>) -> Result<Option<RaceBudget>, PlanError>
         (false, Some(_)) => Err(plan.error("budget", PlanProblem::BudgetWithoutRace)),
         (false, None) => Ok(None),
         (true, budget) => Ok(Some(budget.unwrap_or_default())),
+    }
+}
+
+/// Whether trials begin with copies of what was prepared once.
+pub(super) fn reuses(plan: &Section<'_>) -> Result<bool, PlanError> {
+    match plan.string("reuse")? {
+        None => Ok(false),
+        Some(word) if REUSE.contains(&word) => Ok(word == REUSE[1]),
+        Some(word) => Err(plan.error("reuse", PlanProblem::unknown_word("reuse", word, &REUSE))),
     }
 }

@@ -55,6 +55,8 @@ pub(crate) struct RawPlan {
     pub measure_at: Origin,
     pub watchdog: Nanos,
     pub quiesce: Option<Nanos>,
+    pub reuse: bool,
+    pub reuse_at: Origin,
     pub telemetry: Option<Nanos>,
     /// The level of the axis `memory` wherever no other is set.
     pub memory: Option<String>,
@@ -172,6 +174,8 @@ impl RawPlan {
             measure_at: plan.at("measure").clone(),
             watchdog: time(&plan, "watchdog", Nanos(1), "greater than zero")?.unwrap_or(DEFAULT_WATCHDOG),
             quiesce: time(&plan, "quiesce", SHORTEST_QUIESCE, "at least 1s")?,
+            reuse: protocol::reuses(&plan)?,
+            reuse_at: plan.at("reuse").clone(),
             telemetry: telemetry(&plan)?,
             memory: memory(&plan)?,
             cache: cache(&plan)?,

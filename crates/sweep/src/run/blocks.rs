@@ -8,7 +8,17 @@ use crate::progress::Progress;
 use crate::sweep_error::SweepError;
 use fsdyno_core::TrialRecord;
 use fsdyno_store::Store;
+use fsdyno_verdict::enough::Tally;
 use std::borrow::Cow;
+
+/// The trials of a resumed sweep, if the number of further ones depends on them.
+pub(super) fn tally(plan: &Plan, earlier: &[TrialRecord]) -> Tally {
+    let mut tally = Tally::default();
+    if plan.enough.is_some() {
+        earlier.iter().for_each(|trial| tally.add(trial));
+    }
+    tally
+}
 
 impl Sweeping<'_> {
     /// Cases of trials that a race plans beyond its current block.

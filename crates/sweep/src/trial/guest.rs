@@ -11,6 +11,7 @@ use crate::options::Machines;
 use crate::order::Slot;
 use crate::plan::{Case, Plan};
 use crate::progress::Moment;
+use crate::space::least_space;
 use crate::trial;
 use fsdyno_core::{
     Bytes, DeviceSpec, Devices, DiskCache, Failure, Outcome, TrialRecord, Warning, WarningKind,
@@ -122,7 +123,7 @@ fn in_guest(
         return Ok(Ended { record, left: Vec::new(), stuck: None, interrupted: false, no_room: false });
     }
     let overhead = measured_overhead(trial.plan, guest, case, trial.overheads, trial.interrupt)?;
-    let testbed = verify(guest, &devices, &within, &disks, estimate::least_space(trial.plan))?;
+    let testbed = verify(guest, &devices, &within, &disks, least_space(trial.plan))?;
     let mut bench = Bench {
         plan: trial.plan,
         host: guest,
@@ -132,6 +133,7 @@ fn in_guest(
         host_ends: true,
         interrupt: trial.interrupt,
         hurry: trial.hurry,
+        preparations: None,
         overhead,
         outer: Some(&mut *trial.machines.host),
         commands: None,

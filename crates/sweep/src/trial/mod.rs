@@ -10,6 +10,7 @@ pub(crate) mod guest;
 pub(crate) mod overhead;
 mod precondition;
 pub(crate) mod report;
+mod start;
 mod unproven;
 mod watch;
 
@@ -17,14 +18,14 @@ pub(crate) use unproven::{not_begun, skipped, unproven};
 
 use crate::order::Slot;
 use crate::plan::{Case, Plan};
+use crate::preparations::Preparations;
 use crate::progress::Moment;
 use crate::room::RoomWatch;
 use commands::TrialCommands;
-use fsdyno_core::axis::MEMORY;
 use fsdyno_core::device::Image;
 use fsdyno_core::outcome::VERIFICATION;
 use fsdyno_core::protocol::{EnginePart, Quiesce};
-use fsdyno_core::result::{Lifecycle, LifecycleStep};
+use fsdyno_core::result::LifecycleStep;
 use fsdyno_core::{
     Bytes, DeviceSpec, EngineRequest, Failure, Nanos, Outcome, Reached, Reread, TelemetryRequest,
     TrialRecord, Warning, WarningKind,
@@ -33,8 +34,8 @@ use fsdyno_host::{Host, HostError};
 use fsdyno_testbed::undo::UndoReport;
 use fsdyno_testbed::{Mounted, Testbed, TestbedError, UndoJournal, memory};
 use fsdyno_verdict::confounder::confounders;
-use precondition::condition;
 use report::{EngineReport, Overhead, host_failure, request};
+use start::Begun;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -52,6 +53,8 @@ pub(crate) struct Bench<'a, 'p> {
     pub host_ends: bool,
     pub interrupt: &'a AtomicBool,
     pub hurry: &'a AtomicBool,
+    /// What trials begin with that do not begin with a filesystem of their own.
+    pub preparations: Option<&'a mut Preparations>,
     /// The overhead of the tool.
     pub overhead: Overhead,
     /// This machine, if the trial runs in a guest on it.
@@ -161,48 +164,15 @@ fn sequence(
     case: &Case,
     record: &mut TrialRecord,
 ) -> Result<(), Stop> {
-    let conditioned = condition(bench, case)?;
-    bench.begin("build")?;
-    let Bench { host, journal, testbed, interrupt, .. } = bench;
-    let stack = fsdyno_testbed::build(*host, journal, testbed, &case.configuration, slot.seed, interrupt)?;
-
-    bench.begin(LifecycleStep::Mkfs.label())?;
-    let formatted = stack.format(bench.host)?;
-    record.lifecycle_ns = Lifecycle { precondition: conditioned, ..formatted.lifecycle().clone() };
-
-    bench.begin(LifecycleStep::Mount.label())?;
-    let mut mounted = formatted.mount(bench.host, bench.journal)?;
-    record.lifecycle_ns = Lifecycle { precondition: conditioned, ..mounted.lifecycle().clone() };
-    record.built = mounted.built().clone();
-    record.warnings.extend_from_slice(mounted.warnings());
-    record.environment = mounted.environment(bench.host);
-    // The disks of a guest are files of another machine.
-    if !bench.host_ends {
-        record.warnings.extend(mounted.shared_journal(bench.host));
-    }
-
-    // The image of a guest is on another machine.
-    let in_memory = match bench.host_ends {
-        true => None,
-        false => memory::in_memory(bench.host, bench.device),
-    };
-    if !bench.host_ends {
-        record.warnings.extend(cached_by_host(Some(bench.device), in_memory.as_deref()));
-    }
-    let group = match memory::group(bench.host, bench.journal, &case.configuration, in_memory.as_deref()) {
-        // If memory is what the plan varies, a trial without its limit would be compared as if it had one.
-        Err(TestbedError::Unmet { unmet }) if !bench.plan.varies(MEMORY) => {
-            record.warnings.push(Warning::new(WarningKind::MemoryNotLimited, unmet.join("; ")));
-            None
-        }
-        group => group?,
-    };
-    let (mut written_back, mut reached) = (Nanos(0), Vec::new());
+    let Begun { mut mounted, mut reached, parts_done } = start::begin(bench, slot, case, record)?;
+    let group = start::memory_group(bench, case, record)?;
+    let mut written_back = Nanos(0);
     let verifies = case.workload.load().verifies();
     let rereads = verifies && mounted.can_be_remounted();
-    for part in parts(case, &mounted, record) {
-        let mut remounted = false;
-        if !part.is_first() {
+    for part in parts(case, &mounted, record).skip(parts_done as usize) {
+        // A copy has just been mounted for the first time.
+        let mut remounted = parts_done > 0;
+        if part.number > parts_done {
             (mounted, remounted) = remount(bench, mounted, written_back, record)?;
         }
         bench.begin("start the engine")?;

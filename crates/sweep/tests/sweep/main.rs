@@ -18,6 +18,7 @@ mod races;
 mod refused_plans;
 mod remount;
 mod removed;
+mod reuse;
 mod sweeps;
 mod time_limits;
 mod verified;

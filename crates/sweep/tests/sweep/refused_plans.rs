@@ -9,6 +9,8 @@ struct Bad {
     says: &'static [&'static str],
 }
 
+const PREPARED: &str = "reuse = \"prepared\"";
+
 fn bad(text: impl Into<String>, says: &'static [&'static str]) -> Bad {
     Bad { text: text.into(), set: &[], says }
 }
@@ -25,6 +27,10 @@ fn every_bad_plan_is_refused_with_its_place_and_the_nearest_word() {
         let axes =
             "filesystem = [\"ext4\", \"xfs\"]\nscheduler = [\"none\", \"bfq\", \"kyber\", \"mq-deadline\"]";
         format!("protocol = \"race\"\n{}", with_axes(&format!("{axes}\n{more}")))
+    };
+    let reuse = |key: &str, workload: &str| {
+        let axes = "filesystem = \"ext4\"\nscheduler = [\"none\", \"bfq\"]";
+        format!("{key}\n{}", with_axes(axes).replace("fileserver", workload))
     };
     let workload = |more: &str| format!("{}{more}", with_axes("filesystem = \"ext4\""));
     let table = [
@@ -77,6 +83,23 @@ fn every_bad_plan_is_refused_with_its_place_and_the_nearest_word() {
         bad("watchdog = \"3 parsecs\"\n".to_string() + &ext4(""), &["p.toml:1:12", "3 parsecs", "500ms"]),
         bad("watchdog = 0\n".to_string() + &ext4(""), &["p.toml:1:12", "greater than zero"]),
         bad("measure = \"raed\"\n".to_string() + &ext4(""), &["p.toml:1:11", "did you mean 'read'?"]),
+        // Preparing once.
+        bad(reuse("reuse = \"preparde\"", "fileserver"), &["p.toml:1:9", "did you mean 'prepared'?"]),
+        bad(reuse("reuse = true", "fileserver"), &["p.toml:1:9", "'reuse'"]),
+        bad(reuse(PREPARED, "bonnie"), &["p.toml:1:9", "'bonnie' has no part that only creates files"]),
+        bad(
+            reuse(PREPARED, "fileserver").replace("1G\"", "1G\"\npreallocate = \"write\""),
+            &["p.toml:1:9", "it copies sparse images"],
+        ),
+        bad(
+            reuse(PREPARED, "fileserver").replace("[axes]", "[axes]\nkernel = [\"host\", \"debian:6.1\"]"),
+            &["p.toml:1:9", "kernel 'debian:6.1' runs in one"],
+        ),
+        bad(
+            reuse(PREPARED, "fileserver")
+                .replace("scheduler = [\"none\", \"bfq\"]", "data = [\"ordered\", \"journal\"]"),
+            &["p.toml:1:9", "no two could begin with the same"],
+        ),
         // Races.
         bad("protocol = \"rase\"\n".to_string() + &ext4(""), &["p.toml:1:12", "did you mean 'race'?"]),
         bad("budget = 9\n".to_string() + &ext4(""), &["p.toml:1:10", "requires 'protocol = \"race\"'"]),

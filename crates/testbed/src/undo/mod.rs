@@ -267,6 +267,26 @@ impl UndoJournal {
         report
     }
 
+    /// Removes files that are no longer needed. Returns what could not be removed, one line each; it stays in
+    /// the journal.
+    pub(crate) fn remove_files(&mut self, host: &mut dyn Host, paths: &[&Path]) -> Vec<String> {
+        let is_one = |action: &UndoAction| matches!(action, UndoAction::RemoveFile { path, .. } if paths.contains(&path.as_path()));
+        let (files, others) = std::mem::take(&mut self.actions).into_iter().partition(is_one);
+        self.actions = others;
+        let mut left = Vec::new();
+        let files: Vec<UndoAction> = files;
+        for action in files {
+            if let Err(error) = patiently(self.patience, || undo(host, &action, false, &mut self.open)) {
+                left.push(format!("{}: {error}", action.describe()));
+                self.actions.push(action);
+            }
+        }
+        if let (Some(file), true) = (&mut self.file, self.actions.is_empty()) {
+            file.clear();
+        }
+        left
+    }
+
     /// Gives up the journal. Its file is removed if nothing is left to undo, and stays for `fsdyno restore`
     /// otherwise.
     ///

@@ -17,7 +17,7 @@ use fsdyno_core::{Configuration, DeviceSpec, ReadAgain};
 use fsdyno_core::{Environment, Nanos, Operation, Role, Workload};
 use fsdyno_stats::Fairness;
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A configuration under a workload, all its measured trials merged.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,6 +44,8 @@ pub struct CaseView {
     pub lifecycle: Lifecycle,
     /// The result of each check, with the number of its trial.
     pub checks: Vec<(u32, CheckResult)>,
+    /// The trials that prepared what its trials have begun with copies of, each once.
+    pub prepared_in: BTreeSet<u32>,
     /// How full the filesystem of each trial was made.
     pub filled: Vec<Filled>,
     /// The layout of the files of each trial.
@@ -259,6 +261,7 @@ fn case(trials: &[&TrialRecord]) -> Result<CaseView, UnreadableHistogram> {
         warning_kinds: warning_kinds(trials),
         lifecycle: lifecycle(trials),
         checks: trials.iter().filter_map(|trial| Some((trial.trial, trial.built.check.clone()?))).collect(),
+        prepared_in: trials.iter().filter_map(|trial| trial.built.prepared_in).collect(),
         filled: trials.iter().filter_map(|trial| trial.filled).collect(),
         layouts: trials.iter().filter_map(|trial| trial.layout.clone()).collect(),
         read_again: trials.iter().filter_map(|trial| trial.read_again).collect(),

@@ -180,6 +180,7 @@ fn record(recording: &mut Recording<'_, '_>, slot: &Slot, case: &Case, site: &mu
         host_ends: machine.is_some(),
         interrupt: recording.interrupt,
         hurry: recording.hurry,
+        preparations: None,
         overhead,
         outer: machine,
         commands: None,

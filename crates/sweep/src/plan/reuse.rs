@@ -1,0 +1,73 @@
+//! What must hold for a plan whose trials begin with copies of what was prepared once, and how many share it.
+
+use super::Plan;
+use super::document::Document;
+use super::raw::RawPlan;
+use crate::error::{PlanError, PlanProblem};
+use fsdyno_core::device::{Image, Preallocation};
+use fsdyno_core::{Configuration, DeviceSpec};
+
+/// Refuses a plan whose trials cannot begin with copies, or in which no two would begin with the same.
+pub(super) fn check(document: &Document, raw: &RawPlan, plan: &Plan) -> Result<(), PlanError> {
+    if !plan.reuse {
+        return Ok(());
+    }
+    let reason = unfit(plan).map(|reason| PlanProblem::NoReuse { reason });
+    reason.map_or(Ok(()), |problem| Err(document.error(&raw.reuse_at, problem)))
+}
+
+fn unfit(plan: &Plan) -> Option<String> {
+    let plain =
+        |spec: &DeviceSpec| matches!(spec, DeviceSpec::Image(Image { preallocate: Preallocation::None, .. }));
+    if let Some(spec) = plan.devices.all().find(|spec| !plain(spec)) {
+        return Some(format!("it copies sparse images, and '{spec}' is not one"));
+    }
+    let planned = plan.configurations.iter().filter(|one| one.makes_sense());
+    if let Some(kernel) = planned.clone().find_map(|one| one.configuration.guest_kernel()) {
+        return Some(format!("disks of guests are new in each trial, and kernel '{kernel}' runs in one"));
+    }
+    if let Some(other) = plan.workloads.iter().find(|workload| !workload.load().prepares_apart()) {
+        return Some(format!(
+            "workload '{}' has no part that only creates files, so there is nothing to prepare",
+            other.name()
+        ));
+    }
+    let configurations: Vec<_> = planned.map(|one| &one.configuration).collect();
+    let shared = configurations
+        .iter()
+        .enumerate()
+        .any(|(at, one)| configurations[..at].iter().any(|earlier| one.is_prepared_as(earlier)));
+    (!shared).then(|| {
+        "each configuration has its own mkfs settings, or others that decide where files are written, so no \
+         two could begin with the same"
+            .to_string()
+    })
+}
+
+impl Plan {
+    /// How many configurations begin with copies of the same filesystem as this one under a workload; `None`
+    /// if trials do not begin with copies.
+    pub(super) fn sharing(&self, configuration: &Configuration) -> Option<u32> {
+        if !self.reuse {
+            return None;
+        }
+        let planned = self.configurations.iter().filter(|one| one.makes_sense());
+        let sharing = planned.filter(|one| one.configuration.is_prepared_as(configuration)).count();
+        Some(u32::try_from(sharing.max(1)).unwrap_or(u32::MAX))
+    }
+
+    /// The most filesystems that are kept to be copied at any time: those of a block, and the sentinel's.
+    pub(crate) fn kept_to_be_copied(&self) -> u64 {
+        if !self.reuse {
+            return 0;
+        }
+        let planned = self.configurations.iter().filter(|one| one.makes_sense());
+        let mut different: Vec<&Configuration> = Vec::new();
+        for one in planned {
+            if !different.iter().any(|other| one.configuration.is_prepared_as(other)) {
+                different.push(&one.configuration);
+            }
+        }
+        (different.len() * self.workloads.len()) as u64 + 1
+    }
+}

@@ -1,0 +1,212 @@
+//! How a trial begins: with a filesystem of its own, or with a copy of one that was prepared for several
+//! trials of the block.
+
+use super::precondition::condition;
+use super::{Bench, Stop, cached_by_host, device_bytes, engine_request, load, unproven};
+use crate::order::Slot;
+use crate::plan::Case;
+use crate::preparations::Made;
+use crate::progress::Moment;
+use fsdyno_core::axis::MEMORY;
+use fsdyno_core::protocol::{EnginePart, MemoryGroup};
+use fsdyno_core::result::{Lifecycle, LifecycleStep};
+use fsdyno_core::{EngineRequest, Failure, Nanos, Reached, TrialRecord, Warning, WarningKind};
+use fsdyno_testbed::{Mounted, Prepared, Stack, TestbedError, memory};
+use std::time::Instant;
+
+/// A filesystem that the load can go on with.
+pub(super) struct Begun {
+    pub mounted: Mounted,
+    /// How far the writers came in the parts of the load that are done.
+    pub reached: Vec<Reached>,
+    /// The parts of the load that are done.
+    pub parts_done: u32,
+}
+
+/// Builds the filesystem, or copies the one that was prepared, and mounts it.
+pub(super) fn begin(
+    bench: &mut Bench<'_, '_>,
+    slot: &Slot,
+    case: &Case,
+    record: &mut TrialRecord,
+) -> Result<Begun, Stop> {
+    let begun = match bench.preparations {
+        None => {
+            let conditioned = condition(bench, case)?;
+            bench.begin("build")?;
+            let Bench { host, journal, testbed, interrupt, .. } = bench;
+            let (configuration, seed) = (&case.configuration, slot.seed);
+            let stack = fsdyno_testbed::build(*host, journal, testbed, configuration, seed, interrupt)?;
+            let mounted = format_and_mount(bench, stack, record)?;
+            record.lifecycle_ns.precondition = conditioned;
+            record.built = mounted.built().clone();
+            Begun { mounted, reached: Vec::new(), parts_done: 0 }
+        }
+        Some(_) => {
+            if ready(bench, slot, case).is_none() {
+                prepare(bench, slot, case, record)?;
+            }
+            copy(bench, slot, case, record)?
+        }
+    };
+    let mounted = &begun.mounted;
+    record.warnings.extend_from_slice(mounted.warnings());
+    record.environment = mounted.environment(bench.host);
+    // The disks of a guest are files of another machine.
+    if !bench.host_ends {
+        record.warnings.extend(mounted.shared_journal(bench.host));
+        let in_memory = memory::in_memory(bench.host, bench.device);
+        record.warnings.extend(cached_by_host(Some(bench.device), in_memory.as_deref()));
+    }
+    Ok(begun)
+}
+
+/// Creates the memory cgroup of the load, if the configuration asks for one.
+pub(super) fn memory_group(
+    bench: &mut Bench<'_, '_>,
+    case: &Case,
+    record: &mut TrialRecord,
+) -> Result<Option<MemoryGroup>, Stop> {
+    // The image of a guest is on another machine.
+    let in_memory = match bench.host_ends {
+        true => None,
+        false => memory::in_memory(bench.host, bench.device),
+    };
+    match memory::group(bench.host, bench.journal, &case.configuration, in_memory.as_deref()) {
+        // If memory is what the plan varies, a trial without its limit would be compared as if it had one.
+        Err(TestbedError::Unmet { unmet }) if !bench.plan.varies(MEMORY) => {
+            record.warnings.push(Warning::new(WarningKind::MemoryNotLimited, unmet.join("; ")));
+            Ok(None)
+        }
+        group => Ok(group?),
+    }
+}
+
+fn format_and_mount(
+    bench: &mut Bench<'_, '_>,
+    stack: Stack,
+    record: &mut TrialRecord,
+) -> Result<Mounted, Stop> {
+    bench.begin(LifecycleStep::Mkfs.label())?;
+    let formatted = stack.format(bench.host)?;
+    record.lifecycle_ns = formatted.lifecycle().clone();
+
+    bench.begin(LifecycleStep::Mount.label())?;
+    let mounted = formatted.mount(bench.host, bench.journal)?;
+    record.lifecycle_ns = mounted.lifecycle().clone();
+    Ok(mounted)
+}
+
+fn ready<'b>(bench: &'b Bench<'_, '_>, slot: &Slot, case: &Case) -> Option<(&'b Prepared, &'b Made)> {
+    bench.preparations.as_ref()?.ready(case, slot)
+}
+
+/// Creates the filesystem and runs the part of the load that prepares it, then takes everything down but the
+/// images.
+fn prepare(
+    bench: &mut Bench<'_, '_>,
+    slot: &Slot,
+    case: &Case,
+    record: &mut TrialRecord,
+) -> Result<(), Stop> {
+    // Of what is said about a trial, only what preparing has reported holds for those that begin with a copy.
+    let mut own = unproven(slot, case, bench.device);
+    let made = prepared(bench, slot, case, &mut own);
+    record.lifecycle_ns = own.lifecycle_ns;
+    if made.is_err() {
+        record.built = own.built;
+        record.environment = own.environment;
+    }
+    let made = made?;
+    (bench.progress)(&Moment::step("tear down", None));
+    let left = bench.journal.undo_all(bench.host).left;
+    if !left.is_empty() {
+        let mut failure = Failure::new("tear down", "cannot take down what the filesystem was prepared with");
+        failure.details = left.join("\n");
+        return Err(Stop::Failed(Box::new(failure)));
+    }
+    if let Some(preparations) = &mut bench.preparations {
+        preparations.finish(bench.host, made)?;
+    }
+    Ok(())
+}
+
+fn prepared(
+    bench: &mut Bench<'_, '_>,
+    slot: &Slot,
+    case: &Case,
+    record: &mut TrialRecord,
+) -> Result<Made, Stop> {
+    bench.begin("build")?;
+    let Bench { host, journal, testbed, interrupt, preparations: Some(preparations), .. } = bench else {
+        return Err(Stop::Failed(Box::new(Failure::new("build", "nothing is kept to be copied"))));
+    };
+    let stack = preparations.begin(*host, testbed, case, slot)?.build(*host, journal, interrupt)?;
+    let mounted = format_and_mount(bench, stack, record)?;
+    record.built = mounted.built().clone();
+    record.environment = mounted.environment(bench.host);
+    let group = memory_group(bench, case, record)?;
+    bench.begin("start the engine")?;
+    let request = EngineRequest {
+        part: EnginePart { number: 0, of: case.workload.load().parts() },
+        memory: group,
+        device_bytes: device_bytes(bench.device, record),
+        ..engine_request(bench, slot, case, &mounted)
+    };
+    let before = record.warnings.len();
+    let loaded = load(bench, &request, record)?;
+
+    bench.begin(LifecycleStep::UmountBetween.label())?;
+    let start = Instant::now();
+    let unmounted = mounted.unmount(bench.host, bench.journal)?;
+    let took = Nanos(loaded.written_back.0.saturating_add(Nanos::from(start.elapsed()).0));
+    record.lifecycle_ns.umount_between = Some(took);
+    if !unmounted.is_released(bench.host, bench.journal)? {
+        let text = "another mount namespace kept the filesystem mounted, so it cannot be copied";
+        let mut failure = Failure::new(LifecycleStep::UmountBetween.label(), text);
+        failure.hint = Some("remove reuse from the plan, or create no namespaces meanwhile".to_string());
+        return Err(Stop::Failed(Box::new(failure)));
+    }
+    Ok(Made {
+        trial: slot.trial,
+        mkfs_command: record.built.mkfs_command.clone(),
+        timer: record.timer.clone(),
+        trees: record.trees,
+        filled: record.filled,
+        warnings: record.warnings.split_off(before),
+        reached: loaded.reached,
+    })
+}
+
+/// Copies what was prepared, and mounts the copy.
+fn copy(
+    bench: &mut Bench<'_, '_>,
+    slot: &Slot,
+    case: &Case,
+    record: &mut TrialRecord,
+) -> Result<Begun, Stop> {
+    let stage = LifecycleStep::Copy.label();
+    bench.begin(stage)?;
+    let Bench { host, journal, interrupt, progress, preparations, .. } = bench;
+    let Some((prepared, made)) = preparations.as_ref().and_then(|all| all.ready(case, slot)) else {
+        return Err(Stop::Failed(Box::new(Failure::new(stage, "nothing was prepared"))));
+    };
+    let begin = Instant::now();
+    let mut told = |share| progress(&Moment { stage, done: Some(share), ..Moment::default() });
+    let formatted = prepared.copy(*host, journal, &case.configuration, interrupt, &mut told)?;
+    record.lifecycle_ns.copy = Some(begin.elapsed().into());
+    let made = made.clone();
+
+    bench.begin(LifecycleStep::MountBetween.label())?;
+    let mounted = formatted.mount(bench.host, bench.journal)?;
+    let Lifecycle { mount, .. } = mounted.lifecycle();
+    record.lifecycle_ns.mount_between = *mount;
+    record.built = mounted.built().clone();
+    record.built.mkfs_command = made.mkfs_command;
+    record.built.prepared_in = Some(made.trial);
+    record.timer = made.timer;
+    record.trees = made.trees;
+    record.filled = made.filled;
+    record.warnings.extend(made.warnings);
+    Ok(Begun { mounted, reached: made.reached, parts_done: 1 })
+}

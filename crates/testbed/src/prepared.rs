@@ -1,0 +1,289 @@
+//! A filesystem that is prepared once, and copied for every trial that begins with it.
+//!
+//! Its images have names that only fsdyno knows, are in a journal of their own, and nothing attaches them
+//! once they are complete: each trial attaches a copy, which has the path that the plan names. Where the
+//! filesystem below can share blocks between files, a copy shares them; elsewhere it is written.
+
+use crate::Result;
+use crate::device::Contents;
+use crate::error::TestbedError;
+use crate::guard::Testbed;
+use crate::image::MadeImage;
+use crate::kept::{failed, short};
+use crate::name::random_name;
+use crate::spec::images;
+use crate::stack::{Formatted, Images, Stack, Wanted, open};
+use crate::undo::UndoJournal;
+use crate::way_back::UndoAction;
+use fsdyno_core::device::Image;
+use fsdyno_core::{Bytes, Configuration, DeviceSpec};
+use fsdyno_host::{Host, NewImage};
+use rustix::fs::{Advice, SeekFrom};
+use rustix::io::Errno;
+use std::num::NonZeroU64;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const STEP: &str = "copy";
+/// How much is copied before it is synced, so that little of it is in memory at any time.
+const PIECE: u64 = 16 * Bytes::MIB;
+const BLOCK: usize = 1 << 20;
+
+/// The images of a filesystem that is prepared for several trials.
+#[derive(Debug)]
+pub struct Prepared {
+    testbed: Testbed,
+    /// What it is prepared with.
+    configuration: Configuration,
+    seed: u64,
+    images: Vec<Original>,
+}
+
+#[derive(Debug)]
+struct Original {
+    /// With the path that its copies get.
+    image: MadeImage,
+    /// Its own path.
+    hidden: PathBuf,
+    /// Open until it is removed, whatever happens to the process that carries out steps.
+    file: OwnedFd,
+}
+
+impl Prepared {
+    /// Creates the images that a filesystem is to be prepared on. They stay until [`Prepared::remove`], or
+    /// until the journal is undone.
+    ///
+    /// # Errors
+    /// [`TestbedError::Journal`], [`TestbedError::Host`]. What was created stays in the journal.
+    pub fn create(
+        host: &mut dyn Host,
+        journal: &mut UndoJournal,
+        testbed: &Testbed,
+        configuration: &Configuration,
+        seed: u64,
+    ) -> Result<Prepared> {
+        let mut created = Vec::new();
+        for spec in images(configuration, &testbed.devices) {
+            let DeviceSpec::Image(Image { path, size, .. }) = spec else { continue };
+            let hidden = path.with_file_name(format!(".fsdyno-{}", random_name()));
+            journal.append(&[UndoAction::RemoveFile { path: hidden.clone(), identity: None }])?;
+            let NewImage { handle, identity } =
+                host.create_image(&hidden, *size).map_err(TestbedError::at("image"))?;
+            journal.opened_image(handle);
+            journal.made(&hidden, &identity);
+            let file = host.image_descriptor(handle, &identity).map_err(TestbedError::at("image"))?;
+            let image = MadeImage { path: path.clone(), handle, identity, kept: true };
+            created.push(Original { image, hidden, file });
+        }
+        let (testbed, configuration) = (testbed.clone(), configuration.clone());
+        Ok(Prepared { testbed, configuration, seed, images: created })
+    }
+
+    /// Attaches the images themselves, for the filesystem that is to be prepared on them.
+    ///
+    /// # Errors
+    /// As for [`build`](crate::build).
+    pub fn build(
+        &self,
+        host: &mut dyn Host,
+        journal: &mut UndoJournal,
+        interrupt: &AtomicBool,
+    ) -> Result<Stack> {
+        let wanted = self.wanted(&self.configuration, interrupt, Contents::Replaced);
+        let given: Vec<MadeImage> = self.images.iter().map(|original| original.image.clone()).collect();
+        open(host, journal, &wanted, Images::Given(&given)).map(Stack::new)
+    }
+
+    /// Attaches copies of the images. `told` learns the share that is copied.
+    ///
+    /// # Errors
+    /// As for [`build`](crate::build); [`TestbedError::Host`] if a copy cannot be written, or if the
+    /// filesystem below has only its reserve left; [`TestbedError::Interrupted`].
+    pub fn copy(
+        &self,
+        host: &mut dyn Host,
+        journal: &mut UndoJournal,
+        configuration: &Configuration,
+        interrupt: &AtomicBool,
+        told: &mut dyn FnMut(f64),
+    ) -> Result<Formatted> {
+        let wanted = self.wanted(configuration, interrupt, Contents::Kept);
+        let copied = |host: &mut dyn Host, copies: &[MadeImage]| self.copy_to(host, copies, interrupt, told);
+        let trial = open(host, journal, &wanted, Images::Filled(&mut { copied }))?;
+        trial.adopt_geometry(&self.configuration);
+        Ok(Formatted::new(trial))
+    }
+
+    fn wanted<'a>(
+        &'a self,
+        configuration: &'a Configuration,
+        interrupt: &'a AtomicBool,
+        contents: Contents,
+    ) -> Wanted<'a> {
+        Wanted { testbed: &self.testbed, configuration, seed: self.seed, interrupt, contents }
+    }
+
+    fn copy_to(
+        &self,
+        host: &mut dyn Host,
+        copies: &[MadeImage],
+        interrupt: &AtomicBool,
+        told: &mut dyn FnMut(f64),
+    ) -> Result<()> {
+        for copy in copies {
+            let original = self.images.iter().find(|original| original.image.path == copy.path);
+            let Some(Original { file: from, .. }) = original else { continue };
+            let to = host.image_descriptor(copy.handle, &copy.identity).map_err(TestbedError::at(STEP))?;
+            let mut on = |share: f64| {
+                told(share);
+                match short(&to, &copy.path) {
+                    _ if interrupt.load(Ordering::Relaxed) => {
+                        let what = format!("'{}' was being copied", copy.path.display());
+                        Err(TestbedError::Interrupted { what })
+                    }
+                    Some(error) => Err(error),
+                    None => Ok(()),
+                }
+            };
+            if !shares_blocks(from, &to).map_err(|errno| failed("copy to", &copy.path, errno))? {
+                copy_data(from, &to, &copy.path, &mut on)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Closes the images for those who attach them: what is prepared on them is complete.
+    ///
+    /// # Errors
+    /// [`TestbedError::Host`].
+    pub fn complete(&self, host: &mut dyn Host, journal: &mut UndoJournal) -> Result<()> {
+        for Original { image, .. } in &self.images {
+            journal.close_image(host, image.handle).map_err(TestbedError::at(STEP))?;
+        }
+        Ok(())
+    }
+
+    /// Removes the images. Returns what could not be removed, one line each; it stays in the journal.
+    pub fn remove(self, host: &mut dyn Host, journal: &mut UndoJournal) -> Vec<String> {
+        let paths: Vec<&Path> = self.images.iter().map(|original| original.hidden.as_path()).collect();
+        journal.remove_files(host, &paths)
+    }
+}
+
+/// Makes a file share all blocks of another (ioctl_ficlone(2)); `false` if their filesystem cannot do that.
+fn shares_blocks(from: &OwnedFd, to: &OwnedFd) -> rustix::io::Result<bool> {
+    match rustix::fs::ioctl_ficlone(to, from) {
+        // What is still in memory belongs to no timed phase.
+        Ok(()) => rustix::fs::fdatasync(to).map(|()| true),
+        Err(Errno::OPNOTSUPP | Errno::NOTTY | Errno::NOSYS | Errno::INVAL | Errno::XDEV | Errno::TXTBSY) => {
+            Ok(false)
+        }
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Copies what is not a hole. `on` learns the share of the file that is behind, and ends it with an error.
+fn copy_data(from: &OwnedFd, to: &OwnedFd, path: &Path, on: &mut dyn FnMut(f64) -> Result<()>) -> Result<()> {
+    let at = |errno| failed("copy to", path, errno);
+    let size = rustix::fs::fstat(from).map_err(at)?.st_size as u64;
+    let mut block = vec![0; BLOCK];
+    // What is copied since the last sync begins at `synced`, and has `waiting` bytes.
+    let (mut place, mut synced, mut waiting) = (0, 0, 0);
+    while let Some(data) = next_data(from, place, size).map_err(at)? {
+        let end = rustix::fs::seek(from, SeekFrom::Hole(data)).map_err(at)?.min(size);
+        place = data;
+        while place < end {
+            let most = block.len().min((end - place) as usize);
+            let copied = copy_block(from, to, place, &mut block[..most]).map_err(at)?;
+            place += copied;
+            waiting += copied;
+            if waiting >= PIECE {
+                settle(from, to, synced, place).map_err(at)?;
+                (synced, waiting) = (place, 0);
+                on(place as f64 / size as f64)?;
+            }
+        }
+    }
+    settle(from, to, synced, size).map_err(at)
+}
+
+/// The next byte from here on that is not in a hole; `None` if there is none.
+fn next_data(from: &OwnedFd, place: u64, size: u64) -> rustix::io::Result<Option<u64>> {
+    match rustix::fs::seek(from, SeekFrom::Data(place)) {
+        _ if place >= size => Ok(None),
+        Err(Errno::NXIO) => Ok(None),
+        found => found.map(|place| (place < size).then_some(place)),
+    }
+}
+
+/// Copies what fits into this block; returns how much that was.
+fn copy_block(from: &OwnedFd, to: &OwnedFd, at: u64, block: &mut [u8]) -> rustix::io::Result<u64> {
+    let read = rustix::io::pread(from, &mut *block, at)?;
+    let mut written = 0;
+    while written < read {
+        written += rustix::io::pwrite(to, &block[written..read], at + written as u64)?;
+    }
+    // It was opened by its size, and nobody else has it.
+    if read == 0 { Err(Errno::IO) } else { Ok(read as u64) }
+}
+
+/// Waits until everything is on the disk, and drops a range from memory.
+fn settle(from: &OwnedFd, to: &OwnedFd, start: u64, end: u64) -> rustix::io::Result<()> {
+    rustix::fs::fdatasync(to)?;
+    let Some(length) = NonZeroU64::new(end - start) else { return Ok(()) };
+    rustix::fs::fadvise(from, start, Some(length), Advice::DontNeed)?;
+    rustix::fs::fadvise(to, start, Some(length), Advice::DontNeed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+    use std::os::unix::fs::{FileExt, MetadataExt};
+
+    fn file(size: u64) -> File {
+        let file = tempfile::tempfile_in("/var/tmp").unwrap();
+        file.set_len(size).unwrap();
+        file
+    }
+
+    #[test]
+    fn a_copy_has_the_same_data_and_the_same_holes() {
+        let size = 64 * Bytes::MIB;
+        let (from, to) = (file(size), file(size));
+        for (at, length) in [(0, 5000), (20 * Bytes::MIB - 4096, PIECE as usize + 8192), (size - 4096, 4096)]
+        {
+            from.write_all_at(&vec![0x5a; length], at).unwrap();
+        }
+        from.sync_all().unwrap();
+        let (from, to) = (OwnedFd::from(from), OwnedFd::from(to));
+        let mut shares = Vec::new();
+        let on = &mut |share| {
+            shares.push(share);
+            Ok(())
+        };
+        copy_data(&from, &to, Path::new("copy"), on).unwrap();
+        assert!(!shares.is_empty() && shares.is_sorted() && shares.iter().all(|share| *share <= 1.0));
+        let (from, to) = (File::from(from), File::from(to));
+        let read = |file: &File| {
+            let mut bytes = vec![0; size as usize];
+            file.read_exact_at(&mut bytes, 0).unwrap();
+            bytes
+        };
+        assert!(read(&from) == read(&to));
+        let blocks = [&from, &to].map(|file| file.metadata().unwrap().blocks());
+        assert!(blocks[1] <= blocks[0] + 64, "{blocks:?}");
+    }
+
+    #[test]
+    fn an_empty_file_is_copied_and_an_error_ends_it() {
+        let (from, to) = (OwnedFd::from(file(Bytes::MIB)), OwnedFd::from(file(Bytes::MIB)));
+        let never = &mut |_| -> Result<()> { panic!("there is nothing to copy") };
+        copy_data(&from, &to, Path::new("copy"), never).unwrap();
+        let (from, to) = (OwnedFd::from(file(2 * PIECE)), OwnedFd::from(file(2 * PIECE)));
+        File::from(from.try_clone().unwrap()).write_all_at(&vec![1; PIECE as usize], 4096).unwrap();
+        let stop = &mut |_| Err(TestbedError::Interrupted { what: "copying".to_string() });
+        assert!(copy_data(&from, &to, Path::new("copy"), stop).is_err());
+    }
+}
