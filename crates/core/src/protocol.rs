@@ -216,6 +216,8 @@ pub enum Stage {
     Prepare,
     /// Syncing and dropping caches.
     Settle,
+    /// Waiting for a calm device.
+    Quiesce,
     /// The load runs, but nothing counts yet.
     Ramp,
     /// The window.

@@ -266,7 +266,7 @@ impl<'a, 'e> Session<'a, 'e> {
         let Some(quiesce) = &self.request.quiesce else { return Ok(()) };
         let (progress, stop) = (&mut *self.progress, self.stop);
         let quiet = quiesce::wait(quiesce, self.request.memory.as_ref(), &mut |share| {
-            progress.tell(Stage::Settle, phase, share.min(0.999), 0);
+            progress.tell(Stage::Quiesce, phase, share.min(0.999), 0);
             !stop.load(Ordering::Relaxed)
         });
         if self.stop.load(Ordering::Relaxed) {

@@ -24,6 +24,8 @@ use std::path::Path;
 
 /// Assumed rate at which trees are created, in bytes per second: a single SSD, small files.
 pub(crate) const ASSUMED_TREE_RATE: u64 = 200_000_000;
+/// How many times as fast as that an image is assumed to be copied.
+const COPIES_FASTER: u64 = 3;
 /// Rate below which a device counts as hung, in bytes per second: the watchdog gives up a tree that is
 /// created or synced more slowly.
 pub(crate) const SLOW_TREE_RATE: u64 = 10_000_000;
@@ -387,8 +389,8 @@ pub(crate) fn trial_time(case: &Case, sizes: Sizes) -> Nanos {
     let made = prepared.saturating_add(filled_bytes(&case.configuration, sizes.device));
     let made = match case.shared_by {
         None => made,
-        // Each of them copies what is made once.
-        Some(cases) => made.saturating_add(made / u64::from(cases.max(1))),
+        // Each of them copies what is made once, in large pieces.
+        Some(cases) => (made / COPIES_FASTER).saturating_add(made / u64::from(cases.max(1))),
     };
     let moved = made
         .saturating_add(prepared.saturating_mul(fillings))

@@ -142,7 +142,8 @@ fn tell(display: &Display, program: &str, plan: &Plan, progress: &Progress<'_>) 
         Progress::Continued(paused) => display.line(&format!("goes on after a pause of {}", human(*paused))),
         Progress::Running(at) => {
             let done = (f64::from(at.trial - 1) + at.fraction) * 1000.0;
-            display.update(done as u64, &format!("{}: {}", name(plan, at), at.stage), left(at));
+            let share = at.stage_done.map(|done| format!(" {:.0} %", done * 100.0)).unwrap_or_default();
+            display.update(done as u64, &format!("{}: {}{share}", name(plan, at), at.stage), left(at));
         }
         Progress::Stored(at, trial) => {
             let left = if at.trial < at.trials { format!(", {}", left(at)) } else { String::new() };

@@ -229,9 +229,12 @@ fn allowance(stage: Stage, workload: &Workload) -> Duration {
     let timing = load.timing();
     let slow = |bytes: u64| Duration::from_secs(bytes / SLOW_TREE_RATE);
     match stage {
-        Stage::Prepare | Stage::Settle | Stage::Layout | Stage::ReadAgain | Stage::CleanUp => {
-            slow(most_bytes(workload))
-        }
+        Stage::Prepare
+        | Stage::Settle
+        | Stage::Quiesce
+        | Stage::Layout
+        | Stage::ReadAgain
+        | Stage::CleanUp => slow(most_bytes(workload)),
         Stage::Fill => slow(FILL_STEP.0),
         Stage::Ramp => timing.ramp.longest().into(),
         // A phase without a window may end by writing back everything that it wrote.
@@ -260,6 +263,7 @@ pub(crate) fn stage_name(stage: Stage) -> &'static str {
     match stage {
         Stage::Prepare => "prepare",
         Stage::Settle => "settle",
+        Stage::Quiesce => "wait for a calm device",
         Stage::Ramp => "ramp",
         Stage::Measure => "measure",
         Stage::Drain => "drain",
