@@ -255,6 +255,7 @@ fn read_again(session: &mut Session<'_, '_>) -> Result<(), EngineError> {
         Workload::Flow(parameters) => workload::flow::read_again(parameters, session),
         Workload::CommitLog(parameters) => workload::commit_log::read_again(parameters, session),
         Workload::Collection(parameters) => workload::collection::read_again(parameters, session),
+        Workload::Bonnie(_) => workload::bonnie::read_again(session),
         Workload::Postmark(parameters) => workload::postmark::read_again(parameters, session),
         _ => Ok(()),
     }

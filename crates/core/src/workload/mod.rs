@@ -362,6 +362,13 @@ fn verified_in_words(verify: bool, also: &str) -> Vec<String> {
     if verify { vec![words] } else { Vec::new() }
 }
 
+/// The same for a load that removes everything that it has created.
+fn verified_and_gone_in_words(verify: bool) -> Vec<String> {
+    let words = "verify: every byte that is read is compared with what was written; at the end, after \
+                 unmounting and mounting, every file must be gone; a wrong byte fails the trial";
+    if verify { vec![words.to_string()] } else { Vec::new() }
+}
+
 /// Blocks of zeros look the same whoever wrote them, and even if nobody did.
 fn check_verify(verify: bool, content: &Content) -> Result<(), Refusal> {
     let tells = !verify || *content != Content::Zeros;

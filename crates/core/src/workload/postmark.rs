@@ -142,9 +142,7 @@ impl Load for Postmark {
     }
 
     fn in_words(&self) -> Vec<String> {
-        let words = "verify: every byte that is read is compared with what was written; at the end, after \
-                     unmounting and mounting, every file must be gone; a wrong byte fails the trial";
-        if self.verify { vec![words.to_string()] } else { Vec::new() }
+        super::verified_and_gone_in_words(self.verify)
     }
 
     fn prepares(&self) -> Bytes {

@@ -7,8 +7,8 @@ use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe};
 use fsdyno_core::workload::commit_log::Segments;
 use fsdyno_core::workload::flow::{FileSets, FlowRoles};
 use fsdyno_core::workload::{
-    Act, Choice, Collection, CollectionSize, CommitLog, Fileserver, Flags, Flow, IoEngine, Postmark, Ramp,
-    SizeRange, Stage, Streaming,
+    Act, Bonnie, Choice, Collection, CollectionSize, CommitLog, Fileserver, Flags, Flow, IoEngine, Postmark,
+    Ramp, SizeRange, Stage, Streaming,
 };
 use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Failure, Nanos, Reread, Role, Workload};
 use fsdyno_testkit::{file_set, flow_role};
@@ -223,6 +223,23 @@ fn postmark() -> Workload {
     Workload::Postmark(Postmark { size, read, buffering: false, verify: true, ..more })
 }
 
+fn bonnie() -> Workload {
+    Workload::Bonnie(Bonnie {
+        size: Some(Bytes(Bytes::MIB)),
+        chunk: Bytes(16_384),
+        char_size: Bytes(16_384),
+        ram: Some(Bytes(0)),
+        seeks: 200,
+        rewrite_share: 0.5,
+        files: 1024,
+        min_size: Bytes(9000),
+        max_size: Bytes(9000),
+        file_chunk: Bytes(16_384),
+        verify: true,
+        ..Bonnie::default()
+    })
+}
+
 fn commit_log() -> Workload {
     Workload::CommitLog(CommitLog {
         writers: 1,
@@ -240,6 +257,8 @@ fn a_filesystem_that_alters_collections_mails_or_logs_is_caught() {
         (collection(), "/collection/", "read", false),
         (collection(), "/copy/", "read again", false),
         (postmark(), "fsdyno-", "transactions", false),
+        (bonnie(), "/large", "rewrite", false),
+        (bonnie(), "/small/", "stat sequential", false),
         (commit_log(), "/log-1/", "read again", true),
     ] {
         let found = |alteration| {
@@ -258,7 +277,7 @@ fn a_filesystem_that_alters_collections_mails_or_logs_is_caught() {
 fn delays_alone_are_no_error() {
     let behaviour = Behaviour::slow(&[Kind::Read, Kind::Write], Duration::from_millis(3));
     let stages = [Stage::Write, Stage::RandomWrite, Stage::RandomRead, Stage::Mixed];
-    let loads = [fileserver(), flow(), collection(), postmark(), commit_log()];
+    let loads = [fileserver(), flow(), collection(), postmark(), bonnie(), commit_log()];
     for workload in loads.into_iter().chain([streaming(IoEngine::IoUring, &stages)]) {
         let change = |request: &mut EngineRequest| {
             request.workload = workload.clone();

@@ -39,6 +39,8 @@ parameters! {
             and after every seek that writes";
         content: Content = Content::Random, "`\"random\"`, `\"zeros\"` or `{ compressible = 0.5 }`; bonnie++ \
             itself writes almost nothing but zeros";
+        verify: bool = false, "`true`: compare every byte that is read with what was written, and look at the \
+            end, after unmounting and mounting, whether everything is gone";
     }
 }
 
@@ -191,7 +193,16 @@ impl Load for Bonnie {
             "directories",
             format!("a whole number from 1 to {MAX_DIRECTORIES}"),
         )?;
-        super::check_content(&self.content)
+        super::check_content(&self.content)?;
+        super::check_verify(self.verify, &self.content)
+    }
+
+    fn verifies(&self) -> bool {
+        self.verify
+    }
+
+    fn in_words(&self) -> Vec<String> {
+        super::verified_and_gone_in_words(self.verify)
     }
 
     fn prepares(&self) -> Bytes {

@@ -3,13 +3,16 @@
 //! The item is a chunk, even if its bytes are moved one at a time, or a seek, because the original reports
 //! latencies of their total time. A chunk that is rewritten counts its bytes once, as in the original.
 
+use super::rewritten::Rewritten;
 use super::{close, failure, job, open_base, phase, read_all, write_all};
+use crate::compare::Comparer;
 use crate::content::{AlignedBuffer, Content, FileIdentity};
 use crate::error::OperationFailure;
 use crate::meter::{Halt, Meter, Object, timed};
 use crate::phase::{Job, PhaseLoad};
 use crate::plant::{CREATE, FILE_MODE};
 use crate::tree::derive_seed;
+use crate::wrong::{Found, Problem};
 use fsdyno_core::workload::bonnie::large::{CLOSE, FSYNC, LSEEK, READ, WRITE};
 use fsdyno_core::workload::bonnie::{READ_BLOCK, READ_CHAR, REWRITE, SEEKS, WRITE_BLOCK, WRITE_CHAR};
 use fsdyno_core::workload::{self, Bonnie, PhaseSpec};
@@ -26,7 +29,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Its name.
 pub(super) const NAME: &CStr = c"large";
-const FILE: Object<'_> = Object { directory: b"", name: NAME };
+pub(super) const FILE: Object<'_> = Object { directory: b"", name: NAME };
 
 /// What seeds are derived from, in addition to that of the trial.
 const WRITTEN: u64 = 10;
@@ -45,6 +48,52 @@ pub(super) struct Large {
     rewrite_share: f64,
     fsync: bool,
     content: workload::Content,
+    verify: bool,
+}
+
+/// Checks chunks of the file, each of which has one byte that is not as it was written first.
+struct Checker {
+    comparer: Comparer,
+    file: FileIdentity,
+}
+
+impl Checker {
+    /// Checks a chunk to whose byte something was added once it had been written; any of `added` will do.
+    fn check(
+        &mut self,
+        number: u64,
+        bytes: &mut [u8],
+        added: impl Iterator<Item = u8> + Clone,
+    ) -> Result<(), Halt> {
+        let (chunk, dirty) = (bytes.len() as u64, dirty_byte(number, bytes.len()));
+        let read = bytes[dirty];
+        let mut problem = None;
+        for added in added {
+            bytes[dirty] = read.wrapping_sub(added);
+            match self.comparer.check(self.file, 0, number * chunk, bytes) {
+                Ok(()) => return Ok(()),
+                Err(found) => problem = problem.or(Some(found)),
+            }
+        }
+        bytes[dirty] = read;
+        let as_read = self.comparer.check(self.file, 0, number * chunk, bytes).err();
+        // If another sector is there, its stamp must not be changed before it is judged.
+        let is_other = |problem: &Problem| match (problem, as_read) {
+            (
+                Problem::Sector { number, found: Found::Garbage { .. }, .. },
+                Some(Problem::Sector { number: same, found, .. }),
+            ) => *number == same && !matches!(found, Found::Garbage { .. }),
+            _ => false,
+        };
+        let problem =
+            problem.map(|problem| if is_other(&problem) { as_read.unwrap_or(problem) } else { problem });
+        problem.map_or(Ok(()), |problem| Err(FILE.wrong(problem)))
+    }
+}
+
+/// The byte of a chunk that changes when the chunk is written back.
+fn dirty_byte(number: u64, chunk: usize) -> usize {
+    (number % chunk as u64) as usize
 }
 
 /// The initial state of the file in a phase.
@@ -70,7 +119,18 @@ impl Large {
             rewrite_share: parameters.rewrite_share,
             fsync: parameters.fsync,
             content: parameters.content,
+            verify: parameters.verify,
         }
+    }
+
+    /// The size that a reader must find.
+    fn verified_size(&self) -> Option<u64> {
+        self.verify.then_some(self.chunks * self.chunk as u64)
+    }
+
+    fn checker(&self) -> Option<Checker> {
+        let comparer = || Comparer::new(self.content, self.seed, self.chunk);
+        self.verify.then(|| Checker { comparer: comparer(), file: self.identity() })
     }
 
     /// The phases in their order.
@@ -122,31 +182,40 @@ impl Large {
 
     fn rewrite(&self) -> Job {
         let (mut buffer, chunks) = (AlignedBuffer::new(self.chunk), self.chunks);
+        let (mut checker, size) = (self.checker(), self.verified_size());
         self.on_the_file(Opening::AsItIs, move |meter, descriptor| {
             let bytes = buffer.as_mut_slice();
             let back = SeekFrom::Current(-(bytes.len() as i64));
-            for dirty in (0..bytes.len()).cycle().take(chunks as usize) {
+            for number in 0..chunks {
+                let dirty = dirty_byte(number, bytes.len());
                 let begin = meter.begin_item();
-                read_all(meter, READ, FILE, descriptor, bytes, |_| 0)?;
+                read_all(meter, READ, FILE, descriptor, bytes, |_| 0, size)?;
                 bytes[dirty] = bytes[dirty].wrapping_add(1);
                 timed(meter, LSEEK, FILE, |_| 0, || rustix::fs::seek(descriptor, back))?;
                 write_all(meter, WRITE, FILE, descriptor, bytes)?;
                 meter.item_since(begin);
+                if let Some(checker) = &mut checker {
+                    checker.check(number, bytes, [1].into_iter())?;
+                }
             }
             Ok(())
         })
     }
 
     fn read_bytes(&self) -> Job {
-        let (chunk, chunks) = (self.chunk, self.char_chunks);
+        let (mut buffer, chunks) = (AlignedBuffer::new(self.chunk), self.char_chunks);
+        let (mut checker, size) = (self.checker(), self.verified_size());
         self.on_the_file(Opening::AsItIs, move |meter, descriptor| {
-            let mut byte = [0];
-            for _ in 0..chunks {
+            let bytes = buffer.as_mut_slice();
+            for number in 0..chunks {
                 let begin = meter.begin_item();
-                for _ in 0..chunk {
-                    read_all(meter, READ, FILE, descriptor, &mut byte, |read| *read as u64)?;
+                for byte in bytes.chunks_exact_mut(1) {
+                    read_all(meter, READ, FILE, descriptor, byte, |read| *read as u64, size)?;
                 }
                 meter.item_since(begin);
+                if let Some(checker) = &mut checker {
+                    checker.check(number, bytes, [1].into_iter())?;
+                }
             }
             Ok(())
         })
@@ -154,12 +223,16 @@ impl Large {
 
     fn read_blocks(&self) -> Job {
         let (mut buffer, chunks) = (AlignedBuffer::new(self.chunk), self.chunks);
+        let (mut checker, size) = (self.checker(), self.verified_size());
         self.on_the_file(Opening::AsItIs, move |meter, descriptor| {
-            for _ in 0..chunks {
+            for number in 0..chunks {
                 let begin = meter.begin_item();
                 let bytes = buffer.as_mut_slice();
-                read_all(meter, READ, FILE, descriptor, bytes, |read| *read as u64)?;
+                read_all(meter, READ, FILE, descriptor, bytes, |read| *read as u64, size)?;
                 meter.item_since(begin);
+                if let Some(checker) = &mut checker {
+                    checker.check(number, bytes, [1].into_iter())?;
+                }
             }
             Ok(())
         })
@@ -168,14 +241,17 @@ impl Large {
     /// The seekers, who take one seek after the other from a common counter.
     fn seek(&self) -> PhaseLoad {
         let next = Arc::new(AtomicU64::new(0));
-        let jobs = (0..self.seekers).map(|_| self.seeker(Arc::clone(&next))).collect();
+        let rewritten = Arc::new(Rewritten::default());
+        let jobs =
+            (0..self.seekers).map(|_| self.seeker(Arc::clone(&next), Arc::clone(&rewritten))).collect();
         // Some seeks write, and then there are two more operations.
         let operations = self.seeks as f64 * (2.0 + 2.0 * self.rewrite_share);
         phase(SEEKS, operations as u64, jobs)
     }
 
-    fn seeker(&self, next: Arc<AtomicU64>) -> Job {
+    fn seeker(&self, next: Arc<AtomicU64>, rewritten: Arc<Rewritten>) -> Job {
         let mut buffer = AlignedBuffer::new(self.chunk);
+        let mut checker = self.checker();
         let large = self.clone();
         self.on_the_file(Opening::AsItIs, move |meter, descriptor| {
             loop {
@@ -183,7 +259,27 @@ impl Large {
                 if number >= large.seeks {
                     return Ok(());
                 }
-                large.one_seek(meter, descriptor, buffer.as_mut_slice(), number)?;
+                let goal = large.goal(number);
+                let bytes = buffer.as_mut_slice();
+                let Some(checker) = &mut checker else {
+                    large.one_seek(meter, descriptor, bytes, goal, || ())?;
+                    continue;
+                };
+                if goal.rewrites {
+                    rewritten.begin(goal.chunk);
+                }
+                let own = u8::from(goal.rewrites);
+                let least = rewritten.at_least(goal.chunk);
+                let mut taken = least..=least;
+                large.one_seek(meter, descriptor, bytes, goal, || {
+                    taken = least..=rewritten.at_most(goal.chunk) - u64::from(own);
+                })?;
+                if goal.rewrites {
+                    rewritten.end(goal.chunk);
+                }
+                // More than all values of a byte are as good as all.
+                let added = taken.take(256).map(|taken| 1_u8.wrapping_sub(taken as u8).wrapping_sub(own));
+                checker.check(goal.chunk, bytes, added)?;
             }
         })
     }
@@ -193,15 +289,16 @@ impl Large {
         meter: &mut Meter,
         descriptor: &OwnedFd,
         bytes: &mut [u8],
-        number: u64,
+        Goal { chunk, rewrites }: Goal,
+        has_read: impl FnOnce(),
     ) -> Result<(), Halt> {
-        let Goal { chunk, rewrites } = self.goal(number);
         let place = SeekFrom::Start(chunk * self.chunk as u64);
         let begin = meter.begin_item();
         timed(meter, LSEEK, FILE, |_| 0, || rustix::fs::seek(descriptor, place))?;
-        read_all(meter, READ, FILE, descriptor, bytes, |read| *read as u64)?;
+        read_all(meter, READ, FILE, descriptor, bytes, |read| *read as u64, self.verified_size())?;
+        has_read();
         if rewrites {
-            let dirty = (chunk % self.chunk as u64) as usize;
+            let dirty = dirty_byte(chunk, bytes.len());
             bytes[dirty] = bytes[dirty].wrapping_sub(1);
             timed(meter, LSEEK, FILE, |_| 0, || rustix::fs::seek(descriptor, place))?;
             write_all(meter, WRITE, FILE, descriptor, bytes)?;

@@ -18,7 +18,11 @@
 
 mod large;
 mod names;
+mod reread;
+mod rewritten;
 mod small;
+
+pub(crate) use reread::read_again;
 
 use crate::background;
 use crate::error::{EngineError, OperationFailure};
@@ -27,6 +31,7 @@ use crate::phase::{Job, PhaseLoad};
 use crate::plant::DIRECTORY;
 use crate::session::Session;
 use crate::span::Span;
+use crate::wrong::Problem;
 use fsdyno_core::protocol::Stage;
 use fsdyno_core::workload::{Bonnie, PhaseSpec, StepIndex};
 use fsdyno_core::{Bytes, Operation, WarningKind};
@@ -125,7 +130,7 @@ fn write_all(
 }
 
 /// Fills the buffer: with one call, unless the kernel returns less at a time. `counts`: what the bytes count
-/// as.
+/// as; `size`: that of the file, if what is read is verified.
 #[inline(always)]
 fn read_all(
     meter: &mut Meter,
@@ -134,12 +139,25 @@ fn read_all(
     file: impl AsFd,
     mut buffer: &mut [u8],
     counts: fn(&usize) -> u64,
+    size: Option<u64>,
 ) -> Result<(), Halt> {
     while !buffer.is_empty() {
-        let read = timed(meter, step, object, counts, || some(rustix::io::read(&file, &mut *buffer)))?;
+        let read = timed(meter, step, object, counts, || rustix::io::read(&file, &mut *buffer))?;
+        if read == 0 {
+            return Err(ended(object, file, size));
+        }
         buffer = &mut buffer[read..];
     }
     Ok(())
+}
+
+/// A file that has ended where more was written to it.
+#[cold]
+fn ended(object: Object<'_>, file: impl AsFd, size: Option<u64>) -> Halt {
+    match (size, rustix::fs::tell(file)) {
+        (Some(expected), Ok(found)) => object.wrong(Problem::Size { expected, found }),
+        _ => Halt::Failed(failure(Operation::Read, object)(Errno::IO)),
+    }
 }
 
 /// No progress without an error would loop forever.

@@ -3,6 +3,7 @@
 //! The original keeps a list of names and shuffles it. Here a name is generated when it is needed, and a
 //! random order is a permutation that can be evaluated at any position: memory does not grow with the files.
 
+use crate::content::FileIdentity;
 use crate::tree::derive_seed;
 use fsdyno_core::workload::Bonnie;
 use rand::{RngExt, SeedableRng};
@@ -13,7 +14,9 @@ use std::ffi::CStr;
 const LONGEST_EXTRA: usize = 12;
 const CHARACTERS: &[u8; 62] = b"abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 /// `00042/` + ten hexadecimal digits + random characters + NUL.
-const LONGEST_NAME: usize = 6 + 10 + LONGEST_EXTRA + 1;
+const LONGEST_NAME: usize = 6 + DIGITS + LONGEST_EXTRA + 1;
+/// Digits of the number in a name.
+const DIGITS: usize = 10;
 
 /// What seeds are derived from, in addition to that of the trial.
 const NAMES: u64 = 20;
@@ -56,9 +59,22 @@ impl Files {
         }
     }
 
-    /// Seed of the content of the files.
-    pub(super) fn content_seed(&self) -> u64 {
-        derive_seed(self.seed, &[CONTENT])
+    /// What the content of a file is derived from. Both passes have their own files.
+    pub(super) fn identity(&self, number: u64) -> FileIdentity {
+        FileIdentity::new(derive_seed(self.seed, &[CONTENT]), number)
+    }
+
+    /// The number of a file by its name, with or without its directory; `None` if no file has it.
+    pub(super) fn number(&self, name: &CStr) -> Option<u64> {
+        let bytes = name.to_bytes().rsplit(|byte| *byte == b'/').next()?;
+        let digits = match self.order {
+            Order::Sequential => bytes.get(..DIGITS)?,
+            Order::Random => bytes.get(bytes.len().checked_sub(DIGITS)?..)?,
+        };
+        let number = u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
+        let own = self.name(number);
+        let same = own.as_c_str().to_bytes().rsplit(|byte| *byte == b'/').next() == Some(bytes);
+        (number < self.count && same).then_some(number)
     }
 
     /// The directory of a file.
@@ -126,7 +142,7 @@ impl Name {
     }
 
     fn hexadecimal(&mut self, number: u64) {
-        for digit in (0..10).rev() {
+        for digit in (0..DIGITS).rev() {
             self.push(b"0123456789abcdef"[(number >> (4 * digit) & 15) as usize]);
         }
     }
@@ -210,10 +226,16 @@ mod tests {
             assert!(
                 name[10..].len() <= LONGEST_EXTRA && name.bytes().all(|byte| byte.is_ascii_alphanumeric())
             );
+            assert_eq!(sequential.number(sequential.name(number).as_c_str()), Some(number));
+            assert_eq!(random.number(random.name(number).as_c_str()), Some(number));
             let name = text(&random.name(number));
             let (directory, name) = name.split_once('/').unwrap();
             assert_eq!(directory, format!("{:05}", random.directory(number)));
             assert_eq!(name[name.len() - 10..], format!("{number:010x}"));
+        }
+        let beyond = files(Order::Sequential, 4096, 1).name(2048);
+        for strange in [c"", c"x", c"zzzzzzzzzz", c"0000000001?", beyond.as_c_str()] {
+            assert_eq!(sequential.number(strange), None, "{strange:?}");
         }
         let lengths: HashSet<usize> = (0..2048).map(|number| text(&sequential.name(number)).len()).collect();
         assert_eq!(lengths.len(), LONGEST_EXTRA + 1);

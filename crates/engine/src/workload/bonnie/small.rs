@@ -5,6 +5,7 @@
 
 use super::names::{Files, Name, Order, Shuffle};
 use super::{close, failure, job, open_base, phase, read_all, write_all};
+use crate::compare::Comparer;
 use crate::content::{AlignedBuffer, Content, FileIdentity};
 use crate::error::OperationFailure;
 use crate::meter::{Halt, Meter, Object, timed};
@@ -12,6 +13,7 @@ use crate::phase::{Job, PhaseLoad};
 use crate::plant::{CREATE as CREATE_FLAGS, DIRECTORY, DIRECTORY_MODE, FILE_MODE};
 use crate::removal::ENTRIES;
 use crate::tree::derive_seed;
+use crate::wrong::Problem;
 use fsdyno_core::workload::bonnie::small::{
     CLOSE, CREATE, FSYNC, OPENAT, READ, READDIR, RMDIR, STATX, SYNCFS, UNLINKAT, WRITE,
 };
@@ -29,7 +31,7 @@ use std::path::{Path, PathBuf};
 
 /// The directory that holds them, or their directories.
 const TOP: &CStr = c"small";
-const TOP_OBJECT: Object<'_> = Object { directory: b"", name: TOP };
+pub(super) const TOP_OBJECT: Object<'_> = Object { directory: b"", name: TOP };
 
 /// What seeds are derived from, in addition to that of the trial.
 const STAT_ORDER: u64 = 30;
@@ -46,6 +48,27 @@ pub(super) struct Small {
     chunk: usize,
     fsync: bool,
     content: workload::Content,
+    verify: bool,
+}
+
+/// What the files of a pass are compared with when they are read.
+struct Checker {
+    comparer: Comparer,
+    files: Files,
+}
+
+impl Checker {
+    /// What a file of this name was written as.
+    fn expected(&self, object: Object<'_>) -> Result<Expected, Halt> {
+        let number = self.files.number(object.name).ok_or_else(|| object.wrong(Problem::Present))?;
+        Ok(Expected { identity: self.files.identity(number), size: self.files.size(number) })
+    }
+}
+
+/// What a file was written as.
+struct Expected {
+    identity: FileIdentity,
+    size: u64,
 }
 
 impl Small {
@@ -59,7 +82,13 @@ impl Small {
             chunk: parameters.file_chunk.0 as usize,
             fsync: parameters.fsync,
             content: parameters.content,
+            verify: parameters.verify,
         }
+    }
+
+    fn checker(&self, files: &Files) -> Option<Checker> {
+        let comparer = || Comparer::new(self.content, self.seed, self.chunk);
+        self.verify.then(|| Checker { comparer: comparer(), files: files.clone() })
     }
 
     /// The phases in their order.
@@ -111,7 +140,7 @@ impl Small {
         let open = || rustix::fs::openat(&tree.top, name.as_c_str(), CREATE_FLAGS, FILE_MODE);
         let file = timed(meter, CREATE, object, |_| 0, open)?;
         // Both passes create their own files.
-        let identity = FileIdentity::new(files.content_seed(), number);
+        let identity = files.identity(number);
         let mut position = 0;
         while position < size {
             let length = (size - position).min(self.chunk as u64) as usize;
@@ -132,6 +161,7 @@ impl Small {
         let (base, directories, fsync) = (self.base.clone(), self.directories, self.fsync);
         let mut entries = vec![MaybeUninit::uninit(); ENTRIES].into_boxed_slice();
         let mut data = AlignedBuffer::new(self.chunk);
+        let mut checker = self.checker(&self.sequential);
         job(
             move || Tree::open(&base, directories, fsync && role == Role::Deleter),
             move |meter, tree| {
@@ -162,7 +192,7 @@ impl Small {
                                     tree.sync_directory(meter, object, number)?;
                                 }
                             }
-                            _ => look_at(meter, &directory, object, data.as_mut_slice())?,
+                            _ => look_at(meter, &directory, object, data.as_mut_slice(), &mut checker)?,
                         }
                         meter.item_since(begin);
                         seen += 1;
@@ -185,6 +215,7 @@ impl Small {
         let order = Shuffle::new(files.count, derive_seed(self.seed, &[STAT_ORDER]));
         let (base, directories) = (self.base.clone(), self.directories);
         let mut data = AlignedBuffer::new(self.chunk);
+        let mut checker = self.checker(&files);
         job(
             move || Tree::open(&base, directories, false),
             move |meter, tree| {
@@ -192,7 +223,7 @@ impl Small {
                     let name = files.name(number);
                     let object = Object { directory: TOP.to_bytes(), name: name.as_c_str() };
                     let begin = meter.begin_item();
-                    look_at(meter, &tree.top, object, data.as_mut_slice())?;
+                    look_at(meter, &tree.top, object, data.as_mut_slice(), &mut checker)?;
                     meter.item_since(begin);
                 }
                 Ok(())
@@ -291,10 +322,19 @@ fn look_at(
     directory: &OwnedFd,
     object: Object<'_>,
     buffer: &mut [u8],
+    checker: &mut Option<Checker>,
 ) -> Result<(), Halt> {
     let stat =
         || rustix::fs::statx(directory, object.name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS);
     let size = timed(meter, STATX, object, |_| 0, stat)?.stx_size;
+    let mut expected = None;
+    if let Some(checker) = checker {
+        let file = checker.expected(object)?;
+        if file.size != size {
+            return Err(object.wrong(Problem::Size { expected: file.size, found: size }));
+        }
+        expected = Some((&mut checker.comparer, file.identity));
+    }
     if size == 0 {
         return Ok(());
     }
@@ -304,7 +344,12 @@ fn look_at(
     let mut position = 0;
     while position < size {
         let length = (size - position).min(buffer.len() as u64) as usize;
-        read_all(meter, READ, object, &file, &mut buffer[..length], |read| *read as u64)?;
+        let verified = expected.is_some().then_some(size);
+        read_all(meter, READ, object, &file, &mut buffer[..length], |read| *read as u64, verified)?;
+        if let Some((comparer, identity)) = &mut expected {
+            let checked = comparer.check(*identity, 0, position, &buffer[..length]);
+            checked.map_err(|problem| object.wrong(problem))?;
+        }
         position += length as u64;
     }
     close(meter, CLOSE, object, file)
