@@ -3,9 +3,12 @@
 use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe, json};
 use serde_json::Value;
 use std::fs;
+use std::process::Command;
 
 tests! {
     varmail_makes_the_calls_of_its_definition: &[Requirement::Program("strace")];
+    sqlite_makes_the_calls_of_the_program:
+        &[Requirement::Program("strace"), Requirement::Program("sqlite3")];
     every_flow_is_a_plan_that_can_be_dry_run: &[];
     a_flow_is_measured_in_a_directory_and_shown_everywhere: &[];
     several_numbers_of_workers_are_swept_and_shown: MAKING_FILESYSTEMS;
@@ -62,6 +65,102 @@ fn varmail_makes_the_calls_of_its_definition() {
         );
     }
     assert_eq!(fs::read_dir(place.path()).expect("the directory").count(), 0, "it is left as it was");
+}
+
+/// How paths show what they are: the database, its journal or log, and the directory.
+struct Paths<'a> {
+    database: &'a str,
+    log: &'a str,
+    directory: &'a str,
+}
+
+/// What a line of strace changes about a database, if it does.
+fn change(line: &str, paths: &Paths<'_>) -> Option<String> {
+    // Another thread may have interrupted it; its end is then on another line.
+    let line = line.split_once(" <unfinished").map_or(line, |(begun, _)| begun);
+    let (call, rest) = line.split_once('(')?;
+    let (call, mut size) = (call.rsplit(' ').next()?, "");
+    let arguments = rest.rsplit_once(") = ").map_or(rest, |(arguments, _)| arguments);
+    let kind = match call {
+        "write" | "pwrite64" => {
+            // The place comes last.
+            size = arguments.rsplit(", ").nth(usize::from(call == "pwrite64"))?;
+            "write"
+        }
+        "fsync" | "fdatasync" => "sync",
+        "openat" if rest.contains("O_CREAT") => "create",
+        "unlink" | "unlinkat" => "remove",
+        _ => return None,
+    };
+    let what = match rest {
+        _ if kind == "sync" && rest.contains(paths.directory) => "directory",
+        _ if rest.contains(paths.log) => "log",
+        _ if rest.contains(paths.database) => "database",
+        // Memory that processes share.
+        _ => return None,
+    };
+    Some(format!("{kind} {what} {size}").trim_end().to_string())
+}
+
+/// The changes between one commit and a later one, in each transaction: the same in all of them.
+fn transaction(trace: &str, place: &str, paths: &Paths<'_>, commit: &str) -> Vec<String> {
+    let changes: Vec<String> =
+        trace.lines().filter(|line| line.contains(place)).filter_map(|line| change(line, paths)).collect();
+    let ends: Vec<usize> = (0..changes.len()).filter(|at| changes[*at] == commit).collect();
+    let of_each: Vec<&[String]> = ends.windows(2).map(|pair| &changes[pair[0] + 1..=pair[1]]).collect();
+    assert!(of_each.len() > 5, "only {} transactions in {changes:?}", of_each.len());
+    // A checkpoint may come in between, and ends with other changes.
+    assert_eq!(of_each[2], of_each[3]);
+    of_each[2].to_vec()
+}
+
+/// SQLite itself and the flow that is called after it change the same files in the same order.
+fn sqlite_makes_the_calls_of_the_program() {
+    let sandbox = Sandbox::new();
+    let place = tempfile::tempdir_in("/var/tmp").expect("a directory on a disk");
+    let shown = place.path().display().to_string();
+    let strace = ["-f", "-qq", "-y", "-e", "trace=openat,write,pwrite64,fsync,fdatasync,unlink,unlinkat"];
+    let create = "pragma page_size=4096; create table t(k integer primary key, v blob); with recursive n(k) as \
+                  (values(1) union all select k + 1 from n where k < 400) insert into t select k, \
+                  zeroblob(3000) from n;";
+    for (mode, flow, log, set, commit) in [
+        ("delete", "sqlite", "journal", "journal", "remove log"),
+        ("wal", "sqlite-wal", "wal", "log", "sync log"),
+    ] {
+        let database = place.path().join(format!("{mode}.db"));
+        // Each row has a page of its own.
+        let updates: String = (1..12)
+            .map(|first| {
+                let rows = (0..4)
+                    .map(|row| format!("update t set v = randomblob(3000) where k = {};", first + 80 * row));
+                format!("begin;{}commit;", rows.collect::<String>())
+            })
+            .collect();
+        let sql = format!("{create} pragma journal_mode={mode}; pragma synchronous=full; {updates}");
+        let trace = sandbox.path("sqlite.trace");
+        let mut program = Command::new("strace");
+        program.args(strace).arg("-o").arg(&trace).arg("sqlite3").arg(&database).arg(&sql);
+        let output = program.output().expect("run strace");
+        assert!(output.status.success(), "{}", describe(&output));
+        let trace = fs::read_to_string(trace).expect("the trace");
+        let directory = format!("{shown}>");
+        let paths = Paths { database: ".db>", log: &format!(".db-{log}"), directory: &directory };
+        let mut program = transaction(&trace, &shown, &paths, commit);
+        // The flow names this difference: it cannot write at a certain place of a file that it creates.
+        program.retain(|change| change != "write log 12");
+
+        let plan = format!(
+            "telemetry = false\n[device]\ndirectory = \"{shown}\"\n[[workloads]]\nkind = \"flow\"\n\
+             flow = \"{flow}\"\nramp = 0\nwindow = \"300ms\"\n[workloads.files.database]\nsize = \"1M\"\n\
+             [workloads.roles.client]\nworkers = 1\n"
+        );
+        sandbox.write("plan.toml", &plan);
+        let (output, trace) = sandbox.traced(&strace[2..], &["sweep", "plan.toml", "--format", "json"]);
+        assert_eq!(json(&output)["trials"][0]["outcome"], "measured", "{}", describe(&output));
+        let paths = Paths { database: "/database", log: &format!("/{set}"), directory: "/w0>" };
+        let of_flow = transaction(&trace, "/fsdyno-", &paths, commit);
+        assert_eq!(of_flow, program, "{flow}");
+    }
 }
 
 fn every_flow_is_a_plan_that_can_be_dry_run() {
