@@ -117,8 +117,13 @@ impl<'a> ScratchDevices<'a> {
     /// journals. Returns what is left.
     pub fn leave(self, host: &mut dyn Host, hurry: &AtomicBool) -> Vec<String> {
         let mut left = Vec::new();
-        let preparations = self.preparations.map(Preparations::into_journal);
-        for mut journal in self.stuck.into_iter().chain(preparations).chain(self.kept) {
+        if let Some(preparations) = self.preparations {
+            // Nothing uses these files, so that nobody waits for them.
+            let mut journal = preparations.into_journal();
+            left.extend(journal.undo_all(host).left);
+            left.extend(journal.close().err().map(|error| error.failure().message));
+        }
+        for mut journal in self.stuck.into_iter().chain(self.kept) {
             match hurry.load(Ordering::Relaxed) {
                 true => left.extend(journal.waiting()),
                 false => left.extend(journal.undo_all(host).left),

@@ -7,6 +7,7 @@ use fsdyno_core::{Bytes, DeviceSpec};
 use fsdyno_host::Host;
 use fsdyno_host::probe::Room;
 use fsdyno_testbed::Refusal;
+use fsdyno_verdict::text::size;
 use std::collections::BTreeMap;
 
 /// The space that trees and writers of some workload are certain to need.
@@ -58,12 +59,12 @@ pub(crate) fn short_of_room(host: &mut dyn Host, plan: &Plan) -> Vec<Refusal> {
     let copies = plan.kept_to_be_copied();
     let mut needed: BTreeMap<(u32, u32), (Room, u64, &DeviceSpec)> = BTreeMap::new();
     for disk in plan.devices.all().filter(|_| copies > 0) {
-        let (Some(place), Some(size)) = (disk.path().parent(), disk.size()) else { continue };
+        let (Some(place), Some(whole)) = (disk.path().parent(), disk.size()) else { continue };
         // A directory that cannot be examined is refused by the guards.
         let Ok(room) = host.room(place) else { continue };
-        let kept = prepared_space(plan, disk).min(size).0.saturating_mul(copies);
+        let kept = prepared_space(plan, disk).min(whole).0.saturating_mul(copies);
         let (_, bytes, _) = needed.entry(room.device).or_insert((room, 0, disk));
-        *bytes = bytes.saturating_add(size.0).saturating_add(kept);
+        *bytes = bytes.saturating_add(whole.0).saturating_add(kept);
     }
     let short = needed
         .into_values()
@@ -72,11 +73,11 @@ pub(crate) fn short_of_room(host: &mut dyn Host, plan: &Plan) -> Vec<Refusal> {
         .map(|(room, bytes, disk)| Refusal {
             device: disk.path().to_path_buf(),
             reason: format!(
-                "needs up to {} with reuse = \"prepared\", which keeps {copies} prepared filesystems, but only \
-                 {} is free there, of which {} is reserved",
-                Bytes(bytes),
-                room.free,
-                reserve(room.size)
+                "needs up to {} with reuse = \"prepared\", which keeps {copies} prepared filesystems, but of the \
+                 {} free there, {} is reserved",
+                size(Bytes(bytes)),
+                size(room.free),
+                size(reserve(room.size))
             ),
             hint: "free some space, make the images or tree_size smaller with --set, or remove reuse"
                 .to_string(),

@@ -11,6 +11,7 @@ use crate::guard::Testbed;
 use crate::image::MadeImage;
 use crate::kept::{failed, short};
 use crate::name::random_name;
+use crate::refusal::Refusal;
 use crate::spec::images;
 use crate::stack::{Formatted, Images, Stack, Wanted, open};
 use crate::undo::UndoJournal;
@@ -48,6 +49,24 @@ struct Original {
     hidden: PathBuf,
     /// Open until it is removed, whatever happens to the process that carries out steps.
     file: OwnedFd,
+    /// As it was when it was complete.
+    state: Option<State>,
+    /// Whether a copy may share its blocks.
+    shareable: bool,
+}
+
+/// What changes when a file is written or cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct State {
+    size: i64,
+    modified: (i64, i64),
+}
+
+impl State {
+    fn of(file: &OwnedFd) -> Option<State> {
+        let found = rustix::fs::fstat(file).ok()?;
+        Some(State { size: found.st_size, modified: (found.st_mtime as i64, found.st_mtime_nsec as i64) })
+    }
 }
 
 impl Prepared {
@@ -65,7 +84,8 @@ impl Prepared {
     ) -> Result<Prepared> {
         let mut created = Vec::new();
         for spec in images(configuration, &testbed.devices) {
-            let DeviceSpec::Image(Image { path, size, .. }) = spec else { continue };
+            let DeviceSpec::Image(spec) = spec else { continue };
+            let Image { path, size, .. } = spec;
             let hidden = path.with_file_name(format!(".fsdyno-{}", random_name()));
             journal.append(&[UndoAction::RemoveFile { path: hidden.clone(), identity: None }])?;
             let NewImage { handle, identity } =
@@ -74,7 +94,8 @@ impl Prepared {
             journal.made(&hidden, &identity);
             let file = host.image_descriptor(handle, &identity).map_err(TestbedError::at("image"))?;
             let image = MadeImage { path: path.clone(), handle, identity, kept: true };
-            created.push(Original { image, hidden, file });
+            let shareable = may_share_blocks(&file, spec);
+            created.push(Original { image, hidden, file, state: None, shareable });
         }
         let (testbed, configuration) = (testbed.clone(), configuration.clone());
         Ok(Prepared { testbed, configuration, seed, images: created })
@@ -133,7 +154,11 @@ impl Prepared {
     ) -> Result<()> {
         for copy in copies {
             let original = self.images.iter().find(|original| original.image.path == copy.path);
-            let Some(Original { file: from, .. }) = original else { continue };
+            let Some(original) = original else { continue };
+            if original.state != State::of(&original.file) {
+                return Err(changed(&original.hidden));
+            }
+            let from = &original.file;
             let to = host.image_descriptor(copy.handle, &copy.identity).map_err(TestbedError::at(STEP))?;
             let mut on = |share: f64| {
                 told(share);
@@ -146,7 +171,8 @@ impl Prepared {
                     None => Ok(()),
                 }
             };
-            if !shares_blocks(from, &to).map_err(|errno| failed("copy to", &copy.path, errno))? {
+            let at = |errno| failed("copy to", &copy.path, errno);
+            if !(original.shareable && shares_blocks(from, &to).map_err(at)?) {
                 copy_data(from, &to, &copy.path, &mut on)?;
             }
         }
@@ -157,11 +183,17 @@ impl Prepared {
     ///
     /// # Errors
     /// [`TestbedError::Host`].
-    pub fn complete(&self, host: &mut dyn Host, journal: &mut UndoJournal) -> Result<()> {
-        for Original { image, .. } in &self.images {
+    pub fn complete(&mut self, host: &mut dyn Host, journal: &mut UndoJournal) -> Result<()> {
+        for Original { image, file, state, .. } in &mut self.images {
             journal.close_image(host, image.handle).map_err(TestbedError::at(STEP))?;
+            *state = State::of(file);
         }
         Ok(())
+    }
+
+    /// Whether the images are as they were when they were complete.
+    pub fn is_unchanged(&self) -> bool {
+        self.images.iter().all(|original| original.state == State::of(&original.file))
     }
 
     /// Removes the images. Returns what could not be removed, one line each; it stays in the journal.
@@ -169,6 +201,22 @@ impl Prepared {
         let paths: Vec<&Path> = self.images.iter().map(|original| original.hidden.as_path()).collect();
         journal.remove_files(host, &paths)
     }
+}
+
+/// Whether the loop device of an image can still bypass the page cache if it shares blocks with another file:
+/// xfs then takes direct I/O in whole blocks only (fs/xfs/xfs_iops.c, `xfs_report_dioalign`).
+fn may_share_blocks(file: &OwnedFd, image: &Image) -> bool {
+    const XFS: u32 = 0x5846_5342;
+    match rustix::fs::fstatfs(file) {
+        Ok(found) if found.f_type as u32 == XFS => !image.direct_io || image.sector.0 >= found.f_bsize as u64,
+        _ => true,
+    }
+}
+
+fn changed(path: &Path) -> TestbedError {
+    let reason = "was changed by another program after a filesystem had been prepared on it".to_string();
+    let hint = "the next trial that needs it prepares it again".to_string();
+    TestbedError::Refused { refusals: vec![Refusal { device: path.to_path_buf(), reason, hint }] }
 }
 
 /// Makes a file share all blocks of another (ioctl_ficlone(2)); `false` if their filesystem cannot do that.

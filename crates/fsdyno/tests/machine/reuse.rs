@@ -1,15 +1,23 @@
 //! Sweeps whose trials begin with copies of what was prepared once in a block.
 
-use crate::support::{MAKING_FILESYSTEMS, Machine, Sandbox, describe, json};
+use crate::support::disk::run;
+use crate::support::{MAKING_FILESYSTEMS, Machine, Requirement, Sandbox, describe, json};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
-use std::process::Stdio;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 tests! {
     copies_have_every_byte_and_are_made_once_in_a_block: MAKING_FILESYSTEMS;
     nothing_is_left_of_what_was_prepared_after_a_kill: MAKING_FILESYSTEMS;
+    two_interrupts_leave_nothing_of_what_was_prepared: MAKING_FILESYSTEMS;
+    an_image_that_somebody_changes_is_noticed_and_prepared_again: MAKING_FILESYSTEMS;
+    blocks_are_shared_where_the_loop_device_can_still_bypass_the_cache: &[
+        Requirement::All(MAKING_FILESYSTEMS),
+        Requirement::Program("mount"),
+    ];
 }
 
 /// Verified, so that a wrong byte in a copy fails its trial.
@@ -30,6 +38,17 @@ fn plan(place: &Path) -> String {
 fn entries(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).expect("a directory").flatten();
     entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}
+
+fn begun(sandbox: &Sandbox, is_reached: &dyn Fn() -> bool) -> Child {
+    let mut command = sandbox.fsdyno(&["sweep", "plan.toml"]);
+    let sweep = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("a sweep");
+    let begin = Instant::now();
+    while !is_reached() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "no trial begins");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    sweep
 }
 
 fn copies_have_every_byte_and_are_made_once_in_a_block() {
@@ -83,13 +102,7 @@ fn nothing_is_left_of_what_was_prepared_after_a_kill() {
     // While the first is prepared, and while there is also a copy; as soon as that is so, and later.
     let conditions: [&dyn Fn() -> bool; 2] = [&|| has(hidden), &|| has(hidden) && has(copy)];
     for (is_reached, later_ms) in conditions.iter().flat_map(|one| [(one, 0), (one, 150)]) {
-        let mut command = sandbox.fsdyno(&["sweep", "plan.toml"]);
-        let mut sweep = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("a sweep");
-        let begin = Instant::now();
-        while !is_reached() {
-            assert!(begin.elapsed() < Duration::from_secs(60), "no trial begins");
-            std::thread::sleep(Duration::from_millis(2));
-        }
+        let mut sweep = begun(&sandbox, is_reached);
         std::thread::sleep(Duration::from_millis(later_ms));
         sweep.kill().and_then(|()| sweep.wait()).expect("killed");
         let restored = sandbox.run(&["restore"]);
@@ -97,5 +110,95 @@ fn nothing_is_left_of_what_was_prepared_after_a_kill() {
         assert_eq!(entries(place.path()), [""; 0], "{}", describe(&restored));
         let difference = untouched.difference(&Machine::look());
         assert!(difference.is_empty(), "{difference:?}\n{}", describe(&restored));
+    }
+}
+
+fn two_interrupts_leave_nothing_of_what_was_prepared() {
+    let sandbox = Sandbox::new();
+    let place = tempfile::tempdir_in("/var/tmp").expect("a directory on a disk");
+    sandbox.write("plan.toml", &plan(place.path()));
+    let has = |prefix: &str| entries(place.path()).iter().any(|name| name.starts_with(prefix));
+    let mut sweep = begun(&sandbox, &|| has(".fsdyno-") && has("disk.img"));
+    for _ in 0..2 {
+        run(Command::new("kill").args(["-INT", &sweep.id().to_string()]));
+        std::thread::sleep(Duration::from_millis(30));
+    }
+    assert_eq!(sweep.wait().expect("its end").code(), Some(130));
+    assert_eq!(entries(place.path()), [""; 0]);
+}
+
+/// The plan with one filesystem, and a hook that runs this script.
+fn hooked(sandbox: &Sandbox, place: &Path, filesystem: &str, hook: &str, script: &str) -> String {
+    let script = sandbox.write("hook.sh", script).display().to_string();
+    let journals = "[axes.ext4]\njournal = [\"internal\", \"external\"]\n";
+    let filesystems = "[\"ext4\", \"xfs\", \"btrfs\"]";
+    let one = plan(place).replace(filesystems, &format!("\"{filesystem}\"")).replace(journals, "");
+    one.replacen("[device]", &format!("[hooks]\n{hook} = \"sh {script}\"\n[device]"), 1)
+}
+
+fn trials(sandbox: &Sandbox, plan: &str, code: i32) -> Vec<Value> {
+    sandbox.write("plan.toml", plan);
+    let swept = sandbox.run(&["sweep", "plan.toml", "--allow-hooks", "--format", "json"]);
+    assert_eq!(swept.status.code(), Some(code), "{}", describe(&swept));
+    json(&swept)["trials"].as_array().expect("trials").clone()
+}
+
+/// A hook is the last moment before a copy is made.
+fn an_image_that_somebody_changes_is_noticed_and_prepared_again() {
+    let sandbox = Sandbox::new();
+    let place = tempfile::tempdir_in("/var/tmp").expect("a directory on a disk");
+    let (counter, images) = (sandbox.path("counter"), place.path().join(".fsdyno-*"));
+    // Before the second trial of the block, the third with the sentinel.
+    let script = format!(
+        "echo >> {0}\n[ $(wc -l < {0}) != 3 ] || for image in {1}; do\n\
+         printf x | dd of=$image bs=1 seek=9999999 conv=notrunc\ndone\n",
+        counter.display(),
+        images.display()
+    );
+    let plan = hooked(&sandbox, place.path(), "ext4", "before_trial", &script);
+    let trials = trials(&sandbox, &plan.replace("repetitions = 1", "repetitions = 2"), 1);
+    let prepared: Vec<Option<u64>> = trials.iter().map(|trial| trial["prepared_in"].as_u64()).collect();
+    // That of the sentinel was changed, too.
+    assert_eq!(prepared, [Some(0), Some(1), None, Some(3), Some(4), Some(4)]);
+    let said = trials[2]["error"].to_string();
+    assert!(said.contains("was changed by another program"), "{said}");
+    assert!((0..6).all(|at| at == 2 || trials[at]["outcome"] == "measured"), "{trials:?}");
+}
+
+/// Where the images of a test are, on an xfs of its own.
+struct Below(PathBuf);
+
+impl Drop for Below {
+    fn drop(&mut self) {
+        // If the test has failed, its own message matters more.
+        let _ = Command::new("umount").arg(&self.0).status();
+    }
+}
+
+fn blocks_are_shared_where_the_loop_device_can_still_bypass_the_cache() {
+    let sandbox = Sandbox::new();
+    let place = tempfile::tempdir_in("/var/tmp").expect("a directory on a disk");
+    let (image, below) = (place.path().join("xfs.img"), place.path().join("below"));
+    fs::create_dir(&below).expect("a directory");
+    fs::File::create(&image).and_then(|file| file.set_len(3 << 30)).expect("an image");
+    run(Command::new("mkfs.xfs").args(["-q", "-m", "reflink=1"]).arg(&image));
+    run(Command::new("mount").args(["-o", "loop"]).args([&image, &below]));
+    let below = Below(below);
+    let seen = sandbox.path("seen");
+    let script = format!(
+        "filefrag -v {} | grep -c shared >> {} || true\n",
+        below.0.join("disk.img").display(),
+        seen.display()
+    );
+    let plan = hooked(&sandbox, &below.0, "ext4", "before_phase", &script);
+    for (sector, shares) in [("512", false), ("4096", true)] {
+        let _ = fs::remove_file(&seen);
+        let size = "size = \"512M\"";
+        for trial in trials(&sandbox, &plan.replacen(size, &format!("{size}\nsector = {sector}"), 1), 0) {
+            assert!(!trial["warnings"].to_string().contains("host-cache"), "{trial}");
+        }
+        let seen = fs::read_to_string(&seen).expect("what the hook has seen");
+        let shared: Vec<u32> = seen.lines().filter_map(|line| line.parse().ok()).collect();
+        assert!(!shared.is_empty() && shared.iter().all(|extents| (*extents > 0) == shares), "{shared:?}");
     }
 }

@@ -5,7 +5,7 @@ use super::document::Document;
 use super::raw::RawPlan;
 use crate::error::{PlanError, PlanProblem};
 use fsdyno_core::device::{Image, Preallocation};
-use fsdyno_core::{Configuration, DeviceSpec};
+use fsdyno_core::{Configuration, DeviceSpec, Workload};
 
 /// Refuses a plan whose trials cannot begin with copies, or in which no two would begin with the same.
 pub(super) fn check(document: &Document, raw: &RawPlan, plan: &Plan) -> Result<(), PlanError> {
@@ -27,12 +27,19 @@ fn unfit(plan: &Plan) -> Option<String> {
         return Some(format!("disks of guests are new in each trial, and kernel '{kernel}' runs in one"));
     }
     if let Some(other) = plan.workloads.iter().find(|workload| !workload.load().prepares_apart()) {
+        let without = match other {
+            Workload::Streaming(_) => "; with stages that do not begin with \"write\" it has one",
+            _ => "",
+        };
         return Some(format!(
-            "workload '{}' has no part that only creates files, so there is nothing to prepare",
+            "workload '{}' has no part that only creates files, so there is nothing to prepare{without}",
             other.name()
         ));
     }
     let configurations: Vec<_> = planned.map(|one| &one.configuration).collect();
+    if let [_] = configurations[..] {
+        return Some("the plan has a single configuration, so nothing would be used twice".to_string());
+    }
     let shared = configurations
         .iter()
         .enumerate()

@@ -153,7 +153,7 @@ impl Large {
     fn write_bytes(&self) -> Job {
         let (chunk, chunks, file) = (self.chunk, self.char_chunks, self.identity());
         let mut content = Content::new(self.content, self.seed, chunk);
-        self.on_the_file(Opening::Anew, move |meter, descriptor| {
+        self.on_the_file(Opening::Anew, move |meter, descriptor, _| {
             for number in 0..chunks {
                 let bytes = content.bytes(file, number * chunk as u64, chunk);
                 let begin = meter.begin_item();
@@ -169,7 +169,7 @@ impl Large {
     fn write_blocks(&self) -> Job {
         let (chunk, chunks, file) = (self.chunk, self.chunks, self.identity());
         let mut content = Content::new(self.content, self.seed, chunk);
-        self.on_the_file(Opening::Anew, move |meter, descriptor| {
+        self.on_the_file(Opening::Anew, move |meter, descriptor, _| {
             for number in 0..chunks {
                 let bytes = content.bytes(file, number * chunk as u64, chunk);
                 let begin = meter.begin_item();
@@ -182,8 +182,8 @@ impl Large {
 
     fn rewrite(&self) -> Job {
         let (mut buffer, chunks) = (AlignedBuffer::new(self.chunk), self.chunks);
-        let (mut checker, size) = (self.checker(), self.verified_size());
-        self.on_the_file(Opening::AsItIs, move |meter, descriptor| {
+        let size = self.verified_size();
+        self.on_the_file(Opening::AsItIs, move |meter, descriptor, checker| {
             let bytes = buffer.as_mut_slice();
             let back = SeekFrom::Current(-(bytes.len() as i64));
             for number in 0..chunks {
@@ -194,7 +194,7 @@ impl Large {
                 timed(meter, LSEEK, FILE, |_| 0, || rustix::fs::seek(descriptor, back))?;
                 write_all(meter, WRITE, FILE, descriptor, bytes)?;
                 meter.item_since(begin);
-                if let Some(checker) = &mut checker {
+                if let Some(checker) = checker {
                     checker.check(number, bytes, [1].into_iter())?;
                 }
             }
@@ -204,8 +204,8 @@ impl Large {
 
     fn read_bytes(&self) -> Job {
         let (mut buffer, chunks) = (AlignedBuffer::new(self.chunk), self.char_chunks);
-        let (mut checker, size) = (self.checker(), self.verified_size());
-        self.on_the_file(Opening::AsItIs, move |meter, descriptor| {
+        let size = self.verified_size();
+        self.on_the_file(Opening::AsItIs, move |meter, descriptor, checker| {
             let bytes = buffer.as_mut_slice();
             for number in 0..chunks {
                 let begin = meter.begin_item();
@@ -213,7 +213,7 @@ impl Large {
                     read_all(meter, READ, FILE, descriptor, byte, |read| *read as u64, size)?;
                 }
                 meter.item_since(begin);
-                if let Some(checker) = &mut checker {
+                if let Some(checker) = checker {
                     checker.check(number, bytes, [1].into_iter())?;
                 }
             }
@@ -223,14 +223,14 @@ impl Large {
 
     fn read_blocks(&self) -> Job {
         let (mut buffer, chunks) = (AlignedBuffer::new(self.chunk), self.chunks);
-        let (mut checker, size) = (self.checker(), self.verified_size());
-        self.on_the_file(Opening::AsItIs, move |meter, descriptor| {
+        let size = self.verified_size();
+        self.on_the_file(Opening::AsItIs, move |meter, descriptor, checker| {
             for number in 0..chunks {
                 let begin = meter.begin_item();
                 let bytes = buffer.as_mut_slice();
                 read_all(meter, READ, FILE, descriptor, bytes, |read| *read as u64, size)?;
                 meter.item_since(begin);
-                if let Some(checker) = &mut checker {
+                if let Some(checker) = checker {
                     checker.check(number, bytes, [1].into_iter())?;
                 }
             }
@@ -251,9 +251,8 @@ impl Large {
 
     fn seeker(&self, next: Arc<AtomicU64>, rewritten: Arc<Rewritten>) -> Job {
         let mut buffer = AlignedBuffer::new(self.chunk);
-        let mut checker = self.checker();
         let large = self.clone();
-        self.on_the_file(Opening::AsItIs, move |meter, descriptor| {
+        self.on_the_file(Opening::AsItIs, move |meter, descriptor, checker| {
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
                 if number >= large.seeks {
@@ -261,7 +260,7 @@ impl Large {
                 }
                 let goal = large.goal(number);
                 let bytes = buffer.as_mut_slice();
-                let Some(checker) = &mut checker else {
+                let Some(checker) = checker else {
                     large.one_seek(meter, descriptor, bytes, goal, || ())?;
                     continue;
                 };
@@ -322,14 +321,19 @@ impl Large {
     fn on_the_file(
         &self,
         opening: Opening,
-        mut work: impl FnMut(&mut Meter, &OwnedFd) -> Result<(), Halt> + Send + 'static,
+        mut work: impl FnMut(&mut Meter, &OwnedFd, &mut Option<Checker>) -> Result<(), Halt> + Send + 'static,
     ) -> Job {
-        let base = self.base.clone();
+        let large = self.clone();
         job(
-            move || open(&base, opening).map(Some),
-            move |meter, descriptor: &mut Option<OwnedFd>| {
+            move || {
+                // Each has a pool of data to compare with, and there may be many seekers: only those of this
+                // phase exist.
+                let checker = if matches!(opening, Opening::AsItIs) { large.checker() } else { None };
+                Ok((Some(open(&large.base, opening)?), checker))
+            },
+            move |meter, (descriptor, checker): &mut (Option<OwnedFd>, Option<Checker>)| {
                 let Some(descriptor) = descriptor.take() else { return Ok(()) };
-                work(meter, &descriptor)?;
+                work(meter, &descriptor, checker)?;
                 timed(meter, FSYNC, FILE, |()| 0, || rustix::fs::fsync(&descriptor))?;
                 close(meter, CLOSE, FILE, descriptor)
             },
