@@ -54,7 +54,7 @@ pub const OF_THE_LOAD: [&str; 2] = [MEMORY, CACHE];
 /// are written to the same places. `data` is not among them, because ext4 does not delay allocation with
 /// `data=journal`; neither are memory and the sysctls of writeback, which decide how much is allocated at a
 /// time.
-const WITHOUT_TRACE: [&str; 13] = [
+pub const WITHOUT_TRACE: [&str; 13] = [
     "scheduler",
     "readahead",
     "nr_requests",
@@ -69,11 +69,6 @@ const WITHOUT_TRACE: [&str; 13] = [
     "logbsize",
     "flushoncommit",
 ];
-
-/// Whether no file that a load prepares shows the level of an axis.
-pub(crate) fn leaves_no_trace(axis: &str) -> bool {
-    WITHOUT_TRACE.contains(&axis)
-}
 
 /// Every axis, in the order of displays and of the default nesting of cases.
 pub static AXES: &[Axis] = &[

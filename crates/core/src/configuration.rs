@@ -1,6 +1,6 @@
 //! A configuration: one point of the space that a plan spans.
 
-use crate::axis::{CACHE, DEFAULT, MEMORY, leaves_no_trace};
+use crate::axis::{CACHE, DEFAULT, MEMORY, WITHOUT_TRACE};
 use crate::cache::CacheState;
 use crate::kernel::HOST_KERNEL;
 use crate::units::Bytes;
@@ -25,6 +25,14 @@ pub struct Configuration {
     pub filesystem: String,
     /// Canonical level of each axis that the plan sets, except `filesystem`. A missing axis means `default`.
     pub settings: BTreeMap<String, String>,
+}
+
+/// What decides what a load finds that has been prepared.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Traces<'a> {
+    filesystem: &'a str,
+    /// In the order of their axes.
+    settings: Vec<(&'a str, &'a str)>,
 }
 
 impl Configuration {
@@ -55,15 +63,12 @@ impl Configuration {
         self.level(CACHE).and_then(CacheState::named).unwrap_or_default()
     }
 
-    /// Whether a load finds the same on the device whichever of the two has prepared it: they differ at most
-    /// in how disks are driven, how the filesystem is mounted, and how the load runs.
-    pub fn is_prepared_as(&self, other: &Configuration) -> bool {
-        let kept = |one: &'_ Configuration| {
-            let settings = one.settings.iter();
-            let kept = settings.filter(|(axis, level)| !leaves_no_trace(axis) && *level != DEFAULT);
-            kept.map(|(axis, level)| (axis.clone(), level.clone())).collect::<BTreeMap<_, _>>()
-        };
-        self.filesystem == other.filesystem && kept(self) == kept(other)
+    /// What decides what a load finds that has been prepared: the filesystem and the settings that leave a
+    /// trace in it. Configurations with the same can begin with copies of the same filesystem.
+    pub fn traces(&self) -> Traces<'_> {
+        let leaves = |(axis, level): &(&str, &str)| !WITHOUT_TRACE.contains(axis) && *level != DEFAULT;
+        let settings = self.settings.iter().map(|(axis, level)| (axis.as_str(), level.as_str()));
+        Traces { filesystem: &self.filesystem, settings: settings.filter(leaves).collect() }
     }
 
     /// The name in `[device.journals]` that the journal goes to: `Some(None)` for the only one.

@@ -45,7 +45,7 @@ impl Preparation {
     fn serves(&self, case: &Case, seed: u64) -> bool {
         self.seed == seed
             && self.case.workload == case.workload
-            && self.case.configuration.is_prepared_as(&case.configuration)
+            && self.case.configuration.traces() == case.configuration.traces()
     }
 }
 

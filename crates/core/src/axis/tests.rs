@@ -1,4 +1,5 @@
 use super::*;
+use crate::Configuration;
 
 #[test]
 fn levels_that_mean_the_same_become_the_same_text() {
@@ -78,5 +79,21 @@ fn every_axis_is_declared_once_and_some_filesystem_has_it() {
         assert!(axis.filesystems().next().is_some(), "{}", axis.name);
         let default = axis.default.map(|level| axis.level(level).unwrap().text);
         assert_eq!(default.as_deref(), axis.default, "{}", axis.name);
+    }
+}
+
+#[test]
+fn axes_without_a_trace_decide_nothing_about_what_is_prepared() {
+    assert!(WITHOUT_TRACE.iter().all(|name| find(name).is_ok()));
+    let of = |filesystem: &str, settings: &[(&str, &str)]| Configuration {
+        name: String::new(),
+        filesystem: filesystem.to_string(),
+        settings: settings.iter().map(|(axis, level)| (axis.to_string(), level.to_string())).collect(),
+    };
+    let plain = of("ext4", &[("scheduler", "bfq"), ("atime", "noatime"), ("data", DEFAULT)]);
+    let like = of("ext4", &[("scheduler", "none"), ("barrier", "0")]);
+    assert_eq!(plain.traces(), like.traces());
+    for other in [of("xfs", &[]), of("ext4", &[("data", "journal")]), of("ext4", &[("mount", "noload")])] {
+        assert_ne!(plain.traces(), other.traces(), "{other:?}");
     }
 }

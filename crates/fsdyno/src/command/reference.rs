@@ -5,7 +5,7 @@ use crate::cli::{Cli, Reference};
 use crate::exit::{self, Status};
 use anyhow::Context;
 use clap_markdown::{MarkdownOptions, help_markdown_custom};
-use fsdyno_core::axis::{AXES, SYSCTL_PREFIX};
+use fsdyno_core::axis::{AXES, SYSCTL_PREFIX, WITHOUT_TRACE};
 use fsdyno_core::measure::Measure;
 use fsdyno_core::{Study, WarningKind, Workload, sysctl};
 use fsdyno_sweep::KEY_TABLES;
@@ -70,6 +70,11 @@ fn keys(page: &mut String) -> std::fmt::Result {
     Ok(())
 }
 
+/// Names in a sentence.
+fn words(names: impl Iterator<Item = &'static str>) -> String {
+    names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
 fn axes(page: &mut String) -> std::fmt::Result {
     writeln!(
         page,
@@ -90,8 +95,10 @@ fn axes(page: &mut String) -> std::fmt::Result {
         page,
         "| `{SYSCTL_PREFIX}KEY` | all | a value | a sysctl, such as `{SYSCTL_PREFIX}vm.dirty_ratio` |\n\nA \
          plan may set these sysctls: {}. Any other needs `--allow-sysctl KEY` on the command line of `fsdyno \
-         sweep`.",
-        sysctl::KNOWN.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ")
+         sweep`.\n\nWith `reuse = \"prepared\"`, configurations that differ only in these axes begin with copies \
+         of the same filesystem: {}.",
+        words(sysctl::KNOWN.iter().copied()),
+        words(WITHOUT_TRACE.into_iter())
     )
 }
 

@@ -137,6 +137,7 @@ impl Plan {
 
     /// Every case: configurations in the order of the axes, the product first, and the workloads innermost.
     pub fn cases(&self) -> Vec<Case> {
+        let sharing = self.sharing();
         let pairs = self
             .configurations
             .iter()
@@ -150,7 +151,7 @@ impl Plan {
                 warnings: planned.warnings.clone(),
                 contradictions: planned.contradictions.clone(),
                 impossible: planned.impossible.clone(),
-                shared_by: self.sharing(&planned.configuration),
+                shared_by: sharing.get(&planned.configuration.traces()).copied(),
             })
             .collect()
     }

@@ -4,8 +4,10 @@ use super::Plan;
 use super::document::Document;
 use super::raw::RawPlan;
 use crate::error::{PlanError, PlanProblem};
+use fsdyno_core::configuration::Traces;
 use fsdyno_core::device::{Image, Preallocation};
-use fsdyno_core::{Configuration, DeviceSpec, Workload};
+use fsdyno_core::{DeviceSpec, Workload};
+use std::collections::BTreeMap;
 
 /// Refuses a plan whose trials cannot begin with copies, or in which no two would begin with the same.
 pub(super) fn check(document: &Document, raw: &RawPlan, plan: &Plan) -> Result<(), PlanError> {
@@ -22,8 +24,8 @@ fn unfit(plan: &Plan) -> Option<String> {
     if let Some(spec) = plan.devices.all().find(|spec| !plain(spec)) {
         return Some(format!("it copies sparse images, and '{spec}' is not one"));
     }
-    let planned = plan.configurations.iter().filter(|one| one.makes_sense());
-    if let Some(kernel) = planned.clone().find_map(|one| one.configuration.guest_kernel()) {
+    let mut planned = plan.configurations.iter().filter(|one| one.makes_sense());
+    if let Some(kernel) = planned.find_map(|one| one.configuration.guest_kernel()) {
         return Some(format!("disks of guests are new in each trial, and kernel '{kernel}' runs in one"));
     }
     if let Some(other) = plan.workloads.iter().find(|workload| !workload.load().prepares_apart()) {
@@ -36,14 +38,11 @@ fn unfit(plan: &Plan) -> Option<String> {
             other.name()
         ));
     }
-    let configurations: Vec<_> = planned.map(|one| &one.configuration).collect();
-    if let [_] = configurations[..] {
+    let sharing = plan.sharing();
+    if sharing.values().sum::<u32>() < 2 {
         return Some("the plan has a single configuration, so nothing would be used twice".to_string());
     }
-    let shared = configurations
-        .iter()
-        .enumerate()
-        .any(|(at, one)| configurations[..at].iter().any(|earlier| one.is_prepared_as(earlier)));
+    let shared = sharing.values().any(|configurations| *configurations > 1);
     (!shared).then(|| {
         "each configuration has its own mkfs settings, or others that decide where files are written, so no \
          two could begin with the same"
@@ -52,29 +51,21 @@ fn unfit(plan: &Plan) -> Option<String> {
 }
 
 impl Plan {
-    /// How many configurations begin with copies of the same filesystem as this one under a workload; `None`
-    /// if trials do not begin with copies.
-    pub(super) fn sharing(&self, configuration: &Configuration) -> Option<u32> {
-        if !self.reuse {
-            return None;
+    /// How many configurations begin with copies of the same filesystem under a workload; nothing if trials
+    /// do not begin with copies.
+    pub(super) fn sharing(&self) -> BTreeMap<Traces<'_>, u32> {
+        let mut sharing = BTreeMap::new();
+        for one in self.configurations.iter().filter(|one| self.reuse && one.makes_sense()) {
+            *sharing.entry(one.configuration.traces()).or_default() += 1;
         }
-        let planned = self.configurations.iter().filter(|one| one.makes_sense());
-        let sharing = planned.filter(|one| one.configuration.is_prepared_as(configuration)).count();
-        Some(u32::try_from(sharing.max(1)).unwrap_or(u32::MAX))
+        sharing
     }
 
     /// The most filesystems that are kept to be copied at any time: those of a block, and the sentinel's.
     pub(crate) fn kept_to_be_copied(&self) -> u64 {
-        if !self.reuse {
-            return 0;
+        match self.sharing().len() * self.workloads.len() {
+            0 => 0,
+            of_block => of_block as u64 + 1,
         }
-        let planned = self.configurations.iter().filter(|one| one.makes_sense());
-        let mut different: Vec<&Configuration> = Vec::new();
-        for one in planned {
-            if !different.iter().any(|other| one.configuration.is_prepared_as(other)) {
-                different.push(&one.configuration);
-            }
-        }
-        (different.len() * self.workloads.len()) as u64 + 1
     }
 }

@@ -32,13 +32,12 @@ pub(super) fn begin(
 ) -> Result<Begun, Stop> {
     let begun = match bench.preparations {
         None => {
-            let conditioned = condition(bench, case)?;
+            record.lifecycle_ns.precondition = condition(bench, case)?;
             bench.begin("build")?;
             let Bench { host, journal, testbed, interrupt, .. } = bench;
             let (configuration, seed) = (&case.configuration, slot.seed);
             let stack = fsdyno_testbed::build(*host, journal, testbed, configuration, seed, interrupt)?;
             let mounted = format_and_mount(bench, stack, record)?;
-            record.lifecycle_ns.precondition = conditioned;
             record.built = mounted.built().clone();
             Begun { mounted, reached: Vec::new(), parts_done: 0 }
         }
@@ -89,11 +88,12 @@ fn format_and_mount(
 ) -> Result<Mounted, Stop> {
     bench.begin(LifecycleStep::Mkfs.label())?;
     let formatted = stack.format(bench.host)?;
-    record.lifecycle_ns = formatted.lifecycle().clone();
+    let precondition = record.lifecycle_ns.precondition;
+    record.lifecycle_ns = Lifecycle { precondition, ..formatted.lifecycle().clone() };
 
     bench.begin(LifecycleStep::Mount.label())?;
     let mounted = formatted.mount(bench.host, bench.journal)?;
-    record.lifecycle_ns = mounted.lifecycle().clone();
+    record.lifecycle_ns = Lifecycle { precondition, ..mounted.lifecycle().clone() };
     Ok(mounted)
 }
 
