@@ -3,16 +3,32 @@
 use crate::background::Gauge;
 use crate::error::OperationFailure;
 use crate::meter::{Halt, Object};
+use crate::plant::DIRECTORY;
 use crate::wrong::Problem;
-use rustix::fd::AsFd;
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Advice, AtFlags, Mode, OFlags};
 use rustix::io::Errno;
+use std::path::Path;
 
 /// What it is called in errors.
 pub(crate) const STEP: &str = "read again";
 
 /// Bytes per read.
 pub(crate) const PIECE: usize = 1 << 20;
+
+/// The kernel's error about a file or directory that is looked at again.
+pub(crate) fn failure(path: String, errno: Errno) -> Halt {
+    Halt::Failed(OperationFailure { operation: None, path, errno })
+}
+
+/// Opens a directory that the load has used.
+///
+/// # Errors
+/// [`Halt::Failed`].
+pub(crate) fn open(path: &Path) -> Result<OwnedFd, Halt> {
+    rustix::fs::open(path, DIRECTORY, Mode::empty())
+        .map_err(|errno| failure(path.display().to_string(), errno))
+}
 
 /// Reads one file after the other.
 pub(crate) struct Rereader<'a> {
@@ -41,7 +57,7 @@ impl<'a> Rereader<'a> {
     ) -> Result<u64, Halt> {
         let failed = |errno| match errno {
             Errno::NOENT => object.wrong(Problem::Missing),
-            errno => Halt::Failed(OperationFailure { operation: None, path: object.path(), errno }),
+            errno => failure(object.path(), errno),
         };
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = rustix::fs::openat(directory, object.name, flags, Mode::empty()).map_err(failed)?;
@@ -78,6 +94,6 @@ pub(crate) fn absent(directory: impl AsFd, object: Object<'_>) -> Result<(), Hal
     match rustix::fs::statat(directory, object.name, AtFlags::SYMLINK_NOFOLLOW) {
         Err(Errno::NOENT) => Ok(()),
         Ok(_) => Err(object.wrong(Problem::Present)),
-        Err(errno) => Err(Halt::Failed(OperationFailure { operation: None, path: object.path(), errno })),
+        Err(errno) => Err(failure(object.path(), errno)),
     }
 }

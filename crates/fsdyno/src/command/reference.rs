@@ -9,7 +9,7 @@ use fsdyno_core::axis::{AXES, SYSCTL_PREFIX, WITHOUT_TRACE};
 use fsdyno_core::measure::Measure;
 use fsdyno_core::{Study, WarningKind, Workload, sysctl};
 use fsdyno_sweep::KEY_TABLES;
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 
 pub fn run(options: &Reference) -> Result {
     let pages = [("command-line.md", command_line()), ("plan.md", plan()?)];
@@ -71,8 +71,8 @@ fn keys(page: &mut String) -> std::fmt::Result {
 }
 
 /// Names in a sentence.
-fn words(names: impl Iterator<Item = &'static str>) -> String {
-    names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+fn words(names: impl IntoIterator<Item = impl Display>) -> String {
+    names.into_iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
 fn axes(page: &mut String) -> std::fmt::Result {
@@ -83,7 +83,7 @@ fn axes(page: &mut String) -> std::fmt::Result {
          named configuration also has a `name`. It may have a `note`, which is shown with its results, and \
          `impossible`, which says why it cannot be built today: its trials are skipped with that reason. A \
          plan that repeats a published study names it with `study`: {}.\n",
-        Study::ALL.iter().map(|study| format!("`{study}`")).collect::<Vec<_>>().join(", ")
+        words(Study::ALL)
     )?;
     writeln!(page, "| axis | filesystems | levels | meaning |\n|---|---|---|---|")?;
     for axis in AXES {
@@ -97,8 +97,8 @@ fn axes(page: &mut String) -> std::fmt::Result {
          plan may set these sysctls: {}. Any other needs `--allow-sysctl KEY` on the command line of `fsdyno \
          sweep`.\n\nWith `reuse = \"prepared\"`, configurations that differ only in these axes begin with copies \
          of the same filesystem: {}.",
-        words(sysctl::KNOWN.iter().copied()),
-        words(WITHOUT_TRACE.into_iter())
+        words(sysctl::KNOWN),
+        words(WITHOUT_TRACE)
     )
 }
 
@@ -119,7 +119,7 @@ fn workloads(page: &mut String) -> std::fmt::Result {
     writeln!(
         page,
         "\n## Workloads\n\nKeys of `[[workloads]]` in addition to `kind`, which is one of {}.",
-        kinds()
+        words(Workload::KINDS)
     )?;
     for workload in Workload::KINDS.iter().filter_map(|kind| Workload::of_kind(kind)) {
         writeln!(page, "\n### {}\n\n| key | default | meaning |\n|---|---|---|", workload.kind())?;
@@ -134,10 +134,6 @@ fn workloads(page: &mut String) -> std::fmt::Result {
     Ok(())
 }
 
-fn kinds() -> String {
-    Workload::KINDS.iter().map(|kind| format!("`{kind}`")).collect::<Vec<_>>().join(", ")
-}
-
 fn measures(page: &mut String) -> std::fmt::Result {
     writeln!(
         page,
@@ -146,13 +142,12 @@ fn measures(page: &mut String) -> std::fmt::Result {
     for (name, help) in Measure::named() {
         writeln!(page, "- `{name}`: {help}")?;
     }
-    let list = |words: Vec<&str>| words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ");
     writeln!(
         page,
         "- `PHASE/ROLE/OPERATION/STATISTIC`, where STATISTIC is one of {}",
-        list(Measure::statistics().collect())
+        words(Measure::statistics())
     )?;
-    writeln!(page, "- `PHASE/ROLE/FIGURE`, where FIGURE is one of {}", list(Measure::figures().collect()))
+    writeln!(page, "- `PHASE/ROLE/FIGURE`, where FIGURE is one of {}", words(Measure::figures()))
 }
 
 fn warnings(page: &mut String) -> std::fmt::Result {

@@ -102,14 +102,14 @@ fn change(line: &str, paths: &Paths<'_>) -> Option<String> {
     Some(format!("{kind} {what} {size}").trim_end().to_string())
 }
 
-/// The changes between one commit and a later one, in each transaction: the same in all of them.
+/// The changes from one commit to the next.
 fn transaction(trace: &str, place: &str, paths: &Paths<'_>, commit: &str) -> Vec<String> {
     let changes: Vec<String> =
         trace.lines().filter(|line| line.contains(place)).filter_map(|line| change(line, paths)).collect();
     let ends: Vec<usize> = (0..changes.len()).filter(|at| changes[*at] == commit).collect();
     let of_each: Vec<&[String]> = ends.windows(2).map(|pair| &changes[pair[0] + 1..=pair[1]]).collect();
     assert!(of_each.len() > 5, "only {} transactions in {changes:?}", of_each.len());
-    // A checkpoint may come in between, and ends with other changes.
+    // The first ones may differ, and a checkpoint may come later.
     assert_eq!(of_each[2], of_each[3]);
     of_each[2].to_vec()
 }

@@ -65,7 +65,8 @@ impl Moment {
     fn uptime_ns(&self) -> u64 {
         let seconds: f64 =
             self.uptime.split_whitespace().next().expect("a number").parse().expect("a number");
-        (seconds * 1e9) as u64
+        // It has two digits, of which a double may fall short.
+        (seconds * 1e9).round() as u64
     }
 
     /// The files that iostat reads.
@@ -106,9 +107,8 @@ fn our_columns_are_those_of_iostat() {
                 let theirs = device.get(json_name(name)).or(processors.get(name));
                 let theirs =
                     theirs.and_then(Value::as_f64).unwrap_or_else(|| panic!("no {name} in {device}"));
-                // Half of the last digit, and the nanosecond that is lost between two readings of a clock
-                // in seconds.
-                let differs = (ours - theirs).abs() > 0.005 + theirs * 1e-7;
+                // Half of the last digit, and the precision of a double.
+                let differs = (ours - theirs).abs() > 0.005 + theirs * 1e-9;
                 differs.then(|| format!("{name}: ours {ours}, theirs {theirs}"))
             })
             .collect();

@@ -32,7 +32,7 @@ use fsdyno_core::{
 };
 use fsdyno_host::{Host, HostError};
 use fsdyno_testbed::undo::UndoReport;
-use fsdyno_testbed::{Mounted, Testbed, TestbedError, UndoJournal, memory};
+use fsdyno_testbed::{Mounted, Testbed, TestbedError, UndoJournal, Unmounted, memory};
 use fsdyno_verdict::confounder::confounders;
 use report::{EngineReport, Overhead, host_failure, request};
 use start::Begun;
@@ -164,8 +164,7 @@ fn sequence(
     case: &Case,
     record: &mut TrialRecord,
 ) -> Result<(), Stop> {
-    let Begun { mut mounted, mut reached, parts_done } = start::begin(bench, slot, case, record)?;
-    let group = start::memory_group(bench, case, record)?;
+    let Begun { mut mounted, group, mut reached, parts_done } = start::begin(bench, slot, case, record)?;
     let mut written_back = Nanos(0);
     let verifies = case.workload.load().verifies();
     let rereads = verifies && mounted.can_be_remounted();
@@ -297,12 +296,8 @@ fn remount(
     written_back: Nanos,
     record: &mut TrialRecord,
 ) -> Result<(Mounted, bool), Stop> {
-    bench.begin(LifecycleStep::UmountBetween.label())?;
-    let start = Instant::now();
-    let unmounted = mounted.unmount(bench.host, bench.journal)?;
-    let took = Nanos(written_back.0.saturating_add(Nanos::from(start.elapsed()).0));
-    let first = record.lifecycle_ns.mount_between.is_none();
-    let released = unmounted.is_released(bench.host, bench.journal)?;
+    let (unmounted, took) = unmount_between(bench, mounted, written_back)?;
+    let (first, released) = (record.lifecycle_ns.mount_between.is_none(), took.is_some());
     let warning = still_mounted("what was written may have been read from memory");
     if !released && !record.warnings.contains(&warning) {
         record.warnings.push(warning);
@@ -311,7 +306,7 @@ fn remount(
     bench.begin(LifecycleStep::MountBetween.label())?;
     let mounted = unmounted.mount_again(bench.host, bench.journal)?;
     if first {
-        record.lifecycle_ns.umount_between = released.then_some(took);
+        record.lifecycle_ns.umount_between = took;
         record.lifecycle_ns.mount_between = mounted.lifecycle().mount_between;
     }
     for warning in mounted.warnings() {
@@ -320,6 +315,21 @@ fn remount(
         }
     }
     Ok((mounted, released))
+}
+
+/// Unmounts between parts of the load. Returns how long that took, with the time in which the engine has
+/// already written everything back; nothing if the filesystem is still mounted elsewhere.
+fn unmount_between(
+    bench: &mut Bench<'_, '_>,
+    mounted: Mounted,
+    written_back: Nanos,
+) -> Result<(Unmounted, Option<Nanos>), Stop> {
+    bench.begin(LifecycleStep::UmountBetween.label())?;
+    let start = Instant::now();
+    let unmounted = mounted.unmount(bench.host, bench.journal)?;
+    let took = Nanos(written_back.0.saturating_add(Nanos::from(start.elapsed()).0));
+    let released = unmounted.is_released(bench.host, bench.journal)?;
+    Ok((unmounted, released.then_some(took)))
 }
 
 /// The size of the device with the filesystem.

@@ -2,7 +2,7 @@
 //! trials of the block.
 
 use super::precondition::condition;
-use super::{Bench, Stop, cached_by_host, device_bytes, engine_request, load, unproven};
+use super::{Bench, Stop, cached_by_host, device_bytes, engine_request, load, unmount_between, unproven};
 use crate::order::Slot;
 use crate::plan::Case;
 use crate::preparations::Made;
@@ -10,13 +10,16 @@ use crate::progress::Moment;
 use fsdyno_core::axis::MEMORY;
 use fsdyno_core::protocol::{EnginePart, MemoryGroup};
 use fsdyno_core::result::{Lifecycle, LifecycleStep};
-use fsdyno_core::{EngineRequest, Failure, Nanos, Reached, TrialRecord, Warning, WarningKind};
+use fsdyno_core::{EngineRequest, Failure, Reached, TrialRecord, Warning, WarningKind};
 use fsdyno_testbed::{Mounted, Prepared, Stack, TestbedError, memory};
+use std::path::Path;
 use std::time::Instant;
 
 /// A filesystem that the load can go on with.
 pub(super) struct Begun {
     pub mounted: Mounted,
+    /// The memory cgroup of the load, if the configuration asks for one.
+    pub group: Option<MemoryGroup>,
     /// How far the writers came in the parts of the load that are done.
     pub reached: Vec<Reached>,
     /// The parts of the load that are done.
@@ -30,7 +33,13 @@ pub(super) fn begin(
     case: &Case,
     record: &mut TrialRecord,
 ) -> Result<Begun, Stop> {
-    let begun = match bench.preparations {
+    // The image of a guest is on another machine.
+    let in_memory = match bench.host_ends {
+        true => None,
+        false => memory::in_memory(bench.host, bench.device),
+    };
+    let in_memory = in_memory.as_deref();
+    let (mounted, reached, parts_done) = match bench.preparations {
         None => {
             record.lifecycle_ns.precondition = condition(bench, case)?;
             bench.begin("build")?;
@@ -39,39 +48,35 @@ pub(super) fn begin(
             let stack = fsdyno_testbed::build(*host, journal, testbed, configuration, seed, interrupt)?;
             let mounted = format_and_mount(bench, stack, record)?;
             record.built = mounted.built().clone();
-            Begun { mounted, reached: Vec::new(), parts_done: 0 }
+            (mounted, Vec::new(), 0)
         }
         Some(_) => {
             if ready(bench, slot, case).is_none() {
-                prepare(bench, slot, case, record)?;
+                prepare(bench, slot, case, in_memory, record)?;
             }
-            copy(bench, slot, case, record)?
+            let (mounted, reached) = copy(bench, slot, case, record)?;
+            (mounted, reached, 1)
         }
     };
-    let mounted = &begun.mounted;
     record.warnings.extend_from_slice(mounted.warnings());
     record.environment = mounted.environment(bench.host);
     // The disks of a guest are files of another machine.
     if !bench.host_ends {
         record.warnings.extend(mounted.shared_journal(bench.host));
-        let in_memory = memory::in_memory(bench.host, bench.device);
-        record.warnings.extend(cached_by_host(Some(bench.device), in_memory.as_deref()));
+        record.warnings.extend(cached_by_host(Some(bench.device), in_memory));
     }
-    Ok(begun)
+    let group = memory_group(bench, case, in_memory, record)?;
+    Ok(Begun { mounted, group, reached, parts_done })
 }
 
 /// Creates the memory cgroup of the load, if the configuration asks for one.
-pub(super) fn memory_group(
+fn memory_group(
     bench: &mut Bench<'_, '_>,
     case: &Case,
+    in_memory: Option<&Path>,
     record: &mut TrialRecord,
 ) -> Result<Option<MemoryGroup>, Stop> {
-    // The image of a guest is on another machine.
-    let in_memory = match bench.host_ends {
-        true => None,
-        false => memory::in_memory(bench.host, bench.device),
-    };
-    match memory::group(bench.host, bench.journal, &case.configuration, in_memory.as_deref()) {
+    match memory::group(bench.host, bench.journal, &case.configuration, in_memory) {
         // If memory is what the plan varies, a trial without its limit would be compared as if it had one.
         Err(TestbedError::Unmet { unmet }) if !bench.plan.varies(MEMORY) => {
             record.warnings.push(Warning::new(WarningKind::MemoryNotLimited, unmet.join("; ")));
@@ -107,17 +112,19 @@ fn prepare(
     bench: &mut Bench<'_, '_>,
     slot: &Slot,
     case: &Case,
+    in_memory: Option<&Path>,
     record: &mut TrialRecord,
 ) -> Result<(), Stop> {
     // Of what is said about a trial, only what preparing has reported holds for those that begin with a copy.
     let mut own = unproven(slot, case, bench.device);
-    let made = prepared(bench, slot, case, &mut own);
+    let made = match prepared(bench, slot, case, in_memory, &mut own) {
+        Ok(made) => made,
+        Err(stop) => {
+            *record = own;
+            return Err(stop);
+        }
+    };
     record.lifecycle_ns = own.lifecycle_ns;
-    if made.is_err() {
-        record.built = own.built;
-        record.environment = own.environment;
-    }
-    let made = made?;
     (bench.progress)(&Moment::step("tear down", None));
     let left = bench.journal.undo_all(bench.host).left;
     if !left.is_empty() {
@@ -135,6 +142,7 @@ fn prepared(
     bench: &mut Bench<'_, '_>,
     slot: &Slot,
     case: &Case,
+    in_memory: Option<&Path>,
     record: &mut TrialRecord,
 ) -> Result<Made, Stop> {
     bench.begin("build")?;
@@ -145,7 +153,7 @@ fn prepared(
     let mounted = format_and_mount(bench, stack, record)?;
     record.built = mounted.built().clone();
     record.environment = mounted.environment(bench.host);
-    let group = memory_group(bench, case, record)?;
+    let group = memory_group(bench, case, in_memory, record)?;
     bench.begin("start the engine")?;
     let request = EngineRequest {
         part: EnginePart { number: 0, of: case.workload.load().parts() },
@@ -156,12 +164,9 @@ fn prepared(
     let before = record.warnings.len();
     let loaded = load(bench, &request, record)?;
 
-    bench.begin(LifecycleStep::UmountBetween.label())?;
-    let start = Instant::now();
-    let unmounted = mounted.unmount(bench.host, bench.journal)?;
-    let took = Nanos(loaded.written_back.0.saturating_add(Nanos::from(start.elapsed()).0));
-    record.lifecycle_ns.umount_between = Some(took);
-    if !unmounted.is_released(bench.host, bench.journal)? {
+    let (_, took) = unmount_between(bench, mounted, loaded.written_back)?;
+    record.lifecycle_ns.umount_between = took;
+    if took.is_none() {
         let text = "another mount namespace kept the filesystem mounted, so it cannot be copied";
         let mut failure = Failure::new(LifecycleStep::UmountBetween.label(), text);
         failure.hint = Some("remove reuse from the plan, or create no namespaces meanwhile".to_string());
@@ -184,7 +189,7 @@ fn copy(
     slot: &Slot,
     case: &Case,
     record: &mut TrialRecord,
-) -> Result<Begun, Stop> {
+) -> Result<(Mounted, Vec<Reached>), Stop> {
     let stage = LifecycleStep::Copy.label();
     bench.begin(stage)?;
     let Bench { host, journal, interrupt, progress, preparations, .. } = bench;
@@ -208,5 +213,5 @@ fn copy(
     record.trees = made.trees;
     record.filled = made.filled;
     record.warnings.extend(made.warnings);
-    Ok(Begun { mounted, reached: made.reached, parts_done: 1 })
+    Ok((mounted, made.reached))
 }

@@ -77,17 +77,14 @@ impl Checker {
         }
         bytes[dirty] = read;
         let as_read = self.comparer.check(self.file, 0, number * chunk, bytes).err();
-        // If another sector is there, its stamp must not be changed before it is judged.
-        let is_other = |problem: &Problem| match (problem, as_read) {
+        match (problem, as_read) {
+            // Another sector is there, of which a byte had been changed before it was judged.
             (
-                Problem::Sector { number, found: Found::Garbage { .. }, .. },
-                Some(Problem::Sector { number: same, found, .. }),
-            ) => *number == same && !matches!(found, Found::Garbage { .. }),
-            _ => false,
-        };
-        let problem =
-            problem.map(|problem| if is_other(&problem) { as_read.unwrap_or(problem) } else { problem });
-        problem.map_or(Ok(()), |problem| Err(FILE.wrong(problem)))
+                Some(Problem::Sector { number, found: Found::Garbage { .. }, .. }),
+                Some(other @ Problem::Sector { number: same, found, .. }),
+            ) if number == same && !matches!(found, Found::Garbage { .. }) => Err(FILE.wrong(other)),
+            (problem, as_read) => problem.or(as_read).map_or(Ok(()), |problem| Err(FILE.wrong(problem))),
+        }
     }
 }
 

@@ -139,7 +139,6 @@ impl Small {
         let object = Object { directory: TOP.to_bytes(), name: name.as_c_str() };
         let open = || rustix::fs::openat(&tree.top, name.as_c_str(), CREATE_FLAGS, FILE_MODE);
         let file = timed(meter, CREATE, object, |_| 0, open)?;
-        // Both passes create their own files.
         let identity = files.identity(number);
         let mut position = 0;
         while position < size {
@@ -157,14 +156,16 @@ impl Small {
     /// Goes through the directories in the order in which they list their files, and examines or removes each
     /// file.
     fn in_directory_order(&self, role: Role) -> Job {
-        let small = self.clone();
+        let (small, examining) = (self.clone(), self.clone());
         let (base, directories, fsync) = (self.base.clone(), self.directories, self.fsync);
         let mut entries = vec![MaybeUninit::uninit(); ENTRIES].into_boxed_slice();
         let mut data = AlignedBuffer::new(self.chunk);
-        let mut checker = self.checker(&self.sequential);
         job(
-            move || Tree::open(&base, directories, fsync && role == Role::Deleter),
-            move |meter, tree| {
+            move || {
+                let tree = Tree::open(&base, directories, fsync && role == Role::Deleter)?;
+                Ok((tree, examining.checker(&examining.sequential)))
+            },
+            move |meter, (tree, checker)| {
                 let mut seen = 0;
                 for number in 0..small.directories {
                     let name = Name::of_directory(number);
@@ -192,7 +193,7 @@ impl Small {
                                     tree.sync_directory(meter, object, number)?;
                                 }
                             }
-                            _ => look_at(meter, &directory, object, data.as_mut_slice(), &mut checker)?,
+                            _ => look_at(meter, &directory, object, data.as_mut_slice(), checker)?,
                         }
                         meter.item_since(begin);
                         seen += 1;
@@ -215,15 +216,15 @@ impl Small {
         let order = Shuffle::new(files.count, derive_seed(self.seed, &[STAT_ORDER]));
         let (base, directories) = (self.base.clone(), self.directories);
         let mut data = AlignedBuffer::new(self.chunk);
-        let mut checker = self.checker(&files);
+        let small = self.clone();
         job(
-            move || Tree::open(&base, directories, false),
-            move |meter, tree| {
+            move || Ok((Tree::open(&base, directories, false)?, small.checker(&small.random))),
+            move |meter, (tree, checker)| {
                 for number in (0..files.count).map(|place| order.at(place)) {
                     let name = files.name(number);
                     let object = Object { directory: TOP.to_bytes(), name: name.as_c_str() };
                     let begin = meter.begin_item();
-                    look_at(meter, &tree.top, object, data.as_mut_slice(), &mut checker)?;
+                    look_at(meter, &tree.top, object, data.as_mut_slice(), checker)?;
                     meter.item_since(begin);
                 }
                 Ok(())

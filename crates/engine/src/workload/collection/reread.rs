@@ -2,10 +2,10 @@
 
 use super::{COLLECTION, COPY, Made, directory_name, file_name};
 use crate::compare::Comparer;
-use crate::error::{EngineError, OperationFailure};
+use crate::error::EngineError;
 use crate::meter::{Halt, Object};
 use crate::plant::DIRECTORY;
-use crate::reread::{PIECE, Rereader, absent};
+use crate::reread::{self, PIECE, Rereader, absent, failure};
 use crate::session::Session;
 use crate::wrong::Problem;
 use fsdyno_core::ReadAgain;
@@ -21,8 +21,7 @@ pub(crate) fn read_again(parameters: &Collection, session: &mut Session<'_, '_>)
     let (seed, content) = (session.request.seed, parameters.content);
     let made = Made::of(parameters, seed);
     session.read_again(parameters.moves().0 / 4, move |gauge| {
-        let failed = |errno| failure(base.display().to_string(), errno);
-        let base = rustix::fs::open(&base, DIRECTORY, Mode::empty()).map_err(failed)?;
+        let base = reread::open(&base)?;
         absent(&base, Object { directory: b"", name: COLLECTION })?;
         let (mut comparer, mut rereader) = (Comparer::new(content, seed, PIECE), Rereader::new(gauge));
         // All of them were below the directory that is gone.
@@ -49,8 +48,4 @@ fn enter(parent: &OwnedFd, directory: &[u8], name: &CStr) -> Result<OwnedFd, Hal
         Errno::NOENT => object.wrong(Problem::Missing),
         errno => failure(object.path(), errno),
     })
-}
-
-fn failure(path: String, errno: Errno) -> Halt {
-    Halt::Failed(OperationFailure { operation: None, path, errno })
 }

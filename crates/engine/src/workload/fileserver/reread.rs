@@ -7,10 +7,10 @@
 use super::{old_seed, tree_name, writer};
 use crate::compare::Comparer;
 use crate::content::{FileIdentity, path_seed, version_of_size};
-use crate::error::{EngineError, OperationFailure};
+use crate::error::EngineError;
 use crate::meter::{Halt, Object};
 use crate::plant::DIRECTORY;
-use crate::reread::{PIECE, Rereader};
+use crate::reread::{self, PIECE, Rereader, failure};
 use crate::session::Session;
 use crate::tree::{Entry, Limits, Model, Tree};
 use crate::wrong::Problem;
@@ -61,8 +61,7 @@ pub(crate) fn read_again(parameters: &Fileserver, session: &mut Session<'_, '_>)
     });
     let trees: Vec<Expected> = old.chain(new).collect();
     session.read_again(parameters.tree_size.0, move |gauge| {
-        let failed = |errno| failure(base.display().to_string(), errno);
-        let base = rustix::fs::open(&base, DIRECTORY, Mode::empty()).map_err(failed)?;
+        let base = reread::open(&base)?;
         let (mut comparer, mut rereader) = (Comparer::new(content, seed, PIECE), Rereader::new(gauge));
         let mut sum = ReadAgain::default();
         for tree in &trees {
@@ -164,8 +163,4 @@ fn push(path: &mut Vec<u8>, name: &CStr) {
         path.push(b'/');
     }
     path.extend_from_slice(name.to_bytes());
-}
-
-fn failure(path: String, errno: Errno) -> Halt {
-    Halt::Failed(OperationFailure { operation: None, path, errno })
 }

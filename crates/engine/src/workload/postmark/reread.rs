@@ -2,24 +2,19 @@
 
 use super::script::{Deed, Script, Task};
 use super::{NAME, object};
-use crate::error::{EngineError, OperationFailure};
+use crate::error::EngineError;
 use crate::meter::Halt;
-use crate::plant::DIRECTORY;
-use crate::reread::absent;
+use crate::reread::{self, absent};
 use crate::session::Session;
 use fsdyno_core::ReadAgain;
 use fsdyno_core::workload::Postmark;
-use rustix::fs::Mode;
 
 /// Looks for every file.
 pub(crate) fn read_again(parameters: &Postmark, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
     let base = session.make_base()?;
     let parameters = parameters.clone();
     session.read_again(0, move |gauge| {
-        let base = rustix::fs::open(&base, DIRECTORY, Mode::empty()).map_err(|errno| {
-            let path = base.display().to_string();
-            Halt::Failed(OperationFailure { operation: None, path, errno })
-        })?;
+        let base = reread::open(&base)?;
         let mut sum = ReadAgain::default();
         let mut look = |task: Option<Task>| match task {
             Some(Task { deed: Deed::Create, file }) => {

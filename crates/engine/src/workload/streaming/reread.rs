@@ -4,15 +4,13 @@ use super::versions::Versions;
 use super::{FILES, Plan, file_name, mixed_name, reached_in};
 use crate::compare::Comparer;
 use crate::content::FileIdentity;
-use crate::error::{EngineError, OperationFailure};
-use crate::meter::{Halt, Object};
-use crate::plant::DIRECTORY;
-use crate::reread::{PIECE, Rereader};
+use crate::error::EngineError;
+use crate::meter::Object;
+use crate::reread::{self, PIECE, Rereader};
 use crate::session::Session;
 use crate::tree::derive_seed;
 use fsdyno_core::workload::{Stage, Streaming};
 use fsdyno_core::{Reached, ReadAgain};
-use rustix::fs::Mode;
 use std::ffi::CString;
 
 /// A file as it has to be.
@@ -33,10 +31,7 @@ pub(crate) fn read_again(parameters: &Streaming, session: &mut Session<'_, '_>) 
     let (content, seed) = (parameters.content, plan.seed);
     session.read_again(about, move |gauge| {
         // The thread has a descriptor table of its own.
-        let directory = rustix::fs::open(&path, DIRECTORY, Mode::empty()).map_err(|errno| {
-            let path = path.display().to_string();
-            Halt::Failed(OperationFailure { operation: None, path, errno })
-        })?;
+        let directory = reread::open(&path)?;
         let mut comparer = Comparer::new(content, seed, PIECE);
         let mut rereader = Rereader::new(gauge);
         let mut read_again = ReadAgain::default();
