@@ -47,6 +47,9 @@ pub struct Environment {
     pub tools: BTreeMap<String, String>,
     /// `vm.dirty_*` and every sysctl that the configuration sets, as in force.
     pub sysctl: BTreeMap<String, String>,
+    /// The machines that did the load, if they are others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clients: Vec<ClientFacts>,
     /// Each device of the stack, outermost first.
     pub devices: Vec<DeviceFacts>,
     /// Each layer that was built of devices, outermost first; none where disks are used as they are.
@@ -58,6 +61,19 @@ pub struct Environment {
     pub confinement: Option<Confinement>,
     /// The geometry of the filesystem, as its tool prints it.
     pub geometry: String,
+}
+
+/// A machine that does the load.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClientFacts {
+    /// Its name in results.
+    pub client: String,
+    /// `uname -r`.
+    pub kernel: String,
+    /// Processors that may run workers.
+    pub processors: u32,
+    /// Main memory in bytes.
+    pub memory_bytes: u64,
 }
 
 /// Space for memory that is not in use.

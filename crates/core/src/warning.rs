@@ -56,6 +56,9 @@ warnings! {
     TooFewIterations = "too-few-iterations":
         "the rates of a search were judged by fewer iterations than the quantile of the latency target needs",
         "make `step` longer: p99 needs a hundred iterations, p99.9 a thousand";
+    BegunApart = "begun-apart":
+        "clients did not begin a phase together, or it is not known when they did",
+        "use fewer workers than processors on each client, and a network with short round trips";
     NotRemounted = "not-remounted":
         "the filesystem stayed mounted, although the workload calls for unmounting and mounting it again",
         "use a plan with an image or a block device instead of a directory if cold reads matter";

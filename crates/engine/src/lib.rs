@@ -103,7 +103,7 @@ pub fn serve(
             return 1;
         }
     };
-    let cues = Cues::default();
+    let cues = Arc::new(Cues::default());
     watch(&stop, &cues, &request);
     let mut observer = request.telemetry.as_ref().map_or(Box::new(()) as Box<dyn Observer>, observer);
     let cues = request.pauses.then_some(cues);
@@ -123,7 +123,7 @@ fn read_request(input: &mut dyn BufRead) -> Result<EngineRequest, EngineError> {
 
 /// Arranges for `stop` to be set when the parent closes the standard input or is gone, or on a signal. Each
 /// line from the parent is a cue.
-fn watch(stop: &Arc<AtomicBool>, cues: &Cues, request: &EngineRequest) {
+fn watch(stop: &Arc<AtomicBool>, cues: &Arc<Cues>, request: &EngineRequest) {
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
         // Without the handler the signal ends the process: only the cleaning up is lost.
         let _ = signal_hook::flag::register(signal, Arc::clone(stop));
@@ -136,11 +136,18 @@ fn watch(stop: &Arc<AtomicBool>, cues: &Cues, request: &EngineRequest) {
     let (stop, cues) = (Arc::clone(stop), Arc::clone(cues));
     let watch = move || {
         let mut rest = [0; 256];
+        let mut line = Vec::new();
         loop {
             match rustix::io::read(rustix::stdio::stdin(), &mut rest) {
                 Ok(length @ 1..) => {
-                    let lines = rest[..length].iter().filter(|byte| **byte == b'\n').count();
-                    cues.fetch_add(lines as u32, Ordering::Release);
+                    for byte in &rest[..length] {
+                        match byte {
+                            b'\n' => cues.give(&std::mem::take(&mut line)),
+                            // No cue is longer.
+                            byte if line.len() < rest.len() => line.push(*byte),
+                            _ => {}
+                        }
+                    }
                 }
                 Err(rustix::io::Errno::INTR) => {}
                 _ => break,
@@ -174,7 +181,7 @@ pub(crate) fn run_observed(
     request: &EngineRequest,
     observer: &mut dyn Observer,
     stop: &AtomicBool,
-    cues: Option<Cues>,
+    cues: Option<Arc<Cues>>,
     events: &mut dyn FnMut(EngineEvent),
 ) -> Result<(), EngineError> {
     let mut progress = Progress::new(events);

@@ -46,6 +46,9 @@ pub(crate) const LOOK_UP: Duration = Duration::from_millis(100);
 /// How often it checks whether the parent lets the phase begin.
 pub(crate) const CUE: Duration = Duration::from_millis(5);
 
+/// How long before the moment to begin a phase the coordinator stops sleeping.
+const SPIN: Duration = Duration::from_micros(200);
+
 /// How long to wait for workers that were told to stop before they are left behind.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -83,6 +86,8 @@ pub(crate) fn run(
         cpu: Vec::new(),
         late: None,
         is_given_up: false,
+        begins_at_ns: None,
+        late_ns: None,
         observer,
         telemetry: None,
         glances: Glances::default(),
@@ -121,6 +126,7 @@ pub(crate) fn run(
         ramp_ns: Nanos(window.begin_ns - start_ns),
         drain_ns: Nanos(drain_ns),
         clock: Some(clock),
+        late_ns: crew.late_ns,
         telemetry: crew.telemetry,
         steady: found.steady,
         ..PhaseResult::lasting(name, Nanos(window.length_ns()), roles)
@@ -152,6 +158,10 @@ struct Crew<'o> {
     late: Option<OperationFailure>,
     /// The work was given up because nothing was completed.
     is_given_up: bool,
+    /// When the load is to begin, on the timer; at once if absent.
+    begins_at_ns: Option<u64>,
+    /// How much later than that it began.
+    late_ns: Option<Nanos>,
     observer: &'o mut dyn Observer,
     /// What the observer saw, once the window has ended.
     telemetry: Option<Telemetry>,
@@ -200,12 +210,31 @@ impl Crew<'_> {
         while progress.must_wait() {
             self.listen(CUE, stop)?;
         }
+        self.begins_at_ns = progress.begins_at_ns().map(|at_ns| timer.reading().timer_ns_at(at_ns));
         match span {
             Span::Timed { ramp, window, drain_limit } => {
                 self.through_window(timer, stop, progress, gate, ramp, [window, drain_limit])
             }
             Span::Whole { operations, patience } => {
                 self.until_done(timer, stop, progress, gate, operations, patience)
+            }
+        }
+    }
+
+    /// The moment at which the load begins: now, or, if several machines begin together, the one that they
+    /// have agreed on. A machine that is late has a shorter ramp, so that windows are the same on all.
+    fn start(&mut self, timer: Timer, stop: &AtomicBool) -> Result<u64, EngineError> {
+        let Some(at_ns) = self.begins_at_ns else { return Ok(timer.now_ns()) };
+        loop {
+            let now_ns = timer.now_ns();
+            match Duration::from_nanos(at_ns.saturating_sub(now_ns)) {
+                Duration::ZERO => {
+                    self.late_ns = Some(Nanos(now_ns - at_ns));
+                    return Ok(at_ns);
+                }
+                // The kernel may wake a thread that much late.
+                left if left < SPIN => std::hint::spin_loop(),
+                left => self.listen((left - SPIN).min(LOOK_UP), stop)?,
             }
         }
     }
@@ -220,7 +249,7 @@ impl Crew<'_> {
         ramp: Ramp,
         [window, drain_limit]: [Nanos; 2],
     ) -> Result<Course, EngineError> {
-        let start_ns = timer.now_ns();
+        let start_ns = self.start(timer, stop)?;
         let from = |begin_ns: u64| Window { begin_ns, end_ns: begin_ns + window.0 };
         let mut window = from(start_ns + ramp.longest().0);
         for worker in &self.workers {
@@ -288,7 +317,7 @@ impl Crew<'_> {
         patience: Option<Nanos>,
     ) -> Result<Course, EngineError> {
         self.begin_window();
-        let begin_ns = timer.now_ns();
+        let begin_ns = self.start(timer, stop)?;
         gate.open(Window { begin_ns, end_ns: u64::MAX });
         let course = |end_ns| Course {
             start_ns: begin_ns,

@@ -4,14 +4,29 @@ use fsdyno_core::protocol::Stage;
 use fsdyno_core::units::Nanos;
 use fsdyno_core::{EngineEvent, Glance};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// How often there is a sign of life.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often the parent has said that a phase may begin.
-pub(crate) type Cues = Arc<AtomicU32>;
+/// What the parent has said about the beginning of phases.
+#[derive(Debug, Default)]
+pub(crate) struct Cues {
+    /// How often it has let one begin.
+    given: AtomicU32,
+    /// When the last one is to begin, on `CLOCK_MONOTONIC`; 0 for at once.
+    at_ns: AtomicU64,
+}
+
+impl Cues {
+    /// Takes a line from the parent: the moment, or nothing.
+    pub(crate) fn give(&self, line: &[u8]) {
+        let moment = std::str::from_utf8(line).ok().and_then(|line| line.trim().parse().ok());
+        self.at_ns.store(moment.unwrap_or(0), Ordering::Relaxed);
+        self.given.fetch_add(1, Ordering::Release);
+    }
+}
 
 /// Reports the progress of the engine to the parent. `done` never decreases within a stage.
 pub(crate) struct Progress<'a> {
@@ -20,7 +35,7 @@ pub(crate) struct Progress<'a> {
     future_ns: u64,
     last: Option<(Instant, Stage, String, f64)>,
     /// Set if phases wait for the parent; then also the number of phases that have asked.
-    pauses: Option<(Cues, u32)>,
+    pauses: Option<(Arc<Cues>, u32)>,
 }
 
 impl<'a> Progress<'a> {
@@ -29,7 +44,7 @@ impl<'a> Progress<'a> {
     }
 
     /// Lets each phase wait for the parent.
-    pub(crate) fn pause(&mut self, cues: Cues) {
+    pub(crate) fn pause(&mut self, cues: Arc<Cues>) {
         self.pauses = Some((cues, 0));
     }
 
@@ -43,7 +58,13 @@ impl<'a> Progress<'a> {
 
     /// Whether that phase still has to wait.
     pub(crate) fn must_wait(&self) -> bool {
-        self.pauses.as_ref().is_some_and(|(cues, asked)| cues.load(Ordering::Acquire) < *asked)
+        self.pauses.as_ref().is_some_and(|(cues, asked)| cues.given.load(Ordering::Acquire) < *asked)
+    }
+
+    /// When the phase that may begin is to begin, on `CLOCK_MONOTONIC`; at once if absent.
+    pub(crate) fn begins_at_ns(&self) -> Option<u64> {
+        let (cues, _) = self.pauses.as_ref()?;
+        Some(cues.at_ns.load(Ordering::Relaxed)).filter(|at_ns| *at_ns > 0)
     }
 
     /// Sets how long everything after the current phase will take.

@@ -5,6 +5,7 @@ mod examples;
 
 mod application;
 mod durability;
+mod launching;
 mod loudness;
 mod package;
 mod plans;
@@ -18,6 +19,7 @@ mod watch;
 
 pub use application::{Application, ApplicationStep};
 pub use durability::{Durability, StateName};
+pub use launching::{Agent, Launching};
 pub use loudness::Loudness;
 pub use package::{Completions, Package};
 pub use plans::Plans;
@@ -216,9 +218,9 @@ Examples:
     /// The verifier: what a power cut has left of the workload `durability`, as one line of JSON.
     #[command(hide = true)]
     Verify(Verify),
-    /// The agent: steps on this machine, requested on stdin.
+    /// The agent: steps on this machine, requested on stdin, or the load of a client.
     #[command(hide = true)]
-    Agent,
+    Agent(Agent),
     /// The process that records a disk.
     #[command(hide = true)]
     Recorder,
@@ -254,6 +256,11 @@ pub struct Bench {
     /// Set any parameter of the workload, as in a plan: `readers=8`, `tree=impressions`, `direct=true`.
     #[arg(long, value_name = "NAME=VALUE")]
     pub set: Vec<String>,
+    /// How many machines --launch starts; each has workers and trees of its own.
+    #[arg(long, value_name = "COUNT", requires = "launch", value_parser = clap::value_parser!(u32).range(1..))]
+    pub clients: Option<u32>,
+    #[command(flatten)]
+    pub launching: Launching,
     /// Output format.
     #[arg(long, default_value = "text")]
     pub format: Format,
@@ -270,6 +277,8 @@ pub struct Sweep {
     pub racing: Racing,
     #[command(flatten)]
     pub confirmed: Confirmed,
+    #[command(flatten)]
+    pub launching: Launching,
     /// Fit the plan to this time: the number of repetitions, then windows and trees. `fsdyno plan PLAN --for
     /// TIME` shows what is chosen.
     #[arg(long = "for", value_name = "TIME", value_parser = time, conflicts_with_all = ["resume", "race", "budget"])]

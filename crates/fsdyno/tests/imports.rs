@@ -30,6 +30,7 @@ const IMPORTS: &[Imports] = &[
     imports("telemetry", &["core"]),
     imports("testbed", &["core", "host"]),
     imports("guest", &["core", "host", "sys"]),
+    imports("clients", &["core", "host", "stats", "sys"]),
     imports("store", &["core"]),
     Imports { of: "verdict", product: &["core", "race", "stats"], tests: &["testkit"] },
     imports("sweep", &["core", "host", "testbed", "store", "verdict"]),
@@ -40,6 +41,7 @@ const IMPORTS: &[Imports] = &[
     Imports {
         of: "fsdyno",
         product: &[
+            "clients",
             "core",
             "engine",
             "guest",
@@ -60,7 +62,7 @@ const IMPORTS: &[Imports] = &[
     },
     // For development only; no crate of the product imports them.
     imports("testkit", &["core", "stats", "sys"]),
-    imports("fuzz", &["core", "guest", "host", "import", "report", "store", "sweep", "testbed", "verdict"]),
+    imports("fuzz", &["core", "host", "import", "report", "store", "sweep", "testbed", "verdict"]),
 ];
 
 fn metadata() -> Metadata {

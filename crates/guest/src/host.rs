@@ -6,12 +6,12 @@
 
 use crate::initramfs::BINARY;
 use crate::machine::{Machine, Ports};
-use crate::wire::{News, Order};
 use fsdyno_core::EngineRequest;
 use fsdyno_host::channel::{Channel, Limits, question, understand};
 use fsdyno_host::guest::{Guest, GuestFacts, NotStarted, disk_nodes};
 use fsdyno_host::lines::{Excess, Heard, LINE_MAX, Lines};
 use fsdyno_host::log::StepLog;
+use fsdyno_host::remote::{News, Order};
 use fsdyno_host::wire::{self, Request};
 use fsdyno_host::{EngineOutput, EngineProcess, HostError, Result};
 use std::io::{ErrorKind, Read, Write};
@@ -324,6 +324,11 @@ impl EngineProcess for GuestEngine {
                 EngineOutput::End("the guest exited".to_string())
             }
         }
+    }
+
+    fn proceed(&mut self, at_ns: Option<u64>) {
+        // One that is gone is noticed by the end of its output.
+        let _ = self.port.order(&Order::Proceed { at_ns });
     }
 
     fn ask_to_stop(&mut self) {

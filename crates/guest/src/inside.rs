@@ -5,10 +5,10 @@
 //! process exits.
 
 use crate::initramfs::{BINARY, MODULES};
-use crate::wire::{AGENT_PORT, ENGINE_PORT, News, Order};
+use crate::wire::{AGENT_PORT, ENGINE_PORT};
 use fsdyno_host::agent::serve;
 use fsdyno_host::local::LocalHost;
-use fsdyno_host::{EngineOutput, EngineProcess, Host};
+use fsdyno_host::remote::{Engines, News, Order};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, mount};
 use rustix::system::{RebootCommand, finit_module, reboot, sethostname};
@@ -33,8 +33,6 @@ const MOUNTS: &[(&str, &str, &str)] = &[
 const PORTS_LIMIT: Duration = Duration::from_secs(30);
 /// How often to check for an engine's events between commands.
 const TURN: Duration = Duration::from_millis(20);
-/// How long an engine may take to end.
-const STOP_LIMIT: Duration = Duration::from_secs(5);
 
 /// Runs as the first process of a guest until it is switched off.
 pub fn run() {
@@ -143,23 +141,15 @@ fn serve_engines(input: impl BufRead + Send + 'static, mut output: impl Write) {
             }
         }
     });
-    let mut host = LocalHost::new(PathBuf::from(BINARY), Vec::new());
-    let mut engine: Option<Box<dyn EngineProcess>> = None;
+    let mut engines = Engines::new(PathBuf::from(BINARY));
     loop {
-        let news = match next_order(&orders, engine.is_some()) {
+        let news = match next_order(&orders, engines.is_busy()) {
             Err(()) => return,
-            Ok(Some(order)) => carry_out(order, &mut host, &mut engine),
-            Ok(None) => engine.as_mut().and_then(|engine| news_of(engine.next(TURN))),
+            Ok(Some(order)) => engines.carry_out(order),
+            Ok(None) => engines.news(TURN),
         };
-        let ended = matches!(news, Some(News::Closed(_)));
         if news.is_some_and(|news| tell(&mut output, &news).is_err()) {
             return;
-        }
-        if ended {
-            // Remaining output is dropped; the process is reaped here, or when somebody asks whether it is
-            // gone.
-            engine.as_mut().map(|engine| engine.stop(STOP_LIMIT));
-            engine = None;
         }
     }
 }
@@ -173,47 +163,6 @@ fn next_order(orders: &Receiver<Order>, busy: bool) -> Result<Option<Order>, ()>
         Ok(order) => Ok(Some(order)),
         Err(RecvTimeoutError::Timeout) => Ok(None),
         Err(RecvTimeoutError::Disconnected) => Err(()),
-    }
-}
-
-fn carry_out(
-    order: Order,
-    host: &mut LocalHost,
-    engine: &mut Option<Box<dyn EngineProcess>>,
-) -> Option<News> {
-    match order {
-        Order::Start(request) => {
-            // The previous engine dies when it is dropped.
-            *engine = None;
-            match host.start_engine(&request) {
-                Ok(started) => {
-                    let pid = started.pid();
-                    *engine = Some(started);
-                    Some(News::Started { pid })
-                }
-                Err(error) => Some(News::NotStarted { error }),
-            }
-        }
-        Order::Stop => {
-            if let Some(engine) = engine {
-                engine.ask_to_stop();
-            }
-            None
-        }
-        Order::Kill => {
-            let gone = engine.as_mut().is_none_or(|engine| engine.stop(STOP_LIMIT));
-            *engine = None;
-            Some(News::Ended { gone })
-        }
-    }
-}
-
-fn news_of(output: EngineOutput) -> Option<News> {
-    match output {
-        EngineOutput::Silence => None,
-        EngineOutput::Event(event) => Some(News::Event(event)),
-        EngineOutput::Garbage(text) => Some(News::Garbage(text)),
-        EngineOutput::End(text) => Some(News::Closed(text)),
     }
 }
 

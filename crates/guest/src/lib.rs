@@ -23,7 +23,7 @@ mod modules;
 mod programs;
 mod user;
 mod vmlinux;
-pub mod wire;
+mod wire;
 
 use cache::Cache;
 use error::GuestError;

@@ -14,7 +14,7 @@ use crate::{
     AttachedLoop, Command, DeviceHandle, EngineProcess, Host, HostError, ImageHandle, LoopOptions,
     MountRequest, NewImage, Output, Result,
 };
-use fsdyno_core::environment::Confinement;
+use fsdyno_core::environment::{ClientFacts, Confinement};
 use fsdyno_core::result::LogEntry;
 use fsdyno_core::{Bytes, EngineRequest};
 use serde::de::DeserializeOwned;
@@ -96,6 +96,10 @@ pub trait Channel {
     /// Starts the process that records a disk, if it can be at the other end.
     fn recorder(&mut self) -> Result<Box<dyn Recorder>> {
         Err(not_here(&self.end()))
+    }
+    /// The machines that engines run on, if they are others.
+    fn clients(&self) -> Vec<ClientFacts> {
+        Vec::new()
     }
     /// Starts an engine at the other end.
     fn engine(&mut self, request: &EngineRequest) -> Result<Box<dyn EngineProcess>>;
@@ -304,6 +308,10 @@ impl<C: Channel> Host for C {
 
     fn start_recorder(&mut self) -> Result<Box<dyn Recorder>> {
         self.recorder()
+    }
+
+    fn clients(&self) -> Vec<ClientFacts> {
+        Channel::clients(self)
     }
 
     fn start_engine(&mut self, request: &EngineRequest) -> Result<Box<dyn EngineProcess>> {

@@ -19,11 +19,12 @@ pub mod mountinfo;
 pub mod noise;
 pub mod probe;
 pub mod recorder;
+pub mod remote;
 pub mod setting;
 pub mod trusted;
 pub mod wire;
 
-use fsdyno_core::environment::Confinement;
+use fsdyno_core::environment::{ClientFacts, Confinement};
 use fsdyno_core::result::LogEntry;
 use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Nanos};
 use guardian::{Guardian, NoGuardian};
@@ -445,7 +446,12 @@ pub trait Host {
         Err(recorder::not_here(&self.name()))
     }
 
-    /// Starts an engine, which begins its work at once.
+    /// The machines that engines run on, if they are others: clients of a filesystem that they share.
+    fn clients(&self) -> Vec<ClientFacts> {
+        Vec::new()
+    }
+
+    /// Starts an engine, which begins its work at once; if there are clients, one on each, which work as one.
     fn start_engine(&mut self, request: &EngineRequest) -> Result<Box<dyn EngineProcess>>;
 }
 
@@ -466,8 +472,9 @@ pub enum EngineOutput {
 pub trait EngineProcess {
     /// The next event, waiting this long for it.
     fn next(&mut self, timeout: Duration) -> EngineOutput;
-    /// Lets an engine go on that waits before a phase ([`EngineRequest::pauses`]).
-    fn proceed(&mut self) {}
+    /// Lets an engine go on that waits before a phase ([`EngineRequest::pauses`]): at this moment of
+    /// `CLOCK_MONOTONIC` where it runs, or at once.
+    fn proceed(&mut self, _at_ns: Option<u64>) {}
     /// Asks the engine to stop by closing its stdin, and does not wait: remaining output arrives through
     /// [`EngineProcess::next`].
     fn ask_to_stop(&mut self);
@@ -476,6 +483,10 @@ pub trait EngineProcess {
     fn stop(&mut self, limit: Duration) -> bool;
     /// Its process on the host, for a person who has to deal with it.
     fn pid(&self) -> u32;
+    /// Where that process is, if not on the host: `client 'x2'`.
+    fn place(&self) -> Option<String> {
+        None
+    }
 }
 
 #[cfg(test)]

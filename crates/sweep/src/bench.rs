@@ -46,6 +46,8 @@ pub struct BenchOptions {
     pub memory: Option<Bytes>,
     /// `NAME=VALUE` for any parameter of the workload, as in a plan.
     pub set: Vec<String>,
+    /// How many other machines do the load.
+    pub clients: Option<u32>,
 }
 
 /// Why there is no plan for a bench.
@@ -95,10 +97,12 @@ pub fn bench_plan(host: &mut dyn Host, directory: &Path, options: &BenchOptions)
     if options.tree_size.is_none() && options.flow.is_none() && free < FREE_MIN {
         return Err(BenchError::NoRoom { directory: display, free });
     }
-    let share = Bytes(free.0 / TREE_SHARE).clamp(TREE_SIZE_MIN, TREE_SIZE_MAX);
+    let share = Bytes(free.0 / TREE_SHARE / u64::from(options.clients.unwrap_or(1)))
+        .clamp(TREE_SIZE_MIN, TREE_SIZE_MAX);
     let writer_space = Bytes(share.0 / 2);
     let path = absolute.to_str().ok_or(BenchError::Name { directory: display.clone() })?;
     let memory = options.memory.map(|memory| format!("memory = \"{memory}\"\n")).unwrap_or_default();
+    let clients = options.clients.map(|count| format!("\n[clients]\ncount = {count}\n")).unwrap_or_default();
     let quoted = |text: &str| toml::Value::String(text.to_string());
     let (measure, load) = match &options.flow {
         Some(flow) => (String::new(), format!("\"flow\"\nflow = {}", quoted(flow))),
@@ -110,7 +114,7 @@ pub fn bench_plan(host: &mut dyn Host, directory: &Path, options: &BenchOptions)
         }
     };
     let text = format!(
-        "name = \"bench\"\n{measure}{memory}\n[device]\ndirectory = {}\n\n[[workloads]]\nkind = {load}\n\
+        "name = \"bench\"\n{measure}{memory}\n[device]\ndirectory = {}\n{clients}\n[[workloads]]\nkind = {load}\n\
          ramp = \"{}\"\nwindow = \"{}\"\ndrain_limit = \"{DRAIN_LIMIT}\"\n",
         quoted(path),
         options.ramp.unwrap_or(Ramp::For(RAMP)),

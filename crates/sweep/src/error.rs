@@ -104,6 +104,7 @@ impl PlanError {
                 "use host, debian:6.1 or the release of an installed kernel, or define it: [kernels] mine = \
                  { image = \"bzImage\", modules = \"DIR\" }",
             ),
+            PlanProblem::NotOnClients { .. } => Some("remove it, or [clients]"),
             PlanProblem::NoReuse { .. } => Some("remove reuse, or keep what fits it in a plan of its own"),
             PlanProblem::NotInGuests { .. } => Some(
                 "remove it, or the kernels other than host; before_trial and after_trial run on this machine \
@@ -151,6 +152,12 @@ pub enum PlanProblem {
         key: &'static str,
         /// The kernel of the first guest.
         kernel: String,
+    },
+    /// Something that only this machine can do, with `[clients]`.
+    #[error("not possible on clients: {reason}")]
+    NotOnClients {
+        /// What, and why.
+        reason: String,
     },
     /// `reuse` where nothing can be prepared once for several trials.
     #[error("reuse = \"prepared\" is not possible: {reason}")]

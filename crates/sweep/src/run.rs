@@ -61,6 +61,10 @@ pub fn run(
 ) -> Result<SweepOutcome, SweepError> {
     let host = &mut *machines.host;
     verify_privileges(plan, host)?;
+    let (planned, clients) = (plan.clients.unwrap_or(0), host.clients().len());
+    if planned as usize != clients {
+        return Err(SweepError::Clients { planned, clients });
+    }
     if !plan.hooks.is_empty() && !options.confirmation.hooks {
         let as_root = !fsdyno_testbed::is_unprivileged(host);
         let commands = plan.hooks.commands.iter().map(PlanCommand::line).collect();

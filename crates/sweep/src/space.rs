@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 /// The space that trees and writers of some workload are certain to need.
 pub(crate) fn least_space(plan: &Plan) -> Bytes {
     let sizes = plan.workloads.iter().map(|workload| workload.load().least_space());
-    sizes.max().unwrap_or_default()
+    Bytes(sizes.max().unwrap_or_default().0.saturating_mul(plan.machines()))
 }
 
 /// Images are sparse: they use as much space as is written to them, and never more than their size.
@@ -39,7 +39,8 @@ fn data_space(plan: &Plan, files: impl Fn(&dyn Load) -> u64) -> Bytes {
         let percent = case.configuration.precondition()?.fill_percent;
         Some(share(plan.devices.data.size()?, percent))
     });
-    let data = written.max().unwrap_or(0).saturating_add(fills.max().unwrap_or(0));
+    let written = written.max().unwrap_or(0).saturating_mul(plan.machines());
+    let data = written.saturating_add(fills.max().unwrap_or(0));
     // For metadata, internal journals and partly filled blocks of small files, a quarter on top of the data
     // is ample.
     Bytes(data.saturating_add(data / 4).saturating_add(256 * Bytes::MIB))

@@ -15,6 +15,14 @@ pub enum SweepError {
     /// Results cannot be stored.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// There are not as many clients as the plan wants.
+    #[error("the plan wants {planned} clients, and there are {clients}")]
+    Clients {
+        /// How many it wants.
+        planned: u32,
+        /// How many there are.
+        clients: usize,
+    },
     /// A trial cannot be stored; its record is kept in a file.
     #[error(
         "cannot store trial {}; its record is kept in '{}', and the sweep stops",
@@ -192,6 +200,9 @@ impl SweepError {
                 Some("if you know what each of them does, add --allow-hooks".to_string())
             }
             SweepError::NoRace { .. } => Some("fsdyno plan PLAN says what the others lack".to_string()),
+            SweepError::Clients { planned, .. } => Some(format!(
+                "--launch COMMAND starts them, such as --launch 'srun -N{planned} --ntasks-per-node=1'"
+            )),
             SweepError::NeedsRoot => Some(
                 "it creates and mounts filesystems; fsdyno bench DIR measures a directory without root"
                     .to_string(),

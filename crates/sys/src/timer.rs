@@ -152,6 +152,12 @@ impl Reading {
         let since = moment_ns as f64 - self.timer_ns as f64;
         self.monotonic_ns.saturating_add_signed((since * per_ns) as i64)
     }
+
+    /// The timer at a moment of `CLOCK_MONOTONIC` that is close to this reading.
+    pub fn timer_ns_at(&self, monotonic_ns: u64) -> u64 {
+        let since = monotonic_ns as i128 - i128::from(self.monotonic_ns);
+        u64::try_from(i128::from(self.timer_ns) + since).unwrap_or(0)
+    }
 }
 
 /// The time of `CLOCK_MONOTONIC` in nanoseconds.

@@ -22,6 +22,7 @@ pub(crate) fn capture(host: &mut dyn Host, trial: &Trial, directory: &Path) -> E
         environment.tools = knowledge.tools.clone();
         environment.geometry = knowledge.geometry.get(&trial.geometry_key()).cloned().unwrap_or_default();
     }
+    environment.clients = host.clients();
     environment.sysctl = sysctls(host, trial);
     let mut read = |path: &str| host.read_text(Path::new(path)).unwrap_or_default();
     environment.swap = swap(&read("/proc/meminfo"));

@@ -1,6 +1,7 @@
 //! What ran on configurations: only under the same load are they compared.
 
 use crate::outcomes::is_measured;
+use crate::text::plural;
 use fsdyno_core::axis::OF_THE_LOAD;
 use fsdyno_core::{TrialRecord, Workload};
 
@@ -19,7 +20,7 @@ pub(crate) fn loads(trials: &[TrialRecord]) -> Vec<Load<'_>> {
         let varied = varied(&own);
         for trial in own.into_iter().filter(|trial| !trial.sentinel) {
             let conditions = varied.iter().map(|axis| (*axis, level(trial, axis))).collect();
-            let load = Load { workload, conditions };
+            let load = Load { workload, conditions, clients: trial.environment.clients.len() };
             match loads.iter_mut().find(|(_, known)| *known == load) {
                 Some((case, _)) => *case = trial.case.min(*case),
                 None => loads.push((trial.case, load)),
@@ -51,6 +52,8 @@ pub(crate) struct Load<'a> {
     pub workload: &'a Workload,
     /// Axis and level.
     conditions: Vec<(&'static str, &'a str)>,
+    /// How many other machines did it.
+    clients: usize,
 }
 
 impl<'a> Load<'a> {
@@ -63,6 +66,10 @@ impl<'a> Load<'a> {
     /// What ran, in one line.
     pub fn title(&self) -> String {
         let conditions = self.conditions.iter().map(|(axis, level)| format!(", {axis}={level}"));
-        self.workload.load().title() + &conditions.collect::<String>()
+        let clients = match self.clients {
+            0 => String::new(),
+            several => format!(", on {}", plural(several as u64, "client")),
+        };
+        self.workload.load().title() + &clients + &conditions.collect::<String>()
     }
 }

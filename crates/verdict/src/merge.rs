@@ -11,7 +11,7 @@ use fsdyno_core::result::{
     Latency, OperationResult, PhaseResult, Quantile, Quantiles, Rates, RoleResult, WorkerResult,
 };
 use fsdyno_core::{Nanos, Operation};
-use fsdyno_stats::{Distribution, Fairness, MeanKind, Weighted, mean};
+use fsdyno_stats::{Distribution, Fairness, MeanKind, Moments, Weighted, mean};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A time, or a lower bound of one.
@@ -37,25 +37,28 @@ pub fn latencies(parts: &[(u32, &OperationResult)]) -> Result<Latency, Unreadabl
     // have one.
     let max = parts.iter().map(|(_, part)| part.lat_ns.max).max().unwrap_or(0);
     let distribution = distribution(parts)?;
-    let count = total(samples().map(|latency| latency.count));
-    let weighted_sum = |of: &dyn Fn(&Latency) -> f64| -> f64 {
-        samples().map(|latency| latency.count as f64 / count as f64 * of(latency)).sum()
-    };
+    let Moments { count, mean, stddev } = Moments::pooled(samples().map(|latency| Moments {
+        count: latency.count,
+        mean: latency.mean,
+        stddev: latency.stddev,
+    }));
     // Imported trials may have quantiles but no histogram. Then only the mean of a quantile is known, and
     // nothing if some trial lacks it.
     let quantile = |of: Quantile| match distribution.count() == count {
         true => distribution.quantile(of.fraction()).unwrap_or(0).min(max),
         false if samples().any(|latency| latency.known(of).is_none()) => 0,
-        false => weighted_sum(&|latency| latency.quantiles[of] as f64).round() as u64,
+        false => {
+            let share = |latency: &Latency| latency.count as f64 / count as f64;
+            let mean: f64 = samples().map(|latency| share(latency) * latency.quantiles[of] as f64).sum();
+            mean.round() as u64
+        }
     };
-    let mean = weighted_sum(&|latency| latency.mean);
-    let variance = weighted_sum(&|latency| latency.stddev.powi(2) + (latency.mean - mean).powi(2));
     Ok(Latency {
         count,
         min: samples().map(|latency| latency.min).min().unwrap_or(0),
         max,
         mean,
-        stddev: variance.sqrt(),
+        stddev,
         quantiles: Quantiles::of(quantile),
         at_least_from: parts.iter().filter_map(|(_, part)| part.lat_ns.at_least_from).min(),
     })

@@ -4,7 +4,9 @@
 //! not seen are marked (`at_least`).
 
 mod absent;
+mod clients;
 mod command;
+mod cpu;
 mod document;
 mod durability;
 mod io_errors;
@@ -16,7 +18,9 @@ mod waits;
 
 pub use crate::durability::LogSummary;
 pub use crate::quantile::Quantile;
+pub use clients::{ClientResult, ClockOffset};
 pub use command::{CommandKind, CommandRun};
+pub use cpu::CpuTime;
 pub use durability::{
     AgeBin, Durability, LosingState, ModelResult, PromiseResult, Spread, UnsyncedResult, Verified,
     VerifiedPromise, VerifiedUnsynced, Wrong,
@@ -26,7 +30,7 @@ pub use latency::{Latency, Quantiles};
 pub use lifecycle::{Lifecycle, LifecycleStep};
 pub use open_loop::{Backlog, OpenLoop, RateCurve, RatePoint};
 pub use phase::{
-    CacheAtStart, CpuTime, Durable, GroupMemory, InFlight, OperationResult, PhaseResult, Rates, RoleResult,
+    CacheAtStart, Durable, GroupMemory, InFlight, OperationResult, PhaseResult, Rates, RoleResult,
     SlowOperation, Timeline, WHOLE_RUN, Watched, WindowClock, WorkerResult,
 };
 pub use waits::{Quiet, Steadiness};

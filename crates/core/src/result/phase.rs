@@ -1,6 +1,6 @@
 //! What the workers of a phase did.
 
-use super::{Latency, OpenLoop, Quiet, Steadiness, absent};
+use super::{ClientResult, CpuTime, Latency, OpenLoop, Quiet, Steadiness, absent};
 use crate::cache::CacheState;
 use crate::figures::Quotient;
 use crate::operation::{Operation, Role};
@@ -30,6 +30,12 @@ pub struct PhaseResult {
     /// The window on the clock of the machine; absent if an external program did the work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<WindowClock>,
+    /// How much later than agreed the load began, if several machines began it together: the latest of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late_ns: Option<Nanos>,
+    /// Each machine separately, if several did the load. Their workers are those of the roles, in this order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clients: Vec<ClientResult>,
     /// Results by role, writers before readers, as in the published tables.
     pub roles: Vec<RoleResult>,
     /// What the machine did in the window; absent if it was not sampled.
@@ -112,6 +118,8 @@ impl PhaseResult {
             window_ns,
             drain_ns: none,
             clock: None,
+            late_ns: None,
+            clients: Vec::new(),
             roles,
             telemetry: None,
             memory: None,
@@ -390,42 +398,6 @@ pub struct Rates {
     /// workload counts.
     #[serde(default)]
     pub items: u64,
-}
-
-/// Processor time of threads.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CpuTime {
-    /// In user mode.
-    pub user_ns: Nanos,
-    /// In the kernel.
-    pub system_ns: Nanos,
-}
-
-impl CpuTime {
-    /// Both together.
-    pub fn total(&self) -> Nanos {
-        Nanos(self.user_ns.0.saturating_add(self.system_ns.0))
-    }
-
-    /// What was used since an earlier reading.
-    #[must_use]
-    pub fn since(&self, earlier: &CpuTime) -> CpuTime {
-        CpuTime {
-            user_ns: Nanos(self.user_ns.0.saturating_sub(earlier.user_ns.0)),
-            system_ns: Nanos(self.system_ns.0.saturating_sub(earlier.system_ns.0)),
-        }
-    }
-}
-
-impl std::ops::Add for CpuTime {
-    type Output = CpuTime;
-
-    fn add(self, other: CpuTime) -> CpuTime {
-        CpuTime {
-            user_ns: Nanos(self.user_ns.0.saturating_add(other.user_ns.0)),
-            system_ns: Nanos(self.system_ns.0.saturating_add(other.system_ns.0)),
-        }
-    }
 }
 
 /// The sample of one operation: those that started inside the window.

@@ -1,12 +1,74 @@
-//! `fsdyno agent` (hidden): the process that carries out the steps of the testbed, and that can be abandoned.
+//! `fsdyno agent` (hidden): the process that carries out the steps of the testbed, and that can be abandoned;
+//! or, with `--join`, the agent of a client, which a launcher has started.
 
 use super::Result;
-use anyhow::Context;
+use crate::cli::Agent;
+use crate::exit::{Status, Trouble};
+use crate::interrupt::Interrupt;
+use anyhow::{Context, anyhow};
+use fsdyno_clients::{TOKEN, Token};
 use fsdyno_host::agent::serve;
 use fsdyno_host::local::LocalHost;
+use std::io::Read;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-pub fn run() -> Result {
+pub fn run(options: &Agent) -> Result {
     let binary = std::env::current_exe().context("cannot find fsdyno's own binary")?;
-    let code = serve(std::io::stdin().lock(), std::io::stdout().lock(), LocalHost::new(binary, Vec::new()));
-    std::process::exit(code)
+    if options.join.is_empty() {
+        let host = LocalHost::new(binary, Vec::new());
+        std::process::exit(serve(std::io::stdin().lock(), std::io::stdout().lock(), host));
+    }
+    if options.supervised { join(options, &binary) } else { supervise(&binary) }
+}
+
+/// Runs the agent as a child, and exits well whatever becomes of it: to a launcher, one process that fails is
+/// a reason to kill all others (Open MPI, MPICH).
+fn supervise(binary: &Path) -> Result {
+    let mut command = Command::new(binary);
+    command.args(std::env::args_os().skip(1)).arg("--supervised");
+    // A launcher that kills this process group leaves the agent, which notices that its stdin ends, the time
+    // to clean up.
+    command.process_group(0).stdin(Stdio::piped());
+    let status = command.spawn().and_then(|mut agent| {
+        let stdin = agent.stdin.take();
+        let status = agent.wait();
+        drop(stdin);
+        status
+    });
+    match status {
+        Ok(status) if status.success() => {}
+        Ok(status) => eprintln!("fsdyno agent: {status}"),
+        Err(error) => eprintln!("fsdyno agent: cannot start '{}': {error}", binary.display()),
+    }
+    Ok(Status::Well)
+}
+
+fn join(options: &Agent, binary: &Path) -> Result {
+    let token = token(options.token_file.as_deref())?;
+    let interrupt = Interrupt::listen()?;
+    let stop = Arc::clone(&interrupt.stop);
+    std::thread::spawn(move || {
+        // Nothing is ever sent: it ends with the supervisor.
+        let _ = std::io::stdin().read(&mut [0]);
+        stop.store(true, Ordering::Relaxed);
+    });
+    fsdyno_clients::agent::serve(&options.join, &token, binary.to_path_buf(), &interrupt.stop)
+        .map_err(|error| Trouble::new(Status::Usage, error))?;
+    Ok(Status::Well)
+}
+
+fn token(file: Option<&Path>) -> std::result::Result<Token, Trouble> {
+    let text = match file {
+        Some(path) => std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read the token from '{}'", path.display()))?,
+        None => std::env::var(TOKEN).map_err(|_| {
+            Trouble::new(Status::Usage, anyhow!("the launcher did not pass on the variable '{TOKEN}'"))
+                .hint("name a file on all machines with --token-file FILE")
+        })?,
+    };
+    Token::parse(&text).ok_or_else(|| Trouble::new(Status::Usage, anyhow!("the token is not one of fsdyno")))
 }

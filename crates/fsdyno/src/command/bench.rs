@@ -13,7 +13,7 @@ use rustix::process::geteuid;
 
 pub fn run(surroundings: &Surroundings, options: &Bench) -> Result {
     // How much the workers of a flow need is known to whoever wrote it.
-    let is_limited = geteuid().is_root() && options.flow.is_none();
+    let is_limited = geteuid().is_root() && options.flow.is_none() && options.clients.is_none();
     let settings = BenchOptions {
         flow: options.flow.clone(),
         tree_size: options.tree_size,
@@ -21,6 +21,7 @@ pub fn run(surroundings: &Surroundings, options: &Bench) -> Result {
         window: options.window,
         memory: options.memory.or(is_limited.then_some(BENCH_MEMORY)),
         set: options.set.clone(),
+        clients: options.clients,
     };
     let plan =
         bench_plan(&mut surroundings.host()?, &options.directory, &settings).map_err(
@@ -34,6 +35,13 @@ pub fn run(surroundings: &Surroundings, options: &Bench) -> Result {
         )?;
     // A directory is used, never destroyed: there is nothing to confirm.
     let shown = Shown { format: options.format, screen: false };
-    let ended = measure(surroundings, &plan, &Confirmation::default(), None, (shown, Details::Full))?;
+    let ended = measure(
+        surroundings,
+        &plan,
+        &Confirmation::default(),
+        Some(&options.launching),
+        None,
+        (shown, Details::Full),
+    )?;
     Ok(status(&ended))
 }

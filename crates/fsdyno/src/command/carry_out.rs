@@ -1,6 +1,7 @@
 //! Carries out a sweep: progress on stderr, trials into a store.
 
-use super::{Surroundings, image_shape, log, trouble};
+use super::{Surroundings, image_shape, launching, log, trouble};
+use crate::cli::Launching;
 use crate::exit::{Status, Trouble};
 use crate::interrupt::Interrupt;
 use crate::lock::SweepLock;
@@ -8,7 +9,9 @@ use crate::progress::{Display, human};
 use crate::publish::Publisher;
 use crate::say;
 use crate::screen::OwnScreen;
+use fsdyno_clients::ClientHost;
 use fsdyno_core::{AfterTrial, Outcome, TrialRecord};
+use fsdyno_host::Host;
 use fsdyno_store::{Added, Store, SweepId};
 use fsdyno_sweep::{
     Asked, Machines, Plan, Position, Progress, RunOptions, SweepEnd, SweepOutcome, run as execute,
@@ -24,6 +27,8 @@ pub struct SweepRequest<'a> {
     pub display: &'a Display,
     /// Whether it has a screen of its own.
     pub screen: bool,
+    /// What starts its clients.
+    pub launching: Option<&'a Launching>,
 }
 
 /// Executes a plan with progress on stderr. `stored` is called with each trial.
@@ -36,7 +41,7 @@ pub fn carry_out(
 ) -> Result<SweepOutcome, Trouble> {
     let _lock = SweepLock::take(&surroundings.state, store, &request.plan.name)?;
     add_kept(surroundings, store);
-    let SweepRequest { plan, confirmation, resume, display, screen } = *request;
+    let SweepRequest { plan, confirmation, resume, display, screen, launching } = *request;
     let (directory, asked) = (surroundings.state.directory(), Asked::default());
     let mut publisher = Publisher::begin(directory, store.path(), &plan.name);
     let options = RunOptions {
@@ -51,7 +56,12 @@ pub fn carry_out(
     };
     let mut host = surroundings.host()?.hurried_by(Arc::clone(&interrupt.hurry));
     let mut guests = surroundings.guests()?.hurried_by(Arc::clone(&interrupt.hurry));
-    let mut machines = Machines { host: &mut host, guests: &mut guests };
+    let mut clients = None;
+    let host: &mut dyn Host = match launching::clients(plan, launching, &interrupt.stop)? {
+        None => &mut host,
+        Some(pool) => clients.insert(ClientHost::new(host, pool)),
+    };
+    let mut machines = Machines { host, guests: &mut guests };
     let begin = || OwnScreen::begin(directory, store.path(), surroundings.style.colour, display);
     let mut screen = screen.then(begin).transpose()?;
     let ended = execute(plan, &mut machines, store, &options, &mut |progress| {
@@ -71,7 +81,9 @@ pub fn carry_out(
         screen.end(display);
     }
     display.finish();
+    let left = clients.map(ClientHost::end).unwrap_or_default();
     let mut ended = ended.map_err(trouble::of_sweep)?;
+    ended.left.extend(left);
     if let Some(error) = ended.broken.take() {
         trouble::of_sweep(error).tell();
     }

@@ -41,7 +41,7 @@ pub fn run(surroundings: &Surroundings, options: &Options) -> Result {
     verify_privileges(&plan, &mut surroundings.host()?).map_err(of_sweep)?;
     let command = format!("durability {}", quoted(&path.to_string_lossy()));
     let shown = Shown { format: options.format, screen: false };
-    run_plan(surroundings, &plan, resume, &Confirmed::default(), shown, &command)
+    run_plan(surroundings, &plan, resume, (&Confirmed::default(), None), shown, &command)
 }
 
 /// The configurations of a plan under the workload `durability` or `io-errors`: its own, if it has one.

@@ -105,6 +105,7 @@ fn measure(
                 resume: None,
                 display: &display,
                 screen: false,
+                launching: None,
             };
             let mut failure = None;
             let mut stored = |trial: &TrialRecord| {

@@ -17,6 +17,7 @@ mod guest;
 mod image;
 mod image_shape;
 mod import;
+mod launching;
 mod list;
 mod log;
 mod overrides;
@@ -68,7 +69,7 @@ type Result = std::result::Result<Status, Trouble>;
 /// Executes the command line.
 pub fn run(cli: &Cli) -> Result {
     // What these three have inherited is also meant for their children.
-    if !matches!(cli.command, Command::Engine | Command::Agent | Command::Recorder | Command::Guest) {
+    if !matches!(cli.command, Command::Engine | Command::Agent(_) | Command::Recorder | Command::Guest) {
         fsdyno_sys::child::keep_what_is_open_from_children()
             .context("cannot prevent child programs from inheriting open files")?;
     }
@@ -106,7 +107,7 @@ pub fn run(cli: &Cli) -> Result {
         Command::Engine => engine::run(),
         Command::Application(options) => application::run(options),
         Command::Verify(options) => verify::run(options),
-        Command::Agent => agent::run(),
+        Command::Agent(options) => agent::run(options),
         Command::Recorder => recorder::run(),
         Command::Guardian => guardian::run(),
         Command::Guest => guest::run(),

@@ -110,10 +110,16 @@ fn print(
     let about = if waits { "at most about" } else { "about" };
     let space = match run.space_bytes.0 {
         0 => String::new(),
+        // Writers stop when nothing but the reserve is free.
+        u64::MAX => ", up to all free space".to_string(),
         _ => format!(", up to {}", fsdyno_verdict::text::size(run.space_bytes)),
     };
+    let clients = match plan.clients {
+        None => String::new(),
+        Some(count) => format!(", by {}", plural(count.into(), "client")),
+    };
     let whole = format!(
-        "{}: {cases} ({skipped} skipped on this machine), {trials}; {about} {time}{space} on {}",
+        "{}: {cases} ({skipped} skipped on this machine), {trials}; {about} {time}{space} on {}{clients}",
         plan.name, plan.devices.data
     );
     let texts = [whole, ranking(&plan.measure)].into_iter().chain(race(plan, run));

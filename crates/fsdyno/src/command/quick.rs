@@ -28,7 +28,7 @@ pub fn run(surroundings: &Surroundings, options: &Options) -> Result {
     };
     let command = format!("quick {}", quoted(&options.device.to_string_lossy()));
     let shown = Shown { format: options.format, screen: false };
-    run_plan(surroundings, &plan, resume, &options.confirmed, shown, &command)
+    run_plan(surroundings, &plan, resume, (&options.confirmed, None), shown, &command)
 }
 
 /// The plan for this device and this time.

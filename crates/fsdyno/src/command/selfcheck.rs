@@ -243,7 +243,8 @@ fn check(
     };
     let display = Display::new(order(plan).len() as u64);
     let confirmation = &Confirmation::default();
-    let request = SweepRequest { plan, confirmation, resume: None, display: &display, screen: false };
+    let request =
+        SweepRequest { plan, confirmation, resume: None, display: &display, screen: false, launching: None };
     let ended = carry_out(surroundings, &request, store, interrupt, &mut listen);
     listener.end();
     Ok((ended?, testimonies, way))

@@ -5,7 +5,7 @@ use super::fitting::{choice, fitted};
 use super::show::{self, Details};
 use super::source::source;
 use super::{Result, Surroundings, header, is_dumb, not_found, overrides, trouble};
-use crate::cli::{Confirmed, Format, Sweep};
+use crate::cli::{Confirmed, Format, Launching, Sweep};
 use crate::exit::{Status, Trouble};
 use crate::interrupt::Interrupt;
 use crate::progress::Display;
@@ -36,7 +36,7 @@ pub fn run(surroundings: &Surroundings, options: &Sweep) -> Result {
     verify_privileges(&plan, &mut surroundings.host()?).map_err(trouble::of_sweep)?;
     let command = format!("sweep {}", quoted(&options.plan.to_string_lossy()));
     let shown = Shown { format: options.format, screen: options.watch };
-    run_plan(surroundings, &plan, resume, &options.confirmed, shown, &command)
+    run_plan(surroundings, &plan, resume, (&options.confirmed, Some(&options.launching)), shown, &command)
 }
 
 /// Refuses a screen where there is none.
@@ -80,7 +80,7 @@ pub fn run_plan(
     surroundings: &Surroundings,
     plan: &Plan,
     resume: Option<SweepId>,
-    confirmed: &Confirmed,
+    (confirmed, launching): (&Confirmed, Option<&Launching>),
     shown: Shown,
     command: &str,
 ) -> Result {
@@ -92,7 +92,7 @@ pub fn run_plan(
         sysctls: confirmed.allow_sysctl.clone(),
         hooks: confirmed.allow_hooks,
     };
-    let ended = measure(surroundings, plan, &confirmation, resume, (shown, Details::None))?;
+    let ended = measure(surroundings, plan, &confirmation, launching, resume, (shown, Details::None))?;
     if matches!(ended.end, SweepEnd::Interrupted | SweepEnd::Broken) && !ended.is_elsewhere {
         say::remark(&format!("hint: to continue, run {}", to_continue(surroundings, confirmed, command)));
     }
@@ -169,13 +169,15 @@ pub fn measure(
     surroundings: &Surroundings,
     plan: &Plan,
     confirmation: &Confirmation,
+    launching: Option<&Launching>,
     resume: Option<SweepId>,
     (shown, details): (Shown, Details),
 ) -> std::result::Result<SweepOutcome, Trouble> {
     let interrupt = Interrupt::listen()?;
     let mut store = surroundings.open_store()?;
     let display = Display::new(order(plan).len() as u64);
-    let request = SweepRequest { plan, confirmation, resume, display: &display, screen: shown.screen };
+    let request =
+        SweepRequest { plan, confirmation, resume, display: &display, screen: shown.screen, launching };
     let ended = carry_out(surroundings, &request, &mut store, &interrupt, &mut |_| {})?;
     let shown = show_results(surroundings, &store, ended.sweep, (shown.format, details));
     if store.is_in_place() {

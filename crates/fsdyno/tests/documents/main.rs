@@ -160,6 +160,10 @@ fn completed(block: &Block) -> String {
     for (key, value) in image.into_iter().chain(load) {
         plan.entry(key).or_insert(value);
     }
+    if plan["device"].get("directory").is_some() {
+        // It is used as it is.
+        return toml::to_string(&plan).expect("TOML");
+    }
     let axes = plan.entry("axes").or_insert(toml::Table::new().into());
     let axes = axes.as_table_mut().expect("[axes] is a table");
     axes.entry("filesystem").or_insert("ext4".into());
@@ -188,11 +192,12 @@ fn every_plan_can_be_dry_run() {
 }
 
 /// Whether a sweep of the plan would be refused for nothing but what this machine lacks: space, or a disk
-/// that the example names.
+/// or a directory that the example names.
 fn is_refused_only_here(shown: &str) -> bool {
     let Some((_, refusals)) = shown.split_once("a sweep would be refused:\n") else { return false };
     let mut reasons = refusals.lines().filter(|line| line.starts_with('\''));
-    reasons.all(|line| line.contains("free there") || line.contains("could not be examined: cannot find"))
+    let here = ["free there", "could not be examined: cannot find", "cannot list the directory"];
+    reasons.all(|line| here.iter().any(|reason| line.contains(reason)))
 }
 
 /// Why a line is not run, if it is not.

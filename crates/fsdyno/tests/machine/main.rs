@@ -13,6 +13,7 @@ mod ask_by_time;
 mod axes;
 mod bonnie;
 mod cache;
+mod clients;
 mod collection;
 mod command_line;
 mod commit_log;
@@ -70,6 +71,7 @@ fn main() {
         axes::tests(),
         bonnie::tests(),
         cache::tests(),
+        clients::tests(),
         collection::tests(),
         command_line::tests(),
         commit_log::tests(),

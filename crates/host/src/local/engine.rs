@@ -112,10 +112,11 @@ impl EngineProcess for LocalEngine {
         }
     }
 
-    fn proceed(&mut self) {
+    fn proceed(&mut self, at_ns: Option<u64>) {
         if let Some(stdin) = &mut self.stdin {
+            let cue = at_ns.map(|ns| ns.to_string()).unwrap_or_default() + "\n";
             // One that is gone is noticed by the end of its output.
-            let _ = stdin.write_all(b"\n");
+            let _ = stdin.write_all(cue.as_bytes());
         }
     }
 

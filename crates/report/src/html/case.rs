@@ -2,8 +2,10 @@
 
 use super::chart::{self, Names};
 use super::sentence::sentence;
+use super::table::table;
 use super::timeline;
 use super::{faults, losses};
+use crate::terminal::clients;
 use crate::terminal::full::{cpu, kernel_threads, open_loop, rates, stalls, window};
 use fsdyno_core::measure::Measure;
 use fsdyno_core::result::{LifecycleStep, PhaseResult, Quantile};
@@ -110,6 +112,10 @@ fn figures(phase: &PhaseView) -> Markup {
     html! {
         @for role in &phase.roles {
             (role_figures(phase, role))
+        }
+        @if let Some(view) = &phase.clients {
+            p.note { (sentence(&clients::summary(view))) }
+            (table("clients", &clients::heads(view), &view.clients.iter().map(|one| clients::row(view, one)).collect::<Vec<_>>()))
         }
         @if let Some(kernel) = &phase.kernel { p.note { (sentence(&kernel_threads(kernel))) } }
     }

@@ -45,6 +45,10 @@ pub fn full(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Result<(
             }
             write_role(out, role, *style)?;
         }
+        if let Some(view) = &phase.clients {
+            writeln!(out)?;
+            super::clients::clients(out, view, *style)?;
+        }
         if let Some(kernel) = &phase.kernel {
             style.paragraph(out, Paint::Plain, 0, &kernel_threads(kernel))?;
         }

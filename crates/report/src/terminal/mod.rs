@@ -6,6 +6,7 @@
 
 mod bonnie;
 mod classic;
+pub(crate) mod clients;
 mod collection;
 pub(crate) mod columns;
 pub(crate) mod comparison;

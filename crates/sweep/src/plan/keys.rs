@@ -74,6 +74,7 @@ pub(super) const PLAN: KeyTable = KeyTable {
             see [Preparing once](../guide/workloads.md#preparing-once-for-several-trials-reuse)";
         "watchdog" = "1m": "how long an engine may make no progress beyond the expected duration of its \
             stage before the trial is given up";
+        "clients" = "": "run the loads on other machines; see `[clients]`";
         "hooks" = "": "commands to run around trials and phases; see `[hooks]`";
         "monitor" = "": "commands to run during each phase, such as `[\"perf record -a -o {out}\"]`; needs \
             `--allow-hooks`";
@@ -208,6 +209,15 @@ pub(super) const HOOKS: KeyTable = KeyTable {
     },
 };
 
+pub(super) const CLIENTS: KeyTable = KeyTable {
+    name: "[clients]",
+    about: "Machines that do the load together, in a `directory` that they share. `--launch` on the command \
+            line starts them; see [Clients](../guide/clients.md).",
+    keys: keys! {
+        "count" = "": "required: how many; each has the workers and trees of the workload to itself";
+    },
+};
+
 pub(super) const KERNEL: KeyTable = KeyTable {
     name: "[kernels] NAME",
     about: "A kernel of your own for `kernel = \"NAME\"`.",
@@ -242,6 +252,7 @@ pub const TABLES: &[KeyTable] = &[
     ALIKE,
     CONFIGURATION,
     HOOKS,
+    CLIENTS,
     KERNEL,
     GUEST,
 ];

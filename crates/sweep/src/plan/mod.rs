@@ -19,6 +19,7 @@
 //! says so with `impossible = "why"`. Such cases are part of the plan, and their trials are skipped with the
 //! reason.
 
+mod clients;
 mod device;
 mod document;
 mod file;
@@ -75,6 +76,8 @@ pub struct Plan {
     pub quiesce: Option<Nanos>,
     /// Whether trials begin with copies of a filesystem that is prepared once in a block.
     pub reuse: bool,
+    /// How many other machines do the load; this one if absent.
+    pub clients: Option<u32>,
     /// Time between telemetry samples while a phase is measured; no sampling if absent.
     pub telemetry: Option<Nanos>,
     /// What filesystems are made on.
@@ -133,6 +136,11 @@ impl Plan {
         let mut levels = self.configurations.iter().map(|planned| planned.configuration.level(axis));
         let first = levels.next();
         levels.any(|level| Some(level) != first)
+    }
+
+    /// How many machines do the load.
+    pub(crate) fn machines(&self) -> u64 {
+        u64::from(self.clients.unwrap_or(1))
     }
 
     /// Every case: configurations in the order of the axes, the product first, and the workloads innermost.

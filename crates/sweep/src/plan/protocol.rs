@@ -1,13 +1,48 @@
-//! How the trials of a plan are spent: the keys `protocol`, `budget` and `reuse`.
+//! How the trials of a plan are spent, and on which machines: the keys `repetitions`, `protocol`, `budget`,
+//! `reuse` and `clients`.
 
-use super::document::{Node, Section};
+use super::document::{Document, Node, Section, Value};
+use super::keys::{self, names};
 use crate::error::{PlanError, PlanProblem};
 use fsdyno_core::RaceBudget;
+use fsdyno_core::units::Size;
+use fsdyno_verdict::enough::Enough;
 
 /// The names of protocols.
 const PROTOCOLS: [&str; 2] = ["exhaustive", "race"];
 /// The values of `reuse`.
 const REUSE: [&str; 2] = ["none", "prepared"];
+
+/// The maximum number of repetitions.
+const MAX_REPETITIONS: u32 = 100_000;
+/// The maximum number of clients.
+const MAX_CLIENTS: u32 = 10_000;
+
+/// The number of blocks: fixed, or a minimum and a maximum with the precision to reach.
+pub(super) fn repetitions(
+    document: &Document,
+    plan: &Section<'_>,
+) -> Result<(u32, Option<Enough>), PlanError> {
+    let node = match plan.get("repetitions") {
+        None => return Ok((1, None)),
+        Some(node) if matches!(node.value, Value::Table(_)) => node,
+        Some(_) => return Ok((plan.integer("repetitions", 1..=MAX_REPETITIONS)?.unwrap_or(1), None)),
+    };
+    let table = Section::new(document, node, "repetitions")?;
+    table.only(&names(&[keys::REPETITIONS]))?;
+    let missing = |key| {
+        let problem = PlanProblem::Missing { section: table.name.clone(), key };
+        document.error(table.origin, problem)
+    };
+    // A single trial has no interval.
+    let min: u32 = table.integer("min", 2..=MAX_REPETITIONS)?.ok_or_else(|| missing("min"))?;
+    let max: u32 = table.integer("max", min..=MAX_REPETITIONS)?.ok_or_else(|| missing("max"))?;
+    let half_width = match table.unit::<Size>("until")?.ok_or_else(|| missing("until"))? {
+        Size::Percent(percent) if percent > 0.0 => percent / 100.0,
+        _ => return Err(table.refuse("until", "a percentage of the mean, greater than 0%, such as 5%")),
+    };
+    Ok((min, Some(Enough { max, half_width })))
+}
 
 /// What the sweep may spend if it is a race; `None` if it is none.
 pub(super) fn asked(plan: &Section<'_>) -> Result<Option<RaceBudget>, PlanError> {
@@ -39,4 +74,14 @@ pub(super) fn reuses(plan: &Section<'_>) -> Result<bool, PlanError> {
         Some(word) if REUSE.contains(&word) => Ok(word == REUSE[1]),
         Some(word) => Err(plan.error("reuse", PlanProblem::unknown_word("reuse", word, &REUSE))),
     }
+}
+
+/// How many other machines do the load.
+pub(super) fn clients(document: &Document, plan: &Section<'_>) -> Result<Option<u32>, PlanError> {
+    let Some(node) = plan.get("clients") else { return Ok(None) };
+    let table = Section::new(document, node, "[clients]")?;
+    table.only(&names(&[keys::CLIENTS]))?;
+    let section = table.name.clone();
+    let missing = || document.error(table.origin, PlanProblem::Missing { section, key: "count" });
+    table.integer("count", 1..=MAX_CLIENTS)?.ok_or_else(missing).map(Some)
 }

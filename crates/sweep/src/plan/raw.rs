@@ -13,7 +13,6 @@ use fsdyno_core::axis::{self, Axis, SYSCTL_PREFIX};
 use fsdyno_core::filesystem;
 use fsdyno_core::kernel::{DEBIAN_PREFIX, HOST_KERNEL};
 use fsdyno_core::sweep_name;
-use fsdyno_core::units::Size;
 use fsdyno_core::workload::Durability;
 use fsdyno_core::{
     AXES, Bytes, CacheState, DeviceSpec, DiskCache, GuestShape, KernelSpec, Measure, Nanos, RaceBudget,
@@ -31,8 +30,6 @@ const SHORTEST_QUIESCE: Nanos = Nanos::from_secs(1);
 pub(super) const DEFAULT_TELEMETRY: Nanos = Nanos::from_secs(1);
 /// The shortest time between samples: how often the engine checks.
 const SHORTEST_TELEMETRY: Nanos = Nanos::from_millis(100);
-/// The maximum number of repetitions.
-const MAX_REPETITIONS: u32 = 100_000;
 /// The maximum number of processors of a guest.
 const MAX_PROCESSORS: u32 = 255;
 /// The minimum memory of a guest: enough for fsdyno and a distribution kernel.
@@ -71,6 +68,9 @@ pub(crate) struct RawPlan {
     /// Kernels that the plan names itself.
     pub kernels: BTreeMap<String, KernelSpec>,
     pub guest: GuestShape,
+    /// How many machines do the load, if they are others.
+    pub clients: Option<u32>,
+    pub clients_at: Origin,
     pub hooks: Hooks,
     /// Where the first command is that runs at phases.
     pub hooks_at: Origin,
@@ -155,12 +155,14 @@ impl RawPlan {
         let measure = plan.string("measure")?.map(|measure| {
             measure.parse().map_err(|error| plan.error("measure", PlanProblem::Measure(error)))
         });
-        let (repetitions, enough) = repetitions(document, &plan)?;
+        let (repetitions, enough) = protocol::repetitions(document, &plan)?;
         let hooks = hooks::hooks(document, &plan)?;
         Ok(RawPlan {
             name: name(&plan, file_stem)?,
             hooks_at: hooks.at_phases().map_or(Origin::Document, |one| hooks::place_of(&plan, one.kind)),
             hooks,
+            clients: protocol::clients(document, &plan)?,
+            clients_at: plan.at("clients").clone(),
             study: study(&plan)?,
             repetitions,
             enough,
@@ -189,29 +191,6 @@ impl RawPlan {
             guest: guest(document, &plan)?,
         })
     }
-}
-
-/// The number of blocks: fixed, or a minimum and a maximum with the precision to reach.
-fn repetitions(document: &Document, plan: &Section<'_>) -> Result<(u32, Option<Enough>), PlanError> {
-    let node = match plan.get("repetitions") {
-        None => return Ok((1, None)),
-        Some(node) if matches!(node.value, Value::Table(_)) => node,
-        Some(_) => return Ok((plan.integer("repetitions", 1..=MAX_REPETITIONS)?.unwrap_or(1), None)),
-    };
-    let table = Section::new(document, node, "repetitions")?;
-    table.only(&names(&[keys::REPETITIONS]))?;
-    let missing = |key| {
-        let problem = PlanProblem::Missing { section: table.name.clone(), key };
-        document.error(table.origin, problem)
-    };
-    // A single trial has no interval.
-    let min: u32 = table.integer("min", 2..=MAX_REPETITIONS)?.ok_or_else(|| missing("min"))?;
-    let max: u32 = table.integer("max", min..=MAX_REPETITIONS)?.ok_or_else(|| missing("max"))?;
-    let half_width = match table.unit::<Size>("until")?.ok_or_else(|| missing("until"))? {
-        Size::Percent(percent) if percent > 0.0 => percent / 100.0,
-        _ => return Err(table.refuse("until", "a percentage of the mean, greater than 0%, such as 5%")),
-    };
-    Ok((min, Some(Enough { max, half_width })))
 }
 
 /// How long the sweep may take.

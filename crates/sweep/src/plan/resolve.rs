@@ -3,7 +3,7 @@
 use super::document::{Document, Origin, Section};
 use super::product::{mapped, name_conditions, product, product_size};
 use super::raw::{self, RawAxis, RawConfiguration, RawLevel, RawPlan};
-use super::{Plan, Planned, file, race, reuse, workload};
+use super::{Plan, Planned, clients, file, race, reuse, workload};
 use crate::error::{PlanError, PlanProblem};
 use fsdyno_core::axis::{CACHE, DEFAULT, MEMORY};
 use fsdyno_core::kernel::{DEBIAN_PREFIX, HOST_KERNEL};
@@ -116,6 +116,7 @@ fn resolve(
         watchdog: raw.watchdog,
         quiesce: raw.quiesce,
         reuse: raw.reuse,
+        clients: raw.clients,
         telemetry: raw.telemetry,
         devices,
         workloads,
@@ -123,6 +124,7 @@ fn resolve(
     };
     race::check(document, &raw, &plan)?;
     reuse::check(document, &raw, &plan)?;
+    clients::check(document, &raw, &plan)?;
     Ok(plan)
 }
 

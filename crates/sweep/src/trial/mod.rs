@@ -168,10 +168,10 @@ fn sequence(
     let mut written_back = Nanos(0);
     let verifies = case.workload.load().verifies();
     let rereads = verifies && mounted.can_be_remounted();
-    for part in parts(case, &mounted, record).skip(parts_done as usize) {
+    for part in parts(bench.plan, case, &mounted, record).skip(parts_done as usize) {
         // A copy has just been mounted for the first time.
         let mut remounted = parts_done > 0;
-        if part.number > parts_done {
+        if part.number > parts_done && mounted.can_be_remounted() {
             (mounted, remounted) = remount(bench, mounted, written_back, record)?;
         }
         bench.begin("start the engine")?;
@@ -250,14 +250,17 @@ fn still_mounted(consequence: &str) -> Warning {
 }
 
 /// The parts of the load, each for its own engine; a single part if the filesystem cannot be mounted again in
-/// between.
+/// between. Clients read in each part what another one wrote in the part before, which they cannot have in
+/// memory; only what is verified stays with the client that knows how far it came.
 fn parts(
+    plan: &Plan,
     case: &Case,
     mounted: &Mounted,
     record: &mut TrialRecord,
 ) -> impl Iterator<Item = EnginePart> + use<> {
     let parts = case.workload.load().parts();
-    if parts > 1 && !mounted.can_be_remounted() {
+    let reads_of_others = plan.machines() > 1 && !case.workload.load().verifies();
+    if parts > 1 && !mounted.can_be_remounted() && !reads_of_others {
         let text = "a directory cannot be unmounted: it was written back and the caches were dropped instead \
                     of unmounting and mounting it again";
         record.warnings.push(Warning::new(WarningKind::NotRemounted, text));

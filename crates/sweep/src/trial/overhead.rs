@@ -5,7 +5,7 @@ use super::report::{self, EngineReport, Overhead};
 use super::watch::{self, LoadEnd, Looks, Stops};
 use crate::plan::Plan;
 use fsdyno_core::workload::Null;
-use fsdyno_core::{Failure, Nanos, TelemetryRequest, Workload};
+use fsdyno_core::{DeviceSpec, Failure, Nanos, TelemetryRequest, Workload};
 use fsdyno_host::Host;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -53,6 +53,11 @@ fn null(
     workload: Null,
     telemetry: Option<TelemetryRequest>,
 ) -> Result<Option<f64>, Box<Failure>> {
+    // Clients know only what they share.
+    let directory = match &plan.devices.data {
+        DeviceSpec::Directory { path } if plan.clients.is_some() => path,
+        _ => directory,
+    };
     let mut request = report::request(directory, &Workload::Null(workload), plan.seed, true);
     request.telemetry = telemetry;
     let mut engine = host.start_engine(&request).map_err(|error| Box::new(report::host_failure(&error)))?;

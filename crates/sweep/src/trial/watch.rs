@@ -138,7 +138,7 @@ fn follow(
                 // What it waits for has a limit of its own.
                 changed = Instant::now();
                 if may_begin {
-                    engine.proceed();
+                    engine.proceed(None);
                     waits = false;
                 }
             }
@@ -211,7 +211,7 @@ fn follow(
             EngineOutput::End(stderr) => return LoadEnd::Failed(ended_early(&place, stderr)),
         }
         if changed.elapsed() > limit {
-            return LoadEnd::Hung(hung(&place, limit, engine.pid()));
+            return LoadEnd::Hung(hung(&place, limit, engine));
         }
     }
 }
@@ -274,13 +274,15 @@ pub(crate) fn stage_name(stage: Stage) -> &'static str {
     }
 }
 
-fn hung(place: &Option<EnginePosition>, limit: Duration, pid: u32) -> Failure {
+fn hung(place: &Option<EnginePosition>, limit: Duration, engine: &dyn EngineProcess) -> Failure {
+    let (pid, whose) = (engine.pid(), engine.place());
     let stage = place.as_ref().map_or("start", |place| stage_name(place.stage));
     let message = format!("the engine made no progress for {} in stage '{stage}'", Nanos::from(limit));
     let mut failure = Failure::new(step(place), message);
     if let Some(place) = place {
+        let of = whose.map(|whose| format!(" on {whose}")).unwrap_or_default();
         failure.details =
-            format!("process {pid} had completed {:.0} % of stage '{stage}'", place.done * 100.0);
+            format!("process {pid}{of} had completed {:.0} % of stage '{stage}'", place.done * 100.0);
     }
     failure.hint =
         Some("look for hung tasks in the kernel log (dmesg); for a slow device, increase `watchdog`".into());

@@ -204,9 +204,15 @@ pub(super) fn differences(sides: [&Case<'_>; 2]) -> Vec<Difference> {
     if !found.iter().any(|difference| difference.what == "kernel") {
         found.extend(difference("kernel", sides.map(kernel)));
     }
+    found.extend(difference("clients", sides.map(clients)));
     found.extend(difference("precondition", sides.map(precondition)));
     found.extend(workload_differences(sides.map(Case::workload)));
     found
+}
+
+/// How many other machines did the load.
+fn clients(case: &Case<'_>) -> String {
+    case.any.environment.clients.len().to_string()
 }
 
 /// `fill-twice`; of several disks with different ones, each once.

@@ -1,5 +1,6 @@
 //! The cases of a sweep, with the measured trials of each merged.
 
+use super::ClientsView;
 use crate::durability::Losses;
 use crate::error::UnreadableHistogram;
 use crate::faults::Faults;
@@ -75,6 +76,8 @@ pub struct PhaseView {
     pub quiet: Vec<Quiet>,
     /// Bytes per second written until everything was on the device; absent if nothing was written.
     pub durable_bytes_per_s: Option<f64>,
+    /// The machines that did the load, if they are others.
+    pub clients: Option<ClientsView>,
     /// Writers before readers.
     pub roles: Vec<RoleView>,
     /// Processor time of the kernel threads that worked for the phase, and of all that worked for it per byte
@@ -301,6 +304,7 @@ fn merge_phase(name: &str, trials: &[&TrialRecord]) -> Result<PhaseView, Unreada
         ramps: parts.iter().filter_map(|(_, phase)| Some((phase.ramp_ns, phase.steady?))).collect(),
         quiet: parts.iter().filter_map(|(_, phase)| phase.quiet).collect(),
         durable_bytes_per_s: durable(&parts),
+        clients: ClientsView::of(&parts.iter().map(|(_, phase)| *phase).collect::<Vec<_>>()),
         roles: roles.collect::<Result<_, _>>()?,
         kernel: merge_kernel(name, trials),
     })

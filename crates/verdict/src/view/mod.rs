@@ -4,10 +4,13 @@
 //! not part of the cases (they would count the first configuration twice); they show drift.
 
 mod case;
+mod clients;
 
 pub use case::{
     CaseView, KernelView, OpenLoopView, OperationView, PhaseView, RoleView, TrialCurve, cases, stall,
 };
+
+pub use clients::{ClientView, ClientsView};
 
 use crate::drift::{Drift, drift};
 use crate::error::UnreadableHistogram;

@@ -2,6 +2,7 @@
 
 pub mod disk;
 pub mod guarded;
+pub mod hosts;
 pub mod sick;
 
 pub use fsdyno_testkit::Requirement;

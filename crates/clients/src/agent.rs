@@ -1,0 +1,205 @@
+//! The agent of a client: connects back to the coordinator that has launched it, runs engines for it, and
+//! ends with it.
+//!
+//! A reader answers pings at once, whatever the engine does; the main thread starts engines, which die with
+//! it. If nothing is heard of the coordinator for [`SILENCE_MAX`], the agent is an orphan: it asks its engine
+//! to stop, which removes what it has created, and exits.
+
+use crate::handshake::{Connection, Rejection, about, introduce};
+use crate::token::Token;
+use crate::wire::{FromAgent, HEARTBEAT, SILENCE_MAX, ToAgent};
+use fsdyno_host::lines::read_line;
+use fsdyno_host::remote::{Engines, News, Order};
+use fsdyno_sys::timer::monotonic_ns;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long an agent tries to reach its coordinator.
+const JOIN_LIMIT: Duration = Duration::from_secs(30);
+/// How long one address may take.
+const CONNECT_LIMIT: Duration = Duration::from_secs(2);
+/// The pause between attempts.
+const RETRY: Duration = Duration::from_millis(100);
+/// How often to look for orders while an engine runs.
+const TURN: Duration = Duration::from_millis(20);
+/// How long the engine of an orphan may take to remove what it has created.
+const CLEAN_UP_LIMIT: Duration = Duration::from_secs(60);
+
+/// Why an agent could not join.
+#[derive(Debug, thiserror::Error)]
+pub enum JoinError {
+    /// None of the addresses leads to the coordinator.
+    #[error("cannot reach the coordinator at {addresses}: {reason}")]
+    Unreachable {
+        /// The addresses.
+        addresses: String,
+        /// The last attempt.
+        reason: String,
+    },
+    /// The coordinator does not want it.
+    #[error("the coordinator refuses this agent: {0}")]
+    Refused(String),
+    /// A thread could not be started.
+    #[error("cannot start a thread")]
+    Thread(#[source] io::Error),
+}
+
+/// Joins the coordinator at one of the addresses and serves it until it says that there is nothing more to
+/// do, is gone, or `stop` is set.
+///
+/// # Errors
+/// [`JoinError`].
+pub fn serve(
+    addresses: &[SocketAddr],
+    token: &Token,
+    binary: PathBuf,
+    stop: &AtomicBool,
+) -> Result<(), JoinError> {
+    let connection = join(addresses, token, stop)?;
+    let output = connection.get_ref().try_clone().map_err(JoinError::Thread)?;
+    let link = Arc::new(Link {
+        output: Mutex::new(output),
+        heard: Mutex::new(Instant::now()),
+        over: AtomicBool::new(false),
+    });
+    let (sender, orders) = channel();
+    let reading = Arc::clone(&link);
+    thread::Builder::new().spawn(move || reading.read(connection, &sender)).map_err(JoinError::Thread)?;
+    let living = Arc::clone(&link);
+    thread::Builder::new().spawn(move || living.live()).map_err(JoinError::Thread)?;
+    let mut engines = Engines::new(binary);
+    work(&link, &orders, &mut engines, stop);
+    leave(&link, &mut engines);
+    Ok(())
+}
+
+/// Does what the coordinator wants.
+fn work(link: &Link, orders: &Receiver<ToAgent>, engines: &mut Engines, stop: &AtomicBool) {
+    while !link.is_over() && !stop.load(Ordering::Relaxed) {
+        let patience = if engines.is_busy() { Duration::ZERO } else { TURN };
+        match orders.recv_timeout(patience) {
+            Ok(ToAgent::Order(order)) => link.tell_all(engines.carry_out(order)),
+            Ok(ToAgent::Mark { path }) => link.say(&FromAgent::Done(mark(&path))),
+            Ok(ToAgent::Look { path }) => link.say(&FromAgent::Done(told(path.symlink_metadata().map(drop)))),
+            Ok(ToAgent::Unmark { path }) => link.say(&FromAgent::Done(told(std::fs::remove_file(&path)))),
+            Ok(ToAgent::Bye) | Err(RecvTimeoutError::Disconnected) => return,
+            Ok(ToAgent::Alive | ToAgent::Ping { .. }) | Err(RecvTimeoutError::Timeout) => {}
+        }
+        if engines.is_busy() {
+            link.tell_all(engines.news(TURN));
+        }
+    }
+}
+
+/// Ends the engine, which gets the time to remove what it has created.
+fn leave(link: &Link, engines: &mut Engines) {
+    link.tell_all(engines.carry_out(Order::Stop));
+    let deadline = Instant::now() + CLEAN_UP_LIMIT;
+    while engines.is_busy() && Instant::now() < deadline {
+        engines.news(TURN);
+    }
+    engines.carry_out(Order::Kill);
+}
+
+fn mark(path: &Path) -> Result<(), String> {
+    told(OpenOptions::new().write(true).create_new(true).open(path).map(drop))
+}
+
+fn told(result: io::Result<()>) -> Result<(), String> {
+    result.map_err(|error| error.to_string())
+}
+
+/// The connection to the coordinator.
+struct Link {
+    output: Mutex<TcpStream>,
+    /// When something was last heard of it.
+    heard: Mutex<Instant>,
+    over: AtomicBool,
+}
+
+impl Link {
+    fn read(&self, mut connection: Connection, orders: &Sender<ToAgent>) {
+        let mut line = Vec::new();
+        while read_line(&mut connection, &mut line).is_ok() && !line.is_empty() {
+            *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+            match serde_json::from_slice(&line) {
+                Ok(ToAgent::Ping { number }) => self.say(&FromAgent::Pong { number, at_ns: monotonic_ns() }),
+                Ok(ToAgent::Alive) => {}
+                Ok(other) => {
+                    if orders.send(other).is_err() {
+                        break;
+                    }
+                }
+                // It has the same version: then something is broken.
+                Err(_) => break,
+            }
+        }
+        self.over.store(true, Ordering::Relaxed);
+    }
+
+    /// Says that this end lives, and watches the other.
+    fn live(&self) {
+        while !self.is_over() {
+            self.say(&FromAgent::Alive);
+            thread::sleep(HEARTBEAT);
+            if self.heard.lock().unwrap_or_else(PoisonError::into_inner).elapsed() > SILENCE_MAX {
+                self.over.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed)
+    }
+
+    fn tell_all(&self, news: Option<News>) {
+        news.into_iter().for_each(|news| self.say(&FromAgent::News(news)));
+    }
+
+    fn say(&self, what: &FromAgent) {
+        let line = serde_json::to_vec(what).map(|mut line| {
+            line.push(b'\n');
+            line
+        });
+        let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
+        if line.map_err(io::Error::from).and_then(|line| output.write_all(&line)).is_err() {
+            self.over.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Tries the addresses one after the other until one of them is the coordinator's.
+fn join(addresses: &[SocketAddr], token: &Token, stop: &AtomicBool) -> Result<Connection, JoinError> {
+    let deadline = Instant::now() + JOIN_LIMIT;
+    let mut reason = "there are no addresses".to_string();
+    while Instant::now() < deadline && !stop.load(Ordering::Relaxed) {
+        for address in addresses {
+            let joined = TcpStream::connect_timeout(address, CONNECT_LIMIT)
+                .map_err(Rejection::from)
+                .and_then(|stream| introduce(stream, token, about(rank())));
+            match joined {
+                Ok(connection) => return Ok(connection),
+                Err(Rejection::Refused(reason)) => return Err(JoinError::Refused(reason)),
+                Err(Rejection::Connection(error)) => reason = error.to_string(),
+                Err(Rejection::Stranger) => reason = format!("{address}: {}", Rejection::Stranger),
+            }
+        }
+        thread::sleep(RETRY);
+    }
+    let addresses = addresses.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(", ");
+    Err(JoinError::Unreachable { addresses, reason })
+}
+
+/// The number that the launcher has given this agent: Open MPI, PMIx, PMI (MPICH), Slurm.
+fn rank() -> Option<u32> {
+    ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"]
+        .into_iter()
+        .find_map(|name| std::env::var(name).ok()?.parse().ok())
+}

@@ -1,0 +1,457 @@
+//! Engines on all clients as one engine.
+//!
+//! Clients go through the same stages, each at its own pace. What they report is held back until all have
+//! reported it, and then passed on as one: trees add up, results of a phase are merged ([`crate::merge`]). A
+//! phase begins when all are ready, at one moment in the future, which each is told by its own clock.
+//!
+//! A client that is lost in a phase stays part of the result, with what is unknown about it, and the trial
+//! fails: what the others did without it says nothing about all of them.
+
+use crate::connected::Connected;
+use crate::merge::{Part, merge};
+use crate::progress::{Position, combined};
+use crate::united::{is_optional, rank, sum};
+use crate::wire::ToAgent;
+use fsdyno_core::result::ClockOffset;
+use fsdyno_core::{EngineEvent, EngineRequest, Failure, Nanos, PhaseResult, Warning};
+use fsdyno_host::remote::{News, Order};
+use fsdyno_host::{EngineOutput, EngineProcess, HostError, Result};
+use fsdyno_sys::timer::monotonic_ns;
+use std::collections::VecDeque;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long clients may take to start their engines.
+const START_LIMIT: Duration = Duration::from_secs(60);
+/// How often to look for lost clients.
+const GLANCE: Duration = Duration::from_millis(100);
+/// How far in the future phases begin: longer than a busy agent takes to pass it on.
+const MARGIN: Duration = Duration::from_millis(100);
+
+/// A running load on all clients.
+pub(crate) struct Group {
+    clients: Arc<Connected>,
+    engines: Vec<Engine>,
+    /// Whether the parent lets phases begin.
+    parent_waits: bool,
+    /// The phase that all are ready for.
+    ready: Option<String>,
+    running: Option<Running>,
+    warnings: Vec<(Warning, Vec<usize>)>,
+    output: VecDeque<EngineOutput>,
+    /// Nothing more is wanted but the end.
+    stopping: bool,
+}
+
+/// The engine of one client.
+#[derive(Default)]
+struct Engine {
+    pid: u32,
+    /// What it has reported and others have not yet.
+    reported: VecDeque<EngineEvent>,
+    position: Option<Position>,
+    phases: u32,
+    /// It has closed its output.
+    over: bool,
+    lost: Option<String>,
+}
+
+/// A phase that has begun.
+struct Running {
+    name: String,
+    clocks: Vec<Option<ClockOffset>>,
+}
+
+impl Group {
+    /// Starts an engine on each client.
+    pub fn start(clients: Arc<Connected>, request: &EngineRequest) -> Result<Self> {
+        // What an earlier load has left.
+        while clients.news.lock().unwrap_or_else(PoisonError::into_inner).try_recv().is_ok() {}
+        let count = clients.members.len();
+        for (number, member) in clients.members.iter().enumerate() {
+            let request = request_of(request, number, count);
+            member.say(&ToAgent::Order(Order::Start(Box::new(request))));
+        }
+        let engines = clients.members.iter().map(|_| Engine::default()).collect();
+        let mut group = Group {
+            clients,
+            engines,
+            parent_waits: request.pauses,
+            ready: None,
+            running: None,
+            warnings: Vec::new(),
+            output: VecDeque::new(),
+            stopping: false,
+        };
+        match group.all_started() {
+            Ok(()) => Ok(group),
+            Err(error) => {
+                group.stop(GLANCE);
+                Err(error)
+            }
+        }
+    }
+
+    fn all_started(&mut self) -> Result<()> {
+        let deadline = Instant::now() + START_LIMIT;
+        while self.engines.iter().any(|engine| engine.pid == 0) {
+            let lost = self.clients.members.iter().find_map(|member| Some((member, member.lost()?)));
+            if let Some((member, reason)) = lost {
+                return Err(HostError::Lost { host: member.name.clone(), reason });
+            }
+            if Instant::now() >= deadline {
+                let waiting = self.engines.iter().position(|engine| engine.pid == 0).unwrap_or(0);
+                let action = format!("starting the engine on client '{}'", self.name(waiting));
+                return Err(HostError::Hung { action, seconds: START_LIMIT.as_secs() });
+            }
+            match self.listen(GLANCE) {
+                Some((number, News::Started { pid })) => self.engines[number].pid = pid,
+                Some((number, News::NotStarted { error })) => {
+                    let host = format!("client {}", self.name(number));
+                    return Err(HostError::Lost { host, reason: error.to_string() });
+                }
+                Some((number, news)) => self.take(number, news),
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn listen(&self, timeout: Duration) -> Option<(usize, News)> {
+        let news = self.clients.news.lock().unwrap_or_else(PoisonError::into_inner);
+        news.recv_timeout(timeout).ok()
+    }
+
+    fn name(&self, number: usize) -> &str {
+        &self.clients.members[number].name
+    }
+
+    /// The engines that run.
+    fn alive(&self) -> impl Iterator<Item = usize> {
+        self.engines.iter().enumerate().filter(|(_, one)| !one.over && one.lost.is_none()).map(|(n, _)| n)
+    }
+
+    /// The engines that run, or whose reports wait for those of others.
+    fn reporting(&self) -> impl Iterator<Item = usize> {
+        let reports = |one: &Engine| one.lost.is_none() && !(one.over && one.reported.is_empty());
+        self.engines.iter().enumerate().filter(move |(_, one)| reports(one)).map(|(n, _)| n)
+    }
+
+    fn take(&mut self, number: usize, news: News) {
+        match news {
+            News::Event(event) => self.take_event(number, *event),
+            News::Garbage(text) => {
+                let text = format!("client {}: {text}", self.name(number));
+                self.output.push_back(EngineOutput::Garbage(text));
+            }
+            News::Closed(text) => {
+                let engine = &mut self.engines[number];
+                let is_done = engine.reported.back().is_some_and(|event| *event == EngineEvent::Done);
+                engine.over = true;
+                if !self.stopping && !is_done {
+                    engine.over = false;
+                    engine.lost.get_or_insert(format!("its engine exited without a result: {}", text.trim()));
+                }
+            }
+            News::Started { .. } | News::NotStarted { .. } | News::Ended { .. } => {}
+        }
+    }
+
+    fn take_event(&mut self, number: usize, event: EngineEvent) {
+        match event {
+            EngineEvent::Progress { stage, phase, done, left_ns, glance } => {
+                let phases = self.engines[number].phases;
+                self.engines[number].position =
+                    Some(Position { phases, stage, phase, done, left_ns, glance });
+                let names = self.clients.members.iter().map(|member| member.name.as_str());
+                let positions = self.engines.iter().map(|engine| engine.position.as_ref());
+                let event = combined(&names.zip(positions).collect::<Vec<_>>());
+                self.output.extend(event.map(|event| EngineOutput::Event(Box::new(event))));
+            }
+            EngineEvent::Warning(warning) => {
+                match self.warnings.iter_mut().find(|(known, _)| *known == warning) {
+                    Some((_, clients)) => clients.push(number),
+                    None => self.warnings.push((warning, vec![number])),
+                }
+            }
+            EngineEvent::Failed(failure) if self.stopping => drop(failure),
+            EngineEvent::Failed(failure) => {
+                let message = format!("client '{}': {}", self.name(number), failure.message);
+                self.fail(Failure { message, ..failure });
+            }
+            other => self.engines[number].reported.push_back(other),
+        }
+    }
+
+    fn pass_on(&mut self, event: EngineEvent) {
+        for (warning, clients) in std::mem::take(&mut self.warnings) {
+            let names: Vec<&str> = clients.iter().map(|number| self.name(*number)).collect();
+            let whose = match names.len() == self.engines.len() {
+                true => "on all clients".to_string(),
+                false => format!("client {}", names.join(", ")),
+            };
+            let warning = Warning::new(warning.kind, format!("{whose}: {}", warning.text));
+            self.output.push_back(EngineOutput::Event(Box::new(EngineEvent::Warning(warning))));
+        }
+        self.output.push_back(EngineOutput::Event(Box::new(event)));
+    }
+
+    fn fail(&mut self, failure: Failure) {
+        self.pass_on(EngineEvent::Failed(failure));
+    }
+
+    /// Notices clients that are gone.
+    fn look(&mut self) {
+        for number in self.alive().collect::<Vec<_>>() {
+            let Some(reason) = self.clients.members[number].lost() else { continue };
+            self.engines[number].lost = Some(reason);
+        }
+        // In a phase, what the others report comes first.
+        let is_waited_for = self.running.is_some() && self.reporting().next().is_some();
+        if !self.stopping && !is_waited_for {
+            self.tell_of_lost("clients");
+        }
+    }
+
+    /// Fails if clients were lost.
+    fn tell_of_lost(&mut self, step: &str) {
+        let lost = self.engines.iter().enumerate().filter_map(|(number, engine)| {
+            Some(format!("client '{}' was lost: {}", self.name(number), engine.lost.as_ref()?))
+        });
+        let lost: Vec<String> = lost.collect();
+        if !lost.is_empty() {
+            let mut failure = Failure::new(step, lost.join("; "));
+            failure.hint = Some("look for its log and its network; the others are stopped".to_string());
+            self.stopping = true;
+            self.fail(failure);
+        }
+    }
+
+    /// Passes on what all engines have reported.
+    fn combine(&mut self) {
+        while !self.stopping {
+            let active: Vec<usize> = self.reporting().collect();
+            let heads: Vec<u8> = active
+                .iter()
+                .filter_map(|number| Some(rank(self.engines[*number].reported.front()?)))
+                .collect();
+            if heads.len() < active.len() || heads.is_empty() {
+                return;
+            }
+            let next = heads.iter().copied().min().unwrap_or(0);
+            let same: Vec<usize> =
+                active.iter().zip(&heads).filter(|(_, rank)| **rank == next).map(|(n, _)| *n).collect();
+            if same.len() < active.len() && !is_optional(next) {
+                let text = format!(
+                    "client '{}' does something else than '{}'",
+                    self.name(same[0]),
+                    self.odd_one(&active, &same)
+                );
+                self.stopping = true;
+                return self.fail(Failure::new("clients", text));
+            }
+            let events: Vec<(usize, EngineEvent)> = same
+                .iter()
+                .filter_map(|number| Some((*number, self.engines[*number].reported.pop_front()?)))
+                .collect();
+            self.unite(events);
+        }
+    }
+
+    fn odd_one(&self, active: &[usize], same: &[usize]) -> &str {
+        let other = active.iter().find(|number| !same.contains(number)).copied().unwrap_or(same[0]);
+        self.name(other)
+    }
+
+    /// Makes one event of those of several clients, which are of one kind.
+    fn unite(&mut self, events: Vec<(usize, EngineEvent)>) {
+        let mut phases: Vec<(usize, PhaseResult)> = Vec::new();
+        let mut united: Option<EngineEvent> = None;
+        for (number, event) in events {
+            united = Some(match (united.take(), event) {
+                (_, EngineEvent::Phase(phase)) => {
+                    phases.push((number, *phase));
+                    continue;
+                }
+                (Some(first), other) => sum(first, other),
+                (None, first) => first,
+            });
+        }
+        match united {
+            None => self.phase_ended(phases),
+            Some(EngineEvent::Ready { phase }) => {
+                self.ready = Some(phase.clone());
+                match self.parent_waits {
+                    true => self.pass_on(EngineEvent::Ready { phase }),
+                    false => self.begin(),
+                }
+            }
+            // Each engine reads its own files again.
+            Some(EngineEvent::Reached { .. }) => {}
+            Some(event) => self.pass_on(event),
+        }
+    }
+
+    /// Lets all begin the phase that they are ready for.
+    fn begin(&mut self) {
+        let Some(name) = self.ready.take() else { return };
+        let clocks: Vec<Option<ClockOffset>> =
+            self.clients.members.iter().map(crate::member::Member::clock).collect();
+        let slowest = clocks.iter().flatten().map(|clock| clock.uncertainty_ns.0).max().unwrap_or(0);
+        let begin_ns = monotonic_ns() + MARGIN.as_nanos() as u64 + 8 * slowest;
+        for (member, clock) in self.clients.members.iter().zip(&clocks) {
+            let at_ns = clock.map(|clock| begin_ns.saturating_add_signed(clock.offset_ns));
+            member.say(&ToAgent::Order(Order::Proceed { at_ns }));
+        }
+        self.running = Some(Running { name, clocks });
+    }
+
+    fn phase_ended(&mut self, phases: Vec<(usize, PhaseResult)>) {
+        let Some(Running { name, clocks }) = self.running.take() else {
+            return self.fail(Failure::new("clients", "a phase ended that had not begun"));
+        };
+        let mut parts: Vec<Part> = Vec::new();
+        let mut results: Vec<Option<PhaseResult>> = self.engines.iter().map(|_| None).collect();
+        for (number, phase) in phases {
+            self.engines[number].phases += 1;
+            results[number] = Some(phase);
+        }
+        let missing = self.engines.iter().zip(&results);
+        let missing = missing.clone().position(|(engine, result)| engine.lost.is_none() && result.is_none());
+        if let Some(number) = missing {
+            let text = format!("client '{}' ended without this phase", self.name(number));
+            self.stopping = true;
+            return self.fail(Failure::new(name, text));
+        }
+        for ((number, result), before) in results.into_iter().enumerate().zip(clocks) {
+            let member = &self.clients.members[number];
+            let lost = self.engines[number].lost.clone();
+            let silent_ns = lost.is_some().then(|| Nanos::from(member.heard().elapsed()));
+            parts.push(Part {
+                client: member.name.clone(),
+                before,
+                after: if lost.is_none() { member.clock() } else { None },
+                result,
+                lost,
+                silent_ns,
+            });
+        }
+        match merge(parts) {
+            Ok((phase, warnings)) => {
+                for warning in warnings {
+                    self.output.push_back(EngineOutput::Event(Box::new(EngineEvent::Warning(warning))));
+                }
+                self.pass_on(EngineEvent::Phase(Box::new(phase)));
+            }
+            Err(error) => {
+                self.stopping = true;
+                return self
+                    .fail(Failure::new(name, format!("the results of the clients do not fit: {error}")));
+            }
+        }
+        self.tell_of_lost(&name);
+    }
+}
+
+/// The part of one client: trees of its own, at a place of its own, and no limits of this machine. In each
+/// later part of a load, it goes on with the trees of the next client, of which it has nothing in memory (IOR
+/// calls that reordering tasks).
+fn request_of(request: &EngineRequest, number: usize, count: usize) -> EngineRequest {
+    let whose = (number + request.part.number as usize) % count;
+    EngineRequest {
+        seed: seed_of(request.seed, whose),
+        pauses: true,
+        telemetry: None,
+        quiesce: None,
+        memory: None,
+        marks: None,
+        device: None,
+        ..request.clone()
+    }
+}
+
+/// The seeds of clients are all different, and that of the first is the trial's. The step is that of
+/// SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014).
+fn seed_of(seed: u64, number: usize) -> u64 {
+    seed.wrapping_add((number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+}
+
+impl EngineProcess for Group {
+    fn next(&mut self, timeout: Duration) -> EngineOutput {
+        let deadline = Instant::now() + timeout;
+        loop {
+            if let Some(output) = self.output.pop_front() {
+                return output;
+            }
+            if self.stopping && self.alive().next().is_none() {
+                return EngineOutput::End(String::new());
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.listen(left.min(GLANCE)) {
+                Some((number, news)) => {
+                    self.take(number, news);
+                    self.combine();
+                }
+                None => {
+                    self.look();
+                    self.combine();
+                    if left.is_zero() && self.output.is_empty() {
+                        return EngineOutput::Silence;
+                    }
+                }
+            }
+        }
+    }
+
+    fn proceed(&mut self, _at_ns: Option<u64>) {
+        self.begin();
+    }
+
+    fn ask_to_stop(&mut self) {
+        self.stopping = true;
+        self.output.clear();
+        for number in self.alive().collect::<Vec<_>>() {
+            self.clients.members[number].say(&ToAgent::Order(Order::Stop));
+        }
+    }
+
+    fn stop(&mut self, limit: Duration) -> bool {
+        self.stopping = true;
+        let mut waiting: Vec<usize> =
+            (0..self.engines.len()).filter(|number| self.clients.members[*number].lost().is_none()).collect();
+        for number in &waiting {
+            self.clients.members[*number].say(&ToAgent::Order(Order::Kill));
+        }
+        let deadline = Instant::now() + limit;
+        let mut gone = true;
+        while !waiting.is_empty() && Instant::now() < deadline {
+            if let Some((number, News::Ended { gone: this_one })) = self.listen(GLANCE) {
+                waiting.retain(|one| *one != number);
+                gone &= this_one;
+            }
+            waiting.retain(|number| self.clients.members[*number].lost().is_none());
+        }
+        gone && waiting.is_empty()
+    }
+
+    fn pid(&self) -> u32 {
+        self.engines[self.last_one()].pid
+    }
+
+    fn place(&self) -> Option<String> {
+        Some(format!("client '{}'", self.name(self.last_one())))
+    }
+}
+
+impl Group {
+    /// The client that the others wait for.
+    fn last_one(&self) -> usize {
+        let order = |number: &usize| {
+            let engine = &self.engines[*number];
+            (engine.phases, engine.reported.len(), engine.position.as_ref().map(Position::order))
+        };
+        self.alive()
+            .min_by(|a, b| order(a).partial_cmp(&order(b)).unwrap_or(std::cmp::Ordering::Equal))
+            .unwrap_or(0)
+    }
+}

@@ -1,0 +1,87 @@
+//! The clients of a launch, for as long as it lasts.
+
+use crate::connected::{Connected, NewsOfAll};
+use crate::group::Group;
+use crate::launcher::Launcher;
+use crate::member::Member;
+use crate::wire::ToAgent;
+use fsdyno_core::EngineRequest;
+use fsdyno_core::environment::ClientFacts;
+use fsdyno_host::{EngineProcess, HostError, Result};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long a client may take to create, find or remove an empty file.
+const LOOK_LIMIT: Duration = Duration::from_secs(30);
+/// How long clients may take to leave.
+const LEAVE_LIMIT: Duration = Duration::from_secs(5);
+
+/// Connected clients, and the launcher that has started them.
+pub struct Pool {
+    clients: Arc<Connected>,
+    launcher: Launcher,
+}
+
+impl Pool {
+    pub(crate) fn new((members, news): (Vec<Member>, NewsOfAll), launcher: Launcher) -> io::Result<Self> {
+        Ok(Pool { clients: Connected::new(members, news)?, launcher })
+    }
+
+    /// Tells the clients that there is nothing more to do, and waits for them and the launcher, with a limit.
+    /// Returns what is left of them.
+    pub fn end(mut self) -> Vec<String> {
+        self.clients.members.iter().for_each(|member| member.say(&ToAgent::Bye));
+        let deadline = Instant::now() + LEAVE_LIMIT;
+        while self.clients.members.iter().any(|member| member.lost().is_none()) && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(5));
+        }
+        self.clients.close();
+        self.launcher.end().into_iter().collect()
+    }
+
+    /// Makes sure that a directory is the same on all clients: one creates a file there, the others see it.
+    fn verify_shared(&self, directory: &Path) -> Result<()> {
+        let Some((first, others)) = self.clients.members.split_first() else { return Ok(()) };
+        let path = directory.join(format!(".fsdyno-shared-{}", &crate::token::nonce()[..16]));
+        let failed = |member: &Member, action: &str, reason: String| HostError::System {
+            action: format!("{action} on client '{}'", member.name),
+            object: path.display().to_string(),
+            errno: 0,
+            reason,
+        };
+        first
+            .ask(&ToAgent::Mark { path: path.clone() }, LOOK_LIMIT)
+            .map_err(|reason| failed(first, "create", reason))?;
+        let seen = others.iter().try_for_each(|member| {
+            member.ask(&ToAgent::Look { path: path.clone() }, LOOK_LIMIT).map_err(|reason| {
+                let reason = format!("{reason}; '{}' has just created it there: is it shared?", first.name);
+                failed(member, "find", reason)
+            })
+        });
+        let removed = first.ask(&ToAgent::Unmark { path: path.clone() }, LOOK_LIMIT);
+        seen?;
+        removed.map_err(|reason| failed(first, "remove", reason))
+    }
+}
+
+impl Pool {
+    /// What the clients are, in the order of results.
+    pub(crate) fn facts(&self) -> Vec<ClientFacts> {
+        let facts = |member: &Member| ClientFacts {
+            client: member.name.clone(),
+            kernel: member.about.kernel.clone(),
+            processors: member.about.processors,
+            memory_bytes: member.about.memory_bytes,
+        };
+        self.clients.members.iter().map(facts).collect()
+    }
+
+    /// Starts an engine on each, which work as one.
+    pub(crate) fn start_engines(&mut self, request: &EngineRequest) -> Result<Box<dyn EngineProcess>> {
+        self.verify_shared(&request.directory)?;
+        Ok(Box::new(Group::start(Arc::clone(&self.clients), request)?))
+    }
+}

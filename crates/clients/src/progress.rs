@@ -1,0 +1,114 @@
+//! Where a load on several clients is: where the last of them is.
+
+use fsdyno_core::glance::{OfferedRate, RoleGlance, Waiting};
+use fsdyno_core::protocol::Stage;
+use fsdyno_core::{EngineEvent, Glance, Nanos};
+
+/// Where one client is.
+#[derive(Debug, Clone)]
+pub(crate) struct Position {
+    /// How many phases it has completed.
+    pub phases: u32,
+    pub stage: Stage,
+    pub phase: String,
+    pub done: f64,
+    pub left_ns: Nanos,
+    pub glance: Option<Box<Glance>>,
+}
+
+impl Position {
+    /// Grows as the client gets on, within the stages between two phases.
+    pub fn order(&self) -> (u32, u8, f64) {
+        let stage = match self.stage {
+            Stage::Fill => 0,
+            Stage::Prepare => 1,
+            Stage::Settle => 2,
+            Stage::Quiesce => 3,
+            Stage::Ramp => 4,
+            Stage::Measure => 5,
+            Stage::Drain => 6,
+            Stage::Layout => 7,
+            Stage::ReadAgain => 8,
+            Stage::CleanUp => 9,
+        };
+        (self.phases, stage, self.done)
+    }
+}
+
+/// The progress of all; nothing until each has reported some.
+pub(crate) fn combined(clients: &[(&str, Option<&Position>)]) -> Option<EngineEvent> {
+    let positions: Vec<(&str, &Position)> =
+        clients.iter().map(|(name, position)| Some((*name, (*position)?))).collect::<Option<_>>()?;
+    let by_order = |a: &&(&str, &Position), b: &&(&str, &Position)| {
+        a.1.order().partial_cmp(&b.1.order()).unwrap_or(std::cmp::Ordering::Equal)
+    };
+    let (_, last) = positions.iter().min_by(by_order)?;
+    let together = positions.iter().filter(|(_, one)| one.phase == last.phase && one.stage == last.stage);
+    let glances: Vec<(&str, &Glance)> =
+        together.filter_map(|(name, one)| Some((*name, one.glance.as_deref()?))).collect();
+    Some(EngineEvent::Progress {
+        stage: last.stage,
+        phase: last.phase.clone(),
+        done: last.done,
+        left_ns: positions.iter().map(|(_, one)| one.left_ns).max().unwrap_or_default(),
+        glance: glance(&glances).map(Box::new),
+    })
+}
+
+/// What the workers of all clients do.
+fn glance(clients: &[(&str, &Glance)]) -> Option<Glance> {
+    let (_, first) = clients.first()?;
+    let roles = first.roles.iter().map(|role| {
+        let same = clients.iter().flat_map(|(name, glance)| {
+            glance.roles.iter().filter(|other| other.role == role.role).map(move |other| (*name, other))
+        });
+        let none = RoleGlance {
+            role: role.role,
+            workers: 0,
+            operations: 0,
+            busy_ns: Nanos(0),
+            slowest_ns: Nanos(0),
+            bytes: 0,
+            waiting: None,
+            offered: None,
+        };
+        same.fold(none, |sum, (name, other)| add(sum, name, other))
+    });
+    Some(Glance {
+        length_ns: clients.iter().map(|(_, glance)| glance.length_ns).max().unwrap_or_default(),
+        roles: roles.collect(),
+        machine: None,
+        cost_ns: Nanos(clients.iter().map(|(_, glance)| glance.cost_ns.0).sum()),
+    })
+}
+
+fn add(sum: RoleGlance, client: &str, other: &RoleGlance) -> RoleGlance {
+    let theirs = other
+        .waiting
+        .as_ref()
+        .map(|waiting| Waiting { directory: format!("{client}:{}", waiting.directory), ..waiting.clone() });
+    let waiting = match (sum.waiting, theirs) {
+        (Some(a), Some(b)) => {
+            let workers = a.workers + b.workers;
+            let longest = if a.for_ns >= b.for_ns { a } else { b };
+            Some(Waiting { workers, ..longest })
+        }
+        (one, other) => one.or(other),
+    };
+    let offered = match (sum.offered, other.offered) {
+        (Some(a), Some(b)) => {
+            Some(OfferedRate { per_second: a.per_second + b.per_second, is_tried: a.is_tried || b.is_tried })
+        }
+        (one, other) => one.or(other),
+    };
+    RoleGlance {
+        role: sum.role,
+        workers: sum.workers + other.workers,
+        operations: sum.operations + other.operations,
+        busy_ns: Nanos(sum.busy_ns.0 + other.busy_ns.0),
+        slowest_ns: sum.slowest_ns.max(other.slowest_ns),
+        bytes: sum.bytes + other.bytes,
+        waiting,
+        offered,
+    }
+}

@@ -1,0 +1,61 @@
+//! Clients for a plan, from the command that the user gives.
+
+use crate::cli::Launching;
+use crate::exit::{Status, Trouble};
+use anyhow::{Context, anyhow};
+use fsdyno_clients::{Launch, LaunchError, Pool, launch};
+use fsdyno_sweep::Plan;
+use std::sync::atomic::AtomicBool;
+
+/// Starts the clients that a plan wants; none without a launcher.
+pub fn clients(
+    plan: &Plan,
+    options: Option<&Launching>,
+    interrupt: &AtomicBool,
+) -> Result<Option<Pool>, Trouble> {
+    let Some(options) = options else { return Ok(None) };
+    let Some(command) = &options.launch else { return Ok(None) };
+    let Some(count) = plan.clients else {
+        let error = anyhow!("--launch starts clients, and the plan has none");
+        return Err(Trouble::new(Status::Usage, error).hint("add --set clients.count=N, or leave it out"));
+    };
+    let (listen, port) = options.listen.map_or((None, 0), |(address, port)| (Some(address), port));
+    let token_file = options.token_file.as_deref().map(std::path::absolute).transpose();
+    let wanted = Launch {
+        command: command.clone(),
+        count,
+        listen,
+        port,
+        token_file: token_file.context("cannot find the current directory")?,
+        binary: std::env::current_exe().context("cannot find fsdyno's own binary")?,
+    };
+    launch(&wanted, interrupt).map(Some).map_err(trouble)
+}
+
+fn trouble(error: LaunchError) -> Trouble {
+    let hint = match &error {
+        LaunchError::Command(_) => "write it as in a shell: --launch 'srun -N3 --ntasks-per-node=1'",
+        LaunchError::Listen { .. } => "name an address of this machine, or another port, with --listen",
+        LaunchError::Token { .. } => {
+            "name a file that does not exist, in a directory that all machines share"
+        }
+        LaunchError::Run { .. } => "install the launcher, or give its path",
+        LaunchError::Missing { .. } => {
+            "try the launcher with hostname in place of fsdyno; its machines must reach this one (--listen), \
+             have fsdyno under the same path, and get its environment, or a --token-file"
+        }
+        LaunchError::Interrupted => return Trouble::new(Status::Interrupted, error),
+        LaunchError::System(_) => return Trouble::new(Status::Usage, error),
+    };
+    let said = match &error {
+        LaunchError::Missing { output, .. } if !output.is_empty() => {
+            format!("{error}\nwhat the launcher and its agents said:\n{}", indented(output))
+        }
+        _ => return Trouble::new(Status::Usage, error).hint(hint),
+    };
+    Trouble::new(Status::Usage, anyhow!(said)).hint(hint)
+}
+
+fn indented(text: &str) -> String {
+    text.lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
+}

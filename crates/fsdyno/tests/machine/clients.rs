@@ -1,0 +1,266 @@
+//! Loads on several clients, which launchers start: network namespaces as hosts, and agents on this one.
+
+use crate::support::hosts::Hosts;
+use crate::support::sick::{Behaviour, Kind, Treatment, mount};
+use crate::support::{Requirement, Sandbox, describe, json};
+use serde_json::Value;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+/// FUSE says that a test uses nothing of this machine that the others use.
+const HOSTS: &[Requirement] = &[
+    Requirement::Root,
+    Requirement::Fuse,
+    Requirement::Program("ip"),
+    Requirement::Program("nsenter"),
+    Requirement::Program("mpirun"),
+    Requirement::Program("pdsh"),
+];
+const ALONE: &[Requirement] = &[Requirement::Root, Requirement::Fuse];
+const IN_A_NAMESPACE: &[Requirement] =
+    &[Requirement::Root, Requirement::Fuse, Requirement::Program("unshare")];
+
+tests! {
+    hosts_under_mpirun_and_pdsh_work_as_one: HOSTS;
+    a_lost_client_fails_the_trial_by_name: HOSTS;
+    a_client_whose_requests_take_longer_is_named: ALONE;
+    a_directory_that_is_not_shared_is_noticed: IN_A_NAMESPACE;
+    strangers_change_nothing: ALONE;
+    what_clients_cannot_do_is_refused: &[];
+}
+
+/// A bench of a few seconds on this many clients.
+fn bench<'a>(count: &'a str, launch: &'a str) -> Vec<&'a str> {
+    let sizes = ["--tree-size", "2M", "--window", "500ms", "--ramp", "300ms", "--set", "writer_space=8M"];
+    let mut arguments = vec!["bench", "share", "--format", "json", "--clients", count, "--launch", launch];
+    arguments.extend(sizes);
+    arguments
+}
+
+/// A sandbox with the directory that clients share, and a launcher that starts so many agents here.
+fn shared(count: u32) -> (Sandbox, String) {
+    let sandbox = Sandbox::new();
+    fs::create_dir(sandbox.path("share")).expect("a directory");
+    let start: String = (0..count).map(|rank| format!("PMI_RANK={rank} \"$@\" &\n")).collect();
+    (sandbox, start)
+}
+
+fn script(sandbox: &Sandbox, text: &str) -> String {
+    let path = sandbox.write("launcher", &format!("#!/bin/sh\n{text}wait\n"));
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("ours");
+    path.display().to_string()
+}
+
+fn phases(document: &Value) -> &Vec<Value> {
+    document["trials"][0]["phases"].as_array().expect("phases")
+}
+
+fn names(phase: &Value) -> Vec<&str> {
+    let clients = phase["clients"].as_array().expect("clients");
+    clients.iter().filter_map(|client| client["client"].as_str()).collect()
+}
+
+fn is_empty(directory: &Path) -> bool {
+    fs::read_dir(directory).expect("a directory").next().is_none()
+}
+
+fn hosts_under_mpirun_and_pdsh_work_as_one() {
+    let (sandbox, _) = shared(0);
+    let hosts = Hosts::new(&sandbox, 3);
+    let rsh = hosts.rsh.display().to_string();
+    let mpirun = format!(
+        "mpirun --allow-run-as-root --mca plm_rsh_agent {rsh} --mca oob_tcp_if_include {} --host \
+         x1:1,x2:1,x3:1",
+        hosts.network
+    );
+    let pdsh = format!("pdsh -R exec -w x[1-3] {rsh} %h");
+    for (launch, token) in [(&mpirun, None), (&pdsh, Some("share/.token"))] {
+        let mut arguments = bench("3", launch);
+        arguments.extend(token.into_iter().flat_map(|file| ["--token-file", file]));
+        let output = sandbox.run(&arguments);
+        assert_eq!(output.status.code(), Some(0), "{}", describe(&output));
+        let document = json(&output);
+        assert_eq!(phases(&document).len(), 3);
+        for phase in phases(&document) {
+            assert_eq!(names(phase), ["x1", "x2", "x3"]);
+            let sum = |of: &Value, key: &str| -> u64 {
+                of.as_array().expect("a list").iter().filter_map(|one| one[key].as_u64()).sum()
+            };
+            let roles = phase["roles"].as_array().expect("roles");
+            let moved: u64 = roles.iter().filter_map(|role| role["rates"]["bytes"].as_u64()).sum();
+            assert_eq!(sum(&phase["clients"], "bytes"), moved);
+            assert!(moved > 0);
+            let workers: u64 = roles.iter().filter_map(|role| role["workers"].as_u64()).sum();
+            assert_eq!(sum(&phase["clients"], "workers"), workers);
+            for client in phase["clients"].as_array().expect("clients") {
+                assert!(client["clock_before"]["uncertainty_ns"].as_u64() > Some(0), "{client}");
+                assert!(client["late_ns"].is_u64() && client["lost"].is_null(), "{client}");
+            }
+        }
+        let of_slowest = &phases(&document)[0]["roles"][0]["operations"][0]["slowest"][0]["path"];
+        assert!(of_slowest.as_str().is_some_and(|path| path.starts_with('x')), "{of_slowest}");
+        assert!(is_empty(&sandbox.path("share")), "something is left");
+        assert!((0..3).all(|host| hosts.processes(host, "fsdyno").is_empty()), "an agent is left");
+    }
+}
+
+fn a_lost_client_fails_the_trial_by_name() {
+    let (sandbox, _) = shared(0);
+    let hosts = Hosts::new(&sandbox, 2);
+    let pdsh = format!("pdsh -R exec -w x[1-2] {} %h", hosts.rsh.display());
+    let mut arguments = bench("2", &pdsh);
+    // Long enough to be lost in.
+    arguments.extend(["--token-file", "share/.token", "--window", "20s"]);
+    arguments.retain(|argument| *argument != "500ms");
+    let position = arguments.iter().position(|argument| *argument == "--window").expect("a window");
+    arguments.remove(position);
+    let running = sandbox.fsdyno(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let running = running.expect("run fsdyno");
+    let limit = Instant::now() + Duration::from_secs(60);
+    // It creates its trees in a directory of its own there.
+    let has_begun = || {
+        let below = fs::read_dir(sandbox.path("share")).expect("a directory").flatten();
+        let trees = below.filter_map(|entry| fs::read_dir(entry.path()).ok()).flatten().count();
+        trees == 2 && !hosts.processes(1, "fsdyno engine").is_empty()
+    };
+    while !has_begun() {
+        assert!(Instant::now() < limit, "no client has begun");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let agents = hosts.processes(1, "--supervised");
+    assert_eq!(agents.len(), 1);
+    let agent = rustix::process::Pid::from_raw(agents[0] as i32).expect("a process");
+    rustix::process::kill_process(agent, rustix::process::Signal::KILL).expect("killed");
+    let output = running.wait_with_output().expect("fsdyno ends");
+    assert_eq!(output.status.code(), Some(1), "{}", describe(&output));
+    let error = json(&output)["trials"][0]["error"]["message"].as_str().unwrap_or_default().to_string();
+    assert!(error.contains("client 'x2' was lost"), "{error}");
+    assert!(is_empty(&sandbox.path("share")), "something is left");
+    assert!((0..2).all(|host| hosts.processes(host, "fsdyno").is_empty()), "an agent is left");
+}
+
+const POSTMARK: &str = "name = \"pool\"\n[device]\ndirectory = \"share\"\n[clients]\ncount = 3\n[[workloads]]\n\
+                        kind = \"postmark\"\nnumber = 20\ntransactions = 60\n";
+
+/// Writes of the second client take 20 ms: it is the one that the result names.
+fn a_client_whose_requests_take_longer_is_named() {
+    let (sandbox, start) = shared(3);
+    fs::remove_dir(sandbox.path("share")).expect("it is empty");
+    let launcher = script(&sandbox, &start);
+    sandbox.write("plan.toml", POSTMARK);
+    let behaviour = Behaviour::healthy();
+    let _sick = mount(&sandbox.path("share"), &behaviour);
+    let sweep = || {
+        let output = sandbox.run(&["sweep", "plan.toml", "--format", "json", "--launch", &launcher]);
+        assert_eq!(output.status.code(), Some(0), "{}", describe(&output));
+        json(&output)
+    };
+    let seed = sweep()["trials"][0]["seed"].as_u64().expect("a seed");
+    let second = format!("fsdyno-{:016x}", seed.wrapping_add(0x9e37_79b9_7f4a_7c15));
+    let delay = Duration::from_millis(20);
+    behaviour.treat(move |asked| {
+        let is_second = asked.path.iter().any(|name| name == second.as_str());
+        match asked.kind == Kind::Write && is_second {
+            true => Treatment::Slow(delay),
+            false => Treatment::Healthy,
+        }
+    });
+    let document = sweep();
+    let phase = phases(&document).iter().find(|phase| phase["name"] == "transactions").expect("a phase");
+    let clients = phase["clients"].as_array().expect("clients");
+    let stalls: Vec<u64> = clients.iter().filter_map(|client| client["longest_stall_ns"].as_u64()).collect();
+    let active: Vec<u64> = clients.iter().filter_map(|client| client["active_ns"].as_u64()).collect();
+    assert!(u128::from(stalls[1]) >= delay.as_nanos(), "{stalls:?}");
+    assert!(active[1] > 2 * active[0].max(active[2]), "{active:?}");
+    let slowest = &phase["roles"][0]["operations"].as_array().expect("operations").iter();
+    let of_writes = slowest.clone().find(|one| one["operation"] == "write").expect("writes");
+    let path = of_writes["slowest"][0]["path"].as_str().unwrap_or_default();
+    assert!(path.contains("#2:"), "{path}");
+}
+
+fn a_directory_that_is_not_shared_is_noticed() {
+    let (sandbox, _) = shared(0);
+    let share = sandbox.path("share").display().to_string();
+    let apart = format!(
+        "PMI_RANK=0 \"$@\" &\nPMI_RANK=1 unshare -m sh -c 'mount -t tmpfs none {share} && exec \"$@\"' sh \"$@\" &\n"
+    );
+    let launcher = script(&sandbox, &apart);
+    let output = sandbox.run(&bench("2", &launcher));
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_ne!(output.status.code(), Some(0), "{}", describe(&output));
+    assert!(error.contains("has just created it there: is it shared?"), "{error}");
+    assert!(is_empty(&sandbox.path("share")), "something is left");
+}
+
+/// Whoever connects without the token hears nothing and holds up nobody.
+fn strangers_change_nothing() {
+    let (sandbox, start) = shared(2);
+    let port = TcpListener::bind("127.0.0.1:0").and_then(|one| one.local_addr()).expect("a port").port();
+    let launcher = script(&sandbox, &format!("while [ ! -e go ]; do sleep 0.05; done\n{start}"));
+    let listen = format!("127.0.0.1:{port}");
+    let mut arguments = bench("2", &launcher);
+    arguments.extend(["--listen", &listen]);
+    let running = sandbox.fsdyno(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let running = running.expect("run fsdyno");
+    let limit = Instant::now() + Duration::from_secs(60);
+    let connect = || TcpStream::connect(("127.0.0.1", port));
+    while connect().is_err() {
+        assert!(Instant::now() < limit, "nobody listens");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let said: [&[u8]; 3] = [b"GET / HTTP/1.1\r\n\r\n", b"{\"proof\":\"00\"}\n", &[0xff; 9000]];
+    let strangers: Vec<TcpStream> = (0..300)
+        .filter_map(|number| {
+            let mut stream = connect().ok()?;
+            // Some say nothing at all.
+            let _ = said.get(number % 4).map(|words| stream.write_all(words));
+            Some(stream)
+        })
+        .collect();
+    sandbox.write("share/../go", "");
+    let output = running.wait_with_output().expect("fsdyno ends");
+    assert_eq!(output.status.code(), Some(0), "{}", describe(&output));
+    assert_eq!(phases(&json(&output)).len(), 3);
+    for mut stranger in strangers {
+        let mut heard = Vec::new();
+        let _ = stranger.read_to_end(&mut heard);
+        assert!(heard.is_empty(), "{}", String::from_utf8_lossy(&heard));
+    }
+}
+
+fn what_clients_cannot_do_is_refused() {
+    let (sandbox, _) = shared(0);
+    let refused = |plan: &str, options: &[&str], words: &str| {
+        sandbox.write("plan.toml", plan);
+        let output = sandbox.run(&[&["sweep", "plan.toml"], options].concat());
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{}", describe(&output));
+        assert!(error.contains(words), "{words}: {error}");
+        assert!(error.contains("hint: "), "{error}");
+    };
+    let launch = ["--launch", "true"];
+    refused(POSTMARK, &[], "the plan wants 3 clients, and there are 0");
+    refused(POSTMARK, &launch, "0 of 3 clients joined: the launcher ended");
+    refused(POSTMARK, &["--launch", "no-such-launcher -N3"], "cannot run the launcher 'no-such-launcher'");
+    refused(POSTMARK, &["--launch", "srun 'a"], "is not a command");
+    refused(
+        &POSTMARK.replace("[clients]\ncount = 3\n", ""),
+        &launch,
+        "starts clients, and the plan has none",
+    );
+    refused(
+        &format!("memory = \"64M\"\n{POSTMARK}"),
+        &launch,
+        "`memory` limits the load of this machine only",
+    );
+    let image = POSTMARK.replace("directory = \"share\"", "image = \"/var/tmp/x.img\"\nsize = \"64M\"");
+    refused(&format!("axes.filesystem = \"ext4\"\n{image}"), &launch, "they share a directory");
+    let streaming =
+        POSTMARK.replace("kind = \"postmark\"\nnumber = 20\ntransactions = 60", "kind = \"device-read\"");
+    refused(&streaming, &launch, "device");
+}

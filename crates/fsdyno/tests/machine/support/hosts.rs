@@ -1,0 +1,110 @@
+//! Hosts on this machine: a namespace each for the network and the name, on one bridge. They share its files.
+
+use super::Sandbox;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The hosts `x1`, `x2` and so on; they end when this is dropped.
+pub struct Hosts {
+    hosts: Vec<Child>,
+    bridge: String,
+    /// What `ssh` would be: `rsh HOST COMMAND...`, with nothing of the environment but PATH.
+    pub rsh: PathBuf,
+    /// Their network.
+    pub network: String,
+}
+
+impl Hosts {
+    /// Creates so many hosts.
+    pub fn new(sandbox: &Sandbox, count: u32) -> Self {
+        let own = std::process::id();
+        let (bridge, subnet) = (format!("fsb{own}"), format!("10.213.{}", own % 250));
+        let mut hosts =
+            Hosts { hosts: Vec::new(), bridge, rsh: sandbox.path("rsh"), network: format!("{subnet}.0/24") };
+        let bridge = hosts.bridge.clone();
+        ip(&["link", "add", &bridge, "type", "bridge"]);
+        ip(&["addr", "add", &format!("{subnet}.254/24"), "dev", &bridge]);
+        ip(&["link", "set", &bridge, "up"]);
+        for number in 1..=count {
+            let name = format!("x{number}");
+            let host = Command::new("unshare")
+                .args(["--net", "--uts", "sh", "-c", &format!("hostname {name}; exec sleep infinity")])
+                .spawn()
+                .expect("a namespace");
+            let pid = host.id().to_string();
+            hosts.hosts.push(host);
+            await_namespace(&pid);
+            let outside = format!("fs{number}v{own}");
+            ip(&["link", "add", &outside, "type", "veth", "peer", "name", "eth0", "netns", &pid]);
+            ip(&["link", "set", &outside, "master", &bridge, "up"]);
+            let address = format!("{subnet}.{number}/24");
+            let inside = |arguments: &[&str]| {
+                let inside = ["--net", "--target", &pid, "ip"];
+                run(Command::new("nsenter").args(inside).args(arguments));
+            };
+            inside(&["addr", "add", &address, "dev", "eth0"]);
+            inside(&["link", "set", "eth0", "up"]);
+            inside(&["link", "set", "lo", "up"]);
+            sandbox.write(&name, &pid);
+        }
+        let script = format!(
+            "#!/bin/sh\nhost=$1; shift\nexec nsenter --net --uts --target $(cat {}/$host) env -i PATH=$PATH \
+             sh -c \"$*\"\n",
+            sandbox.path("").display()
+        );
+        sandbox.write("rsh", &script);
+        fs::set_permissions(&hosts.rsh, fs::Permissions::from_mode(0o755)).expect("ours");
+        hosts
+    }
+
+    /// The processes of a host whose command line contains a text.
+    pub fn processes(&self, number: usize, text: &str) -> Vec<u32> {
+        let namespace = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/net")).ok();
+        let own = namespace(&self.hosts[number].id().to_string());
+        let all = fs::read_dir("/proc").expect("processes").flatten();
+        let names = all.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        names
+            .filter(|pid| pid.parse::<u32>().is_ok() && namespace(pid) == own)
+            .filter(|pid| {
+                let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+                String::from_utf8_lossy(&line).replace('\0', " ").contains(text)
+            })
+            .filter_map(|pid| pid.parse().ok())
+            .collect()
+    }
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        for host in &mut self.hosts {
+            let _ = host.kill();
+            let _ = host.wait();
+        }
+        let _ = Command::new("ip").args(["link", "del", &self.bridge]).status();
+    }
+}
+
+fn await_namespace(pid: &str) {
+    let limit = Instant::now() + Duration::from_secs(10);
+    let own = fs::read_link("/proc/self/ns/net").expect("a namespace");
+    let named = || {
+        fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "sleep")
+            && fs::read_link(format!("/proc/{pid}/ns/net")).is_ok_and(|theirs| theirs != own)
+    };
+    while !named() {
+        assert!(Instant::now() < limit, "the host does not come up");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn ip(arguments: &[&str]) {
+    run(Command::new("ip").args(arguments));
+}
+
+fn run(command: &mut Command) {
+    let output = command.stdin(Stdio::null()).output().expect("run ip");
+    assert!(output.status.success(), "{command:?}: {}", super::describe(&output));
+}

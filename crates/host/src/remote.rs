@@ -1,0 +1,165 @@
+//! Engines at the other end of a stream: a guest's, or a client's.
+//!
+//! Orders go there and news come back, each a line of JSON. The other end runs one engine at a time, as a
+//! process of its own ([`Engines`]), so that a load that hangs does not keep it from answering.
+
+use crate::lines::excerpt;
+use crate::local::LocalHost;
+use crate::{EngineOutput, EngineProcess, Host, HostError};
+use fsdyno_core::{EngineEvent, EngineRequest, figures};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How long an engine may take to end.
+const STOP_LIMIT: Duration = Duration::from_secs(5);
+
+/// What is asked of the other end.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// Start an engine; a running one is ended.
+    Start(Box<EngineRequest>),
+    /// Let it begin a phase that it is ready for.
+    Proceed {
+        /// When, on `CLOCK_MONOTONIC` of the machine with the engine; at once if absent.
+        at_ns: Option<u64>,
+    },
+    /// Ask it to end.
+    Stop,
+    /// End it.
+    Kill,
+}
+
+/// What the other end says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum News {
+    /// An engine runs.
+    Started {
+        /// Its process number.
+        pid: u32,
+    },
+    /// It could not be started.
+    NotStarted {
+        /// Why.
+        error: HostError,
+    },
+    /// An event.
+    Event(Box<EngineEvent>),
+    /// A line that is not a valid event.
+    Garbage(String),
+    /// It has closed its output; the end of its stderr.
+    Closed(String),
+    /// It was told to exit.
+    Ended {
+        /// Whether it is gone.
+        gone: bool,
+    },
+}
+
+impl News {
+    /// Parses a line from the other end; an invalid one is garbage.
+    pub fn understand(line: &[u8]) -> News {
+        match serde_json::from_slice::<News>(line) {
+            Ok(news) => news.verified(line),
+            Err(error) => News::Garbage(excerpt(line, &error.to_string())),
+        }
+    }
+
+    /// Garbage in place of results with a figure that nothing can measure. `line` is what this was read from.
+    #[must_use]
+    pub fn verified(self, line: &[u8]) -> News {
+        let is_phase = matches!(&self, News::Event(event) if matches!(**event, EngineEvent::Phase(_)));
+        match figures::impossible(line).filter(|_| is_phase) {
+            Some(figure) => News::Garbage(excerpt(line, &format!("impossible figure: {figure}"))),
+            None => self,
+        }
+    }
+
+    fn of(output: EngineOutput) -> Option<News> {
+        match output {
+            EngineOutput::Silence => None,
+            EngineOutput::Event(event) => Some(News::Event(event)),
+            EngineOutput::Garbage(text) => Some(News::Garbage(text)),
+            EngineOutput::End(text) => Some(News::Closed(text)),
+        }
+    }
+}
+
+/// The engine of this end. Engines die with the thread that has created this.
+pub struct Engines {
+    host: LocalHost,
+    engine: Option<Box<dyn EngineProcess>>,
+}
+
+impl Engines {
+    /// `binary` is the fsdyno binary.
+    pub fn new(binary: PathBuf) -> Self {
+        Engines { host: LocalHost::new(binary, Vec::new()), engine: None }
+    }
+
+    /// Whether there is an engine to listen to.
+    pub fn is_busy(&self) -> bool {
+        self.engine.is_some()
+    }
+
+    /// Carries out an order; the answer, if it has one.
+    pub fn carry_out(&mut self, order: Order) -> Option<News> {
+        match order {
+            Order::Start(request) => {
+                // The previous engine dies when it is dropped.
+                self.engine = None;
+                Some(match self.host.start_engine(&request) {
+                    Ok(started) => {
+                        let pid = started.pid();
+                        self.engine = Some(started);
+                        News::Started { pid }
+                    }
+                    Err(error) => News::NotStarted { error },
+                })
+            }
+            Order::Proceed { at_ns } => {
+                self.engine.iter_mut().for_each(|engine| engine.proceed(at_ns));
+                None
+            }
+            Order::Stop => {
+                self.engine.iter_mut().for_each(|engine| engine.ask_to_stop());
+                None
+            }
+            Order::Kill => {
+                let gone = self.engine.as_mut().is_none_or(|engine| engine.stop(STOP_LIMIT));
+                self.engine = None;
+                Some(News::Ended { gone })
+            }
+        }
+    }
+
+    /// What the engine says, waiting this long for it.
+    pub fn news(&mut self, timeout: Duration) -> Option<News> {
+        let news = News::of(self.engine.as_mut()?.next(timeout));
+        if matches!(news, Some(News::Closed(_))) {
+            // Remaining output is dropped; the process is reaped here, or when somebody asks whether it is
+            // gone.
+            self.engine.iter_mut().for_each(|engine| {
+                engine.stop(STOP_LIMIT);
+            });
+            self.engine = None;
+        }
+        news
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn garbage_is_told_in_a_few_words_however_long_it_is() {
+        let word = "x".repeat(1 << 20);
+        let News::Garbage(text) = News::understand(format!("{{\"{word}\":1}}").as_bytes()) else {
+            panic!("no news is called that");
+        };
+        assert!(text.len() < 1000 && text.contains("unknown variant"), "{} bytes", text.len());
+    }
+}
