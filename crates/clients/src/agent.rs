@@ -8,6 +8,8 @@
 use crate::handshake::{Connection, Rejection, about, introduce};
 use crate::token::Token;
 use crate::wire::{FromAgent, HEARTBEAT, SILENCE_MAX, ToAgent};
+use fsdyno_core::protocol::MemoryGroup;
+use fsdyno_core::{Bytes, EngineEvent, Warning, WarningKind};
 use fsdyno_host::lines::read_line;
 use fsdyno_host::remote::{Engines, News, Order};
 use fsdyno_sys::timer::monotonic_ns;
@@ -51,6 +53,18 @@ pub enum JoinError {
     Thread(#[source] io::Error),
 }
 
+/// Who limits the memory of engines on a client.
+pub trait MemoryLimiter {
+    /// Creates a group with this limit for the next engine.
+    ///
+    /// # Errors
+    /// Why there can be none.
+    fn limit(&mut self, limit: Bytes) -> Result<MemoryGroup, String>;
+
+    /// Removes the group; its engine is gone.
+    fn release(&mut self);
+}
+
 /// Joins the coordinator at one of the addresses and serves it until it says that there is nothing more to
 /// do, is gone, or `stop` is set.
 ///
@@ -60,6 +74,7 @@ pub fn serve(
     addresses: &[SocketAddr],
     token: &Token,
     binary: PathBuf,
+    memory: &mut dyn MemoryLimiter,
     stop: &AtomicBool,
 ) -> Result<(), JoinError> {
     let connection = join(addresses, token, stop)?;
@@ -75,17 +90,28 @@ pub fn serve(
     let living = Arc::clone(&link);
     thread::Builder::new().spawn(move || living.live()).map_err(JoinError::Thread)?;
     let mut engines = Engines::new(binary);
-    work(&link, &orders, &mut engines, stop);
+    work(&link, &orders, &mut engines, memory, stop);
     leave(&link, &mut engines);
+    memory.release();
     Ok(())
 }
 
 /// Does what the coordinator wants.
-fn work(link: &Link, orders: &Receiver<ToAgent>, engines: &mut Engines, stop: &AtomicBool) {
+fn work(
+    link: &Link,
+    orders: &Receiver<ToAgent>,
+    engines: &mut Engines,
+    memory: &mut dyn MemoryLimiter,
+    stop: &AtomicBool,
+) {
     while !link.is_over() && !stop.load(Ordering::Relaxed) {
         let patience = if engines.is_busy() { Duration::ZERO } else { TURN };
         match orders.recv_timeout(patience) {
-            Ok(ToAgent::Order(order)) => link.tell_all(engines.carry_out(order)),
+            Ok(ToAgent::Order(order)) => {
+                let (order, unlimited) = limited(order, memory);
+                link.tell_all(unlimited);
+                link.tell_all(engines.carry_out(order));
+            }
             Ok(ToAgent::Mark { path }) => link.say(&FromAgent::Done(mark(&path))),
             Ok(ToAgent::Look { path }) => link.say(&FromAgent::Done(told(path.symlink_metadata().map(drop)))),
             Ok(ToAgent::Unmark { path }) => link.say(&FromAgent::Done(told(std::fs::remove_file(&path)))),
@@ -94,8 +120,27 @@ fn work(link: &Link, orders: &Receiver<ToAgent>, engines: &mut Engines, stop: &A
         }
         if engines.is_busy() {
             link.tell_all(engines.news(TURN));
+            if !engines.is_busy() {
+                memory.release();
+            }
         }
     }
+}
+
+/// Gives an engine whose memory is to be limited a group on this machine; or a warning in its place.
+fn limited(order: Order, memory: &mut dyn MemoryLimiter) -> (Order, Option<News>) {
+    let Order::Start(mut request) = order else { return (order, None) };
+    let mut unlimited = None;
+    if let Some(wanted) = request.memory.take() {
+        match memory.limit(wanted.limit) {
+            Ok(group) => request.memory = Some(group),
+            Err(reason) => {
+                let warning = Warning::new(WarningKind::MemoryNotLimited, reason);
+                unlimited = Some(News::Event(Box::new(EngineEvent::Warning(warning))));
+            }
+        }
+    }
+    (Order::Start(request), unlimited)
 }
 
 /// Ends the engine, which gets the time to remove what it has created.

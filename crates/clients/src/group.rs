@@ -41,6 +41,8 @@ pub(crate) struct Group {
     output: VecDeque<EngineOutput>,
     /// Nothing more is wanted but the end.
     stopping: bool,
+    /// One whose engine cannot be killed.
+    stuck: Option<usize>,
 }
 
 /// The engine of one client.
@@ -82,6 +84,7 @@ impl Group {
             warnings: Vec::new(),
             output: VecDeque::new(),
             stopping: false,
+            stuck: None,
         };
         match group.all_started() {
             Ok(()) => Ok(group),
@@ -353,7 +356,7 @@ impl Group {
     }
 }
 
-/// The part of one client: trees of its own, at a place of its own, and no limits of this machine. In each
+/// The part of one client: trees of its own, at a place of its own, and nothing of this machine. In each
 /// later part of a load, it goes on with the trees of the next client, of which it has nothing in memory (IOR
 /// calls that reordering tasks).
 fn request_of(request: &EngineRequest, number: usize, count: usize) -> EngineRequest {
@@ -363,7 +366,6 @@ fn request_of(request: &EngineRequest, number: usize, count: usize) -> EngineReq
         pauses: true,
         telemetry: None,
         quiesce: None,
-        memory: None,
         marks: None,
         device: None,
         ..request.clone()
@@ -423,23 +425,26 @@ impl EngineProcess for Group {
             self.clients.members[*number].say(&ToAgent::Order(Order::Kill));
         }
         let deadline = Instant::now() + limit;
-        let mut gone = true;
         while !waiting.is_empty() && Instant::now() < deadline {
             if let Some((number, News::Ended { gone: this_one })) = self.listen(GLANCE) {
                 waiting.retain(|one| *one != number);
-                gone &= this_one;
+                if !this_one {
+                    self.stuck = Some(number);
+                }
             }
             waiting.retain(|number| self.clients.members[*number].lost().is_none());
         }
-        gone && waiting.is_empty()
+        self.stuck = self.stuck.or(waiting.first().copied());
+        self.stuck.is_none()
     }
 
     fn pid(&self) -> u32 {
         self.engines[self.last_one()].pid
     }
 
-    fn place(&self) -> Option<String> {
-        Some(format!("client '{}'", self.name(self.last_one())))
+    fn process(&self) -> String {
+        let number = self.stuck.unwrap_or_else(|| self.last_one());
+        format!("process {} on client '{}'", self.engines[number].pid, self.name(number))
     }
 }
 

@@ -8,8 +8,9 @@
 use fsdyno_core::Operation;
 use fsdyno_core::figures::Quotient;
 use fsdyno_core::result::{
-    Backlog, CacheAtStart, ClientResult, ClockOffset, CpuTime, InFlight, Latency, OpenLoop, OperationResult,
-    PhaseResult, Quantile, Quantiles, Rates, RoleResult, SlowOperation, Timeline, WindowClock, WorkerResult,
+    Backlog, CacheAtStart, ClientResult, ClockOffset, CpuTime, GroupMemory, InFlight, Latency, OpenLoop,
+    OperationResult, PhaseResult, Quantile, Quantiles, Rates, RoleResult, SlowOperation, Timeline,
+    WindowClock, WorkerResult,
 };
 use fsdyno_core::units::{Bytes, Nanos};
 use fsdyno_core::{Warning, WarningKind};
@@ -55,6 +56,7 @@ pub(crate) fn merge(parts: Vec<Part>) -> Result<(PhaseResult, Vec<Warning>), Dis
         clock: window_clock(&parts),
         late_ns: phases().filter_map(|phase| phase.late_ns).max(),
         clients: parts.iter().map(|part| client(part, window_ns)).collect::<Result<_, _>>()?,
+        memory: memory(&phases().filter_map(|phase| phase.memory).collect::<Vec<_>>()),
         cache: cache(&phases().filter_map(|phase| phase.cache).collect::<Vec<_>>()),
         ..PhaseResult::lasting(first.name.clone(), window_ns, roles.collect::<Result<_, _>>()?)
     };
@@ -111,6 +113,16 @@ fn client(part: &Part, window_ns: Nanos) -> Result<ClientResult, DistributionErr
         clock_after: part.after,
         lost: part.lost.clone(),
     })
+}
+
+/// Each has the same limit.
+fn memory(parts: &[GroupMemory]) -> Option<GroupMemory> {
+    let (first, others) = parts.split_first()?;
+    Some(others.iter().fold(*first, |sum, other| GroupMemory {
+        limit: sum.limit,
+        peak: sum.peak.zip(other.peak).map(|(a, b)| a.max(b)),
+        reclaims: sum.reclaims + other.reclaims,
+    }))
 }
 
 fn cache(parts: &[CacheAtStart]) -> Option<CacheAtStart> {

@@ -69,7 +69,7 @@ impl Pool {
 
 impl Pool {
     /// What the clients are, in the order of results.
-    pub(crate) fn facts(&self) -> Vec<ClientFacts> {
+    pub fn facts(&self) -> Vec<ClientFacts> {
         let facts = |member: &Member| ClientFacts {
             client: member.name.clone(),
             kernel: member.about.kernel.clone(),

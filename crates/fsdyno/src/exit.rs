@@ -74,6 +74,11 @@ impl Trouble {
         is_broken_pipe(&self.error)
     }
 
+    /// The error alone, for somebody who reports it.
+    pub fn into_error(self) -> anyhow::Error {
+        self.error
+    }
+
     /// Prints the error and the next step, unless the error is that nobody reads the output.
     pub fn tell(&self) {
         if self.is_about_a_lost_reader() {

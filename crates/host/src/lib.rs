@@ -483,9 +483,9 @@ pub trait EngineProcess {
     fn stop(&mut self, limit: Duration) -> bool;
     /// Its process on the host, for a person who has to deal with it.
     fn pid(&self) -> u32;
-    /// Where that process is, if not on the host: `client 'x2'`.
-    fn place(&self) -> Option<String> {
-        None
+    /// The same with the machine, if that is not the host: `process 7 on client 'x2'`.
+    fn process(&self) -> String {
+        format!("process {}", self.pid())
     }
 }
 

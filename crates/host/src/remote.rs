@@ -91,17 +91,19 @@ impl News {
 pub struct Engines {
     host: LocalHost,
     engine: Option<Box<dyn EngineProcess>>,
+    /// It has closed its output, but a worker that hangs in the kernel keeps it.
+    is_over: bool,
 }
 
 impl Engines {
     /// `binary` is the fsdyno binary.
     pub fn new(binary: PathBuf) -> Self {
-        Engines { host: LocalHost::new(binary, Vec::new()), engine: None }
+        Engines { host: LocalHost::new(binary, Vec::new()), engine: None, is_over: false }
     }
 
     /// Whether there is an engine to listen to.
     pub fn is_busy(&self) -> bool {
-        self.engine.is_some()
+        self.engine.is_some() && !self.is_over
     }
 
     /// Carries out an order; the answer, if it has one.
@@ -109,7 +111,7 @@ impl Engines {
         match order {
             Order::Start(request) => {
                 // The previous engine dies when it is dropped.
-                self.engine = None;
+                (self.engine, self.is_over) = (None, false);
                 Some(match self.host.start_engine(&request) {
                     Ok(started) => {
                         let pid = started.pid();
@@ -137,14 +139,14 @@ impl Engines {
 
     /// What the engine says, waiting this long for it.
     pub fn news(&mut self, timeout: Duration) -> Option<News> {
-        let news = News::of(self.engine.as_mut()?.next(timeout));
+        let engine = self.engine.as_mut().filter(|_| !self.is_over)?;
+        let news = News::of(engine.next(timeout));
         if matches!(news, Some(News::Closed(_))) {
-            // Remaining output is dropped; the process is reaped here, or when somebody asks whether it is
-            // gone.
-            self.engine.iter_mut().for_each(|engine| {
-                engine.stop(STOP_LIMIT);
-            });
-            self.engine = None;
+            // Remaining output is dropped. Whoever ends it learns whether it is gone.
+            self.is_over = true;
+            if engine.stop(STOP_LIMIT) {
+                self.engine = None;
+            }
         }
         news
     }

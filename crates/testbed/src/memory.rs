@@ -45,10 +45,18 @@ pub fn group(
             "'{path}' is in memory (tmpfs), and its pages would count against the limit"
         )));
     }
+    group_of(host, journal, limit).map(Some)
+}
+
+/// Creates a group with this limit.
+///
+/// # Errors
+/// As for [`group`].
+pub fn group_of(host: &mut dyn Host, journal: &mut UndoJournal, limit: Bytes) -> Result<MemoryGroup> {
     let directory = memory_group(&parent(host)?);
     journal.append(&[UndoAction::RemoveMemoryGroup { path: directory.clone() }])?;
     host.create_directory(&directory).map_err(|error| unmet(error.to_string()))?;
-    Ok(Some(MemoryGroup { directory, limit }))
+    Ok(MemoryGroup { directory, limit })
 }
 
 fn unmet(reason: String) -> TestbedError {

@@ -5,10 +5,15 @@ use super::Result;
 use crate::cli::Agent;
 use crate::exit::{Status, Trouble};
 use crate::interrupt::Interrupt;
+use crate::state::State;
 use anyhow::{Context, anyhow};
+use fsdyno_clients::agent::MemoryLimiter;
 use fsdyno_clients::{TOKEN, Token};
+use fsdyno_core::Bytes;
+use fsdyno_core::protocol::MemoryGroup;
 use fsdyno_host::agent::serve;
 use fsdyno_host::local::LocalHost;
+use fsdyno_testbed::{UndoJournal, memory};
 use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -56,9 +61,46 @@ fn join(options: &Agent, binary: &Path) -> Result {
         let _ = std::io::stdin().read(&mut [0]);
         stop.store(true, Ordering::Relaxed);
     });
-    fsdyno_clients::agent::serve(&options.join, &token, binary.to_path_buf(), &interrupt.stop)
+    let mut memory = Memory { host: LocalHost::new(binary.to_path_buf(), Vec::new()), journal: None };
+    fsdyno_clients::agent::serve(&options.join, &token, binary.to_path_buf(), &mut memory, &interrupt.stop)
         .map_err(|error| Trouble::new(Status::Usage, error))?;
     Ok(Status::Well)
+}
+
+/// Memory cgroups for engines on this machine. They are in an undo journal like everything else, so that
+/// `restore` removes the group of an agent that was killed.
+struct Memory {
+    host: LocalHost,
+    journal: Option<UndoJournal>,
+}
+
+impl Memory {
+    fn group(&mut self, limit: Bytes) -> anyhow::Result<MemoryGroup> {
+        let journal = match &mut self.journal {
+            Some(journal) => journal,
+            None => {
+                let state = State::find(None).map_err(Trouble::into_error)?;
+                state.make().map_err(Trouble::into_error)?;
+                self.journal.insert(UndoJournal::create(&mut self.host, &state.undo())?)
+            }
+        };
+        let group = memory::group_of(&mut self.host, journal, limit)?;
+        Ok(group)
+    }
+}
+
+impl MemoryLimiter for Memory {
+    fn limit(&mut self, limit: Bytes) -> std::result::Result<MemoryGroup, String> {
+        self.group(limit).map_err(|error| format!("{error:#}"))
+    }
+
+    fn release(&mut self) {
+        if let Some(journal) = &mut self.journal {
+            for left in journal.undo_all(&mut self.host).left {
+                eprintln!("fsdyno agent: left behind: {left}");
+            }
+        }
+    }
 }
 
 fn token(file: Option<&Path>) -> std::result::Result<Token, Trouble> {

@@ -13,7 +13,7 @@ use rustix::process::geteuid;
 
 pub fn run(surroundings: &Surroundings, options: &Bench) -> Result {
     // How much the workers of a flow need is known to whoever wrote it.
-    let is_limited = geteuid().is_root() && options.flow.is_none() && options.clients.is_none();
+    let is_limited = geteuid().is_root() && options.flow.is_none();
     let settings = BenchOptions {
         flow: options.flow.clone(),
         tree_size: options.tree_size,

@@ -18,6 +18,7 @@ use fsdyno_sweep::{
 };
 use fsdyno_testbed::Confirmation;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// A sweep to carry out.
 pub struct SweepRequest<'a> {
@@ -57,9 +58,14 @@ pub fn carry_out(
     let mut host = surroundings.host()?.hurried_by(Arc::clone(&interrupt.hurry));
     let mut guests = surroundings.guests()?.hurried_by(Arc::clone(&interrupt.hurry));
     let mut clients = None;
+    let begun = Instant::now();
     let host: &mut dyn Host = match launching::clients(plan, launching, &interrupt.stop)? {
         None => &mut host,
-        Some(pool) => clients.insert(ClientHost::new(host, pool)),
+        Some(pool) => {
+            let names: Vec<String> = pool.facts().into_iter().map(|one| one.client).collect();
+            display.line(&launching::joined(&names, begun.elapsed().into()));
+            clients.insert(ClientHost::new(host, pool))
+        }
     };
     let mut machines = Machines { host, guests: &mut guests };
     let begin = || OwnScreen::begin(directory, store.path(), surroundings.style.colour, display);

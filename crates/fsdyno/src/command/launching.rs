@@ -4,8 +4,13 @@ use crate::cli::Launching;
 use crate::exit::{Status, Trouble};
 use anyhow::{Context, anyhow};
 use fsdyno_clients::{Launch, LaunchError, Pool, launch};
+use fsdyno_core::Nanos;
 use fsdyno_sweep::Plan;
+use fsdyno_verdict::text::{plural, rough};
 use std::sync::atomic::AtomicBool;
+
+/// How many clients are named when they have joined.
+const NAMED: usize = 8;
 
 /// Starts the clients that a plan wants; none without a launcher.
 pub fn clients(
@@ -30,6 +35,13 @@ pub fn clients(
         binary: std::env::current_exe().context("cannot find fsdyno's own binary")?,
     };
     launch(&wanted, interrupt).map(Some).map_err(trouble)
+}
+
+/// `3 clients joined in 0.2s: x1, x2, x3`; of many, the first few.
+pub fn joined(names: &[String], took: Nanos) -> String {
+    let shown = names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+    let more = if names.len() > NAMED { ", ..." } else { "" };
+    format!("{} joined in {}: {shown}{more}", plural(names.len() as u64, "client"), rough(took))
 }
 
 fn trouble(error: LaunchError) -> Trouble {

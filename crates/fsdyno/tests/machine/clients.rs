@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 const HOSTS: &[Requirement] = &[
     Requirement::Root,
     Requirement::Fuse,
+    Requirement::MemoryGroups,
     Requirement::Program("ip"),
     Requirement::Program("nsenter"),
     Requirement::Program("mpirun"),
@@ -29,6 +30,7 @@ tests! {
     hosts_under_mpirun_and_pdsh_work_as_one: HOSTS;
     a_lost_client_fails_the_trial_by_name: HOSTS;
     a_client_whose_requests_take_longer_is_named: ALONE;
+    a_client_whose_filesystem_never_answers_is_named: ALONE;
     a_directory_that_is_not_shared_is_noticed: IN_A_NAMESPACE;
     strangers_change_nothing: ALONE;
     what_clients_cannot_do_is_refused: &[];
@@ -88,6 +90,8 @@ fn hosts_under_mpirun_and_pdsh_work_as_one() {
         assert_eq!(phases(&document).len(), 3);
         for phase in phases(&document) {
             assert_eq!(names(phase), ["x1", "x2", "x3"]);
+            // What `bench` limits as root, each client limits for itself.
+            assert_eq!(phase["memory"]["limit"], 64 << 20, "{}", phase["memory"]);
             let sum = |of: &Value, key: &str| -> u64 {
                 of.as_array().expect("a list").iter().filter_map(|one| one[key].as_u64()).sum()
             };
@@ -183,6 +187,56 @@ fn a_client_whose_requests_take_longer_is_named() {
     assert!(path.contains("#2:"), "{path}");
 }
 
+/// No write to the trees of one client is answered: the stall of whoever writes there is at least the rest of
+/// the window, and the others are measured as ever.
+fn a_client_whose_filesystem_never_answers_is_named() {
+    let (sandbox, start) = shared(3);
+    fs::remove_dir(sandbox.path("share")).expect("it is empty");
+    let launcher = script(&sandbox, &start);
+    let behaviour = Behaviour::healthy();
+    let _sick = mount(&sandbox.path("share"), &behaviour);
+    let plan = "name = \"hung\"\nwatchdog = \"2s\"\n[device]\ndirectory = \"share\"\n[clients]\ncount = 3\n[[workloads]]\n\
+                kind = \"fileserver\"\ntree_size = \"1M\"\nreaders = 1\nwriters = 1\n\
+                writer_space = \"64M\"\nramp = \"300ms\"\nwindow = \"1s\"\ndrain_limit = \"1s\"\n";
+    sandbox.write("plan.toml", plan);
+    let running = sandbox.fsdyno(&["sweep", "plan.toml", "--format", "json", "--launch", &launcher]);
+    let running = { running }.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("run fsdyno");
+    // Writers write to a place of their own, `new-0`: whoever writes first is held from then on.
+    let mut held: Option<std::ffi::OsString> = None;
+    behaviour.treat(move |asked| {
+        let mut names = asked.path.iter();
+        let base = names.find(|name| name.to_string_lossy().len() == "fsdyno-0123456789abcdef".len());
+        let is_of_writer = names.next().is_some_and(|name| name.to_string_lossy().starts_with("new-"));
+        match base {
+            Some(base) if asked.kind == Kind::Write && is_of_writer => {
+                match held.get_or_insert_with(|| base.to_os_string()) == base {
+                    true => Treatment::Held,
+                    false => Treatment::Healthy,
+                }
+            }
+            _ => Treatment::Healthy,
+        }
+    });
+    let output = running.wait_with_output().expect("fsdyno ends");
+    behaviour.release();
+    // Its engine could not be killed, so that its trees could not be removed: that is told, and done later.
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(4), "{}", describe(&output));
+    let stuck = told.lines().find(|line| line.contains("left behind: engine process")).unwrap_or_default();
+    assert!(stuck.contains("on client '"), "{told}");
+    let restored = sandbox.run(&["restore"]);
+    assert_eq!(restored.status.code(), Some(0), "{}", describe(&restored));
+    assert!(is_empty(&sandbox.path("share")), "something is left");
+    let document = json(&output);
+    let phase = phases(&document).last().expect("a phase");
+    let clients = phase["clients"].as_array().expect("clients");
+    let hung: Vec<&Value> =
+        clients.iter().filter(|client| client["longest_stall_at_least"] == true).collect();
+    assert_eq!(hung.len(), 1, "{}", phase["clients"]);
+    assert!(hung[0]["longest_stall_ns"].as_u64() >= Some(1_000_000_000), "{}", hung[0]);
+    assert!(clients.iter().all(|client| client["completed"].as_u64() > Some(0)), "{}", phase["clients"]);
+}
+
 fn a_directory_that_is_not_shared_is_noticed() {
     let (sandbox, _) = shared(0);
     let share = sandbox.path("share").display().to_string();
@@ -254,9 +308,9 @@ fn what_clients_cannot_do_is_refused() {
         "starts clients, and the plan has none",
     );
     refused(
-        &format!("memory = \"64M\"\n{POSTMARK}"),
+        &format!("quiesce = \"9s\"\n{POSTMARK}"),
         &launch,
-        "`memory` limits the load of this machine only",
+        "`quiesce` watches devices of this machine only",
     );
     let image = POSTMARK.replace("directory = \"share\"", "image = \"/var/tmp/x.img\"\nsize = \"64M\"");
     refused(&format!("axes.filesystem = \"ext4\"\n{image}"), &launch, "they share a directory");

@@ -20,9 +20,6 @@ fn unfit(plan: &Plan) -> Option<String> {
             plan.devices.data
         ));
     }
-    if plan.configurations.iter().any(|one| one.configuration.memory().is_some()) {
-        return Some("`memory` limits the load of this machine only".to_string());
-    }
     if plan.quiesce.is_some() {
         return Some("`quiesce` watches devices of this machine only".to_string());
     }

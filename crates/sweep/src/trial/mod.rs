@@ -89,7 +89,7 @@ enum Stop {
     Interrupted,
     NoRoom(Box<Failure>),
     /// Something hangs, possibly with an engine process that cannot be killed: from now on waits are short.
-    Hung(Box<Failure>, Option<u32>),
+    Hung(Box<Failure>, Option<String>),
 }
 
 impl From<TestbedError> for Stop {
@@ -119,8 +119,8 @@ pub(crate) fn run(bench: &mut Bench<'_, '_>, slot: &Slot, case: &Case) -> Ended 
         || (result.is_err() && bench.interrupt.load(Ordering::Relaxed));
     let no_room = matches!(result, Err(Stop::NoRoom(_)));
     let stuck = match &result {
-        Err(Stop::Hung(_, Some(pid))) => {
-            Some(format!("engine process {pid}, which hangs in the kernel and cannot be killed"))
+        Err(Stop::Hung(_, Some(process))) => {
+            Some(format!("engine {process}, which hangs in the kernel and cannot be killed"))
         }
         _ => None,
     };
@@ -413,12 +413,12 @@ fn load(
         failure.hint =
             Some("raise `memory`, use fewer workers, or make reads and writes smaller".to_string());
     }
-    match (end, load.stuck_pid) {
-        (LoadEnd::Hung(failure), pid) => Err(Stop::Hung(Box::new(failure), pid)),
-        (LoadEnd::Failed(failure), Some(pid)) => Err(Stop::Hung(Box::new(failure), Some(pid))),
-        (_, Some(pid)) => {
+    match (end, load.stuck) {
+        (LoadEnd::Hung(failure), stuck) => Err(Stop::Hung(Box::new(failure), stuck)),
+        (LoadEnd::Failed(failure), Some(stuck)) => Err(Stop::Hung(Box::new(failure), Some(stuck))),
+        (_, Some(stuck)) => {
             let failure = Failure::new("engine", "the engine does not exit and cannot be killed");
-            Err(Stop::Hung(Box::new(failure), Some(pid)))
+            Err(Stop::Hung(Box::new(failure), Some(stuck)))
         }
         (LoadEnd::Done, None) => Ok(loaded),
         (LoadEnd::Failed(failure), None) => Err(Stop::Failed(Box::new(failure))),

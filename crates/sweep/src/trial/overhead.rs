@@ -66,11 +66,11 @@ fn null(
     let stop = Stops { interrupt, hurry: interrupt };
     let mut looks = Looks { place: &mut |_| {}, room: &mut || None, at_phases: &mut () };
     let load = watch::watch(engine.as_mut(), &request, plan.watchdog, stop, &mut told, &mut looks);
-    match (load.end, load.stuck_pid) {
+    match (load.end, load.stuck) {
         (LoadEnd::Failed(failure) | LoadEnd::Hung(failure) | LoadEnd::NoRoom(failure), _) => {
             Err(Box::new(failure))
         }
-        (_, Some(pid)) => Err(Box::new(Failure::new("engine", format!("process {pid} does not exit")))),
+        (_, Some(process)) => Err(Box::new(Failure::new("engine", format!("{process} does not exit")))),
         // The loop over trials sees the interruption.
         (LoadEnd::Interrupted, None) => Ok(None),
         (LoadEnd::Done, None) => Ok(told.phases.iter().flat_map(|phase| &phase.roles).find_map(|role| {

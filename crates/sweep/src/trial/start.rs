@@ -12,7 +12,7 @@ use fsdyno_core::protocol::{EnginePart, MemoryGroup};
 use fsdyno_core::result::{Lifecycle, LifecycleStep};
 use fsdyno_core::{EngineRequest, Failure, Reached, TrialRecord, Warning, WarningKind};
 use fsdyno_testbed::{Mounted, Prepared, Stack, TestbedError, memory};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// A filesystem that the load can go on with.
@@ -76,6 +76,11 @@ fn memory_group(
     in_memory: Option<&Path>,
     record: &mut TrialRecord,
 ) -> Result<Option<MemoryGroup>, Stop> {
+    if bench.plan.clients.is_some() {
+        // Each of them makes its own.
+        let group = |limit| MemoryGroup { directory: PathBuf::new(), limit };
+        return Ok(case.configuration.memory().map(group));
+    }
     match memory::group(bench.host, bench.journal, &case.configuration, in_memory) {
         // If memory is what the plan varies, a trial without its limit would be compared as if it had one.
         Err(TestbedError::Unmet { unmet }) if !bench.plan.varies(MEMORY) => {

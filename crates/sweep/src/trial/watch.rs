@@ -41,7 +41,7 @@ pub(crate) enum LoadEnd {
 #[derive(Debug)]
 pub(crate) struct Load {
     pub end: LoadEnd,
-    pub stuck_pid: Option<u32>,
+    pub stuck: Option<String>,
 }
 
 /// Where an engine is: its stage, its phase, the share that is done, the time until its last phase ends, and
@@ -110,8 +110,8 @@ pub(crate) fn watch(
         let mut looks = Looks { place: &mut *looks.place, room: &mut || None, at_phases: &mut () };
         follow(engine, workload, watchdog.into(), stop.hurry, told, &mut looks);
     }
-    let stuck_pid = (!engine.stop(STOP_LIMIT)).then(|| engine.pid());
-    Load { end, stuck_pid }
+    let stuck = (!engine.stop(STOP_LIMIT)).then(|| engine.process());
+    Load { end, stuck }
 }
 
 fn follow(
@@ -275,14 +275,12 @@ pub(crate) fn stage_name(stage: Stage) -> &'static str {
 }
 
 fn hung(place: &Option<EnginePosition>, limit: Duration, engine: &dyn EngineProcess) -> Failure {
-    let (pid, whose) = (engine.pid(), engine.place());
     let stage = place.as_ref().map_or("start", |place| stage_name(place.stage));
     let message = format!("the engine made no progress for {} in stage '{stage}'", Nanos::from(limit));
     let mut failure = Failure::new(step(place), message);
     if let Some(place) = place {
-        let of = whose.map(|whose| format!(" on {whose}")).unwrap_or_default();
         failure.details =
-            format!("process {pid}{of} had completed {:.0} % of stage '{stage}'", place.done * 100.0);
+            format!("{} had completed {:.0} % of stage '{stage}'", engine.process(), place.done * 100.0);
     }
     failure.hint =
         Some("look for hung tasks in the kernel log (dmesg); for a slow device, increase `watchdog`".into());

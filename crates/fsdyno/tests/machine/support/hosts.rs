@@ -52,8 +52,9 @@ impl Hosts {
         }
         let script = format!(
             "#!/bin/sh\nhost=$1; shift\nexec nsenter --net --uts --target $(cat {}/$host) env -i PATH=$PATH \
-             sh -c \"$*\"\n",
-            sandbox.path("").display()
+             XDG_STATE_HOME={} sh -c \"$*\"\n",
+            sandbox.path("").display(),
+            sandbox.path("state").display()
         );
         sandbox.write("rsh", &script);
         fs::set_permissions(&hosts.rsh, fs::Permissions::from_mode(0o755)).expect("ours");
