@@ -47,7 +47,7 @@ pub(crate) const LOOK_UP: Duration = Duration::from_millis(100);
 pub(crate) const CUE: Duration = Duration::from_millis(5);
 
 /// How long before the moment to begin a phase the coordinator stops sleeping.
-const SPIN: Duration = Duration::from_micros(200);
+const SPIN: Duration = Duration::from_micros(100);
 
 /// How long to wait for workers that were told to stop before they are left behind.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -124,6 +124,12 @@ const CASES: &[Case] = &[
         roles: &[of(Role::Client, &[(Create, 2), (Statx, 1), (Renameat, 4), (Linkat, 1), (Unlinkat, 2)])],
     },
     Case {
+        flow: "fs-mark",
+        set: &["workloads.files.files.count=40"],
+        // 51200 bytes in pieces of 16384.
+        roles: &[of(Role::Client, &[(Create, 1), (Write, 4), (Fsync, 1), (Close, 1), (Unlinkat, 1)])],
+    },
+    Case {
         flow: "maildir",
         set: &["workloads.files.cur.count=1000"],
         roles: &[of(
@@ -135,6 +141,7 @@ const CASES: &[Case] = &[
         flow: "wal-database",
         set: &[
             "workloads.files.data.size=8M",
+            "workloads.files.log.size=1M",
             "workloads.roles.checkpointer.steps.2.think=1ms",
             // Whoever is the last to finish would wait for a group in vain.
             "workloads.roles.logger.steps.0.count=1",
@@ -151,7 +158,7 @@ const CASES: &[Case] = &[
             Expected {
                 iterations: 4 * ITERATIONS,
                 begin: &[(Openat, 1)],
-                ..of(Role::Logger, &[(Lseek, 1), (Write, 1), (Fdatasync, 1), (Ftruncate, 0)])
+                ..of(Role::Logger, &[(Pwrite, 1), (Fdatasync, 1)])
             },
         ],
     },

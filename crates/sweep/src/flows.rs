@@ -27,6 +27,7 @@ flows![
     "videoserver",
     "oltp",
     "metadata",
+    "fs-mark",
     "maildir",
     "wal-database",
     "sqlite",

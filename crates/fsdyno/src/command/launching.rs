@@ -6,7 +6,8 @@ use anyhow::{Context, anyhow};
 use fsdyno_clients::{Launch, LaunchError, Pool, launch};
 use fsdyno_core::Nanos;
 use fsdyno_sweep::Plan;
-use fsdyno_verdict::text::{plural, rough};
+use fsdyno_verdict::merge::Time;
+use fsdyno_verdict::text::{plural, time_in_words};
 use std::sync::atomic::AtomicBool;
 
 /// How many clients are named when they have joined.
@@ -37,11 +38,12 @@ pub fn clients(
     launch(&wanted, interrupt).map(Some).map_err(trouble)
 }
 
-/// `3 clients joined in 0.2s: x1, x2, x3`; of many, the first few.
+/// `3 clients joined in 204 ms: x1, x2, x3`; of many, the first few.
 pub fn joined(names: &[String], took: Nanos) -> String {
     let shown = names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
     let more = if names.len() > NAMED { ", ..." } else { "" };
-    format!("{} joined in {}: {shown}{more}", plural(names.len() as u64, "client"), rough(took))
+    let took = time_in_words(Time { ns: took.0, at_least: false });
+    format!("{} joined in {took}: {shown}{more}", plural(names.len() as u64, "client"))
 }
 
 fn trouble(error: LaunchError) -> Trouble {

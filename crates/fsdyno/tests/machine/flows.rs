@@ -9,6 +9,8 @@ tests! {
     varmail_makes_the_calls_of_its_definition: &[Requirement::Program("strace")];
     sqlite_makes_the_calls_of_the_program:
         &[Requirement::Program("strace"), Requirement::Program("sqlite3")];
+    fs_mark_makes_the_calls_of_the_program:
+        &[Requirement::Program("strace"), Requirement::Program("fs_mark")];
     every_flow_is_a_plan_that_can_be_dry_run: &[];
     a_flow_is_measured_in_a_directory_and_shown_everywhere: &[];
     several_numbers_of_workers_are_swept_and_shown: MAKING_FILESYSTEMS;
@@ -161,6 +163,61 @@ fn sqlite_makes_the_calls_of_the_program() {
         let of_flow = transaction(&trace, "/fsdyno-", &paths, commit);
         assert_eq!(of_flow, program, "{flow}");
     }
+}
+
+/// The calls that make each of the first few files that are synced, with the size of each write, from creating
+/// it to closing it. `strace -y` shows the path of each. A file of which it shows a call in two pieces, because
+/// another thread came between, is left out.
+fn files(trace: &str, place: &str) -> Vec<Vec<String>> {
+    let mut made: Vec<(&str, Vec<String>)> = Vec::new();
+    for (_, call) in trace.lines().filter_map(|line| line.split_once(' ')) {
+        let paths: Vec<&str> =
+            call.split('<').skip(1).filter_map(|part| Some(part.split_once('>')?.0)).collect();
+        let (name, rest) = call.trim_start().split_once('(').unwrap_or((call, ""));
+        let is_creation = name == "openat" && rest.contains("O_CREAT");
+        let path = if is_creation { paths.last() } else { paths.first() };
+        let Some(path) = path.filter(|path| path.contains(place)) else { continue };
+        let result = rest.rsplit(" = ").next().unwrap_or_default();
+        if is_creation {
+            made.push((path, vec!["create".to_string()]));
+        } else if let Some((_, calls)) = made.iter_mut().rfind(|(known, _)| known == path) {
+            calls.push(match name {
+                "write" if !rest.contains("unfinished") => format!("write {result}"),
+                name if rest.contains("unfinished") => format!("unfinished {name}"),
+                name => name.to_string(),
+            });
+        }
+    }
+    let whole = |calls: &Vec<String>| {
+        calls.iter().any(|call| call == "fsync")
+            && calls.last().is_some_and(|call| call == "close")
+            && !calls.iter().any(|call| call.starts_with("unfinished"))
+    };
+    made.into_iter().map(|(_, calls)| calls).filter(whole).take(10).collect()
+}
+
+fn fs_mark_makes_the_calls_of_the_program() {
+    let sandbox = Sandbox::new();
+    let place = tempfile::tempdir_in("/var/tmp").expect("a directory on a disk");
+    let shown = place.path().display().to_string();
+    let strace = ["-f", "-qq", "-y", "-e", "trace=openat,write,fsync,close"];
+    let trace = sandbox.path("fs_mark.trace");
+    let mut program = Command::new("strace");
+    // It leaves a file for its log where it runs.
+    program.args(strace).arg("-o").arg(&trace).current_dir(sandbox.path(""));
+    let output = program.args(["fs_mark", "-n", "20", "-d", &shown]).output().expect("run strace");
+    assert!(output.status.success(), "{}", describe(&output));
+    let program = files(&fs::read_to_string(trace).expect("the trace"), &shown);
+    assert_eq!(program.len(), 10);
+
+    let plan = format!(
+        "telemetry = false\n[device]\ndirectory = \"{shown}\"\n[[workloads]]\nkind = \"flow\"\n\
+         flow = \"fs-mark\"\nramp = 0\nwindow = \"300ms\"\n[workloads.files.files]\ncount = 40\n"
+    );
+    sandbox.write("plan.toml", &plan);
+    let (output, trace) = sandbox.traced(&strace[2..], &["sweep", "plan.toml", "--format", "json"]);
+    assert_eq!(json(&output)["trials"][0]["outcome"], "measured", "{}", describe(&output));
+    assert_eq!(files(&trace, "/files/"), program);
 }
 
 fn every_flow_is_a_plan_that_can_be_dry_run() {

@@ -341,7 +341,7 @@ fn verified_flows_pass_a_sweep() {
         flow("maildir", "files.cur.count = 1000"),
         flow("build", "files.headers.count = 200\nfiles.sources.count = 40\nfiles.objects.count = 40"),
         flow("sqlite-wal", "files.database.size = \"1M\""),
-        flow("wal-database", "files.data.size = \"8M\""),
+        flow("wal-database", "files.data.size = \"8M\"\nfiles.log.size = \"1M\""),
         flow("oltp", "roles.client.workers = 16\nfiles.data.size = \"1M\""),
         flow("vm-image", "files.images.size = \"4M\""),
     ];
