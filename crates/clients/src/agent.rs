@@ -6,15 +6,15 @@
 //! to stop, which removes what it has created, and exits.
 
 use crate::handshake::{Connection, Rejection, about, introduce};
+use crate::sealed;
 use crate::token::Token;
 use crate::wire::{FromAgent, HEARTBEAT, SILENCE_MAX, ToAgent};
 use fsdyno_core::protocol::MemoryGroup;
 use fsdyno_core::{Bytes, EngineEvent, Warning, WarningKind};
-use fsdyno_host::lines::read_line;
 use fsdyno_host::remote::{Engines, News, Order};
 use fsdyno_sys::timer::monotonic_ns;
 use std::fs::OpenOptions;
-use std::io::{self, Write};
+use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -78,7 +78,7 @@ pub fn serve(
     stop: &AtomicBool,
 ) -> Result<(), JoinError> {
     let connection = join(addresses, token, stop)?;
-    let output = connection.get_ref().try_clone().map_err(JoinError::Thread)?;
+    let Connection { sender: output, receiver } = connection;
     let link = Arc::new(Link {
         output: Mutex::new(output),
         heard: Mutex::new(Instant::now()),
@@ -86,7 +86,7 @@ pub fn serve(
     });
     let (sender, orders) = channel();
     let reading = Arc::clone(&link);
-    thread::Builder::new().spawn(move || reading.read(connection, &sender)).map_err(JoinError::Thread)?;
+    thread::Builder::new().spawn(move || reading.read(receiver, &sender)).map_err(JoinError::Thread)?;
     let living = Arc::clone(&link);
     thread::Builder::new().spawn(move || living.live()).map_err(JoinError::Thread)?;
     let mut engines = Engines::new(binary);
@@ -163,18 +163,17 @@ fn told(result: io::Result<()>) -> Result<(), String> {
 
 /// The connection to the coordinator.
 struct Link {
-    output: Mutex<TcpStream>,
+    output: Mutex<sealed::Sender>,
     /// When something was last heard of it.
     heard: Mutex<Instant>,
     over: AtomicBool,
 }
 
 impl Link {
-    fn read(&self, mut connection: Connection, orders: &Sender<ToAgent>) {
-        let mut line = Vec::new();
-        while read_line(&mut connection, &mut line).is_ok() && !line.is_empty() {
+    fn read(&self, mut receiver: sealed::Receiver, orders: &Sender<ToAgent>) {
+        while let Ok(Some(line)) = receiver.receive() {
             *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-            match serde_json::from_slice(&line) {
+            match serde_json::from_slice(line) {
                 Ok(ToAgent::Ping { number }) => self.say(&FromAgent::Pong { number, at_ns: monotonic_ns() }),
                 Ok(ToAgent::Alive) => {}
                 Ok(other) => {
@@ -209,12 +208,8 @@ impl Link {
     }
 
     fn say(&self, what: &FromAgent) {
-        let line = serde_json::to_vec(what).map(|mut line| {
-            line.push(b'\n');
-            line
-        });
         let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
-        if line.map_err(io::Error::from).and_then(|line| output.write_all(&line)).is_err() {
+        if output.send(what).is_err() {
             self.over.store(true, Ordering::Relaxed);
         }
     }

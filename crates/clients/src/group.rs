@@ -153,7 +153,8 @@ impl Group {
                 engine.over = true;
                 if !self.stopping && !is_done {
                     engine.over = false;
-                    engine.lost.get_or_insert(format!("its engine exited without a result: {}", text.trim()));
+                    let said = if text.trim().is_empty() { "nothing" } else { text.trim() };
+                    engine.lost.get_or_insert(format!("its engine exited without a result, and said {said}"));
                 }
             }
             News::Started { .. } | News::NotStarted { .. } | News::Ended { .. } => {}
@@ -224,7 +225,8 @@ impl Group {
         let lost: Vec<String> = lost.collect();
         if !lost.is_empty() {
             let mut failure = Failure::new(step, lost.join("; "));
-            failure.hint = Some("look for its log and its network; the others are stopped".to_string());
+            failure.hint =
+                Some("look at its kernel log (dmesg) and its network; the others were stopped".to_string());
             self.stopping = true;
             self.fail(failure);
         }
@@ -357,18 +359,27 @@ impl Group {
 }
 
 /// The part of one client: trees of its own, at a place of its own, and nothing of this machine. In each
-/// later part of a load, it goes on with the trees of the next client, of which it has nothing in memory (IOR
-/// calls that reordering tasks).
+/// later part of a load, it goes on with the trees of another client, never with those that it has written
+/// itself (IOR calls that reordering tasks).
 fn request_of(request: &EngineRequest, number: usize, count: usize) -> EngineRequest {
-    let whose = (number + request.part.number as usize) % count;
     EngineRequest {
-        seed: seed_of(request.seed, whose),
+        seed: seed_of(request.seed, whose(number, request.part.number, count)),
+        machines: count as u32,
         pauses: true,
         telemetry: None,
         quiesce: None,
         marks: None,
         device: None,
         ..request.clone()
+    }
+}
+
+/// Whose trees a client uses in a part of a load: in the first its own, then those of one after the other of
+/// the others.
+fn whose(number: usize, part: u32, count: usize) -> usize {
+    match (part as usize).checked_sub(1) {
+        Some(later) if count > 1 => (number + 1 + later % (count - 1)) % count,
+        _ => number,
     }
 }
 
@@ -458,5 +469,23 @@ impl Group {
         self.alive()
             .min_by(|a, b| order(a).partial_cmp(&order(b)).unwrap_or(std::cmp::Ordering::Equal))
             .unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn no_client_reads_what_it_has_written_and_no_two_the_same() {
+        for count in 1..9 {
+            for part in 0..12 {
+                let whose: Vec<usize> = (0..count).map(|number| whose(number, part, count)).collect();
+                assert_eq!(whose.iter().collect::<BTreeSet<_>>().len(), count, "{whose:?}");
+                let own = whose.iter().enumerate().filter(|(number, whose)| number == *whose).count();
+                assert_eq!(own, if part == 0 || count == 1 { count } else { 0 }, "{count} {part} {whose:?}");
+            }
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! The first lines of a connection, with which both ends find out that they belong together.
 
+use crate::sealed::{Receiver, Seal, Sender};
 use crate::token::{Side, Token, nonce};
 use crate::wire::{
     About, Answer, Challenge, Greeting, HANDSHAKE_LIMIT, HANDSHAKE_LINE_MAX, VERSION, Verdict,
@@ -11,8 +12,22 @@ use std::io::{self, BufRead, BufReader, ErrorKind, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+type Input = BufReader<TcpStream>;
+
 /// A connection whose other end is known.
-pub(crate) type Connection = BufReader<TcpStream>;
+pub(crate) struct Connection {
+    pub sender: Sender,
+    pub receiver: Receiver,
+}
+
+impl Connection {
+    fn new(input: Input, sending: Seal, receiving: Seal) -> io::Result<Self> {
+        input.get_ref().set_read_timeout(None)?;
+        let stream = input.get_ref().try_clone()?;
+        let sender = Sender { stream, seal: sending };
+        Ok(Connection { sender, receiver: Receiver::new(input, receiving) })
+    }
+}
 
 /// Why there is none.
 #[derive(Debug, thiserror::Error)]
@@ -48,8 +63,9 @@ pub(crate) fn receive(
     let verdict = judged.clone().map_or_else(Verdict::Refused, |()| Verdict::Welcome);
     write(&connection, &verdict)?;
     judged.map_err(Rejection::Refused)?;
-    connection.get_ref().set_read_timeout(None)?;
-    Ok((connection, about))
+    let [sending, receiving] =
+        [Side::Coordinator, Side::Agent].map(|side| token.seal(side, [&theirs, &ours]));
+    Ok((Connection::new(connection, sending, receiving)?, about))
 }
 
 fn same_versions(about: &About) -> Result<(), String> {
@@ -81,8 +97,9 @@ pub(crate) fn introduce(stream: TcpStream, token: &Token, about: About) -> Resul
         Verdict::Welcome => {}
         Verdict::Refused(reason) => return Err(Rejection::Refused(reason)),
     }
-    connection.get_ref().set_read_timeout(None)?;
-    Ok(connection)
+    let [sending, receiving] =
+        [Side::Agent, Side::Coordinator].map(|side| token.seal(side, [&ours, &theirs]));
+    Ok(Connection::new(connection, sending, receiving)?)
 }
 
 /// What this machine is.
@@ -108,14 +125,14 @@ fn prepared(stream: TcpStream) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-fn write(connection: &Connection, value: &impl Serialize) -> io::Result<()> {
+fn write(connection: &Input, value: &impl Serialize) -> io::Result<()> {
     let mut line = serde_json::to_vec(value)?;
     line.push(b'\n');
     connection.get_ref().write_all(&line)
 }
 
 /// Reads a short line, however slowly it arrives, until the deadline.
-fn read<T: DeserializeOwned>(connection: &mut Connection, deadline: Instant) -> io::Result<T> {
+fn read<T: DeserializeOwned>(connection: &mut Input, deadline: Instant) -> io::Result<T> {
     let mut line = Vec::new();
     while line.last() != Some(&b'\n') {
         let left = deadline.saturating_duration_since(Instant::now());

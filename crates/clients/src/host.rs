@@ -60,6 +60,10 @@ impl Channel for ClientHost {
         self.pool.facts()
     }
 
+    fn lost_client(&self) -> Option<String> {
+        self.pool.lost()
+    }
+
     fn engine(&mut self, request: &EngineRequest) -> Result<Box<dyn EngineProcess>> {
         self.pool.start_engines(request)
     }

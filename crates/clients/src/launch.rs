@@ -11,7 +11,7 @@ use crate::launcher::Launcher;
 use crate::member::Member;
 use crate::pool::Pool;
 use crate::token::Token;
-use crate::wire::About;
+use crate::wire::{About, HEARTBEAT, ToAgent};
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::{self, ErrorKind, Write};
@@ -30,6 +30,8 @@ pub const TOKEN: &str = "FSDYNO_TOKEN";
 
 /// How long the launcher may take until all agents have joined.
 const GATHER_LIMIT: Duration = Duration::from_secs(60);
+/// How long agents may take to join after the launcher has ended well.
+const AFTER_LAUNCHER: Duration = Duration::from_secs(10);
 /// How often to look for connections and for the end of the launcher.
 const TURN: Duration = Duration::from_millis(5);
 /// How many connections may be in their handshake: of one address, and in all.
@@ -126,7 +128,7 @@ pub fn launch(launch: &Launch, interrupt: &AtomicBool) -> Result<Pool, LaunchErr
     match joined {
         Ok(joined) => Ok(Pool::new(members(joined)?, launcher)?),
         Err(error) => {
-            launcher.end();
+            launcher.end(false);
             Err(match error {
                 LaunchError::Missing { joined, count, reason, .. } => {
                     LaunchError::Missing { joined, count, reason, output: launcher.output() }
@@ -196,21 +198,33 @@ fn gather(
     interrupt: &AtomicBool,
 ) -> Result<Vec<Joined>, LaunchError> {
     let deadline = Instant::now() + GATHER_LIMIT;
+    let mut greeted = Instant::now();
+    let mut exited: Option<Instant> = None;
     loop {
-        let joined = door.joined.lock().unwrap_or_else(PoisonError::into_inner).len();
+        let mut here = door.joined.lock().unwrap_or_else(PoisonError::into_inner);
+        let joined = here.len();
         if joined >= launch.count as usize {
-            return Ok(std::mem::take(&mut *door.joined.lock().unwrap_or_else(PoisonError::into_inner)));
+            return Ok(std::mem::take(&mut *here));
         }
+        // Those who wait for the others must not think that they are alone.
+        if greeted.elapsed() >= HEARTBEAT {
+            greeted = Instant::now();
+            here.retain_mut(|one| one.connection.sender.send(&ToAgent::Alive).is_ok());
+        }
+        drop(here);
         if interrupt.load(Ordering::Relaxed) {
             return Err(LaunchError::Interrupted);
         }
         let refused = door.refused.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let ended = launcher.exited();
+        // One that ends well may have left its agents in the background.
+        let since = ended.map(|_| exited.get_or_insert_with(Instant::now).elapsed());
+        let ended = ended.filter(|status| !status.success() || since > Some(AFTER_LAUNCHER));
         let reason = match (refused, ended) {
             (Some(refused), _) => refused,
             (None, Some(status)) => format!("the launcher ended ({status})"),
             (None, None) if Instant::now() >= deadline => {
-                format!("the others did not within {} s", GATHER_LIMIT.as_secs())
+                format!("not all of them did within {} s", GATHER_LIMIT.as_secs())
             }
             (None, None) => {
                 thread::sleep(TURN);

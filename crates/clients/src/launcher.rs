@@ -52,10 +52,11 @@ impl Launcher {
         String::from_utf8_lossy(&output).trim().to_string()
     }
 
-    /// Waits for it to exit, asks it to, and kills it. Returns what is left of it.
-    pub fn end(&mut self) -> Option<String> {
+    /// Waits for it to exit if its agents are about to, asks it to, and kills it. Returns what is left of it.
+    pub fn end(&mut self, is_done: bool) -> Option<String> {
         let group = Pid::from_raw(self.child.id() as i32);
-        for signal in [None, Some(Signal::TERM), Some(Signal::KILL)] {
+        let signals = [None, Some(Signal::TERM), Some(Signal::KILL)];
+        for signal in signals.into_iter().skip(usize::from(!is_done)) {
             // It has not been reaped, so its number is still its own.
             if let (Some(signal), Some(group)) = (signal, group) {
                 let _ = kill_process_group(group, signal);

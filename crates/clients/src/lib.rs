@@ -21,6 +21,7 @@ mod member;
 mod merge;
 mod pool;
 mod progress;
+mod sealed;
 mod token;
 mod united;
 mod wire;

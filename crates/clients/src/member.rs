@@ -1,14 +1,13 @@
 //! A client as the coordinator sees it: one connection, what was last heard on it, and how its clock runs.
 
 use crate::handshake::Connection;
+use crate::sealed;
 use crate::wire::{About, FromAgent, SILENCE_MAX, ToAgent};
 use fsdyno_core::Nanos;
 use fsdyno_core::result::ClockOffset;
-use fsdyno_host::lines::read_line;
 use fsdyno_host::remote::News;
 use fsdyno_sys::timer::monotonic_ns;
-use std::io::{self, Write};
-use std::net::{Shutdown, TcpStream};
+use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -24,7 +23,7 @@ pub(crate) struct Member {
     /// Unique among the clients.
     pub name: String,
     pub about: About,
-    output: Mutex<TcpStream>,
+    output: Mutex<sealed::Sender>,
     heard: Arc<Mutex<Sign>>,
     replies: Mutex<Replies>,
 }
@@ -64,14 +63,14 @@ impl Member {
         about: About,
         news: SyncSender<(usize, News)>,
     ) -> io::Result<Self> {
-        let output = connection.get_ref().try_clone()?;
+        let Connection { sender: output, receiver } = connection;
         // An agent that reads nothing is as good as gone.
-        output.set_write_timeout(Some(SILENCE_MAX))?;
+        output.stream.set_write_timeout(Some(SILENCE_MAX))?;
         let heard = Arc::new(Mutex::new(Sign { when: Instant::now(), over: None }));
         let (pongs, pong_replies) = channel();
         let (done, done_replies) = channel();
         let listener = Listener { number, heard: Arc::clone(&heard), news, pongs, done };
-        thread::Builder::new().name(format!("client {number}")).spawn(move || listener.listen(connection))?;
+        thread::Builder::new().name(format!("client {number}")).spawn(move || listener.listen(receiver))?;
         let replies = Mutex::new(Replies { pongs: pong_replies, done: done_replies, pinged: 0 });
         Ok(Member { name, about, output: Mutex::new(output), heard, replies })
     }
@@ -91,13 +90,9 @@ impl Member {
 
     /// Sends a line. A failure ends the connection, which [`Member::lost`] then says.
     pub fn say(&self, what: &ToAgent) {
-        let line = serde_json::to_vec(what).map(|mut line| {
-            line.push(b'\n');
-            line
-        });
         let mut output = lock(&self.output);
-        if let Err(error) = line.map_err(io::Error::from).and_then(|line| output.write_all(&line)) {
-            let _ = output.shutdown(Shutdown::Both);
+        if let Err(error) = output.send(what) {
+            output.close();
             lock(&self.heard).over.get_or_insert(format!("cannot reach it: {error}"));
         }
     }
@@ -137,7 +132,7 @@ impl Member {
 
     /// Ends the connection.
     pub fn close(&self) {
-        let _ = lock(&self.output).shutdown(Shutdown::Both);
+        lock(&self.output).close();
     }
 }
 
@@ -160,27 +155,24 @@ struct Listener {
 }
 
 impl Listener {
-    fn listen(self, mut connection: Connection) {
-        let mut line = Vec::new();
+    fn listen(self, mut receiver: sealed::Receiver) {
         let over = loop {
-            match read_line(&mut connection, &mut line) {
+            let line = match receiver.receive() {
                 Err(error) => break format!("the connection broke: {error}"),
-                Ok(()) if line.is_empty() => break "it closed the connection".to_string(),
-                Ok(()) => {}
-            }
+                Ok(None) => break "it closed the connection".to_string(),
+                Ok(Some(line)) => line,
+            };
             let arrived_ns = monotonic_ns();
             lock(&self.heard).when = Instant::now();
             // Whoever no longer listens does not need it.
-            let _ = match serde_json::from_slice(&line) {
+            let _ = match serde_json::from_slice(line) {
                 Ok(FromAgent::Alive) => Ok(()),
                 Ok(FromAgent::Pong { number, at_ns }) => {
                     self.pongs.send(Pong { number, at_ns, arrived_ns }).map_err(drop)
                 }
                 Ok(FromAgent::Done(result)) => self.done.send(result).map_err(drop),
-                Ok(FromAgent::News(news)) => {
-                    self.news.send((self.number, news.verified(&line))).map_err(drop)
-                }
-                Err(_) => self.news.send((self.number, News::understand(&line))).map_err(drop),
+                Ok(FromAgent::News(news)) => self.news.send((self.number, news.verified(line))).map_err(drop),
+                Err(_) => self.news.send((self.number, News::understand(line))).map_err(drop),
             };
         };
         lock(&self.heard).over.get_or_insert(over);

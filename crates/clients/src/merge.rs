@@ -8,8 +8,8 @@
 use fsdyno_core::Operation;
 use fsdyno_core::figures::Quotient;
 use fsdyno_core::result::{
-    Backlog, CacheAtStart, ClientResult, ClockOffset, CpuTime, GroupMemory, InFlight, Latency, OpenLoop,
-    OperationResult, PhaseResult, Quantile, Quantiles, Rates, RoleResult, SlowOperation, Timeline,
+    Backlog, CacheAtStart, ClientResult, ClientRole, ClockOffset, CpuTime, GroupMemory, InFlight, Latency,
+    OpenLoop, OperationResult, PhaseResult, Quantile, Quantiles, Rates, RoleResult, SlowOperation, Timeline,
     WindowClock, WorkerResult,
 };
 use fsdyno_core::units::{Bytes, Nanos};
@@ -86,33 +86,52 @@ fn window_clock(parts: &[Part]) -> Option<WindowClock> {
 
 /// One client by itself.
 fn client(part: &Part, window_ns: Nanos) -> Result<ClientResult, DistributionError> {
-    let workers: Vec<&WorkerResult> =
-        part.result.iter().flat_map(|phase| &phase.roles).flat_map(|role| &role.worker_results).collect();
-    let mut all = Distribution::empty();
-    let roles = part.result.iter().flat_map(|phase| &phase.roles);
-    for operation in roles.flat_map(|role| &role.operations) {
-        if operation.lat_ns.count > 0 && !operation.operation.is_an_iteration() {
-            all.merge(&Distribution::decode(&operation.histogram)?)?;
-        }
-    }
-    let p999_ns = all.quantile(Quantile::P999.fraction()).filter(|_| all.count() >= SHOWS_P999).map(Nanos);
-    let stall = workers.iter().map(|worker| worker.longest_stall_ns).max();
+    let own: Vec<&RoleResult> = part.result.iter().flat_map(|phase| &phase.roles).collect();
+    let roles = own.iter().map(|role| client_role(role)).collect::<Result<Vec<_>, _>>()?;
+    let stall = roles.iter().map(|role| role.longest_stall_ns).max();
     Ok(ClientResult {
         client: part.client.clone(),
-        workers: workers.len() as u32,
-        bytes: workers.iter().map(|worker| worker.bytes).sum(),
-        completed: workers.iter().map(|worker| worker.completed).sum(),
-        p999_ns,
+        workers: roles.iter().map(|role| role.workers).sum(),
+        bytes: roles.iter().map(|role| role.bytes).sum(),
+        completed: roles.iter().map(|role| role.completed).sum(),
+        p999_ns: p999(&own)?,
         longest_stall_ns: stall.or(part.silent_ns).unwrap_or_default(),
-        longest_stall_at_least: part.lost.is_some()
-            || workers.iter().any(|worker| worker.longest_stall_at_least),
-        cpu: workers.iter().fold(CpuTime::default(), |sum, worker| sum + worker.cpu),
+        longest_stall_at_least: part.lost.is_some() || roles.iter().any(|role| role.longest_stall_at_least),
+        cpu: own
+            .iter()
+            .flat_map(|role| &role.worker_results)
+            .fold(CpuTime::default(), |sum, one| sum + one.cpu),
+        roles,
         late_ns: part.result.as_ref().and_then(|phase| phase.late_ns),
         active_ns: part.result.as_ref().map_or(window_ns, |phase| phase.window_ns),
         clock_before: part.before,
         clock_after: part.after,
         lost: part.lost.clone(),
     })
+}
+
+fn client_role(role: &RoleResult) -> Result<ClientRole, DistributionError> {
+    let workers = &role.worker_results;
+    Ok(ClientRole {
+        role: role.role,
+        workers: workers.len() as u32,
+        bytes: workers.iter().map(|worker| worker.bytes).sum(),
+        completed: workers.iter().map(|worker| worker.completed).sum(),
+        p999_ns: p999(&[role])?,
+        longest_stall_ns: workers.iter().map(|worker| worker.longest_stall_ns).max().unwrap_or_default(),
+        longest_stall_at_least: workers.iter().any(|worker| worker.longest_stall_at_least),
+    })
+}
+
+/// The p99.9 of all operations together, if they can show it.
+fn p999(roles: &[&RoleResult]) -> Result<Option<Nanos>, DistributionError> {
+    let mut all = Distribution::empty();
+    for operation in roles.iter().flat_map(|role| &role.operations) {
+        if operation.lat_ns.count > 0 && !operation.operation.is_an_iteration() {
+            all.merge(&Distribution::decode(&operation.histogram)?)?;
+        }
+    }
+    Ok(all.quantile(Quantile::P999.fraction()).filter(|_| all.count() >= SHOWS_P999).map(Nanos))
 }
 
 /// Each has the same limit.

@@ -39,7 +39,7 @@ impl Pool {
             thread::sleep(Duration::from_millis(5));
         }
         self.clients.close();
-        self.launcher.end().into_iter().collect()
+        self.launcher.end(true).into_iter().collect()
     }
 
     /// Makes sure that a directory is the same on all clients: one creates a file there, the others see it.
@@ -77,6 +77,12 @@ impl Pool {
             memory_bytes: member.about.memory_bytes,
         };
         self.clients.members.iter().map(facts).collect()
+    }
+
+    /// The first that is lost, and why.
+    pub(crate) fn lost(&self) -> Option<String> {
+        let lost = |member: &Member| Some(format!("client '{}' was lost: {}", member.name, member.lost()?));
+        self.clients.members.iter().find_map(lost)
     }
 
     /// Starts an engine on each, which work as one.

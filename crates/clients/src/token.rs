@@ -1,5 +1,6 @@
 //! The secret that the agents of one launch share with their coordinator.
 
+use crate::sealed::{Seal, bytes};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use std::fmt::Write;
@@ -33,13 +34,7 @@ impl Token {
 
     /// Reads [`Token::text`].
     pub fn parse(text: &str) -> Option<Self> {
-        let text = text.trim();
-        let digits = text
-            .as_bytes()
-            .chunks(2)
-            .map(|pair| std::str::from_utf8(pair).ok().and_then(|pair| u8::from_str_radix(pair, 16).ok()));
-        let bytes: Vec<u8> = digits.collect::<Option<_>>()?;
-        Some(Token(bytes.try_into().ok()?))
+        Some(Token(bytes(text.trim().as_bytes())?.try_into().ok()?))
     }
 
     /// As hexadecimal digits.
@@ -50,26 +45,37 @@ impl Token {
     /// Shows that one side of a conversation knows the token. Both nonces are in it, so that no proof can be
     /// used twice, and the side, so that none can be sent back.
     pub(crate) fn proof(&self, side: Side, nonces: [&str; 2]) -> String {
-        hexadecimal(&self.mac(side, nonces).finalize().into_bytes())
+        hexadecimal(&self.mac("proof", side, nonces).finalize().into_bytes())
     }
 
     /// Whether a proof is right, in the same time for all wrong ones.
     pub(crate) fn verify(&self, proof: &str, side: Side, nonces: [&str; 2]) -> bool {
-        Token::parse(proof).is_some_and(|proof| self.mac(side, nonces).verify_slice(&proof.0).is_ok())
+        Token::parse(proof)
+            .is_some_and(|proof| self.mac("proof", side, nonces).verify_slice(&proof.0).is_ok())
     }
 
-    fn mac(&self, side: Side, nonces: [&str; 2]) -> Hmac<Sha256> {
-        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes keys of any length");
-        mac.update(match side {
-            Side::Coordinator => b"fsdyno coordinator",
-            Side::Agent => b"fsdyno agent",
-        });
-        for nonce in nonces {
-            mac.update(&(nonce.len() as u64).to_be_bytes());
-            mac.update(nonce.as_bytes());
+    /// The seal of what one side sends in the conversation with these nonces.
+    pub(crate) fn seal(&self, side: Side, nonces: [&str; 2]) -> Seal {
+        let key = self.mac("seal", side, nonces).finalize().into_bytes();
+        Seal::new(keyed(&key))
+    }
+
+    fn mac(&self, purpose: &str, side: Side, nonces: [&str; 2]) -> Hmac<Sha256> {
+        let side = match side {
+            Side::Coordinator => "coordinator",
+            Side::Agent => "agent",
+        };
+        let mut mac = keyed(&self.0);
+        for text in ["fsdyno", purpose, side].into_iter().chain(nonces) {
+            mac.update(&(text.len() as u64).to_be_bytes());
+            mac.update(text.as_bytes());
         }
         mac
     }
+}
+
+fn keyed(key: &[u8]) -> Hmac<Sha256> {
+    Hmac::new_from_slice(key).expect("HMAC takes keys of any length")
 }
 
 /// A number that is used once.
@@ -110,9 +116,9 @@ mod tests {
         assert_eq!(format!("{token:?}"), "Token(..)");
     }
 
-    /// From Python's `hmac` module: the key is the bytes 0 to 31, the message `b"fsdyno agent"` and then each
-    /// nonce after its length in 8 bytes, the highest first.
-    const PROOF: &str = "02859f7e979825632ea4425b06241ba66a4c3aec8fb407b192c85e24cf571dfb";
+    /// From Python's `hmac` module: the key is the bytes 0 to 31, the message `fsdyno`, `proof`, `agent` and
+    /// the nonces, each after its length in 8 bytes, the highest first.
+    const PROOF: &str = "96462b3a339e696a58729695b824fb4aa25763807ffab290e0dfcc600ab9bfc5";
 
     #[test]
     fn the_proof_is_that_of_another_implementation() {

@@ -2,7 +2,8 @@
 //!
 //! Both prove that they know the token of the launch before either says anything about itself: a stranger who
 //! connects gets no answer to anything but a well-formed greeting, and then one that shows nothing without
-//! the token. The token itself never crosses the network (challenge and response with HMAC, RFC 2104).
+//! the token. The token itself never crosses the connection (challenge and response with HMAC, RFC 2104), and
+//! each later line is sealed with a key that both derive from it ([`crate::sealed`]).
 
 use fsdyno_host::remote::{News, Order};
 use serde::{Deserialize, Serialize};

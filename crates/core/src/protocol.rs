@@ -56,6 +56,9 @@ pub struct EngineRequest {
     /// The size of what the filesystem was created on, the same for all filesystems; absent in a directory.
     #[serde(default)]
     pub device_bytes: Option<Bytes>,
+    /// How many machines do the same at the same time, and share the free space.
+    #[serde(default = "one")]
+    pub machines: u32,
     /// What to sample while phases are measured; nothing if absent.
     #[serde(default)]
     pub telemetry: Option<TelemetryRequest>,
@@ -100,6 +103,7 @@ impl EngineRequest {
             clean_up: false,
             device: None,
             device_bytes: None,
+            machines: 1,
             telemetry: None,
             patience: None,
             quiesce: None,
@@ -110,6 +114,10 @@ impl EngineRequest {
             reached: Vec::new(),
         }
     }
+}
+
+fn one() -> u32 {
+    1
 }
 
 /// A memory cgroup (cgroups(7)).

@@ -101,6 +101,10 @@ pub trait Channel {
     fn clients(&self) -> Vec<ClientFacts> {
         Vec::new()
     }
+    /// Why one of these is lost, with its name, if one is.
+    fn lost_client(&self) -> Option<String> {
+        None
+    }
     /// Starts an engine at the other end.
     fn engine(&mut self, request: &EngineRequest) -> Result<Box<dyn EngineProcess>>;
 }
@@ -312,6 +316,10 @@ impl<C: Channel> Host for C {
 
     fn clients(&self) -> Vec<ClientFacts> {
         Channel::clients(self)
+    }
+
+    fn lost_client(&self) -> Option<String> {
+        Channel::lost_client(self)
     }
 
     fn start_engine(&mut self, request: &EngineRequest) -> Result<Box<dyn EngineProcess>> {

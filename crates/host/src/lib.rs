@@ -451,6 +451,11 @@ pub trait Host {
         Vec::new()
     }
 
+    /// Why one of these is lost, with its name, if one is.
+    fn lost_client(&self) -> Option<String> {
+        None
+    }
+
     /// Starts an engine, which begins its work at once; if there are clients, one on each, which work as one.
     fn start_engine(&mut self, request: &EngineRequest) -> Result<Box<dyn EngineProcess>>;
 }

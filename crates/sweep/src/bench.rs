@@ -63,7 +63,7 @@ pub enum BenchError {
     },
     /// The smallest default does not fit.
     #[error(
-        "directory '{directory}' has only {} free beyond the reserve; bench needs at least {FREE_MIN}",
+        "directory '{directory}' has only {} free beyond the reserve; bench needs at least {needed}",
         Bytes(free.0 / Bytes::MIB * Bytes::MIB)
     )]
     NoRoom {
@@ -71,6 +71,8 @@ pub enum BenchError {
         directory: String,
         /// What is free there, without the reserve.
         free: Bytes,
+        /// What the smallest trees and their writers need, on all machines together.
+        needed: Bytes,
     },
     /// Its name cannot be written into a plan.
     #[error("the name of directory '{directory}' is not valid UTF-8")]
@@ -94,11 +96,12 @@ pub fn bench_plan(host: &mut dyn Host, directory: &Path, options: &BenchOptions)
     host.list_directory(&absolute).map_err(failed)?;
     let room = host.room(&absolute).map_err(failed)?;
     let free = Bytes(room.free.0.saturating_sub(reserve(room.size).0));
-    if options.tree_size.is_none() && options.flow.is_none() && free < FREE_MIN {
-        return Err(BenchError::NoRoom { directory: display, free });
+    let machines = u64::from(options.clients.unwrap_or(1));
+    let needed = Bytes(FREE_MIN.0.saturating_mul(machines));
+    if options.tree_size.is_none() && options.flow.is_none() && free < needed {
+        return Err(BenchError::NoRoom { directory: display, free, needed });
     }
-    let share = Bytes(free.0 / TREE_SHARE / u64::from(options.clients.unwrap_or(1)))
-        .clamp(TREE_SIZE_MIN, TREE_SIZE_MAX);
+    let share = Bytes(free.0 / TREE_SHARE / machines).clamp(TREE_SIZE_MIN, TREE_SIZE_MAX);
     let writer_space = Bytes(share.0 / 2);
     let path = absolute.to_str().ok_or(BenchError::Name { directory: display.clone() })?;
     let memory = options.memory.map(|memory| format!("memory = \"{memory}\"\n")).unwrap_or_default();

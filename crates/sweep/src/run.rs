@@ -5,6 +5,7 @@
 //! what a trial leaves behind.
 
 mod blocks;
+mod clients;
 mod outcome;
 
 pub use outcome::{SweepEnd, SweepOutcome};
@@ -61,10 +62,7 @@ pub fn run(
 ) -> Result<SweepOutcome, SweepError> {
     let host = &mut *machines.host;
     verify_privileges(plan, host)?;
-    let (planned, clients) = (plan.clients.unwrap_or(0), host.clients().len());
-    if planned as usize != clients {
-        return Err(SweepError::Clients { planned, clients });
-    }
+    clients::verify_number(plan, host)?;
     if !plan.hooks.is_empty() && !options.confirmation.hooks {
         let as_root = !fsdyno_testbed::is_unprivileged(host);
         let commands = plan.hooks.commands.iter().map(PlanCommand::line).collect();
@@ -252,6 +250,7 @@ impl<'a> Sweeping<'a> {
     ) -> Result<(), SweepError> {
         let PlannedTrial { slot, case, unmet, .. } = *planned;
         store.check_room()?;
+        clients::verify_all_there(machines.host)?;
         let mut position = self.position(planned);
         let runs_here = unmet.is_empty() && case.configuration.guest_kernel().is_none();
         if runs_here && self.scratch.blocked.is_none() {

@@ -23,6 +23,12 @@ pub enum SweepError {
         /// How many there are.
         clients: usize,
     },
+    /// A client is lost, and what follows needs it.
+    #[error("{reason}; the sweep stops")]
+    ClientLost {
+        /// Which, and why.
+        reason: String,
+    },
     /// A trial cannot be stored; its record is kept in a file.
     #[error(
         "cannot store trial {}; its record is kept in '{}', and the sweep stops",
@@ -200,6 +206,9 @@ impl SweepError {
                 Some("if you know what each of them does, add --allow-hooks".to_string())
             }
             SweepError::NoRace { .. } => Some("fsdyno plan PLAN says what the others lack".to_string()),
+            SweepError::ClientLost { .. } => {
+                Some("bring it back; the same command with --resume goes on with the other trials".to_string())
+            }
             SweepError::Clients { planned, .. } => Some(format!(
                 "--launch COMMAND starts them, such as --launch 'srun -N{planned} --ntasks-per-node=1'"
             )),

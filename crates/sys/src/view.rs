@@ -5,7 +5,7 @@
 //! applies to every thread that a process in the view starts.
 
 use linux_raw_sys::general::{AT_RECURSIVE, MOUNT_ATTR_NODEV, MOUNT_ATTR_RDONLY, mount_attr};
-use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
+use rustix::fs::{AtFlags, CWD, StatVfsMountFlags, StatxAttributes, StatxFlags, statvfs, statx};
 use rustix::io::Errno;
 use rustix::mount::{MountPropagationFlags, UnmountFlags, mount_bind, mount_change, unmount};
 use rustix::path::Arg;
@@ -77,6 +77,12 @@ pub fn enter(granted: Granted<'_>) -> io::Result<bool> {
             mount_bind(*path, *path)?;
         }
     }
+    // What nobody may write to stays as it is.
+    let is_read_only = |path: &Path| {
+        statvfs(path).is_ok_and(|filesystem| filesystem.f_flag.contains(StatVfsMountFlags::RDONLY))
+    };
+    let kept: Vec<(&Path, u32)> =
+        kept.into_iter().filter(|(path, flag)| *flag != MOUNT_ATTR_RDONLY || !is_read_only(path)).collect();
     set(root, AT_RECURSIVE, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV, 0)?;
     for (path, flag) in kept {
         set(path, 0, 0, flag)?;
@@ -224,6 +230,24 @@ mod tests {
             });
             assert_eq!(seen, [true, false]);
             assert_eq!([&own, &other].map(|mount| is_mount(mount).unwrap()), [true, true]);
+        };
+        std::thread::scope(|scope| scope.spawn(outside).join().unwrap());
+    }
+
+    /// Root in a view has no more rights than outside.
+    #[test]
+    fn what_is_mounted_read_only_stays_so() {
+        if !possible() {
+            return;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let outside = || {
+            assert!(enter(Granted { writable: &[directory.path()], ..Granted::default() }).expect("a view"));
+            set(directory.path(), 0, MOUNT_ATTR_RDONLY, 0).unwrap();
+            let written = tried(Granted { writable: &[directory.path()], ..Granted::default() }, || {
+                fs::write(directory.path().join("new"), "text")
+            });
+            assert!(is_refused(written));
         };
         std::thread::scope(|scope| scope.spawn(outside).join().unwrap());
     }

@@ -124,6 +124,8 @@ fn every_operation_of_every_client_is_in_the_sample() {
     assert_eq!(role.time_over_100ms, 0.5);
     assert_eq!(merged.clients.iter().map(|one| one.bytes).collect::<Vec<_>>(), [100, 300]);
     assert_eq!(merged.clients[1].longest_stall_ns, Nanos(300));
+    let roles = |client: usize| merged.clients[client].roles.iter().map(|role| (role.role, role.bytes));
+    assert_eq!(roles(1).collect::<Vec<_>>(), [(Role::Writer, 300)]);
 }
 
 /// Work that ends when it is done lasts until the last client has done it.

@@ -32,11 +32,13 @@ impl PhaseSelector {
     }
 
     fn is(&self, phase: &PhaseResult) -> bool {
+        // Each client has the workers of the plan.
+        let clients = phase.clients.iter().filter(|client| client.lost.is_none()).count().max(1) as u32;
         let mut workers: Vec<_> = phase
             .roles
             .iter()
             .filter(|role| role.workers > 0)
-            .map(|role| (role.role, role.workers))
+            .map(|role| (role.role, role.workers / clients))
             .collect();
         workers.sort_unstable();
         match self {
@@ -46,5 +48,40 @@ impl PhaseSelector {
             PhaseSelector::Workers(wanted) => workers == *wanted,
             PhaseSelector::Named(name) => phase.name == *name,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::{ClientResult, CpuTime, RoleResult};
+    use crate::units::Nanos;
+
+    fn client(lost: Option<&str>) -> ClientResult {
+        ClientResult {
+            client: "x".to_string(),
+            workers: 1,
+            bytes: 0,
+            completed: 0,
+            p999_ns: None,
+            longest_stall_ns: Nanos(0),
+            longest_stall_at_least: false,
+            roles: Vec::new(),
+            cpu: CpuTime::default(),
+            late_ns: None,
+            active_ns: Nanos(1),
+            clock_before: None,
+            clock_after: None,
+            lost: lost.map(str::to_string),
+        }
+    }
+
+    #[test]
+    fn a_phase_of_several_clients_is_that_of_each() {
+        let role = RoleResult::unwatched(Role::Reader, 3);
+        let mut phase = PhaseResult::lasting("1 reader", Nanos(1), vec![role]);
+        assert!(PhaseSelector::ManyReaders.is(&phase));
+        phase.clients = vec![client(None), client(Some("gone")), client(None), client(None)];
+        assert!(PhaseSelector::OneReader.is(&phase) && !PhaseSelector::ManyReaders.is(&phase));
     }
 }

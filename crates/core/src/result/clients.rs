@@ -1,6 +1,7 @@
 //! What each of several machines did in a phase.
 
 use super::CpuTime;
+use crate::operation::Role;
 use crate::units::Nanos;
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +23,8 @@ pub struct ClientResult {
     pub longest_stall_ns: Nanos,
     /// Whether it may have been longer.
     pub longest_stall_at_least: bool,
+    /// Each of its roles.
+    pub roles: Vec<ClientRole>,
     /// Processor time of its workers in the window.
     pub cpu: CpuTime,
     /// How much later than agreed it began; absent if the agreed moment is unknown to it.
@@ -36,6 +39,25 @@ pub struct ClientResult {
     /// stalled since it was last heard.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<String>,
+}
+
+/// The workers of one role on one client.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ClientRole {
+    /// Which role.
+    pub role: Role,
+    /// How many workers.
+    pub workers: u32,
+    /// As for the client.
+    pub bytes: u64,
+    /// As for the client.
+    pub completed: u64,
+    /// As for the client.
+    pub p999_ns: Option<Nanos>,
+    /// As for the client.
+    pub longest_stall_ns: Nanos,
+    /// As for the client.
+    pub longest_stall_at_least: bool,
 }
 
 /// A clock (`CLOCK_MONOTONIC`) against another: the middle of the fastest of several round trips (Cristian,

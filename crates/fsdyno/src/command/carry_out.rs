@@ -17,6 +17,7 @@ use fsdyno_sweep::{
     Asked, Machines, Plan, Position, Progress, RunOptions, SweepEnd, SweepOutcome, run as execute,
 };
 use fsdyno_testbed::Confirmation;
+use fsdyno_verdict::text::plural;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -59,6 +60,9 @@ pub fn carry_out(
     let mut guests = surroundings.guests()?.hurried_by(Arc::clone(&interrupt.hurry));
     let mut clients = None;
     let begun = Instant::now();
+    if let (Some(count), Some(_)) = (plan.clients, launching.and_then(|options| options.launch.as_ref())) {
+        display.line(&format!("waiting for {}", plural(count.into(), "client")));
+    }
     let host: &mut dyn Host = match launching::clients(plan, launching, &interrupt.stop)? {
         None => &mut host,
         Some(pool) => {

@@ -23,7 +23,8 @@ pub fn clients(
     let Some(command) = &options.launch else { return Ok(None) };
     let Some(count) = plan.clients else {
         let error = anyhow!("--launch starts clients, and the plan has none");
-        return Err(Trouble::new(Status::Usage, error).hint("add --set clients.count=N, or leave it out"));
+        return Err(Trouble::new(Status::Usage, error)
+            .hint("say how many: [clients] in the plan, --clients with bench"));
     };
     let (listen, port) = options.listen.map_or((None, 0), |(address, port)| (Some(address), port));
     let token_file = options.token_file.as_deref().map(std::path::absolute).transpose();

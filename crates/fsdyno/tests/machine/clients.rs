@@ -29,6 +29,7 @@ const IN_A_NAMESPACE: &[Requirement] =
 tests! {
     hosts_under_mpirun_and_pdsh_work_as_one: HOSTS;
     a_lost_client_fails_the_trial_by_name: HOSTS;
+    a_sweep_without_one_of_its_clients_can_be_resumed: ALONE;
     a_client_whose_requests_take_longer_is_named: ALONE;
     a_client_whose_filesystem_never_answers_is_named: ALONE;
     a_directory_that_is_not_shared_is_noticed: IN_A_NAMESPACE;
@@ -146,6 +147,39 @@ fn a_lost_client_fails_the_trial_by_name() {
     assert!(error.contains("client 'x2' was lost"), "{error}");
     assert!(is_empty(&sandbox.path("share")), "something is left");
     assert!((0..2).all(|host| hosts.processes(host, "fsdyno").is_empty()), "an agent is left");
+}
+
+/// The second client leaves after the first trial: the trials that need it are there for `--resume`.
+fn a_sweep_without_one_of_its_clients_can_be_resumed() {
+    let (sandbox, start) = shared(2);
+    sandbox.write(
+        "plan.toml",
+        &POSTMARK.replace("count = 3", "count = 2").replace("[device]", "repetitions = 3\n[device]"),
+    );
+    let leaving = "PMI_RANK=0 \"$@\" &\nPMI_RANK=1 \"$@\" & second=$!\n\
+                   while [ ! -e first-trial ]; do sleep 0.01; done\nkill -9 $second\n";
+    let launcher = script(&sandbox, leaving);
+    let hook = format!("hooks.after_trial=touch {}", sandbox.path("first-trial").display());
+    let options = ["--format", "json", "--allow-hooks", "--set", &hook, "--launch", &launcher];
+    let output = sandbox.run(&[&["sweep", "plan.toml"], &options[..]].concat());
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{}", describe(&output));
+    assert!(told.contains("was lost: ") && told.contains("; the sweep stops"), "{told}");
+    let before = json(&output)["trials"].as_array().expect("trials").len();
+    assert!(before < 3, "{told}");
+    let launcher = script(&sandbox, &start);
+    let output = sandbox.run(&[
+        "sweep",
+        "plan.toml",
+        "--resume",
+        "--allow-hooks",
+        "--format",
+        "json",
+        "--launch",
+        &launcher,
+    ]);
+    assert_eq!(json(&output)["trials"].as_array().map(Vec::len), Some(3), "{}", describe(&output));
+    assert!(is_empty(&sandbox.path("share")), "something is left");
 }
 
 const POSTMARK: &str = "name = \"pool\"\n[device]\ndirectory = \"share\"\n[clients]\ncount = 3\n[[workloads]]\n\
@@ -297,7 +331,7 @@ fn what_clients_cannot_do_is_refused() {
         assert!(error.contains(words), "{words}: {error}");
         assert!(error.contains("hint: "), "{error}");
     };
-    let launch = ["--launch", "true"];
+    let launch = ["--launch", "false"];
     refused(POSTMARK, &[], "the plan wants 3 clients, and there are 0");
     refused(POSTMARK, &launch, "0 of 3 clients joined: the launcher ended");
     refused(POSTMARK, &["--launch", "no-such-launcher -N3"], "cannot run the launcher 'no-such-launcher'");

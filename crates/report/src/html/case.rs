@@ -14,7 +14,7 @@ use fsdyno_verdict::merge::Time;
 use fsdyno_verdict::outcomes::is_measured;
 use fsdyno_verdict::ranking;
 use fsdyno_verdict::text;
-use fsdyno_verdict::view::{CaseView, OperationView, PhaseView, RoleView};
+use fsdyno_verdict::view::{CaseView, ClientsOfRole, ClientsView, OperationView, PhaseView, RoleView};
 use maud::{Markup, html};
 
 /// A case, folded up unless `open`.
@@ -113,11 +113,21 @@ fn figures(phase: &PhaseView) -> Markup {
         @for role in &phase.roles {
             (role_figures(phase, role))
         }
-        @if let Some(view) = &phase.clients {
-            p.note { (sentence(&clients::summary(view))) }
-            (table("clients", &clients::heads(view), &view.clients.iter().map(|one| clients::row(view, one)).collect::<Vec<_>>()))
-        }
+        @if let Some(view) = &phase.clients { (client_figures(view)) }
         @if let Some(kernel) = &phase.kernel { p.note { (sentence(&kernel_threads(kernel))) } }
+    }
+}
+
+fn client_figures(view: &ClientsView) -> Markup {
+    let rows = |role: &ClientsOfRole| {
+        role.clients.iter().map(|one| clients::row(role, one)).collect::<Vec<Vec<String>>>()
+    };
+    html! {
+        p.note { (sentence(&clients::start(view))) }
+        @for role in &view.roles {
+            p.note { (sentence(&clients::evenness(role))) }
+            (table("clients", &clients::heads(role), &rows(role)))
+        }
     }
 }
 

@@ -10,7 +10,7 @@ pub use case::{
     CaseView, KernelView, OpenLoopView, OperationView, PhaseView, RoleView, TrialCurve, cases, stall,
 };
 
-pub use clients::{ClientView, ClientsView};
+pub use clients::{ClientView, ClientsOfRole, ClientsView};
 
 use crate::drift::{Drift, drift};
 use crate::error::UnreadableHistogram;

@@ -63,7 +63,8 @@ pub(crate) fn run(parameters: &Fileserver, session: &mut Session<'_, '_>) -> Res
         let mut teams = Vec::new();
         let ledger = Ledger::default();
         if writers > 0 {
-            let space = writer_space(parameters, &base, device_space(session.request, parameters))?;
+            let of_device = device_space(session.request, parameters);
+            let space = writer_space(parameters, &base, of_device, session.request.machines)?;
             let jobs = (0..writers).map(|worker| -> Job {
                 writer::job(writer::Assignment {
                     base: base.clone(),
@@ -201,11 +202,13 @@ fn device_space(request: &EngineRequest, parameters: &Fileserver) -> Option<u64>
     Some((device - device / 100 * filled.min(100)).saturating_sub(parameters.prepares().0))
 }
 
-/// How much space one writer may use. `device_bytes`: see [`device_space`].
+/// How much space one writer may use, of which there are as many on each of several machines. `device_bytes`:
+/// see [`device_space`].
 fn writer_space(
     parameters: &Fileserver,
     base: &Path,
     device_bytes: Option<u64>,
+    machines: u32,
 ) -> Result<writer::Space, EngineError> {
     /// The share of that which all writers together may fill: what any filesystem has left of its device.
     const SHARE_OF_DEVICE: f64 = 0.6;
@@ -213,7 +216,8 @@ fn writer_space(
     const SHARE: f64 = 0.8;
     let filesystem =
         rustix::fs::statvfs(base).map_err(EngineError::system("read the free space of", base))?;
-    let per_writer = |free: u64| (free as f64 * SHARE) as u64 / u64::from(parameters.writers.max(1));
+    let writers = u64::from(parameters.writers.max(1)) * u64::from(machines.max(1));
+    let per_writer = |free: u64| (free as f64 * SHARE) as u64 / writers;
     let bytes = |blocks: u64| Bytes(blocks.saturating_mul(filesystem.f_frsize));
     // A directory is on a filesystem that others use.
     let reserve = if device_bytes.is_none() { reserve(bytes(filesystem.f_blocks)) } else { Bytes(0) };
@@ -250,7 +254,7 @@ mod tests {
         let parameters = Fileserver { writers: 3, writer_space: None, ..Fileserver::default() };
         let directory = tempfile::tempdir().unwrap();
         let space =
-            |parameters, of_device| writer_space(parameters, directory.path(), of_device).unwrap().bytes;
+            |parameters, of_device| writer_space(parameters, directory.path(), of_device, 1).unwrap().bytes;
         // There is more free than that.
         assert_eq!(space(&parameters, Some(10_000_000)), 2_000_000);
         let free = space(&parameters, None);
