@@ -43,6 +43,8 @@ pub(crate) struct Group {
     stopping: bool,
     /// One whose engine cannot be killed.
     stuck: Option<usize>,
+    /// When clients were last looked for that are gone.
+    looked: Instant,
 }
 
 /// The engine of one client.
@@ -85,6 +87,7 @@ impl Group {
             output: VecDeque::new(),
             stopping: false,
             stuck: None,
+            looked: Instant::now(),
         };
         match group.all_started() {
             Ok(()) => Ok(group),
@@ -150,9 +153,8 @@ impl Group {
             News::Closed(text) => {
                 let engine = &mut self.engines[number];
                 let is_done = engine.reported.back().is_some_and(|event| *event == EngineEvent::Done);
-                engine.over = true;
-                if !self.stopping && !is_done {
-                    engine.over = false;
+                engine.over = self.stopping || is_done;
+                if !engine.over {
                     let said = if text.trim().is_empty() { "nothing" } else { text.trim() };
                     engine.lost.get_or_insert(format!("its engine exited without a result, and said {said}"));
                 }
@@ -400,18 +402,17 @@ impl EngineProcess for Group {
                 return EngineOutput::End(String::new());
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            match self.listen(left.min(GLANCE)) {
-                Some((number, news)) => {
-                    self.take(number, news);
-                    self.combine();
-                }
-                None => {
-                    self.look();
-                    self.combine();
-                    if left.is_zero() && self.output.is_empty() {
-                        return EngineOutput::Silence;
-                    }
-                }
+            if let Some((number, news)) = self.listen(left.min(GLANCE)) {
+                self.take(number, news);
+            }
+            // Those who talk must not hide those who are silent.
+            if self.looked.elapsed() >= GLANCE {
+                self.looked = Instant::now();
+                self.look();
+            }
+            self.combine();
+            if left.is_zero() && self.output.is_empty() {
+                return EngineOutput::Silence;
             }
         }
     }

@@ -77,6 +77,17 @@ impl Launcher {
     }
 }
 
+/// A last resort: whoever is done with it has ended it.
+impl Drop for Launcher {
+    fn drop(&mut self) {
+        if self.exited().is_none()
+            && let Some(group) = Pid::from_raw(self.child.id() as i32)
+        {
+            let _ = kill_process_group(group, Signal::TERM);
+        }
+    }
+}
+
 /// Reads a pipe in a thread until it is closed, and keeps the last of it.
 fn listen(mut pipe: impl Read + Send + 'static, kept: &Arc<Mutex<Vec<u8>>>) -> io::Result<()> {
     let kept = Arc::clone(kept);

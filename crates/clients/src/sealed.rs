@@ -1,5 +1,5 @@
-//! Lines that nobody on the way can change, leave out or repeat: each carries its number and its content under
-//! HMAC, with a key of its own for each direction of each connection. They can be read on the way.
+//! Lines that nobody on the way can change, leave out or repeat: each carries its number and its content
+//! under HMAC, with a key of its own for each direction of each connection. They can be read on the way.
 
 use fsdyno_host::lines::read_line;
 use hmac::{Hmac, Mac};

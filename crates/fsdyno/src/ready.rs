@@ -30,6 +30,7 @@ ready![
     "durability-guests",
     "io-errors",
     "fsync-costs",
+    "shared-directory",
     "oetiker-2009",
     "schedulers-2009",
     "streaming-ext4-2008",

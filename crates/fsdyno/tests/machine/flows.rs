@@ -165,9 +165,9 @@ fn sqlite_makes_the_calls_of_the_program() {
     }
 }
 
-/// The calls that make each of the first few files that are synced, with the size of each write, from creating
-/// it to closing it. `strace -y` shows the path of each. A file of which it shows a call in two pieces, because
-/// another thread came between, is left out.
+/// The calls that make each of the first few files that are synced, with the size of each write, from
+/// creating it to closing it. `strace -y` shows the path of each. A file of which it shows a call in two
+/// pieces, because another thread came between, is left out.
 fn files(trace: &str, place: &str) -> Vec<Vec<String>> {
     let mut made: Vec<(&str, Vec<String>)> = Vec::new();
     for (_, call) in trace.lines().filter_map(|line| line.split_once(' ')) {

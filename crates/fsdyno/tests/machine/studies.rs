@@ -78,6 +78,7 @@ const READY: &[Ready] = &[
         ],
         shows: &["\npostmark ", "\nbonnie ", "\nXFS Tuned ", "cfq -> bfq"],
     },
+    Ready { plan: "shared-directory", cases: (1, 0), scaled: &[], shows: &[] },
     Ready {
         plan: "streaming-ext4-2008",
         cases: (5, 0),
