@@ -43,12 +43,8 @@ pub(crate) enum Rejection {
     Refused(String),
 }
 
-/// The coordinator's part. `judge` says why an agent that knows the token is not wanted.
-pub(crate) fn receive(
-    stream: TcpStream,
-    token: &Token,
-    judge: impl FnOnce(&About) -> Result<(), String>,
-) -> Result<(Connection, About), Rejection> {
+/// The coordinator's part.
+pub(crate) fn receive(stream: TcpStream, token: &Token) -> Result<(Connection, About), Rejection> {
     let deadline = Instant::now() + HANDSHAKE_LIMIT;
     let mut connection = BufReader::new(prepared(stream)?);
     let Greeting { nonce: theirs } = read(&mut connection, deadline)?;
@@ -59,7 +55,7 @@ pub(crate) fn receive(
     if !token.verify(&proof, Side::Agent, [&theirs, &ours]) {
         return Err(Rejection::Stranger);
     }
-    let judged = same_versions(&about).and_then(|()| judge(&about));
+    let judged = same_versions(&about);
     let verdict = judged.clone().map_or_else(Verdict::Refused, |()| Verdict::Welcome);
     write(&connection, &verdict)?;
     judged.map_err(Rejection::Refused)?;
@@ -174,7 +170,7 @@ mod tests {
     fn shaken(coordinator: Token, agent: Token, about: About) -> [Result<(), Rejection>; 2] {
         let (here, there) = pair();
         let thread = thread::spawn(move || introduce(there, &agent, about).map(drop));
-        let received = receive(here, &coordinator, |_| Ok(())).map(drop);
+        let received = receive(here, &coordinator).map(drop);
         [received, thread.join().expect("no panic")]
     }
 
@@ -210,7 +206,7 @@ mod tests {
             let (here, mut there) = pair();
             there.write_all(said).expect("sent");
             there.shutdown(std::net::Shutdown::Write).expect("shut down");
-            assert!(receive(here, &Token::random(), |_| Ok(())).is_err());
+            assert!(receive(here, &Token::random()).is_err());
             let mut answer = Vec::new();
             // A connection that is closed with something unread is reset.
             let _ = there.read_to_end(&mut answer);
@@ -221,7 +217,7 @@ mod tests {
     #[test]
     fn a_proof_of_the_coordinator_is_no_proof_of_an_agent() {
         let (here, there) = pair();
-        let thread = thread::spawn(move || receive(here, &Token::random(), |_| Ok(())).map(drop));
+        let thread = thread::spawn(move || receive(here, &Token::random()).map(drop));
         let mut connection = BufReader::new(there);
         write(&connection, &Greeting { nonce: "n".to_string() }).expect("sent");
         let challenge: Challenge = read(&mut connection, Instant::now() + HANDSHAKE_LIMIT).expect("a line");

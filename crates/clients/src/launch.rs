@@ -297,10 +297,7 @@ impl Drop for Door {
 }
 
 fn greet(stream: TcpStream, token: &Token, joined: &Mutex<Vec<Joined>>, refused: &Mutex<Option<String>>) {
-    let shaken = stream
-        .set_nonblocking(false)
-        .map_err(Rejection::from)
-        .and_then(|()| receive(stream, token, |_| Ok(())));
+    let shaken = stream.set_nonblocking(false).map_err(Rejection::from).and_then(|()| receive(stream, token));
     match shaken {
         Ok((connection, about)) => {
             joined.lock().unwrap_or_else(PoisonError::into_inner).push(Joined { connection, about });

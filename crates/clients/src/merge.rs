@@ -8,9 +8,9 @@
 use fsdyno_core::Operation;
 use fsdyno_core::figures::Quotient;
 use fsdyno_core::result::{
-    Backlog, CacheAtStart, ClientResult, ClientRole, ClockOffset, CpuTime, GroupMemory, InFlight, Latency,
-    OpenLoop, OperationResult, PhaseResult, Quantile, Quantiles, Rates, RoleResult, SlowOperation, Timeline,
-    WindowClock, WorkerResult,
+    Backlog, CacheAtStart, ClientResult, ClientRole, ClientWork, ClockOffset, CpuTime, GroupMemory, InFlight,
+    Latency, OpenLoop, OperationResult, PhaseResult, Quantile, Quantiles, Rates, RoleResult, SlowOperation,
+    Timeline, WindowClock, WorkerResult,
 };
 use fsdyno_core::units::{Bytes, Nanos};
 use fsdyno_core::{Warning, WarningKind};
@@ -87,21 +87,17 @@ fn window_clock(parts: &[Part]) -> Option<WindowClock> {
 /// One client by itself.
 fn client(part: &Part, window_ns: Nanos) -> Result<ClientResult, DistributionError> {
     let own: Vec<&RoleResult> = part.result.iter().flat_map(|phase| &phase.roles).collect();
-    let roles = own.iter().map(|role| client_role(role)).collect::<Result<Vec<_>, _>>()?;
-    let stall = roles.iter().map(|role| role.longest_stall_ns).max();
+    let role = |role: &&RoleResult| Ok(ClientRole { role: role.role, work: work(&[*role])? });
+    let roles: Result<_, DistributionError> = own.iter().map(role).collect();
+    let mut all = work(&own)?;
+    if part.lost.is_some() {
+        (all.longest_stall_ns, all.longest_stall_at_least) = (part.silent_ns.unwrap_or_default(), true);
+    }
     Ok(ClientResult {
         client: part.client.clone(),
-        workers: roles.iter().map(|role| role.workers).sum(),
-        bytes: roles.iter().map(|role| role.bytes).sum(),
-        completed: roles.iter().map(|role| role.completed).sum(),
-        p999_ns: p999(&own)?,
-        longest_stall_ns: stall.or(part.silent_ns).unwrap_or_default(),
-        longest_stall_at_least: part.lost.is_some() || roles.iter().any(|role| role.longest_stall_at_least),
-        cpu: own
-            .iter()
-            .flat_map(|role| &role.worker_results)
-            .fold(CpuTime::default(), |sum, one| sum + one.cpu),
-        roles,
+        work: all,
+        roles: roles?,
+        cpu: own.iter().fold(CpuTime::default(), |sum, role| sum + role.cpu),
         late_ns: part.result.as_ref().and_then(|phase| phase.late_ns),
         active_ns: part.result.as_ref().map_or(window_ns, |phase| phase.window_ns),
         clock_before: part.before,
@@ -110,16 +106,16 @@ fn client(part: &Part, window_ns: Nanos) -> Result<ClientResult, DistributionErr
     })
 }
 
-fn client_role(role: &RoleResult) -> Result<ClientRole, DistributionError> {
-    let workers = &role.worker_results;
-    Ok(ClientRole {
-        role: role.role,
-        workers: workers.len() as u32,
-        bytes: workers.iter().map(|worker| worker.bytes).sum(),
-        completed: workers.iter().map(|worker| worker.completed).sum(),
-        p999_ns: p999(&[role])?,
-        longest_stall_ns: workers.iter().map(|worker| worker.longest_stall_ns).max().unwrap_or_default(),
-        longest_stall_at_least: workers.iter().any(|worker| worker.longest_stall_at_least),
+/// What the workers of some roles of a client did.
+fn work(roles: &[&RoleResult]) -> Result<ClientWork, DistributionError> {
+    let workers = || roles.iter().flat_map(|role| &role.worker_results);
+    Ok(ClientWork {
+        workers: workers().count() as u32,
+        bytes: workers().map(|worker| worker.bytes).sum(),
+        completed: workers().map(|worker| worker.completed).sum(),
+        p999_ns: p999(roles)?,
+        longest_stall_ns: workers().map(|worker| worker.longest_stall_ns).max().unwrap_or_default(),
+        longest_stall_at_least: workers().any(|worker| worker.longest_stall_at_least),
     })
 }
 

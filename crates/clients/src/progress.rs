@@ -62,17 +62,7 @@ fn glance(clients: &[(&str, &Glance)]) -> Option<Glance> {
         let same = clients.iter().flat_map(|(name, glance)| {
             glance.roles.iter().filter(|other| other.role == role.role).map(move |other| (*name, other))
         });
-        let none = RoleGlance {
-            role: role.role,
-            workers: 0,
-            operations: 0,
-            busy_ns: Nanos(0),
-            slowest_ns: Nanos(0),
-            bytes: 0,
-            waiting: None,
-            offered: None,
-        };
-        same.fold(none, |sum, (name, other)| add(sum, name, other))
+        same.fold(RoleGlance::nothing(role.role), |sum, (name, other)| add(sum, name, other))
     });
     Some(Glance {
         length_ns: clients.iter().map(|(_, glance)| glance.length_ns).max().unwrap_or_default(),

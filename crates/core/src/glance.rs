@@ -88,6 +88,20 @@ pub struct MachineGlance {
 }
 
 impl RoleGlance {
+    /// No worker, of which nothing is known.
+    pub fn nothing(role: Role) -> Self {
+        RoleGlance {
+            role,
+            workers: 0,
+            operations: 0,
+            busy_ns: Nanos(0),
+            slowest_ns: Nanos(0),
+            bytes: 0,
+            waiting: None,
+            offered: None,
+        }
+    }
+
     /// Mean time of the operations; absent without any.
     pub fn mean_ns(&self) -> Option<Nanos> {
         (self.operations > 0).then(|| Nanos(self.busy_ns.0 / self.operations))

@@ -107,16 +107,8 @@ impl Glances {
 }
 
 fn nothing(record: &WorkerRecord) -> RoleGlance {
-    RoleGlance {
-        role: record.role,
-        workers: 0,
-        operations: 0,
-        busy_ns: Nanos(0),
-        slowest_ns: Nanos(0),
-        bytes: 0,
-        waiting: None,
-        offered: record.paced.as_ref().and_then(|paced| paced.schedule.offered()),
-    }
+    let offered = record.paced.as_ref().and_then(|paced| paced.schedule.offered());
+    RoleGlance { offered, ..RoleGlance::nothing(record.role) }
 }
 
 /// The interval of the timelines in which a moment is.

@@ -14,6 +14,9 @@ use std::time::Duration;
 /// How long an engine may take to end.
 const STOP_LIMIT: Duration = Duration::from_secs(5);
 
+/// How long to wait once more for one that was given this time before.
+const AGAIN: Duration = Duration::from_millis(100);
+
 /// What is asked of the other end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -130,7 +133,9 @@ impl Engines {
                 None
             }
             Order::Kill => {
-                let gone = self.engine.as_mut().is_none_or(|engine| engine.stop(STOP_LIMIT));
+                // One that has closed its output was killed then, and given that time.
+                let limit = if self.is_over { AGAIN } else { STOP_LIMIT };
+                let gone = self.engine.as_mut().is_none_or(|engine| engine.stop(limit));
                 self.engine = None;
                 Some(News::Ended { gone })
             }

@@ -122,9 +122,9 @@ fn every_operation_of_every_client_is_in_the_sample() {
     assert_eq!(role.rates.aggregate_bytes_per_s, 200.0);
     assert_eq!((role.rates.bytes, role.longest_stall_ns), (400, Nanos(300)));
     assert_eq!(role.time_over_100ms, 0.5);
-    assert_eq!(merged.clients.iter().map(|one| one.bytes).collect::<Vec<_>>(), [100, 300]);
-    assert_eq!(merged.clients[1].longest_stall_ns, Nanos(300));
-    let roles = |client: usize| merged.clients[client].roles.iter().map(|role| (role.role, role.bytes));
+    assert_eq!(merged.clients.iter().map(|one| one.work.bytes).collect::<Vec<_>>(), [100, 300]);
+    assert_eq!(merged.clients[1].work.longest_stall_ns, Nanos(300));
+    let roles = |client: usize| merged.clients[client].roles.iter().map(|role| (role.role, role.work.bytes));
     assert_eq!(roles(1).collect::<Vec<_>>(), [(Role::Writer, 300)]);
 }
 
@@ -173,8 +173,8 @@ fn a_lost_client_stays_in_the_result() {
     };
     let (merged, warnings) = merge(vec![part("a", 0, phase(2, 100, &[1])), lost]).unwrap();
     let client = &merged.clients[1];
-    assert_eq!((client.longest_stall_ns, client.longest_stall_at_least), (Nanos(77), true));
-    assert_eq!((client.bytes, client.workers), (0, 0));
+    assert_eq!((client.work.longest_stall_ns, client.work.longest_stall_at_least), (Nanos(77), true));
+    assert_eq!((client.work.bytes, client.work.workers), (0, 0));
     assert_eq!(client.lost.as_deref(), Some("it closed the connection"));
     // That it is lost says more.
     assert_eq!(warnings, []);

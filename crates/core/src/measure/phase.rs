@@ -54,18 +54,13 @@ impl PhaseSelector {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::{ClientResult, CpuTime, RoleResult};
+    use crate::result::{ClientResult, ClientWork, CpuTime, RoleResult};
     use crate::units::Nanos;
 
     fn client(lost: Option<&str>) -> ClientResult {
         ClientResult {
             client: "x".to_string(),
-            workers: 1,
-            bytes: 0,
-            completed: 0,
-            p999_ns: None,
-            longest_stall_ns: Nanos(0),
-            longest_stall_at_least: false,
+            work: ClientWork::default(),
             roles: Vec::new(),
             cpu: CpuTime::default(),
             late_ns: None,

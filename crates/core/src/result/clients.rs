@@ -10,20 +10,10 @@ use serde::{Deserialize, Serialize};
 pub struct ClientResult {
     /// Its name: that of its host, with a number where several run on one.
     pub client: String,
-    /// How many workers it had.
-    pub workers: u32,
-    /// Bytes of operations that ended inside the window.
-    pub bytes: u64,
-    /// Operations that started and ended inside the window.
-    pub completed: u64,
-    /// The time that 99.9 % of its operations did not exceed, all of them together; absent with fewer than
-    /// 1,000.
-    pub p999_ns: Option<Nanos>,
-    /// The longest time in which one of its workers completed nothing, as in [`super::RoleResult`].
-    pub longest_stall_ns: Nanos,
-    /// Whether it may have been longer.
-    pub longest_stall_at_least: bool,
-    /// Each of its roles.
+    /// What all of its workers did.
+    #[serde(flatten)]
+    pub work: ClientWork,
+    /// The same by role.
     pub roles: Vec<ClientRole>,
     /// Processor time of its workers in the window.
     pub cpu: CpuTime,
@@ -46,17 +36,26 @@ pub struct ClientResult {
 pub struct ClientRole {
     /// Which role.
     pub role: Role,
+    /// What they did.
+    #[serde(flatten)]
+    pub work: ClientWork,
+}
+
+/// What some workers of a client did.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ClientWork {
     /// How many workers.
     pub workers: u32,
-    /// As for the client.
+    /// Bytes of operations that ended inside the window.
     pub bytes: u64,
-    /// As for the client.
+    /// Operations that started and ended inside the window.
     pub completed: u64,
-    /// As for the client.
+    /// The time that 99.9 % of their operations did not exceed, all of them together; absent with fewer than
+    /// 1,000.
     pub p999_ns: Option<Nanos>,
-    /// As for the client.
+    /// The longest time in which one of them completed nothing, as in [`super::RoleResult`].
     pub longest_stall_ns: Nanos,
-    /// As for the client.
+    /// Whether it may have been longer.
     pub longest_stall_at_least: bool,
 }
 

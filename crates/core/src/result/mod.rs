@@ -18,7 +18,7 @@ mod waits;
 
 pub use crate::durability::LogSummary;
 pub use crate::quantile::Quantile;
-pub use clients::{ClientResult, ClientRole, ClockOffset};
+pub use clients::{ClientResult, ClientRole, ClientWork, ClockOffset};
 pub use command::{CommandKind, CommandRun};
 pub use cpu::CpuTime;
 pub use durability::{

@@ -17,9 +17,7 @@ use fsdyno_sweep::{
     Asked, Machines, Plan, Position, Progress, RunOptions, SweepEnd, SweepOutcome, run as execute,
 };
 use fsdyno_testbed::Confirmation;
-use fsdyno_verdict::text::plural;
 use std::sync::Arc;
-use std::time::Instant;
 
 /// A sweep to carry out.
 pub struct SweepRequest<'a> {
@@ -59,18 +57,11 @@ pub fn carry_out(
     let mut host = surroundings.host()?.hurried_by(Arc::clone(&interrupt.hurry));
     let mut guests = surroundings.guests()?.hurried_by(Arc::clone(&interrupt.hurry));
     let mut clients = None;
-    let begun = Instant::now();
-    if let (Some(count), Some(_)) = (plan.clients, launching.and_then(|options| options.launch.as_ref())) {
-        display.line(&format!("waiting for {}", plural(count.into(), "client")));
-    }
-    let host: &mut dyn Host = match launching::clients(plan, launching, &interrupt.stop)? {
-        None => &mut host,
-        Some(pool) => {
-            let names: Vec<String> = pool.facts().into_iter().map(|one| one.client).collect();
-            display.line(&launching::joined(&names, begun.elapsed().into()));
-            clients.insert(ClientHost::new(host, pool))
-        }
-    };
+    let host: &mut dyn Host =
+        match launching::clients(plan, launching, &interrupt.stop, &|line| display.line(line))? {
+            None => &mut host,
+            Some(pool) => clients.insert(ClientHost::new(host, pool)),
+        };
     let mut machines = Machines { host, guests: &mut guests };
     let begin = || OwnScreen::begin(directory, store.path(), surroundings.style.colour, display);
     let mut screen = screen.then(begin).transpose()?;

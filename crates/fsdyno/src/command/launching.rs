@@ -9,15 +9,17 @@ use fsdyno_sweep::Plan;
 use fsdyno_verdict::merge::Time;
 use fsdyno_verdict::text::{plural, time_in_words};
 use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
 /// How many clients are named when they have joined.
 const NAMED: usize = 8;
 
-/// Starts the clients that a plan wants; none without a launcher.
+/// Starts the clients that a plan wants; none without a launcher. `tell` shows a line to the user.
 pub fn clients(
     plan: &Plan,
     options: Option<&Launching>,
     interrupt: &AtomicBool,
+    tell: &dyn Fn(&str),
 ) -> Result<Option<Pool>, Trouble> {
     let Some(options) = options else { return Ok(None) };
     let Some(command) = &options.launch else { return Ok(None) };
@@ -36,11 +38,16 @@ pub fn clients(
         token_file: token_file.context("cannot find the current directory")?,
         binary: std::env::current_exe().context("cannot find fsdyno's own binary")?,
     };
-    launch(&wanted, interrupt).map(Some).map_err(trouble)
+    tell(&format!("waiting for {}", plural(count.into(), "client")));
+    let begun = Instant::now();
+    let pool = launch(&wanted, interrupt).map_err(trouble)?;
+    let names: Vec<String> = pool.facts().into_iter().map(|one| one.client).collect();
+    tell(&joined(&names, begun.elapsed().into()));
+    Ok(Some(pool))
 }
 
 /// `3 clients joined in 204 ms: x1, x2, x3`; of many, the first few.
-pub fn joined(names: &[String], took: Nanos) -> String {
+fn joined(names: &[String], took: Nanos) -> String {
     let shown = names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
     let more = if names.len() > NAMED { ", ..." } else { "" };
     let took = time_in_words(Time { ns: took.0, at_least: false });

@@ -310,7 +310,7 @@ fn strangers_change_nothing() {
             Some(stream)
         })
         .collect();
-    sandbox.write("share/../go", "");
+    sandbox.write("go", "");
     let output = running.wait_with_output().expect("fsdyno ends");
     assert_eq!(output.status.code(), Some(0), "{}", describe(&output));
     assert_eq!(phases(&json(&output)).len(), 3);
@@ -348,7 +348,7 @@ fn what_clients_cannot_do_is_refused() {
     );
     let image = POSTMARK.replace("directory = \"share\"", "image = \"/var/tmp/x.img\"\nsize = \"64M\"");
     refused(&format!("axes.filesystem = \"ext4\"\n{image}"), &launch, "they share a directory");
-    let streaming =
+    let of_device =
         POSTMARK.replace("kind = \"postmark\"\nnumber = 20\ntransactions = 60", "kind = \"device-read\"");
-    refused(&streaming, &launch, "device");
+    refused(&of_device, &launch, "device");
 }

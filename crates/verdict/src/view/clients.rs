@@ -77,7 +77,7 @@ impl ClientsOfRole {
             .flat_map(|client| client.roles.iter().map(move |part| (client, part)))
             .filter(|(_, part)| part.role == role)
             .collect();
-        let moves = parts.iter().any(|(_, part)| part.bytes > 0);
+        let moves = parts.iter().any(|(_, part)| part.work.bytes > 0);
         let mut names: Vec<&str> = Vec::new();
         for (client, _) in &parts {
             if !names.contains(&client.client.as_str()) {
@@ -110,23 +110,23 @@ impl ClientView {
     /// What one client did in several trials.
     fn of(name: &str, parts: &[(&ClientResult, &ClientRole)], moves: bool) -> ClientView {
         let rate = |(client, part): &(&ClientResult, &ClientRole)| {
-            let work = if moves { part.bytes } else { part.completed };
+            let work = if moves { part.work.bytes } else { part.work.completed };
             match client.active_ns {
                 Nanos(0) => 0.0,
                 active => work as f64 / active.as_secs_f64(),
             }
         };
         let roles = || parts.iter().map(|(_, part)| part);
-        let p999 = roles().map(|part| part.p999_ns).collect::<Option<Vec<_>>>();
+        let p999 = roles().map(|part| part.work.p999_ns).collect::<Option<Vec<_>>>();
         ClientView {
             client: name.to_string(),
-            workers: roles().map(|part| part.workers).max().unwrap_or(0),
+            workers: roles().map(|part| part.work.workers).max().unwrap_or(0),
             per_s: mean(&parts.iter().map(rate).collect::<Vec<_>>(), MeanKind::Arithmetic).unwrap_or(0.0),
             share: None,
             p999: p999.and_then(|all| all.into_iter().max()),
             longest_stall: Time {
-                ns: roles().map(|part| part.longest_stall_ns.0).max().unwrap_or(0),
-                at_least: roles().any(|part| part.longest_stall_at_least),
+                ns: roles().map(|part| part.work.longest_stall_ns.0).max().unwrap_or(0),
+                at_least: roles().any(|part| part.work.longest_stall_at_least),
             },
             late: parts.iter().filter_map(|(client, _)| client.late_ns).max(),
         }
@@ -143,11 +143,10 @@ fn slowest_to_median(mut rates: Vec<f64>) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsdyno_core::result::RoleResult;
+    use fsdyno_core::result::{ClientWork, RoleResult};
 
     fn client(name: &str, bytes: u64, active_s: u64) -> ClientResult {
-        let role = ClientRole {
-            role: Role::Reader,
+        let work = ClientWork {
             workers: 2,
             bytes,
             completed: 10,
@@ -157,13 +156,8 @@ mod tests {
         };
         ClientResult {
             client: name.to_string(),
-            workers: 2,
-            bytes,
-            completed: 10,
-            p999_ns: None,
-            longest_stall_ns: Nanos(bytes / 2),
-            longest_stall_at_least: false,
-            roles: vec![role],
+            work: ClientWork::default(),
+            roles: vec![ClientRole { role: Role::Reader, work }],
             cpu: Default::default(),
             late_ns: Some(Nanos(active_s)),
             active_ns: Nanos::from_secs(active_s),
