@@ -64,13 +64,21 @@ fn a_lost_record_and_a_segment_that_came_back_are_found() {
     fs::write(&path, &whole).unwrap();
     assert_eq!(read_again(&again(directory.path(), &workload, &reached)).files, 6, "it is as it was");
 
-    let (directory, workload) = (in_memory(), log(Segments::Append));
-    let reached = in_parts(directory.path(), &workload);
-    let last = reached.iter().find_map(|one| match *one {
-        Reached::Log { log, segment, bytes: Some(bytes @ 1..), removed: true } => Some((log, segment, bytes)),
-        _ => None,
-    });
-    let (log, segment, bytes) = last.expect("a writer that ended in the middle of a segment");
+    // Where writers are when their time is up is up to chance: all of them may be between two segments.
+    let in_the_middle = |_| {
+        let (directory, workload) = (in_memory(), log(Segments::Append));
+        let reached = in_parts(directory.path(), &workload);
+        let at = reached.iter().find_map(|one| match *one {
+            Reached::Log { log, segment, bytes: Some(bytes @ 1..), removed: true } => {
+                Some((log, segment, bytes))
+            }
+            _ => None,
+        })?;
+        Some((directory, workload, reached, at))
+    };
+    let ended = (0..20).find_map(in_the_middle);
+    let (directory, workload, reached, (log, segment, bytes)) =
+        ended.expect("a writer that ended in the middle of a segment");
     let path = base(directory.path()).join(format!("log-{log}/segment-{segment}"));
     OpenOptions::new().write(true).open(&path).unwrap().set_len(bytes - 1).unwrap();
     let message = after(directory.path(), &workload, &reached, &path);
