@@ -1,7 +1,7 @@
 //! The agent of a client: connects back to the coordinator that has launched it, runs engines for it, and
 //! ends with it.
 //!
-//! A reader answers pings at once, whatever the engine does; the main thread starts engines, which die with
+//! A reader answers what the time is at once, whatever the engine does; the main thread starts engines, which die with
 //! it. If nothing is heard of the coordinator for [`SILENCE_MAX`], the agent is an orphan: it asks its engine
 //! to stop, which removes what it has created, and exits.
 
@@ -12,7 +12,6 @@ use crate::wire::{FromAgent, HEARTBEAT, SILENCE_MAX, ToAgent};
 use fsdyno_core::protocol::MemoryGroup;
 use fsdyno_core::{Bytes, EngineEvent, Warning, WarningKind};
 use fsdyno_host::remote::{Engines, News, Order};
-use fsdyno_sys::timer::monotonic_ns;
 use std::fs::OpenOptions;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -116,7 +115,7 @@ fn work(
             Ok(ToAgent::Look { path }) => link.say(&FromAgent::Done(told(path.symlink_metadata().map(drop)))),
             Ok(ToAgent::Unmark { path }) => link.say(&FromAgent::Done(told(std::fs::remove_file(&path)))),
             Ok(ToAgent::Bye) | Err(RecvTimeoutError::Disconnected) => return,
-            Ok(ToAgent::Alive | ToAgent::Ping { .. }) | Err(RecvTimeoutError::Timeout) => {}
+            Ok(ToAgent::Alive) | Err(RecvTimeoutError::Timeout) => {}
         }
         if engines.is_busy() {
             link.tell_all(engines.news(TURN));
@@ -174,8 +173,10 @@ impl Link {
         while let Ok(Some(line)) = receiver.receive() {
             *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
             match serde_json::from_slice(line) {
-                Ok(ToAgent::Ping { number }) => self.say(&FromAgent::Pong { number, at_ns: monotonic_ns() }),
                 Ok(ToAgent::Alive) => {}
+                Ok(ToAgent::Order(order)) if matches!(order, Order::Clock { .. }) => {
+                    self.tell_all(order.answered_at_once());
+                }
                 Ok(other) => {
                     if orders.send(other).is_err() {
                         break;

@@ -7,11 +7,11 @@
 //! A client that is lost in a phase stays part of the result, with what is unknown about it, and the trial
 //! fails: what the others did without it says nothing about all of them.
 
-use crate::connected::Connected;
+use crate::members::Members;
 use crate::merge::{Part, merge};
 use crate::progress::{Position, combined};
 use crate::united::{is_optional, rank, sum};
-use crate::wire::ToAgent;
+use fsdyno_core::protocol::MemoryGroup;
 use fsdyno_core::result::ClockOffset;
 use fsdyno_core::{EngineEvent, EngineRequest, Failure, Nanos, PhaseResult, Warning};
 use fsdyno_host::remote::{News, Order};
@@ -30,7 +30,7 @@ const MARGIN: Duration = Duration::from_millis(100);
 
 /// A running load on all clients.
 pub(crate) struct Group {
-    clients: Arc<Connected>,
+    clients: Arc<Members>,
     engines: Vec<Engine>,
     /// Whether the parent lets phases begin.
     parent_waits: bool,
@@ -68,13 +68,14 @@ struct Running {
 
 impl Group {
     /// Starts an engine on each client.
-    pub fn start(clients: Arc<Connected>, request: &EngineRequest) -> Result<Self> {
+    pub fn start(clients: Arc<Members>, request: &EngineRequest, groups: &[MemoryGroup]) -> Result<Self> {
         // What an earlier load has left.
         while clients.news.lock().unwrap_or_else(PoisonError::into_inner).try_recv().is_ok() {}
         let count = clients.members.len();
         for (number, member) in clients.members.iter().enumerate() {
-            let request = request_of(request, number, count);
-            member.say(&ToAgent::Order(Order::Start(Box::new(request))));
+            let mut request = request_of(request, number, count);
+            request.memory = groups.get(number).cloned().or(request.memory);
+            member.order(Order::Start(Box::new(request)));
         }
         let engines = clients.members.iter().map(|_| Engine::default()).collect();
         let mut group = Group {
@@ -103,7 +104,7 @@ impl Group {
         while self.engines.iter().any(|engine| engine.pid == 0) {
             let lost = self.clients.members.iter().find_map(|member| Some((member, member.lost()?)));
             if let Some((member, reason)) = lost {
-                return Err(HostError::Lost { host: member.name.clone(), reason });
+                return Err(HostError::Lost { host: member.name().to_string(), reason });
             }
             if Instant::now() >= deadline {
                 let waiting = self.engines.iter().position(|engine| engine.pid == 0).unwrap_or(0);
@@ -129,7 +130,7 @@ impl Group {
     }
 
     fn name(&self, number: usize) -> &str {
-        &self.clients.members[number].name
+        self.clients.members[number].name()
     }
 
     /// The engines that run.
@@ -159,7 +160,7 @@ impl Group {
                     engine.lost.get_or_insert(format!("its engine exited without a result, and said {said}"));
                 }
             }
-            News::Started { .. } | News::NotStarted { .. } | News::Ended { .. } => {}
+            News::Started { .. } | News::NotStarted { .. } | News::Ended { .. } | News::Clock { .. } => {}
         }
     }
 
@@ -169,7 +170,7 @@ impl Group {
                 let phases = self.engines[number].phases;
                 self.engines[number].position =
                     Some(Position { phases, stage, phase, done, left_ns, glance });
-                let names = self.clients.members.iter().map(|member| member.name.as_str());
+                let names = self.clients.members.iter().map(|member| member.name());
                 let positions = self.engines.iter().map(|engine| engine.position.as_ref());
                 let event = combined(&names.zip(positions).collect::<Vec<_>>());
                 self.output.extend(event.map(|event| EngineOutput::Event(Box::new(event))));
@@ -303,12 +304,12 @@ impl Group {
     fn begin(&mut self) {
         let Some(name) = self.ready.take() else { return };
         let clocks: Vec<Option<ClockOffset>> =
-            self.clients.members.iter().map(crate::member::Member::clock).collect();
+            self.clients.members.iter().map(|member| member.clock()).collect();
         let slowest = clocks.iter().flatten().map(|clock| clock.uncertainty_ns.0).max().unwrap_or(0);
         let begin_ns = monotonic_ns() + MARGIN.as_nanos() as u64 + 8 * slowest;
         for (member, clock) in self.clients.members.iter().zip(&clocks) {
             let at_ns = clock.map(|clock| begin_ns.saturating_add_signed(clock.offset_ns));
-            member.say(&ToAgent::Order(Order::Proceed { at_ns }));
+            member.order(Order::Proceed { at_ns });
         }
         self.running = Some(Running { name, clocks });
     }
@@ -335,7 +336,7 @@ impl Group {
             let lost = self.engines[number].lost.clone();
             let silent_ns = lost.is_some().then(|| Nanos::from(member.heard().elapsed()));
             parts.push(Part {
-                client: member.name.clone(),
+                client: member.name().to_string(),
                 before,
                 after: if lost.is_none() { member.clock() } else { None },
                 result,
@@ -425,7 +426,7 @@ impl EngineProcess for Group {
         self.stopping = true;
         self.output.clear();
         for number in self.alive().collect::<Vec<_>>() {
-            self.clients.members[number].say(&ToAgent::Order(Order::Stop));
+            self.clients.members[number].order(Order::Stop);
         }
     }
 
@@ -434,7 +435,7 @@ impl EngineProcess for Group {
         let mut waiting: Vec<usize> =
             (0..self.engines.len()).filter(|number| self.clients.members[*number].lost().is_none()).collect();
         for number in &waiting {
-            self.clients.members[*number].say(&ToAgent::Order(Order::Kill));
+            self.clients.members[*number].order(Order::Kill);
         }
         let deadline = Instant::now() + limit;
         while !waiting.is_empty() && Instant::now() < deadline {

@@ -5,10 +5,10 @@
 //! addresses; the token goes by the environment, or by a file that only its owner can read where a launcher
 //! does not forward the environment. It is never waited for without a limit.
 
-use crate::connected::NewsOfAll;
+use crate::client::Client;
 use crate::handshake::{Connection, Rejection, receive};
 use crate::launcher::Launcher;
-use crate::member::Member;
+use crate::members::{Members, NewsOfAll};
 use crate::pool::Pool;
 use crate::token::Token;
 use crate::wire::{About, HEARTBEAT, ToAgent};
@@ -20,7 +20,6 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -37,8 +36,6 @@ const TURN: Duration = Duration::from_millis(5);
 /// How many connections may be in their handshake: of one address, and in all.
 const STRANGERS_OF_ONE: usize = 32;
 const STRANGERS: usize = 256;
-/// How many news may wait for the coordinator.
-const NEWS_WAITING: usize = 4096;
 
 /// What to launch.
 #[derive(Debug, Clone)]
@@ -126,7 +123,7 @@ pub fn launch(launch: &Launch, interrupt: &AtomicBool) -> Result<Pool, LaunchErr
     let joined = gather(launch, &door, &mut launcher, interrupt);
     drop((door, file));
     match joined {
-        Ok(joined) => Ok(Pool::new(members(joined)?, launcher)?),
+        Ok(joined) => Ok(Pool::new(clients(joined)?, launcher)?),
         Err(error) => {
             launcher.end(false);
             Err(match error {
@@ -236,24 +233,24 @@ fn gather(
 }
 
 /// Names the clients by their hosts, in an order that does not depend on who was first.
-fn members(mut joined: Vec<Joined>) -> io::Result<(Vec<Member>, NewsOfAll)> {
+fn clients(mut joined: Vec<Joined>) -> io::Result<(Vec<Client>, NewsOfAll)> {
     joined.sort_by_key(|one| (one.about.host.clone(), one.about.rank, one.about.pid));
     let mut hosts: BTreeMap<String, u32> = BTreeMap::new();
     for one in &joined {
         *hosts.entry(one.about.host.clone()).or_default() += 1;
     }
-    let (sender, news) = sync_channel(NEWS_WAITING);
+    let (sender, news) = Members::line();
     let mut seen: BTreeMap<String, u32> = BTreeMap::new();
-    let members = joined.into_iter().enumerate().map(|(number, Joined { connection, about })| {
+    let clients = joined.into_iter().enumerate().map(|(number, Joined { connection, about })| {
         let of_host = seen.entry(about.host.clone()).or_default();
         *of_host += 1;
         let name = match hosts[&about.host] {
             1 => about.host.clone(),
             _ => format!("{}#{of_host}", about.host),
         };
-        Member::new(name, number, connection, about, sender.clone())
+        Client::new(name, number, connection, about, sender.clone())
     });
-    Ok((members.collect::<io::Result<_>>()?, news))
+    Ok((clients.collect::<io::Result<_>>()?, news))
 }
 
 /// Where agents come in.

@@ -11,13 +11,13 @@
 //! coordinator ends itself.
 
 pub mod agent;
-mod connected;
+mod client;
 mod group;
 mod handshake;
 mod host;
 mod launch;
 mod launcher;
-mod member;
+mod members;
 mod merge;
 mod pool;
 mod progress;
@@ -28,5 +28,6 @@ mod wire;
 
 pub use host::ClientHost;
 pub use launch::{Launch, LaunchError, TOKEN, launch};
+pub use members::{Members, NewsOfAll};
 pub use pool::Pool;
 pub use token::Token;

@@ -1,16 +1,17 @@
 //! The clients of a launch, for as long as it lasts.
 
-use crate::connected::{Connected, NewsOfAll};
-use crate::group::Group;
+use crate::client::Client;
 use crate::launcher::Launcher;
-use crate::member::Member;
-use crate::wire::ToAgent;
+use crate::members::{Members, NewsOfAll};
+use crate::wire::{HEARTBEAT, ToAgent};
 use fsdyno_core::EngineRequest;
 use fsdyno_core::environment::ClientFacts;
+use fsdyno_host::remote::Member;
 use fsdyno_host::{EngineProcess, HostError, Result};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -21,21 +22,50 @@ const LEAVE_LIMIT: Duration = Duration::from_secs(5);
 
 /// Connected clients, and the launcher that has started them.
 pub struct Pool {
-    clients: Arc<Connected>,
+    clients: Arc<Clients>,
+    members: Arc<Members>,
     launcher: Launcher,
 }
 
+/// The connections, which stay alive whether or not a load runs.
+struct Clients {
+    all: Vec<Arc<Client>>,
+    over: AtomicBool,
+}
+
+impl Clients {
+    /// Says, until they are closed, from time to time that the coordinator lives.
+    fn live(&self) {
+        while !self.over.load(Ordering::Relaxed) {
+            self.all.iter().filter(|client| client.lost().is_none()).for_each(|client| {
+                client.say(&ToAgent::Alive);
+            });
+            thread::sleep(HEARTBEAT);
+        }
+    }
+
+    fn close(&self) {
+        self.over.store(true, Ordering::Relaxed);
+        self.all.iter().for_each(|client| client.close());
+    }
+}
+
 impl Pool {
-    pub(crate) fn new((members, news): (Vec<Member>, NewsOfAll), launcher: Launcher) -> io::Result<Self> {
-        Ok(Pool { clients: Connected::new(members, news)?, launcher })
+    pub(crate) fn new((all, news): (Vec<Client>, NewsOfAll), launcher: Launcher) -> io::Result<Self> {
+        let all: Vec<Arc<Client>> = all.into_iter().map(Arc::new).collect();
+        let members = all.iter().map(|client| Arc::clone(client) as Arc<dyn Member>).collect();
+        let clients = Arc::new(Clients { all, over: AtomicBool::new(false) });
+        let living = Arc::clone(&clients);
+        thread::Builder::new().name("heartbeat".to_string()).spawn(move || living.live())?;
+        Ok(Pool { clients, members: Members::new(members, news), launcher })
     }
 
     /// Tells the clients that there is nothing more to do, and waits for them and the launcher, with a limit.
     /// Returns what is left of them.
     pub fn end(mut self) -> Vec<String> {
-        self.clients.members.iter().for_each(|member| member.say(&ToAgent::Bye));
+        self.clients.all.iter().for_each(|client| client.say(&ToAgent::Bye));
         let deadline = Instant::now() + LEAVE_LIMIT;
-        while self.clients.members.iter().any(|member| member.lost().is_none()) && Instant::now() < deadline {
+        while self.clients.all.iter().any(|client| client.lost().is_none()) && Instant::now() < deadline {
             thread::sleep(Duration::from_millis(5));
         }
         self.clients.close();
@@ -44,9 +74,9 @@ impl Pool {
 
     /// Makes sure that a directory is the same on all clients: one creates a file there, the others see it.
     fn verify_shared(&self, directory: &Path) -> Result<()> {
-        let Some((first, others)) = self.clients.members.split_first() else { return Ok(()) };
+        let Some((first, others)) = self.clients.all.split_first() else { return Ok(()) };
         let path = directory.join(format!(".fsdyno-shared-{}", &crate::token::nonce()[..16]));
-        let failed = |member: &Member, action: &str, reason: String| HostError::System {
+        let failed = |member: &Client, action: &str, reason: String| HostError::System {
             action: format!("{action} on client '{}'", member.name),
             object: path.display().to_string(),
             errno: 0,
@@ -70,24 +100,23 @@ impl Pool {
 impl Pool {
     /// What the clients are, in the order of results.
     pub fn facts(&self) -> Vec<ClientFacts> {
-        let facts = |member: &Member| ClientFacts {
+        let facts = |member: &Arc<Client>| ClientFacts {
             client: member.name.clone(),
             kernel: member.about.kernel.clone(),
             processors: member.about.processors,
             memory_bytes: member.about.memory_bytes,
         };
-        self.clients.members.iter().map(facts).collect()
+        self.clients.all.iter().map(facts).collect()
     }
 
     /// The first that is lost, and why.
     pub(crate) fn lost(&self) -> Option<String> {
-        let lost = |member: &Member| Some(format!("client '{}' was lost: {}", member.name, member.lost()?));
-        self.clients.members.iter().find_map(lost)
+        self.members.lost()
     }
 
     /// Starts an engine on each, which work as one.
     pub(crate) fn start_engines(&mut self, request: &EngineRequest) -> Result<Box<dyn EngineProcess>> {
         self.verify_shared(&request.directory)?;
-        Ok(Box::new(Group::start(Arc::clone(&self.clients), request)?))
+        self.members.start_engines(request, &[])
     }
 }

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// Version of this protocol, of which the handshake up to [`Answer`] stays the same in all versions.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 /// How often each end says that it lives.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(1);
@@ -76,8 +76,6 @@ pub(crate) enum Verdict {
 pub(crate) enum ToAgent {
     /// For its engine.
     Order(Order),
-    /// What time is it there?
-    Ping { number: u32 },
     /// Create this file, which does not exist.
     Mark { path: PathBuf },
     /// Does this file exist?
@@ -96,8 +94,6 @@ pub(crate) enum ToAgent {
 pub(crate) enum FromAgent {
     /// Of its engine.
     News(News),
-    /// `CLOCK_MONOTONIC`.
-    Pong { number: u32, at_ns: u64 },
     /// The answer to [`ToAgent::Mark`], [`ToAgent::Look`] and [`ToAgent::Unmark`].
     Done(Result<(), String>),
     /// A sign of life.

@@ -50,6 +50,15 @@ pub const JOURNAL: &str = "journal";
 /// The axes that say how the load runs, rather than what it runs on: they apply to a directory, too.
 pub const OF_THE_LOAD: [&str; 2] = [MEMORY, CACHE];
 
+/// The axis that says when an NFS server answers.
+pub const EXPORT: &str = "export";
+/// The axis that says whether clients mount with `sync`.
+pub const CLIENT_SYNC: &str = "client_sync";
+
+/// The axes of a filesystem that a server shows to clients (`[serve]`).
+pub const OF_SERVING: [&str; 7] =
+    [EXPORT, "nfs_version", "nfsd_threads", CLIENT_SYNC, "rsize", "wsize", "nconnect"];
+
 /// The axes that leave no trace in the files that a load prepares: whatever their levels, the same blocks
 /// are written to the same places. `data` is not among them, because ext4 does not delay allocation with
 /// `data=journal`; neither are memory and the sysctls of writeback, which decide how much is allocated at a
@@ -279,6 +288,55 @@ pub static AXES: &[Axis] = &[
         general: false,
         default: None,
         help: "data profile: one copy or two, or how they lie on the disks of a pool (`--data`)",
+    },
+    Axis {
+        name: EXPORT,
+        levels: Levels::Words(&["sync", "async"]),
+        general: true,
+        default: Some("sync"),
+        help: "when an NFS server answers: once what it was sent is on the disk, or before that",
+    },
+    Axis {
+        name: "nfs_version",
+        levels: Levels::Words(&["4.0", "4.1", "4.2"]),
+        general: true,
+        default: Some("4.2"),
+        help: "version of the NFS protocol that clients use (nfs(5), `vers=`)",
+    },
+    Axis {
+        name: "nfsd_threads",
+        levels: Levels::Count,
+        general: true,
+        default: Some("8"),
+        help: "threads of the NFS server (nfsd(8))",
+    },
+    Axis {
+        name: CLIENT_SYNC,
+        levels: Levels::Switch,
+        general: true,
+        default: Some("0"),
+        help: "whether clients mount with `sync`: each write then waits for the server",
+    },
+    Axis {
+        name: "rsize",
+        levels: Levels::Size,
+        general: true,
+        default: None,
+        help: "the most that a client reads at a time (nfs(5), `rsize=`)",
+    },
+    Axis {
+        name: "wsize",
+        levels: Levels::Size,
+        general: true,
+        default: None,
+        help: "the most that a client writes at a time (nfs(5), `wsize=`)",
+    },
+    Axis {
+        name: "nconnect",
+        levels: Levels::Count,
+        general: true,
+        default: Some("1"),
+        help: "connections of each client to the server, 1 to 16 (nfs(5), `nconnect=`)",
     },
     Axis {
         name: "fill",

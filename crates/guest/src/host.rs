@@ -6,18 +6,20 @@
 
 use crate::initramfs::BINARY;
 use crate::machine::{Machine, Ports};
+use crate::member::GuestMember;
 use fsdyno_core::EngineRequest;
 use fsdyno_host::channel::{Channel, Limits, question, understand};
 use fsdyno_host::guest::{Guest, GuestFacts, NotStarted, disk_nodes};
 use fsdyno_host::lines::{Excess, Heard, LINE_MAX, Lines};
 use fsdyno_host::log::StepLog;
-use fsdyno_host::remote::{News, Order};
+use fsdyno_host::remote::{Member, News, Order};
 use fsdyno_host::wire::{self, Request};
 use fsdyno_host::{EngineOutput, EngineProcess, HostError, Result};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -43,7 +45,7 @@ pub(crate) struct GuestHost {
 
 /// The stream of commands to engines, and of their messages.
 #[derive(Clone)]
-struct EnginePort {
+pub(crate) struct EnginePort {
     orders: Arc<Mutex<UnixStream>>,
     news: Arc<Lines>,
 }
@@ -146,7 +148,7 @@ fn is_set(flag: &AtomicBool) -> bool {
 
 /// Why there is no answer.
 #[derive(Debug, PartialEq, Eq)]
-enum Silence {
+pub(crate) enum Silence {
     /// The answer is late, or nobody is waiting for it any longer.
     Late,
     Ended,
@@ -247,6 +249,15 @@ impl Guest for GuestHost {
     fn end_now(&mut self) {
         self.machine().kill();
     }
+
+    fn member(
+        &self,
+        name: String,
+        number: usize,
+        news: SyncSender<(usize, News)>,
+    ) -> std::io::Result<Arc<dyn Member>> {
+        Ok(GuestMember::listen(name, number, self.engine.clone(), news)?)
+    }
 }
 
 /// Why an engine was not started.
@@ -274,7 +285,13 @@ impl EnginePort {
         }
     }
 
-    fn order(&self, order: &Order) -> std::result::Result<(), Silence> {
+    /// What is heard next.
+    pub fn hear(&self, timeout: Duration) -> Heard {
+        self.news.next(timeout)
+    }
+
+    /// Sends a command.
+    pub fn order(&self, order: &Order) -> std::result::Result<(), Silence> {
         let mut line = serde_json::to_vec(order).map_err(|_| Silence::Ended)?;
         line.push(b'\n');
         lock(&self.orders).write_all(&line).map_err(|_| Silence::Ended)
@@ -313,7 +330,9 @@ impl EngineProcess for GuestEngine {
                     self.over = true;
                     EngineOutput::End(complaints)
                 }
-                News::Started { .. } | News::NotStarted { .. } | News::Ended { .. } => EngineOutput::Silence,
+                News::Started { .. } | News::NotStarted { .. } | News::Ended { .. } | News::Clock { .. } => {
+                    EngineOutput::Silence
+                }
             },
             Heard::Silence => EngineOutput::Silence,
             Heard::TooMuch(excess) => EngineOutput::Garbage(excess.to_string()),

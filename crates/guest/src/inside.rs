@@ -18,6 +18,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -68,8 +69,8 @@ fn live() -> io::Result<()> {
     let engine = port(ENGINE_PORT)?;
     let orders = BufReader::new(engine.try_clone()?);
     // Engines die with the thread that starts them, and this thread lives as long as the guest.
-    thread::spawn(move || serve_engines(orders, engine));
-    let host = LocalHost::new(PathBuf::from(BINARY), Vec::new());
+    thread::spawn(move || serve_engines(orders, &Mutex::new(engine)));
+    let host = LocalHost::of_guest(PathBuf::from(BINARY));
     serve(BufReader::new(agent.try_clone()?), agent, host);
     Ok(())
 }
@@ -127,31 +128,38 @@ fn port_node(name: &str) -> Option<PathBuf> {
 }
 
 /// Carries out commands and passes on the output of engines, until the port is closed.
-fn serve_engines(input: impl BufRead + Send + 'static, mut output: impl Write) {
+fn serve_engines(input: impl BufRead + Send, output: &Mutex<impl Write + Send>) {
     let (sender, orders) = channel();
-    thread::spawn(move || {
-        for line in input.lines().map_while(Result::ok) {
-            match serde_json::from_str::<Order>(&line) {
-                Ok(order) => {
-                    if sender.send(order).is_err() {
-                        return;
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            for line in input.lines().map_while(Result::ok) {
+                let passed_on = match serde_json::from_str::<Order>(&line) {
+                    Ok(order) => match order.answered_at_once() {
+                        Some(news) => tell(output, &news).is_ok(),
+                        None => sender.send(order).is_ok(),
+                    },
+                    Err(error) => {
+                        eprintln!("fsdyno: a command is not valid: {error}");
+                        true
                     }
+                };
+                if !passed_on {
+                    return;
                 }
-                Err(error) => eprintln!("fsdyno: a command is not valid: {error}"),
+            }
+        });
+        let mut engines = Engines::new(PathBuf::from(BINARY));
+        loop {
+            let news = match next_order(&orders, engines.is_busy()) {
+                Err(()) => return,
+                Ok(Some(order)) => engines.carry_out(order),
+                Ok(None) => engines.news(TURN),
+            };
+            if news.is_some_and(|news| tell(output, &news).is_err()) {
+                return;
             }
         }
     });
-    let mut engines = Engines::new(PathBuf::from(BINARY));
-    loop {
-        let news = match next_order(&orders, engines.is_busy()) {
-            Err(()) => return,
-            Ok(Some(order)) => engines.carry_out(order),
-            Ok(None) => engines.news(TURN),
-        };
-        if news.is_some_and(|news| tell(&mut output, &news).is_err()) {
-            return;
-        }
-    }
 }
 
 /// The next command; without an engine to listen to, there is time to wait for it.
@@ -166,9 +174,10 @@ fn next_order(orders: &Receiver<Order>, busy: bool) -> Result<Option<Order>, ()>
     }
 }
 
-fn tell(output: &mut impl Write, news: &News) -> io::Result<()> {
+fn tell(output: &Mutex<impl Write>, news: &News) -> io::Result<()> {
     let mut line = serde_json::to_vec(news)?;
     line.push(b'\n');
+    let mut output = output.lock().unwrap_or_else(PoisonError::into_inner);
     output.write_all(&line)?;
     output.flush()
 }

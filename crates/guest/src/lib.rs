@@ -18,6 +18,7 @@ mod initramfs;
 pub mod inside;
 mod kernel;
 mod machine;
+mod member;
 mod memory;
 mod modules;
 mod programs;
@@ -29,11 +30,13 @@ use cache::Cache;
 use error::GuestError;
 use fsdyno_core::{GuestShape, KernelSpec, Nanos};
 use fsdyno_host::HostError;
-use fsdyno_host::guest::{Guest, GuestFacts, GuestModule, GuestProgram, GuestRequest, Guests, NotStarted};
+use fsdyno_host::guest::{
+    Guest, GuestFacts, GuestModule, GuestProgram, GuestRequest, Guests, NotStarted, Wanted,
+};
 use fsdyno_host::local::find_program;
 use host::GuestHost;
 use kernel::Kernel;
-use machine::{Accelerator, Machine, QEMU, Setup};
+use machine::{Accelerator, Machine, Ports, QEMU, Setup};
 use modules::Modules;
 use programs::Files;
 use rustix::fs::{Access, access};
@@ -76,6 +79,15 @@ pub struct Qemu {
     /// Added to the command line of every guest's kernel.
     kernel_words: String,
     log: Option<OwnedFd>,
+}
+
+/// A guest whose agent has not answered yet.
+struct Launched {
+    machine: Machine,
+    ports: Ports,
+    facts: GuestFacts,
+    name: String,
+    disks: usize,
 }
 
 /// What an archive was asked to contain.
@@ -237,23 +249,20 @@ impl Qemu {
         initramfs::build(directory, &files, &modules)
     }
 
-    fn boot(
-        &mut self,
-        request: &GuestRequest,
-        disks: &[OwnedFd],
-        found: &Found,
-        accelerator: Accelerator,
-        interrupt: &AtomicBool,
-    ) -> Result<GuestHost, NotStarted> {
+    /// Starts a guest, without waiting for its answer.
+    fn launch(&mut self, wanted: &Wanted<'_>, accelerator: Accelerator) -> Result<Launched, NotStarted> {
+        let request = wanted.request;
         let name = request.kernel.to_string();
         let not_started = |error: GuestError| NotStarted::from(error.not_started(&name));
-        let initramfs = self.archive(request, found).map_err(not_started)?;
+        let found = self.found(&request.kernel).map_err(not_started)?;
+        let initramfs = self.archive(request, &found).map_err(not_started)?;
         let image = found.image(accelerator, self.cache.directory()).map_err(not_started)?;
         let setup = Setup {
             image,
             initramfs,
             shape: request.shape,
-            disks: request.disks.iter().map(PathBuf::as_path).zip(disks).collect(),
+            disks: request.disks.iter().map(PathBuf::as_path).zip(wanted.disks).collect(),
+            links: wanted.links,
             log: self.log.as_ref(),
             accelerator,
             kernel_words: &self.kernel_words,
@@ -269,9 +278,24 @@ impl Qemu {
             release: found.kernel.release.clone(),
             boot: Nanos(0),
         };
-        let guest =
-            GuestHost::connect(machine, ports, facts, &name, request.disks.len(), BOOT_PATIENCE, interrupt)?;
+        Ok(Launched { machine, ports, facts, name, disks: request.disks.len() })
+    }
+
+    fn await_answer(&self, launched: Launched, interrupt: &AtomicBool) -> Result<GuestHost, NotStarted> {
+        let Launched { machine, ports, facts, name, disks } = launched;
+        let guest = GuestHost::connect(machine, ports, facts, &name, disks, BOOT_PATIENCE, interrupt)?;
         Ok(guest.hurried_by(Arc::clone(&self.hurry)))
+    }
+
+    /// Starts a guest of a kind that may not work here, and waits for its answer.
+    fn boot(
+        &mut self,
+        wanted: &Wanted<'_>,
+        accelerator: Accelerator,
+        interrupt: &AtomicBool,
+    ) -> Result<GuestHost, NotStarted> {
+        let launched = self.launch(wanted, accelerator)?;
+        self.await_answer(launched, interrupt)
     }
 
     fn describe(&mut self, shape: &GuestShape, accelerator: Accelerator) -> String {
@@ -290,7 +314,7 @@ impl Qemu {
 impl Guests for Qemu {
     fn unmet(&mut self, request: &GuestRequest) -> Vec<String> {
         let mut unmet = Qemu::missing();
-        unmet.extend(memory::lacking(&request.shape));
+        unmet.extend(memory::lacking([&request.shape]));
         unmet.extend(self.lacks(request).unwrap_or_else(|error| vec![error.to_string()]));
         let absent = request.programs.iter().filter(|program| !programs::at_hand(program, &self.cache));
         unmet.extend(absent.map(|GuestProgram { name, package }| {
@@ -299,41 +323,45 @@ impl Guests for Qemu {
         unmet
     }
 
-    fn start(
+    fn start_all(
         &mut self,
-        request: &GuestRequest,
-        disks: &[OwnedFd],
+        wanted: &[Wanted<'_>],
         interrupt: &AtomicBool,
-    ) -> Result<Box<dyn Guest>, NotStarted> {
+    ) -> Result<Vec<Box<dyn Guest>>, NotStarted> {
         let interrupted = || interrupt.load(Ordering::Relaxed);
-        let name = request.kernel.to_string();
         // What existed when the sweep began may be gone.
-        if let Some(lacking) = memory::lacking(&request.shape) {
+        if let Some(lacking) = memory::lacking(wanted.iter().map(|one| &one.request.shape)) {
+            let name = wanted.first().map(|one| one.request.kernel.to_string()).unwrap_or_default();
             return Err(GuestError::Memory { lacking }.not_started(&name).into());
         }
-        let found = self.found(&request.kernel).map_err(|error| error.not_started(&name))?;
-        if self.kvm.unwrap_or_else(kvm_may_work) {
-            match self.boot(request, disks, &found, Accelerator::Kvm, interrupt) {
+        let mut started: Vec<Box<dyn Guest>> = Vec::new();
+        if let (None, Some(first), true) = (self.kvm, wanted.first(), kvm_may_work()) {
+            match self.boot(first, Accelerator::Kvm, interrupt) {
                 Ok(guest) => {
                     self.kvm = Some(true);
-                    return Ok(Box::new(guest));
+                    started.push(Box::new(guest));
                 }
-                // A machine on which guests have run keeps this ability.
-                Err(error) if self.kvm == Some(true) || interrupted() => return Err(error),
+                Err(error) if interrupted() => return Err(error),
                 Err(_) => self.kvm = Some(false),
             }
         }
-        let guest = self.boot(request, disks, &found, Accelerator::Tcg, interrupt).or_else(|first| {
-            match *first.error {
+        // A machine on which guests have run keeps this ability.
+        let accelerator = if self.kvm == Some(true) { Accelerator::Kvm } else { Accelerator::Tcg };
+        let others = &wanted[started.len()..];
+        let launched: Vec<_> =
+            others.iter().map(|one| self.launch(one, accelerator)).collect::<Result<_, _>>()?;
+        for (one, launched) in others.iter().zip(launched) {
+            let guest = self.await_answer(launched, interrupt).or_else(|first| match *first.error {
                 // On a busy machine the timers of an emulated processor occasionally stop a kernel before
-                // anything has run.
-                HostError::Lost { .. } if !interrupted() => {
-                    self.boot(request, disks, &found, Accelerator::Tcg, interrupt)
+                // anything has run. Nothing has crossed its cables then.
+                HostError::Lost { .. } if accelerator == Accelerator::Tcg && !interrupted() => {
+                    self.boot(one, accelerator, interrupt)
                 }
                 _ => Err(first),
-            }
-        })?;
-        Ok(Box::new(guest))
+            })?;
+            started.push(Box::new(guest));
+        }
+        Ok(started)
     }
 }
 

@@ -12,6 +12,7 @@ use crate::error::{GuestError, Result};
 use crate::user;
 use crate::wire::{AGENT_PORT, ENGINE_PORT};
 use fsdyno_core::{Bytes, DiskCache, GuestShape};
+use fsdyno_host::guest::Link;
 use fsdyno_host::local::find_program;
 use fsdyno_sys::child;
 use fsdyno_sys::confine::{Access, Ruleset};
@@ -79,6 +80,8 @@ pub(crate) struct Setup<'a> {
     pub shape: GuestShape,
     /// Each disk, with its path for a person.
     pub disks: Vec<(&'a Path, &'a OwnedFd)>,
+    /// Ends of cables to other guests.
+    pub links: &'a [Link],
     /// Where QEMU logs the requests to the first disk, if it is to.
     pub log: Option<&'a OwnedFd>,
     pub accelerator: Accelerator,
@@ -94,14 +97,16 @@ struct Inherited {
     image: Arc<OwnedFd>,
     archive: Arc<OwnedFd>,
     disks: Vec<(PathBuf, Arc<OwnedFd>)>,
+    links: Vec<([u8; 6], Arc<OwnedFd>)>,
     log: Option<Arc<OwnedFd>>,
 }
 
 impl Inherited {
     fn all(&self) -> Vec<Arc<OwnedFd>> {
         let disks = self.disks.iter().map(|(_, disk)| disk);
+        let links = self.links.iter().map(|(_, socket)| socket);
         let others = [&self.console, &self.agent, &self.engine, &self.image, &self.archive];
-        others.into_iter().chain(disks).chain(&self.log).cloned().collect()
+        others.into_iter().chain(disks).chain(links).chain(&self.log).cloned().collect()
     }
 }
 
@@ -132,6 +137,9 @@ impl Machine {
         let disks = disks.collect::<Result<Vec<_>>>()?;
         let log = setup.log.map(OwnedFd::try_clone).transpose();
         let log = log.map_err(GuestError::file("open the log of", Path::new(QEMU)))?;
+        let links = setup.links.iter().map(|link| Ok((link.address, Arc::new(link.socket.try_clone()?))));
+        let links = links.collect::<io::Result<Vec<_>>>();
+        let links = links.map_err(GuestError::file("connect", Path::new(QEMU)))?;
         let streams = || Ok((UnixStream::pair()?, UnixStream::pair()?, UnixStream::pair()?));
         let ((console, its_console), (agent, its_agent), (engine, its_engine)) =
             streams().map_err(GuestError::file("make sockets for", Path::new(QEMU)))?;
@@ -142,6 +150,7 @@ impl Machine {
             image: Arc::new(setup.image.into()),
             archive: Arc::new(setup.initramfs.into()),
             disks,
+            links,
             log: log.map(Arc::new),
         };
         let program = find_program(QEMU).ok_or(GuestError::NotInstalled { program: QEMU })?;
@@ -336,6 +345,12 @@ fn words(
     option("-device", port("agent", AGENT_PORT));
     option("-chardev", chardev("engine", &inherited.engine));
     option("-device", port("engine", ENGINE_PORT));
+    for (index, (address, socket)) in inherited.links.iter().enumerate() {
+        let descriptor = socket.as_fd().as_raw_fd();
+        let address = address.map(|byte| format!("{byte:02x}")).join(":");
+        option("-netdev", format!("stream,id=link{index},server=off,addr.type=fd,addr.str={descriptor}"));
+        option("-device", format!("virtio-net-pci,netdev=link{index},mac={address},romfile="));
+    }
     for (index, (path, disk)) in inherited.disks.iter().enumerate() {
         option("-add-fd", fdset(index, path, disk));
         option("-blockdev", blockdev(index, shape.cache));

@@ -9,17 +9,25 @@ use std::fs;
 /// What QEMU uses in addition: itself, translated code, the archive.
 const QEMU_ITSELF: Bytes = Bytes(256 * Bytes::MIB);
 
-/// Why the host has no room for a guest, and what to do; `None` if it has, or if that is unknown.
-pub(crate) fn lacking(shape: &GuestShape) -> Option<String> {
-    too_much(shape.memory, &fs::read_to_string("/proc/meminfo").unwrap_or_default())
+/// Why the host has no room for these guests together, and what to do; `None` if it has, or if that is
+/// unknown.
+pub(crate) fn lacking<'s>(shapes: impl IntoIterator<Item = &'s GuestShape>) -> Option<String> {
+    let memory: Vec<Bytes> = shapes.into_iter().map(|shape| shape.memory).collect();
+    too_much(&memory, &fs::read_to_string("/proc/meminfo").unwrap_or_default())
 }
 
-fn too_much(memory: Bytes, meminfo: &str) -> Option<String> {
+fn too_much(guests: &[Bytes], meminfo: &str) -> Option<String> {
     let available = meminfo::value(meminfo, "MemAvailable")?;
-    (memory.0.saturating_add(QEMU_ITSELF.0) > available.0).then(|| {
+    let memory = guests.iter().fold(Bytes(0), |sum, one| Bytes(sum.0.saturating_add(one.0)));
+    let qemu = Bytes(QEMU_ITSELF.0 * guests.len() as u64);
+    (memory.0.saturating_add(qemu.0) > available.0).then(|| {
         let available = Bytes(available.0 - available.0 % Bytes::MIB);
+        let need = match guests.len() {
+            1 => "the guest needs".to_string(),
+            several => format!("{several} guests need"),
+        };
         format!(
-            "the guest needs {memory} of memory and QEMU {QEMU_ITSELF}, but only {available} is available \
+            "{need} {memory} of memory and QEMU {qemu}, but only {available} is available \
              (stop other programs, or give guests less memory with --set guest.memory=SIZE)"
         )
     })
@@ -33,12 +41,14 @@ mod tests {
     fn a_guest_gets_no_more_than_there_is() {
         let meminfo = |kib: u64| format!("MemTotal: 9 kB\nMemAvailable:    {kib} kB\nBuffers: 1 kB\n");
         let enough = (Bytes::GIB + QEMU_ITSELF.0) / Bytes::KIB;
-        assert_eq!(too_much(Bytes(Bytes::GIB), &meminfo(enough)), None);
-        let reason = too_much(Bytes(Bytes::GIB), &meminfo(enough - 1)).expect("a reason");
+        assert_eq!(too_much(&[Bytes(Bytes::GIB)], &meminfo(enough)), None);
+        let reason = too_much(&[Bytes(Bytes::GIB)], &meminfo(enough - 1)).expect("a reason");
         assert!(reason.starts_with("the guest needs 1G of memory and QEMU 256M"), "{reason}");
         assert!(reason.contains("1279M is available") && reason.contains("--set guest.memory"), "{reason}");
-        assert!(too_much(Bytes(u64::MAX), &meminfo(enough)).is_some());
-        assert_eq!(too_much(Bytes(u64::MAX), "nothing known"), None);
-        assert!(lacking(&GuestShape { memory: Bytes(u64::MAX), ..GuestShape::default() }).is_some());
+        assert!(too_much(&[Bytes(u64::MAX)], &meminfo(enough)).is_some());
+        assert_eq!(too_much(&[Bytes(u64::MAX)], "nothing known"), None);
+        let two = too_much(&[Bytes(Bytes::GIB); 2], &meminfo(enough)).expect("a reason");
+        assert!(two.starts_with("2 guests need 2G of memory and QEMU 512M"), "{two}");
+        assert!(lacking([&GuestShape { memory: Bytes(u64::MAX), ..GuestShape::default() }]).is_some());
     }
 }

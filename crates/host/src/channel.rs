@@ -7,6 +7,7 @@
 use crate::guardian::{Guardian, NoGuardian};
 use crate::lines::shortened;
 use crate::log::StepLog;
+use crate::nfs::NfsExport;
 use crate::probe::{DeviceIdentity, DeviceProbe, FileIdentity, LoopInfo, MountInfo, Room};
 use crate::recorder::{Recorder, not_here};
 use crate::wire::{self, Request};
@@ -288,6 +289,14 @@ impl<C: Channel> Host for C {
 
     fn mounts(&mut self) -> Result<Vec<MountInfo>> {
         call(self, &Request::Mounts)
+    }
+
+    fn serve_nfs(&mut self, export: &NfsExport) -> Result<()> {
+        call(self, &Request::ServeNfs { export: export.clone() })
+    }
+
+    fn stop_nfs(&mut self) -> Result<()> {
+        call(self, &Request::StopNfs)
     }
 
     fn limit_steps(&mut self, limit: Option<Duration>) {

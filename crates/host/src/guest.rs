@@ -5,11 +5,16 @@
 //! undone: it ends, together with what it had in memory. Its disks are files on the host, which whoever
 //! requested the guest creates and removes.
 
+use crate::remote::{Member, News};
 use crate::{Host, HostError};
 use fsdyno_core::{GuestShape, KernelSpec, Nanos};
+use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::SyncSender;
 
 /// What a guest must have.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,6 +87,51 @@ pub trait Guest: Host {
     fn last_words(&mut self) -> String;
     /// Ends it without writing anything back.
     fn end_now(&mut self);
+    /// From now on, its engines work together with those of other guests, of which it has this number; its
+    /// news go to whoever listens to all of them.
+    ///
+    /// # Errors
+    /// If no thread can be started to listen to it.
+    fn member(
+        &self,
+        name: String,
+        number: usize,
+        news: SyncSender<(usize, News)>,
+    ) -> io::Result<Arc<dyn Member>>;
+}
+
+/// A guest that is wanted, and what it gets of this machine.
+#[derive(Debug)]
+pub struct Wanted<'a> {
+    /// What it must have.
+    pub request: &'a GuestRequest,
+    /// Its disks, for reading and writing, in the order of the request.
+    pub disks: &'a [OwnedFd],
+    /// Its network interfaces, from `eth0` on.
+    pub links: &'a [Link],
+}
+
+/// One end of a cable between two guests.
+#[derive(Debug)]
+pub struct Link {
+    /// One end of a pair of sockets.
+    pub socket: OwnedFd,
+    /// The address of the interface, as Ethernet has it.
+    pub address: [u8; 6],
+}
+
+/// Both ends of a cable with this number.
+///
+/// # Errors
+/// If no pair of sockets can be made.
+pub fn cable(number: u8) -> io::Result<(Link, Link)> {
+    let (one, other) = UnixStream::pair()?;
+    // Locally administered, as those that QEMU chooses itself.
+    let link = |socket: UnixStream, end| Link {
+        socket: socket.into(),
+        address: [0x52, 0x54, 0x00, 0x00, number, end],
+    };
+    Ok((link(one, 0), link(other, 1)))
 }
 
 /// Why there is no guest.
@@ -104,17 +154,30 @@ pub trait Guests {
     /// Everything that keeps such a guest from being started, one line each. Nothing is started and nothing
     /// is downloaded.
     fn unmet(&mut self, request: &GuestRequest) -> Vec<String>;
-    /// Starts a guest and waits until it answers, or until `interrupt` is set. `disks` are the descriptors of
-    /// its disks, for reading and writing, in the order of the request.
+    /// Starts guests at the same time and waits until all of them answer, or until `interrupt` is set.
     ///
     /// # Errors
-    /// What the guest lacks, that it did not boot, or that nobody was waiting for it any longer.
+    /// What a guest lacks, that it did not boot, or that nobody was waiting for it any longer. None is left
+    /// then.
+    fn start_all(
+        &mut self,
+        wanted: &[Wanted<'_>],
+        interrupt: &AtomicBool,
+    ) -> Result<Vec<Box<dyn Guest>>, NotStarted>;
+
+    /// Starts one that has no network.
+    ///
+    /// # Errors
+    /// As for [`Guests::start_all`].
     fn start(
         &mut self,
         request: &GuestRequest,
         disks: &[OwnedFd],
         interrupt: &AtomicBool,
-    ) -> Result<Box<dyn Guest>, NotStarted>;
+    ) -> Result<Box<dyn Guest>, NotStarted> {
+        let started = self.start_all(&[Wanted { request, disks, links: &[] }], interrupt)?.pop();
+        Ok(started.expect("as many as were wanted"))
+    }
 }
 
 /// No guests at all.
@@ -126,14 +189,14 @@ impl Guests for NoGuests {
         vec![format!("guests are needed for kernel {}", request.kernel)]
     }
 
-    fn start(
+    fn start_all(
         &mut self,
-        request: &GuestRequest,
-        _: &[OwnedFd],
+        wanted: &[Wanted<'_>],
         _: &AtomicBool,
-    ) -> Result<Box<dyn Guest>, NotStarted> {
+    ) -> Result<Vec<Box<dyn Guest>>, NotStarted> {
+        let host = wanted.first().map(|one| one.request.kernel.to_string()).unwrap_or_default();
         let reason = "guests are not available here".to_string();
-        Err(HostError::Lost { host: request.kernel.to_string(), reason }.into())
+        Err(HostError::Lost { host, reason }.into())
     }
 }
 

@@ -9,6 +9,7 @@
 
 pub mod agent;
 pub mod channel;
+mod engine;
 pub mod fake;
 pub mod guardian;
 pub mod guest;
@@ -16,6 +17,7 @@ pub mod lines;
 pub mod local;
 pub mod log;
 pub mod mountinfo;
+pub mod nfs;
 pub mod noise;
 pub mod probe;
 pub mod recorder;
@@ -24,10 +26,13 @@ pub mod setting;
 pub mod trusted;
 pub mod wire;
 
+pub use engine::{EngineOutput, EngineProcess};
+
 use fsdyno_core::environment::{ClientFacts, Confinement};
 use fsdyno_core::result::LogEntry;
-use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Nanos};
+use fsdyno_core::{Bytes, EngineRequest, Nanos};
 use guardian::{Guardian, NoGuardian};
+use nfs::NfsExport;
 use probe::{DeviceIdentity, DeviceProbe, FileIdentity, LoopInfo, MountInfo, Room};
 use recorder::Recorder;
 use serde::{Deserialize, Serialize};
@@ -417,6 +422,12 @@ pub trait Host {
     /// Every mount that this process sees (`/proc/self/mountinfo`).
     fn mounts(&mut self) -> Result<Vec<MountInfo>>;
 
+    /// Starts the kernel's NFS server with one export. Only a guest does: other machines may have exports of
+    /// their own.
+    fn serve_nfs(&mut self, export: &NfsExport) -> Result<()>;
+    /// Stops it, and makes it forget the export, whose filesystem can then be unmounted.
+    fn stop_nfs(&mut self) -> Result<()>;
+
     /// Limits every step to this time instead of its usual limit; `None` restores the usual limits. A host
     /// that cannot abandon a step waits for its end in any case.
     fn limit_steps(&mut self, _limit: Option<Duration>) {}
@@ -458,40 +469,6 @@ pub trait Host {
 
     /// Starts an engine, which begins its work at once; if there are clients, one on each, which work as one.
     fn start_engine(&mut self, request: &EngineRequest) -> Result<Box<dyn EngineProcess>>;
-}
-
-/// What an engine sent within the time limit.
-#[derive(Debug, Clone, PartialEq)]
-pub enum EngineOutput {
-    /// An event.
-    Event(Box<EngineEvent>),
-    /// Nothing yet.
-    Silence,
-    /// A line that is not a valid event, and the end of stderr.
-    Garbage(String),
-    /// Its stdout is closed; the end of its stderr.
-    End(String),
-}
-
-/// A running engine.
-pub trait EngineProcess {
-    /// The next event, waiting this long for it.
-    fn next(&mut self, timeout: Duration) -> EngineOutput;
-    /// Lets an engine go on that waits before a phase ([`EngineRequest::pauses`]): at this moment of
-    /// `CLOCK_MONOTONIC` where it runs, or at once.
-    fn proceed(&mut self, _at_ns: Option<u64>) {}
-    /// Asks the engine to stop by closing its stdin, and does not wait: remaining output arrives through
-    /// [`EngineProcess::next`].
-    fn ask_to_stop(&mut self);
-    /// Ends the engine: closes its stdin, and kills it if it has not exited after a second. Returns whether
-    /// it is gone; one whose worker is stuck in the kernel stays.
-    fn stop(&mut self, limit: Duration) -> bool;
-    /// Its process on the host, for a person who has to deal with it.
-    fn pid(&self) -> u32;
-    /// The same with the machine, if that is not the host: `process 7 on client 'x2'`.
-    fn process(&self) -> String {
-        format!("process {}", self.pid())
-    }
 }
 
 #[cfg(test)]

@@ -65,6 +65,8 @@ fn done(request: &Request) -> Option<String> {
         Request::DetachLoop { attached } => on("losetup --detach", &attached.device),
         Request::Mount { request } => request.line(),
         Request::Unmount { target } => on("umount", target),
+        Request::ServeNfs { export } => export.lines().join("; "),
+        Request::StopNfs => "rpc.nfsd 0; exportfs -ua".to_string(),
         Request::RemoveTraceInstance { name } => {
             on("rmdir", &Path::new("/sys/kernel/tracing/instances").join(name))
         }

@@ -1,15 +1,20 @@
 //! Engines at the other end of a stream: a guest's, or a client's.
 //!
 //! Orders go there and news come back, each a line of JSON. The other end runs one engine at a time, as a
-//! process of its own ([`Engines`]), so that a load that hangs does not keep it from answering.
+//! process of its own ([`Engines`]), so that a load that hangs does not keep it from answering. Several such
+//! ends can do a load together ([`Member`]).
+
+pub mod clock;
 
 use crate::lines::excerpt;
 use crate::local::LocalHost;
 use crate::{EngineOutput, EngineProcess, Host, HostError};
+use fsdyno_core::result::ClockOffset;
 use fsdyno_core::{EngineEvent, EngineRequest, figures};
+use fsdyno_sys::timer::monotonic_ns;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long an engine may take to end.
 const STOP_LIMIT: Duration = Duration::from_secs(5);
@@ -32,6 +37,21 @@ pub enum Order {
     Stop,
     /// End it.
     Kill,
+    /// What time is it there?
+    Clock {
+        /// The answer has the same.
+        number: u32,
+    },
+}
+
+impl Order {
+    /// The answer to an order that whoever reads it carries out at once, without waiting for an engine.
+    pub fn answered_at_once(&self) -> Option<News> {
+        match self {
+            Order::Clock { number } => Some(News::Clock { number: *number, at_ns: monotonic_ns() }),
+            Order::Start(_) | Order::Proceed { .. } | Order::Stop | Order::Kill => None,
+        }
+    }
 }
 
 /// What the other end says.
@@ -59,6 +79,27 @@ pub enum News {
         /// Whether it is gone.
         gone: bool,
     },
+    /// The time there.
+    Clock {
+        /// That of the order.
+        number: u32,
+        /// `CLOCK_MONOTONIC`.
+        at_ns: u64,
+    },
+}
+
+/// One of several machines whose engines do a load together. Its news go to whoever listens to all of them.
+pub trait Member: Send + Sync {
+    /// Unique among them.
+    fn name(&self) -> &str;
+    /// Sends an order. A failure is the end of the member, which [`Member::lost`] then says.
+    fn order(&self, order: Order);
+    /// Its clock against this machine's; nothing if it does not answer.
+    fn clock(&self) -> Option<ClockOffset>;
+    /// Why it is lost, if it is.
+    fn lost(&self) -> Option<String>;
+    /// When something was last heard of it.
+    fn heard(&self) -> Instant;
 }
 
 impl News {
@@ -112,6 +153,7 @@ impl Engines {
     /// Carries out an order; the answer, if it has one.
     pub fn carry_out(&mut self, order: Order) -> Option<News> {
         match order {
+            Order::Clock { .. } => order.answered_at_once(),
             Order::Start(request) => {
                 // The previous engine dies when it is dropped.
                 (self.engine, self.is_over) = (None, false);

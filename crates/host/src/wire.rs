@@ -4,6 +4,7 @@
 //! ...}` with a [`HostError`], whose type the asker knows. [`Host::start_engine`] is missing: an engine has
 //! its own protocol and its own process. Paths that are not UTF-8 cannot be sent.
 
+use crate::nfs::NfsExport;
 use crate::probe::{DeviceIdentity, FileIdentity, LoopInfo};
 use crate::{Command, DeviceHandle, Host, HostError, ImageHandle, LoopOptions, MountRequest};
 use fsdyno_core::Bytes;
@@ -12,7 +13,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 /// Version of this protocol; both ends must have the same.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// One call of a method of [`Host`]. The fields are its arguments.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -133,6 +134,10 @@ pub enum Request {
         target: PathBuf,
     },
     Mounts,
+    ServeNfs {
+        export: NfsExport,
+    },
+    StopNfs,
 }
 
 /// Carries out a request on a host and returns the response as a line, including its newline.
@@ -178,6 +183,8 @@ pub fn answer(request: &Request, host: &mut dyn Host) -> serde_json::Result<Vec<
         Request::Mount { request } => line(&host.mount(request)),
         Request::Unmount { target } => line(&host.unmount(target)),
         Request::Mounts => line(&host.mounts()),
+        Request::ServeNfs { export } => line(&host.serve_nfs(export)),
+        Request::StopNfs => line(&host.stop_nfs()),
     }
 }
 
@@ -216,6 +223,7 @@ impl fmt::Display for Request {
             Request::Loops => return f.write_str("listing the loop devices"),
             Request::Confinement => return f.write_str("querying what the kernel blocks"),
             Request::Mounts => return f.write_str("listing the mounts"),
+            Request::StopNfs => return f.write_str("stopping the NFS server"),
             Request::VerifyDevice { handle, .. } => {
                 return write!(f, "verifying the device of handle {}", handle.0);
             }
@@ -260,6 +268,7 @@ impl fmt::Display for Request {
             Request::OpenDevice { path, .. } => ("opening", path),
             Request::Mount { request } => ("mounting", &request.source),
             Request::Unmount { target } => ("unmounting", target),
+            Request::ServeNfs { export } => ("exporting", &export.directory),
         };
         write!(f, "{action} '{}'", object.display())
     }

@@ -101,6 +101,7 @@ impl Older<'_> {
                 scheduler_in_force: get(row, "scheduler_in_force")?,
                 check: from_json_or_none(row, "check_result")?,
                 prepared_in: None,
+                served: None,
                 recipe: from_json_or_none(row, "recipe")?,
                 log: Vec::new(),
             },

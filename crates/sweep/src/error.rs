@@ -105,6 +105,7 @@ impl PlanError {
                  { image = \"bzImage\", modules = \"DIR\" }",
             ),
             PlanProblem::NotOnClients { .. } => Some("remove it, or [clients]"),
+            PlanProblem::NotServed { .. } => Some("plans/nfs-server.toml is a plan with a server"),
             PlanProblem::NoReuse { .. } => Some("remove reuse, or keep what fits it in a plan of its own"),
             PlanProblem::NotInGuests { .. } => Some(
                 "remove it, or the kernels other than host; before_trial and after_trial run on this machine \
@@ -157,6 +158,12 @@ pub enum PlanProblem {
     #[error("not possible on clients: {reason}")]
     NotOnClients {
         /// What, and why.
+        reason: String,
+    },
+    /// `[serve]` with a plan whose filesystem cannot be shown to clients.
+    #[error("[serve] is not possible: {reason}")]
+    NotServed {
+        /// Why.
         reason: String,
     },
     /// `reuse` where nothing can be prepared once for several trials.

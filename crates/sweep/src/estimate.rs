@@ -250,7 +250,15 @@ fn commands_on(plan: &Plan, case: &Case, devices: &Devices, seed: u64) -> Vec<St
                 format!("boot kernel {} in a virtual machine with {}", request.kernel, disks.join(", "));
             let nodes = disk_nodes(request.disks.len());
             let within = fsdyno_testbed::guest::commands(&case.configuration, devices, &nodes, seed);
-            std::iter::once(boot).chain(within).collect()
+            let serving = plan.serve.as_ref().map(|serve| {
+                let place = Path::new("MOUNTPOINT");
+                let clients = plan.clients.unwrap_or_default();
+                fsdyno_testbed::serve::commands(&case.configuration, place, clients, &serve.mount)
+            });
+            let at = within.iter().position(|line| line.starts_with("umount")).unwrap_or(within.len());
+            let (before, after) = within.split_at(at);
+            let serving = serving.unwrap_or_default();
+            [&[boot], before, &serving, after].concat()
         }
     }
 }
@@ -305,7 +313,10 @@ fn of_configuration(host: &mut dyn Host, guests: &mut dyn Guests, plan: &Plan, c
     let mut unmet = case.contradictions.clone();
     let missing = match guest_request::request(plan, case) {
         None => fsdyno_testbed::unmet(host, &case.configuration, &plan.devices),
-        Some(request) => guests.unmet(&request),
+        Some(request) => {
+            let of_client = guest_request::client(plan, case).map(|client| guests.unmet(&client));
+            guests.unmet(&request).into_iter().chain(of_client.into_iter().flatten()).collect()
+        }
     };
     for reason in missing {
         if !unmet.contains(&reason) {

@@ -4,6 +4,19 @@ use crate::plan::{Case, Plan};
 use fsdyno_core::Devices;
 use fsdyno_core::workload::Need;
 use fsdyno_host::guest::{GuestProgram, GuestRequest};
+use fsdyno_testbed::serve;
+
+/// A client of the server that a case needs; `None` if the filesystem is not served.
+pub(crate) fn client(plan: &Plan, case: &Case) -> Option<GuestRequest> {
+    plan.serve.as_ref()?;
+    Some(GuestRequest {
+        kernel: plan.kernels.get(case.configuration.guest_kernel()?)?.clone(),
+        shape: plan.guest,
+        modules: serve::modules_of_client(),
+        programs: serve::programs(),
+        disks: Vec::new(),
+    })
+}
 
 /// The guest that a case needs; `None` if it runs on the host itself.
 pub(crate) fn request(plan: &Plan, case: &Case) -> Option<GuestRequest> {
@@ -22,11 +35,17 @@ pub(crate) fn request_for(plan: &Plan, case: &Case, devices: &Devices) -> Option
     let program =
         |(name, package): (&str, &str)| GuestProgram { name: name.to_string(), package: package.to_string() };
     let images = fsdyno_testbed::guest::images(&case.configuration, devices);
+    let mut modules = fsdyno_testbed::guest::modules(&case.configuration, devices);
+    let mut programs: Vec<GuestProgram> = tools.chain(of_workload).map(program).collect();
+    if plan.serve.is_some() {
+        modules.extend(serve::modules_of_server());
+        programs.extend(serve::programs());
+    }
     Some(GuestRequest {
         kernel,
         shape: plan.guest,
-        modules: fsdyno_testbed::guest::modules(&case.configuration, devices),
-        programs: tools.chain(of_workload).map(program).collect(),
+        modules,
+        programs,
         disks: images.into_iter().map(|spec| spec.path().to_path_buf()).collect(),
     })
 }

@@ -421,6 +421,7 @@ impl<'a> Sweeping<'a> {
             outer: None,
             commands: Some(commands),
             store: &self.around.store,
+            served: None,
             marks: None,
             progress: &mut progress,
         };

@@ -32,6 +32,7 @@ mod name;
 mod prepared;
 mod recipe;
 mod refusal;
+pub mod serve;
 mod setting;
 mod signature;
 mod spec;

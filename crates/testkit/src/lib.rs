@@ -282,6 +282,7 @@ pub fn trial(trial: u32, block: u32, case: u32, configuration: Configuration, mb
             scheduler_in_force: scheduler.clone(),
             check: None,
             prepared_in: None,
+            served: None,
             log: vec![LogEntry {
                 step: format!("mkfs.{filesystem} /dev/loop3"),
                 took_ns: Nanos::from_millis(71),

@@ -6,7 +6,7 @@
 
 use super::{
     Built, CheckResult, CommandRun, Durability, FaultResult, Filled, Layout, Lifecycle, LogEntry,
-    PhaseResult, Recipe, RoleResult, TimerFacts, TreeSummary, TrialRecord,
+    PhaseResult, Recipe, RoleResult, Served, TimerFacts, TreeSummary, TrialRecord,
 };
 use crate::configuration::Configuration;
 use crate::device::DeviceSpec;
@@ -58,7 +58,7 @@ impl Serialize for TrialRecord {
             Outcome::Skipped { unmet } => (unmet, None),
             Outcome::Failed { error } => (&none, Some(error)),
         };
-        let mut document = serializer.serialize_struct("TrialRecord", 29)?;
+        let mut document = serializer.serialize_struct("TrialRecord", 30)?;
         document.serialize_field("trial", trial)?;
         document.serialize_field("block", block)?;
         document.serialize_field("case", case)?;
@@ -81,6 +81,10 @@ impl Serialize for TrialRecord {
         match &built.prepared_in {
             Some(trial) => document.serialize_field("prepared_in", trial)?,
             None => document.skip_field("prepared_in")?,
+        }
+        match &built.served {
+            Some(served) => document.serialize_field("served", served)?,
+            None => document.skip_field("served")?,
         }
         document.serialize_field("recipe", &built.recipe)?;
         document.serialize_field("log", &built.log)?;
@@ -140,6 +144,7 @@ impl<'a> Configured<'a> {
             scheduler_in_force,
             check: _,
             prepared_in: _,
+            served: _,
             recipe: _,
             log: _,
         } = built;
@@ -208,6 +213,8 @@ pub(super) struct Read {
     check: Option<CheckResult>,
     prepared_in: Option<u32>,
     #[serde(default)]
+    served: Option<Served>,
+    #[serde(default)]
     recipe: Option<Recipe>,
     #[serde(default)]
     log: Vec<LogEntry>,
@@ -270,6 +277,7 @@ impl TryFrom<Read> for TrialRecord {
                 scheduler_in_force: configured.scheduler_in_force.into_owned(),
                 check: read.check,
                 prepared_in: read.prepared_in,
+                served: read.served,
                 recipe: read.recipe,
                 log: read.log,
             },

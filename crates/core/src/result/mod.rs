@@ -14,6 +14,7 @@ mod latency;
 mod lifecycle;
 mod open_loop;
 mod phase;
+mod served;
 mod waits;
 
 pub use crate::durability::LogSummary;
@@ -33,6 +34,7 @@ pub use phase::{
     CacheAtStart, Durable, GroupMemory, InFlight, OperationResult, PhaseResult, Rates, RoleResult,
     SlowOperation, Timeline, WHOLE_RUN, Watched, WindowClock, WorkerResult,
 };
+pub use served::Served;
 pub use waits::{Quiet, Steadiness};
 
 use crate::configuration::Configuration;
@@ -118,6 +120,8 @@ pub struct Built {
     /// The trial that created the filesystem and everything on it that this one began with; absent if this
     /// trial did so for itself alone.
     pub prepared_in: Option<u32>,
+    /// How clients saw it; absent without `[serve]`.
+    pub served: Option<Served>,
     /// How to build the same on another device; absent if nothing was built.
     pub recipe: Option<Recipe>,
     /// Everything that was done to the machine, in order; empty in results of versions that did not keep it.

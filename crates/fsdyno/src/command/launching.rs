@@ -23,6 +23,10 @@ pub fn clients(
 ) -> Result<Option<Pool>, Trouble> {
     let Some(options) = options else { return Ok(None) };
     let Some(command) = &options.launch else { return Ok(None) };
+    if plan.serve.is_some() {
+        let error = anyhow!("--launch starts clients, and those of [serve] are guests");
+        return Err(Trouble::new(Status::Usage, error).hint("leave out --launch"));
+    }
     let Some(count) = plan.clients else {
         let error = anyhow!("--launch starts clients, and the plan has none");
         return Err(Trouble::new(Status::Usage, error)

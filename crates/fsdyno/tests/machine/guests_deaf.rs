@@ -8,13 +8,12 @@
 
 use crate::guests::{GUEST, qemu};
 use fsdyno_core::Outcome;
-use fsdyno_host::guest::{Guest, GuestProgram, GuestRequest, Guests, NotStarted};
+use fsdyno_host::guest::{Guest, GuestProgram, GuestRequest, Guests, NotStarted, Wanted};
 use fsdyno_host::local::LocalHost;
 use fsdyno_host::{Command, Grant};
 use fsdyno_store::Store;
 use fsdyno_sweep::{Asked, Machines, Plan, RunOptions, run};
 use fsdyno_testbed::Confirmation;
-use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicBool;
 
 tests! {
@@ -62,17 +61,16 @@ impl<G: Guests> Guests for FirstGoesDeaf<G> {
         self.guests.unmet(request)
     }
 
-    fn start(
+    fn start_all(
         &mut self,
-        request: &GuestRequest,
-        disks: &[OwnedFd],
+        wanted: &[Wanted<'_>],
         interrupt: &AtomicBool,
-    ) -> Result<Box<dyn Guest>, NotStarted> {
+    ) -> Result<Vec<Box<dyn Guest>>, NotStarted> {
         self.started += 1;
         if self.started > 1 {
-            return self.guests.start(request, disks, interrupt);
+            return self.guests.start_all(wanted, interrupt);
         }
-        let mut request = request.clone();
+        let (mut request, disks) = (wanted[0].request.clone(), wanted[0].disks);
         request.modules.push("msr".into());
         let programs = [("sh", "dash"), ("grep", "grep"), ("sleep", "coreutils"), ("dd", "coreutils")];
         let programs = programs
@@ -84,7 +82,7 @@ impl<G: Guests> Guests for FirstGoesDeaf<G> {
             .run(&Command::new("sh").args(["-c", &later]).may_change([Grant::Tree("/".into())]))
             .expect("it runs in the background");
         assert_eq!(sent.status, 0, "{sent:?}");
-        Ok(guest)
+        Ok(vec![guest])
     }
 }
 

@@ -1,11 +1,14 @@
 //! Fake machines as guests.
 
 use super::FakeHost;
-use crate::guest::{Guest, GuestFacts, GuestRequest, Guests, NotStarted};
+use crate::guest::{Guest, GuestFacts, GuestRequest, Guests, NotStarted, Wanted};
+use crate::remote::{Member, News};
 use std::collections::VecDeque;
-use std::os::fd::OwnedFd;
+use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::SyncSender;
 
 /// Guests that were prepared.
 #[derive(Debug, Default)]
@@ -23,16 +26,19 @@ impl Guests for FakeGuests {
         self.unmet.clone()
     }
 
-    fn start(
+    fn start_all(
         &mut self,
-        request: &GuestRequest,
-        disks: &[OwnedFd],
+        wanted: &[Wanted<'_>],
         _: &AtomicBool,
-    ) -> Result<Box<dyn Guest>, NotStarted> {
-        assert_eq!(disks.len(), request.disks.len(), "a descriptor for each disk");
-        self.requests.push(request.clone());
-        let next = self.next.pop_front().unwrap_or_else(|| panic!("a guest too many: {request:?}"));
-        next.map(|host| Box::new(host) as Box<dyn Guest>)
+    ) -> Result<Vec<Box<dyn Guest>>, NotStarted> {
+        let mut start = |one: &Wanted<'_>| {
+            let request = one.request;
+            assert_eq!(one.disks.len(), request.disks.len(), "a descriptor for each disk");
+            self.requests.push(request.clone());
+            let next = self.next.pop_front().unwrap_or_else(|| panic!("a guest too many: {request:?}"));
+            next.map(|host| Box::new(host) as Box<dyn Guest>)
+        };
+        wanted.iter().map(&mut start).collect()
     }
 }
 
@@ -51,4 +57,8 @@ impl Guest for FakeHost {
     }
 
     fn end_now(&mut self) {}
+
+    fn member(&self, _: String, _: usize, _: SyncSender<(usize, News)>) -> io::Result<Arc<dyn Member>> {
+        Err(io::Error::other("a fake machine does no load together with others"))
+    }
 }

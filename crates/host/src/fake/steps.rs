@@ -5,6 +5,7 @@ use super::{
     EAGAIN, EBADF, EBUSY, EEXIST, EINVAL, ENOENT, ENOTEMPTY, ENXIO, FILES, FakeHost, MEMORY, system,
 };
 use crate::guardian::Guardian;
+use crate::nfs::NfsExport;
 use crate::probe::{DeviceIdentity, DeviceProbe, FileIdentity, LoopInfo, MountInfo, Room};
 use crate::setting::{BYTES_MAX, Setting};
 use crate::{
@@ -118,6 +119,14 @@ impl Host for FakeHost {
                 _ => Err(system("remove directory", path, ENOENT)),
             }
         })
+    }
+
+    fn serve_nfs(&mut self, export: &NfsExport) -> Result<()> {
+        self.step(export.lines().join("; "), |_| Ok(()))
+    }
+
+    fn stop_nfs(&mut self) -> Result<()> {
+        self.step("rpc.nfsd 0; exportfs -ua".to_string(), |_| Ok(()))
     }
 
     fn remove_trace_instance(&mut self, name: &str) -> Result<bool> {

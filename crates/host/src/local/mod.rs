@@ -18,6 +18,7 @@ mod guardian;
 mod images;
 mod loops;
 mod mount;
+mod nfs;
 mod probe;
 mod recorder;
 mod room;
@@ -34,6 +35,7 @@ pub(crate) use images::take as take_image;
 pub(crate) use recorder::start as start_recorder;
 
 use crate::guardian::Guardian;
+use crate::nfs::NfsExport;
 use crate::probe::{DeviceIdentity, DeviceProbe, FileIdentity, LoopInfo, MountInfo, Room};
 use crate::recorder::Recorder;
 use crate::{
@@ -62,6 +64,8 @@ pub struct LocalHost {
     /// The files of loop devices that this host has attached, by their device numbers.
     attached: HashMap<(u32, u32), FileIdentity>,
     next_handle: u64,
+    /// Whether this machine is a guest, which serves nobody else.
+    is_guest: bool,
 }
 
 impl LocalHost {
@@ -76,7 +80,13 @@ impl LocalHost {
             images: HashMap::new(),
             attached: HashMap::new(),
             next_handle: 1,
+            is_guest: false,
         }
+    }
+
+    /// A guest, from the inside.
+    pub fn of_guest(binary: PathBuf) -> Self {
+        LocalHost { is_guest: true, ..LocalHost::new(binary, Vec::new()) }
     }
 
     /// Adds to what no device under test may carry.
@@ -298,6 +308,22 @@ impl Host for LocalHost {
 
     fn mounts(&mut self) -> Result<Vec<MountInfo>> {
         mount::mounts()
+    }
+
+    fn serve_nfs(&mut self, export: &NfsExport) -> Result<()> {
+        if !self.is_guest {
+            return Err(HostError::System {
+                action: "export".to_string(),
+                object: export.directory.display().to_string(),
+                errno: 0,
+                reason: "this machine may have exports of its own; only guests serve".to_string(),
+            });
+        }
+        nfs::serve(export)
+    }
+
+    fn stop_nfs(&mut self) -> Result<()> {
+        if self.is_guest { nfs::stop() } else { Ok(()) }
     }
 
     fn guardian(&self) -> Box<dyn Guardian> {

@@ -188,6 +188,12 @@ impl Dice {
                     output: dice.text(),
                 }),
                 prepared_in: self.maybe(Dice::small),
+                served: self.maybe(|dice| Served {
+                    export: dice.text(),
+                    threads: dice.small(),
+                    mount_command: dice.text(),
+                    mount_options_in_force: dice.text(),
+                }),
                 recipe: self.maybe(|dice| Recipe {
                     device: dice.some(2, Dice::text),
                     mkfs: dice.some(2, Dice::text),

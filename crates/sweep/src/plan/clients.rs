@@ -1,4 +1,4 @@
-//! Which plans other machines can carry out (`[clients]`).
+//! Which plans other machines can carry out (`[clients]`), and on what they see (`[serve]`).
 
 use super::Plan;
 use super::document::Document;
@@ -6,15 +6,44 @@ use super::raw::RawPlan;
 use crate::error::{PlanError, PlanProblem};
 use fsdyno_core::workload::Ramp;
 use fsdyno_core::{DeviceSpec, Workload};
+use fsdyno_testbed::serve::CLIENTS_MOST;
 
 /// Refuses a plan that clients cannot carry out.
 pub(super) fn check(document: &Document, raw: &RawPlan, plan: &Plan) -> Result<(), PlanError> {
+    if let Some(reason) = plan.serve.as_ref().and_then(|_| not_served(plan)) {
+        return Err(document.error(&raw.serve_at, PlanProblem::NotServed { reason }));
+    }
     let reason = plan.clients.and_then(|_| unfit(plan)).map(|reason| PlanProblem::NotOnClients { reason });
     reason.map_or(Ok(()), |problem| Err(document.error(&raw.clients_at, problem)))
 }
 
+fn not_served(plan: &Plan) -> Option<String> {
+    let Some(count) = plan.clients else {
+        return Some("nobody would see it: add [clients] with `count`".to_string());
+    };
+    if count > CLIENTS_MOST {
+        return Some(format!("a server has at most {CLIENTS_MOST} clients, not {count}"));
+    }
+    if matches!(plan.devices.data, DeviceSpec::Directory { .. }) {
+        return Some(format!(
+            "what is served is made by fsdyno, and '{}' is a directory; without [serve], --launch starts \
+             clients that share it",
+            plan.devices.data
+        ));
+    }
+    let on_host = |name: &str| {
+        format!(
+            "server and clients are guests, and '{name}' has no kernel for them: add kernel = \"debian:6.12\""
+        )
+    };
+    let mut configurations = plan.configurations.iter().filter(|planned| planned.impossible.is_empty());
+    configurations
+        .find(|planned| planned.configuration.guest_kernel().is_none())
+        .map(|planned| on_host(&planned.configuration.name))
+}
+
 fn unfit(plan: &Plan) -> Option<String> {
-    if !matches!(plan.devices.data, DeviceSpec::Directory { .. }) {
+    if plan.serve.is_none() && !matches!(plan.devices.data, DeviceSpec::Directory { .. }) {
         return Some(format!(
             "they share a directory, and device '{}' is of this machine alone",
             plan.devices.data
@@ -36,6 +65,9 @@ fn of_workload(workload: &Workload) -> Option<String> {
         Workload::DeviceRead(_) => return Some(format!("'{name}' reads a device of this machine")),
         Workload::Flow(flow) if flow.rate_search().is_some() => {
             return Some("rate = \"auto\": each client would find a rate of its own".to_string());
+        }
+        Workload::Durability(_) | Workload::IoErrors(_) => {
+            return Some(format!("'{name}' runs on the machine that has the disk"));
         }
         _ => {}
     }

@@ -75,6 +75,7 @@ pub(super) const PLAN: KeyTable = KeyTable {
         "watchdog" = "1m": "how long an engine may make no progress beyond the expected duration of its \
             stage before the trial is given up";
         "clients" = "": "run the loads on other machines; see `[clients]`";
+        "serve" = "": "show the filesystem to clients; see `[serve]`";
         "hooks" = "": "commands to run around trials and phases; see `[hooks]`";
         "monitor" = "": "commands to run during each phase, such as `[\"perf record -a -o {out}\"]`; needs \
             `--allow-hooks`";
@@ -211,10 +212,21 @@ pub(super) const HOOKS: KeyTable = KeyTable {
 
 pub(super) const CLIENTS: KeyTable = KeyTable {
     name: "[clients]",
-    about: "Machines that do the load together, in a `directory` that they share. `--launch` on the command \
-            line starts them; see [Clients](../guide/clients.md).",
+    about: "Machines that do the load together, in a `directory` that they share, or in what `[serve]` shows \
+            them. `--launch` on the command line starts them, except those of `[serve]`; see \
+            [Clients](../guide/clients.md).",
     keys: keys! {
         "count" = "": "required: how many; each has the workers and trees of the workload to itself";
+        "mount" = "": "options with which clients mount what `[serve]` shows them, comma-separated";
+    },
+};
+
+pub(super) const SERVE: KeyTable = KeyTable {
+    name: "[serve]",
+    about: "Shows the filesystem to the clients of `[clients]`. Server and clients are guests, each of them a \
+            machine as in `[guest]`; see [Serving a filesystem](../guide/clients.md#serving-a-filesystem).",
+    keys: keys! {
+        "protocol" = "": "required: `nfs`";
     },
 };
 
@@ -253,6 +265,7 @@ pub const TABLES: &[KeyTable] = &[
     CONFIGURATION,
     HOOKS,
     CLIENTS,
+    SERVE,
     KERNEL,
     GUEST,
 ];

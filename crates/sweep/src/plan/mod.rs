@@ -78,6 +78,8 @@ pub struct Plan {
     pub reuse: bool,
     /// How many other machines do the load; this one if absent.
     pub clients: Option<u32>,
+    /// How these see the filesystem, if it is shown to them by a server.
+    pub serve: Option<Serve>,
     /// Time between telemetry samples while a phase is measured; no sampling if absent.
     pub telemetry: Option<Nanos>,
     /// What filesystems are made on.
@@ -91,6 +93,13 @@ pub struct Plan {
     /// The kernels of guests, by the levels of the axis `kernel`.
     pub kernels: BTreeMap<String, KernelSpec>,
     pub(crate) configurations: Vec<Planned>,
+}
+
+/// A filesystem that a server shows to clients by NFS.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Serve {
+    /// Options with which clients mount it, in addition to those of axes.
+    pub mount: Vec<String>,
 }
 
 /// A configuration under a workload.

@@ -1,6 +1,7 @@
 //! How the trials of a plan are spent, and on which machines: the keys `repetitions`, `protocol`, `budget`,
-//! `reuse` and `clients`.
+//! `reuse`, `clients` and `serve`.
 
+use super::Serve;
 use super::document::{Document, Node, Section, Value};
 use super::keys::{self, names};
 use crate::error::{PlanError, PlanProblem};
@@ -12,6 +13,8 @@ use fsdyno_verdict::enough::Enough;
 const PROTOCOLS: [&str; 2] = ["exhaustive", "race"];
 /// The values of `reuse`.
 const REUSE: [&str; 2] = ["none", "prepared"];
+/// The values of `protocol` in `[serve]`.
+const SERVED_BY: [&str; 1] = ["nfs"];
 
 /// The maximum number of repetitions.
 const MAX_REPETITIONS: u32 = 100_000;
@@ -76,11 +79,56 @@ pub(super) fn reuses(plan: &Section<'_>) -> Result<bool, PlanError> {
     }
 }
 
+/// How the filesystem is shown to clients, if it is.
+pub(super) fn serve(document: &Document, plan: &Section<'_>) -> Result<Option<Serve>, PlanError> {
+    let Some(node) = plan.get("serve") else { return Ok(None) };
+    let table = Section::new(document, node, "[serve]")?;
+    table.only(&names(&[keys::SERVE]))?;
+    let section = table.name.clone();
+    let protocol = table
+        .string("protocol")?
+        .ok_or_else(|| document.error(table.origin, PlanProblem::Missing { section, key: "protocol" }))?;
+    if !SERVED_BY.contains(&protocol) {
+        return Err(table.error("protocol", PlanProblem::unknown_word("protocol", protocol, &SERVED_BY)));
+    }
+    Ok(Some(Serve { mount: mount(document, plan)? }))
+}
+
+/// The options with which clients mount.
+fn mount(document: &Document, plan: &Section<'_>) -> Result<Vec<String>, PlanError> {
+    let Some(node) = plan.get("clients") else { return Ok(Vec::new()) };
+    let table = Section::new(document, node, "[clients]")?;
+    let words: Vec<String> = match table.string("mount")? {
+        Some(text) => text.split(',').map(|word| word.trim().to_string()).collect(),
+        None => Vec::new(),
+    };
+    let is_word = |word: &String| {
+        let name = word.split('=').next().unwrap_or_default();
+        !name.is_empty()
+            && !fsdyno_testbed::serve::OWN_WORDS.contains(&name)
+            && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_=.-".contains(&byte))
+    };
+    match words.iter().all(is_word) {
+        true => Ok(words),
+        false => Err(table.refuse(
+            "mount",
+            "options of nfs(5) such as \"noatime,actimeo=10\"; version, sizes and connections have axes of \
+             their own",
+        )),
+    }
+}
+
 /// How many other machines do the load.
 pub(super) fn clients(document: &Document, plan: &Section<'_>) -> Result<Option<u32>, PlanError> {
     let Some(node) = plan.get("clients") else { return Ok(None) };
     let table = Section::new(document, node, "[clients]")?;
     table.only(&names(&[keys::CLIENTS]))?;
+    if table.get("mount").is_some() && plan.get("serve").is_none() {
+        let problem = PlanProblem::NotOnClients {
+            reason: "`mount` is for what [serve] shows them, and a directory is mounted already".to_string(),
+        };
+        return Err(table.error("mount", problem));
+    }
     let section = table.name.clone();
     let missing = || document.error(table.origin, PlanProblem::Missing { section, key: "count" });
     table.integer("count", 1..=MAX_CLIENTS)?.ok_or_else(missing).map(Some)

@@ -3,6 +3,7 @@
 //! A [`RawPlan`] keeps the place of everything that a later stage may still reject. It treats each key on its
 //! own; [`super::resolve`] handles the combination of axes, contradictions and the content of profiles.
 
+use super::Serve;
 use super::device::{self, RawJournal};
 use super::document::{Document, Entry, Node, Origin, Section, Table, Value};
 use super::hooks::{self, Hooks};
@@ -71,6 +72,8 @@ pub(crate) struct RawPlan {
     /// How many machines do the load, if they are others.
     pub clients: Option<u32>,
     pub clients_at: Origin,
+    pub serve: Option<Serve>,
+    pub serve_at: Origin,
     pub hooks: Hooks,
     /// Where the first command is that runs at phases.
     pub hooks_at: Origin,
@@ -163,6 +166,8 @@ impl RawPlan {
             hooks,
             clients: protocol::clients(document, &plan)?,
             clients_at: plan.at("clients").clone(),
+            serve: protocol::serve(document, &plan)?,
+            serve_at: plan.at("serve").clone(),
             study: study(&plan)?,
             repetitions,
             enough,

@@ -8,7 +8,7 @@ use crate::error::{PlanError, PlanProblem};
 use fsdyno_core::axis::{CACHE, DEFAULT, MEMORY};
 use fsdyno_core::kernel::{DEBIAN_PREFIX, HOST_KERNEL};
 use fsdyno_core::{Configuration, DeviceSpec, Devices, KernelSpec, Study, Warning, WarningKind};
-use fsdyno_testbed::contradictions;
+use fsdyno_testbed::{contradictions, serve};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -117,6 +117,7 @@ fn resolve(
         quiesce: raw.quiesce,
         reuse: raw.reuse,
         clients: raw.clients,
+        serve: raw.serve.clone(),
         telemetry: raw.telemetry,
         devices,
         workloads,
@@ -228,7 +229,7 @@ fn configurations(document: &Document, raw: &RawPlan, devices: &Devices) -> Resu
     let mut planned = product(&raw.axes);
     for one in planned.iter_mut().filter(|one| one.impossible.is_empty()) {
         set_general(raw, &mut one.configuration);
-        one.contradictions = contradictions(&one.configuration, devices);
+        one.contradictions = all_contradictions(raw, &one.configuration, devices);
     }
     name_conditions(&raw.axes, &mut planned);
     if let Some(first) = planned.first()
@@ -247,10 +248,16 @@ fn configurations(document: &Document, raw: &RawPlan, devices: &Devices) -> Resu
                     named.configuration.name.push_str(&format!(" {text}"));
                 }
             }
-            add_named(document, one, named, devices, &mut planned)?;
+            add_named(document, raw, one, named, devices, &mut planned)?;
         }
     }
     Ok(planned)
+}
+
+fn all_contradictions(raw: &RawPlan, configuration: &Configuration, devices: &Devices) -> Vec<String> {
+    let mut found = contradictions(configuration, devices);
+    found.extend(serve::contradictions(configuration, raw.serve.is_some()));
+    found
 }
 
 /// What the plan says for all configurations applies to those that have no level of their own.
@@ -265,13 +272,14 @@ fn set_general(raw: &RawPlan, configuration: &mut Configuration) {
 /// Adds a named configuration, which must be consistent and have a unique name.
 fn add_named(
     document: &Document,
+    plan: &RawPlan,
     raw: &RawConfiguration,
     mut named: Planned,
     devices: &Devices,
     planned: &mut Vec<Planned>,
 ) -> Result<(), PlanError> {
     if named.impossible.is_empty() {
-        named.contradictions = contradictions(&named.configuration, devices);
+        named.contradictions = all_contradictions(plan, &named.configuration, devices);
     }
     if !named.contradictions.is_empty() {
         return Err(document.error(&raw.at, contradiction(&named)));

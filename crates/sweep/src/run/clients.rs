@@ -6,7 +6,9 @@ use fsdyno_host::Host;
 
 /// Refuses a plan for another number of clients.
 pub(super) fn verify_number(plan: &Plan, host: &dyn Host) -> Result<(), SweepError> {
-    let (planned, clients) = (plan.clients.unwrap_or(0), host.clients().len());
+    // Those of a server are guests, made for each trial.
+    let launched = plan.clients.filter(|_| plan.serve.is_none());
+    let (planned, clients) = (launched.unwrap_or(0), host.clients().len());
     match planned as usize == clients {
         true => Ok(()),
         false => Err(SweepError::Clients { planned, clients }),

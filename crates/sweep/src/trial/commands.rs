@@ -297,7 +297,7 @@ impl<'a> TrialCommands<'a> {
 }
 
 impl AtPhases for TrialCommands<'_> {
-    fn begin(&mut self, phase: &str) -> Result<(), Box<Failure>> {
+    fn begin(&mut self, phase: &str, _settled: bool) -> Result<(), Box<Failure>> {
         self.end_monitors(true);
         self.phase += 1;
         match self.hooks.of(CommandKind::BeforePhase).next() {

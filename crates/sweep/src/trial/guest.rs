@@ -5,6 +5,7 @@
 //! guards included; only nothing is taken down, because the guest ends.
 
 use super::report::Overhead;
+use super::served::{self, Served};
 use super::{Bench, Ended, overhead};
 use crate::estimate;
 use crate::options::Machines;
@@ -66,11 +67,14 @@ fn boot_and_run(
     let images = fsdyno_testbed::guest::images(&case.configuration, trial.devices);
     let disks = fsdyno_testbed::guest::make(trial.machines.host, trial.journal, &images)
         .map_err(|error| Box::new(error.failure()))?;
-    let started = trial.machines.guests.start(request, &disks, trial.interrupt);
+    let (guests, interrupt) = (&mut *trial.machines.guests, trial.interrupt);
+    let started = served::boot(guests, trial.plan, case, request, &disks, interrupt);
     // From now on only the guest has them open.
     drop(disks);
-    let mut guest = started.map_err(|not| Box::new(not_started(&not)))?;
-    let mut ended = in_guest(trial, guest.as_mut(), slot, case);
+    let (mut guest, clients) = started.map_err(|not| Box::new(not_started(&not)))?;
+    let mut served = Served::connect(trial.plan, &case.configuration, guest.as_mut(), clients)?;
+    let mut ended = in_guest(trial, guest.as_mut(), served.as_mut(), slot, case);
+    let left = served.map(Served::leave);
     let record = match &mut ended {
         Ok(ended) => &mut ended.record,
         Err(failure) => {
@@ -79,6 +83,12 @@ fn boot_and_run(
         }
     };
     describe(record, guest.as_mut());
+    if let Some((log, words)) = left {
+        record.built.log.extend(log);
+        if let Outcome::Failed { error } = &mut record.outcome {
+            error.details.push_str(&words);
+        }
+    }
     guest.end_now();
     let in_memory = fsdyno_testbed::memory::in_memory(trial.machines.host, trial.device);
     // QEMU opens the image itself: its cache mode counts, and not how a loop device would be used.
@@ -110,6 +120,7 @@ pub(super) fn describe(record: &mut TrialRecord, guest: &mut dyn Guest) {
 fn in_guest(
     trial: &mut InGuest<'_, '_>,
     guest: &mut dyn Guest,
+    served: Option<&mut Served>,
     slot: &Slot,
     case: &Case,
 ) -> Result<Ended, Box<Failure>> {
@@ -138,6 +149,7 @@ fn in_guest(
         outer: Some(&mut *trial.machines.host),
         commands: None,
         store: Path::new("/"),
+        served,
         marks: None,
         progress: &mut *trial.progress,
     };

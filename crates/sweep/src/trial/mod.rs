@@ -7,9 +7,11 @@ pub(crate) mod around;
 pub(crate) mod commands;
 pub(crate) mod durability;
 pub(crate) mod guest;
+mod load;
 pub(crate) mod overhead;
 mod precondition;
 pub(crate) mod report;
+pub(crate) mod served;
 mod start;
 mod unproven;
 mod watch;
@@ -20,27 +22,28 @@ use crate::order::Slot;
 use crate::plan::{Case, Plan};
 use crate::preparations::Preparations;
 use crate::progress::Moment;
-use crate::room::RoomWatch;
 use commands::TrialCommands;
 use fsdyno_core::device::Image;
 use fsdyno_core::outcome::VERIFICATION;
 use fsdyno_core::protocol::{EnginePart, Quiesce};
 use fsdyno_core::result::LifecycleStep;
 use fsdyno_core::{
-    Bytes, DeviceSpec, EngineRequest, Failure, Nanos, Outcome, Reached, Reread, TelemetryRequest,
-    TrialRecord, Warning, WarningKind,
+    Bytes, DeviceSpec, EngineRequest, Failure, Nanos, Outcome, Reread, TelemetryRequest, TrialRecord,
+    Warning, WarningKind,
 };
 use fsdyno_host::{Host, HostError};
 use fsdyno_testbed::undo::UndoReport;
-use fsdyno_testbed::{Mounted, Testbed, TestbedError, UndoJournal, Unmounted, memory};
+use fsdyno_testbed::{Mounted, Testbed, TestbedError, UndoJournal, Unmounted};
 use fsdyno_verdict::confounder::confounders;
-use report::{EngineReport, Overhead, host_failure, request};
+use load::load;
+use report::{Overhead, request};
+use served::Served;
 use start::Begun;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use unproven::UNPROVEN;
-use watch::{AtPhases, LoadEnd, Looks, Stops};
+use watch::LoadEnd;
 
 /// Everything that a trial needs in addition to its case.
 pub(crate) struct Bench<'a, 'p> {
@@ -63,6 +66,8 @@ pub(crate) struct Bench<'a, 'p> {
     pub commands: Option<&'a mut TrialCommands<'p>>,
     /// Where the files of these commands are, whose filesystem has a reserve as well.
     pub store: &'a Path,
+    /// Those who see the filesystem through a server, which is the host.
+    pub served: Option<&'a mut Served>,
     /// Where workers note what they do, if the device is recorded.
     pub marks: Option<&'a Path>,
     /// Called with each stage, and with what the engine reports.
@@ -167,7 +172,7 @@ fn sequence(
     let Begun { mut mounted, group, mut reached, parts_done } = start::begin(bench, slot, case, record)?;
     let mut written_back = Nanos(0);
     let verifies = case.workload.load().verifies();
-    let rereads = verifies && mounted.can_be_remounted();
+    let rereads = verifies && mounted.can_be_remounted() && bench.served.is_none();
     for part in parts(bench.plan, case, &mounted, record).skip(parts_done as usize) {
         // A copy has just been mounted for the first time.
         let mut remounted = parts_done > 0;
@@ -260,9 +265,16 @@ fn parts(
 ) -> impl Iterator<Item = EnginePart> + use<> {
     let parts = case.workload.load().parts();
     let reads_of_others = plan.machines() > 1 && !case.workload.load().verifies();
-    if parts > 1 && !mounted.can_be_remounted() && !reads_of_others {
-        let text = "a directory cannot be unmounted: it was written back and the caches were dropped instead \
-                    of unmounting and mounting it again";
+    let stays = match plan.serve.is_some() {
+        true => case.workload.load().verifies().then_some("each client verifies what it has written itself"),
+        false => {
+            (!mounted.can_be_remounted() && !reads_of_others).then_some("a directory cannot be unmounted")
+        }
+    };
+    if let (Some(why), true) = (stays, parts > 1) {
+        let text = format!(
+            "{why}: it was written back and the caches were dropped instead of unmounting and mounting again"
+        );
         record.warnings.push(Warning::new(WarningKind::NotRemounted, text));
         return EnginePart::all(1);
     }
@@ -357,73 +369,6 @@ fn engine_request(bench: &mut Bench<'_, '_>, slot: &Slot, case: &Case, mounted: 
         quiesce,
         telemetry,
         ..request(mounted.directory(), &case.workload, slot.seed, keeps)
-    }
-}
-
-/// What an engine leaves for those after it.
-struct Loaded {
-    /// How long it took after its last phase to write everything back.
-    written_back: Nanos,
-    /// How far its writers came.
-    reached: Vec<Reached>,
-}
-
-/// Runs an engine in the mounted filesystem and keeps what it reports, even if it fails.
-fn load(
-    bench: &mut Bench<'_, '_>,
-    request: &EngineRequest,
-    record: &mut TrialRecord,
-) -> Result<Loaded, Stop> {
-    let mut engine =
-        bench.host.start_engine(request).map_err(|error| Stop::Failed(Box::new(host_failure(&error))))?;
-    let mut told = EngineReport::default();
-    let load = {
-        let progress = &mut *bench.progress;
-        let mut place = |place: &watch::EnginePosition| {
-            progress(&Moment {
-                stage: watch::stage_name(place.stage),
-                left: Some(place.left),
-                phase: &place.phase,
-                done: Some(place.done),
-                glance: place.glance.as_deref(),
-            });
-        };
-        let stop = Stops { interrupt: bench.interrupt, hurry: bench.hurry };
-        let host = bench.outer.as_deref_mut().unwrap_or(&mut *bench.host);
-        let mut room = RoomWatch::over(&bench.plan.devices);
-        let mut nothing = ();
-        let at_phases: &mut dyn AtPhases = match &mut bench.commands {
-            Some(commands) if request.pauses => {
-                room.watch_too(bench.store);
-                &mut **commands
-            }
-            _ => &mut nothing,
-        };
-        let mut looks = Looks { place: &mut place, room: &mut || room.look(host), at_phases };
-        watch::watch(engine.as_mut(), request, bench.plan.watchdog, stop, &mut told, &mut looks)
-    };
-    let loaded = Loaded { written_back: told.written_back, reached: std::mem::take(&mut told.reached) };
-    told.keep(record, bench.overhead);
-    let mut end = load.end;
-    if let (LoadEnd::Failed(failure), Some(group)) = (&mut end, &request.memory)
-        && memory::has_killed(bench.host, group)
-    {
-        failure.message =
-            format!("the kernel killed the load when it reached its memory limit of {}", group.limit);
-        failure.hint =
-            Some("raise `memory`, use fewer workers, or make reads and writes smaller".to_string());
-    }
-    match (end, load.stuck) {
-        (LoadEnd::Hung(failure), stuck) => Err(Stop::Hung(Box::new(failure), stuck)),
-        (LoadEnd::Failed(failure), Some(stuck)) => Err(Stop::Hung(Box::new(failure), Some(stuck))),
-        (_, Some(stuck)) => {
-            let failure = Failure::new("engine", "the engine does not exit and cannot be killed");
-            Err(Stop::Hung(Box::new(failure), Some(stuck)))
-        }
-        (LoadEnd::Done, None) => Ok(loaded),
-        (LoadEnd::Failed(failure), None) => Err(Stop::Failed(Box::new(failure))),
-        (LoadEnd::Interrupted, None) => Err(Stop::Interrupted),
-        (LoadEnd::NoRoom(failure), None) => Err(Stop::NoRoom(Box::new(failure))),
     }
 }
 

@@ -60,6 +60,9 @@ pub(super) fn begin(
     };
     record.warnings.extend_from_slice(mounted.warnings());
     record.environment = mounted.environment(bench.host);
+    if let Some(served) = &bench.served {
+        record.environment.clients = served.facts();
+    }
     // The disks of a guest are files of another machine.
     if !bench.host_ends {
         record.warnings.extend(mounted.shared_journal(bench.host));

@@ -67,8 +67,8 @@ pub(crate) struct Looks<'a> {
 
 /// What else runs at the phases of an engine that waits before each of them.
 pub(crate) trait AtPhases {
-    /// A phase is ready to begin.
-    fn begin(&mut self, _phase: &str) -> Result<(), Box<Failure>> {
+    /// A phase is ready to begin. `settled`: the engine has written back and emptied caches for it.
+    fn begin(&mut self, _phase: &str, _settled: bool) -> Result<(), Box<Failure>> {
         Ok(())
     }
     /// Called often; whether the phase may begin.
@@ -124,7 +124,7 @@ fn follow(
 ) -> LoadEnd {
     let mut place: Option<EnginePosition> = None;
     let mut changed = Instant::now();
-    let mut waits = false;
+    let (mut waits, mut settled) = (false, false);
     loop {
         if interrupt.load(Ordering::Relaxed) {
             return LoadEnd::Interrupted;
@@ -156,6 +156,7 @@ fn follow(
                     let moved = place.as_ref().is_none_or(|place| {
                         (place.stage, &place.phase, place.done) != (now.stage, &now.phase, now.done)
                     });
+                    settled |= stage == Stage::Settle;
                     if moved {
                         changed = Instant::now();
                     }
@@ -171,7 +172,7 @@ fn follow(
                     changed = Instant::now();
                 }
                 EngineEvent::Ready { phase } => {
-                    if let Err(failure) = looks.at_phases.begin(&phase) {
+                    if let Err(failure) = looks.at_phases.begin(&phase, std::mem::take(&mut settled)) {
                         return LoadEnd::Failed(*failure);
                     }
                     waits = true;

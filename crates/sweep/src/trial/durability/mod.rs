@@ -185,6 +185,7 @@ fn record(recording: &mut Recording<'_, '_>, slot: &Slot, case: &Case, site: &mu
         outer: machine,
         commands: None,
         store: recording.store,
+        served: None,
         marks: Some(marks),
         progress: &mut *recording.progress,
     };

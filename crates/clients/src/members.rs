@@ -1,0 +1,54 @@
+//! Machines that do loads together, whatever connects them.
+
+use crate::group::Group;
+use fsdyno_core::EngineRequest;
+use fsdyno_core::protocol::MemoryGroup;
+use fsdyno_host::remote::{Member, News};
+use fsdyno_host::{EngineProcess, Result};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
+
+/// How many news may wait to be looked at.
+const NEWS_WAITING: usize = 4096;
+
+/// News with the number of the member.
+pub type NewsOfAll = Receiver<(usize, News)>;
+
+/// Machines that do loads together, one after the other.
+pub struct Members {
+    pub(crate) members: Vec<Arc<dyn Member>>,
+    pub(crate) news: Mutex<NewsOfAll>,
+}
+
+impl Members {
+    /// Where news of members go, and where they are heard.
+    pub fn line() -> (SyncSender<(usize, News)>, NewsOfAll) {
+        sync_channel(NEWS_WAITING)
+    }
+
+    /// Members in the order of their numbers, and the news of them.
+    pub fn new(members: Vec<Arc<dyn Member>>, news: NewsOfAll) -> Arc<Self> {
+        Arc::new(Members { members, news: Mutex::new(news) })
+    }
+
+    /// The first that is lost, and why.
+    pub fn lost(&self) -> Option<String> {
+        let lost = |member: &Arc<dyn Member>| {
+            Some(format!("client '{}' was lost: {}", member.name(), member.lost()?))
+        };
+        self.members.iter().find_map(lost)
+    }
+
+    /// Starts an engine on each, which work as one. `groups` are their memory cgroups, if members do not make
+    /// these themselves.
+    ///
+    /// # Errors
+    /// Which member is lost, or does not start its engine.
+    pub fn start_engines(
+        self: &Arc<Self>,
+        request: &EngineRequest,
+        groups: &[MemoryGroup],
+    ) -> Result<Box<dyn EngineProcess>> {
+        Ok(Box::new(Group::start(Arc::clone(self), request, groups)?))
+    }
+}

@@ -1,0 +1,36 @@
+//! An export of the kernel's NFS server.
+
+use crate::quoted;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// A directory for other machines, which is the root of what the server shows (`fsid=0`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NfsExport {
+    /// The root of a mounted filesystem.
+    pub directory: PathBuf,
+    /// Whether an answer says that something is on the disk (exports(5), `sync`); otherwise the server
+    /// answers before that (`async`).
+    pub sync: bool,
+    /// How many threads serve.
+    pub threads: u32,
+    /// The addresses of the clients, which may all be root there.
+    pub clients: Vec<String>,
+}
+
+impl NfsExport {
+    /// The options in the words of exports(5).
+    pub fn options(&self) -> String {
+        let sync = if self.sync { "sync" } else { "async" };
+        format!("rw,{sync},insecure,no_root_squash,no_subtree_check,fsid=0")
+    }
+
+    /// What a user would type.
+    pub fn lines(&self) -> Vec<String> {
+        let directory = self.directory.to_string_lossy();
+        let exports = self.clients.iter().map(|client| {
+            format!("exportfs -o {} {}", self.options(), quoted(&format!("{client}:{directory}")))
+        });
+        exports.chain([format!("rpc.nfsd {}", self.threads)]).collect()
+    }
+}

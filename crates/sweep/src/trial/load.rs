@@ -1,0 +1,105 @@
+//! The load of a trial: one engine, from its start to its end.
+
+use super::report::{EngineReport, host_failure};
+use super::served::AtServer;
+use super::watch::{self, AtPhases, LoadEnd, Looks, Stops};
+use super::{Bench, Stop};
+use crate::progress::Moment;
+use crate::room::RoomWatch;
+use fsdyno_core::{EngineRequest, Failure, Nanos, Reached, TrialRecord};
+use fsdyno_host::Host;
+use fsdyno_testbed::memory;
+
+/// What an engine leaves for those after it.
+pub(super) struct Loaded {
+    /// How long it took after its last phase to write everything back.
+    pub written_back: Nanos,
+    /// How far its writers came.
+    pub reached: Vec<Reached>,
+}
+
+/// Runs an engine in the mounted filesystem and keeps what it reports, even if it fails.
+pub(super) fn load(
+    bench: &mut Bench<'_, '_>,
+    request: &EngineRequest,
+    record: &mut TrialRecord,
+) -> Result<Loaded, Stop> {
+    let mut engine = match &mut bench.served {
+        Some(served) => served.start(bench.host, request, record)?,
+        None => {
+            let started = bench.host.start_engine(request);
+            started.map_err(|error| Stop::Failed(Box::new(host_failure(&error))))?
+        }
+    };
+    let mut told = EngineReport::default();
+    let load = {
+        let progress = &mut *bench.progress;
+        let mut place = |place: &watch::EnginePosition| {
+            progress(&Moment {
+                stage: watch::stage_name(place.stage),
+                left: Some(place.left),
+                phase: &place.phase,
+                done: Some(place.done),
+                glance: place.glance.as_deref(),
+            });
+        };
+        let stop = Stops { interrupt: bench.interrupt, hurry: bench.hurry };
+        let mut room = RoomWatch::over(&bench.plan.devices);
+        let (mut nothing, mut server);
+        let (host, at_phases): (&mut dyn Host, &mut dyn AtPhases) = match &mut bench.outer {
+            Some(outer) => {
+                server = AtServer::new(&mut *bench.host, request);
+                (
+                    &mut **outer,
+                    if bench.served.is_some() {
+                        &mut server
+                    } else {
+                        nothing = ();
+                        &mut nothing
+                    },
+                )
+            }
+            None => match &mut bench.commands {
+                Some(commands) if request.pauses => {
+                    room.watch_too(bench.store);
+                    (&mut *bench.host, &mut **commands)
+                }
+                _ => {
+                    nothing = ();
+                    (&mut *bench.host, &mut nothing)
+                }
+            },
+        };
+        let mut looks = Looks { place: &mut place, room: &mut || room.look(host), at_phases };
+        watch::watch(engine.as_mut(), request, bench.plan.watchdog, stop, &mut told, &mut looks)
+    };
+    let loaded = Loaded { written_back: told.written_back, reached: std::mem::take(&mut told.reached) };
+    drop(engine);
+    told.keep(record, bench.overhead);
+    let mut end = load.end;
+    if let (LoadEnd::Failed(failure), Some(group)) = (&mut end, &request.memory)
+        && memory::has_killed(bench.host, group)
+    {
+        failure.message =
+            format!("the kernel killed the load when it reached its memory limit of {}", group.limit);
+        failure.hint =
+            Some("raise `memory`, use fewer workers, or make reads and writes smaller".to_string());
+    }
+    match (end, load.stuck) {
+        (LoadEnd::Hung(failure), stuck) => Err(Stop::Hung(Box::new(failure), stuck)),
+        (LoadEnd::Failed(failure), Some(stuck)) => Err(Stop::Hung(Box::new(failure), Some(stuck))),
+        (_, Some(stuck)) => {
+            let failure = Failure::new("engine", "the engine does not exit and cannot be killed");
+            Err(Stop::Hung(Box::new(failure), Some(stuck)))
+        }
+        (LoadEnd::Done, None) => {
+            if let Some(served) = &mut bench.served {
+                served.end(bench.host)?;
+            }
+            Ok(loaded)
+        }
+        (LoadEnd::Failed(failure), None) => Err(Stop::Failed(Box::new(failure))),
+        (LoadEnd::Interrupted, None) => Err(Stop::Interrupted),
+        (LoadEnd::NoRoom(failure), None) => Err(Stop::NoRoom(Box::new(failure))),
+    }
+}

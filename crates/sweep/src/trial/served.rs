@@ -1,0 +1,210 @@
+//! A trial whose filesystem is on a server, and whose load is on clients of it: all of them guests.
+
+use super::Stop;
+use super::report::host_failure;
+use super::watch::AtPhases;
+use crate::guest_request;
+use crate::plan::{Case, Plan};
+use fsdyno_clients::Members;
+use fsdyno_core::environment::ClientFacts;
+use fsdyno_core::protocol::MemoryGroup;
+use fsdyno_core::result::LogEntry;
+use fsdyno_core::{CacheState, Configuration, EngineRequest, Failure, TrialRecord, Warning, WarningKind};
+use fsdyno_host::guest::{Guest, GuestRequest, Guests, Link, NotStarted, Wanted, cable};
+use fsdyno_host::{EngineProcess, Host, HostError};
+use fsdyno_testbed::{TestbedError, UndoJournal, memory, serve};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// The clients of a server.
+pub(crate) struct Served {
+    configuration: Configuration,
+    /// Options with which they mount, in addition to those of axes.
+    mount: Vec<String>,
+    clients: Vec<Box<dyn Guest>>,
+    members: Arc<Members>,
+    facts: Vec<ClientFacts>,
+    /// Their memory cgroups, once they have any.
+    groups: Vec<MemoryGroup>,
+    /// Whether they have mounted what is served.
+    mounted: bool,
+}
+
+/// Boots the server with these disks and its clients, connected to each other.
+pub(crate) fn boot(
+    guests: &mut dyn Guests,
+    plan: &Plan,
+    case: &Case,
+    request: &GuestRequest,
+    disks: &[OwnedFd],
+    interrupt: &AtomicBool,
+) -> Result<(Box<dyn Guest>, Vec<Box<dyn Guest>>), NotStarted> {
+    let Some(client) = guest_request::client(plan, case) else {
+        return Ok((guests.start(request, disks, interrupt)?, Vec::new()));
+    };
+    let no_cable = |error: io::Error| {
+        let reason = format!("cannot connect it with its clients: {error}");
+        NotStarted::from(HostError::Lost { host: request.kernel.to_string(), reason })
+    };
+    let count = u8::try_from(plan.machines()).unwrap_or(u8::MAX);
+    let cables = (0..count).map(cable).collect::<io::Result<Vec<_>>>().map_err(no_cable)?;
+    let (of_server, of_clients): (Vec<Link>, Vec<Link>) = cables.into_iter().unzip();
+    let server = Wanted { request, disks, links: &of_server };
+    let clients = of_clients.iter().map(|link| Wanted {
+        request: &client,
+        disks: &[],
+        links: std::slice::from_ref(link),
+    });
+    let wanted: Vec<Wanted<'_>> = std::iter::once(server).chain(clients).collect();
+    let mut started = guests.start_all(&wanted, interrupt)?;
+    let clients = started.split_off(1);
+    let server = started.pop().expect("as many as were wanted");
+    Ok((server, clients))
+}
+
+impl Served {
+    /// Gives server and clients their addresses; `None` if there are no clients.
+    pub fn connect(
+        plan: &Plan,
+        configuration: &Configuration,
+        server: &mut dyn Guest,
+        mut clients: Vec<Box<dyn Guest>>,
+    ) -> Result<Option<Served>, Box<Failure>> {
+        let Some(served) = plan.serve.as_ref().filter(|_| !clients.is_empty()) else { return Ok(None) };
+        serve::connect(server, clients.iter_mut().map(|client| client.as_mut() as &mut dyn Host))
+            .map_err(|error| Box::new(error.failure()))?;
+        let (sender, news) = Members::line();
+        let members = clients
+            .iter()
+            .enumerate()
+            .map(|(number, client)| client.member(serve::client_name(number), number, sender.clone()));
+        let members = members.collect::<io::Result<_>>();
+        let members = members.map_err(|error| Box::new(Failure::new("boot", error.to_string())))?;
+        let facts = clients.iter().enumerate().map(|(number, client)| ClientFacts {
+            client: serve::client_name(number),
+            kernel: client.facts().release.clone(),
+            processors: plan.guest.processors,
+            memory_bytes: plan.guest.memory.0,
+        });
+        Ok(Some(Served {
+            configuration: configuration.clone(),
+            mount: served.mount.clone(),
+            facts: facts.collect(),
+            members: Members::new(members, news),
+            clients,
+            groups: Vec::new(),
+            mounted: false,
+        }))
+    }
+
+    /// What the clients are.
+    pub fn facts(&self) -> Vec<ClientFacts> {
+        self.facts.clone()
+    }
+
+    /// Shows the filesystem to the clients, and starts an engine on each.
+    pub(super) fn start(
+        &mut self,
+        server: &mut dyn Host,
+        request: &EngineRequest,
+        record: &mut TrialRecord,
+    ) -> Result<Box<dyn EngineProcess>, Stop> {
+        let directory = self.show(server, request, record)?;
+        self.limit_memory(request, record)?;
+        let request = EngineRequest { directory, memory: None, pauses: true, ..request.clone() };
+        let started = self.members.start_engines(&request, &self.groups);
+        started.map_err(|error| Stop::Failed(Box::new(host_failure(&error))))
+    }
+
+    fn show(
+        &mut self,
+        server: &mut dyn Host,
+        request: &EngineRequest,
+        record: &mut TrialRecord,
+    ) -> Result<PathBuf, Stop> {
+        let mut served = serve::export(server, &self.configuration, &request.directory, self.clients.len())?;
+        let mut place = PathBuf::new();
+        for (number, client) in self.clients.iter_mut().enumerate() {
+            place = serve::mount(client.as_mut(), number, &self.configuration, &self.mount, &mut served)?;
+        }
+        self.mounted = true;
+        if record.built.served.is_none() {
+            record.warnings.extend(serve::warnings(&self.configuration, &served));
+            record.built.served = Some(served);
+        }
+        Ok(place)
+    }
+
+    /// Makes a memory cgroup on each, if the load has a limit.
+    fn limit_memory(&mut self, request: &EngineRequest, record: &mut TrialRecord) -> Result<(), Stop> {
+        let Some(wanted) = request.memory.as_ref().filter(|_| self.groups.is_empty()) else { return Ok(()) };
+        for client in &mut self.clients {
+            let mut journal = UndoJournal::in_memory();
+            match memory::group_of(client.as_mut(), &mut journal, wanted.limit) {
+                Ok(group) => self.groups.push(group),
+                Err(TestbedError::Unmet { unmet }) => {
+                    self.groups.clear();
+                    record.warnings.push(Warning::new(WarningKind::MemoryNotLimited, unmet.join("; ")));
+                    return Ok(());
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Hides the filesystem from the clients again, so that it can be unmounted.
+    pub(super) fn end(&mut self, server: &mut dyn Host) -> Result<(), Stop> {
+        if std::mem::take(&mut self.mounted) {
+            for client in &mut self.clients {
+                serve::unmount(client.as_mut())?;
+            }
+            serve::withdraw(server)?;
+        }
+        Ok(())
+    }
+
+    /// What was done on the clients, and of one that is lost its last words.
+    pub fn leave(mut self) -> (Vec<LogEntry>, String) {
+        let mut log = Vec::new();
+        let mut words = String::new();
+        let is_lost = self.members.lost().is_some();
+        for (client, facts) in self.clients.iter_mut().zip(&self.facts) {
+            let steps = client.take_log().into_iter();
+            log.extend(
+                steps.map(|entry| LogEntry { step: format!("on {}: {}", facts.client, entry.step), ..entry }),
+            );
+            if is_lost {
+                words.push_str(&format!("last output of {}:\n{}\n", facts.client, client.last_words()));
+            }
+            client.end_now();
+        }
+        (log, words)
+    }
+}
+
+/// What happens on the server at the phases of its clients.
+pub(super) struct AtServer<'h> {
+    server: &'h mut dyn Host,
+    /// Whether phases begin with nothing in memory.
+    cold: bool,
+}
+
+impl<'h> AtServer<'h> {
+    pub fn new(server: &'h mut dyn Host, request: &EngineRequest) -> Self {
+        AtServer { server, cold: request.cache == CacheState::Cold }
+    }
+}
+
+impl AtPhases for AtServer<'_> {
+    /// Where clients have dropped what they had in memory, the server does so, too.
+    fn begin(&mut self, _phase: &str, settled: bool) -> Result<(), Box<Failure>> {
+        if settled && self.cold {
+            serve::drop_caches(self.server).map_err(|error| Box::new(error.failure()))?;
+        }
+        Ok(())
+    }
+}
