@@ -371,7 +371,7 @@ fn request_of(request: &EngineRequest, number: usize, count: usize) -> EngineReq
         pauses: true,
         telemetry: None,
         quiesce: None,
-        marks: None,
+        marks: request.marks.clone().filter(|_| count == 1),
         device: None,
         ..request.clone()
     }

@@ -262,6 +262,7 @@ impl Qemu {
             initramfs,
             shape: request.shape,
             disks: request.disks.iter().map(PathBuf::as_path).zip(wanted.disks).collect(),
+            shares_last: wanted.shares_last,
             links: wanted.links,
             log: self.log.as_ref(),
             accelerator,

@@ -80,6 +80,8 @@ pub(crate) struct Setup<'a> {
     pub shape: GuestShape,
     /// Each disk, with its path for a person.
     pub disks: Vec<(&'a Path, &'a OwnedFd)>,
+    /// Whether another machine has the last disk, too.
+    pub shares_last: bool,
     /// Ends of cables to other guests.
     pub links: &'a [Link],
     /// Where QEMU logs the requests to the first disk, if it is to.
@@ -97,6 +99,7 @@ struct Inherited {
     image: Arc<OwnedFd>,
     archive: Arc<OwnedFd>,
     disks: Vec<(PathBuf, Arc<OwnedFd>)>,
+    shares_last: bool,
     links: Vec<([u8; 6], Arc<OwnedFd>)>,
     log: Option<Arc<OwnedFd>>,
 }
@@ -150,6 +153,7 @@ impl Machine {
             image: Arc::new(setup.image.into()),
             archive: Arc::new(setup.initramfs.into()),
             disks,
+            shares_last: setup.shares_last,
             links,
             log: log.map(Arc::new),
         };
@@ -370,7 +374,13 @@ fn words(
         // Requests reach the disk as the guest's kernel made them. If QEMU merged them they could have more
         // segments than a system call accepts, and fail.
         let merging = "request-merging=off";
-        option("-device", format!("virtio-blk-pci,drive={node},serial=fsdyno{index},{errors},{merging}"));
+        // Otherwise QEMU locks the file.
+        let is_shared = inherited.shares_last && index + 1 == inherited.disks.len();
+        let sharing = if is_shared { ",share-rw=on" } else { "" };
+        option(
+            "-device",
+            format!("virtio-blk-pci,drive={node},serial=fsdyno{index},{errors},{merging}{sharing}"),
+        );
     }
     words
 }

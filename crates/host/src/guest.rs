@@ -107,6 +107,8 @@ pub struct Wanted<'a> {
     pub request: &'a GuestRequest,
     /// Its disks, for reading and writing, in the order of the request.
     pub disks: &'a [OwnedFd],
+    /// Whether another guest has the last of them, too.
+    pub shares_last: bool,
     /// Its network interfaces, from `eth0` on.
     pub links: &'a [Link],
 }
@@ -175,7 +177,8 @@ pub trait Guests {
         disks: &[OwnedFd],
         interrupt: &AtomicBool,
     ) -> Result<Box<dyn Guest>, NotStarted> {
-        let started = self.start_all(&[Wanted { request, disks, links: &[] }], interrupt)?.pop();
+        let started =
+            self.start_all(&[Wanted { request, disks, shares_last: false, links: &[] }], interrupt)?.pop();
         Ok(started.expect("as many as were wanted"))
     }
 }

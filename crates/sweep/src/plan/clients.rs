@@ -52,10 +52,10 @@ fn unfit(plan: &Plan) -> Option<String> {
     if plan.quiesce.is_some() {
         return Some("`quiesce` watches devices of this machine only".to_string());
     }
-    plan.workloads.iter().find_map(of_workload)
+    plan.workloads.iter().find_map(|workload| of_workload(plan, workload))
 }
 
-fn of_workload(workload: &Workload) -> Option<String> {
+fn of_workload(plan: &Plan, workload: &Workload) -> Option<String> {
     let name = workload.name();
     let load = workload.load();
     match workload {
@@ -66,9 +66,10 @@ fn of_workload(workload: &Workload) -> Option<String> {
         Workload::Flow(flow) if flow.rate_search().is_some() => {
             return Some("rate = \"auto\": each client would find a rate of its own".to_string());
         }
-        Workload::Durability(_) | Workload::IoErrors(_) => {
-            return Some(format!("'{name}' runs on the machine that has the disk"));
+        Workload::Durability(_) if plan.serve.is_none() || plan.clients != Some(1) => {
+            return Some(format!("'{name}' needs [serve], and a single client to say what it was promised"));
         }
+        Workload::IoErrors(_) => return Some(format!("'{name}' runs on the machine that has the disk")),
         _ => {}
     }
     match load.timing().ramp {

@@ -68,13 +68,12 @@ fn boot_and_run(
     let disks = fsdyno_testbed::guest::make(trial.machines.host, trial.journal, &images)
         .map_err(|error| Box::new(error.failure()))?;
     let (guests, interrupt) = (&mut *trial.machines.guests, trial.interrupt);
-    let started = served::boot(guests, trial.plan, case, request, &disks, interrupt);
+    let started = served::boot(guests, (trial.plan, case), request, &disks, false, interrupt);
     // From now on only the guest has them open.
     drop(disks);
     let (mut guest, clients) = started.map_err(|not| Box::new(not_started(&not)))?;
     let mut served = Served::connect(trial.plan, &case.configuration, guest.as_mut(), clients)?;
     let mut ended = in_guest(trial, guest.as_mut(), served.as_mut(), slot, case);
-    let left = served.map(Served::leave);
     let record = match &mut ended {
         Ok(ended) => &mut ended.record,
         Err(failure) => {
@@ -83,11 +82,8 @@ fn boot_and_run(
         }
     };
     describe(record, guest.as_mut());
-    if let Some((log, words)) = left {
-        record.built.log.extend(log);
-        if let Outcome::Failed { error } = &mut record.outcome {
-            error.details.push_str(&words);
-        }
+    if let Some(served) = served {
+        served.leave(record);
     }
     guest.end_now();
     let in_memory = fsdyno_testbed::memory::in_memory(trial.machines.host, trial.device);
@@ -107,7 +103,7 @@ pub(super) fn describe(record: &mut TrialRecord, guest: &mut dyn Guest) {
     if let Outcome::Failed { error } = &mut record.outcome {
         add_last_words(error, guest);
     }
-    record.built.log = guest.take_log();
+    record.built.log.splice(..0, guest.take_log());
     let facts = guest.facts();
     record.environment.virtualisation = Some(facts.description.clone());
     record.lifecycle_ns.boot = Some(facts.boot);

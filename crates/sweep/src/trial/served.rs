@@ -9,7 +9,9 @@ use fsdyno_clients::Members;
 use fsdyno_core::environment::ClientFacts;
 use fsdyno_core::protocol::MemoryGroup;
 use fsdyno_core::result::LogEntry;
-use fsdyno_core::{CacheState, Configuration, EngineRequest, Failure, TrialRecord, Warning, WarningKind};
+use fsdyno_core::{
+    CacheState, Configuration, EngineRequest, Failure, Outcome, TrialRecord, Warning, WarningKind,
+};
 use fsdyno_host::guest::{Guest, GuestRequest, Guests, Link, NotStarted, Wanted, cable};
 use fsdyno_host::{EngineProcess, Host, HostError};
 use fsdyno_testbed::{TestbedError, UndoJournal, memory, serve};
@@ -33,18 +35,21 @@ pub(crate) struct Served {
     mounted: bool,
 }
 
-/// Boots the server with these disks and its clients, connected to each other.
+/// Boots the server and its clients, connected to each other; `disks` are those of the server. Clients have
+/// the last of them, too, if it `takes_marks`.
 pub(crate) fn boot(
     guests: &mut dyn Guests,
-    plan: &Plan,
-    case: &Case,
+    (plan, case): (&Plan, &Case),
     request: &GuestRequest,
     disks: &[OwnedFd],
+    takes_marks: bool,
     interrupt: &AtomicBool,
 ) -> Result<(Box<dyn Guest>, Vec<Box<dyn Guest>>), NotStarted> {
-    let Some(client) = guest_request::client(plan, case) else {
+    let Some(mut client) = guest_request::client(plan, case) else {
         return Ok((guests.start(request, disks, interrupt)?, Vec::new()));
     };
+    let shared = if takes_marks { disks.len() - 1 } else { disks.len() };
+    client.disks = request.disks[shared..].to_vec();
     let no_cable = |error: io::Error| {
         let reason = format!("cannot connect it with its clients: {error}");
         NotStarted::from(HostError::Lost { host: request.kernel.to_string(), reason })
@@ -52,10 +57,11 @@ pub(crate) fn boot(
     let count = u8::try_from(plan.machines()).unwrap_or(u8::MAX);
     let cables = (0..count).map(cable).collect::<io::Result<Vec<_>>>().map_err(no_cable)?;
     let (of_server, of_clients): (Vec<Link>, Vec<Link>) = cables.into_iter().unzip();
-    let server = Wanted { request, disks, links: &of_server };
+    let server = Wanted { request, disks, shares_last: takes_marks, links: &of_server };
     let clients = of_clients.iter().map(|link| Wanted {
         request: &client,
-        disks: &[],
+        disks: &disks[shared..],
+        shares_last: takes_marks,
         links: std::slice::from_ref(link),
     });
     let wanted: Vec<Wanted<'_>> = std::iter::once(server).chain(clients).collect();
@@ -114,7 +120,9 @@ impl Served {
     ) -> Result<Box<dyn EngineProcess>, Stop> {
         let directory = self.show(server, request, record)?;
         self.limit_memory(request, record)?;
-        let request = EngineRequest { directory, memory: None, pauses: true, ..request.clone() };
+        // What takes marks is its only disk.
+        let marks = request.marks.as_ref().and_then(|_| self.clients.first()?.disks().pop());
+        let request = EngineRequest { directory, marks, memory: None, pauses: true, ..request.clone() };
         let started = self.members.start_engines(&request, &self.groups);
         started.map_err(|error| Stop::Failed(Box::new(host_failure(&error))))
     }
@@ -167,9 +175,9 @@ impl Served {
         Ok(())
     }
 
-    /// What was done on the clients, and of one that is lost its last words.
-    pub fn leave(mut self) -> (Vec<LogEntry>, String) {
-        let mut log = Vec::new();
+    /// Ends the clients. Notes what was done on them, and if one is lost their last words.
+    pub fn leave(mut self, record: &mut TrialRecord) {
+        let log = &mut record.built.log;
         let mut words = String::new();
         let is_lost = self.members.lost().is_some();
         for (client, facts) in self.clients.iter_mut().zip(&self.facts) {
@@ -182,7 +190,9 @@ impl Served {
             }
             client.end_now();
         }
-        (log, words)
+        if let Outcome::Failed { error } = &mut record.outcome {
+            error.details.push_str(&words);
+        }
     }
 }
 

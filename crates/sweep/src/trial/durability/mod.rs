@@ -118,6 +118,7 @@ fn look_at_all(
     let result = match load {
         Recorded::Cuts(parameters) => {
             *ended = record(recording, slot, case, &mut site);
+            site.end_client(&mut ended.record);
             ended.left.extend(site.detach(recording.machines.host));
             match ended.record.outcome {
                 Outcome::Measured if ended.left.is_empty() => {
@@ -169,7 +170,7 @@ fn record(recording: &mut Recording<'_, '_>, slot: &Slot, case: &Case, site: &mu
     };
     let kernel = case.configuration.guest_kernel().unwrap_or(HOST_KERNEL);
     let overhead = recording.overheads.get(kernel).copied().unwrap_or_default();
-    let User { host, machine, testbed, configuration, marks } = site.user(recording.machines.host);
+    let User { host, machine, served, testbed, configuration, marks } = site.user(recording.machines.host);
     let within = Case { configuration: configuration.clone(), ..case.clone() };
     let mut bench = Bench {
         plan: recording.plan,
@@ -185,7 +186,7 @@ fn record(recording: &mut Recording<'_, '_>, slot: &Slot, case: &Case, site: &mu
         outer: machine,
         commands: None,
         store: recording.store,
-        served: None,
+        served,
         marks: Some(marks),
         progress: &mut *recording.progress,
     };

@@ -11,9 +11,10 @@ use crate::plan::Case;
 use crate::progress::Moment;
 use crate::recorded;
 use crate::trial::guest;
+use crate::trial::served::{self, Served};
 use fsdyno_core::durability::RecorderRequest;
 use fsdyno_core::{Bytes, Configuration, Devices, TrialRecord, Warning, WarningKind};
-use fsdyno_host::guest::{Guest, GuestRequest};
+use fsdyno_host::guest::{Guest, GuestRequest, NotStarted};
 use fsdyno_host::recorder::Recorder;
 use fsdyno_host::{Host, HostError};
 use fsdyno_testbed::{Confirmation, Testbed, TestbedError, UndoJournal};
@@ -30,6 +31,8 @@ const SIGN_OF_LIFE: Duration = Duration::from_secs(10);
 /// Where a recorded disk is used.
 pub(super) struct Site {
     inside: Option<Inside>,
+    /// The client that sees what is on the disk, if the guest is a server, until the load is over.
+    served: Option<Served>,
     pub testbed: Testbed,
     /// The configuration as it is there.
     pub configuration: Configuration,
@@ -70,10 +73,10 @@ impl Site {
         let mut file = UndoJournal::create(recording.machines.host, recording.state_dir)?;
         let made = descriptors(recording.machines.host, &mut file, place, case, &devices);
         let started = made.and_then(|disks| {
-            let guest = start(recording, &request, &disks)?;
-            Ok((disks, guest))
+            let (guest, clients) = start(recording, case, &request, &disks)?;
+            Ok((disks, guest, clients))
         });
-        let (disks, guest) = match started {
+        let (disks, guest, clients) = match started {
             Ok(started) => started,
             Err(stop) => {
                 file.undo_all(recording.machines.host);
@@ -82,9 +85,13 @@ impl Site {
             }
         };
         let mut inside = Inside { guest, request, devices, disks, file };
-        match verify(recording, inside.guest.as_mut(), case, &inside.devices) {
-            Ok((testbed, configuration, marks)) => Ok(Site {
+        let served = Served::connect(recording.plan, &case.configuration, inside.guest.as_mut(), clients);
+        let served = served.map_err(Stop::Failed);
+        let verified = verify(recording, inside.guest.as_mut(), case, &inside.devices);
+        match served.and_then(|served| Ok((served, verified?))) {
+            Ok((served, (testbed, configuration, marks))) => Ok(Site {
                 inside: Some(inside),
+                served,
                 testbed,
                 configuration,
                 marks_so_far: marks.clone(),
@@ -112,6 +119,7 @@ impl Site {
         let testbed = Testbed::verify(host, devices, &[], space, &Confirmation::default())?;
         Ok(Site {
             inside: None,
+            served: None,
             testbed,
             configuration: configuration.clone(),
             marks: place.marks(),
@@ -138,12 +146,18 @@ impl Site {
 
     /// Who carries out steps there, on what, and in which configuration.
     pub fn user<'a>(&'a mut self, machine: &'a mut dyn Host) -> User<'a> {
-        let Site { inside, testbed, configuration, marks, .. } = self;
-        match inside {
-            Some(Inside { guest, .. }) => {
-                User { host: guest.as_mut(), machine: Some(machine), testbed, configuration, marks }
-            }
-            None => User { host: machine, machine: None, testbed, configuration, marks },
+        let Site { inside, served, testbed, configuration, marks, .. } = self;
+        let (host, machine): (&mut dyn Host, Option<&mut dyn Host>) = match inside {
+            Some(Inside { guest, .. }) => (guest.as_mut(), Some(machine)),
+            None => (machine, None),
+        };
+        User { host, machine, served: served.as_mut(), testbed, configuration, marks }
+    }
+
+    /// The load is over: its client ends.
+    pub fn end_client(&mut self, record: &mut TrialRecord) {
+        if let Some(served) = self.served.take() {
+            served.leave(record);
         }
     }
 
@@ -189,7 +203,7 @@ impl Site {
         inside.guest.end_now();
         // The guards let no disk pass that holds something.
         ask(recorder, &RecorderRequest::Blank { size })?;
-        inside.guest = start(recording, &inside.request, &inside.disks)?;
+        inside.guest = restart(recording, &inside.request, &inside.disks)?;
         let found = verify(recording, inside.guest.as_mut(), case, &inside.devices)?;
         (self.testbed, self.configuration, self.marks) = found;
         let said = words.lines().next().unwrap_or("it said nothing");
@@ -215,6 +229,8 @@ pub(super) struct User<'a> {
     pub host: &'a mut dyn Host,
     /// This machine, if it is another one.
     pub machine: Option<&'a mut dyn Host>,
+    /// The client that sees the filesystem, while the load runs.
+    pub served: Option<&'a mut Served>,
     pub testbed: &'a Testbed,
     pub configuration: &'a Configuration,
     pub marks: &'a Path,
@@ -248,17 +264,35 @@ fn descriptors(
     Ok(disks)
 }
 
+/// The guest, and its client if it is a server.
 fn start(
+    recording: &mut Recording<'_, '_>,
+    case: &Case,
+    request: &GuestRequest,
+    disks: &[OwnedFd],
+) -> Result<(Box<dyn Guest>, Vec<Box<dyn Guest>>), Stop> {
+    (recording.progress)(&Moment::step("boot", None));
+    let (guests, of) = (&mut *recording.machines.guests, (recording.plan, case));
+    let started = served::boot(guests, of, request, disks, true, recording.interrupt);
+    started.map_err(|not| not_booted(recording, &not))
+}
+
+/// The guest alone.
+fn restart(
     recording: &mut Recording<'_, '_>,
     request: &GuestRequest,
     disks: &[OwnedFd],
 ) -> Result<Box<dyn Guest>, Stop> {
     (recording.progress)(&Moment::step("boot", None));
     let started = recording.machines.guests.start(request, disks, recording.interrupt);
-    started.map_err(|not| match recording.is_interrupted() {
+    started.map_err(|not| not_booted(recording, &not))
+}
+
+fn not_booted(recording: &Recording<'_, '_>, not: &NotStarted) -> Stop {
+    match recording.is_interrupted() {
         true => Stop::Interrupted,
-        false => Stop::Failed(Box::new(guest::not_started(&not))),
-    })
+        false => Stop::Failed(Box::new(guest::not_started(not))),
+    }
 }
 
 /// All guards, in the guest; returns the configuration as it is there, and the node of the disk that takes
