@@ -201,6 +201,10 @@ impl Channel for GuestHost {
         self.ask(request, limit, Some(&hurry))
     }
 
+    fn is_over(&mut self) -> bool {
+        self.machine().has_exited()
+    }
+
     fn log(&mut self) -> Option<&mut StepLog> {
         Some(&mut self.log)
     }

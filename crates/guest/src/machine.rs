@@ -200,13 +200,18 @@ impl Machine {
     /// Whether the guest's kernel reports that it has started, within this time.
     pub fn begins(&mut self, limit: Duration) -> bool {
         let deadline = Instant::now() + limit;
-        while Instant::now() < deadline && !matches!(self.child.try_wait(), Ok(Some(_))) {
+        while Instant::now() < deadline && !self.has_exited() {
             if text(&self.console).contains(FIRST_LINE) {
                 return true;
             }
             std::thread::sleep(PAUSE);
         }
         false
+    }
+
+    /// Whether QEMU has exited.
+    pub fn has_exited(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(Some(_)))
     }
 
     /// How long ago QEMU was started.
@@ -218,7 +223,7 @@ impl Machine {
     pub fn settle(&mut self) -> bool {
         let deadline = Instant::now() + GRACE;
         loop {
-            if matches!(self.child.try_wait(), Ok(Some(_))) {
+            if self.has_exited() {
                 return true;
             }
             if Instant::now() >= deadline {

@@ -82,6 +82,10 @@ pub trait Channel {
     /// Everything that works at the other end keeps this descriptor open until it is gone, if it could
     /// outlive this process.
     fn hold(&mut self, _lock: Arc<OwnedFd>) {}
+    /// Whether the other end has ended on its own.
+    fn is_over(&mut self) -> bool {
+        false
+    }
     /// Where steps are noted, if anybody wants to know.
     fn log(&mut self) -> Option<&mut StepLog> {
         None
@@ -297,6 +301,10 @@ impl<C: Channel> Host for C {
 
     fn stop_nfs(&mut self) -> Result<()> {
         call(self, &Request::StopNfs)
+    }
+
+    fn has_ended(&mut self) -> bool {
+        self.is_over()
     }
 
     fn limit_steps(&mut self, limit: Option<Duration>) {

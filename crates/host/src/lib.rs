@@ -428,6 +428,11 @@ pub trait Host {
     /// Stops it, and makes it forget the export, whose filesystem can then be unmounted.
     fn stop_nfs(&mut self) -> Result<()>;
 
+    /// Whether the host has ended on its own, without asking it anything.
+    fn has_ended(&mut self) -> bool {
+        false
+    }
+
     /// Limits every step to this time instead of its usual limit; `None` restores the usual limits. A host
     /// that cannot abandon a step waits for its end in any case.
     fn limit_steps(&mut self, _limit: Option<Duration>) {}

@@ -344,7 +344,7 @@ fn by_nobody(sandbox: &Sandbox, arguments: &[&str]) -> std::process::Command {
 const UNDER_LOAD: u64 = 32 << 20;
 
 /// The virtual machine, once its guest is writing its tree, but not that of the previous trial.
-fn qemu_under_load(sweep: &mut Child, image: &Path, before: Option<u32>) -> u32 {
+pub fn qemu_under_load(sweep: &mut Child, image: &Path, before: Option<u32>) -> u32 {
     wait_for(sweep, || {
         let written = fs::metadata(image).map(|found| found.blocks() * 512).unwrap_or(0);
         qemu_of(image).filter(|pid| Some(*pid) != before && written > UNDER_LOAD)
@@ -373,7 +373,7 @@ fn qemu_of(image: &Path) -> Option<u32> {
     })
 }
 
-fn signal(pid: u32, name: &str) {
+pub fn signal(pid: u32, name: &str) {
     let sent = std::process::Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status();
     assert!(sent.expect("kill runs").success());
 }

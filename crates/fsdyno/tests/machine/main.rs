@@ -55,6 +55,7 @@ mod recommend;
 mod reuse;
 mod room;
 mod selfcheck;
+mod serve;
 mod sick_devices;
 mod streaming;
 mod studies;
@@ -113,6 +114,7 @@ fn main() {
         reuse::tests(),
         room::tests(),
         selfcheck::tests(),
+        serve::tests(),
         sick_devices::tests(),
         streaming::tests(),
         studies::tests(),

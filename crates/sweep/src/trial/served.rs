@@ -217,4 +217,12 @@ impl AtPhases for AtServer<'_> {
         }
         Ok(())
     }
+
+    /// Clients of a server that is gone wait for it for ever (nfs(5), `hard`).
+    fn look(&mut self) -> Result<bool, Box<Failure>> {
+        match self.server.has_ended() {
+            false => Ok(true),
+            true => Err(Box::new(Failure::new("serve", "the server ended while its clients used it"))),
+        }
+    }
 }

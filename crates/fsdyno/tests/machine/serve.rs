@@ -1,0 +1,172 @@
+//! A filesystem on a server, and a load on clients of it: all of them guests, connected by cables of their
+//! own.
+
+use crate::guests::{GUEST, fsdyno, qemu_under_load, signal, trials};
+use crate::support::{Requirement, Sandbox, describe};
+use serde_json::Value;
+use std::process::Stdio;
+
+const SERVING: &[Requirement] = &[Requirement::All(GUEST), Requirement::Program("ip")];
+const RECORDED: &[Requirement] = &[Requirement::All(SERVING), Requirement::Fuse];
+
+tests! {
+    clients_of_a_server_do_one_load: SERVING;
+    a_server_that_is_gone_fails_its_trial_at_once: SERVING;
+    what_an_export_promises_survives_a_power_cut_of_its_server: RECORDED;
+    what_cannot_be_served_is_refused: &[];
+}
+
+/// The beginning of every plan of these tests.
+fn plan(sandbox: &Sandbox, clients: u32, rest: &str) -> String {
+    let image = sandbox.path("disk.img");
+    let text = format!(
+        "name = \"served\"\nwatchdog = \"20s\"\n[device]\nimage = \"{}\"\nsize = \"256M\"\n\
+         [serve]\nprotocol = \"nfs\"\n[guest]\nprocessors = 1\nmemory = \"384M\"\n\
+         [clients]\ncount = {clients}\n{rest}",
+        image.display()
+    );
+    sandbox.write("plan.toml", &text).display().to_string()
+}
+
+const FILE_SERVER: &str = r#"mount = "noatime"
+[[configurations]]
+name = "one"
+filesystem = "ext4"
+kernel = "debian:6.1"
+export = "async"
+nfs_version = "4.1"
+nfsd_threads = 3
+nconnect = 2
+wsize = "32k"
+memory = "64M"
+[[workloads]]
+kind = "fileserver"
+tree_size = "2M"
+readers = 1
+writers = 1
+ramp = "500ms"
+window = "2s"
+"#;
+
+fn clients_of_a_server_do_one_load() {
+    let sandbox = Sandbox::new();
+    let plan = plan(&sandbox, 2, FILE_SERVER);
+    let swept = fsdyno(&sandbox, &["sweep", &plan]).output().expect("run fsdyno");
+    assert!(swept.status.success(), "{}", describe(&swept));
+    let [trial] = &trials(&sandbox)[..] else { panic!("one trial") };
+    assert_eq!(trial["outcome"], "measured", "{}", trial["error"]);
+
+    let served = &trial["served"];
+    assert_eq!(served["threads"], 3, "{served}");
+    assert!(served["export"].as_str().is_some_and(|options| options.contains("async")), "{served}");
+    let in_force = served["mount_options_in_force"].as_str().expect("options");
+    for option in ["vers=4.1", "nconnect=2", "wsize=32768", "noatime"] {
+        assert!(in_force.split(',').any(|one| one == option), "{option} in {in_force}");
+    }
+    let warnings = trial["warnings"].as_array().expect("warnings");
+    let kinds: Vec<&str> = warnings.iter().filter_map(|warning| warning["kind"].as_str()).collect();
+    assert!(kinds.contains(&"durability"), "{warnings:?}");
+    assert!(
+        !kinds.contains(&"option-not-in-force") && !kinds.contains(&"memory-not-limited"),
+        "{warnings:?}"
+    );
+
+    let names = |list: &Value| -> Vec<String> {
+        let all = list.as_array().expect("clients").iter();
+        all.filter_map(|one| one["client"].as_str().map(str::to_string)).collect()
+    };
+    assert_eq!(names(&trial["environment"]["clients"]), ["client1", "client2"]);
+    let phases = trial["phases"].as_array().expect("phases");
+    assert_eq!(phases.len(), 2);
+    for phase in phases {
+        assert_eq!(names(&phase["clients"]), ["client1", "client2"], "{}", phase["name"]);
+        let clients = phase["clients"].as_array().expect("clients");
+        assert!(clients.iter().all(|client| client["bytes"].as_u64() > Some(0)), "{clients:?}");
+    }
+    // The server and each client say what they did, and phases begin with nothing in the server's memory.
+    let log = trial["log"].as_array().expect("a log");
+    let steps: Vec<&str> = log.iter().filter_map(|entry| entry["step"].as_str()).collect();
+    let count = |what: &str| steps.iter().filter(|step| step.contains(what)).count();
+    let parts = count("exportfs -o rw,async");
+    assert_eq!(
+        (parts, count("on client2: mount -t nfs4"), count("on client2: umount")),
+        (3, 3, 3),
+        "{steps:?}"
+    );
+    assert!(count("> /proc/sys/vm/drop_caches") >= 2, "{steps:?}");
+    assert!(!sandbox.path("disk.img").exists());
+}
+
+fn a_server_that_is_gone_fails_its_trial_at_once() {
+    let sandbox = Sandbox::new();
+    let plan = plan(&sandbox, 1, FILE_SERVER);
+    let mut sweep = fsdyno(&sandbox, &["sweep", &plan, "--set", "workloads.tree_size=64M"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("run fsdyno");
+    let server = qemu_under_load(&mut sweep, &sandbox.path("disk.img"), None);
+    signal(server, "KILL");
+    let status = sweep.wait().expect("its end");
+    assert_eq!(status.code(), Some(1), "its trial failed");
+    let [trial] = &trials(&sandbox)[..] else { panic!("one trial") };
+    let error = trial["error"].to_string();
+    assert!(error.contains("the server ended while its clients used it"), "{error}");
+    assert!(error.contains("signal: 9"), "{error}");
+    assert!(!sandbox.path("disk.img").exists());
+}
+
+fn what_an_export_promises_survives_a_power_cut_of_its_server() {
+    let sandbox = Sandbox::new();
+    let export = |how: &str| {
+        format!(
+            "[[configurations]]\nname = \"{how}\"\nfilesystem = \"ext4\"\nkernel = \"debian:6.1\"\n\
+             export = \"{how}\"\n"
+        )
+    };
+    let load = "[[workloads]]\nkind = \"durability\"\nsize = \"320M\"\nmodels = [\"completed\"]\ncuts = 6\n\
+                promises = 6\nduration = \"1s\"\nunsynced = \"200ms\"\n";
+    let plan = plan(&sandbox, 1, &format!("{}{}{load}", export("sync"), export("async")));
+    let swept = fsdyno(&sandbox, &["sweep", &plan]).output().expect("run fsdyno");
+    assert!(swept.status.success(), "{}", describe(&swept));
+    for trial in trials(&sandbox) {
+        assert_eq!(trial["outcome"], "measured", "{}", trial["error"]);
+        let name = trial["configuration"]["name"].as_str().expect("a name");
+        let models = trial["durability"]["models"].as_array().expect("models");
+        let promises = || models.iter().flat_map(|model| model["promises"].as_array().expect("promises"));
+        let sum = |what: &str| promises().map(|one| one[what].as_u64().expect("a count")).sum::<u64>();
+        let (made, lost) = (sum("made"), sum("lost"));
+        assert!(made > 20, "{name}: {made}");
+        assert!(if name == "sync" { lost == 0 } else { lost > made / 2 }, "{name}: {lost} of {made}");
+    }
+}
+
+fn what_cannot_be_served_is_refused() {
+    let sandbox = Sandbox::new();
+    let rest =
+        "[axes]\nfilesystem = [\"ext4\"]\nkernel = \"debian:6.1\"\n[[workloads]]\nkind = \"postmark\"\n";
+    let good = plan(&sandbox, 2, rest);
+    for (change, said) in [
+        ("clients.count=17", "a server has at most 16 clients, not 17"),
+        ("axes.kernel=host", "server and clients are guests, and 'ext4' has no kernel for them"),
+        ("serve.protocol=smb", "'smb'"),
+        ("clients.mount=vers=3", "options of nfs(5) such as"),
+        ("clients.mount=noatime,../x", "options of nfs(5) such as"),
+        ("axes.nconnect=17", "nconnect = 17 is out of range (1 to 16)"),
+        ("axes.nfs_version=3", "expected one of 4.0, 4.1, 4.2"),
+        ("quiesce=1s", "`quiesce` watches devices of this machine only"),
+    ] {
+        let refused = fsdyno(&sandbox, &["plan", &good, "--set", change]).output().expect("run fsdyno");
+        assert_eq!(refused.status.code(), Some(2), "{change}: {}", describe(&refused));
+        assert!(describe(&refused).contains(said), "{change}: {}", describe(&refused));
+    }
+    let alone = rest.replace("[axes]\n", "[axes]\nexport = \"async\"\n");
+    let text = format!("[device]\nimage = \"{}\"\nsize = \"256M\"\n{alone}", sandbox.path("x.img").display());
+    let plan = sandbox.write("alone.toml", &text).display().to_string();
+    let refused = fsdyno(&sandbox, &["plan", &plan]).output().expect("run fsdyno");
+    assert!(
+        describe(&refused).contains("export is of a filesystem that is served"),
+        "{}",
+        describe(&refused)
+    );
+}
