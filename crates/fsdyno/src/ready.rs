@@ -31,6 +31,8 @@ ready![
     "io-errors",
     "fsync-costs",
     "shared-directory",
+    "nfs-server",
+    "nfs-durability",
     "oetiker-2009",
     "schedulers-2009",
     "streaming-ext4-2008",

@@ -33,7 +33,7 @@ const IMPORTS: &[Imports] = &[
     imports("clients", &["core", "host", "stats", "sys"]),
     imports("store", &["core"]),
     Imports { of: "verdict", product: &["core", "race", "stats"], tests: &["testkit"] },
-    imports("sweep", &["core", "host", "testbed", "store", "verdict"]),
+    imports("sweep", &["clients", "core", "host", "testbed", "store", "verdict"]),
     Imports { of: "report", product: &["core", "verdict", "formats"], tests: &["testkit"] },
     Imports { of: "watch", product: &["core", "report", "verdict"], tests: &["testkit"] },
     imports("import", &["core", "formats", "stats"]),

@@ -43,6 +43,8 @@ const READY: &[Ready] = &[
     Ready { plan: "fsync-costs", cases: (24, 8), scaled: &[], shows: &[] },
     Ready { plan: "io-errors", cases: (7, 0), scaled: &[], shows: &[] },
     Ready { plan: "kernels", cases: (4, 0), scaled: &[], shows: &[] },
+    Ready { plan: "nfs-durability", cases: (4, 0), scaled: &[], shows: &[] },
+    Ready { plan: "nfs-server", cases: (8, 0), scaled: &[], shows: &[] },
     Ready {
         plan: "oetiker-2009",
         cases: (72, 0),
