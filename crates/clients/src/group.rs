@@ -10,6 +10,7 @@
 use crate::members::Members;
 use crate::merge::{Part, merge};
 use crate::progress::{Position, combined};
+use crate::request::request_of;
 use crate::united::{is_optional, rank, sum};
 use fsdyno_core::protocol::MemoryGroup;
 use fsdyno_core::result::ClockOffset;
@@ -45,6 +46,10 @@ pub(crate) struct Group {
     stuck: Option<usize>,
     /// When clients were last looked for that are gone.
     looked: Instant,
+    /// When it was last told where the clients are.
+    told: Instant,
+    /// Whether something has happened that may let all of them go on.
+    is_changed: bool,
 }
 
 /// The engine of one client.
@@ -89,6 +94,8 @@ impl Group {
             stopping: false,
             stuck: None,
             looked: Instant::now(),
+            told: Instant::now(),
+            is_changed: true,
         };
         match group.all_started() {
             Ok(()) => Ok(group),
@@ -152,6 +159,7 @@ impl Group {
                 self.output.push_back(EngineOutput::Garbage(text));
             }
             News::Closed(text) => {
+                self.is_changed = true;
                 let engine = &mut self.engines[number];
                 let is_done = engine.reported.back().is_some_and(|event| *event == EngineEvent::Done);
                 engine.over = self.stopping || is_done;
@@ -167,13 +175,18 @@ impl Group {
     fn take_event(&mut self, number: usize, event: EngineEvent) {
         match event {
             EngineEvent::Progress { stage, phase, done, left_ns, glance } => {
-                let phases = self.engines[number].phases;
-                self.engines[number].position =
-                    Some(Position { phases, stage, phase, done, left_ns, glance });
-                let names = self.clients.members.iter().map(|member| member.name());
-                let positions = self.engines.iter().map(|engine| engine.position.as_ref());
-                let event = combined(&names.zip(positions).collect::<Vec<_>>());
-                self.output.extend(event.map(|event| EngineOutput::Event(Box::new(event))));
+                let engine = &mut self.engines[number];
+                let phases = engine.phases;
+                let is_next = engine.position.as_ref().is_none_or(|before| before.stage != stage);
+                engine.position = Some(Position { phases, stage, phase, done, left_ns, glance });
+                // Of a thousand clients, one tells where it is every millisecond.
+                if is_next || self.told.elapsed() >= GLANCE {
+                    self.told = Instant::now();
+                    let names = self.clients.members.iter().map(|member| member.name());
+                    let positions = self.engines.iter().map(|engine| engine.position.as_ref());
+                    let event = combined(&names.zip(positions).collect::<Vec<_>>());
+                    self.output.extend(event.map(|event| EngineOutput::Event(Box::new(event))));
+                }
             }
             EngineEvent::Warning(warning) => {
                 match self.warnings.iter_mut().find(|(known, _)| *known == warning) {
@@ -186,7 +199,10 @@ impl Group {
                 let message = format!("client '{}': {}", self.name(number), failure.message);
                 self.fail(Failure { message, ..failure });
             }
-            other => self.engines[number].reported.push_back(other),
+            other => {
+                self.engines[number].reported.push_back(other);
+                self.is_changed = true;
+            }
         }
     }
 
@@ -212,6 +228,7 @@ impl Group {
         for number in self.alive().collect::<Vec<_>>() {
             let Some(reason) = self.clients.members[number].lost() else { continue };
             self.engines[number].lost = Some(reason);
+            self.is_changed = true;
         }
         // In a phase, what the others report comes first.
         let is_waited_for = self.running.is_some() && self.reporting().next().is_some();
@@ -237,7 +254,7 @@ impl Group {
 
     /// Passes on what all engines have reported.
     fn combine(&mut self) {
-        while !self.stopping {
+        while std::mem::take(&mut self.is_changed) && !self.stopping {
             let active: Vec<usize> = self.reporting().collect();
             let heads: Vec<u8> = active
                 .iter()
@@ -263,6 +280,7 @@ impl Group {
                 .filter_map(|number| Some((*number, self.engines[*number].reported.pop_front()?)))
                 .collect();
             self.unite(events);
+            self.is_changed = true;
         }
     }
 
@@ -303,8 +321,7 @@ impl Group {
     /// Lets all begin the phase that they are ready for.
     fn begin(&mut self) {
         let Some(name) = self.ready.take() else { return };
-        let clocks: Vec<Option<ClockOffset>> =
-            self.clients.members.iter().map(|member| member.clock()).collect();
+        let clocks = self.clients.clocks(|_| true);
         let slowest = clocks.iter().flatten().map(|clock| clock.uncertainty_ns.0).max().unwrap_or(0);
         let begin_ns = monotonic_ns() + MARGIN.as_nanos() as u64 + 8 * slowest;
         for (member, clock) in self.clients.members.iter().zip(&clocks) {
@@ -331,18 +348,14 @@ impl Group {
             self.stopping = true;
             return self.fail(Failure::new(name, text));
         }
-        for ((number, result), before) in results.into_iter().enumerate().zip(clocks) {
+        let afterwards = self.clients.clocks(|number| self.engines[number].lost.is_none());
+        for ((number, result), (before, after)) in
+            results.into_iter().enumerate().zip(clocks.into_iter().zip(afterwards))
+        {
             let member = &self.clients.members[number];
             let lost = self.engines[number].lost.clone();
             let silent_ns = lost.is_some().then(|| Nanos::from(member.heard().elapsed()));
-            parts.push(Part {
-                client: member.name().to_string(),
-                before,
-                after: if lost.is_none() { member.clock() } else { None },
-                result,
-                lost,
-                silent_ns,
-            });
+            parts.push(Part { client: member.name().to_string(), before, after, result, lost, silent_ns });
         }
         match merge(parts) {
             Ok((phase, warnings)) => {
@@ -359,37 +372,6 @@ impl Group {
         }
         self.tell_of_lost(&name);
     }
-}
-
-/// The part of one client: trees of its own, at a place of its own, and nothing of this machine. In each
-/// later part of a load, it goes on with the trees of another client, never with those that it has written
-/// itself (IOR calls that reordering tasks).
-fn request_of(request: &EngineRequest, number: usize, count: usize) -> EngineRequest {
-    EngineRequest {
-        seed: seed_of(request.seed, whose(number, request.part.number, count)),
-        machines: count as u32,
-        pauses: true,
-        telemetry: None,
-        quiesce: None,
-        marks: request.marks.clone().filter(|_| count == 1),
-        device: None,
-        ..request.clone()
-    }
-}
-
-/// Whose trees a client uses in a part of a load: in the first its own, then those of one after the other of
-/// the others.
-fn whose(number: usize, part: u32, count: usize) -> usize {
-    match (part as usize).checked_sub(1) {
-        Some(later) if count > 1 => (number + 1 + later % (count - 1)) % count,
-        _ => number,
-    }
-}
-
-/// The seeds of clients are all different, and that of the first is the trial's. The step is that of
-/// SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014).
-fn seed_of(seed: u64, number: usize) -> u64 {
-    seed.wrapping_add((number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
 impl EngineProcess for Group {
@@ -471,23 +453,5 @@ impl Group {
         self.alive()
             .min_by(|a, b| order(a).partial_cmp(&order(b)).unwrap_or(std::cmp::Ordering::Equal))
             .unwrap_or(0)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::collections::BTreeSet;
-
-    #[test]
-    fn no_client_reads_what_it_has_written_and_no_two_the_same() {
-        for count in 1..9 {
-            for part in 0..12 {
-                let whose: Vec<usize> = (0..count).map(|number| whose(number, part, count)).collect();
-                assert_eq!(whose.iter().collect::<BTreeSet<_>>().len(), count, "{whose:?}");
-                let own = whose.iter().enumerate().filter(|(number, whose)| number == *whose).count();
-                assert_eq!(own, if part == 0 || count == 1 { count } else { 0 }, "{count} {part} {whose:?}");
-            }
-        }
     }
 }

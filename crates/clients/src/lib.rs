@@ -21,6 +21,7 @@ mod members;
 mod merge;
 mod pool;
 mod progress;
+mod request;
 mod sealed;
 mod token;
 mod united;

@@ -3,13 +3,18 @@
 use crate::group::Group;
 use fsdyno_core::EngineRequest;
 use fsdyno_core::protocol::MemoryGroup;
+use fsdyno_core::result::ClockOffset;
 use fsdyno_host::remote::{Member, News};
 use fsdyno_host::{EngineProcess, Result};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
+use std::thread;
 
 /// How many news may wait to be looked at.
 const NEWS_WAITING: usize = 4096;
+
+/// How many clocks are read at a time: more would disturb each other's round trips.
+const CLOCKS_AT_ONCE: usize = 16;
 
 /// News with the number of the member.
 pub type NewsOfAll = Receiver<(usize, News)>;
@@ -37,6 +42,26 @@ impl Members {
             Some(format!("client '{}' was lost: {}", member.name(), member.lost()?))
         };
         self.members.iter().find_map(lost)
+    }
+
+    /// The clocks of those that are wanted, by their numbers; several are read at a time, because each reading
+    /// is a wait.
+    pub(crate) fn clocks(&self, is_wanted: impl Fn(usize) -> bool + Sync) -> Vec<Option<ClockOffset>> {
+        let mut clocks = vec![None; self.members.len()];
+        let share = self.members.len().div_ceil(CLOCKS_AT_ONCE).max(1);
+        thread::scope(|scope| {
+            for (part, (members, clocks)) in
+                self.members.chunks(share).zip(clocks.chunks_mut(share)).enumerate()
+            {
+                let is_wanted = &is_wanted;
+                scope.spawn(move || {
+                    for (index, (member, clock)) in members.iter().zip(clocks).enumerate() {
+                        *clock = is_wanted(part * share + index).then(|| member.clock()).flatten();
+                    }
+                });
+            }
+        });
+        clocks
     }
 
     /// Starts an engine on each, which work as one. `groups` are their memory cgroups, if members do not make

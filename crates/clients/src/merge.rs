@@ -87,16 +87,21 @@ fn window_clock(parts: &[Part]) -> Option<WindowClock> {
 /// One client by itself.
 fn client(part: &Part, window_ns: Nanos) -> Result<ClientResult, DistributionError> {
     let own: Vec<&RoleResult> = part.result.iter().flat_map(|phase| &phase.roles).collect();
-    let role = |role: &&RoleResult| Ok(ClientRole { role: role.role, work: work(&[*role])? });
-    let roles: Result<_, DistributionError> = own.iter().map(role).collect();
-    let mut all = work(&own)?;
+    let mut latencies = Distribution::empty();
+    let mut roles = Vec::new();
+    for role in &own {
+        let of_role = latencies_of(role)?;
+        roles.push(ClientRole { role: role.role, work: work(&[role], &of_role) });
+        latencies.merge(&of_role)?;
+    }
+    let mut all = work(&own, &latencies);
     if part.lost.is_some() {
         (all.longest_stall_ns, all.longest_stall_at_least) = (part.silent_ns.unwrap_or_default(), true);
     }
     Ok(ClientResult {
         client: part.client.clone(),
         work: all,
-        roles: roles?,
+        roles,
         cpu: own.iter().fold(CpuTime::default(), |sum, role| sum + role.cpu),
         late_ns: part.result.as_ref().and_then(|phase| phase.late_ns),
         active_ns: part.result.as_ref().map_or(window_ns, |phase| phase.window_ns),
@@ -106,28 +111,29 @@ fn client(part: &Part, window_ns: Nanos) -> Result<ClientResult, DistributionErr
     })
 }
 
-/// What the workers of some roles of a client did.
-fn work(roles: &[&RoleResult]) -> Result<ClientWork, DistributionError> {
+/// What the workers of some roles of a client did, whose operations took these times.
+fn work(roles: &[&RoleResult], latencies: &Distribution) -> ClientWork {
     let workers = || roles.iter().flat_map(|role| &role.worker_results);
-    Ok(ClientWork {
+    let p999 = latencies.quantile(Quantile::P999.fraction()).filter(|_| latencies.count() >= SHOWS_P999);
+    ClientWork {
         workers: workers().count() as u32,
         bytes: workers().map(|worker| worker.bytes).sum(),
         completed: workers().map(|worker| worker.completed).sum(),
-        p999_ns: p999(roles)?,
+        p999_ns: p999.map(Nanos),
         longest_stall_ns: workers().map(|worker| worker.longest_stall_ns).max().unwrap_or_default(),
         longest_stall_at_least: workers().any(|worker| worker.longest_stall_at_least),
-    })
+    }
 }
 
-/// The p99.9 of all operations together, if they can show it.
-fn p999(roles: &[&RoleResult]) -> Result<Option<Nanos>, DistributionError> {
+/// Those of all operations of a role together.
+fn latencies_of(role: &RoleResult) -> Result<Distribution, DistributionError> {
     let mut all = Distribution::empty();
-    for operation in roles.iter().flat_map(|role| &role.operations) {
+    for operation in &role.operations {
         if operation.lat_ns.count > 0 && !operation.operation.is_an_iteration() {
             all.merge(&Distribution::decode(&operation.histogram)?)?;
         }
     }
-    Ok(all.quantile(Quantile::P999.fraction()).filter(|_| all.count() >= SHOWS_P999).map(Nanos))
+    Ok(all)
 }
 
 /// Each has the same limit.

@@ -30,7 +30,7 @@ const IMPORTS: &[Imports] = &[
     imports("telemetry", &["core"]),
     imports("testbed", &["core", "host"]),
     imports("guest", &["core", "host", "sys"]),
-    imports("clients", &["core", "host", "stats", "sys"]),
+    Imports { of: "clients", product: &["core", "host", "stats", "sys"], tests: &["testkit"] },
     imports("store", &["core"]),
     Imports { of: "verdict", product: &["core", "race", "stats"], tests: &["testkit"] },
     imports("sweep", &["clients", "core", "host", "testbed", "store", "verdict"]),

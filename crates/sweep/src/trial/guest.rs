@@ -5,7 +5,7 @@
 //! guards included; only nothing is taken down, because the guest ends.
 
 use super::report::Overhead;
-use super::served::{self, Served};
+use super::served::{self, Booted, Served};
 use super::{Bench, Ended, overhead};
 use crate::estimate;
 use crate::options::Machines;
@@ -71,7 +71,7 @@ fn boot_and_run(
     let started = served::boot(guests, (trial.plan, case), request, &disks, false, interrupt);
     // From now on only the guest has them open.
     drop(disks);
-    let (mut guest, clients) = started.map_err(|not| Box::new(not_started(&not)))?;
+    let Booted { mut guest, clients } = started.map_err(|not| Box::new(not_started(&not)))?;
     let mut served = Served::connect(trial.plan, &case.configuration, guest.as_mut(), clients)?;
     let mut ended = in_guest(trial, guest.as_mut(), served.as_mut(), slot, case);
     let record = match &mut ended {

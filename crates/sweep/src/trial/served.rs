@@ -21,6 +21,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+/// A guest that may be a server, and its clients if it is.
+pub(crate) struct Booted {
+    pub guest: Box<dyn Guest>,
+    pub clients: Vec<Box<dyn Guest>>,
+}
+
 /// The clients of a server.
 pub(crate) struct Served {
     configuration: Configuration,
@@ -44,9 +50,9 @@ pub(crate) fn boot(
     disks: &[OwnedFd],
     takes_marks: bool,
     interrupt: &AtomicBool,
-) -> Result<(Box<dyn Guest>, Vec<Box<dyn Guest>>), NotStarted> {
+) -> Result<Booted, NotStarted> {
     let Some(mut client) = guest_request::client(plan, case) else {
-        return Ok((guests.start(request, disks, interrupt)?, Vec::new()));
+        return Ok(Booted { guest: guests.start(request, disks, interrupt)?, clients: Vec::new() });
     };
     let shared = if takes_marks { disks.len() - 1 } else { disks.len() };
     client.disks = request.disks[shared..].to_vec();
@@ -67,8 +73,8 @@ pub(crate) fn boot(
     let wanted: Vec<Wanted<'_>> = std::iter::once(server).chain(clients).collect();
     let mut started = guests.start_all(&wanted, interrupt)?;
     let clients = started.split_off(1);
-    let server = started.pop().expect("as many as were wanted");
-    Ok((server, clients))
+    let guest = started.pop().expect("as many as were wanted");
+    Ok(Booted { guest, clients })
 }
 
 impl Served {

@@ -11,7 +11,7 @@ use crate::plan::Case;
 use crate::progress::Moment;
 use crate::recorded;
 use crate::trial::guest;
-use crate::trial::served::{self, Served};
+use crate::trial::served::{self, Booted, Served};
 use fsdyno_core::durability::RecorderRequest;
 use fsdyno_core::{Bytes, Configuration, Devices, TrialRecord, Warning, WarningKind};
 use fsdyno_host::guest::{Guest, GuestRequest, NotStarted};
@@ -72,11 +72,8 @@ impl Site {
         request.disks.push(place.marks());
         let mut file = UndoJournal::create(recording.machines.host, recording.state_dir)?;
         let made = descriptors(recording.machines.host, &mut file, place, case, &devices);
-        let started = made.and_then(|disks| {
-            let (guest, clients) = start(recording, case, &request, &disks)?;
-            Ok((disks, guest, clients))
-        });
-        let (disks, guest, clients) = match started {
+        let started = made.and_then(|disks| Ok((start(recording, case, &request, &disks)?, disks)));
+        let (Booted { guest, clients }, disks) = match started {
             Ok(started) => started,
             Err(stop) => {
                 file.undo_all(recording.machines.host);
@@ -270,7 +267,7 @@ fn start(
     case: &Case,
     request: &GuestRequest,
     disks: &[OwnedFd],
-) -> Result<(Box<dyn Guest>, Vec<Box<dyn Guest>>), Stop> {
+) -> Result<Booted, Stop> {
     (recording.progress)(&Moment::step("boot", None));
     let (guests, of) = (&mut *recording.machines.guests, (recording.plan, case));
     let started = served::boot(guests, of, request, disks, true, recording.interrupt);
