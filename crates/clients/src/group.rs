@@ -26,8 +26,12 @@ use std::time::{Duration, Instant};
 const START_LIMIT: Duration = Duration::from_secs(60);
 /// How often to look for lost clients.
 const GLANCE: Duration = Duration::from_millis(100);
+/// Of so many clients it is told whenever one comes to another stage; of more, from time to time.
+const ALL_TOLD_OF: usize = 64;
 /// How far in the future phases begin: longer than a busy agent takes to pass it on.
 const MARGIN: Duration = Duration::from_millis(100);
+/// What telling one of them takes.
+const MARGIN_OF_EACH: Duration = Duration::from_micros(40);
 
 /// A running load on all clients.
 pub(crate) struct Group {
@@ -180,7 +184,8 @@ impl Group {
                 let is_next = engine.position.as_ref().is_none_or(|before| before.stage != stage);
                 engine.position = Some(Position { phases, stage, phase, done, left_ns, glance });
                 // Of a thousand clients, one tells where it is every millisecond.
-                if is_next || self.told.elapsed() >= GLANCE {
+                let is_told = is_next && self.engines.len() <= ALL_TOLD_OF;
+                if is_told || self.told.elapsed() >= GLANCE {
                     self.told = Instant::now();
                     let names = self.clients.members.iter().map(|member| member.name());
                     let positions = self.engines.iter().map(|engine| engine.position.as_ref());
@@ -323,7 +328,8 @@ impl Group {
         let Some(name) = self.ready.take() else { return };
         let clocks = self.clients.clocks(|_| true);
         let slowest = clocks.iter().flatten().map(|clock| clock.uncertainty_ns.0).max().unwrap_or(0);
-        let begin_ns = monotonic_ns() + MARGIN.as_nanos() as u64 + 8 * slowest;
+        let margin = MARGIN + MARGIN_OF_EACH * self.engines.len() as u32;
+        let begin_ns = monotonic_ns() + margin.as_nanos() as u64 + 8 * slowest;
         for (member, clock) in self.clients.members.iter().zip(&clocks) {
             let at_ns = clock.map(|clock| begin_ns.saturating_add_signed(clock.offset_ns));
             member.order(Order::Proceed { at_ns });

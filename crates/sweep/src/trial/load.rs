@@ -78,7 +78,10 @@ pub(super) fn load(
     told.keep(record, bench.overhead);
     let mut end = load.end;
     if let (LoadEnd::Failed(failure), Some(group)) = (&mut end, &request.memory)
-        && memory::has_killed(bench.host, group)
+        && match &mut bench.served {
+            Some(served) => served.has_killed(),
+            None => memory::has_killed(bench.host, group),
+        }
     {
         failure.message =
             format!("the kernel killed the load when it reached its memory limit of {}", group.limit);

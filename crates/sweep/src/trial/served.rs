@@ -170,6 +170,14 @@ impl Served {
         Ok(())
     }
 
+    /// Whether the kernel of a client has killed something because of the limit of its memory.
+    pub(super) fn has_killed(&mut self) -> bool {
+        self.clients
+            .iter_mut()
+            .zip(&self.groups)
+            .any(|(client, group)| memory::has_killed(client.as_mut(), group))
+    }
+
     /// Hides the filesystem from the clients again, so that it can be unmounted.
     pub(super) fn end(&mut self, server: &mut dyn Host) -> Result<(), Stop> {
         if std::mem::take(&mut self.mounted) {
