@@ -1,10 +1,10 @@
-//! Simulates clients that no machine here could run: hosts with network latencies, clocks, stragglers and losses
-//! from a seed, whose news pass through the coordinator's own code. Prints, for each number of clients, what
-//! the coordinator costs, how far apart they begin, and what is lost to stragglers.
+//! Simulates clients that no machine here could run: hosts with network latencies, clocks, stragglers and
+//! losses from a seed, whose news pass through the coordinator's own code. Prints, for each number of
+//! clients, what the coordinator costs, how far apart they begin, and what is lost to stragglers.
 //! `cargo bench -p fsdyno-clients --bench hosts`
 //!
-//! Real: parsing of news, the group, the reading of clocks, the merging of results. Simulated: hosts, network,
-//! engines. Processor time includes that of the simulation, so it is an upper bound.
+//! Real: parsing of news, the group, the reading of clocks, the merging of results. Simulated: hosts,
+//! network, engines. Processor time includes that of the simulation, so it is an upper bound.
 #![allow(clippy::print_stdout)]
 
 use fsdyno_clients::Members;

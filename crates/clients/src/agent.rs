@@ -1,9 +1,9 @@
 //! The agent of a client: connects back to the coordinator that has launched it, runs engines for it, and
 //! ends with it.
 //!
-//! A reader answers what the time is at once, whatever the engine does; the main thread starts engines, which die with
-//! it. If nothing is heard of the coordinator for [`SILENCE_MAX`], the agent is an orphan: it asks its engine
-//! to stop, which removes what it has created, and exits.
+//! A reader answers what the time is at once, whatever the engine does; the main thread starts engines,
+//! which die with it. If nothing is heard of the coordinator for [`SILENCE_MAX`], the agent is an orphan: it
+//! asks its engine to stop, which removes what it has created, and exits.
 
 use crate::handshake::{Connection, Rejection, about, introduce};
 use crate::sealed;

@@ -75,6 +75,21 @@ struct Running {
     clocks: Vec<Option<ClockOffset>>,
 }
 
+impl Members {
+    /// Starts an engine on each, which work as one. `groups` are their memory cgroups, if members do not make
+    /// these themselves.
+    ///
+    /// # Errors
+    /// Which member is lost, or does not start its engine.
+    pub fn start_engines(
+        self: &Arc<Self>,
+        request: &EngineRequest,
+        groups: &[MemoryGroup],
+    ) -> Result<Box<dyn EngineProcess>> {
+        Ok(Box::new(Group::start(Arc::clone(self), request, groups)?))
+    }
+}
+
 impl Group {
     /// Starts an engine on each client.
     pub fn start(clients: Arc<Members>, request: &EngineRequest, groups: &[MemoryGroup]) -> Result<Self> {

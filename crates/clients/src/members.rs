@@ -1,11 +1,7 @@
 //! Machines that do loads together, whatever connects them.
 
-use crate::group::Group;
-use fsdyno_core::EngineRequest;
-use fsdyno_core::protocol::MemoryGroup;
 use fsdyno_core::result::ClockOffset;
 use fsdyno_host::remote::{Member, News};
-use fsdyno_host::{EngineProcess, Result};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -44,8 +40,8 @@ impl Members {
         self.members.iter().find_map(lost)
     }
 
-    /// The clocks of those that are wanted, by their numbers; several are read at a time, because each reading
-    /// is a wait.
+    /// The clocks of those that are wanted, by their numbers; several are read at a time, because each
+    /// reading is a wait.
     pub(crate) fn clocks(&self, is_wanted: impl Fn(usize) -> bool + Sync) -> Vec<Option<ClockOffset>> {
         let mut clocks = vec![None; self.members.len()];
         let share = self.members.len().div_ceil(CLOCKS_AT_ONCE).max(1);
@@ -62,18 +58,5 @@ impl Members {
             }
         });
         clocks
-    }
-
-    /// Starts an engine on each, which work as one. `groups` are their memory cgroups, if members do not make
-    /// these themselves.
-    ///
-    /// # Errors
-    /// Which member is lost, or does not start its engine.
-    pub fn start_engines(
-        self: &Arc<Self>,
-        request: &EngineRequest,
-        groups: &[MemoryGroup],
-    ) -> Result<Box<dyn EngineProcess>> {
-        Ok(Box::new(Group::start(Arc::clone(self), request, groups)?))
     }
 }

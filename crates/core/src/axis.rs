@@ -5,6 +5,7 @@
 //! only defines its levels and the filesystems that it applies to. Levels are stored as text in a canonical
 //! form (`4096` and `4K` both become `4k`), so that two plans with the same meaning compare equal.
 
+mod groups;
 mod levels;
 
 use crate::cache::CacheState;
@@ -14,6 +15,7 @@ use crate::profile;
 use crate::scheduler;
 use crate::sysctl;
 use crate::{alternatives, did_you_mean};
+pub use groups::{OF_SERVING, OF_THE_LOAD, WITHOUT_TRACE};
 pub use levels::Levels;
 use levels::METHODS;
 
@@ -47,37 +49,10 @@ pub const WRITE_CACHE: &str = "write_cache";
 /// The axis that says where the journal is.
 pub const JOURNAL: &str = "journal";
 
-/// The axes that say how the load runs, rather than what it runs on: they apply to a directory, too.
-pub const OF_THE_LOAD: [&str; 2] = [MEMORY, CACHE];
-
 /// The axis that says when an NFS server answers.
 pub const EXPORT: &str = "export";
 /// The axis that says whether clients mount with `sync`.
 pub const CLIENT_SYNC: &str = "client_sync";
-
-/// The axes of a filesystem that a server shows to clients (`[serve]`).
-pub const OF_SERVING: [&str; 7] =
-    [EXPORT, "nfs_version", "nfsd_threads", CLIENT_SYNC, "rsize", "wsize", "nconnect"];
-
-/// The axes that leave no trace in the files that a load prepares: whatever their levels, the same blocks
-/// are written to the same places. `data` is not among them, because ext4 does not delay allocation with
-/// `data=journal`; neither are memory and the sysctls of writeback, which decide how much is allocated at a
-/// time.
-pub const WITHOUT_TRACE: [&str; 13] = [
-    "scheduler",
-    "readahead",
-    "nr_requests",
-    "max_request",
-    WRITE_CACHE,
-    CACHE,
-    "atime",
-    "barrier",
-    "commit",
-    "journal_async_commit",
-    "logbufs",
-    "logbsize",
-    "flushoncommit",
-];
 
 /// Every axis, in the order of displays and of the default nesting of cases.
 pub static AXES: &[Axis] = &[

@@ -7,10 +7,11 @@
 use crate::initramfs::BINARY;
 use crate::machine::{Machine, Ports};
 use crate::member::GuestMember;
+use crate::port::{EnginePort, NoEngine, Silence};
 use fsdyno_core::EngineRequest;
 use fsdyno_host::channel::{Channel, Limits, question, understand};
 use fsdyno_host::guest::{Guest, GuestFacts, NotStarted, disk_nodes};
-use fsdyno_host::lines::{Excess, Heard, LINE_MAX, Lines};
+use fsdyno_host::lines::{Excess, Heard, LINE_MAX};
 use fsdyno_host::log::StepLog;
 use fsdyno_host::remote::{Member, News, Order};
 use fsdyno_host::wire::{self, Request};
@@ -41,13 +42,6 @@ pub(crate) struct GuestHost {
     /// Set if somebody does not want to wait for it any longer.
     hurry: Arc<AtomicBool>,
     log: StepLog,
-}
-
-/// The stream of commands to engines, and of their messages.
-#[derive(Clone)]
-pub(crate) struct EnginePort {
-    orders: Arc<Mutex<UnixStream>>,
-    news: Arc<Lines>,
 }
 
 impl GuestHost {
@@ -144,16 +138,6 @@ fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
 
 fn is_set(flag: &AtomicBool) -> bool {
     flag.load(Ordering::Relaxed)
-}
-
-/// Why there is no answer.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Silence {
-    /// The answer is late, or nobody is waiting for it any longer.
-    Late,
-    Ended,
-    /// It sends more than an answer may contain.
-    TooMuch(Excess),
 }
 
 /// One line, including its newline. Questions and answers alternate, so nothing follows it.
@@ -264,57 +248,6 @@ impl Guest for GuestHost {
     }
 }
 
-/// Why an engine was not started.
-enum NoEngine {
-    Silence(Silence),
-    Refused(HostError),
-}
-
-impl EnginePort {
-    /// Reads in a separate thread.
-    fn new(stream: UnixStream) -> std::io::Result<Self> {
-        let news = Lines::listen(stream.try_clone()?)?;
-        Ok(EnginePort { orders: Arc::new(Mutex::new(stream)), news: Arc::new(news) })
-    }
-
-    /// The next message before a deadline. A guest that never falls silent does not extend the deadline.
-    fn news(&self, deadline: Instant) -> std::result::Result<News, Silence> {
-        let left = deadline.saturating_duration_since(Instant::now());
-        match self.news.next(left) {
-            _ if left.is_zero() => Err(Silence::Late),
-            Heard::Line(line) => Ok(News::understand(&line)),
-            Heard::Silence => Err(Silence::Late),
-            Heard::TooMuch(excess) => Err(Silence::TooMuch(excess)),
-            Heard::End => Err(Silence::Ended),
-        }
-    }
-
-    /// What is heard next.
-    pub fn hear(&self, timeout: Duration) -> Heard {
-        self.news.next(timeout)
-    }
-
-    /// Sends a command.
-    pub fn order(&self, order: &Order) -> std::result::Result<(), Silence> {
-        let mut line = serde_json::to_vec(order).map_err(|_| Silence::Ended)?;
-        line.push(b'\n');
-        lock(&self.orders).write_all(&line).map_err(|_| Silence::Ended)
-    }
-
-    fn start(&self, request: &EngineRequest, limit: Duration) -> std::result::Result<u32, NoEngine> {
-        self.order(&Order::Start(Box::new(request.clone()))).map_err(NoEngine::Silence)?;
-        let deadline = Instant::now() + limit;
-        loop {
-            match self.news(deadline).map_err(NoEngine::Silence)? {
-                News::Started { pid } => return Ok(pid),
-                News::NotStarted { error } => return Err(NoEngine::Refused(error)),
-                // Remaining messages of a previous engine.
-                _ => {}
-            }
-        }
-    }
-}
-
 /// An engine in a guest.
 struct GuestEngine {
     machine: Arc<Mutex<Machine>>,
@@ -326,7 +259,7 @@ struct GuestEngine {
 
 impl EngineProcess for GuestEngine {
     fn next(&mut self, timeout: Duration) -> EngineOutput {
-        match self.port.news.next(timeout) {
+        match self.port.hear(timeout) {
             Heard::Line(line) => match News::understand(&line) {
                 News::Event(event) => EngineOutput::Event(event),
                 News::Garbage(text) => EngineOutput::Garbage(text),

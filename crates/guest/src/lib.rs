@@ -21,6 +21,7 @@ mod machine;
 mod member;
 mod memory;
 mod modules;
+mod port;
 mod programs;
 mod user;
 mod vmlinux;

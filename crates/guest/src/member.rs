@@ -1,6 +1,6 @@
 //! A guest as one of several whose engines do a load together.
 
-use crate::host::EnginePort;
+use crate::port::EnginePort;
 use fsdyno_core::result::ClockOffset;
 use fsdyno_host::lines::Heard;
 use fsdyno_host::remote::clock::{ClockReader, ClockReading};

@@ -20,7 +20,7 @@ pub enum EngineOutput {
 pub trait EngineProcess {
     /// The next event, waiting this long for it.
     fn next(&mut self, timeout: Duration) -> EngineOutput;
-    /// Lets an engine go on that waits before a phase ([`fsdyno_core::EngineRequest::pauses`]): at this moment of
+    /// Lets an engine go on that waits before a phase (`pauses` in its request): at this moment of
     /// `CLOCK_MONOTONIC` where it runs, or at once.
     fn proceed(&mut self, _at_ns: Option<u64>) {}
     /// Asks the engine to stop by closing its stdin, and does not wait: remaining output arrives through

@@ -30,8 +30,7 @@ use fsdyno_core::telemetry::{
 };
 use fsdyno_core::warning::{Warning, WarningKind};
 use fsdyno_core::workload::{Fileserver, Workload};
-use fsdyno_core::{Bytes, Nanos, Operation, Role};
-use fsdyno_core::{Configuration, DeviceSpec, SweepHeader};
+use fsdyno_core::{Bytes, Configuration, DeviceSpec, Nanos, Operation, Role, SweepHeader};
 use fsdyno_stats::Distribution;
 
 const WINDOW: Nanos = Nanos::from_secs(30);

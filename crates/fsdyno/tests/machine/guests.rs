@@ -246,9 +246,9 @@ fn without_root_a_lost_and_a_hung_guest_fail_their_trials_only() {
         .stderr(Stdio::null())
         .spawn()
         .expect("run fsdyno");
-    let first = qemu_under_load(&mut sweep, &image, None);
+    let first = qemu_under_load(&mut sweep, &image, UNDER_LOAD, None);
     signal(first, "KILL");
-    let second = qemu_under_load(&mut sweep, &image, Some(first));
+    let second = qemu_under_load(&mut sweep, &image, UNDER_LOAD, Some(first));
     signal(second, "STOP");
     let status = sweep.wait().expect("its end");
     assert_eq!(status.code(), Some(1), "a trial failed");
@@ -343,11 +343,11 @@ fn by_nobody(sandbox: &Sandbox, arguments: &[&str]) -> std::process::Command {
 /// What mkfs.ext4 writes to the image of these tests, about 25 MiB, and part of a tree of 32 MiB.
 const UNDER_LOAD: u64 = 32 << 20;
 
-/// The virtual machine, once its guest is writing its tree, but not that of the previous trial.
-pub fn qemu_under_load(sweep: &mut Child, image: &Path, before: Option<u32>) -> u32 {
+/// The virtual machine, once its guest has written so much, but not that of the previous trial.
+pub fn qemu_under_load(sweep: &mut Child, image: &Path, written: u64, before: Option<u32>) -> u32 {
     wait_for(sweep, || {
-        let written = fs::metadata(image).map(|found| found.blocks() * 512).unwrap_or(0);
-        qemu_of(image).filter(|pid| Some(*pid) != before && written > UNDER_LOAD)
+        let so_far = fs::metadata(image).map(|found| found.blocks() * 512).unwrap_or(0);
+        qemu_of(image).filter(|pid| Some(*pid) != before && so_far > written)
     })
 }
 

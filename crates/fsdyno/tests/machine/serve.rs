@@ -97,6 +97,9 @@ fn clients_of_a_server_do_one_load() {
     assert!(!sandbox.path("disk.img").exists());
 }
 
+/// What mkfs.ext4 writes to the image of these tests, about 9 MiB, and part of a tree.
+const UNDER_LOAD: u64 = 12 << 20;
+
 fn a_server_that_is_gone_fails_its_trial_at_once() {
     let sandbox = Sandbox::new();
     let plan = plan(&sandbox, 1, FILE_SERVER);
@@ -105,7 +108,7 @@ fn a_server_that_is_gone_fails_its_trial_at_once() {
         .stderr(Stdio::null())
         .spawn()
         .expect("run fsdyno");
-    let server = qemu_under_load(&mut sweep, &sandbox.path("disk.img"), None);
+    let server = qemu_under_load(&mut sweep, &sandbox.path("disk.img"), UNDER_LOAD, None);
     signal(server, "KILL");
     let status = sweep.wait().expect("its end");
     assert_eq!(status.code(), Some(1), "its trial failed");
@@ -124,8 +127,8 @@ fn what_an_export_promises_survives_a_power_cut_of_its_server() {
              export = \"{how}\"\n"
         )
     };
-    let load = "[[workloads]]\nkind = \"durability\"\nsize = \"320M\"\nmodels = [\"completed\"]\ncuts = 6\n\
-                promises = 6\nduration = \"1s\"\nunsynced = \"200ms\"\n";
+    let load = "[[workloads]]\nkind = \"durability\"\nsize = \"320M\"\nmodels = [\"completed\"]\ncuts = 4\n\
+                promises = 4\nduration = \"500ms\"\nunsynced = \"200ms\"\n";
     let plan = plan(&sandbox, 1, &format!("{}{}{load}", export("sync"), export("async")));
     let swept = fsdyno(&sandbox, &["sweep", &plan]).output().expect("run fsdyno");
     assert!(swept.status.success(), "{}", describe(&swept));

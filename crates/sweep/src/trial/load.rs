@@ -1,4 +1,4 @@
-//! The load of a trial: one engine, from its start to its end.
+//! The load of a trial: one engine, until it exits.
 
 use super::report::{EngineReport, host_failure};
 use super::served::AtServer;
@@ -45,31 +45,19 @@ pub(super) fn load(
         };
         let stop = Stops { interrupt: bench.interrupt, hurry: bench.hurry };
         let mut room = RoomWatch::over(&bench.plan.devices);
-        let (mut nothing, mut server);
-        let (host, at_phases): (&mut dyn Host, &mut dyn AtPhases) = match &mut bench.outer {
-            Some(outer) => {
-                server = AtServer::new(&mut *bench.host, request);
-                (
-                    &mut **outer,
-                    if bench.served.is_some() {
-                        &mut server
-                    } else {
-                        nothing = ();
-                        &mut nothing
-                    },
-                )
-            }
-            None => match &mut bench.commands {
-                Some(commands) if request.pauses => {
+        let (mut nothing, mut server) = ((), None);
+        let (host, at_phases): (&mut dyn Host, &mut dyn AtPhases) =
+            match (&mut bench.outer, &mut bench.commands) {
+                (Some(outer), _) if bench.served.is_some() => {
+                    (&mut **outer, server.insert(AtServer::new(&mut *bench.host, request)))
+                }
+                (Some(outer), _) => (&mut **outer, &mut nothing),
+                (None, Some(commands)) if request.pauses => {
                     room.watch_too(bench.store);
                     (&mut *bench.host, &mut **commands)
                 }
-                _ => {
-                    nothing = ();
-                    (&mut *bench.host, &mut nothing)
-                }
-            },
-        };
+                (None, _) => (&mut *bench.host, &mut nothing),
+            };
         let mut looks = Looks { place: &mut place, room: &mut || room.look(host), at_phases };
         watch::watch(engine.as_mut(), request, bench.plan.watchdog, stop, &mut told, &mut looks)
     };

@@ -189,6 +189,15 @@ impl Served {
         Ok(())
     }
 
+    /// Gives up clients that may still have the filesystem mounted, after a load that failed.
+    pub fn abandon(&mut self, server: &mut dyn Host) {
+        if std::mem::take(&mut self.mounted) {
+            self.clients.iter_mut().for_each(|client| client.end_now());
+            // If it still serves, the filesystem cannot be unmounted, and that is reported.
+            let _ = serve::withdraw(server);
+        }
+    }
+
     /// Ends the clients. Notes what was done on them, and if one is lost their last words.
     pub fn leave(mut self, record: &mut TrialRecord) {
         let log = &mut record.built.log;

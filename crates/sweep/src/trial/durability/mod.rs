@@ -193,6 +193,9 @@ fn record(recording: &mut Recording<'_, '_>, slot: &Slot, case: &Case, site: &mu
     let mut ended = super::run(&mut bench, slot, &within);
     // The guest goes on.
     if bench.host_ends {
+        if let Some(served) = &mut bench.served {
+            served.abandon(bench.host);
+        }
         ended.left.extend(bench.journal.undo_all(bench.host).left);
     }
     ended.record.configuration = case.configuration.clone();
