@@ -325,6 +325,10 @@ impl Guests for Qemu {
         unmet
     }
 
+    fn lacks_memory_for(&mut self, shapes: &[GuestShape]) -> Option<String> {
+        memory::lacking(shapes)
+    }
+
     fn start_all(
         &mut self,
         wanted: &[Wanted<'_>],

@@ -156,6 +156,10 @@ pub trait Guests {
     /// Everything that keeps such a guest from being started, one line each. Nothing is started and nothing
     /// is downloaded.
     fn unmet(&mut self, request: &GuestRequest) -> Vec<String>;
+    /// Why there is no memory for these together; nothing if there is, or if nobody knows.
+    fn lacks_memory_for(&mut self, _shapes: &[GuestShape]) -> Option<String> {
+        None
+    }
     /// Starts guests at the same time and waits until all of them answer, or until `interrupt` is set.
     ///
     /// # Errors

@@ -104,8 +104,8 @@ impl PlanError {
                 "use host, debian:6.1 or the release of an installed kernel, or define it: [kernels] mine = \
                  { image = \"bzImage\", modules = \"DIR\" }",
             ),
-            PlanProblem::NotOnClients { .. } => Some("remove it, or [clients]"),
-            PlanProblem::NotServed { .. } => Some("plans/nfs-server.toml is a plan with a server"),
+            PlanProblem::NotOnClients { .. } => Some("change it, or remove [clients]"),
+            PlanProblem::NotServed { .. } => Some("fsdyno plans shows nfs-server, a plan that has it"),
             PlanProblem::NoReuse { .. } => Some("remove reuse, or keep what fits it in a plan of its own"),
             PlanProblem::NotInGuests { .. } => Some(
                 "remove it, or the kernels other than host; before_trial and after_trial run on this machine \

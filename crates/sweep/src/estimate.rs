@@ -314,8 +314,12 @@ fn of_configuration(host: &mut dyn Host, guests: &mut dyn Guests, plan: &Plan, c
     let missing = match guest_request::request(plan, case) {
         None => fsdyno_testbed::unmet(host, &case.configuration, &plan.devices),
         Some(request) => {
-            let of_client = guest_request::client(plan, case).map(|client| guests.unmet(&client));
-            guests.unmet(&request).into_iter().chain(of_client.into_iter().flatten()).collect()
+            let mut unmet = guests.unmet(&request);
+            if let Some(client) = guest_request::client(plan, case) {
+                unmet.extend(guests.unmet(&client));
+                unmet.extend(guests.lacks_memory_for(&vec![plan.guest; plan.machines() as usize + 1]));
+            }
+            unmet
         }
     };
     for reason in missing {

@@ -19,23 +19,35 @@ use std::path::{Path, PathBuf};
 /// The most clients that a server has: each takes an interface.
 pub const CLIENTS_MOST: u32 = 16;
 
-/// Mount options that have an axis, or that connect client and server.
-pub const OWN_WORDS: [&str; 14] = [
-    "vers",
-    "nfsvers",
-    "minorversion",
-    "proto",
-    "addr",
-    "clientaddr",
-    "port",
-    "sec",
-    "rsize",
-    "wsize",
-    "nconnect",
-    "sync",
-    "async",
-    "bg",
+/// Mount options of clients that a plan may name (nfs(5)): those that are no axis, change no promise, and
+/// do not decide whom a client speaks with.
+pub const MOUNT_WORDS: [&str; 21] = [
+    "noatime",
+    "nodiratime",
+    "relatime",
+    "strictatime",
+    "nosuid",
+    "nodev",
+    "noexec",
+    "ac",
+    "actimeo",
+    "acregmin",
+    "acregmax",
+    "acdirmin",
+    "acdirmax",
+    "lookupcache",
+    "cto",
+    "nocto",
+    "hard",
+    "timeo",
+    "retrans",
+    "nosharecache",
+    "max_connect",
 ];
+
+/// Filesystems that no server can show: their inodes cannot be found again by a number, or not reliably
+/// (Documentation/filesystems/nfs/exporting.rst).
+const NOT_EXPORTED: [&str; 2] = ["vfat", "exfat"];
 
 /// Where clients mount what the server shows.
 const MOUNT_POINT: &str = "/mnt";
@@ -77,6 +89,9 @@ pub fn contradictions(configuration: &Configuration, served: bool) -> Vec<String
     if !served {
         let axes = OF_SERVING.into_iter().filter(asked);
         return axes.map(|axis| format!("{axis} is of a filesystem that is served; add [serve]")).collect();
+    }
+    if NOT_EXPORTED.contains(&configuration.filesystem.as_str()) {
+        return vec![format!("{} cannot be shown by an NFS server", configuration.filesystem)];
     }
     let most = |axis: &str, most: u32| {
         let asked = count(configuration, axis).filter(|asked| !(1..=most).contains(asked))?;

@@ -153,10 +153,12 @@ fn what_cannot_be_served_is_refused() {
         ("clients.count=17", "a server has at most 16 clients, not 17"),
         ("axes.kernel=host", "server and clients are guests, and 'ext4' has no kernel for them"),
         ("serve.protocol=smb", "'smb'"),
-        ("clients.mount=vers=3", "options of nfs(5) such as"),
-        ("clients.mount=noatime,../x", "options of nfs(5) such as"),
+        ("clients.mount=vers=3", "options among noatime"),
+        ("clients.mount=noatime,../x", "options among noatime"),
         ("axes.nconnect=17", "nconnect = 17 is out of range (1 to 16)"),
         ("axes.nfs_version=3", "expected one of 4.0, 4.1, 4.2"),
+        ("axes.filesystem=vfat", "vfat cannot be shown by an NFS server"),
+        ("clients.mount=noac", "options among noatime"),
         ("quiesce=1s", "`quiesce` watches devices of this machine only"),
     ] {
         let refused = fsdyno(&sandbox, &["plan", &good, "--set", change]).output().expect("run fsdyno");

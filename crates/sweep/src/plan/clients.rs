@@ -66,8 +66,13 @@ fn of_workload(plan: &Plan, workload: &Workload) -> Option<String> {
         Workload::Flow(flow) if flow.rate_search().is_some() => {
             return Some("rate = \"auto\": each client would find a rate of its own".to_string());
         }
-        Workload::Durability(_) if plan.serve.is_none() || plan.clients != Some(1) => {
-            return Some(format!("'{name}' needs [serve], and a single client to say what it was promised"));
+        Workload::Durability(_) if plan.serve.is_none() => {
+            return Some(format!("'{name}' needs the server's disk, and so [serve]"));
+        }
+        Workload::Durability(_) if plan.clients != Some(1) => {
+            return Some(format!(
+                "'{name}' needs a single client that knows what it was promised: count = 1"
+            ));
         }
         Workload::IoErrors(_) => return Some(format!("'{name}' runs on the machine that has the disk")),
         _ => {}

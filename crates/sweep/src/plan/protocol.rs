@@ -7,6 +7,7 @@ use super::keys::{self, names};
 use crate::error::{PlanError, PlanProblem};
 use fsdyno_core::RaceBudget;
 use fsdyno_core::units::Size;
+use fsdyno_testbed::serve::MOUNT_WORDS;
 use fsdyno_verdict::enough::Enough;
 
 /// The names of protocols.
@@ -103,17 +104,17 @@ fn mount(document: &Document, plan: &Section<'_>) -> Result<Vec<String>, PlanErr
         None => Vec::new(),
     };
     let is_word = |word: &String| {
-        let name = word.split('=').next().unwrap_or_default();
-        !name.is_empty()
-            && !fsdyno_testbed::serve::OWN_WORDS.contains(&name)
-            && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_=.-".contains(&byte))
+        let (name, value) = word.split_once('=').unwrap_or((word, ""));
+        MOUNT_WORDS.contains(&name) && value.bytes().all(|byte| byte.is_ascii_alphanumeric())
     };
     match words.iter().all(is_word) {
         true => Ok(words),
         false => Err(table.refuse(
             "mount",
-            "options of nfs(5) such as \"noatime,actimeo=10\"; version, sizes and connections have axes of \
-             their own",
+            format!(
+                "options among {}; version, sizes, connections and sync have axes",
+                MOUNT_WORDS.join(", ")
+            ),
         )),
     }
 }

@@ -6,7 +6,7 @@
 use super::contender::Contender;
 use super::standing::of_case;
 use fsdyno_core::TrialRecord;
-use fsdyno_core::result::Recipe;
+use fsdyno_core::result::{Recipe, Served};
 use serde::Serialize;
 
 /// How to build a configuration.
@@ -34,8 +34,44 @@ const SYSCTL: &str = "/etc/sysctl.d/60-fsdyno.conf";
 
 /// The recipe of a configuration, as its last trial was built.
 pub(super) fn text(standing: &Contender, trials: &[&TrialRecord]) -> Option<RecipeText> {
-    let last = of_case(trials, standing.case).filter_map(|trial| trial.built.recipe.as_ref()).last();
-    last.map(steps)
+    let built = of_case(trials, standing.case).map(|trial| &trial.built);
+    let (recipe, served) = built.filter_map(|built| Some((built.recipe.as_ref()?, &built.served))).last()?;
+    let mut text = steps(recipe);
+    if let Some(served) = served {
+        text.steps.extend(serving(served));
+        text.notes[0] = "replace DEVICE, MOUNTPOINT, CLIENTS and SERVER with your own".to_string();
+    }
+    Some(text)
+}
+
+/// How a server shows it to its clients (exports(5), nfs.conf(5), nfs(5)).
+fn serving(served: &Served) -> [RecipeStep; 3] {
+    let sync = if served.export.split(',').any(|option| option == "async") { "async" } else { "sync" };
+    let file = |title: &str, file, lines| RecipeStep { title: title.to_string(), file: Some(file), lines };
+    let options = served.mount_command.split_whitespace().skip_while(|word| *word != "-o").nth(1);
+    // Where the server is and who the client is, mount.nfs finds out.
+    let own = ["proto=", "addr=", "clientaddr=", "sec="];
+    let options: Vec<&str> = options
+        .unwrap_or_default()
+        .split(',')
+        .filter(|option| !own.iter().any(|prefix| option.starts_with(prefix)))
+        .collect();
+    [
+        file(
+            "export it",
+            "/etc/exports",
+            vec![format!("{} CLIENTS(rw,{sync},no_subtree_check)", Recipe::MOUNTPOINT)],
+        ),
+        file(
+            "serve it",
+            "/etc/nfs.conf",
+            vec!["[nfsd]".to_string(), format!("threads = {}", served.threads)],
+        ),
+        command(
+            "mount it on each client",
+            vec![format!("mount -t nfs4 -o {} SERVER:{1} {1}", options.join(","), Recipe::MOUNTPOINT)],
+        ),
+    ]
 }
 
 fn steps(recipe: &Recipe) -> RecipeText {
@@ -119,6 +155,26 @@ fn quoted(value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_served_is_exported_and_mounted() {
+        let served = Served {
+            export: "rw,async,insecure,no_root_squash,no_subtree_check,fsid=0".to_string(),
+            threads: 32,
+            mount_command: "mount -t nfs4 -o vers=4.1,proto=tcp,addr=10.77.0.1,clientaddr=10.77.0.2,sec=sys,\
+                            rsize=65536,nconnect=4,noatime 10.77.0.1:/ /mnt"
+                .to_string(),
+            ..Served::default()
+        };
+        let lines: Vec<String> = serving(&served).into_iter().flat_map(|step| step.lines).collect();
+        let expected = [
+            "MOUNTPOINT CLIENTS(rw,async,no_subtree_check)",
+            "[nfsd]",
+            "threads = 32",
+            "mount -t nfs4 -o vers=4.1,rsize=65536,nconnect=4,noatime SERVER:MOUNTPOINT MOUNTPOINT",
+        ];
+        assert_eq!(lines, expected);
+    }
 
     fn recipe() -> Recipe {
         let pair = |(a, b): (&str, &str)| (a.to_string(), b.to_string());
