@@ -24,6 +24,7 @@ const NOT_RUN: &[(&str, &str)] = &[
         "durability-guests",
         "it boots a kernel for each configuration; `durability_guests` of the machine suite does",
     ),
+    ("nfs-durability", "it boots two kernels for each trial; `serve` of the machine suite does"),
     ("selfcheck", "it needs root and half a minute; the machine suite runs it"),
     ("watch", "it needs a sweep that is running; `watch` of the machine suite has one"),
     ("restore", "it would restore what other tests are in the middle of"),

@@ -7,7 +7,7 @@
 mod rows;
 
 use crate::support::MAKING_FILESYSTEMS;
-use fsdyno_core::axis::{AXES, Levels};
+use fsdyno_core::axis::{AXES, Levels, OF_SERVING};
 use fsdyno_core::device::Image;
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices, WarningKind};
 use fsdyno_host::local::LocalHost;
@@ -47,8 +47,8 @@ fn no_level_is_forgotten() {
     let tried: BTreeSet<(&str, &str, &str)> = all().flat_map(of_row).collect();
     let mut forgotten = Vec::new();
     // What the engine does before the load is tested with the engine (`lifecycle`, `memory`, `cache`), other
-    // kernels with guests.
-    let elsewhere = ["filesystem", "kernel", "fill", "age", "memory", "cache"];
+    // kernels with guests, and how a server shows a filesystem with its clients (`serve`).
+    let elsewhere = [&["filesystem", "kernel", "fill", "age", "memory", "cache"][..], &OF_SERVING].concat();
     for axis in AXES.iter().filter(|axis| !elsewhere.contains(&axis.name)) {
         let levels: &[&str] = match axis.levels {
             Levels::Words(words) => words,

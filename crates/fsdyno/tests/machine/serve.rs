@@ -97,8 +97,8 @@ fn clients_of_a_server_do_one_load() {
     assert!(!sandbox.path("disk.img").exists());
 }
 
-/// What mkfs.ext4 writes to the image of these tests, about 9 MiB, and part of a tree.
-const UNDER_LOAD: u64 = 12 << 20;
+/// What mkfs.ext4 writes to the image of these tests, about 25 MiB, and part of a tree of 64 MiB.
+const UNDER_LOAD: u64 = 30 << 20;
 
 fn a_server_that_is_gone_fails_its_trial_at_once() {
     let sandbox = Sandbox::new();
