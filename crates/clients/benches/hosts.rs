@@ -12,6 +12,7 @@ use fsdyno_core::protocol::Stage;
 use fsdyno_core::result::{ClockOffset, TreeSummary};
 use fsdyno_core::{EngineEvent, EngineRequest, Nanos, Workload};
 use fsdyno_host::remote::clock::{ClockReader, ClockReading};
+use fsdyno_host::remote::sign::SignOfLife;
 use fsdyno_host::remote::{Member, News, Order};
 use fsdyno_host::{EngineOutput, EngineProcess};
 use fsdyno_sys::timer::monotonic_ns;
@@ -114,8 +115,7 @@ fn simulate(count: usize, reports: &Arc<Reports>, loses: Option<usize>) -> Found
                 reports: Arc::clone(reports),
                 clock,
                 times,
-                heard: Mutex::new(Instant::now()),
-                lost: Mutex::new(None),
+                sign: SignOfLife::default(),
                 began_ns: AtomicU64::new(0),
                 is_to_be_lost: loses == Some(number),
             })
@@ -200,8 +200,7 @@ struct SimulatedHost {
     reports: Arc<Reports>,
     clock: ClockReader,
     times: Sender<ClockReading>,
-    heard: Mutex<Instant>,
-    lost: Mutex<Option<String>>,
+    sign: SignOfLife,
     /// When it began, on the coordinator's clock.
     began_ns: AtomicU64,
     is_to_be_lost: bool,
@@ -264,7 +263,7 @@ impl SimulatedHost {
 
     /// What arrives at the coordinator.
     fn receive(&self, letter: Letter, news: &SyncSender<(usize, News)>) {
-        *lock(&self.heard) = Instant::now();
+        self.sign.note();
         match letter {
             Letter::Line(line) => {
                 let understood = News::understand(&line);
@@ -278,7 +277,7 @@ impl SimulatedHost {
             }
             Letter::End => {
                 self.network.lost_ns.store(monotonic_ns(), Ordering::Relaxed);
-                *lock(&self.lost) = Some("the connection broke".to_string());
+                self.sign.end("the connection broke");
             }
         }
     }
@@ -309,11 +308,11 @@ impl Member for SimulatedHost {
     }
 
     fn lost(&self) -> Option<String> {
-        lock(&self.lost).clone()
+        self.sign.over()
     }
 
     fn heard(&self) -> Instant {
-        *lock(&self.heard)
+        self.sign.heard()
     }
 }
 

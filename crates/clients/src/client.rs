@@ -5,6 +5,7 @@ use crate::sealed;
 use crate::wire::{About, FromAgent, SILENCE_MAX, ToAgent};
 use fsdyno_core::result::ClockOffset;
 use fsdyno_host::remote::clock::{ClockReader, ClockReading};
+use fsdyno_host::remote::sign::SignOfLife;
 use fsdyno_host::remote::{Member, News, Order};
 use fsdyno_sys::timer::monotonic_ns;
 use std::io;
@@ -19,16 +20,9 @@ pub(crate) struct Client {
     pub name: String,
     pub about: About,
     output: Mutex<sealed::Sender>,
-    heard: Arc<Mutex<Sign>>,
+    sign: Arc<SignOfLife>,
     done: Mutex<Receiver<Result<(), String>>>,
     clock: ClockReader,
-}
-
-/// The last sign of life.
-struct Sign {
-    when: Instant,
-    /// Why there will be no other.
-    over: Option<String>,
 }
 
 fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -47,12 +41,12 @@ impl Client {
         let Connection { sender: output, receiver } = connection;
         // An agent that reads nothing is as good as gone.
         output.stream.set_write_timeout(Some(SILENCE_MAX))?;
-        let heard = Arc::new(Mutex::new(Sign { when: Instant::now(), over: None }));
+        let sign = Arc::<SignOfLife>::default();
         let (clock, times) = ClockReader::new();
         let (done, replies) = channel();
-        let listener = Listener { number, heard: Arc::clone(&heard), news, times, done };
+        let listener = Listener { number, sign: Arc::clone(&sign), news, times, done };
         thread::Builder::new().name(format!("client {number}")).spawn(move || listener.listen(receiver))?;
-        Ok(Client { name, about, output: Mutex::new(output), heard, done: Mutex::new(replies), clock })
+        Ok(Client { name, about, output: Mutex::new(output), sign, done: Mutex::new(replies), clock })
     }
 
     /// Sends a line. A failure ends the connection, which [`Client::lost`] then says.
@@ -60,7 +54,7 @@ impl Client {
         let mut output = lock(&self.output);
         if let Err(error) = output.send(what) {
             output.close();
-            lock(&self.heard).over.get_or_insert(format!("cannot reach it: {error}"));
+            self.sign.end(format!("cannot reach it: {error}"));
         }
     }
 
@@ -93,20 +87,19 @@ impl Member for Client {
     }
 
     fn lost(&self) -> Option<String> {
-        let sign = lock(&self.heard);
-        let silent = sign.when.elapsed();
+        let silent = self.sign.heard().elapsed();
         let silence = || format!("nothing was heard of it for {} s", silent.as_secs());
-        sign.over.clone().or_else(|| (silent > SILENCE_MAX).then(silence))
+        self.sign.over().or_else(|| (silent > SILENCE_MAX).then(silence))
     }
 
     fn heard(&self) -> Instant {
-        lock(&self.heard).when
+        self.sign.heard()
     }
 }
 
 struct Listener {
     number: usize,
-    heard: Arc<Mutex<Sign>>,
+    sign: Arc<SignOfLife>,
     news: SyncSender<(usize, News)>,
     times: Sender<ClockReading>,
     done: Sender<Result<(), String>>,
@@ -121,7 +114,7 @@ impl Listener {
                 Ok(Some(line)) => line,
             };
             let arrived_ns = monotonic_ns();
-            lock(&self.heard).when = Instant::now();
+            self.sign.note();
             // Whoever no longer listens does not need it.
             let _ = match serde_json::from_slice(line) {
                 Ok(FromAgent::Alive) => Ok(()),
@@ -133,6 +126,6 @@ impl Listener {
                 Err(_) => self.news.send((self.number, News::understand(line))).map_err(drop),
             };
         };
-        lock(&self.heard).over.get_or_insert(over);
+        self.sign.end(over);
     }
 }

@@ -4,30 +4,27 @@ use crate::port::EnginePort;
 use fsdyno_core::result::ClockOffset;
 use fsdyno_host::lines::Heard;
 use fsdyno_host::remote::clock::{ClockReader, ClockReading};
+use fsdyno_host::remote::sign::SignOfLife;
 use fsdyno_host::remote::{Member, News, Order};
 use fsdyno_sys::timer::monotonic_ns;
 use std::io;
+use std::sync::Arc;
 use std::sync::mpsc::{Sender, SyncSender};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// How often a thread that listens looks whether anybody still wants to know.
 const TURN: Duration = Duration::from_secs(1);
 
+/// Why nothing more is heard of a guest.
+const EXITED: &str = "the guest exited";
+
 /// A guest among others.
 pub(crate) struct GuestMember {
     name: String,
     port: EnginePort,
     clock: ClockReader,
-    heard: Mutex<Sign>,
-}
-
-/// The last sign of life.
-struct Sign {
-    when: Instant,
-    /// Why there will be no other.
-    over: Option<String>,
+    sign: SignOfLife,
 }
 
 impl GuestMember {
@@ -39,13 +36,12 @@ impl GuestMember {
         news: SyncSender<(usize, News)>,
     ) -> io::Result<Arc<Self>> {
         let (clock, times) = ClockReader::new();
-        let heard = Mutex::new(Sign { when: Instant::now(), over: None });
-        let member = Arc::new(GuestMember { name, port, clock, heard });
+        let member = Arc::new(GuestMember { name, port, clock, sign: SignOfLife::default() });
         let listening = Arc::downgrade(&member);
         thread::Builder::new().name(format!("guest {number}")).spawn(move || {
             while let Some(member) = listening.upgrade() {
                 if let Some(over) = member.hear(number, &news, &times) {
-                    member.sign().over.get_or_insert(over);
+                    member.sign.end(over);
                     return;
                 }
             }
@@ -64,10 +60,10 @@ impl GuestMember {
             Heard::Line(line) => line,
             Heard::Silence => return None,
             Heard::TooMuch(excess) => return Some(excess.to_string()),
-            Heard::End => return Some("the guest exited".to_string()),
+            Heard::End => return Some(EXITED.to_string()),
         };
         let arrived_ns = monotonic_ns();
-        self.sign().when = Instant::now();
+        self.sign.note();
         // Whoever no longer listens does not need it.
         let _ = match News::understand(&line) {
             News::Clock { number, at_ns } => {
@@ -76,10 +72,6 @@ impl GuestMember {
             other => news.send((number, other)).map_err(drop),
         };
         None
-    }
-
-    fn sign(&self) -> MutexGuard<'_, Sign> {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -90,7 +82,7 @@ impl Member for GuestMember {
 
     fn order(&self, order: Order) {
         if self.port.order(&order).is_err() {
-            self.sign().over.get_or_insert("the guest exited".to_string());
+            self.sign.end(EXITED);
         }
     }
 
@@ -101,10 +93,10 @@ impl Member for GuestMember {
     /// One that is silent is as alive as one that computes: the connection to a guest ends with it, and how
     /// long its engine may be silent is up to whoever watches the load.
     fn lost(&self) -> Option<String> {
-        self.sign().over.clone()
+        self.sign.over()
     }
 
     fn heard(&self) -> Instant {
-        self.sign().when
+        self.sign.heard()
     }
 }

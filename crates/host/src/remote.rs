@@ -5,6 +5,7 @@
 //! ends can do a load together ([`Member`]).
 
 pub mod clock;
+pub mod sign;
 
 use crate::lines::excerpt;
 use crate::local::LocalHost;

@@ -249,16 +249,14 @@ fn commands_on(plan: &Plan, case: &Case, devices: &Devices, seed: u64) -> Vec<St
             let boot =
                 format!("boot kernel {} in a virtual machine with {}", request.kernel, disks.join(", "));
             let nodes = disk_nodes(request.disks.len());
-            let within = fsdyno_testbed::guest::commands(&case.configuration, devices, &nodes, seed);
             let serving = plan.serve.as_ref().map(|serve| {
-                let place = Path::new("MOUNTPOINT");
                 let clients = plan.clients.unwrap_or_default();
-                fsdyno_testbed::serve::commands(&case.configuration, place, clients, &serve.mount)
+                fsdyno_testbed::serve::commands(&case.configuration, clients, &serve.mount)
             });
-            let at = within.iter().position(|line| line.starts_with("umount")).unwrap_or(within.len());
-            let (before, after) = within.split_at(at);
             let serving = serving.unwrap_or_default();
-            [&[boot], before, &serving, after].concat()
+            let within =
+                fsdyno_testbed::guest::commands(&case.configuration, devices, &nodes, seed, &serving);
+            std::iter::once(boot).chain(within).collect()
         }
     }
 }

@@ -299,15 +299,16 @@ fn parse_release(text: &str) -> (u32, u32) {
 /// The commands of a trial as a person would type them, for a dry run. Devices appear as the plan names them;
 /// a system call of fsdyno appears as the equivalent command.
 pub fn commands(configuration: &Configuration, devices: &Devices, seed: u64) -> Vec<String> {
-    commands_on(configuration, devices, seed, false)
+    commands_on(configuration, devices, seed, None)
 }
 
-/// The same; `blank` means that block devices are new and contain only zeros.
+/// The same. In a guest, block devices are new and contain only zeros, and these commands are run while the
+/// filesystem is mounted.
 pub(crate) fn commands_on(
     configuration: &Configuration,
     devices: &Devices,
     seed: u64,
-    blank: bool,
+    in_guest: Option<&[String]>,
 ) -> Vec<String> {
     let data = &devices.data;
     let sysctls = || tunable::settings(configuration, None).into_iter().map(|setting| write_line(&setting));
@@ -328,7 +329,7 @@ pub(crate) fn commands_on(
     let keeps_blocks = [Some(data), journal].into_iter().flatten().any(DeviceSpec::is_filled_before);
     let mut target = |(index, spec): (u64, &DeviceSpec)| Target {
         handle: DeviceHandle(index),
-        node: planned_node(spec, blank, &mut lines),
+        node: planned_node(spec, in_guest.is_some(), &mut lines),
         planned: spec.path().to_path_buf(),
     };
     let mut numbered = (0..).zip(data.members());
@@ -350,6 +351,7 @@ pub(crate) fn commands_on(
         target: mount_directory("RANDOM"),
     };
     lines.push(request.line());
+    lines.extend_from_slice(in_guest.unwrap_or_default());
     lines.extend(memory);
     lines.push(format!("umount {}", request.target.display()));
     lines.extend(filesystem.check(&targets).map(|command| command.line()));

@@ -66,15 +66,17 @@ pub fn within(
     (configuration, Devices { data, journals })
 }
 
-/// The commands of a trial in such a guest, for a dry run.
+/// The commands of a trial in such a guest, for a dry run; `while_mounted` are those between mounting and
+/// unmounting.
 pub fn commands(
     configuration: &Configuration,
     devices: &Devices,
     disks: &[PathBuf],
     seed: u64,
+    while_mounted: &[String],
 ) -> Vec<String> {
     let (configuration, devices) = within(configuration, devices, disks);
-    commands_on(&configuration, &devices, seed, true)
+    commands_on(&configuration, &devices, seed, Some(while_mounted))
 }
 
 /// What a user who requested a guest has confirmed for it: its disks are new and nobody else's; its settings

@@ -67,6 +67,8 @@ fn of_filesystem(filesystem: &dyn Filesystem, configuration: &Configuration, dev
             })
             .collect(),
         sysctl: of_kernel.map(|(key, setting)| (key.to_string(), setting.value.clone())).collect(),
+        // Whoever serves it adds how.
+        serve: None,
     }
 }
 

@@ -7,9 +7,10 @@
 
 use crate::Result;
 use crate::error::TestbedError;
-use crate::filesystem::size_of;
+use crate::filesystem::{self, size_of};
+use crate::name::mount_directory;
 use fsdyno_core::axis::{CLIENT_SYNC, EXPORT, OF_SERVING};
-use fsdyno_core::result::Served;
+use fsdyno_core::result::{Recipe, ServeRecipe, Served};
 use fsdyno_core::{Bytes, Configuration, Warning, WarningKind, meminfo};
 use fsdyno_host::guest::{GuestModule, GuestProgram};
 use fsdyno_host::nfs::NfsExport;
@@ -44,10 +45,6 @@ pub const MOUNT_WORDS: [&str; 21] = [
     "nosharecache",
     "max_connect",
 ];
-
-/// Filesystems that no server can show: their inodes cannot be found again by a number, or not reliably
-/// (Documentation/filesystems/nfs/exporting.rst).
-const NOT_EXPORTED: [&str; 2] = ["vfat", "exfat"];
 
 /// Where clients mount what the server shows.
 const MOUNT_POINT: &str = "/mnt";
@@ -90,7 +87,7 @@ pub fn contradictions(configuration: &Configuration, served: bool) -> Vec<String
         let axes = OF_SERVING.into_iter().filter(asked);
         return axes.map(|axis| format!("{axis} is of a filesystem that is served; add [serve]")).collect();
     }
-    if NOT_EXPORTED.contains(&configuration.filesystem.as_str()) {
+    if filesystem::find(&configuration.filesystem).is_some_and(|found| !found.descriptor().is_exportable) {
         return vec![format!("{} cannot be shown by an NFS server", configuration.filesystem)];
     }
     let most = |axis: &str, most: u32| {
@@ -148,17 +145,12 @@ pub fn connect<'h>(
 
 fn set_up(host: &mut dyn Host, interface: usize, address: &str) -> Result<()> {
     let interface = format!("eth{interface}");
-    for words in [
-        vec![
-            "address".to_string(),
-            "add".to_string(),
-            format!("{address}/24"),
-            "dev".to_string(),
-            interface.clone(),
-        ],
-        vec!["link".to_string(), "set".to_string(), interface.clone(), "up".to_string()],
+    let address = format!("{address}/24");
+    let ip = || Command::new(IP.0);
+    for command in [
+        ip().args(["address", "add", &address, "dev", &interface]),
+        ip().args(["link", "set", &interface, "up"]),
     ] {
-        let command = Command::new(IP.0).args(words);
         let output = host.run(&command).map_err(TestbedError::at(STEP))?;
         if output.status != 0 {
             return Err(TestbedError::Tool {
@@ -243,9 +235,8 @@ pub fn unmount(client: &mut dyn Host) -> Result<()> {
 
 fn mount_of(client: usize, configuration: &Configuration, words: &[String]) -> MountRequest {
     let (server, own) = addresses(client);
-    let version = configuration.level("nfs_version").unwrap_or(VERSION);
     let mut options = vec![
-        format!("vers={version}"),
+        format!("vers={}", version(configuration)),
         "proto=tcp".to_string(),
         format!("addr={server}"),
         format!("clientaddr={own}"),
@@ -260,6 +251,10 @@ fn mount_of(client: usize, configuration: &Configuration, words: &[String]) -> M
         options,
         target: PathBuf::from(MOUNT_POINT),
     }
+}
+
+fn version(configuration: &Configuration) -> &str {
+    configuration.level("nfs_version").unwrap_or(VERSION)
 }
 
 /// The options of axes, as `/proc/mounts` shows them.
@@ -299,14 +294,21 @@ pub fn warnings(configuration: &Configuration, served: &Served) -> Vec<Warning> 
     warnings
 }
 
+/// How to serve it elsewhere.
+pub fn recipe(configuration: &Configuration, words: &[String]) -> ServeRecipe {
+    let NfsExport { sync, threads, .. } = export_of(configuration, Path::new(Recipe::MOUNTPOINT), 0);
+    let sync = if sync { "sync" } else { "async" };
+    let version = format!("vers={}", version(configuration));
+    ServeRecipe {
+        export_options: ["rw", sync, "no_subtree_check"].map(str::to_string).to_vec(),
+        threads,
+        mount_options: [version].into_iter().chain(asked(configuration)).chain(words.to_vec()).collect(),
+    }
+}
+
 /// The commands that serve a filesystem, for a dry run.
-pub fn commands(
-    configuration: &Configuration,
-    directory: &Path,
-    clients: u32,
-    words: &[String],
-) -> Vec<String> {
-    let export = export_of(configuration, directory, clients as usize);
+pub fn commands(configuration: &Configuration, clients: u32, words: &[String]) -> Vec<String> {
+    let export = export_of(configuration, &mount_directory("RANDOM"), clients as usize);
     let mount = format!("on each client: {}", mount_of(0, configuration, words).line());
     export.lines().into_iter().chain([mount]).collect()
 }
@@ -366,14 +368,25 @@ mod tests {
         ]);
         let words = ["noatime".to_string()];
         assert_eq!(
-            commands(&asked, Path::new("/run/x"), 2, &words),
+            commands(&asked, 2, &words),
             [
-                "exportfs -o rw,async,insecure,no_root_squash,no_subtree_check,fsid=0 10.77.0.2:/run/x",
-                "exportfs -o rw,async,insecure,no_root_squash,no_subtree_check,fsid=0 10.77.1.2:/run/x",
+                "exportfs -o rw,async,insecure,no_root_squash,no_subtree_check,fsid=0 10.77.0.2:/run/fsdyno-RANDOM",
+                "exportfs -o rw,async,insecure,no_root_squash,no_subtree_check,fsid=0 10.77.1.2:/run/fsdyno-RANDOM",
                 "rpc.nfsd 8",
                 "on each client: mount -t nfs4 -o vers=4.1,proto=tcp,addr=10.77.0.1,clientaddr=10.77.0.2,\
                  sec=sys,rsize=65536,nconnect=4,sync,noatime 10.77.0.1:/ /mnt",
             ]
+        );
+    }
+
+    #[test]
+    fn a_recipe_names_no_machine() {
+        let asked = configuration(&[("export", "async"), ("nfsd_threads", "32"), ("nconnect", "4")]);
+        let recipe = recipe(&asked, &["noatime".to_string()]);
+        assert_eq!(recipe.export_options, ["rw", "async", "no_subtree_check"]);
+        assert_eq!(
+            (recipe.threads, recipe.mount_options.join(",").as_str()),
+            (32, "vers=4.2,nconnect=4,noatime")
         );
     }
 

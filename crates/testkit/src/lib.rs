@@ -288,13 +288,11 @@ pub fn trial(trial: u32, block: u32, case: u32, configuration: Configuration, mb
                 error: None,
             }],
             recipe: Some(Recipe {
-                device: Vec::new(),
                 mkfs: vec![format!("mkfs.{filesystem} DEVICE")],
                 filesystem,
-                mount_options: Vec::new(),
                 check_order: 2,
                 queue: vec![("scheduler".to_string(), scheduler)],
-                sysctl: Vec::new(),
+                ..Recipe::default()
             }),
         },
         environment: Environment {

@@ -1,7 +1,6 @@
 //! What ran on configurations: only under the same load are they compared.
 
 use crate::outcomes::is_measured;
-use crate::text::plural;
 use fsdyno_core::axis::OF_THE_LOAD;
 use fsdyno_core::{TrialRecord, Workload};
 
@@ -68,7 +67,9 @@ impl<'a> Load<'a> {
         let conditions = self.conditions.iter().map(|(axis, level)| format!(", {axis}={level}"));
         let clients = match self.clients {
             0 => String::new(),
-            several => format!(", on {}", plural(several as u64, "client")),
+            // Roles of flows are called clients, too.
+            1 => ", on 1 machine".to_string(),
+            several => format!(", on each of {several} machines"),
         };
         self.workload.load().title() + &clients + &conditions.collect::<String>()
     }

@@ -22,6 +22,7 @@ pub(super) const FAMILY: &[Descriptor] = &[Descriptor {
         axis("data_profile", "single"),
     ],
     has_journal: false,
+    is_exportable: true,
     barrier_off: &["nobarrier"],
     threads: &[
         // Kernels before 5.17 truncate the name of `btrfs-transaction`.

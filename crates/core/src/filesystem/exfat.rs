@@ -11,6 +11,7 @@ pub(super) const FAMILY: &[Descriptor] = &[Descriptor {
     // mkfs.exfat chooses a size that suits the device.
     axes: &[sized("block_size")],
     has_journal: false,
+    is_exportable: false,
     barrier_off: &[],
     threads: &[],
     identifier: Identifier::Serial32,

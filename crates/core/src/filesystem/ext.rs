@@ -10,6 +10,7 @@ pub(super) const FAMILY: &[Descriptor] = &[
         tools: &Tool::of_package(PACKAGE, VERSION, ["mkfs.ext2", "e2fsck", "dumpe2fs"]),
         axes: &[BLOCK_SIZE, BARRIER, axis("journal", "none"), INODE_SIZE],
         has_journal: false,
+        is_exportable: true,
         ..EXT
     },
     Descriptor {
@@ -46,6 +47,7 @@ const EXT: Descriptor = Descriptor {
     tools: &[],
     axes: &[],
     has_journal: true,
+    is_exportable: true,
     barrier_off: &["nobarrier", "barrier=0"],
     threads: &[
         ThreadName::of_device(TaskKind::Journal, "jbd2/"),

@@ -11,6 +11,7 @@ pub(super) const FAMILY: &[Descriptor] = &[Descriptor {
     tools: &Tool::of_package("f2fs-tools", "-V", ["mkfs.f2fs", "fsck.f2fs"]),
     axes: &[axis("block_size", "4k"), axis("barrier", "1")],
     has_journal: false,
+    is_exportable: true,
     barrier_off: &["nobarrier"],
     threads: &[
         ThreadName::anonymous(TaskKind::Journal, "f2fs_ckpt"),

@@ -11,6 +11,7 @@ pub(super) const FAMILY: &[Descriptor] = &[Descriptor {
     tools: &Tool::of_package("jfsutils", "-V", ["mkfs.jfs", "jfs_tune", "fsck.jfs"]),
     axes: &[axis("block_size", "4k"), axis("journal", "internal"), sized("journal_size")],
     has_journal: true,
+    is_exportable: true,
     // It flushes whenever it commits.
     barrier_off: &[],
     threads: &[

@@ -53,6 +53,9 @@ pub struct Descriptor {
     pub axes: &'static [OwnAxis],
     /// Whether it has a separate journal or log, whose location can be chosen.
     pub has_journal: bool,
+    /// Whether an NFS server can show it: its inodes must be found again by what a file handle keeps
+    /// (Documentation/filesystems/nfs/exporting.rst).
+    pub is_exportable: bool,
     /// Mount options that stop it from flushing the disk's write cache (Linux, Documentation/filesystems).
     pub barrier_off: &'static [&'static str],
     /// What its kernel threads are called.

@@ -14,6 +14,7 @@ pub(super) const FAMILY: &[Descriptor] = &[Descriptor {
     ],
     axes: &[axis("block_size", "4k"), axis("barrier", "1")],
     has_journal: false,
+    is_exportable: true,
     barrier_off: &["nobarrier"],
     threads: &[ThreadName::anonymous(TaskKind::Journal, "segctord")],
     identifier: Identifier::Uuid,

@@ -11,6 +11,7 @@ pub(super) const FAMILY: &[Descriptor] = &[Descriptor {
     tools: &Tool::of_package("ntfs-3g", "--version", ["mkfs.ntfs", "ntfslabel", "ntfsfix"]),
     axes: &[axis("block_size", "4k")],
     has_journal: false,
+    is_exportable: true,
     barrier_off: &[],
     threads: &[],
     identifier: Identifier::Serial64,

@@ -18,6 +18,7 @@ pub(super) const FAMILY: &[Descriptor] = &[Descriptor {
         sized("journal_size"),
     ],
     has_journal: true,
+    is_exportable: true,
     barrier_off: &["barrier=none"],
     threads: &[ThreadName::anonymous(TaskKind::Journal, "reiserfs/")],
     identifier: Identifier::Uuid,

@@ -20,6 +20,7 @@ pub(super) const FAMILY: &[Descriptor] = &[Descriptor {
         axis("lazy_count", "1"),
     ],
     has_journal: true,
+    is_exportable: true,
     // Until Linux 4.19.
     barrier_off: &["nobarrier"],
     threads: &[

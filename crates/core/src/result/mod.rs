@@ -34,7 +34,7 @@ pub use phase::{
     CacheAtStart, Durable, GroupMemory, InFlight, OperationResult, PhaseResult, Rates, RoleResult,
     SlowOperation, Timeline, WHOLE_RUN, Watched, WindowClock, WorkerResult,
 };
-pub use served::Served;
+pub use served::{ServeRecipe, Served};
 pub use waits::{Quiet, Steadiness};
 
 use crate::configuration::Configuration;
@@ -160,6 +160,9 @@ pub struct Recipe {
     pub queue: Vec<(String, String)>,
     /// Names of sysctls, with their values.
     pub sysctl: Vec<(String, String)>,
+    /// How a server shows it to clients, if one does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub serve: Option<ServeRecipe>,
 }
 
 impl Recipe {
@@ -171,6 +174,10 @@ impl Recipe {
     pub const JOURNAL: &'static str = "JOURNAL";
     /// Where it is mounted.
     pub const MOUNTPOINT: &'static str = "MOUNTPOINT";
+    /// Who may mount what a server shows, in the words of exports(5).
+    pub const CLIENTS: &'static str = "CLIENTS";
+    /// The server's name.
+    pub const SERVER: &'static str = "SERVER";
 }
 
 /// The outcome of a filesystem check.

@@ -14,3 +14,14 @@ pub struct Served {
     /// From its `/proc/self/mountinfo`, with what both ends have agreed on.
     pub mount_options_in_force: String,
 }
+
+/// How to show a filesystem to clients by a server of one's own.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServeRecipe {
+    /// Options in the words of exports(5).
+    pub export_options: Vec<String>,
+    /// How many threads serve.
+    pub threads: u32,
+    /// Options with which clients mount.
+    pub mount_options: Vec<String>,
+}

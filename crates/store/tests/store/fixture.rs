@@ -202,6 +202,11 @@ impl Dice {
                     check_order: 2,
                     queue: dice.some(2, |dice| (dice.text(), dice.text())),
                     sysctl: dice.some(2, |dice| (dice.text(), dice.text())),
+                    serve: dice.maybe(|dice| ServeRecipe {
+                        export_options: dice.some(2, Dice::text),
+                        threads: dice.small(),
+                        mount_options: dice.some(2, Dice::text),
+                    }),
                 }),
                 log: self.some(3, |dice| LogEntry {
                     step: dice.text(),

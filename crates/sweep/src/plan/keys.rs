@@ -217,7 +217,8 @@ pub(super) const CLIENTS: KeyTable = KeyTable {
             [Clients](../guide/clients.md).",
     keys: keys! {
         "count" = "": "required: how many; each has the workers and trees of the workload to itself";
-        "mount" = "": "options with which clients mount what `[serve]` shows them, comma-separated";
+        "mount" = "": "options with which clients mount what `[serve]` shows them, comma-separated; version, \
+            sizes, connections and `sync` have axes";
     },
 };
 

@@ -2,7 +2,7 @@
 //! `reuse`, `clients` and `serve`.
 
 use super::Serve;
-use super::document::{Document, Node, Section, Value};
+use super::document::{Document, Node, Origin, Section, Value};
 use super::keys::{self, names};
 use crate::error::{PlanError, PlanProblem};
 use fsdyno_core::RaceBudget;
@@ -80,57 +80,72 @@ pub(super) fn reuses(plan: &Section<'_>) -> Result<bool, PlanError> {
     }
 }
 
-/// How the filesystem is shown to clients, if it is.
-pub(super) fn serve(document: &Document, plan: &Section<'_>) -> Result<Option<Serve>, PlanError> {
-    let Some(node) = plan.get("serve") else { return Ok(None) };
-    let table = Section::new(document, node, "[serve]")?;
-    table.only(&names(&[keys::SERVE]))?;
-    let section = table.name.clone();
-    let protocol = table
-        .string("protocol")?
-        .ok_or_else(|| document.error(table.origin, PlanProblem::Missing { section, key: "protocol" }))?;
-    if !SERVED_BY.contains(&protocol) {
-        return Err(table.error("protocol", PlanProblem::unknown_word("protocol", protocol, &SERVED_BY)));
-    }
-    Ok(Some(Serve { mount: mount(document, plan)? }))
+/// `[clients]`.
+#[derive(Debug)]
+pub(super) struct RawClients {
+    /// How many there are.
+    pub count: u32,
+    /// Options with which they mount what is served.
+    pub mount: Vec<String>,
+    pub mount_at: Origin,
 }
 
-/// The options with which clients mount.
-fn mount(document: &Document, plan: &Section<'_>) -> Result<Vec<String>, PlanError> {
-    let Some(node) = plan.get("clients") else { return Ok(Vec::new()) };
-    let table = Section::new(document, node, "[clients]")?;
-    let words: Vec<String> = match table.string("mount")? {
-        Some(text) => text.split(',').map(|word| word.trim().to_string()).collect(),
-        None => Vec::new(),
-    };
-    let is_word = |word: &String| {
-        let (name, value) = word.split_once('=').unwrap_or((word, ""));
-        MOUNT_WORDS.contains(&name) && value.bytes().all(|byte| byte.is_ascii_alphanumeric())
-    };
-    match words.iter().all(is_word) {
-        true => Ok(words),
-        false => Err(table.refuse(
-            "mount",
-            format!(
-                "options among {}; version, sizes, connections and sync have axes",
-                MOUNT_WORDS.join(", ")
-            ),
-        )),
-    }
-}
-
-/// How many other machines do the load.
-pub(super) fn clients(document: &Document, plan: &Section<'_>) -> Result<Option<u32>, PlanError> {
+/// The other machines that do the load.
+pub(super) fn clients(document: &Document, plan: &Section<'_>) -> Result<Option<RawClients>, PlanError> {
     let Some(node) = plan.get("clients") else { return Ok(None) };
     let table = Section::new(document, node, "[clients]")?;
     table.only(&names(&[keys::CLIENTS]))?;
-    if table.get("mount").is_some() && plan.get("serve").is_none() {
-        let problem = PlanProblem::NotOnClients {
-            reason: "`mount` is for what [serve] shows them, and a directory is mounted already".to_string(),
-        };
-        return Err(table.error("mount", problem));
+    let missing = || {
+        let section = table.name.clone();
+        document.error(table.origin, PlanProblem::Missing { section, key: "count" })
+    };
+    Ok(Some(RawClients {
+        count: table.integer("count", 1..=MAX_CLIENTS)?.ok_or_else(missing)?,
+        mount: mount(&table)?,
+        mount_at: table.at("mount").clone(),
+    }))
+}
+
+fn mount(table: &Section<'_>) -> Result<Vec<String>, PlanError> {
+    let text = table.string("mount")?.unwrap_or_default();
+    let words: Vec<&str> = text.split(',').map(str::trim).filter(|word| !word.is_empty()).collect();
+    let is_word = |word: &&str| {
+        let (name, value) = word.split_once('=').unwrap_or((word, ""));
+        MOUNT_WORDS.contains(&name) && value.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    };
+    if words.iter().all(is_word) {
+        return Ok(words.into_iter().map(str::to_string).collect());
     }
+    let known = MOUNT_WORDS.join(", ");
+    Err(table.refuse("mount", format!("options among {known}")))
+}
+
+/// How the filesystem is shown to these clients, if it is.
+pub(super) fn serve(
+    document: &Document,
+    plan: &Section<'_>,
+    clients: Option<&RawClients>,
+) -> Result<Option<Serve>, PlanError> {
+    let mount = clients.map(|clients| clients.mount.clone()).unwrap_or_default();
+    let Some(node) = plan.get("serve") else {
+        return match clients.filter(|_| !mount.is_empty()) {
+            None => Ok(None),
+            Some(clients) => Err(document.error(
+                &clients.mount_at,
+                PlanProblem::NotOnClients {
+                    reason: "`mount` is for what [serve] shows them, and a directory is mounted already"
+                        .to_string(),
+                },
+            )),
+        };
+    };
+    let table = Section::new(document, node, "[serve]")?;
+    table.only(&names(&[keys::SERVE]))?;
     let section = table.name.clone();
-    let missing = || document.error(table.origin, PlanProblem::Missing { section, key: "count" });
-    table.integer("count", 1..=MAX_CLIENTS)?.ok_or_else(missing).map(Some)
+    let missing = || document.error(table.origin, PlanProblem::Missing { section, key: "protocol" });
+    let protocol = table.string("protocol")?.ok_or_else(missing)?;
+    match SERVED_BY.contains(&protocol) {
+        true => Ok(Some(Serve { mount })),
+        false => Err(table.error("protocol", PlanProblem::unknown_word("protocol", protocol, &SERVED_BY))),
+    }
 }

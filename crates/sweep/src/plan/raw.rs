@@ -160,13 +160,15 @@ impl RawPlan {
         });
         let (repetitions, enough) = protocol::repetitions(document, &plan)?;
         let hooks = hooks::hooks(document, &plan)?;
+        let clients = protocol::clients(document, &plan)?;
+        let serve = protocol::serve(document, &plan, clients.as_ref())?;
         Ok(RawPlan {
             name: name(&plan, file_stem)?,
             hooks_at: hooks.at_phases().map_or(Origin::Document, |one| hooks::place_of(&plan, one.kind)),
             hooks,
-            clients: protocol::clients(document, &plan)?,
+            clients: clients.map(|clients| clients.count),
             clients_at: plan.at("clients").clone(),
-            serve: protocol::serve(document, &plan)?,
+            serve,
             serve_at: plan.at("serve").clone(),
             study: study(&plan)?,
             repetitions,

@@ -5,7 +5,7 @@
 //! guards included; only nothing is taken down, because the guest ends.
 
 use super::report::Overhead;
-use super::served::{self, Booted, Served};
+use super::served::{self, Booted, ServedClients};
 use super::{Bench, Ended, overhead};
 use crate::estimate;
 use crate::options::Machines;
@@ -72,7 +72,7 @@ fn boot_and_run(
     // From now on only the guest has them open.
     drop(disks);
     let Booted { mut guest, clients } = started.map_err(|not| Box::new(not_started(&not)))?;
-    let mut served = Served::connect(trial.plan, &case.configuration, guest.as_mut(), clients)?;
+    let mut served = ServedClients::connect(trial.plan, &case.configuration, guest.as_mut(), clients)?;
     let mut ended = in_guest(trial, guest.as_mut(), served.as_mut(), slot, case);
     let record = match &mut ended {
         Ok(ended) => &mut ended.record,
@@ -116,7 +116,7 @@ pub(super) fn describe(record: &mut TrialRecord, guest: &mut dyn Guest) {
 fn in_guest(
     trial: &mut InGuest<'_, '_>,
     guest: &mut dyn Guest,
-    served: Option<&mut Served>,
+    served: Option<&mut ServedClients>,
     slot: &Slot,
     case: &Case,
 ) -> Result<Ended, Box<Failure>> {

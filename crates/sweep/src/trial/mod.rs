@@ -37,7 +37,7 @@ use fsdyno_testbed::{Mounted, Testbed, TestbedError, UndoJournal, Unmounted};
 use fsdyno_verdict::confounder::confounders;
 use load::load;
 use report::{Overhead, request};
-use served::Served;
+use served::ServedClients;
 use start::Begun;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -67,7 +67,7 @@ pub(crate) struct Bench<'a, 'p> {
     /// Where the files of these commands are, whose filesystem has a reserve as well.
     pub store: &'a Path,
     /// Those who see the filesystem through a server, which is the host.
-    pub served: Option<&'a mut Served>,
+    pub served: Option<&'a mut ServedClients>,
     /// Where workers note what they do, if the device is recorded.
     pub marks: Option<&'a Path>,
     /// Called with each stage, and with what the engine reports.

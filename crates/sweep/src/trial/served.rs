@@ -28,7 +28,7 @@ pub(crate) struct Booted {
 }
 
 /// The clients of a server.
-pub(crate) struct Served {
+pub(crate) struct ServedClients {
     configuration: Configuration,
     /// Options with which they mount, in addition to those of axes.
     mount: Vec<String>,
@@ -37,8 +37,8 @@ pub(crate) struct Served {
     facts: Vec<ClientFacts>,
     /// Their memory cgroups, once they have any.
     groups: Vec<MemoryGroup>,
-    /// Whether they have mounted what is served.
-    mounted: bool,
+    /// Whether the server exports its filesystem.
+    is_exported: bool,
 }
 
 /// Boots the server and its clients, connected to each other; `disks` are those of the server. Clients have
@@ -77,14 +77,14 @@ pub(crate) fn boot(
     Ok(Booted { guest, clients })
 }
 
-impl Served {
+impl ServedClients {
     /// Gives server and clients their addresses; `None` if there are no clients.
     pub fn connect(
         plan: &Plan,
         configuration: &Configuration,
         server: &mut dyn Guest,
         mut clients: Vec<Box<dyn Guest>>,
-    ) -> Result<Option<Served>, Box<Failure>> {
+    ) -> Result<Option<ServedClients>, Box<Failure>> {
         let Some(served) = plan.serve.as_ref().filter(|_| !clients.is_empty()) else { return Ok(None) };
         serve::connect(server, clients.iter_mut().map(|client| client.as_mut() as &mut dyn Host))
             .map_err(|error| Box::new(error.failure()))?;
@@ -101,14 +101,14 @@ impl Served {
             processors: plan.guest.processors,
             memory_bytes: plan.guest.memory.0,
         });
-        Ok(Some(Served {
+        Ok(Some(ServedClients {
             configuration: configuration.clone(),
             mount: served.mount.clone(),
             facts: facts.collect(),
             members: Members::new(members, news),
             clients,
             groups: Vec::new(),
-            mounted: false,
+            is_exported: false,
         }))
     }
 
@@ -140,14 +140,17 @@ impl Served {
         record: &mut TrialRecord,
     ) -> Result<PathBuf, Stop> {
         let mut served = serve::export(server, &self.configuration, &request.directory, self.clients.len())?;
+        self.is_exported = true;
         let mut place = PathBuf::new();
         for (number, client) in self.clients.iter_mut().enumerate() {
             place = serve::mount(client.as_mut(), number, &self.configuration, &self.mount, &mut served)?;
         }
-        self.mounted = true;
         if record.built.served.is_none() {
             record.warnings.extend(serve::warnings(&self.configuration, &served));
             record.built.served = Some(served);
+            if let Some(recipe) = &mut record.built.recipe {
+                recipe.serve = Some(serve::recipe(&self.configuration, &self.mount));
+            }
         }
         Ok(place)
     }
@@ -180,7 +183,7 @@ impl Served {
 
     /// Hides the filesystem from the clients again, so that it can be unmounted.
     pub(super) fn end(&mut self, server: &mut dyn Host) -> Result<(), Stop> {
-        if std::mem::take(&mut self.mounted) {
+        if std::mem::take(&mut self.is_exported) {
             for client in &mut self.clients {
                 serve::unmount(client.as_mut())?;
             }
@@ -191,7 +194,7 @@ impl Served {
 
     /// Gives up clients that may still have the filesystem mounted, after a load that failed.
     pub fn abandon(&mut self, server: &mut dyn Host) {
-        if std::mem::take(&mut self.mounted) {
+        if std::mem::take(&mut self.is_exported) {
             self.clients.iter_mut().for_each(|client| client.end_now());
             // If it still serves, the filesystem cannot be unmounted, and that is reported.
             let _ = serve::withdraw(server);

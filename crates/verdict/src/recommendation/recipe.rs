@@ -6,7 +6,7 @@
 use super::contender::Contender;
 use super::standing::of_case;
 use fsdyno_core::TrialRecord;
-use fsdyno_core::result::{Recipe, Served};
+use fsdyno_core::result::{Recipe, ServeRecipe};
 use serde::Serialize;
 
 /// How to build a configuration.
@@ -34,42 +34,21 @@ const SYSCTL: &str = "/etc/sysctl.d/60-fsdyno.conf";
 
 /// The recipe of a configuration, as its last trial was built.
 pub(super) fn text(standing: &Contender, trials: &[&TrialRecord]) -> Option<RecipeText> {
-    let built = of_case(trials, standing.case).map(|trial| &trial.built);
-    let (recipe, served) = built.filter_map(|built| Some((built.recipe.as_ref()?, &built.served))).last()?;
-    let mut text = steps(recipe);
-    if let Some(served) = served {
-        text.steps.extend(serving(served));
-        text.notes[0] = "replace DEVICE, MOUNTPOINT, CLIENTS and SERVER with your own".to_string();
-    }
-    Some(text)
+    let last = of_case(trials, standing.case).filter_map(|trial| trial.built.recipe.as_ref()).last();
+    last.map(steps)
 }
 
 /// How a server shows it to its clients (exports(5), nfs.conf(5), nfs(5)).
-fn serving(served: &Served) -> [RecipeStep; 3] {
-    let sync = if served.export.split(',').any(|option| option == "async") { "async" } else { "sync" };
-    let file = |title: &str, file, lines| RecipeStep { title: title.to_string(), file: Some(file), lines };
-    let options = served.mount_command.split_whitespace().skip_while(|word| *word != "-o").nth(1);
-    // Where the server is and who the client is, mount.nfs finds out.
-    let own = ["proto=", "addr=", "clientaddr=", "sec="];
-    let options: Vec<&str> = options
-        .unwrap_or_default()
-        .split(',')
-        .filter(|option| !own.iter().any(|prefix| option.starts_with(prefix)))
-        .collect();
+fn serving(serve: &ServeRecipe) -> [RecipeStep; 3] {
+    let place = Recipe::MOUNTPOINT;
+    let export = format!("{place} {}({})", Recipe::CLIENTS, serve.export_options.join(","));
+    let options = serve.mount_options.join(",");
     [
-        file(
-            "export it",
-            "/etc/exports",
-            vec![format!("{} CLIENTS(rw,{sync},no_subtree_check)", Recipe::MOUNTPOINT)],
-        ),
-        file(
-            "serve it",
-            "/etc/nfs.conf",
-            vec!["[nfsd]".to_string(), format!("threads = {}", served.threads)],
-        ),
+        file("export it", "/etc/exports", vec![export]),
+        file("serve it", "/etc/nfs.conf", vec!["[nfsd]".to_string(), format!("threads = {}", serve.threads)]),
         command(
             "mount it on each client",
-            vec![format!("mount -t nfs4 -o {} SERVER:{1} {1}", options.join(","), Recipe::MOUNTPOINT)],
+            vec![format!("mount -t nfs4 -o {options} {}:{place} {place}", Recipe::SERVER)],
         ),
     ]
 }
@@ -81,31 +60,28 @@ fn steps(recipe: &Recipe) -> RecipeText {
     }
     steps.push(command("make the filesystem (destroys everything on the device)", recipe.mkfs.clone()));
     steps.push(command("mount it", vec![mount(recipe)]));
-    steps.push(RecipeStep {
-        title: "mount it at every boot".to_string(),
-        file: Some("/etc/fstab"),
-        lines: vec![fstab(recipe)],
-    });
+    steps.push(file("mount it at every boot", "/etc/fstab", vec![fstab(recipe)]));
     if !recipe.queue.is_empty() {
         let now =
             recipe.queue.iter().map(|(file, value)| format!("echo {value} > /sys/block/NAME/queue/{file}"));
         steps.push(command("set the I/O queue now", now.collect()));
-        steps.push(RecipeStep {
-            title: "set the I/O queue at every boot".to_string(),
-            file: Some(UDEV),
-            lines: vec![udev(recipe)],
-        });
+        steps.push(file("set the I/O queue at every boot", UDEV, vec![udev(recipe)]));
     }
     if !recipe.sysctl.is_empty() {
         let now = recipe.sysctl.iter().map(|(key, value)| format!("sysctl -w {key}={}", quoted(value)));
         steps.push(command("set the sysctls now", now.collect()));
-        steps.push(RecipeStep {
-            title: "set the sysctls at every boot".to_string(),
-            file: Some(SYSCTL),
-            lines: recipe.sysctl.iter().map(|(key, value)| format!("{key} = {value}")).collect(),
-        });
+        steps.push(file(
+            "set the sysctls at every boot",
+            SYSCTL,
+            recipe.sysctl.iter().map(|(key, value)| format!("{key} = {value}")).collect(),
+        ));
     }
-    let mut notes = vec!["replace DEVICE and MOUNTPOINT with your own".to_string()];
+    let mut own = "DEVICE and MOUNTPOINT";
+    if let Some(serve) = &recipe.serve {
+        steps.extend(serving(serve));
+        own = "DEVICE, MOUNTPOINT, CLIENTS and SERVER";
+    }
+    let mut notes = vec![format!("replace {own} with your own")];
     if !recipe.queue.is_empty() {
         notes.push("NAME is the whole disk in /sys/block, such as sda for /dev/sda1".to_string());
     }
@@ -121,6 +97,10 @@ fn steps(recipe: &Recipe) -> RecipeText {
             .to_string(),
     );
     RecipeText { steps, notes }
+}
+
+fn file(title: &str, file: &'static str, lines: Vec<String>) -> RecipeStep {
+    RecipeStep { title: title.to_string(), file: Some(file), lines }
 }
 
 fn command(title: &str, lines: Vec<String>) -> RecipeStep {
@@ -158,22 +138,22 @@ mod tests {
 
     #[test]
     fn what_is_served_is_exported_and_mounted() {
-        let served = Served {
-            export: "rw,async,insecure,no_root_squash,no_subtree_check,fsid=0".to_string(),
+        let words = |text: &str| text.split(',').map(str::to_string).collect();
+        let serve = ServeRecipe {
+            export_options: words("rw,async,no_subtree_check"),
             threads: 32,
-            mount_command: "mount -t nfs4 -o vers=4.1,proto=tcp,addr=10.77.0.1,clientaddr=10.77.0.2,sec=sys,\
-                            rsize=65536,nconnect=4,noatime 10.77.0.1:/ /mnt"
-                .to_string(),
-            ..Served::default()
+            mount_options: words("vers=4.1,nconnect=4"),
         };
-        let lines: Vec<String> = serving(&served).into_iter().flat_map(|step| step.lines).collect();
+        let text = steps(&Recipe { serve: Some(serve), ..recipe() });
+        let lines: Vec<&str> = text.steps.iter().flat_map(|step| &step.lines).map(String::as_str).collect();
         let expected = [
             "MOUNTPOINT CLIENTS(rw,async,no_subtree_check)",
             "[nfsd]",
             "threads = 32",
-            "mount -t nfs4 -o vers=4.1,rsize=65536,nconnect=4,noatime SERVER:MOUNTPOINT MOUNTPOINT",
+            "mount -t nfs4 -o vers=4.1,nconnect=4 SERVER:MOUNTPOINT MOUNTPOINT",
         ];
-        assert_eq!(lines, expected);
+        assert_eq!(lines[lines.len() - 4..], expected);
+        assert_eq!(text.notes[0], "replace DEVICE, MOUNTPOINT, CLIENTS and SERVER with your own");
     }
 
     fn recipe() -> Recipe {
@@ -186,6 +166,7 @@ mod tests {
             check_order: 2,
             queue: [("scheduler", "bfq"), ("read_ahead_kb", "1024")].map(pair).to_vec(),
             sysctl: [("vm.dirty_ratio", "10")].map(pair).to_vec(),
+            serve: None,
         }
     }
 

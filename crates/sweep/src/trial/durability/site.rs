@@ -11,7 +11,7 @@ use crate::plan::Case;
 use crate::progress::Moment;
 use crate::recorded;
 use crate::trial::guest;
-use crate::trial::served::{self, Booted, Served};
+use crate::trial::served::{self, Booted, ServedClients};
 use fsdyno_core::durability::RecorderRequest;
 use fsdyno_core::{Bytes, Configuration, Devices, TrialRecord, Warning, WarningKind};
 use fsdyno_host::guest::{Guest, GuestRequest, NotStarted};
@@ -32,7 +32,7 @@ const SIGN_OF_LIFE: Duration = Duration::from_secs(10);
 pub(super) struct Site {
     inside: Option<Inside>,
     /// The client that sees what is on the disk, if the guest is a server, until the load is over.
-    served: Option<Served>,
+    served: Option<ServedClients>,
     pub testbed: Testbed,
     /// The configuration as it is there.
     pub configuration: Configuration,
@@ -82,7 +82,8 @@ impl Site {
             }
         };
         let mut inside = Inside { guest, request, devices, disks, file };
-        let served = Served::connect(recording.plan, &case.configuration, inside.guest.as_mut(), clients);
+        let served =
+            ServedClients::connect(recording.plan, &case.configuration, inside.guest.as_mut(), clients);
         let served = served.map_err(Stop::Failed);
         let verified = verify(recording, inside.guest.as_mut(), case, &inside.devices);
         match served.and_then(|served| Ok((served, verified?))) {
@@ -227,7 +228,7 @@ pub(super) struct User<'a> {
     /// This machine, if it is another one.
     pub machine: Option<&'a mut dyn Host>,
     /// The client that sees the filesystem, while the load runs.
-    pub served: Option<&'a mut Served>,
+    pub served: Option<&'a mut ServedClients>,
     pub testbed: &'a Testbed,
     pub configuration: &'a Configuration,
     pub marks: &'a Path,
