@@ -1,5 +1,5 @@
 //! The agent of a client: connects back to the coordinator that has launched it, runs engines for it, and
-//! ends with it.
+//! ends with it. The agent of a member of a fleet is the same, and runs whole trials ([`Membership`]).
 //!
 //! A reader answers what the time is at once, whatever the engine does; the main thread starts engines,
 //! which die with it. If nothing is heard of the coordinator for [`SILENCE_MAX`], the agent is an orphan: it
@@ -64,8 +64,37 @@ pub trait MemoryLimiter {
     fn release(&mut self);
 }
 
+/// What is asked of a member of a fleet, and what it says.
+pub struct Membership<'a> {
+    link: &'a Link,
+    orders: &'a Receiver<ToAgent>,
+}
+
+impl Membership<'_> {
+    /// The next order; nothing once there is nothing more to do, whatever the reason.
+    pub fn next(&self) -> Option<String> {
+        while !self.link.is_over() && !self.link.stop.load(Ordering::Relaxed) {
+            match self.orders.recv_timeout(TURN) {
+                Ok(ToAgent::Member(order)) => return Some(order),
+                Ok(ToAgent::Bye) | Err(RecvTimeoutError::Disconnected) => return None,
+                // An engine of a client cannot be meant.
+                Ok(_) | Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+        None
+    }
+
+    /// Says something.
+    pub fn say(&self, news: String) {
+        self.link.say(&FromAgent::Member(news));
+    }
+}
+
+/// What a member of a fleet does from its first order on.
+pub type Member<'a> = dyn FnMut(&str, &Membership<'_>) + 'a;
+
 /// Joins the coordinator at one of the addresses and serves it until it says that there is nothing more to
-/// do, is gone, or `stop` is set.
+/// do, is gone, or `stop` is set, which it also is if the coordinator wants the trial in progress to stop.
 ///
 /// # Errors
 /// [`JoinError`].
@@ -74,7 +103,8 @@ pub fn serve(
     token: &Token,
     binary: PathBuf,
     memory: &mut dyn MemoryLimiter,
-    stop: &AtomicBool,
+    member: &mut Member<'_>,
+    stop: &Arc<AtomicBool>,
 ) -> Result<(), JoinError> {
     let connection = join(addresses, token, stop)?;
     let Connection { sender: output, receiver } = connection;
@@ -82,6 +112,7 @@ pub fn serve(
         output: Mutex::new(output),
         heard: Mutex::new(Instant::now()),
         over: AtomicBool::new(false),
+        stop: Arc::clone(stop),
     });
     let (sender, orders) = channel();
     let reading = Arc::clone(&link);
@@ -89,7 +120,7 @@ pub fn serve(
     let living = Arc::clone(&link);
     thread::Builder::new().spawn(move || living.live()).map_err(JoinError::Thread)?;
     let mut engines = Engines::new(binary);
-    work(&link, &orders, &mut engines, memory, stop);
+    work(&link, &orders, &mut engines, memory, member);
     leave(&link, &mut engines);
     memory.release();
     Ok(())
@@ -101,9 +132,9 @@ fn work(
     orders: &Receiver<ToAgent>,
     engines: &mut Engines,
     memory: &mut dyn MemoryLimiter,
-    stop: &AtomicBool,
+    member: &mut Member<'_>,
 ) {
-    while !link.is_over() && !stop.load(Ordering::Relaxed) {
+    while !link.is_over() && !link.stop.load(Ordering::Relaxed) {
         let patience = if engines.is_busy() { Duration::ZERO } else { TURN };
         match orders.recv_timeout(patience) {
             Ok(ToAgent::Order(order)) => {
@@ -114,8 +145,9 @@ fn work(
             Ok(ToAgent::Mark { path }) => link.say(&FromAgent::Done(mark(&path))),
             Ok(ToAgent::Look { path }) => link.say(&FromAgent::Done(told(path.symlink_metadata().map(drop)))),
             Ok(ToAgent::Unmark { path }) => link.say(&FromAgent::Done(told(std::fs::remove_file(&path)))),
+            Ok(ToAgent::Member(order)) => member(&order, &Membership { link, orders }),
             Ok(ToAgent::Bye) | Err(RecvTimeoutError::Disconnected) => return,
-            Ok(ToAgent::Alive) | Err(RecvTimeoutError::Timeout) => {}
+            Ok(ToAgent::Alive | ToAgent::Interrupt) | Err(RecvTimeoutError::Timeout) => {}
         }
         if engines.is_busy() {
             link.tell_all(engines.news(TURN));
@@ -166,14 +198,22 @@ struct Link {
     /// When something was last heard of it.
     heard: Mutex<Instant>,
     over: AtomicBool,
+    /// Whether what runs here is to stop: it does when the connection is over, too.
+    stop: Arc<AtomicBool>,
 }
 
 impl Link {
+    fn end(&self) {
+        self.over.store(true, Ordering::Relaxed);
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
     fn read(&self, mut receiver: sealed::Receiver, orders: &Sender<ToAgent>) {
         while let Ok(Some(line)) = receiver.receive() {
             *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
             match serde_json::from_slice(line) {
                 Ok(ToAgent::Alive) => {}
+                Ok(ToAgent::Interrupt) => self.stop.store(true, Ordering::Relaxed),
                 Ok(ToAgent::Order(order)) if matches!(order, Order::Clock { .. }) => {
                     self.tell_all(order.answered_at_once());
                 }
@@ -186,7 +226,7 @@ impl Link {
                 Err(_) => break,
             }
         }
-        self.over.store(true, Ordering::Relaxed);
+        self.end();
     }
 
     /// Says that this end lives, and watches the other.
@@ -195,7 +235,7 @@ impl Link {
             self.say(&FromAgent::Alive);
             thread::sleep(HEARTBEAT);
             if self.heard.lock().unwrap_or_else(PoisonError::into_inner).elapsed() > SILENCE_MAX {
-                self.over.store(true, Ordering::Relaxed);
+                self.end();
             }
         }
     }
@@ -211,7 +251,7 @@ impl Link {
     fn say(&self, what: &FromAgent) {
         let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
         if output.send(what).is_err() {
-            self.over.store(true, Ordering::Relaxed);
+            self.end();
         }
     }
 }

@@ -37,6 +37,7 @@ impl Client {
         connection: Connection,
         about: About,
         news: SyncSender<(usize, News)>,
+        reports: Sender<(usize, String)>,
     ) -> io::Result<Self> {
         let Connection { sender: output, receiver } = connection;
         // An agent that reads nothing is as good as gone.
@@ -44,7 +45,7 @@ impl Client {
         let sign = Arc::<SignOfLife>::default();
         let (clock, times) = ClockReader::new();
         let (done, replies) = channel();
-        let listener = Listener { number, sign: Arc::clone(&sign), news, times, done };
+        let listener = Listener { number, sign: Arc::clone(&sign), news, reports, times, done };
         thread::Builder::new().name(format!("client {number}")).spawn(move || listener.listen(receiver))?;
         Ok(Client { name, about, output: Mutex::new(output), sign, done: Mutex::new(replies), clock })
     }
@@ -101,6 +102,7 @@ struct Listener {
     number: usize,
     sign: Arc<SignOfLife>,
     news: SyncSender<(usize, News)>,
+    reports: Sender<(usize, String)>,
     times: Sender<ClockReading>,
     done: Sender<Result<(), String>>,
 }
@@ -121,6 +123,7 @@ impl Listener {
                 Ok(FromAgent::News(News::Clock { number, at_ns })) => {
                     self.times.send(ClockReading { number, at_ns, arrived_ns }).map_err(drop)
                 }
+                Ok(FromAgent::Member(report)) => self.reports.send((self.number, report)).map_err(drop),
                 Ok(FromAgent::Done(result)) => self.done.send(result).map_err(drop),
                 Ok(FromAgent::News(news)) => self.news.send((self.number, news.verified(line))).map_err(drop),
                 Err(_) => self.news.send((self.number, News::understand(line))).map_err(drop),

@@ -25,9 +25,9 @@ impl ClientHost {
         ClientHost { host, pool }
     }
 
-    /// Ends the launch, and returns what is left of it.
-    pub fn end(self) -> Vec<String> {
-        self.pool.end()
+    /// The clients alone.
+    pub fn into_pool(self) -> Pool {
+        self.pool
     }
 }
 

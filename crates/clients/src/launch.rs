@@ -9,7 +9,7 @@ use crate::client::Client;
 use crate::handshake::{Connection, Rejection, receive};
 use crate::launcher::Launcher;
 use crate::members::{Members, NewsOfAll};
-use crate::pool::Pool;
+use crate::pool::{Pool, Reports};
 use crate::token::Token;
 use crate::wire::{About, HEARTBEAT, ToAgent};
 use std::collections::BTreeMap;
@@ -20,6 +20,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -85,7 +86,7 @@ pub enum LaunchError {
         source: io::Error,
     },
     /// Not all agents have joined.
-    #[error("{joined} of {count} clients joined: {reason}")]
+    #[error("{joined} of {count} machines joined: {reason}")]
     Missing {
         /// How many did.
         joined: usize,
@@ -233,13 +234,14 @@ fn gather(
 }
 
 /// Names the clients by their hosts, in an order that does not depend on who was first.
-fn clients(mut joined: Vec<Joined>) -> io::Result<(Vec<Client>, NewsOfAll)> {
+fn clients(mut joined: Vec<Joined>) -> io::Result<(Vec<Client>, NewsOfAll, Reports)> {
     joined.sort_by_key(|one| (one.about.host.clone(), one.about.rank, one.about.pid));
     let mut hosts: BTreeMap<String, u32> = BTreeMap::new();
     for one in &joined {
         *hosts.entry(one.about.host.clone()).or_default() += 1;
     }
     let (sender, news) = Members::line();
+    let (reporter, reports) = channel();
     let mut seen: BTreeMap<String, u32> = BTreeMap::new();
     let clients = joined.into_iter().enumerate().map(|(number, Joined { connection, about })| {
         let of_host = seen.entry(about.host.clone()).or_default();
@@ -248,9 +250,9 @@ fn clients(mut joined: Vec<Joined>) -> io::Result<(Vec<Client>, NewsOfAll)> {
             1 => about.host.clone(),
             _ => format!("{}#{of_host}", about.host),
         };
-        Client::new(name, number, connection, about, sender.clone())
+        Client::new(name, number, connection, about, sender.clone(), reporter.clone())
     });
-    Ok((clients.collect::<io::Result<_>>()?, news))
+    Ok((clients.collect::<io::Result<_>>()?, news, reports))
 }
 
 /// Where agents come in.

@@ -1,4 +1,5 @@
-//! The clients of a launch, for as long as it lasts.
+//! The machines of a launch, for as long as it lasts: clients that do loads together, or the members of a
+//! fleet, each of which runs trials of its own.
 
 use crate::client::Client;
 use crate::launcher::Launcher;
@@ -12,6 +13,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Receiver;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,8 +22,12 @@ const LOOK_LIMIT: Duration = Duration::from_secs(30);
 /// How long clients may take to leave.
 const LEAVE_LIMIT: Duration = Duration::from_secs(5);
 
+/// What members of a fleet say, with their numbers.
+pub(crate) type Reports = Receiver<(usize, String)>;
+
 /// Connected clients, and the launcher that has started them.
 pub struct Pool {
+    reports: Reports,
     clients: Arc<Clients>,
     members: Arc<Members>,
     launcher: Launcher,
@@ -51,13 +57,16 @@ impl Clients {
 }
 
 impl Pool {
-    pub(crate) fn new((all, news): (Vec<Client>, NewsOfAll), launcher: Launcher) -> io::Result<Self> {
+    pub(crate) fn new(
+        (all, news, reports): (Vec<Client>, NewsOfAll, Reports),
+        launcher: Launcher,
+    ) -> io::Result<Self> {
         let all: Vec<Arc<Client>> = all.into_iter().map(Arc::new).collect();
         let members = all.iter().map(|client| Arc::clone(client) as Arc<dyn Member>).collect();
         let clients = Arc::new(Clients { all, over: AtomicBool::new(false) });
         let living = Arc::clone(&clients);
         thread::Builder::new().name("heartbeat".to_string()).spawn(move || living.live())?;
-        Ok(Pool { clients, members: Members::new(members, news), launcher })
+        Ok(Pool { reports, clients, members: Members::new(members, news), launcher })
     }
 
     /// Tells the clients that there is nothing more to do, and waits for them and the launcher, with a limit.
@@ -118,5 +127,34 @@ impl Pool {
     pub(crate) fn start_engines(&mut self, request: &EngineRequest) -> Result<Box<dyn EngineProcess>> {
         self.verify_shared(&request.directory)?;
         self.members.start_engines(request, &[])
+    }
+}
+
+/// As a fleet.
+impl Pool {
+    /// The name of each member.
+    pub fn names(&self) -> Vec<String> {
+        self.clients.all.iter().map(|member| member.name.clone()).collect()
+    }
+
+    /// Sends an order to a member, which understands it as its caller does. A failure is the end of the
+    /// member, which [`Pool::lost_member`] then says.
+    pub fn tell(&self, member: usize, order: String) {
+        self.clients.all[member].say(&ToAgent::Member(order));
+    }
+
+    /// Asks a member to stop what it is doing.
+    pub fn interrupt(&self, member: usize) {
+        self.clients.all[member].say(&ToAgent::Interrupt);
+    }
+
+    /// What a member says, with its number; nothing if all are silent for so long.
+    pub fn report(&self, timeout: Duration) -> Option<(usize, String)> {
+        self.reports.recv_timeout(timeout).ok()
+    }
+
+    /// Why a member is lost, if it is.
+    pub fn lost_member(&self, member: usize) -> Option<String> {
+        self.clients.all[member].lost()
     }
 }

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// Version of this protocol, of which the handshake up to [`Answer`] stays the same in all versions.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 
 /// How often each end says that it lives.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(1);
@@ -82,6 +82,10 @@ pub(crate) enum ToAgent {
     Look { path: PathBuf },
     /// Remove it.
     Unmark { path: PathBuf },
+    /// For a member of a fleet; whoever runs its trials understands it.
+    Member(String),
+    /// Stop the trial in progress.
+    Interrupt,
     /// A sign of life.
     Alive,
     /// There is nothing more to do.
@@ -96,6 +100,8 @@ pub(crate) enum FromAgent {
     News(News),
     /// The answer to [`ToAgent::Mark`], [`ToAgent::Look`] and [`ToAgent::Unmark`].
     Done(Result<(), String>),
+    /// Of a member of a fleet.
+    Member(String),
     /// A sign of life.
     Alive,
 }

@@ -19,7 +19,7 @@ mod watch;
 
 pub use application::{Application, ApplicationStep};
 pub use durability::{Durability, StateName};
-pub use launching::{Agent, Launching};
+pub use launching::{Agent, Elsewhere, Launching, Sharing};
 pub use loudness::Loudness;
 pub use package::{Completions, Package};
 pub use plans::Plans;
@@ -278,7 +278,7 @@ pub struct Sweep {
     #[command(flatten)]
     pub confirmed: Confirmed,
     #[command(flatten)]
-    pub launching: Launching,
+    pub sharing: Sharing,
     /// Fit the plan to this time: the number of repetitions, then windows and trees. `fsdyno plan PLAN --for
     /// TIME` shows what is chosen.
     #[arg(long = "for", value_name = "TIME", value_parser = time, conflicts_with_all = ["resume", "race", "budget"])]

@@ -79,16 +79,21 @@ impl Trouble {
         self.error
     }
 
+    /// The error and the next step, for somebody on another machine.
+    pub fn text(&self) -> String {
+        let mut text = format!("{:#}", self.error);
+        if let Some(hint) = &self.hint {
+            text.push_str(&format!("\nhint: {hint}"));
+        }
+        shortened(&text)
+    }
+
     /// Prints the error and the next step, unless the error is that nobody reads the output.
     pub fn tell(&self) {
         if self.is_about_a_lost_reader() {
             return;
         }
-        let mut text = format!("{:#}", self.error);
-        if let Some(hint) = &self.hint {
-            text.push_str(&format!("\nhint: {hint}"));
-        }
-        say::note(&format!("error: {}", shortened(&text)));
+        say::note(&format!("error: {}", self.text()));
     }
 
     /// Adds the next step for the user.

@@ -17,6 +17,8 @@ use std::path::Path;
 use std::time::Duration;
 
 const FILE: &str = "sweep.lock";
+/// That of sweeps whose trials run on other machines: this one may be among them.
+const FLEETS: &str = "fleet.lock";
 /// The longest text that is read from it.
 const MOST: u64 = 64 << 10;
 
@@ -40,8 +42,28 @@ impl SweepLock {
     /// # Errors
     /// A refusal that names the sweep that is running.
     pub fn take(state: &State, store: &Store, plan: &str) -> Result<Self, Trouble> {
+        Self::take_one(FILE, state, Some(store), plan)
+    }
+
+    /// The same for a sweep whose trials run on other machines.
+    ///
+    /// # Errors
+    /// A refusal if there is another one.
+    pub fn take_for_fleet(state: &State, store: &Store, plan: &str) -> Result<Self, Trouble> {
+        Self::take_one(FLEETS, state, Some(store), plan)
+    }
+
+    /// Takes the lock of this machine for the sweep of another.
+    ///
+    /// # Errors
+    /// As for a sweep of this one.
+    pub fn take_for_other(state: &State, plan: &str) -> Result<Self, Trouble> {
+        Self::take_one(FILE, state, None, plan)
+    }
+
+    fn take_one(file: &str, state: &State, store: Option<&Store>, plan: &str) -> Result<Self, Trouble> {
         state.make()?;
-        let path = state.directory().join(FILE);
+        let path = state.directory().join(file);
         // Whoever can open a file can lock it, so that others must not be able to.
         let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
         let mut options = OpenOptions::new();
@@ -71,9 +93,9 @@ pub fn holder_pid(state: &State) -> Option<u32> {
 }
 
 /// The refusal: by the number of the sweep if it is already in the store.
-fn held(path: &Path, store: &Store) -> Trouble {
+fn held(path: &Path, store: Option<&Store>) -> Trouble {
     let holder = holder(path);
-    let running = store.sweeps().unwrap_or_default();
+    let running = store.and_then(|store| store.sweeps().ok()).unwrap_or_default();
     let running = running.iter().rev().find(|sweep| sweep.state == SweepState::Running);
     let which = match (running, &holder) {
         (Some(SweepSummary { id, name, started, .. }), _) => {

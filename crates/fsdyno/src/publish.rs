@@ -158,7 +158,9 @@ mod tests {
             sentinel: false,
             case: 0,
             block: 0,
-            stage: "mkfs",
+            stage: "mkfs".into(),
+            machine: None,
+            behind: 0.0,
             phase: String::new(),
             stage_done: None,
             glance: None,
@@ -191,7 +193,7 @@ mod tests {
         at.left = Nanos(2);
         tell(&mut publisher, &Progress::Running(&at));
         assert_eq!(publisher.status.publishing.writes, writes);
-        at.stage = "mount";
+        at.stage = "mount".into();
         tell(&mut publisher, &Progress::Running(&at));
         assert_eq!(publisher.status.publishing.writes, writes + 1);
 

@@ -268,6 +268,7 @@ fn record(number: u32, case: u32, draft: Draft) -> TrialRecord {
         block: number,
         case,
         sentinel: false,
+        machine: None,
         seed: 0,
         configuration,
         device: DeviceSpec::Directory { path: "(not known)".into() },

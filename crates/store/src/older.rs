@@ -69,6 +69,7 @@ impl Older<'_> {
             block: get(row, "block")?,
             case: get(row, "case_index")?,
             sentinel: get(row, "sentinel")?,
+            machine: None,
             seed: number(row, "seed")?,
             configuration: Configuration {
                 name: get(row, "configuration")?,

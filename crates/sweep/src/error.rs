@@ -104,7 +104,7 @@ impl PlanError {
                 "use host, debian:6.1 or the release of an installed kernel, or define it: [kernels] mine = \
                  { image = \"bzImage\", modules = \"DIR\" }",
             ),
-            PlanProblem::NotOnClients { .. } => Some("change it, or remove [clients]"),
+            PlanProblem::NotElsewhere { .. } => Some("change it, or remove the table of other machines"),
             PlanProblem::NotServed { .. } => Some("fsdyno plans shows nfs-server, a plan that has it"),
             PlanProblem::NoReuse { .. } => Some("remove reuse, or keep what fits it in a plan of its own"),
             PlanProblem::NotInGuests { .. } => Some(
@@ -154,9 +154,11 @@ pub enum PlanProblem {
         /// The kernel of the first guest.
         kernel: String,
     },
-    /// Something that only this machine can do, with `[clients]`.
-    #[error("not possible on clients: {reason}")]
-    NotOnClients {
+    /// Something that only this machine can do, with `[clients]` or `[fleet]`.
+    #[error("not possible {place}: {reason}")]
+    NotElsewhere {
+        /// `on clients`, `in a fleet`.
+        place: &'static str,
         /// What, and why.
         reason: String,
     },

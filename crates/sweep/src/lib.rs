@@ -12,6 +12,7 @@ mod bench;
 mod error;
 mod estimate;
 mod fit;
+mod fleet;
 mod flows;
 mod guest_request;
 mod options;
@@ -26,6 +27,7 @@ mod recorded;
 mod resume;
 mod room;
 mod run;
+mod runner;
 mod scratch;
 mod sizes;
 mod space;
@@ -38,13 +40,14 @@ pub use bench::{BENCH_MEMORY, BenchError, BenchOptions, bench_plan};
 pub use error::{Location, PlanError, PlanProblem};
 pub use estimate::{DryCase, DryRun, dry_run};
 pub use fit::{Fit, FitError, fit};
+pub use fleet::{FleetMember, run_fleet};
 pub use flows::{FLOWS, ShippedFlow};
 pub use fsdyno_verdict::enough::Enough;
 pub use options::{Machines, RunOptions};
 pub use order::{Slot, order};
 pub use pace::nominal_time;
 pub use plan::{
-    Case, Hooks, KEY_TABLES, Key, KeyTable, MAX_PLAN_BYTES, Plan, PlanCommand, race_budget, study,
+    Case, FleetPlan, Hooks, KEY_TABLES, Key, KeyTable, MAX_PLAN_BYTES, Plan, PlanCommand, race_budget, study,
 };
 pub use progress::{Position, Progress};
 pub use quick::{QUICK, Quick, QuickError, QuickOptions, quick};

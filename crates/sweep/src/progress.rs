@@ -1,6 +1,7 @@
 //! What a running sweep reports: where it is, and how long it will take.
 
 use crate::estimate::trial_time;
+use crate::order::Slot;
 use crate::plan::Case;
 use crate::sizes::Sizes;
 use fsdyno_core::{Glance, Nanos, Outcome, TrialRecord};
@@ -20,6 +21,13 @@ pub enum Progress<'a> {
     Running(&'a Position),
     /// A trial has ended and is stored.
     Stored(&'a Position, &'a TrialRecord),
+    /// Something about a machine of a fleet.
+    Machine {
+        /// Its name.
+        name: &'a str,
+        /// What, in a line.
+        line: &'a str,
+    },
     /// It waits before this trial, counted from 1, because it was asked to; several times a second.
     Paused {
         /// The trial.
@@ -82,8 +90,13 @@ pub struct Position {
     pub case: u32,
     /// The block, from 0.
     pub block: u32,
+    /// The machine of a fleet that runs it.
+    pub machine: Option<String>,
+    /// How many trials are done, without this one. Of those that other machines are running, the share that
+    /// is done counts.
+    pub behind: f64,
     /// What is being done: `mkfs`, `prepare`, `measure`.
-    pub stage: &'static str,
+    pub stage: Cow<'static, str>,
     /// The phase of the load; empty outside of phases.
     pub phase: String,
     /// Share of the stage that is done, 0 to 1, if the engine says so.
@@ -102,7 +115,7 @@ pub struct Position {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Moment<'a> {
     /// What is being done.
-    pub stage: &'static str,
+    pub stage: &'a str,
     /// Time until the load ends, once that is known.
     pub left: Option<Nanos>,
     /// The phase of the load; empty outside of phases.
@@ -121,14 +134,39 @@ impl Moment<'_> {
 }
 
 impl Position {
-    /// The trial has reached a moment, with this much behind it and ahead of it; `rest` is the time for the
+    /// At the beginning of a trial, of which nothing is known but its case.
+    pub(crate) fn new(slot: &Slot, case: &Case, trials: u32) -> Self {
+        Position {
+            trial: slot.trial + 1,
+            trials,
+            configuration: case.configuration.name.clone(),
+            workload: case.workload.name(),
+            sentinel: slot.sentinel,
+            case: slot.case,
+            block: slot.block,
+            machine: None,
+            behind: f64::from(slot.trial),
+            stage: "build".into(),
+            phase: String::new(),
+            stage_done: None,
+            glance: None,
+            fraction: 0.0,
+            left: Nanos(0),
+            more_may_follow: false,
+        }
+    }
+
+    /// The trial has reached a moment after this time, of what is expected in all; `rest` is the time for the
     /// trials after it.
-    pub(crate) fn come_to(&mut self, moment: &Moment<'_>, elapsed: Nanos, left: Nanos, rest: Nanos) {
+    pub(crate) fn come_to(&mut self, moment: &Moment<'_>, elapsed: Nanos, expected: Nanos, rest: Nanos) {
+        let left = moment.left.unwrap_or(Nanos(expected.0.saturating_sub(elapsed.0)));
         let share = elapsed.0 as f64 / (elapsed.0.saturating_add(left.0)).max(1) as f64;
         if self.phase != moment.phase {
             self.phase = moment.phase.to_string();
         }
-        self.stage = moment.stage;
+        if self.stage != moment.stage {
+            self.stage = moment.stage.to_string().into();
+        }
         self.stage_done = moment.done;
         self.glance = moment.glance.cloned();
         self.fraction = self.fraction.max(share.min(0.99));

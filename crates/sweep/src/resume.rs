@@ -80,9 +80,10 @@ fn is_named_like(sweep: &Sweep, text: &str) -> bool {
 /// [`SweepError::PlanDiffers`] if the sweep was started with another plan, other overrides, or other files
 /// than the plan names, and
 /// [`SweepError::DiskDiffers`] if a disk of the plan is not one of those that its trials were measured on.
+/// Without a host, disks are those of others, who verify them.
 pub(crate) fn stored_trials(
     plan: &Plan,
-    host: &mut dyn Host,
+    host: Option<&mut dyn Host>,
     store: &Store,
     sweep: SweepId,
 ) -> Result<BTreeSet<u32>, SweepError> {
@@ -98,7 +99,12 @@ pub(crate) fn stored_trials(
         let differs = Differs::Files { case };
         return Err(SweepError::PlanDiffers { sweep, name: stored.summary.name, differs });
     }
-    verify_disks(plan, host, store, sweep)?;
+    if let Some(host) = host {
+        let trials = store.trials(sweep)?;
+        let known: Vec<DeviceFacts> =
+            trials.into_iter().flat_map(|trial| trial.environment.devices).collect();
+        verify_disks(plan, host, sweep, &known)?;
+    }
     Ok(store.trial_numbers(sweep)?)
 }
 
@@ -119,14 +125,17 @@ fn other_load(plan: &Plan, stored: &[TrialRecord]) -> Option<u32> {
 
 /// A name such as /dev/sdb may refer to another disk after a reboot, and figures of two disks must not be
 /// mixed.
-fn verify_disks(plan: &Plan, host: &mut dyn Host, store: &Store, sweep: SweepId) -> Result<(), SweepError> {
+///
+/// # Errors
+/// [`SweepError::DiskDiffers`]; `known` are those on which trials of this sweep ran.
+pub(crate) fn verify_disks(
+    plan: &Plan,
+    host: &mut dyn Host,
+    sweep: SweepId,
+    known: &[DeviceFacts],
+) -> Result<(), SweepError> {
     let named = |disk: &&DeviceSpec| matches!(disk, DeviceSpec::Block(_));
     let disks: Vec<&DeviceSpec> = plan.devices.all().flat_map(DeviceSpec::disks).filter(named).collect();
-    if disks.is_empty() {
-        return Ok(());
-    }
-    let trials = store.trials(sweep)?;
-    let known: Vec<&DeviceFacts> = trials.iter().flat_map(|trial| &trial.environment.devices).collect();
     if known.is_empty() {
         return Ok(());
     }
@@ -140,7 +149,7 @@ fn verify_disks(plan: &Plan, host: &mut dyn Host, store: &Store, sweep: SweepId)
             size_bytes: found.identity.size_bytes,
             queue: Default::default(),
         };
-        let same = |then: &&DeviceFacts| {
+        let same = |then: &DeviceFacts| {
             (&then.model, &then.serial, then.size_bytes) == (&now.model, &now.serial, now.size_bytes)
         };
         if !known.iter().any(same) {
@@ -149,7 +158,7 @@ fn verify_disks(plan: &Plan, host: &mut dyn Host, store: &Store, sweep: SweepId)
             return Err(SweepError::DiskDiffers {
                 sweep,
                 path: disk.path().to_path_buf(),
-                then: then.map_or_else(String::new, |then| described(then)),
+                then: then.map_or_else(String::new, described),
                 now: described(&now),
             });
         }

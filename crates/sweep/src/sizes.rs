@@ -4,12 +4,13 @@ use crate::plan::{Case, Plan};
 use fsdyno_core::device::{Block, Image};
 use fsdyno_core::{Bytes, DeviceSpec, Nanos};
 use fsdyno_host::{Host, HostError};
+use serde::{Deserialize, Serialize};
 
 /// Assumed time until a device is calm; it takes half a second to see that it is.
 const ASSUMED_CALM: Nanos = Nanos::from_secs(1);
 
 /// What decides how long a trial takes, beside its load.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(crate) struct Sizes {
     /// The device of the data, where it is known and some case fills it.
     pub device: Option<Bytes>,

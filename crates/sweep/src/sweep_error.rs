@@ -29,6 +29,29 @@ pub enum SweepError {
         /// Which, and why.
         reason: String,
     },
+    /// Machines of a fleet cannot run trials; nothing has been changed on any.
+    #[error("refused, nothing was written{}", of_machines(refused))]
+    RefusedByMachines {
+        /// Their names, and why.
+        refused: Vec<(String, String)>,
+    },
+    /// Something is said of a machine that the fleet does not have.
+    #[error("'{what}' names no machine of the fleet; it has {}", machines.join(", "))]
+    NoMachine {
+        /// As written.
+        what: String,
+        /// The names of those that have joined.
+        machines: Vec<String>,
+    },
+    /// All machines of a fleet are lost, and trials are left.
+    #[error("no machine of the fleet is left, and the sweep stops{}", of_machines(lost))]
+    NoMachineLeft {
+        /// Their names, and why.
+        lost: Vec<(String, String)>,
+    },
+    /// The user does not want to wait for the machines of a fleet.
+    #[error("interrupted before the sweep began")]
+    Interrupted,
     /// A trial cannot be stored; its record is kept in a file.
     #[error(
         "cannot store trial {}; its record is kept in '{}', and the sweep stops",
@@ -182,6 +205,10 @@ fn listed(lines: &[String]) -> String {
     lines.iter().map(|line| format!("\n  {line}")).collect()
 }
 
+fn of_machines(lines: &[(String, String)]) -> String {
+    lines.iter().map(|(machine, reason)| format!("\non {machine}: {reason}")).collect()
+}
+
 impl SweepError {
     /// The next step for the user, if there is an obvious one.
     pub fn hint(&self) -> Option<String> {
@@ -212,6 +239,17 @@ impl SweepError {
             SweepError::Clients { planned, .. } => Some(format!(
                 "--launch COMMAND starts them, such as --launch 'srun -N{planned} --ntasks-per-node=1'"
             )),
+            SweepError::NoMachine { machines, .. } => {
+                let name = machines.first().map_or("NAME", String::as_str);
+                Some(format!(
+                    "machines have the names that `hostname` prints; each device is confirmed for its own: \
+                     --destroy {name}:/dev/sdb"
+                ))
+            }
+            SweepError::NoMachineLeft { .. } => Some(
+                "bring them back; the same command with --resume goes on with the other trials".to_string(),
+            ),
+            SweepError::RefusedByMachines { .. } | SweepError::Interrupted => None,
             SweepError::NeedsRoot => Some(
                 "it creates and mounts filesystems; fsdyno bench DIR measures a directory without root"
                     .to_string(),

@@ -23,9 +23,11 @@ pub(crate) struct TimeLimit {
 }
 
 impl TimeLimit {
-    /// For a run that begins now; `trials` are those of earlier runs.
-    pub fn new(limit: Nanos, trials: &[TrialRecord]) -> Self {
-        let earlier = trials.iter().map(|trial| trial.duration().0).fold(0, u64::saturating_add);
+    /// For a run that begins now; `trials` are those of earlier runs, of which so many machines ran one at a
+    /// time.
+    pub fn new(limit: Nanos, trials: &[TrialRecord], machines: u32) -> Self {
+        let trials = trials.iter().map(|trial| trial.duration().0).fold(0, u64::saturating_add);
+        let earlier = trials / u64::from(machines.max(1));
         TimeLimit {
             limit,
             earlier: Nanos(earlier),

@@ -238,6 +238,7 @@ pub fn trial(trial: u32, block: u32, case: u32, configuration: Configuration, mb
         block,
         case,
         sentinel: false,
+        machine: None,
         seed: 42,
         configuration,
         device: DeviceSpec::image("/var/tmp/fsdyno.img", Bytes(8 * Bytes::GIB)),

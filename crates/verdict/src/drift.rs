@@ -8,6 +8,7 @@
 //! fitted line to rise (Solid State Storage Performance Test Specification, 2.1.24). SNIA's other limit, that
 //! values differ by at most 20 % of their mean, becomes a note.
 
+use crate::machines::levelled;
 use crate::outcomes::is_measured;
 use crate::text;
 use fsdyno_core::TrialRecord;
@@ -141,15 +142,19 @@ pub fn drift(measure: &Measure, trials: &[TrialRecord]) -> Option<Drift> {
     measured.sort_by_key(|(trial, _)| trial.trial);
     let same: Vec<&(&TrialRecord, f64)> =
         measured.iter().filter(|(trial, _)| trial.case == sentinel.case).collect();
-    let values: Vec<f64> = same.iter().map(|(_, value)| *value).collect();
+    let same: Vec<(&TrialRecord, f64)> = same.into_iter().copied().collect();
+    // Machines of a fleet differ, which is no drift.
+    let values = levelled(&same);
     if values.len() < 2 {
         return None;
     }
-    let logarithms = |chosen: &[&(&TrialRecord, f64)]| -> Vec<(f64, f64)> {
-        chosen.iter().map(|(trial, value)| (f64::from(trial.trial), value.ln())).collect()
-    };
     let of_all_trials = values.len() < FEWEST;
-    let points = if of_all_trials { relative_to_their_case(&measured) } else { logarithms(&same) };
+    let points = match of_all_trials {
+        true => relative_to_their_case(&measured),
+        false => {
+            same.iter().zip(&values).map(|((trial, _), value)| (f64::from(trial.trial), value.ln())).collect()
+        }
+    };
     Some(Drift {
         name: sentinel.configuration.name.clone(),
         measure: measure.name().to_string(),
@@ -158,14 +163,14 @@ pub fn drift(measure: &Measure, trials: &[TrialRecord]) -> Option<Drift> {
     })
 }
 
-/// The logarithm of each trial relative to the mean of its case, by the number of the trial.
+/// The logarithm of each trial relative to the mean of its case on its machine, by the number of the trial.
 fn relative_to_their_case(measured: &[(&TrialRecord, f64)]) -> Vec<(f64, f64)> {
-    let mut cases: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+    let mut cases: BTreeMap<(u32, Option<&str>), Vec<f64>> = BTreeMap::new();
     for (trial, value) in measured {
-        cases.entry(trial.case).or_default().push(value.ln());
+        cases.entry((trial.case, trial.machine.as_deref())).or_default().push(value.ln());
     }
     let relative = |(trial, value): &(&TrialRecord, f64)| {
-        let same = &cases[&trial.case];
+        let same = &cases[&(trial.case, trial.machine.as_deref())];
         let mean = same.iter().sum::<f64>() / same.len() as f64;
         (same.len() > 1).then_some((f64::from(trial.trial), value.ln() - mean))
     };

@@ -143,6 +143,7 @@ mod tests {
             block,
             case,
             sentinel: false,
+            machine: None,
             seed: 0,
             configuration,
             device: DeviceSpec::Directory { path: "/".into() },

@@ -18,6 +18,7 @@ pub mod faults;
 mod fixture;
 mod levels;
 mod load;
+mod machines;
 pub mod merge;
 pub mod outcomes;
 pub mod race;

@@ -30,6 +30,7 @@ impl Serialize for TrialRecord {
             block,
             case,
             sentinel,
+            machine,
             seed,
             configuration,
             device,
@@ -58,11 +59,15 @@ impl Serialize for TrialRecord {
             Outcome::Skipped { unmet } => (unmet, None),
             Outcome::Failed { error } => (&none, Some(error)),
         };
-        let mut document = serializer.serialize_struct("TrialRecord", 30)?;
+        let mut document = serializer.serialize_struct("TrialRecord", 31)?;
         document.serialize_field("trial", trial)?;
         document.serialize_field("block", block)?;
         document.serialize_field("case", case)?;
         document.serialize_field("sentinel", sentinel)?;
+        match machine {
+            Some(name) => document.serialize_field("machine", name)?,
+            None => document.skip_field("machine")?,
+        }
         document.serialize_field("seed", seed)?;
         document.serialize_field("started", started)?;
         document.serialize_field("finished", finished)?;
@@ -198,6 +203,7 @@ pub(super) struct Read {
     block: u32,
     case: u32,
     sentinel: bool,
+    machine: Option<String>,
     seed: u64,
     started: String,
     finished: String,
@@ -252,6 +258,7 @@ impl TryFrom<Read> for TrialRecord {
             block: read.block,
             case: read.case,
             sentinel: read.sentinel,
+            machine: read.machine,
             seed: read.seed,
             configuration: Configuration {
                 name: configured.name.into_owned(),

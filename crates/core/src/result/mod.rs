@@ -60,6 +60,8 @@ pub struct TrialRecord {
     pub case: u32,
     /// Whether this is a repetition of the first case as the sentinel, in addition to the block.
     pub sentinel: bool,
+    /// The machine of a fleet that ran it; absent if it ran on the machine that has the store.
+    pub machine: Option<String>,
     /// Seed of trees, contents, filesystem UUID and hash seed.
     pub seed: u64,
     /// What was built.

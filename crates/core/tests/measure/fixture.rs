@@ -90,6 +90,7 @@ pub fn trial() -> TrialRecord {
         block: 0,
         case: 0,
         sentinel: false,
+        machine: None,
         seed: 1,
         configuration: Configuration { name: "ext4".into(), filesystem: "ext4".into(), settings: [].into() },
         device: DeviceSpec::image("/image", Bytes(Bytes::GIB)),

@@ -22,6 +22,39 @@ pub struct Launching {
     pub token_file: Option<PathBuf>,
 }
 
+/// The same for a sweep, which machines can share.
+#[derive(Debug, Default, Args)]
+pub struct Sharing {
+    #[command(flatten)]
+    pub launching: Launching,
+    /// Share the trials among the machines that --launch starts, as `[fleet]` in the plan says: each block
+    /// runs on one of them. Devices are confirmed for each machine: `--destroy NAME:DEVICE`.
+    #[arg(long, requires = "launch")]
+    pub fleet: bool,
+}
+
+/// Other machines that take part in a sweep.
+#[derive(Debug, Clone, Copy)]
+pub enum Elsewhere<'a> {
+    /// None.
+    Nowhere,
+    /// Clients, which do the load.
+    Clients(&'a Launching),
+    /// A fleet, which shares the trials.
+    Fleet(&'a Launching),
+}
+
+impl<'a> Elsewhere<'a> {
+    /// What the command line asks for.
+    pub fn of(launching: &'a Launching, is_fleet: bool) -> Self {
+        match (&launching.launch, is_fleet) {
+            (None, _) => Elsewhere::Nowhere,
+            (Some(_), false) => Elsewhere::Clients(launching),
+            (Some(_), true) => Elsewhere::Fleet(launching),
+        }
+    }
+}
+
 /// Options of the hidden `fsdyno agent`.
 #[derive(Debug, Default, Args)]
 pub struct Agent {

@@ -1,18 +1,20 @@
 //! `fsdyno agent` (hidden): the process that carries out the steps of the testbed, and that can be abandoned;
-//! or, with `--join`, the agent of a client, which a launcher has started.
+//! or, with `--join`, the agent of a client or of a member of a fleet, which a launcher has started.
 
-use super::Result;
+use super::{Result, Surroundings, image_shape, trouble};
 use crate::cli::Agent;
 use crate::exit::{Status, Trouble};
 use crate::interrupt::Interrupt;
+use crate::lock::SweepLock;
 use crate::state::State;
 use anyhow::{Context, anyhow};
-use fsdyno_clients::agent::MemoryLimiter;
+use fsdyno_clients::agent::{Membership, MemoryLimiter};
 use fsdyno_clients::{TOKEN, Token};
 use fsdyno_core::Bytes;
 use fsdyno_core::protocol::MemoryGroup;
 use fsdyno_host::agent::serve;
 use fsdyno_host::local::LocalHost;
+use fsdyno_sweep::{Asked, FleetMember, Machines, RunOptions};
 use fsdyno_testbed::{UndoJournal, memory};
 use std::io::Read;
 use std::os::unix::process::CommandExt;
@@ -62,9 +64,38 @@ fn join(options: &Agent, binary: &Path) -> Result {
         stop.store(true, Ordering::Relaxed);
     });
     let mut memory = Memory { host: LocalHost::new(binary.to_path_buf(), Vec::new()), journal: None };
-    fsdyno_clients::agent::serve(&options.join, &token, binary.to_path_buf(), &mut memory, &interrupt.stop)
+    let mut member = |order: &str, coordinator: &Membership<'_>| {
+        let Some(member) = FleetMember::new(order, coordinator) else { return };
+        if let Err(trouble) = be_member(&member, &interrupt) {
+            member.refuse(trouble.text());
+        }
+    };
+    let binary = binary.to_path_buf();
+    fsdyno_clients::agent::serve(&options.join, &token, binary, &mut memory, &mut member, &interrupt.stop)
         .map_err(|error| Trouble::new(Status::Usage, error))?;
     Ok(Status::Well)
+}
+
+/// Runs trials of a fleet's sweep on this machine, like a sweep of its own.
+fn be_member(member: &FleetMember<'_>, interrupt: &Interrupt) -> std::result::Result<(), Trouble> {
+    let state = State::find(None)?;
+    let here = Surroundings::of_agent(state);
+    let _lock = SweepLock::take_for_other(&here.state, &member.plan().name)?;
+    let directory = here.state.directory();
+    let options = RunOptions {
+        state_dir: &here.state.undo(),
+        keep: &[],
+        confirmation: member.confirmation(),
+        known: &image_shape::warnings(directory, member.plan()),
+        interrupt: &interrupt.stop,
+        hurry: &interrupt.hurry,
+        asked: &Asked::default(),
+        resume: None,
+    };
+    let mut host = here.host()?.hurried_by(Arc::clone(&interrupt.hurry));
+    let mut guests = here.guests()?.hurried_by(Arc::clone(&interrupt.hurry));
+    let mut machines = Machines { host: &mut host, guests: &mut guests };
+    member.run(&mut machines, &options, directory).map_err(trouble::of_sweep)
 }
 
 /// Memory cgroups for engines on this machine. They are in an undo journal like everything else, so that

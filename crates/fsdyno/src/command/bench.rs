@@ -5,7 +5,7 @@ use super::show::Details;
 use super::sweep::{Shown, measure};
 use super::trouble;
 use super::{Result, Surroundings};
-use crate::cli::Bench;
+use crate::cli::{Bench, Elsewhere};
 use crate::exit::{Status, Trouble};
 use fsdyno_sweep::{BENCH_MEMORY, BenchError, BenchOptions, bench_plan};
 use fsdyno_testbed::Confirmation;
@@ -39,7 +39,7 @@ pub fn run(surroundings: &Surroundings, options: &Bench) -> Result {
         surroundings,
         &plan,
         &Confirmation::default(),
-        Some(&options.launching),
+        Elsewhere::of(&options.launching, false),
         None,
         (shown, Details::Full),
     )?;

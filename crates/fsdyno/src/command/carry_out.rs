@@ -1,7 +1,7 @@
 //! Carries out a sweep: progress on stderr, trials into a store.
 
 use super::{Surroundings, image_shape, launching, log, trouble};
-use crate::cli::Launching;
+use crate::cli::Elsewhere;
 use crate::exit::{Status, Trouble};
 use crate::interrupt::Interrupt;
 use crate::lock::SweepLock;
@@ -9,12 +9,12 @@ use crate::progress::{Display, human};
 use crate::publish::Publisher;
 use crate::say;
 use crate::screen::OwnScreen;
-use fsdyno_clients::ClientHost;
+use fsdyno_clients::{ClientHost, Pool};
 use fsdyno_core::{AfterTrial, Outcome, TrialRecord};
 use fsdyno_host::Host;
 use fsdyno_store::{Added, Store, SweepId};
 use fsdyno_sweep::{
-    Asked, Machines, Plan, Position, Progress, RunOptions, SweepEnd, SweepOutcome, run as execute,
+    Asked, Machines, Plan, Position, Progress, RunOptions, SweepEnd, SweepOutcome, run as execute, run_fleet,
 };
 use fsdyno_testbed::Confirmation;
 use std::sync::Arc;
@@ -27,8 +27,8 @@ pub struct SweepRequest<'a> {
     pub display: &'a Display,
     /// Whether it has a screen of its own.
     pub screen: bool,
-    /// What starts its clients.
-    pub launching: Option<&'a Launching>,
+    /// Which other machines take part.
+    pub elsewhere: Elsewhere<'a>,
 }
 
 /// Executes a plan with progress on stderr. `stored` is called with each trial.
@@ -39,9 +39,12 @@ pub fn carry_out(
     interrupt: &Interrupt,
     stored: &mut dyn FnMut(&TrialRecord),
 ) -> Result<SweepOutcome, Trouble> {
-    let _lock = SweepLock::take(&surroundings.state, store, &request.plan.name)?;
+    let SweepRequest { plan, confirmation, resume, display, screen, elsewhere } = *request;
+    let _lock = match elsewhere {
+        Elsewhere::Fleet(_) => SweepLock::take_for_fleet(&surroundings.state, store, &plan.name)?,
+        _ => SweepLock::take(&surroundings.state, store, &plan.name)?,
+    };
     add_kept(surroundings, store);
-    let SweepRequest { plan, confirmation, resume, display, screen, launching } = *request;
     let (directory, asked) = (surroundings.state.directory(), Asked::default());
     let mut publisher = Publisher::begin(directory, store.path(), &plan.name);
     let options = RunOptions {
@@ -54,18 +57,10 @@ pub fn carry_out(
         asked: &asked,
         resume,
     };
-    let mut host = surroundings.host()?.hurried_by(Arc::clone(&interrupt.hurry));
-    let mut guests = surroundings.guests()?.hurried_by(Arc::clone(&interrupt.hurry));
-    let mut clients = None;
-    let host: &mut dyn Host =
-        match launching::clients(plan, launching, &interrupt.stop, &|line| display.line(line))? {
-            None => &mut host,
-            Some(pool) => clients.insert(ClientHost::new(host, pool)),
-        };
-    let mut machines = Machines { host, guests: &mut guests };
+    let mut pool = launching::launched(plan, elsewhere, &interrupt.stop, &|line| display.line(line))?;
     let begin = || OwnScreen::begin(directory, store.path(), surroundings.style.colour, display);
     let mut screen = screen.then(begin).transpose()?;
-    let ended = execute(plan, &mut machines, store, &options, &mut |progress| {
+    let observer = &mut |progress: Progress<'_>| {
         if let Progress::Stored(_, trial) = &progress {
             stored(trial);
         }
@@ -76,13 +71,28 @@ pub fn carry_out(
             screen.look(display, &interrupt.stop);
         }
         tell(display, &surroundings.program, plan, &progress);
-    });
+    };
+    let ended = match (elsewhere, &pool) {
+        (Elsewhere::Fleet(_), Some(fleet)) => run_fleet(plan, fleet, store, &options, observer),
+        _ => {
+            let mut host = surroundings.host()?.hurried_by(Arc::clone(&interrupt.hurry));
+            let mut guests = surroundings.guests()?.hurried_by(Arc::clone(&interrupt.hurry));
+            let mut clients = None;
+            let host: &mut dyn Host = match pool.take() {
+                None => &mut host,
+                Some(pool) => clients.insert(ClientHost::new(host, pool)),
+            };
+            let ended = execute(plan, &mut Machines { host, guests: &mut guests }, store, &options, observer);
+            pool = clients.map(ClientHost::into_pool);
+            ended
+        }
+    };
     publisher.end();
     if let Some(screen) = screen {
         screen.end(display);
     }
     display.finish();
-    let left = clients.map(ClientHost::end).unwrap_or_default();
+    let left = pool.map(Pool::end).unwrap_or_default();
     let mut ended = ended.map_err(trouble::of_sweep)?;
     ended.left.extend(left);
     if let Some(error) = ended.broken.take() {
@@ -143,6 +153,7 @@ fn tell(display: &Display, program: &str, plan: &Plan, progress: &Progress<'_>) 
             }
         }
         Progress::Began(_) => {}
+        Progress::Machine { name, line } => display.line(&format!("{name}: {line}")),
         Progress::Paused { next, first } => {
             let done = f64::from(next - 1) * 1000.0;
             display.update(done as u64, &format!("before trial {next}"), "PAUSED".to_string());
@@ -154,12 +165,13 @@ fn tell(display: &Display, program: &str, plan: &Plan, progress: &Progress<'_>) 
         }
         Progress::Continued(paused) => display.line(&format!("goes on after a pause of {}", human(*paused))),
         Progress::Running(at) => {
-            let done = (f64::from(at.trial - 1) + at.fraction) * 1000.0;
+            let done = (at.behind + at.fraction) * 1000.0;
             let share = at.stage_done.map(|done| format!(" {:.0} %", done * 100.0)).unwrap_or_default();
             display.update(done as u64, &format!("{}: {}{share}", name(plan, at), at.stage), left(at));
         }
         Progress::Stored(at, trial) => {
-            let left = if at.trial < at.trials { format!(", {}", left(at)) } else { String::new() };
+            let is_last = at.behind + 1.0 >= f64::from(at.trials);
+            let left = if !is_last { format!(", {}", left(at)) } else { String::new() };
             display.line(&format!("{}: {}{left}", name(plan, at), ended(trial)));
             if say::is_verbose() {
                 trial.built.log.iter().for_each(|step| display.line(&log::line(step)));
@@ -199,7 +211,8 @@ fn name(plan: &Plan, at: &Position) -> String {
     let workload = (plan.workloads.len() > 1).then_some(&*at.workload);
     let details: Vec<&str> = workload.into_iter().chain(at.sentinel.then_some("sentinel")).collect();
     let details = if details.is_empty() { String::new() } else { format!(" ({})", details.join(", ")) };
-    format!("trial {} of {}: {}{details}", at.trial, at.trials, at.configuration)
+    let machine = at.machine.as_ref().map(|machine| format!(" on {machine}")).unwrap_or_default();
+    format!("trial {} of {}: {}{details}{machine}", at.trial, at.trials, at.configuration)
 }
 
 fn ended(trial: &TrialRecord) -> String {

@@ -5,7 +5,7 @@ use super::source::{PlanText, source};
 use super::sweep::{Shown, resumed, run_plan};
 use super::trouble::of_sweep;
 use super::{Result, Surroundings, find, overrides};
-use crate::cli::{Confirmed, Durability as Options, StateName};
+use crate::cli::{Confirmed, Durability as Options, Elsewhere, StateName};
 use crate::exit::{Status, Trouble};
 use crate::interrupt::Interrupt;
 use crate::say;
@@ -41,7 +41,7 @@ pub fn run(surroundings: &Surroundings, options: &Options) -> Result {
     verify_privileges(&plan, &mut surroundings.host()?).map_err(of_sweep)?;
     let command = format!("durability {}", quoted(&path.to_string_lossy()));
     let shown = Shown { format: options.format, screen: false };
-    run_plan(surroundings, &plan, resume, (&Confirmed::default(), None), shown, &command)
+    run_plan(surroundings, &plan, resume, (&Confirmed::default(), Elsewhere::Nowhere), shown, &command)
 }
 
 /// The configurations of a plan under the workload `durability` or `io-errors`: its own, if it has one.

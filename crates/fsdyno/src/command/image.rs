@@ -5,7 +5,7 @@ use super::carry_out::{SweepRequest, carry_out, status};
 use super::image_shape::{Compared, Kept, Way, keep};
 use super::source::load;
 use super::{Result, Surroundings, now, print_json, trouble};
-use crate::cli::{Doctor, DocumentFormat};
+use crate::cli::{Doctor, DocumentFormat, Elsewhere};
 use crate::exit::{Status, Trouble};
 use crate::interrupt::Interrupt;
 use crate::out;
@@ -105,7 +105,7 @@ fn measure(
                 resume: None,
                 display: &display,
                 screen: false,
-                launching: None,
+                elsewhere: Elsewhere::Nowhere,
             };
             let mut failure = None;
             let mut stored = |trial: &TrialRecord| {

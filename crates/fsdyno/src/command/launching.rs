@@ -1,6 +1,6 @@
-//! Clients for a plan, from the command that the user gives.
+//! Machines for a plan, from the command that the user gives.
 
-use crate::cli::Launching;
+use crate::cli::Elsewhere;
 use crate::exit::{Status, Trouble};
 use anyhow::{Context, anyhow};
 use fsdyno_clients::{Launch, LaunchError, Pool, launch};
@@ -14,24 +14,19 @@ use std::time::Instant;
 /// How many clients are named when they have joined.
 const NAMED: usize = 8;
 
-/// Starts the clients that a plan wants; none without a launcher. `tell` shows a line to the user.
-pub fn clients(
+/// Starts the machines that a plan wants; none without a launcher. `tell` shows a line to the user.
+pub fn launched(
     plan: &Plan,
-    options: Option<&Launching>,
+    elsewhere: Elsewhere<'_>,
     interrupt: &AtomicBool,
     tell: &dyn Fn(&str),
 ) -> Result<Option<Pool>, Trouble> {
-    let Some(options) = options else { return Ok(None) };
-    let Some(command) = &options.launch else { return Ok(None) };
-    if plan.serve.is_some() {
-        let error = anyhow!("--launch starts clients, and those of [serve] are guests");
-        return Err(Trouble::new(Status::Usage, error).hint("leave out --launch"));
-    }
-    let Some(count) = plan.clients else {
-        let error = anyhow!("--launch starts clients, and the plan has none");
-        return Err(Trouble::new(Status::Usage, error)
-            .hint("say how many: [clients] in the plan, --clients with bench"));
+    let (options, count, what) = match elsewhere {
+        Elsewhere::Nowhere => return Ok(None),
+        Elsewhere::Clients(options) => (options, clients(plan)?, "client"),
+        Elsewhere::Fleet(options) => (options, fleet(plan)?, "machine"),
     };
+    let Some(command) = &options.launch else { return Ok(None) };
     let (listen, port) = options.listen.map_or((None, 0), |(address, port)| (Some(address), port));
     let token_file = options.token_file.as_deref().map(std::path::absolute).transpose();
     let wanted = Launch {
@@ -42,20 +37,39 @@ pub fn clients(
         token_file: token_file.context("cannot find the current directory")?,
         binary: std::env::current_exe().context("cannot find fsdyno's own binary")?,
     };
-    tell(&format!("waiting for {}", plural(count.into(), "client")));
+    tell(&format!("waiting for {}", plural(count.into(), what)));
     let begun = Instant::now();
     let pool = launch(&wanted, interrupt).map_err(trouble)?;
-    let names: Vec<String> = pool.facts().into_iter().map(|one| one.client).collect();
-    tell(&joined(&names, begun.elapsed().into()));
+    tell(&joined(&pool.names(), what, begun.elapsed().into()));
     Ok(Some(pool))
 }
 
+/// How many clients the plan wants from a launcher.
+fn clients(plan: &Plan) -> Result<u32, Trouble> {
+    if plan.serve.is_some() {
+        let error = anyhow!("--launch starts clients, and those of [serve] are guests");
+        return Err(Trouble::new(Status::Usage, error).hint("leave out --launch"));
+    }
+    plan.clients.ok_or_else(|| {
+        let error = anyhow!("--launch starts clients, and the plan has none");
+        Trouble::new(Status::Usage, error).hint("say how many: [clients] in the plan, --clients with bench")
+    })
+}
+
+/// How many machines share the trials of the plan.
+fn fleet(plan: &Plan) -> Result<u32, Trouble> {
+    plan.fleet.as_ref().map(|fleet| fleet.count).ok_or_else(|| {
+        let error = anyhow!("--fleet shares trials among machines, and the plan has none");
+        Trouble::new(Status::Usage, error).hint("say how many: [fleet] with `count` in the plan")
+    })
+}
+
 /// `3 clients joined in 204 ms: x1, x2, x3`; of many, the first few.
-fn joined(names: &[String], took: Nanos) -> String {
+fn joined(names: &[String], what: &str, took: Nanos) -> String {
     let shown = names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
     let more = if names.len() > NAMED { ", ..." } else { "" };
     let took = time_in_words(Time { ns: took.0, at_least: false });
-    format!("{} joined in {took}: {shown}{more}", plural(names.len() as u64, "client"))
+    format!("{} joined in {took}: {shown}{more}", plural(names.len() as u64, what))
 }
 
 fn trouble(error: LaunchError) -> Trouble {

@@ -156,6 +156,12 @@ impl Surroundings {
         Ok(Surroundings { store, state, roots_store, program, style })
     }
 
+    /// Those of an agent, which has no options and prints nothing on stdout.
+    fn of_agent(state: State) -> Self {
+        let style = Style { width: WIDTH, colour: false, blocks: false };
+        Surroundings { store: state.store(), state, roots_store: None, program: "fsdyno".to_string(), style }
+    }
+
     fn open_store(&self) -> std::result::Result<Store, Trouble> {
         if self.store == self.state.store() {
             self.state.make()?;

@@ -9,7 +9,7 @@ use crate::exit::Status;
 use crate::out;
 use crate::progress::human;
 use fsdyno_core::measure::Direction;
-use fsdyno_core::{DeviceSpec, Measure};
+use fsdyno_core::{DeviceSpec, Measure, Nanos};
 use fsdyno_host::Host;
 use fsdyno_report::Style;
 use fsdyno_sweep::{DryRun, ForeseenRound, Plan, dry_run};
@@ -122,7 +122,7 @@ fn print(
         "{}: {cases} ({skipped} skipped on this machine), {trials}; {about} {time}{space} on {}{clients}",
         plan.name, plan.devices.data
     );
-    let texts = [whole, ranking(&plan.measure)].into_iter().chain(race(plan, run));
+    let texts = [whole, ranking(&plan.measure)].into_iter().chain(race(plan, run)).chain(fleet(plan, run));
     for line in texts.flat_map(|text| style.wrapped(&text, "", "  ")) {
         writeln!(out, "{line}")?;
     }
@@ -150,6 +150,20 @@ fn ranking(measure: &Measure) -> String {
     };
     let meaning = measure.meaning().map_or(String::new(), |meaning| format!(", {meaning}"));
     format!("ranked by {}{meaning}; {better}", measure.name())
+}
+
+/// How long it takes on the machines of its fleet, if it has one.
+fn fleet(plan: &Plan, run: &DryRun) -> Option<String> {
+    let count = plan.fleet.as_ref()?.count;
+    let blocks = plan.repetitions;
+    let at_once = u64::from(blocks.div_ceil(count));
+    let time = Nanos(run.time_ns.0 / u64::from(blocks.max(1)) * at_once);
+    Some(format!(
+        "with --fleet, {} share {}, each of which runs on one of them: about {}",
+        plural(count.into(), "machine"),
+        plural(blocks.into(), "block"),
+        human(time)
+    ))
 }
 
 /// What the race will do, if it is one.

@@ -3,7 +3,7 @@
 use super::source::save;
 use super::sweep::{Shown, run_plan, tell_of_resuming};
 use super::{Result, Surroundings, overrides, trouble};
-use crate::cli::Quick as Options;
+use crate::cli::{Elsewhere, Quick as Options};
 use crate::exit::{Status, Trouble};
 use crate::progress::human;
 use crate::say;
@@ -28,7 +28,7 @@ pub fn run(surroundings: &Surroundings, options: &Options) -> Result {
     };
     let command = format!("quick {}", quoted(&options.device.to_string_lossy()));
     let shown = Shown { format: options.format, screen: false };
-    run_plan(surroundings, &plan, resume, (&options.confirmed, None), shown, &command)
+    run_plan(surroundings, &plan, resume, (&options.confirmed, Elsewhere::Nowhere), shown, &command)
 }
 
 /// The plan for this device and this time.

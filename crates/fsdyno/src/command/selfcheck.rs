@@ -2,7 +2,7 @@
 
 use super::carry_out::{SweepRequest, carry_out, status};
 use super::{Result, Surroundings, now, print_json, trouble};
-use crate::cli::{DocumentFormat, Selfcheck};
+use crate::cli::{DocumentFormat, Elsewhere, Selfcheck};
 use crate::exit::{Status, Trouble};
 use crate::file;
 use crate::interrupt::Interrupt;
@@ -243,8 +243,14 @@ fn check(
     };
     let display = Display::new(order(plan).len() as u64);
     let confirmation = &Confirmation::default();
-    let request =
-        SweepRequest { plan, confirmation, resume: None, display: &display, screen: false, launching: None };
+    let request = SweepRequest {
+        plan,
+        confirmation,
+        resume: None,
+        display: &display,
+        screen: false,
+        elsewhere: Elsewhere::Nowhere,
+    };
     let ended = carry_out(surroundings, &request, store, interrupt, &mut listen);
     listener.end();
     Ok((ended?, testimonies, way))

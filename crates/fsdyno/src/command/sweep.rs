@@ -5,7 +5,7 @@ use super::fitting::{choice, fitted};
 use super::show::{self, Details};
 use super::source::source;
 use super::{Result, Surroundings, header, is_dumb, not_found, overrides, trouble};
-use crate::cli::{Confirmed, Format, Launching, Sweep};
+use crate::cli::{Confirmed, Elsewhere, Format, Launching, Sweep};
 use crate::exit::{Status, Trouble};
 use crate::interrupt::Interrupt;
 use crate::progress::Display;
@@ -19,6 +19,7 @@ use fsdyno_sweep::{Plan, SweepEnd, SweepError, SweepOutcome, order, unfinished, 
 use fsdyno_testbed::Confirmation;
 use fsdyno_testbed::guard::{Overwrite, OverwriteError};
 use std::io::{IsTerminal, stdin, stdout};
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
 pub fn run(surroundings: &Surroundings, options: &Sweep) -> Result {
@@ -33,10 +34,14 @@ pub fn run(surroundings: &Surroundings, options: &Sweep) -> Result {
             (plan, Some(sweep))
         }
     };
-    verify_privileges(&plan, &mut surroundings.host()?).map_err(trouble::of_sweep)?;
+    // Machines of a fleet look at that themselves.
+    if !options.sharing.fleet {
+        verify_privileges(&plan, &mut surroundings.host()?).map_err(trouble::of_sweep)?;
+    }
     let command = format!("sweep {}", quoted(&options.plan.to_string_lossy()));
     let shown = Shown { format: options.format, screen: options.watch };
-    run_plan(surroundings, &plan, resume, (&options.confirmed, Some(&options.launching)), shown, &command)
+    let elsewhere = Elsewhere::of(&options.sharing.launching, options.sharing.fleet);
+    run_plan(surroundings, &plan, resume, (&options.confirmed, elsewhere), shown, &command)
 }
 
 /// Refuses a screen where there is none.
@@ -80,7 +85,7 @@ pub fn run_plan(
     surroundings: &Surroundings,
     plan: &Plan,
     resume: Option<SweepId>,
-    (confirmed, launching): (&Confirmed, Option<&Launching>),
+    (confirmed, elsewhere): (&Confirmed, Elsewhere<'_>),
     shown: Shown,
     command: &str,
 ) -> Result {
@@ -92,9 +97,12 @@ pub fn run_plan(
         sysctls: confirmed.allow_sysctl.clone(),
         hooks: confirmed.allow_hooks,
     };
-    let ended = measure(surroundings, plan, &confirmation, launching, resume, (shown, Details::None))?;
+    let ended = measure(surroundings, plan, &confirmation, elsewhere, resume, (shown, Details::None))?;
     if matches!(ended.end, SweepEnd::Interrupted | SweepEnd::Broken) && !ended.is_elsewhere {
-        say::remark(&format!("hint: to continue, run {}", to_continue(surroundings, confirmed, command)));
+        say::remark(&format!(
+            "hint: to continue, run {}",
+            to_continue(surroundings, (confirmed, elsewhere), command)
+        ));
     }
     let none_measured = resume.is_none() && ended.measured == 0 && ended.skipped > 0;
     Ok(match status(&ended) {
@@ -136,14 +144,34 @@ pub fn tell_of_resuming(stored: &Stored) {
 
 /// The command that continues a sweep: its changes of the plan are stored, but what may be destroyed is
 /// confirmed each time.
-fn to_continue(surroundings: &Surroundings, options: &Confirmed, command: &str) -> String {
+fn to_continue(
+    surroundings: &Surroundings,
+    (options, elsewhere): (&Confirmed, Elsewhere<'_>),
+    command: &str,
+) -> String {
     let confirmed = |name: &str, value: &str| format!(" --{name} {}", quoted(value));
     let mut line = format!("{} {command} --resume", surroundings.program);
+    let (launching, fleet) = match elsewhere {
+        Elsewhere::Nowhere => (None, ""),
+        Elsewhere::Clients(launching) => (Some(launching), ""),
+        Elsewhere::Fleet(launching) => (Some(launching), " --fleet"),
+    };
+    line.push_str(fleet);
+    if let Some(Launching { launch, listen, token_file }) = launching {
+        line.extend(launch.iter().map(|launch| confirmed("launch", launch)));
+        line.extend(listen.map(|(address, port)| confirmed("listen", &listening(address, port))));
+        line.extend(token_file.iter().map(|path| confirmed("token-file", &path.to_string_lossy())));
+    }
     line.extend(options.destroy.iter().map(|device| confirmed("destroy", &device.to_string_lossy())));
     line.extend(options.overwrite.iter().map(|device| confirmed("overwrite", device)));
     line.extend(options.allow_sysctl.iter().map(|key| confirmed("allow-sysctl", key)));
     line.push_str(if options.allow_hooks { " --allow-hooks" } else { "" });
     line
+}
+
+/// As `--listen` takes it.
+fn listening(address: IpAddr, port: u16) -> String {
+    if port == 0 { address.to_string() } else { SocketAddr::new(address, port).to_string() }
 }
 
 /// What an `--overwrite` confirms. A kind alone would apply to every device of the plan, whatever is on it.
@@ -169,7 +197,7 @@ pub fn measure(
     surroundings: &Surroundings,
     plan: &Plan,
     confirmation: &Confirmation,
-    launching: Option<&Launching>,
+    elsewhere: Elsewhere<'_>,
     resume: Option<SweepId>,
     (shown, details): (Shown, Details),
 ) -> std::result::Result<SweepOutcome, Trouble> {
@@ -177,7 +205,7 @@ pub fn measure(
     let mut store = surroundings.open_store()?;
     let display = Display::new(order(plan).len() as u64);
     let request =
-        SweepRequest { plan, confirmation, resume, display: &display, screen: shown.screen, launching };
+        SweepRequest { plan, confirmation, resume, display: &display, screen: shown.screen, elsewhere };
     let ended = carry_out(surroundings, &request, &mut store, &interrupt, &mut |_| {})?;
     let shown = show_results(surroundings, &store, ended.sweep, (shown.format, details));
     if store.is_in_place() {

@@ -45,7 +45,10 @@ pub fn of_sweep(error: SweepError) -> Trouble {
         other => {
             let hint = other.hint();
             let status = match other {
-                SweepError::NeedsRoot | SweepError::HooksNotAllowed { .. } => Status::Refused,
+                SweepError::NeedsRoot
+                | SweepError::HooksNotAllowed { .. }
+                | SweepError::RefusedByMachines { .. } => Status::Refused,
+                SweepError::Interrupted => Status::Interrupted,
                 _ => Status::Usage,
             };
             let trouble = Trouble::new(status, other);

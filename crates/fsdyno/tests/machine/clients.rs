@@ -75,13 +75,7 @@ fn is_empty(directory: &Path) -> bool {
 fn hosts_under_mpirun_and_pdsh_work_as_one() {
     let (sandbox, _) = shared(0);
     let hosts = Hosts::new(&sandbox, 3);
-    let rsh = hosts.rsh.display().to_string();
-    let mpirun = format!(
-        "mpirun --allow-run-as-root --mca plm_rsh_agent {rsh} --mca oob_tcp_if_include {} --host \
-         x1:1,x2:1,x3:1",
-        hosts.network
-    );
-    let pdsh = format!("pdsh -R exec -w x[1-3] {rsh} %h");
+    let (mpirun, pdsh) = (hosts.mpirun(3), hosts.pdsh(3));
     for (launch, token) in [(&mpirun, None), (&pdsh, Some("share/.token"))] {
         let mut arguments = bench("3", launch);
         arguments.extend(token.into_iter().flat_map(|file| ["--token-file", file]));
@@ -117,7 +111,7 @@ fn hosts_under_mpirun_and_pdsh_work_as_one() {
 fn a_lost_client_fails_the_trial_by_name() {
     let (sandbox, _) = shared(0);
     let hosts = Hosts::new(&sandbox, 2);
-    let pdsh = format!("pdsh -R exec -w x[1-2] {} %h", hosts.rsh.display());
+    let pdsh = hosts.pdsh(2);
     let mut arguments = bench("2", &pdsh);
     // Long enough to be lost in.
     arguments.extend(["--token-file", "share/.token", "--window", "20s"]);
@@ -333,7 +327,7 @@ fn what_clients_cannot_do_is_refused() {
     };
     let launch = ["--launch", "false"];
     refused(POSTMARK, &[], "the plan wants 3 clients, and there are 0");
-    refused(POSTMARK, &launch, "0 of 3 clients joined: the launcher ended");
+    refused(POSTMARK, &launch, "0 of 3 machines joined: the launcher ended");
     refused(POSTMARK, &["--launch", "no-such-launcher -N3"], "cannot run the launcher 'no-such-launcher'");
     refused(POSTMARK, &["--launch", "srun 'a"], "is not a command");
     refused(

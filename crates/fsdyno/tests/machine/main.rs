@@ -26,6 +26,7 @@ mod engine_fuse;
 mod engine_tree;
 mod external;
 mod first_hour;
+mod fleet;
 mod flows;
 mod full_disk;
 mod guards;
@@ -85,6 +86,7 @@ fn main() {
         engine_tree::tests(),
         external::tests(),
         first_hour::tests(),
+        fleet::tests(),
         flows::tests(),
         full_disk::tests(),
         guards::tests(),

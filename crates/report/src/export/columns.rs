@@ -114,6 +114,7 @@ fn identity() -> Vec<Column> {
         text("workload", |row| Some(row.trial.workload.name().into_owned())),
         text("kernel", |row| nonempty(&row.trial.environment.kernel)),
         text("outcome", |row| Some(row.trial.outcome.word().to_string())),
+        text("machine", |row| row.trial.machine.clone()),
     ]
 }
 

@@ -216,6 +216,7 @@ fn commands(trials: &[TrialRecord]) -> Markup {
 }
 
 fn seeds(trials: &[TrialRecord]) -> Markup {
+    let is_fleet = trials.iter().any(|trial| trial.machine.is_some());
     html! {
         h3 { "Trials and seeds" }
         details {
@@ -224,6 +225,7 @@ fn seeds(trials: &[TrialRecord]) -> Markup {
                 table {
                     thead { tr {
                         @for head in ["trial", "block", "configuration", "workload", "outcome", "seed", "started", "took"] { th scope="col" { (head) } }
+                        @if is_fleet { th scope="col" { "machine" } }
                     } }
                     tbody {
                         @for trial in trials {
@@ -236,6 +238,7 @@ fn seeds(trials: &[TrialRecord]) -> Markup {
                                 td { (trial.seed) }
                                 td { (trial.started) }
                                 td { (took(trial.lifecycle_ns.total)) }
+                                @if is_fleet { td { (trial.machine.as_deref().unwrap_or("-")) } }
                             }
                         }
                     }

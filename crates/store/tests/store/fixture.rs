@@ -117,6 +117,7 @@ impl Dice {
             block: self.small(),
             case: self.small(),
             sentinel: self.coin(),
+            machine: self.maybe(Dice::text),
             seed: self.0.random(),
             configuration: Configuration {
                 name: self.text(),

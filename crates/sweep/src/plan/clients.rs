@@ -13,7 +13,10 @@ pub(super) fn check(document: &Document, raw: &RawPlan, plan: &Plan) -> Result<(
     if let Some(reason) = plan.serve.as_ref().and_then(|_| not_served(plan)) {
         return Err(document.error(&raw.serve_at, PlanProblem::NotServed { reason }));
     }
-    let reason = plan.clients.and_then(|_| unfit(plan)).map(|reason| PlanProblem::NotOnClients { reason });
+    let reason = plan
+        .clients
+        .and_then(|_| unfit(plan))
+        .map(|reason| PlanProblem::NotElsewhere { place: "on clients", reason });
     reason.map_or(Ok(()), |problem| Err(document.error(&raw.clients_at, problem)))
 }
 

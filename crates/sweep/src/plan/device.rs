@@ -52,12 +52,17 @@ fn journals(document: &Document, device: &Section<'_>) -> Result<BTreeMap<String
     let Some(node) = device.get("journals") else { return Ok(BTreeMap::new()) };
     let mut journals = BTreeMap::new();
     for (name, entry) in Section::new(document, node, "[device.journals]")?.entries() {
-        let table = Section::new(document, &entry.node, format!("[device.journals] {name}"))?;
-        table.only(&names(&DISK))?;
-        let spec = disk(&table, exactly_one(&table, &["image", "block"])?)?;
+        let spec = disk_of(document, &entry.node, format!("[device.journals] {name}"))?;
         journals.insert(name.to_string(), RawJournal { spec, at: entry.key.clone() });
     }
     Ok(journals)
+}
+
+/// A single disk that has a table of its own.
+pub(super) fn disk_of(document: &Document, node: &Node, name: String) -> Result<DeviceSpec, PlanError> {
+    let table = Section::new(document, node, name)?;
+    table.only(&names(&DISK))?;
+    disk(&table, exactly_one(&table, &["image", "block"])?)
 }
 
 /// Whichever of these keys the table has.

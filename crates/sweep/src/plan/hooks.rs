@@ -9,6 +9,7 @@ use super::keys::{self, names};
 use crate::error::{PlanError, PlanProblem};
 use fsdyno_core::Nanos;
 use fsdyno_core::result::CommandKind;
+use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 /// How long a hook may run, unless the plan sets it.
@@ -21,7 +22,7 @@ const COMMAND: &str = "a command: a program and its arguments, quoted as in a sh
 const OUT: &str = "{out}";
 
 /// The commands of a plan.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hooks {
     /// All of them, hooks first.
     pub commands: Vec<PlanCommand>,
@@ -30,7 +31,7 @@ pub struct Hooks {
 }
 
 /// A command of a plan.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanCommand {
     /// When it runs.
     pub kind: CommandKind,

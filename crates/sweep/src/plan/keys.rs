@@ -76,6 +76,7 @@ pub(super) const PLAN: KeyTable = KeyTable {
             stage before the trial is given up";
         "clients" = "": "run the loads on other machines; see `[clients]`";
         "serve" = "": "show the filesystem to clients; see `[serve]`";
+        "fleet" = "": "machines that share the trials; see `[fleet]`";
         "hooks" = "": "commands to run around trials and phases; see `[hooks]`";
         "monitor" = "": "commands to run during each phase, such as `[\"perf record -a -o {out}\"]`; needs \
             `--allow-hooks`";
@@ -231,6 +232,17 @@ pub(super) const SERVE: KeyTable = KeyTable {
     },
 };
 
+pub(super) const FLEET: KeyTable = KeyTable {
+    name: "[fleet]",
+    about: "Machines that share the trials of the sweep: each block runs on one of them, on its own device. \
+            `--fleet --launch` on the command line starts them; see [Fleets](../guide/fleet.md).",
+    keys: keys! {
+        "count" = "": "required: how many";
+        "disks" = "": "disks that a machine has in place of those in `[device]`: `[fleet.disks.NAME]` with \
+            lines such as `\"/dev/sdb\" = { block = \"/dev/nvme0n1\" }`";
+    },
+};
+
 pub(super) const KERNEL: KeyTable = KeyTable {
     name: "[kernels] NAME",
     about: "A kernel of your own for `kernel = \"NAME\"`.",
@@ -267,6 +279,7 @@ pub const TABLES: &[KeyTable] = &[
     HOOKS,
     CLIENTS,
     SERVE,
+    FLEET,
     KERNEL,
     GUEST,
 ];

@@ -23,6 +23,7 @@ mod clients;
 mod device;
 mod document;
 mod file;
+mod fleet;
 mod hooks;
 mod keys;
 mod product;
@@ -34,6 +35,7 @@ mod reuse;
 mod workload;
 
 pub use file::MOST as MAX_PLAN_BYTES;
+pub use fleet::FleetPlan;
 pub use hooks::{Hooks, PlanCommand};
 pub use keys::{Key, KeyTable, TABLES as KEY_TABLES};
 pub use race::race_budget;
@@ -43,16 +45,20 @@ use fsdyno_core::{
     Configuration, Devices, GuestShape, KernelSpec, Measure, Nanos, RaceBudget, Study, Warning, Workload,
 };
 use fsdyno_verdict::enough::Enough;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A plan, resolved: everything that is to be swept, and how.
-#[derive(Debug, Clone, PartialEq)]
+/// A plan, resolved: everything that is to be swept, and how. Members of a fleet are given what concerns
+/// single trials.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// Its name; that of the file if the plan sets none.
     pub name: String,
     /// The text that it was parsed from.
+    #[serde(skip)]
     pub text: String,
     /// The `PATH=VALUE` arguments that changed it.
+    #[serde(skip)]
     pub overrides: Vec<String>,
     /// The published study that it repeats.
     pub study: Option<Study>,
@@ -60,8 +66,10 @@ pub struct Plan {
     /// a race, of which only the first block has every case.
     pub repetitions: u32,
     /// When a case has been repeated enough; absent if the number of blocks is fixed.
+    #[serde(skip)]
     pub enough: Option<Enough>,
     /// What it may spend as a race, if it is one.
+    #[serde(skip)]
     pub race: Option<RaceBudget>,
     /// How long the sweep may take: it ends after the last block that fits.
     pub time_limit: Option<Nanos>,
@@ -80,6 +88,9 @@ pub struct Plan {
     pub clients: Option<u32>,
     /// How these see the filesystem, if it is shown to them by a server.
     pub serve: Option<Serve>,
+    /// The machines that share its trials, if the sweep is to run on several.
+    #[serde(skip)]
+    pub fleet: Option<FleetPlan>,
     /// Time between telemetry samples while a phase is measured; no sampling if absent.
     pub telemetry: Option<Nanos>,
     /// What filesystems are made on.
@@ -96,7 +107,7 @@ pub struct Plan {
 }
 
 /// A filesystem that a server shows to clients by NFS.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Serve {
     /// Options with which clients mount it, in addition to those of axes.
     pub mount: Vec<String>,
@@ -124,7 +135,7 @@ pub struct Case {
 }
 
 /// A configuration of a plan.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Planned {
     pub configuration: Configuration,
     pub warnings: Vec<Warning>,

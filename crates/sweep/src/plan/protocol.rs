@@ -132,7 +132,8 @@ pub(super) fn serve(
             None => Ok(None),
             Some(clients) => Err(document.error(
                 &clients.mount_at,
-                PlanProblem::NotOnClients {
+                PlanProblem::NotElsewhere {
+                    place: "on clients",
                     reason: "`mount` is for what [serve] shows them, and a directory is mounted already"
                         .to_string(),
                 },

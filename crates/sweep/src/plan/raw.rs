@@ -6,6 +6,7 @@
 use super::Serve;
 use super::device::{self, RawJournal};
 use super::document::{Document, Entry, Node, Origin, Section, Table, Value};
+use super::fleet::{self, RawFleet};
 use super::hooks::{self, Hooks};
 use super::keys::{self, RAMP, STEADY, names};
 use super::protocol;
@@ -74,6 +75,7 @@ pub(crate) struct RawPlan {
     pub clients_at: Origin,
     pub serve: Option<Serve>,
     pub serve_at: Origin,
+    pub fleet: Option<RawFleet>,
     pub hooks: Hooks,
     /// Where the first command is that runs at phases.
     pub hooks_at: Origin,
@@ -170,6 +172,7 @@ impl RawPlan {
             clients_at: plan.at("clients").clone(),
             serve,
             serve_at: plan.at("serve").clone(),
+            fleet: fleet::fleet(document, &plan)?,
             study: study(&plan)?,
             repetitions,
             enough,

@@ -3,7 +3,7 @@
 use super::document::{Document, Origin, Section};
 use super::product::{mapped, name_conditions, product, product_size};
 use super::raw::{self, RawAxis, RawConfiguration, RawLevel, RawPlan};
-use super::{Plan, Planned, clients, file, race, reuse, workload};
+use super::{Plan, Planned, clients, file, fleet, race, reuse, workload};
 use crate::error::{PlanError, PlanProblem};
 use fsdyno_core::axis::{CACHE, DEFAULT, MEMORY};
 use fsdyno_core::kernel::{DEBIAN_PREFIX, HOST_KERNEL};
@@ -118,6 +118,7 @@ fn resolve(
         reuse: raw.reuse,
         clients: raw.clients,
         serve: raw.serve.clone(),
+        fleet: raw.fleet.as_ref().map(|fleet| fleet.plan.clone()),
         telemetry: raw.telemetry,
         devices,
         workloads,
@@ -126,6 +127,7 @@ fn resolve(
     race::check(document, &raw, &plan)?;
     reuse::check(document, &raw, &plan)?;
     clients::check(document, &raw, &plan)?;
+    fleet::check(document, raw.fleet.as_ref(), &plan)?;
     Ok(plan)
 }
 

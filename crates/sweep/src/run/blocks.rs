@@ -1,56 +1,114 @@
 //! Which blocks a sweep has: those of its plan, those that fit into its time, and those that its trials ask
 //! for.
 
-use super::Sweeping;
-use crate::order::{Slot, further};
-use crate::plan::Plan;
-use crate::progress::Progress;
+use crate::order::{Slot, further, order};
+use crate::plan::{Case, Plan};
+use crate::progress::{Clock, Progress};
+use crate::race::Racing;
+use crate::runner::Here;
 use crate::sweep_error::SweepError;
-use fsdyno_core::TrialRecord;
-use fsdyno_store::Store;
+use crate::time_limit::TimeLimit;
+use fsdyno_core::{Nanos, RaceBudget, TrialRecord};
+use fsdyno_store::{Store, SweepId};
 use fsdyno_verdict::enough::Tally;
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
-/// The trials of a resumed sweep, if the number of further ones depends on them.
-pub(super) fn tally(plan: &Plan, earlier: &[TrialRecord]) -> Tally {
-    let mut tally = Tally::default();
-    if plan.enough.is_some() {
-        earlier.iter().for_each(|trial| tally.add(trial));
-    }
-    tally
+/// The trials of a sweep, as far as they are planned, and what decides about further ones.
+pub(crate) struct Blocks<'a> {
+    plan: &'a Plan,
+    cases: &'a [Case],
+    pub slots: Vec<Slot>,
+    /// Trials of an earlier run of it.
+    pub stored: BTreeSet<u32>,
+    pub clock: Clock,
+    /// The time that it may take.
+    pub limit: Option<TimeLimit>,
+    /// The time that it may take as a race. Whether a block fits into it is up to the race.
+    race_limit: Option<TimeLimit>,
+    /// The race that it is.
+    racing: Option<Racing>,
+    /// The trials so far, if their number depends on them.
+    tally: Tally,
+    /// How many blocks are planned at a time beyond the minimum.
+    at_a_time: u32,
 }
 
-impl Sweeping<'_> {
+impl<'a> Blocks<'a> {
+    /// Those of a plan, of which these trials are stored. So many machines run a block each.
+    pub fn new(
+        plan: &'a Plan,
+        cases: &'a [Case],
+        here: &Here,
+        (stored, earlier): (BTreeSet<u32>, &[TrialRecord]),
+        machines: u32,
+    ) -> Self {
+        let limit = plan.time_limit.map(|limit| TimeLimit::new(limit, earlier, machines));
+        let race_limit = match plan.race {
+            Some(RaceBudget::Time(limit)) => Some(TimeLimit::new(limit, earlier, machines)),
+            _ => None,
+        };
+        let runs: Vec<u32> =
+            (0..).zip(&here.unmet).filter(|(_, unmet)| unmet.is_empty()).map(|(case, _)| case).collect();
+        let mut tally = Tally::default();
+        if plan.enough.is_some() {
+            earlier.iter().for_each(|trial| tally.add(trial));
+        }
+        Blocks {
+            plan,
+            cases,
+            slots: order(plan),
+            stored,
+            clock: Clock::new(cases, &here.unmet, here.sizes).after(earlier),
+            limit,
+            race_limit,
+            racing: Racing::new(plan, &runs, earlier),
+            tally,
+            // Of the plan, so that a sweep has the same blocks wherever it goes on.
+            at_a_time: plan.fleet.as_ref().map_or(1, |fleet| fleet.count),
+        }
+    }
+
     /// Cases of trials that a race plans beyond its current block.
-    pub(super) fn later(&self) -> &[u32] {
+    pub fn later(&self) -> &[u32] {
         self.racing.as_ref().map_or(&[], |racing| &racing.later)
     }
 
+    /// Trials in all, as far as they are planned.
+    pub fn trials(&self) -> u32 {
+        count(self.slots.len() + self.later().len())
+    }
+
+    /// Whether more blocks may be planned after this one.
+    pub fn more_may_follow(&self, block: u32) -> bool {
+        self.plan.enough.is_some_and(|enough| block + 1 < enough.max)
+    }
+
+    /// The sweep has waited for so long, which does not count towards its time.
+    pub fn rest(&mut self, paused: Nanos) {
+        self.limit.iter_mut().chain(&mut self.race_limit).for_each(|limit| limit.rest(paused));
+    }
+
     /// Ends the sweep before a block that does not fit into its time.
-    pub(super) fn is_out_of_time(
+    pub fn is_out_of_time(
         &self,
         store: &mut Store,
-        slots: &[Slot],
+        sweep: SweepId,
         index: usize,
         observer: &mut dyn FnMut(Progress<'_>),
     ) -> Result<bool, SweepError> {
         let Some(limit) = &self.limit else { return Ok(false) };
-        if !limit.forbids(slots, index, self.stored, &self.clock) {
+        if !limit.forbids(&self.slots, index, &self.stored, &self.clock) {
             return Ok(false);
         }
-        store.plan_trials(self.outcome.sweep, u32::try_from(index).unwrap_or(u32::MAX))?;
+        store.plan_trials(sweep, u32::try_from(index).unwrap_or(u32::MAX))?;
         let planned = self.plan.enough.map_or(self.plan.repetitions, |enough| enough.max);
-        observer(Progress::TimeIsUp { blocks: slots[index].block, planned, limit: limit.limit() });
+        observer(Progress::TimeIsUp { blocks: self.slots[index].block, planned, limit: limit.limit() });
         Ok(true)
     }
 
     /// Says once, as soon as it is known, that the first block takes longer than the whole sweep may.
-    pub(super) fn tell_of_a_long_block(
-        &mut self,
-        block: u32,
-        rest: &[u32],
-        observer: &mut dyn FnMut(Progress<'_>),
-    ) {
+    pub fn tell_of_a_long_block(&mut self, block: u32, rest: &[u32], observer: &mut dyn FnMut(Progress<'_>)) {
         let limit = self.limit.as_mut().or(self.race_limit.as_mut());
         let Some(limit) = limit.filter(|limit| block == 0 && !limit.is_exceeded) else { return };
         let block = limit.with(self.clock.left(rest));
@@ -60,31 +118,34 @@ impl Sweeping<'_> {
         }
     }
 
-    /// Plans another block, if some case needs one and the maximum is not reached.
-    pub(super) fn further(
+    /// Plans more blocks, if some case needs one and the maximum is not reached. All trials of the blocks
+    /// before are stored.
+    pub fn further(
         &mut self,
         store: &mut Store,
-        slots: &mut Vec<Slot>,
+        sweep: SweepId,
         observer: &mut dyn FnMut(Progress<'_>),
     ) -> Result<bool, SweepError> {
         if self.racing.is_some() {
-            return self.further_in_race(store, slots, observer);
+            return self.further_in_race(store, sweep, observer);
         }
         let Plan { enough: Some(enough), measure, seed, .. } = self.plan else { return Ok(false) };
-        let block = slots.last().map_or(0, |slot| slot.block + 1);
-        let wanting = self.tally.wanting(enough, measure, *seed, block);
-        if block >= enough.max || wanting.is_empty() {
+        let first = self.slots.last().map_or(0, |slot| slot.block + 1);
+        let wanting = self.tally.wanting(enough, measure, *seed, first);
+        if first >= enough.max || wanting.is_empty() {
             return Ok(false);
         }
-        slots.extend(further(self.plan, block, &wanting, count(slots.len())));
         let names: Vec<(&str, Cow<'static, str>)> = wanting
             .iter()
             .map(|case| &self.cases[*case as usize])
             .map(|case| (case.configuration.name.as_str(), case.workload.name()))
             .collect();
-        let trials = count(slots.len());
-        store.plan_trials(self.outcome.sweep, trials)?;
-        observer(Progress::Further { block: block + 1, cases: &names, trials });
+        for block in first..enough.max.min(first + self.at_a_time) {
+            self.slots.extend(further(self.plan, block, &wanting, count(self.slots.len())));
+            let trials = count(self.slots.len());
+            store.plan_trials(sweep, trials)?;
+            observer(Progress::Further { block: block + 1, cases: &names, trials });
+        }
         Ok(true)
     }
 
@@ -92,19 +153,19 @@ impl Sweeping<'_> {
     fn further_in_race(
         &mut self,
         store: &mut Store,
-        slots: &mut Vec<Slot>,
+        sweep: SweepId,
         observer: &mut dyn FnMut(Progress<'_>),
     ) -> Result<bool, SweepError> {
         let Some(racing) = &mut self.racing else { return Ok(false) };
-        let block = slots.last().map_or(0, |slot| slot.block);
-        let followed = racing.next(slots);
-        let is_new = slots.iter().any(|slot| slot.block == block && !self.stored.contains(&slot.trial));
+        let block = self.slots.last().map_or(0, |slot| slot.block);
+        let followed = racing.next(&self.slots);
+        let is_new = self.slots.iter().any(|slot| slot.block == block && !self.stored.contains(&slot.trial));
         let is_over = followed.cases.is_empty();
         if !is_over {
-            slots.extend(further(self.plan, block + 1, &followed.cases, count(slots.len())));
+            self.slots.extend(further(self.plan, block + 1, &followed.cases, count(self.slots.len())));
         }
-        let trials = count(slots.len() + racing.later.len());
-        store.plan_trials(self.outcome.sweep, trials)?;
+        let trials = count(self.slots.len() + racing.later.len());
+        store.plan_trials(sweep, trials)?;
         // What was told before an interruption is not told again.
         let lines = if is_new { &followed.said[..] } else { &[] };
         observer(Progress::Raced { answer: &followed.answer, lines, trials });
@@ -113,19 +174,18 @@ impl Sweeping<'_> {
 
     /// Counts a trial if the number of trials depends on it; the last trial of a case that is given up says
     /// so.
-    pub(super) fn counted(&mut self, mut record: TrialRecord) -> TrialRecord {
+    pub fn counted(&mut self, record: &mut TrialRecord) {
         if let Some(racing) = &mut self.racing {
-            racing.add(&record);
+            racing.add(record);
         }
         if let Plan { enough: Some(enough), measure, seed, .. } = self.plan {
-            self.tally.add(&record);
-            record.warnings.extend(self.tally.given_up(&record, enough, measure, *seed));
+            self.tally.add(record);
+            record.warnings.extend(self.tally.given_up(record, enough, measure, *seed));
         }
-        record
     }
 }
 
 /// As the store counts.
-pub(super) fn count(items: usize) -> u32 {
+pub(crate) fn count(items: usize) -> u32 {
     u32::try_from(items).unwrap_or(u32::MAX)
 }

@@ -30,6 +30,17 @@ impl<'a> Around<'a> {
         Around { plan, options, sweep, files: store.files_of(sweep), store: store.directory_of_files() }
     }
 
+    /// Where there is no store, and so nothing that writes files beside it: only this directory has a
+    /// reserve.
+    pub fn without_store(
+        plan: &'a Plan,
+        options: &'a RunOptions<'a>,
+        sweep: SweepId,
+        state: PathBuf,
+    ) -> Self {
+        Around { plan, options, sweep, files: state.clone(), store: state }
+    }
+
     /// Where the log of a recorded disk is kept.
     pub fn log_of(&self, trial: u32) -> PathBuf {
         self.files.join(trial.to_string()).join("log")

@@ -16,6 +16,7 @@ pub(crate) fn unproven(slot: &Slot, case: &Case, device: &DeviceSpec) -> TrialRe
         block: slot.block,
         case: slot.case,
         sentinel: slot.sentinel,
+        machine: None,
         seed: slot.seed,
         configuration: case.configuration.clone(),
         device: device.clone(),

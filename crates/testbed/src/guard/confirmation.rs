@@ -2,12 +2,13 @@
 
 use fsdyno_host::Host;
 use fsdyno_host::probe::DeviceProbe;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// What the user has confirmed on the command line.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Confirmation {
     /// Paths of block devices that may be destroyed, or serial numbers of whole disks.
     pub destroy: Vec<PathBuf>,
@@ -20,7 +21,7 @@ pub struct Confirmation {
 }
 
 /// A kind of signature that may be overwritten on a device: `/dev/sdb=ext4`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Overwrite {
     /// Path of the device, or serial number of a whole disk.
     pub device: PathBuf,

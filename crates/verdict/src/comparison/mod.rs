@@ -22,6 +22,7 @@ pub use surroundings::SharedWarning;
 
 use crate::doubt::{DoubtfulSide, doubt};
 use crate::durability::{self, Judge, LossRow, Losses};
+use crate::machines::together;
 use crate::ranking::estimate_of;
 use fsdyno_core::measure::{Direction, Measure, Value};
 use fsdyno_core::{Operation, TrialRecord, Workload};
@@ -288,9 +289,12 @@ fn of_each_role(trial: &TrialRecord) -> Vec<Measure> {
     names.iter().filter_map(|name| name.parse().ok()).collect()
 }
 
-/// The values of a measure by block.
-fn values(measure: &Measure, case: &Case<'_>) -> Vec<(u32, Value)> {
-    let value = |trial: &&TrialRecord| measure.value(trial).map(|value| (trial.block, value));
+/// A value of a measure with what its trial may be paired by.
+type Paired<'a> = ((u32, Option<&'a str>), Value);
+
+/// The values of a measure by block, and by machine where a block has trials of several.
+fn values<'a>(measure: &Measure, case: &Case<'a>) -> Vec<Paired<'a>> {
+    let value = |trial: &&'a TrialRecord| measure.value(trial).map(|value| (together(trial), value));
     case.trials.iter().filter_map(value).collect()
 }
 
@@ -298,9 +302,9 @@ fn values(measure: &Measure, case: &Case<'_>) -> Vec<(u32, Value)> {
 fn row(measure: &Measure, cases: [&Case<'_>; 2], of: [Side<'_>; 2], seed: u64) -> Option<ComparedMeasure> {
     let same_sweep = of[0].shares_sweep_with(&of[1]);
     let sides = cases.map(|case| values(measure, case));
-    let numbers = |side: &[(u32, Value)]| side.iter().map(|(_, value)| value.value).collect::<Vec<f64>>();
+    let numbers = |side: &[Paired<'_>]| side.iter().map(|(_, value)| value.value).collect::<Vec<f64>>();
     let [a, b] = [numbers(&sides[0]), numbers(&sides[1])];
-    let mean_of = |side: &[(u32, Value)]| estimate_of(side.iter().map(|(_, value)| value), seed);
+    let mean_of = |side: &[Paired<'_>]| estimate_of(side.iter().map(|(_, value)| value), seed);
     let estimates = [mean_of(&sides[0])?, mean_of(&sides[1])?];
     let pairs: Vec<(f64, f64)> = sides[0]
         .iter()

@@ -41,6 +41,7 @@ use crate::drift::{self, Drift};
 use crate::durability::Safety;
 use crate::levels::THRESHOLD;
 use crate::load::{Load, loads};
+use crate::machines;
 use crate::outcomes::{failed, is_measured, skipped, warnings};
 use crate::race::RaceAnswer;
 use crate::ranking::{self, Ranking};
@@ -72,6 +73,7 @@ impl Recommendation {
         let safety = Safety::new(trials);
         let race = raced::of(header, trials, question.threshold);
         let mut notes = drift.as_ref().map_or(Vec::new(), Drift::notes);
+        notes.extend(machines::notes(&header.measure, trials));
         notes.extend(race.as_ref().map(raced::notes).unwrap_or_default());
         let race = race.and_then(Result::ok);
         let judged = |load| answer(header, trials, question, load, &safety, race.as_ref());

@@ -9,6 +9,7 @@ use super::losses;
 use crate::comparison::proven;
 use crate::doubt::{DoubtfulSide, doubt};
 use crate::levels::changes;
+use crate::machines::together;
 use crate::ranking::{CaseEstimate, Ranking};
 use fsdyno_core::TrialRecord;
 use fsdyno_core::measure::{Direction, Measure};
@@ -119,16 +120,16 @@ pub(super) fn ratio(
     to: u32,
     seed: u64,
 ) -> Option<Ratio> {
-    let values = |case| -> BTreeMap<u32, f64> {
+    let values = |case| -> BTreeMap<(u32, Option<&str>), f64> {
         let own = of_case(trials, case);
-        own.filter_map(|trial| Some((trial.block, measure.value(trial)?.value))).collect()
+        own.filter_map(|trial| Some((together(trial), measure.value(trial)?.value))).collect()
     };
     let (from, to) = (values(from), values(to));
     let pairs: Vec<(f64, f64)> = from.iter().filter_map(|(block, a)| Some((*a, *to.get(block)?))).collect();
     if pairs.len() > 1 {
         return paired(&pairs, seed);
     }
-    let all = |values: &BTreeMap<u32, f64>| values.values().copied().collect::<Vec<_>>();
+    let all = |values: &BTreeMap<_, f64>| values.values().copied().collect::<Vec<_>>();
     independent(&all(&from), &all(&to), seed)
 }
 

@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// The hosts `x1`, `x2` and so on; they end when this is dropped.
@@ -20,7 +21,9 @@ pub struct Hosts {
 impl Hosts {
     /// Creates so many hosts.
     pub fn new(sandbox: &Sandbox, count: u32) -> Self {
-        let own = std::process::id();
+        // The kernel takes its time to remove the links of hosts that have ended.
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let own = std::process::id() % 100_000 * 100 + NUMBER.fetch_add(1, Ordering::Relaxed) % 100;
         let (bridge, subnet) = (format!("fsb{own}"), format!("10.213.{}", own % 250));
         let mut hosts =
             Hosts { hosts: Vec::new(), bridge, rsh: sandbox.path("rsh"), network: format!("{subnet}.0/24") };
@@ -50,15 +53,41 @@ impl Hosts {
             inside(&["link", "set", "lo", "up"]);
             sandbox.write(&name, &pid);
         }
+        hosts.write_rsh(sandbox, "state");
+        hosts
+    }
+
+    /// The same with a state of its own on each host, as machines have it: `state-x1` and so on.
+    pub fn with_own_states(sandbox: &Sandbox, count: u32) -> Self {
+        let hosts = Hosts::new(sandbox, count);
+        hosts.write_rsh(sandbox, "state-$host");
+        hosts
+    }
+
+    fn write_rsh(&self, sandbox: &Sandbox, state: &str) {
         let script = format!(
             "#!/bin/sh\nhost=$1; shift\nexec nsenter --net --uts --target $(cat {}/$host) env -i PATH=$PATH \
              XDG_STATE_HOME={} sh -c \"$*\"\n",
             sandbox.path("").display(),
-            sandbox.path("state").display()
+            sandbox.path(state).display()
         );
         sandbox.write("rsh", &script);
-        fs::set_permissions(&hosts.rsh, fs::Permissions::from_mode(0o755)).expect("ours");
-        hosts
+        fs::set_permissions(&self.rsh, fs::Permissions::from_mode(0o755)).expect("ours");
+    }
+
+    /// mpirun on the first so many hosts.
+    pub fn mpirun(&self, count: u32) -> String {
+        let hosts = (1..=count).map(|number| format!("x{number}:1")).collect::<Vec<_>>().join(",");
+        format!(
+            "mpirun --allow-run-as-root --mca plm_rsh_agent {} --mca oob_tcp_if_include {} --host {hosts}",
+            self.rsh.display(),
+            self.network
+        )
+    }
+
+    /// pdsh on the first so many hosts, which needs a file for the token.
+    pub fn pdsh(&self, count: u32) -> String {
+        format!("pdsh -R exec -w x[1-{count}] {} %h", self.rsh.display())
     }
 
     /// The processes of a host whose command line contains a text.

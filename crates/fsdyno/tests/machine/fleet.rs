@@ -1,0 +1,280 @@
+//! Sweeps over a fleet: network namespaces as machines, each with a name, a device and a state of its own.
+
+use crate::support::disk::Disk;
+use crate::support::hosts::Hosts;
+use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe, json};
+use fsdyno_core::Bytes;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::process::{Child, Output, Stdio};
+use std::time::{Duration, Instant};
+
+const NEEDED: &[Requirement] = &[
+    Requirement::All(MAKING_FILESYSTEMS),
+    Requirement::Program("losetup"),
+    Requirement::Program("ip"),
+    Requirement::Program("nsenter"),
+    Requirement::Program("mpirun"),
+    Requirement::Program("pdsh"),
+];
+
+tests! {
+    blocks_run_on_one_machine_each: NEEDED;
+    a_lost_machine_loses_one_trial: NEEDED;
+    a_killed_coordinator_leaves_nothing_and_is_resumed: NEEDED;
+    an_interrupted_fleet_is_undone: NEEDED;
+    devices_are_confirmed_for_each_machine: NEEDED;
+    what_a_fleet_cannot_do_is_refused: &[];
+}
+
+/// Two filesystems in so many blocks, on an image of each machine.
+fn plan(sandbox: &Sandbox, count: u32, repetitions: u32, transactions: u32) -> String {
+    let path = |name: &str| sandbox.path(name).display().to_string();
+    let disks: String = (1..=count)
+        .map(|number| {
+            let (image, own) = (path("image"), path(&format!("image-x{number}")));
+            format!("[fleet.disks.x{number}]\n\"{image}\" = {{ image = \"{own}\", size = \"320M\" }}\n")
+        })
+        .collect();
+    format!(
+        "name = \"fleet\"\nrepetitions = {repetitions}\n[device]\nimage = \"{}\"\nsize = \"320M\"\n[fleet]\n\
+         count = {count}\n{disks}[axes]\nfilesystem = [\"ext4\", \"xfs\"]\n[[workloads]]\n\
+         kind = \"postmark\"\nnumber = 1000\ntransactions = {transactions}\n",
+        path("image")
+    )
+}
+
+fn fleet<'a>(launch: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    [&["sweep", "plan.toml", "--format", "json", "--fleet", "--launch", launch], more].concat()
+}
+
+fn trials(document: &Value) -> &Vec<Value> {
+    document["trials"].as_array().expect("trials")
+}
+
+/// The machines of each block.
+fn machines(document: &Value) -> BTreeMap<u64, BTreeSet<String>> {
+    let mut blocks: BTreeMap<u64, BTreeSet<String>> = BTreeMap::new();
+    for trial in trials(document) {
+        assert_eq!(trial["outcome"], "measured", "{}", trial["error"]);
+        let machine = trial["machine"].as_str().expect("a machine").to_string();
+        assert_eq!(trial["environment"]["hostname"], machine.as_str());
+        blocks.entry(trial["block"].as_u64().expect("a block")).or_default().insert(machine);
+    }
+    blocks
+}
+
+/// Nothing of a trial is left: no agent, no image, no journal.
+fn assert_nothing_is_left(sandbox: &Sandbox, hosts: &Hosts, count: usize) {
+    assert!((0..count).all(|host| hosts.processes(host, "fsdyno").is_empty()), "an agent is left");
+    for number in 1..=count {
+        assert!(!sandbox.path(&format!("image-x{number}")).exists(), "the image of x{number} is left");
+        let journals = sandbox.path(&format!("state-x{number}/fsdyno/undo"));
+        let left = fs::read_dir(journals).into_iter().flatten().count();
+        assert_eq!(left, 0, "journals of x{number}");
+    }
+}
+
+/// Starts it, and waits until this holds.
+fn started(sandbox: &Sandbox, arguments: &[&str], mut until: impl FnMut() -> bool) -> Child {
+    let child = sandbox.fsdyno(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let child = child.expect("run fsdyno");
+    let limit = Instant::now() + Duration::from_secs(60);
+    while !until() {
+        assert!(Instant::now() < limit, "it never begins");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    child
+}
+
+/// How many filesystems under test are mounted.
+fn mounted() -> usize {
+    let mounts = fs::read_to_string("/proc/mounts").expect("mounts");
+    mounts.lines().filter(|line| line.starts_with("/dev/loop") && line.contains(" /run/fsdyno-")).count()
+}
+
+fn kill(pid: u32, signal: Signal) {
+    let pid = Pid::from_raw(pid.cast_signed()).expect("a process");
+    kill_process(pid, signal).expect("it runs");
+}
+
+fn ended(child: Child) -> Output {
+    child.wait_with_output().expect("fsdyno ends")
+}
+
+fn blocks_run_on_one_machine_each() {
+    let sandbox = Sandbox::new();
+    let hosts = Hosts::with_own_states(&sandbox, 3);
+    let disk = Disk::new(&sandbox.path("disk"), Bytes(320 * Bytes::MIB));
+    let text = plan(&sandbox, 3, 4, 500);
+    let image = format!("{{ image = \"{}\", size = \"320M\" }}", sandbox.path("image-x2").display());
+    assert!(text.contains(&image));
+    // One has a disk in place of an image.
+    sandbox.write("plan.toml", &text.replace(&image, &format!("{{ block = \"{}\" }}", disk.node())));
+    let destroy = format!("x2:{}", disk.node());
+    for (launch, more) in [
+        (hosts.mpirun(3), &["--destroy", &destroy][..]),
+        (hosts.pdsh(3), &["--destroy", &destroy, "--token-file", "token"]),
+    ] {
+        let output = sandbox.run(&fleet(&launch, more));
+        assert_eq!(output.status.code(), Some(0), "{}", describe(&output));
+        let document = json(&output);
+        let numbers: Vec<u64> =
+            trials(&document).iter().filter_map(|trial| trial["trial"].as_u64()).collect();
+        assert_eq!(numbers, (0..12).collect::<Vec<u64>>());
+        let blocks = machines(&document);
+        assert!(blocks.values().all(|machines| machines.len() == 1), "{blocks:?}");
+        let all: BTreeSet<&String> = blocks.values().flatten().collect();
+        assert_eq!(all.len(), 3, "{blocks:?}");
+        for trial in trials(&document) {
+            let device = &trial["configuration"]["device"];
+            let own = if trial["machine"] == "x2" { &device["block"] } else { &device["image"] };
+            assert!(own.is_object(), "{device}");
+            assert!(trial["timer"]["overhead_ns_per_op"].as_f64() > Some(0.0), "{}", trial["timer"]);
+        }
+        assert_nothing_is_left(&sandbox, &hosts, 3);
+    }
+    sandbox.shows(&["recommend"], &["the trials ran on 3 machines", "x1 (", "Ratios within blocks"]);
+}
+
+/// Its finished trials stay, the one in progress runs elsewhere, and restore there mends what the kill left.
+fn a_lost_machine_loses_one_trial() {
+    let sandbox = Sandbox::new();
+    let hosts = Hosts::with_own_states(&sandbox, 2);
+    sandbox.write("plan.toml", &plan(&sandbox, 2, 3, 20_000));
+    let launch = hosts.mpirun(2);
+    let running = started(&sandbox, &fleet(&launch, &[]), || mounted() == 2);
+    kill(hosts.processes(1, "--supervised")[0], Signal::KILL);
+    let output = ended(running);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{}", describe(&output));
+    assert!(told.contains("x2: runs no further trials: it was lost"), "{told}");
+    assert!(told.contains("is queued again") && told.contains("fsdyno restore"), "{told}");
+    let document = json(&output);
+    assert_eq!(trials(&document).len(), 9, "{told}");
+    let by_machine = machines(&document);
+    assert!(by_machine.values().all(|machines| machines.contains("x1")), "{by_machine:?}");
+    let restore = sandbox.fsdyno(&["restore"]).env("XDG_STATE_HOME", sandbox.path("state-x2")).output();
+    let restore = restore.expect("run fsdyno");
+    assert_eq!(restore.status.code(), Some(0), "{}", describe(&restore));
+    assert_nothing_is_left(&sandbox, &hosts, 2);
+}
+
+fn a_killed_coordinator_leaves_nothing_and_is_resumed() {
+    let sandbox = Sandbox::new();
+    let hosts = Hosts::with_own_states(&sandbox, 2);
+    sandbox.write("plan.toml", &plan(&sandbox, 2, 3, 20_000));
+    let launch = hosts.mpirun(2);
+    let store = sandbox.path("state/fsdyno/results.db");
+    let has_stored = || {
+        store.exists() && {
+            let list = json(&sandbox.run(&["list", "--format", "json"]));
+            list[0]["measured"].as_u64() >= Some(2)
+        }
+    };
+    let running = started(&sandbox, &fleet(&launch, &[]), has_stored);
+    kill(running.id(), Signal::KILL);
+    ended(running);
+    // Members notice, undo their trials, and end themselves.
+    let limit = Instant::now() + Duration::from_secs(30);
+    while (0..2).any(|host| !hosts.processes(host, "--supervised").is_empty()) {
+        assert!(Instant::now() < limit, "a member does not end");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_nothing_is_left(&sandbox, &hosts, 2);
+    let before = sandbox.stored();
+    let kept: Vec<(u64, String)> = trials(&before).iter().map(identity).collect();
+    assert!((2..9).contains(&kept.len()), "{kept:?}");
+    let output = sandbox.run(&fleet(&launch, &["--resume"]));
+    assert_eq!(output.status.code(), Some(0), "{}", describe(&output));
+    let document = json(&output);
+    let all: Vec<(u64, String)> = trials(&document).iter().map(identity).collect();
+    assert_eq!(all.len(), 9);
+    assert!(kept.iter().all(|one| all.contains(one)), "a stored trial was run again");
+    let blocks = machines(&document);
+    assert!(blocks.values().all(|machines| machines.len() == 1), "{blocks:?}");
+}
+
+/// A trial's number, and when it began.
+fn identity(trial: &Value) -> (u64, String) {
+    let began = trial["started"].as_str().unwrap_or_default().to_string();
+    (trial["trial"].as_u64().unwrap_or(u64::MAX), began)
+}
+
+fn an_interrupted_fleet_is_undone() {
+    let sandbox = Sandbox::new();
+    let hosts = Hosts::with_own_states(&sandbox, 2);
+    sandbox.write("plan.toml", &plan(&sandbox, 2, 3, 60_000));
+    let launch = hosts.mpirun(2);
+    let running = started(&sandbox, &fleet(&launch, &[]), || mounted() == 2);
+    kill(running.id(), Signal::INT);
+    let output = ended(running);
+    assert_eq!(output.status.code(), Some(130), "{}", describe(&output));
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        told.contains("hint: to continue, run fsdyno sweep plan.toml --resume --fleet --launch"),
+        "{told}"
+    );
+    assert_nothing_is_left(&sandbox, &hosts, 2);
+}
+
+fn devices_are_confirmed_for_each_machine() {
+    let sandbox = Sandbox::new();
+    let hosts = Hosts::with_own_states(&sandbox, 2);
+    let disks = ["disk1", "disk2"].map(|name| Disk::new(&sandbox.path(name), Bytes(320 * Bytes::MIB)));
+    let text = plan(&sandbox, 2, 1, 50);
+    let text = disks.iter().zip(1..).fold(text, |text, (disk, number)| {
+        let image = sandbox.path(&format!("image-x{number}")).display().to_string();
+        let own = format!("{{ image = \"{image}\", size = \"320M\" }}");
+        text.replace(&own, &format!("{{ block = \"{}\" }}", disk.node()))
+    });
+    sandbox.write("plan.toml", &text);
+    let launch = hosts.mpirun(2);
+    let [first, second] = [disks[0].node(), disks[1].node()];
+    let refused = |more: &[&str], code: i32, texts: &[&str]| {
+        let output = sandbox.run(&fleet(&launch, more));
+        assert_eq!(output.status.code(), Some(code), "{}", describe(&output));
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(texts.iter().all(|text| told.contains(text)), "{told}");
+        for name in ["disk1", "disk2"] {
+            let allocated = fs::metadata(sandbox.path(name)).expect("the disk").blocks();
+            assert_eq!(allocated, 0, "{name} was written");
+        }
+        assert_nothing_is_left(&sandbox, &hosts, 2);
+    };
+    let [of_first, of_second] = [format!("x1:{first}"), format!("x2:{second}")];
+    refused(&["--destroy", first], 2, &["names no machine of the fleet; it has x1, x2", "--destroy x1:"]);
+    refused(&["--destroy", &format!("x3:{first}")], 2, &["names no machine of the fleet"]);
+    // What is confirmed for one machine is not for another.
+    refused(
+        &["--destroy", &of_first, "--destroy", &format!("x1:{second}")],
+        3,
+        &["refused, nothing was written", "on x2: ", second],
+    );
+    let output = sandbox.run(&fleet(&launch, &["--destroy", &of_first, "--destroy", &of_second]));
+    assert_eq!(output.status.code(), Some(0), "{}", describe(&output));
+}
+
+fn what_a_fleet_cannot_do_is_refused() {
+    let sandbox = Sandbox::new();
+    let usual = "[device]\nimage = \"/var/tmp/none\"\nsize = \"320M\"\n[fleet]\ncount = 2\n[axes]\n\
+                 filesystem = [\"ext4\", \"xfs\"]\n[[workloads]]\nkind = \"postmark\"\n";
+    let refused = |plan: &str, text: &str| {
+        sandbox.write("plan.toml", plan);
+        let output = sandbox.run(&fleet("false", &[]));
+        assert_eq!(output.status.code(), Some(2), "{}", describe(&output));
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(told.contains(text), "{told}");
+    };
+    refused(&usual.replace("[fleet]\ncount = 2\n", ""), "say how many: [fleet] with `count`");
+    refused(&usual.replace("count = 2\n", ""), "'count'");
+    refused(&format!("protocol = \"race\"\n{usual}"), "a race decides after each block");
+    refused(&format!("monitor = \"vmstat 1\"\n{usual}"), "hooks and monitors");
+    refused(&format!("{usual}[durability]\n"), "keeps its logs beside the store");
+    let elsewhere = "[fleet.disks.n1]\n\"/dev/sdb\" = { block = \"/dev/sdc\" }\n";
+    refused(&format!("{usual}{elsewhere}"), "[device] has no disk '/dev/sdb' to replace");
+    refused(usual, "0 of 2 machines joined: the launcher ended");
+}

@@ -1,0 +1,125 @@
+//! How the sweep of a fleet begins: what is confirmed for which machine, and whether all can run trials.
+
+use super::machine::{Machine, TURN};
+use super::wire::{News, Ready};
+use crate::options::RunOptions;
+use crate::plan::{FleetPlan, Plan};
+use crate::progress::Progress;
+use crate::runner::Here;
+use crate::sizes::Sizes;
+use crate::sweep_error::SweepError;
+use fsdyno_clients::Pool;
+use fsdyno_core::TrialRecord;
+use fsdyno_core::environment::DeviceFacts;
+use fsdyno_testbed::Confirmation;
+use fsdyno_testbed::guard::Overwrite;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+/// What each case of the plan needs that a machine does not have, and how large its devices are.
+type Looked = (Vec<Vec<String>>, Sizes);
+
+/// What is confirmed for each machine: `--destroy NAME:DEVICE`.
+pub(super) fn confirmations(
+    plan: &Plan,
+    names: &[String],
+    confirmation: &Confirmation,
+) -> Result<Vec<Confirmation>, SweepError> {
+    let unknown = |what: String| SweepError::NoMachine { what, machines: names.to_vec() };
+    if let Some(FleetPlan { disks, .. }) = &plan.fleet
+        && let Some(name) = disks.keys().find(|name| !names.contains(name))
+    {
+        return Err(unknown(format!("[fleet.disks.{name}]")));
+    }
+    let mut all = vec![Confirmation::default(); names.len()];
+    let place = |device: &Path, option: &str| {
+        let text = device.to_string_lossy();
+        let found = names.iter().position(|name| {
+            text.strip_prefix(&**name).is_some_and(|rest| rest.starts_with(':') && rest.len() > 1)
+        });
+        let number = found.ok_or_else(|| unknown(format!("--{option} {text}")))?;
+        Ok::<_, SweepError>((number, text[names[number].len() + 1..].to_string()))
+    };
+    for device in &confirmation.destroy {
+        let (number, device) = place(device, "destroy")?;
+        all[number].destroy.push(device.into());
+    }
+    for one in &confirmation.overwrite {
+        let (number, device) = place(&one.device, "overwrite")?;
+        all[number].overwrite.push(Overwrite { device: device.into(), kind: one.kind.clone() });
+    }
+    for one in &mut all {
+        (one.sysctls, one.hooks) = (confirmation.sysctls.clone(), confirmation.hooks);
+    }
+    Ok(all)
+}
+
+/// The devices on which each machine has run trials.
+pub(super) fn known_devices(trials: &[TrialRecord]) -> BTreeMap<String, Vec<DeviceFacts>> {
+    let mut known: BTreeMap<String, Vec<DeviceFacts>> = BTreeMap::new();
+    for trial in trials {
+        let Some(machine) = &trial.machine else { continue };
+        known.entry(machine.clone()).or_default().extend(trial.environment.devices.iter().cloned());
+    }
+    for devices in known.values_mut() {
+        devices.sort_by(|a, b| (&a.path, &a.serial).cmp(&(&b.path, &b.serial)));
+        devices.dedup_by(|a, b| (&a.path, &a.serial, a.size_bytes) == (&b.path, &b.serial, b.size_bytes));
+    }
+    known
+}
+
+/// Waits until all members can run trials. Returns what no machine has, and what is left of earlier sweeps.
+pub(super) fn await_all(
+    pool: &Pool,
+    machines: &[Machine],
+    options: &RunOptions<'_>,
+    observer: &mut dyn FnMut(Progress<'_>),
+) -> Result<(Here, Vec<String>), SweepError> {
+    let mut found: Vec<Option<Result<Looked, String>>> = vec![None; machines.len()];
+    let mut left_before = Vec::new();
+    while found.iter().any(Option::is_none) {
+        if options.interrupt.load(Ordering::Relaxed) {
+            (0..machines.len()).for_each(|number| pool.interrupt(number));
+            return Err(SweepError::Interrupted);
+        }
+        if let Some((number, text)) = pool.report(TURN) {
+            let name = &machines[number].name;
+            found[number] = match serde_json::from_str(&text) {
+                Ok(News::Ready(ready)) => {
+                    let Ready { unmet, sizes, restored, left } = *ready;
+                    let told = restored.iter().map(|line| format!("restored: {line}"));
+                    for line in told.chain(left.iter().map(|line| format!("left behind: {line}"))) {
+                        observer(Progress::Machine { name, line: &line });
+                    }
+                    left_before.extend(left.iter().map(|line| format!("on {name}: {line}")));
+                    Some(Ok((unmet, sizes)))
+                }
+                Ok(News::Refused(reason)) => Some(Err(reason)),
+                _ => Some(Err("it answered something else than was asked".to_string())),
+            };
+        }
+        for (number, found) in found.iter_mut().enumerate().filter(|(_, found)| found.is_none()) {
+            *found = pool.lost_member(number).map(|reason| Err(format!("it was lost: {reason}")));
+        }
+    }
+    let refused = machines.iter().zip(&found);
+    let refused = refused.filter_map(|(machine, found)| match found {
+        Some(Err(reason)) => Some((machine.name.clone(), reason.clone())),
+        _ => None,
+    });
+    let refused: Vec<(String, String)> = refused.collect();
+    if !refused.is_empty() {
+        return Err(SweepError::RefusedByMachines { refused });
+    }
+    let ready: Vec<Looked> = found.into_iter().flatten().flatten().collect();
+    let sizes = ready.first().map(|(_, sizes)| *sizes).unwrap_or_default();
+    let cases = ready.first().map_or(0, |(unmet, _)| unmet.len());
+    // A case is planned if some machine can run it.
+    let unmet = (0..cases).map(|case| {
+        let mut of_case = ready.iter().map(|(unmet, _)| unmet.get(case).cloned().unwrap_or_default());
+        let first = of_case.next().unwrap_or_default();
+        of_case.fold(first, |so_far, unmet| if unmet.is_empty() { unmet } else { so_far })
+    });
+    Ok((Here { unmet: unmet.collect(), sizes }, left_before))
+}

@@ -1,0 +1,139 @@
+//! A member of a fleet: whole trials, one after the other, on devices of its own, under its own guards and
+//! with its own undo journal. What it has measured is the coordinator's to store.
+
+use super::wire::{At, News, Order, Ready, Task, line};
+use crate::options::{Machines, RunOptions};
+use crate::plan::Plan;
+use crate::progress::Moment;
+use crate::resume::verify_disks;
+use crate::run::verify_privileges;
+use crate::runner::{Here, Ran, Runner};
+use crate::sweep_error::SweepError;
+use crate::trial::around::Around;
+use fsdyno_clients::agent::Membership;
+use fsdyno_testbed::Confirmation;
+use fsdyno_testbed::undo;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// How often the coordinator is told where a trial is, unless its stage changes.
+const BETWEEN: Duration = Duration::from_millis(250);
+
+/// A member that was given a plan.
+pub struct FleetMember<'m> {
+    task: Task,
+    coordinator: &'m Membership<'m>,
+}
+
+impl<'m> FleetMember<'m> {
+    /// From the first order. `None` if it cannot be understood, which the coordinator is told.
+    pub fn new(order: &str, coordinator: &'m Membership<'m>) -> Option<Self> {
+        match serde_json::from_str(order) {
+            Ok(Order::Begin(task)) => Some(FleetMember { task: *task, coordinator }),
+            Ok(Order::Run { .. } | Order::End) => None,
+            Err(error) => {
+                let reason = format!("it does not understand the plan ({error}): is fsdyno the same there?");
+                coordinator.say(line(&News::Refused(reason)));
+                None
+            }
+        }
+    }
+
+    /// The plan, with the devices of this machine.
+    pub fn plan(&self) -> &Plan {
+        &self.task.plan
+    }
+
+    /// What the user has confirmed for this machine.
+    pub fn confirmation(&self) -> &Confirmation {
+        &self.task.confirmation
+    }
+
+    /// Tells the coordinator why this machine cannot run trials.
+    pub fn refuse(&self, reason: String) {
+        self.say(&News::Refused(reason));
+    }
+
+    /// Runs what the coordinator wants until it wants nothing more or is gone; then nothing is left but what
+    /// the coordinator is told. `state` is the directory of this machine's state.
+    ///
+    /// # Errors
+    /// [`SweepError`] if no trial can run; nothing has been changed then.
+    pub fn run(
+        &self,
+        machines: &mut Machines<'_>,
+        options: &RunOptions<'_>,
+        state: &Path,
+    ) -> Result<(), SweepError> {
+        let plan = &self.task.plan;
+        verify_privileges(plan, machines.host)?;
+        if let Some((_, known)) = &self.task.resumed {
+            verify_disks(plan, machines.host, self.task.sweep(), known)?;
+        }
+        let restored = undo::restore(machines.host, options.state_dir)?.report;
+        let cases = plan.cases();
+        let here = Here::of(plan, machines, &cases);
+        let mut runner = Runner::new(plan, machines, options, &cases, &here.unmet)?;
+        self.say(&News::Ready(Box::new(Ready {
+            unmet: here.unmet.clone(),
+            sizes: here.sizes,
+            restored: restored.undone.into_iter().chain(restored.foreign).collect(),
+            left: restored.left,
+        })));
+        let around = Around::without_store(plan, options, self.task.sweep(), state.to_path_buf());
+        while let Some(order) = self.coordinator.next() {
+            let Ok(Order::Run { slot, rest }) = serde_json::from_str(&order) else { break };
+            if rest.iter().chain([&slot]).any(|slot| slot.case as usize >= cases.len()) {
+                break;
+            }
+            let mut told = Told { member: self, last: None };
+            let ran = runner.run(machines, &around, &slot, &mut |moment| told.tell(moment));
+            let end = match ran {
+                Ok(Ran::Ended { record, took, interrupted, broken }) => {
+                    self.say(&News::Ended { record, took });
+                    broken
+                        .err()
+                        .map(|error| News::Broken(error.to_string()))
+                        .or(interrupted.then_some(News::Interrupted))
+                }
+                Ok(Ran::Interrupted) => Some(News::Interrupted),
+                Err(error) => Some(News::Broken(error.to_string())),
+            };
+            runner.keep_for(machines, &rest);
+            if let Some(end) = end {
+                self.say(&end);
+                break;
+            }
+            if options.interrupt.load(Ordering::Relaxed) {
+                break;
+            }
+        }
+        self.say(&News::Left(runner.leave(machines)));
+        Ok(())
+    }
+
+    fn say(&self, news: &News) {
+        self.coordinator.say(line(news));
+    }
+}
+
+/// What the coordinator was told last.
+struct Told<'a> {
+    member: &'a FleetMember<'a>,
+    last: Option<(Instant, At)>,
+}
+
+impl Told<'_> {
+    fn tell(&mut self, moment: &Moment<'_>) {
+        let at = At::from(moment);
+        let is_new = match &self.last {
+            Some((told, last)) => !last.is_like(&at) || told.elapsed() >= BETWEEN,
+            None => true,
+        };
+        if is_new {
+            self.member.say(&News::At(Box::new(at.clone())));
+            self.last = Some((Instant::now(), at));
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! What passes between the coordinator of a fleet and its members, in lines that the clients' connection
+//! carries.
+
+use crate::order::Slot;
+use crate::plan::Plan;
+use crate::progress::Moment;
+use crate::sizes::Sizes;
+use fsdyno_core::environment::DeviceFacts;
+use fsdyno_core::{Glance, Nanos, TrialRecord};
+use fsdyno_store::SweepId;
+use fsdyno_testbed::Confirmation;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+
+/// To a member.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Order {
+    /// The plan, with the devices that this member has. Its answer is [`News::Ready`] or [`News::Refused`].
+    Begin(Box<Task>),
+    /// Run a trial.
+    Run {
+        slot: Slot,
+        /// Those that are to follow in its block.
+        rest: Vec<Slot>,
+    },
+    /// There are no more. Its last answer is [`News::Left`].
+    End,
+}
+
+/// What a member is to do.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Task {
+    pub plan: Plan,
+    /// What the user has confirmed for this machine.
+    pub confirmation: Confirmation,
+    /// The sweep that is resumed, and the devices on which this machine has run trials of it.
+    pub resumed: Option<(i64, Vec<DeviceFacts>)>,
+}
+
+impl Task {
+    /// The sweep as hooks would know it.
+    pub fn sweep(&self) -> SweepId {
+        SweepId(self.resumed.as_ref().map_or(0, |(sweep, _)| *sweep))
+    }
+}
+
+/// From a member.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum News {
+    /// It can run trials.
+    Ready(Box<Ready>),
+    /// It cannot, and has changed nothing.
+    Refused(String),
+    /// Where the trial is.
+    At(Box<At>),
+    /// The trial has ended, and counts.
+    Ended { record: Box<TrialRecord>, took: Option<Nanos> },
+    /// It was stopped, and everything is undone.
+    Interrupted,
+    /// No further trial can run there. One that runs does not count.
+    Broken(String),
+    /// What is left on it at the end, one line each.
+    Left(Vec<String>),
+}
+
+/// A member that can run trials.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Ready {
+    /// What each case needs that is not there.
+    pub unmet: Vec<Vec<String>>,
+    pub sizes: Sizes,
+    /// What was restored on it before, and what could not be.
+    pub restored: Vec<String>,
+    pub left: Vec<String>,
+}
+
+/// A [`Moment`] of a trial.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct At {
+    stage: Cow<'static, str>,
+    left: Option<Nanos>,
+    phase: String,
+    done: Option<f64>,
+    glance: Option<Glance>,
+}
+
+impl From<&Moment<'_>> for At {
+    fn from(moment: &Moment<'_>) -> Self {
+        At {
+            stage: moment.stage.to_string().into(),
+            left: moment.left,
+            phase: moment.phase.to_string(),
+            done: moment.done,
+            glance: moment.glance.cloned(),
+        }
+    }
+}
+
+impl At {
+    /// Whether it is the same stage and phase.
+    pub fn is_like(&self, other: &At) -> bool {
+        (&self.stage, &self.phase) == (&other.stage, &other.phase)
+    }
+
+    pub fn moment(&self) -> Moment<'_> {
+        Moment {
+            stage: &self.stage,
+            left: self.left,
+            phase: &self.phase,
+            done: self.done,
+            glance: self.glance.as_ref(),
+        }
+    }
+}
+
+/// A line for the other end.
+pub(super) fn line(value: &impl Serialize) -> String {
+    // Nothing in these types can fail: keys of maps are strings.
+    serde_json::to_string(value).unwrap_or_default()
+}

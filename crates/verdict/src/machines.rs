@@ -1,0 +1,190 @@
+//! Machines of a fleet: how far each is from the others.
+//!
+//! Each block runs on one machine, so that a ratio within blocks compares configurations and not machines.
+//! Means and their intervals contain the differences between machines, and so a reader must know them.
+
+use crate::outcomes::is_measured;
+use crate::text;
+use fsdyno_core::TrialRecord;
+use fsdyno_core::measure::Measure;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// By how much a machine may differ from the others before it is named: more than SNIA allows values of a
+/// steady device to differ from their mean.
+const MOST: f64 = 1.25;
+
+/// The trials that a ratio within blocks may compare: those of one block on one machine. After a machine was
+/// lost, the rest of its block is on another one.
+pub(crate) fn together(trial: &TrialRecord) -> (u32, Option<&str>) {
+    (trial.block, trial.machine.as_deref())
+}
+
+/// How a machine stands to the others.
+#[derive(Debug, Clone, PartialEq)]
+struct Level<'a> {
+    machine: &'a str,
+    /// The logarithm of its values over those of all machines, a mean over the cases.
+    level: f64,
+    /// How many cases it is based on.
+    cases: usize,
+}
+
+/// What a reader must know about the machines of a fleet, one line each; nothing about a single machine.
+pub fn notes(measure: &Measure, trials: &[TrialRecord]) -> Vec<String> {
+    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+    for machine in trials.iter().filter_map(|trial| trial.machine.as_deref()) {
+        *counts.entry(machine).or_default() += 1;
+    }
+    if counts.len() < 2 {
+        return Vec::new();
+    }
+    let each: Vec<String> = counts
+        .iter()
+        .map(|(machine, count)| format!("{machine} ({})", text::plural(*count, "trial")))
+        .collect();
+    let first = format!(
+        "the trials ran on {} machines, each block on one of them: {}. Ratios within blocks do not contain \
+         differences between machines; means and their intervals do",
+        counts.len(),
+        each.join(", ")
+    );
+    std::iter::once(first).chain(differing(measure, &levels(measure, trials))).collect()
+}
+
+/// A line for each machine that is far from the typical one. Of two, none is typical.
+fn differing(measure: &Measure, levels: &[Level<'_>]) -> Vec<String> {
+    let over = |level: &Level<'_>| text::plural(level.cases as u64, "case");
+    let is_far = |difference: f64| difference.abs() > MOST.ln();
+    if let [first, second] = levels {
+        let difference = second.level - first.level;
+        let line = format!(
+            "the machines differ: {measure} on '{}' is {:.2} times that on '{}', over {}",
+            second.machine,
+            difference.exp(),
+            first.machine,
+            over(second)
+        );
+        return is_far(difference).then_some(line).into_iter().collect();
+    }
+    let mut all: Vec<f64> = levels.iter().map(|level| level.level).collect();
+    all.sort_by(f64::total_cmp);
+    let Some(typical) = all.get(all.len() / 2) else { return Vec::new() };
+    let far = levels.iter().filter(|level| is_far(level.level - typical));
+    far.map(|level| {
+        format!(
+            "machine '{}' differs from the others: its {measure} is {:.2} times that of the median machine, \
+             over {}",
+            level.machine,
+            (level.level - typical).exp(),
+            over(level)
+        )
+    })
+    .collect()
+}
+
+/// The level of each machine that has cases in common with another.
+fn levels<'a>(measure: &Measure, trials: &'a [TrialRecord]) -> Vec<Level<'a>> {
+    // Logarithms by case and machine.
+    let mut values: BTreeMap<u32, BTreeMap<&str, Vec<f64>>> = BTreeMap::new();
+    for trial in trials.iter().filter(|trial| is_measured(trial)) {
+        let Some(machine) = trial.machine.as_deref() else { continue };
+        let same = trials.iter().filter(|other| other.workload == trial.workload);
+        let Some(value) = measure.deciding(&trial.workload, same).value(trial) else { continue };
+        if value.value > 0.0 {
+            values.entry(trial.case).or_default().entry(machine).or_default().push(value.value.ln());
+        }
+    }
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let machines: BTreeSet<&str> = values.values().flat_map(|of_case| of_case.keys().copied()).collect();
+    let level = |machine: &'a str| {
+        let differences: Vec<f64> = values
+            .values()
+            .filter_map(|of_case| {
+                let own = mean(of_case.get(machine)?);
+                let all: Vec<f64> = of_case.values().map(|values| mean(values)).collect();
+                (all.len() > 1).then(|| own - mean(&all))
+            })
+            .collect();
+        let cases = differences.len();
+        (cases > 0).then(|| Level { machine, level: mean(&differences), cases })
+    };
+    machines.into_iter().filter_map(level).collect()
+}
+
+/// What to multiply a value with to make it one of an average machine: the level of each machine, by trials
+/// of one case.
+pub(crate) fn levelled(values: &[(&TrialRecord, f64)]) -> Vec<f64> {
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let mut by_machine: BTreeMap<Option<&str>, Vec<f64>> = BTreeMap::new();
+    for (trial, value) in values {
+        by_machine.entry(trial.machine.as_deref()).or_default().push(value.ln());
+    }
+    if by_machine.len() < 2 {
+        return values.iter().map(|(_, value)| *value).collect();
+    }
+    let all: Vec<f64> = values.iter().map(|(_, value)| value.ln()).collect();
+    let levels: BTreeMap<Option<&str>, f64> =
+        by_machine.iter().map(|(machine, own)| (*machine, mean(own))).collect();
+    let all = mean(&all);
+    values.iter().map(|(trial, value)| value * (all - levels[&trial.machine.as_deref()]).exp()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drift::drift;
+    use crate::fixture;
+
+    /// Blocks on machines by turns; those of the last machine have this factor.
+    fn fleet(blocks: u32, machines: &[&str], factor: f64) -> Vec<TrialRecord> {
+        let mut trials = Vec::new();
+        for block in 0..blocks {
+            let machine = machines[block as usize % machines.len()];
+            let of_machine = if machine == machines[machines.len() - 1] { factor } else { 1.0 };
+            for case in 0..3 {
+                let filesystem = ["ext4", "xfs", "btrfs"][case as usize];
+                let noise = 1.0 + 0.01 * f64::from((block * 7 + case * 3) % 5);
+                let rate = 50.0 * f64::from(case + 1) * of_machine * noise;
+                let configuration = fixture::configuration(filesystem, "bfq");
+                let trial = fixture::trial(block * 4 + case, block, case, configuration, rate);
+                trials.push(TrialRecord { machine: Some(machine.to_string()), ..trial });
+            }
+        }
+        trials
+    }
+
+    fn read() -> Measure {
+        "read".parse().expect("a measure")
+    }
+
+    #[test]
+    fn a_machine_that_is_slower_is_named_with_its_factor() {
+        let found = notes(&read(), &fleet(6, &["n1", "n2", "n3"], 0.5));
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].starts_with("the trials ran on 3 machines"), "{found:?}");
+        assert!(found[1].starts_with("machine 'n3' differs from the others: its read is 0.5"), "{found:?}");
+        let found = notes(&read(), &fleet(6, &["n1", "n2"], 0.5));
+        assert!(found[1].starts_with("the machines differ: read on 'n2' is 0.5"), "{found:?}");
+        assert_eq!(notes(&read(), &fleet(6, &["n1", "n2", "n3"], 1.0)).len(), 1);
+        assert!(notes(&read(), &fleet(6, &["n1"], 1.0)).is_empty());
+    }
+
+    #[test]
+    fn a_slower_machine_is_no_drift() {
+        let trials = |factor| {
+            let mut trials = fleet(8, &["n1", "n2"], factor);
+            trials.sort_by_key(|trial| trial.machine.clone());
+            for (number, trial) in (0..).zip(&mut trials) {
+                (trial.trial, trial.sentinel) = (number, number == 0);
+            }
+            trials
+        };
+        let found = drift(&read(), &trials(0.5)).expect("a sentinel");
+        assert_eq!(found.warning(), None, "{found:?}");
+        assert_eq!(found.unsteady(), None, "{found:?}");
+        let alone: Vec<TrialRecord> =
+            trials(0.5).into_iter().map(|trial| TrialRecord { machine: None, ..trial }).collect();
+        let alone = drift(&read(), &alone).expect("a sentinel");
+        assert!(alone.warning().or(alone.unsteady()).is_some(), "{alone:?}");
+    }
+}
