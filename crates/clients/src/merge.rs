@@ -105,6 +105,7 @@ fn client(part: &Part, window_ns: Nanos) -> Result<ClientResult, DistributionErr
         cpu: own.iter().fold(CpuTime::default(), |sum, role| sum + role.cpu),
         late_ns: part.result.as_ref().and_then(|phase| phase.late_ns),
         active_ns: part.result.as_ref().map_or(window_ns, |phase| phase.window_ns),
+        telemetry: part.result.as_ref().and_then(|phase| phase.telemetry.clone()),
         clock_before: part.before,
         clock_after: part.after,
         lost: part.lost.clone(),

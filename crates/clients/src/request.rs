@@ -1,6 +1,9 @@
 //! What each of several clients is asked to do.
 
-use fsdyno_core::EngineRequest;
+use fsdyno_core::{EngineRequest, TelemetryRequest};
+
+/// The most clients whose machines are watched: of thousands, nobody reads that.
+const WATCHED: usize = 16;
 
 /// The part of one client: trees of its own, at a place of its own, and nothing of this machine. In each
 /// later part of a load, it goes on with the trees of another client, never with those that it has written
@@ -10,12 +13,17 @@ pub(crate) fn request_of(request: &EngineRequest, number: usize, count: usize) -
         seed: seed_of(request.seed, whose(number, request.part.number, count)),
         machines: count as u32,
         pauses: true,
-        telemetry: None,
+        telemetry: request.telemetry.as_ref().filter(|_| count <= WATCHED).map(of_client),
         quiesce: None,
         marks: request.marks.clone().filter(|_| count == 1),
         device: None,
         ..request.clone()
     }
+}
+
+/// What is sampled on a client, which has none of the devices.
+fn of_client(telemetry: &TelemetryRequest) -> TelemetryRequest {
+    TelemetryRequest { devices: Vec::new(), ..telemetry.clone() }
 }
 
 /// Whose trees a client uses in a part of a load: in the first its own, then those of one after the other of

@@ -9,7 +9,7 @@ use crate::glance::Glance;
 use crate::outcome::Failure;
 use crate::reached::{Reached, ReadAgain, Reread};
 use crate::result::{Durable, Filled, Layout, PhaseResult, TimerFacts, TreeSummary};
-use crate::telemetry::TelemetryRequest;
+use crate::telemetry::{Telemetry, TelemetryRequest};
 use crate::units::{Bytes, Nanos};
 use crate::warning::Warning;
 use crate::workload::Workload;
@@ -85,6 +85,9 @@ pub struct EngineRequest {
     /// How far the writers came in earlier parts ([`EngineEvent::Reached`]).
     #[serde(default)]
     pub reached: Vec<Reached>,
+    /// Whether to do nothing but sample, from [`EngineEvent::Ready`] until the parent closes stdin.
+    #[serde(default)]
+    pub observes: bool,
 }
 
 impl EngineRequest {
@@ -112,6 +115,7 @@ impl EngineRequest {
             marks: None,
             reread: Reread::Never,
             reached: Vec::new(),
+            observes: false,
         }
     }
 }
@@ -204,6 +208,8 @@ pub enum EngineEvent {
         /// How long it took.
         duration_ns: Nanos,
     },
+    /// What one that only observes has seen.
+    Observed(Box<Telemetry>),
     /// The layout of the files after the last phase.
     Layout(Layout),
     /// A warning for the reader of the result.

@@ -71,6 +71,10 @@ use session::Session;
 use std::io::{BufRead, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How often an engine that only observes looks whether it is time for a sample.
+const OBSERVED_EVERY: Duration = Duration::from_millis(10);
 
 /// The engine as a process: reads one request as a line of JSON, writes events as lines of JSON, and stops
 /// when its standard input ends or on a signal. Returns the exit code: 0 after [`EngineEvent::Done`], else 1.
@@ -106,11 +110,29 @@ pub fn serve(
     let cues = Arc::new(Cues::default());
     watch(&stop, &cues, &request);
     let mut observer = request.telemetry.as_ref().map_or(Box::new(()) as Box<dyn Observer>, observer);
+    if request.observes {
+        observe(observer.as_mut(), &stop, &mut events);
+        return 0;
+    }
     let cues = request.pauses.then_some(cues);
     match run_observed(&request, observer.as_mut(), &stop, cues, &mut events) {
         Ok(()) => 0,
         Err(_told) => 1,
     }
+}
+
+/// Observes the machine until the parent wants to know what there was to see.
+fn observe(observer: &mut dyn Observer, stop: &AtomicBool, events: &mut dyn FnMut(EngineEvent)) {
+    observer.begin();
+    events(EngineEvent::Ready { phase: String::new() });
+    while !stop.load(Ordering::Relaxed) {
+        observer.look();
+        std::thread::sleep(OBSERVED_EVERY);
+    }
+    if let Some(telemetry) = observer.end() {
+        events(EngineEvent::Observed(Box::new(telemetry)));
+    }
+    events(EngineEvent::Done);
 }
 
 fn read_request(input: &mut dyn BufRead) -> Result<EngineRequest, EngineError> {

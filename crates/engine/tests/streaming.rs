@@ -175,6 +175,7 @@ fn described(events: &[EngineEvent]) -> Vec<String> {
         EngineEvent::Progress { .. }
         | EngineEvent::Warning(_)
         | EngineEvent::Filled(_)
+        | EngineEvent::Observed(_)
         | EngineEvent::Ready { .. } => None,
     };
     events.iter().filter_map(name).collect()

@@ -66,7 +66,7 @@ fn add(trial: &mut TrialRecord, event: EngineEvent) {
             trial.read_again = Some(read_again);
         }
         EngineEvent::Reached { writers } => drop(format!("{writers:?}")),
-        EngineEvent::Ready { .. } | EngineEvent::Done => {}
+        EngineEvent::Ready { .. } | EngineEvent::Observed(_) | EngineEvent::Done => {}
     }
 }
 

@@ -134,6 +134,9 @@ fn by_work(work: &str) -> (TaskKind, Device<'_>) {
     ]) {
         return (TaskKind::Block, Device::Unknown);
     }
+    if starts(&["nfsd", "lockd", "rpciod", "xprtiod", "nfsiod"]) {
+        return (TaskKind::Serve, Device::Unknown);
+    }
     (TaskKind::Kernel, Device::Unknown)
 }
 
@@ -170,6 +173,10 @@ mod tests {
             ("kworker/u8:6-btrfs-endio-write", TaskKind::Filesystem),
             ("kworker/1:67-dio/vda", TaskKind::Filesystem),
             ("btrfs-cleaner", TaskKind::Filesystem),
+            ("nfsd", TaskKind::Serve),
+            ("lockd", TaskKind::Serve),
+            ("kworker/u2:1-rpciod", TaskKind::Serve),
+            ("kworker/u8:2-nfsd4_callbacks", TaskKind::Serve),
             ("kswapd0", TaskKind::Reclaim),
             ("kcompactd0", TaskKind::Reclaim),
             ("kworker/u8:12-loop0", TaskKind::Loop),

@@ -250,9 +250,13 @@ fn lazy_initialisation(seen: &[Watched<'_>]) -> Option<Warning> {
     warning(WarningKind::LazyInitialisation, one, &text)
 }
 
-/// Workers that leave no processor idle measure the processors. `null` does so by design.
+/// Workers that leave no processor idle measure the processors. `null` does so by design. Those of clients
+/// have other processors than the server that is watched.
 fn processors_saturated(seen: &[Watched<'_>]) -> Option<Warning> {
     let (one, share) = worst(seen, WORKERS_SHARE, |one| {
+        if one.is_server {
+            return None;
+        }
         let roles = || one.roles.iter().filter(|role| role.role != Role::Null);
         let used = roles().fold(CpuTime::default(), |sum, role| sum + role.cpu).total().0 as f64;
         let all = one.window_ns.0 as f64 * f64::from(one.telemetry.processors);

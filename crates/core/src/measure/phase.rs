@@ -65,6 +65,7 @@ mod tests {
             cpu: CpuTime::default(),
             late_ns: None,
             active_ns: Nanos(1),
+            telemetry: None,
             clock_before: None,
             clock_after: None,
             lost: lost.map(str::to_string),

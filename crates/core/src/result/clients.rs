@@ -2,6 +2,7 @@
 
 use super::CpuTime;
 use crate::operation::Role;
+use crate::telemetry::Telemetry;
 use crate::units::Nanos;
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +22,9 @@ pub struct ClientResult {
     pub late_ns: Option<Nanos>,
     /// How long it worked: the window, or until its own work was done.
     pub active_ns: Nanos,
+    /// What its machine did in its window; absent if it was not sampled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub telemetry: Option<Telemetry>,
     /// Its clock against the coordinator's before the phase.
     pub clock_before: Option<ClockOffset>,
     /// The same after it.

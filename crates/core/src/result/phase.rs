@@ -4,7 +4,7 @@ use super::{ClientResult, CpuTime, Latency, OpenLoop, Quiet, Steadiness, absent}
 use crate::cache::CacheState;
 use crate::figures::Quotient;
 use crate::operation::{Operation, Role};
-use crate::telemetry::Telemetry;
+use crate::telemetry::{TaskKind, Telemetry};
 use crate::units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -149,6 +149,8 @@ pub struct Watched<'a> {
     pub roles: Vec<&'a RoleResult>,
     /// What the machine did meanwhile.
     pub telemetry: &'a Telemetry,
+    /// Whether the machine is a server, and others did the work.
+    pub is_server: bool,
 }
 
 impl<'a> Watched<'a> {
@@ -156,8 +158,9 @@ impl<'a> Watched<'a> {
     pub fn of(phases: &'a [PhaseResult]) -> Vec<Watched<'a>> {
         let is_whole = |phase: &&PhaseResult| phase.name == WHOLE_RUN && phase.roles.is_empty();
         let watched = |phase: &'a PhaseResult, roles| {
-            let PhaseResult { name, window_ns, telemetry, .. } = phase;
-            Some(Watched { name, window_ns: *window_ns, roles, telemetry: telemetry.as_ref()? })
+            let PhaseResult { name, window_ns, telemetry, clients, .. } = phase;
+            let (window_ns, is_server) = (*window_ns, !clients.is_empty());
+            Some(Watched { name, window_ns, roles, telemetry: telemetry.as_ref()?, is_server })
         };
         match phases.iter().find(is_whole) {
             Some(whole) => {
@@ -172,12 +175,15 @@ impl<'a> Watched<'a> {
         self.roles.iter().map(|role| role.rates.bytes).fold(0, u64::saturating_add)
     }
 
-    /// Processor time of all workers, and of the kernel threads that worked for them. `None` if a program did
+    /// Processor time of all workers, and of the kernel threads that worked for them, on a server those that
+    /// serve included. `None` if a program did
     /// not report its own.
     pub fn cpu_with_threads(&self) -> Option<Nanos> {
         let workers = self.roles.iter().fold(CpuTime::default(), |sum, role| sum + role.cpu).total();
         let is_told = workers > Nanos(0) || self.roles.iter().all(|role| role.is_watched());
-        is_told.then(|| Nanos(workers.0.saturating_add(self.telemetry.storage_threads_ns())))
+        let serving = self.telemetry.window.task_ns.get(&TaskKind::Serve).filter(|_| self.is_server);
+        let threads = self.telemetry.storage_threads_ns().saturating_add(serving.copied().unwrap_or(0));
+        is_told.then(|| Nanos(workers.0.saturating_add(threads)))
     }
 }
 

@@ -117,6 +117,22 @@ impl Telemetry {
         Some(sum)
     }
 
+    /// The samples with most of their time between two moments of `CLOCK_MONOTONIC`, as the telemetry of that
+    /// time; `None` if there are none. Other processes are those of all samples.
+    pub fn within(&self, begin_ns: u64, end_ns: u64) -> Option<Telemetry> {
+        let middle = |sample: &Sample| self.began_ns + sample.start_ns + sample.length_ns.0 / 2;
+        let inside = self.samples.iter().filter(|sample| (begin_ns..end_ns).contains(&middle(sample)));
+        let mut samples: Vec<Sample> = inside.cloned().collect();
+        for sample in &mut samples {
+            // The first may have begun before.
+            sample.start_ns = (self.began_ns + sample.start_ns).saturating_sub(begin_ns);
+        }
+        let (first, next) = samples.split_first()?;
+        let mut window = first.clone();
+        next.iter().for_each(|sample| window.append(sample, WINDOW_TASKS));
+        Some(Telemetry { began_ns: begin_ns, window, samples, ..self.clone() })
+    }
+
     /// Adds the next sample. The window grows by what can be added exactly; the caller, who knows all tasks,
     /// updates its tasks.
     pub fn push(&mut self, sample: Sample) {
@@ -252,6 +268,21 @@ mod tests {
             tasks: vec![task("a", cpu_ns), task("b", 1)],
             ..Sample::default()
         }
+    }
+
+    #[test]
+    fn what_lies_between_two_moments_is_a_telemetry_of_its_own() {
+        let mut telemetry = Telemetry { began_ns: 1_000, ..Telemetry::default() };
+        (0..10).for_each(|index| telemetry.push(sample(index * 10, index)));
+        // Middles are at 1005, 1015 and so on.
+        let part = telemetry.within(1_014, 1_046).expect("samples");
+        assert_eq!(part.began_ns, 1_014);
+        assert_eq!(part.samples.iter().map(|one| one.start_ns).collect::<Vec<_>>(), [0, 6, 16, 26]);
+        let reads = |sample: &Sample| sample.devices[0].expect("a device").reads;
+        assert_eq!((reads(&part.window), part.window.length_ns), (1 + 2 + 3 + 4, Nanos(40)));
+        assert_eq!(part.samples.iter().map(reads).collect::<Vec<_>>(), [1, 2, 3, 4]);
+        assert_eq!(telemetry.within(1_100, 2_000), None);
+        assert_eq!(telemetry.within(0, u64::MAX).expect("samples").window.length_ns, Nanos(100));
     }
 
     proptest! {

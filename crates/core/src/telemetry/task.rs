@@ -22,6 +22,9 @@ pub enum TaskKind {
     Block,
     /// Kernel: initialises in the background what mkfs omitted (`ext4lazyinit`), for any filesystem.
     LazyInit,
+    /// Kernel: serves a filesystem by NFS, or is a client of one that is served (`nfsd`, `lockd`, `kworker
+    /// rpciod`).
+    Serve,
     /// Kernel: everything else, including everything named after a device that is not in the stack.
     Kernel,
     /// fsdyno and what it started, the workers included.
@@ -40,6 +43,7 @@ impl TaskKind {
         TaskKind::Loop,
         TaskKind::Block,
         TaskKind::LazyInit,
+        TaskKind::Serve,
         TaskKind::Kernel,
         TaskKind::Own,
         TaskKind::Process,
@@ -55,6 +59,7 @@ impl TaskKind {
             TaskKind::Loop => "loop",
             TaskKind::Block => "block",
             TaskKind::LazyInit => "lazy_init",
+            TaskKind::Serve => "serve",
             TaskKind::Kernel => "kernel",
             TaskKind::Own => "own",
             TaskKind::Process => "process",

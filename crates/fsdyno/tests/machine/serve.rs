@@ -82,6 +82,7 @@ fn clients_of_a_server_do_one_load() {
         assert_eq!(names(&phase["clients"]), ["client1", "client2"], "{}", phase["name"]);
         let clients = phase["clients"].as_array().expect("clients");
         assert!(clients.iter().all(|client| client["bytes"].as_u64() > Some(0)), "{clients:?}");
+        assert_was_watched(phase);
     }
     // The server and each client say what they did, and phases begin with nothing in the server's memory.
     let log = trial["log"].as_array().expect("a log");
@@ -95,6 +96,22 @@ fn clients_of_a_server_do_one_load() {
     );
     assert!(count("> /proc/sys/vm/drop_caches") >= 2, "{steps:?}");
     assert!(!sandbox.path("disk.img").exists());
+}
+
+/// The server and the machines of its clients were watched over the window, on one axis of time.
+fn assert_was_watched(phase: &Value) {
+    let window_ns = phase["window_ns"].as_u64().expect("a window");
+    let server = &phase["telemetry"];
+    let length_ns = server["window"]["length_ns"].as_u64().expect("samples of the server");
+    assert!(length_ns.abs_diff(window_ns) <= 1_000_000_000, "{length_ns} of {window_ns}");
+    // Threads of nfsd work, and nobody else.
+    assert!(server["window"]["task_ns"]["serve"].as_u64() > Some(0), "{}", server["window"]["task_ns"]);
+    let device = &server["window"]["devices"][0];
+    assert!(device["write_bytes"].as_u64().is_some() && server["devices"][0] == "vda", "{server}");
+    for client in phase["clients"].as_array().expect("clients") {
+        let window = &client["telemetry"]["window"];
+        assert!(window["cpu"]["system_ns"].as_u64() > Some(0), "{window}");
+    }
 }
 
 /// What mkfs.ext4 writes to the image of these tests, about 25 MiB, and part of a tree of 64 MiB.

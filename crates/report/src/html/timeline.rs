@@ -48,9 +48,12 @@ pub fn chart(phase: &PhaseResult) -> (Chart, u32) {
     rates(&mut parts, phase);
     backlog(&mut parts, phase);
     if let Some(telemetry) = &phase.telemetry {
-        device(&mut parts, telemetry);
-        busy(&mut parts, telemetry);
+        // Whoever works on clients is not on the machine that was watched.
+        let whose = if phase.clients.is_empty() { "" } else { "server, " };
+        device(&mut parts, telemetry, whose);
+        busy(&mut parts, telemetry, whose);
     }
+    busy_clients(&mut parts, phase);
     let tables = vec![tables::slices(phase), tables::slowest_operations(phase)]
         .into_iter()
         .filter(|table| !table.rows.is_empty());
@@ -366,7 +369,7 @@ fn of_device(sample: &Sample, bytes: fn(&fsdyno_core::telemetry::DeviceActivity)
     Some(bytes(activity) as f64 / 1e6 / sample.length_ns.as_secs_f64())
 }
 
-fn device(parts: &mut Parts, telemetry: &Telemetry) {
+fn device(parts: &mut Parts, telemetry: &Telemetry, whose: &str) {
     let lines = [
         ("device reads", steps(telemetry, |sample| of_device(sample, |activity| activity.read_bytes))),
         ("device writes", steps(telemetry, |sample| of_device(sample, |activity| activity.write_bytes))),
@@ -375,7 +378,7 @@ fn device(parts: &mut Parts, telemetry: &Telemetry) {
         return;
     }
     let device = telemetry.devices.first().map_or("device", String::as_str);
-    let heading = format!("{}: read (solid) and written (dotted), MB/s", plain(device));
+    let heading = format!("{whose}{}: read (solid) and written (dotted), MB/s", plain(device));
     parts.begin(&heading, PART_HEIGHT, json!({ "rangemode": "tozero", "nticks": 4 }));
     let axis = parts.axis();
     for (index, (name, line)) in lines.into_iter().enumerate() {
@@ -384,7 +387,7 @@ fn device(parts: &mut Parts, telemetry: &Telemetry) {
 }
 
 /// Share of the time in which the device and the processors were busy, in percent.
-fn busy(parts: &mut Parts, telemetry: &Telemetry) {
+fn busy(parts: &mut Parts, telemetry: &Telemetry, whose: &str) {
     let lines = [
         ("device busy", steps(telemetry, device_busy)),
         ("processors busy", steps(telemetry, processors_busy)),
@@ -392,11 +395,28 @@ fn busy(parts: &mut Parts, telemetry: &Telemetry) {
     if lines.iter().all(|(_, line)| line.is_none()) {
         return;
     }
-    let heading = "busy: device (solid), processors (dotted), %";
-    parts.begin(heading, PART_HEIGHT, json!({ "range": [0, 104], "tickvals": [0, 50, 100] }));
+    let heading = format!("{whose}busy: device (solid), processors (dotted), %");
+    parts.begin(&heading, PART_HEIGHT, json!({ "range": [0, 104], "tickvals": [0, 50, 100] }));
     let axis = parts.axis();
     for (index, (name, line)) in lines.into_iter().enumerate() {
         parts.data.extend(line.map(|line| step_trace(&axis, name, "%", index, line)));
+    }
+}
+
+/// The same of the processors of each client.
+fn busy_clients(parts: &mut Parts, phase: &PhaseResult) {
+    let lines = phase.clients.iter().filter_map(|client| {
+        Some((client.client.as_str(), steps(client.telemetry.as_ref()?, processors_busy)?))
+    });
+    let lines: Vec<_> = lines.collect();
+    if lines.is_empty() {
+        return;
+    }
+    let heading = "processors of each client busy, %";
+    parts.begin(heading, PART_HEIGHT, json!({ "range": [0, 104], "tickvals": [0, 50, 100] }));
+    let axis = parts.axis();
+    for (index, (client, line)) in lines.into_iter().enumerate() {
+        parts.data.push(step_trace(&axis, &plain(client), "%", index, line));
     }
 }
 

@@ -53,7 +53,7 @@ pub(crate) fn evenness(role: &ClientsOfRole) -> String {
 /// The headings of the table of a role.
 pub(crate) fn heads(role: &ClientsOfRole) -> Vec<String> {
     let rate = if role.moves { "MB/s" } else { "ops/s" };
-    ["client", "workers", "share", rate, "p99.9", "stall", "late"].map(str::to_string).to_vec()
+    ["client", "workers", "share", rate, "p99.9", "stall", "late", "CPU"].map(str::to_string).to_vec()
 }
 
 /// A row of it.
@@ -69,5 +69,6 @@ pub(crate) fn row(role: &ClientsOfRole, client: &ClientView) -> Vec<String> {
         time(client.p999),
         text::time(client.longest_stall),
         time(client.late),
+        client.busy.map_or("-".to_string(), text::percent),
     ]
 }

@@ -188,7 +188,8 @@ pub(crate) fn kernel_threads(view: &KernelView) -> String {
     let each =
         view.cpu_ns_per_megabyte.map(|ns| format!("; CPU with workers {} per MB", time(ns.round() as u64)));
     let kinds = if kinds.is_empty() { "no CPU time".to_string() } else { kinds.join(", ") };
-    format!("kernel threads: {kinds}{}", each.unwrap_or_default())
+    let of_server = if view.of_server { " of the server" } else { "" };
+    format!("kernel threads{of_server}: {kinds}{}", each.unwrap_or_default())
 }
 
 /// The quantiles that make room on a narrow terminal, in this order.

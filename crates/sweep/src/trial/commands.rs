@@ -11,7 +11,7 @@ mod files;
 use super::watch::{AtPhases, LoadEnd};
 use crate::plan::{Hooks, PlanCommand};
 use files::TrialFiles;
-use fsdyno_core::result::{CommandKind, CommandRun};
+use fsdyno_core::result::{CommandKind, CommandRun, PhaseResult};
 use fsdyno_core::{Failure, Outcome, TrialRecord, Warning, WarningKind};
 use fsdyno_host::guardian::{Cause, Ending, Guarded, GuardedCommand, Guardian};
 use fsdyno_host::{HostError, quoted};
@@ -329,7 +329,7 @@ impl AtPhases for TrialCommands<'_> {
         }
     }
 
-    fn end(&mut self, gently: bool) {
+    fn end(&mut self, gently: bool, _phase: Option<&mut PhaseResult>) {
         if let Some(hook) = self.hook.take() {
             self.kill(hook);
         }

@@ -8,6 +8,7 @@ pub(crate) mod commands;
 pub(crate) mod durability;
 pub(crate) mod guest;
 mod load;
+mod observed;
 pub(crate) mod overhead;
 mod precondition;
 pub(crate) mod report;

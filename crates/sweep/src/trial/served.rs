@@ -1,6 +1,7 @@
 //! A trial whose filesystem is on a server, and whose load is on clients of it: all of them guests.
 
 use super::Stop;
+use super::observed::Observed;
 use super::report::host_failure;
 use super::watch::AtPhases;
 use crate::guest_request;
@@ -8,7 +9,7 @@ use crate::plan::{Case, Plan};
 use fsdyno_clients::Members;
 use fsdyno_core::environment::ClientFacts;
 use fsdyno_core::protocol::MemoryGroup;
-use fsdyno_core::result::LogEntry;
+use fsdyno_core::result::{LogEntry, PhaseResult};
 use fsdyno_core::{
     CacheState, Configuration, EngineRequest, Failure, Outcome, TrialRecord, Warning, WarningKind,
 };
@@ -225,23 +226,31 @@ impl ServedClients {
 /// What happens on the server at the phases of its clients.
 pub(super) struct AtServer<'h> {
     server: &'h mut dyn Host,
-    /// Whether phases begin with nothing in memory.
-    cold: bool,
+    request: &'h EngineRequest,
+    /// It is, while a phase lasts.
+    observed: Option<Observed>,
 }
 
 impl<'h> AtServer<'h> {
-    pub fn new(server: &'h mut dyn Host, request: &EngineRequest) -> Self {
-        AtServer { server, cold: request.cache == CacheState::Cold }
+    pub fn new(server: &'h mut dyn Host, request: &'h EngineRequest) -> Self {
+        AtServer { server, request, observed: None }
     }
 }
 
 impl AtPhases for AtServer<'_> {
     /// Where clients have dropped what they had in memory, the server does so, too.
     fn begin(&mut self, _phase: &str, settled: bool) -> Result<(), Box<Failure>> {
-        if settled && self.cold {
+        if settled && self.request.cache == CacheState::Cold {
             serve::drop_caches(self.server).map_err(|error| Box::new(error.failure()))?;
         }
+        self.observed = Observed::begin(self.server, self.request);
         Ok(())
+    }
+
+    fn end(&mut self, _gently: bool, phase: Option<&mut PhaseResult>) {
+        if let Some(observed) = self.observed.take() {
+            observed.end(phase);
+        }
     }
 
     /// Clients of a server that is gone wait for it for ever (nfs(5), `hard`).

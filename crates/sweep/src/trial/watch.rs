@@ -8,6 +8,7 @@
 use super::report::EngineReport;
 use crate::estimate::SLOW_TREE_RATE;
 use fsdyno_core::protocol::Stage;
+use fsdyno_core::result::PhaseResult;
 use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Failure, Glance, Nanos, Workload};
 use fsdyno_host::{EngineOutput, EngineProcess};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -75,8 +76,8 @@ pub(crate) trait AtPhases {
     fn look(&mut self) -> Result<bool, Box<Failure>> {
         Ok(true)
     }
-    /// The phase has ended, or, if not `gently`, the engine is about to be ended.
-    fn end(&mut self, _gently: bool) {}
+    /// The phase has ended, with this result, or, if not `gently`, the engine is about to be ended.
+    fn end(&mut self, _gently: bool, _phase: Option<&mut PhaseResult>) {}
 }
 
 /// Nothing.
@@ -103,7 +104,7 @@ pub(crate) fn watch(
 ) -> Load {
     let workload = &request.workload;
     let end = follow(engine, workload, watchdog.into(), stop.interrupt, told, looks);
-    looks.at_phases.end(matches!(end, LoadEnd::Done));
+    looks.at_phases.end(matches!(end, LoadEnd::Done), None);
     if request.clean_up && !matches!(end, LoadEnd::Done) {
         engine.ask_to_stop();
         // Cleaning up makes room.
@@ -177,8 +178,8 @@ fn follow(
                     }
                     waits = true;
                 }
-                EngineEvent::Phase(phase) => {
-                    looks.at_phases.end(true);
+                EngineEvent::Phase(mut phase) => {
+                    looks.at_phases.end(true, Some(&mut phase));
                     told.phases.push(*phase);
                     changed = Instant::now();
                 }
@@ -206,6 +207,8 @@ fn follow(
                     changed = Instant::now();
                 }
                 EngineEvent::Warning(warning) => told.warnings.push(warning),
+                // Only of one that does nothing else.
+                EngineEvent::Observed(_) => {}
             },
             EngineOutput::Silence => {}
             EngineOutput::Garbage(text) => return LoadEnd::Failed(garbage(&text)),

@@ -92,6 +92,8 @@ pub struct KernelView {
     pub by_kind: BTreeMap<TaskKind, u64>,
     /// Processor time of workers and kernel threads in nanoseconds per 10^6 bytes; absent if none were moved.
     pub cpu_ns_per_megabyte: Option<f64>,
+    /// Whether they are those of a server, whose clients have the workers.
+    pub of_server: bool,
 }
 
 /// One role in one phase, over all trials of a case.
@@ -337,9 +339,11 @@ fn merge_kernel(name: &str, trials: &[&TrialRecord]) -> Option<KernelView> {
     let with_it = trials.iter().filter(|trial| trial.phases.iter().any(|phase| phase.name == name));
     let parts = with_it.map(|trial| Watched::of(&trial.phases).into_iter().find(|one| one.name == name));
     let parts: Vec<Watched<'_>> = parts.collect::<Option<_>>()?;
-    let mut view = KernelView::default();
+    let of_server = parts.iter().any(|one| one.is_server);
+    let mut view = KernelView { of_server, ..KernelView::default() };
+    let works = |kind: TaskKind| kind.works_for_storage() || (of_server && kind == TaskKind::Serve);
     for one in &parts {
-        let kinds = one.telemetry.window.task_ns.iter().filter(|(kind, _)| kind.works_for_storage());
+        let kinds = one.telemetry.window.task_ns.iter().filter(|(kind, _)| works(**kind));
         for (kind, time_ns) in kinds {
             grow(view.by_kind.entry(*kind).or_default(), *time_ns);
         }

@@ -50,6 +50,9 @@ pub struct ClientView {
     pub longest_stall: Time,
     /// How much later than agreed the client began at most; absent if that was never known.
     pub late: Option<Nanos>,
+    /// Share of the time of its processors that was used, by whatever ran on it; the mean over trials. Absent
+    /// if one of them was not watched.
+    pub busy: Option<f64>,
 }
 
 impl ClientsView {
@@ -129,8 +132,19 @@ impl ClientView {
                 at_least: roles().any(|part| part.work.longest_stall_at_least),
             },
             late: parts.iter().filter_map(|(client, _)| client.late_ns).max(),
+            busy: busy(parts),
         }
     }
+}
+
+/// How busy the processors of a client were.
+fn busy(parts: &[(&ClientResult, &ClientRole)]) -> Option<f64> {
+    let share = |(client, _): &(&ClientResult, &ClientRole)| {
+        let cpu = client.telemetry.as_ref()?.window.cpu?;
+        Some(1.0 - cpu.share(cpu.idle_ns) - cpu.share(cpu.iowait_ns))
+    };
+    let shares: Vec<f64> = parts.iter().map(share).collect::<Option<_>>()?;
+    mean(&shares, MeanKind::Arithmetic)
 }
 
 fn slowest_to_median(mut rates: Vec<f64>) -> Option<f64> {
@@ -161,6 +175,7 @@ mod tests {
             cpu: Default::default(),
             late_ns: Some(Nanos(active_s)),
             active_ns: Nanos::from_secs(active_s),
+            telemetry: None,
             clock_before: None,
             clock_after: None,
             lost: None,
