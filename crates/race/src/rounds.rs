@@ -69,6 +69,9 @@ pub enum NextStep {
         cells: Vec<usize>,
         /// Whether it measures the last few again.
         fresh: bool,
+        /// How many blocks of these configurations may be measured at once, this one included: those of the
+        /// round that are expected to be affordable.
+        at_once: u32,
     },
     /// Every round is complete.
     Over,
@@ -186,7 +189,8 @@ impl<'a> Running<'a> {
                 Look::Lacks(number) => {
                     let mut cells = self.left.clone();
                     cells.sort_unstable();
-                    return self.progress(NextStep::Block { number, cells, fresh: self.is_last() });
+                    let at_once = self.at_once(number, outcomes);
+                    return self.progress(NextStep::Block { number, cells, fresh: self.is_last(), at_once });
                 }
                 Look::TooDear(number) => {
                     self.cut_before(number);
@@ -208,15 +212,27 @@ impl<'a> Running<'a> {
     fn look(&self, outcomes: &[Outcome]) -> Look {
         let blocks = self.first..self.first + self.rounds[self.round].blocks;
         for number in blocks {
-            if !self.affords(number, outcomes) {
-                return Look::TooDear(number);
-            }
             let done = |cell: &usize| outcomes.iter().any(|one| (one.block, one.cell) == (number, *cell));
-            if !self.left.iter().all(done) {
-                return Look::Lacks(number);
+            // Of blocks that were measured at once, a later one is paid for, whatever the first has cost.
+            if self.left.iter().all(done) {
+                continue;
             }
+            return match self.affords(1, number, outcomes) {
+                true => Look::Lacks(number),
+                false => Look::TooDear(number),
+            };
         }
         Look::Complete
+    }
+
+    /// Before a round's costs are known, its blocks are expected to cost what their configurations have cost
+    /// so far. The first block of all says what anything costs.
+    fn at_once(&self, number: u32, outcomes: &[Outcome]) -> u32 {
+        if number == 0 {
+            return 1;
+        }
+        let rest = self.first + self.rounds[self.round].blocks - number;
+        (2..=rest).take_while(|count| self.affords(*count, number, outcomes)).last().unwrap_or(1)
     }
 
     fn is_last(&self) -> bool {
@@ -234,13 +250,13 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// Whether the budget suffices for a block, and before the last round for the least of that as well.
-    /// Without the first block there is nothing to go by.
-    fn affords(&self, number: u32, outcomes: &[Outcome]) -> bool {
+    /// Whether the budget suffices for so many blocks from this one on, and before the last round for the
+    /// least of that as well. Without the first block there is nothing to go by.
+    fn affords(&self, count: u32, number: u32, outcomes: &[Outcome]) -> bool {
         let Some(budget) = self.race.budget.as_ref().filter(|_| number > 0) else { return true };
         let before: Vec<&Outcome> = outcomes.iter().filter(|one| one.block < number).collect();
         let cost = |cells: &[usize]| self.race.cost_of_block(budget, cells, &before, number);
-        let mut needed = cost(&self.left);
+        let mut needed = cost(&self.left).saturating_mul(count.into());
         if let (false, Some(last)) = (self.is_last(), self.rounds.last()) {
             let best = self.left.iter().copied().take(last.cells);
             let mut cells: Vec<usize> = best.chain([self.race.default]).collect();

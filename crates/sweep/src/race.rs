@@ -71,6 +71,8 @@ pub(crate) struct Racing {
 pub(crate) struct Followed {
     /// The cases of the next block; none if the race is over.
     pub cases: Vec<u32>,
+    /// How many such blocks follow at once.
+    pub blocks: u32,
     /// What the race says after the blocks so far.
     pub answer: Result<RaceAnswer, RaceError>,
     /// The same in a line each.
@@ -103,16 +105,16 @@ impl Racing {
         self.race.add(trial);
     }
 
-    /// The block after those of these slots.
-    pub fn next(&mut self, slots: &[Slot]) -> Followed {
+    /// The block after those of these slots; up to `most`, if several can be measured at once.
+    pub fn next(&mut self, slots: &[Slot], most: u32) -> Followed {
         let number = slots.last().map_or(0, |slot| slot.block + 1);
-        let (Block { cases, later }, answer) = self.race.block(number);
+        let (Block { cases, at_once: blocks, later }, answer) = self.race.block(number, most);
         self.later = later;
         let said = match &answer {
             Ok(answer) => answer.after_block(number),
             Err(error) if cases.is_empty() => vec![format!("the race is over: {error}")],
             Err(error) => vec![error.to_string()],
         };
-        Followed { cases, answer, said }
+        Followed { cases, blocks, answer, said }
     }
 }

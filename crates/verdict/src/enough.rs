@@ -116,6 +116,7 @@ pub(crate) fn light(trial: &TrialRecord) -> TrialRecord {
         if let Some(telemetry) = &mut phase.telemetry {
             telemetry.samples.clear();
         }
+        phase.clients.iter_mut().for_each(|client| client.telemetry = None);
     }
     light
 }

@@ -19,6 +19,24 @@ pub(crate) fn together(trial: &TrialRecord) -> (u32, Option<&str>) {
     (trial.block, trial.machine.as_deref())
 }
 
+/// What trials are paired by, as numbers.
+#[derive(Debug)]
+pub(crate) struct Shared<'a>(BTreeMap<(u32, Option<&'a str>), u32>);
+
+impl<'a> Shared<'a> {
+    /// Of these trials.
+    pub fn of_trials(trials: &[&'a TrialRecord]) -> Self {
+        let all: BTreeSet<(u32, Option<&str>)> = trials.iter().map(|trial| together(trial)).collect();
+        Shared(all.into_iter().zip(0..).collect())
+    }
+
+    /// The number of what a trial shares with those of its block on its machine.
+    pub fn of(&self, trial: &TrialRecord) -> u32 {
+        let known = self.0.get(&together(trial));
+        known.copied().unwrap_or(trial.block)
+    }
+}
+
 /// How a machine stands to the others.
 #[derive(Debug, Clone, PartialEq)]
 struct Level<'a> {

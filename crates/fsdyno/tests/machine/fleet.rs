@@ -26,6 +26,7 @@ tests! {
     a_lost_machine_loses_one_trial: NEEDED;
     a_killed_coordinator_leaves_nothing_and_is_resumed: NEEDED;
     an_interrupted_fleet_is_undone: NEEDED;
+    a_race_on_a_fleet_goes_on_with_the_same_blocks: NEEDED;
     devices_are_confirmed_for_each_machine: NEEDED;
     what_a_fleet_cannot_do_is_refused: &[];
 }
@@ -221,6 +222,51 @@ fn an_interrupted_fleet_is_undone() {
     assert_nothing_is_left(&sandbox, &hosts, 2);
 }
 
+/// Rounds of several blocks run at once; after a kill, what is planned is what would have been.
+fn a_race_on_a_fleet_goes_on_with_the_same_blocks() {
+    let sandbox = Sandbox::new();
+    let hosts = Hosts::with_own_states(&sandbox, 2);
+    let axes = "filesystem = [\"ext4\", \"xfs\"]";
+    let more =
+        format!("{axes}\nscheduler = [\"none\", \"mq-deadline\"]\natime = [\"relatime\", \"noatime\"]");
+    let text =
+        plan(&sandbox, 2, 1, 2_000).replace(axes, &more).replace("repetitions = 1", "protocol = \"race\"");
+    sandbox.write("plan.toml", &text);
+    let launch = hosts.mpirun(2);
+    let has_stored = || {
+        let list = json(&sandbox.run(&["list", "--format", "json"]));
+        list[0]["measured"].as_u64() >= Some(11)
+    };
+    let running = started(&sandbox, &fleet(&launch, &[]), has_stored);
+    kill(running.id(), Signal::KILL);
+    ended(running);
+    let limit = Instant::now() + Duration::from_secs(30);
+    while (0..2).any(|host| !hosts.processes(host, "--supervised").is_empty()) {
+        assert!(Instant::now() < limit, "a member does not end");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let output = sandbox.run(&fleet(&launch, &["--resume"]));
+    assert_eq!(output.status.code(), Some(0), "{}", describe(&output));
+    let document = json(&output);
+    let mut blocks: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();
+    for trial in trials(&document).iter().filter(|trial| trial["sentinel"] == false) {
+        let [block, case] = ["block", "case"].map(|key| trial[key].as_u64().expect("a number"));
+        assert!(blocks.entry(block).or_default().insert(case), "case {case} twice in block {block}");
+    }
+    assert_eq!(blocks[&0].len(), 8);
+    let numbers: Vec<u64> = blocks.keys().copied().collect();
+    assert_eq!(numbers, (0..numbers.len() as u64).collect::<Vec<u64>>(), "a block is missing");
+    assert!(numbers.len() >= 3, "{blocks:?}");
+    // Each block has only what the block before has, and the last round has some at once.
+    assert!(numbers.windows(2).all(|pair| blocks[&pair[1]].is_subset(&blocks[&pair[0]])), "{blocks:?}");
+    let machines = machines(&document);
+    let all: BTreeSet<&String> = machines.values().flatten().collect();
+    assert_eq!(all.len(), 2, "{machines:?}");
+    let race = json(&sandbox.run(&["race", "--format", "json"]));
+    assert_eq!(race["trials"].as_u64(), Some(trials(&document).len() as u64), "{}", race["state"]);
+    assert_nothing_is_left(&sandbox, &hosts, 2);
+}
+
 fn devices_are_confirmed_for_each_machine() {
     let sandbox = Sandbox::new();
     let hosts = Hosts::with_own_states(&sandbox, 2);
@@ -271,7 +317,6 @@ fn what_a_fleet_cannot_do_is_refused() {
     };
     refused(&usual.replace("[fleet]\ncount = 2\n", ""), "say how many: [fleet] with `count`");
     refused(&usual.replace("count = 2\n", ""), "'count'");
-    refused(&format!("protocol = \"race\"\n{usual}"), "a race decides after each block");
     refused(&format!("monitor = \"vmstat 1\"\n{usual}"), "hooks and monitors");
     refused(&format!("{usual}[durability]\n"), "keeps its logs beside the store");
     let elsewhere = "[fleet.disks.n1]\n\"/dev/sdb\" = { block = \"/dev/sdc\" }\n";

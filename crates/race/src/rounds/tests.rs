@@ -31,7 +31,7 @@ fn block(number: u32) -> Vec<Outcome> {
 fn the_best_the_default_and_the_pareto_front_go_on() {
     let race = race();
     let progress = race.progress(&block(0));
-    let expected = NextStep::Block { number: 1, cells: vec![0, 1, 2, 3, 5, 7], fresh: true };
+    let expected = NextStep::Block { number: 1, cells: vec![0, 1, 2, 3, 5, 7], fresh: true, at_once: 2 };
     assert_eq!((progress.step, progress.fresh_from), (expected, Some(1)));
     let dropped: Vec<usize> = progress.dropped.iter().map(|one| one.cell).collect();
     assert_eq!(dropped, [4, 6]);
@@ -140,4 +140,42 @@ fn a_budget_that_runs_out_leaves_out_what_comes_before_the_last_round() {
     let budget =
         Some(Budget { limit: 295, sentinels: (0..20).map(|block| (block, 10)).collect(), blocks: None });
     assert_eq!(Race { budget, ..long() }.progress(&outcomes), progress);
+}
+
+/// With a budget, as many blocks of a round at once as are expected to be affordable; and blocks that were
+/// measured at once count, although one more of what they have cost would not have been.
+#[test]
+fn blocks_of_a_round_can_be_measured_at_once() {
+    let with = |limit: u64| {
+        let mut race = race();
+        let rounds = [(8, 1), (5, 6), (2, 2)].map(|(cells, blocks)| Round { cells, blocks });
+        race.schedule = Schedule { rounds: rounds.to_vec(), trials: 0 };
+        race.budget = Some(Budget { limit, sentinels: Vec::new(), blocks: None });
+        race
+    };
+    let at_once = |race: &Race, outcomes: &[Outcome]| match race.progress(outcomes).step {
+        NextStep::Block { number, at_once, .. } => (number, at_once),
+        NextStep::Over => panic!("it is not over"),
+    };
+    assert_eq!(at_once(&with(1_000), &[]), (0, 1), "the first block says what anything costs");
+    assert_eq!(at_once(&with(1_000), &block(0)), (1, 6));
+    let cells = match with(1_000).progress(&block(0)).step {
+        NextStep::Block { cells, .. } => cells,
+        NextStep::Over => panic!("it is not over"),
+    };
+    let (spent, each) = (block(0).len() as u64, cells.len() as u64);
+    // The last round needs some, too.
+    let (_, fewer) = at_once(&with(spent + 3 * each + 6), &block(0));
+    assert!((1..=3).contains(&fewer), "{fewer}");
+
+    // Two blocks at once, which cost much more than expected: both count.
+    let dear = |number: u32| -> Vec<Outcome> {
+        let of_block = cells.iter().map(|cell| Outcome { cost: 100, ..outcome(number, *cell) });
+        of_block.collect()
+    };
+    let race = with(spent + 3 * each + 6);
+    let progress = race.progress(&[block(0), dear(1), dear(2)].concat());
+    assert!(progress.cut, "nothing more fits");
+    let dropped = progress.dropped.iter().filter(|one| one.round == 1).map(|one| one.trials).max();
+    assert_eq!(dropped, Some(block(0).len() + 2 * cells.len()), "both blocks decided");
 }

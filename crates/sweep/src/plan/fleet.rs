@@ -75,9 +75,6 @@ pub(super) fn check(document: &Document, fleet: Option<&RawFleet>, plan: &Plan) 
 
 /// Why no fleet can carry out the plan.
 fn unfit(plan: &Plan) -> Option<String> {
-    if plan.race.is_some() {
-        return Some("a race decides after each block, and a block runs on one machine".to_string());
-    }
     if !plan.hooks.is_empty() {
         return Some("hooks and monitors write their files beside the store".to_string());
     }

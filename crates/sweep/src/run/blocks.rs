@@ -149,7 +149,8 @@ impl<'a> Blocks<'a> {
         Ok(true)
     }
 
-    /// Plans the next block of a race, and tells what the blocks before it say.
+    /// Plans the next block of a race, or several of its round for the machines of a fleet, and tells what
+    /// the blocks before it say.
     fn further_in_race(
         &mut self,
         store: &mut Store,
@@ -158,11 +159,13 @@ impl<'a> Blocks<'a> {
     ) -> Result<bool, SweepError> {
         let Some(racing) = &mut self.racing else { return Ok(false) };
         let block = self.slots.last().map_or(0, |slot| slot.block);
-        let followed = racing.next(&self.slots);
+        let followed = racing.next(&self.slots, self.at_a_time);
         let is_new = self.slots.iter().any(|slot| slot.block == block && !self.stored.contains(&slot.trial));
         let is_over = followed.cases.is_empty();
         if !is_over {
-            self.slots.extend(further(self.plan, block + 1, &followed.cases, count(self.slots.len())));
+            for next in block + 1..=block + followed.blocks {
+                self.slots.extend(further(self.plan, next, &followed.cases, count(self.slots.len())));
+            }
         }
         let trials = count(self.slots.len() + racing.later.len());
         store.plan_trials(sweep, trials)?;

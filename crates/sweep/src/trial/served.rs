@@ -227,7 +227,7 @@ impl ServedClients {
 pub(super) struct AtServer<'h> {
     server: &'h mut dyn Host,
     request: &'h EngineRequest,
-    /// It is, while a phase lasts.
+    /// What watches it, while a phase lasts.
     observed: Option<Observed>,
 }
 

@@ -13,6 +13,7 @@ use crate::durability::Safety;
 use crate::enough::light;
 use crate::levels::THRESHOLD;
 use crate::load::{Load, loads};
+use crate::machines::Shared;
 use fsdyno_core::{Nanos, Outcome as Ending, RaceBudget, RaceRules, SweepHeader, TrialRecord};
 use fsdyno_race::{Budget, NextStep, Outcome, Progress, Race, Running, Schedule};
 use std::collections::BTreeSet;
@@ -38,7 +39,9 @@ pub struct LiveRace {
 pub struct Block {
     /// Its cases in the plan's order; none if the race is over.
     pub cases: Vec<u32>,
-    /// The cases of the trials that are planned after it, sentinels included. Which they will be is not
+    /// How many blocks of them may be measured at once.
+    pub at_once: u32,
+    /// The cases of the trials that are planned after these, sentinels included. Which they will be is not
     /// known; how many, and about how long they take, is.
     pub later: Vec<u32>,
 }
@@ -55,11 +58,12 @@ impl LiveRace {
     }
 
     /// The block of this number, from 1 on, given the trials of all blocks before it; later trials change
-    /// nothing. The second part is what those before it say, without the sweep's name.
-    pub fn block(&self, number: u32) -> (Block, Result<RaceAnswer, RaceError>) {
+    /// nothing. On several machines, `most` blocks of a round may be measured at once. The second part is
+    /// what those before it say, without the sweep's name.
+    pub fn block(&self, number: u32, most: u32) -> (Block, Result<RaceAnswer, RaceError>) {
         let before = before(&self.trials, number);
         match Course::new(&self.rules, self.seed, THRESHOLD, &before) {
-            Ok(course) => (course.next(), course.answer(THRESHOLD)),
+            Ok(course) => (course.next(most), course.answer(THRESHOLD)),
             Err(error) => (Block::default(), Err(error)),
         }
     }
@@ -160,10 +164,12 @@ impl<'a> Course<'a> {
             threshold: threshold.ln_1p(),
             seed,
         };
+        let shared = Shared::of_trials(trials);
         let (mut outcomes, mut records) = (Vec::new(), Vec::new());
         for (cell, rival) in rivals.iter().enumerate() {
             for trial in &rival.trials {
-                outcomes.push(wanted.outcome(trial.block, cell, trial, cost(rules, trial)));
+                let place = (trial.block, shared.of(trial));
+                outcomes.push(wanted.outcome(place, cell, trial, cost(rules, trial)));
                 records.push(*trial);
             }
         }
@@ -181,14 +187,17 @@ impl<'a> Course<'a> {
     }
 
     /// The next block.
-    fn next(&self) -> Block {
-        let NextStep::Block { number, cells, .. } = &self.progress.step else { return Block::default() };
+    fn next(&self, most: u32) -> Block {
+        let NextStep::Block { number, cells, at_once, .. } = &self.progress.step else {
+            return Block::default();
+        };
+        let at_once = (*at_once).clamp(1, most.max(1));
         let case = |cell: &usize| self.rivals[*cell].raced.case;
         let sentinel = self.trials.iter().find(|trial| trial.sentinel).map(|trial| trial.case);
         let mut later = Vec::new();
         let mut first = 0;
         for round in &self.progress.rounds {
-            let blocks = (first..first + round.blocks).filter(|block| block > number);
+            let blocks = (first..first + round.blocks).filter(|block| *block >= number + at_once);
             first += round.blocks;
             let best = self.progress.left.iter().take(round.cells);
             let default =
@@ -196,7 +205,7 @@ impl<'a> Course<'a> {
             let of_block: Vec<u32> = best.chain(default).map(case).chain(sentinel).collect();
             later.extend(blocks.flat_map(|_| of_block.iter().copied()));
         }
-        Block { cases: cells.iter().map(case).collect(), later }
+        Block { cases: cells.iter().map(case).collect(), at_once, later }
     }
 
     fn answer(&self, threshold: f64) -> Result<RaceAnswer, RaceError> {

@@ -317,7 +317,7 @@ impl Found<'_, '_> {
         let raced = |cell: &usize| rivals[*cell].raced.clone();
         let blocks = progress.rounds.iter().map(|round| round.blocks).sum();
         let next = match &progress.step {
-            NextStep::Block { number, cells, fresh } => {
+            NextStep::Block { number, cells, fresh, .. } => {
                 Some(NextBlock { block: number + 1, blocks, configurations: cells.len(), fresh: *fresh })
             }
             NextStep::Over => None,

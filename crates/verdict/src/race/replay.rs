@@ -10,6 +10,7 @@ use super::rivals::{Rival, Wanted, cells, default, oriented, rivals};
 use super::{Found, RaceAnswer, RaceError, RaceQuestion, RaceState, Raced, WholeSweep, words};
 use crate::durability::Safety;
 use crate::load::{Load, loads};
+use crate::machines::Shared;
 use fsdyno_core::{Nanos, SweepHeader, TrialRecord};
 use fsdyno_race::{Budget, NextStep, Outcome, Progress, Race, Running, Schedule};
 use rand::SeedableRng;
@@ -117,6 +118,8 @@ fn run<'a>(
     blocks.dedup();
     blocks.shuffle(&mut Xoshiro256PlusPlus::seed_from_u64(seed));
     let mut left: Vec<Vec<&TrialRecord>> = rivals.iter().map(|one| one.trials.clone()).collect();
+    let all: Vec<&TrialRecord> = left.iter().flatten().copied().collect();
+    let shared = Shared::of_trials(&all);
     let (mut outcomes, mut drawn) = (Vec::new(), Vec::new());
     let mut running = Running::new(race);
     loop {
@@ -138,7 +141,7 @@ fn run<'a>(
                 trials: rivals[cell].trials.len(),
             })?;
             let trial = own.remove(next);
-            outcomes.push(wanted.outcome(number, cell, trial, 1));
+            outcomes.push(wanted.outcome((number, shared.of(trial)), cell, trial, 1));
             drawn.push(trial);
         }
     }

@@ -84,11 +84,18 @@ impl Wanted {
         (value > 0.0).then(|| oriented(&self.measure, value.ln()))
     }
 
-    pub fn outcome(&self, block: u32, cell: usize, trial: &TrialRecord, cost: u64) -> Outcome {
+    /// Of a trial with what it shares with others ([`Shared`]).
+    pub fn outcome(
+        &self,
+        (block, shared): (u32, u32),
+        cell: usize,
+        trial: &TrialRecord,
+        cost: u64,
+    ) -> Outcome {
         let other = |measure: &Measure| Some(oriented(measure, measure.value(trial)?.value));
         Outcome {
             block,
-            shared: trial.block,
+            shared,
             cell,
             value: self.logarithm(trial),
             others: self.others.iter().map(other).collect(),

@@ -209,7 +209,7 @@ fn live(budget: fsdyno_core::RaceBudget, change: impl Fn(&mut TrialRecord)) -> (
             race.add(&trial);
             trials.push(trial);
         }
-        let (next, found) = race.block(block + 1);
+        let (next, found) = race.block(block + 1, 1);
         let said = found.unwrap().after_block(block + 1);
         assert!(said.iter().any(|line| line.contains("no configuration is more than ")), "{said:?}");
         cases = next.cases;
@@ -255,7 +255,7 @@ fn the_history_of_a_race_is_what_it_said_block_by_block() {
     let blocks = trials.iter().map(|trial| trial.block).max().unwrap() + 1;
     let mut race = LiveRace::new(rules.clone(), header.seed);
     trials.iter().for_each(|trial| race.add(trial));
-    let said: Vec<RaceAnswer> = (1..=blocks).map(|number| race.block(number).1.unwrap()).collect();
+    let said: Vec<RaceAnswer> = (1..=blocks).map(|number| race.block(number, 1).1.unwrap()).collect();
     let found = history(&header, &rules, &trials, 100).unwrap();
     assert_eq!(found.len(), blocks as usize);
     for (number, (found, said)) in (1..).zip(found.iter().zip(&said)) {

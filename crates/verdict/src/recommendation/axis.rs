@@ -8,14 +8,14 @@ use super::contender::{Compared, pairs};
 use super::standing::corrected;
 use crate::durability::Safety;
 use crate::levels::{FILESYSTEM, level};
-use crate::machines::together;
+use crate::machines::Shared;
 use crate::text;
 use fsdyno_core::axis::{self, AXES};
 use fsdyno_core::measure::{Direction, Measure};
 use fsdyno_core::{Configuration, TrialRecord};
 use fsdyno_stats::{Effects, Factor, Observation, Ratio, Verdict};
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// An interaction with a smaller share of the variance is not listed.
 const SHARE_WORTH_A_LINE: f64 = 0.01;
@@ -126,13 +126,12 @@ pub(super) fn effects(
             Factor { levels: one.levels.len(), within: parent }
         })
         .collect();
-    // What is compared within blocks, numbered: a block that two machines share is two.
-    let shared: BTreeSet<(u32, Option<&str>)> = valued.iter().map(|(trial, _)| together(trial)).collect();
-    let numbers: BTreeMap<(u32, Option<&str>), u32> = shared.into_iter().zip(0..).collect();
+    // A block that two machines share is two.
+    let shared = Shared::of_trials(&valued.iter().map(|(trial, _)| *trial).collect::<Vec<_>>());
     let observations: Vec<Observation> = valued
         .iter()
         .map(|(trial, value)| Observation {
-            block: numbers[&together(trial)],
+            block: shared.of(trial),
             levels: varied.iter().map(|one| one.level_of(&trial.configuration)).collect(),
             value: *value,
         })

@@ -204,7 +204,7 @@ pub fn race(blocks: u32) -> (Scene, RaceCourse) {
             trials.push(raced_trial(trials.len() as u32, block, *case));
             race.add(&trials[trials.len() - 1]);
         }
-        let (next, answer) = race.block(block + 1);
+        let (next, answer) = race.block(block + 1, 1);
         course.add(&answer);
         cases = next.cases;
     }
