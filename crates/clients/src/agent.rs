@@ -30,7 +30,7 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 const RETRY: Duration = Duration::from_millis(100);
 /// How often to look for orders while an engine runs.
 const TURN: Duration = Duration::from_millis(20);
-/// How long the engine of an orphan may take to remove what it has created.
+/// How long an orphan may take to remove what it has created.
 const CLEAN_UP_LIMIT: Duration = Duration::from_secs(60);
 
 /// Why an agent could not join.
@@ -95,6 +95,7 @@ pub type Member<'a> = dyn FnMut(&str, &Membership<'_>) + 'a;
 
 /// Joins the coordinator at one of the addresses and serves it until it says that there is nothing more to
 /// do, is gone, or `stop` is set, which it also is if the coordinator wants the trial in progress to stop.
+/// `hurry` is set when nobody waits any longer for what hangs.
 ///
 /// # Errors
 /// [`JoinError`].
@@ -104,7 +105,7 @@ pub fn serve(
     binary: PathBuf,
     memory: &mut dyn MemoryLimiter,
     member: &mut Member<'_>,
-    stop: &Arc<AtomicBool>,
+    [stop, hurry]: [&Arc<AtomicBool>; 2],
 ) -> Result<(), JoinError> {
     let connection = join(addresses, token, stop)?;
     let Connection { sender: output, receiver } = connection;
@@ -113,6 +114,7 @@ pub fn serve(
         heard: Mutex::new(Instant::now()),
         over: AtomicBool::new(false),
         stop: Arc::clone(stop),
+        hurry: Arc::clone(hurry),
     });
     let (sender, orders) = channel();
     let reading = Arc::clone(&link);
@@ -200,6 +202,8 @@ struct Link {
     over: AtomicBool,
     /// Whether what runs here is to stop: it does when the connection is over, too.
     stop: Arc<AtomicBool>,
+    /// Whether it is not to wait for anything.
+    hurry: Arc<AtomicBool>,
 }
 
 impl Link {
@@ -213,7 +217,11 @@ impl Link {
             *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
             match serde_json::from_slice(line) {
                 Ok(ToAgent::Alive) => {}
-                Ok(ToAgent::Interrupt) => self.stop.store(true, Ordering::Relaxed),
+                Ok(ToAgent::Interrupt) => {
+                    if self.stop.swap(true, Ordering::Relaxed) {
+                        self.hurry.store(true, Ordering::Relaxed);
+                    }
+                }
                 Ok(ToAgent::Order(order)) if matches!(order, Order::Clock { .. }) => {
                     self.tell_all(order.answered_at_once());
                 }
@@ -238,6 +246,9 @@ impl Link {
                 self.end();
             }
         }
+        // Whoever is alone does not wait for what hangs, either.
+        thread::sleep(CLEAN_UP_LIMIT);
+        self.hurry.store(true, Ordering::Relaxed);
     }
 
     fn is_over(&self) -> bool {

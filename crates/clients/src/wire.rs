@@ -84,7 +84,7 @@ pub(crate) enum ToAgent {
     Unmark { path: PathBuf },
     /// For a member of a fleet; whoever runs its trials understands it.
     Member(String),
-    /// Stop the trial in progress.
+    /// Stop the trial in progress; the second time, do not wait for what hangs.
     Interrupt,
     /// A sign of life.
     Alive,

@@ -27,7 +27,7 @@ pub use profile::Profile;
 pub use quick::Quick;
 pub use race::{Race, Racing};
 pub use results::{Compare, Detail, DocumentFormat, Format, Layout, Show};
-pub use stored::{Better, Delete, Import, ImportFormat, Note, Pack, Rename, Results, Unpack};
+pub use stored::{Better, Delete, Import, ImportFormat, Note, Pack, Rename, Results, TableKind, Unpack};
 pub use verify::Verify;
 pub use watch::{Then, Watch};
 
@@ -408,19 +408,6 @@ pub struct Export {
     /// is created if necessary.
     #[arg(short, long, value_name = "DIRECTORY")]
     pub directory: Option<PathBuf>,
-}
-
-/// A table to export.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum TableKind {
-    /// One row per trial, with every named measure.
-    Trials,
-    /// One row per operation of each role and phase.
-    Operations,
-    /// One row per interval of each operation's timeline.
-    Timeline,
-    /// One row per device and sample.
-    Telemetry,
 }
 
 /// The format of an exported table.

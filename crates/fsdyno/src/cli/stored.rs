@@ -135,3 +135,18 @@ pub struct Unpack {
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
 }
+
+/// A table to export.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum TableKind {
+    /// One row per trial, with every named measure.
+    Trials,
+    /// One row per operation of each role and phase.
+    Operations,
+    /// One row per interval of each operation's timeline.
+    Timeline,
+    /// One row per device and sample.
+    Telemetry,
+    /// One row per client, role and phase.
+    Clients,
+}

@@ -71,7 +71,8 @@ fn join(options: &Agent, binary: &Path) -> Result {
         }
     };
     let binary = binary.to_path_buf();
-    fsdyno_clients::agent::serve(&options.join, &token, binary, &mut memory, &mut member, &interrupt.stop)
+    let flags = [&interrupt.stop, &interrupt.hurry];
+    fsdyno_clients::agent::serve(&options.join, &token, binary, &mut memory, &mut member, flags)
         .map_err(|error| Trouble::new(Status::Usage, error))?;
     Ok(Status::Well)
 }

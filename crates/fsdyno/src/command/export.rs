@@ -20,6 +20,7 @@ pub fn run(surroundings: &Surroundings, options: &Export) -> Result {
         TableKind::Operations => Kind::Operations,
         TableKind::Timeline => Kind::Timeline,
         TableKind::Telemetry => Kind::Telemetry,
+        TableKind::Clients => Kind::Clients,
     });
     let (format, ending) = match options.format {
         TableFormat::Csv => (Format::Csv, "csv"),

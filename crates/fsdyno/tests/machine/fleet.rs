@@ -9,6 +9,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::process::{Child, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -26,6 +27,7 @@ tests! {
     a_lost_machine_loses_one_trial: NEEDED;
     a_killed_coordinator_leaves_nothing_and_is_resumed: NEEDED;
     an_interrupted_fleet_is_undone: NEEDED;
+    a_second_signal_ends_the_wait_for_a_machine_that_hangs: NEEDED;
     a_race_on_a_fleet_goes_on_with_the_same_blocks: NEEDED;
     devices_are_confirmed_for_each_machine: NEEDED;
     what_a_fleet_cannot_do_is_refused: &[];
@@ -91,10 +93,13 @@ fn started(sandbox: &Sandbox, arguments: &[&str], mut until: impl FnMut() -> boo
     child
 }
 
-/// How many filesystems under test are mounted.
-fn mounted() -> usize {
+/// How many filesystems on images of this test are mounted.
+fn mounted(sandbox: &Sandbox) -> usize {
     let mounts = fs::read_to_string("/proc/mounts").expect("mounts");
-    mounts.lines().filter(|line| line.starts_with("/dev/loop") && line.contains(" /run/fsdyno-")).count()
+    let loops = mounts.lines().filter_map(|line| line.split(' ').next()?.strip_prefix("/dev/"));
+    let backing = |name: &str| fs::read_to_string(format!("/sys/block/{name}/loop/backing_file")).ok();
+    let own = sandbox.path("");
+    loops.filter_map(backing).filter(|file| Path::new(file).starts_with(&own)).count()
 }
 
 fn kill(pid: u32, signal: Signal) {
@@ -147,7 +152,7 @@ fn a_lost_machine_loses_one_trial() {
     let hosts = Hosts::with_own_states(&sandbox, 2);
     sandbox.write("plan.toml", &plan(&sandbox, 2, 3, 20_000));
     let launch = hosts.mpirun(2);
-    let running = started(&sandbox, &fleet(&launch, &[]), || mounted() == 2);
+    let running = started(&sandbox, &fleet(&launch, &[]), || mounted(&sandbox) == 2);
     kill(hosts.processes(1, "--supervised")[0], Signal::KILL);
     let output = ended(running);
     let told = String::from_utf8_lossy(&output.stderr);
@@ -210,7 +215,7 @@ fn an_interrupted_fleet_is_undone() {
     let hosts = Hosts::with_own_states(&sandbox, 2);
     sandbox.write("plan.toml", &plan(&sandbox, 2, 3, 60_000));
     let launch = hosts.mpirun(2);
-    let running = started(&sandbox, &fleet(&launch, &[]), || mounted() == 2);
+    let running = started(&sandbox, &fleet(&launch, &[]), || mounted(&sandbox) == 2);
     kill(running.id(), Signal::INT);
     let output = ended(running);
     assert_eq!(output.status.code(), Some(130), "{}", describe(&output));
@@ -219,6 +224,36 @@ fn an_interrupted_fleet_is_undone() {
         told.contains("hint: to continue, run fsdyno sweep plan.toml --resume --fleet --launch"),
         "{told}"
     );
+    assert_nothing_is_left(&sandbox, &hosts, 2);
+}
+
+/// What carries out steps on x2 is stopped, so that the trial cannot be undone until it is abandoned.
+fn a_second_signal_ends_the_wait_for_a_machine_that_hangs() {
+    let sandbox = Sandbox::new();
+    let hosts = Hosts::with_own_states(&sandbox, 2);
+    sandbox.write("plan.toml", &plan(&sandbox, 2, 3, 60_000));
+    let launch = hosts.mpirun(2);
+    let running = started(&sandbox, &fleet(&launch, &[]), || mounted(&sandbox) == 2);
+    let [joined, all] = ["--join", "fsdyno agent"].map(|text| hosts.processes(1, text));
+    let steps: Vec<u32> = all.into_iter().filter(|pid| !joined.contains(pid)).collect();
+    assert!(!steps.is_empty(), "x2 has nobody to carry out steps");
+    steps.iter().for_each(|pid| kill(*pid, Signal::STOP));
+    kill(running.id(), Signal::INT);
+    std::thread::sleep(Duration::from_millis(1_500));
+    kill(running.id(), Signal::INT);
+    let output = ended(running);
+    assert!([Some(4), Some(130)].contains(&output.status.code()), "{}", describe(&output));
+    // Abandoned, it was killed.
+    let is_left = |pid: &&u32| hosts.processes(1, "fsdyno agent").contains(pid);
+    assert_eq!(steps.iter().filter(is_left).count(), 0, "{}", describe(&output));
+    let limit = Instant::now() + Duration::from_secs(30);
+    while (0..2).any(|host| !hosts.processes(host, "fsdyno").is_empty()) {
+        assert!(Instant::now() < limit, "an agent is left: {}", describe(&output));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let restore = sandbox.fsdyno(&["restore"]).env("XDG_STATE_HOME", sandbox.path("state-x2")).output();
+    let restore = restore.expect("run fsdyno");
+    assert_eq!(restore.status.code(), Some(0), "{}", describe(&restore));
     assert_nothing_is_left(&sandbox, &hosts, 2);
 }
 

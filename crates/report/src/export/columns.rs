@@ -5,10 +5,13 @@ use fsdyno_core::Nanos;
 use fsdyno_core::SweepHeader;
 use fsdyno_core::measure::{Measure, Unit};
 use fsdyno_core::outcome::Outcome;
-use fsdyno_core::result::{LifecycleStep, OperationResult, PhaseResult, Quantile, RoleResult, TrialRecord};
+use fsdyno_core::result::{
+    ClientResult, ClientRole, LifecycleStep, OperationResult, PhaseResult, Quantile, RoleResult, TrialRecord,
+};
 use fsdyno_core::telemetry::{
     Column as IostatColumn, CpuSplit, Memory, Pressure, Sample, Stalls, TaskKind, Telemetry,
 };
+use fsdyno_verdict::view::{ClientView, ClientsOfRole};
 use std::collections::BTreeSet;
 
 /// What a row is about; each table fills as many levels as it has.
@@ -22,6 +25,16 @@ pub(super) struct Row<'a> {
     /// Index in the operation's timeline.
     pub interval: Option<usize>,
     pub sample: Option<Sampled<'a>>,
+    pub client: Option<Client<'a>>,
+}
+
+/// A client in a role.
+#[derive(Clone, Copy)]
+pub(super) struct Client<'a> {
+    pub client: &'a ClientResult,
+    pub own: &'a ClientRole,
+    /// All clients in this role.
+    pub view: &'a ClientsOfRole,
 }
 
 /// A device in a sample.
@@ -36,7 +49,16 @@ pub(super) struct Sampled<'a> {
 
 impl<'a> Row<'a> {
     pub fn of(header: &'a SweepHeader, trial: &'a TrialRecord) -> Self {
-        Row { header, trial, phase: None, role: None, operation: None, interval: None, sample: None }
+        Row {
+            header,
+            trial,
+            phase: None,
+            role: None,
+            operation: None,
+            interval: None,
+            sample: None,
+            client: None,
+        }
     }
 }
 
@@ -90,6 +112,7 @@ pub(super) fn of(kind: Kind, trials: &[TrialRecord]) -> Vec<Column> {
         Kind::Operations => of_operations(),
         Kind::Timeline => of_timeline(),
         Kind::Telemetry => of_telemetry(),
+        Kind::Clients => of_clients(),
     });
     let axes: BTreeSet<&String> =
         trials.iter().flat_map(|trial| trial.configuration.settings.keys()).collect();
@@ -231,6 +254,34 @@ fn of_operations() -> Vec<Column> {
         whole("phase_kernel_threads_cpu_ns", |row| Some(row.phase?.telemetry.as_ref()?.storage_threads_ns())),
     ]);
     columns.extend(of_latency());
+    columns
+}
+
+fn of_clients() -> Vec<Column> {
+    let of_view = |of: fn(&ClientView) -> Option<f64>| {
+        move |row: &Row<'_>| {
+            let Client { client, view, .. } = row.client?;
+            of(view.clients.iter().find(|one| one.client == client.client)?)
+        }
+    };
+    let mut columns = place();
+    columns.extend([
+        text("client", |row| Some(row.client?.client.client.clone())),
+        whole("workers", |row| Some(row.client?.own.work.workers.into())),
+        whole("bytes", |row| Some(row.client?.own.work.bytes)),
+        whole("completed", |row| Some(row.client?.own.work.completed)),
+        whole("active_ns", |row| Some(row.client?.client.active_ns.0)),
+        number("share", of_view(|view| view.share)),
+        number("role_jain", |row| Some(row.client?.view.fairness?.jain)),
+        number("role_slowest_to_median", |row| row.client?.view.slowest_to_median),
+        whole("p999_ns", |row| Some(row.client?.own.work.p999_ns?.0)),
+        whole("longest_stall_ns", |row| Some(row.client?.own.work.longest_stall_ns.0)),
+        truth("longest_stall_at_least", |row| Some(row.client?.own.work.longest_stall_at_least)),
+        whole("late_ns", |row| Some(row.client?.client.late_ns?.0)),
+        whole("clock_uncertainty_ns", |row| Some(row.client?.client.clock_uncertainty()?.0)),
+        number("processors_busy", of_view(|view| view.busy)),
+        text("lost", |row| row.client?.client.lost.clone()),
+    ]);
     columns
 }
 

@@ -20,6 +20,7 @@ use fsdyno_core::SweepHeader;
 use fsdyno_core::TrialRecord;
 use fsdyno_core::result::{OperationResult, PhaseResult};
 use fsdyno_core::telemetry::Telemetry;
+use fsdyno_verdict::view::ClientsView;
 use serde::{Serialize, Serializer};
 use std::io::{self, Write};
 
@@ -35,11 +36,14 @@ pub enum Kind {
     /// A row for each device in each sample of the machine and in each whole window; if there is no device,
     /// one row without it.
     Telemetry,
+    /// A row for each client in each role of each phase; none if this machine did the load itself.
+    Clients,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: &'static [Kind] = &[Kind::Trials, Kind::Operations, Kind::Timeline, Kind::Telemetry];
+    pub const ALL: &'static [Kind] =
+        &[Kind::Trials, Kind::Operations, Kind::Timeline, Kind::Telemetry, Kind::Clients];
 
     /// The name, which is also that of the file.
     pub const fn name(self) -> &'static str {
@@ -48,6 +52,7 @@ impl Kind {
             Kind::Operations => "operations",
             Kind::Timeline => "timeline",
             Kind::Telemetry => "telemetry",
+            Kind::Clients => "clients",
         }
     }
 }
@@ -169,6 +174,9 @@ impl<'a> Table<'a> {
                         samples(&Row { phase: Some(phase), ..row }, telemetry, take)?;
                     }
                 }
+                Kind::Clients => {
+                    trial.phases.iter().try_for_each(|phase| clients(&row, phase, take))?;
+                }
             }
         }
         Ok(())
@@ -192,6 +200,24 @@ fn operations(row: &Row<'_>, trial: &TrialRecord, take: &mut TakeOperation<'_>) 
         Ok(())
     };
     trial.phases.iter().try_for_each(|phase| each(phase, take))
+}
+
+/// Each client in each role of a phase.
+fn clients(
+    row: &Row<'_>,
+    phase: &PhaseResult,
+    take: &mut dyn FnMut(&Row<'_>) -> io::Result<()>,
+) -> io::Result<()> {
+    let Some(views) = ClientsView::of(&[phase]) else { return Ok(()) };
+    for view in &views.roles {
+        let role = phase.roles.iter().find(|role| role.role == view.role);
+        for client in &phase.clients {
+            let own = client.roles.iter().find(|own| own.role == view.role);
+            let client = own.map(|own| columns::Client { client, own, view });
+            take(&Row { phase: Some(phase), role, client, ..*row })?;
+        }
+    }
+    Ok(())
 }
 
 /// Each device in each sample, and then in the whole window; without a device, the machine's figures.

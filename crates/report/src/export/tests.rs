@@ -1,6 +1,7 @@
 use super::*;
 use crate::fixture;
 use fsdyno_core::Nanos;
+use fsdyno_core::result::{ClientResult, ClientRole, ClientWork, CpuTime};
 use serde_json::Value;
 use std::collections::HashMap;
 
@@ -172,7 +173,11 @@ fn json_has_the_rows_of_csv() {
             serde_json::from_slice(&written(*kind, &trials, Format::Json)).unwrap();
         assert_eq!(document.len(), rows.len(), "{}", kind.name());
         let json = String::from_utf8(written(*kind, &trials, Format::Json)).unwrap();
-        assert!(json.starts_with("[\n{\"sweep\":\"7\",\"sweep_name\":\"demo\",\"trial\":0,"), "{json:.80}");
+        let is_empty = rows.is_empty();
+        assert!(
+            is_empty || json.starts_with("[\n{\"sweep\":\"7\",\"sweep_name\":\"demo\",\"trial\":0,"),
+            "{json:.80}"
+        );
         for (object, row) in document.iter().zip(&rows) {
             assert_eq!(object.len(), row.len());
             for (column, value) in object {
@@ -238,4 +243,48 @@ fn a_trial_of_power_cuts_has_its_three_measures() {
     assert_eq!(of("2", "acknowledged_lost_share"), "");
     let operations = self::rows(Kind::Operations, &fixture::durability_trials(1, false));
     assert_eq!(operations.len(), 2, "a row for each trial, without an operation");
+}
+
+/// Shares and Jain's index are those of one trial, by hand: (100 + 300)^2 / (2 (100^2 + 300^2)) = 0.8.
+#[test]
+fn each_client_has_a_row_in_each_role() {
+    assert!(rows(Kind::Clients, &fixture::trials()).is_empty());
+    let mut trials = fixture::trials();
+    trials.truncate(1);
+    let phase = trials[0].phases.first_mut().expect("a phase");
+    let role = phase.roles[0].role;
+    phase.clients = [("x1", 100), ("x2", 300)]
+        .map(|(name, bytes)| {
+            let work = ClientWork { workers: 2, bytes, completed: 7, ..ClientWork::default() };
+            ClientResult {
+                client: name.to_string(),
+                work: work.clone(),
+                roles: vec![ClientRole { role, work }],
+                cpu: CpuTime::default(),
+                late_ns: Some(Nanos(5)),
+                active_ns: Nanos::from_secs(1),
+                telemetry: None,
+                clock_before: None,
+                clock_after: None,
+                lost: None,
+            }
+        })
+        .to_vec();
+    let rows = rows(Kind::Clients, &trials);
+    assert_eq!(rows.len(), 2);
+    let second = row(&rows, &[("client", "x2")]);
+    for (column, value) in [
+        ("role", role.name()),
+        ("workers", "2"),
+        ("bytes", "300"),
+        ("share", "0.75"),
+        ("role_jain", "0.8"),
+        ("role_slowest_to_median", "0.5"),
+        ("late_ns", "5"),
+        ("clock_uncertainty_ns", ""),
+        ("processors_busy", ""),
+        ("lost", ""),
+    ] {
+        assert_eq!(second[column].as_str(), value, "{column}");
+    }
 }

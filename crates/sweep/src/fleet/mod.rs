@@ -33,6 +33,10 @@ use wire::{News, Order, Task, line};
 
 /// How long members may take to take down what is stuck, once there is nothing more to do.
 const LEAVE_LIMIT: Duration = Duration::from_secs(60);
+/// The same if the user does not want to wait.
+const HURRY_LIMIT: Duration = Duration::from_secs(10);
+/// After this time, the user is told what is waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Runs a plan, or the missing trials of it, on the machines of a launch.
 ///
@@ -115,16 +119,23 @@ impl Fleet<'_> {
         store: &mut Store,
         observer: &mut dyn FnMut(Progress<'_>),
     ) -> Result<(), SweepError> {
-        let mut asked_to_stop = false;
+        let (mut asked, mut told) = (None::<Instant>, false);
         loop {
             let interrupted = self.options.interrupt.load(Ordering::Relaxed);
             let wish = self.options.asked.get();
             if interrupted || wish == AfterTrial::Stop {
                 self.outcome.end = SweepEnd::Interrupted;
             }
-            if interrupted && !asked_to_stop {
-                asked_to_stop = true;
+            if interrupted && asked.is_none() {
+                asked = Some(Instant::now());
                 (0..self.machines.len()).for_each(|number| self.pool.interrupt(number));
+            }
+            if !told && asked.is_some_and(|asked| asked.elapsed() > PATIENCE) {
+                told = true;
+                for machine in self.machines.iter().filter(|machine| machine.is_busy()) {
+                    let line = "it is still undoing its trial; another Ctrl-C ends the wait";
+                    observer(Progress::Machine { name: &machine.name, line });
+                }
             }
             let stops = self.outcome.end == SweepEnd::Interrupted;
             let pauses = wish == AfterTrial::Pause && !stops;
@@ -149,7 +160,6 @@ impl Fleet<'_> {
                 continue;
             }
             if self.options.hurry.load(Ordering::Relaxed) {
-                self.give_up();
                 return Ok(());
             }
             if let Some((number, text)) = self.pool.report(TURN) {
@@ -327,13 +337,6 @@ impl Fleet<'_> {
         }
     }
 
-    /// The user does not want to wait for what is being undone.
-    fn give_up(&mut self) {
-        for machine in self.machines.iter().filter(|machine| machine.is_busy()) {
-            self.outcome.left.push(format!("on {}: a trial that is still being undone", machine.name));
-        }
-    }
-
     /// What members have left.
     fn left(&mut self, number: usize, lines: Vec<String>) {
         let machine = &mut self.machines[number];
@@ -343,16 +346,17 @@ impl Fleet<'_> {
 
     /// Tells members that there is nothing more to do, and waits for what they have left.
     fn leave(&mut self, observer: &mut dyn FnMut(Progress<'_>)) {
-        // After an error, trials may still run.
+        // After an error, or if the user does not want to wait: then they are asked for the second time.
         let busy = (0..self.machines.len()).filter(|number| self.machines[*number].is_busy());
         busy.for_each(|number| self.pool.interrupt(number));
         (0..self.machines.len()).for_each(|number| self.pool.tell(number, line(&Order::End)));
-        let deadline = Instant::now() + LEAVE_LIMIT;
+        let begun = Instant::now();
         let waits = |fleet: &Self, number: usize| {
             !fleet.machines[number].has_left && fleet.pool.lost_member(number).is_none()
         };
         while (0..self.machines.len()).any(|number| waits(self, number)) {
-            if Instant::now() > deadline || self.options.hurry.load(Ordering::Relaxed) {
+            let hurries = self.options.hurry.load(Ordering::Relaxed);
+            if begun.elapsed() > if hurries { HURRY_LIMIT } else { LEAVE_LIMIT } {
                 break;
             }
             let Some((number, text)) = self.pool.report(TURN) else { continue };
@@ -362,6 +366,12 @@ impl Fleet<'_> {
                     observer(Progress::Machine { name: &self.machines[number].name, line: &reason });
                 }
                 _ => {}
+            }
+        }
+        for number in 0..self.machines.len() {
+            if waits(self, number) {
+                let name = &self.machines[number].name;
+                self.outcome.left.push(format!("on {name}: what it is still undoing"));
             }
         }
     }

@@ -57,7 +57,7 @@ pub struct ClientView {
 
 impl ClientsView {
     /// The clients of a phase in several trials; nothing if this machine did the load itself.
-    pub(super) fn of(parts: &[&PhaseResult]) -> Option<ClientsView> {
+    pub fn of(parts: &[&PhaseResult]) -> Option<ClientsView> {
         let with: Vec<&PhaseResult> =
             parts.iter().copied().filter(|phase| !phase.clients.is_empty()).collect();
         let first = with.first()?;
