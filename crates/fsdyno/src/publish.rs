@@ -127,6 +127,7 @@ fn now(at: &Position, old: Option<&Now>) -> Now {
         configuration: at.configuration.clone(),
         workload: at.workload.to_string(),
         sentinel: at.sentinel,
+        machine: at.machine.clone(),
         step: at.stage.to_string(),
         phase: at.phase.clone(),
         done: at.stage_done,

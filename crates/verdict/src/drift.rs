@@ -8,7 +8,7 @@
 //! fitted line to rise (Solid State Storage Performance Test Specification, 2.1.24). SNIA's other limit, that
 //! values differ by at most 20 % of their mean, becomes a note.
 
-use crate::machines::levelled;
+use crate::machines::{is_fleet, levelled};
 use crate::outcomes::is_measured;
 use crate::text;
 use fsdyno_core::TrialRecord;
@@ -31,8 +31,12 @@ pub struct Drift {
     pub name: String,
     /// Name of the measure: the plan's, or the workload's own.
     pub measure: String,
-    /// Its value in each measured trial, in order of execution.
+    /// Its value in each measured trial, in order of execution; on a fleet, divided by the level of its
+    /// machine.
     pub values: Vec<f64>,
+    /// Whether they are those of several machines.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub of_fleet: bool,
     /// The fitted trend; absent if there are too few trials.
     pub trend: Option<FittedTrend>,
 }
@@ -102,12 +106,13 @@ impl Drift {
         let (lowest, highest) = self.range();
         (lowest < highest).then(|| {
             format!(
-                "the {} trials of the sentinel, {}, range from {} to {}; the machine itself varies by this \
+                "the {} trials of the sentinel, {}, range from {} to {}{}; the machine itself varies by this \
                  much",
                 self.values.len(),
                 self.name,
                 text::quantity(&measure, lowest, false),
-                text::quantity(&measure, highest, false)
+                text::quantity(&measure, highest, false),
+                if self.of_fleet { ", each divided by the level of its machine" } else { "" }
             )
         })
     }
@@ -159,6 +164,7 @@ pub fn drift(measure: &Measure, trials: &[TrialRecord]) -> Option<Drift> {
         name: sentinel.configuration.name.clone(),
         measure: measure.name().to_string(),
         values,
+        of_fleet: is_fleet(&same),
         trend: fitted(&points, of_all_trials),
     })
 }

@@ -37,21 +37,27 @@ impl<'a> Shared<'a> {
     }
 }
 
+/// The machine of trials that ran where the store is.
+const HERE: &str = "the machine with the store";
+
 /// How a machine stands to the others.
 #[derive(Debug, Clone, PartialEq)]
 struct Level<'a> {
     machine: &'a str,
-    /// The logarithm of its values over those of all machines, a mean over the cases.
+    /// The logarithm of its values over those of all machines, a mean over its trials.
     level: f64,
-    /// How many cases it is based on.
-    cases: usize,
+    /// The square of its standard error.
+    variance: f64,
 }
 
 /// What a reader must know about the machines of a fleet, one line each; nothing about a single machine.
 pub fn notes(measure: &Measure, trials: &[TrialRecord]) -> Vec<String> {
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
-    for machine in trials.iter().filter_map(|trial| trial.machine.as_deref()) {
+    let mut blocks: BTreeMap<u32, BTreeSet<&str>> = BTreeMap::new();
+    for trial in trials {
+        let machine = trial.machine.as_deref().unwrap_or(HERE);
         *counts.entry(machine).or_default() += 1;
+        blocks.entry(trial.block).or_default().insert(machine);
     }
     if counts.len() < 2 {
         return Vec::new();
@@ -60,73 +66,87 @@ pub fn notes(measure: &Measure, trials: &[TrialRecord]) -> Vec<String> {
         .iter()
         .map(|(machine, count)| format!("{machine} ({})", text::plural(*count, "trial")))
         .collect();
+    let shared = blocks.values().filter(|machines| machines.len() > 1).count() as u64;
+    let shared = match shared {
+        0 => ", each block on one of them".to_string(),
+        _ => format!(", {} on more than one of them", text::plural(shared, "block")),
+    };
     let first = format!(
-        "the trials ran on {} machines, each block on one of them: {}. Ratios within blocks do not contain \
-         differences between machines; means and their intervals do",
+        "the trials ran on {} machines{shared}: {}. Ratios within blocks compare trials of one machine; means \
+         and their intervals contain the differences between machines",
         counts.len(),
         each.join(", ")
     );
     std::iter::once(first).chain(differing(measure, &levels(measure, trials))).collect()
 }
 
-/// A line for each machine that is far from the typical one. Of two, none is typical.
+/// A line for each machine that is far from the typical one, and not by chance (two standard errors). Of two,
+/// none is typical.
 fn differing(measure: &Measure, levels: &[Level<'_>]) -> Vec<String> {
-    let over = |level: &Level<'_>| text::plural(level.cases as u64, "case");
-    let is_far = |difference: f64| difference.abs() > MOST.ln();
+    let is_far = |difference: f64, variance: f64| {
+        difference.abs() > MOST.ln() && difference.abs() > 2.0 * variance.sqrt()
+    };
     if let [first, second] = levels {
         let difference = second.level - first.level;
         let line = format!(
-            "the machines differ: {measure} on '{}' is {:.2} times that on '{}', over {}",
+            "the machines differ: {measure} on '{}' is {:.2} times that on '{}'",
             second.machine,
             difference.exp(),
-            first.machine,
-            over(second)
+            first.machine
         );
-        return is_far(difference).then_some(line).into_iter().collect();
+        return is_far(difference, first.variance + second.variance).then_some(line).into_iter().collect();
     }
-    let mut all: Vec<f64> = levels.iter().map(|level| level.level).collect();
-    all.sort_by(f64::total_cmp);
-    let Some(typical) = all.get(all.len() / 2) else { return Vec::new() };
-    let far = levels.iter().filter(|level| is_far(level.level - typical));
-    far.map(|level| {
+    let mut sorted: Vec<&Level<'_>> = levels.iter().collect();
+    sorted.sort_by(|a, b| a.level.total_cmp(&b.level));
+    let Some(typical) = sorted.get(sorted.len() / 2) else { return Vec::new() };
+    let far = levels.iter().filter(|one| is_far(one.level - typical.level, one.variance + typical.variance));
+    far.map(|one| {
         format!(
-            "machine '{}' differs from the others: its {measure} is {:.2} times that of the median machine, \
-             over {}",
-            level.machine,
-            (level.level - typical).exp(),
-            over(level)
+            "machine '{}' differs from the others: its {measure} is {:.2} times that of the median machine",
+            one.machine,
+            (one.level - typical.level).exp()
         )
     })
     .collect()
 }
 
-/// The level of each machine that has cases in common with another.
+/// The level of each machine, by the cases that all of them have measured; of machines with fewer than two
+/// such trials, nothing is known.
 fn levels<'a>(measure: &Measure, trials: &'a [TrialRecord]) -> Vec<Level<'a>> {
+    let machines: BTreeSet<&str> =
+        trials.iter().map(|trial| trial.machine.as_deref().unwrap_or(HERE)).collect();
     // Logarithms by case and machine.
     let mut values: BTreeMap<u32, BTreeMap<&str, Vec<f64>>> = BTreeMap::new();
     for trial in trials.iter().filter(|trial| is_measured(trial)) {
-        let Some(machine) = trial.machine.as_deref() else { continue };
+        let machine = trial.machine.as_deref().unwrap_or(HERE);
         let same = trials.iter().filter(|other| other.workload == trial.workload);
         let Some(value) = measure.deciding(&trial.workload, same).value(trial) else { continue };
         if value.value > 0.0 {
             values.entry(trial.case).or_default().entry(machine).or_default().push(value.value.ln());
         }
     }
+    values.retain(|_, of_case| of_case.len() == machines.len());
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-    let machines: BTreeSet<&str> = values.values().flat_map(|of_case| of_case.keys().copied()).collect();
-    let level = |machine: &'a str| {
-        let differences: Vec<f64> = values
-            .values()
-            .filter_map(|of_case| {
-                let own = mean(of_case.get(machine)?);
-                let all: Vec<f64> = of_case.values().map(|values| mean(values)).collect();
-                (all.len() > 1).then(|| own - mean(&all))
-            })
-            .collect();
-        let cases = differences.len();
-        (cases > 0).then(|| Level { machine, level: mean(&differences), cases })
+    let mut relative: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for of_case in values.values() {
+        let of_machines: Vec<f64> = of_case.values().map(|values| mean(values)).collect();
+        let all = mean(&of_machines);
+        for (machine, own) in of_case {
+            relative.entry(machine).or_default().extend(own.iter().map(|value| value - all));
+        }
+    }
+    let level = |(machine, own): (&'a str, Vec<f64>)| {
+        let count = own.len() as f64;
+        let level = mean(&own);
+        let squares: f64 = own.iter().map(|value| (value - level).powi(2)).sum();
+        (own.len() > 1).then(|| Level { machine, level, variance: squares / (count - 1.0) / count })
     };
-    machines.into_iter().filter_map(level).collect()
+    relative.into_iter().filter_map(level).collect()
+}
+
+/// Whether trials ran on several machines.
+pub(crate) fn is_fleet(values: &[(&TrialRecord, f64)]) -> bool {
+    values.iter().map(|(trial, _)| trial.machine.as_deref()).collect::<BTreeSet<_>>().len() > 1
 }
 
 /// What to multiply a value with to make it one of an average machine: the level of each machine, by trials
@@ -137,7 +157,7 @@ pub(crate) fn levelled(values: &[(&TrialRecord, f64)]) -> Vec<f64> {
     for (trial, value) in values {
         by_machine.entry(trial.machine.as_deref()).or_default().push(value.ln());
     }
-    if by_machine.len() < 2 {
+    if !is_fleet(values) {
         return values.iter().map(|(_, value)| *value).collect();
     }
     let all: Vec<f64> = values.iter().map(|(_, value)| value.ln()).collect();
@@ -185,6 +205,39 @@ mod tests {
         assert!(found[1].starts_with("the machines differ: read on 'n2' is 0.5"), "{found:?}");
         assert_eq!(notes(&read(), &fleet(6, &["n1", "n2", "n3"], 1.0)).len(), 1);
         assert!(notes(&read(), &fleet(6, &["n1"], 1.0)).is_empty());
+    }
+
+    /// Values of one machine differ as much as machines do.
+    #[test]
+    fn what_may_be_chance_is_not_said_of_a_machine() {
+        let mut trials = fleet(2, &["n1", "n2"], 0.7);
+        for (trial, factor) in trials.iter_mut().zip([0.5, 1.0, 2.0, 2.0, 1.0, 0.5]) {
+            *trial = TrialRecord {
+                machine: trial.machine.clone(),
+                ..fixture::trial(
+                    trial.trial,
+                    trial.block,
+                    trial.case,
+                    trial.configuration.clone(),
+                    50.0 * factor,
+                )
+            };
+        }
+        assert_eq!(notes(&read(), &trials).len(), 1, "{:?}", notes(&read(), &trials));
+    }
+
+    /// Cases that some machine lacks say nothing about it; and a block that two have begun is said to be one.
+    #[test]
+    fn machines_are_compared_by_what_all_have_measured() {
+        let mut trials = fleet(4, &["n1", "n2"], 1.0);
+        // The dearest case was run by n2 alone.
+        trials.retain(|trial| trial.case != 2 || trial.machine.as_deref() == Some("n2"));
+        assert_eq!(notes(&read(), &trials).len(), 1);
+        trials[0].machine = Some("n2".to_string());
+        trials[5].machine = None;
+        let found = notes(&read(), &trials);
+        assert!(found[0].contains("on 3 machines, 2 blocks on more than one of them: n1 ("), "{found:?}");
+        assert!(found[0].contains("the machine with the store (1 trial)"), "{found:?}");
     }
 
     #[test]

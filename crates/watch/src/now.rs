@@ -47,7 +47,8 @@ fn idle(scene: &Scene, look: Look, width: usize) -> Line<'static> {
 fn place(now: &Now, look: Look, width: usize) -> Line<'static> {
     let sentinel = if now.sentinel { ", the sentinel" } else { "" };
     let before = format!("trial {} of {}, block {}: ", now.trial, now.trials, now.block + 1);
-    let after = format!(" ({}{sentinel})", now.workload);
+    let machine = now.machine.as_ref().map(|machine| format!(" on {machine}")).unwrap_or_default();
+    let after = format!(" ({}{sentinel}){machine}", now.workload);
     let room = width.saturating_sub(columns(&before) + columns(&after)).max(12);
     let name = look.fit(&now.configuration, room);
     let line = vec![

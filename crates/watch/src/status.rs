@@ -67,6 +67,9 @@ pub struct Now {
     pub workload: String,
     /// Whether it is the sentinel.
     pub sentinel: bool,
+    /// The machine of a fleet that runs it; others may run trials as well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<String>,
     /// The step: `mkfs`, `measure`.
     pub step: String,
     /// The phase; empty outside of phases.

@@ -28,9 +28,11 @@ pub struct Sharing {
     #[command(flatten)]
     pub launching: Launching,
     /// Share the trials among the machines that --launch starts, as `[fleet]` in the plan says: each block
-    /// runs on one of them. Devices are confirmed for each machine: `--destroy NAME:DEVICE`.
-    #[arg(long, requires = "launch")]
-    pub fleet: bool,
+    /// runs on one of them. Devices are confirmed for each machine: `--destroy NAME:DEVICE`. With a number,
+    /// so many machines instead of those of the plan.
+    #[arg(long, value_name = "COUNT", requires = "launch", num_args = 0..=1, require_equals = true,
+          default_missing_value = "0", value_parser = clap::value_parser!(u32).range(..=10_000))]
+    pub fleet: Option<u32>,
 }
 
 /// Other machines that take part in a sweep.
@@ -40,17 +42,17 @@ pub enum Elsewhere<'a> {
     Nowhere,
     /// Clients, which do the load.
     Clients(&'a Launching),
-    /// A fleet, which shares the trials.
-    Fleet(&'a Launching),
+    /// A fleet, which shares the trials, of so many machines; those of the plan if 0.
+    Fleet(&'a Launching, u32),
 }
 
 impl<'a> Elsewhere<'a> {
     /// What the command line asks for.
-    pub fn of(launching: &'a Launching, is_fleet: bool) -> Self {
-        match (&launching.launch, is_fleet) {
+    pub fn of(launching: &'a Launching, fleet: Option<u32>) -> Self {
+        match (&launching.launch, fleet) {
             (None, _) => Elsewhere::Nowhere,
-            (Some(_), false) => Elsewhere::Clients(launching),
-            (Some(_), true) => Elsewhere::Fleet(launching),
+            (Some(_), None) => Elsewhere::Clients(launching),
+            (Some(_), Some(count)) => Elsewhere::Fleet(launching, count),
         }
     }
 }

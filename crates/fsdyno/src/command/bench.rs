@@ -39,7 +39,7 @@ pub fn run(surroundings: &Surroundings, options: &Bench) -> Result {
         surroundings,
         &plan,
         &Confirmation::default(),
-        Elsewhere::of(&options.launching, false),
+        Elsewhere::of(&options.launching, None),
         None,
         (shown, Details::Full),
     )?;

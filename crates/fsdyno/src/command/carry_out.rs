@@ -41,7 +41,7 @@ pub fn carry_out(
 ) -> Result<SweepOutcome, Trouble> {
     let SweepRequest { plan, confirmation, resume, display, screen, elsewhere } = *request;
     let _lock = match elsewhere {
-        Elsewhere::Fleet(_) => SweepLock::take_for_fleet(&surroundings.state, store, &plan.name)?,
+        Elsewhere::Fleet(..) => SweepLock::take_for_fleet(&surroundings.state, store, &plan.name)?,
         _ => SweepLock::take(&surroundings.state, store, &plan.name)?,
     };
     add_kept(surroundings, store);
@@ -73,7 +73,7 @@ pub fn carry_out(
         tell(display, &surroundings.program, plan, &progress);
     };
     let ended = match (elsewhere, &pool) {
-        (Elsewhere::Fleet(_), Some(fleet)) => run_fleet(plan, fleet, store, &options, observer),
+        (Elsewhere::Fleet(..), Some(fleet)) => run_fleet(plan, fleet, store, &options, observer),
         _ => {
             let mut host = surroundings.host()?.hurried_by(Arc::clone(&interrupt.hurry));
             let mut guests = surroundings.guests()?.hurried_by(Arc::clone(&interrupt.hurry));

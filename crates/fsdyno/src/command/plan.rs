@@ -12,7 +12,7 @@ use fsdyno_core::measure::Direction;
 use fsdyno_core::{DeviceSpec, Measure, Nanos};
 use fsdyno_host::Host;
 use fsdyno_report::Style;
-use fsdyno_sweep::{DryRun, ForeseenRound, Plan, dry_run};
+use fsdyno_sweep::{DryRun, FleetPlan, ForeseenRound, Plan, dry_run};
 use fsdyno_testbed::guard::identity_text;
 use fsdyno_verdict::text::plural;
 use std::io::{self, Write};
@@ -153,17 +153,21 @@ fn ranking(measure: &Measure) -> String {
 }
 
 /// How long it takes on the machines of its fleet, if it has one.
-fn fleet(plan: &Plan, run: &DryRun) -> Option<String> {
-    let count = plan.fleet.as_ref()?.count;
+fn fleet(plan: &Plan, run: &DryRun) -> Vec<String> {
+    let Some(FleetPlan { count, disks }) = &plan.fleet else { return Vec::new() };
+    let count = *count;
     let blocks = plan.repetitions;
     let at_once = u64::from(blocks.div_ceil(count));
     let time = Nanos(run.time_ns.0 / u64::from(blocks.max(1)) * at_once);
-    Some(format!(
+    let shared = format!(
         "with --fleet, {} share {}, each of which runs on one of them: about {}",
         plural(count.into(), "machine"),
         plural(blocks.into(), "block"),
         human(time)
-    ))
+    );
+    let own = disks.iter().flat_map(|(name, own)| own.iter().map(move |(path, disk)| (name, path, disk)));
+    let own = own.map(|(name, path, disk)| format!("on {name}, {disk} in place of {}", path.display()));
+    std::iter::once(shared).chain(own).collect()
 }
 
 /// What the race will do, if it is one.

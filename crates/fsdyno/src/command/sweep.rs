@@ -35,7 +35,7 @@ pub fn run(surroundings: &Surroundings, options: &Sweep) -> Result {
         }
     };
     // Machines of a fleet look at that themselves.
-    if !options.sharing.fleet {
+    if options.sharing.fleet.is_none() {
         verify_privileges(&plan, &mut surroundings.host()?).map_err(trouble::of_sweep)?;
     }
     let command = format!("sweep {}", quoted(&options.plan.to_string_lossy()));
@@ -152,11 +152,12 @@ fn to_continue(
     let confirmed = |name: &str, value: &str| format!(" --{name} {}", quoted(value));
     let mut line = format!("{} {command} --resume", surroundings.program);
     let (launching, fleet) = match elsewhere {
-        Elsewhere::Nowhere => (None, ""),
-        Elsewhere::Clients(launching) => (Some(launching), ""),
-        Elsewhere::Fleet(launching) => (Some(launching), " --fleet"),
+        Elsewhere::Nowhere => (None, String::new()),
+        Elsewhere::Clients(launching) => (Some(launching), String::new()),
+        Elsewhere::Fleet(launching, 0) => (Some(launching), " --fleet".to_string()),
+        Elsewhere::Fleet(launching, count) => (Some(launching), format!(" --fleet={count}")),
     };
-    line.push_str(fleet);
+    line.push_str(&fleet);
     if let Some(Launching { launch, listen, token_file }) = launching {
         line.extend(launch.iter().map(|launch| confirmed("launch", launch)));
         line.extend(listen.map(|(address, port)| confirmed("listen", &listening(address, port))));

@@ -144,6 +144,15 @@ fn blocks_run_on_one_machine_each() {
         assert_nothing_is_left(&sandbox, &hosts, 3);
     }
     sandbox.shows(&["recommend"], &["the trials ran on 3 machines", "x1 (", "Ratios within blocks"]);
+    sandbox.shows(&["plan", "plan.toml"], &["3 machines share 4 blocks", "on x1, ", "in place of"]);
+    // A limit of time, as soon as it is known what trials take, is one for all machines.
+    let limited = ["--set", "time_limit=4s", "--set", "repetitions=60", "--destroy", &destroy];
+    let output = sandbox.run(&fleet(&hosts.mpirun(3), &limited));
+    assert_eq!(output.status.code(), Some(0), "{}", describe(&output));
+    let document = json(&output);
+    let blocks = machines(&document);
+    let all: BTreeSet<&String> = blocks.values().flatten().collect();
+    assert!(all.len() == 3 && blocks.len() < 60, "{blocks:?}");
 }
 
 /// Its finished trials stay, the one in progress runs elsewhere, and restore there mends what the kill left.
@@ -333,7 +342,7 @@ fn devices_are_confirmed_for_each_machine() {
     refused(
         &["--destroy", &of_first, "--destroy", &format!("x1:{second}")],
         3,
-        &["refused, nothing was written", "on x2: ", second],
+        &["refused, nothing was written", "on x2: ", second, &format!("--destroy x2:{second}")],
     );
     let output = sandbox.run(&fleet(&launch, &["--destroy", &of_first, "--destroy", &of_second]));
     assert_eq!(output.status.code(), Some(0), "{}", describe(&output));

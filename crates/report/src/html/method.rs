@@ -119,6 +119,7 @@ fn machine(environment: &Environment, trials: &[TrialRecord]) -> Markup {
         trials.iter().filter_map(|trial| Some(trial.environment.confinement.as_ref()?.to_string())).collect();
     html! {
         h3 { "Machine and versions" }
+        @if let Some(others) = other_machines(trials, &environment.hostname) { p.note { (others) } }
         dl.facts {
             (fact("fsdyno", &environment.fsdyno))
             (fact("machine", &environment.hostname))
@@ -143,6 +144,18 @@ fn machine(environment: &Environment, trials: &[TrialRecord]) -> Markup {
                 trial" } pre { (environment.geometry) } }
         }
     }
+}
+
+/// Whom the facts leave out, in a fleet.
+fn other_machines(trials: &[TrialRecord], shown: &str) -> Option<String> {
+    let all: BTreeSet<&str> = trials.iter().filter_map(|trial| trial.machine.as_deref()).collect();
+    let others: Vec<&str> = all.into_iter().filter(|machine| *machine != shown).collect();
+    (!others.is_empty()).then(|| {
+        format!(
+            "These are the facts and devices of one machine. Those of {} are in the JSON of their trials.",
+            others.join(", ")
+        )
+    })
 }
 
 fn swap(swap: Swap) -> String {

@@ -14,7 +14,7 @@ use fsdyno_core::environment::DeviceFacts;
 use fsdyno_testbed::Confirmation;
 use fsdyno_testbed::guard::Overwrite;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 /// What each case of the plan needs that a machine does not have, and how large its devices are.
@@ -69,6 +69,26 @@ pub(super) fn known_devices(trials: &[TrialRecord]) -> BTreeMap<String, Vec<Devi
     known
 }
 
+/// A disk that another machine has as well, such as a LUN that both see.
+fn twice(
+    known: &mut BTreeMap<String, String>,
+    machine: &str,
+    serials: Vec<(PathBuf, String)>,
+) -> Option<String> {
+    serials.into_iter().find_map(|(path, serial)| {
+        let path = path.display();
+        let before = known.insert(serial.clone(), format!("'{path}' on {machine}"))?;
+        Some(format!("'{path}' has the serial number of {before}, {serial}: is it the same disk?"))
+    })
+}
+
+/// What a member says of its own devices, as it is to be done here.
+fn of_machine(reason: &str, name: &str) -> String {
+    let reason = reason.strip_prefix("refused, nothing was written\n").unwrap_or(reason);
+    let here = ["destroy", "overwrite"].map(|option| format!("--{option} "));
+    here.iter().fold(reason.to_string(), |text, option| text.replace(option, &format!("{option}{name}:")))
+}
+
 /// Waits until all members can run trials. Returns what no machine has, and what is left of earlier sweeps.
 pub(super) fn await_all(
     pool: &Pool,
@@ -77,7 +97,7 @@ pub(super) fn await_all(
     observer: &mut dyn FnMut(Progress<'_>),
 ) -> Result<(Here, Vec<String>), SweepError> {
     let mut found: Vec<Option<Result<Looked, String>>> = vec![None; machines.len()];
-    let mut left_before = Vec::new();
+    let (mut left_before, mut disks) = (Vec::new(), BTreeMap::new());
     while found.iter().any(Option::is_none) {
         if options.interrupt.load(Ordering::Relaxed) {
             (0..machines.len()).for_each(|number| pool.interrupt(number));
@@ -87,15 +107,18 @@ pub(super) fn await_all(
             let name = &machines[number].name;
             found[number] = match serde_json::from_str(&text) {
                 Ok(News::Ready(ready)) => {
-                    let Ready { unmet, sizes, restored, left } = *ready;
+                    let Ready { unmet, sizes, serials, restored, left } = *ready;
                     let told = restored.iter().map(|line| format!("restored: {line}"));
                     for line in told.chain(left.iter().map(|line| format!("left behind: {line}"))) {
                         observer(Progress::Machine { name, line: &line });
                     }
                     left_before.extend(left.iter().map(|line| format!("on {name}: {line}")));
-                    Some(Ok((unmet, sizes)))
+                    match twice(&mut disks, name, serials) {
+                        Some(reason) => Some(Err(reason)),
+                        None => Some(Ok((unmet, sizes))),
+                    }
                 }
-                Ok(News::Refused(reason)) => Some(Err(reason)),
+                Ok(News::Refused(reason)) => Some(Err(of_machine(&reason, name))),
                 _ => Some(Err("it answered something else than was asked".to_string())),
             };
         }
@@ -122,4 +145,28 @@ pub(super) fn await_all(
         of_case.fold(first, |so_far, unmet| if unmet.is_empty() { unmet } else { so_far })
     });
     Ok((Here { unmet: unmet.collect(), sizes }, left_before))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_member_says_of_its_devices_is_said_of_the_machine() {
+        let told = "refused, nothing was written\n'/dev/sdb' would be destroyed\n  hint: confirm with --destroy \
+                    /dev/sdb and --overwrite /dev/sdb=ext4";
+        let here = "'/dev/sdb' would be destroyed\n  hint: confirm with --destroy n3:/dev/sdb and --overwrite \
+                    n3:/dev/sdb=ext4";
+        assert_eq!(of_machine(told, "n3"), here);
+    }
+
+    #[test]
+    fn a_disk_that_two_machines_have_is_noticed() {
+        let mut known = BTreeMap::new();
+        let disk = |path: &str, serial: &str| vec![(PathBuf::from(path), serial.to_string())];
+        assert_eq!(twice(&mut known, "n1", disk("/dev/sdb", "A1")), None);
+        assert_eq!(twice(&mut known, "n2", disk("/dev/sdb", "A2")), None);
+        let reason = twice(&mut known, "n3", disk("/dev/sdc", "A1")).expect("the same disk");
+        assert!(reason.contains("'/dev/sdc' has the serial number of '/dev/sdb' on n1, A1"), "{reason}");
+    }
 }

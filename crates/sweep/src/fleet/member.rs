@@ -11,9 +11,10 @@ use crate::runner::{Here, Ran, Runner};
 use crate::sweep_error::SweepError;
 use crate::trial::around::Around;
 use fsdyno_clients::agent::Membership;
+use fsdyno_core::DeviceSpec;
 use fsdyno_testbed::Confirmation;
 use fsdyno_testbed::undo;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -78,6 +79,7 @@ impl<'m> FleetMember<'m> {
         self.say(&News::Ready(Box::new(Ready {
             unmet: here.unmet.clone(),
             sizes: here.sizes,
+            serials: serials(plan, machines),
             restored: restored.undone.into_iter().chain(restored.foreign).collect(),
             left: restored.left,
         })));
@@ -98,6 +100,8 @@ impl<'m> FleetMember<'m> {
                         .or(interrupted.then_some(News::Interrupted))
                 }
                 Ok(Ran::Interrupted) => Some(News::Interrupted),
+                // What ends a sweep on one machine ends only the part of this one.
+                Err(SweepError::NoRoom { failure }) => Some(News::Broken(failure.message)),
                 Err(error) => Some(News::Broken(error.to_string())),
             };
             runner.keep_for(machines, &rest);
@@ -116,6 +120,18 @@ impl<'m> FleetMember<'m> {
     fn say(&self, news: &News) {
         self.coordinator.say(line(news));
     }
+}
+
+/// Named disks that are known by a serial number, wherever they are attached.
+fn serials(plan: &Plan, machines: &mut Machines<'_>) -> Vec<(PathBuf, String)> {
+    let named = |disk: &&DeviceSpec| matches!(disk, DeviceSpec::Block(_));
+    let disks = plan.devices.all().flat_map(DeviceSpec::disks).filter(named);
+    disks
+        .filter_map(|disk| {
+            let probe = machines.host.probe_device(disk.path()).ok()?;
+            Some((disk.path().to_path_buf(), probe.identity.serial?))
+        })
+        .collect()
 }
 
 /// What the coordinator was told last.

@@ -204,9 +204,13 @@ impl Fleet<'_> {
             let name = self.machines[number].name.clone();
             let Some(index) = self.queue.next(&self.blocks.slots, &name, &alive) else { continue };
             let slot = self.blocks.slots[index];
-            if self.queue.is_new(slot.block) && self.blocks.is_out_of_time(store, sweep, index, observer)? {
-                self.blocks.slots.truncate(index);
-                self.is_out_of_time = true;
+            if self.queue.is_new(slot.block) && self.blocks.forbids(index) {
+                // What trials take here is known once some have ended: until then, it waits.
+                if !self.machines.iter().any(Machine::is_busy) {
+                    self.blocks.is_out_of_time(store, sweep, index, observer)?;
+                    self.blocks.slots.truncate(index);
+                    self.is_out_of_time = true;
+                }
                 continue;
             }
             store.check_room()?;
@@ -329,6 +333,11 @@ impl Fleet<'_> {
                 continue;
             }
             if let Some(reason) = self.pool.lost_member(number) {
+                // Whoever was asked to stop leaves.
+                if self.outcome.end == SweepEnd::Interrupted {
+                    self.end_machine(number, None, observer);
+                    continue;
+                }
                 let reason = format!(
                     "it was lost ({reason}); if fsdyno was killed there, fsdyno restore puts it back in order"
                 );

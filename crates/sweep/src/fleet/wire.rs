@@ -11,6 +11,7 @@ use fsdyno_store::SweepId;
 use fsdyno_testbed::Confirmation;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
+use std::path::PathBuf;
 
 /// To a member.
 #[derive(Debug, Serialize, Deserialize)]
@@ -71,6 +72,8 @@ pub(super) struct Ready {
     /// What each case needs that is not there.
     pub unmet: Vec<Vec<String>>,
     pub sizes: Sizes,
+    /// Its named disks that have a serial number, with that.
+    pub serials: Vec<(PathBuf, String)>,
     /// What was restored on it before, and what could not be.
     pub restored: Vec<String>,
     pub left: Vec<String>,

@@ -43,6 +43,11 @@ pub(super) fn fleet(document: &Document, plan: &Section<'_>) -> Result<Option<Ra
     let (mut disks, mut paths) = (BTreeMap::new(), Vec::new());
     if let Some(node) = table.get("disks") {
         for (machine, entry) in Section::new(document, node, "[fleet.disks]")?.entries() {
+            if machine.is_empty() || machine.chars().any(|c| c.is_control() || c.is_whitespace()) {
+                return Err(
+                    table.refuse("disks", "a table for each machine, by the name that `hostname` prints")
+                );
+            }
             let of_machine = Section::new(document, &entry.node, format!("[fleet.disks.{machine}]"))?;
             let mut own = BTreeMap::new();
             for (path, entry) in of_machine.entries() {

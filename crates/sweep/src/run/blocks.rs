@@ -89,6 +89,12 @@ impl<'a> Blocks<'a> {
         self.limit.iter_mut().chain(&mut self.race_limit).for_each(|limit| limit.rest(paused));
     }
 
+    /// Whether the trial at an index begins a block that does not fit into the time of the sweep.
+    pub fn forbids(&self, index: usize) -> bool {
+        let limit = self.limit.as_ref();
+        limit.is_some_and(|limit| limit.forbids(&self.slots, index, &self.stored, &self.clock))
+    }
+
     /// Ends the sweep before a block that does not fit into its time.
     pub fn is_out_of_time(
         &self,
@@ -97,10 +103,7 @@ impl<'a> Blocks<'a> {
         index: usize,
         observer: &mut dyn FnMut(Progress<'_>),
     ) -> Result<bool, SweepError> {
-        let Some(limit) = &self.limit else { return Ok(false) };
-        if !limit.forbids(&self.slots, index, &self.stored, &self.clock) {
-            return Ok(false);
-        }
+        let Some(limit) = self.limit.as_ref().filter(|_| self.forbids(index)) else { return Ok(false) };
         store.plan_trials(sweep, u32::try_from(index).unwrap_or(u32::MAX))?;
         let planned = self.plan.enough.map_or(self.plan.repetitions, |enough| enough.max);
         observer(Progress::TimeIsUp { blocks: self.slots[index].block, planned, limit: limit.limit() });

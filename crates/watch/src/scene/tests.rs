@@ -62,6 +62,7 @@ pub fn status() -> Status {
             configuration: "ext4 bfq".to_string(),
             workload: "fileserver".to_string(),
             sentinel: false,
+            machine: None,
             step: "measure".to_string(),
             phase: "3 readers, 3 writers".to_string(),
             done: Some(0.42),
