@@ -59,7 +59,7 @@ fn tables_of_2009_are_compared_and_exported() {
     ]);
     let directory = store.0.path().join("tables/of 2009");
     store.stdout_of(&["export", "old", "--directory", &directory.display().to_string()]);
-    assert_eq!(std::fs::read_dir(&directory).expect("it is created").count(), 4);
+    assert_eq!(std::fs::read_dir(&directory).expect("it is created").count(), 5);
     let trials = store.stdout_of(&["export", "old", "--kind", "trials"]);
     assert_eq!(trials.lines().count(), 4, "{trials}");
 

@@ -165,7 +165,7 @@ impl Fleet<'_> {
             if let Some((number, text)) = self.pool.report(TURN) {
                 self.hear(number, &text, store, observer)?;
             }
-            self.look_for_the_lost(observer);
+            self.look_for_the_lost(store, observer)?;
         }
     }
 
@@ -327,23 +327,33 @@ impl Fleet<'_> {
         machine.lost = Some(reason);
     }
 
-    fn look_for_the_lost(&mut self, observer: &mut dyn FnMut(Progress<'_>)) {
-        for number in 0..self.machines.len() {
+    fn look_for_the_lost(
+        &mut self,
+        store: &mut Store,
+        observer: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<(), SweepError> {
+        let ready = (0..self.machines.len()).filter(|number| self.machines[*number].ready);
+        let lost: Vec<(usize, String)> =
+            ready.filter_map(|number| Some((number, self.pool.lost_member(number)?))).collect();
+        if lost.is_empty() {
+            return Ok(());
+        }
+        // What they have said before counts: a trial that has ended, or that nothing is left.
+        while let Some((number, text)) = self.pool.report(Duration::ZERO) {
+            self.hear(number, &text, store, observer)?;
+        }
+        for (number, reason) in lost {
             if !self.machines[number].ready {
                 continue;
             }
-            if let Some(reason) = self.pool.lost_member(number) {
-                // Whoever was asked to stop leaves.
-                if self.outcome.end == SweepEnd::Interrupted {
-                    self.end_machine(number, None, observer);
-                    continue;
-                }
-                let reason = format!(
-                    "it was lost ({reason}); if fsdyno was killed there, fsdyno restore puts it back in order"
-                );
-                self.end_machine(number, Some(reason), observer);
-            }
+            // Whoever was asked to stop leaves.
+            let stops = self.outcome.end == SweepEnd::Interrupted;
+            let reason = format!(
+                "it was lost ({reason}); if fsdyno was killed there, fsdyno restore puts it back in order"
+            );
+            self.end_machine(number, (!stops).then_some(reason), observer);
         }
+        Ok(())
     }
 
     /// What members have left.
@@ -363,12 +373,18 @@ impl Fleet<'_> {
         let waits = |fleet: &Self, number: usize| {
             !fleet.machines[number].has_left && fleet.pool.lost_member(number).is_none()
         };
-        while (0..self.machines.len()).any(|number| waits(self, number)) {
+        loop {
+            // What those have said that are gone is there already.
+            let is_waiting = (0..self.machines.len()).any(|number| waits(self, number));
             let hurries = self.options.hurry.load(Ordering::Relaxed);
-            if begun.elapsed() > if hurries { HURRY_LIMIT } else { LEAVE_LIMIT } {
-                break;
-            }
-            let Some((number, text)) = self.pool.report(TURN) else { continue };
+            let is_over = begun.elapsed() > if hurries { HURRY_LIMIT } else { LEAVE_LIMIT };
+            let patience = if is_waiting && !is_over { TURN } else { Duration::ZERO };
+            let Some((number, text)) = self.pool.report(patience) else {
+                match is_waiting && !is_over {
+                    true => continue,
+                    false => break,
+                }
+            };
             match serde_json::from_str(&text) {
                 Ok(News::Left(lines)) => self.left(number, lines),
                 Ok(News::Broken(reason)) => {
