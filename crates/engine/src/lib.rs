@@ -74,7 +74,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// How often an engine that only observes looks whether it is time for a sample.
-const OBSERVED_EVERY: Duration = Duration::from_millis(10);
+const OBSERVED_EVERY: Duration = Duration::from_millis(50);
 
 /// The engine as a process: reads one request as a line of JSON, writes events as lines of JSON, and stops
 /// when its standard input ends or on a signal. Returns the exit code: 0 after [`EngineEvent::Done`], else 1.

@@ -9,6 +9,7 @@ use fsdyno_store::SweepId;
 use fsdyno_testbed::undo::UndoReport;
 use fsdyno_verdict::race::{RaceAnswer, RaceError};
 use std::borrow::Cow;
+use std::time::Instant;
 
 /// A report of a running sweep.
 #[derive(Debug)]
@@ -111,6 +112,38 @@ pub struct Position {
     pub more_may_follow: bool,
 }
 
+/// The stage in which images are written for all trials, before the first that needs them.
+pub(crate) const IMAGES: &str = "image";
+
+/// A trial that runs: where it is, and how long it has taken.
+#[derive(Debug)]
+pub(crate) struct Course {
+    pub position: Position,
+    since: Instant,
+    expected: Nanos,
+}
+
+impl Course {
+    /// A trial that begins now, and is expected to take this long.
+    pub fn new(position: Position, expected: Nanos) -> Self {
+        Course { position, since: Instant::now(), expected }
+    }
+
+    /// It has reached a moment; `rest` is the time for the trials after it.
+    pub fn come_to(&mut self, moment: &Moment<'_>, rest: Nanos) {
+        // Images for all trials take time of none.
+        if self.position.stage == IMAGES && moment.stage != IMAGES {
+            (self.since, self.position.fraction) = (Instant::now(), 0.0);
+        }
+        self.position.come_to(moment, self.since.elapsed().into(), self.expected, rest);
+    }
+
+    /// The time that it will still take.
+    pub fn left(&self) -> Nanos {
+        Nanos((self.expected.0 as f64 * (1.0 - self.position.fraction)) as u64)
+    }
+}
+
 /// What a running trial reports.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Moment<'a> {
@@ -158,7 +191,7 @@ impl Position {
 
     /// The trial has reached a moment after this time, of what is expected in all; `rest` is the time for the
     /// trials after it.
-    pub(crate) fn come_to(&mut self, moment: &Moment<'_>, elapsed: Nanos, expected: Nanos, rest: Nanos) {
+    fn come_to(&mut self, moment: &Moment<'_>, elapsed: Nanos, expected: Nanos, rest: Nanos) {
         let left = moment.left.unwrap_or(Nanos(expected.0.saturating_sub(elapsed.0)));
         let share = elapsed.0 as f64 / (elapsed.0.saturating_add(left.0)).max(1) as f64;
         if self.phase != moment.phase {

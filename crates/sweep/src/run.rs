@@ -15,8 +15,8 @@ use crate::estimate;
 use crate::options::{Machines, RunOptions};
 use crate::order::Slot;
 use crate::plan::{Case, Plan, PlanCommand};
-use crate::progress::{Moment, Position, Progress};
-use crate::runner::{Here, IMAGES, Ran, Runner};
+use crate::progress::{Course, Moment, Position, Progress};
+use crate::runner::{Here, Ran, Runner};
 use crate::sweep_error::SweepError;
 use crate::trial::around::Around;
 use blocks::Blocks;
@@ -25,7 +25,6 @@ use fsdyno_host::Host;
 use fsdyno_store::Store;
 use fsdyno_testbed::undo::{self, UndoReport};
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 /// Refuses a plan that needs root to an ordinary user, before anything is read or written for it.
 ///
@@ -165,18 +164,11 @@ impl Sweeping<'_> {
     ) -> Result<(), SweepError> {
         store.check_room()?;
         clients::verify_all_there(machines.host)?;
-        let mut position = self.position(slot, rest);
-        let begun = position.clone();
-        let mut start = Instant::now();
-        let (expected, left) = (self.blocks.clock.expected(slot.case), self.blocks.clock.left(rest));
+        let left = self.blocks.clock.left(rest);
+        let mut course = Course::new(self.position(slot, rest), self.blocks.clock.expected(slot.case));
         let mut progress = |moment: &Moment<'_>| {
-            // Images for all trials take time of none.
-            if position.stage == IMAGES && moment.stage != IMAGES {
-                (position, start) = (begun.clone(), Instant::now());
-            }
-            let elapsed = Nanos::from(start.elapsed());
-            position.come_to(moment, elapsed, expected, left);
-            observer(Progress::Running(&position));
+            course.come_to(moment, left);
+            observer(Progress::Running(&course.position));
         };
         let ran = self.runner.run(machines, &self.around, slot, &mut progress)?;
         let Ran::Ended { mut record, took, interrupted, broken } = ran else {
@@ -192,8 +184,8 @@ impl Sweeping<'_> {
         self.blocks.counted(&mut record);
         self.outcome.store(store, self.options, &record)?;
         self.runner.scratch.verify_journal()?;
-        position.fraction = 1.0;
-        position.left = self.blocks.clock.left(rest);
+        let left = self.blocks.clock.left(rest);
+        let position = Position { fraction: 1.0, left, ..course.position };
         observer(Progress::Stored(&position, &record));
         broken
     }

@@ -6,7 +6,7 @@ use crate::guest_request;
 use crate::options::{Machines, RunOptions};
 use crate::order::Slot;
 use crate::plan::{Case, Plan};
-use crate::progress::Moment;
+use crate::progress::{IMAGES, Moment};
 use crate::recorded;
 use crate::scratch::ScratchDevices;
 use crate::sizes::Sizes;
@@ -21,9 +21,6 @@ use fsdyno_core::kernel::HOST_KERNEL;
 use fsdyno_core::{Configuration, DeviceSpec, Nanos, Outcome, TrialRecord};
 use std::collections::BTreeMap;
 use std::time::Instant;
-
-/// The stage of a trial before which images are written that all trials use.
-pub(crate) const IMAGES: &str = "image";
 
 /// What each case needs that this machine does not have, and how large its devices are.
 pub(crate) struct Here {

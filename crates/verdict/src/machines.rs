@@ -37,8 +37,12 @@ impl<'a> Shared<'a> {
     }
 }
 
-/// The machine of trials that ran where the store is.
+/// What the machine of trials is called that ran where the store is.
 const HERE: &str = "the machine with the store";
+
+fn machine_of(trial: &TrialRecord) -> &str {
+    trial.machine.as_deref().unwrap_or(HERE)
+}
 
 /// How a machine stands to the others.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,7 +59,7 @@ pub fn notes(measure: &Measure, trials: &[TrialRecord]) -> Vec<String> {
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
     let mut blocks: BTreeMap<u32, BTreeSet<&str>> = BTreeMap::new();
     for trial in trials {
-        let machine = trial.machine.as_deref().unwrap_or(HERE);
+        let machine = machine_of(trial);
         *counts.entry(machine).or_default() += 1;
         blocks.entry(trial.block).or_default().insert(machine);
     }
@@ -113,12 +117,11 @@ fn differing(measure: &Measure, levels: &[Level<'_>]) -> Vec<String> {
 /// The level of each machine, by the cases that all of them have measured; of machines with fewer than two
 /// such trials, nothing is known.
 fn levels<'a>(measure: &Measure, trials: &'a [TrialRecord]) -> Vec<Level<'a>> {
-    let machines: BTreeSet<&str> =
-        trials.iter().map(|trial| trial.machine.as_deref().unwrap_or(HERE)).collect();
+    let machines: BTreeSet<&str> = trials.iter().map(machine_of).collect();
     // Logarithms by case and machine.
     let mut values: BTreeMap<u32, BTreeMap<&str, Vec<f64>>> = BTreeMap::new();
     for trial in trials.iter().filter(|trial| is_measured(trial)) {
-        let machine = trial.machine.as_deref().unwrap_or(HERE);
+        let machine = machine_of(trial);
         let same = trials.iter().filter(|other| other.workload == trial.workload);
         let Some(value) = measure.deciding(&trial.workload, same).value(trial) else { continue };
         if value.value > 0.0 {

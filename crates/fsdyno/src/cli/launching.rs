@@ -31,8 +31,8 @@ pub struct Sharing {
     /// runs on one of them. Devices are confirmed for each machine: `--destroy NAME:DEVICE`. With a number,
     /// so many machines instead of those of the plan.
     #[arg(long, value_name = "COUNT", requires = "launch", num_args = 0..=1, require_equals = true,
-          default_missing_value = "0", value_parser = clap::value_parser!(u32).range(..=10_000))]
-    pub fleet: Option<u32>,
+          value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub fleet: Option<Option<u32>>,
 }
 
 /// Other machines that take part in a sweep.
@@ -42,13 +42,13 @@ pub enum Elsewhere<'a> {
     Nowhere,
     /// Clients, which do the load.
     Clients(&'a Launching),
-    /// A fleet, which shares the trials, of so many machines; those of the plan if 0.
-    Fleet(&'a Launching, u32),
+    /// A fleet, which shares the trials, of so many machines; as many as the plan says if absent.
+    Fleet(&'a Launching, Option<u32>),
 }
 
 impl<'a> Elsewhere<'a> {
     /// What the command line asks for.
-    pub fn of(launching: &'a Launching, fleet: Option<u32>) -> Self {
+    pub fn of(launching: &'a Launching, fleet: Option<Option<u32>>) -> Self {
         match (&launching.launch, fleet) {
             (None, _) => Elsewhere::Nowhere,
             (Some(_), None) => Elsewhere::Clients(launching),

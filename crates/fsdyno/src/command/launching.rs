@@ -24,8 +24,10 @@ pub fn launched(
     let (options, count, what) = match elsewhere {
         Elsewhere::Nowhere => return Ok(None),
         Elsewhere::Clients(options) => (options, clients(plan)?, "client"),
-        Elsewhere::Fleet(options, 0) => (options, fleet(plan)?, "machine"),
-        Elsewhere::Fleet(options, count) => (options, fleet(plan).map(|_| count)?, "machine"),
+        Elsewhere::Fleet(options, count) => {
+            let planned = fleet(plan)?;
+            (options, count.unwrap_or(planned), "machine")
+        }
     };
     let Some(command) = &options.launch else { return Ok(None) };
     let (listen, port) = options.listen.map_or((None, 0), |(address, port)| (Some(address), port));

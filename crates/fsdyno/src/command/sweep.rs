@@ -154,8 +154,8 @@ fn to_continue(
     let (launching, fleet) = match elsewhere {
         Elsewhere::Nowhere => (None, String::new()),
         Elsewhere::Clients(launching) => (Some(launching), String::new()),
-        Elsewhere::Fleet(launching, 0) => (Some(launching), " --fleet".to_string()),
-        Elsewhere::Fleet(launching, count) => (Some(launching), format!(" --fleet={count}")),
+        Elsewhere::Fleet(launching, None) => (Some(launching), " --fleet".to_string()),
+        Elsewhere::Fleet(launching, Some(count)) => (Some(launching), format!(" --fleet={count}")),
     };
     line.push_str(&fleet);
     if let Some(Launching { launch, listen, token_file }) = launching {

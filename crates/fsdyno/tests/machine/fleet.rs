@@ -93,6 +93,22 @@ fn started(sandbox: &Sandbox, arguments: &[&str], mut until: impl FnMut() -> boo
     child
 }
 
+/// Restores what is left on x2.
+fn restore_second(sandbox: &Sandbox) {
+    let restore = sandbox.fsdyno(&["restore"]).env("XDG_STATE_HOME", sandbox.path("state-x2")).output();
+    let restore = restore.expect("run fsdyno");
+    assert_eq!(restore.status.code(), Some(0), "{}", describe(&restore));
+}
+
+/// Waits until both hosts have nothing of fsdyno any more.
+fn await_members_end(hosts: &Hosts) {
+    let limit = Instant::now() + Duration::from_secs(30);
+    while (0..2).any(|host| !hosts.processes(host, "fsdyno").is_empty()) {
+        assert!(Instant::now() < limit, "a member does not end");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
 /// How many filesystems on images of this test are mounted.
 fn mounted(sandbox: &Sandbox) -> usize {
     let mounts = fs::read_to_string("/proc/mounts").expect("mounts");
@@ -172,9 +188,7 @@ fn a_lost_machine_loses_one_trial() {
     assert_eq!(trials(&document).len(), 9, "{told}");
     let by_machine = machines(&document);
     assert!(by_machine.values().all(|machines| machines.contains("x1")), "{by_machine:?}");
-    let restore = sandbox.fsdyno(&["restore"]).env("XDG_STATE_HOME", sandbox.path("state-x2")).output();
-    let restore = restore.expect("run fsdyno");
-    assert_eq!(restore.status.code(), Some(0), "{}", describe(&restore));
+    restore_second(&sandbox);
     assert_nothing_is_left(&sandbox, &hosts, 2);
 }
 
@@ -194,11 +208,7 @@ fn a_killed_coordinator_leaves_nothing_and_is_resumed() {
     kill(running.id(), Signal::KILL);
     ended(running);
     // Members notice, undo their trials, and end themselves.
-    let limit = Instant::now() + Duration::from_secs(30);
-    while (0..2).any(|host| !hosts.processes(host, "--supervised").is_empty()) {
-        assert!(Instant::now() < limit, "a member does not end");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    await_members_end(&hosts);
     assert_nothing_is_left(&sandbox, &hosts, 2);
     let before = sandbox.stored();
     let kept: Vec<(u64, String)> = trials(&before).iter().map(identity).collect();
@@ -222,7 +232,7 @@ fn identity(trial: &Value) -> (u64, String) {
 fn an_interrupted_fleet_is_undone() {
     let sandbox = Sandbox::new();
     let hosts = Hosts::with_own_states(&sandbox, 2);
-    sandbox.write("plan.toml", &plan(&sandbox, 2, 3, 60_000));
+    sandbox.write("plan.toml", &plan(&sandbox, 2, 3, 20_000));
     let launch = hosts.mpirun(2);
     let running = started(&sandbox, &fleet(&launch, &[]), || mounted(&sandbox) == 2);
     kill(running.id(), Signal::INT);
@@ -233,6 +243,16 @@ fn an_interrupted_fleet_is_undone() {
         told.contains("hint: to continue, run fsdyno sweep plan.toml --resume --fleet --launch"),
         "{told}"
     );
+    assert_nothing_is_left(&sandbox, &hosts, 2);
+    // One of them can do the rest alone.
+    let alone = hosts.mpirun(1);
+    let rest = ["sweep", "plan.toml", "--format", "json", "--resume", "--fleet=1", "--launch", &alone];
+    let output = sandbox.run(&rest);
+    assert_eq!(output.status.code(), Some(0), "{}", describe(&output));
+    let document = json(&output);
+    assert_eq!(trials(&document).len(), 9);
+    // Every trial was measured.
+    machines(&document);
     assert_nothing_is_left(&sandbox, &hosts, 2);
 }
 
@@ -255,14 +275,8 @@ fn a_second_signal_ends_the_wait_for_a_machine_that_hangs() {
     // Abandoned, it was killed.
     let is_left = |pid: &&u32| hosts.processes(1, "fsdyno agent").contains(pid);
     assert_eq!(steps.iter().filter(is_left).count(), 0, "{}", describe(&output));
-    let limit = Instant::now() + Duration::from_secs(30);
-    while (0..2).any(|host| !hosts.processes(host, "fsdyno").is_empty()) {
-        assert!(Instant::now() < limit, "an agent is left: {}", describe(&output));
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    let restore = sandbox.fsdyno(&["restore"]).env("XDG_STATE_HOME", sandbox.path("state-x2")).output();
-    let restore = restore.expect("run fsdyno");
-    assert_eq!(restore.status.code(), Some(0), "{}", describe(&restore));
+    await_members_end(&hosts);
+    restore_second(&sandbox);
     assert_nothing_is_left(&sandbox, &hosts, 2);
 }
 
@@ -284,11 +298,7 @@ fn a_race_on_a_fleet_goes_on_with_the_same_blocks() {
     let running = started(&sandbox, &fleet(&launch, &[]), has_stored);
     kill(running.id(), Signal::KILL);
     ended(running);
-    let limit = Instant::now() + Duration::from_secs(30);
-    while (0..2).any(|host| !hosts.processes(host, "--supervised").is_empty()) {
-        assert!(Instant::now() < limit, "a member does not end");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    await_members_end(&hosts);
     let output = sandbox.run(&fleet(&launch, &["--resume"]));
     assert_eq!(output.status.code(), Some(0), "{}", describe(&output));
     let document = json(&output);

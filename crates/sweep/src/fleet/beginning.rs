@@ -27,7 +27,9 @@ pub(super) fn confirmations(
     confirmation: &Confirmation,
 ) -> Result<Vec<Confirmation>, SweepError> {
     let unknown = |what: String| SweepError::NoMachine { what, machines: names.to_vec() };
-    if let Some(FleetPlan { disks, .. }) = &plan.fleet
+    // With fewer machines than the plan has, some of those that it names are not there.
+    if let Some(FleetPlan { disks, count }) = &plan.fleet
+        && names.len() >= *count as usize
         && let Some(name) = disks.keys().find(|name| !names.contains(name))
     {
         return Err(unknown(format!("[fleet.disks.{name}]")));

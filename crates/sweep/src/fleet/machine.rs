@@ -1,11 +1,8 @@
 //! A machine of a fleet, as the coordinator sees it.
 
-use super::wire::At;
 use crate::order::Slot;
-use crate::progress::Position;
-use crate::runner::IMAGES;
-use fsdyno_core::Nanos;
-use std::time::{Duration, Instant};
+use crate::progress::Course;
+use std::time::Duration;
 
 /// How long to wait for news of machines before looking at everything else.
 pub(super) const TURN: Duration = Duration::from_millis(50);
@@ -41,29 +38,5 @@ impl Machine {
 #[derive(Debug)]
 pub(super) struct Running {
     pub slot: Slot,
-    pub position: Position,
-    since: Instant,
-    expected: Nanos,
-}
-
-impl Running {
-    pub fn new(slot: Slot, expected: Nanos, position: Position) -> Self {
-        Running { slot, position, since: Instant::now(), expected }
-    }
-
-    /// It has come so far; `left` is the time until the sweep ends.
-    pub fn come_to(&mut self, at: &At, left: Nanos) {
-        let moment = at.moment();
-        // Images for all trials take time of none.
-        if self.position.stage == IMAGES && moment.stage != IMAGES {
-            (self.since, self.position.fraction) = (Instant::now(), 0.0);
-        }
-        self.position.come_to(&moment, self.since.elapsed().into(), self.expected, Nanos(0));
-        self.position.left = left;
-    }
-
-    /// The time that the trial will still take.
-    pub fn left(&self) -> Nanos {
-        Nanos((self.expected.0 as f64 * (1.0 - self.position.fraction)) as u64)
-    }
+    pub course: Course,
 }

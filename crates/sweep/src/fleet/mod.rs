@@ -16,7 +16,7 @@ pub use member::FleetMember;
 use crate::options::RunOptions;
 use crate::order::Slot;
 use crate::plan::{Case, Plan};
-use crate::progress::{Position, Progress};
+use crate::progress::{Course, Position, Progress};
 use crate::run::blocks::Blocks;
 use crate::run::{SweepEnd, SweepOutcome, keeping};
 use crate::sweep_error::SweepError;
@@ -75,7 +75,7 @@ pub fn run_fleet(
             return Err(error);
         }
     };
-    let count = plan.fleet.as_ref().map_or(1, |fleet| fleet.count);
+    let count = u32::try_from(machines.len()).unwrap_or(u32::MAX);
     let blocks = Blocks::new(plan, &cases, &here, (stored, &earlier), count);
     let queue = Queue::new(&blocks.stored, &earlier);
     let sweep = keeping::begin(plan, store, options.resume, (cases.len(), blocks.trials()))?;
@@ -223,7 +223,7 @@ impl Fleet<'_> {
                 ..Position::new(&slot, &self.cases[slot.case as usize], self.blocks.trials())
             };
             let expected = self.blocks.clock.expected(slot.case);
-            self.machines[number].running = Some(Running::new(slot, expected, position));
+            self.machines[number].running = Some(Running { slot, course: Course::new(position, expected) });
         }
         Ok(())
     }
@@ -237,9 +237,8 @@ impl Fleet<'_> {
     ) -> Result<(), SweepError> {
         match serde_json::from_str(text) {
             Ok(News::At(at)) => {
-                let left = self.time_left();
                 if let Some(running) = &mut self.machines[number].running {
-                    running.come_to(&at, left);
+                    running.course.come_to(&at.moment(), Nanos(0));
                 }
                 // One of them is shown.
                 if let Some(first) = self.machines.iter().position(Machine::is_busy)
@@ -403,9 +402,10 @@ impl Fleet<'_> {
 
     /// Where a trial is, in view of all.
     fn position(&self, number: usize) -> Option<Position> {
-        let own = &self.machines[number].running.as_ref()?.position;
+        let own = &self.machines[number].running.as_ref()?.course.position;
         let others = self.machines.iter().enumerate().filter(|(other, _)| *other != number);
-        let others: f64 = others.filter_map(|(_, one)| Some(one.running.as_ref()?.position.fraction)).sum();
+        let others: f64 =
+            others.filter_map(|(_, one)| Some(one.running.as_ref()?.course.position.fraction)).sum();
         let left = self.time_left();
         Some(Position { behind: self.queue.number_done() as f64 + others, left, ..own.clone() })
     }
@@ -415,7 +415,7 @@ impl Fleet<'_> {
         let clock = &self.blocks.clock;
         let waiting: Vec<u32> = self.queue.waiting(&self.blocks.slots).map(|slot| slot.case).collect();
         let running = self.machines.iter().filter_map(|machine| machine.running.as_ref());
-        let running = running.map(|running| running.left().0).fold(0, u64::saturating_add);
+        let running = running.map(|running| running.course.left().0).fold(0, u64::saturating_add);
         let machines = self.machines.iter().filter(|machine| machine.ready).count().max(1) as u64;
         Nanos(clock.left(&waiting).0.saturating_add(running) / machines)
     }

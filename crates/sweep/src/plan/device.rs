@@ -104,7 +104,7 @@ fn disk(table: &Section<'_>, kind: &str) -> Result<DeviceSpec, PlanError> {
     let path = PathBuf::from(text);
     let disk = match kind {
         "image" => {
-            let size: Bytes = table.unit("size")?.ok_or_else(|| missing(table, "size"))?;
+            let size: Bytes = table.required("size", table.unit("size")?)?;
             if size.0 == 0 {
                 return Err(table.refuse("size", "greater than zero"));
             }
@@ -132,11 +132,6 @@ fn disk(table: &Section<'_>, kind: &str) -> Result<DeviceSpec, PlanError> {
         Some(delay) => DeviceSpec::Delayed(Delayed { delay, disk: Box::new(disk) }),
         None => disk,
     })
-}
-
-fn missing(table: &Section<'_>, key: &'static str) -> PlanError {
-    let problem = PlanProblem::Missing { section: table.name.clone(), key };
-    table.document().error(table.origin, problem)
 }
 
 /// How long a disk delays its answers: `delay` for everything that has no delay of its own.
@@ -245,7 +240,7 @@ fn chunk(table: &Section<'_>, key: &str) -> Result<Option<Bytes>, PlanError> {
 
 /// The disks of a stack: a list of tables, or one table with a number of identical images.
 fn disks(document: &Document, table: &Section<'_>) -> Result<Vec<DeviceSpec>, PlanError> {
-    let Some(node) = table.get("disks") else { return Err(missing(table, "disks")) };
+    let node = table.required("disks", table.get("disks"))?;
     let name = format!("{} disks", table.name);
     let disks = match &node.value {
         Value::Array(nodes) => {
@@ -284,7 +279,7 @@ fn alike(table: &Section<'_>) -> Result<Vec<DeviceSpec>, PlanError> {
             table.refuse("block", "a list of disks such as [{ block = \"...\" }, { block = \"...\" }]")
         );
     }
-    let count: u32 = table.integer("count", 1..=MAX_DISKS)?.ok_or_else(|| missing(table, "count"))?;
+    let count: u32 = table.required("count", table.integer("count", 1..=MAX_DISKS)?)?;
     let first = disk(table, kind)?;
     let numbered = |number: u32| {
         first.on_other_disks(&mut |disk| {

@@ -370,11 +370,16 @@ impl<'d> Section<'d> {
         }
     }
 
-    /// A required string.
-    pub fn required_string(&self, key: &'static str) -> Result<&'d str, PlanError> {
-        self.string(key)?.ok_or_else(|| {
+    /// The value of a key that the table must have.
+    pub fn required<T>(&self, key: &'static str, value: Option<T>) -> Result<T, PlanError> {
+        value.ok_or_else(|| {
             self.document.error(self.origin, PlanProblem::Missing { section: self.name.clone(), key })
         })
+    }
+
+    /// A required string.
+    pub fn required_string(&self, key: &'static str) -> Result<&'d str, PlanError> {
+        self.required(key, self.string(key)?)
     }
 
     /// `true` or `false`.

@@ -35,11 +35,7 @@ pub(super) fn fleet(document: &Document, plan: &Section<'_>) -> Result<Option<Ra
     let Some(node) = plan.get("fleet") else { return Ok(None) };
     let table = Section::new(document, node, "[fleet]")?;
     table.only(&names(&[keys::FLEET]))?;
-    let missing = || {
-        let section = table.name.clone();
-        document.error(table.origin, PlanProblem::Missing { section, key: "count" })
-    };
-    let count = table.integer("count", 1..=MAX_MACHINES)?.ok_or_else(missing)?;
+    let count = table.required("count", table.integer("count", 1..=MAX_MACHINES)?)?;
     let (mut disks, mut paths) = (BTreeMap::new(), Vec::new());
     if let Some(node) = table.get("disks") {
         for (machine, entry) in Section::new(document, node, "[fleet.disks]")?.entries() {

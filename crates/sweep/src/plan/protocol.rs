@@ -34,14 +34,10 @@ pub(super) fn repetitions(
     };
     let table = Section::new(document, node, "repetitions")?;
     table.only(&names(&[keys::REPETITIONS]))?;
-    let missing = |key| {
-        let problem = PlanProblem::Missing { section: table.name.clone(), key };
-        document.error(table.origin, problem)
-    };
     // A single trial has no interval.
-    let min: u32 = table.integer("min", 2..=MAX_REPETITIONS)?.ok_or_else(|| missing("min"))?;
-    let max: u32 = table.integer("max", min..=MAX_REPETITIONS)?.ok_or_else(|| missing("max"))?;
-    let half_width = match table.unit::<Size>("until")?.ok_or_else(|| missing("until"))? {
+    let min: u32 = table.required("min", table.integer("min", 2..=MAX_REPETITIONS)?)?;
+    let max: u32 = table.required("max", table.integer("max", min..=MAX_REPETITIONS)?)?;
+    let half_width = match table.required("until", table.unit::<Size>("until")?)? {
         Size::Percent(percent) if percent > 0.0 => percent / 100.0,
         _ => return Err(table.refuse("until", "a percentage of the mean, greater than 0%, such as 5%")),
     };
@@ -95,12 +91,8 @@ pub(super) fn clients(document: &Document, plan: &Section<'_>) -> Result<Option<
     let Some(node) = plan.get("clients") else { return Ok(None) };
     let table = Section::new(document, node, "[clients]")?;
     table.only(&names(&[keys::CLIENTS]))?;
-    let missing = || {
-        let section = table.name.clone();
-        document.error(table.origin, PlanProblem::Missing { section, key: "count" })
-    };
     Ok(Some(RawClients {
-        count: table.integer("count", 1..=MAX_CLIENTS)?.ok_or_else(missing)?,
+        count: table.required("count", table.integer("count", 1..=MAX_CLIENTS)?)?,
         mount: mount(&table)?,
         mount_at: table.at("mount").clone(),
     }))
@@ -142,9 +134,7 @@ pub(super) fn serve(
     };
     let table = Section::new(document, node, "[serve]")?;
     table.only(&names(&[keys::SERVE]))?;
-    let section = table.name.clone();
-    let missing = || document.error(table.origin, PlanProblem::Missing { section, key: "protocol" });
-    let protocol = table.string("protocol")?.ok_or_else(missing)?;
+    let protocol = table.required_string("protocol")?;
     match SERVED_BY.contains(&protocol) {
         true => Ok(Some(Serve { mount })),
         false => Err(table.error("protocol", PlanProblem::unknown_word("protocol", protocol, &SERVED_BY))),
