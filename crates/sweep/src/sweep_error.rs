@@ -239,11 +239,13 @@ impl SweepError {
             SweepError::Clients { planned, .. } => Some(format!(
                 "--launch COMMAND starts them, such as --launch 'srun -N{planned} --ntasks-per-node=1'"
             )),
-            SweepError::NoMachine { machines, .. } => {
+            SweepError::NoMachine { what, machines } => {
                 let name = machines.first().map_or("NAME", String::as_str);
+                let device = what.rsplit([' ', ':']).next().filter(|device| device.starts_with('/'));
                 Some(format!(
                     "machines have the names that `hostname` prints; each device is confirmed for its own: \
-                     --destroy {name}:/dev/sdb"
+                     --destroy {name}:{}",
+                    device.unwrap_or("/dev/sdb")
                 ))
             }
             SweepError::NoMachineLeft { .. } => Some(
