@@ -83,10 +83,12 @@ pub struct GuestShape {
     pub memory: Bytes,
     /// How its disks are cached.
     pub cache: DiskCache,
+    /// Whether it may go on from a snapshot of a booted guest, if its processors are emulated.
+    pub snapshot: bool,
 }
 
 impl Default for GuestShape {
     fn default() -> Self {
-        GuestShape { processors: 2, memory: Bytes(Bytes::GIB), cache: DiskCache::None }
+        GuestShape { processors: 2, memory: Bytes(Bytes::GIB), cache: DiskCache::None, snapshot: true }
     }
 }

@@ -8,6 +8,7 @@ use crate::initramfs::BINARY;
 use crate::machine::{Machine, Ports};
 use crate::member::GuestMember;
 use crate::port::{EnginePort, NoEngine, Silence};
+use crate::wire::{Awake, Ready, Wake, line};
 use fsdyno_core::EngineRequest;
 use fsdyno_host::channel::{Channel, Limits, question, understand};
 use fsdyno_host::guest::{Guest, GuestFacts, NotStarted, disk_nodes};
@@ -16,6 +17,7 @@ use fsdyno_host::log::StepLog;
 use fsdyno_host::remote::{Member, News, Order};
 use fsdyno_host::wire::{self, Request};
 use fsdyno_host::{EngineOutput, EngineProcess, HostError, Result};
+use std::fmt::Display;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -28,6 +30,11 @@ use std::time::{Duration, Instant};
 const GRACE: Duration = Duration::from_secs(2);
 /// How often to check whether anybody is still waiting for a guest.
 const GLANCE: Duration = Duration::from_millis(100);
+
+/// What a guest does until it is ready.
+const STARTING: &str = "starting the agent";
+/// Why a guest that owes an answer was killed.
+const UNWANTED: &str = "nobody is waiting for it any longer";
 
 /// A running guest.
 pub(crate) struct GuestHost {
@@ -45,13 +52,13 @@ pub(crate) struct GuestHost {
 }
 
 impl GuestHost {
-    /// Waits until the agent answers, at most `limit`, and only until `interrupt` is set.
+    /// Makes a guest of its own of a machine that is [`ready`], and waits until its agent answers, at most
+    /// `limit`, and only until `interrupt` is set.
     pub fn connect(
         machine: Machine,
         ports: Ports,
         facts: GuestFacts,
-        name: &str,
-        disks: usize,
+        (name, disks): (&str, usize),
         limit: Duration,
         interrupt: &AtomicBool,
     ) -> std::result::Result<Self, NotStarted> {
@@ -69,15 +76,26 @@ impl GuestHost {
             hurry: Arc::default(),
             log: StepLog::default(),
         };
-        let hello = Request::Hello { version: wire::VERSION, protected: Vec::new(), first_handle: 1 };
-        match guest.ask(&hello, limit, Some(interrupt)).and_then(|answer| understand::<u32>(name, &answer)) {
-            Ok(_) => {
+        match guest.wake(limit, interrupt) {
+            Ok(()) => {
                 let boot = guest.machine().age();
                 guest.facts.boot = boot.into();
                 Ok(guest)
             }
             Err(error) => Err(NotStarted { error: Box::new(error), last_words: guest.last_words() }),
         }
+    }
+
+    fn wake(&mut self, limit: Duration, interrupt: &AtomicBool) -> Result<()> {
+        let name = self.name.clone();
+        let lost = |reason: String| HostError::Lost { host: name.clone(), reason };
+        let line = line(&Wake::now()).map_err(|error| lost(error.to_string()))?;
+        let answer = self.exchange_line(&line, &"waking up", limit, Some(interrupt))?;
+        let awake: Awake = serde_json::from_slice(&answer).map_err(|error| lost(error.to_string()))?;
+        awake.map_err(|reason| lost(format!("it cannot be woken: {reason}")))?;
+        let hello = Request::Hello { version: wire::VERSION, protected: Vec::new(), first_handle: 1 };
+        let answer = self.ask(&hello, limit, Some(interrupt))?;
+        understand::<u32>(&name, &answer).map(drop)
     }
 
     /// The same for a user who may lose patience.
@@ -90,10 +108,20 @@ impl GuestHost {
     }
 
     fn ask(&mut self, request: &Request, limit: Duration, interrupt: Option<&AtomicBool>) -> Result<Vec<u8>> {
-        let question = question(request)?;
+        self.exchange_line(&question(request)?, request, limit, interrupt)
+    }
+
+    /// Sends a line and returns the next one.
+    fn exchange_line(
+        &mut self,
+        line: &[u8],
+        what: &dyn Display,
+        limit: Duration,
+        interrupt: Option<&AtomicBool>,
+    ) -> Result<Vec<u8>> {
         let answer = self
             .agent
-            .write_all(&question)
+            .write_all(line)
             .map_err(|_| Silence::Ended)
             .and_then(|()| read_line(&mut self.agent, Instant::now() + limit, interrupt));
         answer.map_err(|silence| match silence {
@@ -101,17 +129,15 @@ impl GuestHost {
                 self.machine().kill();
                 let host = self.name.clone();
                 match interrupt.is_some_and(is_set) {
-                    true => {
-                        HostError::Lost { host, reason: "nobody is waiting for it any longer".to_string() }
-                    }
+                    true => HostError::Lost { host, reason: UNWANTED.to_string() },
                     false => HostError::Hung {
-                        action: format!("{request} in guest {host}"),
+                        action: format!("{what} in guest {host}"),
                         seconds: limit.as_secs(),
                     },
                 }
             }
-            Silence::Ended => self.ended(&request.to_string()),
-            Silence::TooMuch(excess) => self.babbles(&request.to_string(), excess),
+            Silence::Ended => self.ended(&what.to_string()),
+            Silence::TooMuch(excess) => self.babbles(&what.to_string(), excess),
         })
     }
 
@@ -132,11 +158,41 @@ impl GuestHost {
     }
 }
 
+/// Waits until a machine has booted, at most `limit`, and only until `interrupt` is set. A machine that does
+/// not is killed.
+pub(crate) fn ready(
+    machine: &mut Machine,
+    ports: &mut Ports,
+    name: &str,
+    limit: Duration,
+    interrupt: &AtomicBool,
+) -> std::result::Result<Ready, NotStarted> {
+    let host = name.to_string();
+    let lost = |reason: String| HostError::Lost { host: host.clone(), reason };
+    let first = read_line(&mut ports.agent, Instant::now() + limit, Some(interrupt));
+    let ready = first.map_err(|silence| match silence {
+        Silence::Late if is_set(interrupt) => lost(UNWANTED.to_string()),
+        Silence::Late => {
+            HostError::Hung { action: format!("{STARTING} in guest {host}"), seconds: limit.as_secs() }
+        }
+        Silence::Ended => lost(format!("the guest exited while {STARTING}")),
+        Silence::TooMuch(excess) => {
+            lost(format!("the guest sent an invalid answer while {STARTING}: {excess}"))
+        }
+    });
+    let ready = ready.and_then(|line| serde_json::from_slice(&line).map_err(|error| lost(error.to_string())));
+    ready.map_err(|error| {
+        machine.settle();
+        machine.kill();
+        NotStarted { error: Box::new(error), last_words: machine.last_words() }
+    })
+}
+
 fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn is_set(flag: &AtomicBool) -> bool {
+pub(crate) fn is_set(flag: &AtomicBool) -> bool {
     flag.load(Ordering::Relaxed)
 }
 

@@ -1,19 +1,24 @@
 //! The guest from the inside: fsdyno as the first process of a kernel.
 //!
-//! It mounts what programs expect, loads the modules in the archive, finds its two ports and serves them
-//! until the host closes them; then it powers off. It must not exit, because a kernel panics if its first
-//! process exits.
+//! It mounts what programs expect, loads the modules in the archive, finds its two ports, waits until it is
+//! woken, and serves the ports until the host closes them; then it powers off. It must not exit, because a
+//! kernel panics if its first process exits.
 
 use crate::initramfs::{BINARY, MODULES};
-use crate::wire::{AGENT_PORT, ENGINE_PORT};
+use crate::wire::{AGENT_PORT, Awake, ENGINE_PORT, Ready, Wake, line};
 use fsdyno_host::agent::serve;
 use fsdyno_host::local::LocalHost;
 use fsdyno_host::remote::{Engines, News, Order};
+use fsdyno_sys::block::read_partitions;
+use fsdyno_sys::random::{can_be_reseeded, reseed};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, mount};
 use rustix::system::{RebootCommand, finit_module, reboot, sethostname};
+use rustix::time::{ClockId, Timespec, clock_settime};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -70,8 +75,40 @@ fn live() -> io::Result<()> {
     let orders = BufReader::new(engine.try_clone()?);
     // Engines die with the thread that starts them, and this thread lives as long as the guest.
     thread::spawn(move || serve_engines(orders, &Mutex::new(engine)));
-    let host = LocalHost::of_guest(PathBuf::from(BINARY));
-    serve(BufReader::new(agent.try_clone()?), agent, host);
+    let mut requests = BufReader::new(agent.try_clone()?);
+    wake(&mut requests, &agent)?;
+    serve(requests, agent, LocalHost::of_guest(PathBuf::from(BINARY)));
+    Ok(())
+}
+
+/// Says that everything is there, and waits for what makes this guest different from others that go on from
+/// the same snapshot.
+fn wake(requests: &mut impl BufRead, mut answers: &File) -> io::Result<()> {
+    let reseeds = can_be_reseeded();
+    answers.write_all(&line(&Ready { reseeds })?)?;
+    let mut first = String::new();
+    requests.read_line(&mut first)?;
+    let wake: Wake = serde_json::from_str(&first)?;
+    let awake: Awake = woken(&wake, reseeds).map_err(|error| error.to_string());
+    answers.write_all(&line(&awake)?)
+}
+
+fn woken(wake: &Wake, reseeds: bool) -> io::Result<()> {
+    let now = Timespec::try_from(wake.now).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    clock_settime(ClockId::Realtime, now)?;
+    if reseeds {
+        reseed(&wake.seed)?;
+    }
+    look_for_partitions()
+}
+
+/// Disks may have got their content after the kernel found them.
+fn look_for_partitions() -> io::Result<()> {
+    for disk in fs::read_dir("/sys/block")?.flatten().map(|entry| entry.file_name()) {
+        if disk.as_bytes().starts_with(b"vd") {
+            read_partitions(File::open(Path::new("/dev").join(disk))?.as_fd())?;
+        }
+    }
     Ok(())
 }
 
@@ -175,9 +212,7 @@ fn next_order(orders: &Receiver<Order>, busy: bool) -> Result<Option<Order>, ()>
 }
 
 fn tell(output: &Mutex<impl Write>, news: &News) -> io::Result<()> {
-    let mut line = serde_json::to_vec(news)?;
-    line.push(b'\n');
     let mut output = output.lock().unwrap_or_else(PoisonError::into_inner);
-    output.write_all(&line)?;
+    output.write_all(&line(news)?)?;
     output.flush()
 }

@@ -9,47 +9,49 @@
 //! A guest belongs to one trial: it starts with a kernel that has run nothing else, and everything that was
 //! done in it disappears with it. KVM runs it if available, otherwise QEMU's emulation, which is an order of
 //! magnitude slower and distorts timings: then only ratios between guests of the same kind are meaningful,
-//! and results say so.
+//! and results say so. An emulated guest does not boot if one like it has booted before: it goes on from a
+//! snapshot ([`snapshot`]).
 
 mod cache;
+mod command_line;
 mod error;
 mod host;
 mod initramfs;
 pub mod inside;
+mod kept;
 mod kernel;
 mod machine;
 mod member;
 mod memory;
 mod modules;
+mod monitor;
+mod parts;
 mod port;
 mod programs;
+mod snapshot;
 mod user;
 mod vmlinux;
 mod wire;
 
 use cache::Cache;
+use command_line::Accelerator;
 use error::GuestError;
-use fsdyno_core::{GuestShape, KernelSpec, Nanos};
+use fsdyno_core::{Bytes, GuestShape, Nanos};
 use fsdyno_host::HostError;
-use fsdyno_host::guest::{
-    Guest, GuestFacts, GuestModule, GuestProgram, GuestRequest, Guests, NotStarted, Wanted,
-};
+use fsdyno_host::guest::{Guest, GuestFacts, GuestProgram, GuestRequest, Guests, NotStarted, Wanted};
 use fsdyno_host::local::find_program;
-use host::GuestHost;
-use kernel::Kernel;
-use machine::{Accelerator, Machine, Ports, QEMU, Setup};
-use modules::Modules;
-use programs::Files;
+use host::{GuestHost, is_set, ready};
+use kept::Kept;
+use machine::{Cable, Disk, Machine, Ports, QEMU, Setup, Start};
+use parts::{Archive, Found, Parts};
 use rustix::fs::{Access, access};
-use std::cell::OnceCell;
-use std::collections::{BTreeMap, VecDeque};
-use std::fs::{self, File};
+use snapshot::{Likeness, RESUME_PATIENCE, Snapshot};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// How long a guest's kernel may take until its first output if a processor executes it. If KVM only seems to
@@ -57,21 +59,11 @@ use std::time::Duration;
 const KVM_PATIENCE: Duration = Duration::from_secs(4);
 /// How long a guest may take to answer; an emulated one needs 3 to 10 seconds on idle processors.
 const BOOT_PATIENCE: Duration = Duration::from_secs(180);
-/// Programs that agents run.
-const AGENT_PROGRAMS: &[(&str, &str)] = &[("wipefs", "util-linux"), ("sync", "coreutils")];
-
-/// How many archives are kept for later guests; each takes the space of fsdyno's binary and the programs.
-const ARCHIVES: usize = 8;
-
 /// Guests by QEMU.
 pub struct Qemu {
-    binary: PathBuf,
-    cache: Cache,
-    kernels: BTreeMap<KernelSpec, Rc<Found>>,
-    /// The latest archives, the oldest first: the trials of a sweep ask for a few of them over and over.
-    archives: VecDeque<(Contents, File)>,
-    /// Why kernels that are not present cannot be downloaded; empty if apt offers them.
-    absent: BTreeMap<KernelSpec, Vec<String>>,
+    parts: Parts,
+    /// Snapshots that later guests go on from, if they can be kept.
+    kept: Option<Rc<Kept>>,
     /// Whether the processor can execute guests; unknown before the first one.
     kvm: Option<bool>,
     version: Option<String>,
@@ -89,32 +81,8 @@ struct Launched {
     facts: GuestFacts,
     name: String,
     disks: usize,
-}
-
-/// What an archive was asked to contain.
-type Contents = (KernelSpec, Vec<GuestModule>, Vec<GuestProgram>);
-
-/// A kernel and its modules.
-struct Found {
-    kernel: Kernel,
-    modules: Option<Modules>,
-    /// What an emulated processor boots instead of the image, once it is known.
-    decompressed: OnceCell<Option<File>>,
-}
-
-impl Found {
-    /// The file with the kernel, for a guest of this kind.
-    fn image(&self, accelerator: Accelerator, directory: &Path) -> error::Result<File> {
-        let image = &self.kernel.image;
-        let decompressed = match accelerator {
-            Accelerator::Kvm => None,
-            Accelerator::Tcg => self.decompressed.get_or_init(|| vmlinux::inside(image, directory)).as_ref(),
-        };
-        match decompressed {
-            Some(kernel) => initramfs::to_read(kernel, directory),
-            None => initramfs::readable_copy(directory, image),
-        }
-    }
+    /// The name of the snapshot from which it goes on.
+    resumed: Option<String>,
 }
 
 impl Qemu {
@@ -122,11 +90,8 @@ impl Qemu {
     /// cache.
     pub fn new(binary: PathBuf, cache: PathBuf) -> Self {
         Qemu {
-            binary,
-            cache: Cache::new(cache),
-            kernels: BTreeMap::new(),
-            archives: VecDeque::new(),
-            absent: BTreeMap::new(),
+            kept: Kept::below(&cache).map(Rc::new),
+            parts: Parts::new(binary, Cache::new(cache)),
             kvm: None,
             version: None,
             kernel_words: String::new(),
@@ -179,136 +144,133 @@ impl Qemu {
         String::from_utf8_lossy(&output.stdout).lines().next().map(str::to_string)
     }
 
-    fn found(&mut self, spec: &KernelSpec) -> error::Result<Rc<Found>> {
-        if let Some(found) = self.kernels.get(spec) {
-            return Ok(Rc::clone(found));
-        }
-        let kernel = kernel::get(spec, &self.cache)?;
-        let modules = Modules::of(kernel.modules.as_deref())?;
-        let found = Rc::new(Found { kernel, modules, decompressed: OnceCell::new() });
-        self.kernels.insert(spec.clone(), Rc::clone(&found));
-        Ok(found)
+    /// What a machine for a request is started with, except for what it is connected to.
+    fn setup(
+        &self,
+        request: &GuestRequest,
+        found: &Found,
+        archive: &Archive,
+        accelerator: Accelerator,
+    ) -> error::Result<Setup<'_>> {
+        let directory = self.parts.cache.directory();
+        Ok(Setup {
+            image: found.image(accelerator, directory, self.kept.as_deref())?,
+            initramfs: initramfs::to_read(&archive.file, directory)?,
+            shape: request.shape,
+            disks: Vec::new(),
+            shares_last: false,
+            links: Vec::new(),
+            log: None,
+            accelerator,
+            kernel_words: &self.kernel_words,
+            start: Start::Boot,
+        })
     }
 
-    /// What a present kernel lacks for a request. One that has to be downloaded is examined later.
-    fn lacks(&mut self, request: &GuestRequest) -> error::Result<Vec<String>> {
-        if !self.kernels.contains_key(&request.kernel) {
-            // Querying apt takes half a second, so it is not done for every case.
-            if let Some(known) = self.absent.get(&request.kernel) {
-                return Ok(known.clone());
-            }
-            let found = kernel::find(&request.kernel, &self.cache);
-            if !matches!(found, Ok(Some(_))) {
-                let unmet: Vec<String> = found.err().iter().map(ToString::to_string).collect();
-                self.absent.insert(request.kernel.clone(), unmet.clone());
-                return Ok(unmet);
-            }
-        }
-        let found = self.found(&request.kernel)?;
-        let Some(modules) = &found.modules else { return Ok(Vec::new()) };
-        let absent = request.modules.iter().filter(|module| !modules.have(&module.name));
-        let line = |GuestModule { name, hint }: &GuestModule| {
-            let hint = hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default();
-            format!("kernel {} ({}) has no {name}{hint}", request.kernel, found.kernel.release)
-        };
-        Ok(absent.map(line).collect())
-    }
-
-    /// The archive for a request. Guests of a sweep that ask for the same get the same, even if a program on
-    /// the host has changed since.
-    fn archive(&mut self, request: &GuestRequest, found: &Found) -> error::Result<File> {
-        let contents = (request.kernel.clone(), request.modules.clone(), request.programs.clone());
-        if let Some((_, file)) = self.archives.iter().find(|(known, _)| *known == contents) {
-            return initramfs::to_read(file, self.cache.directory());
-        }
-        let file = self.new_archive(request, found)?;
-        let given = initramfs::to_read(&file, self.cache.directory());
-        if self.archives.len() == ARCHIVES {
-            self.archives.pop_front();
-        }
-        self.archives.push_back((contents, file));
-        given
-    }
-
-    fn new_archive(&self, request: &GuestRequest, found: &Found) -> error::Result<File> {
-        let mut files = Files::new();
-        programs::add_file(&mut files, &self.binary, PathBuf::from(initramfs::BINARY), None)?;
-        let agents = AGENT_PROGRAMS.iter().map(|(name, package)| GuestProgram {
-            name: (*name).to_string(),
-            package: (*package).to_string(),
-        });
-        for program in agents.chain(request.programs.iter().cloned()) {
-            programs::add(&mut files, &program, &self.cache)?;
-        }
-        programs::add_settings(&mut files);
-        let modules = match &found.modules {
-            Some(modules) => modules.in_order(request.modules.iter().map(|module| module.name.as_str()))?,
-            None => Vec::new(),
-        };
-        let directory = self.cache.directory();
-        fs::create_dir_all(directory).map_err(GuestError::file("create the directory", directory))?;
-        initramfs::build(directory, &files, &modules)
-    }
-
-    /// Starts a guest, without waiting for its answer.
-    fn launch(&mut self, wanted: &Wanted<'_>, accelerator: Accelerator) -> Result<Launched, NotStarted> {
+    /// Starts a guest, without waiting for its answer: from a snapshot, or by booting it.
+    fn launch(
+        &mut self,
+        wanted: &Wanted<'_>,
+        accelerator: Accelerator,
+        snapshot: Option<Snapshot>,
+    ) -> Result<Launched, NotStarted> {
         let request = wanted.request;
         let name = request.kernel.to_string();
         let not_started = |error: GuestError| NotStarted::from(error.not_started(&name));
-        let found = self.found(&request.kernel).map_err(not_started)?;
-        let initramfs = self.archive(request, &found).map_err(not_started)?;
-        let image = found.image(accelerator, self.cache.directory()).map_err(not_started)?;
-        let setup = Setup {
-            image,
-            initramfs,
-            shape: request.shape,
-            disks: request.disks.iter().map(PathBuf::as_path).zip(wanted.disks).collect(),
-            shares_last: wanted.shares_last,
-            links: wanted.links,
-            log: self.log.as_ref(),
-            accelerator,
-            kernel_words: &self.kernel_words,
+        let found = self.parts.kernel(&request.kernel).map_err(not_started)?;
+        let archive = self.parts.archive(request, &found).map_err(not_started)?;
+        let (resumed, start) = match snapshot {
+            Some(Snapshot { name, file }) => (Some(name), Start::Resume(file)),
+            None => (None, Start::Boot),
         };
-        let (mut machine, ports) = Machine::start(setup).map_err(not_started)?;
+        let paths = request.disks.iter().map(PathBuf::as_path);
+        let setup = Setup {
+            disks: paths.zip(wanted.disks).map(|(path, disk)| Disk::File(path, disk)).collect(),
+            shares_last: wanted.shares_last,
+            links: wanted.links.iter().map(Cable::To).collect(),
+            log: self.log.as_ref(),
+            start,
+            ..self.setup(request, &found, &archive, accelerator).map_err(not_started)?
+        };
+        let (mut machine, ports) = Machine::start(&setup).map_err(not_started)?;
         if accelerator == Accelerator::Kvm && !machine.begins(KVM_PATIENCE) {
             let reason = "the kernel does not boot under KVM".to_string();
             return Err(HostError::Lost { host: name, reason }.into());
         }
         let facts = GuestFacts {
-            description: self.describe(&request.shape, accelerator),
+            description: self.describe(&request.shape, accelerator, resumed.is_some()),
             emulated: accelerator == Accelerator::Tcg,
             release: found.kernel.release.clone(),
             boot: Nanos(0),
         };
-        Ok(Launched { machine, ports, facts, name, disks: request.disks.len() })
+        Ok(Launched { machine, ports, facts, name, disks: request.disks.len(), resumed })
+    }
+
+    /// The snapshot of guests like this.
+    fn snapshot(
+        &mut self,
+        wanted: &Wanted<'_>,
+        interrupt: &AtomicBool,
+    ) -> Result<Option<Snapshot>, NotStarted> {
+        let request = wanted.request;
+        let name = request.kernel.to_string();
+        let not_started = |error: GuestError| NotStarted::from(error.not_started(&name));
+        let kept = self.kept.as_ref().filter(|_| request.shape.snapshot).map(Rc::clone);
+        let sizes: Option<Vec<Bytes>> = wanted.disks.iter().map(size_of_file).collect();
+        let (Some(kept), Some(disks)) = (kept, sizes) else { return Ok(None) };
+        let found = self.parts.kernel(&request.kernel).map_err(not_started)?;
+        let archive = self.parts.archive(request, &found).map_err(not_started)?;
+        let links: Vec<_> = wanted.links.iter().map(|link| link.address).collect();
+        let likeness = Likeness {
+            kernel: &found.hash,
+            archive: &archive.hash,
+            shape: request.shape,
+            accelerator: Accelerator::Tcg,
+            kernel_words: &self.kernel_words,
+            disks: &disks,
+            links: &links,
+        };
+        let base = self.setup(request, &found, &archive, Accelerator::Tcg).map_err(not_started)?;
+        snapshot::find_or_make(&kept, &likeness, base, &name, BOOT_PATIENCE, interrupt)
     }
 
     fn await_answer(&self, launched: Launched, interrupt: &AtomicBool) -> Result<GuestHost, NotStarted> {
-        let Launched { machine, ports, facts, name, disks } = launched;
-        let guest = GuestHost::connect(machine, ports, facts, &name, disks, BOOT_PATIENCE, interrupt)?;
-        Ok(guest.hurried_by(Arc::clone(&self.hurry)))
+        let Launched { mut machine, mut ports, facts, name, disks, resumed } = launched;
+        let patience = if resumed.is_some() {
+            RESUME_PATIENCE
+        } else {
+            ready(&mut machine, &mut ports, &name, BOOT_PATIENCE, interrupt)?;
+            BOOT_PATIENCE
+        };
+        let guest = GuestHost::connect(machine, ports, facts, (&name, disks), patience, interrupt);
+        if let (Err(_), Some(kept), Some(snapshot), false) = (&guest, &self.kept, resumed, is_set(interrupt))
+        {
+            kept.forget(&snapshot);
+        }
+        Ok(guest?.hurried_by(Arc::clone(&self.hurry)))
     }
 
-    /// Starts a guest of a kind that may not work here, and waits for its answer.
+    /// Boots a guest of a kind that may not work here, and waits for its answer.
     fn boot(
         &mut self,
         wanted: &Wanted<'_>,
         accelerator: Accelerator,
         interrupt: &AtomicBool,
     ) -> Result<GuestHost, NotStarted> {
-        let launched = self.launch(wanted, accelerator)?;
+        let launched = self.launch(wanted, accelerator, None)?;
         self.await_answer(launched, interrupt)
     }
 
-    fn describe(&mut self, shape: &GuestShape, accelerator: Accelerator) -> String {
+    fn describe(&mut self, shape: &GuestShape, accelerator: Accelerator, resumed: bool) -> String {
         let version =
             self.version.get_or_insert_with(|| Qemu::installed().unwrap_or_else(|| QEMU.to_string()));
         format!(
-            "{version}, {}, {} processors, {}, disks with cache={}",
+            "{version}, {}, {} processors, {}, disks with cache={}{}",
             accelerator.name(),
             shape.processors,
             shape.memory,
-            shape.cache.name()
+            shape.cache.name(),
+            if resumed { ", resumed from a snapshot" } else { "" }
         )
     }
 }
@@ -317,8 +279,8 @@ impl Guests for Qemu {
     fn unmet(&mut self, request: &GuestRequest) -> Vec<String> {
         let mut unmet = Qemu::missing();
         unmet.extend(memory::lacking([&request.shape]));
-        unmet.extend(self.lacks(request).unwrap_or_else(|error| vec![error.to_string()]));
-        let absent = request.programs.iter().filter(|program| !programs::at_hand(program, &self.cache));
+        unmet.extend(self.parts.lacks(request).unwrap_or_else(|error| vec![error.to_string()]));
+        let absent = request.programs.iter().filter(|program| !programs::at_hand(program, &self.parts.cache));
         unmet.extend(absent.map(|GuestProgram { name, package }| {
             format!("{name} is not installed (apt-get install {package})")
         }));
@@ -334,41 +296,67 @@ impl Guests for Qemu {
         wanted: &[Wanted<'_>],
         interrupt: &AtomicBool,
     ) -> Result<Vec<Box<dyn Guest>>, NotStarted> {
-        let interrupted = || interrupt.load(Ordering::Relaxed);
         // What existed when the sweep began may be gone.
         if let Some(lacking) = memory::lacking(wanted.iter().map(|one| &one.request.shape)) {
             let name = wanted.first().map(|one| one.request.kernel.to_string()).unwrap_or_default();
             return Err(GuestError::Memory { lacking }.not_started(&name).into());
         }
         let mut started: Vec<Box<dyn Guest>> = Vec::new();
+        if self.kvm.is_none() && self.parts.cache.kvm_failed() {
+            self.kvm = Some(false);
+        }
         if let (None, Some(first), true) = (self.kvm, wanted.first(), kvm_may_work()) {
             match self.boot(first, Accelerator::Kvm, interrupt) {
                 Ok(guest) => {
                     self.kvm = Some(true);
                     started.push(Box::new(guest));
                 }
-                Err(error) if interrupted() => return Err(error),
-                Err(_) => self.kvm = Some(false),
+                Err(error) if is_set(interrupt) => return Err(error),
+                Err(_) => {
+                    self.kvm = Some(false);
+                    self.parts.cache.note_that_kvm_failed();
+                }
             }
         }
         // A machine on which guests have run keeps this ability.
         let accelerator = if self.kvm == Some(true) { Accelerator::Kvm } else { Accelerator::Tcg };
         let others = &wanted[started.len()..];
-        let launched: Vec<_> =
-            others.iter().map(|one| self.launch(one, accelerator)).collect::<Result<_, _>>()?;
+        let mut snapshots = Vec::new();
+        for one in others {
+            snapshots.push(match accelerator {
+                Accelerator::Kvm => None,
+                Accelerator::Tcg => self.snapshot(one, interrupt)?,
+            });
+        }
+        let launched =
+            others.iter().zip(snapshots).map(|(one, snapshot)| self.launch(one, accelerator, snapshot));
+        let launched: Vec<_> = launched.collect::<Result<_, _>>()?;
         for (one, launched) in others.iter().zip(launched) {
-            let guest = self.await_answer(launched, interrupt).or_else(|first| match *first.error {
+            let resumed = launched.resumed.is_some();
+            let guest = self.await_answer(launched, interrupt).or_else(|first| {
                 // On a busy machine the timers of an emulated processor occasionally stop a kernel before
-                // anything has run. Nothing has crossed its cables then.
-                HostError::Lost { .. } if accelerator == Accelerator::Tcg && !interrupted() => {
-                    self.boot(one, accelerator, interrupt)
+                // anything has run, and a snapshot may be damaged. Nothing has crossed its cables then.
+                let again = resumed || is_lost(&first.error);
+                match accelerator == Accelerator::Tcg && again && !is_set(interrupt) {
+                    true => self.boot(one, accelerator, interrupt),
+                    false => Err(first),
                 }
-                _ => Err(first),
             })?;
             started.push(Box::new(guest));
         }
         Ok(started)
     }
+}
+
+fn is_lost(error: &HostError) -> bool {
+    matches!(error, HostError::Lost { .. })
+}
+
+/// The size of a disk; `None` if that is not the size of a file.
+fn size_of_file(disk: &OwnedFd) -> Option<Bytes> {
+    let found = rustix::fs::fstat(disk).ok()?;
+    let is_file = rustix::fs::FileType::from_raw_mode(found.st_mode).is_file();
+    is_file.then(|| Bytes(found.st_size.unsigned_abs()))
 }
 
 /// Whether the kernel offers KVM to this user.
@@ -379,6 +367,7 @@ fn kvm_may_work() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fsdyno_core::KernelSpec;
 
     #[test]
     fn a_guest_larger_than_the_machine_is_not_started() {
@@ -386,7 +375,7 @@ mod tests {
         let mut guests = Qemu::new(PathBuf::from("/bin/true"), cache.path().to_path_buf());
         let request = GuestRequest {
             kernel: KernelSpec::Image { name: "own".to_string(), image: "/bin/true".into(), modules: None },
-            shape: GuestShape { memory: fsdyno_core::Bytes(1 << 60), ..GuestShape::default() },
+            shape: GuestShape { memory: Bytes(1 << 60), ..GuestShape::default() },
             modules: Vec::new(),
             programs: Vec::new(),
             disks: Vec::new(),

@@ -8,23 +8,23 @@
 //! it gets exactly what was created and verified, and needs no permission for any of them: if root starts it,
 //! it runs as another user ([`crate::user`]). Its system calls are filtered (`-sandbox`).
 
+use crate::command_line::{Accelerator, Inherited, InheritedDisk, InheritedLink, words};
 use crate::error::{GuestError, Result};
 use crate::user;
-use crate::wire::{AGENT_PORT, ENGINE_PORT};
-use fsdyno_core::{Bytes, DiskCache, GuestShape};
+use fsdyno_core::{Bytes, DiskCache, GuestShape, meminfo};
 use fsdyno_host::guest::Link;
 use fsdyno_host::local::find_program;
 use fsdyno_sys::child;
 use fsdyno_sys::confine::{Access, Ruleset};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -46,31 +46,6 @@ const ALARMS: &[&str] = &["BUG:", "Oops:", "general protection fault", "Kernel p
 const FIRST_BLOCK: u64 = 4096;
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// What executes the guest's instructions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Accelerator {
-    /// The processor, by the kernel's module.
-    Kvm,
-    /// QEMU's own translator, with one thread per processor.
-    Tcg,
-}
-
-impl Accelerator {
-    pub fn name(self) -> &'static str {
-        match self {
-            Accelerator::Kvm => "kvm",
-            Accelerator::Tcg => "tcg",
-        }
-    }
-
-    fn option(self) -> &'static str {
-        match self {
-            Accelerator::Kvm => "kvm",
-            Accelerator::Tcg => "tcg,thread=multi",
-        }
-    }
-}
-
 /// What a machine is started with.
 pub(crate) struct Setup<'a> {
     /// Its kernel, a bzImage or one to enter directly, which any user may read who has the descriptor; the
@@ -78,39 +53,42 @@ pub(crate) struct Setup<'a> {
     pub image: File,
     pub initramfs: File,
     pub shape: GuestShape,
-    /// Each disk, with its path for a person.
-    pub disks: Vec<(&'a Path, &'a OwnedFd)>,
+    pub disks: Vec<Disk<'a>>,
     /// Whether another machine has the last disk, too.
     pub shares_last: bool,
-    /// Ends of cables to other guests.
-    pub links: &'a [Link],
+    pub links: Vec<Cable<'a>>,
     /// Where QEMU logs the requests to the first disk, if it is to.
     pub log: Option<&'a OwnedFd>,
     pub accelerator: Accelerator,
     /// Additional words for its kernel's command line.
     pub kernel_words: &'a str,
+    pub start: Start,
 }
 
-/// What QEMU inherits.
-struct Inherited {
-    console: Arc<OwnedFd>,
-    agent: Arc<OwnedFd>,
-    engine: Arc<OwnedFd>,
-    image: Arc<OwnedFd>,
-    archive: Arc<OwnedFd>,
-    disks: Vec<(PathBuf, Arc<OwnedFd>)>,
-    shares_last: bool,
-    links: Vec<([u8; 6], Arc<OwnedFd>)>,
-    log: Option<Arc<OwnedFd>>,
+/// How a machine begins.
+pub(crate) enum Start {
+    /// Its kernel boots.
+    Boot,
+    /// Its kernel boots, and QEMU listens for commands.
+    BootWithMonitor,
+    /// It goes on from a snapshot of a machine with the same devices.
+    Resume(File),
 }
 
-impl Inherited {
-    fn all(&self) -> Vec<Arc<OwnedFd>> {
-        let disks = self.disks.iter().map(|(_, disk)| disk);
-        let links = self.links.iter().map(|(_, socket)| socket);
-        let others = [&self.console, &self.agent, &self.engine, &self.image, &self.archive];
-        others.into_iter().chain(disks).chain(links).chain(&self.log).cloned().collect()
-    }
+/// A disk of a machine.
+pub(crate) enum Disk<'a> {
+    /// A file, with its path for a person.
+    File(&'a Path, &'a OwnedFd),
+    /// One of this size without anything on it, and nothing behind it.
+    Blank(Bytes),
+}
+
+/// What a network interface is connected to.
+pub(crate) enum Cable<'a> {
+    /// One end of a cable to another guest.
+    To(&'a Link),
+    /// Nothing; the interface has this address.
+    Unplugged([u8; 6]),
 }
 
 /// A running machine. It is killed when dropped.
@@ -127,39 +105,17 @@ pub(crate) struct Machine {
 pub(crate) struct Ports {
     pub agent: UnixStream,
     pub engine: UnixStream,
+    /// Commands to QEMU itself, if it listens.
+    pub monitor: Option<UnixStream>,
 }
 
 impl Machine {
     /// Starts QEMU.
-    pub fn start(setup: Setup<'_>) -> Result<(Machine, Ports)> {
-        let shape = setup.shape;
-        let disks = setup
-            .disks
-            .iter()
-            .map(|(path, disk)| Ok((path.to_path_buf(), prepared(path, disk, shape.cache)?)));
-        let disks = disks.collect::<Result<Vec<_>>>()?;
-        let log = setup.log.map(OwnedFd::try_clone).transpose();
-        let log = log.map_err(GuestError::file("open the log of", Path::new(QEMU)))?;
-        let links = setup.links.iter().map(|link| Ok((link.address, Arc::new(link.socket.try_clone()?))));
-        let links = links.collect::<io::Result<Vec<_>>>();
-        let links = links.map_err(GuestError::file("connect", Path::new(QEMU)))?;
-        let streams = || Ok((UnixStream::pair()?, UnixStream::pair()?, UnixStream::pair()?));
-        let ((console, its_console), (agent, its_agent), (engine, its_engine)) =
-            streams().map_err(GuestError::file("make sockets for", Path::new(QEMU)))?;
-        let inherited = Inherited {
-            console: Arc::new(its_console.into()),
-            agent: Arc::new(its_agent.into()),
-            engine: Arc::new(its_engine.into()),
-            image: Arc::new(setup.image.into()),
-            archive: Arc::new(setup.initramfs.into()),
-            disks,
-            shares_last: setup.shares_last,
-            links,
-            log: log.map(Arc::new),
-        };
+    pub fn start(setup: &Setup<'_>) -> Result<(Machine, Ports)> {
+        let (inherited, ports, console) = inherited(setup)?;
         let program = find_program(QEMU).ok_or(GuestError::NotInstalled { program: QEMU })?;
         let mut command = Command::new(program);
-        command.arg0(QEMU).args(words(&shape, setup.accelerator, setup.kernel_words, &inherited));
+        command.arg0(QEMU).args(words(&setup.shape, setup.accelerator, setup.kernel_words, &inherited));
         // What it reads is on its command line, and nothing of fsdyno's is in its working directory.
         command.env_clear().current_dir("/");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
@@ -177,7 +133,7 @@ impl Machine {
         match collected {
             Ok((console, complaints)) => {
                 let machine = Machine { child, console, complaints, killed: false, started };
-                Ok((machine, Ports { agent, engine }))
+                Ok((machine, ports))
             }
             Err(error) => {
                 // Nothing of it has been used yet.
@@ -219,6 +175,12 @@ impl Machine {
         self.started.elapsed()
     }
 
+    /// How much memory QEMU uses, which is no less than what its guest has touched.
+    pub fn resident(&self) -> Bytes {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
+        meminfo::value(&status, "VmRSS").unwrap_or_default()
+    }
+
     /// Waits a moment for a guest that is powering off, so that its last output is complete.
     pub fn settle(&mut self) -> bool {
         let deadline = Instant::now() + GRACE;
@@ -248,6 +210,54 @@ impl Drop for Machine {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// What QEMU inherits, and the host's ends of it: the ports and the console.
+fn inherited(setup: &Setup<'_>) -> Result<(Inherited, Ports, UnixStream)> {
+    let of_qemu = Path::new(QEMU);
+    let cloned = |file: &OwnedFd| file.try_clone().map(Arc::new);
+    let disk = |disk: &Disk<'_>| match disk {
+        Disk::File(path, disk) => {
+            Ok(InheritedDisk::File(path.to_path_buf(), prepared(path, disk, setup.shape.cache)?))
+        }
+        Disk::Blank(size) => Ok(InheritedDisk::Blank(*size)),
+    };
+    let link = |cable: &Cable<'_>| match cable {
+        Cable::To(link) => {
+            cloned(&link.socket).map(|socket| InheritedLink { address: link.address, socket: Some(socket) })
+        }
+        Cable::Unplugged(address) => Ok(InheritedLink { address: *address, socket: None }),
+    };
+    let disks = setup.disks.iter().map(disk).collect::<Result<Vec<_>>>()?;
+    let opened = || {
+        let links = setup.links.iter().map(link).collect::<io::Result<Vec<_>>>()?;
+        let (console, its_console) = UnixStream::pair()?;
+        let (agent, its_agent) = UnixStream::pair()?;
+        let (engine, its_engine) = UnixStream::pair()?;
+        let (monitor, its_monitor) = match setup.start {
+            Start::BootWithMonitor => UnixStream::pair().map(|(ours, its)| (Some(ours), Some(its)))?,
+            Start::Boot | Start::Resume(_) => (None, None),
+        };
+        let snapshot = match &setup.start {
+            Start::Resume(snapshot) => Some(Arc::new(snapshot.try_clone()?.into())),
+            Start::Boot | Start::BootWithMonitor => None,
+        };
+        let inherited = Inherited {
+            console: Arc::new(its_console.into()),
+            agent: Arc::new(its_agent.into()),
+            engine: Arc::new(its_engine.into()),
+            image: Arc::new(setup.image.try_clone()?.into()),
+            archive: Arc::new(setup.initramfs.try_clone()?.into()),
+            disks,
+            shares_last: setup.shares_last,
+            links,
+            log: setup.log.map(cloned).transpose()?,
+            monitor: its_monitor.map(|stream| Arc::new(stream.into())),
+            snapshot,
+        };
+        Ok((inherited, Ports { agent, engine, monitor }, console))
+    };
+    opened().map_err(GuestError::file("open the files and sockets of", of_qemu))
 }
 
 /// What QEMU may change in addition to what it inherits: the kernel module that executes its guest.
@@ -316,115 +326,9 @@ fn allocate_first_block(disk: &OwnedFd) -> io::Result<()> {
     file.sync_data()
 }
 
-/// What QEMU may not do once it runs: change its user, start programs, move between processors, use system
-/// calls that no libc uses any more (qemu(1)).
-const SANDBOX: &str = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
-
-/// The command line of QEMU.
-fn words(
-    shape: &GuestShape,
-    accelerator: Accelerator,
-    kernel_words: &str,
-    inherited: &Inherited,
-) -> Vec<String> {
-    let chardev =
-        |name: &str, descriptor: &OwnedFd| format!("socket,id={name},fd={}", descriptor.as_fd().as_raw_fd());
-    let port = |name: &str, of: &str| format!("virtserialport,chardev={name},name={of}");
-    let memory = shape.memory.0 / Bytes::MIB;
-    let mut words: Vec<String> = ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
-        .into_iter()
-        .map(str::to_string)
-        .collect();
-    let mut option = |name: &str, value: String| words.extend([name.to_string(), value]);
-    option("-sandbox", SANDBOX.to_string());
-    option("-machine", "q35".to_string());
-    option("-accel", accelerator.option().to_string());
-    option("-cpu", "max".to_string());
-    option("-smp", shape.processors.to_string());
-    option("-m", format!("{memory}M"));
-    option("-kernel", child::path_of(inherited.image.as_fd()));
-    option("-initrd", child::path_of(inherited.archive.as_fd()));
-    // The first output shows whether a guest under KVM is alive at all; an emulated serial line is slow.
-    let loglevel = if accelerator == Accelerator::Kvm { 7 } else { 4 };
-    option("-append", format!("loglevel={loglevel} {kernel_words} {COMMAND_LINE}"));
-    option("-chardev", chardev("console", &inherited.console));
-    option("-serial", "chardev:console".to_string());
-    option("-device", "virtio-serial-pci".to_string());
-    option("-chardev", chardev("agent", &inherited.agent));
-    option("-device", port("agent", AGENT_PORT));
-    option("-chardev", chardev("engine", &inherited.engine));
-    option("-device", port("engine", ENGINE_PORT));
-    for (index, (address, socket)) in inherited.links.iter().enumerate() {
-        let descriptor = socket.as_fd().as_raw_fd();
-        let address = address.map(|byte| format!("{byte:02x}")).join(":");
-        option("-netdev", format!("stream,id=link{index},server=off,addr.type=fd,addr.str={descriptor}"));
-        option("-device", format!("virtio-net-pci,netdev=link{index},mac={address},romfile="));
-    }
-    for (index, (path, disk)) in inherited.disks.iter().enumerate() {
-        option("-add-fd", fdset(index, path, disk));
-        option("-blockdev", blockdev(index, shape.cache));
-        let node = match &inherited.log {
-            Some(log) if index == 0 => {
-                let set = inherited.disks.len();
-                option("-add-fd", fdset(set, Path::new("log"), log));
-                option("-blockdev", format!("driver=file,node-name=log,filename=/dev/fdset/{set}"));
-                option("-blockdev", LOGGED.to_string());
-                "logged".to_string()
-            }
-            _ => format!("disk{index}"),
-        };
-        // The guest gets all errors, including those of a full host filesystem, for which QEMU would
-        // otherwise pause it.
-        let errors = "werror=report,rerror=report";
-        // Requests reach the disk as the guest's kernel made them. If QEMU merged them they could have more
-        // segments than a system call accepts, and fail.
-        let merging = "request-merging=off";
-        // Otherwise QEMU locks the file.
-        let is_shared = inherited.shares_last && index + 1 == inherited.disks.len();
-        let sharing = if is_shared { ",share-rw=on" } else { "" };
-        option(
-            "-device",
-            format!("virtio-blk-pci,drive={node},serial=fsdyno{index},{errors},{merging}{sharing}"),
-        );
-    }
-    words
-}
-
-/// The first disk with a log of its requests, which is complete at any time.
-const LOGGED: &str =
-    "driver=blklogwrites,node-name=logged,file=disk0,log=log,log-sector-size=512,log-super-update-interval=1";
-
-/// The command line of a guest's kernel. Mitigations cost emulated processors most and protect nobody here;
-/// the clock of the emulated processor is steady, which the kernel would not believe; tests of cryptographic
-/// algorithms take it half a second; a kernel that panics exits at once, and one that has oopsed is no longer
-/// trusted.
-const COMMAND_LINE: &str = "console=ttyS0 panic=-1 oops=panic mitigations=off tsc=reliable \
-                            clocksource=tsc cryptomgr.notests rdinit=/fsdyno -- guest";
-
-/// The descriptor of a disk under one of QEMU's names, `/dev/fdset/0`; the path tells a person what it is.
-fn fdset(index: usize, path: &Path, disk: &OwnedFd) -> String {
-    // A comma separates options; two of them stand for one in a name.
-    let path = path.display().to_string().replace(',', ",,");
-    format!("fd={},set={index},opaque={path}", disk.as_fd().as_raw_fd())
-}
-
-/// A disk, with the cache mode in the words of `-drive` spelled out (qemu(1)).
-fn blockdev(index: usize, cache: DiskCache) -> String {
-    let (direct, no_flush) = match cache {
-        DiskCache::None => ("on", "off"),
-        DiskCache::Writeback => ("off", "off"),
-        DiskCache::Unsafe => ("off", "on"),
-    };
-    format!(
-        "driver=file,node-name=disk{index},filename=/dev/fdset/{index},aio=threads,discard=unmap,\
-         cache.direct={direct},cache.no-flush={no_flush}"
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
     use std::os::unix::fs::MetadataExt;
 
     #[test]
@@ -440,16 +344,6 @@ mod tests {
         let inode = |file: &OwnedFd| rustix::fs::fstat(file).unwrap().st_ino;
         assert_eq!(inode(&given), inode(&disk));
         assert_eq!(fs::read(&path).unwrap(), b"decoy");
-        assert!(fdset(2, &path, &given).ends_with("/a,,b") && fdset(2, &path, &given).contains(",set=2,"));
-    }
-
-    #[test]
-    fn a_disk_says_how_it_is_cached() {
-        let disk = |cache| blockdev(3, cache);
-        assert!(disk(DiskCache::None).contains("filename=/dev/fdset/3,"));
-        assert!(disk(DiskCache::None).ends_with("cache.direct=on,cache.no-flush=off"));
-        assert!(disk(DiskCache::Writeback).ends_with("cache.direct=off,cache.no-flush=off"));
-        assert!(disk(DiskCache::Unsafe).ends_with("cache.direct=off,cache.no-flush=on"));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The port of a guest's engines: commands there, messages back.
 
+use crate::wire::line;
 use fsdyno_core::EngineRequest;
 use fsdyno_host::HostError;
 use fsdyno_host::lines::{Excess, Heard, Lines};
@@ -58,8 +59,7 @@ impl EnginePort {
 
     /// Sends a command.
     pub fn order(&self, order: &Order) -> Result<(), Silence> {
-        let mut line = serde_json::to_vec(order).map_err(|_| Silence::Ended)?;
-        line.push(b'\n');
+        let line = line(order).map_err(|_| Silence::Ended)?;
         self.orders
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

@@ -5,11 +5,13 @@
 //! guest differs, except that the kernel is not at a random address.
 
 use crate::error::{GuestError, Result};
-use crate::initramfs::unnamed;
+use crate::initramfs::{to_read, unnamed};
+use crate::kept::{Kept, Known, hexadecimal};
+use fsdyno_core::Bytes;
 use object::Endianness;
 use object::read::elf::{ElfFile64, ProgramHeader};
 use std::fs::File;
-use std::io::{Read, Seek, Write};
+use std::io::{self, Read, Seek, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -46,7 +48,24 @@ const COMPRESSIONS: [Compression; 3] = [
 /// The kernel of an image in a file without a name in `directory`, which any user may read who has its
 /// descriptor. `None`: it cannot be entered directly, or it cannot be decompressed here, so the guest has to
 /// do that itself.
-pub(crate) fn inside(image: &Path, directory: &Path) -> Option<File> {
+///
+/// Decompressing takes a second, so it is done once for all guests if the kernel can be kept, by the hash of
+/// the image.
+pub(crate) fn inside(image: &Path, hash: &[u8], directory: &Path, kept: Option<&Kept>) -> Option<File> {
+    let Some(kept) = kept else { return decompressed_inside(image, directory) };
+    let name = format!("kernel-{}", hexadecimal(hash));
+    if let Known::There(kernel) = kept.find(&name) {
+        return Some(kernel);
+    }
+    let kernel = decompressed_inside(image, directory)?;
+    let size = Bytes(kernel.metadata().ok()?.len());
+    // Without room for it the next sweep decompresses it again.
+    let _ = to_read(&kernel, directory)
+        .map(|mut kernel| kept.keep(&name, size, |mut file| io::copy(&mut kernel, &mut file).map(drop)));
+    Some(kernel)
+}
+
+fn decompressed_inside(image: &Path, directory: &Path) -> Option<File> {
     let bytes = at_most(LONGEST_IMAGE, File::open(image).ok()?)?;
     let payload = payload(&bytes)?;
     let compression = COMPRESSIONS.iter().find(|one| payload.starts_with(one.begins))?;
@@ -178,7 +197,7 @@ mod tests {
         let path = directory.path().join("vmlinuz");
         fs::write(&path, image).unwrap();
         let mut bytes = Vec::new();
-        inside(&path, directory.path()).map(|mut file| {
+        decompressed_inside(&path, directory.path()).map(|mut file| {
             file.read_to_end(&mut bytes).unwrap();
             bytes
         })
@@ -203,7 +222,7 @@ mod tests {
         let mut command = Command::new(zstd.program);
         let mut child = command.arg("-cq").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut input = child.stdin.take().unwrap();
-        let feeder = std::thread::spawn(move || std::io::copy(&mut { zeros }, &mut input).unwrap());
+        let feeder = std::thread::spawn(move || io::copy(&mut { zeros }, &mut input).unwrap());
         let payload = child.wait_with_output().unwrap().stdout;
         feeder.join().unwrap();
         assert!(payload.len() < 1 << 20);

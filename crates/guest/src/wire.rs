@@ -1,8 +1,51 @@
 //! The ports of a guest, each a stream of lines of JSON: one for the agent, with the protocol of
 //! [`fsdyno_host::wire`], and one for engines ([`fsdyno_host::remote`]), so that an event never waits behind
 //! an answer.
+//!
+//! Before anything else the guest says [`Ready`] at the agent's port and waits, for as long as it takes: a
+//! snapshot of it is made then. [`Wake`] makes a guest of its own of it, whether it has just booted or goes
+//! on from a snapshot.
+
+use fsdyno_sys::random::SEED;
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::time::{Duration, SystemTime};
 
 /// The name of the agent's port, as `/sys/class/virtio-ports/*/name` has it.
 pub(crate) const AGENT_PORT: &str = "fsdyno.agent";
 /// The name of the engines' port.
 pub(crate) const ENGINE_PORT: &str = "fsdyno.engine";
+
+/// The first line of a guest.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Ready {
+    /// Whether its kernel's random numbers can be made its own.
+    pub reseeds: bool,
+}
+
+/// The first line to a guest.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Wake {
+    /// What time it is, since 1970.
+    pub now: Duration,
+    /// What its random numbers are to be made from.
+    pub seed: [u8; SEED],
+}
+
+impl Wake {
+    /// To wake a guest now.
+    pub fn now() -> Wake {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Wake { now, seed: rand::random() }
+    }
+}
+
+/// The guest's answer: why it cannot wake up as what it is to be.
+pub(crate) type Awake = Result<(), String>;
+
+/// One line.
+pub(crate) fn line(value: &impl Serialize) -> io::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(value)?;
+    line.push(b'\n');
+    Ok(line)
+}

@@ -33,6 +33,8 @@ pub(crate) const SLOW_TREE_RATE: u64 = 10_000_000;
 pub(crate) const ASSUMED_LIFECYCLE: Nanos = Nanos::from_secs(2);
 /// Assumed time of an emulated guest from its start to its agent's first answer.
 const ASSUMED_BOOT: Nanos = Nanos::from_secs(10);
+/// The same if it resumes from a snapshot, or is not emulated.
+const ASSUMED_RESUMPTION: Nanos = Nanos::from_secs(1);
 /// How much longer what follows the load takes there: programs that look at many disks.
 const ASSUMED_SLOWNESS: u64 = 5;
 
@@ -416,6 +418,7 @@ pub(crate) fn trial_time(case: &Case, sizes: Sizes) -> Nanos {
     let moved = moved.saturating_add(conditioned);
     let moving = moved.saturating_mul(1_000_000_000 / ASSUMED_TREE_RATE);
     let (boot, slowness) = match case.configuration.guest_kernel() {
+        Some(_) if sizes.resumes => (ASSUMED_RESUMPTION, ASSUMED_SLOWNESS),
         Some(_) => (ASSUMED_BOOT, ASSUMED_SLOWNESS),
         None => (Nanos(0), 1),
     };

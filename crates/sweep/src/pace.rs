@@ -30,7 +30,7 @@ impl Pace {
     pub fn nominal(plan: &Plan) -> Self {
         let possible = |case: &Case| case.contradictions.is_empty() && case.impossible.is_empty();
         let (device, calm) = (plan.devices.data.size(), sizes::calm(plan));
-        let sizes = Sizes { device, calm, ..Sizes::default() };
+        let sizes = Sizes { device, calm, resumes: plan.guest.snapshot, ..Sizes::default() };
         Pace { runs: plan.cases().iter().map(possible).collect(), sizes }
     }
 

@@ -18,6 +18,8 @@ pub(crate) struct Sizes {
     pub conditioned: Bytes,
     /// How long each phase waits for a calm device.
     pub calm: Nanos,
+    /// Whether guests may resume from a snapshot.
+    pub resumes: bool,
 }
 
 /// Why a size is unknown.
@@ -36,7 +38,8 @@ impl Sizes {
 
 /// The sizes on this host, and why some of them are unknown.
 pub(crate) fn examine(host: &mut dyn Host, plan: &Plan, cases: &[Case]) -> (Sizes, Unknown) {
-    let (mut sizes, mut unknown) = (Sizes { calm: calm(plan), ..Sizes::default() }, Unknown::default());
+    let (mut sizes, mut unknown) =
+        (Sizes { calm: calm(plan), resumes: plan.guest.snapshot, ..Sizes::default() }, Unknown::default());
     match size_to_fill(host, plan, cases) {
         Ok(size) => sizes.device = Some(size),
         Err(error) => unknown.device = Some(error),

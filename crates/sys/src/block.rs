@@ -1,13 +1,14 @@
 //! What an open block device reports about itself: `include/uapi/linux/fs.h`.
 
 use rustix::io::{Errno, Result};
-use rustix::ioctl::{Getter, Opcode, ioctl, opcode};
+use rustix::ioctl::{Getter, NoArg, Opcode, ioctl, opcode};
 use std::ffi::c_int;
 use std::os::fd::BorrowedFd;
 
 // `BLKGETSIZE64` is declared with a size_t, though it fills a u64 on every architecture.
 const SIZE: Opcode = opcode::read::<usize>(0x12, 114);
 const DISKSEQ: Opcode = opcode::read::<u64>(0x12, 128);
+const READ_PARTITIONS: Opcode = opcode::none(0x12, 95);
 const READ_ONLY: Opcode = opcode::none(0x12, 94);
 const SECTOR_SIZE: Opcode = opcode::none(0x12, 104);
 
@@ -36,6 +37,15 @@ pub fn diskseq(device: BorrowedFd<'_>) -> Result<u64> {
 pub fn read_only(device: BorrowedFd<'_>) -> Result<bool> {
     // SAFETY: the opcode, though declared without a direction, fills an int (block/ioctl.c, `put_int`).
     unsafe { ioctl(device, Getter::<READ_ONLY, c_int>::new()) }.map(|flag| flag != 0)
+}
+
+/// `BLKRRPART`: makes the kernel look for partitions again.
+///
+/// # Errors
+/// `EBUSY` if a partition is in use, else the kernel's error number.
+pub fn read_partitions(device: BorrowedFd<'_>) -> Result<()> {
+    // SAFETY: the request has no argument.
+    unsafe { ioctl(device, NoArg::<READ_PARTITIONS>::new()) }
 }
 
 /// `BLKSSZGET`: its logical block size in bytes, the smallest unit that can be read or written.

@@ -1,5 +1,5 @@
-//! The only crate with `unsafe`: the timer, ioctls of loop devices and files, io_uring, files in memory and
-//! thread set-up that rustix does not cover.
+//! The only crate with `unsafe`: the timer, ioctls of loop devices, files and random numbers, io_uring, files
+//! in memory and thread set-up that rustix does not cover.
 #![allow(unsafe_code)]
 
 #[cfg(feature = "bare")]
@@ -11,6 +11,7 @@ pub mod confine;
 pub mod extents;
 pub mod loopdev;
 pub mod mapping;
+pub mod random;
 pub mod ring;
 pub mod thread;
 pub mod timer;

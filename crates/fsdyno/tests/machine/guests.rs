@@ -59,7 +59,7 @@ tests! {
 }
 
 /// Where the kernels for these tests are kept.
-fn cache() -> PathBuf {
+pub fn cache() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache")
 }
 

@@ -37,6 +37,7 @@ mod guests_deaf;
 mod guests_disks;
 mod guests_filesystems;
 mod guests_power;
+mod guests_resumed;
 mod guests_stacks;
 mod hooks;
 mod images;
@@ -97,6 +98,7 @@ fn main() {
         guests_disks::tests(),
         guests_filesystems::tests(),
         guests_power::tests(),
+        guests_resumed::tests(),
         guests_stacks::tests(),
         hooks::tests(),
         images::tests(),

@@ -260,6 +260,8 @@ pub(super) const GUEST: KeyTable = KeyTable {
         "memory" = "1G": "memory size, at least 256M";
         "cache" = "none": "how the virtual machine caches its disks, as QEMU calls it: `none`, \
             `writeback` or `unsafe`";
+        "snapshot" = "true": "whether an emulated guest resumes from a snapshot of one that has booted, \
+            instead of booting itself";
     },
 };
 
@@ -324,6 +326,7 @@ mod tests {
         assert_eq!(help(GUEST, "processors").default, usual.processors.to_string());
         assert_eq!(help(GUEST, "memory").default, usual.memory.to_string());
         assert_eq!(help(GUEST, "cache").default, usual.cache.name());
+        assert_eq!(help(GUEST, "snapshot").default, usual.snapshot.to_string());
         assert_eq!(help(PLAN, "watchdog").default, super::super::raw::DEFAULT_WATCHDOG.to_string());
         assert_eq!(help(HOOKS, "timeout").default, super::super::hooks::DEFAULT_TIMEOUT.to_string());
         assert_eq!(help(PLAN, "telemetry").default, super::super::raw::DEFAULT_TELEMETRY.to_string());

@@ -284,7 +284,8 @@ fn guest(document: &Document, plan: &Section<'_>) -> Result<GuestShape, PlanErro
         }
     };
     let processors = table.integer("processors", 1..=MAX_PROCESSORS)?.unwrap_or(usual.processors);
-    Ok(GuestShape { processors, memory, cache })
+    let snapshot = table.boolean("snapshot")?.unwrap_or(usual.snapshot);
+    Ok(GuestShape { processors, memory, cache, snapshot })
 }
 
 /// Every axis; nested ones with the filesystem that they apply to.

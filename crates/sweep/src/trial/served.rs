@@ -61,8 +61,7 @@ pub(crate) fn boot(
         let reason = format!("cannot connect it with its clients: {error}");
         NotStarted::from(HostError::Lost { host: request.kernel.to_string(), reason })
     };
-    let count = u8::try_from(plan.machines()).unwrap_or(u8::MAX);
-    let cables = (0..count).map(cable).collect::<io::Result<Vec<_>>>().map_err(no_cable)?;
+    let cables = (0..plan.machines()).map(|_| cable()).collect::<io::Result<Vec<_>>>().map_err(no_cable)?;
     let (of_server, of_clients): (Vec<Link>, Vec<Link>) = cables.into_iter().unzip();
     let server = Wanted { request, disks, shares_last: takes_marks, links: &of_server };
     let clients = of_clients.iter().map(|link| Wanted {

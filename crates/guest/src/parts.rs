@@ -1,0 +1,152 @@
+//! What guests are made of: kernels, and archives of programs and modules.
+
+use crate::cache::Cache;
+use crate::command_line::Accelerator;
+use crate::error::{GuestError, Result};
+use crate::kept::{Kept, digest};
+use crate::kernel::{self, Kernel};
+use crate::modules::Modules;
+use crate::programs::{self, Files};
+use crate::{initramfs, vmlinux};
+use fsdyno_core::KernelSpec;
+use fsdyno_host::guest::{GuestModule, GuestProgram, GuestRequest};
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+/// Programs that agents run.
+const AGENT_PROGRAMS: &[(&str, &str)] = &[("wipefs", "util-linux"), ("sync", "coreutils")];
+
+/// How many archives are kept for later guests; each takes the space of fsdyno's binary and the programs.
+const ARCHIVES: usize = 8;
+
+/// Kernels and archives, as far as they have been needed.
+pub(crate) struct Parts {
+    binary: PathBuf,
+    pub cache: Cache,
+    kernels: BTreeMap<KernelSpec, Rc<Found>>,
+    /// The latest archives, the oldest first: the trials of a sweep ask for a few of them over and over.
+    archives: VecDeque<(Contents, Rc<Archive>)>,
+    /// Why kernels that are not present cannot be downloaded; empty if apt offers them.
+    absent: BTreeMap<KernelSpec, Vec<String>>,
+}
+
+/// What an archive was asked to contain.
+type Contents = (KernelSpec, Vec<GuestModule>, Vec<GuestProgram>);
+
+/// A kernel and its modules.
+pub(crate) struct Found {
+    pub kernel: Kernel,
+    modules: Option<Modules>,
+    /// The hash of its image.
+    pub hash: Vec<u8>,
+    /// What an emulated processor boots instead of the image, once it is known.
+    decompressed: OnceCell<Option<File>>,
+}
+
+/// The filesystem of a guest, and its hash.
+pub(crate) struct Archive {
+    pub file: File,
+    pub hash: Vec<u8>,
+}
+
+impl Found {
+    /// The file with the kernel, for a guest of this kind.
+    pub fn image(&self, accelerator: Accelerator, directory: &Path, kept: Option<&Kept>) -> Result<File> {
+        let image = &self.kernel.image;
+        let decompressed = match accelerator {
+            Accelerator::Kvm => None,
+            Accelerator::Tcg => {
+                self.decompressed.get_or_init(|| vmlinux::inside(image, &self.hash, directory, kept)).as_ref()
+            }
+        };
+        match decompressed {
+            Some(kernel) => initramfs::to_read(kernel, directory),
+            None => initramfs::readable_copy(directory, image),
+        }
+    }
+}
+
+impl Parts {
+    /// `binary` is the fsdyno binary, which is the first process of every guest.
+    pub fn new(binary: PathBuf, cache: Cache) -> Self {
+        Parts { binary, cache, kernels: BTreeMap::new(), archives: VecDeque::new(), absent: BTreeMap::new() }
+    }
+
+    /// The kernel, which is downloaded if necessary.
+    pub fn kernel(&mut self, spec: &KernelSpec) -> Result<Rc<Found>> {
+        if let Some(found) = self.kernels.get(spec) {
+            return Ok(Rc::clone(found));
+        }
+        let kernel = kernel::get(spec, &self.cache)?;
+        let modules = Modules::of(kernel.modules.as_deref())?;
+        let hash = File::open(&kernel.image).and_then(|image| digest(&image));
+        let hash = hash.map_err(GuestError::file("read the kernel image", &kernel.image))?;
+        let found = Rc::new(Found { kernel, modules, hash, decompressed: OnceCell::new() });
+        self.kernels.insert(spec.clone(), Rc::clone(&found));
+        Ok(found)
+    }
+
+    /// What a present kernel lacks for a request. One that has to be downloaded is examined later.
+    pub fn lacks(&mut self, request: &GuestRequest) -> Result<Vec<String>> {
+        if !self.kernels.contains_key(&request.kernel) {
+            // Querying apt takes half a second, so it is not done for every case.
+            if let Some(known) = self.absent.get(&request.kernel) {
+                return Ok(known.clone());
+            }
+            let found = kernel::find(&request.kernel, &self.cache);
+            if !matches!(found, Ok(Some(_))) {
+                let unmet: Vec<String> = found.err().iter().map(ToString::to_string).collect();
+                self.absent.insert(request.kernel.clone(), unmet.clone());
+                return Ok(unmet);
+            }
+        }
+        let found = self.kernel(&request.kernel)?;
+        let Some(modules) = &found.modules else { return Ok(Vec::new()) };
+        let absent = request.modules.iter().filter(|module| !modules.have(&module.name));
+        let line = |GuestModule { name, hint }: &GuestModule| {
+            let hint = hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default();
+            format!("kernel {} ({}) has no {name}{hint}", request.kernel, found.kernel.release)
+        };
+        Ok(absent.map(line).collect())
+    }
+
+    /// The archive for a request. Guests of a sweep that ask for the same get the same, even if a program on
+    /// the host has changed since.
+    pub fn archive(&mut self, request: &GuestRequest, found: &Found) -> Result<Rc<Archive>> {
+        let contents = (request.kernel.clone(), request.modules.clone(), request.programs.clone());
+        if let Some((_, archive)) = self.archives.iter().find(|(known, _)| *known == contents) {
+            return Ok(Rc::clone(archive));
+        }
+        let file = self.new_archive(request, found)?;
+        let hash = digest(&file).map_err(GuestError::file("read a file in", self.cache.directory()))?;
+        let archive = Rc::new(Archive { file, hash });
+        if self.archives.len() == ARCHIVES {
+            self.archives.pop_front();
+        }
+        self.archives.push_back((contents, Rc::clone(&archive)));
+        Ok(archive)
+    }
+
+    fn new_archive(&self, request: &GuestRequest, found: &Found) -> Result<File> {
+        let mut files = Files::new();
+        programs::add_file(&mut files, &self.binary, PathBuf::from(initramfs::BINARY), None)?;
+        let agents = AGENT_PROGRAMS.iter().map(|(name, package)| GuestProgram {
+            name: (*name).to_string(),
+            package: (*package).to_string(),
+        });
+        for program in agents.chain(request.programs.iter().cloned()) {
+            programs::add(&mut files, &program, &self.cache)?;
+        }
+        programs::add_settings(&mut files);
+        let modules = match &found.modules {
+            Some(modules) => modules.in_order(request.modules.iter().map(|module| module.name.as_str()))?,
+            None => Vec::new(),
+        };
+        let directory = self.cache.directory();
+        fs::create_dir_all(directory).map_err(GuestError::file("create the directory", directory))?;
+        initramfs::build(directory, &files, &modules)
+    }
+}
