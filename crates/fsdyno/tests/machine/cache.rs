@@ -29,6 +29,8 @@ tests! {
     a_phase_waits_for_a_calm_device_and_for_dirty_pages_of_its_own: &[
         Requirement::All(MAKING_FILESYSTEMS),
         Requirement::MemoryGroups,
+        // Others write to the same disk.
+        Requirement::Quiet,
     ];
 }
 

@@ -339,7 +339,13 @@ impl Running {
             loop {
                 match wait(WaitOptions::NOHANG) {
                     Ok(Some((pid, status))) if pid == self.pid => self.status = Some(status),
-                    Ok(Some(_)) | Err(Errno::INTR) => {}
+                    Ok(Some((pid, status))) => {
+                        // One of the group may never have been seen as a child.
+                        if status.terminating_signal() == Some(Signal::KILL.as_raw()) {
+                            killed.insert(pid.as_raw_nonzero());
+                        }
+                    }
+                    Err(Errno::INTR) => {}
                     Ok(None) => break,
                     Err(_none_left) => return (killed.len() as u32, Vec::new()),
                 }
