@@ -128,9 +128,8 @@ impl Group {
     fn all_started(&mut self) -> Result<()> {
         let deadline = Instant::now() + START_LIMIT;
         while self.engines.iter().any(|engine| engine.pid == 0) {
-            let lost = self.clients.members.iter().find_map(|member| Some((member, member.lost()?)));
-            if let Some((member, reason)) = lost {
-                return Err(HostError::Lost { host: member.name().to_string(), reason });
+            if let Some(lost) = self.clients.lost() {
+                return Err(lost);
             }
             if Instant::now() >= deadline {
                 let waiting = self.engines.iter().position(|engine| engine.pid == 0).unwrap_or(0);
@@ -260,7 +259,8 @@ impl Group {
     /// Fails if clients were lost.
     fn tell_of_lost(&mut self, step: &str) {
         let lost = self.engines.iter().enumerate().filter_map(|(number, engine)| {
-            Some(format!("client '{}' was lost: {}", self.name(number), engine.lost.as_ref()?))
+            let (client, reason) = (self.name(number).to_string(), engine.lost.clone()?);
+            Some(HostError::ClientLost { client, reason }.to_string())
         });
         let lost: Vec<String> = lost.collect();
         if !lost.is_empty() {

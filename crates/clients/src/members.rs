@@ -1,6 +1,7 @@
 //! Machines that do loads together, whatever connects them.
 
 use fsdyno_core::result::ClockOffset;
+use fsdyno_host::HostError;
 use fsdyno_host::remote::{Member, News};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
@@ -33,9 +34,9 @@ impl Members {
     }
 
     /// The first that is lost, and why.
-    pub fn lost(&self) -> Option<String> {
+    pub fn lost(&self) -> Option<HostError> {
         let lost = |member: &Arc<dyn Member>| {
-            Some(format!("client '{}' was lost: {}", member.name(), member.lost()?))
+            Some(HostError::ClientLost { client: member.name().to_string(), reason: member.lost()? })
         };
         self.members.iter().find_map(lost)
     }

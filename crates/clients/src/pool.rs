@@ -120,7 +120,7 @@ impl Pool {
 
     /// The first that is lost, and why.
     pub(crate) fn lost(&self) -> Option<String> {
-        self.members.lost()
+        self.members.lost().map(|lost| lost.to_string())
     }
 
     /// Starts an engine on each, which work as one.

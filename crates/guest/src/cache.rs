@@ -25,21 +25,6 @@ impl Cache {
         &self.directory
     }
 
-    /// Whether KVM has failed to run a guest since the machine booted. Trying takes seconds.
-    pub fn kvm_failed(&self) -> bool {
-        boot_id().is_some_and(|boot| fs::read_to_string(self.without_kvm()).is_ok_and(|noted| noted == boot))
-    }
-
-    /// Notes that KVM has failed to run a guest.
-    pub fn note_that_kvm_failed(&self) {
-        // Without the note the next sweep finds out the same.
-        let _ = boot_id().map(|boot| fs::write(self.without_kvm(), boot));
-    }
-
-    fn without_kvm(&self) -> PathBuf {
-        self.directory.join("kvm-failed")
-    }
-
     /// The unpacked packages whose names `accepts`.
     pub fn packages(&self, accepts: impl Fn(&str) -> bool) -> Vec<String> {
         let entries = fs::read_dir(self.directory.join("packages")).into_iter().flatten().flatten();
@@ -82,12 +67,6 @@ impl Cache {
             result => result.map(|()| place.clone()).map_err(GuestError::file("rename a package to", &place)),
         }
     }
-}
-
-/// What names this boot of the machine; `None` if it is unknown.
-pub(crate) fn boot_id() -> Option<String> {
-    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-    Some(boot.trim().to_string())
 }
 
 /// Whether packages can be downloaded on this machine.

@@ -1,12 +1,11 @@
 //! The command line of QEMU.
 
+use crate::wire::{AGENT_PORT, ENGINE_PORT};
 use fsdyno_core::{Bytes, DiskCache, GuestShape};
 use fsdyno_sys::child;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-use crate::wire::{AGENT_PORT, ENGINE_PORT};
 
 /// What executes the guest's instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

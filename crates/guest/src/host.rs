@@ -9,7 +9,7 @@ use crate::machine::{Machine, Ports};
 use crate::member::GuestMember;
 use crate::port::{EnginePort, NoEngine, Silence};
 use crate::wire::{Awake, Ready, Wake, line};
-use fsdyno_core::EngineRequest;
+use fsdyno_core::{Bytes, EngineRequest};
 use fsdyno_host::channel::{Channel, Limits, question, understand};
 use fsdyno_host::guest::{Guest, GuestFacts, NotStarted, disk_nodes};
 use fsdyno_host::lines::{Excess, Heard, LINE_MAX};
@@ -17,6 +17,7 @@ use fsdyno_host::log::StepLog;
 use fsdyno_host::remote::{Member, News, Order};
 use fsdyno_host::wire::{self, Request};
 use fsdyno_host::{EngineOutput, EngineProcess, HostError, Result};
+use serde::de::DeserializeOwned;
 use std::fmt::Display;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -30,11 +31,6 @@ use std::time::{Duration, Instant};
 const GRACE: Duration = Duration::from_secs(2);
 /// How often to check whether anybody is still waiting for a guest.
 const GLANCE: Duration = Duration::from_millis(100);
-
-/// What a guest does until it is ready.
-const STARTING: &str = "starting the agent";
-/// Why a guest that owes an answer was killed.
-const UNWANTED: &str = "nobody is waiting for it any longer";
 
 /// A running guest.
 pub(crate) struct GuestHost {
@@ -52,19 +48,17 @@ pub(crate) struct GuestHost {
 }
 
 impl GuestHost {
-    /// Makes a guest of its own of a machine that is [`ready`], and waits until its agent answers, at most
-    /// `limit`, and only until `interrupt` is set.
-    pub fn connect(
+    /// A guest that has not said anything yet.
+    pub fn new(
         machine: Machine,
         ports: Ports,
         facts: GuestFacts,
-        (name, disks): (&str, usize),
-        limit: Duration,
-        interrupt: &AtomicBool,
+        name: &str,
+        disks: usize,
     ) -> std::result::Result<Self, NotStarted> {
         let lost =
             |error: std::io::Error| HostError::Lost { host: name.to_string(), reason: error.to_string() };
-        let mut guest = GuestHost {
+        Ok(GuestHost {
             machine: Arc::new(Mutex::new(machine)),
             agent: ports.agent,
             engine: EnginePort::new(ports.engine).map_err(lost)?,
@@ -75,27 +69,54 @@ impl GuestHost {
             limit: None,
             hurry: Arc::default(),
             log: StepLog::default(),
-        };
-        match guest.wake(limit, interrupt) {
-            Ok(()) => {
-                let boot = guest.machine().age();
-                guest.facts.boot = boot.into();
-                Ok(guest)
-            }
-            Err(error) => Err(NotStarted { error: Box::new(error), last_words: guest.last_words() }),
-        }
+        })
     }
 
-    fn wake(&mut self, limit: Duration, interrupt: &AtomicBool) -> Result<()> {
-        let name = self.name.clone();
-        let lost = |reason: String| HostError::Lost { host: name.clone(), reason };
-        let line = line(&Wake::now()).map_err(|error| lost(error.to_string()))?;
+    /// Waits until it has booted, at most `limit`, and only until `interrupt` is set.
+    pub fn boot(
+        &mut self,
+        limit: Duration,
+        interrupt: &AtomicBool,
+    ) -> std::result::Result<Ready, NotStarted> {
+        let first = read_line(&mut self.agent, Instant::now() + limit, Some(interrupt));
+        let ready = self.heard(first, &"starting the agent", limit, Some(interrupt));
+        let ready = ready.and_then(|line| self.parsed(&line));
+        ready.map_err(|error| self.not_started(error))
+    }
+
+    /// Makes a guest of its own of one that has booted, and waits until its agent answers, likewise.
+    pub fn wake(&mut self, limit: Duration, interrupt: &AtomicBool) -> std::result::Result<(), NotStarted> {
+        self.woken(limit, interrupt).map_err(|error| self.not_started(error))?;
+        let boot = self.machine().age();
+        self.facts.boot = boot.into();
+        Ok(())
+    }
+
+    fn woken(&mut self, limit: Duration, interrupt: &AtomicBool) -> Result<()> {
+        let line = line(&Wake::now()).map_err(|error| self.lost(error))?;
         let answer = self.exchange_line(&line, &"waking up", limit, Some(interrupt))?;
-        let awake: Awake = serde_json::from_slice(&answer).map_err(|error| lost(error.to_string()))?;
-        awake.map_err(|reason| lost(format!("it cannot be woken: {reason}")))?;
+        let awake: Awake = self.parsed(&answer)?;
+        awake.map_err(|reason| self.lost(format!("it cannot be woken: {reason}")))?;
         let hello = Request::Hello { version: wire::VERSION, protected: Vec::new(), first_handle: 1 };
         let answer = self.ask(&hello, limit, Some(interrupt))?;
-        understand::<u32>(&name, &answer).map(drop)
+        understand::<u32>(&self.name, &answer).map(drop)
+    }
+
+    fn parsed<T: DeserializeOwned>(&self, line: &[u8]) -> Result<T> {
+        serde_json::from_slice(line).map_err(|error| self.lost(error))
+    }
+
+    fn lost(&self, reason: impl ToString) -> HostError {
+        HostError::Lost { host: self.name.clone(), reason: reason.to_string() }
+    }
+
+    fn not_started(&mut self, error: HostError) -> NotStarted {
+        NotStarted { error: Box::new(error), last_words: self.last_words() }
+    }
+
+    /// How much memory QEMU uses.
+    pub fn resident(&self) -> Bytes {
+        self.machine().resident()
     }
 
     /// The same for a user who may lose patience.
@@ -124,14 +145,24 @@ impl GuestHost {
             .write_all(line)
             .map_err(|_| Silence::Ended)
             .and_then(|()| read_line(&mut self.agent, Instant::now() + limit, interrupt));
-        answer.map_err(|silence| match silence {
+        self.heard(answer, what, limit, interrupt)
+    }
+
+    /// What was heard; a guest that owes a line is given up.
+    fn heard(
+        &mut self,
+        heard: std::result::Result<Vec<u8>, Silence>,
+        what: &dyn Display,
+        limit: Duration,
+        interrupt: Option<&AtomicBool>,
+    ) -> Result<Vec<u8>> {
+        heard.map_err(|silence| match silence {
             Silence::Late => {
                 self.machine().kill();
-                let host = self.name.clone();
                 match interrupt.is_some_and(is_set) {
-                    true => HostError::Lost { host, reason: UNWANTED.to_string() },
+                    true => self.lost("nobody is waiting for it any longer"),
                     false => HostError::Hung {
-                        action: format!("{what} in guest {host}"),
+                        action: format!("{what} in guest {}", self.name),
                         seconds: limit.as_secs(),
                     },
                 }
@@ -144,52 +175,25 @@ impl GuestHost {
     /// A guest that floods the host is given up.
     fn babbles(&self, what: &str, excess: Excess) -> HostError {
         self.machine().kill();
-        HostError::Lost {
-            host: self.name.clone(),
-            reason: format!("the guest sent an invalid answer while {what}: {excess}"),
-        }
+        self.lost(format!("the guest sent an invalid answer while {what}: {excess}"))
     }
 
     fn ended(&self, what: &str) -> HostError {
         let mut machine = self.machine();
         machine.settle();
         machine.kill();
-        HostError::Lost { host: self.name.clone(), reason: format!("the guest exited while {what}") }
+        drop(machine);
+        self.lost(format!("the guest exited while {what}"))
     }
-}
-
-/// Waits until a machine has booted, at most `limit`, and only until `interrupt` is set. A machine that does
-/// not is killed.
-pub(crate) fn ready(
-    machine: &mut Machine,
-    ports: &mut Ports,
-    name: &str,
-    limit: Duration,
-    interrupt: &AtomicBool,
-) -> std::result::Result<Ready, NotStarted> {
-    let host = name.to_string();
-    let lost = |reason: String| HostError::Lost { host: host.clone(), reason };
-    let first = read_line(&mut ports.agent, Instant::now() + limit, Some(interrupt));
-    let ready = first.map_err(|silence| match silence {
-        Silence::Late if is_set(interrupt) => lost(UNWANTED.to_string()),
-        Silence::Late => {
-            HostError::Hung { action: format!("{STARTING} in guest {host}"), seconds: limit.as_secs() }
-        }
-        Silence::Ended => lost(format!("the guest exited while {STARTING}")),
-        Silence::TooMuch(excess) => {
-            lost(format!("the guest sent an invalid answer while {STARTING}: {excess}"))
-        }
-    });
-    let ready = ready.and_then(|line| serde_json::from_slice(&line).map_err(|error| lost(error.to_string())));
-    ready.map_err(|error| {
-        machine.settle();
-        machine.kill();
-        NotStarted { error: Box::new(error), last_words: machine.last_words() }
-    })
 }
 
 fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether a guest is gone, for whatever reason.
+pub(crate) fn is_lost(error: &HostError) -> bool {
+    matches!(error, HostError::Lost { .. })
 }
 
 pub(crate) fn is_set(flag: &AtomicBool) -> bool {

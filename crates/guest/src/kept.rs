@@ -1,9 +1,9 @@
-//! Files that take long to make and that later guests use again: decompressed kernels and snapshots.
+//! What takes long to make or to find out and serves later guests as well: decompressed kernels, snapshots,
+//! and that KVM does not work.
 //!
-//! They are kept in the download cache until the machine reboots or they take too much space. Each has the
+//! Files are kept in the download cache until the machine reboots or they take too much space. Each has the
 //! hash of whatever it was made from in its name.
 
-use crate::cache::boot_id;
 use fsdyno_core::Bytes;
 use fsdyno_core::reserve::reserve;
 use fsdyno_sys::child;
@@ -19,6 +19,8 @@ use std::time::SystemTime;
 
 /// How much space all of them take at most.
 const MOST: Bytes = Bytes(4 * Bytes::GIB);
+
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 /// The hash of a whole file.
 pub(crate) fn digest(file: &File) -> io::Result<Vec<u8>> {
@@ -47,7 +49,8 @@ pub(crate) enum Known {
     Unknown,
 }
 
-/// The directory of the kept that were made since the host booted.
+/// The directory of the files that were made since the host booted.
+#[derive(Debug, Clone)]
 pub(crate) struct Kept {
     directory: PathBuf,
 }
@@ -55,19 +58,21 @@ pub(crate) struct Kept {
 impl Kept {
     /// `None` if it is unknown which boot of the host this is.
     pub fn below(cache: &Path) -> Option<Kept> {
-        Some(Kept { directory: cache.join("made").join(boot_id()?) })
+        let boot = fs::read_to_string(BOOT_ID).ok()?;
+        Some(Kept { directory: cache.join("kept").join(boot.trim()) })
     }
 
     pub fn find(&self, name: &str) -> Known {
-        match File::open(self.directory.join(name)).and_then(|file| Ok((file.metadata()?.len(), file))) {
-            Ok((0, _)) => Known::Never,
-            Ok((_, file)) => {
-                // The one that was used longest ago goes first. That it was used is no reason to fail.
-                let _ = file.set_modified(SystemTime::now());
-                Known::There(file)
-            }
-            Err(_) => Known::Unknown,
-        }
+        let found = File::open(self.directory.join(name)).and_then(|file| Ok((file.metadata()?.len(), file)));
+        let Ok((length, file)) = found else { return Known::Unknown };
+        // The one that was used longest ago goes first. That it was used is no reason to fail.
+        let _ = file.set_modified(SystemTime::now());
+        if length == 0 { Known::Never } else { Known::There(file) }
+    }
+
+    /// Whether it was tried in vain.
+    pub fn has_failed(&self, name: &str) -> bool {
+        matches!(self.find(name), Known::Never)
     }
 
     /// Notes that it cannot be made.
@@ -172,7 +177,7 @@ mod tests {
     fn the_oldest_make_room_and_those_of_another_boot_go() {
         let cache = tempfile::tempdir().unwrap();
         let files = kept(cache.path());
-        let before = cache.path().join("made/before");
+        let before = cache.path().join("kept/before");
         fs::create_dir_all(&before).unwrap();
         fs::write(before.join("x"), "x").unwrap();
         for (name, age) in [("old", 9), ("older", 10), ("new", 1)] {

@@ -40,8 +40,7 @@ use fsdyno_core::{Bytes, GuestShape, Nanos};
 use fsdyno_host::HostError;
 use fsdyno_host::guest::{Guest, GuestFacts, GuestProgram, GuestRequest, Guests, NotStarted, Wanted};
 use fsdyno_host::local::find_program;
-use host::{GuestHost, is_set, ready};
-use kept::Kept;
+use host::{GuestHost, is_lost, is_set};
 use machine::{Cable, Disk, Machine, Ports, QEMU, Setup, Start};
 use parts::{Archive, Found, Parts};
 use rustix::fs::{Access, access};
@@ -49,7 +48,6 @@ use snapshot::{Likeness, RESUME_PATIENCE, Snapshot};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -59,11 +57,14 @@ use std::time::Duration;
 const KVM_PATIENCE: Duration = Duration::from_secs(4);
 /// How long a guest may take to answer; an emulated one needs 3 to 10 seconds on idle processors.
 const BOOT_PATIENCE: Duration = Duration::from_secs(180);
+/// Why a guest under KVM is given up.
+const SILENT: &str = "the kernel does not boot under KVM";
+/// The name under which it is kept that KVM does not work.
+const KVM: &str = "kvm";
+
 /// Guests by QEMU.
 pub struct Qemu {
     parts: Parts,
-    /// Snapshots that later guests go on from, if they can be kept.
-    kept: Option<Rc<Kept>>,
     /// Whether the processor can execute guests; unknown before the first one.
     kvm: Option<bool>,
     version: Option<String>,
@@ -90,7 +91,6 @@ impl Qemu {
     /// cache.
     pub fn new(binary: PathBuf, cache: PathBuf) -> Self {
         Qemu {
-            kept: Kept::below(&cache).map(Rc::new),
             parts: Parts::new(binary, Cache::new(cache)),
             kvm: None,
             version: None,
@@ -104,6 +104,12 @@ impl Qemu {
     #[must_use]
     pub fn with_kernel_words(self, words: &str) -> Self {
         Qemu { kernel_words: words.to_string(), ..self }
+    }
+
+    /// The same, with emulated processors even where KVM works.
+    #[must_use]
+    pub fn emulating(self) -> Self {
+        Qemu { kvm: Some(false), ..self }
     }
 
     /// The same, with a log of all requests to the first disk of a guest, which QEMU itself writes to this
@@ -154,7 +160,7 @@ impl Qemu {
     ) -> error::Result<Setup<'_>> {
         let directory = self.parts.cache.directory();
         Ok(Setup {
-            image: found.image(accelerator, directory, self.kept.as_deref())?,
+            image: found.image(accelerator, directory, self.parts.kept.as_ref())?,
             initramfs: initramfs::to_read(&archive.file, directory)?,
             shape: request.shape,
             disks: Vec::new(),
@@ -192,11 +198,7 @@ impl Qemu {
             start,
             ..self.setup(request, &found, &archive, accelerator).map_err(not_started)?
         };
-        let (mut machine, ports) = Machine::start(&setup).map_err(not_started)?;
-        if accelerator == Accelerator::Kvm && !machine.begins(KVM_PATIENCE) {
-            let reason = "the kernel does not boot under KVM".to_string();
-            return Err(HostError::Lost { host: name, reason }.into());
-        }
+        let (machine, ports) = Machine::start(&setup).map_err(not_started)?;
         let facts = GuestFacts {
             description: self.describe(&request.shape, accelerator, resumed.is_some()),
             emulated: accelerator == Accelerator::Tcg,
@@ -215,7 +217,7 @@ impl Qemu {
         let request = wanted.request;
         let name = request.kernel.to_string();
         let not_started = |error: GuestError| NotStarted::from(error.not_started(&name));
-        let kept = self.kept.as_ref().filter(|_| request.shape.snapshot).map(Rc::clone);
+        let kept = self.parts.kept.clone().filter(|_| request.shape.snapshot);
         let sizes: Option<Vec<Bytes>> = wanted.disks.iter().map(size_of_file).collect();
         let (Some(kept), Some(disks)) = (kept, sizes) else { return Ok(None) };
         let found = self.parts.kernel(&request.kernel).map_err(not_started)?;
@@ -225,7 +227,6 @@ impl Qemu {
             kernel: &found.hash,
             archive: &archive.hash,
             shape: request.shape,
-            accelerator: Accelerator::Tcg,
             kernel_words: &self.kernel_words,
             disks: &disks,
             links: &links,
@@ -235,22 +236,23 @@ impl Qemu {
     }
 
     fn await_answer(&self, launched: Launched, interrupt: &AtomicBool) -> Result<GuestHost, NotStarted> {
-        let Launched { mut machine, mut ports, facts, name, disks, resumed } = launched;
-        let patience = if resumed.is_some() {
-            RESUME_PATIENCE
-        } else {
-            ready(&mut machine, &mut ports, &name, BOOT_PATIENCE, interrupt)?;
-            BOOT_PATIENCE
-        };
-        let guest = GuestHost::connect(machine, ports, facts, (&name, disks), patience, interrupt);
-        if let (Err(_), Some(kept), Some(snapshot), false) = (&guest, &self.kept, resumed, is_set(interrupt))
-        {
-            kept.forget(&snapshot);
+        let Launched { machine, ports, facts, name, disks, resumed } = launched;
+        let mut guest = GuestHost::new(machine, ports, facts, &name, disks)?;
+        match resumed {
+            None => {
+                guest.boot(BOOT_PATIENCE, interrupt)?;
+                guest.wake(BOOT_PATIENCE, interrupt)?;
+            }
+            Some(snapshot) => guest.wake(RESUME_PATIENCE, interrupt).inspect_err(|_| {
+                if let Some(kept) = self.parts.kept.as_ref().filter(|_| !is_set(interrupt)) {
+                    kept.forget(&snapshot);
+                }
+            })?,
         }
-        Ok(guest?.hurried_by(Arc::clone(&self.hurry)))
+        Ok(guest.hurried_by(Arc::clone(&self.hurry)))
     }
 
-    /// Boots a guest of a kind that may not work here, and waits for its answer.
+    /// Boots a guest, and waits for its answer.
     fn boot(
         &mut self,
         wanted: &Wanted<'_>,
@@ -302,21 +304,24 @@ impl Guests for Qemu {
             return Err(GuestError::Memory { lacking }.not_started(&name).into());
         }
         let mut started: Vec<Box<dyn Guest>> = Vec::new();
-        if self.kvm.is_none() && self.parts.cache.kvm_failed() {
+        if self.kvm.is_none() && self.parts.kept.as_ref().is_some_and(|kept| kept.has_failed(KVM)) {
             self.kvm = Some(false);
         }
+        let mut is_silent = false;
         if let (None, Some(first), true) = (self.kvm, wanted.first(), kvm_may_work()) {
-            match self.boot(first, Accelerator::Kvm, interrupt) {
-                Ok(guest) => {
-                    self.kvm = Some(true);
-                    started.push(Box::new(guest));
+            let guest = self.launch(first, Accelerator::Kvm, None).and_then(|mut launched| {
+                is_silent = !launched.machine.begins(KVM_PATIENCE);
+                match is_silent {
+                    true => Err(HostError::Lost { host: launched.name, reason: SILENT.to_string() }.into()),
+                    false => self.await_answer(launched, interrupt),
                 }
+            });
+            match guest {
+                Ok(guest) => started.push(Box::new(guest)),
                 Err(error) if is_set(interrupt) => return Err(error),
-                Err(_) => {
-                    self.kvm = Some(false);
-                    self.parts.cache.note_that_kvm_failed();
-                }
+                Err(_) => {}
             }
+            self.kvm = Some(!started.is_empty());
         }
         // A machine on which guests have run keeps this ability.
         let accelerator = if self.kvm == Some(true) { Accelerator::Kvm } else { Accelerator::Tcg };
@@ -344,12 +349,13 @@ impl Guests for Qemu {
             })?;
             started.push(Box::new(guest));
         }
+        // It was not the kernel's fault, then, that KVM brought no sign of life of it.
+        if let Some(kept) = self.parts.kept.as_ref().filter(|_| is_silent) {
+            // Without the note the next sweep finds out the same.
+            let _ = kept.refuse(KVM);
+        }
         Ok(started)
     }
-}
-
-fn is_lost(error: &HostError) -> bool {
-    matches!(error, HostError::Lost { .. })
 }
 
 /// The size of a disk; `None` if that is not the size of a file.

@@ -26,6 +26,8 @@ const ARCHIVES: usize = 8;
 pub(crate) struct Parts {
     binary: PathBuf,
     pub cache: Cache,
+    /// What later guests use again, if it can be kept.
+    pub kept: Option<Kept>,
     kernels: BTreeMap<KernelSpec, Rc<Found>>,
     /// The latest archives, the oldest first: the trials of a sweep ask for a few of them over and over.
     archives: VecDeque<(Contents, Rc<Archive>)>,
@@ -72,7 +74,14 @@ impl Found {
 impl Parts {
     /// `binary` is the fsdyno binary, which is the first process of every guest.
     pub fn new(binary: PathBuf, cache: Cache) -> Self {
-        Parts { binary, cache, kernels: BTreeMap::new(), archives: VecDeque::new(), absent: BTreeMap::new() }
+        Parts {
+            binary,
+            kept: Kept::below(cache.directory()),
+            cache,
+            kernels: BTreeMap::new(),
+            archives: VecDeque::new(),
+            absent: BTreeMap::new(),
+        }
     }
 
     /// The kernel, which is downloaded if necessary.

@@ -6,14 +6,12 @@
 //! the name of a snapshot, as a hash: kernel, archive, the machine, and QEMU. A snapshot is of no use once
 //! the host has booted again, because the guest's clock continues the host's.
 
-use crate::command_line::Accelerator;
-use crate::host::{is_set, ready};
+use crate::host::{GuestHost, is_lost, is_set};
 use crate::kept::{Kept, Known, hexadecimal};
 use crate::machine::{Cable, Disk, Machine, QEMU, Setup, Start};
 use crate::monitor::Monitor;
 use fsdyno_core::{Bytes, GuestShape};
-use fsdyno_host::HostError;
-use fsdyno_host::guest::NotStarted;
+use fsdyno_host::guest::{GuestFacts, NotStarted};
 use fsdyno_host::local::find_program;
 use sha2::{Digest, Sha256};
 use std::fs::{self, File};
@@ -39,7 +37,6 @@ pub(crate) struct Likeness<'a> {
     /// The hash of its archive.
     pub archive: &'a [u8],
     pub shape: GuestShape,
-    pub accelerator: Accelerator,
     pub kernel_words: &'a str,
     /// The sizes of its disks.
     pub disks: &'a [Bytes],
@@ -55,7 +52,7 @@ impl Likeness<'_> {
         hash.update(self.archive);
         let qemu = fs::metadata(find_program(QEMU).ok_or(io::ErrorKind::NotFound)?)?;
         let qemu = (qemu.dev(), qemu.ino(), qemu.len(), qemu.mtime(), qemu.mtime_nsec());
-        let machine = (self.shape.processors, self.shape.memory, self.accelerator.name(), self.kernel_words);
+        let machine = (self.shape.processors, self.shape.memory, self.kernel_words);
         hash.update(format!("{qemu:?} {machine:?} {:?} {:?}", self.disks, self.links));
         Ok(format!("snapshot-{}", hexadecimal(&hash.finalize())))
     }
@@ -68,12 +65,12 @@ pub(crate) fn find_or_make(
     kept: &Kept,
     likeness: &Likeness<'_>,
     base: Setup<'_>,
-    guest: &str,
+    name: &str,
     patience: Duration,
     interrupt: &AtomicBool,
 ) -> Result<Option<Snapshot>, NotStarted> {
-    let Ok(name) = likeness.name() else { return Ok(None) };
-    if let Known::Unknown = kept.find(&name) {
+    let Ok(file) = likeness.name() else { return Ok(None) };
+    if let Known::Unknown = kept.find(&file) {
         let setup = Setup {
             disks: likeness.disks.iter().copied().map(Disk::Blank).collect(),
             links: likeness.links.iter().copied().map(Cable::Unplugged).collect(),
@@ -81,29 +78,27 @@ pub(crate) fn find_or_make(
             ..base
         };
         let started = Machine::start(&setup);
-        let (mut machine, mut ports) = started.map_err(|error| NotStarted::from(error.not_started(guest)))?;
-        let ready = match ready(&mut machine, &mut ports, guest, patience, interrupt) {
+        let (machine, mut ports) = started.map_err(|error| NotStarted::from(error.not_started(name)))?;
+        let monitor = ports.monitor.take();
+        let mut guest = GuestHost::new(machine, ports, GuestFacts::default(), name, likeness.disks.len())?;
+        let ready = match guest.boot(patience, interrupt) {
             Ok(ready) => ready,
             // It gets a second chance, as every emulated guest does.
-            Err(not) if matches!(*not.error, HostError::Lost { .. }) && !is_set(interrupt) => {
-                return Ok(None);
-            }
+            Err(not) if is_lost(&not.error) && !is_set(interrupt) => return Ok(None),
             Err(not) => return Err(not),
         };
-        let made = match (ready.reseeds, ports.monitor.take()) {
-            (true, Some(monitor)) => {
-                kept.keep(&name, machine.resident(), |file| Monitor::new(monitor)?.save(file))
-            }
+        let made = match monitor.filter(|_| ready.reseeds) {
+            Some(monitor) => kept.keep(&file, guest.resident(), |file| Monitor::new(monitor)?.save(file)),
             // The random numbers of all guests would be the same.
-            _ => kept.refuse(&name),
+            None => kept.refuse(&file),
         };
         // Without room for a snapshot guests boot, which takes longer.
         if made.is_err() {
             return Ok(None);
         }
     }
-    match kept.find(&name) {
-        Known::There(file) => Ok(Some(Snapshot { name, file })),
+    match kept.find(&file) {
+        Known::There(found) => Ok(Some(Snapshot { name: file, file: found })),
         Known::Never | Known::Unknown => Ok(None),
     }
 }
@@ -119,7 +114,6 @@ mod tests {
             kernel: b"one",
             archive: b"one",
             shape: GuestShape::default(),
-            accelerator: Accelerator::Tcg,
             kernel_words: "",
             disks: &[Bytes(1)],
             links: &[],

@@ -104,6 +104,14 @@ pub enum HostError {
         /// The time it was given.
         seconds: u64,
     },
+    /// One of several machines that do a load together is lost.
+    #[error("client '{client}' was lost: {reason}")]
+    ClientLost {
+        /// Name of the machine.
+        client: String,
+        /// Why.
+        reason: String,
+    },
     /// The connection to the process or machine that carries out the steps is lost.
     #[error("lost the connection to host '{host}': {reason}")]
     Lost {

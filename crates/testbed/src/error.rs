@@ -185,6 +185,9 @@ fn object_of(error: &HostError) -> Option<String> {
         HostError::System { object, .. } => Some(object.clone()),
         HostError::Mount { source_path, .. } => Some(source_path.clone()),
         HostError::IdentityChanged { path, .. } | HostError::Replaced { path, .. } => Some(path.clone()),
-        HostError::NoProgram { .. } | HostError::Hung { .. } | HostError::Lost { .. } => None,
+        HostError::NoProgram { .. }
+        | HostError::Hung { .. }
+        | HostError::Lost { .. }
+        | HostError::ClientLost { .. } => None,
     }
 }

@@ -3,7 +3,7 @@
 use crate::support::{Requirement, Sandbox, describe, json};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Command, Output};
 
 const ROOT_AND_LOOP: &[Requirement] = &[Requirement::Root, Requirement::Loop];
 
@@ -15,6 +15,7 @@ tests! {
         Requirement::Program("qemu-system-x86_64"),
         Requirement::Program("apt-get"),
     ];
+    every_ready_plan_can_be_scaled_down_as_it_says: ROOT_AND_LOOP;
     every_ready_plan_runs_scaled_and_prints_as_published: ROOT_AND_LOOP;
     a_wrong_reference_gets_one_clear_error: &[];
 }
@@ -140,6 +141,37 @@ fn every_ready_plan_has_the_cases_of_its_study() {
             .filter(|case| !is_lost(case) && case["unmet"].as_array().is_some_and(|unmet| !unmet.is_empty()));
         assert_eq!((all.len(), skipped.count()), *cases, "{plan}");
     }
+}
+
+/// The command that a comment of a plan gives for a quick look at it is not refused.
+fn every_ready_plan_can_be_scaled_down_as_it_says() {
+    let sandbox = Sandbox::new();
+    let mut scaled = 0;
+    for Ready { plan, .. } in READY {
+        let text = std::fs::read_to_string(ready(plan)).expect("a plan");
+        let comment = text.lines().map_while(|line| line.strip_prefix('#')).collect::<Vec<_>>().join("\n");
+        let Some((_, told)) = comment.split_once("Scaled down") else { continue };
+        let (_, command) = told.split_once("fsdyno sweep ").expect("a command");
+        let command = command.replace("\\\n", " ");
+        // The first word is the plan itself; a shell knows what quotes mean.
+        let (_, options) = command.lines().next().and_then(|line| line.split_once(' ')).expect("options");
+        let image = match text.contains("\nimage = ") {
+            true => format!("--set 'device.image={}'", sandbox.path("disk.img").display()),
+            false => String::new(),
+        };
+        let planned = sandbox.fsdyno(&["plan"]);
+        let line = format!("exec \"$@\" '{}' {options} {image}", ready(plan).display());
+        let output = Command::new("sh")
+            .args(["-c", &line, "sh"])
+            .arg(planned.get_program())
+            .args(planned.get_args())
+            .envs(planned.get_envs().filter_map(|(name, value)| Some((name, value?))))
+            .output()
+            .expect("run sh");
+        assert_eq!(output.status.code(), Some(0), "{plan}: {}", describe(&output));
+        scaled += 1;
+    }
+    assert!(scaled >= 6, "{scaled}");
 }
 
 /// Whether a case or a trial uses a filesystem that this machine does not support.

@@ -8,13 +8,16 @@ use fsdyno_core::workload::Null;
 use fsdyno_core::{DeviceSpec, Failure, Nanos, TelemetryRequest, Workload};
 use fsdyno_host::Host;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The longest window of the run with telemetry. A plan that samples less often has less overhead than this
 /// shows.
 const LONGEST_WINDOW: Nanos = Nanos::from_millis(500);
 /// The shortest, for plans whose own windows are shorter than a sample.
 const SHORTEST_WINDOW: Nanos = Nanos::from_millis(100);
+
+/// How often to try: on a busy machine a worker may get no processor within a whole window.
+const ATTEMPTS: usize = 3;
 
 /// Measures it without telemetry and, if the plan samples telemetry, with it. The null workload touches
 /// nothing in `directory`, which must exist.
@@ -24,7 +27,15 @@ pub(crate) fn measure(
     directory: &Path,
     interrupt: &AtomicBool,
 ) -> Result<Overhead, Box<Failure>> {
-    let mut null = |workload, telemetry| null(plan, host, directory, interrupt, workload, telemetry);
+    let mut null = |workload: Null, telemetry: Option<TelemetryRequest>| -> Result<_, Box<Failure>> {
+        for _ in 0..ATTEMPTS {
+            let found = null(plan, host, directory, interrupt, workload.clone(), telemetry.clone())?;
+            if found.is_some() || interrupt.load(Ordering::Relaxed) {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    };
     let ns_per_op = null(Null::default(), None)?;
     let with_telemetry_ns_per_op = match plan.telemetry {
         None => None,
