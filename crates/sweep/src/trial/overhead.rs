@@ -8,7 +8,7 @@ use fsdyno_core::workload::Null;
 use fsdyno_core::{DeviceSpec, Failure, Nanos, TelemetryRequest, Workload};
 use fsdyno_host::Host;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 /// The longest window of the run with telemetry. A plan that samples less often has less overhead than this
 /// shows.
@@ -29,9 +29,10 @@ pub(crate) fn measure(
 ) -> Result<Overhead, Box<Failure>> {
     let mut null = |workload: Null, telemetry: Option<TelemetryRequest>| -> Result<_, Box<Failure>> {
         for _ in 0..ATTEMPTS {
-            let found = null(plan, host, directory, interrupt, workload.clone(), telemetry.clone())?;
-            if found.is_some() || interrupt.load(Ordering::Relaxed) {
-                return Ok(found);
+            match null(plan, host, directory, interrupt, workload.clone(), telemetry.clone())? {
+                Some(rate) if rate > 0.0 => return Ok(Some(1e9 / rate)),
+                Some(_no_operation) => {}
+                None => return Ok(None),
             }
         }
         Ok(None)
@@ -56,6 +57,7 @@ fn longest_window(plan: &Plan) -> Nanos {
     windows.max().unwrap_or(LONGEST_WINDOW).clamp(SHORTEST_WINDOW, LONGEST_WINDOW)
 }
 
+/// The operations per second of a worker of such a run, if it was not interrupted.
 fn null(
     plan: &Plan,
     host: &mut dyn Host,
@@ -84,9 +86,9 @@ fn null(
         (_, Some(process)) => Err(Box::new(Failure::new("engine", format!("{process} does not exit")))),
         // The loop over trials sees the interruption.
         (LoadEnd::Interrupted, None) => Ok(None),
-        (LoadEnd::Done, None) => Ok(told.phases.iter().flat_map(|phase| &phase.roles).find_map(|role| {
-            let rate = role.rates.operations_per_s;
-            (rate > 0.0).then(|| f64::from(role.workers) * 1e9 / rate)
-        })),
+        (LoadEnd::Done, None) => {
+            let mut roles = told.phases.iter().flat_map(|phase| &phase.roles);
+            Ok(roles.next().map(|role| role.rates.operations_per_s / f64::from(role.workers)))
+        }
     }
 }
