@@ -73,8 +73,11 @@ pub(super) fn load(
     {
         failure.message =
             format!("the kernel killed the load when it reached its memory limit of {}", group.limit);
-        failure.hint =
-            Some("raise `memory`, use fewer workers, or make reads and writes smaller".to_string());
+        let mut hint = "raise `memory`, use fewer workers, or make reads and writes smaller".to_string();
+        if memory::lets_writers_fill(bench.host, group) {
+            hint += "; a disk that stalls can be the cause, too: cgroups of version 1 let writers fill the memory";
+        }
+        failure.hint = Some(hint);
     }
     match (end, load.stuck) {
         (LoadEnd::Hung(failure), stuck) => Err(Stop::Hung(Box::new(failure), stuck)),
