@@ -85,8 +85,9 @@ pub fn has_killed(host: &mut dyn Host, group: &MemoryGroup) -> bool {
     })
 }
 
-/// Whether writers may fill a group with pages that are not on the disk yet: version 1 does not slow them down
-/// before that (`writeback_throttling_sane` in mm/vmscan.c), and while the disk stalls nothing can be reclaimed.
+/// Whether writers may fill a group with pages that are not on the disk yet: version 1 does not slow them
+/// down before that (`writeback_throttling_sane` in mm/vmscan.c), and while the disk stalls nothing can be
+/// reclaimed.
 pub fn lets_writers_fill(host: &mut dyn Host, group: &MemoryGroup) -> bool {
     host.read_text(&group.directory.join("memory.oom_control")).is_ok()
 }

@@ -108,8 +108,8 @@ fn measure(
                 elsewhere: Elsewhere::Nowhere,
             };
             let mut trial = measured(surroundings, &request, &mut store, &interrupt)?;
-            // Without dirty throttling, as in cgroups of version 1, a disk that stalls lets pages that cannot be
-            // written fill the memory, and the kernel kills the load. That says nothing about images.
+            // Without dirty throttling, as in cgroups of version 1, pages that a stalled disk does not take
+            // fill the memory, and the kernel kills the load. That says nothing about images.
             if trial.is_err() {
                 trial = measured(surroundings, &request, &mut store, &interrupt)?;
             }
