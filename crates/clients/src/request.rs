@@ -7,11 +7,14 @@ const WATCHED: usize = 16;
 
 /// The part of one client: trees of its own, at a place of its own, and nothing of this machine. In each
 /// later part of a load, it goes on with the trees of another client, never with those that it has written
-/// itself (IOR calls that reordering tasks).
+/// itself (IOR calls that reordering tasks); where all read the same trees, it keeps its own place.
 pub(crate) fn request_of(request: &EngineRequest, number: usize, count: usize) -> EngineRequest {
+    let whose = if request.shared.is_some() { number } else { whose(number, request.part.number, count) };
     EngineRequest {
-        seed: seed_of(request.seed, whose(number, request.part.number, count)),
+        seed: seed_of(request.seed, whose),
         machines: count as u32,
+        // The others may still read what the first one has made for them.
+        clean_up: request.clean_up && (request.shared.is_none() || number > 0),
         pauses: true,
         telemetry: request.telemetry.as_ref().filter(|_| count <= WATCHED).map(of_client),
         quiesce: None,
@@ -44,7 +47,26 @@ fn seed_of(seed: u64, number: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fsdyno_core::Workload;
+    use fsdyno_core::protocol::EnginePart;
+    use fsdyno_core::workload::Fileserver;
     use std::collections::BTreeSet;
+
+    #[test]
+    fn clients_that_share_trees_keep_their_places_and_the_first_one_leaves_them() {
+        let workload = Workload::Fileserver(Fileserver::default());
+        let request = EngineRequest {
+            shared: Some(7),
+            clean_up: true,
+            part: EnginePart { number: 1, of: 2 },
+            ..EngineRequest::new("/mnt", workload, 7)
+        };
+        let of: Vec<EngineRequest> = (0..3).map(|number| request_of(&request, number, 3)).collect();
+        let seeds: Vec<u64> = of.iter().map(|one| one.seed).collect();
+        assert_eq!(seeds, [7, seed_of(7, 1), seed_of(7, 2)]);
+        assert_eq!(of.iter().map(|one| one.clean_up).collect::<Vec<_>>(), [false, true, true]);
+        assert!(of.iter().all(|one| one.shared == Some(7)));
+    }
 
     #[test]
     fn no_client_reads_what_it_has_written_and_no_two_the_same() {

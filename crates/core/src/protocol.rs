@@ -59,6 +59,10 @@ pub struct EngineRequest {
     /// How many machines do the same at the same time, and share the free space.
     #[serde(default = "one")]
     pub machines: u32,
+    /// The seed whose trees all of these machines read: the one that has it as its own creates them for all.
+    /// If absent, each has trees of its own.
+    #[serde(default)]
+    pub shared: Option<u64>,
     /// What to sample while phases are measured; nothing if absent.
     #[serde(default)]
     pub telemetry: Option<TelemetryRequest>,
@@ -107,6 +111,7 @@ impl EngineRequest {
             device: None,
             device_bytes: None,
             machines: 1,
+            shared: None,
             telemetry: None,
             patience: None,
             quiesce: None,

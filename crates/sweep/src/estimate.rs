@@ -199,7 +199,7 @@ fn requirements(
 ) -> Vec<String> {
     let mut unmet = of_configuration(host, guests, plan, case);
     unmet.extend(of_workload(host, plan, case));
-    unmet.extend(of_fill(case, size));
+    unmet.extend(of_fill(plan, case, size));
     unmet.extend(of_hooks(host, plan));
     unmet
 }
@@ -218,7 +218,7 @@ pub(crate) fn unmet(
         if index == 0 || cases[index - 1].configuration != case.configuration {
             of_last = of_configuration(host, guests, plan, case);
         }
-        let of_case = [of_workload(host, plan, case), of_fill(case, size)].concat();
+        let of_case = [of_workload(host, plan, case), of_fill(plan, case, size)].concat();
         of_last.iter().cloned().chain(of_case).chain(of_all.clone()).collect()
     });
     unmet.collect()
@@ -264,12 +264,12 @@ fn commands_on(plan: &Plan, case: &Case, devices: &Devices, seed: u64) -> Vec<St
 }
 
 /// A fill that leaves too little space for what the workload prepares.
-fn of_fill(case: &Case, size: Option<Bytes>) -> Vec<String> {
+fn of_fill(plan: &Plan, case: &Case, size: Option<Bytes>) -> Vec<String> {
     let (Some(precondition), Some(size)) = (case.configuration.precondition(), size) else {
         return Vec::new();
     };
     let left = size.0 - share(size, precondition.fill_percent);
-    let needed = case.workload.load().prepares();
+    let needed = Bytes(case.workload.load().prepares().0.saturating_mul(plan.preparing()));
     if needed.0 <= left {
         return Vec::new();
     }
@@ -400,7 +400,7 @@ pub(crate) fn trial_time(case: &Case, sizes: Sizes) -> Nanos {
         CacheState::Warm => 2 * u64::from(load.parts().saturating_sub(1)),
         CacheState::Cold | CacheState::MetadataWarm => 0,
     };
-    let prepared = load.prepares().0;
+    let prepared = load.prepares().0.saturating_mul(sizes.preparing);
     let made = prepared.saturating_add(filled_bytes(&case.configuration, sizes.device));
     let made = match case.shared_by {
         None => made,
@@ -409,7 +409,7 @@ pub(crate) fn trial_time(case: &Case, sizes: Sizes) -> Nanos {
     };
     let moved = made
         .saturating_add(prepared.saturating_mul(fillings))
-        .saturating_add(load.moves_within(case.configuration.memory()).0);
+        .saturating_add(load.moves_within(case.configuration.memory()).0.saturating_mul(sizes.machines));
     // A durability trial has a disk of its own, and so has a guest.
     let conditioned = match recorded::load(case).is_some() || case.configuration.guest_kernel().is_some() {
         true => 0,

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 const ASSUMED_CALM: Nanos = Nanos::from_secs(1);
 
 /// What decides how long a trial takes, beside its load.
-#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Sizes {
     /// The device of the data, where it is known and some case fills it.
     pub device: Option<Bytes>,
@@ -20,6 +20,29 @@ pub(crate) struct Sizes {
     pub calm: Nanos,
     /// Whether guests may resume from a snapshot.
     pub resumes: bool,
+    /// How many machines do the load on one filesystem.
+    #[serde(default = "one")]
+    pub machines: u64,
+    /// How many of them prepare it.
+    #[serde(default = "one")]
+    pub preparing: u64,
+}
+
+fn one() -> u64 {
+    1
+}
+
+impl Default for Sizes {
+    fn default() -> Self {
+        Sizes {
+            device: None,
+            conditioned: Bytes(0),
+            calm: Nanos(0),
+            resumes: false,
+            machines: one(),
+            preparing: one(),
+        }
+    }
 }
 
 /// Why a size is unknown.
@@ -38,8 +61,14 @@ impl Sizes {
 
 /// The sizes on this host, and why some of them are unknown.
 pub(crate) fn examine(host: &mut dyn Host, plan: &Plan, cases: &[Case]) -> (Sizes, Unknown) {
-    let (mut sizes, mut unknown) =
-        (Sizes { calm: calm(plan), resumes: plan.guest.snapshot, ..Sizes::default() }, Unknown::default());
+    let mut unknown = Unknown::default();
+    let mut sizes = Sizes {
+        calm: calm(plan),
+        resumes: plan.guest.snapshot,
+        machines: plan.machines(),
+        preparing: plan.preparing(),
+        ..Sizes::default()
+    };
     match size_to_fill(host, plan, cases) {
         Ok(size) => sizes.device = Some(size),
         Err(error) => unknown.device = Some(error),

@@ -12,13 +12,24 @@ use std::collections::BTreeMap;
 
 /// The space that trees and writers of some workload are certain to need.
 pub(crate) fn least_space(plan: &Plan) -> Bytes {
-    let sizes = plan.workloads.iter().map(|workload| workload.load().least_space());
-    Bytes(sizes.max().unwrap_or_default().0.saturating_mul(plan.machines()))
+    let sizes = plan.workloads.iter().map(|workload| {
+        let load = workload.load();
+        let least = load.least_space().0;
+        let prepared = load.prepares().0.min(least);
+        on_all(plan, prepared, least - prepared)
+    });
+    Bytes(sizes.max().unwrap_or_default())
+}
+
+/// What all machines together need: what each prepares, or one for all, and what each writes in addition.
+fn on_all(plan: &Plan, prepared: u64, written: u64) -> u64 {
+    let prepared = prepared.saturating_mul(plan.preparing());
+    prepared.saturating_add(written.saturating_mul(plan.machines()))
 }
 
 /// Images are sparse: they use as much space as is written to them, and never more than their size.
 pub(crate) fn space(plan: &Plan) -> Bytes {
-    let written = data_space(plan, |load| load.prepares().0.saturating_add(load.writes().0));
+    let written = data_space(plan, |load| load.writes().0);
     let data = match &plan.devices.data {
         DeviceSpec::Directory { .. } => written.0,
         stack => occupied(stack, written),
@@ -32,14 +43,18 @@ pub(crate) fn space(plan: &Plan) -> Bytes {
     Bytes(one_trial.saturating_add(copied))
 }
 
-/// The space on a device that the files of any case need, and what is written for them.
-fn data_space(plan: &Plan, files: impl Fn(&dyn Load) -> u64) -> Bytes {
-    let written = plan.workloads.iter().map(|workload| files(workload.load()));
+/// The space on a device that the files of any case need, and what is written for them: everything that is
+/// prepared, and this in addition.
+fn data_space(plan: &Plan, writes: impl Fn(&dyn Load) -> u64) -> Bytes {
+    let written = plan.workloads.iter().map(|workload| {
+        let load = workload.load();
+        on_all(plan, load.prepares().0, writes(load))
+    });
     let fills = plan.cases().into_iter().filter_map(|case| {
         let percent = case.configuration.precondition()?.fill_percent;
         Some(share(plan.devices.data.size()?, percent))
     });
-    let written = written.max().unwrap_or(0).saturating_mul(plan.machines());
+    let written = written.max().unwrap_or(0);
     let data = written.saturating_add(fills.max().unwrap_or(0));
     // For metadata, internal journals and partly filled blocks of small files, a quarter on top of the data
     // is ample.
@@ -49,7 +64,7 @@ fn data_space(plan: &Plan, files: impl Fn(&dyn Load) -> u64) -> Bytes {
 /// The space that a disk has in use once a filesystem has been prepared on it to be copied.
 fn prepared_space(plan: &Plan, disk: &DeviceSpec) -> Bytes {
     match *disk == plan.devices.data {
-        true => data_space(plan, |load| load.prepares().0),
+        true => data_space(plan, |_| 0),
         // A journal is written completely.
         false => disk.size().unwrap_or_default(),
     }

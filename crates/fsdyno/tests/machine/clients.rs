@@ -30,6 +30,7 @@ tests! {
     hosts_under_mpirun_and_pdsh_work_as_one: HOSTS;
     a_lost_client_fails_the_trial_by_name: HOSTS;
     a_sweep_without_one_of_its_clients_can_be_resumed: ALONE;
+    clients_can_read_the_same_trees: ALONE;
     a_client_whose_requests_take_longer_is_named: ALONE;
     a_client_whose_filesystem_never_answers_is_named: ALONE;
     a_directory_that_is_not_shared_is_noticed: IN_A_NAMESPACE;
@@ -141,6 +142,51 @@ fn a_lost_client_fails_the_trial_by_name() {
     assert!(error.contains("client 'x2' was lost"), "{error}");
     assert!(is_empty(&sandbox.path("share")), "something is left");
     assert!((0..2).all(|host| hosts.processes(host, "fsdyno").is_empty()), "an agent is left");
+}
+
+/// One client makes trees for all, the others only write.
+fn clients_can_read_the_same_trees() {
+    let (sandbox, start) = shared(3);
+    let launch = script(&sandbox, &start);
+    let share = sandbox.path("share");
+    let swept = |shared: bool| {
+        let plan = format!(
+            "repetitions = 1\n[device]\ndirectory = \"share\"\n[clients]\ncount = 3\nshare = {shared}\n\
+             [[workloads]]\nkind = \"fileserver\"\ntree_size = \"2M\"\nwriter_space = \"4M\"\nreaders = 2\n\
+             writers = 1\nramp = \"100ms\"\nwindow = \"500ms\"\n"
+        );
+        sandbox.write("plan.toml", &plan);
+        let mut sweep = sandbox.fsdyno(&["sweep", "plan.toml", "--launch", &launch]);
+        let sweep = sweep.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let mut sweep = sweep.expect("run fsdyno");
+        // How many directories of clients had trees to read, and how many had new ones.
+        let mut most = [0, 0];
+        while sweep.try_wait().expect("a child").is_none() {
+            for (most, prefix) in most.iter_mut().zip(["tree-", "new-"]) {
+                let entries = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten();
+                let begins = |path: &Path| {
+                    entries(path).any(|entry| entry.file_name().to_string_lossy().starts_with(prefix))
+                };
+                let trials = entries(&share).flat_map(|own| entries(&own.path()).collect::<Vec<_>>());
+                *most = trials.filter(|client| begins(&client.path())).count().max(*most);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert!(sweep.wait().expect("a child").success());
+        assert!(is_empty(&share), "something is left");
+        let document = sandbox.stored();
+        assert_eq!(phases(&document).len(), 3);
+        for phase in phases(&document) {
+            let clients = phase["clients"].as_array().expect("clients");
+            assert!(clients.iter().all(|client| client["bytes"].as_u64() > Some(0)), "{phase}");
+        }
+        let trees = document["trials"][0]["trees"]["bytes"].as_u64().expect("trees");
+        (most, trees)
+    };
+    let ((own, of_each), (shared, of_one)) = (swept(false), swept(true));
+    assert_eq!((own, shared), ([3, 3], [1, 3]));
+    // Three trees of whole bytes.
+    assert_eq!((of_each, of_one), (3 * of_one, (2 << 20) / 3 * 3));
 }
 
 /// The second client leaves after the first trial: the trials that need it are there for `--resume`.
@@ -342,6 +388,8 @@ fn what_clients_cannot_do_is_refused() {
     );
     let image = POSTMARK.replace("directory = \"share\"", "image = \"/var/tmp/x.img\"\nsize = \"64M\"");
     refused(&format!("axes.filesystem = \"ext4\"\n{image}"), &launch, "they share a directory");
+    let sharing = POSTMARK.replace("count = 3\n", "count = 3\nshare = true\n");
+    refused(&sharing, &launch, "clients can share the trees of 'fileserver'");
     let of_device =
         POSTMARK.replace("kind = \"postmark\"\nnumber = 20\ntransactions = 60", "kind = \"device-read\"");
     refused(&of_device, &launch, "device");

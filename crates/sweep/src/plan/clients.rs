@@ -62,6 +62,11 @@ fn of_workload(plan: &Plan, workload: &Workload) -> Option<String> {
     let name = workload.name();
     let load = workload.load();
     match workload {
+        _ if plan.shared_trees && !matches!(workload, Workload::Fileserver(load) if !load.verify) => {
+            return Some(format!(
+                "share = true: clients can share the trees of 'fileserver' without `verify`, not of '{name}'"
+            ));
+        }
         Workload::External(_) => {
             return Some(format!("'{name}' is a program, which cannot begin with others"));
         }

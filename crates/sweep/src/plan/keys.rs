@@ -217,7 +217,10 @@ pub(super) const CLIENTS: KeyTable = KeyTable {
             them. `--launch` on the command line starts them, except those of `[serve]`; see \
             [Clients](../guide/clients.md).",
     keys: keys! {
-        "count" = "": "required: how many; each has the workers and trees of the workload to itself";
+        "count" = "": "required: how many; each has the workers of the workload to itself, and trees unless they \
+            share them";
+        "share" = "false": "whether all of them read the same trees, which the first one creates: `fileserver` \
+            without `verify`";
         "mount" = "": "options with which clients mount what `[serve]` shows them, comma-separated; version, \
             sizes, connections and `sync` have axes";
     },

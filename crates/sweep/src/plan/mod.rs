@@ -86,6 +86,9 @@ pub struct Plan {
     pub reuse: bool,
     /// How many other machines do the load; this one if absent.
     pub clients: Option<u32>,
+    /// Whether all of these read the same trees.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub shared_trees: bool,
     /// How these see the filesystem, if it is shown to them by a server.
     pub serve: Option<Serve>,
     /// The machines that share its trials, if the sweep is to run on several.
@@ -161,6 +164,11 @@ impl Plan {
     /// How many machines do the load.
     pub(crate) fn machines(&self) -> u64 {
         u64::from(self.clients.unwrap_or(1))
+    }
+
+    /// How many of them prepare it.
+    pub(crate) fn preparing(&self) -> u64 {
+        if self.shared_trees { 1 } else { self.machines() }
     }
 
     /// Every case: configurations in the order of the axes, the product first, and the workloads innermost.

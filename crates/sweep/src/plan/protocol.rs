@@ -81,6 +81,8 @@ pub(super) fn reuses(plan: &Section<'_>) -> Result<bool, PlanError> {
 pub(super) struct RawClients {
     /// How many there are.
     pub count: u32,
+    /// Whether all read the same trees.
+    pub share: bool,
     /// Options with which they mount what is served.
     pub mount: Vec<String>,
     pub mount_at: Origin,
@@ -93,6 +95,7 @@ pub(super) fn clients(document: &Document, plan: &Section<'_>) -> Result<Option<
     table.only(&names(&[keys::CLIENTS]))?;
     Ok(Some(RawClients {
         count: table.required("count", table.integer("count", 1..=MAX_CLIENTS)?)?,
+        share: table.boolean("share")?.unwrap_or(false),
         mount: mount(&table)?,
         mount_at: table.at("mount").clone(),
     }))

@@ -72,6 +72,8 @@ pub(crate) struct RawPlan {
     pub guest: GuestShape,
     /// How many machines do the load, if they are others.
     pub clients: Option<u32>,
+    /// Whether all of these read the same trees.
+    pub shared_trees: bool,
     pub clients_at: Origin,
     pub serve: Option<Serve>,
     pub serve_at: Origin,
@@ -168,6 +170,7 @@ impl RawPlan {
             name: name(&plan, file_stem)?,
             hooks_at: hooks.at_phases().map_or(Origin::Document, |one| hooks::place_of(&plan, one.kind)),
             hooks,
+            shared_trees: clients.as_ref().is_some_and(|clients| clients.share),
             clients: clients.map(|clients| clients.count),
             clients_at: plan.at("clients").clone(),
             serve,

@@ -117,6 +117,7 @@ fn resolve(
         quiesce: raw.quiesce,
         reuse: raw.reuse,
         clients: raw.clients,
+        shared_trees: raw.shared_trees,
         serve: raw.serve.clone(),
         fleet: raw.fleet.as_ref().map(|fleet| fleet.plan.clone()),
         telemetry: raw.telemetry,

@@ -369,6 +369,7 @@ fn engine_request(bench: &mut Bench<'_, '_>, slot: &Slot, case: &Case, mounted: 
         marks: bench.marks.map(Path::to_path_buf),
         quiesce,
         telemetry,
+        shared: bench.plan.shared_trees.then_some(slot.seed),
         ..request(mounted.directory(), &case.workload, slot.seed, keeps)
     }
 }

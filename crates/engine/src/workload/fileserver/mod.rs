@@ -19,13 +19,13 @@ use crate::error::EngineError;
 use crate::ledger::Ledger;
 use crate::phase::{Job, PhaseLoad, Team};
 use crate::plant::{self, DIRECTORY, no_room};
-use crate::session::Session;
+use crate::session::{Session, base_name};
 use crate::tree::{Limits, Model, derive_seed};
 use fsdyno_core::protocol::Stage;
 use fsdyno_core::reserve::reserve;
 use fsdyno_core::result::TreeSummary;
 use fsdyno_core::workload::{Fileserver, Load, fileserver};
-use fsdyno_core::{Bytes, CacheState, EngineRequest, Role, WarningKind};
+use fsdyno_core::{Bytes, CacheState, EngineRequest, Nanos, Role, WarningKind};
 use rustix::fs::Mode;
 use std::ffi::CString;
 use std::ops::Range;
@@ -51,8 +51,12 @@ pub(crate) fn run(parameters: &Fileserver, session: &mut Session<'_, '_>) -> Res
     let phase_ns = parameters.timing().each().0;
     let own = part.phases(&parameters.cold());
     session.progress.expect(phase_ns * (phases.len() - own.start) as u64);
-    if part.is_first() {
-        prepare(parameters, &model, &base, session)?;
+    let shared = session.request.shared.unwrap_or(session.request.seed);
+    let trees = session.request.directory.join(base_name(shared));
+    match part.is_first() {
+        true if shared == session.request.seed => prepare(parameters, &model, &base, session)?,
+        true => session.prepared(Nanos(0), TreeSummary::default()),
+        false => {}
     }
 
     for (index, (readers, writers)) in phases.iter().cloned().enumerate().take(own.end).skip(own.start) {
@@ -80,16 +84,15 @@ pub(crate) fn run(parameters: &Fileserver, session: &mut Session<'_, '_>) -> Res
             });
             teams.push(Team::new(Role::Writer, fileserver::writer::STEPS, jobs.collect()));
         }
-        let seed = session.request.seed;
         let jobs = readers.map(|tree| {
             reader::job(reader::Assignment {
-                base: base.clone(),
+                base: trees.clone(),
                 tree: tree_name(tree),
                 io_size: io_size(parameters),
                 direct: parameters.direct,
                 expects: parameters.verify.then(|| reader::Expects {
-                    tree_seed: old_seed(seed, tree),
-                    seed,
+                    tree_seed: old_seed(shared, tree),
+                    seed: shared,
                     content: parameters.content,
                 }),
             })
