@@ -50,6 +50,9 @@ pub struct Environment {
     /// The machines that did the load, if they are others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clients: Vec<ClientFacts>,
+    /// Whether all of these read the same trees.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shared_trees: bool,
     /// Each device of the stack, outermost first.
     pub devices: Vec<DeviceFacts>,
     /// Each layer that was built of devices, outermost first; none where disks are used as they are.

@@ -180,6 +180,9 @@ warnings! {
     MonitorEnded = "monitor-ended":
         "a monitor of the plan failed, or ended before its phase did",
         "read what it printed: `fsdyno show --log`";
+    NotObserved = "not-observed":
+        "nothing is known of what the server did while its clients worked",
+        "resolve the reason that it names; the figures of the clients stand";
     GuestLost = "guest-lost":
         "a guest stopped working on a disk after a power cut or an I/O error, and another one went on",
         "its last words are in the warning; `fsdyno durability --show` mounts the disk on this machine";

@@ -19,7 +19,13 @@ pub(crate) fn loads(trials: &[TrialRecord]) -> Vec<Load<'_>> {
         let varied = varied(&own);
         for trial in own.into_iter().filter(|trial| !trial.sentinel) {
             let conditions = varied.iter().map(|axis| (*axis, level(trial, axis))).collect();
-            let load = Load { workload, conditions, clients: trial.environment.clients.len() };
+            let environment = &trial.environment;
+            let load = Load {
+                workload,
+                conditions,
+                clients: environment.clients.len(),
+                shared_trees: environment.shared_trees,
+            };
             match loads.iter_mut().find(|(_, known)| *known == load) {
                 Some((case, _)) => *case = trial.case.min(*case),
                 None => loads.push((trial.case, load)),
@@ -53,6 +59,8 @@ pub(crate) struct Load<'a> {
     conditions: Vec<(&'static str, &'a str)>,
     /// How many other machines did it.
     clients: usize,
+    /// Whether all of these read the same trees.
+    shared_trees: bool,
 }
 
 impl<'a> Load<'a> {
@@ -71,6 +79,7 @@ impl<'a> Load<'a> {
             1 => ", on 1 machine".to_string(),
             several => format!(", on each of {several} machines"),
         };
-        self.workload.load().title() + &clients + &conditions.collect::<String>()
+        let shared = if self.shared_trees { ", which read the same trees" } else { "" };
+        self.workload.load().title() + &clients + shared + &conditions.collect::<String>()
     }
 }

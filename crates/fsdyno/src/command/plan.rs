@@ -116,7 +116,10 @@ fn print(
     };
     let clients = match plan.clients {
         None => String::new(),
-        Some(count) => format!(", by {}", plural(count.into(), "client")),
+        Some(count) => {
+            let shared = if plan.shared_trees { ", which read the same trees" } else { "" };
+            format!(", by {}{shared}", plural(count.into(), "client"))
+        }
     };
     let whole = format!(
         "{}: {cases} ({skipped} skipped on this machine), {trials}; {about} {time}{space} on {}{clients}",

@@ -9,7 +9,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// FUSE says that a test uses nothing of this machine that the others use.
@@ -144,6 +144,10 @@ fn a_lost_client_fails_the_trial_by_name() {
     assert!((0..2).all(|host| hosts.processes(host, "fsdyno").is_empty()), "an agent is left");
 }
 
+fn in_one_line(output: &Output) -> String {
+    describe(output).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// One client makes trees for all, the others only write.
 fn clients_can_read_the_same_trees() {
     let (sandbox, start) = shared(3);
@@ -181,9 +185,13 @@ fn clients_can_read_the_same_trees() {
             assert!(clients.iter().all(|client| client["bytes"].as_u64() > Some(0)), "{phase}");
         }
         let trees = document["trials"][0]["trees"]["bytes"].as_u64().expect("trees");
+        let title = "on each of 3 machines, which read the same trees";
+        assert_eq!(in_one_line(&sandbox.run(&["show"])).contains(title), shared);
         (most, trees)
     };
     let ((own, of_each), (shared, of_one)) = (swept(false), swept(true));
+    let compared = in_one_line(&sandbox.run(&["compare", "1", "2"]));
+    assert!(compared.contains("3, which read the same trees"), "{compared}");
     assert_eq!((own, shared), ([3, 3], [1, 3]));
     // Three trees of whole bytes.
     assert_eq!((of_each, of_one), (3 * of_one, (2 << 20) / 3 * 3));

@@ -32,6 +32,7 @@ pub(super) fn load(
         }
     };
     let mut told = EngineReport::default();
+    let mut server = None;
     let load = {
         let progress = &mut *bench.progress;
         let mut place = |place: &watch::EnginePosition| {
@@ -45,7 +46,7 @@ pub(super) fn load(
         };
         let stop = Stops { interrupt: bench.interrupt, hurry: bench.hurry };
         let mut room = RoomWatch::over(&bench.plan.devices);
-        let (mut nothing, mut server) = ((), None);
+        let mut nothing = ();
         let (host, at_phases): (&mut dyn Host, &mut dyn AtPhases) =
             match (&mut bench.outer, &mut bench.commands) {
                 (Some(outer), _) if bench.served.is_some() => {
@@ -61,6 +62,7 @@ pub(super) fn load(
         let mut looks = Looks { place: &mut place, room: &mut || room.look(host), at_phases };
         watch::watch(engine.as_mut(), request, bench.plan.watchdog, stop, &mut told, &mut looks)
     };
+    record.warnings.extend(server.and_then(AtServer::warning));
     let loaded = Loaded { written_back: told.written_back, reached: std::mem::take(&mut told.reached) };
     drop(engine);
     told.keep(record, bench.overhead);

@@ -23,11 +23,17 @@ pub(super) struct Observed {
 }
 
 impl Observed {
-    /// Begins to observe what the request wants to know; `None` if it wants nothing or if that fails: the
-    /// load does not depend on it.
-    pub fn begin(server: &mut dyn Host, request: &EngineRequest) -> Option<Self> {
-        let TelemetryRequest { interval, devices } = request.telemetry.clone()?;
-        let offset_ns = offset(server)?;
+    /// Begins to observe what the request wants to know.
+    ///
+    /// # Errors
+    /// The reason why that fails, in words. The load does not depend on it.
+    pub fn begin(
+        server: &mut dyn Host,
+        request: &EngineRequest,
+        telemetry: &TelemetryRequest,
+    ) -> Result<Self, String> {
+        let TelemetryRequest { interval, devices } = telemetry.clone();
+        let offset_ns = offset(server).ok_or("its clock cannot be read")?;
         let telemetry = Some(TelemetryRequest { interval: interval.min(INTERVAL), devices });
         let only_observes = EngineRequest {
             telemetry,
@@ -35,24 +41,30 @@ impl Observed {
             pauses: false,
             ..EngineRequest::new(&request.directory, request.workload.clone(), request.seed)
         };
-        let mut engine = server.start_engine(&only_observes).ok()?;
+        let mut engine = server.start_engine(&only_observes).map_err(|error| error.to_string())?;
         match heard(engine.as_mut(), |event| matches!(event, EngineEvent::Ready { .. })) {
-            Some(_) => Some(Observed { engine, offset_ns }),
+            Some(_) => Ok(Observed { engine, offset_ns }),
             None => {
                 engine.stop(LIMIT);
-                None
+                Err("the observer there does not begin".to_string())
             }
         }
     }
 
     /// Ends it, and adds what happened in a phase to its result.
-    pub fn end(mut self, phase: Option<&mut PhaseResult>) {
+    ///
+    /// # Errors
+    /// The reason why nothing is known about it, in words.
+    pub fn end(mut self, phase: Option<&mut PhaseResult>) -> Result<(), String> {
         self.engine.ask_to_stop();
         let seen = heard(self.engine.as_mut(), |event| matches!(event, EngineEvent::Observed(_)));
         self.engine.stop(LIMIT);
-        if let (Some(phase), Some(EngineEvent::Observed(telemetry))) = (phase, seen) {
-            phase.telemetry = self.within(&telemetry, phase);
-        }
+        let Some(phase) = phase else { return Ok(()) };
+        let Some(EngineEvent::Observed(telemetry)) = seen else {
+            return Err("the observer there did not report".to_string());
+        };
+        phase.telemetry = self.within(&telemetry, phase);
+        Ok(())
     }
 
     fn within(&self, telemetry: &Telemetry, phase: &PhaseResult) -> Option<Telemetry> {

@@ -228,27 +228,45 @@ pub(super) struct AtServer<'h> {
     request: &'h EngineRequest,
     /// What watches it, while a phase lasts.
     observed: Option<Observed>,
+    /// The first phase in which nothing did, and why.
+    unseen: Option<String>,
 }
 
 impl<'h> AtServer<'h> {
     pub fn new(server: &'h mut dyn Host, request: &'h EngineRequest) -> Self {
-        AtServer { server, request, observed: None }
+        AtServer { server, request, observed: None, unseen: None }
+    }
+
+    /// A warning if something is not known of the server.
+    pub fn warning(self) -> Option<Warning> {
+        self.unseen.map(|text| Warning::new(WarningKind::NotObserved, text))
+    }
+
+    fn unseen(&mut self, phase: &str, reason: &str) {
+        self.unseen.get_or_insert_with(|| format!("phase '{phase}': the server was not observed: {reason}"));
     }
 }
 
 impl AtPhases for AtServer<'_> {
     /// Where clients have dropped what they had in memory, the server does so, too.
-    fn begin(&mut self, _phase: &str, settled: bool) -> Result<(), Box<Failure>> {
+    fn begin(&mut self, phase: &str, settled: bool) -> Result<(), Box<Failure>> {
         if settled && self.request.cache == CacheState::Cold {
             serve::drop_caches(self.server).map_err(|error| Box::new(error.failure()))?;
         }
-        self.observed = Observed::begin(self.server, self.request);
+        if let Some(telemetry) = &self.request.telemetry {
+            match Observed::begin(self.server, self.request, telemetry) {
+                Ok(observed) => self.observed = Some(observed),
+                Err(reason) => self.unseen(phase, &reason),
+            }
+        }
         Ok(())
     }
 
     fn end(&mut self, _gently: bool, phase: Option<&mut PhaseResult>) {
-        if let Some(observed) = self.observed.take() {
-            observed.end(phase);
+        let Some(observed) = self.observed.take() else { return };
+        let name = phase.as_ref().map(|phase| phase.name.clone()).unwrap_or_default();
+        if let Err(reason) = observed.end(phase) {
+            self.unseen(&name, &reason);
         }
     }
 
@@ -258,5 +276,49 @@ impl AtPhases for AtServer<'_> {
             false => Ok(true),
             true => Err(Box::new(Failure::new("serve", "the server ended while its clients used it"))),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsdyno_core::workload::Null;
+    use fsdyno_core::{EngineEvent, Nanos, TelemetryRequest, Workload};
+    use fsdyno_host::EngineOutput;
+    use fsdyno_host::fake::{FakeEngine, FakeHost};
+
+    /// What is said after two phases on a server whose observers do this.
+    fn said(observers: &[FakeEngine], telemetry: Option<TelemetryRequest>) -> Option<String> {
+        let mut server = FakeHost::new();
+        server.write_setting("/proc/uptime", "5.00 9.00\n");
+        server.engines.extend(observers.iter().cloned());
+        let workload = Workload::Null(Null::default());
+        let request = EngineRequest { telemetry, ..EngineRequest::new("/mnt", workload, 1) };
+        let mut at_server = AtServer::new(&mut server, &request);
+        for name in ["read", "write"] {
+            at_server.begin(name, false).unwrap();
+            at_server.end(true, Some(&mut PhaseResult::lasting(name, Nanos(0), Vec::new())));
+        }
+        let warning = at_server.warning()?;
+        assert_eq!(warning.kind, WarningKind::NotObserved);
+        Some(warning.text)
+    }
+
+    #[test]
+    fn a_server_that_cannot_be_observed_is_told_once_with_the_reason() {
+        let telemetry = || Some(TelemetryRequest { interval: Nanos::from_millis(100), devices: Vec::new() });
+        let not_started = "phase 'read': the server was not observed: program 'fake engine' is not installed";
+        assert_eq!(said(&[], telemetry()).as_deref(), Some(not_started));
+        assert_eq!(said(&[], None), None);
+        let event = |event| EngineOutput::Event(Box::new(event));
+        let ready = || event(EngineEvent::Ready { phase: String::new() });
+        let ends = FakeEngine { outputs: [ready()].into(), ..FakeEngine::default() };
+        let reports = FakeEngine {
+            outputs: [ready(), event(EngineEvent::Observed(Box::default()))].into(),
+            ..FakeEngine::default()
+        };
+        assert_eq!(said(&[reports.clone(), reports.clone()], telemetry()), None);
+        let not_reported = "phase 'write': the server was not observed: the observer there did not report";
+        assert_eq!(said(&[reports, ends], telemetry()).as_deref(), Some(not_reported));
     }
 }

@@ -63,6 +63,7 @@ pub(super) fn begin(
     if let Some(served) = &bench.served {
         record.environment.clients = served.facts();
     }
+    record.environment.shared_trees = bench.plan.shared_trees;
     // The disks of a guest are files of another machine.
     if !bench.host_ends {
         record.warnings.extend(mounted.shared_journal(bench.host));

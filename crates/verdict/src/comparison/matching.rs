@@ -212,7 +212,9 @@ pub(super) fn differences(sides: [&Case<'_>; 2]) -> Vec<Difference> {
 
 /// How many other machines did the load.
 fn clients(case: &Case<'_>) -> String {
-    case.any.environment.clients.len().to_string()
+    let environment = &case.any.environment;
+    let shared = if environment.shared_trees { ", which read the same trees" } else { "" };
+    format!("{}{shared}", environment.clients.len())
 }
 
 /// `fill-twice`; of several disks with different ones, each once.
