@@ -13,8 +13,6 @@ pub(crate) fn request_of(request: &EngineRequest, number: usize, count: usize) -
     EngineRequest {
         seed: seed_of(request.seed, whose),
         machines: count as u32,
-        // The others may still read what the first one has made for them.
-        clean_up: request.clean_up && (request.shared.is_none() || number > 0),
         pauses: true,
         telemetry: request.telemetry.as_ref().filter(|_| count <= WATCHED).map(of_client),
         quiesce: None,
@@ -53,18 +51,16 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn clients_that_share_trees_keep_their_places_and_the_first_one_leaves_them() {
+    fn clients_that_share_trees_keep_their_places() {
         let workload = Workload::Fileserver(Fileserver::default());
         let request = EngineRequest {
             shared: Some(7),
-            clean_up: true,
             part: EnginePart { number: 1, of: 2 },
             ..EngineRequest::new("/mnt", workload, 7)
         };
         let of: Vec<EngineRequest> = (0..3).map(|number| request_of(&request, number, 3)).collect();
         let seeds: Vec<u64> = of.iter().map(|one| one.seed).collect();
         assert_eq!(seeds, [7, seed_of(7, 1), seed_of(7, 2)]);
-        assert_eq!(of.iter().map(|one| one.clean_up).collect::<Vec<_>>(), [false, true, true]);
         assert!(of.iter().all(|one| one.shared == Some(7)));
     }
 

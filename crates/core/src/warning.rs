@@ -183,6 +183,9 @@ warnings! {
     NotObserved = "not-observed":
         "nothing is known of what the server did while its clients worked",
         "resolve the reason that it names; the figures of the clients stand";
+    MachineLost = "machine-lost":
+        "a machine of the fleet ran no further trials from here on",
+        "nothing, if the others have run its trials; else resolve the reason and go on with `--resume`";
     GuestLost = "guest-lost":
         "a guest stopped working on a disk after a power cut or an I/O error, and another one went on",
         "its last words are in the warning; `fsdyno durability --show` mounts the disk on this machine";

@@ -270,8 +270,9 @@ fn execute(
         }
         Reread::Never | Reread::Only => result,
     };
-    let over = request.part.is_last() || result.is_err();
-    let tidied = if request.clean_up && over { session.clean_up() } else { Ok(()) };
+    // Other machines may still read what this one has made for all.
+    let may_go = request.shared != Some(request.seed) && request.part.is_last();
+    let tidied = if request.clean_up && (may_go || result.is_err()) { session.clean_up() } else { Ok(()) };
     // The first failure is the one that counts.
     result.and(tidied)
 }

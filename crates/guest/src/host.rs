@@ -8,7 +8,7 @@ use crate::initramfs::BINARY;
 use crate::machine::{Machine, Ports};
 use crate::member::GuestMember;
 use crate::port::{EnginePort, NoEngine, Silence};
-use crate::wire::{Awake, Ready, Wake, line};
+use crate::wire::{Awake, Ready, Time, Wake, line};
 use fsdyno_core::{Bytes, EngineRequest};
 use fsdyno_host::channel::{Channel, Limits, question, understand};
 use fsdyno_host::guest::{Guest, GuestFacts, NotStarted, disk_nodes};
@@ -93,13 +93,24 @@ impl GuestHost {
     }
 
     fn woken(&mut self, limit: Duration, interrupt: &AtomicBool) -> Result<()> {
-        let line = line(&Wake::now()).map_err(|error| self.lost(error))?;
-        let answer = self.exchange_line(&line, &"waking up", limit, Some(interrupt))?;
-        let awake: Awake = self.parsed(&answer)?;
-        awake.map_err(|reason| self.lost(format!("it cannot be woken: {reason}")))?;
+        self.tell(line(&Wake::anew()), limit, interrupt)?;
+        self.tell(line(&Time::now()), limit, interrupt)?;
         let hello = Request::Hello { version: wire::VERSION, protected: Vec::new(), first_handle: 1 };
         let answer = self.ask(&hello, limit, Some(interrupt))?;
         understand::<u32>(&self.name, &answer).map(drop)
+    }
+
+    /// Tells a guest what makes it one of its own.
+    fn tell(
+        &mut self,
+        line: std::io::Result<Vec<u8>>,
+        limit: Duration,
+        interrupt: &AtomicBool,
+    ) -> Result<()> {
+        let line = line.map_err(|error| self.lost(error))?;
+        let answer = self.exchange_line(&line, &"waking up", limit, Some(interrupt))?;
+        let awake: Awake = self.parsed(&answer)?;
+        awake.map_err(|reason| self.lost(format!("it cannot be woken: {reason}")))
     }
 
     fn parsed<T: DeserializeOwned>(&self, line: &[u8]) -> Result<T> {

@@ -5,7 +5,7 @@
 //! kernel panics if its first process exits.
 
 use crate::initramfs::{BINARY, MODULES};
-use crate::wire::{AGENT_PORT, Awake, ENGINE_PORT, Ready, Wake, line};
+use crate::wire::{AGENT_PORT, Awake, ENGINE_PORT, Ready, Time, Wake, line};
 use fsdyno_host::agent::serve;
 use fsdyno_host::local::LocalHost;
 use fsdyno_host::remote::{Engines, News, Order};
@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use rustix::mount::{MountFlags, mount};
 use rustix::system::{RebootCommand, finit_module, reboot, sethostname};
 use rustix::time::{ClockId, Timespec, clock_settime};
+use serde::de::DeserializeOwned;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::AsFd;
@@ -86,16 +87,28 @@ fn live() -> io::Result<()> {
 fn wake(requests: &mut impl BufRead, mut answers: &File) -> io::Result<()> {
     let reseeds = can_be_reseeded();
     answers.write_all(&line(&Ready { reseeds })?)?;
-    let mut first = String::new();
-    requests.read_line(&mut first)?;
-    let wake: Wake = serde_json::from_str(&first)?;
-    let awake: Awake = woken(&wake, reseeds).map_err(|error| error.to_string());
-    answers.write_all(&line(&awake)?)
+    let mut answer = |done: io::Result<()>| {
+        let awake: Awake = done.map_err(|error| error.to_string());
+        answers.write_all(&line(&awake)?)
+    };
+    let wake: Wake = told(requests)?;
+    answer(woken(&wake, reseeds))?;
+    let time: Time = told(requests)?;
+    answer(set_clock(&time))
+}
+
+fn told<T: DeserializeOwned>(requests: &mut impl BufRead) -> io::Result<T> {
+    let mut line = String::new();
+    requests.read_line(&mut line)?;
+    Ok(serde_json::from_str(&line)?)
+}
+
+fn set_clock(time: &Time) -> io::Result<()> {
+    let now = Timespec::try_from(time.now).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    Ok(clock_settime(ClockId::Realtime, now)?)
 }
 
 fn woken(wake: &Wake, reseeds: bool) -> io::Result<()> {
-    let now = Timespec::try_from(wake.now).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
-    clock_settime(ClockId::Realtime, now)?;
     if reseeds {
         reseed(&wake.seed)?;
     }

@@ -14,14 +14,23 @@ use fsdyno_core::{Bytes, GuestShape};
 use fsdyno_host::guest::{GuestFacts, NotStarted};
 use fsdyno_host::local::find_program;
 use sha2::{Digest, Sha256};
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// How long a guest that goes on from a snapshot may take to answer; it needs half a second.
 pub(crate) const RESUME_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Snapshots that this process could not save. Trying that again would cost each trial another boot.
+static UNSAVED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
+fn unsaved() -> MutexGuard<'static, BTreeSet<String>> {
+    UNSAVED.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A guest that has booted.
 pub(crate) struct Snapshot {
@@ -71,6 +80,9 @@ pub(crate) fn find_or_make(
 ) -> Result<Option<Snapshot>, NotStarted> {
     let Ok(file) = likeness.name() else { return Ok(None) };
     if let Known::Unknown = kept.find(&file) {
+        if unsaved().contains(&file) {
+            return Ok(None);
+        }
         let setup = Setup {
             disks: likeness.disks.iter().copied().map(Disk::Blank).collect(),
             links: likeness.links.iter().copied().map(Cable::Unplugged).collect(),
@@ -94,6 +106,7 @@ pub(crate) fn find_or_make(
         };
         // Without room for a snapshot guests boot, which takes longer.
         if made.is_err() {
+            unsaved().insert(file);
             return Ok(None);
         }
     }
@@ -106,7 +119,6 @@ pub(crate) fn find_or_make(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeSet;
 
     #[test]
     fn a_name_tells_apart_whatever_may_differ() {

@@ -26,22 +26,32 @@ pub(crate) struct Ready {
 /// The first line to a guest.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Wake {
-    /// What time it is, since 1970.
-    pub now: Duration,
     /// What its random numbers are to be made from.
     pub seed: [u8; SEED],
 }
 
 impl Wake {
-    /// To wake a guest now.
-    pub fn now() -> Wake {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        Wake { now, seed: rand::random() }
+    /// To wake a guest as one of its own.
+    pub fn anew() -> Wake {
+        Wake { seed: rand::random() }
     }
 }
 
 /// The guest's answer: why it cannot wake up as what it is to be.
 pub(crate) type Awake = Result<(), String>;
+
+/// The next line to a guest, once it answers: before that nobody knows when it will read what it is told.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Time {
+    /// What time it is, since 1970.
+    pub now: Duration,
+}
+
+impl Time {
+    pub fn now() -> Time {
+        Time { now: SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default() }
+    }
+}
 
 /// One line.
 pub(crate) fn line(value: &impl Serialize) -> io::Result<Vec<u8>> {

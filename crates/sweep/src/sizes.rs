@@ -20,6 +20,9 @@ pub(crate) struct Sizes {
     pub calm: Nanos,
     /// Whether guests may resume from a snapshot.
     pub resumes: bool,
+    /// Whether guests do the load on a filesystem that another one serves.
+    #[serde(default)]
+    pub served: bool,
     /// How many machines do the load on one filesystem.
     #[serde(default = "one")]
     pub machines: u64,
@@ -39,6 +42,7 @@ impl Default for Sizes {
             conditioned: Bytes(0),
             calm: Nanos(0),
             resumes: false,
+            served: false,
             machines: one(),
             preparing: one(),
         }
@@ -65,6 +69,7 @@ pub(crate) fn examine(host: &mut dyn Host, plan: &Plan, cases: &[Case]) -> (Size
     let mut sizes = Sizes {
         calm: calm(plan),
         resumes: plan.guest.snapshot,
+        served: plan.serve.is_some(),
         machines: plan.machines(),
         preparing: plan.preparing(),
         ..Sizes::default()

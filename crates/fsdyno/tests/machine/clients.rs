@@ -397,7 +397,7 @@ fn what_clients_cannot_do_is_refused() {
     let image = POSTMARK.replace("directory = \"share\"", "image = \"/var/tmp/x.img\"\nsize = \"64M\"");
     refused(&format!("axes.filesystem = \"ext4\"\n{image}"), &launch, "they share a directory");
     let sharing = POSTMARK.replace("count = 3\n", "count = 3\nshare = true\n");
-    refused(&sharing, &launch, "clients can share the trees of 'fileserver'");
+    refused(&sharing, &launch, "they can share the trees of fileserver only");
     let of_device =
         POSTMARK.replace("kind = \"postmark\"\nnumber = 20\ntransactions = 60", "kind = \"device-read\"");
     refused(&of_device, &launch, "device");

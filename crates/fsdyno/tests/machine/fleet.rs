@@ -186,6 +186,9 @@ fn a_lost_machine_loses_one_trial() {
     assert!(told.contains("is queued again") && told.contains("fsdyno restore"), "{told}");
     let document = json(&output);
     assert_eq!(trials(&document).len(), 9, "{told}");
+    let warnings = trials(&document).iter().filter_map(|trial| trial["warnings"].as_array()).flatten();
+    let lost: Vec<&Value> = warnings.filter(|warning| warning["kind"] == "machine-lost").collect();
+    assert!(matches!(&lost[..], [one] if one.to_string().contains("x2 left the fleet")), "{lost:?}");
     let by_machine = machines(&document);
     assert!(by_machine.values().all(|machines| machines.contains("x1")), "{by_machine:?}");
     restore_second(&sandbox);

@@ -38,7 +38,8 @@ pub(crate) fn start(view: &ClientsView) -> String {
     format!("{}{}; {clock}", text::plural(view.clients as u64, "client"), late.unwrap_or_default())
 }
 
-/// `readers: Jain's index 0.998, the slowest client has 97.0 % of the median`.
+/// `readers: Jain's index 0.998, the slowest client has 97.0 % of the median`; of several trials, `readers, at
+/// worst: ...`.
 pub(crate) fn evenness(role: &ClientsOfRole) -> String {
     let fair = role.fairness.zip(role.slowest_to_median).map(|(fairness, slowest)| {
         format!(
@@ -47,7 +48,8 @@ pub(crate) fn evenness(role: &ClientsOfRole) -> String {
             text::percent(slowest)
         )
     });
-    format!("{}s{}", role.role.name(), fair.unwrap_or_default())
+    let worst = if role.trials > 1 { ", at worst" } else { "" };
+    fair.map_or(format!("{}s", role.role.name()), |fair| format!("{}s{worst}{fair}", role.role.name()))
 }
 
 /// The headings of the table of a role.

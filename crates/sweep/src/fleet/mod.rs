@@ -22,7 +22,7 @@ use crate::run::{SweepEnd, SweepOutcome, keeping};
 use crate::sweep_error::SweepError;
 use beginning::{await_all, confirmations, known_devices};
 use fsdyno_clients::Pool;
-use fsdyno_core::{AfterTrial, Nanos, TrialRecord};
+use fsdyno_core::{AfterTrial, Nanos, TrialRecord, Warning, WarningKind};
 use fsdyno_store::Store;
 use machine::{Machine, Running, TURN};
 use queue::Queue;
@@ -90,6 +90,7 @@ pub fn run_fleet(
         queue,
         is_out_of_time: false,
         paused: None,
+        gone: Vec::new(),
         outcome: SweepOutcome::new(sweep, left),
     };
     let result = fleet.trials(store, observer);
@@ -109,6 +110,8 @@ struct Fleet<'a> {
     is_out_of_time: bool,
     /// Since when no trial is begun because somebody who watches wants that.
     paused: Option<Instant>,
+    /// What no stored trial says yet: which machines have left, and why.
+    gone: Vec<Warning>,
     outcome: SweepOutcome,
 }
 
@@ -296,6 +299,7 @@ impl Fleet<'_> {
         // As the plan has it here: on the way, a number may have lost its last digit.
         record.workload = self.cases[slot.case as usize].workload.clone();
         record.machine = Some(self.machines[number].name.clone());
+        record.warnings.append(&mut self.gone);
         if let Some(took) = took {
             self.blocks.clock.took(slot.case, took);
         }
@@ -323,6 +327,8 @@ impl Fleet<'_> {
             name: &machine.name,
             line: &format!("runs no further trials: {reason}{again}"),
         });
+        let text = format!("before this trial ended, {} left the fleet: {reason}", machine.name);
+        self.gone.push(Warning::new(WarningKind::MachineLost, text));
         machine.lost = Some(reason);
     }
 

@@ -13,6 +13,11 @@ pub(super) fn check(document: &Document, raw: &RawPlan, plan: &Plan) -> Result<(
     if let Some(reason) = plan.serve.as_ref().and_then(|_| not_served(plan)) {
         return Err(document.error(&raw.serve_at, PlanProblem::NotServed { reason }));
     }
+    let unshared = plan.workloads.iter().filter(|_| plan.shared_trees).find_map(not_shared);
+    if let Some(reason) = unshared {
+        let problem = PlanProblem::NotElsewhere { place: "on clients", reason };
+        return Err(document.error(&raw.shared_trees_at, problem));
+    }
     let reason = plan
         .clients
         .and_then(|_| unfit(plan))
@@ -45,6 +50,20 @@ fn not_served(plan: &Plan) -> Option<String> {
         .map(|planned| on_host(&planned.configuration.name))
 }
 
+/// Why clients cannot read the same trees.
+fn not_shared(workload: &Workload) -> Option<String> {
+    match workload {
+        Workload::Fileserver(load) if load.verify => {
+            Some("trees that clients share are not verified: remove `verify` or `share`".to_string())
+        }
+        Workload::Fileserver(_) => None,
+        _ => Some(format!(
+            "they can share the trees of fileserver only, not the files of '{}': remove `share`",
+            workload.name()
+        )),
+    }
+}
+
 fn unfit(plan: &Plan) -> Option<String> {
     if plan.serve.is_none() && !matches!(plan.devices.data, DeviceSpec::Directory { .. }) {
         return Some(format!(
@@ -62,11 +81,6 @@ fn of_workload(plan: &Plan, workload: &Workload) -> Option<String> {
     let name = workload.name();
     let load = workload.load();
     match workload {
-        _ if plan.shared_trees && !matches!(workload, Workload::Fileserver(load) if !load.verify) => {
-            return Some(format!(
-                "share = true: clients can share the trees of 'fileserver' without `verify`, not of '{name}'"
-            ));
-        }
         Workload::External(_) => {
             return Some(format!("'{name}' is a program, which cannot begin with others"));
         }

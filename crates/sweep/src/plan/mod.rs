@@ -87,7 +87,6 @@ pub struct Plan {
     /// How many other machines do the load; this one if absent.
     pub clients: Option<u32>,
     /// Whether all of these read the same trees.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub shared_trees: bool,
     /// How these see the filesystem, if it is shown to them by a server.
     pub serve: Option<Serve>,

@@ -83,6 +83,7 @@ pub(super) struct RawClients {
     pub count: u32,
     /// Whether all read the same trees.
     pub share: bool,
+    pub share_at: Origin,
     /// Options with which they mount what is served.
     pub mount: Vec<String>,
     pub mount_at: Origin,
@@ -96,6 +97,7 @@ pub(super) fn clients(document: &Document, plan: &Section<'_>) -> Result<Option<
     Ok(Some(RawClients {
         count: table.required("count", table.integer("count", 1..=MAX_CLIENTS)?)?,
         share: table.boolean("share")?.unwrap_or(false),
+        share_at: table.at("share").clone(),
         mount: mount(&table)?,
         mount_at: table.at("mount").clone(),
     }))

@@ -74,6 +74,7 @@ pub(crate) struct RawPlan {
     pub clients: Option<u32>,
     /// Whether all of these read the same trees.
     pub shared_trees: bool,
+    pub shared_trees_at: Origin,
     pub clients_at: Origin,
     pub serve: Option<Serve>,
     pub serve_at: Origin,
@@ -170,7 +171,8 @@ impl RawPlan {
             name: name(&plan, file_stem)?,
             hooks_at: hooks.at_phases().map_or(Origin::Document, |one| hooks::place_of(&plan, one.kind)),
             hooks,
-            shared_trees: clients.as_ref().is_some_and(|clients| clients.share),
+            shared_trees: clients.as_ref().is_some_and(|clients| clients.share && clients.count > 1),
+            shared_trees_at: clients.as_ref().map_or(Origin::Document, |clients| clients.share_at.clone()),
             clients: clients.map(|clients| clients.count),
             clients_at: plan.at("clients").clone(),
             serve,

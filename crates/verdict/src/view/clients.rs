@@ -27,10 +27,13 @@ pub struct ClientsOfRole {
     pub moves: bool,
     /// Each client, in the order of the first trial.
     pub clients: Vec<ClientView>,
-    /// How evenly the clients did their work per second.
+    /// How evenly the clients did their work per second, in the trial in which that was worst. In each trial
+    /// another client may be slow, so that the means say nothing of it.
     pub fairness: Option<Fairness>,
-    /// The rate of the slowest over that of the median client.
+    /// The rate of the slowest over that of the median client, in the trial in which that was least.
     pub slowest_to_median: Option<f64>,
+    /// How many trials there are.
+    pub trials: usize,
 }
 
 /// One role on one client.
@@ -94,8 +97,15 @@ impl ClientsOfRole {
                 ClientView::of(name, &own, moves)
             })
             .collect();
-        let rates: Vec<f64> = clients.iter().map(|client| client.per_s).collect();
-        let sum: f64 = rates.iter().sum();
+        let sum: f64 = clients.iter().map(|client| client.per_s).sum();
+        let each = || {
+            phases.iter().map(|phase| {
+                let parts = phase.clients.iter().flat_map(|client| {
+                    client.roles.iter().filter(|part| part.role == role).map(move |part| (client, part))
+                });
+                parts.map(|(client, part)| rate(client, part, moves)).collect::<Vec<f64>>()
+            })
+        };
         for client in &mut clients {
             client.share = (sum > 0.0).then(|| client.per_s / sum);
         }
@@ -103,8 +113,9 @@ impl ClientsOfRole {
             role,
             moves,
             clients,
-            fairness: fairness(&rates),
-            slowest_to_median: slowest_to_median(rates),
+            fairness: each().filter_map(|rates| fairness(&rates)).min_by(|a, b| a.jain.total_cmp(&b.jain)),
+            slowest_to_median: each().filter_map(slowest_to_median).min_by(f64::total_cmp),
+            trials: phases.len(),
         }
     }
 }
@@ -112,19 +123,13 @@ impl ClientsOfRole {
 impl ClientView {
     /// What one client did in several trials.
     fn of(name: &str, parts: &[(&ClientResult, &ClientRole)], moves: bool) -> ClientView {
-        let rate = |(client, part): &(&ClientResult, &ClientRole)| {
-            let work = if moves { part.work.bytes } else { part.work.completed };
-            match client.active_ns {
-                Nanos(0) => 0.0,
-                active => work as f64 / active.as_secs_f64(),
-            }
-        };
+        let rates: Vec<f64> = parts.iter().map(|(client, part)| rate(client, part, moves)).collect();
         let roles = || parts.iter().map(|(_, part)| part);
         let p999 = roles().map(|part| part.work.p999_ns).collect::<Option<Vec<_>>>();
         ClientView {
             client: name.to_string(),
             workers: roles().map(|part| part.work.workers).max().unwrap_or(0),
-            per_s: mean(&parts.iter().map(rate).collect::<Vec<_>>(), MeanKind::Arithmetic).unwrap_or(0.0),
+            per_s: mean(&rates, MeanKind::Arithmetic).unwrap_or(0.0),
             share: None,
             p999: p999.and_then(|all| all.into_iter().max()),
             longest_stall: Time {
@@ -134,6 +139,15 @@ impl ClientView {
             late: parts.iter().filter_map(|(client, _)| client.late_ns).max(),
             busy: busy(parts),
         }
+    }
+}
+
+/// Work per second of one role on one client in one trial.
+fn rate(client: &ClientResult, part: &ClientRole, moves: bool) -> f64 {
+    let work = if moves { part.work.bytes } else { part.work.completed };
+    match client.active_ns {
+        Nanos(0) => 0.0,
+        active => work as f64 / active.as_secs_f64(),
     }
 }
 
@@ -187,7 +201,7 @@ mod tests {
         PhaseResult { clients, ..PhaseResult::lasting("copy", Nanos::from_secs(2), vec![role]) }
     }
 
-    /// Fairness is that of the rates in the table, so that another slow client in each trial cancels out.
+    /// In each trial another client is slow: the means do not show it, but the fairness of a trial does.
     #[test]
     fn shares_are_of_mean_rates_and_the_worst_of_any_trial_counts() {
         let one = phase(vec![client("a", 600, 2), client("b", 300, 2), client("c", 600, 2)]);
@@ -198,7 +212,9 @@ mod tests {
             readers.clients.iter().map(|one| (one.client.as_str(), one.per_s)).collect();
         assert_eq!(rates, [("a", 300.0), ("b", 225.0), ("c", 225.0)]);
         assert_eq!(readers.clients[1].share, Some(0.3));
-        assert_eq!(readers.slowest_to_median, Some(1.0));
+        assert_eq!((readers.trials, readers.slowest_to_median), (2, Some(0.5)));
+        // (300 + 150 + 300)^2 / (3 (300^2 + 150^2 + 300^2)), in both.
+        assert!((readers.fairness.unwrap().jain - 562_500.0 / 607_500.0).abs() < 1e-12);
         assert_eq!(readers.clients[0].late, Some(Nanos(2)));
         assert_eq!(readers.clients[2].longest_stall, Time { ns: 300, at_least: false });
         assert_eq!(readers.clients[2].p999, Some(Nanos(600)));

@@ -53,10 +53,12 @@ pub(crate) fn run(parameters: &Fileserver, session: &mut Session<'_, '_>) -> Res
     session.progress.expect(phase_ns * (phases.len() - own.start) as u64);
     let shared = session.request.shared.unwrap_or(session.request.seed);
     let trees = session.request.directory.join(base_name(shared));
-    match part.is_first() {
-        true if shared == session.request.seed => prepare(parameters, &model, &base, session)?,
-        true => session.prepared(Nanos(0), TreeSummary::default()),
-        false => {}
+    if part.is_first() {
+        match shared == session.request.seed {
+            true => prepare(parameters, &model, &base, session)?,
+            false => session.prepared(Nanos(0), TreeSummary::default()),
+        }
+        warn_of_memory(parameters.prepares(), session);
     }
 
     for (index, (readers, writers)) in phases.iter().cloned().enumerate().take(own.end).skip(own.start) {
@@ -178,16 +180,20 @@ fn prepare(
         true
     })??;
     session.prepared(begin.elapsed().into(), trees);
-    let memory_bytes = session.memory().0;
-    if trees.bytes < memory_bytes && session.request.cache != CacheState::Warm {
+    Ok(())
+}
+
+/// Warns if trees of this size fit into memory.
+fn warn_of_memory(trees: Bytes, session: &mut Session<'_, '_>) {
+    let memory = session.memory();
+    if trees < memory && session.request.cache != CacheState::Warm {
         let text = format!(
             "the trees have {} MB, memory {} MB: later passes may be read from memory",
-            trees.bytes / 1_000_000,
-            memory_bytes / 1_000_000
+            trees.0 / 1_000_000,
+            memory.0 / 1_000_000
         );
         session.warn(WarningKind::TreeSmallerThanMemory, text);
     }
-    Ok(())
 }
 
 /// Remaining time of the preparation: by the rate so far, or by 100 MB/s at first.
