@@ -38,8 +38,8 @@ pub(crate) fn start(view: &ClientsView) -> String {
     format!("{}{}; {clock}", text::plural(view.clients as u64, "client"), late.unwrap_or_default())
 }
 
-/// `readers: Jain's index 0.998, the slowest client has 97.0 % of the median`; of several trials, `readers, at
-/// worst: ...`.
+/// `readers: Jain's index 0.998, the slowest client has 97.0 % of the median`; of several trials, `readers,
+/// at worst: ...`.
 pub(crate) fn evenness(role: &ClientsOfRole) -> String {
     let fair = role.fairness.zip(role.slowest_to_median).map(|(fairness, slowest)| {
         format!(
