@@ -19,7 +19,7 @@ pub use loads::{STREAMED_BLOCK, STREAMED_BLOCKS, file_set, flow_role, small_stre
 pub use open_loop::searched_trials;
 pub use requirement::Requirement;
 pub use scaling::scaled_trials;
-pub use scratch::{in_memory, in_memory_named};
+pub use scratch::in_memory;
 
 use fsdyno_core::environment::{DeviceFacts, Environment};
 use fsdyno_core::outcome::{Failure, Outcome};

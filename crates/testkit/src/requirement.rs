@@ -32,9 +32,6 @@ pub enum Requirement {
     /// That no other test runs meanwhile, for what compares times or depends on the machine's caches. Whoever
     /// runs the tests sees to it.
     Quiet,
-    /// Nothing: it says that the images of all loop devices of a test are its own, below directories with a
-    /// name that whoever runs the tests gives it. It can then run beside tests on other devices.
-    OwnImages,
     /// All of these.
     All(&'static [Requirement]),
 }
@@ -74,7 +71,7 @@ impl Requirement {
                 let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();
                 (known.split_whitespace().any(|word| word == name), format!("kernel filesystem {name}"))
             }
-            Requirement::Quiet | Requirement::OwnImages => (true, String::new()),
+            Requirement::Quiet => (true, String::new()),
             Requirement::All(all) => {
                 let unmet: Vec<String> = all.iter().filter_map(|requirement| requirement.unmet()).collect();
                 (unmet.is_empty(), unmet.join(", "))

@@ -1,6 +1,6 @@
 //! The state of the caches when a phase begins: it is what the plan wants, on every filesystem.
 
-use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe, json, on_disk};
+use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe, json};
 use fsdyno_core::{Bytes, meminfo};
 use serde_json::Value;
 use std::fs::File;
@@ -41,7 +41,7 @@ const WARM: &[Requirement] = &[Requirement::All(MAKING_FILESYSTEMS), Requirement
 /// limited.
 fn sweep(head: &str, axes: &str, tree: &str) -> Vec<Value> {
     let sandbox = Sandbox::new();
-    let place = on_disk();
+    let place = tempfile::tempdir_in("/var/tmp").expect("a directory on a disk");
     let image = place.path().join("disk.img");
     let plan = format!(
         "{head}\n[device]\nimage = \"{}\"\nsize = \"1G\"\n[axes]\n{axes}\n[[workloads]]\n\
@@ -105,7 +105,7 @@ fn what_does_not_fit_into_memory_is_not_called_warm() {
 fn a_directory_is_not_mounted_again() {
     let sandbox = Sandbox::new();
     // Something that dropping takes away.
-    let place = on_disk();
+    let place = tempfile::tempdir_in("/var/tmp").expect("a directory on a disk");
     let ballast = File::create(place.path().join("ballast")).expect("a file");
     ballast.write_all_at(&vec![1; BALLAST], 0).and_then(|()| ballast.sync_all()).expect("128 MiB");
     let cached = || {
@@ -128,7 +128,7 @@ fn a_directory_is_not_mounted_again() {
 /// time to make, so that the burst is faster than any disk.
 fn what_memory_absorbs_is_not_yet_durable() {
     let sandbox = Sandbox::new();
-    let place = on_disk();
+    let place = tempfile::tempdir_in("/var/tmp").expect("a directory on a disk");
     let plan = format!(
         "[device]\nimage = \"{}\"\nsize = \"3G\"\n[axes]\nfilesystem = \"ext4\"\n\
          \"sysctl.vm.dirty_background_ratio\" = [\"60\"]\n\"sysctl.vm.dirty_ratio\" = [\"80\"]\n\

@@ -1,11 +1,11 @@
 //! collection: what was written is read, copied and deleted, on every filesystem, with generated and with
 //! existing files.
 
-use crate::support::{MAKING_OWN_FILESYSTEMS, Sandbox, describe, json};
+use crate::support::{MAKING_FILESYSTEMS, Sandbox, describe, json};
 use std::fs;
 
 tests! {
-    every_test_sees_every_file: MAKING_OWN_FILESYSTEMS;
+    every_test_sees_every_file: MAKING_FILESYSTEMS;
 }
 
 fn every_test_sees_every_file() {

@@ -1,6 +1,6 @@
 //! The built binary as a user runs it: exit codes, errors, interrupting and resuming.
 
-use crate::support::{NOBODY, ROOT_AND_OWN_IMAGES, Requirement, Sandbox, describe, json};
+use crate::support::{NOBODY, Requirement, Sandbox, describe, json};
 use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -9,13 +9,15 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Output, Stdio};
 
+const ROOT_AND_LOOP: &[Requirement] = &[Requirement::Root, Requirement::Loop];
+
 tests! {
     bad_plans_get_one_clear_error: &[];
     bench_needs_no_root_and_tidies_up: &[Requirement::Root];
     an_interrupted_bench_tidies_up: &[];
-    an_interrupted_sweep_is_undone_and_can_resume: ROOT_AND_OWN_IMAGES;
-    a_second_sweep_is_refused_by_the_name_of_the_first: ROOT_AND_OWN_IMAGES;
-    a_full_device_fails_its_trial_only: ROOT_AND_OWN_IMAGES;
+    an_interrupted_sweep_is_undone_and_can_resume: ROOT_AND_LOOP;
+    a_second_sweep_is_refused_by_the_name_of_the_first: ROOT_AND_LOOP;
+    a_full_device_fails_its_trial_only: ROOT_AND_LOOP;
     a_profile_shapes_the_trees_of_a_plan: &[];
     a_closed_pipe_is_not_an_error: &[];
     a_reader_that_stops_reading_stops_nothing: &[];

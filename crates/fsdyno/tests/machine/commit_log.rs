@@ -1,6 +1,6 @@
 //! commit-log: every record is written and synced once, as strace sees it.
 
-use crate::support::{Requirement, Sandbox, json, on_disk};
+use crate::support::{Requirement, Sandbox, json};
 use serde_json::Value;
 use std::fs;
 
@@ -24,7 +24,7 @@ fn longest_drain(trial: &Value) -> f64 {
 fn every_record_is_written_and_synced() {
     for segments in ["append", "overwrite"] {
         let sandbox = Sandbox::new();
-        let place = on_disk();
+        let place = tempfile::tempdir_in("/var/tmp").expect("a directory on a disk");
         let plan = format!(
             "[device]\ndirectory = \"{}\"\n[[workloads]]\nkind = \"commit-log\"\nwriters = {WRITERS}\n\
              record = {RECORD}\nsegment = {}\nsegments = \"{segments}\"\nramp = 0\nwindow = \"400ms\"\n",

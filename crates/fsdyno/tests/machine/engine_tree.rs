@@ -1,7 +1,7 @@
 //! The engine on real filesystems and as a process: the counts of a full pass, a full device, memory use, and
 //! being stopped.
 
-use crate::support::{MAKING_OWN_FILESYSTEMS, Sandbox};
+use crate::support::{MAKING_FILESYSTEMS, Sandbox};
 use fsdyno_core::protocol::Stage;
 use fsdyno_core::workload::{Content, Fileserver, Ramp, TreeModel};
 use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Nanos, Operation, Workload};
@@ -10,13 +10,12 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 tests! {
-    a_full_pass_has_the_published_counts: MAKING_OWN_FILESYSTEMS;
-    a_full_device_fails_with_operation_and_path: MAKING_OWN_FILESYSTEMS;
-    a_filesystem_without_inodes_says_so: MAKING_OWN_FILESYSTEMS;
-    direct_io_reads_and_writes_whole_blocks: MAKING_OWN_FILESYSTEMS;
+    a_full_pass_has_the_published_counts: MAKING_FILESYSTEMS;
+    a_full_device_fails_with_operation_and_path: MAKING_FILESYSTEMS;
+    a_filesystem_without_inodes_says_so: MAKING_FILESYSTEMS;
+    direct_io_reads_and_writes_whole_blocks: MAKING_FILESYSTEMS;
     memory_stays_flat: &[];
     the_end_of_stdin_stops_and_tidies: &[];
 }
@@ -45,15 +44,8 @@ impl Scratch {
 }
 
 impl Drop for Scratch {
-    /// A child that another test starts has this process's descriptors until it calls exec.
     fn drop(&mut self) {
-        let unmounted = || {
-            std::thread::sleep(Duration::from_millis(20));
-            Command::new("umount").arg(&self.mountpoint).output().is_ok_and(|output| output.status.success())
-        };
-        if !(0..20).any(|_| unmounted()) {
-            succeed(Command::new("umount").arg(&self.mountpoint));
-        }
+        succeed(Command::new("umount").arg(&self.mountpoint));
     }
 }
 

@@ -1,7 +1,7 @@
 //! The real bonnie++, postmark, fio, dbench, sqlite3 and pgbench on a small image, and what remains of them
 //! when a sweep is killed.
 
-use crate::support::{ROOT_AND_OWN_IMAGES, Requirement, Sandbox, describe};
+use crate::support::{Requirement, Sandbox, describe};
 use serde_json::Value;
 use std::fs;
 use std::process::{Command, Stdio};
@@ -42,22 +42,23 @@ bs=4k
 ";
 
 const BONNIE: &[Requirement] = &[
-    Requirement::All(ROOT_AND_OWN_IMAGES),
+    Requirement::Root,
+    Requirement::Loop,
     Requirement::Program("bonnie++"),
     Requirement::Program("bon_csv2txt"),
 ];
-const POSTMARK: &[Requirement] = &[Requirement::All(ROOT_AND_OWN_IMAGES), Requirement::Program("postmark")];
+const POSTMARK: &[Requirement] = &[Requirement::Root, Requirement::Loop, Requirement::Program("postmark")];
 const FIO: &[Requirement] =
-    &[Requirement::All(ROOT_AND_OWN_IMAGES), Requirement::Program("fio"), Requirement::Program("pgrep")];
+    &[Requirement::Root, Requirement::Loop, Requirement::Program("fio"), Requirement::Program("pgrep")];
 
 tests! {
     bonnie_reports_its_parts: BONNIE;
     postmark_reports_its_counts: POSTMARK;
     fio_reports_its_jobs: FIO;
-    dbench_reports_its_operations: &[Requirement::All(ROOT_AND_OWN_IMAGES), Requirement::Program("dbench")];
-    sqlite_reports_its_tests: &[Requirement::All(ROOT_AND_OWN_IMAGES), Requirement::Program("sqlite3")];
+    dbench_reports_its_operations: &[Requirement::Root, Requirement::Loop, Requirement::Program("dbench")];
+    sqlite_reports_its_tests: &[Requirement::Root, Requirement::Loop, Requirement::Program("sqlite3")];
     pgbench_has_a_server_of_its_own:
-        &[Requirement::All(ROOT_AND_OWN_IMAGES), Requirement::Program("pgbench"), Requirement::Program("pgrep")];
+        &[Requirement::Root, Requirement::Loop, Requirement::Program("pgbench"), Requirement::Program("pgrep")];
     the_error_of_a_program_is_kept: BONNIE;
     a_killed_sweep_leaves_no_program: FIO;
 }

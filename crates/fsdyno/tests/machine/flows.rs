@@ -1,6 +1,6 @@
 //! Flows as users run them: the calls of `varmail` as strace sees them, and each flow as a plan.
 
-use crate::support::{MAKING_OWN_FILESYSTEMS, Requirement, Sandbox, describe, json, on_disk};
+use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe, json};
 use serde_json::Value;
 use std::fs;
 use std::process::Command;
@@ -13,7 +13,7 @@ tests! {
         &[Requirement::Program("strace"), Requirement::Program("fs_mark")];
     every_flow_is_a_plan_that_can_be_dry_run: &[];
     a_flow_is_measured_in_a_directory_and_shown_everywhere: &[];
-    several_numbers_of_workers_are_swept_and_shown: MAKING_OWN_FILESYSTEMS;
+    several_numbers_of_workers_are_swept_and_shown: MAKING_FILESYSTEMS;
 }
 
 const WORKERS: u64 = 2;
@@ -33,7 +33,7 @@ const CALLS: &[(&str, &str, u64)] = &[
 
 fn varmail_makes_the_calls_of_its_definition() {
     let sandbox = Sandbox::new();
-    let place = on_disk();
+    let place = tempfile::tempdir_in("/var/tmp").expect("a directory on a disk");
     let plan = format!(
         "telemetry = false\n[device]\ndirectory = \"{}\"\n[[workloads]]\nkind = \"flow\"\n\
          flow = \"varmail\"\nramp = 0\nwindow = \"500ms\"\n[workloads.files.mail]\ncount = 40\n\
@@ -119,7 +119,7 @@ fn transaction(trace: &str, place: &str, paths: &Paths<'_>, commit: &str) -> Vec
 /// SQLite itself and the flow that is called after it change the same files in the same order.
 fn sqlite_makes_the_calls_of_the_program() {
     let sandbox = Sandbox::new();
-    let place = on_disk();
+    let place = tempfile::tempdir_in("/var/tmp").expect("a directory on a disk");
     let shown = place.path().display().to_string();
     let strace = ["-f", "-qq", "-y", "-e", "trace=openat,write,pwrite64,fsync,fdatasync,unlink,unlinkat"];
     let create = "pragma page_size=4096; create table t(k integer primary key, v blob); with recursive n(k) as \
@@ -198,7 +198,7 @@ fn files(trace: &str, place: &str) -> Vec<Vec<String>> {
 
 fn fs_mark_makes_the_calls_of_the_program() {
     let sandbox = Sandbox::new();
-    let place = on_disk();
+    let place = tempfile::tempdir_in("/var/tmp").expect("a directory on a disk");
     let shown = place.path().display().to_string();
     let strace = ["-f", "-qq", "-y", "-e", "trace=openat,write,fsync,close"];
     let trace = sandbox.path("fs_mark.trace");
@@ -243,7 +243,7 @@ fn every_flow_is_a_plan_that_can_be_dry_run() {
 /// A flow of the user's own, in every command that shows results.
 fn a_flow_is_measured_in_a_directory_and_shown_everywhere() {
     let sandbox = Sandbox::new();
-    let place = on_disk();
+    let place = tempfile::tempdir_in("/var/tmp").expect("a directory on a disk");
     let plan = format!(
         "repetitions = 2\n[device]\ndirectory = \"{}\"\n[[workloads]]\nkind = \"flow\"\nramp = 0\n\
          window = \"300ms\"\n[workloads.files.note]\ncount = 30\nsize = \"4k\"\nprefill = \"50%\"\n\

@@ -1,7 +1,7 @@
 //! The commands of a plan around its trials: what they are told, what becomes of those that misbehave, and
 //! that nothing of them is left.
 
-use crate::support::{ROOT_AND_OWN_IMAGES, Sandbox, describe, json};
+use crate::support::{Requirement, Sandbox, describe, json};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs;
@@ -10,13 +10,15 @@ use std::process::{Child, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+const ROOT_AND_LOOP: &[Requirement] = &[Requirement::Root, Requirement::Loop];
+
 tests! {
     commands_of_a_plan_need_permission: &[];
     hooks_are_told_their_trial_and_fail_it: &[];
     hooks_that_misbehave_leave_nothing: &[];
     a_killed_sweep_takes_its_commands_along: &[];
     an_interrupted_hook_ends_and_the_last_one_still_runs: &[];
-    monitors_run_in_phases_and_their_files_stay: ROOT_AND_OWN_IMAGES;
+    monitors_run_in_phases_and_their_files_stay: ROOT_AND_LOOP;
     monitors_that_misbehave_spoil_nothing: &[];
 }
 

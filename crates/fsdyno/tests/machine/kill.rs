@@ -75,7 +75,7 @@ fn a_killed_sweep_is_restored_and_keeps_its_finished_trials() {
             "kill {kill} at {share:.2} left {difference:?}\n{}",
             describe(&restore)
         );
-        let strays = staying(&sandbox);
+        let strays = strays(&sandbox);
         assert!(strays.is_empty(), "kill {kill} at {share:.2} left {strays:?}\n{}", describe(&restore));
 
         if !reported.finished.is_empty() {
@@ -132,20 +132,6 @@ fn stored_trials(sandbox: &Sandbox) -> BTreeSet<u64> {
         .iter()
         .filter_map(|trial| trial["trial"].as_u64())
         .collect()
-}
-
-/// What is left and stays. Tests that run beside this one mount below `/run` as well, but not for long.
-fn staying(sandbox: &Sandbox) -> Vec<String> {
-    let mut seen = strays(sandbox);
-    for _ in 0..300 {
-        if seen.is_empty() {
-            break;
-        }
-        thread::sleep(Duration::from_millis(100));
-        let now = strays(sandbox);
-        seen.retain(|stray| now.contains(stray));
-    }
-    seen
 }
 
 /// Files, mount directories and processes that should be gone.

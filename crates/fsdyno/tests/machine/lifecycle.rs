@@ -1,7 +1,7 @@
 //! What surrounds the load on real filesystems: the layout of its files, and filling before it.
 
 use crate::support::disk::Disk;
-use crate::support::{MAKING_FILESYSTEMS, MAKING_OWN_FILESYSTEMS, Requirement, Sandbox, describe};
+use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe};
 use fsdyno_core::Bytes;
 use serde_json::Value;
 use std::process::Command;
@@ -48,8 +48,8 @@ end_fsync=1
 ";
 
 tests! {
-    a_fill_reaches_its_level_with_the_same_files: MAKING_OWN_FILESYSTEMS;
-    a_fill_that_leaves_no_room_is_skipped: MAKING_OWN_FILESYSTEMS;
+    a_fill_reaches_its_level_with_the_same_files: MAKING_FILESYSTEMS;
+    a_fill_that_leaves_no_room_is_skipped: MAKING_FILESYSTEMS;
     filling_a_block_device_is_in_the_estimate: &[
         Requirement::Root,
         Requirement::Loop,
@@ -61,7 +61,6 @@ tests! {
     ];
     files_written_in_pieces_are_fragmented: &[
         Requirement::All(MAKING_FILESYSTEMS),
-        Requirement::OwnImages,
         Requirement::Program("fio"),
     ];
 }

@@ -1,6 +1,6 @@
 //! The limit on the memory of a load: what does not fit is read from the device, and nothing is left of it.
 
-use crate::support::{MAKING_OWN_FILESYSTEMS, NOBODY, Requirement, Sandbox, describe, json, on_disk};
+use crate::support::{MAKING_FILESYSTEMS, NOBODY, Requirement, Sandbox, describe, json};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,11 +17,15 @@ tests! {
     what_is_itself_in_memory_is_not_limited: GROUPS;
 }
 
-const GROUPS: &[Requirement] = &[Requirement::Root, Requirement::MemoryGroups, Requirement::OwnImages];
+const GROUPS: &[Requirement] = &[Requirement::Root, Requirement::MemoryGroups];
 const GROUPS_AND_FILESYSTEMS: &[Requirement] =
-    &[Requirement::All(MAKING_OWN_FILESYSTEMS), Requirement::MemoryGroups];
+    &[Requirement::All(MAKING_FILESYSTEMS), Requirement::MemoryGroups];
 const DELEGATING: &[Requirement] = &[Requirement::All(GROUPS), Requirement::Program("setpriv")];
 const LIMIT: u64 = 48 << 20;
+
+fn on_disk() -> TempDir {
+    tempfile::tempdir_in("/var/tmp").expect("a directory on a disk")
+}
 
 /// The image is on a disk: what is in memory itself is not limited.
 fn plan(sandbox: &Sandbox, place: &TempDir, levels: &str, window: &str) {

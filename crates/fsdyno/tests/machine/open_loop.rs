@@ -2,7 +2,7 @@
 
 use crate::engine_fuse::{role, row, run};
 use crate::support::sick::{Behaviour, Kind, Treatment};
-use crate::support::{Requirement, Sandbox, on_disk};
+use crate::support::{Requirement, Sandbox};
 use fsdyno_core::protocol::Stage;
 use fsdyno_core::result::Quantile;
 use fsdyno_core::workload::{
@@ -118,7 +118,7 @@ fn a_pause_of_half_a_second_shows_only_in_an_open_loop() {
 
 fn a_rate_is_shown_by_every_command() {
     let sandbox = Sandbox::new();
-    let place = on_disk();
+    let place = tempfile::tempdir_in("/var/tmp").expect("a directory on a disk");
     let plan = format!(
         "[device]\ndirectory = \"{}\"\n[[workloads]]\nkind = \"flow\"\nramp = 0\nwindow = \"500ms\"\n\
          [workloads.files.note]\ncount = 30\nsize = \"4k\"\n\
@@ -177,7 +177,7 @@ fn a_rate_is_shown_by_every_command() {
 /// Two workers that take 5 ms each complete at most 400 iterations per second.
 fn the_highest_rate_is_found_and_recommended() {
     let sandbox = Sandbox::new();
-    let place = on_disk();
+    let place = tempfile::tempdir_in("/var/tmp").expect("a directory on a disk");
     let plan = format!(
         "[device]\ndirectory = \"{}\"\n[[workloads]]\nkind = \"flow\"\nramp = \"100ms\"\nwindow = \"500ms\"\n\
          [workloads.files.note]\ncount = 30\nsize = \"4k\"\n\

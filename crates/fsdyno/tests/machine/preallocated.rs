@@ -1,6 +1,6 @@
 //! Images that are written once and kept for all trials of a sweep, and their sectors.
 
-use crate::support::{MAKING_OWN_FILESYSTEMS, Sandbox, describe, json, on_disk};
+use crate::support::{MAKING_FILESYSTEMS, Sandbox, describe, json};
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -9,10 +9,10 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 tests! {
-    one_image_serves_all_trials_and_stays_allocated: MAKING_OWN_FILESYSTEMS;
-    a_kept_image_is_removed_after_a_kill: MAKING_OWN_FILESYSTEMS;
+    one_image_serves_all_trials_and_stays_allocated: MAKING_FILESYSTEMS;
+    a_kept_image_is_removed_after_a_kill: MAKING_FILESYSTEMS;
     a_written_image_needs_a_plan_without_guests: &[];
-    it_is_measured_whether_the_shape_of_an_image_matters: MAKING_OWN_FILESYSTEMS;
+    it_is_measured_whether_the_shape_of_an_image_matters: MAKING_FILESYSTEMS;
 }
 
 const SIZE: u64 = 320 << 20;
@@ -89,7 +89,7 @@ fn without_discards() -> Vec<PathBuf> {
 fn one_image_serves_all_trials_and_stays_allocated() {
     let before = without_discards();
     let sandbox = Sandbox::new();
-    let place = on_disk();
+    let place = tempfile::tempdir_in("/var/tmp").expect("a directory on a disk");
     let image = place.path().join("disk.img");
     sandbox.write("plan.toml", &plan(&image, "300ms"));
     let mut command = sandbox.fsdyno(&["sweep", "plan.toml"]);
@@ -113,7 +113,7 @@ fn one_image_serves_all_trials_and_stays_allocated() {
 fn a_kept_image_is_removed_after_a_kill() {
     let before = without_discards();
     let sandbox = Sandbox::new();
-    let place = on_disk();
+    let place = tempfile::tempdir_in("/var/tmp").expect("a directory on a disk");
     let image = place.path().join("disk.img");
     sandbox.write("plan.toml", &plan(&image, "30s"));
     // While it is written, and while it is mounted.
@@ -144,7 +144,7 @@ fn a_written_image_needs_a_plan_without_guests() {
 
 fn it_is_measured_whether_the_shape_of_an_image_matters() {
     let sandbox = Sandbox::new();
-    let place = on_disk();
+    let place = tempfile::tempdir_in("/var/tmp").expect("a directory on a disk");
     let image = place.path().join("disk.img");
     let three = plan(&image, "300ms");
     let filesystems = "[\"ext4\", \"xfs\", \"btrfs\"]";

@@ -1,7 +1,7 @@
 //! Sweeps whose trials begin with copies of what was prepared once in a block.
 
 use crate::support::disk::run;
-use crate::support::{MAKING_FILESYSTEMS, Machine, Requirement, Sandbox, describe, json, on_disk};
+use crate::support::{MAKING_FILESYSTEMS, Machine, Requirement, Sandbox, describe, json};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -53,7 +53,7 @@ fn begun(sandbox: &Sandbox, is_reached: &dyn Fn() -> bool) -> Child {
 
 fn copies_have_every_byte_and_are_made_once_in_a_block() {
     let sandbox = Sandbox::new();
-    let place = on_disk();
+    let place = tempfile::tempdir_in("/var/tmp").expect("a directory on a disk");
     sandbox.write("plan.toml", &plan(place.path()));
     sandbox.shows(&["plan", "plan.toml"], &["once in a block for 2 cases; each trial copies the images"]);
     let swept = sandbox.run(&["sweep", "plan.toml", "--format", "json"]);
@@ -95,7 +95,7 @@ fn copies_have_every_byte_and_are_made_once_in_a_block() {
 fn nothing_is_left_of_what_was_prepared_after_a_kill() {
     let untouched = Machine::look();
     let sandbox = Sandbox::new();
-    let place = on_disk();
+    let place = tempfile::tempdir_in("/var/tmp").expect("a directory on a disk");
     sandbox.write("plan.toml", &plan(place.path()));
     let (hidden, copy) = (".fsdyno-", "disk.img");
     let has = |prefix: &str| entries(place.path()).iter().any(|name| name.starts_with(prefix));
@@ -115,7 +115,7 @@ fn nothing_is_left_of_what_was_prepared_after_a_kill() {
 
 fn two_interrupts_leave_nothing_of_what_was_prepared() {
     let sandbox = Sandbox::new();
-    let place = on_disk();
+    let place = tempfile::tempdir_in("/var/tmp").expect("a directory on a disk");
     sandbox.write("plan.toml", &plan(place.path()));
     let has = |prefix: &str| entries(place.path()).iter().any(|name| name.starts_with(prefix));
     let mut sweep = begun(&sandbox, &|| has(".fsdyno-") && has("disk.img"));
@@ -146,7 +146,7 @@ fn trials(sandbox: &Sandbox, plan: &str, code: i32) -> Vec<Value> {
 /// A hook is the last moment before a copy is made.
 fn an_image_that_somebody_changes_is_noticed_and_prepared_again() {
     let sandbox = Sandbox::new();
-    let place = on_disk();
+    let place = tempfile::tempdir_in("/var/tmp").expect("a directory on a disk");
     let (counter, images) = (sandbox.path("counter"), place.path().join(".fsdyno-*"));
     // Before the second trial of the block, the third with the sentinel.
     let script = format!(
@@ -177,7 +177,7 @@ impl Drop for Below {
 
 fn blocks_are_shared_where_the_loop_device_can_still_bypass_the_cache() {
     let sandbox = Sandbox::new();
-    let place = on_disk();
+    let place = tempfile::tempdir_in("/var/tmp").expect("a directory on a disk");
     let (image, below) = (place.path().join("xfs.img"), place.path().join("below"));
     fs::create_dir(&below).expect("a directory");
     fs::File::create(&image).and_then(|file| file.set_len(3 << 30)).expect("an image");

@@ -1,6 +1,6 @@
 //! What does not fit is refused before anything is written, and a reserve stays free while a load writes.
 
-use crate::support::{ROOT_AND_OWN_IMAGES, Requirement, Sandbox, describe, json};
+use crate::support::{Requirement, Sandbox, describe, json};
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -8,11 +8,13 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+const ROOT_AND_LOOP: &[Requirement] = &[Requirement::Root, Requirement::Loop];
+
 tests! {
     a_bench_that_does_not_fit_is_refused_at_once: &[Requirement::Root];
     a_load_stops_at_the_reserve: &[Requirement::Root];
-    an_image_that_does_not_fit_is_refused_by_plan_and_sweep: ROOT_AND_OWN_IMAGES;
-    trees_and_writers_must_fit_on_the_device_together: ROOT_AND_OWN_IMAGES;
+    an_image_that_does_not_fit_is_refused_by_plan_and_sweep: ROOT_AND_LOOP;
+    trees_and_writers_must_fit_on_the_device_together: ROOT_AND_LOOP;
     an_import_leaves_the_reserve: &[Requirement::Root];
 }
 

@@ -1,6 +1,6 @@
 //! What fsdyno says of operations, against the kernel's own tracepoints.
 
-use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe, json, on_disk};
+use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe, json};
 use rustix::fs::{Dir, Mode, OFlags};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -26,7 +26,7 @@ fn arguments(image: &std::path::Path) -> [String; 5] {
 fn the_kernel_agrees_with_every_count() {
     let sandbox = Sandbox::new();
     let before = instances();
-    let place = on_disk();
+    let place = tempfile::tempdir_in("/var/tmp").expect("a directory on a disk");
     let words = arguments(&place.path().join("disk.img"));
     let output = sandbox.run(&words.each_ref().map(String::as_str));
     let document = json(&output);
@@ -88,7 +88,7 @@ fn holds(agreement: &Value, of: &Value) {
 fn a_killed_selfcheck_leaves_nothing_that_restore_does_not_undo() {
     let sandbox = Sandbox::new();
     let before = instances();
-    let place = on_disk();
+    let place = tempfile::tempdir_in("/var/tmp").expect("a directory on a disk");
     let image = place.path().join("disk.img");
     let words = arguments(&image);
     let mut command = sandbox.fsdyno(&words.each_ref().map(String::as_str));

@@ -14,13 +14,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 const FUSE: &[Requirement] = &[Requirement::Root, Requirement::Fuse];
-const FUSE_AND_LOOP: &[Requirement] =
-    &[Requirement::Root, Requirement::Fuse, Requirement::Loop, Requirement::OwnImages];
+const FUSE_AND_LOOP: &[Requirement] = &[Requirement::Root, Requirement::Fuse, Requirement::Loop];
 const FUSE_LOOP_AND_XFS: &[Requirement] = &[
     Requirement::Root,
     Requirement::Fuse,
     Requirement::Loop,
-    Requirement::OwnImages,
     Requirement::Program("mkfs.xfs"),
     Requirement::Filesystem("xfs"),
 ];

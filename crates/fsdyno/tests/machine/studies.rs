@@ -1,20 +1,22 @@
 //! The published studies: their figures compared with a run, and a run in their layout.
 
-use crate::support::{ROOT_AND_OWN_IMAGES, Requirement, Sandbox, describe, in_memory, json};
+use crate::support::{Requirement, Sandbox, describe, json};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+const ROOT_AND_LOOP: &[Requirement] = &[Requirement::Root, Requirement::Loop];
+
 tests! {
-    a_run_is_compared_with_the_published_figures: ROOT_AND_OWN_IMAGES;
+    a_run_is_compared_with_the_published_figures: ROOT_AND_LOOP;
     every_ready_plan_has_the_cases_of_its_study: &[
         Requirement::Root,
         Requirement::Loop,
         Requirement::Program("qemu-system-x86_64"),
         Requirement::Program("apt-get"),
     ];
-    every_ready_plan_can_be_scaled_down_as_it_says: ROOT_AND_OWN_IMAGES;
-    every_ready_plan_runs_scaled_and_prints_as_published: ROOT_AND_OWN_IMAGES;
+    every_ready_plan_can_be_scaled_down_as_it_says: ROOT_AND_LOOP;
+    every_ready_plan_runs_scaled_and_prints_as_published: ROOT_AND_LOOP;
     a_wrong_reference_gets_one_clear_error: &[];
 }
 
@@ -186,7 +188,7 @@ fn is_lost(of: &Value) -> bool {
 fn every_ready_plan_runs_scaled_and_prints_as_published() {
     for Ready { plan, cases, scaled, shows } in READY.iter().filter(|ready| !ready.scaled.is_empty()) {
         let sandbox = Sandbox::new();
-        let images = in_memory();
+        let images = fsdyno_testkit::in_memory();
         let image =
             |key: &str, name: &str| format!("{key}={:?}", images.path().join(name).display().to_string());
         let path = ready(plan).display().to_string();

@@ -1,14 +1,14 @@
 //! `fsdyno watch` and `sweep --watch` on a real terminal, which is a pane of tmux.
 
 use crate::race;
-use crate::support::{ROOT_AND_OWN_IMAGES, Requirement, Sandbox, describe};
+use crate::support::{Requirement, Sandbox, describe};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-const NEEDED: &[Requirement] = &[Requirement::All(ROOT_AND_OWN_IMAGES), Requirement::Program("tmux")];
+const NEEDED: &[Requirement] = &[Requirement::Root, Requirement::Loop, Requirement::Program("tmux")];
 
 tests! {
     a_running_sweep_is_watched_paused_and_stopped: NEEDED;
@@ -18,7 +18,8 @@ tests! {
 }
 
 const RACING: &[Requirement] = &[
-    Requirement::All(ROOT_AND_OWN_IMAGES),
+    Requirement::Root,
+    Requirement::Loop,
     Requirement::Program("tmux"),
     Requirement::Program("mkfs.ext4"),
     Requirement::Program("mkfs.xfs"),

@@ -3,21 +3,21 @@
 pub mod disk;
 pub mod guarded;
 pub mod hosts;
-mod lanes;
-mod machine;
 pub mod sick;
 
 pub use fsdyno_testkit::Requirement;
-pub use machine::Machine;
 
-use lanes::{prefix, print_slowest};
-use libtest_mimic::{Arguments, Conclusion, Trial};
-use machine::{disks_of_others, fuse_mounts, use_loop_devices_once};
+use fsdyno_host::setting::lasting_attributes;
+use libtest_mimic::{Arguments, Conclusion, Failed, Trial};
 use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::chown;
+use std::panic::{catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::{Condvar, Mutex};
+use std::time::{Duration, Instant};
 
 /// ID of the user and the group without privileges.
 pub const NOBODY: u32 = 65534;
@@ -62,14 +62,44 @@ pub const MAKING_FILESYSTEMS: &[Requirement] = &[
     Requirement::Filesystem("btrfs"),
 ];
 
-/// The same for images of the test's own: all of them in its sandbox, or in directories of
-/// [`on_disk`] and [`in_memory`].
-pub const MAKING_OWN_FILESYSTEMS: &[Requirement] =
-    &[Requirement::All(MAKING_FILESYSTEMS), Requirement::OwnImages];
+/// Tests that wait for each other, in the order of their turns.
+struct Lane {
+    /// How many have come, and how many may have begun.
+    turns: Mutex<(usize, usize)>,
+    ended: Condvar,
+}
 
-/// For images of the test's own, too.
-pub const ROOT_AND_OWN_IMAGES: &[Requirement] =
-    &[Requirement::Root, Requirement::Loop, Requirement::OwnImages];
+/// Tests that use the machine's own devices run one at a time, so that every change found afterwards was made
+/// by that test. Nor could those with images of their own run beside them: mkfs.btrfs opens every device of
+/// the machine, and one that somebody has open cannot be detached or partitioned.
+static MACHINE: Lane = Lane::of(1);
+/// The others run beside them, one at a time: those in guests keep a processor busy, and with two of them on
+/// two processors the tests that use the machine, which take the longest, would wait.
+static APART: Lane = Lane::of(1);
+/// Tests on disks that are files of fsdyno's own below `/run` run beside all of them, one at a time. A new
+/// mount namespace keeps what is mounted, and would hold these disks; one whose process is dead disturbs
+/// mkfs.btrfs. Whoever makes either waits for its turn here as well.
+static RECORDED: Lane = Lane::of(1);
+
+impl Lane {
+    const fn of(at_once: usize) -> Self {
+        Lane { turns: Mutex::new((0, at_once)), ended: Condvar::new() }
+    }
+
+    /// Waits for its turn, and runs.
+    fn run<T>(&self, run: impl FnOnce() -> T) -> T {
+        let mut turns = self.turns.lock().expect(UNHARMED);
+        let own = turns.0;
+        turns.0 += 1;
+        drop(self.ended.wait_while(turns, |turns| own >= turns.1).expect(UNHARMED));
+        let result = run();
+        self.turns.lock().expect(UNHARMED).1 += 1;
+        self.ended.notify_all();
+        result
+    }
+}
+
+const UNHARMED: &str = "a panic never leaves a test";
 
 impl Test {
     fn into_trial(self) -> Trial {
@@ -91,20 +121,76 @@ impl Test {
             one => *one == requirement,
         })
     }
+
+    /// Whether its disks are files that fsdyno shows below `/run`.
+    fn is_recorded(&self) -> bool {
+        self.needs(Requirement::Recorder)
+    }
+
+    /// Whether it disturbs those on recorded disks, or others with one: it makes mount namespaces, or kills
+    /// who shows the disk.
+    fn disturbs(&self) -> bool {
+        self.needs(Requirement::Program("unshare")) || self.needs(Requirement::DyingRecorder)
+    }
+
+    /// Whether it uses nothing of the machine that others use, except that it may mount FUSE filesystems.
+    fn is_apart(&self) -> bool {
+        let elsewhere = self.emulates() || self.needs(Requirement::Fuse);
+        let shares = self.needs(Requirement::Loop) || self.needs(Requirement::IoUring);
+        !shares && (elsewhere || !self.needs(Requirement::Root))
+    }
+
+    /// Whether it boots virtual machines, which keep a processor busy.
+    fn emulates(&self) -> bool {
+        self.needs(Requirement::Program("qemu-system-x86_64"))
+    }
+
+    fn run(&self) -> Result<(), Failed> {
+        let lane = if self.is_apart() { &APART } else { &MACHINE };
+        let among = match self.is_recorded() {
+            _ if self.needs(Requirement::Quiet) => "that need the machine for themselves",
+            true => "on recorded disks",
+            false if self.is_apart() => "apart",
+            false => "on the machine's own devices",
+        };
+        let body = || {
+            timed(self.shown(), among, || match self.is_apart() || self.is_recorded() {
+                true if self.emulates() => yielding(|| outcome(catch_unwind(self.body))),
+                true => outcome(catch_unwind(self.body)),
+                false => guarded(self.body),
+            })
+        };
+        match (self.is_recorded(), self.disturbs()) {
+            (true, _) => RECORDED.run(body),
+            (false, true) => RECORDED.run(|| lane.run(body)),
+            (false, false) => lane.run(body),
+        }
+    }
+}
+
+/// Runs this and whatever it starts with a lower priority: the tests on the machine's own devices decide how
+/// long the suite takes, and emulated processors take whatever they can get.
+fn yielding<T: Send>(run: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        let lowered = scope.spawn(|| {
+            // Without it, the suite takes longer.
+            let _ = rustix::process::nice(5);
+            run()
+        });
+        lowered.join().unwrap_or_else(|panic| resume_unwind(panic))
+    })
 }
 
 /// Runs the tests, those that need the machine for themselves first. The state of the machine is recorded
 /// before and after those that run on the machine itself.
 pub fn run(tests: Vec<Test>) {
     let mut arguments = Arguments::from_args();
-    let (quiet, mut others): (Vec<Test>, Vec<Test>) =
+    let (quiet, others): (Vec<Test>, Vec<Test>) =
         tests.into_iter().partition(|test| test.needs(Requirement::Quiet));
-    // Those that let nobody else run wait until the others have ended.
-    others.sort_by_key(|test| (test.disturbs(), test.place()));
     if !arguments.list {
         use_loop_devices_once();
     }
-    let (before, disks) = (fuse_mounts(), disks_of_others());
+    let (before, disks) = (fuse_mounts(), recorded_disks());
     let mut run = |tests: Vec<Test>, at_once| {
         arguments.test_threads = Some(at_once);
         let trials = tests.into_iter().map(Test::into_trial).collect();
@@ -120,8 +206,180 @@ pub fn run(tests: Vec<Test>) {
     let conclusions = [quiet, run(others, others_at_once)];
     print_slowest();
     assert_eq!(fuse_mounts(), before, "a test left a FUSE filesystem mounted");
-    assert_eq!(disks_of_others(), disks, "a test left a disk of its own attached");
+    assert_eq!(recorded_disks(), disks, "a test left a disk of its own attached");
     conclusions.iter().for_each(Conclusion::exit_if_failed);
+}
+
+/// Recent kernels (seen with 6.18) reset the readahead of a loop device when a file is attached. A loop
+/// device that was never used has another readahead, which the first test that uses it could not restore.
+fn use_loop_devices_once() {
+    if Requirement::Root.unmet().is_some() {
+        return;
+    }
+    let image = tempfile::NamedTempFile::new().expect("a temporary file");
+    image.as_file().set_len(1 << 20).expect("a sparse file");
+    for block in fs::read_dir("/sys/block").into_iter().flatten().flatten() {
+        let name = block.file_name().to_string_lossy().into_owned();
+        if name.starts_with("loop") && !block.path().join("loop/backing_file").exists() {
+            let node = format!("/dev/{name}");
+            // A loop device that cannot be used is not used by any test either.
+            let attached = Command::new("losetup").arg(&node).arg(image.path()).output();
+            if attached.is_ok_and(|output| output.status.success()) {
+                let _ = Command::new("losetup").args(["--detach", &node]).output();
+            }
+        }
+    }
+}
+
+/// The duration of each test with its lane, to find out which ones slow the suite down.
+static TOOK: Mutex<Vec<(Duration, &str, &str)>> = Mutex::new(Vec::new());
+const SLOWEST: usize = 12;
+
+fn timed(
+    name: &'static str,
+    lane: &'static str,
+    run: impl FnOnce() -> Result<(), Failed>,
+) -> Result<(), Failed> {
+    let begin = Instant::now();
+    let result = run();
+    TOOK.lock().expect("no thread has panicked").push((begin.elapsed(), name, lane));
+    result
+}
+
+fn print_slowest() {
+    let mut took = std::mem::take(&mut *TOOK.lock().expect("no thread has panicked"));
+    took.sort_unstable();
+    for (took, name, _) in took.iter().rev().take(SLOWEST) {
+        eprintln!("{:6.1} s {name}", took.as_secs_f64());
+    }
+    let mut lanes: BTreeMap<&str, Duration> = BTreeMap::new();
+    for (took, _, lane) in &took {
+        *lanes.entry(lane).or_default() += *took;
+    }
+    for (lane, took) in lanes {
+        eprintln!("{:6.1} s one after the other: tests {lane}", took.as_secs_f64());
+    }
+}
+
+fn guarded(body: fn()) -> Result<(), Failed> {
+    let before = Machine::look();
+    let result = catch_unwind(body);
+    let after = Machine::look();
+    outcome(result)?;
+    match before.difference(&after) {
+        difference if difference.is_empty() => Ok(()),
+        difference => Err(format!("the test left the machine changed:\n{}", difference.join("\n")).into()),
+    }
+}
+
+/// The result of a test that may have panicked.
+fn outcome(result: std::thread::Result<()>) -> Result<(), Failed> {
+    result.map_err(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        text.or(panic.downcast_ref::<&str>().map(|text| text.to_string())).unwrap_or_default().into()
+    })
+}
+
+fn mounts() -> String {
+    fs::read_to_string("/proc/self/mountinfo").unwrap_or_default()
+}
+
+fn is_fuse(line: &str) -> bool {
+    line.split_once(" - ").is_some_and(|(_, mount)| mount.starts_with("fuse"))
+}
+
+fn fuse_mounts() -> Vec<String> {
+    mounts().lines().filter(|line| is_fuse(line)).map(str::to_string).collect()
+}
+
+/// The loop devices of disks that fsdyno shows below `/run`.
+fn recorded_disks() -> BTreeSet<String> {
+    let blocks = fs::read_dir("/sys/block").into_iter().flatten().flatten();
+    let recorded = blocks.filter(|block| is_recorded(&block.path()));
+    recorded.map(|block| block.file_name().to_string_lossy().into_owned()).collect()
+}
+
+fn is_recorded(block: &Path) -> bool {
+    fs::read_to_string(block.join("loop/backing_file")).is_ok_and(|file| file.starts_with("/run/fsdyno-"))
+}
+
+/// What a test must not change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Machine {
+    state: BTreeMap<String, String>,
+    /// Loop devices that tests on recorded disks used meanwhile, whose settings say nothing.
+    others: BTreeSet<String>,
+}
+
+impl Machine {
+    /// Loop devices, mounts, queue settings, `vm` sysctls and complaints in the kernel log. Tests that run in
+    /// parallel mount FUSE filesystems and disks on them, so those are compared when all tests have ended.
+    pub fn look() -> Self {
+        let mut state = BTreeMap::new();
+        let mut others = recorded_disks();
+        let mounts = mounts();
+        others.extend(recorded_disks());
+        let is_others = |line: &str| {
+            let source = line.split_once(" - ").and_then(|(_, mount)| mount.split(' ').nth(1));
+            source.and_then(|source| source.strip_prefix("/dev/")).is_some_and(|name| others.contains(name))
+        };
+        for line in mounts.lines().filter(|line| !is_fuse(line) && !is_others(line)) {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            state.insert(format!("mount {}", fields[4]), fields[5..].join(" "));
+        }
+        for block in fs::read_dir("/sys/block").into_iter().flatten().flatten() {
+            let name = block.file_name().to_string_lossy().into_owned();
+            if is_recorded(&block.path()) {
+                others.insert(name);
+                continue;
+            }
+            // A loop device without a backing file still has its settings, and they must be as before.
+            let settings = lasting_attributes(&name).map(|attribute| format!("queue/{attribute}"));
+            for file in settings.chain(["loop/backing_file".to_string()]) {
+                if let Ok(text) = fs::read_to_string(block.path().join(&file)) {
+                    state.insert(format!("block {name} {file}"), text.trim().to_string());
+                }
+            }
+        }
+        for setting in fs::read_dir("/proc/sys/vm").into_iter().flatten().flatten() {
+            let name = setting.file_name().to_string_lossy().into_owned();
+            if name.starts_with("dirty") {
+                state.insert(
+                    format!("sysctl vm.{name}"),
+                    fs::read_to_string(setting.path()).unwrap_or_default(),
+                );
+            }
+        }
+        let log = Command::new("dmesg").output().map(|out| String::from_utf8_lossy(&out.stdout).into_owned());
+        let complaints = ["BUG:", "WARNING:", "Oops", "blocked for more than"];
+        for line in
+            log.unwrap_or_default().lines().filter(|line| complaints.iter().any(|word| line.contains(word)))
+        {
+            state.insert(format!("kernel log {line}"), String::new());
+        }
+        Machine { state, others }
+    }
+
+    /// The differences, one line each. Loop nodes that were added without being attached do not count.
+    pub fn difference(&self, after: &Machine) -> Vec<String> {
+        let mut lines = Vec::new();
+        let of_others = |key: &str| {
+            let name = key.strip_prefix("block ").and_then(|rest| rest.split(' ').next());
+            name.is_some_and(|name| self.others.contains(name) || after.others.contains(name))
+        };
+        for (key, value) in after.state.iter().filter(|(key, _)| !of_others(key)) {
+            match self.state.get(key) {
+                Some(old) if old != value => lines.push(format!("{key}: '{old}' became '{value}'")),
+                Some(_) => {}
+                None if key.starts_with("block") && !key.contains("backing_file") => {}
+                None => lines.push(format!("{key}: new, '{value}'")),
+            }
+        }
+        let is_gone = |key: &str| !after.state.contains_key(key) && !key.starts_with("kernel log");
+        let gone = self.state.iter().filter(|(key, _)| is_gone(key) && !of_others(key));
+        lines.extend(gone.map(|(key, value)| format!("{key}: gone, was '{value}'")));
+        lines
+    }
 }
 
 /// Copies a program. A separate process does it: if this one had the copy open for writing, a child that
@@ -133,17 +391,6 @@ pub fn install(program: &Path, copy: &Path) {
     assert!(output.status.success(), "{}", describe(&output));
 }
 
-/// A directory of a test on a disk, not in memory.
-pub fn on_disk() -> tempfile::TempDir {
-    let directory = tempfile::Builder::new().prefix(prefix()).tempdir_in("/var/tmp");
-    directory.expect("a directory on a disk")
-}
-
-/// A directory of a test in memory, where there is such.
-pub fn in_memory() -> tempfile::TempDir {
-    fsdyno_testkit::in_memory_named(prefix())
-}
-
 /// A directory for one test, with its own store and undo journal, removed at the end.
 pub struct Sandbox {
     directory: tempfile::TempDir,
@@ -152,8 +399,7 @@ pub struct Sandbox {
 impl Sandbox {
     /// In the default temporary directory.
     pub fn new() -> Self {
-        let directory = tempfile::Builder::new().prefix(prefix()).tempdir();
-        Sandbox { directory: directory.expect("a temporary directory") }
+        Sandbox { directory: tempfile::tempdir().expect("a temporary directory") }
     }
 
     /// A path in it.
