@@ -24,7 +24,8 @@ use std::path::Path;
 
 /// Assumed rate at which trees are created, in bytes per second: a single SSD, small files.
 pub(crate) const ASSUMED_TREE_RATE: u64 = 200_000_000;
-/// The same through a server, all of it in guests that are emulated: seen with two clients on two processors.
+/// The same through a server, all of it in guests that are emulated: seen with two and with three clients on
+/// two processors.
 const ASSUMED_SERVED_RATE: u64 = 1_000_000;
 /// How many times as fast as that an image is assumed to be copied.
 const COPIES_FASTER: u64 = 3;
@@ -409,8 +410,8 @@ pub(crate) fn trial_time(case: &Case, sizes: Sizes) -> Nanos {
         // Each of them copies what is made once, in large pieces.
         Some(cases) => (made / COPIES_FASTER).saturating_add(made / u64::from(cases.max(1))),
     };
-    let moved = made
-        .saturating_add(prepared.saturating_mul(fillings))
+    let moved = prepared
+        .saturating_mul(fillings)
         .saturating_add(load.moves_within(case.configuration.memory()).0.saturating_mul(sizes.machines));
     // A durability trial has a disk of its own, and so has a guest.
     let conditioned = match recorded::load(case).is_some() || case.configuration.guest_kernel().is_some() {
@@ -418,8 +419,9 @@ pub(crate) fn trial_time(case: &Case, sizes: Sizes) -> Nanos {
         false => sizes.conditioned.0,
     };
     let moved = moved.saturating_add(conditioned);
-    let rate = if sizes.served { ASSUMED_SERVED_RATE } else { ASSUMED_TREE_RATE };
-    let moving = moved.saturating_mul(1_000_000_000 / rate);
+    let taking = |bytes: u64, rate: u64| bytes.saturating_mul(1_000_000_000 / rate);
+    let making = taking(made, if sizes.served { ASSUMED_SERVED_RATE } else { ASSUMED_TREE_RATE });
+    let moving = making.saturating_add(taking(moved, ASSUMED_TREE_RATE));
     let (boot, slowness) = match case.configuration.guest_kernel() {
         Some(_) if sizes.resumes => (ASSUMED_RESUMPTION, ASSUMED_SLOWNESS),
         Some(_) => (ASSUMED_BOOT, ASSUMED_SLOWNESS),

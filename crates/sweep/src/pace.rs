@@ -4,7 +4,7 @@ use crate::estimate;
 use crate::order::order;
 use crate::plan::{Case, Plan};
 use crate::race::ForeseenRace;
-use crate::sizes::{self, Sizes};
+use crate::sizes::Sizes;
 use fsdyno_core::Nanos;
 use fsdyno_host::Host;
 use fsdyno_host::guest::Guests;
@@ -29,8 +29,7 @@ impl Pace {
     /// On a machine that has whatever a plan asks for.
     pub fn nominal(plan: &Plan) -> Self {
         let possible = |case: &Case| case.contradictions.is_empty() && case.impossible.is_empty();
-        let (device, calm) = (plan.devices.data.size(), sizes::calm(plan));
-        let sizes = Sizes { device, calm, resumes: plan.guest.snapshot, ..Sizes::default() };
+        let sizes = Sizes { device: plan.devices.data.size(), ..Sizes::of_plan(plan) };
         Pace { runs: plan.cases().iter().map(possible).collect(), sizes }
     }
 

@@ -57,6 +57,18 @@ pub(crate) struct Unknown {
 }
 
 impl Sizes {
+    /// What the plan itself says; the sizes of devices are not in it.
+    pub(crate) fn of_plan(plan: &Plan) -> Self {
+        Sizes {
+            calm: calm(plan),
+            resumes: plan.guest.snapshot,
+            served: plan.serve.is_some(),
+            machines: plan.machines(),
+            preparing: plan.preparing(),
+            ..Sizes::default()
+        }
+    }
+
     /// On this host. A block device is examined if its size matters.
     pub(crate) fn of(host: &mut dyn Host, plan: &Plan, cases: &[Case]) -> Self {
         examine(host, plan, cases).0
@@ -66,14 +78,7 @@ impl Sizes {
 /// The sizes on this host, and why some of them are unknown.
 pub(crate) fn examine(host: &mut dyn Host, plan: &Plan, cases: &[Case]) -> (Sizes, Unknown) {
     let mut unknown = Unknown::default();
-    let mut sizes = Sizes {
-        calm: calm(plan),
-        resumes: plan.guest.snapshot,
-        served: plan.serve.is_some(),
-        machines: plan.machines(),
-        preparing: plan.preparing(),
-        ..Sizes::default()
-    };
+    let mut sizes = Sizes::of_plan(plan);
     match size_to_fill(host, plan, cases) {
         Ok(size) => sizes.device = Some(size),
         Err(error) => unknown.device = Some(error),
@@ -86,7 +91,7 @@ pub(crate) fn examine(host: &mut dyn Host, plan: &Plan, cases: &[Case]) -> (Size
 }
 
 /// How long a phase is expected to wait for a calm device.
-pub(crate) fn calm(plan: &Plan) -> Nanos {
+fn calm(plan: &Plan) -> Nanos {
     plan.quiesce.map_or(Nanos(0), |limit| limit.min(ASSUMED_CALM))
 }
 
