@@ -24,7 +24,8 @@ tests! {
         Requirement::All(MAKING_FILESYSTEMS),
         Requirement::MemoryGroups,
     ];
-    a_directory_is_not_mounted_again: &[Requirement::Root];
+    // It looks at everything that the machine has in its page cache.
+    a_directory_is_not_mounted_again: &[Requirement::Root, Requirement::Quiet];
     what_memory_absorbs_is_not_yet_durable: MAKING_FILESYSTEMS;
     a_phase_waits_for_a_calm_device_and_for_dirty_pages_of_its_own: &[
         Requirement::All(MAKING_FILESYSTEMS),
