@@ -21,32 +21,11 @@ pub(crate) struct Sizes {
     /// Whether guests may resume from a snapshot.
     pub resumes: bool,
     /// Whether guests do the load on a filesystem that another one serves.
-    #[serde(default)]
     pub served: bool,
     /// How many machines do the load on one filesystem.
-    #[serde(default = "one")]
     pub machines: u64,
     /// How many of them prepare it.
-    #[serde(default = "one")]
     pub preparing: u64,
-}
-
-fn one() -> u64 {
-    1
-}
-
-impl Default for Sizes {
-    fn default() -> Self {
-        Sizes {
-            device: None,
-            conditioned: Bytes(0),
-            calm: Nanos(0),
-            resumes: false,
-            served: false,
-            machines: one(),
-            preparing: one(),
-        }
-    }
 }
 
 /// Why a size is unknown.
@@ -60,12 +39,13 @@ impl Sizes {
     /// What the plan itself says; the sizes of devices are not in it.
     pub(crate) fn of_plan(plan: &Plan) -> Self {
         Sizes {
+            device: None,
+            conditioned: Bytes(0),
             calm: calm(plan),
             resumes: plan.guest.snapshot,
             served: plan.serve.is_some(),
             machines: plan.machines(),
             preparing: plan.preparing(),
-            ..Sizes::default()
         }
     }
 

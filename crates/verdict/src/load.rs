@@ -1,6 +1,7 @@
 //! What ran on configurations: only under the same load are they compared.
 
 use crate::outcomes::is_measured;
+use crate::text::whose_trees;
 use fsdyno_core::axis::OF_THE_LOAD;
 use fsdyno_core::{TrialRecord, Workload};
 
@@ -79,7 +80,7 @@ impl<'a> Load<'a> {
             1 => ", on 1 machine".to_string(),
             several => format!(", on each of {several} machines"),
         };
-        let shared = if self.shared_trees { ", which read the same trees" } else { "" };
-        self.workload.load().title() + &clients + shared + &conditions.collect::<String>()
+        let trees = whose_trees(self.shared_trees);
+        self.workload.load().title() + &clients + trees + &conditions.collect::<String>()
     }
 }

@@ -219,6 +219,11 @@ pub fn count(count: u64) -> String {
     text
 }
 
+/// What follows the number of clients.
+pub fn whose_trees(shared: bool) -> &'static str {
+    if shared { ", which read the same trees" } else { "" }
+}
+
 /// `1 trial`, `3 trials`.
 pub fn plural(count: u64, noun: &str) -> String {
     let ending = if count == 1 { "" } else { "s" };

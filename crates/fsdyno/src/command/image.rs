@@ -107,19 +107,22 @@ fn measure(
                 screen: false,
                 elsewhere: Elsewhere::Nowhere,
             };
-            let mut trial = measured(surroundings, &request, &mut store, &interrupt)?;
+            let mut trial = only_trial(surroundings, &request, &mut store, &interrupt)?;
             // Without dirty throttling, as in cgroups of version 1, pages that a stalled disk does not take
             // fill the memory, and the kernel kills the load. That says nothing about images.
-            if trial.is_err() {
-                trial = measured(surroundings, &request, &mut store, &interrupt)?;
+            if let Outcome::Failed { .. } = trial.outcome {
+                trial = only_trial(surroundings, &request, &mut store, &interrupt)?;
             }
-            let trial = trial.map_err(|failure| {
+            let failure = match &trial.outcome {
+                Outcome::Measured => None,
+                Outcome::Skipped { unmet } => Some(format!("cannot be measured: {}", unmet.join("; "))),
+                Outcome::Failed { error } => Some(format!("failed twice: {error}")),
+            };
+            if let Some(failure) = failure {
                 let way = WAYS[at].name();
-                Trouble::new(
-                    Status::TrialFailed,
-                    anyhow!("{filesystem} on an image ({way}) failed twice: {failure}"),
-                )
-            })?;
+                let error = anyhow!("{filesystem} on an image ({way}) {failure}");
+                return Err(Trouble::new(Status::TrialFailed, error));
+            }
             trials[at].push(TrialRecord { block: round, ..trial });
         }
     }
@@ -144,15 +147,15 @@ fn measure(
     })
 }
 
-/// The only trial of a plan, or why it was not measured.
-fn measured(
+/// The only trial of a plan.
+fn only_trial(
     surroundings: &Surroundings,
     request: &SweepRequest<'_>,
     store: &mut Store,
     interrupt: &Interrupt,
-) -> std::result::Result<std::result::Result<TrialRecord, String>, Trouble> {
-    let mut trials = Vec::new();
-    let mut stored = |trial: &TrialRecord| trials.push(trial.clone());
+) -> std::result::Result<TrialRecord, Trouble> {
+    let mut only = None;
+    let mut stored = |trial: &TrialRecord| only = Some(trial.clone());
     let ended = carry_out(surroundings, request, store, interrupt, &mut stored)?;
     match status(&ended) {
         Status::Interrupted => {
@@ -165,12 +168,7 @@ fn measured(
         }
         _ => {}
     }
-    let trial = trials.pop().ok_or_else(|| anyhow!("the sweep ended without a trial"))?;
-    Ok(match &trial.outcome {
-        Outcome::Measured => Ok(trial),
-        Outcome::Skipped { unmet } => Err(unmet.join("; ")),
-        Outcome::Failed { error } => Err(error.to_string()),
-    })
+    Ok(only.ok_or_else(|| anyhow!("the sweep ended without a trial"))?)
 }
 
 /// The same short plan on an image that is made in one way.

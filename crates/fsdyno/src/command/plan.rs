@@ -117,8 +117,8 @@ fn print(
     let clients = match plan.clients {
         None => String::new(),
         Some(count) => {
-            let shared = if plan.shared_trees { ", which read the same trees" } else { "" };
-            format!(", by {}{shared}", plural(count.into(), "client"))
+            let trees = fsdyno_verdict::text::whose_trees(plan.shared_trees);
+            format!(", by {}{trees}", plural(count.into(), "client"))
         }
     };
     let whole = format!(

@@ -93,6 +93,7 @@ fn of_machine(reason: &str, name: &str) -> String {
 
 /// Waits until all members can run trials. Returns what no machine has, and what is left of earlier sweeps.
 pub(super) fn await_all(
+    plan: &Plan,
     pool: &Pool,
     machines: &[Machine],
     options: &RunOptions<'_>,
@@ -138,7 +139,7 @@ pub(super) fn await_all(
         return Err(SweepError::RefusedByMachines { refused });
     }
     let ready: Vec<Looked> = found.into_iter().flatten().flatten().collect();
-    let sizes = ready.first().map(|(_, sizes)| *sizes).unwrap_or_default();
+    let sizes = ready.first().map_or_else(|| Sizes::of_plan(plan), |(_, sizes)| *sizes);
     let cases = ready.first().map_or(0, |(unmet, _)| unmet.len());
     // A case is planned if some machine can run it.
     let unmet = (0..cases).map(|case| {

@@ -68,7 +68,7 @@ pub fn run_fleet(
         };
         pool.tell(number, line(&Order::Begin(Box::new(task))));
     }
-    let (here, left) = match await_all(pool, &machines, options, observer) {
+    let (here, left) = match await_all(plan, pool, &machines, options, observer) {
         Ok(ready) => ready,
         Err(error) => {
             (0..machines.len()).for_each(|number| pool.tell(number, line(&Order::End)));

@@ -13,10 +13,11 @@ pub(super) fn check(document: &Document, raw: &RawPlan, plan: &Plan) -> Result<(
     if let Some(reason) = plan.serve.as_ref().and_then(|_| not_served(plan)) {
         return Err(document.error(&raw.serve_at, PlanProblem::NotServed { reason }));
     }
-    let unshared = plan.workloads.iter().filter(|_| plan.shared_trees).find_map(not_shared);
-    if let Some(reason) = unshared {
+    if let Some(clients) = raw.clients.as_ref().filter(|clients| clients.shares_trees)
+        && let Some(reason) = plan.workloads.iter().find_map(not_shared)
+    {
         let problem = PlanProblem::NotElsewhere { place: "on clients", reason };
-        return Err(document.error(&raw.shared_trees_at, problem));
+        return Err(document.error(&clients.share_at, problem));
     }
     let reason = plan
         .clients

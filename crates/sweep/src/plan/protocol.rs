@@ -81,8 +81,8 @@ pub(super) fn reuses(plan: &Section<'_>) -> Result<bool, PlanError> {
 pub(super) struct RawClients {
     /// How many there are.
     pub count: u32,
-    /// Whether all read the same trees.
-    pub share: bool,
+    /// Whether all read the same trees, which a single one does anyway.
+    pub shares_trees: bool,
     pub share_at: Origin,
     /// Options with which they mount what is served.
     pub mount: Vec<String>,
@@ -94,9 +94,10 @@ pub(super) fn clients(document: &Document, plan: &Section<'_>) -> Result<Option<
     let Some(node) = plan.get("clients") else { return Ok(None) };
     let table = Section::new(document, node, "[clients]")?;
     table.only(&names(&[keys::CLIENTS]))?;
+    let count = table.required("count", table.integer("count", 1..=MAX_CLIENTS)?)?;
     Ok(Some(RawClients {
-        count: table.required("count", table.integer("count", 1..=MAX_CLIENTS)?)?,
-        share: table.boolean("share")?.unwrap_or(false),
+        count,
+        shares_trees: table.boolean("share")?.unwrap_or(false) && count > 1,
         share_at: table.at("share").clone(),
         mount: mount(&table)?,
         mount_at: table.at("mount").clone(),

@@ -9,7 +9,7 @@ use super::document::{Document, Entry, Node, Origin, Section, Table, Value};
 use super::fleet::{self, RawFleet};
 use super::hooks::{self, Hooks};
 use super::keys::{self, RAMP, STEADY, names};
-use super::protocol;
+use super::protocol::{self, RawClients};
 use crate::error::{PlanError, PlanProblem};
 use fsdyno_core::axis::{self, Axis, SYSCTL_PREFIX};
 use fsdyno_core::filesystem;
@@ -70,11 +70,8 @@ pub(crate) struct RawPlan {
     /// Kernels that the plan names itself.
     pub kernels: BTreeMap<String, KernelSpec>,
     pub guest: GuestShape,
-    /// How many machines do the load, if they are others.
-    pub clients: Option<u32>,
-    /// Whether all of these read the same trees.
-    pub shared_trees: bool,
-    pub shared_trees_at: Origin,
+    /// The machines that do the load, if they are others.
+    pub clients: Option<RawClients>,
     pub clients_at: Origin,
     pub serve: Option<Serve>,
     pub serve_at: Origin,
@@ -171,9 +168,7 @@ impl RawPlan {
             name: name(&plan, file_stem)?,
             hooks_at: hooks.at_phases().map_or(Origin::Document, |one| hooks::place_of(&plan, one.kind)),
             hooks,
-            shared_trees: clients.as_ref().is_some_and(|clients| clients.share && clients.count > 1),
-            shared_trees_at: clients.as_ref().map_or(Origin::Document, |clients| clients.share_at.clone()),
-            clients: clients.map(|clients| clients.count),
+            clients,
             clients_at: plan.at("clients").clone(),
             serve,
             serve_at: plan.at("serve").clone(),

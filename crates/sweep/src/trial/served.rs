@@ -242,7 +242,7 @@ impl<'h> AtServer<'h> {
         self.unseen.map(|text| Warning::new(WarningKind::NotObserved, text))
     }
 
-    fn unseen(&mut self, phase: &str, reason: &str) {
+    fn note_unseen(&mut self, phase: &str, reason: &str) {
         self.unseen.get_or_insert_with(|| format!("phase '{phase}': the server was not observed: {reason}"));
     }
 }
@@ -256,7 +256,7 @@ impl AtPhases for AtServer<'_> {
         if let Some(telemetry) = &self.request.telemetry {
             match Observed::begin(self.server, self.request, telemetry) {
                 Ok(observed) => self.observed = Some(observed),
-                Err(reason) => self.unseen(phase, &reason),
+                Err(reason) => self.note_unseen(phase, &reason),
             }
         }
         Ok(())
@@ -266,7 +266,7 @@ impl AtPhases for AtServer<'_> {
         let Some(observed) = self.observed.take() else { return };
         let name = phase.as_ref().map(|phase| phase.name.clone()).unwrap_or_default();
         if let Err(reason) = observed.end(phase) {
-            self.unseen(&name, &reason);
+            self.note_unseen(&name, &reason);
         }
     }
 

@@ -10,6 +10,7 @@
 
 use crate::outcomes::is_measured;
 use crate::selection::level_of;
+use crate::text::whose_trees;
 use fsdyno_core::axis::DEFAULT;
 use fsdyno_core::workload::parameter::Listed;
 use fsdyno_core::{Configuration, Outcome, TrialRecord, Workload};
@@ -213,8 +214,7 @@ pub(super) fn differences(sides: [&Case<'_>; 2]) -> Vec<Difference> {
 /// How many other machines did the load.
 fn clients(case: &Case<'_>) -> String {
     let environment = &case.any.environment;
-    let shared = if environment.shared_trees { ", which read the same trees" } else { "" };
-    format!("{}{shared}", environment.clients.len())
+    format!("{}{}", environment.clients.len(), whose_trees(environment.shared_trees))
 }
 
 /// `fill-twice`; of several disks with different ones, each once.

@@ -76,13 +76,14 @@ impl ClientsView {
 }
 
 impl ClientsOfRole {
-    fn of(role: Role, phases: &[&PhaseResult]) -> ClientsOfRole {
-        let parts: Vec<(&ClientResult, &ClientRole)> = phases
-            .iter()
-            .flat_map(|phase| &phase.clients)
-            .flat_map(|client| client.roles.iter().map(move |part| (client, part)))
-            .filter(|(_, part)| part.role == role)
-            .collect();
+    fn of<'p>(role: Role, phases: &[&'p PhaseResult]) -> ClientsOfRole {
+        let of_phase = |phase: &&'p PhaseResult| -> Vec<(&'p ClientResult, &'p ClientRole)> {
+            let parts =
+                phase.clients.iter().flat_map(|client| client.roles.iter().map(move |part| (client, part)));
+            parts.filter(|(_, part)| part.role == role).collect()
+        };
+        let trials: Vec<_> = phases.iter().map(of_phase).collect();
+        let parts = trials.concat();
         let moves = parts.iter().any(|(_, part)| part.work.bytes > 0);
         let mut names: Vec<&str> = Vec::new();
         for (client, _) in &parts {
@@ -98,14 +99,7 @@ impl ClientsOfRole {
             })
             .collect();
         let sum: f64 = clients.iter().map(|client| client.per_s).sum();
-        let each = || {
-            phases.iter().map(|phase| {
-                let parts = phase.clients.iter().flat_map(|client| {
-                    client.roles.iter().filter(|part| part.role == role).map(move |part| (client, part))
-                });
-                parts.map(|(client, part)| rate(client, part, moves)).collect::<Vec<f64>>()
-            })
-        };
+        let each = || trials.iter().map(|parts| rates(parts, moves));
         for client in &mut clients {
             client.share = (sum > 0.0).then(|| client.per_s / sum);
         }
@@ -115,7 +109,7 @@ impl ClientsOfRole {
             clients,
             fairness: each().filter_map(|rates| fairness(&rates)).min_by(|a, b| a.jain.total_cmp(&b.jain)),
             slowest_to_median: each().filter_map(slowest_to_median).min_by(f64::total_cmp),
-            trials: phases.len(),
+            trials: trials.len(),
         }
     }
 }
@@ -123,13 +117,12 @@ impl ClientsOfRole {
 impl ClientView {
     /// What one client did in several trials.
     fn of(name: &str, parts: &[(&ClientResult, &ClientRole)], moves: bool) -> ClientView {
-        let rates: Vec<f64> = parts.iter().map(|(client, part)| rate(client, part, moves)).collect();
         let roles = || parts.iter().map(|(_, part)| part);
         let p999 = roles().map(|part| part.work.p999_ns).collect::<Option<Vec<_>>>();
         ClientView {
             client: name.to_string(),
             workers: roles().map(|part| part.work.workers).max().unwrap_or(0),
-            per_s: mean(&rates, MeanKind::Arithmetic).unwrap_or(0.0),
+            per_s: mean(&rates(parts, moves), MeanKind::Arithmetic).unwrap_or(0.0),
             share: None,
             p999: p999.and_then(|all| all.into_iter().max()),
             longest_stall: Time {
@@ -142,13 +135,16 @@ impl ClientView {
     }
 }
 
-/// Work per second of one role on one client in one trial.
-fn rate(client: &ClientResult, part: &ClientRole, moves: bool) -> f64 {
-    let work = if moves { part.work.bytes } else { part.work.completed };
-    match client.active_ns {
-        Nanos(0) => 0.0,
-        active => work as f64 / active.as_secs_f64(),
-    }
+/// Work per second of each.
+fn rates(parts: &[(&ClientResult, &ClientRole)], moves: bool) -> Vec<f64> {
+    let rate = |(client, part): &(&ClientResult, &ClientRole)| {
+        let work = if moves { part.work.bytes } else { part.work.completed };
+        match client.active_ns {
+            Nanos(0) => 0.0,
+            active => work as f64 / active.as_secs_f64(),
+        }
+    };
+    parts.iter().map(rate).collect()
 }
 
 /// How busy the processors of a client were.
