@@ -45,7 +45,8 @@ warnings! {
     NoIterations = "no-iterations":
         "no worker of a role completed an iteration of its flow within the window, so that the rate of \
          iterations is 0",
-        "make `window` longer, or the iteration shorter";
+        "make `window` longer, or the iteration shorter; if workers wait for a signal, somebody must `post` it \
+         first";
     Saturated = "saturated":
         "the workers of a role did not keep up with its rate, so that iterations waited for them",
         "lower `rate`, or raise `workers`: the longer the window, the longer the response times";
@@ -104,6 +105,12 @@ warnings! {
     Durability = "durability":
         "the settings weaken what survives a power cut",
         "choose this setting only if losing recent writes, or the filesystem, in a power cut is acceptable";
+    DirectoriesNotSynced = "directories-not-synced":
+        "the protocol of the server does not pass on an fsync of a directory, nor a syncfs",
+        "serve by NFS if programs rely on a rename or a new name that they have synced";
+    PromisesNotMade = "promises-not-made":
+        "far fewer promises were made before the power cuts than the plan asks for",
+        "make `duration` longer: kinds of promises that were hardly made have hardly been tested";
     ImageShape = "image-shape":
         "where the image is, one with other sectors or one that was written first was faster or slower",
         "add `preallocate = \"write\"` and `sector` to the plan, or use a block device";

@@ -37,6 +37,17 @@ impl Cache {
         self.directory.join("packages").join(package)
     }
 
+    /// The packages of libraries that a package depends on and that are not installed; none if apt does not
+    /// know it.
+    pub fn libraries_of(&self, package: &str) -> Vec<String> {
+        let said = run(Command::new("apt-cache").args(["depends", package])).unwrap_or_default();
+        let is_absent = |name: &String| {
+            let status = run(Command::new("dpkg-query").args(["-W", "-f=${db:Status-Status}", name]));
+            status.map_or(true, |status| status != b"installed")
+        };
+        libraries(&String::from_utf8_lossy(&said)).into_iter().filter(is_absent).collect()
+    }
+
     /// Where a package is unpacked; it is downloaded if necessary.
     pub fn fetch(&self, package: &str) -> Result<PathBuf> {
         let place = self.place(package);
@@ -69,6 +80,14 @@ impl Cache {
     }
 }
 
+/// The packages of libraries in what apt-cache(8) says that a package depends on: those that are named so by
+/// convention (Debian Policy, 8.1).
+fn libraries(depends: &str) -> Vec<String> {
+    let names = depends.lines().filter_map(|line| line.trim().strip_prefix("Depends: "));
+    let is_library = |name: &&str| name.starts_with("lib") || name.ends_with("-libs");
+    names.filter(is_library).map(str::to_string).collect()
+}
+
 /// Whether packages can be downloaded on this machine.
 pub(crate) fn can_fetch() -> bool {
     ["apt-get", "apt-cache", "dpkg"].iter().all(|program| fsdyno_host::local::find_program(program).is_some())
@@ -96,4 +115,16 @@ pub(crate) fn run(command: &mut Command) -> Result<Vec<u8>> {
     let said = String::from_utf8_lossy(&output.stderr).trim().to_string();
     let last = said.lines().last().unwrap_or("it printed nothing").to_string();
     Err(GuestError::Tool { command: line, said: last })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packages_of_libraries_are_told_from_others() {
+        let said = "samba\n  PreDepends: init-system-helpers\n  Depends: passwd\n  Depends: <python3:any>\n    \
+                    python3\n  Depends: libbsd0\n  Depends: samba-libs\n  Recommends: libnss3\n |Suggests: ntp\n";
+        assert_eq!(libraries(said), ["libbsd0", "samba-libs"]);
+    }
 }

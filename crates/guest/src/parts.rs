@@ -8,7 +8,7 @@ use crate::kernel::{self, Kernel};
 use crate::modules::Modules;
 use crate::programs::{self, Files};
 use crate::{initramfs, vmlinux};
-use fsdyno_core::KernelSpec;
+use fsdyno_core::{Bytes, KernelSpec};
 use fsdyno_host::guest::{GuestModule, GuestProgram, GuestRequest};
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -48,10 +48,31 @@ pub(crate) struct Found {
     decompressed: OnceCell<Option<File>>,
 }
 
-/// The filesystem of a guest, and its hash.
+/// The filesystem of a guest, its size and its hash.
 pub(crate) struct Archive {
     pub file: File,
+    size: u64,
     pub hash: Vec<u8>,
+}
+
+impl Archive {
+    /// Refuses a guest that has too little memory to unpack it. The kernel unpacks it into a tmpfs, which may
+    /// use half of the memory that the kernel and the archive leave (tmpfs(5), `size`), and silently skips
+    /// what does not fit.
+    fn fits(&self, memory: Bytes) -> Result<()> {
+        /// What the kernel takes for itself.
+        const KERNEL: u64 = 64 * Bytes::MIB;
+        let least = 3 * self.size + KERNEL;
+        if memory.0 >= least {
+            return Ok(());
+        }
+        let lacking = format!(
+            "{memory} of memory is too little for its programs ({}); set `memory` in [guest] to at least {}",
+            Bytes(self.size.next_multiple_of(Bytes::MIB)),
+            Bytes(least.next_multiple_of(KERNEL))
+        );
+        Err(GuestError::Memory { lacking })
+    }
 }
 
 impl Found {
@@ -127,16 +148,17 @@ impl Parts {
     pub fn archive(&mut self, request: &GuestRequest, found: &Found) -> Result<Rc<Archive>> {
         let contents = (request.kernel.clone(), request.modules.clone(), request.programs.clone());
         if let Some((_, archive)) = self.archives.iter().find(|(known, _)| *known == contents) {
-            return Ok(Rc::clone(archive));
+            return archive.fits(request.shape.memory).map(|()| Rc::clone(archive));
         }
         let file = self.new_archive(request, found)?;
-        let hash = digest(&file).map_err(GuestError::file("read a file in", self.cache.directory()))?;
-        let archive = Rc::new(Archive { file, hash });
+        let unread = || GuestError::file("read a file in", self.cache.directory());
+        let (size, hash) = (file.metadata().map_err(unread())?.len(), digest(&file).map_err(unread())?);
+        let archive = Rc::new(Archive { file, size, hash });
         if self.archives.len() == ARCHIVES {
             self.archives.pop_front();
         }
         self.archives.push_back((contents, Rc::clone(&archive)));
-        Ok(archive)
+        archive.fits(request.shape.memory).map(|()| archive)
     }
 
     fn new_archive(&self, request: &GuestRequest, found: &Found) -> Result<File> {

@@ -2,8 +2,9 @@
 //!
 //! A program is the host's own if it is installed, otherwise that of a Debian package in the cache. Its
 //! dynamic loader knows best what it needs: called as ldd(1) does, it prints the libraries that it would
-//! load, and where they are. What is missing comes from the package of that library. Everything has the same
-//! path in the guest as on the host, so that it is found in the same way.
+//! load, and where they are. What is missing comes from the packages that the program's package depends on,
+//! or from the package that is named after the library. Everything has the same path in the guest as on the
+//! host, so that it is found in the same way.
 
 use crate::cache::Cache;
 use crate::error::{GuestError, Result};
@@ -79,7 +80,24 @@ pub(crate) fn add_file(
     let Some(loader) = loader(&bytes).map_err(|error| refuse(error.to_string()))? else { return Ok(()) };
     let mut roots: Vec<PathBuf> = package.iter().map(|(_, root)| root.to_path_buf()).collect();
     let mut found = listed(&loader, path, &roots)?;
-    if let Some((cache, _)) = package {
+    if let Some((cache, root)) = package {
+        // Packages whose dependencies have been fetched, and those whose turn comes.
+        let mut packages: Vec<String> =
+            root.file_name().map(|name| name.to_string_lossy().into_owned()).into_iter().collect();
+        let mut turn = 0;
+        while found.iter().any(|(_, library)| library.is_none()) && turn < packages.len() {
+            for dependency in cache.libraries_of(&packages[turn]) {
+                // If one cannot be fetched, the program may not need it.
+                if !packages.contains(&dependency)
+                    && let Ok(root) = cache.fetch(&dependency)
+                {
+                    roots.push(root);
+                    packages.push(dependency);
+                }
+            }
+            turn += 1;
+            found = listed(&loader, path, &roots)?;
+        }
         let missing = found.iter().filter(|(_, library)| library.is_none());
         roots.extend(missing.map(|(name, _)| library_root(cache, name)).collect::<Result<Vec<_>>>()?);
         found = listed(&loader, path, &roots)?;
@@ -102,10 +120,17 @@ fn listed(loader: &Path, program: &Path, roots: &[PathBuf]) -> Result<Vec<(Strin
     command.arg(program).env("LD_TRACE_LOADED_OBJECTS", "1");
     if !roots.is_empty() {
         let places = roots.iter().flat_map(|root| LIBRARIES.iter().map(move |place| root.join(place)));
+        let places = places.flat_map(|place| [private_directories(&place), vec![place]].concat());
         command.env("LD_LIBRARY_PATH", std::env::join_paths(places).unwrap_or_default());
     }
     let listed = crate::cache::run(&mut command)?;
     Ok(libraries(&String::from_utf8_lossy(&listed)))
+}
+
+/// Where a package keeps libraries that only its own programs use: the directories below one of libraries.
+fn private_directories(place: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(place).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
 }
 
 /// Where the package with a library is unpacked. Since the transition to 64-bit time, some have a suffix.

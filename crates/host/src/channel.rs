@@ -4,10 +4,10 @@
 //! that can carry a question to the other end and the answer back, and abandon an end that does not answer,
 //! is a host.
 
+use crate::export::Export;
 use crate::guardian::{Guardian, NoGuardian};
 use crate::lines::shortened;
 use crate::log::StepLog;
-use crate::nfs::NfsExport;
 use crate::probe::{DeviceIdentity, DeviceProbe, FileIdentity, LoopInfo, MountInfo, Room};
 use crate::recorder::{Recorder, not_here};
 use crate::wire::{self, Request};
@@ -16,7 +16,7 @@ use crate::{
     MountRequest, NewImage, Output, Result,
 };
 use fsdyno_core::environment::{ClientFacts, Confinement};
-use fsdyno_core::result::LogEntry;
+use fsdyno_core::result::{LogEntry, ServeProtocol};
 use fsdyno_core::{Bytes, EngineRequest};
 use serde::de::DeserializeOwned;
 use std::os::fd::OwnedFd;
@@ -295,12 +295,12 @@ impl<C: Channel> Host for C {
         call(self, &Request::Mounts)
     }
 
-    fn serve_nfs(&mut self, export: &NfsExport) -> Result<()> {
-        call(self, &Request::ServeNfs { export: export.clone() })
+    fn serve(&mut self, export: &Export) -> Result<()> {
+        call(self, &Request::Serve { export: export.clone() })
     }
 
-    fn stop_nfs(&mut self) -> Result<()> {
-        call(self, &Request::StopNfs)
+    fn stop_serving(&mut self, protocol: ServeProtocol) -> Result<()> {
+        call(self, &Request::StopServing { protocol })
     }
 
     fn has_ended(&mut self) -> bool {

@@ -10,6 +10,7 @@
 pub mod agent;
 pub mod channel;
 mod engine;
+pub mod export;
 pub mod fake;
 pub mod guardian;
 pub mod guest;
@@ -23,16 +24,17 @@ pub mod probe;
 pub mod recorder;
 pub mod remote;
 pub mod setting;
+pub mod smb;
 pub mod trusted;
 pub mod wire;
 
 pub use engine::{EngineOutput, EngineProcess};
 
+use export::Export;
 use fsdyno_core::environment::{ClientFacts, Confinement};
-use fsdyno_core::result::LogEntry;
+use fsdyno_core::result::{LogEntry, ServeProtocol};
 use fsdyno_core::{Bytes, EngineRequest, Nanos};
 use guardian::{Guardian, NoGuardian};
-use nfs::NfsExport;
 use probe::{DeviceIdentity, DeviceProbe, FileIdentity, LoopInfo, MountInfo, Room};
 use recorder::Recorder;
 use serde::{Deserialize, Serialize};
@@ -430,11 +432,11 @@ pub trait Host {
     /// Every mount that this process sees (`/proc/self/mountinfo`).
     fn mounts(&mut self) -> Result<Vec<MountInfo>>;
 
-    /// Starts the kernel's NFS server with one export. Only a guest does: other machines may have exports of
-    /// their own.
-    fn serve_nfs(&mut self, export: &NfsExport) -> Result<()>;
+    /// Starts a server with one export: the kernel's, or Samba's. Only a guest does: other machines may have
+    /// exports of their own.
+    fn serve(&mut self, export: &Export) -> Result<()>;
     /// Stops it, and makes it forget the export, whose filesystem can then be unmounted.
-    fn stop_nfs(&mut self) -> Result<()>;
+    fn stop_serving(&mut self, protocol: ServeProtocol) -> Result<()>;
 
     /// Whether the host has ended on its own, without asking it anything.
     fn has_ended(&mut self) -> bool {

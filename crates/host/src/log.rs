@@ -2,6 +2,7 @@
 //! did to the machine. Steps that only look are not in it.
 
 use crate::HostError;
+use crate::export::end_of;
 use crate::quoted;
 use crate::wire::Request;
 use fsdyno_core::Nanos;
@@ -65,8 +66,8 @@ fn done(request: &Request) -> Option<String> {
         Request::DetachLoop { attached } => on("losetup --detach", &attached.device),
         Request::Mount { request } => request.line(),
         Request::Unmount { target } => on("umount", target),
-        Request::ServeNfs { export } => export.lines().join("; "),
-        Request::StopNfs => "rpc.nfsd 0; exportfs -ua".to_string(),
+        Request::Serve { export } => export.lines().join("; "),
+        Request::StopServing { protocol } => end_of(*protocol).to_string(),
         Request::RemoveTraceInstance { name } => {
             on("rmdir", &Path::new("/sys/kernel/tracing/instances").join(name))
         }

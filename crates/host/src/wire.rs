@@ -4,16 +4,17 @@
 //! ...}` with a [`HostError`], whose type the asker knows. [`Host::start_engine`] is missing: an engine has
 //! its own protocol and its own process. Paths that are not UTF-8 cannot be sent.
 
-use crate::nfs::NfsExport;
+use crate::export::Export;
 use crate::probe::{DeviceIdentity, FileIdentity, LoopInfo};
 use crate::{Command, DeviceHandle, Host, HostError, ImageHandle, LoopOptions, MountRequest};
 use fsdyno_core::Bytes;
+use fsdyno_core::result::ServeProtocol;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
 
 /// Version of this protocol; both ends must have the same.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// One call of a method of [`Host`]. The fields are its arguments.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -134,10 +135,12 @@ pub enum Request {
         target: PathBuf,
     },
     Mounts,
-    ServeNfs {
-        export: NfsExport,
+    Serve {
+        export: Export,
     },
-    StopNfs,
+    StopServing {
+        protocol: ServeProtocol,
+    },
 }
 
 /// Carries out a request on a host and returns the response as a line, including its newline.
@@ -183,8 +186,8 @@ pub fn answer(request: &Request, host: &mut dyn Host) -> serde_json::Result<Vec<
         Request::Mount { request } => line(&host.mount(request)),
         Request::Unmount { target } => line(&host.unmount(target)),
         Request::Mounts => line(&host.mounts()),
-        Request::ServeNfs { export } => line(&host.serve_nfs(export)),
-        Request::StopNfs => line(&host.stop_nfs()),
+        Request::Serve { export } => line(&host.serve(export)),
+        Request::StopServing { protocol } => line(&host.stop_serving(*protocol)),
     }
 }
 
@@ -223,7 +226,7 @@ impl fmt::Display for Request {
             Request::Loops => return f.write_str("listing the loop devices"),
             Request::Confinement => return f.write_str("querying what the kernel blocks"),
             Request::Mounts => return f.write_str("listing the mounts"),
-            Request::StopNfs => return f.write_str("stopping the NFS server"),
+            Request::StopServing { .. } => return f.write_str("stopping the server"),
             Request::VerifyDevice { handle, .. } => {
                 return write!(f, "verifying the device of handle {}", handle.0);
             }
@@ -268,7 +271,7 @@ impl fmt::Display for Request {
             Request::OpenDevice { path, .. } => ("opening", path),
             Request::Mount { request } => ("mounting", &request.source),
             Request::Unmount { target } => ("unmounting", target),
-            Request::ServeNfs { export } => ("exporting", &export.directory),
+            Request::Serve { export } => return write!(f, "exporting '{}'", export.directory().display()),
         };
         write!(f, "{action} '{}'", object.display())
     }

@@ -2,13 +2,40 @@
 
 use serde::{Deserialize, Serialize};
 
+/// The protocol by which clients see a filesystem.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ServeProtocol {
+    /// NFS 4, by the kernel's own server.
+    #[default]
+    Nfs,
+    /// SMB 3, by Samba's smbd.
+    Smb,
+}
+
+impl ServeProtocol {
+    /// Every one.
+    pub const ALL: [ServeProtocol; 2] = [ServeProtocol::Nfs, ServeProtocol::Smb];
+
+    /// Its name in plans.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ServeProtocol::Nfs => "nfs",
+            ServeProtocol::Smb => "smb",
+        }
+    }
+}
+
 /// An export, and how clients mounted it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Served {
-    /// The options of the export, in the words of exports(5).
+    /// How they see it.
+    #[serde(default)]
+    pub protocol: ServeProtocol,
+    /// The options of the export, in the words of exports(5) or smb.conf(5).
     pub export: String,
-    /// How many threads served.
-    pub threads: u32,
+    /// How many threads served, if their number is fixed.
+    pub threads: Option<u32>,
     /// The mount of the first client, as an equivalent command line.
     pub mount_command: String,
     /// From its `/proc/self/mountinfo`, with what both ends have agreed on.
@@ -18,10 +45,13 @@ pub struct Served {
 /// How to show a filesystem to clients by a server of one's own.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServeRecipe {
-    /// Options in the words of exports(5).
+    /// How they see it.
+    #[serde(default)]
+    pub protocol: ServeProtocol,
+    /// Options in the words of exports(5) or smb.conf(5).
     pub export_options: Vec<String>,
-    /// How many threads serve.
-    pub threads: u32,
+    /// How many threads serve, if their number is fixed.
+    pub threads: Option<u32>,
     /// Options with which clients mount.
     pub mount_options: Vec<String>,
 }

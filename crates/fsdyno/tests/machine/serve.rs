@@ -3,7 +3,7 @@
 
 use crate::guests::{GUEST, fsdyno, qemu_under_load, signal, trials};
 use crate::support::{Requirement, Sandbox, describe};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::process::Stdio;
 
 const SERVING: &[Requirement] = &[Requirement::All(GUEST), Requirement::Program("ip")];
@@ -13,15 +13,21 @@ tests! {
     clients_of_a_server_do_one_load: SERVING;
     a_server_that_is_gone_fails_its_trial_at_once: SERVING;
     what_an_export_promises_survives_a_power_cut_of_its_server: RECORDED;
+    a_share_of_samba_is_used_as_it_was_asked_for: RECORDED;
     what_cannot_be_served_is_refused: &[];
 }
 
 /// The beginning of every plan of these tests.
 fn plan(sandbox: &Sandbox, clients: u32, rest: &str) -> String {
+    plan_of("nfs", sandbox, clients, rest)
+}
+
+fn plan_of(protocol: &str, sandbox: &Sandbox, clients: u32, rest: &str) -> String {
     let image = sandbox.path("disk.img");
+    let memory = if protocol == "smb" { "512M" } else { "384M" };
     let text = format!(
         "name = \"served\"\nwatchdog = \"20s\"\n[device]\nimage = \"{}\"\nsize = \"256M\"\n\
-         [serve]\nprotocol = \"nfs\"\n[guest]\nprocessors = 1\nmemory = \"384M\"\n\
+         [serve]\nprotocol = \"{protocol}\"\n[guest]\nprocessors = 1\nmemory = \"{memory}\"\n\
          [clients]\ncount = {clients}\n{rest}",
         image.display()
     );
@@ -145,7 +151,7 @@ fn what_an_export_promises_survives_a_power_cut_of_its_server() {
         )
     };
     let load = "[[workloads]]\nkind = \"durability\"\nsize = \"320M\"\nmodels = [\"completed\"]\ncuts = 4\n\
-                promises = 4\nduration = \"500ms\"\nunsynced = \"200ms\"\n";
+                promises = 4\nduration = \"2s\"\nunsynced = \"200ms\"\n";
     let plan = plan(&sandbox, 1, &format!("{}{}{load}", export("sync"), export("async")));
     let swept = fsdyno(&sandbox, &["sweep", &plan]).output().expect("run fsdyno");
     assert!(swept.status.success(), "{}", describe(&swept));
@@ -161,6 +167,47 @@ fn what_an_export_promises_survives_a_power_cut_of_its_server() {
     }
 }
 
+/// Promises about the data of a file hold over SMB. Those about names do not, so they are not checked.
+const KEPT_ON_A_SHARE: [&str; 3] = ["append", "overwrite", "dsync-append"];
+
+fn a_share_of_samba_is_used_as_it_was_asked_for() {
+    let sandbox = Sandbox::new();
+    let rest = "mount = \"noatime\"\n[[configurations]]\nname = \"one\"\nfilesystem = \"ext4\"\n\
+                kernel = \"debian:6.1\"\nexport = \"async\"\nwsize = \"64k\"\n[[workloads]]\n\
+                kind = \"fileserver\"\ntree_size = \"1M\"\nreaders = 1\nwriters = 1\nramp = \"300ms\"\n\
+                window = \"1s\"\n";
+    let plan = plan_of("smb", &sandbox, 1, rest);
+    let swept = fsdyno(&sandbox, &["sweep", &plan]).output().expect("run fsdyno");
+    assert!(swept.status.success(), "{}", describe(&swept));
+    let [trial] = &trials(&sandbox)[..] else { panic!("one trial") };
+    assert_eq!(trial["outcome"], "measured", "{}", trial["error"]);
+    let served = &trial["served"];
+    assert_eq!((&served["protocol"], &served["export"]), (&json!("smb"), &json!("strict sync = no")));
+    let in_force = served["mount_options_in_force"].as_str().expect("options");
+    for option in ["vers=3.1.1", "wsize=65536", "noatime"] {
+        assert!(in_force.split(',').any(|one| one == option), "{option} in {in_force}");
+    }
+    assert!(trial["warnings"].to_string().contains("export=async"), "{}", trial["warnings"]);
+    let shown = describe(&fsdyno(&sandbox, &["recommend", "latest"]).output().expect("run fsdyno"));
+    assert!(shown.contains("strict sync = no") && shown.contains("//SERVER/SHARE"), "{shown}");
+
+    let rest = "[[configurations]]\nname = \"one\"\nfilesystem = \"ext4\"\nkernel = \"debian:6.1\"\n\
+                [[workloads]]\nkind = \"durability\"\nsize = \"320M\"\nmodels = [\"completed\"]\ncuts = 4\n\
+                promises = 4\nduration = \"1500ms\"\nunsynced = \"200ms\"\n";
+    let plan = plan_of("smb", &sandbox, 1, rest);
+    let swept = fsdyno(&sandbox, &["sweep", &plan]).output().expect("run fsdyno");
+    assert!(swept.status.success(), "{}", describe(&swept));
+    let trial = trials(&sandbox).pop().expect("a trial");
+    assert_eq!(trial["outcome"], "measured", "{}", trial["error"]);
+    let promises = trial["durability"]["models"][0]["promises"].as_array().expect("promises");
+    let kept = promises.iter().filter(|one| KEPT_ON_A_SHARE.iter().any(|kept| one["promise"] == *kept));
+    let kept: Vec<&Value> = kept.collect();
+    assert_eq!(kept.len(), KEPT_ON_A_SHARE.len(), "{promises:?}");
+    let made: u64 = kept.iter().filter_map(|one| one["made"].as_u64()).sum();
+    assert!(made >= 3, "{kept:?}");
+    assert!(kept.iter().all(|one| one["lost"] == 0), "{kept:?}");
+}
+
 fn what_cannot_be_served_is_refused() {
     let sandbox = Sandbox::new();
     let rest =
@@ -169,7 +216,8 @@ fn what_cannot_be_served_is_refused() {
     for (change, said) in [
         ("clients.count=17", "a server has at most 16 clients, not 17"),
         ("axes.kernel=host", "server and clients are guests, and 'ext4' has no kernel for them"),
-        ("serve.protocol=smb", "'smb'"),
+        ("serve.protocol=ftp", "'ftp'"),
+        ("serve.protocol=smb axes.nconnect=4", "nconnect does not apply to smb"),
         ("clients.mount=vers=3", "options among noatime"),
         ("clients.mount=noatime,../x", "options among noatime"),
         ("axes.nconnect=17", "nconnect = 17 is out of range (1 to 16)"),
@@ -178,7 +226,9 @@ fn what_cannot_be_served_is_refused() {
         ("clients.mount=noac", "options among noatime"),
         ("quiesce=1s", "`quiesce` watches devices of this machine only"),
     ] {
-        let refused = fsdyno(&sandbox, &["plan", &good, "--set", change]).output().expect("run fsdyno");
+        let changes = change.split(' ').flat_map(|one| ["--set", one]);
+        let arguments: Vec<&str> = ["plan", good.as_str()].into_iter().chain(changes).collect();
+        let refused = fsdyno(&sandbox, &arguments).output().expect("run fsdyno");
         assert_eq!(refused.status.code(), Some(2), "{change}: {}", describe(&refused));
         assert!(describe(&refused).contains(said), "{change}: {}", describe(&refused));
     }

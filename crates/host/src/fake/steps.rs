@@ -4,8 +4,8 @@ use super::conduct::{check_name, walked};
 use super::{
     EAGAIN, EBADF, EBUSY, EEXIST, EINVAL, ENOENT, ENOTEMPTY, ENXIO, FILES, FakeHost, MEMORY, system,
 };
+use crate::export::{Export, end_of};
 use crate::guardian::Guardian;
-use crate::nfs::NfsExport;
 use crate::probe::{DeviceIdentity, DeviceProbe, FileIdentity, LoopInfo, MountInfo, Room};
 use crate::setting::{BYTES_MAX, Setting};
 use crate::{
@@ -13,6 +13,7 @@ use crate::{
     MountRequest, NewImage, Output, Result,
 };
 use fsdyno_core::environment::Confinement;
+use fsdyno_core::result::ServeProtocol;
 use fsdyno_core::{Bytes, EngineRequest};
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
@@ -121,12 +122,12 @@ impl Host for FakeHost {
         })
     }
 
-    fn serve_nfs(&mut self, export: &NfsExport) -> Result<()> {
+    fn serve(&mut self, export: &Export) -> Result<()> {
         self.step(export.lines().join("; "), |_| Ok(()))
     }
 
-    fn stop_nfs(&mut self) -> Result<()> {
-        self.step("rpc.nfsd 0; exportfs -ua".to_string(), |_| Ok(()))
+    fn stop_serving(&mut self, protocol: ServeProtocol) -> Result<()> {
+        self.step(end_of(protocol).to_string(), |_| Ok(()))
     }
 
     fn remove_trace_instance(&mut self, name: &str) -> Result<bool> {

@@ -23,6 +23,7 @@ mod probe;
 mod recorder;
 mod room;
 mod setting;
+mod smb;
 mod tree;
 
 pub use command::find as find_program;
@@ -34,8 +35,8 @@ pub use guardian::serve as serve_guardian;
 pub(crate) use images::take as take_image;
 pub(crate) use recorder::start as start_recorder;
 
+use crate::export::Export;
 use crate::guardian::Guardian;
-use crate::nfs::NfsExport;
 use crate::probe::{DeviceIdentity, DeviceProbe, FileIdentity, LoopInfo, MountInfo, Room};
 use crate::recorder::Recorder;
 use crate::{
@@ -44,6 +45,7 @@ use crate::{
 };
 use device::OpenDevice;
 use fsdyno_core::environment::Confinement;
+use fsdyno_core::result::ServeProtocol;
 use fsdyno_core::{Bytes, EngineRequest};
 use images::OpenImage;
 use rustix::io::Errno;
@@ -66,6 +68,8 @@ pub struct LocalHost {
     next_handle: u64,
     /// Whether this machine is a guest, which serves nobody else.
     is_guest: bool,
+    /// The server that it has started, if that is a program.
+    server: Option<smb::Server>,
 }
 
 impl LocalHost {
@@ -81,6 +85,7 @@ impl LocalHost {
             attached: HashMap::new(),
             next_handle: 1,
             is_guest: false,
+            server: None,
         }
     }
 
@@ -310,20 +315,27 @@ impl Host for LocalHost {
         mount::mounts()
     }
 
-    fn serve_nfs(&mut self, export: &NfsExport) -> Result<()> {
+    fn serve(&mut self, export: &Export) -> Result<()> {
         if !self.is_guest {
             return Err(HostError::System {
                 action: "export".to_string(),
-                object: export.directory.display().to_string(),
+                object: export.directory().display().to_string(),
                 errno: 0,
                 reason: "this machine may have exports of its own; only guests serve".to_string(),
             });
         }
-        nfs::serve(export)
+        match export {
+            Export::Nfs(export) => nfs::serve(export),
+            Export::Smb(share) => smb::serve(share).map(|server| self.server = Some(server)),
+        }
     }
 
-    fn stop_nfs(&mut self) -> Result<()> {
-        if self.is_guest { nfs::stop() } else { Ok(()) }
+    fn stop_serving(&mut self, protocol: ServeProtocol) -> Result<()> {
+        match protocol {
+            ServeProtocol::Nfs if self.is_guest => nfs::stop(),
+            ServeProtocol::Nfs => Ok(()),
+            ServeProtocol::Smb => self.server.take().map_or(Ok(()), smb::Server::stop),
+        }
     }
 
     fn guardian(&self) -> Box<dyn Guardian> {

@@ -231,7 +231,7 @@ pub(super) const SERVE: KeyTable = KeyTable {
     about: "Shows the filesystem to the clients of `[clients]`. Server and clients are guests, each of them a \
             machine as in `[guest]`; see [Serving a filesystem](../guide/clients.md#serving-a-filesystem).",
     keys: keys! {
-        "protocol" = "": "required: `nfs`";
+        "protocol" = "": "required: `nfs` or `smb`";
     },
 };
 

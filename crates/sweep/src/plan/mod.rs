@@ -41,11 +41,13 @@ pub use keys::{Key, KeyTable, TABLES as KEY_TABLES};
 pub use race::race_budget;
 pub use resolve::study;
 
+use fsdyno_core::result::ServeProtocol;
 use fsdyno_core::{
     Configuration, Devices, GuestShape, KernelSpec, Measure, Nanos, RaceBudget, Study, Warning, Workload,
 };
 use fsdyno_verdict::enough::Enough;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// A plan, resolved: everything that is to be swept, and how. Members of a fleet are given what concerns
@@ -108,9 +110,11 @@ pub struct Plan {
     pub(crate) configurations: Vec<Planned>,
 }
 
-/// A filesystem that a server shows to clients by NFS.
+/// A filesystem that a server shows to clients.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Serve {
+    /// How they see it.
+    pub protocol: ServeProtocol,
     /// Options with which clients mount it, in addition to those of axes.
     pub mount: Vec<String>,
 }
@@ -124,6 +128,8 @@ pub struct Case {
     pub configuration: Configuration,
     /// What runs on it.
     pub workload: Workload,
+    /// What tells that from the other workloads of the plan, in a few words.
+    pub label: Cow<'static, str>,
     /// Notes for the reader of its results: old names that were mapped, and settings that are only close to
     /// what was meant.
     pub warnings: Vec<Warning>,
@@ -173,16 +179,19 @@ impl Plan {
     /// Every case: configurations in the order of the axes, the product first, and the workloads innermost.
     pub fn cases(&self) -> Vec<Case> {
         let sharing = self.sharing();
+        let labels = Workload::names(&self.workloads);
+        let workloads = || self.workloads.iter().zip(&labels);
         let pairs = self
             .configurations
             .iter()
-            .flat_map(|planned| self.workloads.iter().map(move |workload| (planned, workload)));
+            .flat_map(|planned| workloads().map(move |workload| (planned, workload)));
         (0..)
             .zip(pairs)
-            .map(|(index, (planned, workload))| Case {
+            .map(|(index, (planned, (workload, label)))| Case {
                 index,
                 configuration: planned.configuration.clone(),
                 workload: workload.clone(),
+                label: label.clone(),
                 warnings: planned.warnings.clone(),
                 contradictions: planned.contradictions.clone(),
                 impossible: planned.impossible.clone(),

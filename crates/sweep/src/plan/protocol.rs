@@ -6,16 +6,15 @@ use super::document::{Document, Node, Origin, Section, Value};
 use super::keys::{self, names};
 use crate::error::{PlanError, PlanProblem};
 use fsdyno_core::RaceBudget;
+use fsdyno_core::result::ServeProtocol;
 use fsdyno_core::units::Size;
-use fsdyno_testbed::serve::MOUNT_WORDS;
+use fsdyno_testbed::serve::mount_words;
 use fsdyno_verdict::enough::Enough;
 
 /// The names of protocols.
 const PROTOCOLS: [&str; 2] = ["exhaustive", "race"];
 /// The values of `reuse`.
 const REUSE: [&str; 2] = ["none", "prepared"];
-/// The values of `protocol` in `[serve]`.
-const SERVED_BY: [&str; 1] = ["nfs"];
 
 /// The maximum number of repetitions.
 const MAX_REPETITIONS: u32 = 100_000;
@@ -99,23 +98,15 @@ pub(super) fn clients(document: &Document, plan: &Section<'_>) -> Result<Option<
         count,
         shares_trees: table.boolean("share")?.unwrap_or(false) && count > 1,
         share_at: table.at("share").clone(),
-        mount: mount(&table)?,
+        mount: words(&table)?,
         mount_at: table.at("mount").clone(),
     }))
 }
 
-fn mount(table: &Section<'_>) -> Result<Vec<String>, PlanError> {
+/// Mount options, whatever they are.
+fn words(table: &Section<'_>) -> Result<Vec<String>, PlanError> {
     let text = table.string("mount")?.unwrap_or_default();
-    let words: Vec<&str> = text.split(',').map(str::trim).filter(|word| !word.is_empty()).collect();
-    let is_word = |word: &&str| {
-        let (name, value) = word.split_once('=').unwrap_or((word, ""));
-        MOUNT_WORDS.contains(&name) && value.bytes().all(|byte| byte.is_ascii_alphanumeric())
-    };
-    if words.iter().all(is_word) {
-        return Ok(words.into_iter().map(str::to_string).collect());
-    }
-    let known = MOUNT_WORDS.join(", ");
-    Err(table.refuse("mount", format!("options among {known}")))
+    Ok(text.split(',').map(str::trim).filter(|word| !word.is_empty()).map(str::to_string).collect())
 }
 
 /// How the filesystem is shown to these clients, if it is.
@@ -140,9 +131,25 @@ pub(super) fn serve(
     };
     let table = Section::new(document, node, "[serve]")?;
     table.only(&names(&[keys::SERVE]))?;
-    let protocol = table.required_string("protocol")?;
-    match SERVED_BY.contains(&protocol) {
-        true => Ok(Some(Serve { mount })),
-        false => Err(table.error("protocol", PlanProblem::unknown_word("protocol", protocol, &SERVED_BY))),
+    let name = table.required_string("protocol")?;
+    let Some(protocol) = ServeProtocol::ALL.into_iter().find(|protocol| protocol.name() == name) else {
+        let known = ServeProtocol::ALL.map(ServeProtocol::name);
+        return Err(table.error("protocol", PlanProblem::unknown_word("protocol", name, &known)));
+    };
+    let known = mount_words(protocol);
+    let is_known = |word: &String| {
+        let (name, value) = word.split_once('=').unwrap_or((word, ""));
+        known.contains(&name) && value.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    };
+    match clients.filter(|_| !mount.iter().all(is_known)) {
+        None => Ok(Some(Serve { protocol, mount })),
+        Some(clients) => {
+            let problem = PlanProblem::Value {
+                key: "mount".to_string(),
+                expected: format!("options among {}", known.join(", ")),
+                found: format!("'{}'", mount.join(",")),
+            };
+            Err(document.error(&clients.mount_at, problem))
+        }
     }
 }

@@ -259,7 +259,8 @@ fn configurations(document: &Document, raw: &RawPlan, devices: &Devices) -> Resu
 
 fn all_contradictions(raw: &RawPlan, configuration: &Configuration, devices: &Devices) -> Vec<String> {
     let mut found = contradictions(configuration, devices);
-    found.extend(serve::contradictions(configuration, raw.serve.is_some()));
+    let served = raw.serve.as_ref().map(|serve| serve.protocol);
+    found.extend(serve::contradictions(configuration, served));
     found
 }
 

@@ -117,7 +117,11 @@ fn referred(
 ) -> Result<Flow, PlanError> {
     let problem = |message: String| table.error(FLOW, PlanProblem::Flow { message });
     if references >= MAX_REFERENCES {
-        return Err(problem(format!("'{name}' refers to a flow that refers back to it")));
+        let most = MAX_REFERENCES;
+        let text = format!(
+            "'{name}' is too deep: flows may refer to each other at most {most} deep and never in a circle"
+        );
+        return Err(problem(text));
     }
     let (text, file) = match flows::named(name) {
         Some(shipped) => (shipped.text.to_string(), format!("{name}.toml")),

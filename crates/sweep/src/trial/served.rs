@@ -5,7 +5,7 @@ use super::observed::Observed;
 use super::report::host_failure;
 use super::watch::AtPhases;
 use crate::guest_request;
-use crate::plan::{Case, Plan};
+use crate::plan::{Case, Plan, Serve};
 use fsdyno_clients::Members;
 use fsdyno_core::environment::ClientFacts;
 use fsdyno_core::protocol::MemoryGroup;
@@ -31,8 +31,8 @@ pub(crate) struct Booted {
 /// The clients of a server.
 pub(crate) struct ServedClients {
     configuration: Configuration,
-    /// Options with which they mount, in addition to those of axes.
-    mount: Vec<String>,
+    /// How they see the filesystem.
+    serve: Serve,
     clients: Vec<Box<dyn Guest>>,
     members: Arc<Members>,
     facts: Vec<ClientFacts>,
@@ -103,7 +103,7 @@ impl ServedClients {
         });
         Ok(Some(ServedClients {
             configuration: configuration.clone(),
-            mount: served.mount.clone(),
+            serve: served.clone(),
             facts: facts.collect(),
             members: Members::new(members, news),
             clients,
@@ -139,17 +139,19 @@ impl ServedClients {
         request: &EngineRequest,
         record: &mut TrialRecord,
     ) -> Result<PathBuf, Stop> {
-        let mut served = serve::export(server, &self.configuration, &request.directory, self.clients.len())?;
+        let Serve { protocol, mount } = &self.serve;
+        let (configuration, clients) = (&self.configuration, self.clients.len());
+        let mut served = serve::export(server, *protocol, configuration, &request.directory, clients)?;
         self.is_exported = true;
         let mut place = PathBuf::new();
         for (number, client) in self.clients.iter_mut().enumerate() {
-            place = serve::mount(client.as_mut(), number, &self.configuration, &self.mount, &mut served)?;
+            place = serve::mount(client.as_mut(), number, configuration, mount, &mut served)?;
         }
         if record.built.served.is_none() {
-            record.warnings.extend(serve::warnings(&self.configuration, &served));
+            record.warnings.extend(serve::warnings(configuration, &served));
             record.built.served = Some(served);
             if let Some(recipe) = &mut record.built.recipe {
-                recipe.serve = Some(serve::recipe(&self.configuration, &self.mount));
+                recipe.serve = Some(serve::recipe(*protocol, configuration, mount));
             }
         }
         Ok(place)
@@ -187,7 +189,7 @@ impl ServedClients {
             for client in &mut self.clients {
                 serve::unmount(client.as_mut())?;
             }
-            serve::withdraw(server)?;
+            serve::withdraw(server, self.serve.protocol)?;
         }
         Ok(())
     }
@@ -197,7 +199,7 @@ impl ServedClients {
         if std::mem::take(&mut self.is_exported) {
             self.clients.iter_mut().for_each(|client| client.end_now());
             // If it still serves, the filesystem cannot be unmounted, and that is reported.
-            let _ = serve::withdraw(server);
+            let _ = serve::withdraw(server, self.serve.protocol);
         }
     }
 

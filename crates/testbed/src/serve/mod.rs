@@ -1,28 +1,30 @@
-//! A filesystem that a server shows to clients by NFS: the network between them, the export, and the mounts
-//! of the clients.
+//! A filesystem that a server shows to clients: the network between them, the export, and the mounts of the
+//! clients.
 //!
 //! Server and clients are guests. Each client has a cable of its own to the server, so that no switch is
-//! shared, and a subnet of its own on it. The kernel's server and client need none of the programs that
-//! usually configure them.
+//! shared, and a subnet of its own on it. What differs between protocols is a [`Serving`].
+
+mod nfs;
+mod smb;
 
 use crate::Result;
 use crate::error::TestbedError;
-use crate::filesystem::{self, size_of};
+use crate::filesystem::size_of;
 use crate::name::mount_directory;
-use fsdyno_core::axis::{CLIENT_SYNC, EXPORT, OF_SERVING};
-use fsdyno_core::result::{Recipe, ServeRecipe, Served};
+use fsdyno_core::axis::{EXPORT, OF_SERVING};
+use fsdyno_core::result::{Recipe, ServeProtocol, ServeRecipe, Served};
 use fsdyno_core::{Bytes, Configuration, Warning, WarningKind, meminfo};
+use fsdyno_host::export::Export;
 use fsdyno_host::guest::{GuestModule, GuestProgram};
-use fsdyno_host::nfs::NfsExport;
 use fsdyno_host::{Command, Host, MountRequest};
 use std::path::{Path, PathBuf};
 
 /// The most clients that a server has: each takes an interface.
 pub const CLIENTS_MOST: u32 = 16;
 
-/// Mount options of clients that a plan may name (nfs(5)): those that are no axis, change no promise, and
-/// do not decide whom a client speaks with.
-pub const MOUNT_WORDS: [&str; 21] = [
+/// Mount options of clients that a plan may name whatever the protocol: those that are no axis, change no
+/// promise, and do not decide whom a client speaks with.
+const MOUNT_WORDS: [&str; 11] = [
     "noatime",
     "nodiratime",
     "relatime",
@@ -30,32 +32,14 @@ pub const MOUNT_WORDS: [&str; 21] = [
     "nosuid",
     "nodev",
     "noexec",
-    "ac",
     "actimeo",
-    "acregmin",
     "acregmax",
-    "acdirmin",
     "acdirmax",
-    "lookupcache",
-    "cto",
-    "nocto",
     "hard",
-    "timeo",
-    "retrans",
-    "nosharecache",
-    "max_connect",
 ];
 
 /// Where clients mount what the server shows.
 const MOUNT_POINT: &str = "/mnt";
-/// The kernel's name of the filesystem.
-const KIND: &str = "nfs4";
-const VERSION: &str = "4.2";
-const THREADS: u32 = 8;
-/// The most connections (fs/nfs/fs_context.c, `NFS_MAX_CONNECTIONS`).
-const CONNECTIONS_MOST: u32 = 16;
-/// The most threads: those of a large server.
-const THREADS_MOST: u32 = 1024;
 /// How often caches are dropped at most: each time, what the time before has made clean can go.
 const DROPS_MOST: usize = 10;
 /// The share of what is cached that counts as falling.
@@ -65,45 +49,93 @@ const STEP: &str = "serve";
 /// The program that gives interfaces their addresses (ip(8)).
 const IP: (&str, &str) = ("ip", "iproute2");
 
-/// The programs that server and clients need.
-pub fn programs() -> Vec<GuestProgram> {
-    vec![GuestProgram { name: IP.0.to_string(), package: IP.1.to_string() }]
+/// What a protocol has of its own.
+trait Serving: Sync {
+    /// The axes of serving that it has.
+    fn axes(&self) -> &'static [&'static str];
+    /// Mount options of clients that a plan may name.
+    fn mount_words(&self) -> &'static [&'static str];
+    /// What the kernel of the server must have.
+    fn modules_of_server(&self) -> &'static [&'static str];
+    /// What the kernels of clients must have.
+    fn modules_of_client(&self) -> &'static [&'static str];
+    /// The program that serves, with its package; none if the kernel does.
+    fn program(&self) -> Option<(&'static str, &'static str)>;
+    /// The most bytes that a client reads or writes at a time.
+    fn transfer_most(&self) -> u64;
+    /// What settings cannot be.
+    fn contradictions(&self, configuration: &Configuration) -> Vec<String>;
+    /// What is shown to these clients.
+    fn export(&self, configuration: &Configuration, directory: &Path, clients: Vec<String>) -> Export;
+    /// The kernel's name of what clients mount, where it is on this server, and the options that are neither
+    /// axes nor the plan's.
+    fn mount(&self, server: &str, client: &str) -> (&'static str, String, Vec<String>);
+    /// The options of axes, as `/proc/mounts` shows them; `all` with those that are at their defaults.
+    fn options(&self, configuration: &Configuration, all: bool) -> Vec<String>;
+    /// What a power cut of the server may lose although a client has synced it, whatever the settings.
+    fn never_synced(&self) -> Option<&'static str>;
+    /// The options of an export as users would write them on a server of their own.
+    fn recipe(&self, configuration: &Configuration) -> Vec<String>;
+}
+
+fn of(protocol: ServeProtocol) -> &'static dyn Serving {
+    match protocol {
+        ServeProtocol::Nfs => &nfs::Nfs,
+        ServeProtocol::Smb => &smb::Smb,
+    }
+}
+
+/// Mount options of clients that a plan may name (nfs(5), mount.cifs(8)).
+pub fn mount_words(protocol: ServeProtocol) -> Vec<&'static str> {
+    [&MOUNT_WORDS, of(protocol).mount_words()].concat()
+}
+
+/// The programs that clients need.
+pub fn programs_of_client() -> Vec<GuestProgram> {
+    vec![program(IP)]
+}
+
+/// The programs that a server needs.
+pub fn programs_of_server(protocol: ServeProtocol) -> Vec<GuestProgram> {
+    std::iter::once(IP).chain(of(protocol).program()).map(program).collect()
+}
+
+fn program((name, package): (&str, &str)) -> GuestProgram {
+    GuestProgram { name: name.to_string(), package: package.to_string() }
 }
 
 /// What the kernel of the server must have.
-pub fn modules_of_server() -> Vec<GuestModule> {
-    ["virtio_net", "nfsd"].map(GuestModule::from).into()
+pub fn modules_of_server(protocol: ServeProtocol) -> Vec<GuestModule> {
+    modules(of(protocol).modules_of_server())
 }
 
 /// What the kernels of clients must have.
-pub fn modules_of_client() -> Vec<GuestModule> {
-    ["virtio_net", "nfs", "nfsv4"].map(GuestModule::from).into()
+pub fn modules_of_client(protocol: ServeProtocol) -> Vec<GuestModule> {
+    modules(of(protocol).modules_of_client())
 }
 
-/// What settings of serving cannot be; `served` says whether anything is served at all.
-pub fn contradictions(configuration: &Configuration, served: bool) -> Vec<String> {
-    let asked = |axis: &&str| configuration.level(axis).is_some();
-    if !served {
-        let axes = OF_SERVING.into_iter().filter(asked);
-        return axes.map(|axis| format!("{axis} is of a filesystem that is served; add [serve]")).collect();
-    }
-    if filesystem::find(&configuration.filesystem).is_some_and(|found| !found.descriptor().is_exportable) {
-        return vec![format!("{} cannot be shown by an NFS server", configuration.filesystem)];
-    }
-    let most = |axis: &str, most: u32| {
-        let asked = count(configuration, axis).filter(|asked| !(1..=most).contains(asked))?;
-        Some(format!("{axis} = {asked} is out of range (1 to {most})"))
+fn modules(names: &[&str]) -> Vec<GuestModule> {
+    std::iter::once(&"virtio_net").chain(names).map(|name| GuestModule::from(*name)).collect()
+}
+
+/// What is wrong with the settings of serving; `served` is the protocol, if the filesystem is served at all.
+pub fn contradictions(configuration: &Configuration, served: Option<ServeProtocol>) -> Vec<String> {
+    let asked = OF_SERVING.into_iter().filter(|axis| configuration.level(axis).is_some());
+    let Some(protocol) = served else {
+        return asked.map(|axis| format!("{axis} is of a filesystem that is served; add [serve]")).collect();
     };
-    let mut found: Vec<String> = [most("nconnect", CONNECTIONS_MOST), most("nfsd_threads", THREADS_MOST)]
-        .into_iter()
-        .flatten()
+    let serving = of(protocol);
+    let mut found: Vec<String> = asked
+        .filter(|axis| !serving.axes().contains(axis))
+        .map(|axis| format!("{axis} does not apply to {}", protocol.name()))
         .collect();
+    found.extend(serving.contradictions(configuration));
+    let most = serving.transfer_most();
     for axis in ["rsize", "wsize"] {
-        // fs/nfs/internal.h, nfs_io_size: others are rounded.
         if let Some(bytes) = size_of(configuration, axis)
-            && !(4 * Bytes::KIB..=Bytes::MIB).contains(&bytes)
+            && !(4 * Bytes::KIB..=most).contains(&bytes)
         {
-            found.push(format!("{axis} = {} is out of range (4k to 1M)", Bytes(bytes)));
+            found.push(format!("{axis} = {} is out of range (4k to {})", Bytes(bytes), Bytes(most)));
         }
     }
     found
@@ -111,6 +143,12 @@ pub fn contradictions(configuration: &Configuration, served: bool) -> Vec<String
 
 fn count(configuration: &Configuration, axis: &str) -> Option<u32> {
     configuration.level(axis)?.parse().ok()
+}
+
+/// The options of the axes `rsize` and `wsize`.
+fn sizes(configuration: &Configuration) -> Vec<String> {
+    let size = |axis: &str| Some(format!("{axis}={}", size_of(configuration, axis)?));
+    [size("rsize"), size("wsize")].into_iter().flatten().collect()
 }
 
 /// The name of a client.
@@ -167,33 +205,35 @@ fn set_up(host: &mut dyn Host, interface: usize, address: &str) -> Result<()> {
 /// Exports a mounted filesystem to this many clients.
 ///
 /// # Errors
-/// [`TestbedError::Host`], with the file of the kernel's server that refused.
+/// [`TestbedError::Host`], with what refused.
 pub fn export(
     server: &mut dyn Host,
+    protocol: ServeProtocol,
     configuration: &Configuration,
     directory: &Path,
     clients: usize,
 ) -> Result<Served> {
-    let export = export_of(configuration, directory, clients);
-    server.serve_nfs(&export).map_err(TestbedError::at(STEP))?;
-    Ok(Served { export: export.options(), threads: export.threads, ..Served::default() })
+    let export = export_of(protocol, configuration, directory, clients);
+    server.serve(&export).map_err(TestbedError::at(STEP))?;
+    Ok(Served { protocol, export: export.options(), threads: export.threads(), ..Served::default() })
 }
 
-fn export_of(configuration: &Configuration, directory: &Path, clients: usize) -> NfsExport {
-    NfsExport {
-        directory: directory.to_path_buf(),
-        sync: configuration.level(EXPORT) != Some("async"),
-        threads: count(configuration, "nfsd_threads").unwrap_or(THREADS),
-        clients: (0..clients).map(|client| addresses(client).1).collect(),
-    }
+fn export_of(
+    protocol: ServeProtocol,
+    configuration: &Configuration,
+    directory: &Path,
+    clients: usize,
+) -> Export {
+    let clients = (0..clients).map(|client| addresses(client).1).collect();
+    of(protocol).export(configuration, directory, clients)
 }
 
 /// Stops the server; the filesystem can then be unmounted.
 ///
 /// # Errors
 /// [`TestbedError::Host`].
-pub fn withdraw(server: &mut dyn Host) -> Result<()> {
-    server.stop_nfs().map_err(TestbedError::at(STEP))
+pub fn withdraw(server: &mut dyn Host, protocol: ServeProtocol) -> Result<()> {
+    server.stop_serving(protocol).map_err(TestbedError::at(STEP))
 }
 
 /// Mounts what is exported on a client, and notes what is in force. Returns where it is.
@@ -207,7 +247,7 @@ pub fn mount(
     words: &[String],
     served: &mut Served,
 ) -> Result<PathBuf> {
-    let request = mount_of(number, configuration, words);
+    let request = mount_of(served.protocol, number, configuration, words);
     let target = request.target.clone();
     if client.file_identity(&target).map_err(TestbedError::at(STEP))?.is_none() {
         client.create_directory(&target).map_err(TestbedError::at(STEP))?;
@@ -233,50 +273,30 @@ pub fn unmount(client: &mut dyn Host) -> Result<()> {
     client.unmount(Path::new(MOUNT_POINT)).map_err(TestbedError::at(STEP))
 }
 
-fn mount_of(client: usize, configuration: &Configuration, words: &[String]) -> MountRequest {
+fn mount_of(
+    protocol: ServeProtocol,
+    client: usize,
+    configuration: &Configuration,
+    words: &[String],
+) -> MountRequest {
     let (server, own) = addresses(client);
-    let mut options = vec![
-        format!("vers={}", version(configuration)),
-        "proto=tcp".to_string(),
-        format!("addr={server}"),
-        format!("clientaddr={own}"),
-        "sec=sys".to_string(),
-    ];
-    options.extend(asked(configuration));
+    let (filesystem, source, mut options) = of(protocol).mount(&server, &own);
+    options.extend(of(protocol).options(configuration, true));
     options.extend_from_slice(words);
     MountRequest {
-        filesystem: KIND.to_string(),
-        source: PathBuf::from(format!("{server}:/")),
+        filesystem: filesystem.to_string(),
+        source: PathBuf::from(source),
         device: None,
         options,
         target: PathBuf::from(MOUNT_POINT),
     }
 }
 
-fn version(configuration: &Configuration) -> &str {
-    configuration.level("nfs_version").unwrap_or(VERSION)
-}
-
-/// The options of axes, as `/proc/mounts` shows them.
-fn asked(configuration: &Configuration) -> Vec<String> {
-    let size = |axis: &str| Some(format!("{axis}={}", size_of(configuration, axis)?));
-    let connections = count(configuration, "nconnect").filter(|count| *count > 1);
-    let sync = configuration.level(CLIENT_SYNC) == Some("1");
-    let options = [
-        size("rsize"),
-        size("wsize"),
-        connections.map(|count| format!("nconnect={count}")),
-        sync.then(|| "sync".to_string()),
-    ];
-    options.into_iter().flatten().collect()
-}
-
 /// What is not as it was asked for, and what weakens what survives a power cut of the server.
 pub fn warnings(configuration: &Configuration, served: &Served) -> Vec<Warning> {
     let in_force: Vec<&str> = served.mount_options_in_force.split(',').collect();
-    let version = configuration.level("nfs_version").map(|version| format!("vers={version}"));
-    let missing = asked(configuration).into_iter().chain(version);
-    let missing: Vec<String> = missing.filter(|option| !in_force.contains(&option.as_str())).collect();
+    let asked = of(served.protocol).options(configuration, false).into_iter();
+    let missing: Vec<String> = asked.filter(|option| !in_force.contains(&option.as_str())).collect();
     let mut warnings = Vec::new();
     if !missing.is_empty() {
         let text = format!(
@@ -291,25 +311,32 @@ pub fn warnings(configuration: &Configuration, served: &Served) -> Vec<Warning> 
                     may lose what clients have synced";
         warnings.push(Warning::new(WarningKind::Durability, text));
     }
+    let never_synced = of(served.protocol).never_synced();
+    warnings.extend(never_synced.map(|text| Warning::new(WarningKind::DirectoriesNotSynced, text)));
     warnings
 }
 
 /// How to serve it elsewhere.
-pub fn recipe(configuration: &Configuration, words: &[String]) -> ServeRecipe {
-    let NfsExport { sync, threads, .. } = export_of(configuration, Path::new(Recipe::MOUNTPOINT), 0);
-    let sync = if sync { "sync" } else { "async" };
-    let version = format!("vers={}", version(configuration));
+pub fn recipe(protocol: ServeProtocol, configuration: &Configuration, words: &[String]) -> ServeRecipe {
+    let export = export_of(protocol, configuration, Path::new(Recipe::MOUNTPOINT), 0);
+    let options = of(protocol).options(configuration, true).into_iter();
     ServeRecipe {
-        export_options: ["rw", sync, "no_subtree_check"].map(str::to_string).to_vec(),
-        threads,
-        mount_options: [version].into_iter().chain(asked(configuration)).chain(words.to_vec()).collect(),
+        protocol,
+        export_options: of(protocol).recipe(configuration),
+        threads: export.threads(),
+        mount_options: options.chain(words.iter().cloned()).collect(),
     }
 }
 
 /// The commands that serve a filesystem, for a dry run.
-pub fn commands(configuration: &Configuration, clients: u32, words: &[String]) -> Vec<String> {
-    let export = export_of(configuration, &mount_directory("RANDOM"), clients as usize);
-    let mount = format!("on each client: {}", mount_of(0, configuration, words).line());
+pub fn commands(
+    protocol: ServeProtocol,
+    configuration: &Configuration,
+    clients: u32,
+    words: &[String],
+) -> Vec<String> {
+    let export = export_of(protocol, configuration, &mount_directory("RANDOM"), clients as usize);
+    let mount = format!("on each client: {}", mount_of(protocol, 0, configuration, words).line());
     export.lines().into_iter().chain([mount]).collect()
 }
 
@@ -340,6 +367,8 @@ pub fn drop_caches(server: &mut dyn Host) -> Result<()> {
 mod tests {
     use super::*;
 
+    const NFS: ServeProtocol = ServeProtocol::Nfs;
+
     fn configuration(settings: &[(&str, &str)]) -> Configuration {
         let pairs = settings.iter().map(|(axis, level)| ((*axis).to_string(), (*level).to_string()));
         Configuration { name: String::new(), filesystem: "ext4".to_string(), settings: pairs.collect() }
@@ -348,13 +377,15 @@ mod tests {
     #[test]
     fn an_axis_of_serving_needs_something_that_is_served() {
         let asked = configuration(&[("export", "async"), ("nconnect", "17"), ("rsize", "2k")]);
-        let found = contradictions(&asked, false);
+        let found = contradictions(&asked, None);
         assert_eq!(found.len(), 3, "{found:?}");
         assert!(found[0].starts_with("export is of a filesystem that is served"), "{found:?}");
-        let found = contradictions(&asked, true);
+        let found = contradictions(&asked, Some(NFS));
         let expected = ["nconnect = 17 is out of range (1 to 16)", "rsize = 2k is out of range (4k to 1M)"];
         assert_eq!(found, expected);
-        assert!(contradictions(&configuration(&[("atime", "noatime")]), false).is_empty());
+        let found = contradictions(&asked, Some(ServeProtocol::Smb));
+        assert_eq!(found, ["nconnect does not apply to smb", "rsize = 2k is out of range (4k to 8M)"]);
+        assert!(contradictions(&configuration(&[("atime", "noatime")]), None).is_empty());
     }
 
     #[test]
@@ -368,13 +399,22 @@ mod tests {
         ]);
         let words = ["noatime".to_string()];
         assert_eq!(
-            commands(&asked, 2, &words),
+            commands(NFS, &asked, 2, &words),
             [
                 "exportfs -o rw,async,insecure,no_root_squash,no_subtree_check,fsid=0 10.77.0.2:/run/fsdyno-RANDOM",
                 "exportfs -o rw,async,insecure,no_root_squash,no_subtree_check,fsid=0 10.77.1.2:/run/fsdyno-RANDOM",
                 "rpc.nfsd 8",
-                "on each client: mount -t nfs4 -o vers=4.1,proto=tcp,addr=10.77.0.1,clientaddr=10.77.0.2,\
-                 sec=sys,rsize=65536,nconnect=4,sync,noatime 10.77.0.1:/ /mnt",
+                "on each client: mount -t nfs4 -o proto=tcp,addr=10.77.0.1,clientaddr=10.77.0.2,sec=sys,\
+                 vers=4.1,rsize=65536,nconnect=4,sync,noatime 10.77.0.1:/ /mnt",
+            ]
+        );
+        let asked = configuration(&[("export", "async"), ("wsize", "1M")]);
+        assert_eq!(
+            commands(ServeProtocol::Smb, &asked, 2, &words),
+            [
+                "smbd --option='strict sync=no' --option=path=/run/fsdyno-RANDOM",
+                "on each client: mount -t cifs -o ip=10.77.0.1,username=fsdyno,password=fsdyno,vers=3.1.1,\
+                 wsize=1048576,noatime //10.77.0.1/fsdyno /mnt",
             ]
         );
     }
@@ -382,11 +422,15 @@ mod tests {
     #[test]
     fn a_recipe_names_no_machine() {
         let asked = configuration(&[("export", "async"), ("nfsd_threads", "32"), ("nconnect", "4")]);
-        let recipe = recipe(&asked, &["noatime".to_string()]);
+        let noatime = ["noatime".to_string()];
+        let of_smb = recipe(ServeProtocol::Smb, &asked, &noatime);
+        assert_eq!(of_smb.export_options, ["read only = no", "strict sync = no"]);
+        assert_eq!((of_smb.threads, of_smb.mount_options.join(",").as_str()), (None, "vers=3.1.1,noatime"));
+        let recipe = recipe(NFS, &asked, &noatime);
         assert_eq!(recipe.export_options, ["rw", "async", "no_subtree_check"]);
         assert_eq!(
             (recipe.threads, recipe.mount_options.join(",").as_str()),
-            (32, "vers=4.2,nconnect=4,noatime")
+            (Some(32), "vers=4.2,nconnect=4,noatime")
         );
     }
 
@@ -399,5 +443,14 @@ mod tests {
         assert_eq!(warnings.len(), 2);
         assert!(warnings[0].text.contains("asked to mount with wsize=1048576, but have"), "{warnings:?}");
         assert_eq!(warnings[1].kind, WarningKind::Durability);
+    }
+
+    #[test]
+    fn a_share_by_smb_does_not_sync_directories_whatever_it_is_asked_for() {
+        let served = |protocol| Served { protocol, ..Served::default() };
+        let of_smb = warnings(&configuration(&[]), &served(ServeProtocol::Smb));
+        assert_eq!(of_smb.len(), 1, "{of_smb:?}");
+        assert_eq!(of_smb[0].kind, WarningKind::DirectoriesNotSynced);
+        assert_eq!(warnings(&configuration(&[]), &served(NFS)), []);
     }
 }

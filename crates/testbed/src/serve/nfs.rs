@@ -1,0 +1,110 @@
+//! NFS 4: the kernel's server and client need none of the programs that usually configure them.
+
+use super::{Serving, count, sizes};
+use crate::filesystem;
+use fsdyno_core::axis::{CLIENT_SYNC, EXPORT, OF_SERVING};
+use fsdyno_core::{Bytes, Configuration};
+use fsdyno_host::export::Export;
+use fsdyno_host::nfs::NfsExport;
+use std::path::Path;
+
+/// The kernel's name of the filesystem.
+const KIND: &str = "nfs4";
+const VERSION: &str = "4.2";
+const THREADS: u32 = 8;
+/// The most connections (fs/nfs/fs_context.c, `NFS_MAX_CONNECTIONS`).
+const CONNECTIONS_MOST: u32 = 16;
+/// The most threads: those of a large server.
+const THREADS_MOST: u32 = 1024;
+
+pub(super) struct Nfs;
+
+impl Serving for Nfs {
+    fn axes(&self) -> &'static [&'static str] {
+        &OF_SERVING
+    }
+
+    fn mount_words(&self) -> &'static [&'static str] {
+        &[
+            "ac",
+            "acregmin",
+            "acdirmin",
+            "lookupcache",
+            "cto",
+            "nocto",
+            "timeo",
+            "retrans",
+            "nosharecache",
+            "max_connect",
+        ]
+    }
+
+    fn modules_of_server(&self) -> &'static [&'static str] {
+        &["nfsd"]
+    }
+
+    fn modules_of_client(&self) -> &'static [&'static str] {
+        &["nfs", "nfsv4"]
+    }
+
+    fn program(&self) -> Option<(&'static str, &'static str)> {
+        None
+    }
+
+    /// fs/nfs/internal.h, `nfs_io_size`: others are rounded.
+    fn transfer_most(&self) -> u64 {
+        Bytes::MIB
+    }
+
+    fn contradictions(&self, configuration: &Configuration) -> Vec<String> {
+        let found = filesystem::find(&configuration.filesystem);
+        if found.is_some_and(|found| !found.descriptor().is_exportable) {
+            return vec![format!("{} cannot be shown by an NFS server", configuration.filesystem)];
+        }
+        let most = |axis: &str, most: u32| {
+            let asked = count(configuration, axis).filter(|asked| !(1..=most).contains(asked))?;
+            Some(format!("{axis} = {asked} is out of range (1 to {most})"))
+        };
+        let found = [most("nconnect", CONNECTIONS_MOST), most("nfsd_threads", THREADS_MOST)];
+        found.into_iter().flatten().collect()
+    }
+
+    fn export(&self, configuration: &Configuration, directory: &Path, clients: Vec<String>) -> Export {
+        Export::Nfs(NfsExport {
+            directory: directory.to_path_buf(),
+            sync: configuration.level(EXPORT) != Some("async"),
+            threads: count(configuration, "nfsd_threads").unwrap_or(THREADS),
+            clients,
+        })
+    }
+
+    fn mount(&self, server: &str, client: &str) -> (&'static str, String, Vec<String>) {
+        let own = [
+            "proto=tcp".to_string(),
+            format!("addr={server}"),
+            format!("clientaddr={client}"),
+            "sec=sys".to_string(),
+        ];
+        (KIND, format!("{server}:/"), own.into())
+    }
+
+    fn options(&self, configuration: &Configuration, all: bool) -> Vec<String> {
+        let version = configuration.level("nfs_version").or(all.then_some(VERSION));
+        let connections = count(configuration, "nconnect").filter(|count| *count > 1);
+        let sync = configuration.level(CLIENT_SYNC) == Some("1");
+        let mut options: Vec<String> = version.map(|version| format!("vers={version}")).into_iter().collect();
+        options.extend(sizes(configuration));
+        options.extend(connections.map(|count| format!("nconnect={count}")));
+        options.extend(sync.then(|| "sync".to_string()));
+        options
+    }
+
+    fn never_synced(&self) -> Option<&'static str> {
+        None
+    }
+
+    fn recipe(&self, configuration: &Configuration) -> Vec<String> {
+        let sync = configuration.level(EXPORT).unwrap_or("sync");
+        ["rw", sync, "no_subtree_check"].map(str::to_string).to_vec()
+    }
+}
