@@ -54,8 +54,13 @@ fn memory(name: &str, sizes: &[usize]) {
     fs::create_dir(&log).and_then(|()| fs::create_dir(&shown)).expect("directories");
     let mut host = LocalHost::new(env!("CARGO_BIN_EXE_fsdyno").into(), Vec::new());
     let mut recorder = host.start_recorder().expect("a recorder");
-    let begin =
-        RecorderRequest::Begin { directory: log, mountpoint: shown.clone(), size: None, shared: false };
+    let begin = RecorderRequest::Begin {
+        directory: log,
+        mountpoint: shown.clone(),
+        size: None,
+        parts: 1,
+        shared: false,
+    };
     ask(&mut *recorder, &begin);
     let start = Instant::now();
     let entries = write_log(&shown, sizes);

@@ -3,17 +3,18 @@
 use crate::Result;
 use crate::error::RecorderError;
 use crate::files::{Named, PIECE};
-use crate::log::{Entry, Kind, Log};
+use crate::log::{Covered, Entry, Kind, Log};
 use fsdyno_core::Bytes;
 use std::path::Path;
 
-/// A file to which the log has been replayed up to some entry. Going forward costs what lies between; going
-/// back begins anew.
+/// A file to which the log has been replayed up to some entry of each part. Going forward costs what lies
+/// between; going back begins anew.
 #[derive(Debug)]
 pub struct Base {
     file: Named,
     size: Bytes,
-    upto: u64,
+    /// What has been replayed; nothing if absent.
+    replayed: Option<Covered>,
 }
 
 impl Base {
@@ -24,22 +25,29 @@ impl Base {
     pub fn create(path: &Path, size: Bytes) -> Result<Base> {
         let file = Named::create(path)?;
         file.set_len(size.0)?;
-        Ok(Base { file, size, upto: 0 })
+        Ok(Base { file, size, replayed: None })
     }
 
-    /// Makes it the disk after this many entries.
+    /// Makes it the disk after these entries.
     ///
     /// # Errors
     /// Those of reading the log and writing the file.
-    pub fn go_to(&mut self, log: &Log, upto: u64) -> Result<()> {
-        if upto < self.upto {
+    pub fn go_to(&mut self, log: &Log, wanted: &Covered) -> Result<()> {
+        let mut replayed = self.replayed.take().unwrap_or_else(|| log.all_before(0));
+        if !wanted.includes(&replayed) {
             self.file.clear(self.size.0)?;
-            self.upto = 0;
+            replayed = log.all_before(0);
         }
         let mut buffer = Vec::new();
         let file = &self.file;
-        log.for_each(self.upto..upto, |_, entry| replay(file, log, &entry, &mut buffer))?;
-        self.upto = upto;
+        let first = replayed.least();
+        log.for_each(first..wanted.most().max(first), |number, entry| {
+            match wanted.has(number, &entry) && !replayed.has(number, &entry) {
+                true => replay(file, log, &entry, &mut buffer),
+                false => Ok(()),
+            }
+        })?;
+        self.replayed = Some(wanted.clone());
         Ok(())
     }
 

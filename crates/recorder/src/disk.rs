@@ -41,12 +41,12 @@ impl Disk {
         &self.log
     }
 
-    /// Sets the size, which is no entry of the log.
+    /// Sets the size, which is no entry of the log, and how many parts of equal size the disk has.
     ///
     /// # Errors
     /// [`RecorderError::File`].
-    pub fn set_size(&mut self, size: Bytes) -> Result<()> {
-        self.log.set_size(size);
+    pub fn set_size(&mut self, size: Bytes, parts: u32) -> Result<()> {
+        self.log.set_size(size, parts);
         self.now.set_len(size.0)
     }
 
@@ -78,12 +78,13 @@ impl Disk {
         Ok(())
     }
 
-    /// Notes a flush that arrived when this many entries had been completed.
+    /// Notes a flush of this part that arrived when this many entries had been completed.
     ///
     /// # Errors
     /// [`RecorderError::File`].
-    pub fn flush(&mut self, covers: u64) -> Result<()> {
-        self.log.append(Kind::Flush { covers }, 0, 0, &[], now())?;
+    pub fn flush(&mut self, part: u32, covers: u64) -> Result<()> {
+        let bytes = self.log.part_bytes();
+        self.log.append(Kind::Flush { covers }, u64::from(part) * bytes, bytes, &[], now())?;
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-//! The files that a recorder shows: one that takes marks, and the disk.
+//! The files that a recorder shows: one that takes marks, and the parts of the disk.
 //!
 //! Requests that reach the disk while it is recorded are carried out one after the other by a thread of
 //! their own, so that the thread that takes them from the kernel notices at once when a flush arrives: what
@@ -119,7 +119,7 @@ impl Filesystem for Files {
     ) {
         let mut recorded = lock(&self.recorded);
         let resized = match size {
-            Some(size) if number.0 == recorded.number => recorded.set_size(size).map_err(told),
+            Some(size) if recorded.is_current(number.0) => recorded.set_size(number.0, size).map_err(told),
             _ => Ok(()),
         };
         match resized.and_then(|()| recorded.attributes(number.0)) {
@@ -130,7 +130,7 @@ impl Filesystem for Files {
 
     fn create(&self, _: &Request, _: INodeNo, name: &OsStr, _: u32, _: u32, _: i32, reply: ReplyCreate) {
         let mut recorded = lock(&self.recorded);
-        let created = recorded.create(name).and_then(|()| recorded.attributes(recorded.number));
+        let created = recorded.create(name).and_then(|number| recorded.attributes(number));
         match created {
             Ok(attributes) => {
                 let flags = flags(&recorded);
@@ -163,7 +163,7 @@ impl Filesystem for Files {
         self.carry_out(move |recorded| {
             let read = match is_marks {
                 true => recorded.read_marks(offset, size.into()),
-                false => recorded.read(offset, size.into()),
+                false => recorded.read(recorded.part(number.0), offset, size.into()),
             };
             match read {
                 Ok(bytes) => reply.data(&bytes),
@@ -189,7 +189,7 @@ impl Filesystem for Files {
         self.carry_out(move |recorded| {
             let written = match number.0 {
                 MARKS => recorded.mark(offset, &data),
-                number if number == recorded.number => recorded.write(offset, &data),
+                number if recorded.is_current(number) => recorded.write(recorded.part(number), offset, &data),
                 // The kernel writes back what it has kept of a disk that is gone.
                 _ => Ok(()),
             };
@@ -204,7 +204,7 @@ impl Filesystem for Files {
     fn fallocate(
         &self,
         _: &Request,
-        _: INodeNo,
+        number: INodeNo,
         _: FileHandle,
         offset: u64,
         length: u64,
@@ -215,13 +215,13 @@ impl Filesystem for Files {
         const KEEP_SIZE: i32 = 1;
         const PUNCH_HOLE: i32 = 2;
         const ZERO_RANGE: i32 = 16;
-        let zeroes = mode & (PUNCH_HOLE | ZERO_RANGE) != 0;
+        let zeroes = mode & (PUNCH_HOLE | ZERO_RANGE) != 0 && number.0 != MARKS;
         if !zeroes || mode & !(KEEP_SIZE | PUNCH_HOLE | ZERO_RANGE) != 0 {
             return reply.error(Errno::EOPNOTSUPP);
         }
         let completed = Arc::clone(&self.completed);
         self.carry_out(move |recorded| {
-            let done = recorded.zero(offset, length);
+            let done = recorded.zero(recorded.part(number.0), offset, length);
             count(recorded, &completed);
             answer(reply, done);
         });
@@ -231,11 +231,14 @@ impl Filesystem for Files {
         reply.ok();
     }
 
-    fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+    fn fsync(&self, _: &Request, number: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        if number.0 == MARKS {
+            return reply.ok();
+        }
         let covers = self.completed.load(Ordering::Acquire);
         let completed = Arc::clone(&self.completed);
         self.carry_out(move |recorded| {
-            let done = recorded.flush(covers);
+            let done = recorded.flush(recorded.part(number.0), covers);
             count(recorded, &completed);
             answer(reply, done);
         });
@@ -247,8 +250,8 @@ impl Filesystem for Files {
 
     fn readdir(&self, _: &Request, _: INodeNo, _: FileHandle, offset: u64, mut reply: ReplyDirectory) {
         let recorded = lock(&self.recorded);
-        let disk = recorded.exists().then(|| (recorded.number, recorded.name.clone()));
-        let names = [(MARKS, OsString::from(MARKS_FILE))].into_iter().chain(disk);
+        let marks = OsString::from(MARKS_FILE);
+        let names = [(MARKS, &marks)].into_iter().chain(recorded.names());
         for (place, (number, name)) in (1..).zip(names).skip(offset as usize) {
             if reply.add(INodeNo(number), place, FileType::RegularFile, name) {
                 break;
@@ -258,12 +261,11 @@ impl Filesystem for Files {
     }
 
     fn unlink(&self, _: &Request, _: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let mut recorded = lock(&self.recorded);
-        if recorded.exists() && name == recorded.name {
-            recorded.remove();
-            return reply.ok();
+        match lock(&self.recorded).remove(name) {
+            Ok(()) => reply.ok(),
+            Err(_) if name == MARKS_FILE => reply.error(Errno::EPERM),
+            Err(errno) => reply.error(errno),
         }
-        reply.error(if name == MARKS_FILE { Errno::EPERM } else { Errno::ENOENT });
     }
 
     fn rename(
@@ -276,14 +278,9 @@ impl Filesystem for Files {
         _: RenameFlags,
         reply: ReplyEmpty,
     ) {
-        let mut recorded = lock(&self.recorded);
-        match recorded.find(new_name) {
-            Err(_) if recorded.exists() && name == recorded.name => {
-                recorded.name = new_name.to_os_string();
-                reply.ok();
-            }
-            Ok(_) => reply.error(Errno::EEXIST),
-            Err(_) => reply.error(Errno::ENOENT),
+        match lock(&self.recorded).rename(name, new_name) {
+            Ok(()) => reply.ok(),
+            Err(errno) => reply.error(errno),
         }
     }
 

@@ -33,7 +33,7 @@ pub use cuts::cuts;
 pub use disk::Disk;
 pub use error::RecorderError;
 pub use extents::{ByteSource, Extents};
-pub use log::{Entry, Kind, Log};
+pub use log::{Covered, Entry, Kind, Log};
 pub use serve::serve;
 pub use state::State;
 pub use survivors::{Survivors, survivors};

@@ -3,6 +3,9 @@
 //! Two files in a directory. `entries` has 40 bytes per entry: kind, offset, length, place in `data` (of a
 //! flush: how many entries it covers), and time, as little-endian words. `data` has what was written, and the
 //! marks.
+//!
+//! The disk may consist of several parts of one size, each of which is a disk of its own to whoever uses it,
+//! with a cache of its own: a flush covers its own part alone ([`Covered`]).
 
 use crate::error::RecorderError;
 use crate::files::Named;
@@ -21,7 +24,7 @@ pub enum Kind {
     Write,
     /// A range was discarded or zeroed; it reads as zeros.
     Zeros,
-    /// All entries before this number had been completed when the flush arrived.
+    /// All entries of its part before this number had been completed when the flush arrived.
     Flush {
         /// How many.
         covers: u64,
@@ -35,7 +38,7 @@ pub enum Kind {
 pub struct Entry {
     /// What was done.
     pub kind: Kind,
-    /// To which bytes of the disk; 0 of a flush or a mark.
+    /// To which bytes of the disk: of a flush, those of its part; 0 of a mark.
     pub offset: u64,
     /// How many.
     pub length: u64,
@@ -82,6 +85,48 @@ impl Entry {
     }
 }
 
+/// Which entries the flushes before a place have covered: these survive in any case.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Covered {
+    /// Bytes of each part.
+    part: u64,
+    /// Of each part: all of its entries before this number.
+    upto: Vec<u64>,
+}
+
+impl Covered {
+    /// All entries before this number are covered.
+    pub fn least(&self) -> u64 {
+        self.upto.iter().copied().min().unwrap_or(0)
+    }
+
+    /// No entry from this number on is covered.
+    pub(crate) fn most(&self) -> u64 {
+        self.upto.iter().copied().max().unwrap_or(0)
+    }
+
+    /// Whether an entry of this number is covered.
+    pub(crate) fn has(&self, number: u64, entry: &Entry) -> bool {
+        self.upto.get(self.part_of(entry)).is_some_and(|upto| number < *upto)
+    }
+
+    /// Whether this covers all that another one does.
+    pub(crate) fn includes(&self, other: &Covered) -> bool {
+        self.part == other.part && self.upto.iter().zip(&other.upto).all(|(own, its)| own >= its)
+    }
+
+    fn part_of(&self, entry: &Entry) -> usize {
+        (entry.offset / self.part) as usize
+    }
+
+    fn add(&mut self, flush: &Entry, covers: u64) {
+        let part = self.part_of(flush);
+        if let Some(upto) = self.upto.get_mut(part) {
+            *upto = covers.max(*upto);
+        }
+    }
+}
+
 /// A log, being recorded or complete.
 #[derive(Debug)]
 pub struct Log {
@@ -91,6 +136,8 @@ pub struct Log {
     bytes: u64,
     /// The size of the disk.
     size: Bytes,
+    /// How many parts it has.
+    parts: u32,
 }
 
 impl Log {
@@ -100,15 +147,17 @@ impl Log {
     /// [`RecorderError::File`], also if there is one already.
     pub fn create(directory: &Path) -> Result<Log> {
         let entries = Named::create(&directory.join("entries"))?;
-        Ok(Log { entries, data: Named::create(&directory.join("data"))?, count: 0, bytes: 0, size: Bytes(0) })
+        let data = Named::create(&directory.join("data"))?;
+        Ok(Log { entries, data, count: 0, bytes: 0, size: Bytes(0), parts: 1 })
     }
 
-    /// Sets the size of the disk, beyond which there can be no entry.
-    pub(crate) fn set_size(&mut self, size: Bytes) {
+    /// Sets the size of the disk, beyond which there can be no entry, and the number of its parts.
+    pub(crate) fn set_size(&mut self, size: Bytes, parts: u32) {
         self.size = size;
+        self.parts = parts;
     }
 
-    /// A log that was kept, of a disk of this size.
+    /// A log that was kept, of a disk of one part of this size.
     ///
     /// # Errors
     /// [`RecorderError::File`]; [`RecorderError::Damaged`] if it ends within an entry.
@@ -119,7 +168,7 @@ impl Log {
         if !length.is_multiple_of(ENTRY) {
             return Err(RecorderError::Damaged { entry: length / ENTRY, problem: "it is not whole" });
         }
-        Ok(Log { entries, data, count: length / ENTRY, bytes, size })
+        Ok(Log { entries, data, count: length / ENTRY, bytes, size, parts: 1 })
     }
 
     /// How many entries there are.
@@ -174,7 +223,7 @@ impl Log {
         if entry.offset.checked_add(entry.length).is_none_or(|end| end > self.size.0) {
             return Err(damaged("it is beyond the disk"));
         }
-        if entry.length > WRITE_MAX.into() && entry.kind != Kind::Zeros {
+        if entry.length > WRITE_MAX.into() && matches!(entry.kind, Kind::Write | Kind::Mark) {
             return Err(damaged("it is longer than a request"));
         }
         let has_data = matches!(entry.kind, Kind::Write | Kind::Mark);
@@ -187,28 +236,35 @@ impl Log {
         }
     }
 
-    /// How many entries the flushes before a place have covered: these survive in any case.
+    /// The bytes of each part.
+    pub(crate) fn part_bytes(&self) -> u64 {
+        (self.size.0 / u64::from(self.parts)).max(1)
+    }
+
+    /// The same entries of every part: all before this number.
+    pub(crate) fn all_before(&self, upto: u64) -> Covered {
+        Covered { part: self.part_bytes(), upto: vec![upto; self.parts as usize] }
+    }
+
+    /// Which entries the flushes before a place have covered.
     ///
     /// # Errors
     /// Those of [`Log::for_each`].
-    pub fn flushed_at(&self, at: u64) -> Result<u64> {
-        let mut flushed = 0;
-        // A later flush covers at least as much as an earlier one, so the last one decides.
+    pub fn flushed_at(&self, at: u64) -> Result<Covered> {
+        let mut flushed = self.all_before(0);
+        // A later flush covers at least as much as an earlier one, so the last one of each part decides.
         let mut end = at;
         if at > self.count {
             return Err(RecorderError::NoSuchCut { at, entries: self.count });
         }
-        while end > 0 {
+        while end > 0 && flushed.least() == 0 {
             let begin = end.saturating_sub(BATCH);
             self.for_each(begin..end, |_, entry| {
                 if let Kind::Flush { covers } = entry.kind {
-                    flushed = flushed.max(covers);
+                    flushed.add(&entry, covers);
                 }
                 Ok(())
             })?;
-            if flushed > 0 {
-                break;
-            }
             end = begin;
         }
         Ok(flushed)

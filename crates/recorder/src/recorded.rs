@@ -20,8 +20,8 @@ const ROOT: u64 = 1;
 pub(crate) const MARKS: u64 = 2;
 /// The size of that file, far more than the marks of any load.
 const MARKS_SIZE: u64 = 1 << 30;
-/// Number of the first disk; each disk has a new one, so that nothing the kernel keeps of one is taken for
-/// another's.
+/// Number of the first disk; each disk has new ones for its parts, so that nothing the kernel keeps of one is
+/// taken for another's.
 const FIRST_DISK: u64 = 3;
 
 /// The state before everything.
@@ -56,14 +56,24 @@ pub(crate) struct Recorded {
     /// Whether that is the disk after a cut.
     pub is_after_cut: bool,
     pub faults: Faults,
+    /// Of all parts together.
     pub size: Bytes,
-    pub name: OsString,
-    pub number: u64,
+    /// How many parts it has, each of which is a file.
+    parts: u32,
+    /// The files of this disk in the order of their creation, each with its name until it is removed.
+    files: Vec<Option<OsString>>,
+    /// The number of the first of them.
+    first: u64,
 }
 
 impl Recorded {
-    /// A disk that will be recorded in this directory, or was if it has a size.
-    pub fn new(directory: PathBuf, size: Option<Bytes>) -> Result<Recorded> {
+    /// A disk of so many parts that will be recorded in this directory, or was if it has a size.
+    pub fn new(directory: PathBuf, size: Option<Bytes>, parts: u32) -> Result<Recorded> {
+        if parts == 0 || (size.is_some() && parts > 1) {
+            return Err(RecorderError::Refused(
+                "a disk needs a part, and one whose log was kept has exactly one",
+            ));
+        }
         let kept = size.map(|size| Log::open(&directory, size)).transpose()?;
         Ok(Recorded {
             stage: if kept.is_some() { Stage::Complete } else { Stage::Waiting },
@@ -74,8 +84,9 @@ impl Recorded {
             is_after_cut: false,
             faults: Faults::default(),
             size: size.unwrap_or_default(),
-            name: OsString::new(),
-            number: FIRST_DISK,
+            parts,
+            files: Vec::new(),
+            first: FIRST_DISK,
         })
     }
 
@@ -104,7 +115,7 @@ impl Recorded {
     pub fn blank(&mut self, size: Bytes) -> Result<()> {
         if matches!(self.stage, Stage::Waiting) {
             let mut disk = Disk::create(&self.directory)?;
-            disk.set_size(size)?;
+            disk.set_size(size, self.parts)?;
             self.disk = Some(disk);
             self.size = size;
             self.stage = Stage::Complete;
@@ -117,46 +128,92 @@ impl Recorded {
         Ok(())
     }
 
-    pub fn exists(&self) -> bool {
-        matches!(self.stage, Stage::Recording | Stage::Shown)
+    /// The files of the disk that are there, with their numbers.
+    pub fn names(&self) -> impl Iterator<Item = (u64, &OsString)> {
+        (self.first..).zip(&self.files).filter_map(|(number, name)| Some((number, name.as_ref()?)))
     }
 
-    pub fn create(&mut self, name: &OsStr) -> std::result::Result<(), Errno> {
-        if self.exists() {
-            return Err(if name == self.name { Errno::EEXIST } else { Errno::ENOSPC });
-        }
+    fn number_of(&self, name: &OsStr) -> Option<u64> {
+        self.names().find(|(_, known)| *known == name).map(|(number, _)| number)
+    }
+
+    /// The part of the disk that a file is; that of an earlier one for whoever still has it open.
+    pub fn part(&self, number: u64) -> u32 {
+        (number.saturating_sub(FIRST_DISK) % u64::from(self.parts)) as u32
+    }
+
+    /// Whether a file was created for the disk that is there, or was the last one.
+    pub fn is_current(&self, number: u64) -> bool {
+        (self.first..self.first + self.files.len() as u64).contains(&number)
+    }
+
+    /// The size of each part.
+    fn part_size(&self) -> u64 {
+        self.size.0 / u64::from(self.parts)
+    }
+
+    /// Creates the first file of a disk, or the next one; returns its number.
+    pub fn create(&mut self, name: &OsStr) -> std::result::Result<u64, Errno> {
         match self.stage {
+            Stage::Recording | Stage::Shown if self.number_of(name).is_some() => return Err(Errno::EEXIST),
+            Stage::Recording | Stage::Shown if self.files.len() < self.parts as usize => {}
+            Stage::Recording | Stage::Shown => return Err(Errno::ENOSPC),
             Stage::Waiting => {
                 self.disk = Some(Disk::create(&self.directory).map_err(told)?);
-                self.stage = Stage::Recording;
+                self.begin(Stage::Recording);
             }
-            Stage::Ready => self.stage = Stage::Shown,
-            _ => return Err(Errno::EACCES),
+            Stage::Ready => self.begin(Stage::Shown),
+            Stage::Complete => return Err(Errno::EACCES),
         }
-        self.name = name.to_os_string();
-        self.number += 1;
+        self.files.push(Some(name.to_os_string()));
+        Ok(self.first + self.files.len() as u64 - 1)
+    }
+
+    fn begin(&mut self, stage: Stage) {
+        self.stage = stage;
+        self.files.clear();
+        self.first += u64::from(self.parts);
+    }
+
+    /// Removes a file; with the last one, the disk is gone.
+    pub fn remove(&mut self, name: &OsStr) -> std::result::Result<(), Errno> {
+        let named = |file: &&mut Option<OsString>| file.as_deref() == Some(name);
+        *self.files.iter_mut().find(named).ok_or(Errno::ENOENT)? = None;
+        if self.files.iter().all(Option::is_none) {
+            self.stage = Stage::Complete;
+        }
         Ok(())
     }
 
-    pub fn remove(&mut self) {
-        self.stage = Stage::Complete;
+    /// Gives a file another name.
+    pub fn rename(&mut self, name: &OsStr, new_name: &OsStr) -> std::result::Result<(), Errno> {
+        if self.find(new_name).is_ok() {
+            return Err(Errno::EEXIST);
+        }
+        let named = |file: &&mut Option<OsString>| file.as_deref() == Some(name);
+        *self.files.iter_mut().find(named).ok_or(Errno::ENOENT)? = Some(new_name.to_os_string());
+        Ok(())
     }
 
-    pub fn set_size(&mut self, size: u64) -> Result<()> {
+    /// Sets the size of a file. That of the first one is the size of all parts.
+    pub fn set_size(&mut self, number: u64, size: u64) -> Result<()> {
+        let whole = Bytes(size.saturating_mul(self.parts.into()));
+        let is_first = number == self.first && self.files.len() == 1;
         match (&self.stage, &mut self.disk) {
-            (Stage::Recording, Some(disk)) if size.is_multiple_of(SECTOR) => {
-                disk.set_size(Bytes(size))?;
-                self.size = Bytes(size);
+            (Stage::Recording, Some(disk)) if is_first && size.is_multiple_of(SECTOR) => {
+                disk.set_size(whole, self.parts)?;
+                self.size = whole;
                 Ok(())
             }
-            (Stage::Shown, _) if size == self.size.0 => Ok(()),
+            (Stage::Recording | Stage::Shown, _) if whole == self.size => Ok(()),
             _ => Err(RecorderError::Refused("the size of the disk cannot be changed to this")),
         }
     }
 
-    fn verify_range(&self, at: u64, length: u64) -> Result<()> {
-        match at.checked_add(length).is_some_and(|end| end <= self.size.0) {
-            true => verify_sectors(at, length),
+    /// Where a range of a part is on the whole disk.
+    fn place(&self, part: u32, at: u64, length: u64) -> Result<u64> {
+        match at.checked_add(length).is_some_and(|end| end <= self.part_size()) {
+            true => verify_sectors(at, length).map(|()| u64::from(part) * self.part_size() + at),
             false => Err(RecorderError::Refused("the disk ends before that")),
         }
     }
@@ -170,21 +227,25 @@ impl Recorded {
         result
     }
 
-    pub fn read(&mut self, at: u64, length: u64) -> Result<Vec<u8>> {
-        let read = self.read_now(at, length);
+    pub fn read(&mut self, part: u32, at: u64, length: u64) -> Result<Vec<u8>> {
+        let read = self.read_now(part, at, length);
         self.noted(read)
     }
 
-    pub fn write(&mut self, at: u64, bytes: &[u8]) -> Result<()> {
-        let written = self.write_now(at, bytes);
+    pub fn write(&mut self, part: u32, at: u64, bytes: &[u8]) -> Result<()> {
+        let written = self.write_now(part, at, bytes);
         self.noted(written)
     }
 
-    fn read_now(&mut self, at: u64, length: u64) -> Result<Vec<u8>> {
+    fn read_now(&mut self, part: u32, at: u64, length: u64) -> Result<Vec<u8>> {
         // QEMU finds out which requests a disk takes by reading less and less of it.
         verify_sectors(at, length)?;
-        let end = at.saturating_add(length).min(self.size.0);
-        let mut buffer = vec![0; end.saturating_sub(at) as usize];
+        let length = at.saturating_add(length).min(self.part_size()).saturating_sub(at);
+        if length == 0 {
+            return Ok(Vec::new());
+        }
+        let at = self.place(part, at, length)?;
+        let mut buffer = vec![0; length as usize];
         match (&self.stage, &self.disk) {
             (Stage::Recording, Some(disk)) => disk.read_at(&mut buffer, at)?,
             _ => {
@@ -198,8 +259,8 @@ impl Recorded {
         Ok(buffer)
     }
 
-    fn write_now(&mut self, at: u64, bytes: &[u8]) -> Result<()> {
-        self.verify_range(at, bytes.len() as u64)?;
+    fn write_now(&mut self, part: u32, at: u64, bytes: &[u8]) -> Result<()> {
+        let at = self.place(part, at, bytes.len() as u64)?;
         if self.faults.write(bytes) {
             return Err(RecorderError::Fault);
         }
@@ -209,8 +270,8 @@ impl Recorded {
         }
     }
 
-    pub fn zero(&mut self, at: u64, length: u64) -> Result<()> {
-        self.verify_range(at, length)?;
+    pub fn zero(&mut self, part: u32, at: u64, length: u64) -> Result<()> {
+        let at = self.place(part, at, length)?;
         match (&self.stage, &mut self.disk) {
             (Stage::Recording, Some(disk)) => disk.zero(at, length),
             _ => {
@@ -220,12 +281,12 @@ impl Recorded {
         }
     }
 
-    pub fn flush(&mut self, covers: u64) -> Result<()> {
+    pub fn flush(&mut self, part: u32, covers: u64) -> Result<()> {
         if self.faults.flush() {
             return Err(RecorderError::Fault);
         }
         match (&self.stage, &mut self.disk) {
-            (Stage::Recording, Some(disk)) => disk.flush(covers),
+            (Stage::Recording, Some(disk)) => disk.flush(part, covers),
             _ => Ok(()),
         }
     }
@@ -257,7 +318,9 @@ impl Recorded {
             ROOT => (FileType::Directory, 0o700, 0),
             MARKS => (FileType::RegularFile, 0o600, MARKS_SIZE),
             // One that was removed is still open in a guest.
-            _ if number <= self.number => (FileType::RegularFile, 0o600, self.size.0),
+            _ if number < self.first + self.files.len() as u64 => {
+                (FileType::RegularFile, 0o600, self.part_size())
+            }
             _ => return Err(Errno::ENOENT),
         };
         Ok(FileAttr {
@@ -282,8 +345,7 @@ impl Recorded {
     pub fn find(&self, name: &OsStr) -> std::result::Result<FileAttr, Errno> {
         match name {
             _ if name == MARKS_FILE => self.attributes(MARKS),
-            _ if name == self.name && self.exists() => self.attributes(self.number),
-            _ => Err(Errno::ENOENT),
+            _ => self.attributes(self.number_of(name).ok_or(Errno::ENOENT)?),
         }
     }
 }

@@ -34,8 +34,9 @@ fn converse(input: &mut dyn BufRead, output: &mut dyn Write) -> Result<()> {
             return Ok(());
         }
         let reply = match serde_json::from_str(&line) {
-            Ok(RecorderRequest::Begin { directory, mountpoint, size, shared }) => {
-                begin(&mut served, &directory, &mountpoint, size, shared)
+            Ok(RecorderRequest::Begin { directory, mountpoint, size, parts, shared }) => {
+                let recorded = Recorded::new(directory, size, parts);
+                recorded.and_then(|recorded| begin(&mut served, recorded, &mountpoint, shared))
             }
             Ok(request) => match &served {
                 Some(served) => served.answer(&request),
@@ -61,15 +62,14 @@ struct Served {
 
 fn begin(
     served: &mut Option<Served>,
-    directory: &Path,
+    recorded: Recorded,
     mountpoint: &Path,
-    size: Option<fsdyno_core::Bytes>,
     shared: bool,
 ) -> Result<RecorderReply> {
     if served.is_some() {
         return Err(RecorderError::Refused("it has begun already"));
     }
-    let recorded = Arc::new(Mutex::new(Recorded::new(directory.to_path_buf(), size)?));
+    let recorded = Arc::new(Mutex::new(recorded));
     let failed = RecorderError::file("mount the recorder at", mountpoint);
     let mut config = Config::default();
     config.acl = if shared { SessionACL::All } else { SessionACL::Owner };

@@ -39,7 +39,7 @@ impl State {
     pub fn enter(&mut self, log: &Log, request: &StateRequest) -> Result<()> {
         self.overlay.clear(self.size.0)?;
         let Survivors { flushed, extents } = survivors(log, request)?;
-        self.base.go_to(log, flushed)?;
+        self.base.go_to(log, &flushed)?;
         self.extents = extents;
         Ok(())
     }
@@ -79,7 +79,7 @@ impl State {
     /// The disk after the whole log, for a comparison.
     pub(crate) fn replayed(&mut self, log: &Log) -> Result<&Base> {
         self.extents = Extents::default();
-        self.base.go_to(log, log.count())?;
+        self.base.go_to(log, &log.all_before(log.count()))?;
         Ok(&self.base)
     }
 }

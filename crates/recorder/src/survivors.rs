@@ -1,14 +1,14 @@
 //! Which writes survive a power cut: the cache models.
 //!
-//! Everything that a flush had covered survives in every model. Of what came later, `completed` keeps all and
-//! `flushed` nothing. `subset` keeps each write with a probability that the seed chooses for the whole state,
-//! and tears a quarter of those that it keeps: of a torn write, each atom survives or not. The order of
-//! the writes plays no part, because a drive may write back its cache in any order. `window` does the
-//! same with the most recent bytes and keeps what is older. CrashMonkey (Mohan et al., OSDI 2018)
-//! explores the same subsets.
+//! Everything that a flush had covered survives in every model; a flush covers the part of the disk that
+//! it was sent to. Of what came later, `completed` keeps all and `flushed` nothing. `subset` keeps each
+//! write with a probability that the seed chooses for the whole state, and tears a quarter of those that
+//! it keeps: of a torn write, each atom survives or not. The order of the writes plays no part, because a
+//! drive may write back its cache in any order. `window` does the same with the most recent bytes and
+//! keeps what is older. CrashMonkey (Mohan et al., OSDI 2018) explores the same subsets.
 
 use crate::extents::{ByteSource, Extents};
-use crate::log::{Entry, Kind, Log};
+use crate::log::{Covered, Entry, Kind, Log};
 use crate::{RecorderError, Result};
 use fsdyno_core::durability::{CacheModel, StateRequest};
 use rand::{RngExt, SeedableRng};
@@ -24,9 +24,9 @@ const TORN: f64 = 0.25;
 /// What is on a disk after a cut.
 #[derive(Debug)]
 pub struct Survivors {
-    /// Everything before this entry has survived.
-    pub flushed: u64,
-    /// What has survived of later entries.
+    /// What has survived because it was flushed.
+    pub flushed: Covered,
+    /// What has survived of all other entries.
     pub extents: Extents,
 }
 
@@ -52,8 +52,8 @@ pub fn survivors(log: &Log, request: &StateRequest) -> Result<Survivors> {
     let mut volatile_from = 0;
     if request.model == CacheModel::Window {
         let mut written = 0u64;
-        log.for_each(flushed..request.at, |_, entry| {
-            written += bytes_of(&entry);
+        log.for_each(flushed.least()..request.at, |number, entry| {
+            written += if flushed.has(number, &entry) { 0 } else { bytes_of(&entry) };
             Ok(())
         })?;
         volatile_from = written.saturating_sub(request.volatile.0);
@@ -61,9 +61,9 @@ pub fn survivors(log: &Log, request: &StateRequest) -> Result<Survivors> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(request.seed);
     let share = SHARES[random.random_range(0..SHARES.len())];
     let mut written = 0u64;
-    log.for_each(flushed..request.at, |_, entry| {
+    log.for_each(flushed.least()..request.at, |number, entry| {
         let changes = entry.changes();
-        if changes.is_empty() {
+        if changes.is_empty() || flushed.has(number, &entry) {
             return Ok(());
         }
         written += bytes_of(&entry);

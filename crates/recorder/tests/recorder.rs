@@ -12,6 +12,9 @@ use std::path::Path;
 
 const ATOM: usize = 512;
 const ATOMS: usize = 8;
+/// Files that the disk consists of, each with a cache of its own.
+const PARTS: u32 = 2;
+const OF_PART: usize = ATOMS / PARTS as usize;
 const SIZE: Bytes = Bytes((ATOM * ATOMS) as u64);
 
 /// Something that is done to the disk, in atoms.
@@ -25,19 +28,21 @@ enum Step {
         at: usize,
         length: usize,
     },
-    /// Arrives when this many of the entries before it were complete.
+    /// Arrives at a part when all but this many of the entries before it were complete.
     Flush {
+        part: u32,
         missing: u64,
     },
     Mark,
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let range = (0..ATOMS, 1..4usize).prop_map(|(at, length)| (at, length.min(ATOMS - at)));
+    // What is written is in one part.
+    let range = (0..ATOMS, 1..4usize).prop_map(|(at, length)| (at, length.min(OF_PART - at % OF_PART)));
     prop_oneof![
         5 => range.clone().prop_map(|(at, length)| Step::Write { at, length }),
         1 => range.prop_map(|(at, length)| Step::Zero { at, length }),
-        2 => (0..3u64).prop_map(|missing| Step::Flush { missing }),
+        2 => (0..PARTS, 0..3u64).prop_map(|(part, missing)| Step::Flush { part, missing }),
         1 => Just(Step::Mark),
     ]
 }
@@ -53,15 +58,15 @@ fn filling(number: usize) -> u8 {
 
 fn record(directory: &Path, steps: &[Step]) -> Disk {
     let mut disk = Disk::create(directory).unwrap();
-    disk.set_size(SIZE).unwrap();
+    disk.set_size(SIZE, PARTS).unwrap();
     for (number, step) in steps.iter().enumerate() {
         match *step {
             Step::Write { at, length } => {
                 disk.write_at(&vec![filling(number); length * ATOM], (at * ATOM) as u64).unwrap();
             }
             Step::Zero { at, length } => disk.zero((at * ATOM) as u64, (length * ATOM) as u64).unwrap(),
-            Step::Flush { missing } => {
-                disk.flush(disk.log().count().saturating_sub(missing)).unwrap();
+            Step::Flush { part, missing } => {
+                disk.flush(part, disk.log().count().saturating_sub(missing)).unwrap();
             }
             Step::Mark => disk.mark(&mark(number as u64, Moment::Acknowledged)).unwrap(),
         }
@@ -82,22 +87,29 @@ fn apply(content: &mut Content, number: usize, step: &Step, survives: impl Fn(us
     (at..at + length).filter(|atom| survives(*atom)).for_each(|atom| content[atom] = filling);
 }
 
-/// How many steps the flushes among these cover.
-fn flushed(steps: &[Step]) -> usize {
-    let covers = steps.iter().enumerate().map(|(number, step)| match step {
-        Step::Flush { missing } => number.saturating_sub(*missing as usize),
-        _ => 0,
-    });
-    covers.max().unwrap_or(0)
+/// A flush of the first part that covers everything before it.
+const FLUSH: Step = Step::Flush { part: 0, missing: 0 };
+
+/// Whether the flushes among these steps cover one of them.
+fn is_flushed(steps: &[Step], number: usize) -> bool {
+    let of = |at: usize| (at / OF_PART) as u32;
+    let own = match steps[number] {
+        Step::Write { at, .. } | Step::Zero { at, .. } => of(at),
+        _ => return true,
+    };
+    steps.iter().enumerate().any(|(flush, step)| match step {
+        Step::Flush { part, missing } => *part == own && number + (*missing as usize) < flush,
+        _ => false,
+    })
 }
 
 /// Every content that a drive may have after these steps, if each atom of what is volatile survives or not.
-fn possible(steps: &[Step], volatile_from: usize) -> BTreeSet<Content> {
+fn possible(steps: &[Step], is_volatile: impl Fn(usize) -> bool) -> BTreeSet<Content> {
     let mut all = BTreeSet::from([[0; ATOMS]]);
     for (number, step) in steps.iter().enumerate() {
         let mut next = BTreeSet::new();
         for content in all {
-            let subsets = if number < volatile_from { 255..=255u32 } else { 0..=255 };
+            let subsets = if is_volatile(number) { 0..=255u32 } else { 255..=255 };
             for subset in subsets {
                 let mut after = content;
                 apply(&mut after, number, step, |atom| subset & (1 << atom) != 0);
@@ -141,26 +153,25 @@ proptest! {
         let mut state = State::create(directory.path(), SIZE).unwrap();
         for at in 0..=steps.len() {
             let before = &steps[..at];
-            let flushed = flushed(before);
             for model in CacheModel::ALL {
                 state.enter(disk.log(), &request(at, model, seed)).unwrap();
                 let found = read(&state, disk.log());
                 let mut all = [0; ATOMS];
                 before.iter().enumerate().for_each(|(number, step)| apply(&mut all, number, step, |_| true));
                 let mut least = [0; ATOMS];
-                before[..flushed].iter().enumerate().for_each(|(number, step)| {
+                for (number, step) in before.iter().enumerate().filter(|(number, _)| is_flushed(before, *number)) {
                     apply(&mut least, number, step, |_| true);
-                });
+                }
                 match model {
                     CacheModel::Completed => prop_assert_eq!(found, all),
                     CacheModel::Flushed => prop_assert_eq!(found, least),
                     CacheModel::Subset | CacheModel::Window => {
                         // An atom has what was flushed, or a later write to it.
                         for atom in 0..ATOMS {
-                            let later = before[flushed..].iter().enumerate().any(|(number, step)| {
+                            let later = before.iter().enumerate().any(|(number, step)| {
                                 let mut content = [255; ATOMS];
-                                apply(&mut content, flushed + number, step, |_| true);
-                                content[atom] == found[atom]
+                                apply(&mut content, number, step, |_| true);
+                                content[atom] == found[atom] && !is_flushed(before, number)
                             });
                             prop_assert!(found[atom] == least[atom] || later, "{:?} at {}", before, atom);
                         }
@@ -176,22 +187,29 @@ proptest! {
 fn every_subset_of_a_small_log_is_reached_and_nothing_else() {
     let steps = [
         Step::Write { at: 0, length: 2 },
-        Step::Flush { missing: 0 },
+        Step::Write { at: 4, length: 1 },
+        // Of the first part alone.
+        FLUSH,
         Step::Write { at: 1, length: 2 },
         Step::Zero { at: 0, length: 1 },
         Step::Write { at: 2, length: 2 },
     ];
     let directory = tempfile::tempdir().unwrap();
     let disk = record(directory.path(), &steps);
-    for (model, volatile_from) in [(CacheModel::Subset, 1), (CacheModel::Window, 4)] {
+    let window = 5;
+    for model in [CacheModel::Subset, CacheModel::Window] {
+        let is_volatile = |number| match model {
+            CacheModel::Subset => !is_flushed(&steps, number),
+            _ => number >= window,
+        };
         let found: BTreeSet<Content> = (0..20_000)
             .map(|seed| {
                 let alive = survivors(disk.log(), &request(steps.len(), model, seed)).unwrap();
-                assert_eq!(alive.flushed, 1);
+                assert_eq!(alive.flushed.least(), 0, "the second part was never flushed");
                 content_from(&alive.extents, &steps, disk.log())
             })
             .collect();
-        assert_eq!(found, possible(&steps, volatile_from), "{model:?}");
+        assert_eq!(found, possible(&steps, is_volatile), "{model:?}");
     }
 }
 
@@ -226,7 +244,7 @@ fn content_from(extents: &Extents, steps: &[Step], log: &Log) -> Content {
 #[test]
 fn what_recovery_writes_is_seen_and_forgotten_with_the_state() {
     let directory = tempfile::tempdir().unwrap();
-    let disk = record(directory.path(), &[Step::Write { at: 0, length: 3 }, Step::Flush { missing: 0 }]);
+    let disk = record(directory.path(), &[Step::Write { at: 0, length: 3 }, FLUSH]);
     let mut state = State::create(directory.path(), SIZE).unwrap();
     let request = request(2, CacheModel::Flushed, 0);
     state.enter(disk.log(), &request).unwrap();
@@ -240,7 +258,7 @@ fn what_recovery_writes_is_seen_and_forgotten_with_the_state() {
 #[test]
 fn a_log_is_opened_again_as_it_was() {
     let directory = tempfile::tempdir().unwrap();
-    let steps = [Step::Write { at: 2, length: 2 }, Step::Mark, Step::Flush { missing: 1 }];
+    let steps = [Step::Write { at: 2, length: 2 }, Step::Mark, Step::Flush { part: 0, missing: 1 }];
     let disk = record(directory.path(), &steps);
     let again = Log::open(directory.path(), SIZE).unwrap();
     let entries = |log: &Log| {
@@ -254,13 +272,14 @@ fn a_log_is_opened_again_as_it_was() {
     };
     assert_eq!(entries(&again), entries(disk.log()));
     let mut base = Base::create(&directory.path().join("again"), SIZE).unwrap();
-    assert!(matches!(base.go_to(&again, 4), Err(RecorderError::NoSuchCut { at: 4, entries: 3 })));
+    base.go_to(&again, &again.flushed_at(3).unwrap()).unwrap();
+    assert!(matches!(again.flushed_at(4), Err(RecorderError::NoSuchCut { at: 4, entries: 3 })));
 }
 
 #[test]
 fn a_damaged_log_is_an_error_and_not_a_disk() {
     let directory = tempfile::tempdir().unwrap();
-    record(directory.path(), &[Step::Write { at: 0, length: 1 }, Step::Flush { missing: 0 }]);
+    record(directory.path(), &[Step::Write { at: 0, length: 1 }, FLUSH]);
     let path = directory.path().join("entries");
     let good = std::fs::read(&path).unwrap();
     let all = |log: Log| log.for_each(0..log.count(), |_, _| Ok(()));
@@ -290,7 +309,7 @@ fn cuts_are_as_many_as_asked_for_and_of_every_kind() {
     let directory = tempfile::tempdir().unwrap();
     let mut steps = vec![Step::Write { at: 0, length: 1 }];
     for _ in 0..40 {
-        steps.extend([Step::Write { at: 1, length: 1 }, Step::Flush { missing: 0 }, Step::Mark]);
+        steps.extend([Step::Write { at: 1, length: 1 }, FLUSH, Step::Mark]);
     }
     let disk = record(directory.path(), &steps);
     for count in [1, 7, 60, 300] {

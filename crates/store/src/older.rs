@@ -193,6 +193,7 @@ impl Older<'_> {
                 time_over_1s: get(row, "time_over_1s")?,
                 rounds: get(row, "rounds")?,
                 bytes: get(row, "bytes")?,
+                items: 0,
                 active_ns: Nanos(get(row, "active_ns")?),
                 cpu: cpu(row)?,
                 unfinished: from_json_or_none(row, "unfinished")?,

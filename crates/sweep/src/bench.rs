@@ -123,7 +123,9 @@ pub fn bench_plan(host: &mut dyn Host, directory: &Path, options: &BenchOptions)
         options.ramp.unwrap_or(Ramp::For(RAMP)),
         options.window.unwrap_or(WINDOW),
     );
-    let overrides: Vec<String> = options.set.iter().map(|set| format!("workloads.0.{set}")).collect();
+    // The pages of flows show paths as a plan has them.
+    let within = |set: &String| format!("workloads.0.{}", set.strip_prefix("workloads.").unwrap_or(set));
+    let overrides: Vec<String> = options.set.iter().map(within).collect();
     Ok(Plan::parse(&text, "bench", &overrides)?)
 }
 

@@ -20,6 +20,7 @@ use fsdyno_testbed::Refusal;
 use fsdyno_testbed::guard;
 use fsdyno_verdict::text::plural;
 use serde::Serialize;
+use std::borrow::Cow;
 use std::path::Path;
 
 /// Assumed rate at which trees are created, in bytes per second: a single SSD, small files.
@@ -83,6 +84,9 @@ pub struct DryCase {
     pub configuration: Configuration,
     /// What would run on it.
     pub workload: Workload,
+    /// See [`Case::label`].
+    #[serde(skip)]
+    pub label: Cow<'static, str>,
     /// The exact commands; steps that are syscalls are shown as equivalent commands.
     pub commands: Vec<String>,
     /// Requirements that this machine does not meet; the trials of the case would be skipped.
@@ -178,6 +182,7 @@ fn dry_case(
         time_ns: trial_time(&case, *sizes),
         configuration: case.configuration,
         workload: case.workload,
+        label: case.label,
         commands,
         unmet,
         notes,
@@ -232,8 +237,8 @@ fn commands(plan: &Plan, case: &Case, seed: u64) -> Vec<String> {
     let Some(load) = recorded::load(case) else {
         return shared(case).into_iter().chain(commands_on(plan, case, &plan.devices, seed)).collect();
     };
-    let (before, after) = recorded::before_and_after(load);
-    let within = commands_on(plan, case, &recorded::planned_devices(load), seed);
+    let (before, after) = recorded::before_and_after(plan, load);
+    let within = commands_on(plan, case, &recorded::planned_devices(plan, load), seed);
     std::iter::once(before).chain(within).chain([after]).collect()
 }
 
@@ -256,7 +261,7 @@ fn commands_on(plan: &Plan, case: &Case, devices: &Devices, seed: u64) -> Vec<St
             let nodes = disk_nodes(request.disks.len());
             let serving = plan.serve.as_ref().map(|serve| {
                 let clients = plan.clients.unwrap_or_default();
-                fsdyno_testbed::serve::commands(&case.configuration, clients, &serve.mount)
+                fsdyno_testbed::serve::commands(serve.protocol, &case.configuration, clients, &serve.mount)
             });
             let serving = serving.unwrap_or_default();
             let within =
@@ -342,9 +347,7 @@ pub(crate) fn of_workload(host: &mut dyn Host, plan: &Plan, case: &Case) -> Vec<
     let of_machine = |need: &&Need| !in_guest || matches!(need, Need::Device | Need::Recorder);
     let needs = load.needs().iter().filter(of_machine);
     let mut unmet: Vec<String> = needs.filter_map(|need| missing(host, plan, *need)).collect();
-    if recorded::load(case).is_some() {
-        unmet.extend(recorded::unmet(plan, case));
-    }
+    unmet.extend(recorded::load(case).and_then(|load| recorded::unmet(plan, case, load)));
     let cache = case.configuration.cache();
     // If all have the same, it does not distinguish this case from another one.
     if plan.varies(CACHE) && cache != CacheState::Cold && !load.cold().contains(&true) {
@@ -427,11 +430,14 @@ pub(crate) fn trial_time(case: &Case, sizes: Sizes) -> Nanos {
         Some(_) => (ASSUMED_BOOT, ASSUMED_SLOWNESS),
         None => (Nanos(0), 1),
     };
+    // Each disk of a stack makes a look about as long again: it is examined, and the stack put together.
+    let looks = if recorded::load(case).is_some() { 1 + sizes.assembled } else { 1 };
+    let follows = load.follows().0.saturating_mul(slowness).saturating_mul(looks);
     Nanos(
         (ASSUMED_LIFECYCLE.0 + boot.0)
             .saturating_add(moving)
             .saturating_add(load.timing().total().0)
             .saturating_add(sizes.calm.0.saturating_mul(load.timing().windows.into()))
-            .saturating_add(load.follows().0.saturating_mul(slowness)),
+            .saturating_add(follows),
     )
 }

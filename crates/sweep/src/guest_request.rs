@@ -8,12 +8,12 @@ use fsdyno_testbed::serve;
 
 /// A client of the server that a case needs; `None` if the filesystem is not served.
 pub(crate) fn client(plan: &Plan, case: &Case) -> Option<GuestRequest> {
-    plan.serve.as_ref()?;
+    let protocol = plan.serve.as_ref()?.protocol;
     Some(GuestRequest {
         kernel: plan.kernels.get(case.configuration.guest_kernel()?)?.clone(),
         shape: plan.guest,
-        modules: serve::modules_of_client(),
-        programs: serve::programs(),
+        modules: serve::modules_of_client(protocol),
+        programs: serve::programs_of_client(),
         disks: Vec::new(),
     })
 }
@@ -37,9 +37,9 @@ pub(crate) fn request_for(plan: &Plan, case: &Case, devices: &Devices) -> Option
     let images = fsdyno_testbed::guest::images(&case.configuration, devices);
     let mut modules = fsdyno_testbed::guest::modules(&case.configuration, devices);
     let mut programs: Vec<GuestProgram> = tools.chain(of_workload).map(program).collect();
-    if plan.serve.is_some() {
-        modules.extend(serve::modules_of_server());
-        programs.extend(serve::programs());
+    if let Some(served) = &plan.serve {
+        modules.extend(serve::modules_of_server(served.protocol));
+        programs.extend(serve::programs_of_server(served.protocol));
     }
     Some(GuestRequest {
         kernel,

@@ -42,7 +42,7 @@ pub enum Progress<'a> {
     Further {
         /// The block, from 1.
         block: u32,
-        /// Names of their configurations with the kinds of their workloads.
+        /// Names of their configurations, and what tells their workloads apart.
         cases: &'a [(&'a str, Cow<'static, str>)],
         /// Trials in all with those of the block.
         trials: u32,
@@ -173,7 +173,7 @@ impl Position {
             trial: slot.trial + 1,
             trials,
             configuration: case.configuration.name.clone(),
-            workload: case.workload.name(),
+            workload: case.label.clone(),
             sentinel: slot.sentinel,
             case: slot.case,
             block: slot.block,

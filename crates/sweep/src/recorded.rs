@@ -1,16 +1,22 @@
 //! Disks that are recorded: what they are, where their logs are written, and what keeps a case from being run
-//! on one.
+//! on them.
+//!
+//! They have the shape of the plan's device: an array becomes an array of recorded disks. All of them are
+//! parts of one record, so that a cut is at the same moment on each.
 
 use crate::plan::{Case, Plan};
 use fsdyno_core::axis::JOURNAL;
-use fsdyno_core::device::{Image, Preallocation};
+use fsdyno_core::device::{Image, Md, Preallocation};
 use fsdyno_core::workload::{Durability, IoErrors, Workload};
 use fsdyno_core::{Bytes, DeviceSpec, Devices};
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 
 /// Name of the disk in the directory where it is shown.
 const DISK: &str = "disk";
+/// Sizes of disks are multiples of this.
+const BLOCK: u64 = 4096;
 /// What stands for a directory of a random name.
 const SOME_MOUNTPOINT: &str = "/run/fsdyno-RANDOM";
 
@@ -42,16 +48,78 @@ pub(crate) fn load(case: &Case) -> Option<Recorded<'_>> {
     }
 }
 
-/// The disk that is shown in a directory: to the testbed, an image like any other.
-pub(crate) fn devices(mountpoint: &Path, size: Bytes, direct_io: bool) -> Devices {
-    let image = Image {
-        path: mountpoint.join(DISK),
-        size,
-        direct_io,
-        sector: Image::SECTORS[0],
-        preallocate: Preallocation::None,
-    };
-    Devices { data: DeviceSpec::Image(image), journals: BTreeMap::new() }
+/// The disks that are shown for a plan's device.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shape<'a> {
+    /// The plan's device, if it is more than one disk.
+    stack: Option<&'a DeviceSpec>,
+    /// How much it holds, about.
+    size: Bytes,
+}
+
+impl<'a> Shape<'a> {
+    pub fn of(data: &'a DeviceSpec, size: Bytes) -> Shape<'a> {
+        let is_stack = !data.below().is_empty();
+        Shape { stack: is_stack.then_some(data), size }
+    }
+
+    /// How many disks it has.
+    pub fn parts(self) -> usize {
+        self.stack.map_or(1, |stack| stack.disks().len())
+    }
+
+    /// The size of each disk: all have that of the largest.
+    fn part(self) -> Bytes {
+        let largest = self.stack.map_or(self.size, |stack| largest_share(stack, self.size));
+        Bytes(largest.0.next_multiple_of(BLOCK))
+    }
+
+    /// The size of all disks together.
+    pub fn whole(self) -> Bytes {
+        Bytes(self.part().0.saturating_mul(self.parts() as u64))
+    }
+
+    /// The disks in a directory: to the testbed, images like any others.
+    pub fn devices(self, mountpoint: &Path, direct_io: bool) -> Devices {
+        let mut names = self.names().into_iter();
+        let mut image = |_: &DeviceSpec| -> Result<DeviceSpec, Infallible> {
+            Ok(DeviceSpec::Image(Image {
+                path: mountpoint.join(names.next().unwrap_or_default()),
+                size: self.part(),
+                direct_io,
+                sector: Image::SECTORS[0],
+                preallocate: Preallocation::None,
+            }))
+        };
+        let data = match self.stack {
+            Some(stack) => stack.on_other_disks(&mut image),
+            None => image(&DeviceSpec::image(DISK, self.size)),
+        };
+        match data {
+            Ok(data) => Devices { data, journals: BTreeMap::new() },
+        }
+    }
+
+    fn names(self) -> Vec<String> {
+        match self.parts() {
+            1 => vec![DISK.to_string()],
+            parts => (1..=parts).map(|number| format!("{DISK}{number}")).collect(),
+        }
+    }
+
+    /// How many members the array has of which one may be missing; `None` if it needs all of them.
+    pub fn members(self) -> Option<usize> {
+        match self.stack {
+            Some(DeviceSpec::Md(Md { level, disks, .. })) if level.is_redundant() => Some(disks.len()),
+            _ => None,
+        }
+    }
+}
+
+/// The most that a disk of a stack holds if the stack holds so much.
+fn largest_share(spec: &DeviceSpec, size: Bytes) -> Bytes {
+    let share = spec.share_of(size);
+    spec.below().iter().map(|below| largest_share(below, share)).max().unwrap_or(size)
 }
 
 /// Where the log is written: next to the image of the plan, or here if the plan has none.
@@ -66,18 +134,29 @@ pub(crate) fn log_directory(devices: &Devices, otherwise: &Path) -> PathBuf {
     }
 }
 
-/// The disk of a trial that has not begun.
-pub(crate) fn planned_devices(load: Recorded<'_>) -> Devices {
-    devices(Path::new(SOME_MOUNTPOINT), load.size(), true)
+/// The disks of a trial that has not begun.
+pub(crate) fn planned_devices(plan: &Plan, load: Recorded<'_>) -> Devices {
+    Shape::of(&plan.devices.data, load.size()).devices(Path::new(SOME_MOUNTPOINT), true)
 }
 
 /// What comes before and after the commands of a case.
-pub(crate) fn before_and_after(load: Recorded<'_>) -> (String, String) {
-    let shown = format!("{SOME_MOUNTPOINT}/{DISK}");
+pub(crate) fn before_and_after(plan: &Plan, load: Recorded<'_>) -> (String, String) {
+    let shape = Shape::of(&plan.devices.data, load.size());
+    let names = shape.names();
+    let shown: Vec<String> = names.iter().map(|name| format!("{SOME_MOUNTPOINT}/{name}")).collect();
+    let shown = shown.join(", ");
     match load {
         Recorded::Cuts(parameters) => (
             format!("record everything that is written to {shown}"),
-            format!("mount, verify, unmount and check {} states after power cuts", parameters.states()),
+            format!(
+                "{}mount, verify, unmount and check {} states after power cuts",
+                match (shape.stack, parameters.degraded) {
+                    (None, _) => "",
+                    (Some(_), false) => "put the device together again, ",
+                    (Some(_), true) => "put the array together again without one of its disks, ",
+                },
+                parameters.states()
+            ),
         ),
         Recorded::Errors(parameters) => (
             format!("show a disk of which requests fail as {shown}"),
@@ -89,14 +168,26 @@ pub(crate) fn before_and_after(load: Recorded<'_>) -> (String, String) {
     }
 }
 
-/// Why a case cannot run on such a disk.
-pub(crate) fn unmet(plan: &Plan, case: &Case) -> Option<String> {
+/// Why a case cannot run on such disks.
+pub(crate) fn unmet(plan: &Plan, case: &Case, load: Recorded<'_>) -> Option<String> {
     let external = case.configuration.level(JOURNAL).is_some_and(|level| level.starts_with("external"));
-    let reason = match &plan.devices.data {
-        _ if external => "uses a single disk of its own, so the journal cannot be on another one",
-        DeviceSpec::Directory { .. } => "makes filesystems, and a directory has one already",
-        DeviceSpec::Image(_) | DeviceSpec::Block(_) => return None,
-        _ => "uses a single disk of its own, not an array, a volume or a pool",
+    let shape = Shape::of(&plan.devices.data, load.size());
+    let reason = match load {
+        _ if external => "uses disks of its own, so the journal cannot be on another one",
+        _ if matches!(plan.devices.data, DeviceSpec::Directory { .. }) => {
+            "makes filesystems, and a directory has one already"
+        }
+        Recorded::Cuts(parameters) if parameters.degraded && shape.members().is_none() => {
+            "with `degraded` needs an array that can lose a disk: [device.md] of another level than raid0"
+        }
+        _ if shape.stack.is_none() => return None,
+        Recorded::Errors(_) => "uses a single disk of its own, not an array, a volume or a pool",
+        // An array of this machine could be started by others as soon as its disks are attached (udev(7)).
+        _ if case.configuration.guest_kernel().is_none() => {
+            "of an array, a volume or a pool needs a guest, such as kernel = \"debian:6.1\""
+        }
+        Recorded::Cuts(parameters) if parameters.keep_log => "with `keep_log` needs a single disk",
+        Recorded::Cuts(_) => return None,
     };
     Some(format!("{} {reason}", case.workload.kind()))
 }

@@ -26,6 +26,9 @@ pub(crate) struct Sizes {
     pub machines: u64,
     /// How many of them prepare it.
     pub preparing: u64,
+    /// How many disks an array, a volume or a pool has, which is put together again after each power cut; 0
+    /// of a single disk.
+    pub assembled: u64,
 }
 
 /// Why a size is unknown.
@@ -46,6 +49,10 @@ impl Sizes {
             served: plan.serve.is_some(),
             machines: plan.machines(),
             preparing: plan.preparing(),
+            assembled: match &plan.devices.data {
+                data if data.below().is_empty() => 0,
+                stack => stack.disks().len() as u64,
+            },
         }
     }
 

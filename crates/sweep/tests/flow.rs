@@ -119,7 +119,7 @@ fn a_flow_of_another_plan_is_used_and_its_mistakes_are_told_there() {
     assert!(error.contains("load.toml:10:10: unknown file set 'mial'"), "{error}");
     write("load.toml", &format!("{HEAD}flow = \"./user.toml\"\n"));
     let error = load().unwrap_err().to_string();
-    assert!(error.contains("refers to a flow that refers back to it"), "{error}");
+    assert!(error.contains("at most 8 deep and never in a circle"), "{error}");
     write("load.toml", "[device]\ndirectory = \"/tmp\"\n[[workloads]]\nkind = \"null\"\n");
     let error = load().unwrap_err().to_string();
     assert!(error.contains("has no workload of the kind flow"), "{error}");

@@ -1,10 +1,11 @@
 //! Brings block devices into the state that the plan asks for before a filesystem is created on them.
 
 use crate::Result;
-use crate::device::{self, Contents, Device};
+use crate::device::{Contents, Device};
 use crate::error::TestbedError;
 use crate::filesystem::{Target, raw_mkfs};
 use crate::guard::Testbed;
+use crate::layered;
 use crate::spec::journal_spec;
 use crate::tool::{contradiction, run_to_success};
 use crate::trial::SLOW_RATE;
@@ -44,7 +45,7 @@ pub fn condition(
     let begin = Instant::now();
     let mut open = Vec::new();
     for spec in &disks {
-        open.push(device::open(host, journal, testbed, Contents::Replaced, &[], spec, interrupt)?);
+        open.push(layered::open(host, journal, testbed, Contents::Replaced, &[], spec, interrupt)?);
     }
     let all: u64 = open.iter().map(bytes_to_write).sum();
     let mut before = 0;

@@ -1,5 +1,5 @@
-//! The devices of one trial: images created and attached, disks opened, locked and verified, layers built on
-//! them.
+//! The disks of one trial: images created and attached, block devices opened, locked and verified. What is
+//! built on them is in [`crate::layered`].
 //!
 //! Images are new in every trial, and so are their loop devices: the sequence number then shows that an open
 //! device is fsdyno's own. A block device passes the guards again before each trial, because time has passed
@@ -11,20 +11,19 @@ use crate::error::TestbedError;
 use crate::filesystem::Target;
 use crate::guard::{Testbed, refusals};
 use crate::image::{MadeImage, keep_blocks};
-use crate::layer::{self, Layer, Made, Making, Member};
+use crate::layer::Member;
 use crate::name::random_name;
 use crate::refusal::Refusal;
 use crate::signature;
-use crate::tool::{contradiction, run_to_success};
+use crate::tool::contradiction;
 use crate::undo::UndoJournal;
 use crate::way_back::UndoAction;
 use fsdyno_core::device::{Block, Image};
 use fsdyno_core::environment::LayerFacts;
-use fsdyno_core::{Bytes, DeviceSpec};
+use fsdyno_core::{Bytes, DeviceSpec, Nanos};
 use fsdyno_host::probe::{DeviceIdentity, DeviceProbe, Use};
 use fsdyno_host::{AttachedLoop, DeviceHandle, Host, HostError, LoopOptions, NewImage};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 /// How long a device may be held open by something that only reads it, as udev does after each change.
@@ -42,7 +41,16 @@ pub(crate) enum Contents {
     /// A new filesystem follows.
     Replaced,
     /// It is what the trial is about.
-    Kept,
+    Kept {
+        /// The member that the outermost layer has lost.
+        without: Option<usize>,
+    },
+}
+
+impl Contents {
+    fn are_kept(self) -> bool {
+        matches!(self, Contents::Kept { .. })
+    }
 }
 
 /// A device of a trial.
@@ -60,6 +68,8 @@ pub(crate) struct Device {
     pub below: Vec<Device>,
     /// How a layer was made; nothing for a disk.
     pub made: Option<LayerFacts>,
+    /// How long it took to put the layer together again, if it was there already.
+    pub assembled: Nanos,
 }
 
 impl Device {
@@ -101,7 +111,7 @@ impl Device {
         Ok(())
     }
 
-    fn member(&self) -> Member {
+    pub(crate) fn member(&self) -> Member {
         Member { target: self.target.clone(), size_bytes: Some(self.identity.size_bytes) }
     }
 }
@@ -178,31 +188,8 @@ fn taken(error: HostError, path: &Path) -> TestbedError {
     }
 }
 
-/// Opens a disk, or builds a layer on the devices beneath it. A layer that exists is not found again.
-pub(crate) fn open(
-    host: &mut dyn Host,
-    journal: &mut UndoJournal,
-    testbed: &Testbed,
-    contents: Contents,
-    images: &[MadeImage],
-    spec: &DeviceSpec,
-    interrupt: &AtomicBool,
-) -> Result<Device> {
-    match layer::of(spec) {
-        None => open_disk(host, journal, testbed, contents, images, spec),
-        Some(_) if contents == Contents::Kept => {
-            Err(contradiction(format!("'{spec}' is made anew in each trial")))
-        }
-        Some(layer) => {
-            let mut of_below = |spec| open(host, journal, testbed, contents, images, spec, interrupt);
-            let below = spec.below().iter().map(&mut of_below);
-            let below = below.collect::<Result<Vec<_>>>()?;
-            build(host, journal, testbed, layer, below, spec, interrupt)
-        }
-    }
-}
-
-fn open_disk(
+/// Opens a disk.
+pub(crate) fn open_disk(
     host: &mut dyn Host,
     journal: &mut UndoJournal,
     testbed: &Testbed,
@@ -231,9 +218,17 @@ fn open_disk(
     let DeviceProbe { canonical: node, model, identity, shared_with, sector_bytes, .. } = found;
     let handle = open_patiently(host, journal, &node, &identity, "open")?;
     let target = Target { handle, node, planned: spec.path().to_path_buf() };
-    let (sector, below) = (Bytes(sector_bytes), Vec::new());
-    let mut disk =
-        Device { spec: spec.clone(), identity, model, target, shared_with, sector, below, made: None };
+    let mut disk = Device {
+        spec: spec.clone(),
+        identity,
+        model,
+        target,
+        shared_with,
+        sector: Bytes(sector_bytes),
+        below: Vec::new(),
+        made: None,
+        assembled: Nanos(0),
+    };
     if let DeviceSpec::Image(image) = spec
         && image.is_kept()
         && contents == Contents::Replaced
@@ -253,82 +248,6 @@ fn open_disk(
         disk.shared_with = probe.shared_with;
     }
     Ok(disk)
-}
-
-/// Builds a layer on open devices, each verified again before each command, and opens the result.
-fn build(
-    host: &mut dyn Host,
-    journal: &mut UndoJournal,
-    testbed: &Testbed,
-    layer: &dyn Layer,
-    below: Vec<Device>,
-    spec: &DeviceSpec,
-    interrupt: &AtomicBool,
-) -> Result<Device> {
-    let id = random_name();
-    let members: Vec<Member> = below.iter().map(Device::member).collect();
-    let blank = testbed.blank_disks || spec.is_of_new_images();
-    let making = Making { members: &members, id: &id, blank };
-    journal.append(&layer.ways_back(&id, spec.below()))?;
-    let mut commands = Vec::new();
-    for command in layer.commands(&making) {
-        for device in below.iter().flat_map(Device::all) {
-            host.verify_device(device.target.handle, &device.identity).map_err(TestbedError::at("device"))?;
-        }
-        for device in &below {
-            device.verify_free(host, "device")?;
-        }
-        below.iter().for_each(|device| device.claim(testbed));
-        run_to_success(host, "device", &command)?;
-        commands.push(command.line());
-    }
-    let name = holder(host, spec, &below)?;
-    let directory = Path::new("/sys/block").join(&name);
-    let in_force = layer.settle(host, Made { making: &making, directory: &directory, interrupt })?;
-    if !in_force.differences.is_empty() {
-        return Err(TestbedError::Unmet { unmet: in_force.differences });
-    }
-    let node = Path::new("/dev").join(name);
-    let DeviceProbe { identity, sector_bytes, .. } =
-        host.probe_device(&node).map_err(TestbedError::at("device"))?;
-    let handle = open_patiently(host, journal, &node, &identity, "open")?;
-    let path = node.display().to_string();
-    let target = Target { handle, node, planned: spec.path().to_path_buf() };
-    if !blank {
-        // Its members still hold what an earlier trial wrote.
-        signature::wipe(host, &target, &[])?;
-    }
-    let made = Some(LayerFacts { path, commands, in_force: in_force.text });
-    Ok(Device {
-        spec: spec.clone(),
-        identity,
-        model: spec.to_string(),
-        target,
-        shared_with: Vec::new(),
-        sector: Bytes(sector_bytes),
-        below,
-        made,
-    })
-}
-
-/// The kernel's name of the device that holds all of these, which must be one and the same.
-fn holder(host: &mut dyn Host, spec: &DeviceSpec, below: &[Device]) -> Result<String> {
-    let mut found: Option<String> = None;
-    for device in below {
-        let (major, minor) = device.identity.number;
-        let directory = PathBuf::from(format!("/sys/dev/block/{major}:{minor}/holders"));
-        let holders = host.list_directory(&directory).map_err(TestbedError::at("device"))?;
-        match (&holders[..], &found) {
-            ([one], None) => found = Some(one.clone()),
-            ([one], Some(other)) if one == other => {}
-            _ => {
-                let holders = holders.join(", ");
-                let node = device.target.node.clone();
-                return Err(TestbedError::WrongStack { wanted: spec.to_string(), node, holders });
-            }
-        }
-    }
-    found.ok_or_else(|| contradiction(format!("'{spec}' has no devices beneath it")))
 }
 
 /// Attaches an open image. Nobody else can know the device yet, so there is nothing to guard and no need for
@@ -430,7 +349,7 @@ fn guard_again(
     let start = Instant::now();
     loop {
         let mut probe = host.probe_device(path).map_err(TestbedError::at("probe"))?;
-        if contents == Contents::Kept {
+        if contents.are_kept() {
             // What is not overwritten needs no permission.
             probe.signatures.clear();
         }

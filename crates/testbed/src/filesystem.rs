@@ -188,6 +188,10 @@ pub trait Filesystem: std::fmt::Debug + Sync {
     }
     /// The command that checks it without changing anything; `None` if there is none.
     fn check(&self, targets: &Targets) -> Option<Command>;
+    /// The same for a small one of which many are checked, without what pays on large ones only.
+    fn check_small(&self, targets: &Targets) -> Option<Command> {
+        self.check(targets)
+    }
     /// Whether a check found it clean; `None` if the check itself failed.
     fn clean(&self, output: &Output) -> Option<bool>;
     /// The command that prints its geometry, if its mkfs does not.

@@ -53,6 +53,8 @@ pub(crate) struct Knowledge {
     pub kept: Vec<MadeImage>,
     /// The identity of each block device when the guards examined it.
     pub identities: BTreeMap<PathBuf, DeviceIdentity>,
+    /// The layers that were built last, with the random bits that they are known by.
+    layers: Vec<(DeviceSpec, String)>,
     /// Block devices whose signatures are fsdyno's own.
     pub formatted: BTreeSet<PathBuf>,
     /// First line of `--version` of each tool.
@@ -61,6 +63,19 @@ pub(crate) struct Knowledge {
     pub geometry: BTreeMap<String, String>,
     /// What does not change from trial to trial.
     pub environment: Option<Environment>,
+}
+
+impl Knowledge {
+    /// Notes the random bits of a layer.
+    pub fn layer_made(&mut self, spec: &DeviceSpec, id: &str) {
+        self.layers.retain(|(known, _)| known != spec);
+        self.layers.push((spec.clone(), id.to_string()));
+    }
+
+    /// The random bits of a layer, if it was built.
+    pub fn id_of_layer(&self, spec: &DeviceSpec) -> Option<String> {
+        self.layers.iter().find(|(known, _)| known == spec).map(|(_, id)| id.clone())
+    }
 }
 
 impl Testbed {
@@ -105,6 +120,14 @@ impl Testbed {
     #[must_use]
     pub fn with_blank_disks(mut self) -> Self {
         self.blank_disks = true;
+        self
+    }
+
+    /// Knows the layers that were built on another testbed of the same disks, to put them together again.
+    #[must_use]
+    pub fn with_layers_of(self, other: &Testbed) -> Self {
+        let layers = other.knowledge().layers.clone();
+        self.knowledge().layers = layers;
         self
     }
 

@@ -1,6 +1,7 @@
 //! A filesystem in use ([`Mounted`]), and one that can be checked ([`Unmounted`]).
 
 use crate::error::TestbedError;
+use crate::filesystem::{Filesystem, Targets};
 use crate::mounting::mount_again;
 use crate::trial::{Location, Trial};
 use crate::undo::UndoJournal;
@@ -166,13 +167,34 @@ impl Unmounted {
         host: &mut dyn Host,
         journal: &mut UndoJournal,
     ) -> Result<Option<(CheckResult, Nanos)>> {
+        self.check_by(host, journal, |filesystem, targets| filesystem.check(targets))
+    }
+
+    /// The same for one of many small disks ([`Filesystem::check_small`]).
+    ///
+    /// # Errors
+    /// Those of [`Unmounted::check`].
+    pub fn check_small(
+        &self,
+        host: &mut dyn Host,
+        journal: &mut UndoJournal,
+    ) -> Result<Option<(CheckResult, Nanos)>> {
+        self.check_by(host, journal, |filesystem, targets| filesystem.check_small(targets))
+    }
+
+    fn check_by(
+        &self,
+        host: &mut dyn Host,
+        journal: &mut UndoJournal,
+        command_of: impl Fn(&dyn Filesystem, &Targets) -> Option<Command>,
+    ) -> Result<Option<(CheckResult, Nanos)>> {
         let Location::Volume(volume) = &self.0.trial.location else { return Ok(None) };
-        if volume.filesystem.check(&volume.targets()).is_none() {
+        if command_of(volume.filesystem, &volume.targets()).is_none() {
             return Ok(None);
         }
         let at = || TestbedError::at("check");
         let (targets, handles) = volume.targets_again(host, journal, "check")?;
-        let Some(command) = volume.filesystem.check(&targets) else { return Ok(None) };
+        let Some(command) = command_of(volume.filesystem, &targets) else { return Ok(None) };
         // Waiting for udev, which looks at a device when it is closed, is no part of it.
         let begin = Instant::now();
         let output = host.run(&command.clone().reading_only()).map_err(at())?;

@@ -129,7 +129,7 @@ impl Prepared {
         interrupt: &AtomicBool,
         told: &mut dyn FnMut(f64),
     ) -> Result<Formatted> {
-        let wanted = self.wanted(configuration, interrupt, Contents::Kept);
+        let wanted = self.wanted(configuration, interrupt, Contents::Kept { without: None });
         let copied = |host: &mut dyn Host, copies: &[MadeImage]| self.copy_to(host, copies, interrupt, told);
         let trial = open(host, journal, &wanted, Images::Filled(&mut { copied }))?;
         trial.adopt_geometry(&self.configuration);

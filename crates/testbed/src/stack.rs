@@ -9,6 +9,7 @@ use crate::filesystem::{self, all_expectations, all_risks, not_in_force};
 use crate::foresight::contradictions;
 use crate::guard::Testbed;
 use crate::image::MadeImage;
+use crate::layered;
 use crate::mounted::Mounted;
 use crate::mounting::{mount_request, mount_verified};
 use crate::name::{mount_directory, random_name};
@@ -54,20 +55,23 @@ pub fn build(
     open(host, journal, &wanted, Images::Given(&testbed.kept_images())).map(Stack)
 }
 
-/// The same for devices that carry the filesystem already that a trial of the same seed has made on them.
-/// Nothing is written to them.
+/// The same for devices that carry the filesystem already that a trial of the same seed has made on them, and
+/// layers that were built on this testbed. The outermost layer may have lost a member. Nothing is written to
+/// them but by the layers themselves.
 ///
 /// # Errors
-/// Those of [`build`].
+/// Those of [`build`]; [`TestbedError::Tool`] in the step [`layered::ASSEMBLY`] if a layer cannot be put
+/// together again.
 pub fn find(
     host: &mut dyn Host,
     journal: &mut UndoJournal,
     testbed: &Testbed,
     configuration: &Configuration,
     seed: u64,
+    without: Option<usize>,
     interrupt: &AtomicBool,
 ) -> Result<Formatted> {
-    let wanted = Wanted { testbed, configuration, seed, interrupt, contents: Contents::Kept };
+    let wanted = Wanted { testbed, configuration, seed, interrupt, contents: Contents::Kept { without } };
     open(host, journal, &wanted, Images::Given(&testbed.kept_images())).map(Formatted)
 }
 
@@ -117,7 +121,7 @@ pub(crate) fn open(
             if let Images::Filled(fill) = source {
                 fill(host, &images)?;
             }
-            let mut open = |spec| device::open(host, journal, testbed, contents, &images, spec, interrupt);
+            let mut open = |spec| layered::open(host, journal, testbed, contents, &images, spec, interrupt);
             let mut members = data.members().iter().map(&mut open).collect::<Result<Vec<_>>>()?;
             let log = log.map(open).transpose()?;
             let others = members.split_off(1);
@@ -205,14 +209,18 @@ impl Formatted {
     }
 
     /// Replays the journal, as the boot of a machine does, if the kernel does not do so when it mounts.
-    /// Returns how long it took. If it does not succeed, the mount will tell.
+    /// Returns how long that took, and the assembly of layers before it. If it does not succeed, the mount
+    /// will tell.
     ///
     /// # Errors
     /// [`TestbedError::Host`] if the program cannot be run.
     pub fn replay(&self, host: &mut dyn Host) -> Result<Nanos> {
         let Location::Volume(volume) = &self.0.location else { return Ok(Nanos(0)) };
-        let Some(command) = volume.filesystem.replay(&volume.targets()) else { return Ok(Nanos(0)) };
-        Ok(host.run(&command).map_err(TestbedError::at("replay"))?.duration)
+        let devices = volume.devices().flat_map(Device::all);
+        let assembled = devices.map(|device| device.assembled.0).fold(0, u64::saturating_add);
+        let Some(command) = volume.filesystem.replay(&volume.targets()) else { return Ok(Nanos(assembled)) };
+        let replayed = host.run(&command).map_err(TestbedError::at("replay"))?.duration;
+        Ok(Nanos(assembled.saturating_add(replayed.0)))
     }
 
     /// Applies the tunables, mounts in a new directory, and reads back what is in force.

@@ -15,8 +15,8 @@ pub const MARKS_FILE: &str = "marks";
 #[serde(tag = "request", rename_all = "snake_case")]
 pub enum RecorderRequest {
     /// The first request. Makes a log in `directory`, or opens the one that is there, and mounts itself at
-    /// `mountpoint`. The next file that is created there is the disk, and its size the size of the disk; once
-    /// it is removed, the log is complete.
+    /// `mountpoint`. The next files that are created there are the parts of the disk, all of the size of the
+    /// first; once they are removed, the log is complete.
     Begin {
         /// An empty directory, or one with a complete log.
         directory: PathBuf,
@@ -24,6 +24,9 @@ pub enum RecorderRequest {
         mountpoint: PathBuf,
         /// The size of the disk, if there is a log already.
         size: Option<Bytes>,
+        /// How many files the disk consists of, each of which is flushed by itself; one if there is a log
+        /// already.
+        parts: u32,
         /// Whether processes of other users may use the files, once they have been given them open: then the
         /// permissions decide, which are root's. Otherwise the kernel keeps everybody else away.
         shared: bool,
@@ -35,14 +38,14 @@ pub enum RecorderRequest {
         /// Decides which.
         seed: u64,
     },
-    /// The next file that is created at the mountpoint is the disk in this state, until it is removed. So is
-    /// one that was removed, to whoever still has it open.
+    /// The next files that are created at the mountpoint are the disk in this state, until they are removed.
+    /// So are those that were removed, to whoever still has them open.
     State(StateRequest),
-    /// The next file that is created at the mountpoint is a disk on which nothing has ever been written,
-    /// until it is removed; likewise to whoever has an earlier one open. Nothing is recorded. Ends all
+    /// The next files that are created at the mountpoint are a disk on which nothing has ever been written,
+    /// until they are removed; likewise to whoever has earlier ones open. Nothing is recorded. Ends all
     /// faults.
     Blank {
-        /// The size of the disk; that of the first one, for all later ones.
+        /// The size of the disk, all parts together; that of the first one, for all later ones.
         size: Bytes,
     },
     /// Lets requests to the disk fail from now on, in place of those that failed before; `None`: no more.

@@ -66,6 +66,11 @@ pub struct Spread {
 }
 
 impl Spread {
+    /// The larger median, and the larger maximum.
+    pub fn worst(self, other: Spread) -> Spread {
+        Spread { p50: self.p50.max(other.p50), max: self.max.max(other.max) }
+    }
+
     /// The spread of some values; zeros of none. The median of an even number is the lower one of the middle.
     pub fn of(mut values: Vec<u64>) -> Spread {
         values.sort_unstable();

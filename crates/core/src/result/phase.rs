@@ -336,7 +336,7 @@ impl RoleResult {
 }
 
 /// One worker of a role.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct WorkerResult {
     /// Operations that started and ended inside the window.
     pub completed: u64,
@@ -357,6 +357,9 @@ pub struct WorkerResult {
     /// Bytes of operations that ended inside the window.
     #[serde(default)]
     pub bytes: u64,
+    /// What it finished inside the window of what the workload counts: files, transactions, iterations.
+    #[serde(default)]
+    pub items: u64,
     /// How long it worked: the window, or until its work was done.
     #[serde(default)]
     pub active_ns: Nanos,

@@ -68,7 +68,10 @@ parameters! {
         atom: Bytes = Bytes(4 * Bytes::KIB), "the unit in which the device writes as a whole, in the models \
             `subset` and `window`: `512` or `4k`";
         volatile: Bytes = Bytes(8 * Bytes::MIB), "the most recent writes that the model `window` may lose";
-        size: Bytes = Bytes(512 * Bytes::MIB), "size of the recorded disk";
+        size: Bytes = Bytes(512 * Bytes::MIB), "size of the recorded disk; of an array, a volume or a pool, \
+            about what it holds";
+        degraded: bool = false, "whether a disk of the md array is lost along with power, another one in \
+            each state: what is left is forced to start";
         keep_log: bool = false, "whether the recorded log is kept, so that `fsdyno durability --show` can \
             show any of its states";
     }
@@ -132,10 +135,11 @@ impl Load for Durability {
 
     fn title(&self) -> String {
         format!(
-            "durability, {} of each promise, {} at {}",
+            "durability, {} of each promise, {} at {}{}",
             self.promises,
             super::plural(u32::try_from(self.states()).unwrap_or(u32::MAX), "state"),
-            super::plural(self.cuts, "cut")
+            super::plural(self.cuts, "cut"),
+            if self.degraded { ", a disk lost" } else { "" }
         )
     }
 

@@ -30,6 +30,7 @@ use rustix::fs::Mode;
 use rustix::io::Errno;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::thread::ScopedJoinHandle;
 
 /// Why nothing could be judged.
 #[derive(Debug, thiserror::Error)]
@@ -75,27 +76,20 @@ pub fn verify(
 ) -> Result<Verified, VerifyError> {
     let record = Record::read(marks, count, u64::from(parameters.promises))?;
     let base = open_base(directory, seed)?;
-    let script = Script::new(seed);
-    let mut reader = Reader::new(script);
+    let place = Place { record: &record, base: base.as_ref(), script: Script::new(seed) };
+    // Each file is read from the device, so most of the time is spent waiting.
+    let (promised, (unsynced, of_unsynced)) = std::thread::scope(|scope| {
+        let unsynced = scope.spawn(|| place.unsynced(cut_ns));
+        let promised = Promise::ALL.map(|promise| scope.spawn(move || place.promised(promise)));
+        (promised.map(joined), joined(unsynced))
+    });
     let mut notes = Notes::default();
     let mut verified = Verified::default();
-    for promise in Promise::ALL {
-        let counts = record.counts(Some(promise));
-        let place = open_directory(base.as_ref(), script::directory(Some(promise)));
-        let mut look = promises::Look::new(promise, counts, &mut reader, &mut notes);
-        match place {
-            Ok(place) => look.at(&place),
-            Err(errno) => look.at_nothing(errno),
-        }
-        let (mut lost, wrong) = look.found();
-        lost.sort_unstable();
-        lost.dedup();
-        if counts.acknowledged > 0 || wrong.total() > 0 {
-            verified.promises.push(VerifiedPromise { promise, made: counts.acknowledged, lost, wrong });
-        }
+    for (promised, of_promise) in promised {
+        verified.promises.extend(promised);
+        notes.append(of_promise);
     }
-    let place = open_directory(base.as_ref(), script::directory(None)).ok();
-    let unsynced = unsynced::look(&record, place.as_ref(), cut_ns, &mut reader, &mut notes);
+    notes.append(of_unsynced);
     Ok(Verified {
         files: unsynced.files,
         names: unsynced.names,
@@ -103,6 +97,46 @@ pub fn verify(
         found: notes.lines(),
         ..verified
     })
+}
+
+/// Waits for a thread. What it panics with is this thread's panic.
+fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// What is looked at, and what was done there.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    record: &'a Record,
+    /// The directory of the workload, if the filesystem has it.
+    base: Result<&'a OwnedFd, &'a Errno>,
+    script: Script,
+}
+
+impl Place<'_> {
+    /// What became of a promise; nothing if none was made.
+    fn promised(self, promise: Promise) -> (Option<VerifiedPromise>, Notes) {
+        let (mut reader, mut notes) = (Reader::new(self.script), Notes::default());
+        let counts = self.record.counts(Some(promise));
+        let mut look = promises::Look::new(promise, counts, &mut reader, &mut notes);
+        match open_directory(self.base, script::directory(Some(promise))) {
+            Ok(directory) => look.at(&directory),
+            Err(errno) => look.at_nothing(errno),
+        }
+        let (mut lost, wrong) = look.found();
+        lost.sort_unstable();
+        lost.dedup();
+        let any = counts.acknowledged > 0 || wrong.total() > 0;
+        (any.then_some(VerifiedPromise { promise, made: counts.acknowledged, lost, wrong }), notes)
+    }
+
+    /// What became of the work that nothing synced.
+    fn unsynced(self, cut_ns: Nanos) -> (unsynced::Looked, Notes) {
+        let (mut reader, mut notes) = (Reader::new(self.script), Notes::default());
+        let directory = open_directory(self.base, script::directory(None)).ok();
+        let looked = unsynced::look(self.record, directory.as_ref(), cut_ns, &mut reader, &mut notes);
+        (looked, notes)
+    }
 }
 
 /// The directory of the workload; the error if the filesystem does not have it.

@@ -25,6 +25,11 @@ impl Notes {
         }
     }
 
+    /// Adds those of somebody else.
+    pub(super) fn append(&mut self, other: Notes) {
+        other.0.into_iter().for_each(|line| self.add(|| line));
+    }
+
     pub(super) fn lines(self) -> Vec<String> {
         self.0
     }

@@ -85,14 +85,26 @@ fn of_plan(source: &PlanText, options: &Options, set: Vec<String>) -> std::resul
             ));
         }
     }
-    let has_image = plan.devices.data.disks().iter().any(|disk| matches!(disk, DeviceSpec::Image(_)));
-    if !has_image {
-        changes.push(format!("device={{ image = \"{USUAL}\", size = \"1G\" }}"));
+    // Nothing is written to the plan's disks, so nobody has to confirm any.
+    if !plan.devices.data.is_of_images() {
+        changes.push(on_images(&plan.devices.data));
     }
     let table = if has_table { "durability" } else { "workloads" };
     changes.extend(options.cuts.map(|cuts| format!("{table}.cuts={cuts}")));
     changes.extend(set);
     source.parse(&changes)
+}
+
+/// Sets a device of the same shape, of images.
+fn on_images(device: &DeviceSpec) -> String {
+    let image = format!("image = \"{USUAL}\", size = \"1G\"");
+    let stack = match device {
+        DeviceSpec::Md(_) => "md",
+        DeviceSpec::Lvm(_) => "lvm",
+        DeviceSpec::Pool(_) => "pool",
+        _ => return format!("device={{ {image} }}"),
+    };
+    format!("device.{stack}.disks={{ {image}, count = {} }}", device.disks().len())
 }
 
 /// Shows a disk after a cut until Enter is pressed, or stdin ends.
@@ -106,6 +118,10 @@ fn show(surroundings: &Surroundings, name: &StateName) -> Result {
     let Workload::Durability(parameters) = &trial.workload else {
         return Err(usage(anyhow!("trial {} is not one of the workload 'durability'", name.trial)));
     };
+    if !trial.device.below().is_empty() {
+        let number = name.trial;
+        return Err(usage(anyhow!("trial {number} ran on several disks, and only single ones can be shown")));
+    }
     let log = store.files_of(id).join(name.trial.to_string()).join("log");
     if !log.join("entries").exists() {
         return Err(usage(anyhow!("trial {} has not kept its log", name.trial))

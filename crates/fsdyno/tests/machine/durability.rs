@@ -276,7 +276,7 @@ fn what_cannot_be_recorded_is_skipped_with_the_reason() {
     sandbox.write("plan.toml", &text);
     let planned = json(&sandbox.run(&["plan", "plan.toml", "--format", "json"]));
     let unmet = planned["cases"][0]["unmet"].to_string();
-    assert!(unmet.contains("a single disk of its own"), "{unmet}");
+    assert!(unmet.contains("disks of its own, so the journal cannot be on another one"), "{unmet}");
     // Whoever owns a directory can replace what is in it.
     let theirs = sandbox.path("theirs");
     fs::create_dir(&theirs).and_then(|()| chown(&theirs, Some(NOBODY), None)).expect("a directory");

@@ -37,7 +37,7 @@ fn begin(sandbox: &Sandbox) -> Child {
         "name = \"cuts\"\nrepetitions = 1\nseed = 5\n[device]\nimage = \"{}\"\nsize = \"1G\"\n\
          [[configurations]]\nname = \"jfs\"\nfilesystem = \"jfs\"\nkernel = \"debian:6.1\"\n\
          [[workloads]]\nkind = \"durability\"\nsize = \"320M\"\nmodels = [\"completed\", \"flushed\"]\n\
-         cuts = 8\npromises = 8\nduration = \"500ms\"\nunsynced = \"200ms\"\n",
+         cuts = 8\npromises = 8\nduration = \"2s\"\nunsynced = \"200ms\"\n",
         sandbox.path("disk.img").display()
     );
     sandbox.write("plan.toml", &text);
@@ -198,6 +198,7 @@ fn qemu_logs_the_same_disks() {
         directory: log.clone(),
         mountpoint: shown.clone(),
         size: None,
+        parts: 1,
         shared: true,
     };
     recorder.ask(&begin, PATIENCE).expect("it begins");

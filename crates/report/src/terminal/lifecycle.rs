@@ -45,8 +45,8 @@ pub(super) fn write(out: &mut dyn Write, case: &CaseView, style: Style) -> io::R
     checks(out, case, style)
 }
 
-/// `verified: 12 files (1.2 GB) read again after unmounting and mounting, every byte as written; 3 removed
-/// files are gone`.
+/// `verified: 12 files (1.2 GB) read again after unmounting and mounting, every byte as written; 3 names
+/// have no file, as expected`.
 fn verified(all: &[ReadAgain]) -> Option<String> {
     if all.is_empty() {
         return None;
@@ -58,8 +58,8 @@ fn verified(all: &[ReadAgain]) -> Option<String> {
     };
     let gone = match sum(|read| read.gone) {
         0 => None,
-        1 => Some("1 removed file is gone".to_string()),
-        files => Some(format!("{} are gone", text::plural(files, "removed file"))),
+        1 => Some("1 name has no file, as expected".to_string()),
+        names => Some(format!("{} have no file, as expected", text::plural(names, "name"))),
     };
     // A load that removes everything leaves nothing to read.
     let read = match (sum(|read| read.files), &gone) {
@@ -219,13 +219,13 @@ mod tests {
         assert!(unwrapped(&read(false, 0, 3, 0)).contains("possibly from memory"));
         let sample = unwrapped(&read(true, 5, 3, 1));
         // Of two trials.
-        let both = "as written; 2 removed files are gone; 10 files left out";
+        let both = "as written; 2 names have no file, as expected; 10 files left out";
         assert!(sample.contains(both), "{sample}");
         let one = [ReadAgain { files: 1, bytes: 1, left_out: 1, gone: 1, remounted: true }];
-        let both = "as written; 1 removed file is gone; 1 file left out";
+        let both = "as written; 1 name has no file, as expected; 1 file left out";
         assert!(verified(&one).is_some_and(|text| text.ends_with(both)), "{:?}", verified(&one));
         let nothing = unwrapped(&read(true, 0, 0, 1500));
-        let gone = "looked again after unmounting and mounting; 3000 removed files are gone";
+        let gone = "looked again after unmounting and mounting; 3000 names have no file, as expected";
         assert!(nothing.contains(gone), "{nothing}");
         assert!(!text(|_| ()).contains("verified"));
     }

@@ -205,7 +205,8 @@ pub(crate) fn bounds(losses: &Losses) -> Option<String> {
     let names: Vec<&str> = none.iter().map(|one| one.model.name()).collect();
     (!names.is_empty()).then(|| {
         format!(
-            "nothing lost under {}: of cuts at such places in these logs, at most {} lose a promise (95 %)",
+            "nothing lost under {}: of cuts after an acknowledgement at such places in these logs, at most {} \
+             lose a promise (95 %)",
             names.join(", "),
             text::at_most(bound)
         )

@@ -190,8 +190,9 @@ impl Dice {
                 }),
                 prepared_in: self.maybe(Dice::small),
                 served: self.maybe(|dice| Served {
+                    protocol: if dice.coin() { ServeProtocol::Nfs } else { ServeProtocol::Smb },
                     export: dice.text(),
-                    threads: dice.small(),
+                    threads: dice.maybe(Dice::small),
                     mount_command: dice.text(),
                     mount_options_in_force: dice.text(),
                 }),
@@ -204,8 +205,9 @@ impl Dice {
                     queue: dice.some(2, |dice| (dice.text(), dice.text())),
                     sysctl: dice.some(2, |dice| (dice.text(), dice.text())),
                     serve: dice.maybe(|dice| ServeRecipe {
+                        protocol: if dice.coin() { ServeProtocol::Nfs } else { ServeProtocol::Smb },
                         export_options: dice.some(2, Dice::text),
-                        threads: dice.small(),
+                        threads: dice.maybe(Dice::small),
                         mount_options: dice.some(2, Dice::text),
                     }),
                 }),

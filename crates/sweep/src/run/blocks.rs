@@ -141,7 +141,7 @@ impl<'a> Blocks<'a> {
         let names: Vec<(&str, Cow<'static, str>)> = wanting
             .iter()
             .map(|case| &self.cases[*case as usize])
-            .map(|case| (case.configuration.name.as_str(), case.workload.name()))
+            .map(|case| (case.configuration.name.as_str(), case.label.clone()))
             .collect();
         for block in first..enough.max.min(first + self.at_a_time) {
             self.slots.extend(further(self.plan, block, &wanting, count(self.slots.len())));

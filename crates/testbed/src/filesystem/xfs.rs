@@ -244,11 +244,13 @@ impl Filesystem for Xfs {
     }
 
     fn check(&self, targets: &Targets) -> Option<Command> {
-        let mut command = Command::new("xfs_repair").args(["-n"]);
-        if let Some(journal) = &targets.journal {
-            command = command.args(["-l"]).device("", journal.handle, &journal.node);
-        }
-        Some(command.device("", targets.data.handle, &targets.data.node))
+        Some(repair(targets, &[]))
+    }
+
+    /// Without its 140 threads that read ahead, and with a small cache in place of most of the memory: making
+    /// both takes half of its time.
+    fn check_small(&self, targets: &Targets) -> Option<Command> {
+        Some(repair(targets, &["-P", "-o", "bhash=1024"]))
     }
 
     /// With -n the status is 1 for corruption and 0 for none (xfs_repair(8)); a check that fails says `fatal
@@ -260,6 +262,15 @@ impl Filesystem for Xfs {
             _ => None,
         }
     }
+}
+
+/// xfs_repair(8), which only looks.
+fn repair(targets: &Targets, words: &[&str]) -> Command {
+    let mut command = Command::new("xfs_repair").args(["-n"]).args(words.iter().copied());
+    if let Some(journal) = &targets.journal {
+        command = command.args(["-l"]).device("", journal.handle, &journal.node);
+    }
+    command.device("", targets.data.handle, &targets.data.node)
 }
 
 impl Xfs {

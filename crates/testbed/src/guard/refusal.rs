@@ -76,7 +76,8 @@ pub(super) fn too_small(path: &Path, size: Bytes, need: &Need) -> Refusal {
     refusal(
         path,
         format!("has {size}, but {} need {}", need.by, need.size),
-        "use a larger device, or make tree_size and writer_space smaller with --set",
+        "use a larger device, or make tree_size and writer_space smaller with --set (of a flow, count and size of \
+         its files)",
     )
 }
 

@@ -135,7 +135,8 @@ fn short_of_files(path: &Path, room: &Room, space: Bytes) -> Option<Refusal> {
     }
     let reason = format!("has too little room: the plan's trees and writers need {space}, but {place}");
     let hint = "free some space, name a directory on another filesystem, or make tree_size and writer_space \
-                smaller (bench: --tree-size SIZE and --set writer_space=SIZE)";
+                smaller (bench: --tree-size SIZE and --set writer_space=SIZE; of a flow, count and size of its \
+                files: --set files.NAME.count=N)";
     Some(refusal(path, reason, hint))
 }
 

@@ -52,6 +52,11 @@ impl Layer for Delayed {
         tables.map(create).collect()
     }
 
+    /// It leaves nothing on the disk.
+    fn assembly(&self, making: &Making<'_>, _degraded: bool) -> Vec<Command> {
+        self.commands(making)
+    }
+
     fn path(&self, id: &str) -> PathBuf {
         Path::new("/dev/mapper").join(mapping(id))
     }

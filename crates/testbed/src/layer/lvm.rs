@@ -35,8 +35,7 @@ impl Layer for Lvm {
     }
 
     fn commands(&self, making: &Making<'_>) -> Vec<Command> {
-        let nodes: Vec<String> =
-            making.members.iter().map(|member| member.target.node.display().to_string()).collect();
+        let nodes = nodes(making);
         let group = group(making.id);
         // It does not look for signatures: the guards have done that, and a tool must not ask.
         let of_group =
@@ -46,6 +45,12 @@ impl Layer for Lvm {
             .args(shape(self))
             .args([group]);
         vec![of_group, of_volume]
+    }
+
+    /// A volume that lacks a disk is not activated.
+    fn assembly(&self, making: &Making<'_>, _degraded: bool) -> Vec<Command> {
+        let group = group(making.id);
+        vec![lvm("vgchange", &nodes(making)).args(["--activate", "y", &group])]
     }
 
     fn path(&self, id: &str) -> PathBuf {
@@ -69,6 +74,10 @@ impl Layer for Lvm {
         let of_volume = Command::new("lvcreate").args(shape(self)).args(["GROUP"]);
         vec![of_group.line(), format!("{}    # {} is /dev/GROUP/{VOLUME}", of_volume.line(), Recipe::DEVICE)]
     }
+}
+
+fn nodes(making: &Making<'_>) -> Vec<String> {
+    making.members.iter().map(|member| member.target.node.display().to_string()).collect()
 }
 
 /// The arguments that a trial and a person have in common.
@@ -181,6 +190,19 @@ mod tests {
             ]
         );
         assert!(!lines(&volume(1, None))[1].contains("stripe"));
+    }
+
+    #[test]
+    fn a_volume_that_is_there_is_only_activated() {
+        let members = members(2);
+        let making = Making { members: &members, id: "ab", blank: false };
+        let lines: Vec<String> = volume(2, None).assembly(&making, false).iter().map(Command::line).collect();
+        assert_eq!(lines.len(), 1);
+        assert!(
+            lines[0].starts_with("lvm vgchange ") && lines[0].contains("\"a|^/dev/disk2$|\""),
+            "{lines:?}"
+        );
+        assert!(lines[0].ends_with(" --nolocking --activate y fsdyno_ab"), "{lines:?}");
     }
 
     #[test]

@@ -57,6 +57,20 @@ impl Layer for Md {
         vec![members.fold(create, |create, target| create.device("", target.handle, &target.node))]
     }
 
+    /// If a member is missing and the array was being written when power was lost, md does not start it:
+    /// parity may be out of date, and with it what was on that member (Documentation/admin-guide/md.rst). It
+    /// is forced to, as whoever wants their data back does.
+    fn assembly(&self, making: &Making<'_>, degraded: bool) -> Vec<Command> {
+        let assemble = Command::new("mdadm")
+            .may_change(making_nodes())
+            .args(["--assemble".to_string(), self.path(making.id).display().to_string()])
+            .args([format!("--uuid={}", uuid(making.id))])
+            .args(["--run"])
+            .args(degraded.then_some("--force"));
+        let members = making.members.iter().map(|member| &member.target);
+        vec![members.fold(assemble, |assemble, target| assemble.device("", target.handle, &target.node))]
+    }
+
     fn path(&self, id: &str) -> PathBuf {
         PathBuf::from(format!("/dev/md/fsdyno-{}", &id[..id.len().min(NAME_DIGITS)]))
     }
@@ -292,6 +306,21 @@ mod tests {
         assert!(clean(&md(RaidLevel::Raid5, 3), true) && clean(&md(RaidLevel::Raid6, 4), true));
         assert!(!clean(&md(RaidLevel::Raid5, 3), false) && !clean(&md(RaidLevel::Raid6, 4), false));
         assert!(!clean(&md(RaidLevel::Raid0, 2), true), "nothing is there twice");
+    }
+
+    #[test]
+    fn an_array_is_put_together_by_its_uuid_and_forced_only_if_it_lacks_a_member() {
+        let line = |count, degraded| {
+            let members = members(count);
+            let making = Making { members: &members, id: &"0123456789abcdef".repeat(2), blank: false };
+            md(RaidLevel::Raid5, 3).assembly(&making, degraded)[0].line()
+        };
+        assert_eq!(
+            line(2, true),
+            "mdadm --assemble /dev/md/fsdyno-0123456789abcdef01234567 \
+             --uuid=01234567:89abcdef:01234567:89abcdef --run --force /dev/disk1 /dev/disk2"
+        );
+        assert!(!line(3, false).contains("--force"));
     }
 
     #[test]

@@ -76,6 +76,9 @@ pub(crate) trait Layer {
     fn unmet(&self, host: &mut dyn Host) -> Vec<String>;
     /// The commands that make it, in order.
     fn commands(&self, making: &Making<'_>) -> Vec<Command>;
+    /// The commands that put it together again from members that carry it already. If it is degraded, one of
+    /// them is missing.
+    fn assembly(&self, making: &Making<'_>, degraded: bool) -> Vec<Command>;
     /// A path at which a person finds the new device.
     fn path(&self, id: &str) -> PathBuf;
     /// The undo actions, in journal order.

@@ -140,6 +140,17 @@ pub struct UnsyncedLosses {
     pub bytes: Spread,
 }
 
+impl UnsyncedLosses {
+    fn worst(self, other: Self) -> Self {
+        UnsyncedLosses {
+            lost_ns: self.lost_ns.worst(other.lost_ns),
+            files: self.files.worst(other.files),
+            names: self.names.worst(other.names),
+            bytes: self.bytes.worst(other.bytes),
+        }
+    }
+}
+
 impl Lost {
     /// The part of cuts that loses something, of cuts at such places in these same logs, is at most this if
     /// none of them did (95 %). It says nothing about other logs.
@@ -244,7 +255,7 @@ impl Losses {
         let damaged = most(|one| share(one.damaged, one.checked));
         ModelLosses {
             wrong: most(|one| one.wrong.total() as f64).wrong,
-            unsynced: most(|one| one.unsynced.map_or(0, |unsynced| unsynced.lost_ns.max) as f64).unsynced,
+            unsynced: self.models.iter().filter_map(|one| one.unsynced).reduce(UnsyncedLosses::worst),
             states: unusable.states,
             mounted: unusable.mounted,
             hung: unusable.hung,
@@ -252,11 +263,7 @@ impl Losses {
             checked: damaged.checked,
             damaged: damaged.damaged,
             // The slowest in the middle and the slowest of all may be those of two models.
-            recovery_ns: self
-                .models
-                .iter()
-                .filter_map(|one| one.recovery_ns)
-                .reduce(|a, b| Spread { p50: a.p50.max(b.p50), max: a.max.max(b.max) }),
+            recovery_ns: self.models.iter().filter_map(|one| one.recovery_ns).reduce(Spread::worst),
             ..self.worst().clone()
         }
     }

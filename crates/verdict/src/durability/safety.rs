@@ -10,7 +10,7 @@ use crate::outcomes::{carries, risks};
 use crate::text;
 use fsdyno_core::axis::OF_THE_LOAD;
 use fsdyno_core::durability::CacheModel;
-use fsdyno_core::{Configuration, TrialRecord, WarningKind};
+use fsdyno_core::{Configuration, TrialRecord, WarningKind, Workload};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -147,9 +147,10 @@ pub(crate) struct Judged {
     pub basis: Basis,
 }
 
-/// What the sweep shows of its configurations.
+/// What the sweep shows of its configurations, apart for power cuts alone and for those along with which a
+/// disk was lost: an array that keeps its promises as long as it has all disks is not unsafe.
 pub(crate) struct Safety {
-    measured: BTreeMap<Kept, Losses>,
+    measured: BTreeMap<(Kept, bool), Losses>,
 }
 
 /// How a configuration keeps data: its filesystem and settings. How much memory a load had plays no part.
@@ -164,18 +165,19 @@ fn kept(configuration: &Configuration) -> Kept {
 impl Safety {
     /// Reads all trials of a sweep.
     pub fn new(whole: &[TrialRecord]) -> Safety {
-        let mut groups: BTreeMap<Kept, Vec<&TrialRecord>> = BTreeMap::new();
+        let mut groups: BTreeMap<(Kept, bool), Vec<&TrialRecord>> = BTreeMap::new();
         for trial in whole.iter().filter(|trial| trial.durability.is_some() && !trial.sentinel) {
-            groups.entry(kept(&trial.configuration)).or_default().push(trial);
+            let group = (kept(&trial.configuration), is_degraded(trial).unwrap_or(false));
+            groups.entry(group).or_default().push(trial);
         }
-        let losses = groups.into_iter().filter_map(|(kept, trials)| Some((kept, Losses::of(&trials)?)));
+        let losses = groups.into_iter().filter_map(|(group, trials)| Some((group, Losses::of(&trials)?)));
         Safety { measured: losses.collect() }
     }
 
     /// Judges the configuration of some trials.
     pub fn judge(&self, trials: &[&TrialRecord]) -> Judged {
         let declared = risks(trials.iter().copied());
-        let losses = trials.first().and_then(|trial| self.losses(&trial.configuration));
+        let losses = trials.first().and_then(|trial| self.losses(trial));
         let Some(losses) = losses else {
             let imported = trials.iter().all(|trial| carries(trial, WarningKind::Imported).is_some());
             let basis = if imported && declared.is_empty() { Basis::Unknown } else { Basis::Declared };
@@ -214,8 +216,19 @@ impl Safety {
         kinds
     }
 
-    fn losses(&self, configuration: &Configuration) -> Option<&Losses> {
-        self.measured.get(&kept(configuration))
+    /// Those of the same kind of power cuts; under another load, of power cuts alone if there were any.
+    fn losses(&self, trial: &TrialRecord) -> Option<&Losses> {
+        let kept = kept(&trial.configuration);
+        let kinds = is_degraded(trial).map_or(vec![false, true], |degraded| vec![degraded]);
+        kinds.into_iter().find_map(|degraded| self.measured.get(&(kept.clone(), degraded)))
+    }
+}
+
+/// Whether a disk was lost along with power; `None` under any other load.
+fn is_degraded(trial: &TrialRecord) -> Option<bool> {
+    match &trial.workload {
+        Workload::Durability(parameters) => Some(parameters.degraded),
+        _ => None,
     }
 }
 

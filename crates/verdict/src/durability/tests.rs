@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::fixture::{self, MADE, durability_trials, durable_trial, losing_trial};
+use fsdyno_core::Workload;
 use fsdyno_core::warning::{Warning, WarningKind};
+use fsdyno_core::workload::{Durability, Null};
 
 fn losses(trials: &[TrialRecord]) -> Losses {
     Losses::of(&trials.iter().collect::<Vec<_>>()).unwrap()
@@ -53,6 +55,22 @@ fn medians_are_those_of_logs_and_the_longest_of_files_and_names_counts() {
     assert_eq!(recovery, Spread { p50: 12_000_000, max: 34_000_000 });
     let bins = &losses.worst().survival;
     assert_eq!((bins.len(), bins[0].made, bins[0].survived), (14, 3000, 750));
+}
+
+#[test]
+fn the_worst_median_and_the_worst_maximum_may_be_those_of_two_models() {
+    let mut trials = logs(1, NOTHING);
+    let models = &mut trials[0].durability.as_mut().unwrap().models;
+    for (model, spread) in [
+        (CacheModel::Flushed, Spread { p50: 7, max: 30 }),
+        (CacheModel::Subset, Spread { p50: 6, max: 40 }),
+        (CacheModel::Window, Spread { p50: 5, max: 40 }),
+    ] {
+        let one = models.iter_mut().find(|one| one.model == model).unwrap();
+        (one.unsynced_files.lost_ns, one.unsynced_names.lost_ns) = (spread, spread);
+    }
+    let worst = losses(&trials).worst_of_each().unsynced.unwrap();
+    assert_eq!(worst.lost_ns, Spread { p50: 7, max: 40 });
 }
 
 #[test]
@@ -163,6 +181,25 @@ fn losses_are_found_under_the_other_workload() {
     assert!(risks.len() == 2 && risks[0].starts_with("measured: "), "{risks:?}");
     let kinds = safety.kinds(trials.iter());
     assert_eq!(kinds, ["measured: acknowledged promises lost", "barrier = 0: a power cut may corrupt it"]);
+}
+
+/// An array is not unsafe because of what it loses along with a disk.
+#[test]
+fn losses_with_a_disk_lost_are_those_of_that_load() {
+    let degraded = |trial: &mut TrialRecord| {
+        trial.workload = Workload::Durability(Durability { degraded: true, ..Durability::default() });
+    };
+    let (mut trials, mut lost) = (logs(2, NOTHING), logs(2, EVERYTHING));
+    lost.iter_mut().for_each(degraded);
+    trials.extend(lost.clone());
+    let safety = Safety::new(&trials);
+    let is_safe = |trial: &TrialRecord| safety.judge(&[trial]).risks.is_empty();
+    assert!(is_safe(&trials[0]) && !is_safe(&lost[0]));
+    // Under another load, cuts of power alone decide, if there were any.
+    let mut other = trials[0].clone();
+    (other.workload, other.durability) = (Workload::Null(Null::default()), None);
+    assert!(is_safe(&other));
+    assert!(!Safety::new(&lost).judge(&[&other]).risks.is_empty());
 }
 
 /// A sentinel that loses nothing shows no drift.

@@ -77,7 +77,7 @@ fn a_case_shows_every_model_and_promise() {
     let whole = printed(80, |out, style| full(out, &view.cases[1], style));
     for wanted in [
         "3 logs, 48.0 s in all: 37,035 writes (480 MB)",
-        "nothing lost under completed: of cuts at such places in these logs, at most 1.8",
+        "nothing lost under completed: of cuts after an acknowledgement at such places",
         "\nunlink              0 of 1,296  1,296 of 1,296  120 of 1,296  6 of 1,296\n",
         "\nreplace-unsynced +  0 of 1,296",
         "129 wrong      12 wrong",

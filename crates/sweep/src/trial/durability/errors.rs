@@ -1,8 +1,9 @@
 //! A trial that asks what requests to a disk that fail do to an application. Each fault has a new filesystem,
 //! which is mounted three times: to prepare it, while requests fail, and when none fails any more.
 
+use super::looking::{await_release, of_own_program};
 use super::site::{Site, User};
-use super::{Recording, STEP_LIMIT, Stop, ask, await_release, heal, of_own_program};
+use super::{Recording, STEP_LIMIT, Stop, ask, heal};
 use crate::order::Slot;
 use crate::plan::Case;
 use crate::progress::Moment;
@@ -60,7 +61,8 @@ pub(super) fn all(
             match site.replace(recording, case, parameters.size, recorder, &disk)? {
                 Some(warning) => ended.record.warnings.push(warning),
                 None => {
-                    ended.left.extend(left);
+                    // A guest that is lost has nothing left.
+                    let _ = site.note_left(left, ended);
                     break;
                 }
             }
@@ -72,7 +74,7 @@ pub(super) fn all(
             Err(stop) => result = Err(stop),
         }
         if result.is_err() || !left.is_empty() {
-            ended.left.extend(left);
+            result = result.and(site.note_left(left, ended).map_err(Stop::Failed));
             break;
         }
     }
@@ -164,7 +166,7 @@ impl Faulty<'_> {
         let after = parsed(&self.application("look", &mounted, fault)?)?;
         let unmounted = self.unmount(mounted)?;
         let (host, journal) = self.there();
-        let clean = match unmounted.check(host, journal) {
+        let clean = match unmounted.check_small(host, journal) {
             Ok(checked) => checked.map(|(check, _)| check.clean),
             // A check that gives up has found enough.
             Err(TestbedError::Tool { .. }) => Some(false),

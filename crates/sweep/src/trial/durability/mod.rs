@@ -6,6 +6,7 @@
 //! machine or in a guest ([`site`]): what is journaled, guarded and taken down is the same.
 
 mod errors;
+mod looking;
 mod place;
 mod shown;
 mod site;
@@ -20,15 +21,15 @@ use crate::options::Machines;
 use crate::order::Slot;
 use crate::plan::{Case, Plan};
 use crate::progress::Moment;
-use crate::recorded::{self, Recorded};
-use fsdyno_core::durability::{CacheModel, Cut, RecorderReply, RecorderRequest, StateRequest};
+use crate::recorded::{self, Recorded, Shape};
+use fsdyno_core::durability::{CacheModel, Cut, Promise, RecorderReply, RecorderRequest, StateRequest};
 use fsdyno_core::kernel::HOST_KERNEL;
-use fsdyno_core::result::{LogSummary, Verified};
+use fsdyno_core::result::LogSummary;
 use fsdyno_core::workload::{Durability, Load};
 use fsdyno_core::{Bytes, Failure, Nanos, Outcome, Warning, WarningKind};
 use fsdyno_host::recorder::Recorder;
-use fsdyno_host::{Command, Grant, Host, HostError};
-use fsdyno_testbed::{Mounted, TestbedError, UndoJournal, Unmounted};
+use fsdyno_host::{Host, HostError};
+use looking::Looking;
 use place::LogPlace;
 use site::{Site, User};
 use std::collections::BTreeMap;
@@ -41,10 +42,6 @@ use tally::{Found, Tally};
 const PATIENCE: Duration = Duration::from_secs(600);
 /// How long a step on a disk after a cut may take. Recovery of such a small disk takes less than a second.
 const STEP_LIMIT: Duration = Duration::from_secs(30);
-
-/// How long another mount namespace may keep a filesystem, and how often that is looked at.
-const RELEASE: Duration = Duration::from_secs(20);
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// Everything that such a trial needs in addition to its case.
 pub(crate) struct Recording<'a, 'm> {
@@ -108,21 +105,28 @@ fn look_at_all(
     ended: &mut Ended,
 ) -> Result<(), Stop> {
     let shared = case.configuration.guest_kernel().is_some();
-    let mut recorder = start_recorder(recording.machines.host, place, None, shared)?;
+    let shape = Shape::of(&recording.plan.devices.data, load.size());
+    let parts = shape.parts() as u32;
+    let mut recorder = start_recorder(recording.machines.host, place, None, parts, shared)?;
     let recorder = recorder.as_mut();
     if let Recorded::Errors(parameters) = load {
         // Nothing is to be recorded.
         ask(recorder, &RecorderRequest::Blank { size: parameters.size })?;
     }
-    let mut site = Site::open(recording, place, case, load.size())?;
+    let mut site = match Site::open(recording, place, case, shape) {
+        Ok(site) => site,
+        // What a disk of the recorder could not do may be the recorder's own trouble.
+        Err(stop) => return heal(recorder).and(Err(stop)),
+    };
     let result = match load {
         Recorded::Cuts(parameters) => {
             *ended = record(recording, slot, case, &mut site);
             site.end_client(&mut ended.record);
             ended.left.extend(site.detach(recording.machines.host));
             match ended.record.outcome {
+                Outcome::Failed { .. } => heal(recorder).map(drop),
                 Outcome::Measured if ended.left.is_empty() => {
-                    cut_all(recording, slot, case, parameters, place, &mut site, recorder, ended)
+                    cut_all(recording, slot, case, (parameters, shape), place, &mut site, recorder, ended)
                 }
                 _ => Ok(()),
             }
@@ -141,11 +145,12 @@ fn look_at_all(
     result
 }
 
-/// Starts a recorder of a disk that is new or, if it has a size, was recorded before.
+/// Starts a recorder of so many disks that are new or, if they have a size, were recorded before.
 fn start_recorder(
     host: &mut dyn Host,
     place: &LogPlace,
     size: Option<Bytes>,
+    parts: u32,
     shared: bool,
 ) -> Result<Box<dyn Recorder>, Stop> {
     let failed = |error: HostError| Stop::Failed(Box::new(host_failure(&error)));
@@ -154,6 +159,7 @@ fn start_recorder(
         directory: place.log().to_path_buf(),
         mountpoint: place.mountpoint().to_path_buf(),
         size,
+        parts,
         shared,
     };
     recorder.ask(&begin, PATIENCE).map_err(failed)?;
@@ -196,7 +202,12 @@ fn record(recording: &mut Recording<'_, '_>, slot: &Slot, case: &Case, site: &mu
         if let Some(served) = &mut bench.served {
             served.abandon(bench.host);
         }
-        ended.left.extend(bench.journal.undo_all(bench.host).left);
+        let left = bench.journal.undo_all(bench.host).left;
+        if let Err(failure) = site.note_left(left, &mut ended)
+            && ended.record.outcome == Outcome::Measured
+        {
+            ended.record.outcome = Outcome::Failed { error: *failure };
+        }
     }
     ended.record.configuration = case.configuration.clone();
     ended.left.extend(journal.close().err().map(|error| error.failure().message));
@@ -209,7 +220,7 @@ fn cut_all(
     recording: &mut Recording<'_, '_>,
     slot: &Slot,
     case: &Case,
-    parameters: &Durability,
+    (parameters, shape): (&Durability, Shape<'_>),
     place: &LogPlace,
     site: &mut Site,
     recorder: &mut dyn Recorder,
@@ -220,7 +231,8 @@ fn cut_all(
     ask(recorder, &RecorderRequest::Check)?;
     let cuts = cuts_of(recorder, parameters, slot.seed)?;
     let marks = place.read_marks().map_err(Stop::Failed)?;
-    site.keep_in_memory(recording.machines.host, place, parameters.size, parameters.least_space())?;
+    site.keep_in_memory(recording.machines.host, place, shape, parameters.least_space())?;
+    ended.record.warnings.extend(too_few_promises(parameters, &summary));
     let mut tally = Tally::new(summary, &marks, parameters);
     let mut journal = site.journal(recording.machines.host, recording.state_dir)?;
     let begin = Instant::now();
@@ -240,6 +252,7 @@ fn cut_all(
                     site: &mut *site,
                     journal: &mut journal,
                     seed: slot.seed,
+                    without: lost_member(parameters, shape, &state),
                     parameters,
                     interrupt: recording.interrupt,
                 };
@@ -250,10 +263,11 @@ fn cut_all(
                     tally.add(number, model, subset, cut, Found::Hung);
                     done += 1;
                     let disk = format!("the disk after cut {number} under the model '{}'", model.name());
-                    match site.replace(recording, case, parameters.size, recorder, &disk)? {
+                    match site.replace(recording, case, shape.whole(), recorder, &disk)? {
                         Some(warning) => ended.record.warnings.push(warning),
                         None => {
-                            ended.left.extend(left);
+                            // A guest that is lost has nothing left.
+                            let _ = site.note_left(left, ended);
                             break 'all;
                         }
                     }
@@ -265,7 +279,7 @@ fn cut_all(
                     Err(stop) => result = Err(stop),
                 }
                 if !left.is_empty() || result.is_err() {
-                    ended.left.extend(left);
+                    result = result.and(site.note_left(left, ended).map_err(Stop::Failed));
                     break 'all;
                 }
                 done += 1;
@@ -286,6 +300,29 @@ fn cut_all(
     Ok(())
 }
 
+/// Warns of kinds of promises of which far fewer were made than asked for.
+fn too_few_promises(parameters: &Durability, summary: &LogSummary) -> Option<Warning> {
+    let asked = u64::from(parameters.promises);
+    let made = |promise: &Promise| {
+        let of = summary.promises.iter().find(|(known, _)| known == promise);
+        of.map_or(0, |(_, made)| *made)
+    };
+    let few: Vec<&str> = Promise::ALL
+        .iter()
+        .filter(|promise| made(promise) * 2 < asked)
+        .map(|promise| promise.name())
+        .collect();
+    (!few.is_empty()).then(|| {
+        let all: u64 = Promise::ALL.iter().map(made).sum();
+        let text = format!(
+            "{all} promises were made instead of {}; fewer than half of {}",
+            asked * Promise::ALL.len() as u64,
+            few.join(", ")
+        );
+        Warning::new(WarningKind::PromisesNotMade, text)
+    })
+}
+
 /// What a state is made of; the same for the same sweep, trial, cut, model and subset.
 fn state_of(
     parameters: &Durability,
@@ -304,6 +341,13 @@ fn state_of(
         atom: parameters.atom,
         volatile: parameters.volatile,
     }
+}
+
+/// Which member of the array is lost along with power.
+fn lost_member(parameters: &Durability, shape: Shape<'_>, state: &StateRequest) -> Option<usize> {
+    let members = shape.members().filter(|_| parameters.degraded)?;
+    // The lower half of a state's seed says little about its cut.
+    Some((state.seed >> u32::BITS) as usize % members)
 }
 
 fn ask(recorder: &mut dyn Recorder, request: &RecorderRequest) -> Result<RecorderReply, Stop> {
@@ -345,128 +389,24 @@ fn unexpected() -> Stop {
     Stop::Failed(Box::new(Failure::new("record", "the recorder gave another reply than was asked for")))
 }
 
-/// Who looks at disks after cuts.
-struct Looking<'a> {
-    machine: &'a mut dyn Host,
-    site: &'a mut Site,
-    journal: &'a mut UndoJournal,
-    seed: u64,
-    parameters: &'a Durability,
-    interrupt: &'a AtomicBool,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Looking<'_> {
-    fn host(&mut self) -> &mut dyn Host {
-        self.site.user(self.machine).host
-    }
-
-    /// Mounts the disk as it is now, verifies, unmounts, and checks.
-    fn look(&mut self, cut: &Cut) -> Result<Found, Stop> {
-        self.host().limit_steps(Some(STEP_LIMIT));
-        let found = self.steps(cut);
-        self.host().limit_steps(None);
-        match found {
-            Err(Stop::Hung(..)) => Ok(Found::Hung),
-            found => found,
-        }
-    }
-
-    fn steps(&mut self, cut: &Cut) -> Result<Found, Stop> {
-        let (mounted, recovery) = match self.mount()? {
-            Ok(mounted) => mounted,
-            Err(reason) => return Ok(Found::NotMounted { reason }),
+    #[test]
+    fn kinds_of_promises_that_were_hardly_made_are_named() {
+        let parameters = Durability { promises: 10, ..Durability::default() };
+        let summary = |made: u64| LogSummary {
+            promises: Promise::ALL.into_iter().skip(1).map(|promise| (promise, made)).collect(),
+            ..LogSummary::default()
         };
-        let directory = mounted.directory().to_path_buf();
-        let verified = self.verify(&directory, cut)?;
-        let Looking { site, machine, journal, .. } = self;
-        let host = site.user(*machine).host;
-        let unmounted = mounted.unmount(host, journal)?;
-        await_release(&unmounted, host, journal)?;
-        let clean = match unmounted.check(host, journal) {
-            Ok(checked) => checked.map(|(check, _)| check.clean),
-            // A check that gives up has found enough.
-            Err(TestbedError::Tool { .. }) => Some(false),
-            Err(error) => return Err(error.into()),
-        };
-        Ok(Found::Looked { recovery, verified, clean })
-    }
-
-    /// Mounts the disk as it is now, and says how long that took; or says why the kernel refuses.
-    fn mount(&mut self) -> Result<Result<(Mounted, Nanos), String>, Stop> {
-        let Looking { machine, journal, site, seed, interrupt, .. } = self;
-        let User { host, testbed, configuration, .. } = site.user(*machine);
-        let found = fsdyno_testbed::find(host, journal, testbed, configuration, *seed, interrupt)?;
-        let replayed = found.replay(host)?;
-        match found.mount(host, journal) {
-            Ok(mounted) => {
-                let took = mounted.lifecycle().mount.unwrap_or_default();
-                Ok(Ok((mounted, Nanos(replayed.0.saturating_add(took.0)))))
-            }
-            Err(TestbedError::Host { source: HostError::Mount { reason, .. }, .. }) => Ok(Err(reason)),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Has a process of its own look: the filesystem may be damaged.
-    fn verify(&mut self, directory: &Path, cut: &Cut) -> Result<Verified, Stop> {
-        let failed =
-            |error: serde_json::Error| Stop::Failed(Box::new(Failure::new("verify", error.to_string())));
-        let parameters = serde_json::to_string(self.parameters).map_err(failed)?;
-        let words = [
-            "verify".to_string(),
-            directory.display().to_string(),
-            self.site.marks_so_far.display().to_string(),
-            cut.marks.to_string(),
-            cut.time_ns.0.to_string(),
-            self.seed.to_string(),
-            parameters,
-        ];
-        serde_json::from_str(&of_own_program(self.host(), "verify", words, None)?).map_err(failed)
-    }
-
-    /// Takes everything of a state down; returns what is left.
-    fn take_down(&mut self) -> Vec<String> {
-        let Looking { site, machine, journal, .. } = self;
-        let host = site.user(*machine).host;
-        host.limit_steps(Some(STEP_LIMIT));
-        let report = journal.undo_all(host);
-        host.limit_steps(None);
-        report.left
-    }
-}
-
-/// Waits until the disk is free. A mount namespace that was made meanwhile keeps the filesystem mounted,
-/// usually for a moment. What it has in memory would be taken for what is on the disk.
-fn await_release(unmounted: &Unmounted, host: &mut dyn Host, journal: &mut UndoJournal) -> Result<(), Stop> {
-    let begin = Instant::now();
-    while !unmounted.is_released(host, journal)? {
-        if begin.elapsed() > RELEASE {
-            let mut failure = Failure::new(
-                "umount",
-                "another mount namespace keeps the filesystem mounted, so what is on the disk is unknown",
-            );
-            failure.hint = Some("run it while no container or service starts".to_string());
-            return Err(Stop::Failed(Box::new(failure)));
-        }
-        std::thread::sleep(LOOK_AGAIN);
-    }
-    Ok(())
-}
-
-/// Runs a step in a process of its own, and returns what it printed.
-fn of_own_program(
-    host: &mut dyn Host,
-    step: &'static str,
-    words: impl IntoIterator<Item = String>,
-    may_change: Option<Grant>,
-) -> Result<String, Stop> {
-    let failed = |message: String| Stop::Failed(Box::new(Failure::new(step, message)));
-    let binary = host.own_binary().map_err(|error| failed(error.to_string()))?;
-    let command = Command::new(binary.to_string_lossy()).args(words).may_change(may_change);
-    let command = Command { limit: STEP_LIMIT, ..command };
-    let output = host.run(&command).map_err(|source| TestbedError::Host { step, source })?;
-    match output.status {
-        0 => Ok(output.stdout),
-        status => Err(failed(format!("status {status}: {}", output.stderr.trim()))),
+        let warned =
+            |summary: &LogSummary| too_few_promises(&parameters, summary).map(|warning| warning.text);
+        let first = Promise::ALL[0].name();
+        let text = format!("55 promises were made instead of 120; fewer than half of {first}");
+        assert_eq!(warned(&summary(5)), Some(text));
+        let mut all = summary(10);
+        all.promises.push((Promise::ALL[0], 10));
+        assert_eq!(warned(&all), None);
     }
 }

@@ -1,13 +1,14 @@
 //! A disk after a cut, mounted for a person.
 
+use super::looking::Looking;
 use super::place::LogPlace;
 use super::site::Site;
-use super::{Looking, STEP_LIMIT, ask, cuts_of, start_recorder, state_of};
-use crate::recorded;
+use super::{STEP_LIMIT, ask, cuts_of, start_recorder, state_of};
+use crate::recorded::Shape;
 use crate::trial::Stop;
 use fsdyno_core::durability::{CacheModel, RecorderRequest};
 use fsdyno_core::workload::{Durability, Load};
-use fsdyno_core::{Configuration, Failure};
+use fsdyno_core::{Configuration, DeviceSpec, Failure};
 use fsdyno_host::Host;
 use fsdyno_testbed::UndoJournal;
 use std::path::{Path, PathBuf};
@@ -70,8 +71,9 @@ fn see(
     let parameters = &shown.parameters;
     // It unmounts itself at the end, when nothing uses its disk any more.
     let space = parameters.least_space();
-    let mut recorder = start_recorder(host, place, Some(parameters.size), false).map_err(failure)?;
-    let devices = recorded::devices(place.mountpoint(), parameters.size, false);
+    let mut recorder = start_recorder(host, place, Some(parameters.size), 1, false).map_err(failure)?;
+    let disk = DeviceSpec::image("", parameters.size);
+    let devices = Shape::of(&disk, parameters.size).devices(place.mountpoint(), false);
     let site = Site::on_machine(host, place, &shown.configuration, &devices, space);
     let mut site = site.map_err(failure)?;
     let cuts = cuts_of(recorder.as_mut(), parameters, shown.seed).map_err(failure)?;
@@ -86,6 +88,7 @@ fn see(
         site: &mut site,
         journal: &mut journal,
         seed: shown.seed,
+        without: None,
         parameters,
         interrupt: &never,
     };

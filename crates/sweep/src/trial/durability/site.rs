@@ -9,11 +9,12 @@ use super::{Recording, Stop, ask, host_failure};
 use crate::guest_request;
 use crate::plan::Case;
 use crate::progress::Moment;
-use crate::recorded;
+use crate::recorded::Shape;
+use crate::trial::Ended;
 use crate::trial::guest;
 use crate::trial::served::{self, Booted, ServedClients};
 use fsdyno_core::durability::RecorderRequest;
-use fsdyno_core::{Bytes, Configuration, Devices, TrialRecord, Warning, WarningKind};
+use fsdyno_core::{Bytes, Configuration, Devices, Failure, TrialRecord, Warning, WarningKind};
 use fsdyno_host::guest::{Guest, GuestRequest, NotStarted};
 use fsdyno_host::recorder::Recorder;
 use fsdyno_host::{Host, HostError};
@@ -62,9 +63,9 @@ impl Site {
         recording: &mut Recording<'_, '_>,
         place: &LogPlace,
         case: &Case,
-        size: Bytes,
+        shape: Shape<'_>,
     ) -> Result<Site, Stop> {
-        let devices = recorded::devices(place.mountpoint(), size, true);
+        let devices = shape.devices(place.mountpoint(), true);
         let space = least_space(case);
         let Some(mut request) = guest_request::request_for(recording.plan, case, &devices) else {
             return Site::on_machine(recording.machines.host, place, &case.configuration, &devices, space);
@@ -132,11 +133,11 @@ impl Site {
         &mut self,
         machine: &mut dyn Host,
         place: &LogPlace,
-        size: Bytes,
+        shape: Shape<'_>,
         space: Bytes,
     ) -> Result<(), TestbedError> {
         if self.inside.is_none() {
-            let devices = recorded::devices(place.mountpoint(), size, false);
+            let devices = shape.devices(place.mountpoint(), false);
             self.testbed = Testbed::verify(machine, &devices, &[], space, &Confirmation::default())?;
         }
         Ok(())
@@ -157,6 +158,20 @@ impl Site {
         if let Some(served) = self.served.take() {
             served.leave(record);
         }
+    }
+
+    /// Notes what could not be taken down there. On this machine it is left behind. A guest takes it along
+    /// when it ends.
+    ///
+    /// # Errors
+    /// What is left within a guest: it cannot go on with another disk.
+    pub fn note_left(&self, left: Vec<String>, ended: &mut Ended) -> Result<(), Box<Failure>> {
+        if self.inside.is_some() && !left.is_empty() {
+            let text = format!("left behind within the guest: {}", left.join("; "));
+            return Err(Failure::new("undo", text).into());
+        }
+        ended.left.extend(left);
+        Ok(())
     }
 
     /// A journal of what is done there.
@@ -203,7 +218,9 @@ impl Site {
         ask(recorder, &RecorderRequest::Blank { size })?;
         inside.guest = restart(recording, &inside.request, &inside.disks)?;
         let found = verify(recording, inside.guest.as_mut(), case, &inside.devices)?;
-        (self.testbed, self.configuration, self.marks) = found;
+        let (testbed, configuration, marks) = found;
+        self.testbed = testbed.with_layers_of(&self.testbed);
+        (self.configuration, self.marks) = (configuration, marks);
         let said = words.lines().next().unwrap_or("it said nothing");
         let text = format!("the guest stopped working on {disk}: {said}");
         Ok(Some(Warning::new(WarningKind::GuestLost, text)))
