@@ -270,7 +270,7 @@ fn execute(
         }
         Reread::Never | Reread::Only => result,
     };
-    // What this one has made for others, they may still read: whoever asked for it removes it in the end.
+    // Other machines may still read trees that they share; whoever asked for them removes them at the end.
     let may_go = request.shared != Some(request.seed) && request.part.is_last();
     let tidied = if request.clean_up && (may_go || result.is_err()) { session.clean_up() } else { Ok(()) };
     // The first failure is the one that counts.

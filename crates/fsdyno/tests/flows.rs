@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 
 use Operation::{
     Close, Create, Fdatasync, Fsync, FsyncDirectory, Ftruncate, Linkat, Lseek, Openat, Pread, Pwrite, Read,
-    Renameat, Statx, Unlinkat, Write,
+    Readdir, Renameat, Statx, Unlinkat, Write,
 };
 
 /// What a definition says of one role: what a worker does at the beginning, and in each iteration. Operations
@@ -128,6 +128,47 @@ const CASES: &[Case] = &[
         set: &["workloads.files.files.count=40"],
         // 51200 bytes in pieces of 16384.
         roles: &[of(Role::Client, &[(Create, 1), (Write, 4), (Fsync, 1), (Close, 1), (Unlinkat, 1)])],
+    },
+    // What mdtest does with each file, as strace shows it; its two lseeks are left out.
+    Case {
+        flow: "mdtest",
+        set: &[],
+        roles: &[Expected {
+            iterations: 2,
+            ..of(
+                Role::Client,
+                &[
+                    (Create, 1000),
+                    (Write, 1000),
+                    (Statx, 1000),
+                    (Openat, 1000),
+                    (Read, 1000),
+                    (Unlinkat, 1000),
+                    (Close, 2000),
+                ],
+            )
+        }],
+    },
+    // A directory is read with two calls, of which the second finds the end.
+    Case {
+        flow: "dbench",
+        set: &["workloads.files.documents.size=64k"],
+        roles: &[of(
+            Role::Client,
+            &[
+                (Create, 24),
+                (Openat, 63 + 179),
+                (Statx, 162),
+                (Readdir, 179 * 2),
+                (Pread, 185),
+                (Write, 42),
+                (Pwrite, 18),
+                (Fsync, 8),
+                (Renameat, 5),
+                (Unlinkat, 24),
+                (Close, 87 + 179),
+            ],
+        )],
     },
     Case {
         flow: "maildir",

@@ -6,8 +6,9 @@
 //!
 //! They take turns within one run, in a new random order each round. Ratios are taken within a round, and
 //! the result is their median over all rounds, with the smallest and the largest. All choose files at random
-//! and write from a pool of a mebibyte, in a thread of their own: what a system call takes depends on all of
-//! that.
+//! and write from a pool of a mebibyte, in a thread of their own, and all buffers begin on a page: what a
+//! system call takes depends on all of that. Where copying is slow because both sides begin at the same
+//! offset in a page, as on some processors, it is slow for all.
 //!
 //! `cargo bench -p fsdyno-engine --bench flow [-- --rounds N] [-- --keep]`; `--keep` writes the output to
 //! `benches/runs/<date>-<kernel>-<host>/flow.txt`.
@@ -86,9 +87,9 @@ fn alone(place: &Path) -> Duration {
     let top: OwnedFd = rustix::fs::open(directory.path(), OFlags::DIRECTORY, Mode::empty()).unwrap();
     let names: Vec<CString> = (0..=FILES).map(|number| CString::new(format!("f{number}")).unwrap()).collect();
     let mut random = Xoshiro256PlusPlus::seed_from_u64(2);
-    let mut pool = vec![0; POOL + SIZE];
-    random.fill(&mut pool[..]);
-    let mut buffer = vec![0; SIZE];
+    let (mut pool, mut buffer) = (vec![0; POOL + 2 * SIZE], vec![0; 2 * SIZE]);
+    let (pool, buffer) = (on_a_page(&mut pool), &mut on_a_page(&mut buffer)[..SIZE]);
+    random.fill(&mut *pool);
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
     for name in &names {
         let file = rustix::fs::openat(&top, name, flags, Mode::RUSR | Mode::WUSR).unwrap();
@@ -102,10 +103,16 @@ fn alone(place: &Path) -> Duration {
         let mut any = || &names[random.random_range(0..names.len())];
         let files = [any(), any(), any()];
         let begin = random.random_range(0..POOL / SIZE) * SIZE;
-        one(&mut meter, &top, files, &pool[begin..begin + SIZE], &mut buffer)
+        one(&mut meter, &top, files, &pool[begin..begin + SIZE], buffer)
     });
     assert!(ended.is_ok(), "{ended:?}");
     begin.elapsed()
+}
+
+/// The part of a buffer that begins on a page.
+fn on_a_page(bytes: &mut [u8]) -> &mut [u8] {
+    let begin = bytes.as_ptr().align_offset(SIZE);
+    &mut bytes[begin..]
 }
 
 fn one(

@@ -166,6 +166,7 @@ impl Finished {
             time_over_1s: self.stalls.over_1s,
             rounds: self.record.rounds.get(),
             bytes: self.ended_inside(window).1,
+            items: self.record.items.get(),
             active_ns: Nanos(self.active_ns),
             cpu: self.cpu,
             unfinished: unfinished.map(|flight| flight.in_flight(worker, &self.record, window)),

@@ -2,6 +2,7 @@
 
 use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe, json};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
 
@@ -11,6 +12,8 @@ tests! {
         &[Requirement::Program("strace"), Requirement::Program("sqlite3")];
     fs_mark_makes_the_calls_of_the_program:
         &[Requirement::Program("strace"), Requirement::Program("fs_mark")];
+    dbench_makes_the_calls_of_the_program:
+        &[Requirement::Program("strace"), Requirement::Program("dbench")];
     every_flow_is_a_plan_that_can_be_dry_run: &[];
     a_flow_is_measured_in_a_directory_and_shown_everywhere: &[];
     several_numbers_of_workers_are_swept_and_shown: MAKING_FILESYSTEMS;
@@ -218,6 +221,92 @@ fn fs_mark_makes_the_calls_of_the_program() {
     let (output, trace) = sandbox.traced(&strace[2..], &["sweep", "plan.toml", "--format", "json"]);
     assert_eq!(json(&output)["trials"][0]["outcome"], "measured", "{}", describe(&output));
     assert_eq!(files(&trace, "/files/"), program);
+}
+
+/// How often each kind of call succeeds for every 24 files that are created, in the part of a trace from the
+/// first sync to one that is `syncs` later, and the means of what reads and writes return in KiB.
+fn office_calls(trace: &str, place: &str, syncs: usize) -> BTreeMap<&'static str, f64> {
+    let lines: Vec<&str> = trace.lines().filter(|line| line.contains(place)).collect();
+    let mut of_syncs = (0..lines.len()).filter(|line| lines[*line].contains("fsync("));
+    let first = of_syncs.next().expect("a sync");
+    let last = of_syncs.nth(syncs - 1).expect("as many syncs");
+    let (mut counts, mut bytes) = (BTreeMap::<_, u64>::new(), BTreeMap::<_, u64>::new());
+    for line in &lines[first..last] {
+        let Some((call, rest)) = line.split_once('(') else { continue };
+        let result = rest.rsplit(" = ").next().and_then(|value| value.split('<').next());
+        let Some(Ok(returned)) = result.map(str::parse::<u64>) else { continue };
+        let kind = match call.rsplit(' ').next().unwrap_or_default() {
+            "openat" if rest.contains("O_DIRECTORY") => "readdir",
+            "openat" if rest.contains("O_CREAT") => "create",
+            "openat" => "open",
+            "pread64" => "read",
+            "write" | "pwrite64" => "write",
+            "fsync" => "fsync",
+            "rename" | "renameat" => "rename",
+            "unlink" | "unlinkat" => "unlink",
+            // Not that of an open file.
+            "newfstatat" | "statx" if !rest.contains(", \"\",") => "stat",
+            _ => continue,
+        };
+        *counts.entry(kind).or_default() += 1;
+        *bytes.entry(kind).or_default() += returned;
+    }
+    let mean = |kind| bytes[kind] as f64 / counts[kind] as f64 / 1024.0;
+    let means = [("bytes of a read", mean("read")), ("bytes of a write", mean("write"))];
+    let created = counts["create"] as f64;
+    counts.iter().map(|(kind, count)| (*kind, 24.0 * *count as f64 / created)).chain(means).collect()
+}
+
+fn dbench_makes_the_calls_of_the_program() {
+    /// How much may differ, as a share or in calls: ratios depend on where in its load dbench is stopped.
+    const TOLERANCE: (f64, f64) = (0.1, 1.5);
+    /// Of the program's load, which is the same on every machine.
+    const PROGRAM_SYNCS: usize = 100;
+    /// In one iteration of the flow, in which first all of the files are created and then most are opened.
+    const ITERATION_SYNCS: usize = 8;
+    let sandbox = Sandbox::new();
+    let place = tempfile::tempdir_in("/var/tmp").expect("a directory on a disk");
+    let shown = place.path().display().to_string();
+    let calls = "trace=openat,newfstatat,statx,pread64,write,pwrite64,fsync,rename,renameat,unlink,unlinkat";
+    let strace = ["-f", "-qq", "-y", "-e", calls];
+    let trace = sandbox.path("dbench.trace");
+    let syncs = |trace: &str| {
+        trace.lines().filter(|line| line.contains(&shown) && line.contains("fsync(")).count()
+    };
+    let mut seconds = 4;
+    let program = loop {
+        let mut program = Command::new("strace");
+        program.args(strace).arg("-o").arg(&trace);
+        program.args(["dbench", "-t", &seconds.to_string(), "-D", &shown, "1"]);
+        let output = program.output().expect("run strace");
+        assert!(output.status.success(), "{}", describe(&output));
+        let trace = fs::read_to_string(&trace).expect("the trace");
+        // How far it comes depends on the machine.
+        if syncs(&trace) > PROGRAM_SYNCS {
+            break office_calls(&trace, &shown, PROGRAM_SYNCS);
+        }
+        seconds *= 2;
+        assert!(seconds < 100, "dbench made {} syncs", syncs(&trace));
+    };
+
+    let plan = format!(
+        "telemetry = false\n[device]\ndirectory = \"{shown}\"\n[[workloads]]\nkind = \"flow\"\n\
+         flow = \"dbench\"\nramp = 0\nwindow = \"2s\"\n[workloads.files.documents]\ncount = 40\n\
+         [workloads.files.files]\ncount = 60\n[workloads.roles.client]\nworkers = 1\n"
+    );
+    sandbox.write("plan.toml", &plan);
+    let (output, trace) = sandbox.traced(&strace[2..], &["sweep", "plan.toml", "--format", "json"]);
+    assert_eq!(json(&output)["trials"][0]["outcome"], "measured", "{}", describe(&output));
+    let iterations = (syncs(&trace) - 1) / ITERATION_SYNCS;
+    assert!(iterations > 1, "{iterations} iterations");
+    let of_flow = office_calls(&trace, &shown, iterations * ITERATION_SYNCS);
+    let kinds = |calls: &BTreeMap<&'static str, f64>| calls.keys().copied().collect::<Vec<_>>();
+    assert_eq!(kinds(&of_flow), kinds(&program));
+    for (kind, expected) in &program {
+        let (relative, absolute) = TOLERANCE;
+        let far = (of_flow[kind] - expected).abs();
+        assert!(far <= (relative * expected).max(absolute), "{kind}: {program:?}, not {of_flow:?}");
+    }
 }
 
 fn every_flow_is_a_plan_that_can_be_dry_run() {
