@@ -5,8 +5,13 @@
 
 use signal_hook::consts::{SIGHUP, SIGXFSZ, TERM_SIGNALS};
 use signal_hook::iterator::Signals;
+use std::io::{IsTerminal, Write, stderr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How long stopping may take before the user is told how to end it.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// What the user has asked for by signals.
 #[derive(Debug, Clone, Default)]
@@ -23,6 +28,18 @@ impl Interrupt {
     /// # Errors
     /// If the signals cannot be handled, or no thread can be started.
     pub fn listen() -> std::io::Result<Self> {
+        Self::start(false)
+    }
+
+    /// The same, for work that may take long to stop: a user at a terminal is then told how to end it.
+    ///
+    /// # Errors
+    /// Those of [`Interrupt::listen`].
+    pub fn listen_and_explain() -> std::io::Result<Self> {
+        Self::start(stderr().is_terminal())
+    }
+
+    fn start(explains: bool) -> std::io::Result<Self> {
         let interrupt = Interrupt::default();
         // nohup(1) makes SIGHUP ignored on purpose.
         let hangup = (!is_ignored(SIGHUP)).then_some(SIGHUP);
@@ -32,10 +49,22 @@ impl Interrupt {
             for _ in signals.forever() {
                 if stop.swap(true, Ordering::Relaxed) {
                     hurry.store(true, Ordering::Relaxed);
+                } else if explains {
+                    let hurry = Arc::clone(&hurry);
+                    // If no thread can be started, the user only misses this message.
+                    let _ = std::thread::Builder::new().spawn(move || explain_after_a_while(&hurry));
                 }
             }
         })?;
         Ok(interrupt)
+    }
+}
+
+fn explain_after_a_while(hurry: &AtomicBool) {
+    std::thread::sleep(PATIENCE);
+    if !hurry.load(Ordering::Relaxed) {
+        let text = "stopping and undoing changes to the machine; press Ctrl-C again to stop waiting";
+        let _ = writeln!(stderr(), "{text}");
     }
 }
 

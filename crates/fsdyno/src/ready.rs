@@ -28,6 +28,7 @@ ready![
     "kernels",
     "durability",
     "durability-guests",
+    "raid5-durability",
     "io-errors",
     "fsync-costs",
     "shared-directory",

@@ -16,8 +16,11 @@ pub(crate) fn loads(trials: &[TrialRecord]) -> Vec<Load<'_>> {
         }
     }
     let mut loads: Vec<(u32, Load<'_>)> = Vec::new();
+    let all: Vec<&Workload> = workloads.iter().map(|(workload, _)| *workload).collect();
     for (workload, own) in workloads {
         let varied = varied(&own);
+        let alike = all.iter().copied().filter(|other| is_alike(workload, other));
+        let differences = workload.differences(alike);
         for trial in own.into_iter().filter(|trial| !trial.sentinel) {
             let conditions = varied.iter().map(|axis| (*axis, level(trial, axis))).collect();
             let environment = &trial.environment;
@@ -26,6 +29,7 @@ pub(crate) fn loads(trials: &[TrialRecord]) -> Vec<Load<'_>> {
                 conditions,
                 clients: environment.clients.len(),
                 shared_trees: environment.shared_trees,
+                differences: differences.clone(),
             };
             match loads.iter_mut().find(|(_, known)| *known == load) {
                 Some((case, _)) => *case = trial.case.min(*case),
@@ -35,6 +39,11 @@ pub(crate) fn loads(trials: &[TrialRecord]) -> Vec<Load<'_>> {
     }
     loads.sort_by_key(|(case, _)| *case);
     loads.into_iter().map(|(_, load)| load).collect()
+}
+
+/// Whether the titles of two workloads do not tell them apart.
+fn is_alike(one: &Workload, other: &Workload) -> bool {
+    one.kind() == other.kind() && one.load().title() == other.load().title()
 }
 
 /// The conditions in which trials of one workload differ.
@@ -62,6 +71,8 @@ pub(crate) struct Load<'a> {
     clients: usize,
     /// Whether all of these read the same trees.
     shared_trees: bool,
+    /// What tells its workload from others that their titles do not tell it from.
+    differences: String,
 }
 
 impl<'a> Load<'a> {
@@ -81,6 +92,7 @@ impl<'a> Load<'a> {
             several => format!(", on each of {several} machines"),
         };
         let trees = whose_trees(self.shared_trees);
-        self.workload.load().title() + &clients + trees + &conditions.collect::<String>()
+        let conditions = conditions.collect::<String>();
+        self.workload.load().title() + &self.differences + &clients + trees + &conditions
     }
 }

@@ -10,7 +10,7 @@ use fsdyno_core::figures::{Quotient, total};
 use fsdyno_core::result::{
     Latency, OperationResult, PhaseResult, Quantile, Quantiles, Rates, RoleResult, WorkerResult,
 };
-use fsdyno_core::{Nanos, Operation};
+use fsdyno_core::{Nanos, Operation, Workload};
 use fsdyno_stats::{Distribution, Fairness, MeanKind, Moments, Weighted, mean};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -81,13 +81,19 @@ pub fn distribution(parts: &[(u32, &OperationResult)]) -> Result<Distribution, U
     Ok(merged.unwrap_or_else(Distribution::empty))
 }
 
-/// How evenly the workers of a role moved data, or, if they move none, completed operations: the mean over
-/// trials.
-pub fn fairness(parts: &[&RoleResult]) -> Option<Fairness> {
+/// How evenly the workers of a role worked: the mean over trials. Those of a flow, whose files may be of any
+/// size, by their iterations; others by the data that they moved, or, if they move none, by operations.
+pub fn fairness(workload: Option<&Workload>, parts: &[&RoleResult]) -> Option<Fairness> {
+    let is_flow = matches!(workload, Some(Workload::Flow(_)));
     let of_part = |part: &RoleResult| {
-        let moved = part.worker_results.iter().any(|worker| worker.bytes > 0);
+        let any = |of: fn(&WorkerResult) -> u64| part.worker_results.iter().any(|worker| of(worker) > 0);
+        let (moved, counted) = (any(|worker| worker.bytes), is_flow && any(|worker| worker.items));
         let rate = |worker: &WorkerResult| {
-            let work = if moved { worker.bytes } else { worker.completed };
+            let work = match (counted, moved) {
+                (true, _) => worker.items,
+                (false, true) => worker.bytes,
+                (false, false) => worker.completed,
+            };
             (worker.active_ns > Nanos(0)).then(|| work as f64 / worker.active_ns.as_secs_f64())
         };
         fsdyno_stats::fairness(&part.worker_results.iter().map(rate).collect::<Option<Vec<_>>>()?)
@@ -155,7 +161,9 @@ fn mean_quotient(quotients: &[Quotient]) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::fixture;
+    use fsdyno_core::Role;
     use fsdyno_core::result::InFlight;
+    use fsdyno_core::workload::{Flow, Null};
 
     #[test]
     fn merged_trials_are_all_their_operations_together() {
@@ -169,6 +177,25 @@ mod tests {
             Latency { mean: 0.0, stddev: 0.0, ..merged },
             Latency { mean: 0.0, stddev: 0.0, ..together }
         );
+    }
+
+    /// Two workers that do the same on files of different sizes.
+    #[test]
+    fn workers_of_a_flow_are_even_if_they_do_as_many_iterations() {
+        let worker = |bytes| WorkerResult {
+            bytes,
+            items: 100,
+            completed: 300,
+            active_ns: Nanos::from_millis(1000),
+            ..WorkerResult::default()
+        };
+        let role = RoleResult {
+            worker_results: vec![worker(1000), worker(3000)],
+            ..RoleResult::unwatched(Role::Client, 2)
+        };
+        let even = |workload: &Workload| fairness(Some(workload), &[&role]).map(|fairness| fairness.jain);
+        assert_eq!(even(&Workload::Flow(Flow::default())), Some(1.0));
+        assert_eq!(even(&Workload::Null(Null::default())), Some(0.8), "4000^2 / (2 (1000^2 + 3000^2))");
     }
 
     #[test]

@@ -264,6 +264,19 @@ mod tests {
         assert_eq!(rankings[1].ranked().count(), 0);
     }
 
+    /// The size of each read is not in the title of a file server.
+    #[test]
+    fn rankings_of_workloads_of_one_kind_have_titles_of_their_own() {
+        let mut trials = fixture::trials();
+        let mut other = fixture::trial(6, 0, 3, fixture::configuration("ext4", "bfq"), 10.0);
+        let Workload::Fileserver(parameters) = &mut other.workload else { panic!("a file server") };
+        parameters.io_size = fsdyno_core::Bytes(4096);
+        trials.push(other);
+        let rankings = rankings(&"read".parse().unwrap(), 42, &trials);
+        let [usual, small] = &rankings[..] else { panic!("{}", rankings.len()) };
+        assert_eq!(small.title, format!("{}, io_size = 4k", usual.title));
+    }
+
     #[test]
     fn a_workload_without_the_measure_of_the_plan_is_ranked_by_its_own() {
         let mut trials = fixture::trials();

@@ -54,7 +54,7 @@ impl Scaling {
         Self::of(&trial.workload, |name, of_role| {
             let phase: &PhaseResult = trial.phases.iter().find(|phase| phase.name == name)?;
             let role = phase.roles.iter().find(|role| role.role == of_role)?;
-            Some((role.workers, role.rates.items_per_s, merge::fairness(&[role])))
+            Some((role.workers, role.rates.items_per_s, merge::fairness(Some(&trial.workload), &[role])))
         })
     }
 

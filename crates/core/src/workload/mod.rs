@@ -12,6 +12,7 @@ mod fields;
 pub mod fileserver;
 pub mod flow;
 pub mod io_errors;
+mod naming;
 pub mod null;
 pub mod parameter;
 pub mod part;
@@ -45,7 +46,6 @@ pub use table::Table;
 use crate::units::{Bytes, Nanos};
 use parameter::{Listed, Literal, ParameterError, Parameters, Refusal, Shorthand, Surroundings};
 use serde::{Deserialize, Serialize};
-use std::borrow::Cow;
 
 /// The maximum number of workers in one role.
 pub(crate) const MAX_WORKERS: u32 = 1024;
@@ -285,14 +285,6 @@ impl Workload {
         match self {
             Workload::External(external) => external.program.model(),
             own => own.kind(),
-        }
-    }
-
-    /// What tells it from others of its sweep in a line: its kind, and which flow it is.
-    pub fn name(&self) -> Cow<'static, str> {
-        match self {
-            Workload::Flow(flow) if !flow.flow.is_empty() => format!("{} {}", self.kind(), flow.flow).into(),
-            _ => self.kind().into(),
         }
     }
 

@@ -70,7 +70,7 @@ fn print(
     allow_hooks: bool,
 ) -> io::Result<()> {
     for case in &run.cases {
-        writeln!(out, "case {}: {} / {}", case.case, case.configuration.name, case.workload.name())?;
+        writeln!(out, "case {}: {} / {}", case.case, case.configuration.name, case.label)?;
         // What all cases have in common is said once.
         let is_first =
             run.cases.iter().position(|one| one.workload == case.workload) == Some(case.case as usize);

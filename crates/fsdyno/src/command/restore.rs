@@ -88,8 +88,8 @@ fn print(out: &mut dyn Write, restored: &RestoreReport) -> io::Result<()> {
         writeln!(out, "left unchanged: {line}")?;
     }
     if restored.running > 0 {
-        let sweeps = fsdyno_verdict::text::plural(restored.running as u64, "running sweep");
-        writeln!(out, "left alone: {sweeps}")?;
+        let journals = fsdyno_verdict::text::plural(restored.running as u64, "journal");
+        writeln!(out, "left alone: what running sweeps use, in {journals}")?;
     }
     let report = &restored.report;
     if report.left.is_empty() && report.undone.is_empty() && restored.aside.is_empty() {

@@ -202,7 +202,7 @@ pub fn measure(
     resume: Option<SweepId>,
     (shown, details): (Shown, Details),
 ) -> std::result::Result<SweepOutcome, Trouble> {
-    let interrupt = Interrupt::listen()?;
+    let interrupt = if shown.screen { Interrupt::listen()? } else { Interrupt::listen_and_explain()? };
     let mut store = surroundings.open_store()?;
     let display = Display::new(order(plan).len() as u64);
     let request =

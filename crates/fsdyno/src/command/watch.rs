@@ -269,7 +269,7 @@ fn scene(store: &Store, sweep: &Sweep) -> anyhow::Result<Scene> {
             let label = |case: fsdyno_sweep::Case| CaseLabel {
                 case: case.index,
                 configuration: case.configuration.name,
-                workload: case.workload.name().into_owned(),
+                workload: case.label.into_owned(),
             };
             let slots = order(plan);
             let blocks = slots.last().map_or(0, |slot| slot.block + 1);

@@ -189,7 +189,7 @@ fn common<'c>(configuration: &'c Configuration, changed: &BTreeSet<String>) -> B
     kept.filter_map(|axis| level_of(configuration, &axis).map(|level| (axis, level))).collect()
 }
 
-/// What differs between two cases: settings, kernel, and parameters of the workload.
+/// What differs between two cases: settings, kernel, clients, device, and parameters of the workload.
 pub(super) fn differences(sides: [&Case<'_>; 2]) -> Vec<Difference> {
     let difference = |what: &str, levels: [String; 2]| {
         (levels[0] != levels[1]).then(|| Difference { what: what.to_string(), levels })
@@ -206,7 +206,7 @@ pub(super) fn differences(sides: [&Case<'_>; 2]) -> Vec<Difference> {
         found.extend(difference("kernel", sides.map(kernel)));
     }
     found.extend(difference("clients", sides.map(clients)));
-    found.extend(difference("precondition", sides.map(precondition)));
+    found.extend(difference("device", sides.map(|case| case.any.device.to_string())));
     found.extend(workload_differences(sides.map(Case::workload)));
     found
 }
@@ -215,14 +215,6 @@ pub(super) fn differences(sides: [&Case<'_>; 2]) -> Vec<Difference> {
 fn clients(case: &Case<'_>) -> String {
     let environment = &case.any.environment;
     format!("{}{}", environment.clients.len(), whose_trees(environment.shared_trees))
-}
-
-/// `fill-twice`; of several disks with different ones, each once.
-fn precondition(case: &Case<'_>) -> String {
-    let disks = case.any.device.disks();
-    let mut names: Vec<&str> = disks.iter().map(|disk| disk.conditioning().name()).collect();
-    names.dedup();
-    names.join(", ")
 }
 
 /// `6.12.9`: the release, without the details of its build.
@@ -341,7 +333,7 @@ mod tests {
         let comparison = compare(&fixture::blocks(0, "a", 3, 1.0), &other);
         let what: Vec<&str> =
             comparison.cases[0].differences.iter().map(|difference| difference.what.as_str()).collect();
-        assert_eq!(what, ["filesystem", "kernel", "scheduler", "precondition", "readers"]);
+        assert_eq!(what, ["filesystem", "kernel", "scheduler", "device", "readers"]);
     }
 
     #[test]

@@ -174,6 +174,8 @@ fn answer(
     let after_the_first = answer.sentences.len().min(1);
     let missed = words::missed(&answer, &measured);
     answer.sentences.splice(after_the_first..after_the_first, missed);
+    answer.sentences.extend(words::never_synced(&answer, &measured));
+    answer.sentences.extend(words::wrong_inside(&answer));
     let so_far = header.finished.is_none() && !answer.sentences.is_empty();
     answer.sentences.splice(..0, so_far.then(|| words::so_far(own.len())));
     answer.sentences.extend(other.map(|race| raced::for_another(race, &measure)));

@@ -6,7 +6,7 @@
 use super::contender::Contender;
 use super::standing::of_case;
 use fsdyno_core::TrialRecord;
-use fsdyno_core::result::{Recipe, ServeRecipe};
+use fsdyno_core::result::{Recipe, ServeProtocol, ServeRecipe};
 use serde::Serialize;
 
 /// How to build a configuration.
@@ -38,19 +38,43 @@ pub(super) fn text(standing: &Contender, trials: &[&TrialRecord]) -> Option<Reci
     last.map(steps)
 }
 
-/// How a server shows it to its clients (exports(5), nfs.conf(5), nfs(5)).
-fn serving(serve: &ServeRecipe) -> [RecipeStep; 3] {
+/// How a server shows it to its clients.
+fn serving(serve: &ServeRecipe) -> Vec<RecipeStep> {
+    match serve.protocol {
+        ServeProtocol::Nfs => by_nfs(serve),
+        ServeProtocol::Smb => by_smb(serve),
+    }
+}
+
+/// In the words of smb.conf(5) and mount.cifs(8).
+fn by_smb(serve: &ServeRecipe) -> Vec<RecipeStep> {
+    let place = Recipe::MOUNTPOINT;
+    let share = [vec!["[SHARE]".to_string(), format!("path = {place}")], serve.export_options.clone()];
+    let options = serve.mount_options.join(",");
+    vec![
+        file("share it", "/etc/samba/smb.conf", share.concat()),
+        command(
+            "mount it on each client",
+            vec![format!("mount -t cifs -o {options},username=USER //{}/SHARE {place}", Recipe::SERVER)],
+        ),
+    ]
+}
+
+/// In the words of exports(5), nfs.conf(5) and nfs(5).
+fn by_nfs(serve: &ServeRecipe) -> Vec<RecipeStep> {
     let place = Recipe::MOUNTPOINT;
     let export = format!("{place} {}({})", Recipe::CLIENTS, serve.export_options.join(","));
     let options = serve.mount_options.join(",");
-    [
-        file("export it", "/etc/exports", vec![export]),
-        file("serve it", "/etc/nfs.conf", vec!["[nfsd]".to_string(), format!("threads = {}", serve.threads)]),
-        command(
-            "mount it on each client",
-            vec![format!("mount -t nfs4 -o {options} {}:{place} {place}", Recipe::SERVER)],
-        ),
-    ]
+    let mut steps = vec![file("export it", "/etc/exports", vec![export])];
+    if let Some(threads) = serve.threads {
+        let lines = vec!["[nfsd]".to_string(), format!("threads = {threads}")];
+        steps.push(file("serve it", "/etc/nfs.conf", lines));
+    }
+    steps.push(command(
+        "mount it on each client",
+        vec![format!("mount -t nfs4 -o {options} {}:{place} {place}", Recipe::SERVER)],
+    ));
+    steps
 }
 
 fn steps(recipe: &Recipe) -> RecipeText {
@@ -76,11 +100,14 @@ fn steps(recipe: &Recipe) -> RecipeText {
             recipe.sysctl.iter().map(|(key, value)| format!("{key} = {value}")).collect(),
         ));
     }
-    let mut own = "DEVICE and MOUNTPOINT";
     if let Some(serve) = &recipe.serve {
         steps.extend(serving(serve));
-        own = "DEVICE, MOUNTPOINT, CLIENTS and SERVER";
     }
+    let own = match recipe.serve.as_ref().map(|serve| serve.protocol) {
+        None => "DEVICE and MOUNTPOINT",
+        Some(ServeProtocol::Nfs) => "DEVICE, MOUNTPOINT, CLIENTS and SERVER",
+        Some(ServeProtocol::Smb) => "DEVICE, MOUNTPOINT, SHARE, SERVER and USER",
+    };
     let mut notes = vec![format!("replace {own} with your own")];
     if !recipe.queue.is_empty() {
         notes.push("NAME is the whole disk in /sys/block, such as sda for /dev/sda1".to_string());
@@ -136,24 +163,45 @@ fn quoted(value: &str) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn what_is_served_is_exported_and_mounted() {
+    /// The lines that serve a filesystem, after the one that mounts it at every boot.
+    fn served(protocol: ServeProtocol, threads: Option<u32>, export: &str, mount: &str) -> RecipeText {
         let words = |text: &str| text.split(',').map(str::to_string).collect();
-        let serve = ServeRecipe {
-            export_options: words("rw,async,no_subtree_check"),
-            threads: 32,
-            mount_options: words("vers=4.1,nconnect=4"),
-        };
-        let text = steps(&Recipe { serve: Some(serve), ..recipe() });
-        let lines: Vec<&str> = text.steps.iter().flat_map(|step| &step.lines).map(String::as_str).collect();
+        let (export_options, mount_options) = (words(export), words(mount));
+        let serve = ServeRecipe { protocol, export_options, threads, mount_options };
+        steps(&Recipe { serve: Some(serve), queue: Vec::new(), sysctl: Vec::new(), ..recipe() })
+    }
+
+    fn lines(text: &RecipeText) -> Vec<&str> {
+        text.steps.iter().skip(3).flat_map(|step| &step.lines).map(String::as_str).collect()
+    }
+
+    #[test]
+    fn by_nfs_it_is_exported_and_mounted() {
+        let export = "rw,async,no_subtree_check";
+        let text = served(ServeProtocol::Nfs, Some(32), export, "vers=4.1,nconnect=4");
         let expected = [
             "MOUNTPOINT CLIENTS(rw,async,no_subtree_check)",
             "[nfsd]",
             "threads = 32",
             "mount -t nfs4 -o vers=4.1,nconnect=4 SERVER:MOUNTPOINT MOUNTPOINT",
         ];
-        assert_eq!(lines[lines.len() - 4..], expected);
+        assert_eq!(lines(&text), expected);
         assert_eq!(text.notes[0], "replace DEVICE, MOUNTPOINT, CLIENTS and SERVER with your own");
+    }
+
+    #[test]
+    fn by_smb_it_is_shared_and_mounted() {
+        let export = "read only = no,strict sync = yes";
+        let text = served(ServeProtocol::Smb, None, export, "vers=3.1.1,noatime");
+        let expected = [
+            "[SHARE]",
+            "path = MOUNTPOINT",
+            "read only = no",
+            "strict sync = yes",
+            "mount -t cifs -o vers=3.1.1,noatime,username=USER //SERVER/SHARE MOUNTPOINT",
+        ];
+        assert_eq!(lines(&text), expected);
+        assert_eq!(text.notes[0], "replace DEVICE, MOUNTPOINT, SHARE, SERVER and USER with your own");
     }
 
     fn recipe() -> Recipe {

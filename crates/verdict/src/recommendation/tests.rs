@@ -295,6 +295,19 @@ fn what_loses_least_wins_and_zeros_are_equal() {
 }
 
 #[test]
+fn what_is_wrong_inside_files_is_said_of_a_winner_that_kept_its_promises() {
+    let mut trials = fixture::durability_trials(6, false);
+    trials.retain(|trial| trial.case == 0);
+    let last = |trials: &[TrialRecord]| recommend(trials, None).answers[0].sentences.last().cloned().unwrap();
+    assert!(!last(&trials).contains("wrong inside"), "{}", last(&trials));
+    let models = &mut trials[0].durability.as_mut().unwrap().models;
+    models[2].promises[0].wrong.garbage = 2;
+    let wanted =
+        format!("under the cache model '{}', 2 files had something wrong inside", models[2].model.name());
+    assert!(last(&trials).contains(&wanted), "{}", last(&trials));
+}
+
+#[test]
 fn an_unsafe_configuration_that_was_not_measured_is_declared() {
     let mut trials = fixture::durability_trials(6, true);
     trials.retain(|trial| trial.case != 1);
@@ -327,6 +340,22 @@ fn a_capacity_that_was_not_sustained_is_said_to_be_less() {
     trials[2].warnings.clear();
     trials[0].warnings.push(Warning::new(WarningKind::TargetMissed, "p99 30 ms at 300/s"));
     assert!(sentences(&trials).iter().all(|text| !text.contains("sustained rate")));
+}
+
+#[test]
+fn what_a_protocol_never_syncs_is_said_of_a_winner_that_is_durable() {
+    let mut trials = fsdyno_testkit::searched_trials();
+    let last = |trials: &[TrialRecord]| recommend(trials, None).answers[0].sentences.last().cloned().unwrap();
+    let mut told = Warning::new(WarningKind::DirectoriesNotSynced, "over SMB, names are not synced");
+    trials[2].warnings.push(told.clone());
+    assert_eq!(
+        last(&trials),
+        "Its protocol weakens it, whatever the settings: over SMB, names are not synced."
+    );
+    // Of a winner that is not durable, its own risks are said.
+    told.kind = WarningKind::Durability;
+    trials.iter_mut().for_each(|trial| trial.warnings.push(told.clone()));
+    assert!(last(&trials).contains("unsafe in a power cut, including this one"), "{}", last(&trials));
 }
 
 #[test]

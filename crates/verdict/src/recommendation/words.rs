@@ -5,6 +5,7 @@ use super::answer::Answer;
 use super::contender::{Compared, Contender, Verdict};
 use super::losses;
 use crate::durability::Basis;
+use crate::outcomes::carries;
 use crate::text;
 use fsdyno_core::measure::{Direction, Measure};
 use fsdyno_core::{TrialRecord, WarningKind};
@@ -57,6 +58,27 @@ pub(super) fn missed(answer: &Answer, trials: &[&TrialRecord]) -> Option<String>
             text::plural(own().count() as u64, "trial")
         )
     })
+}
+
+/// Says what a power cut of the server may lose, although the winner is as durable as its protocol allows.
+pub(super) fn never_synced(answer: &Answer, trials: &[&TrialRecord]) -> Option<String> {
+    let winner = answer.winner().filter(|one| one.is_durable())?;
+    let mut own = trials.iter().filter(|trial| trial.case == winner.case);
+    let text = own.find_map(|trial| carries(trial, WarningKind::DirectoriesNotSynced))?;
+    Some(format!("Its protocol weakens it, whatever the settings: {text}."))
+}
+
+/// Says what power cuts have left inside files of a winner that kept its promises.
+pub(super) fn wrong_inside(answer: &Answer) -> Option<String> {
+    let winner = answer.winner().filter(|one| one.is_durable())?;
+    let models = winner.losses.as_ref()?.models.iter();
+    let worst = models.max_by_key(|one| one.wrong.total()).filter(|one| one.wrong.total() > 0)?;
+    let files = text::plural(worst.wrong.total(), "file");
+    Some(format!(
+        "It kept its promises, but under the cache model '{}', {files} had something wrong inside after a \
+         cut; `fsdyno show --full` says what.",
+        worst.model.name()
+    ))
 }
 
 /// What a configuration that is ahead would gain, and what it was seen to lose.

@@ -294,7 +294,8 @@ fn merge_phase(name: &str, trials: &[&TrialRecord]) -> Result<PhaseView, Unreada
         .iter()
         .filter_map(|trial| Some((trial.trial, trial.phases.iter().find(|phase| phase.name == name)?)))
         .collect();
-    let roles = roles(&parts).into_iter().map(|role| merge_role(role, &parts));
+    let workload = trials.first().map(|trial| &trial.workload);
+    let roles = roles(&parts).into_iter().map(|role| merge_role(role, workload, &parts));
     Ok(PhaseView {
         name: name.to_string(),
         // If one of them was too short for the program to report, the mean is unknown.
@@ -356,7 +357,11 @@ fn merge_kernel(name: &str, trials: &[&TrialRecord]) -> Option<KernelView> {
     Some(view)
 }
 
-fn merge_role(role: Role, phases: &[(u32, &PhaseResult)]) -> Result<RoleView, UnreadableHistogram> {
+fn merge_role(
+    role: Role,
+    workload: Option<&Workload>,
+    phases: &[(u32, &PhaseResult)],
+) -> Result<RoleView, UnreadableHistogram> {
     let parts: Vec<(u32, &PhaseResult, &RoleResult)> = phases
         .iter()
         .flat_map(|(trial, phase)| phase.roles.iter().map(|part| (*trial, *phase, part)))
@@ -389,7 +394,7 @@ fn merge_role(role: Role, phases: &[(u32, &PhaseResult)]) -> Result<RoleView, Un
                 Some(TrialCurve { trial: *trial, curve })
             })
             .collect(),
-        fairness: merge::fairness(&parts.iter().map(|(_, _, part)| *part).collect::<Vec<_>>()),
+        fairness: merge::fairness(workload, &parts.iter().map(|(_, _, part)| *part).collect::<Vec<_>>()),
         rates: merge::rates(&parts.iter().map(|(_, phase, part)| (*phase, *part)).collect::<Vec<_>>()),
         completed: total(
             parts.iter().flat_map(|(_, _, part)| &part.worker_results).map(|worker| worker.completed),
