@@ -134,7 +134,7 @@ fn by_work(work: &str) -> (TaskKind, Device<'_>) {
     ]) {
         return (TaskKind::Block, Device::Unknown);
     }
-    if starts(&["nfsd", "lockd", "rpciod", "xprtiod", "nfsiod"]) {
+    if starts(&["nfsd", "lockd", "rpciod", "xprtiod", "nfsiod", "cifsd"]) {
         return (TaskKind::Serve, Device::Unknown);
     }
     (TaskKind::Kernel, Device::Unknown)
@@ -175,6 +175,7 @@ mod tests {
             ("btrfs-cleaner", TaskKind::Filesystem),
             ("nfsd", TaskKind::Serve),
             ("lockd", TaskKind::Serve),
+            ("cifsd", TaskKind::Serve),
             ("kworker/u2:1-rpciod", TaskKind::Serve),
             ("kworker/u8:2-nfsd4_callbacks", TaskKind::Serve),
             ("kswapd0", TaskKind::Reclaim),

@@ -314,8 +314,11 @@ mod tests {
         }
         let telemetry = sampler.end();
         let window = &telemetry.window;
-        assert!((1..=7).contains(&telemetry.samples.len()), "{}", telemetry.samples.len());
         assert!(window.length_ns >= Nanos::from_millis(300));
+        // On a busy machine the window is longer.
+        let most = window.length_ns.0 / Nanos::from_millis(50).0 + 1;
+        let samples = telemetry.samples.len() as u64;
+        assert!((1..=most).contains(&samples), "{samples} in {:?}", window.length_ns);
         assert_eq!(
             telemetry.samples.iter().map(|sample| sample.length_ns.0).sum::<u64>(),
             window.length_ns.0

@@ -95,16 +95,11 @@ pub fn around(center_ns: u64, n: u64) -> Vec<u64> {
 fn worker(completed: u64) -> WorkerResult {
     WorkerResult {
         completed,
-        spanning: 0,
         longest_stall_ns: Nanos::from_millis(40),
-        longest_stall_at_least: false,
-        time_over_100ms: 0.0,
-        time_over_1s: 0.0,
-        rounds: 0,
         bytes: completed * 4096,
         active_ns: WINDOW,
         cpu: CpuTime { user_ns: Nanos::from_millis(300), system_ns: Nanos::from_millis(900) },
-        unfinished: None,
+        ..WorkerResult::default()
     }
 }
 
@@ -193,6 +188,7 @@ pub fn block_writer(role: &mut RoleResult) {
         time_over_1s: 1.0,
         rounds: 0,
         bytes: 0,
+        items: 0,
         active_ns: WINDOW,
         cpu: CpuTime::default(),
         unfinished: Some(blocked),

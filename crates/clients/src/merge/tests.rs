@@ -42,16 +42,12 @@ fn operation(times_ns: &[u64], interval_ns: u64) -> OperationResult {
 fn worker(bytes: u64, stall_ns: u64) -> WorkerResult {
     WorkerResult {
         completed: 5,
-        spanning: 0,
         longest_stall_ns: Nanos(stall_ns),
-        longest_stall_at_least: false,
         time_over_100ms: 0.5,
-        time_over_1s: 0.0,
-        rounds: 0,
         bytes,
         active_ns: Nanos(SECOND),
         cpu: CpuTime { user_ns: Nanos(1), system_ns: Nanos(2) },
-        unfinished: None,
+        ..WorkerResult::default()
     }
 }
 

@@ -24,6 +24,10 @@ const NOT_RUN: &[(&str, &str)] = &[
         "durability-guests",
         "it boots a kernel for each configuration; `durability_guests` of the machine suite does",
     ),
+    (
+        "raid5-durability",
+        "it boots a kernel for each trial; `durability_stacks` of the machine suite cuts power on arrays",
+    ),
     ("nfs-durability", "it boots two kernels for each trial; `serve` of the machine suite does"),
     ("selfcheck", "it needs root and half a minute; the machine suite runs it"),
     ("watch", "it needs a sweep that is running; `watch` of the machine suite has one"),

@@ -264,9 +264,13 @@ fn the_log_has_everything_that_was_done_to_the_machine() {
         assert!(log.contains(step), "no '{step}' in\n{log}");
     }
     assert!(!log.contains("(failed: "), "{log}");
-    // Versions are asked for before the sweep.
-    let made =
-        |call: &str| trace.lines().filter(|line| line.contains(call) && !line.contains("\"-V\"]")).count();
+    // Engines leave the machine's mounts in namespaces of their own, and versions are asked for before the
+    // sweep.
+    let process = |line: &str| line.split(' ').next().unwrap_or_default().to_string();
+    let engines: Vec<String> =
+        trace.lines().filter(|line| line.contains("\"engine\"], ")).map(process).collect();
+    let is_a_step = |line: &&str| !line.contains("\"-V\"]") && !engines.contains(&process(line));
+    let made = |call: &str| trace.lines().filter(is_a_step).filter(|line| line.contains(call)).count();
     for (step, call) in
         [("mkfs.ext4 ", "/mkfs.ext4\", ["), ("e2fsck ", "/e2fsck\", ["), ("umount /", "umount2(\"")]
     {

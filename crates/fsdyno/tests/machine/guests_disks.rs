@@ -169,7 +169,13 @@ fn one_that_disappears_fails_its_trials(guest: &mut dyn Guest, directory: &Path)
     assert_eq!((outcome.end, outcome.failed), (SweepEnd::Finished, 2), "{errors:#?}");
     assert_eq!(outcome.left, [""; 0], "nothing is left to undo");
     // While the load runs, or while it is unmounted or mounted again.
-    let words = ["Input/output error", "I/O error", "open for writing '/dev/vda'", "claim '/dev/vda'"];
+    let words = [
+        "Input/output error",
+        "I/O error",
+        "open for writing '/dev/vda'",
+        "claim '/dev/vda'",
+        "'/dev/vda' is no longer the device that was verified",
+    ];
     assert!(words.iter().any(|words| errors[0].contains(words)), "{errors:#?}");
     assert!(errors[1].contains(&format!("find '{}'", link("fsdyno0"))), "{errors:#?}");
     let disks = guest.list_directory(Path::new("/sys/block")).expect("disks");

@@ -1,7 +1,7 @@
 //! SIGKILL at moments spread over a whole sweep: `fsdyno restore` undoes all changes, and the store
 //! contains every trial that was reported as finished.
 
-use crate::support::{MAKING_FILESYSTEMS, Machine, Sandbox, describe};
+use crate::support::{MAKING_FILESYSTEMS, Machine, Requirement, Sandbox, describe};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -44,7 +44,10 @@ window = "80ms"
 "#;
 
 tests! {
-    a_killed_sweep_is_restored_and_keeps_its_finished_trials: MAKING_FILESYSTEMS;
+    a_killed_sweep_is_restored_and_keeps_its_finished_trials: &[
+        Requirement::All(MAKING_FILESYSTEMS),
+        Requirement::NoRecorder,
+    ];
 }
 
 fn a_killed_sweep_is_restored_and_keeps_its_finished_trials() {

@@ -173,10 +173,8 @@ fn a_filesystem_mounted_in_another_namespace_is_not_called_damaged() {
     let mut sweep =
         sandbox.fsdyno(&["sweep", "plan.toml", "--set", "workloads.window=2s"]).spawn().expect("run it");
     let is_mounted = || {
-        std::fs::read_to_string("/proc/mounts")
-            .expect("mounts")
-            .lines()
-            .any(|line| line.contains("/run/fsdyno-"))
+        let mounts = std::fs::read_to_string("/proc/mounts").expect("mounts");
+        mounts.lines().any(|line| line.contains(" /run/fsdyno-") && line.contains(" xfs "))
     };
     while !is_mounted() {
         assert!(sweep.try_wait().expect("wait").is_none(), "it mounts");

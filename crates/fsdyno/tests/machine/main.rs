@@ -21,6 +21,7 @@ mod confinement;
 mod device_read;
 mod durability;
 mod durability_guests;
+mod durability_stacks;
 mod edges;
 mod engine_fuse;
 mod engine_tree;
@@ -82,6 +83,7 @@ fn main() {
         device_read::tests(),
         durability::tests(),
         durability_guests::tests(),
+        durability_stacks::tests(),
         edges::tests(),
         engine_fuse::tests(),
         engine_tree::tests(),

@@ -69,6 +69,7 @@ const READY: &[Ready] = &[
         scaled: &["repetitions=1", "axes.kernel=host", "device.size=512M", "workloads.scale=0.001"],
         shows: &["small write", "medium read", "large copy", "large delete", "xfs block_size=1k", "skipped"],
     },
+    Ready { plan: "raid5-durability", cases: (4, 0), scaled: &[], shows: &[] },
     Ready {
         plan: "schedulers-2009",
         cases: (22, 0),

@@ -3,11 +3,13 @@
 pub mod disk;
 pub mod guarded;
 pub mod hosts;
+mod lanes;
 pub mod sick;
 
 pub use fsdyno_testkit::Requirement;
 
 use fsdyno_host::setting::lasting_attributes;
+use lanes::{APART, MACHINE, RECORDED, Recorded};
 use libtest_mimic::{Arguments, Conclusion, Failed, Trial};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +18,7 @@ use std::os::unix::fs::chown;
 use std::panic::{catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::{Condvar, Mutex};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// ID of the user and the group without privileges.
@@ -62,52 +64,19 @@ pub const MAKING_FILESYSTEMS: &[Requirement] = &[
     Requirement::Filesystem("btrfs"),
 ];
 
-/// Tests that wait for each other, in the order of their turns.
-struct Lane {
-    /// How many have come, and how many may have begun.
-    turns: Mutex<(usize, usize)>,
-    ended: Condvar,
-}
-
-/// Tests that use the machine's own devices run one at a time, so that every change found afterwards was made
-/// by that test. Nor could those with images of their own run beside them: mkfs.btrfs opens every device of
-/// the machine, and one that somebody has open cannot be detached or partitioned.
-static MACHINE: Lane = Lane::of(1);
-/// The others run beside them, one at a time: those in guests keep a processor busy, and with two of them on
-/// two processors the tests that use the machine, which take the longest, would wait.
-static APART: Lane = Lane::of(1);
-/// Tests on disks that are files of fsdyno's own below `/run` run beside all of them, one at a time. A new
-/// mount namespace keeps what is mounted, and would hold these disks; one whose process is dead disturbs
-/// mkfs.btrfs. Whoever makes either waits for its turn here as well.
-static RECORDED: Lane = Lane::of(1);
-
-impl Lane {
-    const fn of(at_once: usize) -> Self {
-        Lane { turns: Mutex::new((0, at_once)), ended: Condvar::new() }
-    }
-
-    /// Waits for its turn, and runs.
-    fn run<T>(&self, run: impl FnOnce() -> T) -> T {
-        let mut turns = self.turns.lock().expect(UNHARMED);
-        let own = turns.0;
-        turns.0 += 1;
-        drop(self.ended.wait_while(turns, |turns| own >= turns.1).expect(UNHARMED));
-        let result = run();
-        self.turns.lock().expect(UNHARMED).1 += 1;
-        self.ended.notify_all();
-        result
-    }
-}
-
-const UNHARMED: &str = "a panic never leaves a test";
-
 impl Test {
     fn into_trial(self) -> Trial {
         let unmet: Vec<String> = self.requires.iter().filter_map(|requirement| requirement.unmet()).collect();
         if !unmet.is_empty() {
             eprintln!("skipped {}: requires {}", self.shown(), unmet.join(", "));
         }
-        Trial::test(self.shown(), move || self.run()).with_ignored_flag(!unmet.is_empty())
+        let (name, recorded) = (self.shown(), self.is_recorded().then(Recorded::new));
+        let run = move || {
+            let result = self.run();
+            drop(recorded);
+            result
+        };
+        Trial::test(name, run).with_ignored_flag(!unmet.is_empty())
     }
 
     /// Its name without that of the suite, which its file is called after.
@@ -116,21 +85,20 @@ impl Test {
     }
 
     fn needs(&self, requirement: Requirement) -> bool {
-        self.requires.iter().any(|one| match one {
-            Requirement::All(all) => all.contains(&requirement),
-            one => *one == requirement,
-        })
+        Requirement::All(self.requires).includes(requirement)
     }
 
-    /// Whether its disks are files that fsdyno shows below `/run`.
+    /// Whether its disks, or those of its guests, are files that fsdyno shows below `/run`.
     fn is_recorded(&self) -> bool {
-        self.needs(Requirement::Recorder)
+        self.needs(Requirement::Recorder) || self.emulates() && self.needs(Requirement::Fuse)
     }
 
-    /// Whether it disturbs those on recorded disks, or others with one: it makes mount namespaces, or kills
-    /// who shows the disk.
+    /// Whether it disturbs those on recorded disks, or is disturbed by them: it makes mount namespaces, kills
+    /// who shows the disk, or looks for whatever is left in `/run`.
     fn disturbs(&self) -> bool {
-        self.needs(Requirement::Program("unshare")) || self.needs(Requirement::DyingRecorder)
+        [Requirement::Program("unshare"), Requirement::DyingRecorder, Requirement::NoRecorder]
+            .iter()
+            .any(|requirement| self.needs(*requirement))
     }
 
     /// Whether it uses nothing of the machine that others use, except that it may mount FUSE filesystems.
@@ -162,7 +130,10 @@ impl Test {
         };
         match (self.is_recorded(), self.disturbs()) {
             (true, _) => RECORDED.run(body),
-            (false, true) => RECORDED.run(|| lane.run(body)),
+            (false, true) => {
+                Recorded::wait_for_all();
+                lane.run(body)
+            }
             (false, false) => lane.run(body),
         }
     }
@@ -329,9 +300,9 @@ impl Machine {
         }
         for block in fs::read_dir("/sys/block").into_iter().flatten().flatten() {
             let name = block.file_name().to_string_lossy().into_owned();
-            if is_recorded(&block.path()) {
-                others.insert(name);
-                continue;
+            let is_recorded = || is_recorded(&block.path());
+            if is_recorded() {
+                others.insert(name.clone());
             }
             // A loop device without a backing file still has its settings, and they must be as before.
             let settings = lasting_attributes(&name).map(|attribute| format!("queue/{attribute}"));
@@ -339,6 +310,10 @@ impl Machine {
                 if let Ok(text) = fs::read_to_string(block.path().join(&file)) {
                     state.insert(format!("block {name} {file}"), text.trim().to_string());
                 }
+            }
+            // It may have been attached or detached meanwhile.
+            if is_recorded() {
+                others.insert(name);
             }
         }
         for setting in fs::read_dir("/proc/sys/vm").into_iter().flatten().flatten() {
