@@ -270,9 +270,8 @@ fn dbench_makes_the_calls_of_the_program() {
     let calls = "trace=openat,newfstatat,statx,pread64,write,pwrite64,fsync,rename,renameat,unlink,unlinkat";
     let strace = ["-f", "-qq", "-y", "-e", calls];
     let trace = sandbox.path("dbench.trace");
-    let syncs = |trace: &str| {
-        trace.lines().filter(|line| line.contains(&shown) && line.contains("fsync(")).count()
-    };
+    let syncs =
+        |trace: &str| trace.lines().filter(|line| line.contains(&shown) && line.contains("fsync(")).count();
     let mut seconds = 4;
     let program = loop {
         let mut program = Command::new("strace");
