@@ -223,19 +223,20 @@ fn fs_mark_makes_the_calls_of_the_program() {
     assert_eq!(files(&trace, "/files/"), program);
 }
 
-/// How often each kind of call succeeds for every 24 files that are created, in the part of a trace from the
-/// first sync to one that is `syncs` later, and the means of what reads and writes return in KiB.
-fn office_calls(trace: &str, place: &str, syncs: usize) -> BTreeMap<&'static str, f64> {
-    let lines: Vec<&str> = trace.lines().filter(|line| line.contains(place)).collect();
-    let mut of_syncs = (0..lines.len()).filter(|line| lines[*line].contains("fsync("));
-    let first = of_syncs.next().expect("a sync");
-    let last = of_syncs.nth(syncs - 1).expect("as many syncs");
-    let (mut counts, mut bytes) = (BTreeMap::<_, u64>::new(), BTreeMap::<_, u64>::new());
-    for line in &lines[first..last] {
-        let Some((call, rest)) = line.split_once('(') else { continue };
-        let result = rest.rsplit(" = ").next().and_then(|value| value.split('<').next());
-        let Some(Ok(returned)) = result.map(str::parse::<u64>) else { continue };
-        let kind = match call.rsplit(' ').next().unwrap_or_default() {
+/// How often each kind of call succeeds in a part of a trace that begins with the first sync, for every 24 files
+/// that are created in it, and the means of what reads and writes return in KiB. The part has as many files as
+/// `files` makes of those after the first sync; `None` if there are fewer.
+fn office_calls(
+    trace: &str,
+    place: &str,
+    files: impl Fn(usize) -> usize,
+) -> Option<BTreeMap<&'static str, f64>> {
+    let lines = trace.lines().filter(|line| line.contains(place));
+    let calls = lines.skip_while(|line| !line.contains("fsync(")).filter_map(|line| {
+        let (call, rest) = line.split_once('(')?;
+        let result = rest.rsplit(" = ").next()?.split('<').next()?;
+        let returned: u64 = result.parse().ok()?;
+        let kind = match call.rsplit(' ').next()? {
             "openat" if rest.contains("O_DIRECTORY") => "readdir",
             "openat" if rest.contains("O_CREAT") => "create",
             "openat" => "open",
@@ -246,47 +247,48 @@ fn office_calls(trace: &str, place: &str, syncs: usize) -> BTreeMap<&'static str
             "unlink" | "unlinkat" => "unlink",
             // Not that of an open file.
             "newfstatat" | "statx" if !rest.contains(", \"\",") => "stat",
-            _ => continue,
+            _ => return None,
         };
-        *counts.entry(kind).or_default() += 1;
-        *bytes.entry(kind).or_default() += returned;
+        Some((kind, returned))
+    });
+    let calls: Vec<(&str, u64)> = calls.collect();
+    let created = |part: &[(&str, u64)]| part.iter().filter(|(kind, _)| *kind == "create").count();
+    let files = files(created(&calls));
+    let end = (0..calls.len()).filter(|call| calls[*call].0 == "create").nth(files)?;
+    let (mut counts, mut bytes) = (BTreeMap::<_, u64>::new(), BTreeMap::<_, u64>::new());
+    for (kind, returned) in &calls[..end] {
+        *counts.entry(*kind).or_default() += 1;
+        *bytes.entry(*kind).or_default() += returned;
     }
     let mean = |kind| bytes[kind] as f64 / counts[kind] as f64 / 1024.0;
     let means = [("bytes of a read", mean("read")), ("bytes of a write", mean("write"))];
-    let created = counts["create"] as f64;
-    counts.iter().map(|(kind, count)| (*kind, 24.0 * *count as f64 / created)).chain(means).collect()
+    let each = counts.iter().map(|(kind, count)| (*kind, 24.0 * *count as f64 / files as f64));
+    Some(each.chain(means).collect())
 }
 
 fn dbench_makes_the_calls_of_the_program() {
-    /// How much may differ, as a share or in calls: ratios depend on where in its load dbench is stopped.
+    /// How much may differ, as a share or in calls.
     const TOLERANCE: (f64, f64) = (0.1, 1.5);
-    /// Of the program's load, which is the same on every machine.
-    const PROGRAM_SYNCS: usize = 100;
-    /// In one iteration of the flow, in which first all of the files are created and then most are opened.
-    const ITERATION_SYNCS: usize = 8;
+    /// The load of dbench repeats itself every 188 files or so, and is the same on every machine.
+    const PROGRAM_FILES: usize = 2 * 188;
+    /// The flow creates all of the files of an iteration before it opens the first one.
+    const ITERATION_FILES: usize = 24;
     let sandbox = Sandbox::new();
     let place = tempfile::tempdir_in("/var/tmp").expect("a directory on a disk");
     let shown = place.path().display().to_string();
     let calls = "trace=openat,newfstatat,statx,pread64,write,pwrite64,fsync,rename,renameat,unlink,unlinkat";
     let strace = ["-f", "-qq", "-y", "-e", calls];
     let trace = sandbox.path("dbench.trace");
-    let syncs =
-        |trace: &str| trace.lines().filter(|line| line.contains(&shown) && line.contains("fsync(")).count();
-    let mut seconds = 4;
-    let program = loop {
+    // How far it comes in its time depends on the machine.
+    let program = [4, 8, 16, 32, 64].iter().find_map(|seconds| {
         let mut program = Command::new("strace");
         program.args(strace).arg("-o").arg(&trace);
         program.args(["dbench", "-t", &seconds.to_string(), "-D", &shown, "1"]);
         let output = program.output().expect("run strace");
         assert!(output.status.success(), "{}", describe(&output));
-        let trace = fs::read_to_string(&trace).expect("the trace");
-        // How far it comes depends on the machine.
-        if syncs(&trace) > PROGRAM_SYNCS {
-            break office_calls(&trace, &shown, PROGRAM_SYNCS);
-        }
-        seconds *= 2;
-        assert!(seconds < 100, "dbench made {} syncs", syncs(&trace));
-    };
+        office_calls(&fs::read_to_string(&trace).expect("the trace"), &shown, |_| PROGRAM_FILES)
+    });
+    let program = program.expect("two turns of its load within a minute");
 
     let plan = format!(
         "telemetry = false\n[device]\ndirectory = \"{shown}\"\n[[workloads]]\nkind = \"flow\"\n\
@@ -296,9 +298,9 @@ fn dbench_makes_the_calls_of_the_program() {
     sandbox.write("plan.toml", &plan);
     let (output, trace) = sandbox.traced(&strace[2..], &["sweep", "plan.toml", "--format", "json"]);
     assert_eq!(json(&output)["trials"][0]["outcome"], "measured", "{}", describe(&output));
-    let iterations = (syncs(&trace) - 1) / ITERATION_SYNCS;
-    assert!(iterations > 1, "{iterations} iterations");
-    let of_flow = office_calls(&trace, &shown, iterations * ITERATION_SYNCS);
+    // The next one has begun when as many files have been created.
+    let whole = |created: usize| (created - 1) / ITERATION_FILES * ITERATION_FILES;
+    let of_flow = office_calls(&trace, &shown, whole).expect("a sync and some files");
     let kinds = |calls: &BTreeMap<&'static str, f64>| calls.keys().copied().collect::<Vec<_>>();
     assert_eq!(kinds(&of_flow), kinds(&program));
     for (kind, expected) in &program {
