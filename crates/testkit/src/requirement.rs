@@ -34,6 +34,9 @@ pub enum Requirement {
     /// That no other test runs meanwhile, for what compares times or depends on the machine's caches. Whoever
     /// runs the tests sees to it.
     Quiet,
+    /// Time for the long run before a release, which this is left to: `scripts/soak faults`. Whoever runs the
+    /// tests sees to it.
+    Soak,
     /// All of these.
     All(&'static [Requirement]),
 }
@@ -81,7 +84,7 @@ impl Requirement {
                 let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();
                 (known.split_whitespace().any(|word| word == name), format!("kernel filesystem {name}"))
             }
-            Requirement::Quiet | Requirement::NoRecorder => (true, String::new()),
+            Requirement::Quiet | Requirement::NoRecorder | Requirement::Soak => (true, String::new()),
             Requirement::All(all) => {
                 let unmet: Vec<String> = all.iter().filter_map(|requirement| requirement.unmet()).collect();
                 (unmet.is_empty(), unmet.join(", "))

@@ -26,7 +26,8 @@ const RECORDING: &[Requirement] = &[Requirement::All(GUEST), Requirement::Fuse];
 const PATIENCE: Duration = Duration::from_secs(180);
 
 tests! {
-    jfs_loses_what_it_acknowledged_and_a_lost_guest_is_replaced: RECORDING;
+    jfs_loses_what_it_acknowledged_and_a_lost_guest_is_replaced:
+        &[Requirement::All(RECORDING), Requirement::Soak];
     nothing_is_left_of_a_killed_recording: RECORDING;
     qemu_logs_the_same_disks: RECORDING;
 }

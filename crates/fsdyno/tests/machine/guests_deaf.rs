@@ -7,6 +7,7 @@
 //! it.
 
 use crate::guests::{GUEST, qemu};
+use crate::support::Requirement;
 use fsdyno_core::Outcome;
 use fsdyno_host::guest::{Guest, GuestProgram, GuestRequest, Guests, NotStarted, Wanted};
 use fsdyno_host::local::LocalHost;
@@ -17,7 +18,7 @@ use fsdyno_testbed::Confirmation;
 use std::sync::atomic::AtomicBool;
 
 tests! {
-    a_guest_with_interrupts_off_fails_its_trial_only: GUEST;
+    a_guest_with_interrupts_off_fails_its_trial_only: &[Requirement::All(GUEST), Requirement::Soak];
 }
 
 /// The engine is working within a second after the mount appears.

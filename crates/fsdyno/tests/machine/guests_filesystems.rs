@@ -1,7 +1,7 @@
 //! Filesystems that the machine's own kernel may lack, in guests: created, used, checked, and read back.
 
 use crate::guests::{GUEST, fsdyno, opened, qemu, request, trials};
-use crate::support::{Sandbox, describe};
+use crate::support::{Requirement, Sandbox, describe};
 use fsdyno_core::filesystem;
 use fsdyno_host::Command;
 use fsdyno_host::guest::{GuestProgram, GuestRequest, Guests};
@@ -10,7 +10,7 @@ use std::fs;
 use std::sync::atomic::AtomicBool;
 
 tests! {
-    removed_filesystems_run_on_older_kernels: GUEST;
+    removed_filesystems_run_on_older_kernels: &[Requirement::All(GUEST), Requirement::Soak];
     a_kernel_without_ntfs_says_which_has_it: GUEST => ntfs;
     a_machine_whose_own_kernel_has_one_needs_no_guest: GUEST;
 }

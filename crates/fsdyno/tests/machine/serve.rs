@@ -13,7 +13,7 @@ tests! {
     clients_of_a_server_do_one_load: SERVING;
     a_server_that_is_gone_fails_its_trial_at_once: SERVING;
     what_an_export_promises_survives_a_power_cut_of_its_server: RECORDED;
-    a_share_of_samba_is_used_as_it_was_asked_for: RECORDED;
+    a_share_of_samba_is_used_as_it_was_asked_for: &[Requirement::All(RECORDED), Requirement::Soak];
     what_cannot_be_served_is_refused: &[];
 }
 

@@ -152,10 +152,15 @@ fn yielding<T: Send>(run: impl FnOnce() -> T + Send) -> T {
     })
 }
 
+/// Set for the long run before a release, whose tests then run in place of the others.
+const SOAK: &str = "FSDYNO_SOAK";
+
 /// Runs the tests, those that need the machine for themselves first. The state of the machine is recorded
 /// before and after those that run on the machine itself.
-pub fn run(tests: Vec<Test>) {
+pub fn run(mut tests: Vec<Test>) {
     let mut arguments = Arguments::from_args();
+    let soak = std::env::var_os(SOAK).is_some();
+    tests.retain(|test| test.needs(Requirement::Soak) == soak);
     let (quiet, others): (Vec<Test>, Vec<Test>) =
         tests.into_iter().partition(|test| test.needs(Requirement::Quiet));
     if !arguments.list {
@@ -204,7 +209,7 @@ fn use_loop_devices_once() {
 
 /// The duration of each test with its lane, to find out which ones slow the suite down.
 static TOOK: Mutex<Vec<(Duration, &str, &str)>> = Mutex::new(Vec::new());
-const SLOWEST: usize = 12;
+const SLOWEST: usize = 5;
 
 fn timed(
     name: &'static str,
@@ -220,15 +225,16 @@ fn timed(
 fn print_slowest() {
     let mut took = std::mem::take(&mut *TOOK.lock().expect("no thread has panicked"));
     took.sort_unstable();
-    for (took, name, _) in took.iter().rev().take(SLOWEST) {
-        eprintln!("{:6.1} s {name}", took.as_secs_f64());
+    let mut lanes: BTreeMap<&str, Vec<(Duration, &str)>> = BTreeMap::new();
+    for (took, name, lane) in took.into_iter().rev() {
+        lanes.entry(lane).or_default().push((took, name));
     }
-    let mut lanes: BTreeMap<&str, Duration> = BTreeMap::new();
-    for (took, _, lane) in &took {
-        *lanes.entry(lane).or_default() += *took;
-    }
-    for (lane, took) in lanes {
-        eprintln!("{:6.1} s one after the other: tests {lane}", took.as_secs_f64());
+    for (lane, tests) in lanes {
+        let all: Duration = tests.iter().map(|(took, _)| *took).sum();
+        eprintln!("{:6.1} s one after the other: tests {lane}", all.as_secs_f64());
+        for (took, name) in tests.iter().take(SLOWEST) {
+            eprintln!("{:11.1} s {name}", took.as_secs_f64());
+        }
     }
 }
 
