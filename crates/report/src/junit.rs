@@ -10,6 +10,7 @@ use crate::visible::visible;
 use fsdyno_core::outcome::Outcome;
 use fsdyno_core::result::LifecycleStep;
 use fsdyno_core::{SweepHeader, TrialRecord};
+use fsdyno_verdict::Workloads;
 use fsdyno_verdict::comparison::{ComparedCase, ComparedMeasure, Comparison, Finding};
 use fsdyno_verdict::durability::{Finding as LossFinding, LossRow};
 use maud::{Markup, html};
@@ -36,14 +37,17 @@ struct Test {
 /// # Errors
 /// Those of `out`.
 pub fn sweep(out: &mut dyn Write, header: &SweepHeader, trials: &[TrialRecord]) -> io::Result<()> {
-    let tests: Vec<Test> = trials.iter().map(of_trial).collect();
+    let tests: Vec<Test> = {
+        let workloads = Workloads::of(trials);
+        trials.iter().map(|trial| of_trial(trial, workloads.title(&trial.workload))).collect()
+    };
     document(out, &[(header.name.clone(), tests)])
 }
 
-fn of_trial(trial: &TrialRecord) -> Test {
+fn of_trial(trial: &TrialRecord, class: String) -> Test {
     let sentinel = if trial.sentinel { " (sentinel)" } else { "" };
     Test {
-        class: trial.workload.load().title(),
+        class,
         name: format!("{}, trial {}{sentinel}", trial.configuration.name, trial.trial),
         seconds: LifecycleStep::Total.of(&trial.lifecycle_ns).map(|time| time.as_secs_f64()),
         end: match &trial.outcome {
@@ -84,13 +88,13 @@ fn of_case(case: &ComparedCase) -> (String, Vec<Test>) {
     let [a, b] = &case.names;
     let name = if a == b { a.clone() } else { format!("{a} -> {b}") };
     let test = |row: &ComparedMeasure| Test {
-        class: case.workload.load().title(),
+        class: case.title.clone(),
         name: row.measure.to_string(),
         seconds: None,
         end: end(row),
     };
     let of_losses = |row: &LossRow| Test {
-        class: case.workload.load().title(),
+        class: case.title.clone(),
         name: format!("acknowledged-lost ({})", row.model.name()),
         seconds: None,
         end: end_of_losses(row),

@@ -33,6 +33,7 @@ pub mod view;
 pub use error::UnreadableHistogram;
 pub use fsdyno_stats::{CurvePoint, Distribution, Estimate, Interval};
 pub use levels::THRESHOLD;
+pub use load::Workloads;
 pub use merge::Time;
 pub use recommendation::{Question, Recommendation};
 pub use selection::{NoSuchCase, select};

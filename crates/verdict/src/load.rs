@@ -8,6 +8,7 @@ use fsdyno_core::{TrialRecord, Workload};
 /// The loads of the measured trials, in the plan's order.
 pub(crate) fn loads(trials: &[TrialRecord]) -> Vec<Load<'_>> {
     let measured: Vec<&TrialRecord> = trials.iter().filter(|trial| is_measured(trial)).collect();
+    let titles = Workloads::of(measured.iter().copied());
     let mut workloads: Vec<(&Workload, Vec<&TrialRecord>)> = Vec::new();
     for trial in measured {
         match workloads.iter_mut().find(|(workload, _)| **workload == trial.workload) {
@@ -16,11 +17,9 @@ pub(crate) fn loads(trials: &[TrialRecord]) -> Vec<Load<'_>> {
         }
     }
     let mut loads: Vec<(u32, Load<'_>)> = Vec::new();
-    let all: Vec<&Workload> = workloads.iter().map(|(workload, _)| *workload).collect();
     for (workload, own) in workloads {
         let varied = varied(&own);
-        let alike = all.iter().copied().filter(|other| is_alike(workload, other));
-        let differences = workload.differences(alike);
+        let title = titles.title(workload);
         for trial in own.into_iter().filter(|trial| !trial.sentinel) {
             let conditions = varied.iter().map(|axis| (*axis, level(trial, axis))).collect();
             let environment = &trial.environment;
@@ -29,7 +28,7 @@ pub(crate) fn loads(trials: &[TrialRecord]) -> Vec<Load<'_>> {
                 conditions,
                 clients: environment.clients.len(),
                 shared_trees: environment.shared_trees,
-                differences: differences.clone(),
+                title: title.clone(),
             };
             match loads.iter_mut().find(|(_, known)| *known == load) {
                 Some((case, _)) => *case = trial.case.min(*case),
@@ -41,9 +40,44 @@ pub(crate) fn loads(trials: &[TrialRecord]) -> Vec<Load<'_>> {
     loads.into_iter().map(|(_, load)| load).collect()
 }
 
-/// Whether the titles of two workloads do not tell them apart.
-fn is_alike(one: &Workload, other: &Workload) -> bool {
-    one.kind() == other.kind() && one.load().title() == other.load().title()
+/// The workloads of some trials, which are called so that they can be told apart.
+pub struct Workloads<'a> {
+    /// Each once, with its own title.
+    all: Vec<(&'a Workload, String)>,
+}
+
+impl<'a> Workloads<'a> {
+    /// Those of these trials, measured or not.
+    pub fn of(trials: impl IntoIterator<Item = &'a TrialRecord>) -> Self {
+        let mut all: Vec<(&Workload, String)> = Vec::new();
+        for trial in trials {
+            if !all.iter().any(|(known, _)| **known == trial.workload) {
+                all.push((&trial.workload, trial.workload.load().title()));
+            }
+        }
+        Workloads { all }
+    }
+
+    /// The name of one of them, with what tells it from the others of that name.
+    pub fn name(&self, workload: &Workload) -> String {
+        let name = workload.name();
+        let alike = self.all.iter().map(|(other, _)| *other).filter(|other| other.name() == name);
+        format!("{name}{}", workload.differences(alike))
+    }
+
+    /// What one of them does, in one line that tells it from the others.
+    pub fn title(&self, workload: &Workload) -> String {
+        let title = workload.load().title();
+        let differences = self.differences(workload, &title);
+        title + &differences
+    }
+
+    /// What tells it from those that have the same title.
+    fn differences(&self, workload: &Workload, title: &str) -> String {
+        let is_alike =
+            |(other, of_other): &&(&Workload, String)| other.kind() == workload.kind() && of_other == title;
+        workload.differences(self.all.iter().filter(is_alike).map(|(other, _)| *other))
+    }
 }
 
 /// The conditions in which trials of one workload differ.
@@ -71,8 +105,8 @@ pub(crate) struct Load<'a> {
     clients: usize,
     /// Whether all of these read the same trees.
     shared_trees: bool,
-    /// What tells its workload from others that their titles do not tell it from.
-    differences: String,
+    /// What the workload does, in one line that tells it from the others.
+    title: String,
 }
 
 impl<'a> Load<'a> {
@@ -93,6 +127,6 @@ impl<'a> Load<'a> {
         };
         let trees = whose_trees(self.shared_trees);
         let conditions = conditions.collect::<String>();
-        self.workload.load().title() + &self.differences + &clients + trees + &conditions
+        self.title.clone() + &clients + trees + &conditions
     }
 }

@@ -275,6 +275,10 @@ mod tests {
         let rankings = rankings(&"read".parse().unwrap(), 42, &trials);
         let [usual, small] = &rankings[..] else { panic!("{}", rankings.len()) };
         assert_eq!(small.title, format!("{}, io_size = 4k", usual.title));
+        let cases = crate::view::cases(&trials).unwrap();
+        let names: Vec<&str> = cases.iter().map(|case| case.workload_name.as_str()).collect();
+        assert_eq!(names[names.len() - 2..], ["fileserver", "fileserver, io_size = 4k"]);
+        assert_eq!(cases.last().unwrap().workload_title, small.title);
     }
 
     #[test]

@@ -11,8 +11,9 @@ use fsdyno_core::result::{
 use fsdyno_core::telemetry::{
     Column as IostatColumn, CpuSplit, Memory, Pressure, Sample, Stalls, TaskKind, Telemetry,
 };
+use fsdyno_verdict::Workloads;
 use fsdyno_verdict::view::{ClientView, ClientsOfRole};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a row is about; each table fills as many levels as it has.
 #[derive(Clone, Copy)]
@@ -150,8 +151,11 @@ fn of_trials(trials: &[TrialRecord]) -> Vec<Column> {
         let step = *step;
         whole(format!("{}_ns", step.key()), move |row| step.of(&row.trial.lifecycle_ns).map(|time| time.0))
     };
+    let workloads = Workloads::of(trials);
+    let titles: BTreeMap<u32, String> =
+        trials.iter().map(|trial| (trial.case, workloads.title(&trial.workload))).collect();
     let mut columns = vec![
-        text("workload_parameters", |row| Some(row.trial.workload.load().title())),
+        text("workload_parameters", move |row| titles.get(&row.trial.case).cloned()),
         text("error", |row| match &row.trial.outcome {
             Outcome::Failed { error } => Some(error.to_string()),
             _ => None,

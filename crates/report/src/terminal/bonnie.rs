@@ -24,7 +24,7 @@ const CPU_EPSILON: f64 = 1e-5;
 /// Those of `out`.
 pub fn bonnie(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Result<()> {
     let Some(asked) = Asked::of(&case.workload) else { return Ok(()) };
-    let mut heading = format!("{}: {}", case.configuration.name, case.workload.load().title());
+    let mut heading = format!("{}: {}", case.configuration.name, case.workload_title);
     if case.trials.len() > 1 {
         let trials = text::plural(case.trials.len() as u64, "trial");
         heading += &format!("; {trials} combined: total work over total time, longest latencies");

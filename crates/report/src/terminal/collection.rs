@@ -12,7 +12,7 @@ use std::io::{self, Write};
 /// Those of `out`.
 pub fn table(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Result<()> {
     writeln!(out, "{}", style.paint(Paint::Heading, &super::compatible::header(case)))?;
-    writeln!(out, "{}", case.workload.load().title())?;
+    writeln!(out, "{}", case.workload_title)?;
     let mut table = style.table(["test", "files", "seconds", "MB/s", "files/s"].map(str::to_string).to_vec());
     for phase in &case.phases {
         let Some(role) = phase.roles.first() else { continue };

@@ -6,7 +6,6 @@ use super::{bonnie, postmark};
 use comfy_table::Cell;
 use fsdyno_core::result::Quantile;
 use fsdyno_core::workload::Program;
-use fsdyno_core::workload::{External, Load};
 use fsdyno_core::{Operation, Workload};
 use fsdyno_verdict::text;
 use fsdyno_verdict::view::{CaseView, RoleView};
@@ -19,16 +18,16 @@ use std::io::{self, Write};
 pub fn external(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Result<()> {
     let Workload::External(parameters) = &case.workload else { return Ok(()) };
     match parameters.program {
-        Program::Fio => jobs(out, case, parameters, *style),
+        Program::Fio => jobs(out, case, *style),
         Program::Bonnie => bonnie::bonnie(out, case, style),
         Program::Postmark => postmark::report(out, case, style),
-        Program::Dbench | Program::Sqlite | Program::Pgbench => parts(out, case, parameters, *style),
+        Program::Dbench | Program::Sqlite | Program::Pgbench => parts(out, case, *style),
     }
 }
 
 /// A row for each part, with its rates and its longest operation.
-fn parts(out: &mut dyn Write, case: &CaseView, parameters: &External, style: Style) -> io::Result<()> {
-    let title = format!("{}: {}", case.configuration.name, parameters.title());
+fn parts(out: &mut dyn Write, case: &CaseView, style: Style) -> io::Result<()> {
+    let title = format!("{}: {}", case.configuration.name, case.workload_title);
     style.paragraph(out, Paint::Heading, 0, &title)?;
     let header = ["part", "clients", "/s", "MB/s", "longest"];
     let mut table = style.table(header.map(str::to_string).to_vec());
@@ -47,8 +46,8 @@ fn parts(out: &mut dyn Write, case: &CaseView, parameters: &External, style: Sty
 }
 
 /// A row for each role of each group of jobs, with its latencies.
-fn jobs(out: &mut dyn Write, case: &CaseView, parameters: &External, style: Style) -> io::Result<()> {
-    let title = format!("{}: {}", case.configuration.name, parameters.title());
+fn jobs(out: &mut dyn Write, case: &CaseView, style: Style) -> io::Result<()> {
+    let title = format!("{}: {}", case.configuration.name, case.workload_title);
     style.paragraph(out, Paint::Heading, 0, &title)?;
     const QUANTILES: [Quantile; 3] = [Quantile::P50, Quantile::P99, Quantile::P999];
     let quantiles = QUANTILES.map(Quantile::label);
@@ -92,7 +91,8 @@ mod tests {
             role.operations.retain(|result| [Operation::Read, Operation::Write].contains(&result.operation));
         }
         let program = Program::Fio;
-        trials[0].workload = Workload::External(External { program, ..Default::default() });
+        trials[0].workload =
+            Workload::External(fsdyno_core::workload::External { program, ..Default::default() });
         let mut out = Vec::new();
         external(&mut out, &fixture::view("read", &trials).cases[0], &Style::default()).unwrap();
         let text = String::from_utf8(out).unwrap();

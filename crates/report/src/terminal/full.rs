@@ -26,7 +26,7 @@ pub fn full(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Result<(
             several.join(", ")
         ),
     };
-    let title = format!("{} under {}, {trials}", case.configuration.name, case.workload.name());
+    let title = format!("{} under {}, {trials}", case.configuration.name, case.workload_name);
     style.paragraph(out, Paint::Heading, 0, &title)?;
     super::lifecycle::write(out, case, *style)?;
     super::losses::details(out, case, *style)?;

@@ -19,7 +19,7 @@ use std::io::{self, Write};
 pub fn report(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Result<()> {
     let real = matches!(case.workload, Workload::External(_));
     if real {
-        let title = format!("{}: {}", case.configuration.name, case.workload.load().title());
+        let title = format!("{}: {}", case.configuration.name, case.workload_title);
         style.paragraph(out, Paint::Heading, 0, &title)?;
     } else {
         writeln!(out, "{}", style.paint(Paint::Heading, &super::compatible::header(case)))?;

@@ -25,7 +25,7 @@ pub(super) fn streaming(out: &mut dyn Write, case: &CaseView, style: &Style) -> 
     let header = compatible::header(case);
     writeln!(out, "{}", style.paint(Paint::Heading, &header))?;
     writeln!(out, "{}", "*".repeat(header.len()))?;
-    writeln!(out, "{}\n", case.workload.load().title())?;
+    writeln!(out, "{}\n", case.workload_title)?;
     let shared = case.phases.iter().flat_map(|phase| &phase.roles).any(|role| role.fairness.is_some());
     let mut header = vec!["stage", "MB/s", "durable", "requests", "median", "p99", "max", "stall", "CPU/MB"];
     if shared {

@@ -8,6 +8,7 @@
 //! not be equal (the same windows on a smaller tree; bonnie++ itself and fsdyno's `bonnie`), but of one kind:
 //! a stall of one workload says nothing about those of another. All differences are listed.
 
+use crate::load::Workloads;
 use crate::outcomes::is_measured;
 use crate::selection::level_of;
 use crate::text::whose_trees;
@@ -25,6 +26,8 @@ pub(super) struct Case<'a> {
     pub trials: Vec<&'a TrialRecord>,
     /// Those without.
     pub others: Vec<&'a TrialRecord>,
+    /// What ran, in one line that tells it from what else ran on this side.
+    pub title: String,
 }
 
 impl Case<'_> {
@@ -72,9 +75,14 @@ pub(super) struct Found {
 /// The cases of a side in the order of the plan.
 pub(super) fn cases(trials: &[TrialRecord]) -> Vec<Case<'_>> {
     let mut cases: BTreeMap<u32, Case<'_>> = BTreeMap::new();
+    let workloads = Workloads::of(trials);
     for trial in trials.iter().filter(|trial| !trial.sentinel) {
-        let case =
-            cases.entry(trial.case).or_insert(Case { any: trial, trials: Vec::new(), others: Vec::new() });
+        let case = cases.entry(trial.case).or_insert_with(|| Case {
+            any: trial,
+            trials: Vec::new(),
+            others: Vec::new(),
+            title: workloads.title(&trial.workload),
+        });
         if is_measured(trial) { case.trials.push(trial) } else { case.others.push(trial) }
     }
     cases.into_values().collect()
@@ -118,7 +126,7 @@ pub(super) fn pairs(first: &[Case<'_>], second: &[Case<'_>]) -> Found {
             let other = has(side, index).map(|other| &sides[1 - side][other]);
             Some(UncomparedCase {
                 name: case.name().to_string(),
-                workload: case.workload().load().title(),
+                workload: case.title.clone(),
                 reason: why_alone(case, other, sides[1 - side])?,
             })
         });

@@ -101,6 +101,8 @@ pub struct ComparedCase {
     pub names: [String; 2],
     /// Its workload on the first side.
     pub workload: Workload,
+    /// What that does, in one line that tells it from the other workloads of that side.
+    pub title: String,
     /// What differs between the sides, as far as it is known.
     pub differences: Vec<Difference>,
     /// Trials that were not measured, on each side.
@@ -263,6 +265,7 @@ fn compared(sides: [&Case<'_>; 2], of: [Side<'_>; 2], question: &Question) -> Co
     ComparedCase {
         names: sides.map(|side| side.name().to_string()),
         workload: sides[0].workload().clone(),
+        title: sides[0].title.clone(),
         differences: matching::differences(sides),
         not_measured: sides.map(|side| side.others.len()),
         losses,

@@ -90,6 +90,23 @@ fn unlike_workloads_have_nothing_to_compare() {
 }
 
 #[test]
+fn loads_of_one_kind_are_told_apart() {
+    let both = |name: &str| {
+        let mut small = trials(1, name, 3, 1.0);
+        for trial in &mut small {
+            let Workload::Fileserver(parameters) = &mut trial.workload else { panic!("a file server") };
+            parameters.io_size = fsdyno_core::Bytes(4096);
+        }
+        [trials(0, name, 3, 1.0), small].concat()
+    };
+    let (a, b) = (both("a"), both("a"));
+    let compared = Comparison::new(side("a", 1, &a), side("b", 2, &b), &question(&[]));
+    let titles: Vec<&str> = compared.cases.iter().map(|case| case.title.as_str()).collect();
+    let [usual, small] = titles[..] else { panic!("{titles:?}") };
+    assert_eq!(small, format!("{usual}, io_size = 4k"));
+}
+
+#[test]
 fn a_difference_that_foreign_load_may_explain_is_not_called_slower() {
     let (base, mut slower) = (trials(0, "a", 6, 1.0), trials(1, "b", 6, 0.5));
     let compare = |slower: &[TrialRecord]| {

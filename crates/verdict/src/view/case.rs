@@ -4,6 +4,7 @@ use super::ClientsView;
 use crate::durability::Losses;
 use crate::error::UnreadableHistogram;
 use crate::faults::Faults;
+use crate::load::Workloads;
 use crate::merge::{self, Time};
 use crate::outcomes::{is_measured, warning_kinds};
 use fsdyno_core::figures::{grow, total};
@@ -31,6 +32,10 @@ pub struct CaseView {
     pub device: DeviceSpec,
     /// What ran on it.
     pub workload: Workload,
+    /// The name of the workload, with what tells it from the others of the sweep.
+    pub workload_name: String,
+    /// What the workload does, in one line that tells it from the others of the sweep.
+    pub workload_title: String,
     /// The environment of the first trial.
     pub environment: Environment,
     /// Mount options in force in the first trial.
@@ -240,11 +245,12 @@ pub fn cases(trials: &[TrialRecord]) -> Result<Vec<CaseView>, UnreadableHistogra
     for trial in trials.iter().filter(|trial| is_measured(trial) && !trial.sentinel) {
         by_case.entry(trial.case).or_default().push(trial);
     }
+    let workloads = Workloads::of(by_case.values().map(|trials| trials[0]));
     let by_case: Vec<Vec<&TrialRecord>> = by_case.into_values().collect();
-    in_parallel(&by_case, |trials| case(trials)).into_iter().collect()
+    in_parallel(&by_case, |trials| case(trials, &workloads)).into_iter().collect()
 }
 
-fn case(trials: &[&TrialRecord]) -> Result<CaseView, UnreadableHistogram> {
+fn case(trials: &[&TrialRecord], workloads: &Workloads<'_>) -> Result<CaseView, UnreadableHistogram> {
     let first = trials[0];
     // An external program may leave out in one trial what it reports in another.
     let mut names: Vec<&str> = Vec::new();
@@ -259,6 +265,8 @@ fn case(trials: &[&TrialRecord]) -> Result<CaseView, UnreadableHistogram> {
         configuration: first.configuration.clone(),
         device: first.device.clone(),
         workload: first.workload.clone(),
+        workload_name: workloads.name(&first.workload),
+        workload_title: workloads.title(&first.workload),
         environment: first.environment.clone(),
         mount_options_in_force: first.built.mount_options_in_force.clone(),
         scheduler_in_force: first.built.scheduler_in_force.clone(),
