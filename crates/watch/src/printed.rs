@@ -4,6 +4,7 @@ use crate::draw::title;
 use crate::look::Look;
 use crate::scene::{Scene, State};
 use crate::{now, race, table};
+use fsdyno_verdict::text;
 use ratatui::text::Line;
 
 /// Everything in lines of at most this width, without colour; each ends with a line end.
@@ -27,7 +28,10 @@ pub fn printed(scene: &Scene, look: Look, width: usize) -> String {
         scene.counts().iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")),
     );
     notes.extend(
-        scene.warnings.iter().map(|group| format!("warning {} in {} trials", group.kind, group.trials)),
+        scene
+            .warnings
+            .iter()
+            .map(|group| format!("warning {} in {}", group.kind, text::plural(group.trials as u64, "trial"))),
     );
     if !notes.is_empty() {
         text.push('\n');

@@ -59,7 +59,7 @@ use fsdyno_report::Style;
 use fsdyno_store::{Origin, Store, StoreError, Sweep};
 use fsdyno_sweep::race_budget;
 use fsdyno_verdict::{NoSuchCase, THRESHOLD};
-use results::find;
+use results::{find, tell_of_unfinished};
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 

@@ -4,7 +4,7 @@ use super::{Surroundings, not_found};
 use crate::exit::Trouble;
 use crate::say;
 use fsdyno_core::sweep_name::{LATEST, ROOTS_PREFIX};
-use fsdyno_store::{Store, StoreError, Sweep, SweepSummary, select};
+use fsdyno_store::{Store, StoreError, Sweep, SweepState, SweepSummary, select};
 use jiff::Timestamp;
 use std::cell::Cell;
 
@@ -78,6 +78,17 @@ impl Shelves {
             ));
         }
     }
+}
+
+/// Nobody should take a part of a sweep for the whole of it.
+pub fn tell_of_unfinished(sweep: &SweepSummary) {
+    let SweepSummary { selector, name, .. } = sweep;
+    let next = match sweep.state {
+        SweepState::Running => format!("fsdyno watch {selector} follows it"),
+        SweepState::Interrupted => format!("fsdyno sweep PLAN --resume {selector} continues it"),
+        SweepState::Finished => return,
+    };
+    say::note(&format!("note: sweep {selector} ('{name}') {}; {next}", sweep.end()));
 }
 
 /// The sweep that a user means, with the store that has it.

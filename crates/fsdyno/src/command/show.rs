@@ -1,6 +1,9 @@
 //! `fsdyno show [SWEEP]`: the results of a sweep, as text, JSON or CSV.
 
-use super::{Result, Surroundings, counted, find, header, log, no_such_case, print_json, verify_measured};
+use super::{
+    Result, Surroundings, counted, find, header, log, no_such_case, print_json, tell_of_unfinished,
+    verify_measured,
+};
 use crate::cli::{Detail, Format, Layout, Show};
 use crate::exit::{Status, Trouble};
 use crate::out;
@@ -17,6 +20,7 @@ use std::io::Write;
 pub fn run(surroundings: &Surroundings, options: &Show) -> Result {
     let shelves = surroundings.results()?;
     let (store, sweep) = find(surroundings, &shelves, options.sweep.as_deref())?;
+    tell_of_unfinished(&sweep.summary);
     let header = header(&sweep, options.measure.as_deref())?;
     let details = match (options.full || options.case.is_some(), options.tables) {
         (true, _) => Details::Full,
