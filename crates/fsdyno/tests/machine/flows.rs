@@ -223,9 +223,9 @@ fn fs_mark_makes_the_calls_of_the_program() {
     assert_eq!(files(&trace, "/files/"), program);
 }
 
-/// How often each kind of call succeeds in a part of a trace that begins with the first sync, for every 24 files
-/// that are created in it, and the means of what reads and writes return in KiB. The part has as many files as
-/// `files` makes of those after the first sync; `None` if there are fewer.
+/// How often each kind of call succeeds in a part of a trace that begins with the first sync, for every 24
+/// files that are created in it, and the means of what reads and writes return in KiB. The part has as many
+/// files as `files` makes of those after the first sync; `None` if there are fewer.
 fn office_calls(
     trace: &str,
     place: &str,

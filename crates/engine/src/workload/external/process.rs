@@ -460,7 +460,8 @@ mod tests {
     fn processor_time_is_known_even_if_a_program_ends_with_its_last_part() {
         let work = "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done";
         for _ in 0..5 {
-            let (watch, _) = watched(&format!("printf One... >&2; {work}; printf 'done\n' >&2"));
+            // Both edges would have one time if they were heard at once.
+            let (watch, _) = watched(&format!("printf One... >&2; sleep .3; {work}; printf 'done\n' >&2"));
             assert!(watch.parts[0].cpu.total() > Nanos(0), "{watch:?}");
         }
     }

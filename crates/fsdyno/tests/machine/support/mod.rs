@@ -209,7 +209,7 @@ fn use_loop_devices_once() {
 
 /// The duration of each test with its lane, to find out which ones slow the suite down.
 static TOOK: Mutex<Vec<(Duration, &str, &str)>> = Mutex::new(Vec::new());
-const SLOWEST: usize = 5;
+const SLOWEST: usize = 10;
 
 fn timed(
     name: &'static str,
