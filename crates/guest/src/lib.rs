@@ -36,6 +36,7 @@ mod wire;
 use cache::Cache;
 use command_line::Accelerator;
 use error::GuestError;
+use fsdyno_core::filesystem::how_to_install;
 use fsdyno_core::{Bytes, GuestShape, Nanos};
 use fsdyno_host::HostError;
 use fsdyno_host::guest::{Guest, GuestFacts, GuestProgram, GuestRequest, Guests, NotStarted, Wanted};
@@ -284,7 +285,7 @@ impl Guests for Qemu {
         unmet.extend(self.parts.lacks(request).unwrap_or_else(|error| vec![error.to_string()]));
         let absent = request.programs.iter().filter(|program| !programs::at_hand(program, &self.parts.cache));
         unmet.extend(absent.map(|GuestProgram { name, package }| {
-            format!("{name} is not installed (apt-get install {package})")
+            format!("{name} is not installed ({})", how_to_install(package))
         }));
         unmet
     }

@@ -31,9 +31,9 @@ pub(crate) type Files = BTreeMap<PathBuf, PathBuf>;
 /// Whether a program can be given to a guest: it is installed, or in a package that is in the cache or can be
 /// downloaded.
 pub(crate) fn at_hand(program: &GuestProgram, cache: &Cache) -> bool {
-    find_program(&program.name).is_some()
-        || in_package(&cache.place(&program.package), &program.name).is_some()
-        || crate::cache::can_fetch()
+    let packaged =
+        || in_package(&cache.place(&program.package), &program.name).is_some() || crate::cache::can_fetch();
+    find_program(&program.name).is_some() || (!program.package.is_empty() && packaged())
 }
 
 /// Adds a program and everything that it needs.

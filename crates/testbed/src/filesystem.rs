@@ -142,9 +142,13 @@ pub trait Filesystem: std::fmt::Debug + Sync {
     fn identifier(&self, seed: u64, data: &Path) -> String {
         let uuid = uuid(seed, Purpose::Filesystem { filesystem: self.name(), on: data });
         match self.descriptor().identifier {
-            Identifier::Uuid => uuid,
+            Identifier::Uuid | Identifier::HiddenUuid => uuid,
             serial => uuid.replace('-', "")[..serial.digits()].to_string(),
         }
+    }
+    /// The command that shows its identifier, if libblkid does not know it.
+    fn shows_identifier(&self, _targets: &Targets) -> Option<Command> {
+        None
     }
     /// The same for its journal on a device of its own, if it has one.
     fn journal_identifier(&self, _seed: u64, _data: &Path, _journal: &Path) -> Option<String> {

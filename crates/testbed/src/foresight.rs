@@ -16,6 +16,7 @@ use crate::tunable::{self, Queues};
 use crate::words;
 use fsdyno_core::axis::{OF_THE_LOAD, SYSCTL_PREFIX};
 use fsdyno_core::device::{Block, Image, Preallocation};
+use fsdyno_core::filesystem::{Identifier, how_to_install};
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices, scheduler};
 use fsdyno_host::{DeviceHandle, Host, HostError, MountRequest};
 use std::collections::BTreeMap;
@@ -173,6 +174,7 @@ pub fn unmet(host: &mut dyn Host, configuration: &Configuration, devices: &Devic
     let Some(filesystem) = filesystem::find(&configuration.filesystem) else { return missing };
     let kernel = kernel_facts(host);
     missing.extend(missing_kernel_filesystem(host, filesystem));
+    missing.extend(unrecognised_disk(filesystem, devices));
     missing.extend(missing_tools(absent_tools(host, filesystem.descriptor().tools)));
     missing.extend(missing_scheduler(host, configuration, &devices.data));
     let used =
@@ -206,6 +208,17 @@ pub fn unmet(host: &mut dyn Host, configuration: &Configuration, devices: &Devic
     missing
 }
 
+/// What nothing recognises on a disk cannot be cleared from it.
+fn unrecognised_disk(filesystem: &dyn Filesystem, devices: &Devices) -> Option<String> {
+    let is_hidden = filesystem.descriptor().identifier == Identifier::HiddenUuid;
+    let mut disks = devices.data.disks().into_iter();
+    let disk = disks.find(|disk| is_hidden && !matches!(disk, DeviceSpec::Image(_)))?;
+    let name = filesystem.name();
+    Some(format!(
+        "{name} is created on images only: wipefs does not recognise it, and could not clear it from {disk}"
+    ))
+}
+
 fn missing_tools(tools: Vec<&'static Tool>) -> Vec<String> {
     let mut missing: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for tool in tools {
@@ -214,7 +227,7 @@ fn missing_tools(tools: Vec<&'static Tool>) -> Vec<String> {
     missing
         .into_iter()
         .map(|(package, programs)| {
-            format!("{} not installed (apt-get install {package})", programs.join(", "))
+            format!("{} not installed ({})", programs.join(", "), how_to_install(package))
         })
         .collect()
 }

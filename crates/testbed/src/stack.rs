@@ -187,7 +187,11 @@ impl Stack {
             host.run(&command).map_err(TestbedError::at("mkfs"))?;
         }
         let identifier = volume.filesystem.identifier(trial.seed, &targets.data.planned);
-        if !signature::bears(host, &targets.data, &identifier).map_err(TestbedError::at("mkfs"))? {
+        let is_made = match volume.filesystem.shows_identifier(&targets) {
+            Some(command) => run_to_success(host, "mkfs", &command)?.stdout.contains(&identifier),
+            None => signature::bears(host, &targets.data, &identifier).map_err(TestbedError::at("mkfs"))?,
+        };
+        if !is_made {
             // A tool that did nothing, or worked elsewhere, is detected before anything is mounted.
             return Err(TestbedError::NotMade { node: targets.data.node, identifier });
         }

@@ -108,6 +108,7 @@ fn each_level_has_its_words() {
         ("vfat", "block_size", "8k", "mkfs.vfat: -s 16"),
         ("ntfs", "block_size", "8k", "mkfs.ntfs: -c 8192"),
         ("ntfs", "mount", "noatime", "mount: -t ntfs3 -o noatime"),
+        ("bcachefs", "block_size", "1k", "bcachefs: --block_size=1024"),
         ("xfs", "scheduler", "kyber", "echo: kyber > /sys/block/loopN/queue/scheduler"),
         ("xfs", "readahead", "1M", "echo: 1024 > /sys/block/loopN/queue/read_ahead_kb"),
         ("xfs", "nr_requests", "32", "echo: 32 > /sys/block/loopN/queue/nr_requests"),
@@ -150,6 +151,7 @@ fn lazy_initialisation_is_off_and_no_tool_can_ask() {
         ("reiserfs", "mkfs.reiserfs -f -f "),
         ("vfat", "mkfs.vfat -v -F32 -I "),
         ("ntfs", "mkfs.ntfs -Q -F "),
+        ("bcachefs", "bcachefs format --force --quiet -U "),
     ] {
         let mkfs = &lines(filesystem, &[])[2];
         assert!(mkfs.starts_with(begin), "{mkfs}");

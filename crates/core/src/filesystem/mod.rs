@@ -24,6 +24,7 @@ macro_rules! for_each_filesystem {
             vfat
             exfat
             ntfs
+            bcachefs
         }
     };
 }
@@ -89,10 +90,18 @@ const fn sized(name: &'static str) -> OwnAxis {
 pub struct Tool {
     /// Its name.
     pub program: &'static str,
-    /// The Debian package that has it.
+    /// The Debian package that has it; empty if Debian 12 has none.
     pub package: &'static str,
     /// The argument that makes it print its version.
     pub version_argument: &'static str,
+}
+
+/// What a user does to have a program of this package; see [`Tool::package`].
+pub fn how_to_install(package: &str) -> String {
+    match package {
+        "" => "Debian 12 has no package of it; see docs/guide/guests.md".to_string(),
+        package => format!("apt-get install {package}"),
+    }
 }
 
 impl Tool {
@@ -134,11 +143,13 @@ impl ThreadName {
     }
 }
 
-/// What libblkid shows as the UUID of a filesystem.
+/// What identifies a filesystem: what libblkid shows as its UUID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Identifier {
     /// A UUID.
     Uuid,
+    /// A UUID that only its own tools show, because libblkid (util-linux 2.38) does not know the filesystem.
+    HiddenUuid,
     /// A serial number of 64 bits.
     Serial64,
     /// A serial number of 32 bits.
@@ -149,7 +160,7 @@ impl Identifier {
     /// How many hexadecimal digits it has.
     pub const fn digits(self) -> usize {
         match self {
-            Identifier::Uuid => 32,
+            Identifier::Uuid | Identifier::HiddenUuid => 32,
             Identifier::Serial64 => 16,
             Identifier::Serial32 => 8,
         }
@@ -173,7 +184,6 @@ pub fn find(name: &str) -> Option<&'static Descriptor> {
 
 /// Filesystems that people ask for and fsdyno does not build, and why.
 const ELSEWHERE: &[(&str, &str)] = &[
-    ("bcachefs", "bcachefs left the kernel with Linux 6.18, and Debian 12 has no tools for it"),
     ("nfs", "nfs needs a server that exports a filesystem"),
     ("tmpfs", "tmpfs is memory, and has no device"),
     ("zfs", "zfs is not part of Linux: it needs zfs-dkms, and zpool creates its pools"),

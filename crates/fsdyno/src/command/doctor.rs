@@ -5,6 +5,7 @@ use super::{Result, Surroundings, image, print_json};
 use crate::cli::{Doctor, DocumentFormat};
 use crate::exit::Status;
 use crate::out;
+use fsdyno_core::filesystem::how_to_install;
 use fsdyno_core::scheduler;
 use fsdyno_core::workload::{Program, Tool};
 use fsdyno_guest::Qemu;
@@ -118,6 +119,7 @@ fn one_filesystem(host: &mut dyn Host, filesystem: &dyn filesystem::Filesystem) 
     let remedy = match (kernel, packages.as_slice()) {
         (KernelSupport::Absent, _) => Some(format!("use a guest ({})", kernel_elsewhere(filesystem))),
         (_, []) => None,
+        (_, [""]) => Some(how_to_install("")),
         (_, packages) => Some(format!("apt-get install {}", packages.join(" "))),
     };
     let tools = tools_found(&missing);

@@ -11,6 +11,8 @@ use std::sync::atomic::AtomicBool;
 
 tests! {
     removed_filesystems_run_on_older_kernels: &[Requirement::All(GUEST), Requirement::Soak];
+    bcachefs_is_created_and_checked_by_its_own_tool:
+        &[Requirement::All(GUEST), Requirement::Program("bcachefs"), Requirement::Soak];
     a_kernel_without_ntfs_says_which_has_it: GUEST => ntfs;
     a_machine_whose_own_kernel_has_one_needs_no_guest: GUEST;
 }
@@ -160,6 +162,23 @@ fn removed_filesystems_run_on_older_kernels() {
     let shown = sandbox.run(&["show", "--full"]);
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
     assert!(shown.contains("noatime fs=vfat ") && shown.contains("noatime fs=jfs "), "{shown}");
+}
+
+/// No library of Debian 12 recognises it.
+fn bcachefs_is_created_and_checked_by_its_own_tool() {
+    let sandbox = Sandbox::new();
+    let axes = "filesystem = \"bcachefs\"\nkernel = \"debian:6.12\"\natime = \"noatime\"\n\
+        mkfs = [\"default\", \"--compression=zstd\", \"--block_size=1024\"]\n";
+    let trials = sweep(&sandbox, axes);
+    for (trial, geometry) in trials.iter().zip(["block_size:", "[zstd]", "1.00 KiB"]) {
+        assert_eq!(trial["outcome"], "measured", "{trial:#}");
+        assert_eq!(trial["check"]["clean"], true, "{}", trial["check"]);
+        assert!(!warns(trial, "option-not-in-force"), "{}", trial["warnings"]);
+        assert!(options(trial).contains(&"noatime"), "{trial:#}");
+        let shown = trial["environment"]["geometry"].as_str().expect("a geometry");
+        assert!(shown.contains("External UUID:") && shown.contains(geometry), "{shown}");
+    }
+    assert_eq!(trials.len(), 3);
 }
 
 /// Its module has another name, and only the newer of the two kernels has it.

@@ -329,5 +329,8 @@ pub fn others() -> Vec<Row> {
         row("ntfs", &[("block_size", "8k")], &[BlockSize(8192)]),
         row("ntfs", &[("block_size", "4M")], &[Contradiction("a power of two from 512 to 2M")]),
         row("ntfs", &[("mkfs", "-L fsdyno")], &[Shows("rw")]),
+        row("bcachefs", &[("block_size", "1k")], &[BlockSize(1024)]),
+        row("bcachefs", &[("block_size", "8k")], &[Contradiction("a power of two from 512 to 4k")]),
+        row("bcachefs", &[("mkfs", "--compression=zstd")], &[Geometry("[zstd]")]),
     ]
 }

@@ -1,0 +1,24 @@
+//! bcachefs, which was in the kernel from Linux 6.7 to 6.17. Its trees are never overwritten in place; its
+//! journal is a part of each device.
+
+use super::{Descriptor, Identifier, ThreadName, Tool, axis};
+use crate::telemetry::TaskKind;
+
+pub(super) const FAMILY: &[Descriptor] = &[Descriptor {
+    name: "bcachefs",
+    kernel_type: "bcachefs",
+    module: "bcachefs",
+    debian_kernel: "6.12",
+    tools: &[Tool { program: "bcachefs", package: "", version_argument: "version" }],
+    axes: &[axis("block_size", "4k")],
+    has_journal: false,
+    is_exportable: true,
+    barrier_off: &[],
+    threads: &[
+        ThreadName::of_device(TaskKind::Journal, "bch-reclaim"),
+        ThreadName::of_device(TaskKind::Filesystem, "bch-"),
+        ThreadName::anonymous(TaskKind::Journal, "bcachefs_journal"),
+        ThreadName::anonymous(TaskKind::Filesystem, "bcachefs"),
+    ],
+    identifier: Identifier::HiddenUuid,
+}];

@@ -1,0 +1,155 @@
+//! bcachefs. Its only tool is a program of the same name.
+//!
+//! A kernel mounts what the tool of its own version has created: an older one refuses newer features, and a
+//! newer one upgrades the filesystem, which the older check then calls damaged. Version 1.13 of the tool fits
+//! Debian's 6.12 kernel (docs/guide/guests.md).
+
+use super::{Filesystem, Targets, clean_by_status, no_such_blocks, raw_mkfs, raw_mount, size_of};
+use crate::words::{ELSEWHERE, MAKES_NOTHING, NAMES_DEVICE, OURS, Takes, Words};
+use fsdyno_core::{Bytes, Configuration};
+use fsdyno_host::{Command, Output};
+
+pub(super) const FAMILY: &[&dyn Filesystem] = &[&Bcachefs];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Bcachefs;
+
+/// What `bcachefs format` accepts as blocks, and the kernel mounts: no more than a page.
+const BLOCK: u64 = 4096;
+const BLOCKS: std::ops::RangeInclusive<u64> = 512..=BLOCK;
+/// The smallest image that was formatted, mounted by Linux 6.12, and found clean.
+const SIZE_MIN: Bytes = Bytes(64 * Bytes::MIB);
+
+/// `bcachefs format --help` of bcachefs-tools 1.13.
+const FORMAT_WORDS: Words = &[
+    (
+        Takes::Nothing,
+        &[
+            "--acl",
+            "--discard",
+            "-f",
+            "--force",
+            "--grpquota",
+            "--inodes_32bit",
+            "--inodes_use_key_cache",
+            "--journal_transaction_names",
+            "--nocow",
+            "--prjquota",
+            "-q",
+            "--quiet",
+            "--shard_inode_numbers",
+            "--usrquota",
+            "-v",
+            "--verbose",
+            "--wide_macs",
+        ],
+    ),
+    (
+        Takes::Value,
+        &[
+            "--background_compression",
+            "--block_size",
+            "--btree_node_size",
+            "--bucket",
+            "--compression",
+            "--data_checksum",
+            "--encoded_extent_max",
+            "--gc_reserve_bytes",
+            "--gc_reserve_percent",
+            "-L",
+            "--fs_label",
+            "--metadata_checksum",
+            "--root_reserve_percent",
+            "--str_hash",
+            "--superblock_size",
+        ],
+    ),
+    (Takes::OneOf(&["continue", "fix_safe", "ro"]), &["--errors"]),
+    (NAMES_DEVICE, &["--source"]),
+    (ELSEWHERE, &["--fs_size"]),
+    (OURS, &["-U", "--uuid"]),
+    (MAKES_NOTHING, &["-h", "--help"]),
+];
+/// fs/bcachefs/opts.h of Linux 6.12.
+const MOUNT_WORDS: Words = &[
+    (
+        Takes::Value,
+        &[
+            "background_compression",
+            "compression",
+            "data_checksum",
+            "gc_reserve_bytes",
+            "gc_reserve_percent",
+            "journal_flush_delay",
+            "journal_reclaim_delay",
+            "metadata_checksum",
+            "str_hash",
+        ],
+    ),
+    (Takes::OneOf(&["continue", "fix_safe", "ro"]), &["errors"]),
+    (NAMES_DEVICE, &["background_target", "foreground_target", "metadata_target", "promote_target"]),
+];
+/// With it, fsync(2) returns before anything is on the disk.
+const NO_FLUSH: &str = "journal_flush_disabled";
+
+impl Filesystem for Bcachefs {
+    fn name(&self) -> &'static str {
+        "bcachefs"
+    }
+
+    fn minimum_size(&self, _configuration: &Configuration) -> Bytes {
+        SIZE_MIN
+    }
+
+    fn contradictions(&self, configuration: &Configuration) -> Vec<String> {
+        no_such_blocks("bcachefs", "blocks", BLOCKS, configuration).into_iter().collect()
+    }
+
+    fn mkfs(&self, configuration: &Configuration, targets: &Targets, seed: Option<u64>) -> Vec<Command> {
+        let data = &targets.data;
+        let mut format = Command::new("bcachefs").args(["format"]);
+        if let Some(seed) = seed {
+            format = format.args(["--force", "--quiet", "-U"]).args([self.identifier(seed, &data.planned)]);
+        }
+        if let Some(bytes) = size_of(configuration, "block_size") {
+            format = format.args([format!("--block_size={bytes}")]);
+        }
+        vec![format.args(raw_mkfs(configuration)).device("", data.handle, &data.node)]
+    }
+
+    fn shows_identifier(&self, targets: &Targets) -> Option<Command> {
+        self.geometry(targets)
+    }
+
+    fn mkfs_words(&self) -> Words {
+        FORMAT_WORDS
+    }
+
+    fn mount_words(&self) -> Words {
+        MOUNT_WORDS
+    }
+
+    fn risks(&self, configuration: &Configuration) -> Vec<String> {
+        let no_flush = raw_mount(configuration).any(|word| word == NO_FLUSH);
+        no_flush
+            .then(|| format!("{NO_FLUSH}: a power cut loses what was synced"))
+            .into_iter()
+            .collect()
+    }
+
+    fn check(&self, targets: &Targets) -> Option<Command> {
+        let data = &targets.data;
+        Some(Command::new("bcachefs").args(["fsck", "-n"]).device("", data.handle, &data.node))
+    }
+
+    /// With `-n`, 1 is what it would have repaired, 4 what it could not, and 8 a filesystem that it could not
+    /// even start.
+    fn clean(&self, output: &Output) -> Option<bool> {
+        clean_by_status(output, &[1, 4, 5, 8])
+    }
+
+    fn geometry(&self, targets: &Targets) -> Option<Command> {
+        let data = &targets.data;
+        Some(Command::new("bcachefs").args(["show-super"]).device("", data.handle, &data.node))
+    }
+}
