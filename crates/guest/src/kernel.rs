@@ -129,6 +129,8 @@ fn built(spec: &KernelSpec, image: &Path, modules: Option<&Path>) -> Result<Kern
             let places = [
                 directory.to_path_buf(),
                 directory.join("lib/modules").join(&release),
+                // In packages of Debian 13.
+                directory.join("usr/lib/modules").join(&release),
                 directory.join(&release),
             ];
             let found = places.into_iter().find(|place| place.join("modules.order").is_file());

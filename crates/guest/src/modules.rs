@@ -22,6 +22,9 @@ const HELPERS: &[&str] = &[
     "xxhash_generic",
     "sha256_generic",
     "blake2b_generic",
+    // Their names in Linux 6.16.
+    "crc32c_cryptoapi",
+    "crc32_cryptoapi",
     "nls_utf8",
     "nls_iso8859_1",
     "nls_cp437",

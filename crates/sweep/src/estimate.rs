@@ -320,7 +320,11 @@ fn of_configuration(host: &mut dyn Host, guests: &mut dyn Guests, plan: &Plan, c
     }
     let mut unmet = case.contradictions.clone();
     let missing = match guest_request::request(plan, case) {
-        None => fsdyno_testbed::unmet(host, &case.configuration, &plan.devices),
+        None => {
+            let mut unmet = fsdyno_testbed::unmet(host, &case.configuration, &plan.devices);
+            unmet.extend(fsdyno_testbed::unmet_on_disks(&case.configuration, &plan.devices));
+            unmet
+        }
         Some(request) => {
             let mut unmet = guests.unmet(&request);
             if let Some(client) = guest_request::client(plan, case) {

@@ -174,7 +174,6 @@ pub fn unmet(host: &mut dyn Host, configuration: &Configuration, devices: &Devic
     let Some(filesystem) = filesystem::find(&configuration.filesystem) else { return missing };
     let kernel = kernel_facts(host);
     missing.extend(missing_kernel_filesystem(host, filesystem));
-    missing.extend(unrecognised_disk(filesystem, devices));
     missing.extend(missing_tools(absent_tools(host, filesystem.descriptor().tools)));
     missing.extend(missing_scheduler(host, configuration, &devices.data));
     let used =
@@ -208,8 +207,10 @@ pub fn unmet(host: &mut dyn Host, configuration: &Configuration, devices: &Devic
     missing
 }
 
-/// What nothing recognises on a disk cannot be cleared from it.
-fn unrecognised_disk(filesystem: &dyn Filesystem, devices: &Devices) -> Option<String> {
+/// Why a configuration is not built on the disks that a plan names; those of a guest are images. What nothing
+/// recognises on a disk cannot be cleared from it.
+pub fn unmet_on_disks(configuration: &Configuration, devices: &Devices) -> Option<String> {
+    let filesystem = filesystem::find(&configuration.filesystem)?;
     let is_hidden = filesystem.descriptor().identifier == Identifier::HiddenUuid;
     let mut disks = devices.data.disks().into_iter();
     let disk = disks.find(|disk| is_hidden && !matches!(disk, DeviceSpec::Image(_)))?;

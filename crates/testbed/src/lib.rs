@@ -48,7 +48,7 @@ pub mod words;
 pub use conditioning::{bytes_to_condition, condition};
 pub use error::TestbedError;
 pub use filesystem::{Filesystem, Tool};
-pub use foresight::{commands, contradictions, is_unprivileged, needs_root, unmet};
+pub use foresight::{commands, contradictions, is_unprivileged, needs_root, unmet, unmet_on_disks};
 pub use guard::{Confirmation, Testbed};
 pub use layered::ASSEMBLY;
 pub use mounted::{Mounted, Unmounted};

@@ -6,7 +6,7 @@ use crate::device::{self, Contents, Device};
 use crate::environment;
 use crate::error::TestbedError;
 use crate::filesystem::{self, all_expectations, all_risks, not_in_force};
-use crate::foresight::contradictions;
+use crate::foresight::{contradictions, unmet_on_disks};
 use crate::guard::Testbed;
 use crate::image::MadeImage;
 use crate::layered;
@@ -102,7 +102,10 @@ pub(crate) fn open(
     source: Images<'_>,
 ) -> Result<Trial> {
     let Wanted { testbed, configuration, seed, interrupt, contents } = *wanted;
-    let contradictions = contradictions(configuration, &testbed.devices);
+    let mut contradictions = contradictions(configuration, &testbed.devices);
+    if !testbed.blank_disks {
+        contradictions.extend(unmet_on_disks(configuration, &testbed.devices));
+    }
     if !contradictions.is_empty() {
         return Err(TestbedError::Contradiction { contradictions });
     }

@@ -29,6 +29,8 @@ pub enum Requirement {
     Tracing,
     /// A program in the usual places or in PATH.
     Program(&'static str),
+    /// A variable of the environment.
+    Variable(&'static str),
     /// A filesystem that the kernel has.
     Filesystem(&'static str),
     /// That no other test runs meanwhile, for what compares times or depends on the machine's caches. Whoever
@@ -79,6 +81,9 @@ impl Requirement {
                     .chain(path.split(':'))
                     .any(|directory| Path::new(directory).join(name).exists());
                 (found, format!("program {name}"))
+            }
+            Requirement::Variable(name) => {
+                (std::env::var_os(name).is_some(), format!("environment variable {name}"))
             }
             Requirement::Filesystem(name) => {
                 let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();

@@ -1,7 +1,7 @@
 //! bcachefs, which was in the kernel from Linux 6.7 to 6.17. Its trees are never overwritten in place; its
 //! journal is a part of each device.
 
-use super::{Descriptor, Identifier, ThreadName, Tool, axis};
+use super::{Descriptor, Identifier, ThreadName, Tool, sized};
 use crate::telemetry::TaskKind;
 
 pub(super) const FAMILY: &[Descriptor] = &[Descriptor {
@@ -10,7 +10,8 @@ pub(super) const FAMILY: &[Descriptor] = &[Descriptor {
     module: "bcachefs",
     debian_kernel: "6.12",
     tools: &[Tool { program: "bcachefs", package: "", version_argument: "version" }],
-    axes: &[axis("block_size", "4k")],
+    // That of the device.
+    axes: &[sized("block_size")],
     has_journal: false,
     is_exportable: true,
     barrier_off: &[],

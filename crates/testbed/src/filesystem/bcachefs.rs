@@ -1,11 +1,11 @@
 //! bcachefs. Its only tool is a program of the same name.
 //!
-//! A kernel mounts what the tool of its own version has created: an older one refuses newer features, and a
-//! newer one upgrades the filesystem, which the older check then calls damaged. Version 1.13 of the tool fits
-//! Debian's 6.12 kernel (docs/guide/guests.md).
+//! A kernel mounts what a tool of its own age has created: an older one refuses newer features, and a newer
+//! one upgrades the filesystem, which the older check then calls damaged. Version 1.25 of the tool fits Linux
+//! 6.16 (docs/guide/guests.md).
 
 use super::{Filesystem, Targets, clean_by_status, no_such_blocks, raw_mkfs, raw_mount, size_of};
-use crate::words::{ELSEWHERE, MAKES_NOTHING, NAMES_DEVICE, OURS, Takes, Words};
+use crate::words::{ELSEWHERE, MAKES_NOTHING, NAMES_DEVICE, OURS, Takes, Words, given};
 use fsdyno_core::{Bytes, Configuration};
 use fsdyno_host::{Command, Output};
 
@@ -17,30 +17,27 @@ struct Bcachefs;
 /// What `bcachefs format` accepts as blocks, and the kernel mounts: no more than a page.
 const BLOCK: u64 = 4096;
 const BLOCKS: std::ops::RangeInclusive<u64> = 512..=BLOCK;
-/// The smallest image that was formatted, mounted by Linux 6.12, and found clean.
+/// The smallest image that was formatted, mounted by Linux 6.16, and found clean.
 const SIZE_MIN: Bytes = Bytes(64 * Bytes::MIB);
 
-/// `bcachefs format --help` of bcachefs-tools 1.13.
+/// `bcachefs format --help` of bcachefs-tools 1.25.
 const FORMAT_WORDS: Words = &[
+    (Takes::Nothing, &["-f", "--force", "-q", "--quiet", "-v", "--verbose"]),
     (
-        Takes::Nothing,
+        Takes::Perhaps,
         &[
             "--acl",
+            "--casefold",
             "--discard",
-            "-f",
-            "--force",
             "--grpquota",
             "--inodes_32bit",
             "--inodes_use_key_cache",
+            NO_FLUSH_WORD,
             "--journal_transaction_names",
             "--nocow",
             "--prjquota",
-            "-q",
-            "--quiet",
-            "--shard_inode_numbers",
+            "--promote_whole_extents",
             "--usrquota",
-            "-v",
-            "--verbose",
             "--wide_macs",
         ],
     ),
@@ -50,12 +47,14 @@ const FORMAT_WORDS: Words = &[
             "--background_compression",
             "--block_size",
             "--btree_node_size",
-            "--bucket",
+            "--bucket_size",
             "--compression",
             "--data_checksum",
             "--encoded_extent_max",
             "--gc_reserve_bytes",
             "--gc_reserve_percent",
+            "--journal_flush_delay",
+            "--journal_reclaim_delay",
             "-L",
             "--fs_label",
             "--metadata_checksum",
@@ -65,12 +64,12 @@ const FORMAT_WORDS: Words = &[
         ],
     ),
     (Takes::OneOf(&["continue", "fix_safe", "ro"]), &["--errors"]),
-    (NAMES_DEVICE, &["--source"]),
+    (NAMES_DEVICE, &["--passphrase_file", "--source"]),
     (ELSEWHERE, &["--fs_size"]),
     (OURS, &["-U", "--uuid"]),
     (MAKES_NOTHING, &["-h", "--help"]),
 ];
-/// fs/bcachefs/opts.h of Linux 6.12.
+/// fs/bcachefs/opts.h of Linux 6.16.
 const MOUNT_WORDS: Words = &[
     (
         Takes::Value,
@@ -91,6 +90,7 @@ const MOUNT_WORDS: Words = &[
 ];
 /// With it, fsync(2) returns before anything is on the disk.
 const NO_FLUSH: &str = "journal_flush_disabled";
+const NO_FLUSH_WORD: &str = "--journal_flush_disabled";
 
 impl Filesystem for Bcachefs {
     fn name(&self) -> &'static str {
@@ -130,11 +130,10 @@ impl Filesystem for Bcachefs {
     }
 
     fn risks(&self, configuration: &Configuration) -> Vec<String> {
-        let no_flush = raw_mount(configuration).any(|word| word == NO_FLUSH);
-        no_flush
-            .then(|| format!("{NO_FLUSH}: a power cut loses what was synced"))
-            .into_iter()
-            .collect()
+        let by_mount = raw_mount(configuration).any(|word| word == NO_FLUSH);
+        let by_format = given(FORMAT_WORDS, configuration).iter().any(|given| given.name == NO_FLUSH_WORD);
+        let risk = || format!("{NO_FLUSH}: a power cut loses what was synced");
+        (by_mount || by_format).then(risk).into_iter().collect()
     }
 
     fn check(&self, targets: &Targets) -> Option<Command> {
@@ -151,5 +150,44 @@ impl Filesystem for Bcachefs {
     fn geometry(&self, targets: &Targets) -> Option<Command> {
         let data = &targets.data;
         Some(Command::new("bcachefs").args(["show-super"]).device("", data.handle, &data.node))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::grammar;
+    use super::*;
+    use crate::words::contradictions;
+
+    fn with(axis: &str, level: &str) -> Configuration {
+        let settings = [(axis.to_string(), level.to_string())].into();
+        Configuration { name: String::new(), filesystem: "bcachefs".to_string(), settings }
+    }
+
+    #[test]
+    fn a_journal_that_is_not_flushed_is_a_risk_however_it_was_asked_for() {
+        let risks = |axis, level| Bcachefs.risks(&with(axis, level)).len();
+        assert_eq!(risks("mount", "noatime,journal_flush_disabled"), 1);
+        assert_eq!(risks("mkfs", "--nocow --journal_flush_disabled"), 1);
+        assert_eq!(risks("mkfs", "--journal_flush_delay=100"), 0);
+    }
+
+    #[test]
+    fn words_name_no_device_and_nothing_that_fsdyno_sets() {
+        let wrong = |axis: &str, level: &str| {
+            contradictions(grammar(&Bcachefs), &with(axis, level)).len()
+        };
+        let refused = "-U x|--uuid=x|--source=/root|--source /root|--fs_size=1M|--foreground_target=sdb|\
+            --errors=panic|--encrypted|-f sdb|--quiet sdb|--nocow sdb|--passphrase_file=x|--help|--block_size";
+        for words in refused.split('|') {
+            assert_ne!(wrong("mkfs", words), 0, "{words}");
+        }
+        for words in "--compression=zstd:3 --nocow|-L x --discard|--acl=0|--data_checksum xxhash".split('|') {
+            assert_eq!(wrong("mkfs", words), 0, "{words}");
+        }
+        for words in ["errors=panic", "promote_target=sdb", "x=y", "degraded=very"] {
+            assert_ne!(wrong("mount", words), 0, "{words}");
+        }
+        assert_eq!(wrong("mount", "compression=lz4,journal_flush_delay=100,nocow"), 0);
     }
 }

@@ -425,24 +425,6 @@ fn tools_for_guests() {
                 "--cluster-size",
             ],
         ),
-        (
-            "bcachefs",
-            &[
-                "-U x",
-                "--uuid=x",
-                "--source=/root",
-                "--source /root",
-                "--fs_size=1M",
-                "--foreground_target=sdb",
-                "--errors=panic",
-                "--encrypted",
-                "-f sdb",
-                "--quiet sdb",
-                "-h",
-                "--help",
-                "--block_size",
-            ],
-        ),
     ];
     for (filesystem, words) in refused {
         refuses(filesystem, "mkfs", words);
@@ -454,7 +436,6 @@ fn tools_for_guests() {
         ("reiserfs", &["-h tea", "--hash=r5 --format 3.6", "-s 4096 -t 512", "-d"]),
         ("vfat", &["-F32 -s 8", "-F 16", "--mbr=n", "--mbr", "-S4096 -g 255/63", "--codepage=437"]),
         ("ntfs", &["-c 8192 --no-indexing", "-Q -f", "--cluster-size=4096", "-z2"]),
-        ("bcachefs", &["--compression=zstd:3 --nocow", "-L x --discard", "--data_checksum xxhash"]),
     ];
     for (filesystem, words) in usual {
         passes(filesystem, "mkfs", words);
@@ -465,8 +446,6 @@ fn tools_for_guests() {
     refuses("nilfs2", "mount", &["errors=panic", "device=x"]);
     refuses("vfat", "mount", &["errors=panic", "loop=x"]);
     refuses("ntfs", "mount", &["x=y", "source=/dev/sdb"]);
-    refuses("bcachefs", "mount", &["errors=panic", "promote_target=sdb", "x=y"]);
-    passes("bcachefs", "mount", &["compression=lz4,journal_flush_delay=100", "journal_flush_disabled"]);
     passes("reiserfs", "mount", &["barrier=none,notail", "data=writeback"]);
     passes("f2fs", "mount", &["nobarrier,mode=lfs", "compress_algorithm=lz4"]);
     passes("vfat", "mount", &["umask=022,utf8", "iocharset=utf8"]);

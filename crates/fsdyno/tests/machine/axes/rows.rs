@@ -331,6 +331,6 @@ pub fn others() -> Vec<Row> {
         row("ntfs", &[("mkfs", "-L fsdyno")], &[Shows("rw")]),
         row("bcachefs", &[("block_size", "1k")], &[BlockSize(1024)]),
         row("bcachefs", &[("block_size", "8k")], &[Contradiction("a power of two from 512 to 4k")]),
-        row("bcachefs", &[("mkfs", "--compression=zstd")], &[Geometry("[zstd]")]),
+        row("bcachefs", &[("mkfs", "--compression=zstd")], &[Geometry("compression: zstd")]),
     ]
 }
