@@ -435,4 +435,19 @@ mod tests {
         assert_eq!(parse_release("6.12-rc1"), (6, 12));
         assert!(parse_release("6.9.1") < (6, 12));
     }
+
+    #[test]
+    fn what_no_library_recognises_is_built_on_images_only() {
+        let devices = |data| Devices { data, journals: BTreeMap::new() };
+        let disk = devices(DeviceSpec::block("/dev/sdx"));
+        let image = devices(DeviceSpec::image("/var/tmp/x.img", Bytes(Bytes::GIB)));
+        let reason = |filesystem: &str, devices: &Devices| {
+            let (name, settings) = (String::new(), BTreeMap::new());
+            let configuration = Configuration { name, filesystem: filesystem.to_string(), settings };
+            unmet_on_disks(&configuration, devices)
+        };
+        assert!(reason("bcachefs", &disk).is_some_and(|reason| reason.contains("/dev/sdx")));
+        assert_eq!(reason("bcachefs", &image), None);
+        assert_eq!(reason("ext4", &disk), None);
+    }
 }

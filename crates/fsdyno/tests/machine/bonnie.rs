@@ -57,6 +57,7 @@ tests! {
         Requirement::Program("bon_csv2html"),
         Requirement::Program("strace"),
         Requirement::Program("unshare"),
+        Requirement::Soak,
     ];
 }
 

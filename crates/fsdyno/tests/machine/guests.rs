@@ -52,7 +52,8 @@ window = "500ms"
 tests! {
     a_guest_answers_shows_its_disks_and_when_it_panics_leaves_its_last_words: GUEST;
     qemu_has_descriptors_and_no_rights: GUEST;
-    two_kernels_and_the_machine_share_one_table: GUEST_AND_MACHINE;
+    two_kernels_and_the_machine_share_one_table:
+        &[Requirement::All(GUEST_AND_MACHINE), Requirement::Soak];
     without_root_a_lost_and_a_hung_guest_fail_their_trials_only:
         &[Requirement::All(GUEST), Requirement::Soak];
     a_guest_is_stopped_before_its_disk_fills_the_host: GUEST_AND_MACHINE;

@@ -25,7 +25,7 @@ tests! {
     no_write_of_a_guest_fails: NEEDED;
     a_striped_volume_is_swept: NEEDED;
     a_delay_is_in_the_latencies: NEEDED;
-    nothing_is_left_of_a_stack: NEEDED;
+    nothing_is_left_of_a_stack: &[Requirement::All(NEEDED), Requirement::Soak];
 }
 
 /// Sweeps a single trial on this device; returns the trial and what is shown of it in full.

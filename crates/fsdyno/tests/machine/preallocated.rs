@@ -1,6 +1,6 @@
 //! Images that are written once and kept for all trials of a sweep, and their sectors.
 
-use crate::support::{MAKING_FILESYSTEMS, Sandbox, describe, json};
+use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe, json};
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -12,7 +12,8 @@ tests! {
     one_image_serves_all_trials_and_stays_allocated: MAKING_FILESYSTEMS;
     a_kept_image_is_removed_after_a_kill: MAKING_FILESYSTEMS;
     a_written_image_needs_a_plan_without_guests: &[];
-    it_is_measured_whether_the_shape_of_an_image_matters: MAKING_FILESYSTEMS;
+    it_is_measured_whether_the_shape_of_an_image_matters:
+        &[Requirement::All(MAKING_FILESYSTEMS), Requirement::Soak];
 }
 
 const SIZE: u64 = 320 << 20;

@@ -26,7 +26,7 @@ const FUSE_LOOP_AND_XFS: &[Requirement] = &[
 tests! {
     an_error_of_a_filesystem_fails_the_bench_with_its_errno: FUSE;
     errors_of_a_device_fail_their_trial_only: FUSE_AND_LOOP;
-    a_device_that_hangs_costs_its_trial_only: FUSE_LOOP_AND_XFS;
+    a_device_that_hangs_costs_its_trial_only: &[Requirement::All(FUSE_LOOP_AND_XFS), Requirement::Soak];
     a_write_over_both_edges_of_the_window_is_reported: FUSE;
 }
 
