@@ -56,7 +56,7 @@ use fsdyno_guest::Qemu;
 use fsdyno_host::agent::AgentHost;
 use fsdyno_host::quoted;
 use fsdyno_report::Style;
-use fsdyno_store::{Origin, Store, StoreError, Sweep};
+use fsdyno_store::{Origin, Store, StoreError, Sweep, SweepState};
 use fsdyno_sweep::race_budget;
 use fsdyno_verdict::{NoSuchCase, THRESHOLD};
 use results::{find, tell_of_unfinished};
@@ -259,7 +259,7 @@ fn header(sweep: &Sweep, measure: Option<&str>) -> anyhow::Result<SweepHeader> {
         plan_toml: sweep.plan_toml.clone(),
         overrides: sweep.overrides.clone(),
         started: sweep.summary.started.clone(),
-        finished: sweep.summary.finished.clone(),
+        finished: sweep.summary.finished.clone().filter(|_| sweep.summary.state == SweepState::Finished),
         seed: sweep.seed,
         measure: measure.unwrap_or(&sweep.measure).parse::<Measure>()?,
     })

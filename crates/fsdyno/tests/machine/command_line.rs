@@ -177,8 +177,11 @@ fn an_interrupted_sweep_is_undone_and_can_resume() {
     assert_eq!(child.wait().expect("its end").code(), Some(130), "{rest:?}");
     assert!(rest.iter().any(|line| line.contains("--resume")), "{rest:?}");
     assert!(!sandbox.path("quick.img").exists());
-    let shown = stderr(&sandbox.run(&["show", "1"]));
-    assert!(shown.contains("was interrupted after") && shown.contains("--resume 1 continues it"), "{shown}");
+    let shown = sandbox.run(&["show", "1", "--format", "json"]);
+    let notes = stderr(&shown);
+    assert!(notes.contains("was interrupted after") && notes.contains("--resume 1 continues it"), "{notes}");
+    let shown = &json(&shown)["sweep"];
+    assert!(shown["started"].is_string() && shown["finished"].is_null(), "{shown:#}");
 
     let stored = sandbox.stored()["trials"].as_array().map_or(0, Vec::len);
     assert!((1..6).contains(&stored), "{stored} trials were stored");
