@@ -27,6 +27,7 @@ tests! {
     nothing_is_left_of_a_killed_trial_or_recorder: &[
         Requirement::DyingRecorder,
         Requirement::All(MAKING_FILESYSTEMS),
+        Requirement::Soak,
     ];
     what_cannot_be_recorded_is_skipped_with_the_reason: RECORDING;
 }

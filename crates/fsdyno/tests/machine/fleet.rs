@@ -24,7 +24,7 @@ const NEEDED: &[Requirement] = &[
 
 tests! {
     blocks_run_on_one_machine_each: NEEDED;
-    a_lost_machine_loses_one_trial: NEEDED;
+    a_lost_machine_loses_one_trial: &[Requirement::All(NEEDED), Requirement::Soak];
     a_killed_coordinator_leaves_nothing_and_is_resumed: NEEDED;
     an_interrupted_fleet_is_undone: NEEDED;
     a_second_signal_ends_the_wait_for_a_machine_that_hangs: NEEDED;
