@@ -213,7 +213,7 @@ pub fn csv(out: &mut dyn Write, comparison: &Comparison) -> io::Result<()> {
 fn identity(comparison: &Comparison, case: &ComparedCase, measure: String) -> [String; 6] {
     let [a, b] = [0, 1].map(|side| comparison.sides[side].sweep.to_string());
     let [of_a, of_b] = [0, 1].map(|side| csv_text(&case.names[side]));
-    [a, of_a, b, of_b, case.workload.name().into_owned(), csv_text(&measure)]
+    [a, of_a, b, of_b, csv_text(&case.workload_name), csv_text(&measure)]
 }
 
 /// The rate of a side; the trials are the logs with an acknowledged promise.

@@ -32,15 +32,23 @@ struct Test {
     end: End,
 }
 
-/// Writes a sweep: each trial that failed is a failure.
+/// Writes a sweep: each trial that failed is a failure, and so are those that are missing.
 ///
 /// # Errors
 /// Those of `out`.
 pub fn sweep(out: &mut dyn Write, header: &SweepHeader, trials: &[TrialRecord]) -> io::Result<()> {
-    let tests: Vec<Test> = {
-        let workloads = Workloads::of(trials);
-        trials.iter().map(|trial| of_trial(trial, workloads.title(&trial.workload))).collect()
-    };
+    let workloads = Workloads::of(trials);
+    let mut tests: Vec<Test> =
+        trials.iter().map(|trial| of_trial(trial, workloads.title(&trial.workload))).collect();
+    if header.finished.is_none() {
+        let (message, details) = ("the sweep is not finished".to_string(), String::new());
+        tests.push(Test {
+            class: header.name.clone(),
+            name: "all trials".to_string(),
+            seconds: None,
+            end: End::Failed { message, details },
+        });
+    }
     document(out, &[(header.name.clone(), tests)])
 }
 
@@ -88,13 +96,13 @@ fn of_case(case: &ComparedCase) -> (String, Vec<Test>) {
     let [a, b] = &case.names;
     let name = if a == b { a.clone() } else { format!("{a} -> {b}") };
     let test = |row: &ComparedMeasure| Test {
-        class: case.title.clone(),
+        class: case.workload_title.clone(),
         name: row.measure.to_string(),
         seconds: None,
         end: end(row),
     };
     let of_losses = |row: &LossRow| Test {
-        class: case.title.clone(),
+        class: case.workload_title.clone(),
         name: format!("acknowledged-lost ({})", row.model.name()),
         seconds: None,
         end: end_of_losses(row),
@@ -180,6 +188,16 @@ mod tests {
         assert!(text.contains("name=\"x&lt;fs&gt; &quot;bfq&quot; &amp; \\x1b], trial 5\""), "{text}");
         assert!(text.contains("<failure message=\"3 readers, 3 writers: write"), "{text}");
         assert!(text.contains("<skipped message=\"program 'mkfs.btrfs' is not installed; "), "{text}");
+    }
+
+    #[test]
+    fn what_is_missing_of_a_sweep_is_a_failure() {
+        let (mut out, trials) = (Vec::new(), fixture::trials());
+        let header = SweepHeader { finished: None, ..fixture::header("read") };
+        sweep(&mut out, &header, &trials[..2]).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.contains("tests=\"3\" failures=\"1\" skipped=\"0\""), "{text}");
+        assert!(text.contains("<failure message=\"the sweep is not finished\">"), "{text}");
     }
 
     #[test]

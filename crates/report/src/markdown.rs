@@ -188,7 +188,7 @@ fn compared(out: &mut dyn Write, case: &ComparedCase) -> io::Result<()> {
         [a, b] if a == b => a.clone(),
         [a, b] => format!("{a} -> {b}"),
     };
-    writeln!(out, "\n### {}: {}\n", escaped(&name), escaped(&case.title))?;
+    writeln!(out, "\n### {}: {}\n", escaped(&name), escaped(&case.workload_title))?;
     for difference in &case.differences {
         let [a, b] = &difference.levels;
         writeln!(out, "- {}: {} -> {}", escaped(&difference.what), escaped(a), escaped(b))?;

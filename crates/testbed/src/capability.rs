@@ -5,6 +5,7 @@ use crate::kernel_module::has_module;
 use crate::layer;
 use fsdyno_core::DeviceSpec;
 use fsdyno_core::device::{Bitmap, Delay, Delayed, Lvm, Md, RaidLevel};
+use fsdyno_core::filesystem::Descriptor;
 use fsdyno_host::Host;
 use std::path::{Path, PathBuf};
 
@@ -41,7 +42,11 @@ pub fn kernel_support(host: &mut dyn Host, filesystem: &dyn Filesystem) -> Kerne
 
 /// Where to find a kernel with a filesystem that this machine's kernel lacks.
 pub fn kernel_elsewhere(filesystem: &dyn Filesystem) -> String {
-    format!("supported by kernel = \"debian:{}\"", filesystem.descriptor().debian_kernel)
+    let Descriptor { tools, debian_kernel, .. } = filesystem.descriptor();
+    match tools.iter().any(|tool| tool.package.is_empty()) {
+        true => "docs/guide/guests.md says which kernel and tool fit each other".to_string(),
+        false => format!("supported by kernel = \"debian:{debian_kernel}\""),
+    }
 }
 
 /// What a host has of the requirements of a kind of layer.

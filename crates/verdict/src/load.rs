@@ -4,6 +4,7 @@ use crate::outcomes::is_measured;
 use crate::text::whose_trees;
 use fsdyno_core::axis::OF_THE_LOAD;
 use fsdyno_core::{TrialRecord, Workload};
+use std::borrow::Cow;
 
 /// The loads of the measured trials, in the plan's order.
 pub(crate) fn loads(trials: &[TrialRecord]) -> Vec<Load<'_>> {
@@ -59,24 +60,17 @@ impl<'a> Workloads<'a> {
     }
 
     /// The name of one of them, with what tells it from the others of that name.
-    pub fn name(&self, workload: &Workload) -> String {
-        let name = workload.name();
-        let alike = self.all.iter().map(|(other, _)| *other).filter(|other| other.name() == name);
-        format!("{name}{}", workload.differences(alike))
+    pub fn name(&self, workload: &Workload) -> Cow<'static, str> {
+        workload.name_among(self.all.iter().map(|(other, _)| *other))
     }
 
     /// What one of them does, in one line that tells it from the others.
     pub fn title(&self, workload: &Workload) -> String {
         let title = workload.load().title();
-        let differences = self.differences(workload, &title);
-        title + &differences
-    }
-
-    /// What tells it from those that have the same title.
-    fn differences(&self, workload: &Workload, title: &str) -> String {
         let is_alike =
-            |(other, of_other): &&(&Workload, String)| other.kind() == workload.kind() && of_other == title;
-        workload.differences(self.all.iter().filter(is_alike).map(|(other, _)| *other))
+            |(other, of_other): &&(&Workload, String)| other.kind() == workload.kind() && *of_other == title;
+        let differences = workload.differences(self.all.iter().filter(is_alike).map(|(other, _)| *other));
+        title + &differences
     }
 }
 

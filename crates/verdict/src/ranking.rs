@@ -276,7 +276,7 @@ mod tests {
         let [usual, small] = &rankings[..] else { panic!("{}", rankings.len()) };
         assert_eq!(small.title, format!("{}, io_size = 4k", usual.title));
         let cases = crate::view::cases(&trials).unwrap();
-        let names: Vec<&str> = cases.iter().map(|case| case.workload_name.as_str()).collect();
+        let names: Vec<&str> = cases.iter().map(|case| &*case.workload_name).collect();
         assert_eq!(names[names.len() - 2..], ["fileserver", "fileserver, io_size = 4k"]);
         assert_eq!(cases.last().unwrap().workload_title, small.title);
     }

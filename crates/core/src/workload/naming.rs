@@ -16,18 +16,19 @@ impl Workload {
         }
     }
 
-    /// What tells each of these from the others: its name, followed by its [`differences`](Self::differences)
-    /// from those of the same name.
+    /// What tells it from all of these: its name, followed by its [`differences`](Self::differences) from
+    /// those of the same name.
+    pub fn name_among<'a>(&self, all: impl Iterator<Item = &'a Workload>) -> Cow<'static, str> {
+        let name = self.name();
+        match self.differences(all.filter(|other| other.name() == name)) {
+            differences if differences.is_empty() => name,
+            differences => format!("{name}{differences}").into(),
+        }
+    }
+
+    /// What tells each of these from the others.
     pub fn names(all: &[Workload]) -> Vec<Cow<'static, str>> {
-        let name_of = |workload: &Workload| {
-            let name = workload.name();
-            let alike = all.iter().filter(|other| other.name() == name);
-            match workload.differences(alike) {
-                differences if differences.is_empty() => name,
-                differences => format!("{name}{differences}").into(),
-            }
-        };
-        all.iter().map(name_of).collect()
+        all.iter().map(|workload| workload.name_among(all.iter())).collect()
     }
 
     /// The parameters in which others of its kind differ from it and that do not have their default, as far

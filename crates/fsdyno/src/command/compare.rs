@@ -1,7 +1,7 @@
 //! `fsdyno compare A B`: compares two sweeps, two cases, or a sweep with published figures.
 
 use super::results::Shelves;
-use super::{Result, Surroundings, counted, header, no_such_case, not_found, print_json, tell_of_unfinished};
+use super::{Result, Surroundings, counted, header, no_such_case, not_found, print_json};
 use crate::cli::{Compare, Format};
 use crate::exit::{Status, Trouble};
 use crate::out;
@@ -95,7 +95,7 @@ fn side<'a>(
             Err(StoreError::UnknownSweep { .. }) if ways.peek().is_some() => continue,
             found => found.map_err(|error| not_found(surroundings, error))?,
         };
-        tell_of_unfinished(&sweep.summary);
+        shelves.tell_of_unfinished(&sweep.summary);
         let whole = counted(&header(&sweep, None)?, store.outlines(sweep.summary.id)?);
         let trials = match case {
             Some(case) => select(whole.clone(), case).map_err(no_such_case)?,

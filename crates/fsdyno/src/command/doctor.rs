@@ -119,8 +119,7 @@ fn one_filesystem(host: &mut dyn Host, filesystem: &dyn filesystem::Filesystem) 
     let remedy = match (kernel, packages.as_slice()) {
         (KernelSupport::Absent, _) => Some(format!("use a guest ({})", kernel_elsewhere(filesystem))),
         (_, []) => None,
-        (_, [""]) => Some(how_to_install("")),
-        (_, packages) => Some(format!("apt-get install {}", packages.join(" "))),
+        (_, packages) => Some(how_to_install(&packages.join(" "))),
     };
     let tools = tools_found(&missing);
     let kernel = match kernel {

@@ -59,7 +59,7 @@ use fsdyno_report::Style;
 use fsdyno_store::{Origin, Store, StoreError, Sweep, SweepState};
 use fsdyno_sweep::race_budget;
 use fsdyno_verdict::{NoSuchCase, THRESHOLD};
-use results::{find, tell_of_unfinished};
+use results::find;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 

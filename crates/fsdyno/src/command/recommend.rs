@@ -1,6 +1,6 @@
 //! `fsdyno recommend [SWEEP]`: what to choose, how certain that is, what it costs, and how to build it.
 
-use super::{Result, Surroundings, find, header, print_json, show, tell_of_unfinished};
+use super::{Result, Surroundings, find, header, print_json, show};
 use crate::cli::{DocumentFormat, Recommend};
 use crate::exit::{Status, Trouble};
 use crate::out;
@@ -13,7 +13,7 @@ pub fn run(surroundings: &Surroundings, options: &Recommend) -> Result {
     let goal = options.goal.as_deref().map(goal).transpose()?;
     let shelves = surroundings.results()?;
     let (store, sweep) = find(surroundings, &shelves, options.sweep.as_deref())?;
-    tell_of_unfinished(&sweep.summary);
+    shelves.tell_of_unfinished(&sweep.summary);
     let header = header(&sweep, None)?;
     if header.race.is_some() && options.case.is_some() {
         let error = anyhow!("sweep {} was a race, which is judged as a whole", sweep.summary.selector);

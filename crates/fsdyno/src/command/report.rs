@@ -1,6 +1,6 @@
 //! `fsdyno report [SWEEP] -o FILE`: the results of a sweep as one HTML file.
 
-use super::{Result, Surroundings, find, header, tell_of_unfinished, verify_measured};
+use super::{Result, Surroundings, find, header, verify_measured};
 use crate::cli::Report;
 use crate::exit::{Status, Trouble};
 use crate::file;
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 pub fn run(surroundings: &Surroundings, options: &Report) -> Result {
     let shelves = surroundings.results()?;
     let (store, sweep) = find(surroundings, &shelves, options.sweep.as_deref())?;
-    tell_of_unfinished(&sweep.summary);
+    shelves.tell_of_unfinished(&sweep.summary);
     let id = sweep.summary.id;
     let header = header(&sweep, options.measure.as_deref())?;
     let trials = store.outlines(id)?;

@@ -6,13 +6,16 @@ use crate::say;
 use fsdyno_core::sweep_name::{LATEST, ROOTS_PREFIX};
 use fsdyno_store::{Store, StoreError, Sweep, SweepState, SweepSummary, select};
 use jiff::Timestamp;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 
 /// Stores to read, the user's own first.
 pub struct Shelves {
     stores: Vec<Store>,
     /// Whether the user has been told that a newer sweep is not the latest.
     told: Cell<bool>,
+    /// Sweeps of which the user has been told that they are not finished.
+    unfinished: RefCell<BTreeSet<String>>,
 }
 
 impl Surroundings {
@@ -32,7 +35,7 @@ impl Surroundings {
                 Err(error) => say::note(&format!("note: {:#}", anyhow::Error::from(error))),
             }
         }
-        Ok(Shelves { stores, told: Cell::new(false) })
+        Ok(Shelves { stores, told: Cell::new(false), unfinished: RefCell::default() })
     }
 }
 
@@ -64,6 +67,19 @@ impl Shelves {
         Err(StoreError::UnknownSweep { selector: found.selector.clone(), nearest: None })
     }
 
+    /// Nobody should take a part of a sweep for the whole of it.
+    pub fn tell_of_unfinished(&self, sweep: &SweepSummary) {
+        let SweepSummary { selector, name, .. } = sweep;
+        let next = match sweep.state {
+            SweepState::Running => format!("fsdyno watch {selector} follows it"),
+            SweepState::Interrupted => format!("fsdyno sweep PLAN --resume {selector} continues it"),
+            SweepState::Finished => return,
+        };
+        if self.unfinished.borrow_mut().insert(selector.clone()) {
+            say::note(&format!("note: sweep {selector} ('{name}') {}; {next}", sweep.end()));
+        }
+    }
+
     /// Nobody should take the results of an earlier sweep for those of the last one.
     fn tell_of_newer(&self, sweeps: &[SweepSummary], found: &SweepSummary) {
         let Some(last) = sweeps.last().filter(|last| last.selector != found.selector) else { return };
@@ -78,17 +94,6 @@ impl Shelves {
             ));
         }
     }
-}
-
-/// Nobody should take a part of a sweep for the whole of it.
-pub fn tell_of_unfinished(sweep: &SweepSummary) {
-    let SweepSummary { selector, name, .. } = sweep;
-    let next = match sweep.state {
-        SweepState::Running => format!("fsdyno watch {selector} follows it"),
-        SweepState::Interrupted => format!("fsdyno sweep PLAN --resume {selector} continues it"),
-        SweepState::Finished => return,
-    };
-    say::note(&format!("note: sweep {selector} ('{name}') {}; {next}", sweep.end()));
 }
 
 /// The sweep that a user means, with the store that has it.

@@ -1,9 +1,6 @@
 //! `fsdyno show [SWEEP]`: the results of a sweep, as text, JSON or CSV.
 
-use super::{
-    Result, Surroundings, counted, find, header, log, no_such_case, print_json, tell_of_unfinished,
-    verify_measured,
-};
+use super::{Result, Surroundings, counted, find, header, log, no_such_case, print_json, verify_measured};
 use crate::cli::{Detail, Format, Layout, Show};
 use crate::exit::{Status, Trouble};
 use crate::out;
@@ -20,7 +17,7 @@ use std::io::Write;
 pub fn run(surroundings: &Surroundings, options: &Show) -> Result {
     let shelves = surroundings.results()?;
     let (store, sweep) = find(surroundings, &shelves, options.sweep.as_deref())?;
-    tell_of_unfinished(&sweep.summary);
+    shelves.tell_of_unfinished(&sweep.summary);
     let header = header(&sweep, options.measure.as_deref())?;
     let details = match (options.full || options.case.is_some(), options.tables) {
         (true, _) => Details::Full,
@@ -173,12 +170,17 @@ pub fn print(
         Format::Text => {
             let view = View::new(header, trials)?;
             terminal::summary(&mut out, &view, style)?;
+            let one_load = view.cases.windows(2).all(|pair| pair[0].workload == pair[1].workload);
             for case in &view.cases {
                 // Some workloads have no table of their own.
                 let mut classic = Vec::new();
                 terminal::classic(&mut classic, case, style)?;
                 if !classic.is_empty() {
                     writeln!(out)?;
+                    if !one_load {
+                        // The tables as published do not say it.
+                        writeln!(out, "{}:", case.workload_name)?;
+                    }
                     out.write_all(&classic)?;
                 }
                 if details == Details::Full {

@@ -10,6 +10,7 @@ use anyhow::anyhow;
 use fsdyno_core::{AfterTrial, SweepHeader, TrialRecord};
 use fsdyno_store::{Store, StoreError, Sweep, SweepId, SweepState, SweepSummary};
 use fsdyno_sweep::{Plan, order};
+use fsdyno_verdict::Workloads;
 use fsdyno_verdict::race::{RaceError, history};
 use fsdyno_watch::{
     Attached, CaseLabel, Gone, Left, Look, Outside, RaceCourse, Scene, Screen, Stage, State,
@@ -301,12 +302,13 @@ fn scene(store: &Store, sweep: &Sweep) -> anyhow::Result<Scene> {
 /// Cases, blocks and sentinel as far as trials show them.
 fn of_trials(trials: &[TrialRecord]) -> (Vec<CaseLabel>, u32, Option<u32>) {
     let mut cases: Vec<CaseLabel> = Vec::new();
+    let workloads = Workloads::of(trials);
     for trial in trials {
         if cases.iter().all(|known| known.case != trial.case) {
             cases.push(CaseLabel {
                 case: trial.case,
                 configuration: trial.configuration.name.clone(),
-                workload: trial.workload.name().into_owned(),
+                workload: workloads.name(&trial.workload).into_owned(),
             });
         }
     }

@@ -2,7 +2,6 @@
 
 use super::{Cell, Kind, Type};
 use fsdyno_core::Nanos;
-use fsdyno_core::SweepHeader;
 use fsdyno_core::measure::{Measure, Unit};
 use fsdyno_core::outcome::Outcome;
 use fsdyno_core::result::{
@@ -11,6 +10,7 @@ use fsdyno_core::result::{
 use fsdyno_core::telemetry::{
     Column as IostatColumn, CpuSplit, Memory, Pressure, Sample, Stalls, TaskKind, Telemetry,
 };
+use fsdyno_core::{SweepHeader, Workload};
 use fsdyno_verdict::Workloads;
 use fsdyno_verdict::view::{ClientView, ClientsOfRole};
 use std::collections::{BTreeMap, BTreeSet};
@@ -107,7 +107,7 @@ fn truth(name: impl Into<String>, source: impl Fn(&Row<'_>) -> Option<bool> + 's
 
 /// The columns of a table of these trials.
 pub(super) fn of(kind: Kind, trials: &[TrialRecord]) -> Vec<Column> {
-    let mut columns = identity();
+    let mut columns = identity(trials);
     columns.extend(match kind {
         Kind::Trials => of_trials(trials),
         Kind::Operations => of_operations(),
@@ -124,8 +124,20 @@ pub(super) fn of(kind: Kind, trials: &[TrialRecord]) -> Vec<Column> {
     columns
 }
 
+/// What tells the workload of a trial from those of the others.
+fn of_workload(
+    name: &str,
+    trials: &[TrialRecord],
+    called: impl Fn(&Workloads<'_>, &Workload) -> String,
+) -> Column {
+    let workloads = Workloads::of(trials);
+    let of_case = |trial: &TrialRecord| (trial.case, called(&workloads, &trial.workload));
+    let by_case: BTreeMap<u32, String> = trials.iter().map(of_case).collect();
+    text(name, move |row| by_case.get(&row.trial.case).cloned())
+}
+
 /// What identifies a trial in every table.
-fn identity() -> Vec<Column> {
+fn identity(trials: &[TrialRecord]) -> Vec<Column> {
     vec![
         text("sweep", |row| Some(row.header.id.clone())),
         text("sweep_name", |row| Some(row.header.name.clone())),
@@ -135,7 +147,7 @@ fn identity() -> Vec<Column> {
         truth("sentinel", |row| Some(row.trial.sentinel)),
         text("configuration", |row| Some(row.trial.configuration.name.clone())),
         text("filesystem", |row| Some(row.trial.configuration.filesystem.clone())),
-        text("workload", |row| Some(row.trial.workload.name().into_owned())),
+        of_workload("workload", trials, |workloads, workload| workloads.name(workload).into_owned()),
         text("kernel", |row| nonempty(&row.trial.environment.kernel)),
         text("outcome", |row| Some(row.trial.outcome.word().to_string())),
         text("machine", |row| row.trial.machine.clone()),
@@ -151,11 +163,8 @@ fn of_trials(trials: &[TrialRecord]) -> Vec<Column> {
         let step = *step;
         whole(format!("{}_ns", step.key()), move |row| step.of(&row.trial.lifecycle_ns).map(|time| time.0))
     };
-    let workloads = Workloads::of(trials);
-    let titles: BTreeMap<u32, String> =
-        trials.iter().map(|trial| (trial.case, workloads.title(&trial.workload))).collect();
     let mut columns = vec![
-        text("workload_parameters", move |row| titles.get(&row.trial.case).cloned()),
+        of_workload("workload_parameters", trials, |workloads, workload| workloads.title(workload)),
         text("error", |row| match &row.trial.outcome {
             Outcome::Failed { error } => Some(error.to_string()),
             _ => None,

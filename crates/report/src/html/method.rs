@@ -4,6 +4,7 @@ use fsdyno_core::SweepHeader;
 use fsdyno_core::environment::{DeviceFacts, Swap};
 use fsdyno_core::result::PhaseResult;
 use fsdyno_core::{Bytes, Environment, Nanos, Outcome, TrialRecord};
+use fsdyno_verdict::Workloads;
 use fsdyno_verdict::merge::Time;
 use fsdyno_verdict::outcomes::is_measured;
 use fsdyno_verdict::text;
@@ -196,6 +197,7 @@ fn commands(trials: &[TrialRecord]) -> Markup {
         .filter(|trial| !trial.built.mkfs_command.is_empty() || !trial.built.mount_command.is_empty())
         .filter(|trial| seen.insert(trial.case))
         .collect();
+    let workloads = Workloads::of(trials);
     html! {
         @if !firsts.is_empty() {
             h3 { "Exact commands" }
@@ -205,12 +207,12 @@ fn commands(trials: &[TrialRecord]) -> Markup {
                 div.scroll tabindex="0" role="region" aria-label="Exact commands" {
                     table {
                         thead { tr {
-                            th scope="col" { "configuration" } th scope="col" { "commands" } th scope="col" { "options in force" }
+                            th scope="col" { "configuration / workload" } th scope="col" { "commands" } th scope="col" { "options in force" }
                         } }
                         tbody {
                             @for trial in firsts {
                                 tr {
-                                    th scope="row" { (trial.configuration.name) }
+                                    th scope="row" { (trial.configuration.name) " / " (workloads.name(&trial.workload)) }
                                     td {
                                         @for command in trial.environment.layers.iter().rev().flat_map(|layer| &layer.commands) {
                                             code { (command) } br;
@@ -230,6 +232,7 @@ fn commands(trials: &[TrialRecord]) -> Markup {
 
 fn seeds(trials: &[TrialRecord]) -> Markup {
     let is_fleet = trials.iter().any(|trial| trial.machine.is_some());
+    let workloads = Workloads::of(trials);
     html! {
         h3 { "Trials and seeds" }
         details {
@@ -246,7 +249,7 @@ fn seeds(trials: &[TrialRecord]) -> Markup {
                                 th scope="row" { (trial.trial) }
                                 td { (trial.block) }
                                 td { (trial.configuration.name) @if trial.sentinel { " (sentinel)" } }
-                                td { (trial.workload.name()) }
+                                td { (workloads.name(&trial.workload)) }
                                 td { (outcome(&trial.outcome)) }
                                 td { (trial.seed) }
                                 td { (trial.started) }

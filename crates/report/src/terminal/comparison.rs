@@ -81,7 +81,7 @@ fn write_case(out: &mut dyn Write, case: &ComparedCase, style: Style) -> io::Res
         [a, b] if a == b => a.clone(),
         [a, b] => format!("{a} -> {b}"),
     };
-    let title = format!("{name}: {}", case.title);
+    let title = format!("{name}: {}", case.workload_title);
     style.paragraph(out, Paint::Heading, 0, &title)?;
     for difference in &case.differences {
         let [a, b] = &difference.levels;

@@ -12,6 +12,7 @@ use fsdyno_core::telemetry::{
     TaskTime, Telemetry, WINDOW_TASKS, busiest,
 };
 use fsdyno_core::{Bytes, Nanos, TrialRecord};
+use fsdyno_verdict::Workloads;
 use fsdyno_verdict::merge::Time;
 use fsdyno_verdict::outcomes::is_measured;
 use fsdyno_verdict::text;
@@ -69,6 +70,7 @@ pub fn telemetry(
     for trial in trials.iter().filter(|trial| is_measured(trial) && !trial.sentinel) {
         cases.entry(trial.case).or_default().push(trial);
     }
+    let workloads = Workloads::of(cases.values().map(|trials| trials[0]));
     for (index, trials) in cases.values().enumerate() {
         if index > 0 {
             writeln!(out)?;
@@ -79,7 +81,7 @@ pub fn telemetry(
         let title = format!(
             "{} under {}, {noun} {}",
             first.configuration.name,
-            first.workload.name(),
+            workloads.name(&first.workload),
             numbers.join(", ")
         );
         style.paragraph(out, Paint::Heading, 0, &title)?;

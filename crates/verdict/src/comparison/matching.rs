@@ -15,6 +15,7 @@ use crate::text::whose_trees;
 use fsdyno_core::axis::DEFAULT;
 use fsdyno_core::workload::parameter::Listed;
 use fsdyno_core::{Configuration, Outcome, TrialRecord, Workload};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The trials of a configuration under a workload, without sentinels.
@@ -26,8 +27,9 @@ pub(super) struct Case<'a> {
     pub trials: Vec<&'a TrialRecord>,
     /// Those without.
     pub others: Vec<&'a TrialRecord>,
-    /// What ran, in one line that tells it from what else ran on this side.
-    pub title: String,
+    /// The name of what ran, and what that does in one line, both with what tells it from what else ran on
+    /// this side.
+    pub called: (Cow<'static, str>, String),
 }
 
 impl Case<'_> {
@@ -81,7 +83,7 @@ pub(super) fn cases(trials: &[TrialRecord]) -> Vec<Case<'_>> {
             any: trial,
             trials: Vec::new(),
             others: Vec::new(),
-            title: workloads.title(&trial.workload),
+            called: (workloads.name(&trial.workload), workloads.title(&trial.workload)),
         });
         if is_measured(trial) { case.trials.push(trial) } else { case.others.push(trial) }
     }
@@ -126,7 +128,7 @@ pub(super) fn pairs(first: &[Case<'_>], second: &[Case<'_>]) -> Found {
             let other = has(side, index).map(|other| &sides[1 - side][other]);
             Some(UncomparedCase {
                 name: case.name().to_string(),
-                workload: case.title.clone(),
+                workload: case.called.1.clone(),
                 reason: why_alone(case, other, sides[1 - side])?,
             })
         });

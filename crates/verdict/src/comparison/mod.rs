@@ -28,6 +28,7 @@ use fsdyno_core::measure::{Direction, Measure, Value};
 use fsdyno_core::{Operation, TrialRecord, Workload};
 use fsdyno_stats::{Estimate, MeanKind, Ratio, Verdict, holm, independent, mann_whitney, mean, paired};
 use matching::Case;
+use std::borrow::Cow;
 use std::path::Path;
 
 /// One of the two sides.
@@ -101,8 +102,10 @@ pub struct ComparedCase {
     pub names: [String; 2],
     /// Its workload on the first side.
     pub workload: Workload,
-    /// What that does, in one line that tells it from the other workloads of that side.
-    pub title: String,
+    /// The name of that, with what tells it from the other workloads of that side.
+    pub workload_name: Cow<'static, str>,
+    /// What it does, in one line that tells it from the others.
+    pub workload_title: String,
     /// What differs between the sides, as far as it is known.
     pub differences: Vec<Difference>,
     /// Trials that were not measured, on each side.
@@ -265,7 +268,8 @@ fn compared(sides: [&Case<'_>; 2], of: [Side<'_>; 2], question: &Question) -> Co
     ComparedCase {
         names: sides.map(|side| side.name().to_string()),
         workload: sides[0].workload().clone(),
-        title: sides[0].title.clone(),
+        workload_name: sides[0].called.0.clone(),
+        workload_title: sides[0].called.1.clone(),
         differences: matching::differences(sides),
         not_measured: sides.map(|side| side.others.len()),
         losses,

@@ -101,9 +101,9 @@ fn loads_of_one_kind_are_told_apart() {
     };
     let (a, b) = (both("a"), both("a"));
     let compared = Comparison::new(side("a", 1, &a), side("b", 2, &b), &question(&[]));
-    let titles: Vec<&str> = compared.cases.iter().map(|case| case.title.as_str()).collect();
-    let [usual, small] = titles[..] else { panic!("{titles:?}") };
-    assert_eq!(small, format!("{usual}, io_size = 4k"));
+    let [usual, small] = &compared.cases[..] else { panic!("{compared:?}") };
+    assert_eq!(small.workload_title, format!("{}, io_size = 4k", usual.workload_title));
+    assert_eq!([&*usual.workload_name, &*small.workload_name], ["fileserver", "fileserver, io_size = 4k"]);
 }
 
 #[test]

@@ -18,6 +18,7 @@ use fsdyno_core::workload::Arrivals;
 use fsdyno_core::{Configuration, DeviceSpec, ReadAgain};
 use fsdyno_core::{Environment, Nanos, Operation, Role, Workload};
 use fsdyno_stats::Fairness;
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,7 +34,7 @@ pub struct CaseView {
     /// What ran on it.
     pub workload: Workload,
     /// The name of the workload, with what tells it from the others of the sweep.
-    pub workload_name: String,
+    pub workload_name: Cow<'static, str>,
     /// What the workload does, in one line that tells it from the others of the sweep.
     pub workload_title: String,
     /// The environment of the first trial.
