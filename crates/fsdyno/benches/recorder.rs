@@ -57,7 +57,7 @@ fn memory(name: &str, sizes: &[usize]) {
     let begin = RecorderRequest::Begin {
         directory: log,
         mountpoint: shown.clone(),
-        size: None,
+        complete: None,
         parts: 1,
         shared: false,
     };

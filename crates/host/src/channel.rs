@@ -102,6 +102,10 @@ pub trait Channel {
     fn recorder(&mut self) -> Result<Box<dyn Recorder>> {
         Err(not_here(&self.end()))
     }
+    /// Another end of this kind for another thread, if there can be one.
+    fn another(&self) -> Option<Box<dyn Host + Send>> {
+        None
+    }
     /// The machines that engines run on, if they are others.
     fn clients(&self) -> Vec<ClientFacts> {
         Vec::new()
@@ -329,6 +333,10 @@ impl<C: Channel> Host for C {
 
     fn start_recorder(&mut self) -> Result<Box<dyn Recorder>> {
         self.recorder()
+    }
+
+    fn another(&self) -> Option<Box<dyn Host + Send>> {
+        Channel::another(self)
     }
 
     fn clients(&self) -> Vec<ClientFacts> {

@@ -462,6 +462,12 @@ pub trait Host {
         Box::new(NoGuardian(self.name()))
     }
 
+    /// The same host for another thread, which takes steps at the same time. `None` if it takes one step at a
+    /// time.
+    fn another(&self) -> Option<Box<dyn Host + Send>> {
+        None
+    }
+
     /// The fsdyno binary there, for steps that need a process of their own.
     fn own_binary(&self) -> std::io::Result<PathBuf> {
         std::env::current_exe()

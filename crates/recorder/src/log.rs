@@ -157,7 +157,7 @@ impl Log {
         self.parts = parts;
     }
 
-    /// A log that was kept, of a disk of one part of this size.
+    /// A complete log, of a disk of one part of this size.
     ///
     /// # Errors
     /// [`RecorderError::File`]; [`RecorderError::Damaged`] if it ends within an entry.

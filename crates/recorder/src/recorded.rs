@@ -7,7 +7,7 @@ use crate::log::Log;
 use crate::state::State;
 use crate::{Result, SECTOR};
 use fsdyno_core::Bytes;
-use fsdyno_core::durability::{CacheModel, MARKS_FILE, StateRequest};
+use fsdyno_core::durability::{CacheModel, CompleteLog, MARKS_FILE, StateRequest};
 use fsdyno_core::outcome::chain;
 use fuser::{Errno, FileAttr, FileType, INodeNo};
 use std::ffi::{OsStr, OsString};
@@ -50,8 +50,8 @@ pub(crate) struct Recorded {
     pub directory: PathBuf,
     /// While it is recorded, and later for comparisons.
     pub disk: Option<Disk>,
-    /// A log that was recorded earlier.
-    kept: Option<Log>,
+    /// A log that was complete before.
+    complete: Option<Log>,
     pub state: Option<State>,
     /// Whether that is the disk after a cut.
     pub is_after_cut: bool,
@@ -67,19 +67,21 @@ pub(crate) struct Recorded {
 }
 
 impl Recorded {
-    /// A disk of so many parts that will be recorded in this directory, or was if it has a size.
-    pub fn new(directory: PathBuf, size: Option<Bytes>, parts: u32) -> Result<Recorded> {
-        if parts == 0 || (size.is_some() && parts > 1) {
+    /// A disk of so many parts that will be recorded, or of which there is a complete log. Its own files are
+    /// made in this directory.
+    pub fn new(directory: PathBuf, complete: Option<&CompleteLog>, parts: u32) -> Result<Recorded> {
+        if parts == 0 || (complete.is_some() && parts > 1) {
             return Err(RecorderError::Refused(
-                "a disk needs a part, and one whose log was kept has exactly one",
+                "a disk needs a part, and one whose log is complete has exactly one",
             ));
         }
-        let kept = size.map(|size| Log::open(&directory, size)).transpose()?;
+        let size = complete.map(|log| log.size);
+        let complete = complete.map(|log| Log::open(&log.directory, log.size)).transpose()?;
         Ok(Recorded {
-            stage: if kept.is_some() { Stage::Complete } else { Stage::Waiting },
+            stage: if complete.is_some() { Stage::Complete } else { Stage::Waiting },
             directory,
             disk: None,
-            kept,
+            complete,
             state: None,
             is_after_cut: false,
             faults: Faults::default(),
@@ -92,7 +94,7 @@ impl Recorded {
 
     /// The log, once it is complete.
     pub fn log(&self) -> Result<&Log> {
-        let log = self.disk.as_ref().map(Disk::log).or(self.kept.as_ref());
+        let log = self.disk.as_ref().map(Disk::log).or(self.complete.as_ref());
         match (&self.stage, log) {
             (Stage::Waiting | Stage::Recording, _) | (_, None) => {
                 Err(RecorderError::Refused("the log is not complete"))
@@ -107,7 +109,7 @@ impl Recorded {
         if self.state.is_none() {
             self.state = Some(State::create(&self.directory, self.size)?);
         }
-        let log = self.disk.as_ref().map(Disk::log).or(self.kept.as_ref());
+        let log = self.disk.as_ref().map(Disk::log).or(self.complete.as_ref());
         self.state.as_mut().zip(log).ok_or(RecorderError::Refused("the log is not complete"))
     }
 

@@ -34,8 +34,8 @@ fn converse(input: &mut dyn BufRead, output: &mut dyn Write) -> Result<()> {
             return Ok(());
         }
         let reply = match serde_json::from_str(&line) {
-            Ok(RecorderRequest::Begin { directory, mountpoint, size, parts, shared }) => {
-                let recorded = Recorded::new(directory, size, parts);
+            Ok(RecorderRequest::Begin { directory, mountpoint, complete, parts, shared }) => {
+                let recorded = Recorded::new(directory, complete.as_ref(), parts);
                 recorded.and_then(|recorded| begin(&mut served, recorded, &mountpoint, shared))
             }
             Ok(request) => match &served {

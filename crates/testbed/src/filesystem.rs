@@ -167,6 +167,10 @@ pub trait Filesystem: std::fmt::Debug + Sync {
     fn mkfs_words(&self) -> Words;
     /// The values of its mount options. An option with a value that is not listed is rejected.
     fn mount_words(&self) -> Words;
+    /// The mount options with which two copies of it can be mounted at the same time; `None` if they cannot.
+    fn beside_a_copy(&self) -> Option<&'static [&'static str]> {
+        None
+    }
     /// How to see that its own mount options are in force.
     fn expectations(&self, _configuration: &Configuration) -> Vec<Expectation> {
         Vec::new()
@@ -229,6 +233,17 @@ pub(crate) fn all_mount_options(
     options.extend(filesystem.mount_options(configuration, journal));
     options.extend(raw_mount(configuration).map(str::to_string));
     options
+}
+
+/// The same configuration for mounting a filesystem while a copy of it is mounted; `None` if that cannot be.
+pub fn beside_a_copy(configuration: &Configuration) -> Option<Configuration> {
+    let own = find(&configuration.filesystem)?.beside_a_copy()?;
+    let words: Vec<&str> = raw_mount(configuration).chain(own.iter().copied()).collect();
+    let mut beside = configuration.clone();
+    if !words.is_empty() {
+        beside.settings.insert("mount".to_string(), words.join(","));
+    }
+    Some(beside)
 }
 
 /// Everything that the options of a mount must show.

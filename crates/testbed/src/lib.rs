@@ -47,7 +47,7 @@ pub mod words;
 
 pub use conditioning::{bytes_to_condition, condition};
 pub use error::TestbedError;
-pub use filesystem::{Filesystem, Tool};
+pub use filesystem::{Filesystem, Tool, beside_a_copy};
 pub use foresight::{commands, contradictions, is_unprivileged, needs_root, unmet, unmet_on_disks};
 pub use guard::{Confirmation, Testbed};
 pub use layered::ASSEMBLY;

@@ -10,22 +10,30 @@ use std::path::PathBuf;
 /// It reads as the marks so far, in their order, and has a size so that it can be the disk of a guest.
 pub const MARKS_FILE: &str = "marks";
 
+/// A log to which nothing more is added.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CompleteLog {
+    /// The directory with its files.
+    pub directory: PathBuf,
+    /// The size of the disk, all parts together.
+    pub size: Bytes,
+}
+
 /// What a recorder is asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "snake_case")]
 pub enum RecorderRequest {
-    /// The first request. Makes a log in `directory`, or opens the one that is there, and mounts itself at
-    /// `mountpoint`. The next files that are created there are the parts of the disk, all of the size of the
-    /// first; once they are removed, the log is complete.
+    /// The first request. Makes a log in `directory`, and mounts itself at `mountpoint`. The next files that
+    /// are created there are the parts of the disk, all of the size of the first; once they are removed, the
+    /// log is complete.
     Begin {
-        /// An empty directory, or one with a complete log.
+        /// An empty directory for the files of the log and of states.
         directory: PathBuf,
         /// An empty directory.
         mountpoint: PathBuf,
-        /// The size of the disk, if there is a log already.
-        size: Option<Bytes>,
-        /// How many files the disk consists of, each of which is flushed by itself; one if there is a log
-        /// already.
+        /// A log of one part to read instead of making one. Several recorders can read the same log.
+        complete: Option<CompleteLog>,
+        /// How many files the disk consists of, each of which is flushed by itself.
         parts: u32,
         /// Whether processes of other users may use the files, once they have been given them open: then the
         /// permissions decide, which are root's. Otherwise the kernel keeps everybody else away.

@@ -29,6 +29,10 @@ tests! {
         Requirement::All(MAKING_FILESYSTEMS),
         Requirement::Soak,
     ];
+    what_one_recorder_lost_is_looked_at_by_the_other: &[
+        Requirement::DyingRecorder,
+        Requirement::All(MAKING_FILESYSTEMS),
+    ];
     what_cannot_be_recorded_is_skipped_with_the_reason: RECORDING;
 }
 
@@ -246,6 +250,42 @@ fn nothing_is_left_of_a_killed_trial_or_recorder() {
         let logs = left.iter().filter(|entry| entry.file_name().to_string_lossy().starts_with("fsdyno-"));
         assert_eq!(logs.count(), 0, "{victim} after {millis} ms: {left:?}");
     }
+}
+
+/// Two recorders show disks of one log. If the second one dies, the first one shows the rest.
+fn what_one_recorder_lost_is_looked_at_by_the_other() {
+    let sandbox = Sandbox::new();
+    let ext4 = ["name = \"ext4\"\nfilesystem = \"ext4\""];
+    let parameters = "cuts = 25\npromises = 20\nduration = \"300ms\"\nunsynced = \"100ms\"";
+    sandbox.write("plan.toml", &plan(&sandbox, &ext4, parameters));
+    let mut running = sandbox.fsdyno(&["durability", "plan.toml"]);
+    let mut running = running.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("run fsdyno");
+    let parent = running.id().to_string();
+    let mut killed = false;
+    let ended = loop {
+        if let Some(ended) = running.try_wait().expect("its status") {
+            break ended;
+        }
+        let found = Command::new("pgrep").args(["-P", &parent, "-f", "fsdyno recorder"]).output();
+        let found = String::from_utf8(found.expect("pgrep").stdout).expect("numbers");
+        if let (Some(last), 2, false) = (found.lines().last(), found.lines().count(), killed) {
+            // It has begun to show disks.
+            sleep(Duration::from_millis(200));
+            killed = Command::new("kill").args(["-9", last]).status().expect("kill").success();
+        }
+        sleep(Duration::from_millis(5));
+    };
+    assert!(ended.success(), "{ended}");
+    let processors = std::thread::available_parallelism().expect("their number").get();
+    assert_eq!(killed, processors > 1);
+    let trial = &sandbox.stored()["trials"][0];
+    for found in trial["durability"]["models"].as_array().expect("models") {
+        assert_eq!((&found["states"], &found["mounted"]), (&25.into(), &25.into()), "{found}");
+        assert_eq!(acknowledged(found).1, 0, "{found}");
+    }
+    let restored = sandbox.run(&["restore"]);
+    assert!(restored.status.success(), "{}", describe(&restored));
+    assert_not_shown(&describe(&restored).to_string());
 }
 
 /// Looks every disk up that a recorder shows, which ends the time for which the kernel knows what the file

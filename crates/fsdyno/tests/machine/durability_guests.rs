@@ -198,7 +198,7 @@ fn qemu_logs_the_same_disks() {
     let begin = RecorderRequest::Begin {
         directory: log.clone(),
         mountpoint: shown.clone(),
-        size: None,
+        complete: None,
         parts: 1,
         shared: true,
     };

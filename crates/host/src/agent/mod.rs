@@ -23,7 +23,7 @@ use crate::log::StepLog;
 use crate::probe::FileIdentity;
 use crate::recorder::Recorder;
 use crate::wire::{self, Request};
-use crate::{EngineProcess, HostError, Result};
+use crate::{EngineProcess, Host, HostError, Result};
 use fsdyno_core::EngineRequest;
 use process::{Agent, Answer};
 use std::os::fd::OwnedFd;
@@ -207,6 +207,16 @@ impl Channel for AgentHost {
 
     fn recorder(&mut self) -> Result<Box<dyn Recorder>> {
         start_recorder(&self.binary, self.held.clone())
+    }
+
+    /// An agent of its own, which is started by the thread that takes the first step.
+    fn another(&self) -> Option<Box<dyn Host + Send>> {
+        Some(Box::new(AgentHost {
+            limits: self.limits,
+            hurry: Arc::clone(&self.hurry),
+            held: self.held.clone(),
+            ..AgentHost::new(self.binary.clone(), self.protected.clone())
+        }))
     }
 
     fn engine(&mut self, request: &EngineRequest) -> Result<Box<dyn EngineProcess>> {

@@ -390,6 +390,10 @@ impl Filesystem for Ext {
     }
 
     /// After the root filesystem.
+    fn beside_a_copy(&self) -> Option<&'static [&'static str]> {
+        Some(&[])
+    }
+
     fn check_order(&self) -> u32 {
         2
     }

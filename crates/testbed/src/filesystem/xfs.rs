@@ -218,6 +218,11 @@ impl Filesystem for Xfs {
         options
     }
 
+    /// The kernel refuses a second filesystem of the same UUID unless it is told not to look.
+    fn beside_a_copy(&self) -> Option<&'static [&'static str]> {
+        Some(&["nouuid"])
+    }
+
     fn expectations(&self, configuration: &Configuration) -> Vec<Expectation> {
         let mut expectations = Vec::new();
         if let Some(count) = configuration.level("logbufs") {

@@ -11,11 +11,30 @@ use fsdyno_host::{Command, Grant, Host, HostError};
 use fsdyno_testbed::{ASSEMBLY, Mounted, TestbedError, UndoJournal, Unmounted};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
+use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 /// How long another mount namespace may keep a filesystem, and how often that is looked at.
 const RELEASE: Duration = Duration::from_secs(20);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// Who may do something now, of those who look at the disks of one log.
+#[derive(Debug, Default)]
+pub(super) struct Turns(RwLock<()>);
+
+impl Turns {
+    /// Does something while nobody else does.
+    pub fn alone<T>(&self, work: impl FnOnce() -> T) -> T {
+        let _turn = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        work()
+    }
+
+    /// Does something that others may do, too.
+    pub fn beside<T>(&self, work: impl FnOnce() -> T) -> T {
+        let _turn = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        work()
+    }
+}
 
 /// Who looks at disks after cuts.
 pub(super) struct Looking<'a> {
@@ -34,10 +53,11 @@ impl Looking<'_> {
         self.site.user(self.machine).host
     }
 
-    /// Mounts the disk as it is now, verifies, unmounts, and checks.
-    pub fn look(&mut self, cut: &Cut) -> Result<Found, Stop> {
+    /// Mounts the disk as it is now, verifies, unmounts, and checks. If it is to be alone, nobody else does
+    /// anything while the filesystem recovers.
+    pub fn look(&mut self, cut: &Cut, turns: &Turns, alone: bool) -> Result<Found, Stop> {
         self.host().limit_steps(Some(STEP_LIMIT));
-        let found = self.steps(cut);
+        let found = self.steps(cut, turns, alone);
         self.host().limit_steps(None);
         match found {
             Err(Stop::Hung(..)) => Ok(Found::Hung),
@@ -45,24 +65,28 @@ impl Looking<'_> {
         }
     }
 
-    fn steps(&mut self, cut: &Cut) -> Result<Found, Stop> {
-        let (mounted, recovery) = match self.mount()? {
+    fn steps(&mut self, cut: &Cut, turns: &Turns, alone: bool) -> Result<Found, Stop> {
+        let mounted = match alone {
+            true => turns.alone(|| self.mount())?,
+            false => turns.beside(|| self.mount())?,
+        };
+        let (mounted, recovery) = match mounted {
             Ok(mounted) => mounted,
             Err(reason) => return Ok(Found::NotMounted { reason }),
         };
         let directory = mounted.directory().to_path_buf();
-        let verified = self.verify(&directory, cut)?;
+        let verified = turns.beside(|| self.verify(&directory, cut))?;
         let Looking { site, machine, journal, .. } = self;
         let host = site.user(*machine).host;
-        let unmounted = mounted.unmount(host, journal)?;
+        let unmounted = turns.beside(|| mounted.unmount(host, journal))?;
         await_release(&unmounted, host, journal)?;
-        let clean = match unmounted.check_small(host, journal) {
+        let clean = match turns.beside(|| unmounted.check_small(host, journal)) {
             Ok(checked) => checked.map(|(check, _)| check.clean),
             // A check that gives up has found enough.
             Err(TestbedError::Tool { .. }) => Some(false),
             Err(error) => return Err(error.into()),
         };
-        Ok(Found::Looked { recovery, verified, clean })
+        Ok(Found::Looked { recovery, alone, verified, clean })
     }
 
     /// Mounts the disk as it is now, and says how long that took; or says why the kernel refuses.

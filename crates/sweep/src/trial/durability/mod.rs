@@ -5,12 +5,14 @@
 //! The recorder shows its disk as a file, so that the testbed builds on it as on any other image, on this
 //! machine or in a guest ([`site`]): what is journaled, guarded and taken down is the same.
 
+mod cutting;
 mod errors;
 mod looking;
 mod place;
 mod shown;
 mod site;
 mod tally;
+mod work;
 
 pub use shown::{ShownState, show_state};
 
@@ -22,21 +24,19 @@ use crate::order::Slot;
 use crate::plan::{Case, Plan};
 use crate::progress::Moment;
 use crate::recorded::{self, Recorded, Shape};
-use fsdyno_core::durability::{CacheModel, Cut, Promise, RecorderReply, RecorderRequest, StateRequest};
+use fsdyno_core::durability::{CompleteLog, Cut, RecorderReply, RecorderRequest};
 use fsdyno_core::kernel::HOST_KERNEL;
 use fsdyno_core::result::LogSummary;
-use fsdyno_core::workload::{Durability, Load};
-use fsdyno_core::{Bytes, Failure, Nanos, Outcome, Warning, WarningKind};
+use fsdyno_core::workload::Durability;
+use fsdyno_core::{Failure, Outcome};
 use fsdyno_host::recorder::Recorder;
 use fsdyno_host::{Host, HostError};
-use looking::Looking;
 use place::LogPlace;
 use site::{Site, User};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
-use tally::{Found, Tally};
+use std::time::Duration;
 
 /// How long the recorder may take for a reply: it may have to replay a whole log.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -125,9 +125,16 @@ fn look_at_all(
             ended.left.extend(site.detach(recording.machines.host));
             match ended.record.outcome {
                 Outcome::Failed { .. } => heal(recorder).map(drop),
-                Outcome::Measured if ended.left.is_empty() => {
-                    cut_all(recording, slot, case, (parameters, shape), place, &mut site, recorder, ended)
-                }
+                Outcome::Measured if ended.left.is_empty() => cutting::all(
+                    recording,
+                    slot,
+                    case,
+                    (parameters, shape),
+                    place,
+                    &mut site,
+                    recorder,
+                    ended,
+                ),
                 _ => Ok(()),
             }
         }
@@ -145,11 +152,11 @@ fn look_at_all(
     result
 }
 
-/// Starts a recorder of so many disks that are new or, if they have a size, were recorded before.
+/// Starts a recorder of so many disks, which are new unless there is a complete log of them.
 fn start_recorder(
     host: &mut dyn Host,
     place: &LogPlace,
-    size: Option<Bytes>,
+    complete: Option<CompleteLog>,
     parts: u32,
     shared: bool,
 ) -> Result<Box<dyn Recorder>, Stop> {
@@ -158,7 +165,7 @@ fn start_recorder(
     let begin = RecorderRequest::Begin {
         directory: place.log().to_path_buf(),
         mountpoint: place.mountpoint().to_path_buf(),
-        size,
+        complete,
         parts,
         shared,
     };
@@ -214,142 +221,6 @@ fn record(recording: &mut Recording<'_, '_>, slot: &Slot, case: &Case, site: &mu
     ended
 }
 
-/// Cuts power at all places, and looks at what is left each time.
-#[expect(clippy::too_many_arguments, reason = "each is something else")]
-fn cut_all(
-    recording: &mut Recording<'_, '_>,
-    slot: &Slot,
-    case: &Case,
-    (parameters, shape): (&Durability, Shape<'_>),
-    place: &LogPlace,
-    site: &mut Site,
-    recorder: &mut dyn Recorder,
-    ended: &mut Ended,
-) -> Result<(), Stop> {
-    heal(recorder)?;
-    let summary = summary_of(recorder)?;
-    ask(recorder, &RecorderRequest::Check)?;
-    let cuts = cuts_of(recorder, parameters, slot.seed)?;
-    let marks = place.read_marks().map_err(Stop::Failed)?;
-    site.keep_in_memory(recording.machines.host, place, shape, parameters.least_space())?;
-    ended.record.warnings.extend(too_few_promises(parameters, &summary));
-    let mut tally = Tally::new(summary, &marks, parameters);
-    let mut journal = site.journal(recording.machines.host, recording.state_dir)?;
-    let begin = Instant::now();
-    let mut result = Ok(());
-    let states = parameters.states();
-    let mut done = 0;
-    'all: for (number, cut) in (0..).zip(&cuts) {
-        for model in parameters.models.iter().copied() {
-            for subset in 0..parameters.subsets_of(model) {
-                if recording.is_interrupted() {
-                    result = Err(Stop::Interrupted);
-                    break 'all;
-                }
-                let state = state_of(parameters, slot.seed, cut, number, model, subset);
-                let mut looking = Looking {
-                    machine: recording.machines.host,
-                    site: &mut *site,
-                    journal: &mut journal,
-                    seed: slot.seed,
-                    without: lost_member(parameters, shape, &state),
-                    parameters,
-                    interrupt: recording.interrupt,
-                };
-                let looked = ask(recorder, &RecorderRequest::State(state)).and_then(|_| looking.look(cut));
-                let looked = looked.and_then(|found| heal(recorder).map(|_| found));
-                let left = looking.take_down();
-                if matches!(looked, Ok(Found::Hung)) || (looked.is_err() && site.is_lost()) {
-                    tally.add(number, model, subset, cut, Found::Hung);
-                    done += 1;
-                    let disk = format!("the disk after cut {number} under the model '{}'", model.name());
-                    match site.replace(recording, case, shape.whole(), recorder, &disk)? {
-                        Some(warning) => ended.record.warnings.push(warning),
-                        None => {
-                            // A guest that is lost has nothing left.
-                            let _ = site.note_left(left, ended);
-                            break 'all;
-                        }
-                    }
-                    journal = site.journal(recording.machines.host, recording.state_dir)?;
-                    continue;
-                }
-                match looked {
-                    Ok(found) => tally.add(number, model, subset, cut, found),
-                    Err(stop) => result = Err(stop),
-                }
-                if !left.is_empty() || result.is_err() {
-                    result = result.and(site.note_left(left, ended).map_err(Stop::Failed));
-                    break 'all;
-                }
-                done += 1;
-                let left =
-                    begin.elapsed().as_nanos() as f64 / done as f64 * states.saturating_sub(done) as f64;
-                (recording.progress)(&Moment::step("cut", Some(Nanos(left as u64))));
-            }
-        }
-    }
-    ended.left.extend(journal.close().err().map(|error| error.failure().message));
-    result?;
-    if done < states {
-        let text =
-            format!("a filesystem hung after a power cut: only {done} of {states} states were looked at");
-        ended.record.warnings.push(Warning::new(WarningKind::LeftBehind, text));
-    }
-    ended.record.durability = Some(tally.result());
-    Ok(())
-}
-
-/// Warns of kinds of promises of which far fewer were made than asked for.
-fn too_few_promises(parameters: &Durability, summary: &LogSummary) -> Option<Warning> {
-    let asked = u64::from(parameters.promises);
-    let made = |promise: &Promise| {
-        let of = summary.promises.iter().find(|(known, _)| known == promise);
-        of.map_or(0, |(_, made)| *made)
-    };
-    let few: Vec<&str> = Promise::ALL
-        .iter()
-        .filter(|promise| made(promise) * 2 < asked)
-        .map(|promise| promise.name())
-        .collect();
-    (!few.is_empty()).then(|| {
-        let all: u64 = Promise::ALL.iter().map(made).sum();
-        let text = format!(
-            "{all} promises were made instead of {}; fewer than half of {}",
-            asked * Promise::ALL.len() as u64,
-            few.join(", ")
-        );
-        Warning::new(WarningKind::PromisesNotMade, text)
-    })
-}
-
-/// What a state is made of; the same for the same sweep, trial, cut, model and subset.
-fn state_of(
-    parameters: &Durability,
-    seed: u64,
-    cut: &Cut,
-    number: u32,
-    model: CacheModel,
-    subset: u32,
-) -> StateRequest {
-    let salt = u64::from(number) << 32 | u64::from(subset) << 8 | model as u64;
-    StateRequest {
-        at: cut.at,
-        model,
-        // Multiplying by an odd number gives each salt a seed of its own.
-        seed: seed ^ salt.wrapping_mul(0x9e37_79b9_7f4a_7c15),
-        atom: parameters.atom,
-        volatile: parameters.volatile,
-    }
-}
-
-/// Which member of the array is lost along with power.
-fn lost_member(parameters: &Durability, shape: Shape<'_>, state: &StateRequest) -> Option<usize> {
-    let members = shape.members().filter(|_| parameters.degraded)?;
-    // The lower half of a state's seed says little about its cut.
-    Some((state.seed >> u32::BITS) as usize % members)
-}
-
 fn ask(recorder: &mut dyn Recorder, request: &RecorderRequest) -> Result<RecorderReply, Stop> {
     recorder.ask(request, PATIENCE).map_err(|error| Stop::Failed(Box::new(host_failure(&error))))
 }
@@ -387,26 +258,4 @@ fn own(trouble: &str) -> Failure {
 
 fn unexpected() -> Stop {
     Stop::Failed(Box::new(Failure::new("record", "the recorder gave another reply than was asked for")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn kinds_of_promises_that_were_hardly_made_are_named() {
-        let parameters = Durability { promises: 10, ..Durability::default() };
-        let summary = |made: u64| LogSummary {
-            promises: Promise::ALL.into_iter().skip(1).map(|promise| (promise, made)).collect(),
-            ..LogSummary::default()
-        };
-        let warned =
-            |summary: &LogSummary| too_few_promises(&parameters, summary).map(|warning| warning.text);
-        let first = Promise::ALL[0].name();
-        let text = format!("55 promises were made instead of 120; fewer than half of {first}");
-        assert_eq!(warned(&summary(5)), Some(text));
-        let mut all = summary(10);
-        all.promises.push((Promise::ALL[0], 10));
-        assert_eq!(warned(&all), None);
-    }
 }

@@ -1,8 +1,8 @@
 //! The directories of a recorder.
 
 use crate::trial::report::host_failure;
-use fsdyno_core::Failure;
-use fsdyno_core::durability::{MARK_BYTES, MARKS_FILE, Mark};
+use fsdyno_core::durability::{CompleteLog, MARK_BYTES, MARKS_FILE, Mark};
+use fsdyno_core::{Bytes, Failure};
 use fsdyno_host::Host;
 use fsdyno_host::trusted;
 use fsdyno_testbed::UndoJournal;
@@ -41,6 +41,11 @@ impl LogPlace {
 
     pub fn log(&self) -> &Path {
         &self.log
+    }
+
+    /// The log of a disk of this size, once it is complete.
+    pub fn complete_log(&self, size: Bytes) -> CompleteLog {
+        CompleteLog { directory: self.log.clone(), size }
     }
 
     pub fn mountpoint(&self) -> &Path {

@@ -3,7 +3,8 @@
 use super::looking::Looking;
 use super::place::LogPlace;
 use super::site::Site;
-use super::{STEP_LIMIT, ask, cuts_of, start_recorder, state_of};
+use super::work::state_of;
+use super::{STEP_LIMIT, ask, cuts_of, start_recorder};
 use crate::recorded::Shape;
 use crate::trial::Stop;
 use fsdyno_core::durability::{CacheModel, RecorderRequest};
@@ -71,7 +72,8 @@ fn see(
     let parameters = &shown.parameters;
     // It unmounts itself at the end, when nothing uses its disk any more.
     let space = parameters.least_space();
-    let mut recorder = start_recorder(host, place, Some(parameters.size), 1, false).map_err(failure)?;
+    let log = place.complete_log(parameters.size);
+    let mut recorder = start_recorder(host, place, Some(log), 1, false).map_err(failure)?;
     let disk = DeviceSpec::image("", parameters.size);
     let devices = Shape::of(&disk, parameters.size).devices(place.mountpoint(), false);
     let site = Site::on_machine(host, place, &shown.configuration, &devices, space);

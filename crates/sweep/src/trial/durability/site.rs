@@ -143,6 +143,11 @@ impl Site {
         Ok(())
     }
 
+    /// Whether it is a guest.
+    pub fn is_guest(&self) -> bool {
+        self.inside.is_some()
+    }
+
     /// Who carries out steps there, on what, and in which configuration.
     pub fn user<'a>(&'a mut self, machine: &'a mut dyn Host) -> User<'a> {
         let Site { inside, served, testbed, configuration, marks, .. } = self;

@@ -27,6 +27,8 @@ pub(super) enum Found {
     /// It was mounted, verified, unmounted and checked.
     Looked {
         recovery: Nanos,
+        /// Whether nobody else looked at a disk meanwhile.
+        alone: bool,
         verified: Verified,
         /// What the check said, if the filesystem has one.
         clean: Option<bool>,
@@ -55,6 +57,8 @@ struct ModelTally {
     checked: u32,
     damaged: u32,
     recovery: Vec<u64>,
+    /// While another disk was looked at: that takes longer, and counts if there is nothing else.
+    recovery_beside: Vec<u64>,
     promises: BTreeMap<Promise, PromiseTally>,
     files: UnsyncedTally,
     names: UnsyncedTally,
@@ -124,9 +128,12 @@ impl ModelTally {
                 self.add_lost(marks);
                 vec!["it hung".to_string()]
             }
-            Found::Looked { recovery, verified, clean } => {
+            Found::Looked { recovery, alone, verified, clean } => {
                 self.mounted += 1;
-                self.recovery.push(recovery.0);
+                match alone {
+                    true => self.recovery.push(recovery.0),
+                    false => self.recovery_beside.push(recovery.0),
+                }
                 self.checked += u32::from(clean.is_some());
                 self.damaged += u32::from(clean == Some(false));
                 let mut said = verified.found.clone();
@@ -191,7 +198,11 @@ impl ModelTally {
             mount_errors: self.mount_errors.into_iter().collect(),
             checked: self.checked,
             damaged: self.damaged,
-            recovery_ns: Spread::of(self.recovery),
+            recovery_ns: Spread::of(if self.recovery.is_empty() {
+                self.recovery_beside
+            } else {
+                self.recovery
+            }),
             promises: promises.collect(),
             unsynced_files: self.files.result(),
             unsynced_names: self.names.result(),
@@ -292,7 +303,8 @@ mod tests {
                 survival: vec![AgeBin { up_to_ns: Nanos(8), made: 3, survived: 1 }],
                 ..Verified::default()
             };
-            let found = Found::Looked { recovery: Nanos(recovery), verified, clean: Some(clean) };
+            let found =
+                Found::Looked { recovery: Nanos(recovery), alone: true, verified, clean: Some(clean) };
             tally.add(0, CacheModel::Subset, 0, &cut, found);
         }
         let result = tally.result();
