@@ -211,7 +211,7 @@ impl Fitting<'_> {
     /// The parameters of a workload that a choice changes.
     fn parameters(&self, workload: &Workload, choice: &Choice) -> Vec<(&'static str, String)> {
         // What a power cut or an error loses is in a table of its own, and takes as long as it takes.
-        if matches!(workload, Workload::Durability(_) | Workload::IoErrors(_)) {
+        if workload.is_recorded() {
             return Vec::new();
         }
         let load = workload.load();

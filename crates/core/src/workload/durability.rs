@@ -2,7 +2,7 @@
 
 use super::io_errors::{LEAST_DISK, no_two_are_equal};
 use super::parameter::{Refusal, parameters, words};
-use super::{Load, Need, Timing};
+use super::{Load, Need, Timing, Workload};
 use crate::units::{Bytes, Nanos};
 
 /// Files of each promise are at most this large.
@@ -90,6 +90,13 @@ impl Durability {
             CacheModel::Completed | CacheModel::Flushed => 1,
             CacheModel::Subset | CacheModel::Window => self.subsets,
         }
+    }
+}
+
+impl Workload {
+    /// Whether it runs on recorded disks of fsdyno's own instead of the plan's devices.
+    pub const fn is_recorded(&self) -> bool {
+        matches!(self, Workload::Durability(_) | Workload::IoErrors(_))
     }
 }
 

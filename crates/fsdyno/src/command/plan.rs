@@ -10,7 +10,7 @@ use crate::out;
 use crate::progress::human;
 use fsdyno_core::measure::Direction;
 use fsdyno_core::{DeviceSpec, Measure, Nanos};
-use fsdyno_host::Host;
+use fsdyno_host::{Host, quoted};
 use fsdyno_report::Style;
 use fsdyno_sweep::{DryRun, FleetPlan, ForeseenRound, Plan, dry_run};
 use fsdyno_testbed::guard::identity_text;
@@ -42,7 +42,16 @@ pub fn run(surroundings: &Surroundings, options: &Options) -> Result {
         }
     }
     let is_allowed = run.hooks.is_empty() || options.allow_hooks;
-    Ok(if run.refusals.is_empty() && is_allowed { Status::Well } else { Status::Refused })
+    Ok(match run.refusals.is_empty() && is_allowed {
+        false => Status::Refused,
+        true if all_skipped(&run) => Status::TrialFailed,
+        true => Status::Well,
+    })
+}
+
+/// Whether there is nothing to measure.
+fn all_skipped(run: &DryRun) -> bool {
+    run.cases.iter().all(|case| !case.unmet.is_empty())
 }
 
 /// The block devices of the plan, each with the line that pins its identity, or why it cannot be determined.
@@ -93,6 +102,12 @@ fn print(
     for (path, identity) in identities {
         writeln!(out, "device {path}: {identity}")?;
     }
+    // Recorded disks are fsdyno's own.
+    let uses_devices = plan.workloads.iter().any(|workload| !workload.is_recorded());
+    for (path, _) in identities.iter().filter(|_| uses_devices) {
+        let text = format!("everything on {path} will be lost: a sweep asks for --destroy {}", quoted(path));
+        style.wrapped(&text, "", "  ").iter().try_for_each(|line| writeln!(out, "{line}"))?;
+    }
     let skipped = run.cases.iter().filter(|case| !case.unmet.is_empty()).count();
     let cases = plural(run.cases.len() as u64, "case");
     // The sweep ends earlier then.
@@ -128,6 +143,9 @@ fn print(
     let texts = [whole, ranking(&plan.measure)].into_iter().chain(race(plan, run)).chain(fleet(plan, run));
     for line in texts.flat_map(|text| style.wrapped(&text, "", "  ")) {
         writeln!(out, "{line}")?;
+    }
+    if all_skipped(run) {
+        writeln!(out, "a sweep would measure nothing: every case is skipped on this machine")?;
     }
     if run.needs_root {
         writeln!(out, "the sweep needs root: run it with sudo")?;

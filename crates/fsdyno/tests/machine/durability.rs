@@ -168,6 +168,10 @@ fn a_named_disk_is_not_touched() {
     let set = ["cuts=2", "promises=3", "duration=100ms", "unsynced=0", "size=320M"];
     let set: Vec<String> = set.iter().map(|set| format!("workloads.{set}")).collect();
     let set: Vec<&str> = set.iter().flat_map(|set| ["--set", set]).collect();
+    // The plan's own load would destroy it, and that is said beforehand.
+    let lost = format!("everything on {node} will be lost: a sweep asks for --destroy {node}");
+    let planned = sandbox.run(&["plan", "plan.toml"]);
+    assert!(describe(&planned).contains(&lost), "{}", describe(&planned));
     // Nothing is destroyed, so nothing has to be confirmed.
     let ran = sandbox.run(&[&["durability", "plan.toml"], &set[..]].concat());
     Command::new("losetup").args(["-d", &node]).status().expect("losetup");

@@ -11,6 +11,7 @@ tests! {
     ready_plans_are_listed_saved_and_found_by_name: &[];
     a_plan_can_come_from_standard_input: &[];
     wrong_words_are_answered_with_the_right_ones: &[];
+    a_plan_that_would_measure_nothing_says_so: &[];
     quiet_prints_results_only: &[];
     the_version_names_the_build: &[];
     completions_are_scripts: &[];
@@ -37,6 +38,17 @@ fn refused(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(text.starts_with("error: ") && output.stdout.is_empty(), "{}", describe(output));
     text
+}
+
+fn a_plan_that_would_measure_nothing_says_so() {
+    let sandbox = Sandbox::new();
+    // No kernel since 4.19 mounts xfs without barriers.
+    let text = "[device]\nimage = \"/var/tmp/fsdyno-nothing.img\"\nsize = \"1G\"\n[axes]\n\
+                filesystem = \"xfs\"\nbarrier = 0\n[[workloads]]\nkind = \"null\"\n";
+    sandbox.write("plan.toml", text);
+    let planned = sandbox.run(&["plan", "plan.toml"]);
+    assert_eq!(planned.status.code(), Some(1), "{}", describe(&planned));
+    assert!(describe(&planned).contains("a sweep would measure nothing"), "{}", describe(&planned));
 }
 
 fn ready_plans_are_listed_saved_and_found_by_name() {

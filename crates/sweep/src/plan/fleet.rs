@@ -5,7 +5,7 @@ use super::device::disk_of;
 use super::document::{Document, Origin, Section};
 use super::keys::{self, names};
 use crate::error::{PlanError, PlanProblem};
-use fsdyno_core::{DeviceSpec, Devices, Workload};
+use fsdyno_core::{DeviceSpec, Devices};
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
@@ -82,8 +82,7 @@ fn unfit(plan: &Plan) -> Option<String> {
     if plan.clients.is_some() && plan.serve.is_none() {
         return Some("[clients] on other machines and a fleet both need --launch".to_string());
     }
-    let is_recorded = |load: &&Workload| matches!(load, Workload::Durability(_) | Workload::IoErrors(_));
-    let recorded = plan.workloads.iter().find(is_recorded);
+    let recorded = plan.workloads.iter().find(|load| load.is_recorded());
     recorded.map(|load| format!("'{}' keeps its logs beside the store", load.name()))
 }
 
