@@ -263,7 +263,8 @@ fn what_one_recorder_lost_is_looked_at_by_the_other() {
     let parameters = "cuts = 25\npromises = 20\nduration = \"300ms\"\nunsynced = \"100ms\"";
     sandbox.write("plan.toml", &plan(&sandbox, &ext4, parameters));
     let mut running = sandbox.fsdyno(&["durability", "plan.toml"]);
-    let mut running = running.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("run fsdyno");
+    let errors = fs::File::create(sandbox.path("errors")).expect("a file");
+    let mut running = running.stdout(Stdio::null()).stderr(errors).spawn().expect("run fsdyno");
     let parent = running.id().to_string();
     let mut killed = false;
     let ended = loop {
@@ -279,7 +280,8 @@ fn what_one_recorder_lost_is_looked_at_by_the_other() {
         }
         sleep(Duration::from_millis(5));
     };
-    assert!(ended.success(), "{ended}");
+    let errors = fs::read_to_string(sandbox.path("errors")).expect("what it said");
+    assert!(ended.success() && !errors.contains("left behind"), "{ended}: {errors}");
     let processors = std::thread::available_parallelism().expect("their number").get();
     assert_eq!(killed, processors > 1);
     let trial = &sandbox.stored()["trials"][0];

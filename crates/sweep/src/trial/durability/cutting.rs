@@ -20,6 +20,7 @@ use fsdyno_core::workload::{Durability, Load};
 use fsdyno_core::{Configuration, Warning, WarningKind};
 use fsdyno_host::Host;
 use fsdyno_host::recorder::Recorder;
+use fsdyno_testbed::UndoJournal;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -164,8 +165,16 @@ impl Help<'_> {
         let mut helped = Helped::default();
         let parent = self.log.directory.parent().unwrap_or(&self.log.directory);
         let Ok(place) = LogPlace::make(machine, parent, self.state_dir) else { return helped };
-        let _ = self.look(machine, &place, work, &mut helped);
+        let mut journal = UndoJournal::create(machine, self.state_dir);
+        if let Ok(journal) = &mut journal {
+            let _ = self.look(machine, &place, work, journal);
+        }
         helped.left.extend(place.leave(machine, None));
+        if let Ok(mut journal) = journal {
+            // What a recorder that died had kept is gone with its mount.
+            helped.left.extend(journal.undo_all(machine).left);
+            helped.left.extend(journal.close().err().map(|error| error.failure().message));
+        }
         helped.log = machine.take_log();
         helped
     }
@@ -175,7 +184,7 @@ impl Help<'_> {
         machine: &mut dyn Host,
         place: &LogPlace,
         work: &Work<'_>,
-        helped: &mut Helped,
+        journal: &mut UndoJournal,
     ) -> Result<(), Stop> {
         let log = Some(self.log.clone());
         let mut recorder = start_recorder(machine, place, log, work.shape.parts() as u32, false)?;
@@ -183,12 +192,10 @@ impl Help<'_> {
         let space = work.parameters.least_space();
         let mut site = Site::on_machine(machine, place, self.configuration, &devices, space)?;
         site.marks_so_far.clone_from(&self.marks);
-        let mut journal = site.journal(machine, self.state_dir)?;
         while let Ok(Some(state)) = work.next() {
-            let (looked, left) = work.look(&state, machine, &mut site, &mut journal, recorder.as_mut());
+            let (looked, left) = work.look(&state, machine, &mut site, journal, recorder.as_mut());
             let goes_on =
                 left.is_empty() && matches!(looked, Ok(Found::NotMounted { .. } | Found::Looked { .. }));
-            helped.left.extend(left);
             match looked {
                 Ok(found) => work.add(&state, found),
                 Err(_) => work.give_back(&state),
@@ -197,7 +204,6 @@ impl Help<'_> {
                 break;
             }
         }
-        helped.left.extend(journal.close().err().map(|error| error.failure().message));
         Ok(())
     }
 }
