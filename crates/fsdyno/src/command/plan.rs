@@ -42,16 +42,7 @@ pub fn run(surroundings: &Surroundings, options: &Options) -> Result {
         }
     }
     let is_allowed = run.hooks.is_empty() || options.allow_hooks;
-    Ok(match run.refusals.is_empty() && is_allowed {
-        false => Status::Refused,
-        true if all_skipped(&run) => Status::TrialFailed,
-        true => Status::Well,
-    })
-}
-
-/// Whether there is nothing to measure.
-fn all_skipped(run: &DryRun) -> bool {
-    run.cases.iter().all(|case| !case.unmet.is_empty())
+    Ok(if run.refusals.is_empty() && is_allowed { Status::Well } else { Status::Refused })
 }
 
 /// The block devices of the plan, each with the line that pins its identity, or why it cannot be determined.
@@ -144,7 +135,7 @@ fn print(
     for line in texts.flat_map(|text| style.wrapped(&text, "", "  ")) {
         writeln!(out, "{line}")?;
     }
-    if all_skipped(run) {
+    if skipped == run.cases.len() {
         writeln!(out, "a sweep would measure nothing: every case is skipped on this machine")?;
     }
     if run.needs_root {

@@ -46,9 +46,8 @@ fn a_plan_that_would_measure_nothing_says_so() {
     let text = "[device]\nimage = \"/var/tmp/fsdyno-nothing.img\"\nsize = \"1G\"\n[axes]\n\
                 filesystem = \"xfs\"\nbarrier = 0\n[[workloads]]\nkind = \"null\"\n";
     sandbox.write("plan.toml", text);
-    let planned = sandbox.run(&["plan", "plan.toml"]);
-    assert_eq!(planned.status.code(), Some(1), "{}", describe(&planned));
-    assert!(describe(&planned).contains("a sweep would measure nothing"), "{}", describe(&planned));
+    let planned = stdout(&sandbox.run(&["plan", "plan.toml"]));
+    assert!(planned.contains("a sweep would measure nothing"), "{planned}");
 }
 
 fn ready_plans_are_listed_saved_and_found_by_name() {

@@ -2,7 +2,7 @@
 
 use super::paced::{open_loop, row, servers};
 use super::*;
-use fsdyno_core::result::RateCurve;
+use fsdyno_core::result::{RateCurve, RatePoint};
 use fsdyno_core::workload::{Arrivals, Pace, RateSearch};
 
 const EACH: Duration = Duration::from_millis(10);
@@ -48,7 +48,10 @@ fn the_highest_rate_is_what_the_workers_can_do() {
     for point in &curve.points {
         // A rate that missed the target once may have met it the second time.
         assert!(!point.met || point.intended_per_s <= highest, "{curve:?}");
-        assert!(point.met || point.intended_per_s > 0.6 * LIMIT_PER_S, "{curve:?}");
+        // Nor is one that the workers can do given up for a pause of the machine.
+        let met_again = |other: &RatePoint| other.met && other.intended_per_s == point.intended_per_s;
+        let is_met = point.met || curve.points.iter().any(met_again);
+        assert!(is_met || point.intended_per_s > 0.6 * LIMIT_PER_S, "{curve:?}");
         let due = point.intended_per_s * 0.2;
         assert!((point.due as f64 - due).abs() <= 1.0, "{point:?}");
         assert_eq!(point.lat_ns.count, point.due, "{point:?}");
