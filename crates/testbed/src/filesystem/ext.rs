@@ -389,11 +389,11 @@ impl Filesystem for Ext {
         Some(command.device("", targets.data.handle, &targets.data.node))
     }
 
-    /// After the root filesystem.
     fn beside_a_copy(&self) -> Option<&'static [&'static str]> {
         Some(&[])
     }
 
+    /// After the root filesystem.
     fn check_order(&self) -> u32 {
         2
     }

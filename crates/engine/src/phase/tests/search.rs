@@ -2,7 +2,7 @@
 
 use super::paced::{open_loop, row, servers};
 use super::*;
-use fsdyno_core::result::{RateCurve, RatePoint};
+use fsdyno_core::result::RateCurve;
 use fsdyno_core::workload::{Arrivals, Pace, RateSearch};
 
 const EACH: Duration = Duration::from_millis(10);
@@ -38,7 +38,10 @@ fn curve(result: &PhaseResult) -> &RateCurve {
 
 #[test]
 fn the_highest_rate_is_what_the_workers_can_do() {
-    let result = searched("p90 <= 30ms", 200, 500);
+    // So long that at the lowest rate one operation that a pause of the machine holds up is not the p90.
+    const STEP: Duration = Duration::from_millis(400);
+    let step = STEP.as_secs_f64();
+    let result = searched("p90 <= 30ms", STEP.as_millis() as u64, 500);
     let (curve, kept_up) = (curve(&result), open_loop(&result.roles[0]));
     let highest = curve.highest_per_s.expect("a rate");
     // Sleeping takes a little longer than it should. Two in flight and one waiting, of 40, are not a backlog.
@@ -48,15 +51,13 @@ fn the_highest_rate_is_what_the_workers_can_do() {
     for point in &curve.points {
         // A rate that missed the target once may have met it the second time.
         assert!(!point.met || point.intended_per_s <= highest, "{curve:?}");
-        // Nor is one that the workers can do given up for a pause of the machine.
-        let met_again = |other: &RatePoint| other.met && other.intended_per_s == point.intended_per_s;
-        let is_met = point.met || curve.points.iter().any(met_again);
-        assert!(is_met || point.intended_per_s > 0.6 * LIMIT_PER_S, "{curve:?}");
-        let due = point.intended_per_s * 0.2;
+        assert!(point.met || point.intended_per_s > 0.6 * LIMIT_PER_S, "{curve:?}");
+        let due = point.intended_per_s * step;
         assert!((point.due as f64 - due).abs() <= 1.0, "{point:?}");
         assert_eq!(point.lat_ns.count, point.due, "{point:?}");
         assert!(point.lat_ns.min >= 9_900_000, "{point:?}");
-        assert!(!point.met || (point.achieved_per_s - point.due as f64 / 0.2).abs() < 60.0, "{point:?}");
+        // A backlog of twelve.
+        assert!(!point.met || (point.achieved_per_s * step - point.due as f64).abs() < 12.0, "{point:?}");
     }
     let rates: Vec<f64> = curve.by_rate().iter().map(|point| point.intended_per_s).collect();
     assert!(rates.is_sorted() && rates.len() >= 4, "{rates:?}");
@@ -65,7 +66,7 @@ fn the_highest_rate_is_what_the_workers_can_do() {
     assert!((kept_up.due as f64 - highest * 0.5).abs() <= 1.0, "{kept_up:?}");
     assert_eq!(row(&result.roles[0], Operation::ResponseTime).lat_ns.count, kept_up.due);
     assert!(kept_up.backlog_max < 30, "it has nothing of the search: {kept_up:?}");
-    assert!(result.ramp_ns < Nanos::from_millis(450 * 18), "{}", result.ramp_ns);
+    assert!(result.ramp_ns < Nanos::from(18 * (STEP + Duration::from_millis(250))), "{}", result.ramp_ns);
 }
 
 #[test]

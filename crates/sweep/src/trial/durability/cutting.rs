@@ -21,13 +21,14 @@ use fsdyno_core::{Configuration, Warning, WarningKind};
 use fsdyno_host::Host;
 use fsdyno_host::recorder::Recorder;
 use fsdyno_testbed::UndoJournal;
+use std::num::NonZero;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::thread::{Builder, available_parallelism};
 use std::time::Instant;
 
-/// After how many cuts recovery is timed at most while there are two threads: it is timed alone.
+/// With two threads, recovery is timed after at most so many cuts, because one thread rests meanwhile.
 const TIMED: usize = 100;
 
 /// Cuts power at all places, and looks at what is left each time.
@@ -49,18 +50,10 @@ pub(super) fn all(
     let marks = place.read_marks().map_err(Stop::Failed)?;
     site.keep_in_memory(recording.machines.host, place, shape, parameters.least_space())?;
     ended.record.warnings.extend(too_few_promises(parameters, &summary));
-    // Two mounted copies of an array or a volume would be taken for one.
-    let is_one_disk = !site.is_guest() && shape.parts() == 1;
-    let beside = match available_parallelism() {
-        Ok(processors) if processors.get() > 1 && is_one_disk => {
-            fsdyno_testbed::beside_a_copy(&site.configuration)
-        }
-        _ => None,
-    };
-    let helper = beside.as_ref().and_then(|_| recording.machines.host.another());
-    if let Some(beside) = beside {
+    let helper = helper(recording.machines.host, site, shape).map(|(machine, beside)| {
         site.configuration = beside;
-    }
+        machine
+    });
     let work = Work {
         cuts: &cuts,
         of_each: of_each_cut(parameters),
@@ -140,6 +133,21 @@ pub(super) fn all(
     }
     ended.record.durability = Some(losses);
     Ok(())
+}
+
+/// This machine for a second thread, and how both mount the filesystem; `None` where one thread has to do.
+fn helper(
+    machine: &dyn Host,
+    site: &Site,
+    shape: Shape<'_>,
+) -> Option<(Box<dyn Host + Send>, Configuration)> {
+    let processors = available_parallelism().map_or(1, NonZero::get);
+    // Two mounted copies of an array or a volume would be taken for one.
+    if processors < 2 || site.is_guest() || shape.parts() > 1 {
+        return None;
+    }
+    let beside = fsdyno_testbed::beside_a_copy(&site.configuration)?;
+    Some((machine.another()?, beside))
 }
 
 /// What a second thread needs to look at states.
