@@ -129,6 +129,7 @@ pub fn dry_run(plan: &Plan, host: &mut dyn Host, guests: &mut dyn Guests) -> Dry
         refusals: [
             guard::foresee(host, &plan.devices, &runnable, least_space(plan)),
             short_of_room(host, plan),
+            recorded::refused_log_directory(plan).into_iter().collect(),
         ]
         .concat(),
         cases,

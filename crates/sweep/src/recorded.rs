@@ -9,6 +9,8 @@ use fsdyno_core::axis::JOURNAL;
 use fsdyno_core::device::{Image, Md, Preallocation};
 use fsdyno_core::workload::{Durability, IoErrors, Workload};
 use fsdyno_core::{Bytes, DeviceSpec, Devices};
+use fsdyno_host::trusted::{self, Untrusted};
+use fsdyno_testbed::Refusal;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
@@ -17,6 +19,10 @@ use std::path::{Path, PathBuf};
 const DISK: &str = "disk";
 /// Sizes of disks are multiples of this.
 const BLOCK: u64 = 4096;
+/// Only root can record a disk.
+pub(crate) const ROOT: u32 = 0;
+/// What to do if no log can be written somewhere.
+pub(crate) const LOG_HINT: &str = "name an image in a directory of root's, or in /var/tmp";
 /// What stands for a directory of a random name.
 const SOME_MOUNTPOINT: &str = "/run/fsdyno-RANDOM";
 
@@ -132,6 +138,20 @@ pub(crate) fn log_directory(devices: &Devices, otherwise: &Path) -> PathBuf {
         here if here.as_os_str().is_empty() => PathBuf::from("."),
         directory => directory.to_path_buf(),
     }
+}
+
+/// Whether others could have the files of a log written elsewhere, who can replace the directory in this one.
+pub(crate) fn check_log_directory(parent: &Path) -> Result<(), Untrusted> {
+    trusted::check(&parent.join("log"), ROOT)
+}
+
+/// A refusal if no log can be written where the plan's logs would be.
+pub(crate) fn refused_log_directory(plan: &Plan) -> Option<Refusal> {
+    plan.workloads.iter().find(|load| load.is_recorded())?;
+    let parent = std::path::absolute(log_directory(&plan.devices, Path::new("/"))).ok()?;
+    let untrusted = check_log_directory(&parent).err()?;
+    let reason = format!("is no place for the logs of recorded disks: {untrusted}");
+    Some(Refusal { device: parent, reason, hint: LOG_HINT.to_string() })
 }
 
 /// The disks of a trial that has not begun.

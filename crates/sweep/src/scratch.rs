@@ -8,6 +8,7 @@ use crate::options::RunOptions;
 use crate::order::Slot;
 use crate::plan::{Case, Plan};
 use crate::preparations::Preparations;
+use crate::recorded::refused_log_directory;
 use crate::space::{least_space, short_of_room};
 use crate::sweep_error::SweepError;
 use fsdyno_core::{Configuration, DeviceSpec, Devices};
@@ -43,7 +44,8 @@ impl<'a> ScratchDevices<'a> {
         configurations: Vec<Configuration>,
     ) -> Result<Self, SweepError> {
         let devices = plan.devices.clone();
-        let refusals = short_of_room(host, plan);
+        let mut refusals = short_of_room(host, plan);
+        refusals.extend(refused_log_directory(plan));
         if !refusals.is_empty() {
             return Err(TestbedError::Refused { refusals }.into());
         }

@@ -289,6 +289,8 @@ fn what_one_recorder_lost_is_looked_at_by_the_other() {
         assert_eq!((&found["states"], &found["mounted"]), (&25.into(), &25.into()), "{found}");
         assert_eq!(acknowledged(found).1, 0, "{found}");
     }
+    // The trial says why it took longer.
+    assert_eq!(trial.to_string().contains("look at states in a second thread"), killed, "{trial}");
     let restored = sandbox.run(&["restore"]);
     assert!(restored.status.success(), "{}", describe(&restored));
     assert_not_shown(&describe(&restored).to_string());
@@ -329,9 +331,11 @@ fn what_cannot_be_recorded_is_skipped_with_the_reason() {
     fs::create_dir(&theirs).and_then(|()| chown(&theirs, Some(NOBODY), None)).expect("a directory");
     let image = format!("device.image={}", theirs.join("disk.img").display());
     sandbox.write("ext4.toml", &plan(&sandbox, &["name = \"a\"\nfilesystem = \"ext4\""], "cuts = 1"));
-    let refused = sandbox.run(&["durability", "ext4.toml", "--set", &image]);
-    assert_eq!(refused.status.code(), Some(1), "{}", describe(&refused));
-    assert!(describe(&refused).contains("no log can be written there"), "{}", describe(&refused));
+    for command in ["plan", "durability"] {
+        let refused = sandbox.run(&[command, "ext4.toml", "--set", &image]);
+        assert_eq!(refused.status.code(), Some(3), "{}", describe(&refused));
+        assert!(describe(&refused).contains("is no place for the logs"), "{}", describe(&refused));
+    }
     assert_eq!(fs::read_dir(&theirs).expect("it").count(), 0);
     let mixed = format!("{}[[workloads]]\nkind = \"commit-log\"\n", plan(&sandbox, &external, "cuts = 1"));
     sandbox.write("mixed.toml", &mixed.replace("journal = \"external\"", ""));

@@ -168,14 +168,15 @@ struct Helped {
 
 impl Help<'_> {
     /// Looks at states until there are no more. If one cannot be looked at, it is given back and the thread
-    /// ends: either the other one can, or it says why not.
+    /// ends: either the other one can, or it says why not. The log says why it ended.
     fn give(&self, machine: &mut dyn Host, work: &Work<'_>) -> Helped {
-        let mut helped = Helped::default();
+        let (mut helped, begin) = (Helped::default(), Instant::now());
         let parent = self.log.directory.parent().unwrap_or(&self.log.directory);
         let Ok(place) = LogPlace::make(machine, parent, self.state_dir) else { return helped };
         let mut journal = UndoJournal::create(machine, self.state_dir);
+        let mut ended = Ok(());
         if let Ok(journal) = &mut journal {
-            let _ = self.look(machine, &place, work, journal);
+            ended = self.look(machine, &place, work, journal);
         }
         helped.left.extend(place.leave(machine, None));
         if let Ok(mut journal) = journal {
@@ -184,6 +185,10 @@ impl Help<'_> {
             helped.left.extend(journal.close().err().map(|error| error.failure().message));
         }
         helped.log = machine.take_log();
+        if let Err(Stop::Failed(failure) | Stop::Hung(failure, _) | Stop::NoRoom(failure)) = ended {
+            let step = "look at states in a second thread".to_string();
+            helped.log.push(LogEntry { step, took_ns: begin.elapsed().into(), error: Some(failure.message) });
+        }
         helped
     }
 
@@ -206,7 +211,10 @@ impl Help<'_> {
                 left.is_empty() && matches!(looked, Ok(Found::NotMounted { .. } | Found::Looked { .. }));
             match looked {
                 Ok(found) => work.add(&state, found),
-                Err(_) => work.give_back(&state),
+                Err(stop) => {
+                    work.give_back(&state);
+                    return Err(stop);
+                }
             }
             if !goes_on {
                 break;

@@ -1,5 +1,6 @@
 //! The directories of a recorder.
 
+use crate::recorded::{LOG_HINT, ROOT, check_log_directory};
 use crate::trial::report::host_failure;
 use fsdyno_core::durability::{CompleteLog, MARK_BYTES, MARKS_FILE, Mark};
 use fsdyno_core::{Bytes, Failure};
@@ -8,8 +9,6 @@ use fsdyno_host::trusted;
 use fsdyno_testbed::UndoJournal;
 use std::path::{Path, PathBuf};
 
-/// Only root can record a disk.
-const ROOT: u32 = 0;
 /// The files of a log.
 const FILES: [&str; 3] = ["entries", "data", "marks"];
 
@@ -25,10 +24,9 @@ impl LogPlace {
     pub fn make(host: &mut dyn Host, parent: &Path, state_dir: &Path) -> Result<LogPlace, Box<Failure>> {
         let parent = std::path::absolute(parent);
         let parent = parent.map_err(|error| Failure::new("record", error.to_string()))?;
-        // Whoever can replace the directory in it could have the files of the log written elsewhere.
-        trusted::check(&parent.join("log"), ROOT).map_err(|untrusted| {
+        check_log_directory(&parent).map_err(|untrusted| {
             let mut failure = Failure::new("record", format!("no log can be written there: {untrusted}"));
-            failure.hint = Some("name an image in a directory of root's, or in /var/tmp".to_string());
+            failure.hint = Some(LOG_HINT.to_string());
             failure
         })?;
         let mut journal = UndoJournal::create(host, state_dir).map_err(|error| error.failure())?;
