@@ -5,10 +5,11 @@ use super::*;
 use fsdyno_core::result::RateCurve;
 use fsdyno_core::workload::{Arrivals, Pace, RateSearch};
 
-const EACH: Duration = Duration::from_millis(10);
+/// So long that a pause of a busy machine is short beside it.
+const EACH: Duration = Duration::from_millis(30);
 const WORKERS: u32 = 2;
-/// Two workers that take 10 ms each.
-const LIMIT_PER_S: f64 = 200.0;
+/// Two workers that take 30 ms each.
+const LIMIT_PER_S: f64 = 2.0 / 0.03;
 
 fn searched(until: &str, step: u64, window: u64) -> PhaseResult {
     let search = RateSearch {
@@ -38,10 +39,9 @@ fn curve(result: &PhaseResult) -> &RateCurve {
 
 #[test]
 fn the_highest_rate_is_what_the_workers_can_do() {
-    // So long that at the lowest rate one operation that a pause of the machine holds up is not the p90.
-    const STEP: Duration = Duration::from_millis(400);
+    const STEP: Duration = Duration::from_millis(600);
     let step = STEP.as_secs_f64();
-    let result = searched("p90 <= 30ms", STEP.as_millis() as u64, 500);
+    let result = searched("p90 <= 90ms", STEP.as_millis() as u64, 1500);
     let (curve, kept_up) = (curve(&result), open_loop(&result.roles[0]));
     let highest = curve.highest_per_s.expect("a rate");
     // Sleeping takes a little longer than it should. Two in flight and one waiting, of 40, are not a backlog.
@@ -55,7 +55,7 @@ fn the_highest_rate_is_what_the_workers_can_do() {
         let due = point.intended_per_s * step;
         assert!((point.due as f64 - due).abs() <= 1.0, "{point:?}");
         assert_eq!(point.lat_ns.count, point.due, "{point:?}");
-        assert!(point.lat_ns.min >= 9_900_000, "{point:?}");
+        assert!(point.lat_ns.min >= 29_700_000, "{point:?}");
         // A backlog of twelve.
         assert!(!point.met || (point.achieved_per_s * step - point.due as f64).abs() < 12.0, "{point:?}");
     }
@@ -63,7 +63,7 @@ fn the_highest_rate_is_what_the_workers_can_do() {
     assert!(rates.is_sorted() && rates.len() >= 4, "{rates:?}");
     // The window is one at that rate, from its first moment.
     assert_eq!(kept_up.intended_per_s, highest);
-    assert!((kept_up.due as f64 - highest * 0.5).abs() <= 1.0, "{kept_up:?}");
+    assert!((kept_up.due as f64 - highest * 1.5).abs() <= 1.0, "{kept_up:?}");
     assert_eq!(row(&result.roles[0], Operation::ResponseTime).lat_ns.count, kept_up.due);
     assert!(kept_up.backlog_max < 30, "it has nothing of the search: {kept_up:?}");
     assert!(result.ramp_ns < Nanos::from(18 * (STEP + Duration::from_millis(250))), "{}", result.ramp_ns);
