@@ -260,7 +260,7 @@ fn nothing_is_left_of_a_killed_trial_or_recorder() {
 fn what_one_recorder_lost_is_looked_at_by_the_other() {
     let sandbox = Sandbox::new();
     let ext4 = ["name = \"ext4\"\nfilesystem = \"ext4\""];
-    let parameters = "cuts = 25\npromises = 20\nduration = \"300ms\"\nunsynced = \"100ms\"";
+    let parameters = "cuts = 12\npromises = 20\nduration = \"200ms\"\nunsynced = \"100ms\"";
     sandbox.write("plan.toml", &plan(&sandbox, &ext4, parameters));
     let mut running = sandbox.fsdyno(&["durability", "plan.toml"]);
     let errors = fs::File::create(sandbox.path("errors")).expect("a file");
@@ -275,7 +275,7 @@ fn what_one_recorder_lost_is_looked_at_by_the_other() {
         let found = String::from_utf8(found.expect("pgrep").stdout).expect("numbers");
         if let (Some(last), 2, false) = (found.lines().last(), found.lines().count(), killed) {
             // It has begun to show disks.
-            sleep(Duration::from_millis(200));
+            sleep(Duration::from_millis(150));
             killed = Command::new("kill").args(["-9", last]).status().expect("kill").success();
         }
         sleep(Duration::from_millis(5));
@@ -286,7 +286,7 @@ fn what_one_recorder_lost_is_looked_at_by_the_other() {
     assert_eq!(killed, processors > 1);
     let trial = &sandbox.stored()["trials"][0];
     for found in trial["durability"]["models"].as_array().expect("models") {
-        assert_eq!((&found["states"], &found["mounted"]), (&25.into(), &25.into()), "{found}");
+        assert_eq!((&found["states"], &found["mounted"]), (&12.into(), &12.into()), "{found}");
         assert_eq!(acknowledged(found).1, 0, "{found}");
     }
     // The trial says why it took longer.
