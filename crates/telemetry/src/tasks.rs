@@ -183,7 +183,10 @@ impl Tasks {
         for (pid, task) in &self.known {
             let kind = || match task.is_kernel {
                 true => kind::of_kernel_thread(&task.name, stack),
-                false if self.ancestors(*pid).any(|pid| pid == self.own) => TaskKind::Own,
+                false if self.ancestors(*pid).any(|pid| pid == self.own) => match is_server(&task.name) {
+                    true => TaskKind::Serve,
+                    false => TaskKind::Own,
+                },
                 false => TaskKind::Process,
             };
             if task.new.cpu_ns > 0 {
@@ -200,6 +203,12 @@ impl Tasks {
             }
         }
     }
+}
+
+/// Whether a process that fsdyno has started serves a filesystem: Samba's smbd, which adds the address of its
+/// client to its name.
+fn is_server(name: &str) -> bool {
+    name.strip_prefix("smbd").is_some_and(|rest| !rest.starts_with(|next: char| next.is_ascii_alphanumeric()))
 }
 
 /// The workers of a queue count as one task, whichever of them did the work.
@@ -298,6 +307,27 @@ mod tests {
 
     fn told(activity: &Activity) -> Vec<(Option<u32>, &str, TaskKind, u64)> {
         activity.times.iter().map(|time| (time.pid, time.name.as_str(), time.kind, time.cpu_ns)).collect()
+    }
+
+    #[test]
+    fn a_server_that_fsdyno_has_started_serves_and_one_of_the_machine_does_not() {
+        let mut machine = Machine::new();
+        for ticks in [10, 12] {
+            machine.process(100, 1, "fsdyno", 10, [0, 0]);
+            machine.process(101, 100, "smbd", ticks, [0, 0]);
+            machine.process(102, 101, "smbd[10.77.0.2]", ticks, [0, 0]);
+            machine.process(103, 100, "smbdtorture", ticks, [0, 0]);
+            machine.process(200, 1, "smbd", ticks, [0, 0]);
+            if ticks == 10 {
+                machine.look();
+            }
+        }
+        let activity = machine.look();
+        let kinds: Vec<_> = activity.times.iter().map(|time| (time.pid, time.kind)).collect();
+        let expected =
+            [(101, TaskKind::Serve), (200, TaskKind::Process), (102, TaskKind::Serve), (103, TaskKind::Own)];
+        assert_eq!(kinds.len(), expected.len());
+        assert!(expected.iter().all(|(pid, kind)| kinds.contains(&(Some(*pid), *kind))), "{kinds:?}");
     }
 
     #[test]

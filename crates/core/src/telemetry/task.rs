@@ -22,8 +22,8 @@ pub enum TaskKind {
     Block,
     /// Kernel: initialises in the background what mkfs omitted (`ext4lazyinit`), for any filesystem.
     LazyInit,
-    /// Kernel: serves a filesystem by NFS, or is a client of one that is served (`nfsd`, `lockd`, `kworker
-    /// rpciod`).
+    /// Serves a filesystem, or is a client of one that is served: kernel threads (`nfsd`, `lockd`, `kworker
+    /// rpciod`), and smbd if fsdyno has started it.
     Serve,
     /// Kernel: everything else, including everything named after a device that is not in the stack.
     Kernel,
