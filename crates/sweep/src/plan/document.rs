@@ -4,6 +4,7 @@
 //! before values are interpreted, so that a changed plan is checked exactly like a written one.
 
 use crate::error::{Location, PlanError, PlanProblem};
+use fsdyno_core::Nanos;
 use fsdyno_core::units::UnitError;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -286,7 +287,8 @@ impl Node {
         match &self.value {
             Value::String(text) => Some(text.clone()),
             Value::Integer(number) => Some(number.to_string()),
-            Value::Float(number) => Some(number.to_string()),
+            // A version such as 4.0 keeps its last digit.
+            Value::Float(number) => Some(format!("{number:?}")),
             Value::Boolean(boolean) => Some(boolean.to_string()),
             Value::Datetime(_) | Value::Array(_) | Value::Table(_) => None,
         }
@@ -416,6 +418,14 @@ impl<'d> Section<'d> {
         let unit =
             text.parse().map_err(|error| self.error(key, PlanProblem::Unit { key: key.to_string(), error }));
         unit.map(Some)
+    }
+
+    /// A time that is long enough.
+    pub fn time(&self, key: &str, least: Nanos, expected: &str) -> Result<Option<Nanos>, PlanError> {
+        match self.unit(key)? {
+            Some(time) if time < least => Err(self.refuse(key, expected)),
+            time => Ok(time),
+        }
     }
 
     /// The elements of an array of tables, each with its place.
