@@ -1,6 +1,6 @@
 //! The top of the page: the answer, the commands for it, and everything to know before believing it.
 
-use super::sentence::sentence;
+use super::sentence::{sentence, with_code};
 use fsdyno_verdict::drift::Drift;
 use fsdyno_verdict::recommendation::{RecipeStep, RecipeText};
 use fsdyno_verdict::text;
@@ -59,11 +59,11 @@ fn notes(view: &View) -> Markup {
     html! {
         ul.notes {
             @for note in notes {
-                li.note { strong { "note" } " " (note) }
+                li.note { strong { "note" } " " (with_code(&note)) }
             }
             @for group in &view.warnings {
                 li.warning {
-                    strong { "warning" } " " (group.kind) " (" (text::plural(group.trials as u64, "trial")) "): " (group.example)
+                    strong { "warning" } " " (group.kind) " (" (text::plural(group.trials as u64, "trial")) "): " (with_code(&group.example.to_string()))
                 }
             }
             @for group in &view.skipped {
@@ -77,7 +77,7 @@ fn notes(view: &View) -> Markup {
                     @if !failed.error.details.trim().is_empty() {
                         details { summary { "output" } pre { (failed.error.details) } }
                     }
-                    @if let Some(hint) = &failed.error.hint { br; "hint: " (hint) }
+                    @if let Some(hint) = &failed.error.hint { br; "hint: " (with_code(hint)) }
                 }
             }
         }

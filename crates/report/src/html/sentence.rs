@@ -1,9 +1,39 @@
 //! Lines of the terminal as sentences of a page.
 
+use maud::{Markup, html};
+
 /// A line of the terminal as a sentence.
 pub(super) fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     letters
         .next()
         .map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect::<String>() + ".")
+}
+
+/// A text in which what is between two backticks is code, as on a page of the documentation.
+pub(super) fn with_code(text: &str) -> Markup {
+    let parts: Vec<&str> = text.split('`').collect();
+    // One that is not closed is a backtick.
+    if parts.len().is_multiple_of(2) {
+        return html! { (text) };
+    }
+    html! {
+        @for (number, part) in parts.iter().enumerate() {
+            @if number % 2 == 1 { code { (part) } } @else { (part) }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_between_backticks_is_code() {
+        let shown = |text| with_code(text).into_string();
+        assert_eq!(shown("not part of `write` <"), "not part of <code>write</code> &lt;");
+        assert_eq!(shown("a `b` and `c`"), "a <code>b</code> and <code>c</code>");
+        assert_eq!(shown("one ` alone"), "one ` alone");
+        assert_eq!(shown(""), "");
+    }
 }
