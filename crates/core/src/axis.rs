@@ -273,7 +273,7 @@ pub static AXES: &[Axis] = &[
     },
     Axis {
         name: "nfs_version",
-        levels: Levels::Words(&["4.0", "4.1", "4.2"]),
+        levels: Levels::Words(&["3", "4.0", "4.1", "4.2"]),
         general: true,
         default: Some("4.2"),
         help: "version of the NFS protocol that clients use (nfs(5), `vers=`)",

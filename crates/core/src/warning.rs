@@ -108,6 +108,9 @@ warnings! {
     DirectoriesNotSynced = "directories-not-synced":
         "the protocol of the server does not pass on an fsync of a directory, nor a syncfs",
         "serve by NFS if programs rely on a rename or a new name that they have synced";
+    ServerOutage = "server-outage":
+        "the server was away for a part of the phase, as the plan asks",
+        "the longest stall says what clients lived through; compare only with trials that had the same outage";
     PromisesNotMade = "promises-not-made":
         "far fewer promises were made before the power cuts than the plan asks for",
         "make `duration` longer: kinds of promises that were hardly made have hardly been tested";

@@ -51,9 +51,11 @@ pub(crate) fn enter_view(request: &EngineRequest) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// Where a request creates files, if it does.
+/// Where a request creates files, if it does. Whoever only observes leaves the filesystem free to be
+/// unmounted.
 fn directory(request: &EngineRequest) -> Option<&Path> {
     match request.workload {
+        _ if request.observes => None,
         Workload::Null(_) if request.precondition.is_none() => None,
         _ => Some(&request.directory),
     }

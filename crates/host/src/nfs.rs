@@ -16,6 +16,11 @@ pub struct NfsExport {
     pub threads: u32,
     /// The addresses of the clients, which may all be root there.
     pub clients: Vec<String>,
+    /// Whether clients may claim what they had before the server went away (RFC 8881, 8.4.2), for which it
+    /// gives them some time before it serves anything else.
+    pub reclaims: bool,
+    /// Whether clients may use version 3 of the protocol, too.
+    pub version_3: bool,
 }
 
 impl NfsExport {
@@ -31,6 +36,10 @@ impl NfsExport {
         let exports = self.clients.iter().map(|client| {
             format!("exportfs -o {} {}", self.options(), quoted(&format!("{client}:{directory}")))
         });
-        exports.chain([format!("rpc.nfsd {}", self.threads)]).collect()
+        let (version, mountd) = match self.version_3 {
+            true => ("-V 3 ", Some("rpc.mountd".to_string())),
+            false => ("", None),
+        };
+        exports.chain([format!("rpc.nfsd {version}{}", self.threads)]).chain(mountd).collect()
     }
 }

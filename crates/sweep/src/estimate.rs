@@ -17,7 +17,7 @@ use fsdyno_core::{Bytes, CacheState, Configuration, DeviceSpec, Devices, Nanos, 
 use fsdyno_host::Host;
 use fsdyno_host::guest::{Guests, disk_nodes};
 use fsdyno_testbed::Refusal;
-use fsdyno_testbed::guard;
+use fsdyno_testbed::{guard, serve};
 use fsdyno_verdict::text::plural;
 use serde::Serialize;
 use std::borrow::Cow;
@@ -262,7 +262,9 @@ fn commands_on(plan: &Plan, case: &Case, devices: &Devices, seed: u64) -> Vec<St
             let nodes = disk_nodes(request.disks.len());
             let serving = plan.serve.as_ref().map(|serve| {
                 let clients = plan.clients.unwrap_or_default();
-                fsdyno_testbed::serve::commands(serve.protocol, &case.configuration, clients, &serve.mount)
+                let mut lines = serve::commands(serve.protocol, &case.configuration, clients, &serve.mount);
+                lines.extend(serve.outage.map(|outage| serve::outage_line(serve.protocol, outage)));
+                lines
             });
             let serving = serving.unwrap_or_default();
             let within =

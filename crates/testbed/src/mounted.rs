@@ -87,6 +87,29 @@ impl Mounted {
         Some(Warning::new(WarningKind::JournalOnSameDisk, text))
     }
 
+    /// Unmounts what the trial goes on with, as a machine that shuts down; [`Mounted::come_back`] must
+    /// follow.
+    ///
+    /// # Errors
+    /// [`TestbedError::Host`], with EBUSY while something still uses the filesystem.
+    pub fn go_away(&mut self, host: &mut dyn Host) -> Result<()> {
+        match &self.target {
+            Some(target) => host.unmount(target).map_err(TestbedError::at("umount")),
+            None => Ok(()),
+        }
+    }
+
+    /// Mounts it again after [`Mounted::go_away`].
+    ///
+    /// # Errors
+    /// As for the first mount.
+    pub fn come_back(&mut self, host: &mut dyn Host, journal: &mut UndoJournal) -> Result<()> {
+        match self.trial.location.clone() {
+            Location::Volume(volume) => mount_again(&mut self.trial, host, journal, &volume),
+            Location::Directory(_) => Ok(()),
+        }
+    }
+
     /// Unmounts; if a directory was used as it is, syncs its filesystem. Everything else is taken down by
     /// undoing the journal.
     ///

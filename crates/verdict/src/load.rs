@@ -3,7 +3,7 @@
 use crate::outcomes::is_measured;
 use crate::text::whose_trees;
 use fsdyno_core::axis::OF_THE_LOAD;
-use fsdyno_core::{TrialRecord, Workload};
+use fsdyno_core::{Nanos, TrialRecord, Workload};
 use std::borrow::Cow;
 
 /// The loads of the measured trials, in the plan's order.
@@ -29,6 +29,7 @@ pub(crate) fn loads(trials: &[TrialRecord]) -> Vec<Load<'_>> {
                 conditions,
                 clients: environment.clients.len(),
                 shared_trees: environment.shared_trees,
+                outage: outage(trial),
                 title: title.clone(),
             };
             match loads.iter_mut().find(|(_, known)| *known == load) {
@@ -99,6 +100,8 @@ pub(crate) struct Load<'a> {
     clients: usize,
     /// Whether all of these read the same trees.
     shared_trees: bool,
+    /// For how long their server was to be away in each phase.
+    outage: Option<Nanos>,
     /// What the workload does, in one line that tells it from the others.
     title: String,
 }
@@ -121,6 +124,13 @@ impl<'a> Load<'a> {
         };
         let trees = whose_trees(self.shared_trees);
         let conditions = conditions.collect::<String>();
-        self.title.clone() + &clients + trees + &conditions
+        let outage =
+            self.outage.map(|outage| format!(", with the server away for {outage}")).unwrap_or_default();
+        self.title.clone() + &clients + trees + &outage + &conditions
     }
+}
+
+/// For how long the server of a trial was to be away in each phase.
+pub(crate) fn outage(trial: &TrialRecord) -> Option<Nanos> {
+    trial.built.served.as_ref()?.outage
 }

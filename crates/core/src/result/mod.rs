@@ -34,7 +34,7 @@ pub use phase::{
     CacheAtStart, Durable, GroupMemory, InFlight, OperationResult, PhaseResult, Rates, RoleResult,
     SlowOperation, Timeline, WHOLE_RUN, Watched, WindowClock, WorkerResult,
 };
-pub use served::{ServeProtocol, ServeRecipe, Served};
+pub use served::{Outage, ServeProtocol, ServeRecipe, Served};
 pub use waits::{Quiet, Steadiness};
 
 use crate::configuration::Configuration;

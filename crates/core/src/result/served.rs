@@ -1,5 +1,6 @@
 //! How a server showed the filesystem to clients.
 
+use crate::units::Nanos;
 use serde::{Deserialize, Serialize};
 
 /// The protocol by which clients see a filesystem.
@@ -40,6 +41,23 @@ pub struct Served {
     pub mount_command: String,
     /// From its `/proc/self/mountinfo`, with what both ends have agreed on.
     pub mount_options_in_force: String,
+    /// For how long the server was to be away in each phase; absent if it was to stay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outage: Option<Nanos>,
+    /// When it was away.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outages: Vec<Outage>,
+}
+
+/// A time in which a server was away.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outage {
+    /// The phase in which that was.
+    pub phase: String,
+    /// When it stopped serving, after the beginning of the window.
+    pub start_ns: Nanos,
+    /// From then until it served again.
+    pub duration_ns: Nanos,
 }
 
 /// How to show a filesystem to clients by a server of one's own.

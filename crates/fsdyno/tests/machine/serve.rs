@@ -12,6 +12,8 @@ const RECORDED: &[Requirement] = &[Requirement::All(SERVING), Requirement::Fuse]
 tests! {
     clients_of_a_server_do_one_load: SERVING;
     a_server_that_is_gone_fails_its_trial_at_once: SERVING;
+    clients_wait_for_a_server_that_restarts: SERVING;
+    clients_claim_what_they_had_before_a_restart: &[Requirement::All(SERVING), Requirement::Soak];
     what_an_export_promises_survives_a_power_cut_of_its_server: RECORDED;
     a_share_of_samba_is_used_as_it_was_asked_for: &[Requirement::All(RECORDED), Requirement::Soak];
     what_cannot_be_served_is_refused: &[];
@@ -142,6 +144,70 @@ fn a_server_that_is_gone_fails_its_trial_at_once() {
     assert!(!sandbox.path("disk.img").exists());
 }
 
+/// Writers that sync, so that nothing they do ends without the server.
+const WRITERS: &str = r#"[[workloads]]
+kind = "flow"
+ramp = "300ms"
+window = "WINDOW"
+drain_limit = "60s"
+[workloads.files.log]
+size = "1M"
+[workloads.roles.client]
+workers = 2
+steps = [{ open = "log" }, { overwrite = "4k" }, "fsync", "close"]
+"#;
+
+/// What clients lived through when the server of this version of NFS was away for so long: the trial.
+fn restarted(version: &str, outage_ms: u64, window: &str) -> Value {
+    let sandbox = Sandbox::new();
+    let rest = format!(
+        "[[configurations]]\nname = \"one\"\nfilesystem = \"ext4\"\nkernel = \"debian:6.1\"\n\
+         nfs_version = \"{version}\"\n{}",
+        WRITERS.replace("WINDOW", window)
+    );
+    let plan = plan(&sandbox, 1, &rest);
+    let outage = format!("serve.outage={outage_ms}ms");
+    let swept = fsdyno(&sandbox, &["sweep", &plan, "--set", &outage]).output().expect("run fsdyno");
+    assert!(swept.status.success(), "{}", describe(&swept));
+    let [trial] = &trials(&sandbox)[..] else { panic!("one trial") };
+    assert_eq!(trial["outcome"], "measured", "{}", trial["error"]);
+    let in_force = trial["served"]["mount_options_in_force"].as_str().expect("options");
+    assert!(in_force.split(',').any(|one| one == format!("vers={version}")), "{in_force}");
+
+    let [away] = &trial["served"]["outages"].as_array().expect("outages")[..] else { panic!("one outage") };
+    let away_ns = away["duration_ns"].as_u64().expect("a duration");
+    let phase = &trial["phases"][0];
+    let window_ns = phase["window_ns"].as_u64().expect("a window");
+    assert!(away_ns >= outage_ms * 1_000_000 && away["start_ns"].as_u64() < Some(window_ns / 2), "{away}");
+    assert!(trial["warnings"].to_string().contains("the server was away for"), "{}", trial["warnings"]);
+    let role = &phase["roles"][0];
+    let stall_ns = role["longest_stall_ns"].as_u64().expect("a stall");
+    // Nobody answers while it is away; only the call that was being answered may have ended a little later.
+    assert!(stall_ns + 100_000_000 >= away_ns, "{stall_ns} of {away_ns}");
+    assert_eq!(role["longest_stall_at_least"].as_bool().unwrap_or(false), false, "{role}");
+    // The server unmounts and mounts once more than without, and clients do not.
+    let log = trial["log"].as_array().expect("a log");
+    let steps: Vec<&str> = log.iter().filter_map(|entry| entry["step"].as_str()).collect();
+    let count = |what: &str| steps.iter().filter(|step| step.starts_with(what)).count();
+    assert_eq!(count("umount"), count("on client1: umount") + 1, "{steps:?}");
+    assert_eq!((count("ip link set eth0 down"), count("ip link set eth0 up")), (1, 1 + 1), "{steps:?}");
+    assert!(!sandbox.path("disk.img").exists());
+    trial.clone()
+}
+
+/// Version 3 knows no state, so that clients go on as soon as the server answers.
+fn clients_wait_for_a_server_that_restarts() {
+    restarted("3", 2_000, "12s");
+}
+
+/// With NFS 4, nothing is opened before the time is over in which clients may claim what they had.
+fn clients_claim_what_they_had_before_a_restart() {
+    let trial = restarted("4.2", 5_000, "40s");
+    let stall_ns = trial["phases"][0]["roles"][0]["longest_stall_ns"].as_u64();
+    let away_ns = trial["served"]["outages"][0]["duration_ns"].as_u64();
+    assert!(stall_ns > away_ns, "{stall_ns:?} of {away_ns:?}");
+}
+
 fn what_an_export_promises_survives_a_power_cut_of_its_server() {
     let sandbox = Sandbox::new();
     let export = |how: &str| {
@@ -221,7 +287,10 @@ fn what_cannot_be_served_is_refused() {
         ("clients.mount=vers=3", "options among noatime"),
         ("clients.mount=noatime,../x", "options among noatime"),
         ("axes.nconnect=17", "nconnect = 17 is out of range (1 to 16)"),
-        ("axes.nfs_version=3", "expected one of 4.0, 4.1, 4.2"),
+        ("axes.nfs_version=2", "expected one of 3, 4.0, 4.1, 4.2"),
+        ("serve.outage=0s", "greater than zero"),
+        ("workloads.kind=fileserver serve.outage=40s workloads.window=50s", "make it at least twice as long"),
+        ("workloads.kind=durability serve.outage=5s clients.count=1", "'durability' cuts the power itself"),
         ("axes.filesystem=vfat", "vfat cannot be shown by an NFS server"),
         ("clients.mount=noac", "options among noatime"),
         ("quiesce=1s", "`quiesce` watches devices of this machine only"),

@@ -18,6 +18,7 @@ mod guardian;
 mod images;
 mod loops;
 mod mount;
+mod mountd;
 mod nfs;
 mod probe;
 mod recorder;
@@ -70,6 +71,7 @@ pub struct LocalHost {
     is_guest: bool,
     /// The server that it has started, if that is a program.
     server: Option<smb::Server>,
+    mountd: mountd::Mountd,
 }
 
 impl LocalHost {
@@ -86,6 +88,7 @@ impl LocalHost {
             next_handle: 1,
             is_guest: false,
             server: None,
+            mountd: mountd::Mountd::default(),
         }
     }
 
@@ -325,14 +328,14 @@ impl Host for LocalHost {
             });
         }
         match export {
-            Export::Nfs(export) => nfs::serve(export),
+            Export::Nfs(export) => nfs::serve(export, &mut self.mountd),
             Export::Smb(share) => smb::serve(share).map(|server| self.server = Some(server)),
         }
     }
 
     fn stop_serving(&mut self, protocol: ServeProtocol) -> Result<()> {
         match protocol {
-            ServeProtocol::Nfs if self.is_guest => nfs::stop(),
+            ServeProtocol::Nfs if self.is_guest => nfs::stop(&self.mountd),
             ServeProtocol::Nfs => Ok(()),
             ServeProtocol::Smb => self.server.take().map_or(Ok(()), smb::Server::stop),
         }

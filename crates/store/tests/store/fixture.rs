@@ -195,6 +195,12 @@ impl Dice {
                     threads: dice.maybe(Dice::small),
                     mount_command: dice.text(),
                     mount_options_in_force: dice.text(),
+                    outage: dice.maybe(Dice::ns),
+                    outages: dice.some(2, |dice| Outage {
+                        phase: dice.text(),
+                        start_ns: dice.ns(),
+                        duration_ns: dice.ns(),
+                    }),
                 }),
                 recipe: self.maybe(|dice| Recipe {
                     device: dice.some(2, Dice::text),

@@ -5,7 +5,7 @@ use super::document::Document;
 use super::raw::RawPlan;
 use crate::error::{PlanError, PlanProblem};
 use fsdyno_core::workload::Ramp;
-use fsdyno_core::{DeviceSpec, Workload};
+use fsdyno_core::{DeviceSpec, Nanos, Workload};
 use fsdyno_testbed::serve::CLIENTS_MOST;
 
 /// Refuses a plan that clients cannot carry out.
@@ -45,10 +45,29 @@ fn not_served(plan: &Plan) -> Option<String> {
             "server and clients are guests, and '{name}' has no kernel for them: add kernel = \"debian:6.12\""
         )
     };
+    if let Some(reason) = plan.serve.as_ref().and_then(|serve| no_outage(plan, serve.outage?)) {
+        return Some(reason);
+    }
     let mut configurations = plan.configurations.iter().filter(|planned| planned.impossible.is_empty());
     configurations
         .find(|planned| planned.configuration.guest_kernel().is_none())
         .map(|planned| on_host(&planned.configuration.name))
+}
+
+/// Why the server cannot be away for this long in a phase.
+fn no_outage(plan: &Plan, outage: Nanos) -> Option<String> {
+    plan.workloads.iter().find_map(|workload| {
+        let (name, timing) = (workload.name(), workload.load().timing());
+        match workload {
+            Workload::Durability(_) => Some(format!("'{name}' cuts the power itself: remove `outage`")),
+            _ if timing.windows > 0 && outage.0 > timing.window.0 / 2 => Some(format!(
+                "with outage = \"{outage}\", the window of '{name}' ({}) would end before clients go on: make it at \
+                 least twice as long",
+                timing.window
+            )),
+            _ => None,
+        }
+    })
 }
 
 /// Why clients cannot read the same trees.

@@ -232,6 +232,8 @@ pub(super) const SERVE: KeyTable = KeyTable {
             machine as in `[guest]`; see [Serving a filesystem](../guide/clients.md#serving-a-filesystem).",
     keys: keys! {
         "protocol" = "": "required: `nfs` or `smb`";
+        "outage" = "": "restart the server in each phase, as when its machine reboots: it stops serving, unmounts \
+            the filesystem, is away for this long, and serves again";
     },
 };
 

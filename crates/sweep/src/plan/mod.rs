@@ -117,6 +117,9 @@ pub struct Serve {
     pub protocol: ServeProtocol,
     /// Options with which clients mount it, in addition to those of axes.
     pub mount: Vec<String>,
+    /// For how long the server is away in each phase, if at all.
+    #[serde(default)]
+    pub outage: Option<Nanos>,
 }
 
 /// A configuration under a workload.

@@ -5,9 +5,10 @@ use super::Serve;
 use super::document::{Document, Node, Origin, Section, Value};
 use super::keys::{self, names};
 use crate::error::{PlanError, PlanProblem};
-use fsdyno_core::RaceBudget;
+
 use fsdyno_core::result::ServeProtocol;
 use fsdyno_core::units::Size;
+use fsdyno_core::{Nanos, RaceBudget};
 use fsdyno_testbed::serve::mount_words;
 use fsdyno_verdict::enough::Enough;
 
@@ -142,7 +143,9 @@ pub(super) fn serve(
         known.contains(&name) && value.bytes().all(|byte| byte.is_ascii_alphanumeric())
     };
     match clients.filter(|_| !mount.iter().all(is_known)) {
-        None => Ok(Some(Serve { protocol, mount })),
+        None => {
+            Ok(Some(Serve { protocol, mount, outage: table.time("outage", Nanos(1), "greater than zero")? }))
+        }
         Some(clients) => {
             let problem = PlanProblem::Value {
                 key: "mount".to_string(),

@@ -184,8 +184,8 @@ impl RawPlan {
             seed: plan.integer("seed", 0..=u64::MAX)?.unwrap_or(42),
             measure: measure.transpose()?,
             measure_at: plan.at("measure").clone(),
-            watchdog: time(&plan, "watchdog", Nanos(1), "greater than zero")?.unwrap_or(DEFAULT_WATCHDOG),
-            quiesce: time(&plan, "quiesce", SHORTEST_QUIESCE, "at least 1s")?,
+            watchdog: plan.time("watchdog", Nanos(1), "greater than zero")?.unwrap_or(DEFAULT_WATCHDOG),
+            quiesce: plan.time("quiesce", SHORTEST_QUIESCE, "at least 1s")?,
             reuse: protocol::reuses(&plan)?,
             reuse_at: plan.at("reuse").clone(),
             telemetry: telemetry(&plan)?,
@@ -475,14 +475,6 @@ fn telemetry(plan: &Section<'_>) -> Result<Option<Nanos>, PlanError> {
     match plan.get("telemetry").map(|node| &node.value) {
         None | Some(Value::Boolean(true)) => Ok(Some(DEFAULT_TELEMETRY)),
         Some(Value::Boolean(false)) => Ok(None),
-        Some(_) => time(plan, "telemetry", SHORTEST_TELEMETRY, expected),
-    }
-}
-
-/// A time that is long enough.
-fn time(plan: &Section<'_>, key: &str, least: Nanos, expected: &str) -> Result<Option<Nanos>, PlanError> {
-    match plan.unit(key)? {
-        Some(time) if time < least => Err(plan.refuse(key, expected)),
-        time => Ok(time),
+        Some(_) => plan.time("telemetry", SHORTEST_TELEMETRY, expected),
     }
 }

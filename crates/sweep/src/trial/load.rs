@@ -1,5 +1,6 @@
 //! The load of a trial: one engine, until it exits.
 
+use super::outage::Outages;
 use super::report::{EngineReport, host_failure};
 use super::served::AtServer;
 use super::watch::{self, AtPhases, LoadEnd, Looks, Stops};
@@ -8,7 +9,7 @@ use crate::progress::Moment;
 use crate::room::RoomWatch;
 use fsdyno_core::{EngineRequest, Failure, Nanos, Reached, TrialRecord};
 use fsdyno_host::Host;
-use fsdyno_testbed::memory;
+use fsdyno_testbed::{Mounted, memory};
 
 /// What an engine leaves for those after it.
 pub(super) struct Loaded {
@@ -21,6 +22,7 @@ pub(super) struct Loaded {
 /// Runs an engine in the mounted filesystem and keeps what it reports, even if it fails.
 pub(super) fn load(
     bench: &mut Bench<'_, '_>,
+    mounted: &mut Mounted,
     request: &EngineRequest,
     record: &mut TrialRecord,
 ) -> Result<Loaded, Stop> {
@@ -33,6 +35,7 @@ pub(super) fn load(
     };
     let mut told = EngineReport::default();
     let mut server = None;
+    let restart = bench.served.as_ref().and_then(|served| served.restart());
     let load = {
         let progress = &mut *bench.progress;
         let mut place = |place: &watch::EnginePosition| {
@@ -50,7 +53,8 @@ pub(super) fn load(
         let (host, at_phases): (&mut dyn Host, &mut dyn AtPhases) =
             match (&mut bench.outer, &mut bench.commands) {
                 (Some(outer), _) if bench.served.is_some() => {
-                    (&mut **outer, server.insert(AtServer::new(&mut *bench.host, request)))
+                    let outages = restart.map(|restart| Outages::new(restart, mounted, &mut *bench.journal));
+                    (&mut **outer, server.insert(AtServer::new(&mut *bench.host, request, outages)))
                 }
                 (Some(outer), _) => (&mut **outer, &mut nothing),
                 (None, Some(commands)) if request.pauses => {
@@ -62,7 +66,9 @@ pub(super) fn load(
         let mut looks = Looks { place: &mut place, room: &mut || room.look(host), at_phases };
         watch::watch(engine.as_mut(), request, bench.plan.watchdog, stop, &mut told, &mut looks)
     };
-    record.warnings.extend(server.and_then(AtServer::warning));
+    if let Some(server) = server {
+        server.note(record);
+    }
     let loaded = Loaded { written_back: told.written_back, reached: std::mem::take(&mut told.reached) };
     drop(engine);
     told.keep(record, bench.overhead);

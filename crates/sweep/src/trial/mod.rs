@@ -9,6 +9,7 @@ pub(crate) mod durability;
 pub(crate) mod guest;
 mod load;
 mod observed;
+mod outage;
 pub(crate) mod overhead;
 mod precondition;
 pub(crate) mod report;
@@ -198,7 +199,7 @@ fn sequence(
             reached: reached.clone(),
             ..engine_request(bench, slot, case, &mounted)
         };
-        let loaded = load(bench, &request, record)?;
+        let loaded = load(bench, &mut mounted, &request, record)?;
         written_back = loaded.written_back;
         reached.extend(loaded.reached);
     }
@@ -218,7 +219,7 @@ fn sequence(
     }
     if rereads {
         bench.begin(LifecycleStep::ReadAgain.label())?;
-        let mounted = unmounted.mount_again(bench.host, bench.journal)?;
+        let mut mounted = unmounted.mount_again(bench.host, bench.journal)?;
         let request = EngineRequest {
             part: last_part(case),
             remounted: released,
@@ -227,7 +228,7 @@ fn sequence(
             reached,
             ..engine_request(bench, slot, case, &mounted)
         };
-        load(bench, &request, record)?;
+        load(bench, &mut mounted, &request, record)?;
         unmounted = mounted.unmount(bench.host, bench.journal)?;
         released = unmounted.is_released(bench.host, bench.journal)?;
     }

@@ -97,7 +97,8 @@ fn offset(server: &mut dyn Host) -> Option<i64> {
     Some((seconds * 1e9) as i64 - here)
 }
 
-fn monotonic_ns() -> i64 {
+/// `CLOCK_MONOTONIC` of this machine.
+pub(super) fn monotonic_ns() -> i64 {
     let time = clock_gettime(ClockId::Monotonic);
     time.tv_sec * 1_000_000_000 + time.tv_nsec
 }

@@ -2,8 +2,9 @@
 
 use super::Stop;
 use super::observed::Observed;
+use super::outage::{Outages, Restart};
 use super::report::host_failure;
-use super::watch::AtPhases;
+use super::watch::{AtPhases, EnginePosition};
 use crate::guest_request;
 use crate::plan::{Case, Plan, Serve};
 use fsdyno_clients::Members;
@@ -112,6 +113,16 @@ impl ServedClients {
         }))
     }
 
+    /// How the server restarts in each phase, if the plan asks for that.
+    pub(super) fn restart(&self) -> Option<Restart> {
+        Some(Restart {
+            outage: self.serve.outage?,
+            protocol: self.serve.protocol,
+            configuration: self.configuration.clone(),
+            clients: self.clients.len(),
+        })
+    }
+
     /// What the clients are.
     pub fn facts(&self) -> Vec<ClientFacts> {
         self.facts.clone()
@@ -139,7 +150,7 @@ impl ServedClients {
         request: &EngineRequest,
         record: &mut TrialRecord,
     ) -> Result<PathBuf, Stop> {
-        let Serve { protocol, mount } = &self.serve;
+        let Serve { protocol, mount, .. } = &self.serve;
         let (configuration, clients) = (&self.configuration, self.clients.len());
         let mut served = serve::export(server, *protocol, configuration, &request.directory, clients)?;
         self.is_exported = true;
@@ -148,6 +159,7 @@ impl ServedClients {
             place = serve::mount(client.as_mut(), number, configuration, mount, &mut served)?;
         }
         if record.built.served.is_none() {
+            served.outage = self.serve.outage;
             record.warnings.extend(serve::warnings(configuration, &served));
             record.built.served = Some(served);
             if let Some(recipe) = &mut record.built.recipe {
@@ -232,16 +244,25 @@ pub(super) struct AtServer<'h> {
     observed: Option<Observed>,
     /// The first phase in which nothing did, and why.
     unseen: Option<String>,
+    outages: Option<Outages<'h>>,
 }
 
 impl<'h> AtServer<'h> {
-    pub fn new(server: &'h mut dyn Host, request: &'h EngineRequest) -> Self {
-        AtServer { server, request, observed: None, unseen: None }
+    pub fn new(server: &'h mut dyn Host, request: &'h EngineRequest, outages: Option<Outages<'h>>) -> Self {
+        AtServer { server, request, observed: None, unseen: None, outages }
     }
 
     /// A warning if something is not known of the server.
-    pub fn warning(self) -> Option<Warning> {
-        self.unseen.map(|text| Warning::new(WarningKind::NotObserved, text))
+    fn warning(&self) -> Option<Warning> {
+        Some(Warning::new(WarningKind::NotObserved, self.unseen.as_ref()?))
+    }
+
+    /// Notes what is not known of the server, and when it was away.
+    pub fn note(self, record: &mut TrialRecord) {
+        record.warnings.extend(self.warning());
+        if let Some(outages) = self.outages {
+            outages.note(record);
+        }
     }
 
     fn note_unseen(&mut self, phase: &str, reason: &str) {
@@ -261,10 +282,22 @@ impl AtPhases for AtServer<'_> {
                 Err(reason) => self.note_unseen(phase, &reason),
             }
         }
+        if let Some(outages) = &mut self.outages {
+            outages.arm();
+        }
         Ok(())
     }
 
+    fn reached(&mut self, place: &EnginePosition) {
+        if let Some(outages) = &mut self.outages {
+            outages.reached(place);
+        }
+    }
+
     fn end(&mut self, _gently: bool, phase: Option<&mut PhaseResult>) {
+        if let Some(outages) = &mut self.outages {
+            outages.end(self.server, phase.as_deref());
+        }
         let Some(observed) = self.observed.take() else { return };
         let name = phase.as_ref().map(|phase| phase.name.clone()).unwrap_or_default();
         if let Err(reason) = observed.end(phase) {
@@ -274,9 +307,12 @@ impl AtPhases for AtServer<'_> {
 
     /// Clients of a server that is gone wait for it for ever (nfs(5), `hard`).
     fn look(&mut self) -> Result<bool, Box<Failure>> {
-        match self.server.has_ended() {
-            false => Ok(true),
-            true => Err(Box::new(Failure::new("serve", "the server ended while its clients used it"))),
+        if self.server.has_ended() {
+            return Err(Box::new(Failure::new("serve", "the server ended while its clients used it")));
+        }
+        match &mut self.outages {
+            Some(outages) => outages.look(self.server).map(|()| true),
+            None => Ok(true),
         }
     }
 }
@@ -296,7 +332,7 @@ mod tests {
         server.engines.extend(observers.iter().cloned());
         let workload = Workload::Null(Null::default());
         let request = EngineRequest { telemetry, ..EngineRequest::new("/mnt", workload, 1) };
-        let mut at_server = AtServer::new(&mut server, &request);
+        let mut at_server = AtServer::new(&mut server, &request, None);
         for name in ["read", "write"] {
             at_server.begin(name, false).unwrap();
             at_server.end(true, Some(&mut PhaseResult::lasting(name, Nanos(0), Vec::new())));

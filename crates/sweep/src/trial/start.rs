@@ -159,7 +159,7 @@ fn prepared(
         return Err(Stop::Failed(Box::new(Failure::new("build", "nothing is kept to be copied"))));
     };
     let stack = preparations.begin(*host, testbed, case, slot)?.build(*host, journal, interrupt)?;
-    let mounted = format_and_mount(bench, stack, record)?;
+    let mut mounted = format_and_mount(bench, stack, record)?;
     record.built = mounted.built().clone();
     record.environment = mounted.environment(bench.host);
     let group = memory_group(bench, case, in_memory, record)?;
@@ -171,7 +171,7 @@ fn prepared(
         ..engine_request(bench, slot, case, &mounted)
     };
     let before = record.warnings.len();
-    let loaded = load(bench, &request, record)?;
+    let loaded = load(bench, &mut mounted, &request, record)?;
 
     let (_, took) = unmount_between(bench, mounted, loaded.written_back)?;
     record.lifecycle_ns.umount_between = took;

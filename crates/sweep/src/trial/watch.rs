@@ -72,6 +72,8 @@ pub(crate) trait AtPhases {
     fn begin(&mut self, _phase: &str, _settled: bool) -> Result<(), Box<Failure>> {
         Ok(())
     }
+    /// The engine has come this far.
+    fn reached(&mut self, _place: &EnginePosition) {}
     /// Called often; whether the phase may begin.
     fn look(&mut self) -> Result<bool, Box<Failure>> {
         Ok(true)
@@ -154,6 +156,7 @@ fn follow(
                 EngineEvent::Progress { stage, phase, done, left_ns, glance } => {
                     let now = EnginePosition { stage, phase, done, left: left_ns, glance };
                     (looks.place)(&now);
+                    looks.at_phases.reached(&now);
                     let moved = place.as_ref().is_none_or(|place| {
                         (place.stage, &place.phase, place.done) != (now.stage, &now.phase, now.done)
                     });

@@ -13,8 +13,8 @@ use crate::filesystem::size_of;
 use crate::name::mount_directory;
 use fsdyno_core::axis::{EXPORT, OF_SERVING};
 use fsdyno_core::result::{Recipe, ServeProtocol, ServeRecipe, Served};
-use fsdyno_core::{Bytes, Configuration, Warning, WarningKind, meminfo};
-use fsdyno_host::export::Export;
+use fsdyno_core::{Bytes, Configuration, Nanos, Warning, WarningKind, meminfo};
+use fsdyno_host::export::{Export, end_of};
 use fsdyno_host::guest::{GuestModule, GuestProgram};
 use fsdyno_host::{Command, Host, MountRequest};
 use std::path::{Path, PathBuf};
@@ -67,9 +67,18 @@ trait Serving: Sync {
     fn contradictions(&self, configuration: &Configuration) -> Vec<String>;
     /// What is shown to these clients.
     fn export(&self, configuration: &Configuration, directory: &Path, clients: Vec<String>) -> Export;
+    /// The same by a server that was away while clients used it.
+    fn export_again(&self, configuration: &Configuration, directory: &Path, clients: Vec<String>) -> Export {
+        self.export(configuration, directory, clients)
+    }
     /// The kernel's name of what clients mount, where it is on this server, and the options that are neither
     /// axes nor the plan's.
-    fn mount(&self, server: &str, client: &str) -> (&'static str, String, Vec<String>);
+    fn mount(
+        &self,
+        configuration: &Configuration,
+        server: &str,
+        client: &str,
+    ) -> (&'static str, String, Vec<String>);
     /// The options of axes, as `/proc/mounts` shows them; `all` with those that are at their defaults.
     fn options(&self, configuration: &Configuration, all: bool) -> Vec<String>;
     /// What a power cut of the server may lose although a client has synced it, whatever the settings.
@@ -182,24 +191,24 @@ pub fn connect<'h>(
 }
 
 fn set_up(host: &mut dyn Host, interface: usize, address: &str) -> Result<()> {
-    let interface = format!("eth{interface}");
     let address = format!("{address}/24");
-    let ip = || Command::new(IP.0);
-    for command in [
-        ip().args(["address", "add", &address, "dev", &interface]),
-        ip().args(["link", "set", &interface, "up"]),
-    ] {
-        let output = host.run(&command).map_err(TestbedError::at(STEP))?;
-        if output.status != 0 {
-            return Err(TestbedError::Tool {
-                step: STEP,
-                command: command.line(),
-                status: output.status,
-                output: output.stderr,
-            });
+    ip(host, &["address", "add", &address, "dev", &format!("eth{interface}")])?;
+    set_link(host, interface, "up")
+}
+
+fn set_link(host: &mut dyn Host, interface: usize, state: &str) -> Result<()> {
+    ip(host, &["link", "set", &format!("eth{interface}"), state])
+}
+
+fn ip(host: &mut dyn Host, words: &[&str]) -> Result<()> {
+    let command = Command::new(IP.0).args(words.iter().copied());
+    let output = host.run(&command).map_err(TestbedError::at(STEP))?;
+    match output.status {
+        0 => Ok(()),
+        status => {
+            Err(TestbedError::Tool { step: STEP, command: command.line(), status, output: output.stderr })
         }
     }
-    Ok(())
 }
 
 /// Exports a mounted filesystem to this many clients.
@@ -216,6 +225,33 @@ pub fn export(
     let export = export_of(protocol, configuration, directory, clients);
     server.serve(&export).map_err(TestbedError::at(STEP))?;
     Ok(Served { protocol, export: export.options(), threads: export.threads(), ..Served::default() })
+}
+
+/// Takes the server off the network and stops serving, as a machine that shuts down; the filesystem can then
+/// be unmounted.
+///
+/// # Errors
+/// [`TestbedError::Host`] or [`TestbedError::Tool`].
+pub fn go_away(server: &mut dyn Host, protocol: ServeProtocol, clients: usize) -> Result<()> {
+    withdraw(server, protocol)?;
+    (0..clients).try_for_each(|client| set_link(server, client, "down"))
+}
+
+/// Comes back after [`go_away`], with the filesystem mounted again.
+///
+/// # Errors
+/// [`TestbedError::Host`] or [`TestbedError::Tool`].
+pub fn come_back(
+    server: &mut dyn Host,
+    protocol: ServeProtocol,
+    configuration: &Configuration,
+    directory: &Path,
+    clients: usize,
+) -> Result<()> {
+    (0..clients).try_for_each(|client| set_link(server, client, "up"))?;
+    let addresses = (0..clients).map(|client| addresses(client).1).collect();
+    let export = of(protocol).export_again(configuration, directory, addresses);
+    server.serve(&export).map_err(TestbedError::at(STEP))
 }
 
 fn export_of(
@@ -280,7 +316,7 @@ fn mount_of(
     words: &[String],
 ) -> MountRequest {
     let (server, own) = addresses(client);
-    let (filesystem, source, mut options) = of(protocol).mount(&server, &own);
+    let (filesystem, source, mut options) = of(protocol).mount(configuration, &server, &own);
     options.extend(of(protocol).options(configuration, true));
     options.extend_from_slice(words);
     MountRequest {
@@ -338,6 +374,11 @@ pub fn commands(
     let export = export_of(protocol, configuration, &mount_directory("RANDOM"), clients as usize);
     let mount = format!("on each client: {}", mount_of(protocol, 0, configuration, words).line());
     export.lines().into_iter().chain([mount]).collect()
+}
+
+/// What happens to the server in each phase, for a dry run.
+pub fn outage_line(protocol: ServeProtocol, outage: Nanos) -> String {
+    format!("in each phase: {}; ip link set down; umount; {outage} later, all of it again", end_of(protocol))
 }
 
 /// Makes the server forget what it has in memory of its filesystem, as far as possible while it serves.

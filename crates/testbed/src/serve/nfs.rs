@@ -1,4 +1,4 @@
-//! NFS 4: the kernel's server and client need none of the programs that usually configure them.
+//! NFS: the kernel's server and client, without the programs that usually configure them.
 
 use super::{Serving, count, sizes};
 use crate::filesystem;
@@ -8,8 +8,12 @@ use fsdyno_host::export::Export;
 use fsdyno_host::nfs::NfsExport;
 use std::path::Path;
 
-/// The kernel's name of the filesystem.
+/// The kernel's name of the filesystem, and that of version 3.
 const KIND: &str = "nfs4";
+const KIND_3: &str = "nfs";
+/// The ports of the server, which clients of version 3 need not ask for then, and of what gives them the
+/// handle of the directory. Their locks are their own, because no load of fsdyno locks anything.
+const OPTIONS_3: [&str; 4] = ["port=2049", "mountproto=tcp", "mountport=20048", "nolock"];
 const VERSION: &str = "4.2";
 const THREADS: u32 = 8;
 /// The most connections (fs/nfs/fs_context.c, `NFS_MAX_CONNECTIONS`).
@@ -44,7 +48,7 @@ impl Serving for Nfs {
     }
 
     fn modules_of_client(&self) -> &'static [&'static str] {
-        &["nfs", "nfsv4"]
+        &["nfs", "nfsv4", "nfsv3"]
     }
 
     fn program(&self) -> Option<(&'static str, &'static str)> {
@@ -70,22 +74,33 @@ impl Serving for Nfs {
     }
 
     fn export(&self, configuration: &Configuration, directory: &Path, clients: Vec<String>) -> Export {
-        Export::Nfs(NfsExport {
-            directory: directory.to_path_buf(),
-            sync: configuration.level(EXPORT) != Some("async"),
-            threads: count(configuration, "nfsd_threads").unwrap_or(THREADS),
-            clients,
-        })
+        Export::Nfs(export_of(configuration, directory, clients))
     }
 
-    fn mount(&self, server: &str, client: &str) -> (&'static str, String, Vec<String>) {
-        let own = [
-            "proto=tcp".to_string(),
-            format!("addr={server}"),
-            format!("clientaddr={client}"),
-            "sec=sys".to_string(),
-        ];
-        (KIND, format!("{server}:/"), own.into())
+    fn export_again(&self, configuration: &Configuration, directory: &Path, clients: Vec<String>) -> Export {
+        Export::Nfs(NfsExport { reclaims: true, ..export_of(configuration, directory, clients) })
+    }
+
+    fn mount(
+        &self,
+        configuration: &Configuration,
+        server: &str,
+        client: &str,
+    ) -> (&'static str, String, Vec<String>) {
+        let mut own = vec!["proto=tcp".to_string(), format!("addr={server}")];
+        let kind = match is_version_3(configuration) {
+            true => {
+                own.push(format!("mountaddr={server}"));
+                own.extend(OPTIONS_3.map(str::to_string));
+                KIND_3
+            }
+            false => {
+                own.push(format!("clientaddr={client}"));
+                KIND
+            }
+        };
+        own.push("sec=sys".to_string());
+        (kind, format!("{server}:/"), own)
     }
 
     fn options(&self, configuration: &Configuration, all: bool) -> Vec<String> {
@@ -106,5 +121,20 @@ impl Serving for Nfs {
     fn recipe(&self, configuration: &Configuration) -> Vec<String> {
         let sync = configuration.level(EXPORT).unwrap_or("sync");
         ["rw", sync, "no_subtree_check"].map(str::to_string).to_vec()
+    }
+}
+
+fn is_version_3(configuration: &Configuration) -> bool {
+    configuration.level("nfs_version") == Some("3")
+}
+
+fn export_of(configuration: &Configuration, directory: &Path, clients: Vec<String>) -> NfsExport {
+    NfsExport {
+        directory: directory.to_path_buf(),
+        sync: configuration.level(EXPORT) != Some("async"),
+        threads: count(configuration, "nfsd_threads").unwrap_or(THREADS),
+        clients,
+        reclaims: false,
+        version_3: is_version_3(configuration),
     }
 }

@@ -50,7 +50,7 @@ impl Serving for Smb {
         Export::Smb(share(configuration, directory))
     }
 
-    fn mount(&self, server: &str, _: &str) -> (&'static str, String, Vec<String>) {
+    fn mount(&self, _: &Configuration, server: &str, _: &str) -> (&'static str, String, Vec<String>) {
         // A user that the server does not know is its guest.
         let own = [format!("ip={server}"), "username=fsdyno".to_string(), "password=fsdyno".to_string()];
         (KIND, format!("//{server}/{}", SmbShare::NAME), own.into())

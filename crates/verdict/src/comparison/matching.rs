@@ -8,7 +8,7 @@
 //! not be equal (the same windows on a smaller tree; bonnie++ itself and fsdyno's `bonnie`), but of one kind:
 //! a stall of one workload says nothing about those of another. All differences are listed.
 
-use crate::load::Workloads;
+use crate::load::{Workloads, outage};
 use crate::outcomes::is_measured;
 use crate::selection::level_of;
 use crate::text::whose_trees;
@@ -216,6 +216,8 @@ pub(super) fn differences(sides: [&Case<'_>; 2]) -> Vec<Difference> {
         found.extend(difference("kernel", sides.map(kernel)));
     }
     found.extend(difference("clients", sides.map(clients)));
+    let outage = |case: &Case<'_>| outage(case.any).map_or("none".to_string(), |outage| outage.to_string());
+    found.extend(difference("outage", sides.map(outage)));
     found.extend(difference("device", sides.map(|case| case.any.device.to_string())));
     found.extend(workload_differences(sides.map(Case::workload)));
     found

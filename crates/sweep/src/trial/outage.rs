@@ -1,0 +1,156 @@
+//! A server that restarts while its clients work, as when its machine reboots: it stops serving, leaves the
+//! network, unmounts the filesystem, is away for as long as the plan asks, mounts it again and serves.
+//!
+//! Its kernel keeps running. What clients live through is the same: their connections end, nobody answers for
+//! the time of a boot, and then they claim what they had.
+
+use super::observed::monotonic_ns;
+use super::watch::EnginePosition;
+use fsdyno_core::protocol::Stage;
+use fsdyno_core::result::{Outage, PhaseResult, ServeProtocol};
+use fsdyno_core::{Configuration, Failure, Nanos, TrialRecord, Warning, WarningKind};
+use fsdyno_host::Host;
+use fsdyno_testbed::{Mounted, TestbedError, UndoJournal, serve};
+
+/// The share of a phase before the server goes away.
+const BEFORE: f64 = 0.1;
+
+/// How to restart a server.
+pub(super) struct Restart {
+    /// How long it is away.
+    pub outage: Nanos,
+    pub protocol: ServeProtocol,
+    pub configuration: Configuration,
+    pub clients: usize,
+}
+
+/// Where a server is in a phase.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// It serves, and will go away.
+    Serves,
+    /// It is time to go away.
+    Due,
+    /// It has been away since then, on `CLOCK_MONOTONIC` of this machine.
+    Away { since_ns: i64 },
+    /// It has come back at the second of these times.
+    Back { since_ns: i64, at_ns: i64 },
+}
+
+/// The outages of a server in the phases of one engine.
+pub(super) struct Outages<'h> {
+    restart: Restart,
+    mounted: &'h mut Mounted,
+    journal: &'h mut UndoJournal,
+    state: State,
+    seen: Vec<Outage>,
+    /// Phases that ended before the server went away.
+    spared: Vec<String>,
+    /// Why it did not come back after the end of a phase.
+    failure: Option<Box<Failure>>,
+}
+
+impl<'h> Outages<'h> {
+    pub fn new(restart: Restart, mounted: &'h mut Mounted, journal: &'h mut UndoJournal) -> Self {
+        Outages {
+            restart,
+            mounted,
+            journal,
+            state: State::Serves,
+            seen: Vec::new(),
+            spared: Vec::new(),
+            failure: None,
+        }
+    }
+
+    /// A phase begins.
+    pub fn arm(&mut self) {
+        self.state = State::Serves;
+    }
+
+    /// The engine has come this far.
+    pub fn reached(&mut self, place: &EnginePosition) {
+        if self.state == State::Serves && place.stage == Stage::Measure && place.done >= BEFORE {
+            self.state = State::Due;
+        }
+    }
+
+    /// Goes away or comes back if it is time.
+    pub fn look(&mut self, server: &mut dyn Host) -> Result<(), Box<Failure>> {
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
+        let done = match self.state {
+            State::Due => self.go_away(server),
+            State::Away { since_ns } if monotonic_ns() - since_ns >= self.restart.outage.0 as i64 => {
+                self.come_back(server, since_ns)
+            }
+            State::Serves | State::Away { .. } | State::Back { .. } => Ok(()),
+        };
+        done.map_err(|error| Box::new(error.failure()))
+    }
+
+    fn go_away(&mut self, server: &mut dyn Host) -> Result<(), TestbedError> {
+        self.state = State::Away { since_ns: monotonic_ns() };
+        serve::go_away(server, self.restart.protocol, self.restart.clients)?;
+        self.mounted.go_away(server)
+    }
+
+    fn come_back(&mut self, server: &mut dyn Host, since_ns: i64) -> Result<(), TestbedError> {
+        self.mounted.come_back(server, self.journal)?;
+        let Restart { protocol, configuration, clients, .. } = &self.restart;
+        serve::come_back(server, *protocol, configuration, self.mounted.directory(), *clients)?;
+        self.state = State::Back { since_ns, at_ns: monotonic_ns() };
+        Ok(())
+    }
+
+    /// The phase has ended, with this result if it has one. A server that is still away comes back, so that
+    /// its clients can end.
+    pub fn end(&mut self, server: &mut dyn Host, phase: Option<&PhaseResult>) {
+        if let State::Away { since_ns } = self.state
+            && let Err(error) = self.come_back(server, since_ns)
+        {
+            self.failure = Some(Box::new(error.failure()));
+        }
+        let Some(phase) = phase else { return };
+        match self.state {
+            State::Serves | State::Due => self.spared.push(phase.name.clone()),
+            State::Away { .. } => {}
+            State::Back { since_ns, at_ns } => {
+                let begin_ns = phase.clock.map_or(since_ns, |clock| clock.begin_ns as i64);
+                let nanos = |ns: i64| Nanos(ns.max(0).unsigned_abs());
+                self.seen.push(Outage {
+                    phase: phase.name.clone(),
+                    start_ns: nanos(since_ns - begin_ns),
+                    duration_ns: nanos(at_ns - since_ns),
+                });
+            }
+        }
+    }
+
+    /// Notes when the server was away.
+    pub fn note(self, record: &mut TrialRecord) {
+        let away = self.seen.iter().map(|outage| {
+            format!(
+                "phase '{}': the server was away for {}, from {} after the window began",
+                outage.phase,
+                rounded(outage.duration_ns),
+                rounded(outage.start_ns)
+            )
+        });
+        let spared = self.spared.iter().map(|phase| {
+            format!("phase '{phase}' ended before the server went away, as the plan asks: make it longer")
+        });
+        let texts = away.chain(spared);
+        record.warnings.extend(texts.map(|text| Warning::new(WarningKind::ServerOutage, text)));
+        if let Some(served) = &mut record.built.served {
+            served.outages.extend(self.seen);
+        }
+    }
+}
+
+/// To hundredths of a second.
+fn rounded(time: Nanos) -> Nanos {
+    const STEP: u64 = 10_000_000;
+    Nanos((time.0 + STEP / 2) / STEP * STEP)
+}
