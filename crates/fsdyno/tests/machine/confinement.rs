@@ -8,6 +8,7 @@ use fsdyno_core::Bytes;
 use fsdyno_host::guest::Guests;
 use fsdyno_host::local::LocalHost;
 use fsdyno_host::{Command, DeviceHandle, Grant, Host};
+use rustix::fs::SeekFrom;
 use rustix::process::{Pid, Signal, kill_process};
 use sha2::{Digest, Sha256};
 use std::fs::{self, OpenOptions};
@@ -69,12 +70,16 @@ impl Decoy {
             .args(["--flushbufs", self.disk.node()])
             .status()
             .expect("flush");
+        // Whatever is written to a hole is no hole afterwards, even if it is zeros.
         let image = fs::File::open(&self.image).expect("the image");
         let mut hash = Sha256::new();
-        let mut block = vec![0; 1 << 20];
-        for megabyte in 0..320 {
-            image.read_exact_at(&mut block, megabyte << 20).expect("the image");
-            hash.update(&block);
+        let mut end = 0;
+        while let Ok(begin) = rustix::fs::seek(&image, SeekFrom::Data(end)) {
+            end = rustix::fs::seek(&image, SeekFrom::Hole(begin)).expect("the end of the image is a hole");
+            let mut data = vec![0; (end - begin) as usize];
+            image.read_exact_at(&mut data, begin).expect("the image");
+            hash.update(begin.to_le_bytes());
+            hash.update(&data);
         }
         hash.update(fs::read(&self.file).unwrap_or_default());
         hash.finalize().to_vec()
