@@ -131,7 +131,7 @@ fn blocks_run_on_one_machine_each() {
     let sandbox = Sandbox::new();
     let hosts = Hosts::with_own_states(&sandbox, 3);
     let disk = Disk::new(&sandbox.path("disk"), Bytes(320 * Bytes::MIB));
-    let text = plan(&sandbox, 3, 4, 500);
+    let text = plan(&sandbox, 3, 4, 100);
     let image = format!("{{ image = \"{}\", size = \"320M\" }}", sandbox.path("image-x2").display());
     assert!(text.contains(&image));
     // One has a disk in place of an image.
@@ -198,7 +198,7 @@ fn a_lost_machine_loses_one_trial() {
 fn a_killed_coordinator_leaves_nothing_and_is_resumed() {
     let sandbox = Sandbox::new();
     let hosts = Hosts::with_own_states(&sandbox, 2);
-    sandbox.write("plan.toml", &plan(&sandbox, 2, 3, 20_000));
+    sandbox.write("plan.toml", &plan(&sandbox, 2, 3, 8_000));
     let launch = hosts.mpirun(2);
     let store = sandbox.path("state/fsdyno/results.db");
     let has_stored = || {
@@ -235,7 +235,7 @@ fn identity(trial: &Value) -> (u64, String) {
 fn an_interrupted_fleet_is_undone() {
     let sandbox = Sandbox::new();
     let hosts = Hosts::with_own_states(&sandbox, 2);
-    sandbox.write("plan.toml", &plan(&sandbox, 2, 3, 20_000));
+    sandbox.write("plan.toml", &plan(&sandbox, 2, 3, 8_000));
     let launch = hosts.mpirun(2);
     let running = started(&sandbox, &fleet(&launch, &[]), || mounted(&sandbox) == 2);
     kill(running.id(), Signal::INT);
