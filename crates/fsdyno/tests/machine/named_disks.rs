@@ -51,7 +51,7 @@ fn mib(count: u64) -> Bytes {
 
 // A sweep by the binary.
 
-/// Sweeps these filesystems on named devices, three trials each, all of which must be measured and pass the
+/// Sweeps these filesystems on named devices, two trials each, all of which must be measured and pass the
 /// check.
 fn sweep(
     sandbox: &Sandbox,
@@ -74,7 +74,7 @@ fn sweep_with(
 ) -> Vec<Value> {
     let log = journal.map(|path| format!("[device.journals]\nlog = {{ block = \"{}\" }}\n", path.display()));
     let plan = format!(
-        "name = \"named\"\nrepetitions = 3\n[device]\nblock = \"{}\"\n{device}\n{}[axes]\n\
+        "name = \"named\"\nrepetitions = 2\n[device]\nblock = \"{}\"\n{device}\n{}[axes]\n\
          filesystem = {filesystems:?}\n{axes}\n[[workloads]]\nkind = \"fileserver\"\ntree_size = \"1M\"\n\
          writer_space = \"4M\"\nreaders = 1\nwriters = 1\nramp = 0\nwindow = \"50ms\"\n",
         data.display(),
@@ -88,7 +88,7 @@ fn sweep_with(
     let swept = sandbox.run(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
     assert_eq!(swept.status.code(), Some(0), "{}", describe(&swept));
     let trials = sandbox.stored()["trials"].as_array().expect("trials").clone();
-    assert!(trials.len() >= 3 * filesystems.len(), "{} trials", trials.len());
+    assert!(trials.len() >= 2 * filesystems.len(), "{} trials", trials.len());
     for trial in &trials {
         assert_eq!(trial["outcome"], "measured", "{trial}");
         assert_eq!(trial["check"]["clean"], true, "{trial}");
@@ -191,8 +191,8 @@ fn partitions_are_swept_and_others_left_alone() {
             data.display()
         );
     }
-    let each = each_after_each(&FILESYSTEMS);
-    run_in_turn(&sandbox, &data, None, &each, |_| ());
+    // In every order: on a whole disk, below.
+    run_in_turn(&sandbox, &data, None, &[FILESYSTEMS, FILESYSTEMS].concat(), |_| ());
     assert!(bytes_of(&image, &around) == before, "a byte outside both partitions has changed");
     drop(mounted);
 }
