@@ -42,8 +42,8 @@ fn a_full_disk_keeps_the_trial_for_later() {
     fs::create_dir(sandbox.path("work")).expect("a directory");
     let small = Small::mount(sandbox.path("small"));
     let state = small.0.join("fsdyno").display().to_string();
-    let bench =
-        ["bench", "work", "--tree-size", "8M", "--ramp", "0s", "--window", "500ms", "--state", &state];
+    let words = "bench work --tree-size 8M --ramp 0s --window 300ms --set writer_space=8M --state";
+    let bench: Vec<&str> = words.split(' ').chain([state.as_str()]).collect();
     let mut child =
         sandbox.fsdyno(&bench).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("start a bench");
     while fs::read_dir(sandbox.path("work")).expect("the directory").count() == 0 {
