@@ -120,6 +120,7 @@ fn bench_needs_no_root_and_tidies_up() {
         .arg("bench")
         .arg(sandbox.path("work"))
         .args(QUICK_BENCH)
+        .args(["--set", "writer_space=8M"])
         .env("XDG_STATE_HOME", sandbox.path("state"))
         .uid(NOBODY)
         .gid(NOBODY)
@@ -256,13 +257,14 @@ fn a_full_device_fails_its_trial_only() {
     let text = plan(&sandbox)
         .replace("repetitions = 2", "repetitions = 1")
         .replace(", \"none\"", "")
-        .replace("256M", "96M")
+        .replace("256M", "48M")
+        .replace("writer_space = \"32M\"", "writer_space = \"8M\"")
         // Inode tables leave so little room that the writers need not have used up theirs at the same moment.
         .replace("[axes]", "[axes]\nmkfs = \"-b 1024 -i 1024\"")
-        + "[[workloads]]\nkind = \"fileserver\"\ntree_size = \"8M\"\nreaders = 1\nwriters = 2\n\
-            writer_space = \"43M\"\nramp = \"0s\"\nwindow = \"1h\"\n";
+        + "[[workloads]]\nkind = \"fileserver\"\ntree_size = \"4M\"\nreaders = 1\nwriters = 2\n\
+            writer_space = \"21M\"\nramp = \"0s\"\nwindow = \"1h\"\n";
     sandbox.write("plan.toml", &text);
-    let output = sandbox.run(&["sweep", "plan.toml", "--set", "workloads.1.window=8s", "--format", "json"]);
+    let output = sandbox.run(&["sweep", "plan.toml", "--set", "workloads.1.window=4s", "--format", "json"]);
     assert_eq!(output.status.code(), Some(1), "{}", describe(&output));
     let document = json(&output);
     let trials = document["trials"].as_array().expect("trials");

@@ -110,7 +110,10 @@ fn a_full_pass_has_the_published_counts() {
         }
         let made = EngineRequest {
             clean_up: false,
-            ..request(&scratch.mountpoint, Fileserver { writers: 0, ..workload() })
+            ..request(
+                &scratch.mountpoint,
+                Fileserver { writers: 0, window: Nanos::from_millis(10), ..workload() },
+            )
         };
         fsdyno_engine::run(&made, &false.into(), &mut |_| ()).expect("the engine creates trees");
         let generated = scratch.mountpoint.join("fsdyno-0000000000000003/tree-1");
@@ -140,7 +143,7 @@ fn a_full_pass_has_the_published_counts() {
 }
 
 fn a_full_device_fails_with_operation_and_path() {
-    let scratch = Scratch::new("ext4", 64 << 20);
+    let scratch = Scratch::new("ext4", 32 << 20);
     let failure = |workload: Fileserver| {
         let mut last = None;
         let result =
@@ -165,7 +168,7 @@ fn a_full_device_fails_with_operation_and_path() {
         tree_size: Bytes(4 << 20),
         writer_space: Some(Bytes(Bytes::GIB)),
         // The phase before it takes as long, but the device is full after a fraction of that.
-        window: Nanos::from_secs(5),
+        window: Nanos::from_millis(2500),
         ..workload()
     });
     assert_eq!((write.step.as_str(), write.errno), ("1 reader, 1 writer", Some(28)));
@@ -187,7 +190,12 @@ fn a_filesystem_without_inodes_says_so() {
 fn direct_io_reads_and_writes_whole_blocks() {
     for filesystem in ["ext4", "xfs", "btrfs"] {
         let scratch = Scratch::new(filesystem, 512 << 20);
-        let workload = Fileserver { direct: true, writer_space: Some(Bytes(16 << 20)), ..workload() };
+        let workload = Fileserver {
+            direct: true,
+            tree_size: Bytes(8 << 20),
+            writer_space: Some(Bytes(16 << 20)),
+            ..workload()
+        };
         let request = EngineRequest { clean_up: false, ..request(&scratch.mountpoint, workload) };
         let mut phases = Vec::new();
         fsdyno_engine::run(&request, &false.into(), &mut |event| {
