@@ -42,7 +42,7 @@ fn a_load_with_little_memory_reads_from_the_device() {
     let before = groups();
     let sandbox = Sandbox::new();
     let place = on_disk();
-    plan(&sandbox, &place, "[\"48M\", \"default\"]", "1500ms");
+    plan(&sandbox, &place, "[\"48M\", \"default\"]", "1s");
     let trials = json(&sandbox.run(&["sweep", "plan.toml", "--format", "json"]));
     let trial = |level: &str| {
         let trials = trials["trials"].as_array().expect("trials");
@@ -79,9 +79,10 @@ fn a_load_with_little_memory_reads_from_the_device() {
 fn a_ramp_lasts_until_the_writers_are_throttled() {
     let sandbox = Sandbox::new();
     let place = on_disk();
-    plan(&sandbox, &place, "\"48M\"", "1s");
+    plan(&sandbox, &place, "\"48M\"", "100ms");
     let text = fs::read_to_string(sandbox.path("plan.toml")).expect("the plan");
-    sandbox.write("plan.toml", &text.replace("ramp = \"200ms\"", "ramp = \"until-throttled\""));
+    let text = text.replace("ramp = \"200ms\"", "ramp = \"until-throttled\"");
+    sandbox.write("plan.toml", &text.replace("tree_size = \"320M\"", "tree_size = \"96M\""));
     let planned = json(&sandbox.run(&["plan", "plan.toml", "--format", "json"]));
     assert_eq!(planned["cases"][0]["workload"]["ramp"], "until-throttled");
     let document = json(&sandbox.run(&["sweep", "plan.toml", "--format", "json"]));

@@ -92,7 +92,7 @@ fn one_image_serves_all_trials_and_stays_allocated() {
     let sandbox = Sandbox::new();
     let place = tempfile::tempdir_in("/var/tmp").expect("a directory on a disk");
     let image = place.path().join("disk.img");
-    sandbox.write("plan.toml", &plan(&image, "300ms"));
+    sandbox.write("plan.toml", &plan(&image, "100ms"));
     let mut command = sandbox.fsdyno(&["sweep", "plan.toml"]);
     let mut sweep = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("a sweep");
     let seen: Vec<Seen> = watch(&mut sweep, &image).into_iter().collect();
