@@ -2,6 +2,7 @@
 //! existing files.
 
 use crate::support::{MAKING_FILESYSTEMS, Sandbox, describe, json};
+use fsdyno_testkit::in_memory;
 use std::fs;
 
 tests! {
@@ -9,7 +10,7 @@ tests! {
 }
 
 fn every_test_sees_every_file() {
-    let sandbox = Sandbox::new();
+    let (sandbox, memory) = (Sandbox::new(), in_memory());
     let source = sandbox.path("source");
     fs::create_dir_all(source.join("deep/deeper")).expect("directories");
     for (name, size) in [("a", 0), ("b", 5000), ("deep/c", 300_000), ("deep/deeper/d", 1)] {
@@ -22,7 +23,7 @@ fn every_test_sees_every_file() {
          [axes]\nfilesystem = [\"ext4\", \"xfs\", \"btrfs\"]\n\
          [[workloads]]\nkind = \"collection\"\nscale = 0.02\n\
          [[workloads]]\nkind = \"collection\"\nsource = \"{}\"\n",
-        sandbox.path("scratch.img").display(),
+        memory.path().join("scratch.img").display(),
         source.display()
     );
     let plan = sandbox.write("collection.toml", &plan);

@@ -3,7 +3,9 @@
 use crate::support::disk::Disk;
 use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe};
 use fsdyno_core::Bytes;
+use fsdyno_testkit::in_memory;
 use serde_json::Value;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -31,7 +33,7 @@ const PIECES: &str = "\
 [pieces]
 rw=randwrite
 bs=16k
-size=2m
+size=1m
 numjobs=4
 fallocate=none
 fsync=1
@@ -65,8 +67,9 @@ tests! {
     ];
 }
 
-fn plan(sandbox: &Sandbox, axes: &str) -> String {
-    PLAN.replace("IMAGE", &sandbox.path("data.img").display().to_string()).replace("AXES", axes)
+/// A plan with its image in this directory.
+fn plan(place: &Path, axes: &str) -> String {
+    PLAN.replace("IMAGE", &place.join("data.img").display().to_string()).replace("AXES", axes)
 }
 
 fn sweep(sandbox: &Sandbox, plan: &str) -> Vec<Value> {
@@ -80,7 +83,7 @@ fn sweep(sandbox: &Sandbox, plan: &str) -> Vec<Value> {
 
 fn a_fill_reaches_its_level_with_the_same_files() {
     let sandbox = Sandbox::new();
-    let plan = plan(&sandbox, "fill = [\"50%\"]\nage = [1]");
+    let plan = plan(&sandbox.path(""), "fill = [\"50%\"]\nage = [1]");
     let [first, again] = [sweep(&sandbox, &plan), sweep(&sandbox, &plan)];
     assert_eq!(first.len(), 3);
     for (one, other) in first.iter().zip(&again) {
@@ -103,7 +106,7 @@ fn a_fill_reaches_its_level_with_the_same_files() {
 
 fn a_fill_that_leaves_no_room_is_skipped() {
     let sandbox = Sandbox::new();
-    let plan = plan(&sandbox, "fill = [\"90%\"]").replace(
+    let plan = plan(&sandbox.path(""), "fill = [\"90%\"]").replace(
         "kind = \"null\"\nwindow = \"20ms\"\nramp = 0",
         "kind = \"fileserver\"\ntree_size = \"64M\"\nwindow = \"20ms\"",
     );
@@ -137,9 +140,10 @@ fn filling_a_block_device_is_in_the_estimate() {
 
 fn files_written_in_pieces_are_fragmented() {
     let extents = |job: &str| -> Vec<f64> {
-        let sandbox = Sandbox::new();
+        // The files are synced after each block, which a disk takes much longer for.
+        let (sandbox, memory) = (Sandbox::new(), in_memory());
         sandbox.write("job.fio", job);
-        let plan = plan(&sandbox, "").replace(
+        let plan = plan(memory.path(), "").replace(
             "kind = \"null\"\nwindow = \"20ms\"\nramp = 0",
             "kind = \"external\"\nprogram = \"fio\"\njob = \"job.fio\"",
         );
@@ -168,10 +172,10 @@ fn files_written_in_pieces_are_fragmented() {
 /// A process with its own mount namespace, started during the load, keeps the filesystem mounted.
 fn a_filesystem_mounted_in_another_namespace_is_not_called_damaged() {
     let sandbox = Sandbox::new();
-    let plan = plan(&sandbox, "").replace("[\"ext4\", \"xfs\", \"btrfs\"]", "\"xfs\"");
+    let plan = plan(&sandbox.path(""), "").replace("[\"ext4\", \"xfs\", \"btrfs\"]", "\"xfs\"");
     sandbox.write("plan.toml", &plan);
     let mut sweep =
-        sandbox.fsdyno(&["sweep", "plan.toml", "--set", "workloads.window=2s"]).spawn().expect("run it");
+        sandbox.fsdyno(&["sweep", "plan.toml", "--set", "workloads.window=1s"]).spawn().expect("run it");
     let is_mounted = || {
         let mounts = std::fs::read_to_string("/proc/mounts").expect("mounts");
         mounts.lines().any(|line| line.contains(" /run/fsdyno-") && line.contains(" xfs "))
