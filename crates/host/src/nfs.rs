@@ -4,6 +4,9 @@ use crate::quoted;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
+/// Where clients of version 3 find the mount protocol, which gives them the handle of the directory.
+pub const MOUNT_PORT: u16 = 20048;
+
 /// A directory for other machines, which is the root of what the server shows (`fsid=0`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NfsExport {

@@ -105,7 +105,9 @@ impl PlanError {
                  { image = \"bzImage\", modules = \"DIR\" }",
             ),
             PlanProblem::NotElsewhere { .. } => Some("change it, or remove the table of other machines"),
-            PlanProblem::NotServed { .. } => Some("fsdyno plans shows nfs-server, a plan that has it"),
+            PlanProblem::NotServed { .. } => {
+                Some("see docs/guide/clients.md; nfs-server is a plan that has it")
+            }
             PlanProblem::NoReuse { .. } => Some("remove reuse, or keep what fits it in a plan of its own"),
             PlanProblem::NotInGuests { .. } => Some(
                 "remove it, or the kernels other than host; before_trial and after_trial run on this machine \

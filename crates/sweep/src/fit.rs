@@ -223,7 +223,9 @@ impl Fitting<'_> {
                     Nanos((u128::from(own.0) * u128::from(choice.windows) / u128::from(WHOLE)) as u64);
                 rounded_down(scaled).max(least.min(own))
             };
-            changed.push(("window", compact(shorter(timing.window, LEAST_WINDOW))));
+            // The server may have to be away within it.
+            let least = self.plan.least_window().unwrap_or(LEAST_WINDOW).max(LEAST_WINDOW);
+            changed.push(("window", compact(shorter(timing.window, least))));
             // How long it takes until writers are throttled is up to the device.
             if let Ramp::For(ramp) = timing.ramp
                 && ramp > Nanos(0)

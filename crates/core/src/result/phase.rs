@@ -1,6 +1,6 @@
 //! What the workers of a phase did.
 
-use super::{ClientResult, CpuTime, Latency, OpenLoop, Quiet, Steadiness, absent};
+use super::{ClientResult, CpuTime, Latency, OpenLoop, Outage, Quiet, Steadiness, absent};
 use crate::cache::CacheState;
 use crate::figures::Quotient;
 use crate::operation::{Operation, Role};
@@ -33,6 +33,9 @@ pub struct PhaseResult {
     /// How much later than agreed the load began, if several machines began it together: the latest of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_ns: Option<Nanos>,
+    /// When the server of those that did the load was away, if the plan asks for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outage: Option<Outage>,
     /// Each machine separately, if several did the load. Their workers are those of the roles, in this order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clients: Vec<ClientResult>,
@@ -119,6 +122,7 @@ impl PhaseResult {
             drain_ns: none,
             clock: None,
             late_ns: None,
+            outage: None,
             clients: Vec::new(),
             roles,
             telemetry: None,

@@ -44,17 +44,12 @@ pub struct Served {
     /// For how long the server was to be away in each phase; absent if it was to stay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outage: Option<Nanos>,
-    /// When it was away.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub outages: Vec<Outage>,
 }
 
-/// A time in which a server was away.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// When a server was away in a phase.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outage {
-    /// The phase in which that was.
-    pub phase: String,
-    /// When it stopped serving, after the beginning of the window.
+    /// When it began to stop serving, after the beginning of the window.
     pub start_ns: Nanos,
     /// From then until it served again.
     pub duration_ns: Nanos,

@@ -74,13 +74,19 @@ impl Decoy {
         let image = fs::File::open(&self.image).expect("the image");
         let mut hash = Sha256::new();
         let mut end = 0;
-        while let Ok(begin) = rustix::fs::seek(&image, SeekFrom::Data(end)) {
+        let next = |end| match rustix::fs::seek(&image, SeekFrom::Data(end)) {
+            Ok(begin) => Some(begin),
+            Err(rustix::io::Errno::NXIO) => None,
+            Err(error) => panic!("the image: {error}"),
+        };
+        while let Some(begin) = next(end) {
             end = rustix::fs::seek(&image, SeekFrom::Hole(begin)).expect("the end of the image is a hole");
             let mut data = vec![0; (end - begin) as usize];
             image.read_exact_at(&mut data, begin).expect("the image");
             hash.update(begin.to_le_bytes());
             hash.update(&data);
         }
+        assert!(end > 0, "a decoy has something on it");
         hash.update(fs::read(&self.file).unwrap_or_default());
         hash.finalize().to_vec()
     }

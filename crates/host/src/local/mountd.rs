@@ -4,6 +4,7 @@
 //! clients ask the mount protocol for the handle of the directory (RFC 1813, appendix I). NFS 4 needs
 //! neither.
 
+use crate::nfs::MOUNT_PORT;
 use crate::{HostError, Result};
 use onc_rpc::auth::AuthFlavor;
 use onc_rpc::{AcceptedReply, AcceptedStatus, MessageType, ReplyBody, RpcMessage, expected_message_len};
@@ -15,8 +16,6 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-/// Where clients find the mount protocol.
-pub(crate) const PORT: u16 = 20048;
 /// Where the kernel looks for rpcbind (net/sunrpc/rpcb_clnt.c).
 const RPCBIND: &str = "/var/run/rpcbind.sock";
 
@@ -51,18 +50,20 @@ pub(super) struct Mountd {
 impl Mountd {
     /// Listens, if it does not yet.
     pub fn listen(&mut self) -> Result<()> {
-        if std::mem::replace(&mut self.listens, true) {
+        if self.listens {
             return Ok(());
         }
         let socket = Path::new(RPCBIND);
         let failed = |error| HostError::system("listen at", socket, error);
         socket.parent().map_or(Ok(()), fs::create_dir_all).map_err(failed)?;
         let rpcbind = UnixListener::bind(socket).map_err(failed)?;
-        let mount = TcpListener::bind((Ipv4Addr::UNSPECIFIED, PORT))
-            .map_err(|error| HostError::system("listen at", Path::new(&format!("port {PORT}")), error))?;
+        let port = format!("port {MOUNT_PORT}");
+        let mount = TcpListener::bind((Ipv4Addr::UNSPECIFIED, MOUNT_PORT))
+            .map_err(|error| HostError::system("listen at", Path::new(&port), error))?;
         let (of_rpcbind, of_mount) = (Root::default(), Arc::clone(&self.root));
         thread::spawn(move || rpcbind.incoming().flatten().for_each(|stream| attend(stream, &of_rpcbind)));
         thread::spawn(move || mount.incoming().flatten().for_each(|stream| attend(stream, &of_mount)));
+        self.listens = true;
         Ok(())
     }
 

@@ -35,7 +35,13 @@ pub(crate) fn start(view: &ClientsView) -> String {
         Some(uncertain) => format!("their clocks are known to {}", time(uncertain)),
         None => "not all of their clocks are known".to_string(),
     };
-    format!("{}{}; {clock}", text::plural(view.clients as u64, "client"), late.unwrap_or_default())
+    let outage = view.outage.map(|outage| format!("; the server was away for {}", time(outage)));
+    format!(
+        "{}{}; {clock}{}",
+        text::plural(view.clients as u64, "client"),
+        late.unwrap_or_default(),
+        outage.unwrap_or_default()
+    )
 }
 
 /// `readers: Jain's index 0.998, the slowest client has 97.0 % of the median`; of several trials, `readers,

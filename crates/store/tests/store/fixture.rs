@@ -196,11 +196,6 @@ impl Dice {
                     mount_command: dice.text(),
                     mount_options_in_force: dice.text(),
                     outage: dice.maybe(Dice::ns),
-                    outages: dice.some(2, |dice| Outage {
-                        phase: dice.text(),
-                        start_ns: dice.ns(),
-                        duration_ns: dice.ns(),
-                    }),
                 }),
                 recipe: self.maybe(|dice| Recipe {
                     device: dice.some(2, Dice::text),

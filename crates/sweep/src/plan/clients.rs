@@ -6,7 +6,9 @@ use super::raw::RawPlan;
 use crate::error::{PlanError, PlanProblem};
 use fsdyno_core::workload::Ramp;
 use fsdyno_core::{DeviceSpec, Nanos, Workload};
-use fsdyno_testbed::serve::CLIENTS_MOST;
+use fsdyno_testbed::serve::{self, CLIENTS_MOST};
+
+const SECOND: u64 = 1_000_000_000;
 
 /// Refuses a plan that clients cannot carry out.
 pub(super) fn check(document: &Document, raw: &RawPlan, plan: &Plan) -> Result<(), PlanError> {
@@ -54,20 +56,33 @@ fn not_served(plan: &Plan) -> Option<String> {
         .map(|planned| on_host(&planned.configuration.name))
 }
 
-/// Why the server cannot be away for this long in a phase.
+/// Why the server cannot be away in each phase.
 fn no_outage(plan: &Plan, outage: Nanos) -> Option<String> {
+    let least = least_window(plan)?;
     plan.workloads.iter().find_map(|workload| {
         let (name, timing) = (workload.name(), workload.load().timing());
         match workload {
             Workload::Durability(_) => Some(format!("'{name}' cuts the power itself: remove `outage`")),
-            _ if timing.windows > 0 && outage.0 > timing.window.0 / 2 => Some(format!(
-                "with outage = \"{outage}\", the window of '{name}' ({}) would end before clients go on: make it at \
-                 least twice as long",
+            _ if timing.windows > 0 && timing.window < least => Some(format!(
+                "with outage = \"{outage}\", the window of '{name}' ({}) would end before clients go on: make it \
+                 {least} or longer",
                 timing.window
             )),
             _ => None,
         }
     })
+}
+
+/// The shortest window in which clients go on after an outage of their server, if there is one.
+pub(crate) fn least_window(plan: &Plan) -> Option<Nanos> {
+    let serve = plan.serve.as_ref()?;
+    let outage = serve.outage?;
+    let versions = plan.configurations.iter().map(|planned| planned.configuration.level("nfs_version"));
+    let wait = serve::wait_after_outage(serve.protocol, versions);
+    let away = outage.0.saturating_add(wait.0);
+    // It begins after a tenth, and a tenth is left for what follows.
+    let least = Nanos((away / 4).saturating_mul(5).max(outage.0.saturating_mul(2)));
+    Some(Nanos(least.0.div_ceil(SECOND).saturating_mul(SECOND)))
 }
 
 /// Why clients cannot read the same trees.

@@ -43,24 +43,15 @@ pub(super) struct Outages<'h> {
     mounted: &'h mut Mounted,
     journal: &'h mut UndoJournal,
     state: State,
-    seen: Vec<Outage>,
-    /// Phases that ended before the server went away.
-    spared: Vec<String>,
-    /// Why it did not come back after the end of a phase.
+    /// What is to be known of them.
+    told: Vec<String>,
+    /// Why the server did not come back after the end of a phase.
     failure: Option<Box<Failure>>,
 }
 
 impl<'h> Outages<'h> {
     pub fn new(restart: Restart, mounted: &'h mut Mounted, journal: &'h mut UndoJournal) -> Self {
-        Outages {
-            restart,
-            mounted,
-            journal,
-            state: State::Serves,
-            seen: Vec::new(),
-            spared: Vec::new(),
-            failure: None,
-        }
+        Outages { restart, mounted, journal, state: State::Serves, told: Vec::new(), failure: None }
     }
 
     /// A phase begins.
@@ -104,49 +95,50 @@ impl<'h> Outages<'h> {
         Ok(())
     }
 
-    /// The phase has ended, with this result if it has one. A server that is still away comes back, so that
-    /// its clients can end.
-    pub fn end(&mut self, server: &mut dyn Host, phase: Option<&PhaseResult>) {
+    /// The phase has ended, with this result, or the load has failed in it. A server that is still away comes
+    /// back, so that its clients can end.
+    pub fn end(&mut self, server: &mut dyn Host, phase: Option<&mut PhaseResult>) {
         if let State::Away { since_ns } = self.state
             && let Err(error) = self.come_back(server, since_ns)
         {
             self.failure = Some(Box::new(error.failure()));
         }
-        let Some(phase) = phase else { return };
-        match self.state {
-            State::Serves | State::Due => self.spared.push(phase.name.clone()),
-            State::Away { .. } => {}
-            State::Back { since_ns, at_ns } => {
+        let told = match (self.state, phase) {
+            (State::Back { since_ns, at_ns }, Some(phase)) => {
                 let begin_ns = phase.clock.map_or(since_ns, |clock| clock.begin_ns as i64);
-                let nanos = |ns: i64| Nanos(ns.max(0).unsigned_abs());
-                self.seen.push(Outage {
-                    phase: phase.name.clone(),
-                    start_ns: nanos(since_ns - begin_ns),
-                    duration_ns: nanos(at_ns - since_ns),
-                });
+                let outage =
+                    Outage { start_ns: between(begin_ns, since_ns), duration_ns: between(since_ns, at_ns) };
+                phase.outage = Some(outage);
+                format!(
+                    "phase '{}': the server was away for {}, from {} on",
+                    phase.name,
+                    rounded(outage.duration_ns),
+                    rounded(outage.start_ns)
+                )
             }
-        }
+            (State::Back { since_ns, at_ns }, None) => format!(
+                "the load failed after the server had begun to be away for {}",
+                rounded(between(since_ns, at_ns))
+            ),
+            (State::Serves | State::Due, Some(phase)) => {
+                format!("phase '{}' ended before the server could be away: make it longer", phase.name)
+            }
+            (State::Serves | State::Due, None) | (State::Away { .. }, _) => return,
+        };
+        self.told.push(told);
+        self.state = State::Serves;
     }
 
     /// Notes when the server was away.
     pub fn note(self, record: &mut TrialRecord) {
-        let away = self.seen.iter().map(|outage| {
-            format!(
-                "phase '{}': the server was away for {}, from {} after the window began",
-                outage.phase,
-                rounded(outage.duration_ns),
-                rounded(outage.start_ns)
-            )
-        });
-        let spared = self.spared.iter().map(|phase| {
-            format!("phase '{phase}' ended before the server went away, as the plan asks: make it longer")
-        });
-        let texts = away.chain(spared);
-        record.warnings.extend(texts.map(|text| Warning::new(WarningKind::ServerOutage, text)));
-        if let Some(served) = &mut record.built.served {
-            served.outages.extend(self.seen);
-        }
+        let told = self.told.into_iter();
+        record.warnings.extend(told.map(|text| Warning::new(WarningKind::ServerOutage, text)));
     }
+}
+
+/// From one moment to a later one.
+fn between(begin_ns: i64, end_ns: i64) -> Nanos {
+    Nanos(end_ns.saturating_sub(begin_ns).max(0).unsigned_abs())
 }
 
 /// To hundredths of a second.

@@ -294,9 +294,9 @@ impl AtPhases for AtServer<'_> {
         }
     }
 
-    fn end(&mut self, _gently: bool, phase: Option<&mut PhaseResult>) {
+    fn end(&mut self, _gently: bool, mut phase: Option<&mut PhaseResult>) {
         if let Some(outages) = &mut self.outages {
-            outages.end(self.server, phase.as_deref());
+            outages.end(self.server, phase.as_deref_mut());
         }
         let Some(observed) = self.observed.take() else { return };
         let name = phase.as_ref().map(|phase| phase.name.clone()).unwrap_or_default();

@@ -5,7 +5,10 @@
 //! shared, and a subnet of its own on it. What differs between protocols is a [`Serving`].
 
 mod nfs;
+mod outage;
 mod smb;
+
+pub use outage::{come_back, go_away, outage_line, wait_after_outage};
 
 use crate::Result;
 use crate::error::TestbedError;
@@ -13,8 +16,8 @@ use crate::filesystem::size_of;
 use crate::name::mount_directory;
 use fsdyno_core::axis::{EXPORT, OF_SERVING};
 use fsdyno_core::result::{Recipe, ServeProtocol, ServeRecipe, Served};
-use fsdyno_core::{Bytes, Configuration, Nanos, Warning, WarningKind, meminfo};
-use fsdyno_host::export::{Export, end_of};
+use fsdyno_core::{Bytes, Configuration, Warning, WarningKind, meminfo};
+use fsdyno_host::export::Export;
 use fsdyno_host::guest::{GuestModule, GuestProgram};
 use fsdyno_host::{Command, Host, MountRequest};
 use std::path::{Path, PathBuf};
@@ -227,33 +230,6 @@ pub fn export(
     Ok(Served { protocol, export: export.options(), threads: export.threads(), ..Served::default() })
 }
 
-/// Takes the server off the network and stops serving, as a machine that shuts down; the filesystem can then
-/// be unmounted.
-///
-/// # Errors
-/// [`TestbedError::Host`] or [`TestbedError::Tool`].
-pub fn go_away(server: &mut dyn Host, protocol: ServeProtocol, clients: usize) -> Result<()> {
-    withdraw(server, protocol)?;
-    (0..clients).try_for_each(|client| set_link(server, client, "down"))
-}
-
-/// Comes back after [`go_away`], with the filesystem mounted again.
-///
-/// # Errors
-/// [`TestbedError::Host`] or [`TestbedError::Tool`].
-pub fn come_back(
-    server: &mut dyn Host,
-    protocol: ServeProtocol,
-    configuration: &Configuration,
-    directory: &Path,
-    clients: usize,
-) -> Result<()> {
-    (0..clients).try_for_each(|client| set_link(server, client, "up"))?;
-    let addresses = (0..clients).map(|client| addresses(client).1).collect();
-    let export = of(protocol).export_again(configuration, directory, addresses);
-    server.serve(&export).map_err(TestbedError::at(STEP))
-}
-
 fn export_of(
     protocol: ServeProtocol,
     configuration: &Configuration,
@@ -374,11 +350,6 @@ pub fn commands(
     let export = export_of(protocol, configuration, &mount_directory("RANDOM"), clients as usize);
     let mount = format!("on each client: {}", mount_of(protocol, 0, configuration, words).line());
     export.lines().into_iter().chain([mount]).collect()
-}
-
-/// What happens to the server in each phase, for a dry run.
-pub fn outage_line(protocol: ServeProtocol, outage: Nanos) -> String {
-    format!("in each phase: {}; ip link set down; umount; {outage} later, all of it again", end_of(protocol))
 }
 
 /// Makes the server forget what it has in memory of its filesystem, as far as possible while it serves.

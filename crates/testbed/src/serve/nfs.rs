@@ -3,23 +3,29 @@
 use super::{Serving, count, sizes};
 use crate::filesystem;
 use fsdyno_core::axis::{CLIENT_SYNC, EXPORT, OF_SERVING};
-use fsdyno_core::{Bytes, Configuration};
+use fsdyno_core::{Bytes, Configuration, Nanos};
 use fsdyno_host::export::Export;
-use fsdyno_host::nfs::NfsExport;
+use fsdyno_host::nfs::{MOUNT_PORT, NfsExport};
 use std::path::Path;
 
 /// The kernel's name of the filesystem, and that of version 3.
 const KIND: &str = "nfs4";
 const KIND_3: &str = "nfs";
-/// The ports of the server, which clients of version 3 need not ask for then, and of what gives them the
-/// handle of the directory. Their locks are their own, because no load of fsdyno locks anything.
-const OPTIONS_3: [&str; 4] = ["port=2049", "mountproto=tcp", "mountport=20048", "nolock"];
+/// Clients of version 3 need not ask for the port of the server then. Their locks are their own, because no
+/// load of fsdyno locks anything.
+const OPTIONS_3: [&str; 3] = ["port=2049", "mountproto=tcp", "nolock"];
 const VERSION: &str = "4.2";
 const THREADS: u32 = 8;
 /// The most connections (fs/nfs/fs_context.c, `NFS_MAX_CONNECTIONS`).
 const CONNECTIONS_MOST: u32 = 16;
 /// The most threads: those of a large server.
 const THREADS_MOST: u32 = 1024;
+
+/// The version whose server keeps no state that clients would have to claim.
+pub(super) const STATELESS: &str = "3";
+/// What clients of other versions wait after an outage: the time of grace, which is 10 s, and then until they
+/// ask again, as they do after 0.1 s, 0.2 s and so on (fs/nfs/nfs4proc.c, `nfs4_update_delay`).
+pub(super) const WAIT: Nanos = Nanos::from_millis(15_000);
 
 pub(super) struct Nfs;
 
@@ -91,6 +97,7 @@ impl Serving for Nfs {
         let kind = match is_version_3(configuration) {
             true => {
                 own.push(format!("mountaddr={server}"));
+                own.push(format!("mountport={MOUNT_PORT}"));
                 own.extend(OPTIONS_3.map(str::to_string));
                 KIND_3
             }
@@ -125,7 +132,7 @@ impl Serving for Nfs {
 }
 
 fn is_version_3(configuration: &Configuration) -> bool {
-    configuration.level("nfs_version") == Some("3")
+    configuration.level("nfs_version") == Some(STATELESS)
 }
 
 fn export_of(configuration: &Configuration, directory: &Path, clients: Vec<String>) -> NfsExport {

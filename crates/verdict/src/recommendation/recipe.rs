@@ -72,7 +72,7 @@ fn by_nfs(serve: &ServeRecipe) -> Vec<RecipeStep> {
     }
     steps.push(command(
         "mount it on each client",
-        vec![format!("mount -t nfs4 -o {options} {}:{place} {place}", Recipe::SERVER)],
+        vec![format!("mount -t nfs -o {options} {}:{place} {place}", Recipe::SERVER)],
     ));
     steps
 }
@@ -183,7 +183,7 @@ mod tests {
             "MOUNTPOINT CLIENTS(rw,async,no_subtree_check)",
             "[nfsd]",
             "threads = 32",
-            "mount -t nfs4 -o vers=4.1,nconnect=4 SERVER:MOUNTPOINT MOUNTPOINT",
+            "mount -t nfs -o vers=4.1,nconnect=4 SERVER:MOUNTPOINT MOUNTPOINT",
         ];
         assert_eq!(lines(&text), expected);
         assert_eq!(text.notes[0], "replace DEVICE, MOUNTPOINT, CLIENTS and SERVER with your own");

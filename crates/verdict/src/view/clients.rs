@@ -16,6 +16,8 @@ pub struct ClientsView {
     pub late: Option<Nanos>,
     /// How uncertain the worst clock was, in any trial; absent if one could not be read.
     pub clock_uncertainty: Option<Nanos>,
+    /// How long their server was away at most, in any trial; absent if it never was.
+    pub outage: Option<Nanos>,
 }
 
 /// How the workers of one role were served on each client.
@@ -71,6 +73,7 @@ impl ClientsView {
             roles: first.roles.iter().map(|role| ClientsOfRole::of(role.role, &with)).collect(),
             late: with.iter().filter_map(|phase| phase.late_ns).max(),
             clock_uncertainty: clocks.and_then(|clocks| clocks.into_iter().max()),
+            outage: with.iter().filter_map(|phase| phase.outage).map(|outage| outage.duration_ns).max(),
         })
     }
 }
