@@ -109,7 +109,7 @@ warnings! {
         "the protocol of the server does not pass on an fsync of a directory, nor a syncfs",
         "serve by NFS if programs rely on a rename or a new name that they have synced";
     ServerOutage = "server-outage":
-        "the server was away for a part of the phase, as the plan asks",
+        "the server was away for a part of the phase, as the plan asks, or the phase was too short for that",
         "the longest stall says what clients lived through; compare only with trials that had the same outage";
     PromisesNotMade = "promises-not-made":
         "far fewer promises were made before the power cuts than the plan asks for",

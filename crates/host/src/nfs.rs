@@ -1,11 +1,15 @@
 //! An export of the kernel's NFS server.
 
 use crate::quoted;
+use fsdyno_core::Nanos;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// Where clients of version 3 find the mount protocol, which gives them the handle of the directory.
 pub const MOUNT_PORT: u16 = 20048;
+
+/// How long clients may claim what they had before the server started.
+pub const GRACE: Nanos = Nanos::from_secs(10);
 
 /// A directory for other machines, which is the root of what the server shows (`fsid=0`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

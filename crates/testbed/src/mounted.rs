@@ -115,14 +115,12 @@ impl Mounted {
     ///
     /// # Errors
     /// [`TestbedError::Host`], with EBUSY while something still uses the filesystem.
-    pub fn unmount(self, host: &mut dyn Host, _journal: &mut UndoJournal) -> Result<Unmounted> {
-        match &self.target {
-            Some(target) => host.unmount(target).map_err(TestbedError::at("umount"))?,
-            None => {
-                let sync = Command::new("sync").args(["-f", &self.directory.to_string_lossy()]);
-                host.run(&sync).map_err(TestbedError::at("umount"))?;
-            }
+    pub fn unmount(mut self, host: &mut dyn Host, _journal: &mut UndoJournal) -> Result<Unmounted> {
+        if !self.can_be_remounted() {
+            let sync = Command::new("sync").args(["-f", &self.directory.to_string_lossy()]);
+            host.run(&sync).map_err(TestbedError::at("umount"))?;
         }
+        self.go_away(host)?;
         Ok(Unmounted(self))
     }
 }
@@ -155,9 +153,7 @@ impl Unmounted {
     /// As for the first mount.
     pub fn mount_again(self, host: &mut dyn Host, journal: &mut UndoJournal) -> Result<Mounted> {
         let Unmounted(mut mounted) = self;
-        if let Location::Volume(volume) = mounted.trial.location.clone() {
-            mount_again(&mut mounted.trial, host, journal, &volume)?;
-        }
+        mounted.come_back(host, journal)?;
         Ok(mounted)
     }
 

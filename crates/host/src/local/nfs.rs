@@ -3,11 +3,12 @@
 
 use super::mount;
 use super::mountd::Mountd;
-use crate::nfs::NfsExport;
+use crate::nfs::{GRACE, NfsExport};
 use crate::{HostError, MountRequest, Result};
 use std::fs::{OpenOptions, create_dir_all};
 use std::io::{self, Read, Write};
 use std::path::Path;
+use std::time::Duration;
 
 const CONTROL: &str = "/proc/fs/nfsd";
 const CACHES: &str = "/proc/net/rpc";
@@ -16,8 +17,6 @@ const CACHES: &str = "/proc/net/rpc";
 const CLIENTS: &str = "/var/lib/nfs/v4recovery";
 /// An answer that holds for as long as the machine: the largest time of 32 bits.
 const FOR_EVER: u32 = i32::MAX as u32;
-/// Seconds in which clients may claim what they had before the server started.
-const GRACE: &str = "10";
 /// The longest handle of NFS 3 (RFC 1813, `NFS3_FHSIZE`).
 const HANDLE_MOST: usize = 64;
 /// Flags of an export (include/uapi/linux/nfsd/export.h).
@@ -46,8 +45,9 @@ pub(super) fn serve(export: &NfsExport, mountd: &mut Mountd) -> Result<()> {
     let flags = INSECURE_PORT | NO_SUBTREE_CHECK | FSID | if export.sync { 0 } else { ASYNC };
     let version_3 = if export.version_3 { "+3" } else { "-3" };
     write(CONTROL, "versions", &format!("{version_3} +4 +4.1 +4.2"))?;
-    write(CONTROL, "nfsv4gracetime", GRACE)?;
-    write(CONTROL, "nfsv4leasetime", GRACE)?;
+    let grace = Duration::from(GRACE).as_secs().to_string();
+    write(CONTROL, "nfsv4gracetime", &grace)?;
+    write(CONTROL, "nfsv4leasetime", &grace)?;
     for client in &export.clients {
         write(CACHES, "auth.unix.ip/channel", &format!("nfsd {client} {FOR_EVER} all"))?;
     }

@@ -8,7 +8,7 @@ use fsdyno_core::workload::Ramp;
 use fsdyno_core::{DeviceSpec, Nanos, Workload};
 use fsdyno_testbed::serve::{self, CLIENTS_MOST};
 
-const SECOND: u64 = 1_000_000_000;
+const SECOND: Nanos = Nanos::from_secs(1);
 
 /// Refuses a plan that clients cannot carry out.
 pub(super) fn check(document: &Document, raw: &RawPlan, plan: &Plan) -> Result<(), PlanError> {
@@ -58,7 +58,7 @@ fn not_served(plan: &Plan) -> Option<String> {
 
 /// Why the server cannot be away in each phase.
 fn no_outage(plan: &Plan, outage: Nanos) -> Option<String> {
-    let least = least_window(plan)?;
+    let least = plan.least_window()?;
     plan.workloads.iter().find_map(|workload| {
         let (name, timing) = (workload.name(), workload.load().timing());
         match workload {
@@ -73,16 +73,19 @@ fn no_outage(plan: &Plan, outage: Nanos) -> Option<String> {
     })
 }
 
-/// The shortest window in which clients go on after an outage of their server, if there is one.
-pub(crate) fn least_window(plan: &Plan) -> Option<Nanos> {
-    let serve = plan.serve.as_ref()?;
-    let outage = serve.outage?;
-    let versions = plan.configurations.iter().map(|planned| planned.configuration.level("nfs_version"));
-    let wait = serve::wait_after_outage(serve.protocol, versions);
-    let away = outage.0.saturating_add(wait.0);
-    // It begins after a tenth, and a tenth is left for what follows.
-    let least = Nanos((away / 4).saturating_mul(5).max(outage.0.saturating_mul(2)));
-    Some(Nanos(least.0.div_ceil(SECOND).saturating_mul(SECOND)))
+impl Plan {
+    /// The shortest window in which clients go on after an outage of their server, if there is one, in whole
+    /// seconds.
+    pub(crate) fn least_window(&self) -> Option<Nanos> {
+        let serve = self.serve.as_ref()?;
+        let outage = serve.outage?;
+        let configurations = self.configurations.iter().map(|planned| &planned.configuration);
+        let wait = configurations.map(|one| serve::wait_after_outage(serve.protocol, one)).max()?;
+        let away = outage.0.saturating_add(wait.0);
+        // It begins after a tenth, and a tenth is left for what follows.
+        let least = (away / 4).saturating_mul(5).max(outage.0.saturating_mul(2));
+        Some(Nanos(least.div_ceil(SECOND.0).saturating_mul(SECOND.0)))
+    }
 }
 
 /// Why clients cannot read the same trees.

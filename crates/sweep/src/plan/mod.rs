@@ -169,11 +169,6 @@ impl Plan {
         levels.any(|level| Some(level) != first)
     }
 
-    /// The shortest window in which clients go on after an outage of their server, if there is one.
-    pub(crate) fn least_window(&self) -> Option<Nanos> {
-        clients::least_window(self)
-    }
-
     /// How many machines do the load.
     pub(crate) fn machines(&self) -> u64 {
         u64::from(self.clients.unwrap_or(1))

@@ -5,7 +5,6 @@ use super::Serve;
 use super::document::{Document, Node, Origin, Section, Value};
 use super::keys::{self, names};
 use crate::error::{PlanError, PlanProblem};
-
 use fsdyno_core::result::ServeProtocol;
 use fsdyno_core::units::Size;
 use fsdyno_core::{Nanos, RaceBudget};
@@ -18,7 +17,7 @@ const PROTOCOLS: [&str; 2] = ["exhaustive", "race"];
 const REUSE: [&str; 2] = ["none", "prepared"];
 
 /// Stopping and starting a server takes about as long by itself.
-const SHORTEST_OUTAGE: Nanos = Nanos::from_millis(1000);
+const SHORTEST_OUTAGE: Nanos = Nanos::from_secs(1);
 /// The maximum number of repetitions.
 const MAX_REPETITIONS: u32 = 100_000;
 /// The maximum number of clients.

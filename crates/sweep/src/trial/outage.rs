@@ -11,6 +11,8 @@ use fsdyno_core::result::{Outage, PhaseResult, ServeProtocol};
 use fsdyno_core::{Configuration, Failure, Nanos, TrialRecord, Warning, WarningKind};
 use fsdyno_host::Host;
 use fsdyno_testbed::{Mounted, TestbedError, UndoJournal, serve};
+use fsdyno_verdict::merge::Time;
+use fsdyno_verdict::text::time_in_words;
 
 /// The share of a phase before the server goes away.
 const BEFORE: f64 = 0.1;
@@ -27,6 +29,8 @@ pub(super) struct Restart {
 /// Where a server is in a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
+    /// It serves, and no phase goes on.
+    Idle,
     /// It serves, and will go away.
     Serves,
     /// It is time to go away.
@@ -51,7 +55,7 @@ pub(super) struct Outages<'h> {
 
 impl<'h> Outages<'h> {
     pub fn new(restart: Restart, mounted: &'h mut Mounted, journal: &'h mut UndoJournal) -> Self {
-        Outages { restart, mounted, journal, state: State::Serves, told: Vec::new(), failure: None }
+        Outages { restart, mounted, journal, state: State::Idle, told: Vec::new(), failure: None }
     }
 
     /// A phase begins.
@@ -76,7 +80,7 @@ impl<'h> Outages<'h> {
             State::Away { since_ns } if monotonic_ns() - since_ns >= self.restart.outage.0 as i64 => {
                 self.come_back(server, since_ns)
             }
-            State::Serves | State::Away { .. } | State::Back { .. } => Ok(()),
+            State::Idle | State::Serves | State::Away { .. } | State::Back { .. } => Ok(()),
         };
         done.map_err(|error| Box::new(error.failure()))
     }
@@ -112,21 +116,21 @@ impl<'h> Outages<'h> {
                 format!(
                     "phase '{}': the server was away for {}, from {} on",
                     phase.name,
-                    rounded(outage.duration_ns),
-                    rounded(outage.start_ns)
+                    in_words(outage.duration_ns),
+                    in_words(outage.start_ns)
                 )
             }
             (State::Back { since_ns, at_ns }, None) => format!(
                 "the load failed after the server had begun to be away for {}",
-                rounded(between(since_ns, at_ns))
+                in_words(between(since_ns, at_ns))
             ),
             (State::Serves | State::Due, Some(phase)) => {
                 format!("phase '{}' ended before the server could be away: make it longer", phase.name)
             }
-            (State::Serves | State::Due, None) | (State::Away { .. }, _) => return,
+            (State::Serves | State::Due, None) | (State::Idle | State::Away { .. }, _) => return,
         };
         self.told.push(told);
-        self.state = State::Serves;
+        self.state = State::Idle;
     }
 
     /// Notes when the server was away.
@@ -141,8 +145,6 @@ fn between(begin_ns: i64, end_ns: i64) -> Nanos {
     Nanos(end_ns.saturating_sub(begin_ns).max(0).unsigned_abs())
 }
 
-/// To hundredths of a second.
-fn rounded(time: Nanos) -> Nanos {
-    const STEP: u64 = 10_000_000;
-    Nanos((time.0 + STEP / 2) / STEP * STEP)
+fn in_words(time: Nanos) -> String {
+    time_in_words(Time { ns: time.0, at_least: false })
 }

@@ -16,7 +16,7 @@ use crate::filesystem::size_of;
 use crate::name::mount_directory;
 use fsdyno_core::axis::{EXPORT, OF_SERVING};
 use fsdyno_core::result::{Recipe, ServeProtocol, ServeRecipe, Served};
-use fsdyno_core::{Bytes, Configuration, Warning, WarningKind, meminfo};
+use fsdyno_core::{Bytes, Configuration, Nanos, Warning, WarningKind, meminfo};
 use fsdyno_host::export::Export;
 use fsdyno_host::guest::{GuestModule, GuestProgram};
 use fsdyno_host::{Command, Host, MountRequest};
@@ -68,12 +68,16 @@ trait Serving: Sync {
     fn transfer_most(&self) -> u64;
     /// What settings cannot be.
     fn contradictions(&self, configuration: &Configuration) -> Vec<String>;
-    /// What is shown to these clients.
-    fn export(&self, configuration: &Configuration, directory: &Path, clients: Vec<String>) -> Export;
-    /// The same by a server that was away while clients used it.
-    fn export_again(&self, configuration: &Configuration, directory: &Path, clients: Vec<String>) -> Export {
-        self.export(configuration, directory, clients)
-    }
+    /// What is shown to these clients; whether they may have used it before the server went away.
+    fn export(
+        &self,
+        configuration: &Configuration,
+        directory: &Path,
+        clients: Vec<String>,
+        reclaims: bool,
+    ) -> Export;
+    /// How long clients may wait after the server has come back from being away.
+    fn wait_after_outage(&self, configuration: &Configuration) -> Nanos;
     /// The kernel's name of what clients mount, where it is on this server, and the options that are neither
     /// axes nor the plan's.
     fn mount(
@@ -225,7 +229,7 @@ pub fn export(
     directory: &Path,
     clients: usize,
 ) -> Result<Served> {
-    let export = export_of(protocol, configuration, directory, clients);
+    let export = export_of(protocol, configuration, directory, clients, false);
     server.serve(&export).map_err(TestbedError::at(STEP))?;
     Ok(Served { protocol, export: export.options(), threads: export.threads(), ..Served::default() })
 }
@@ -235,9 +239,10 @@ fn export_of(
     configuration: &Configuration,
     directory: &Path,
     clients: usize,
+    reclaims: bool,
 ) -> Export {
     let clients = (0..clients).map(|client| addresses(client).1).collect();
-    of(protocol).export(configuration, directory, clients)
+    of(protocol).export(configuration, directory, clients, reclaims)
 }
 
 /// Stops the server; the filesystem can then be unmounted.
@@ -330,7 +335,7 @@ pub fn warnings(configuration: &Configuration, served: &Served) -> Vec<Warning> 
 
 /// How to serve it elsewhere.
 pub fn recipe(protocol: ServeProtocol, configuration: &Configuration, words: &[String]) -> ServeRecipe {
-    let export = export_of(protocol, configuration, Path::new(Recipe::MOUNTPOINT), 0);
+    let export = export_of(protocol, configuration, Path::new(Recipe::MOUNTPOINT), 0, false);
     let options = of(protocol).options(configuration, true).into_iter();
     ServeRecipe {
         protocol,
@@ -347,7 +352,7 @@ pub fn commands(
     clients: u32,
     words: &[String],
 ) -> Vec<String> {
-    let export = export_of(protocol, configuration, &mount_directory("RANDOM"), clients as usize);
+    let export = export_of(protocol, configuration, &mount_directory("RANDOM"), clients as usize, false);
     let mount = format!("on each client: {}", mount_of(protocol, 0, configuration, words).line());
     export.lines().into_iter().chain([mount]).collect()
 }

@@ -5,14 +5,14 @@ use crate::filesystem;
 use fsdyno_core::axis::{CLIENT_SYNC, EXPORT, OF_SERVING};
 use fsdyno_core::{Bytes, Configuration, Nanos};
 use fsdyno_host::export::Export;
-use fsdyno_host::nfs::{MOUNT_PORT, NfsExport};
+use fsdyno_host::nfs::{GRACE, MOUNT_PORT, NfsExport};
 use std::path::Path;
 
 /// The kernel's name of the filesystem, and that of version 3.
 const KIND: &str = "nfs4";
 const KIND_3: &str = "nfs";
-/// Clients of version 3 need not ask for the port of the server then. Their locks are their own, because no
-/// load of fsdyno locks anything.
+/// What clients of version 3 would otherwise ask rpcbind. Their locks are their own, because no load of
+/// fsdyno locks anything.
 const OPTIONS_3: [&str; 3] = ["port=2049", "mountproto=tcp", "nolock"];
 const VERSION: &str = "4.2";
 const THREADS: u32 = 8;
@@ -20,12 +20,6 @@ const THREADS: u32 = 8;
 const CONNECTIONS_MOST: u32 = 16;
 /// The most threads: those of a large server.
 const THREADS_MOST: u32 = 1024;
-
-/// The version whose server keeps no state that clients would have to claim.
-pub(super) const STATELESS: &str = "3";
-/// What clients of other versions wait after an outage: the time of grace, which is 10 s, and then until they
-/// ask again, as they do after 0.1 s, 0.2 s and so on (fs/nfs/nfs4proc.c, `nfs4_update_delay`).
-pub(super) const WAIT: Nanos = Nanos::from_millis(15_000);
 
 pub(super) struct Nfs;
 
@@ -79,12 +73,31 @@ impl Serving for Nfs {
         found.into_iter().flatten().collect()
     }
 
-    fn export(&self, configuration: &Configuration, directory: &Path, clients: Vec<String>) -> Export {
-        Export::Nfs(export_of(configuration, directory, clients))
+    fn export(
+        &self,
+        configuration: &Configuration,
+        directory: &Path,
+        clients: Vec<String>,
+        reclaims: bool,
+    ) -> Export {
+        Export::Nfs(NfsExport {
+            directory: directory.to_path_buf(),
+            sync: configuration.level(EXPORT) != Some("async"),
+            threads: count(configuration, "nfsd_threads").unwrap_or(THREADS),
+            clients,
+            reclaims,
+            version_3: is_version_3(configuration),
+        })
     }
 
-    fn export_again(&self, configuration: &Configuration, directory: &Path, clients: Vec<String>) -> Export {
-        Export::Nfs(NfsExport { reclaims: true, ..export_of(configuration, directory, clients) })
+    /// Version 3 has no state that clients would have to claim. Those of the others wait for the time of
+    /// grace, and then until they ask again, as they do after 0.1 s, 0.2 s and so on (fs/nfs/nfs4proc.c,
+    /// `nfs4_update_delay`).
+    fn wait_after_outage(&self, configuration: &Configuration) -> Nanos {
+        match is_version_3(configuration) {
+            true => Nanos(0),
+            false => Nanos(GRACE.0 / 2 * 3),
+        }
     }
 
     fn mount(
@@ -132,16 +145,5 @@ impl Serving for Nfs {
 }
 
 fn is_version_3(configuration: &Configuration) -> bool {
-    configuration.level("nfs_version") == Some(STATELESS)
-}
-
-fn export_of(configuration: &Configuration, directory: &Path, clients: Vec<String>) -> NfsExport {
-    NfsExport {
-        directory: directory.to_path_buf(),
-        sync: configuration.level(EXPORT) != Some("async"),
-        threads: count(configuration, "nfsd_threads").unwrap_or(THREADS),
-        clients,
-        reclaims: false,
-        version_3: is_version_3(configuration),
-    }
+    configuration.level("nfs_version") == Some("3")
 }

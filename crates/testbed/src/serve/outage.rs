@@ -1,6 +1,6 @@
 //! A server that goes away while clients use it, and comes back.
 
-use super::{STEP, addresses, nfs, of, set_link, withdraw};
+use super::{STEP, export_of, of, set_link, withdraw};
 use crate::Result;
 use crate::error::TestbedError;
 use fsdyno_core::result::ServeProtocol;
@@ -31,20 +31,13 @@ pub fn come_back(
     clients: usize,
 ) -> Result<()> {
     (0..clients).try_for_each(|client| set_link(server, client, "up"))?;
-    let addresses = (0..clients).map(|client| addresses(client).1).collect();
-    let export = of(protocol).export_again(configuration, directory, addresses);
+    let export = export_of(protocol, configuration, directory, clients, true);
     server.serve(&export).map_err(TestbedError::at(STEP))
 }
 
-/// How long clients may wait after a server has come back, with any of these levels of `nfs_version`.
-pub fn wait_after_outage<'a>(
-    protocol: ServeProtocol,
-    mut versions: impl Iterator<Item = Option<&'a str>>,
-) -> Nanos {
-    match protocol {
-        ServeProtocol::Nfs if versions.any(|version| version != Some(nfs::STATELESS)) => nfs::WAIT,
-        ServeProtocol::Nfs | ServeProtocol::Smb => Nanos(0),
-    }
+/// How long clients may wait after a server has come back.
+pub fn wait_after_outage(protocol: ServeProtocol, configuration: &Configuration) -> Nanos {
+    of(protocol).wait_after_outage(configuration)
 }
 
 /// What happens to the server in each phase, for a dry run.

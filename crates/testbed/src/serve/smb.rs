@@ -3,7 +3,7 @@
 use super::{Serving, sizes};
 use fsdyno_core::axis::EXPORT;
 use fsdyno_core::result::Recipe;
-use fsdyno_core::{Bytes, Configuration};
+use fsdyno_core::{Bytes, Configuration, Nanos};
 use fsdyno_host::export::Export;
 use fsdyno_host::smb::SmbShare;
 use std::path::Path;
@@ -46,8 +46,13 @@ impl Serving for Smb {
         Vec::new()
     }
 
-    fn export(&self, configuration: &Configuration, directory: &Path, _: Vec<String>) -> Export {
+    fn export(&self, configuration: &Configuration, directory: &Path, _: Vec<String>, _: bool) -> Export {
         Export::Smb(share(configuration, directory))
+    }
+
+    /// smbd gives its clients no time to claim anything.
+    fn wait_after_outage(&self, _: &Configuration) -> Nanos {
+        Nanos(0)
     }
 
     fn mount(&self, _: &Configuration, server: &str, _: &str) -> (&'static str, String, Vec<String>) {
