@@ -9,16 +9,14 @@ use fsdyno_core::Operation;
 use fsdyno_core::figures::Quotient;
 use fsdyno_core::result::{
     Backlog, CacheAtStart, ClientResult, ClientRole, ClientWork, ClockOffset, CpuTime, GroupMemory, InFlight,
-    Latency, OpenLoop, OperationResult, PhaseResult, Quantile, Quantiles, Rates, RoleResult, SlowOperation,
-    Timeline, WindowClock, WorkerResult,
+    Latency, OpenLoop, OperationResult, PhaseResult, Quantile, Quantiles, Rates, RoleResult, SLOWEST,
+    SlowOperation, Timeline, WindowClock, WorkerResult,
 };
 use fsdyno_core::units::{Bytes, Nanos};
 use fsdyno_core::{Warning, WarningKind};
 use fsdyno_stats::{Distribution, DistributionError, Moments};
 use std::cmp::Reverse;
 
-/// The slowest operations that a result has.
-const SLOWEST: usize = 64;
 /// The least number of operations that shows p99.9.
 const SHOWS_P999: u64 = 1_000;
 /// The share of a window that may be uncertain because of clocks or a late start.

@@ -3,11 +3,8 @@
 
 use crate::buckets;
 use crate::counter::Counter;
-use fsdyno_core::result::SlowOperation;
+use fsdyno_core::result::{SLOWEST, SlowOperation};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// How many slow operations to keep per worker and operation.
-pub(crate) const SLOWEST: usize = 64;
 
 /// The maximum number of intervals in a timeline; longer windows have longer intervals.
 pub(crate) const TIMELINE_INTERVALS: u64 = 6000;

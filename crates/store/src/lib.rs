@@ -12,7 +12,10 @@
 //! The store averages nothing, judges nothing, and deletes only what a user names.
 
 mod bulk;
+mod bytes;
 mod changes;
+mod coder;
+mod counts;
 mod error;
 mod id;
 mod inside;

@@ -28,6 +28,7 @@ const SCRIPTS: &[&str] = &[
     include_str!("schema/8.sql"),
     WHOLE_TRIALS,
     MEASURES,
+    include_str!("schema/11.sql"),
 ];
 
 fn migrations() -> Migrations<'static> {
@@ -84,8 +85,8 @@ pub(crate) fn bring_up_to_date(connection: &mut Connection, path: &Path, copy: O
     match migrations().to_latest(connection) {
         Ok(()) => {
             if was_older {
-                // The older tables have freed nine tenths of the file. If there is no room for a copy, the
-                // file keeps its size.
+                // The tables of version 8 have freed nine tenths of the file. If there is no room for a copy,
+                // the file keeps its size.
                 let _ = connection.execute_batch("VACUUM");
             }
             Ok(())

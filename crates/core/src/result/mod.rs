@@ -15,6 +15,7 @@ mod lifecycle;
 mod open_loop;
 mod phase;
 mod served;
+mod slowest;
 mod waits;
 
 pub use crate::durability::LogSummary;
@@ -35,6 +36,7 @@ pub use phase::{
     SlowOperation, Timeline, WHOLE_RUN, Watched, WindowClock, WorkerResult,
 };
 pub use served::{Outage, ServeProtocol, ServeRecipe, Served};
+pub use slowest::{SLOWEST, SLOWEST_OF_ROLE, STALL};
 pub use waits::{Quiet, Steadiness};
 
 use crate::configuration::Configuration;

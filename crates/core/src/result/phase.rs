@@ -427,7 +427,7 @@ pub struct OperationResult {
     pub histogram: String,
     /// The sample over time.
     pub timeline: Timeline,
-    /// The slowest operations, longest first, 64 at most.
+    /// The slowest operations, longest first: which ones, says [`RoleResult::keep_outliers`].
     pub slowest: Vec<SlowOperation>,
 }
 

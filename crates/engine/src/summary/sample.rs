@@ -2,12 +2,12 @@
 
 use super::{Finished, Flight};
 use crate::buckets;
-use crate::operations::{OperationRecord, SLOWEST};
+use crate::operations::OperationRecord;
 use crate::record::WorkerRecord;
 use crate::window::Window;
 use fsdyno_core::Operation;
 use fsdyno_core::operation::Moves;
-use fsdyno_core::result::{Latency, OperationResult, Quantiles, SlowOperation, Timeline};
+use fsdyno_core::result::{Latency, OperationResult, Quantiles, SLOWEST, SlowOperation, Timeline};
 use fsdyno_core::units::Nanos;
 use fsdyno_core::workload::StepIndex;
 use hdrhistogram::Histogram;

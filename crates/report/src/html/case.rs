@@ -104,6 +104,7 @@ fn over_time_chart(case: &CaseView, phase: &PhaseResult, names: &mut Names) -> M
         " A point is the slowest operation of its kind at that moment; a bar is one slow operation from \
          start to end."
         " Shaded: some worker was in an operation longer than 100 ms."
+        @if phase.outage.is_some() { " Outlined: the server was away." }
     };
     chart::figure(&names.next(), &chart, height, &label, &caption)
 }

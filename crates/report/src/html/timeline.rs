@@ -9,7 +9,9 @@ mod tables;
 
 use super::chart::{self, Chart, Table, plain, rounded, seconds};
 use fsdyno_core::figures::total;
-use fsdyno_core::result::{OperationResult, PhaseResult, RoleResult, Timeline};
+use fsdyno_core::result::{
+    OperationResult, Outage, PhaseResult, RoleResult, SLOWEST_OF_ROLE, STALL, Timeline,
+};
 use fsdyno_core::telemetry::{Sample, Telemetry};
 use fsdyno_core::{Nanos, Operation};
 use fsdyno_verdict::merge::Time;
@@ -18,10 +20,6 @@ use serde_json::{Value, json};
 
 /// Maximum number of points of a line; more cannot be distinguished on a page.
 const POINTS_MAX: usize = 300;
-/// Maximum number of slow operations of a role that are drawn from start to end.
-const SLOWEST_SHOWN: usize = 24;
-/// An operation of at least this length is shaded as a stall.
-const STALL: Nanos = Nanos::from_millis(100);
 /// Height of a part with latencies, of another part, and of the space for a heading above each, in pixels.
 const LATENCY_HEIGHT: f64 = 190.0;
 const PART_HEIGHT: f64 = 92.0;
@@ -58,7 +56,7 @@ pub fn chart(phase: &PhaseResult) -> (Chart, u32) {
         .into_iter()
         .filter(|table| !table.rows.is_empty());
     let tables = tables.collect();
-    parts.finish(phase.window_ns, tables)
+    parts.finish(phase, tables)
 }
 
 /// Whether there is anything to draw.
@@ -93,7 +91,7 @@ impl Parts {
         axis_name(self.parts.len().saturating_sub(1))
     }
 
-    fn finish(self, window: Nanos, tables: Vec<Table>) -> (Chart, u32) {
+    fn finish(self, phase: &PhaseResult, tables: Vec<Table>) -> (Chart, u32) {
         let height = FOOT + self.parts.iter().map(|(_, height, _)| height + GAP).sum::<f64>();
         let area = height - FOOT;
         let last = axis_name(self.parts.len().saturating_sub(1));
@@ -101,11 +99,11 @@ impl Parts {
             "height": height,
             "margin": { "t": 4, "b": FOOT - 4.0 },
             "xaxis": {
-                "anchor": last, "range": [0.0, window.as_secs_f64()], "title": { "text": "seconds into the \
+                "anchor": last, "range": [0.0, phase.window_ns.as_secs_f64()], "title": { "text": "seconds into the \
                  window" },
             },
             "legend": { "orientation": "h", "itemsizing": "constant", "y": -46.0 / area, "yanchor": "top", "x": 0 },
-            "shapes": self.shapes,
+            "shapes": self.shapes.into_iter().chain(phase.outage.as_ref().map(outline)).collect::<Vec<_>>(),
             "hovermode": "closest",
         });
         let mut annotations = Vec::new();
@@ -116,6 +114,12 @@ impl Parts {
             top -= height + GAP;
             axis["domain"] = json!([rounded((lower / area).max(0.0)), rounded(upper / area)]);
             annotations.push(chart::row_title(&heading, rounded(upper / area)));
+            if let (0, Some(outage)) = (index, &phase.outage) {
+                annotations.push(json!({
+                    "text": "server away", "xref": "x", "x": rounded(outage.start_ns.as_secs_f64()), "xanchor": "left",
+                    "yref": "paper", "y": rounded(upper / area), "yanchor": "top", "yshift": -8, "showarrow": false,
+                }));
+            }
             layout[format!("yaxis{}", suffix(index))] = axis;
         }
         layout["annotations"] = annotations.into();
@@ -185,7 +189,7 @@ fn slowest(role: &RoleResult) -> Vec<(Operation, &fsdyno_core::result::SlowOpera
         .flat_map(|result| result.slowest.iter().map(|slow| (result.operation, slow)))
         .collect();
     all.sort_by_key(|(_, slow)| std::cmp::Reverse(slow.duration_ns));
-    all.truncate(SLOWEST_SHOWN);
+    all.truncate(SLOWEST_OF_ROLE);
     all
 }
 
@@ -252,6 +256,16 @@ fn shade((start, end): (f64, f64), axis: &str) -> Value {
     json!({
         "type": "rect", "layer": "below", "xref": "x", "yref": format!("{axis} domain"),
         "x0": rounded(start), "x1": rounded(end), "y0": 0, "y1": 1, "fillcolor": "--stall", "line": { "width": 0 },
+    })
+}
+
+/// The time in which a server was away, across all parts.
+fn outline(outage: &Outage) -> Value {
+    let start = outage.start_ns.as_secs_f64();
+    json!({
+        "type": "rect", "xref": "x", "yref": "paper", "x0": rounded(start),
+        "x1": rounded(start + outage.duration_ns.as_secs_f64()), "y0": 0, "y1": 1,
+        "line": { "width": 1, "dash": "dot", "color": "--soft" },
     })
 }
 

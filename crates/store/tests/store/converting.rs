@@ -3,8 +3,12 @@
 //! `version-8.db.zst` was written by a release with version 8 of the schema and shortened afterwards;
 //! `version-8.json.zst` is what that release printed for its trials.
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use fsdyno_core::TrialRecord;
 use fsdyno_store::{Store, StoreError, SweepId};
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::Deserializer;
 use rusqlite::Connection;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -93,7 +97,7 @@ fn a_store_of_version_8_has_the_same_trials_afterwards() {
     assert_eq!((summary.measured, summary.skipped, summary.failed), (1, 1, 1));
     let copy = store.copy_of_older().unwrap().to_path_buf();
     drop(store);
-    assert_eq!((version(&path), version(&copy), count(&copy)), (10, 8, 3));
+    assert_eq!((version(&path), version(&copy), count(&copy)), (11, 8, 3));
     assert!(std::fs::metadata(&path).unwrap().len() < before, "the space of the tables is freed");
     assert_eq!(Store::open(&path).unwrap().copy_of_older(), None);
 }
@@ -154,10 +158,59 @@ fn a_conversion_without_room_leaves_the_old_store() {
     let path = large_old_store(directory.path(), 400);
     let before = std::fs::metadata(&path).unwrap().len();
     // There is room for the copy, but not for what is written after it: no file can grow beyond 256 KiB.
-    std::fs::copy(&path, directory.path().join("results.db.before-v10")).unwrap();
+    std::fs::copy(&path, directory.path().join("results.db.before-v11")).unwrap();
     let status = child(&path, "trap '' XFSZ; ulimit -f 512").status().unwrap();
     assert!(!status.success());
     assert_eq!((version(&path), count(&path)), (8, 400));
     assert_eq!(std::fs::metadata(&path).unwrap().len(), before);
     assert_eq!(Store::open(&path).unwrap().outlines(SWEEP).unwrap().len(), 400);
+}
+
+/// `version-10.db.zst` has trials as they were before dictionaries and counts, and `version-10.json.zst` what
+/// was printed for them.
+#[test]
+fn the_trials_of_a_store_of_version_10_stay_as_they_are() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("results.db");
+    std::fs::write(&path, zstd::decode_all(&include_bytes!("version-10.db.zst")[..]).unwrap()).unwrap();
+    let rows = |path: &Path| -> (Vec<u8>, Vec<u8>) {
+        let database = Connection::open(path).unwrap();
+        let sql = "SELECT document, bulk FROM trials";
+        database.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap()
+    };
+    let before = rows(&path);
+    let store = Store::open(&path).unwrap();
+    let trials = store.trials(store.find(None).unwrap().summary.id).unwrap();
+    let printed = zstd::decode_all(&include_bytes!("version-10.json.zst")[..]).unwrap();
+    let expected: Value = serde_json::from_slice(&printed).unwrap();
+    assert_eq!(serde_json::to_value(&trials).unwrap(), expected);
+    assert_eq!(rows(&path), before);
+    assert_eq!(version(store.copy_of_older().unwrap()), 10);
+}
+
+/// The same of version 11. Another version of the library that deflates may write other bytes for the same
+/// histogram.
+#[test]
+fn the_trials_of_a_store_of_version_11_are_read_as_they_were_printed() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("results.db");
+    std::fs::write(&path, zstd::decode_all(&include_bytes!("version-11.db.zst")[..]).unwrap()).unwrap();
+    let store = Store::open(&path).unwrap();
+    assert_eq!(store.copy_of_older(), None);
+    let mut trials = store.trials(store.find(None).unwrap().summary.id).unwrap();
+    let printed = zstd::decode_all(&include_bytes!("version-11.json.zst")[..]).unwrap();
+    let mut expected: Vec<TrialRecord> = serde_json::from_slice(&printed).unwrap();
+    let histograms = |trials: &mut [TrialRecord]| -> Vec<Histogram<u64>> {
+        let phases = trials.iter_mut().flat_map(|trial| &mut trial.phases);
+        let operations = phases.flat_map(|phase| &mut phase.roles).flat_map(|role| &mut role.operations);
+        let decode = |text: String| {
+            let v2 = BASE64_STANDARD.decode(text).unwrap();
+            Deserializer::new().deserialize(&mut v2.as_slice()).unwrap()
+        };
+        operations.map(|operation| decode(std::mem::take(&mut operation.histogram))).collect()
+    };
+    let (read, printed) = (histograms(&mut trials), histograms(&mut expected));
+    assert!(read.len() > 10 && read.iter().any(|histogram| histogram.len() > 100));
+    assert_eq!(read, printed);
+    assert_eq!(trials, expected);
 }

@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 
 /// The schema of version 1, and the version that this build creates.
 const VERSION_1: &str = include_str!("../../src/schema/1.sql");
-const LATEST_VERSION: i64 = 10;
+const LATEST_VERSION: i64 = 11;
 
 fn version(path: &std::path::Path) -> i64 {
     Connection::open(path).unwrap().pragma_query_value(None, "user_version", |row| row.get(0)).unwrap()

@@ -1,6 +1,6 @@
 //! What an engine is asked for, and what it reports.
 
-use fsdyno_core::result::{Filled, Layout, TimerFacts, TreeSummary};
+use fsdyno_core::result::{Filled, Layout, RoleResult, TimerFacts, TreeSummary};
 use fsdyno_core::{
     EngineRequest, Failure, Nanos, PhaseResult, Reached, ReadAgain, TrialRecord, Warning, Workload,
 };
@@ -63,7 +63,10 @@ impl EngineReport {
             record.lifecycle_ns.prepare = Some(prepare);
             record.trees = self.trees;
         }
-        record.phases.extend(self.phases);
+        for mut phase in self.phases {
+            phase.roles.iter_mut().for_each(RoleResult::keep_outliers);
+            record.phases.push(phase);
+        }
         record.filled = self.filled.or(record.filled);
         record.layout = self.layout.or(record.layout.take());
         if let Some((read_again, took)) = self.read_again {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::fixture;
-use fsdyno_core::result::{InFlight, SlowOperation};
+use fsdyno_core::result::{InFlight, Outage, SlowOperation};
 
 fn slow(start_ms: u64, duration_ms: u64) -> SlowOperation {
     let path = "w1/d0/f3".to_string();
@@ -45,6 +45,26 @@ fn stalls_that_touch_are_one_and_end_with_the_window() {
         Some(InFlight { start_ns: 28_000_000_000, duration_ns: Nanos::from_secs(32), ..blocked });
     assert_eq!(stalls(&phase.roles[0], &phase), [(0.0, 1.0), (3.0, 9.0), (28.0, 30.0)]);
     assert_eq!(stalls(&phase.roles[1], &phase), []);
+}
+
+#[test]
+fn an_outage_of_the_server_is_outlined_across_all_parts() {
+    let outlines = |phase: &PhaseResult| -> Vec<Value> {
+        let (chart, _) = chart(phase);
+        let shapes = chart.layout["shapes"].as_array().unwrap();
+        shapes.iter().filter(|shape| shape["yref"] == "paper").cloned().collect()
+    };
+    let mut phase = phase();
+    assert_eq!(outlines(&phase), [] as [Value; 0]);
+    let (start_ns, duration_ns) = (Nanos::from_secs(3), Nanos::from_millis(11_300));
+    phase.outage = Some(Outage { start_ns, duration_ns });
+    let found = outlines(&phase);
+    assert_eq!(found.len(), 1);
+    assert_eq!((found[0]["x0"].as_f64(), found[0]["x1"].as_f64()), (Some(3.0), Some(14.3)));
+    let (chart, _) = chart(&phase);
+    let annotations = chart.layout["annotations"].as_array().unwrap();
+    let words: Vec<_> = annotations.iter().filter(|one| one["text"] == "server away").collect();
+    assert_eq!((words.len(), words[0]["x"].as_f64()), (1, Some(3.0)));
 }
 
 #[test]
