@@ -15,6 +15,8 @@ pub enum Takes {
     Nothing,
     /// A number, a size, or a name that the tool does not look up on the machine.
     Value,
+    /// A whole number below 2^32.
+    Number,
     /// A value behind `=`, or nothing.
     Perhaps,
     /// One of these values.
@@ -180,7 +182,7 @@ fn split(word: &str) -> Option<(&str, Option<&str>)> {
     Some((name, Some(glued).filter(|glued| !glued.is_empty())))
 }
 
-fn find(words: Words, name: &str) -> Option<Takes> {
+pub(crate) fn find(words: Words, name: &str) -> Option<Takes> {
     words.iter().find(|(_, names)| names.contains(&name)).map(|(takes, _)| *takes)
 }
 
@@ -192,6 +194,8 @@ fn unfit(takes: Takes, value: &str) -> Vec<String> {
         Takes::Value | Takes::Perhaps => {
             vec![format!("'{}' contains characters that are not allowed in a value", value.escape_debug())]
         }
+        Takes::Number if value.parse::<u32>().is_ok() => Vec::new(),
+        Takes::Number => vec![format!("'{}' is not a whole number", value.escape_debug())],
         Takes::OneOf(known) if known.contains(&value) => Vec::new(),
         Takes::OneOf(known) => {
             vec![format!("'{}' is not one of: {}", value.escape_debug(), known.join(", "))]
@@ -209,7 +213,7 @@ fn unfit(takes: Takes, value: &str) -> Vec<String> {
 }
 
 /// The same for one word of a list.
-fn unfit_word(words: Words, word: &str) -> Vec<String> {
+pub(crate) fn unfit_word(words: Words, word: &str) -> Vec<String> {
     let (name, value) = word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
     match (find(words, name), value) {
         (None, _) => vec![format!("fsdyno does not know the setting '{}'", name.escape_debug())],

@@ -8,7 +8,7 @@ use crate::error::{PlanError, PlanProblem};
 use fsdyno_core::result::ServeProtocol;
 use fsdyno_core::units::Size;
 use fsdyno_core::{Nanos, RaceBudget};
-use fsdyno_testbed::serve::mount_words;
+use fsdyno_testbed::serve::unfit_mount;
 use fsdyno_verdict::enough::Enough;
 
 /// The names of protocols.
@@ -138,22 +138,10 @@ pub(super) fn serve(
         let known = ServeProtocol::ALL.map(ServeProtocol::name);
         return Err(table.error("protocol", PlanProblem::unknown_word("protocol", name, &known)));
     };
-    let known = mount_words(protocol);
-    let is_known = |word: &String| {
-        let (name, value) = word.split_once('=').unwrap_or((word, ""));
-        known.contains(&name) && value.bytes().all(|byte| byte.is_ascii_alphanumeric())
-    };
-    match clients.filter(|_| !mount.iter().all(is_known)) {
+    match clients.zip(mount.iter().find_map(|word| unfit_mount(protocol, word))) {
         None => {
             Ok(Some(Serve { protocol, mount, outage: table.time("outage", SHORTEST_OUTAGE, "at least 1s")? }))
         }
-        Some(clients) => {
-            let problem = PlanProblem::Value {
-                key: "mount".to_string(),
-                expected: format!("options among {}", known.join(", ")),
-                found: format!("'{}'", mount.join(",")),
-            };
-            Err(document.error(&clients.mount_at, problem))
-        }
+        Some((clients, reason)) => Err(document.error(&clients.mount_at, PlanProblem::NotServed { reason })),
     }
 }

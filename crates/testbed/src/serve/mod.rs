@@ -14,6 +14,7 @@ use crate::Result;
 use crate::error::TestbedError;
 use crate::filesystem::size_of;
 use crate::name::mount_directory;
+use crate::words::{Takes, Words, find, unfit_word};
 use fsdyno_core::axis::{EXPORT, OF_SERVING};
 use fsdyno_core::result::{Recipe, ServeProtocol, ServeRecipe, Served};
 use fsdyno_core::{Bytes, Configuration, Nanos, Warning, WarningKind, meminfo};
@@ -27,18 +28,12 @@ pub const CLIENTS_MOST: u32 = 16;
 
 /// Mount options of clients that a plan may name whatever the protocol: those that are no axis, change no
 /// promise, and do not decide whom a client speaks with.
-const MOUNT_WORDS: [&str; 11] = [
-    "noatime",
-    "nodiratime",
-    "relatime",
-    "strictatime",
-    "nosuid",
-    "nodev",
-    "noexec",
-    "actimeo",
-    "acregmax",
-    "acdirmax",
-    "hard",
+const MOUNT_WORDS: Words = &[
+    (
+        Takes::Nothing,
+        &["noatime", "nodiratime", "relatime", "strictatime", "nosuid", "nodev", "noexec", "hard"],
+    ),
+    (Takes::Number, &["actimeo", "acregmax", "acdirmax"]),
 ];
 
 /// Where clients mount what the server shows.
@@ -57,7 +52,7 @@ trait Serving: Sync {
     /// The axes of serving that it has.
     fn axes(&self) -> &'static [&'static str];
     /// Mount options of clients that a plan may name.
-    fn mount_words(&self) -> &'static [&'static str];
+    fn mount_words(&self) -> Words;
     /// What the kernel of the server must have.
     fn modules_of_server(&self) -> &'static [&'static str];
     /// What the kernels of clients must have.
@@ -101,9 +96,29 @@ fn of(protocol: ServeProtocol) -> &'static dyn Serving {
     }
 }
 
-/// Mount options of clients that a plan may name (nfs(5), mount.cifs(8)).
-pub fn mount_words(protocol: ServeProtocol) -> Vec<&'static str> {
-    [&MOUNT_WORDS, of(protocol).mount_words()].concat()
+/// What is wrong with a mount option that a plan names for clients (nfs(5), mount.cifs(8)).
+pub fn unfit_mount(protocol: ServeProtocol, word: &str) -> Option<String> {
+    let known = mount_words(protocol);
+    let name = word.split_once('=').map_or(word, |(name, _)| name);
+    match known.iter().find(|words| find(words, name).is_some()) {
+        Some(words) => {
+            let why = unfit_word(words, word).into_iter().next()?;
+            Some(format!("the mount option '{}' of clients: {why}", word.escape_debug()))
+        }
+        None => {
+            let names: Vec<&str> =
+                known.iter().flat_map(|words| words.iter()).flat_map(|(_, names)| *names).copied().collect();
+            Some(format!(
+                "clients take only these mount options: {}; not '{}'",
+                names.join(", "),
+                word.escape_debug()
+            ))
+        }
+    }
+}
+
+fn mount_words(protocol: ServeProtocol) -> [Words; 2] {
+    [MOUNT_WORDS, of(protocol).mount_words()]
 }
 
 /// The programs that clients need.

@@ -2,6 +2,7 @@
 
 use super::{Serving, count, sizes};
 use crate::filesystem;
+use crate::words::{Takes, Words};
 use fsdyno_core::axis::{CLIENT_SYNC, EXPORT, OF_SERVING};
 use fsdyno_core::{Bytes, Configuration, Nanos};
 use fsdyno_host::export::Export;
@@ -28,18 +29,11 @@ impl Serving for Nfs {
         &OF_SERVING
     }
 
-    fn mount_words(&self) -> &'static [&'static str] {
+    fn mount_words(&self) -> Words {
         &[
-            "ac",
-            "acregmin",
-            "acdirmin",
-            "lookupcache",
-            "cto",
-            "nocto",
-            "timeo",
-            "retrans",
-            "nosharecache",
-            "max_connect",
+            (Takes::Nothing, &["ac", "cto", "nocto", "nosharecache"]),
+            (Takes::Number, &["acregmin", "acdirmin", "timeo", "retrans", "max_connect"]),
+            (Takes::OneOf(&["all", "none", "pos", "positive"]), &["lookupcache"]),
         ]
     }
 

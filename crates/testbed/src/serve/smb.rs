@@ -1,6 +1,7 @@
 //! SMB 3: Samba's smbd, and the kernel's client.
 
 use super::{Serving, sizes};
+use crate::words::{Takes, Words};
 use fsdyno_core::axis::EXPORT;
 use fsdyno_core::result::Recipe;
 use fsdyno_core::{Bytes, Configuration, Nanos};
@@ -21,8 +22,12 @@ impl Serving for Smb {
         &[EXPORT, "rsize", "wsize"]
     }
 
-    fn mount_words(&self) -> &'static [&'static str] {
-        &["cache", "closetimeo", "handletimeout", "echo_interval", "nobrl", "nosharesock"]
+    fn mount_words(&self) -> Words {
+        &[
+            (Takes::Nothing, &["nobrl", "nosharesock"]),
+            (Takes::Number, &["closetimeo", "handletimeout", "echo_interval"]),
+            (Takes::OneOf(&["none", "strict", "loose"]), &["cache"]),
+        ]
     }
 
     fn modules_of_server(&self) -> &'static [&'static str] {
