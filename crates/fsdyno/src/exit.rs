@@ -1,6 +1,7 @@
 //! How fsdyno ends: an exit code that scripts can rely on, and at most one error for a person.
 
 use crate::say;
+use fsdyno_store::StoreError;
 use std::process::ExitCode;
 
 /// What an exit code means.
@@ -66,7 +67,9 @@ pub struct Trouble {
 impl Trouble {
     /// An error that ends the command with this status.
     pub fn new(status: Status, error: impl Into<anyhow::Error>) -> Self {
-        Trouble { status, error: error.into(), hint: None }
+        let error = error.into();
+        let hint = error.chain().find_map(|cause| cause.downcast_ref::<StoreError>()?.hint());
+        Trouble { status, error, hint }
     }
 
     /// Whether nobody reads the output any more, who has seen enough (`fsdyno show | head`).
@@ -81,7 +84,7 @@ impl Trouble {
 
     /// The error and the next step, for somebody on another machine.
     pub fn text(&self) -> String {
-        let mut text = format!("{:#}", self.error);
+        let mut text = causes(&self.error);
         if let Some(hint) = &self.hint {
             text.push_str(&format!("\nhint: {hint}"));
         }
@@ -107,6 +110,19 @@ impl<E: Into<anyhow::Error>> From<E> for Trouble {
     fn from(error: E) -> Self {
         Trouble::new(Status::Usage, error)
     }
+}
+
+/// An error and its causes. Some libraries repeat the text of a cause in their own, or the other way round.
+fn causes(error: &anyhow::Error) -> String {
+    let mut texts: Vec<String> = Vec::new();
+    for cause in error.chain().map(ToString::to_string) {
+        let is_told =
+            texts.last().is_some_and(|last| last.ends_with(&cause) || cause.ends_with(last.as_str()));
+        if !is_told {
+            texts.push(cause);
+        }
+    }
+    texts.join(": ")
 }
 
 /// A message in which no word is longer than a terminal can show: files from anywhere may contain names of a
@@ -149,6 +165,19 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let error = std::io::Error::other("failed to fill whole buffer");
+        let error = anyhow::Error::from(error).context("an operation: failed to fill whole buffer");
+        assert_eq!(
+            causes(&error.context("cannot read it")),
+            "cannot read it: an operation: failed to fill whole buffer"
+        );
+        let error =
+            anyhow::anyhow!("Error code 11: malformed").context("malformed").context("cannot list sweeps");
+        assert_eq!(causes(&error), "cannot list sweeps: malformed");
+    }
 
     #[test]
     fn a_name_of_a_megabyte_does_not_fill_the_terminal() {

@@ -31,7 +31,7 @@ const IMPORTS: &[Imports] = &[
     imports("testbed", &["core", "host"]),
     imports("guest", &["core", "host", "sys"]),
     Imports { of: "clients", product: &["core", "host", "stats", "sys"], tests: &["testkit"] },
-    imports("store", &["core"]),
+    imports("store", &["core", "stats"]),
     Imports { of: "verdict", product: &["core", "race", "stats"], tests: &["testkit"] },
     imports("sweep", &["clients", "core", "host", "testbed", "store", "verdict"]),
     Imports { of: "report", product: &["core", "verdict", "formats"], tests: &["testkit"] },

@@ -5,7 +5,8 @@
 //! Numbers that belong together are stored together, in columns (`bytes.rs`).
 //!
 //! ```text
-//! version  1 byte, 2; version 1 has the histograms without a form, as they are
+//! version  1 byte, 2; version 1 has no sum, and the histograms without a form, as they are
+//! sum      4 bytes, the CRC-32 of the document that it belongs to
 //! count    of operations
 //! then for each operation   form of the histogram (1 byte): 0, then its length and bytes, HdrHistogram V2,
 //!                           compressed; or 1, then length and bytes of its heads, and the number of buckets
@@ -22,6 +23,7 @@ use crate::counts::{histograms, put_histograms};
 use crate::error::{Result, StoreError};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use flate2::Crc;
 use fsdyno_core::result::{OperationResult, SlowOperation, Timeline};
 use fsdyno_core::telemetry::Sample;
 use fsdyno_core::{Nanos, TrialRecord};
@@ -30,7 +32,7 @@ const VERSION: u8 = 2;
 /// The version before.
 const WITHOUT_COUNTS: u8 = 1;
 
-/// Takes the bulky parts out of a trial.
+/// Takes the bulky parts out of a trial; [`bound`] completes them.
 pub(crate) fn take(record: &mut TrialRecord) -> Result<Vec<u8>> {
     let samples: Vec<Vec<Sample>> = telemetries(record).map(std::mem::take).collect();
     let operations: Vec<OperationResult> = operations(record)
@@ -43,7 +45,7 @@ pub(crate) fn take(record: &mut TrialRecord) -> Result<Vec<u8>> {
             slowest: std::mem::take(&mut result.slowest),
         })
         .collect();
-    let mut bytes = vec![VERSION];
+    let mut bytes = Vec::new();
     put(&mut bytes, operations.len() as u64);
     let decoded = operations.iter().map(|result| {
         let decoded = BASE64_STANDARD.decode(&result.histogram);
@@ -68,11 +70,25 @@ pub(crate) fn take(record: &mut TrialRecord) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// The bulky parts of a trial, bound to its document, so that those of another one are not taken for them.
+pub(crate) fn bound(document: &[u8], parts: &[u8]) -> Vec<u8> {
+    [&[VERSION], sum(document).as_slice(), parts].concat()
+}
+
+fn sum(document: &[u8]) -> [u8; 4] {
+    let mut sum = Crc::new();
+    sum.update(document);
+    sum.sum().to_le_bytes()
+}
+
 /// Puts back what [`take`] took, or says what is wrong with it.
-pub(crate) fn put_back(record: &mut TrialRecord, bytes: &[u8]) -> Read<()> {
+pub(crate) fn put_back(record: &mut TrialRecord, document: &[u8], bytes: &[u8]) -> Read<()> {
     let mut from = Bytes(bytes);
     let version = from.byte()?;
     match version {
+        VERSION if from.take(4)? != sum(document) => {
+            return Err("its bulk data is that of another trial".to_string());
+        }
         VERSION | WITHOUT_COUNTS => {}
         version => return Err(format!("unknown version {version} of its bulk data")),
     }

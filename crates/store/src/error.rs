@@ -135,7 +135,7 @@ pub enum StoreError {
     },
     /// The schema could not be upgraded.
     #[error(
-        "cannot upgrade results '{path}'{}",
+        "cannot upgrade results '{path}'{}: {reason}",
         copy.as_ref().map(|copy| format!(" (a copy is '{}')", copy.display())).unwrap_or_default()
     )]
     Migrate {
@@ -144,7 +144,7 @@ pub enum StoreError {
         /// The copy of the original.
         copy: Option<PathBuf>,
         /// What went wrong.
-        source: Box<rusqlite_migration::Error>,
+        reason: String,
     },
     /// A statement failed.
     #[error("cannot {action}")]
@@ -233,8 +233,12 @@ pub enum StoreError {
         source: serde_json::Error,
     },
     /// A stored trial cannot be read.
-    #[error("stored trial {trial} is damaged: {reason}")]
+    #[error("trial {trial} of sweep {sweep} in '{path}' is damaged: {reason}")]
     DamagedTrial {
+        /// The file.
+        path: PathBuf,
+        /// The sweep.
+        sweep: SweepId,
         /// The trial.
         trial: u32,
         /// What is wrong with it.
@@ -271,6 +275,28 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// The next step for the user, if there is an obvious one.
+    pub fn hint(&self) -> Option<String> {
+        use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
+        match self {
+            StoreError::DamagedTrial { sweep, .. } => Some(format!(
+                "the other sweeps can be read (`fsdyno list`); `fsdyno delete {sweep}` removes this one"
+            )),
+            StoreError::Corrupt { .. } => Some(DAMAGED.to_string()),
+            StoreError::Sql { source, .. } | StoreError::Open { source, .. }
+                if matches!(source.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase)) =>
+            {
+                Some(DAMAGED.to_string())
+            }
+            _ if self.wants_room() => Some(
+                "the filesystem with the results may be full (`df -h`): free some space there, or name another \
+                 place with --state DIR or --store FILE"
+                    .to_string(),
+            ),
+            _ => None,
+        }
+    }
+
     /// Whether SQLite could not write, as on a full filesystem, where it cannot even create the index of its
     /// log that every reader needs (`SQLITE_IOERR_SHMSIZE`).
     pub(crate) fn wants_room(&self) -> bool {
@@ -279,6 +305,9 @@ impl StoreError {
         matches!(source.sqlite_error_code(), Some(DiskFull | SystemIoFailure))
     }
 }
+
+const DAMAGED: &str =
+    "the file of the results is damaged: put back a copy of it, or move it away to begin with none";
 
 /// Result of a step on the store.
 pub type Result<T> = std::result::Result<T, StoreError>;

@@ -1,9 +1,10 @@
 //! A trial as it is stored: its public JSON without the bulky parts, and the bulky parts, each compressed.
 
 use crate::bulk;
+use crate::bytes::Read;
 use crate::error::{Result, StoreError};
 use fsdyno_core::TrialRecord;
-use std::io::{self, Read};
+use std::io::{self, Read as _};
 use std::sync::LazyLock;
 use zstd::bulk::Compressor;
 use zstd::dict::{DecoderDictionary, EncoderDictionary};
@@ -41,6 +42,7 @@ impl Packed {
         let bulk = bulk::take(&mut record)?;
         let document = serde_json::to_vec(&record)
             .map_err(|source| StoreError::Encode { what: "the record of a trial", source })?;
+        let bulk = bulk::bound(&document, &bulk);
         let trial = record.trial;
         check(trial, "JSON", &document, DOCUMENT_MAX)?;
         check(trial, "histograms, timelines and samples", &bulk, BULK_MAX)?;
@@ -58,25 +60,32 @@ impl Packed {
     }
 }
 
-/// The trial with empty bulky parts.
-pub(crate) fn outline(trial: u32, document: &[u8]) -> Result<TrialRecord> {
-    if document.is_empty() {
-        let reason =
-            "it was already damaged when the store was converted; the copy contains the original".to_string();
-        return Err(StoreError::DamagedTrial { trial, reason });
-    }
-    let read = decompress(document, DOCUMENT_MAX).map_err(|error| error.to_string());
-    let read = read.and_then(|json| serde_json::from_slice(&json).map_err(|error| error.to_string()));
-    read.map_err(|reason| StoreError::DamagedTrial { trial, reason })
+/// The trial with empty bulky parts, or what is wrong with it.
+pub(crate) fn outline(trial: u32, document: &[u8]) -> Read<TrialRecord> {
+    outlined(trial, document).map(|(record, _)| record)
 }
 
-/// The whole trial.
-pub(crate) fn whole(trial: u32, document: &[u8], bulk: &[u8]) -> Result<TrialRecord> {
-    let mut record = outline(trial, document)?;
-    let bulk = decompress(bulk, BULK_MAX).map_err(|error| error.to_string());
-    bulk.and_then(|bulk| bulk::put_back(&mut record, &bulk))
-        .map_err(|reason| StoreError::DamagedTrial { trial, reason })?;
+/// The whole trial, or what is wrong with it.
+pub(crate) fn whole(trial: u32, document: &[u8], bulk: &[u8]) -> Read<TrialRecord> {
+    let (mut record, json) = outlined(trial, document)?;
+    let bulk = decompress(bulk, BULK_MAX)?;
+    bulk::put_back(&mut record, &json, &bulk)?;
     Ok(record)
+}
+
+/// The trial with empty bulky parts, and its document.
+fn outlined(trial: u32, document: &[u8]) -> Read<(TrialRecord, Vec<u8>)> {
+    if document.is_empty() {
+        return Err(
+            "it was already damaged when the store was converted; the copy contains the original".into()
+        );
+    }
+    let json = decompress(document, DOCUMENT_MAX)?;
+    let record: TrialRecord = serde_json::from_slice(&json).map_err(|error| error.to_string())?;
+    match record.trial {
+        own if own == trial => Ok((record, json)),
+        other => Err(format!("its document is that of trial {other}")),
+    }
 }
 
 fn check(trial: u32, part: &'static str, plain: &[u8], most: usize) -> Result<()> {
@@ -87,12 +96,25 @@ fn check(trial: u32, part: &'static str, plain: &[u8], most: usize) -> Result<()
 }
 
 fn compress(trial: u32, bytes: &[u8], with: io::Result<Compressor<'_>>) -> Result<Vec<u8>> {
-    let compressed = with.and_then(|mut compressor| compressor.compress(bytes));
+    let compressed = with.and_then(|mut compressor| {
+        // A disk that returns a wrong bit must not change a figure.
+        compressor.include_checksum(true)?;
+        compressor.compress(bytes)
+    });
     compressed.map_err(|source| StoreError::Compress { trial, source })
 }
 
 /// A few bytes can decompress to any size; this produces at most `most`.
-fn decompress(bytes: &[u8], most: usize) -> io::Result<Vec<u8>> {
+fn decompress(bytes: &[u8], most: usize) -> Read<Vec<u8>> {
+    match decompressed(bytes, most) {
+        Ok(plain) if plain.len() > most => Err(format!("it has more than {most} bytes")),
+        Ok(plain) => Ok(plain),
+        Err(error) => Err(format!("it cannot be decompressed ({error})")),
+    }
+}
+
+/// As much of it as shows that it is too long.
+fn decompressed(bytes: &[u8], most: usize) -> io::Result<Vec<u8>> {
     let mut decoder = match get_dict_id_from_frame(bytes) {
         None => Decoder::with_buffer(bytes)?,
         Some(_) => Decoder::with_prepared_dictionary(bytes, &TO_READ)?,
@@ -100,9 +122,6 @@ fn decompress(bytes: &[u8], most: usize) -> io::Result<Vec<u8>> {
     decoder.window_log_max(WINDOW_LOG_MAX)?;
     let mut plain = Vec::new();
     decoder.take(most as u64 + 1).read_to_end(&mut plain)?;
-    if plain.len() > most {
-        return Err(io::Error::other(format!("it has more than {most} bytes")));
-    }
     Ok(plain)
 }
 

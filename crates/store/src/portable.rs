@@ -13,7 +13,9 @@ use crate::id::SweepId;
 use crate::packed::{Packed, WINDOW_LOG_MAX};
 use crate::sweeps::{NewSweep, Origin, SweepState, begin, set_end};
 use crate::{Store, measures, room, trials};
+use fsdyno_core::result::SLOWEST;
 use fsdyno_core::{Environment, Measure, TrialRecord, figures, sweep_name};
+use fsdyno_stats::Distribution;
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::TransactionBehavior;
 use serde::de::DeserializeOwned;
@@ -271,6 +273,16 @@ fn check_trial(record: &TrialRecord) -> std::result::Result<(), String> {
     }
     if record.trial >= TRIALS_MAX || record.case >= TRIALS_MAX || record.block >= TRIALS_MAX {
         return Err("its number is too large".to_string());
+    }
+    let roles = record.phases.iter().flat_map(|phase| &phase.roles);
+    for operation in roles.flat_map(|role| &role.operations) {
+        let name = operation.operation;
+        if !operation.histogram.is_empty() && Distribution::decode(&operation.histogram).is_err() {
+            return Err(format!("the histogram of '{name}' cannot be read"));
+        }
+        if operation.slowest.len() > SLOWEST {
+            return Err(format!("'{name}' has more than {SLOWEST} slowest operations"));
+        }
     }
     let TrialRecord { phases, lifecycle_ns, trees, filled, layout, .. } = record;
     let figures = serde_json::to_vec(&(phases, lifecycle_ns, trees, filled, layout));

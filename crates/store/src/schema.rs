@@ -3,6 +3,7 @@
 
 use crate::error::{Result, StoreError};
 use crate::{measures, older};
+use rusqlite::Error::SqlInputError;
 use rusqlite::{Connection, ErrorCode, Transaction};
 use rusqlite_migration::{HookError, M, Migrations};
 use std::os::unix::fs::MetadataExt;
@@ -49,6 +50,8 @@ struct Identity {
     application_id: i64,
     version: i64,
     tables: i64,
+    /// What has the name of a table of ours and is none, such as a view without an end.
+    disguised: i64,
 }
 
 /// Rejects a file that is not ours or was written by a newer fsdyno, before anything is written to it. An
@@ -63,7 +66,7 @@ pub(crate) fn recognise(connection: &Connection, path: &Path) -> Result<()> {
         Err(source) => return Err(StoreError::Open { path, source }),
     };
     let known = SCRIPTS.len() as i64;
-    if identity.application_id != APPLICATION_ID && identity.tables > 0 {
+    if identity.application_id != APPLICATION_ID && identity.tables > 0 || identity.disguised > 0 {
         return Err(StoreError::Foreign { path });
     }
     if identity.version > known {
@@ -94,7 +97,13 @@ pub(crate) fn bring_up_to_date(connection: &mut Connection, path: &Path, copy: O
         // Another process was faster.
         Err(_) if is_latest(connection) => Ok(()),
         Err(source) => {
-            Err(StoreError::Migrate { path, copy: copy.map(Path::to_path_buf), source: Box::new(source) })
+            let reason = match source {
+                // Their own texts repeat the whole script.
+                rusqlite_migration::Error::RusqliteError { err: SqlInputError { msg, .. }, .. } => msg,
+                rusqlite_migration::Error::RusqliteError { err, .. } => err.to_string(),
+                other => other.to_string(),
+            };
+            Err(StoreError::Migrate { path, copy: copy.map(Path::to_path_buf), reason })
         }
     }
 }
@@ -185,6 +194,10 @@ fn belongs_to_others(directory: &Path) -> std::io::Result<Option<String>> {
 fn identity(connection: &Connection) -> rusqlite::Result<Identity> {
     let moment = connection.unchecked_transaction()?;
     let tables = moment.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    let sql = "SELECT count(*) FROM sqlite_schema WHERE type != 'table' AND name IN ('sweeps', 'trials', 'measures',
+        'numbers', 'phases', 'roles', 'workers', 'operations', 'telemetry', 'warnings')";
+    let disguised = moment.query_row(sql, [], |row| row.get(0))?;
     let pragma = |name| moment.pragma_query_value(None, name, |row| row.get(0));
-    Ok(Identity { application_id: pragma("application_id")?, version: pragma("user_version")?, tables })
+    let (application_id, version) = (pragma("application_id")?, pragma("user_version")?);
+    Ok(Identity { application_id, version, tables, disguised })
 }

@@ -257,6 +257,22 @@ impl Store {
         self.end_sweep(id, SweepState::Finished)
     }
 
+    /// Ends the sweeps that were interrupted and have every planned trial all the same: the last one was kept
+    /// in a file and added later. Returns them.
+    ///
+    /// # Errors
+    /// [`StoreError::Sql`].
+    pub fn finish_complete(&mut self) -> Result<Vec<SweepId>> {
+        let is_complete = |sweep: &SweepSummary| {
+            let stored = sweep.measured + sweep.skipped + sweep.failed;
+            sweep.state == SweepState::Interrupted && sweep.origin == Origin::Run && stored == sweep.trials
+        };
+        let complete: Vec<SweepId> =
+            self.sweeps()?.iter().filter(|one| is_complete(one)).map(|one| one.id).collect();
+        complete.iter().try_for_each(|id| self.finish_sweep(*id))?;
+        Ok(complete)
+    }
+
     /// Records that a sweep was interrupted.
     ///
     /// # Errors

@@ -36,7 +36,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Sql`]; [`StoreError::DamagedTrial`] if another program has modified a row.
     pub fn trials(&self, sweep: SweepId) -> Result<Vec<TrialRecord>> {
-        let sql = "SELECT trial, document, bulk FROM trials WHERE sweep_id = ? ORDER BY trial";
+        let sql = "SELECT sweep_id, trial, document, bulk FROM trials WHERE sweep_id = ? ORDER BY trial";
         self.unpacked(sql, [sweep.0])
     }
 
@@ -46,7 +46,8 @@ impl Store {
     /// # Errors
     /// [`StoreError::Sql`]; [`StoreError::DamagedTrial`] if another program has modified a row.
     pub fn outlines(&self, sweep: SweepId) -> Result<Vec<TrialRecord>> {
-        let sql = "SELECT trial, document, NULL AS bulk FROM trials WHERE sweep_id = ? ORDER BY trial";
+        let sql =
+            "SELECT sweep_id, trial, document, NULL AS bulk FROM trials WHERE sweep_id = ? ORDER BY trial";
         self.unpacked(sql, [sweep.0])
     }
 
@@ -55,7 +56,8 @@ impl Store {
     /// # Errors
     /// [`StoreError::Sql`]; [`StoreError::DamagedTrial`] if another program has modified or removed the row.
     pub fn outline(&self, sweep: SweepId, trial: u32) -> Result<TrialRecord> {
-        let sql = "SELECT trial, document, NULL AS bulk FROM trials WHERE sweep_id = ?1 AND trial = ?2";
+        let sql =
+            "SELECT sweep_id, trial, document, NULL AS bulk FROM trials WHERE sweep_id = ?1 AND trial = ?2";
         self.single(sql, sweep, trial)
     }
 
@@ -64,8 +66,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Sql`]; [`StoreError::DamagedTrial`] if another program has modified a row.
     pub fn trials_of_case(&self, sweep: SweepId, case: u32) -> Result<Vec<TrialRecord>> {
-        let sql =
-            "SELECT trial, document, bulk FROM trials WHERE sweep_id = ?1 AND case_index = ?2 ORDER BY trial";
+        let sql = "SELECT sweep_id, trial, document, bulk FROM trials WHERE sweep_id = ?1 AND case_index = ?2 ORDER BY trial";
         self.unpacked(sql, [sweep.0, i64::from(case)])
     }
 
@@ -74,13 +75,13 @@ impl Store {
     /// # Errors
     /// [`StoreError::Sql`]; [`StoreError::DamagedTrial`] if another program has modified or removed the row.
     pub(crate) fn trial(&self, sweep: SweepId, trial: u32) -> Result<TrialRecord> {
-        let sql = "SELECT trial, document, bulk FROM trials WHERE sweep_id = ?1 AND trial = ?2";
+        let sql = "SELECT sweep_id, trial, document, bulk FROM trials WHERE sweep_id = ?1 AND trial = ?2";
         self.single(sql, sweep, trial)
     }
 
     fn single(&self, sql: &str, sweep: SweepId, trial: u32) -> Result<TrialRecord> {
         let found = self.unpacked(sql, [sweep.0, i64::from(trial)])?;
-        let gone = || StoreError::DamagedTrial { trial, reason: "it is gone".to_string() };
+        let gone = || self.damaged(sweep.0, trial, "it is gone".to_string());
         found.into_iter().next().ok_or_else(gone)
     }
 
@@ -102,17 +103,21 @@ impl Store {
     /// other, and unpacked by all processors, some at a time.
     fn unpacked(&self, sql: &str, parameters: impl Params) -> Result<Vec<TrialRecord>> {
         const AT_ONCE: usize = 64;
-        type Packed = (u32, Vec<u8>, Option<Vec<u8>>);
+        type Packed = (i64, u32, Vec<u8>, Option<Vec<u8>>);
         let unpack = |rows: &[Packed]| {
-            let trials = in_parallel(rows, |(trial, document, bulk)| match bulk {
+            let trials = in_parallel(rows, |(_, trial, document, bulk)| match bulk {
                 Some(bulk) => packed::whole(*trial, document, bulk),
                 None => packed::outline(*trial, document),
             });
-            trials.into_iter().collect::<Result<Vec<_>>>()
+            let trials = rows.iter().zip(trials);
+            trials
+                .map(|((sweep, trial, ..), read)| read.map_err(|reason| self.damaged(*sweep, *trial, reason)))
+                .collect::<Result<Vec<_>>>()
         };
         let (mut found, mut packed) = (Vec::new(), Vec::with_capacity(AT_ONCE));
         self.each(sql, parameters, |row| {
-            packed.push((get(row, "trial")?, get(row, "document")?, get(row, "bulk")?));
+            let numbers = (get(row, "sweep_id")?, get(row, "trial")?);
+            packed.push((numbers.0, numbers.1, get(row, "document")?, get(row, "bulk")?));
             if packed.len() == AT_ONCE {
                 found.extend(unpack(&packed)?);
                 packed.clear();
@@ -121,6 +126,10 @@ impl Store {
         })?;
         found.extend(unpack(&packed)?);
         Ok(found)
+    }
+
+    fn damaged(&self, sweep: i64, trial: u32, reason: String) -> StoreError {
+        StoreError::DamagedTrial { path: self.path.clone(), sweep: SweepId(sweep), trial, reason }
     }
 
     /// Calls `read` for every row.

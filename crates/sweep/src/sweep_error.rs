@@ -216,7 +216,7 @@ impl SweepError {
             SweepError::Testbed(error) => error.failure().hint,
             SweepError::NotStored { .. } => Some(
                 "free some space or stop what locks the store; `fsdyno restore` then adds the record, and \
-                 --resume continues the sweep"
+                 `fsdyno sweep PLAN --resume` continues a sweep that is not complete"
                     .to_string(),
             ),
             SweepError::Store(StoreError::NoRoom { .. }) => Some(

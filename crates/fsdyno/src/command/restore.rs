@@ -14,7 +14,7 @@ use fsdyno_testbed::undo::{self, RestoreReport};
 use std::fs::Permissions;
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub fn run(surroundings: &Surroundings, options: &Restore) -> Result {
     if options.install_unit {
@@ -24,12 +24,13 @@ pub fn run(surroundings: &Surroundings, options: &Restore) -> Result {
     // There is nothing to finish but the restoring itself, so the first signal already stops waiting.
     let mut host = surroundings.host()?.hurried_by(interrupt.stop);
     let restored = undo::restore(&mut host, &surroundings.state.undo())?;
+    let kept = fsdyno_store::kept(&surroundings.store, &surroundings.keep());
     // What was done is done, whether anybody reads the report or not.
-    let _ = print(&mut out::text(&surroundings.style), &restored);
+    let _ = print(&mut out::text(&surroundings.style), &restored, &kept);
     for place in surroundings.state.elsewhere_with_journals() {
         say::note(&elsewhere(&place));
     }
-    let kept = kept_records(surroundings);
+    let kept = kept_records(surroundings, &kept);
     for line in &restored.report.left {
         say::note(&format!("left behind: {line}"));
     }
@@ -80,7 +81,7 @@ fn install_unit(surroundings: &Surroundings, yes: bool) -> Result {
     Ok(Status::Well)
 }
 
-fn print(out: &mut dyn Write, restored: &RestoreReport) -> io::Result<()> {
+fn print(out: &mut dyn Write, restored: &RestoreReport, kept: &[PathBuf]) -> io::Result<()> {
     for line in &restored.report.undone {
         writeln!(out, "{line}")?;
     }
@@ -92,26 +93,35 @@ fn print(out: &mut dyn Write, restored: &RestoreReport) -> io::Result<()> {
         writeln!(out, "left alone: what running sweeps use, in {journals}")?;
     }
     let report = &restored.report;
-    if report.left.is_empty() && report.undone.is_empty() && restored.aside.is_empty() {
+    if report.left.is_empty() && report.undone.is_empty() && restored.aside.is_empty() && kept.is_empty() {
         writeln!(out, "nothing to restore")?;
     }
     Ok(())
 }
 
-/// Adds records that could not be stored when they were measured. If there are none, the store is not even
-/// opened.
-fn kept_records(surroundings: &Surroundings) -> Status {
-    let kept = fsdyno_store::kept(&surroundings.store, &surroundings.keep());
+/// Adds records that could not be stored when they were measured, and ends the sweeps that they complete. If
+/// there are none, the store is not even opened.
+fn kept_records(surroundings: &Surroundings, kept: &[PathBuf]) -> Status {
     if kept.is_empty() {
         return Status::Well;
     }
     match surroundings.open_store() {
-        Ok(mut store) => match carry_out::add_kept(surroundings, &mut store).left.is_empty() {
-            true => Status::Well,
-            false => Status::TrialFailed,
-        },
+        Ok(mut store) => {
+            let added = carry_out::add_kept(surroundings, &mut store);
+            let finished = match store.finish_complete() {
+                Ok(finished) => finished,
+                Err(error) => {
+                    Trouble::from(error).tell();
+                    return Status::TrialFailed;
+                }
+            };
+            for sweep in finished {
+                say::note(&format!("sweep {sweep} is complete"));
+            }
+            if added.left.is_empty() { Status::Well } else { Status::TrialFailed }
+        }
         Err(trouble) => {
-            for path in &kept {
+            for path in kept {
                 say::note(&format!("kept record '{}' remains: the results cannot be opened", path.display()));
             }
             trouble.tell();

@@ -1,8 +1,9 @@
 //! What a user can look at: the user's own results and, beside them, what root has measured on this machine.
 
 use super::{Surroundings, not_found};
-use crate::exit::Trouble;
+use crate::exit::{Status, Trouble};
 use crate::say;
+use anyhow::anyhow;
 use fsdyno_core::sweep_name::{LATEST, ROOTS_PREFIX};
 use fsdyno_store::{Store, StoreError, Sweep, SweepState, SweepSummary, select};
 use jiff::Timestamp;
@@ -25,6 +26,13 @@ impl Surroundings {
             (self.store == self.state.store(), self.store.exists(), self.state.elsewhere_hint())
         {
             say::note(&format!("hint: {hint}"));
+        }
+        if self.store != self.state.store() && !self.store.exists() {
+            return Err(Trouble::new(
+                Status::Usage,
+                anyhow!("there are no results in '{}'", self.store.display()),
+            )
+            .hint("--store names a file that `fsdyno bench` or `fsdyno sweep` has made with this option"));
         }
         let own = Store::open_to_read(&self.store)?;
         self.tell_of_upgrade(&own);

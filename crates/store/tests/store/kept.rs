@@ -1,7 +1,7 @@
 //! Records that could not be stored, kept in files and added later.
 
 use crate::fixture::{sweep, trial};
-use fsdyno_store::{Store, StoreError, kept};
+use fsdyno_store::{NewSweep, Store, StoreError, SweepState, kept};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -39,6 +39,25 @@ fn a_kept_record_is_added_later_and_its_file_removed() {
     assert_eq!(store.trials(id).unwrap(), [trial(4, 1)]);
     assert!(!path.exists());
     assert_eq!(store.add_kept(&[]), Default::default());
+}
+
+#[test]
+fn a_sweep_is_finished_once_its_last_record_is_added() {
+    let lab = Lab::new();
+    let mut store = lab.open();
+    let id = store.create_sweep(&NewSweep { trials: 2, ..sweep("full") }).unwrap();
+    store.add_trial(id, &trial(0, 1)).unwrap();
+    store.keep(id, &trial(1, 2), &[]).unwrap();
+    store.interrupt_sweep(id).unwrap();
+    let other = store.create_sweep(&NewSweep { trials: 3, ..sweep("other") }).unwrap();
+    store.add_trial(other, &trial(0, 1)).unwrap();
+    store.interrupt_sweep(other).unwrap();
+    assert_eq!(store.finish_complete().unwrap(), []);
+    assert_eq!(store.add_kept(&[]).added.len(), 1);
+    assert_eq!(store.finish_complete().unwrap(), [id]);
+    assert_eq!(store.finish_complete().unwrap(), []);
+    let states: Vec<SweepState> = store.sweeps().unwrap().iter().map(|sweep| sweep.state).collect();
+    assert_eq!(states, [SweepState::Finished, SweepState::Interrupted]);
 }
 
 #[test]

@@ -98,6 +98,32 @@ fn what_a_newer_fsdyno_wrote_is_left_alone() {
     assert_eq!(version(&path), 99);
 }
 
+/// A query of it may never end.
+#[test]
+fn a_view_in_the_place_of_a_table_is_not_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("results.db");
+    drop(Store::open(&path).unwrap());
+    let endless = "DROP VIEW fsdyno_trials; DROP VIEW fsdyno_measures; ALTER TABLE trials RENAME TO others;
+        CREATE VIEW trials AS WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n) SELECT n FROM n";
+    Connection::open(&path).unwrap().execute_batch(endless).unwrap();
+    for opened in [Store::open(&path), Store::open_to_read(&path)] {
+        let error = opened.unwrap_err();
+        assert!(matches!(error, StoreError::Foreign { .. }), "{error:?}");
+    }
+}
+
+#[test]
+fn a_store_that_cannot_be_upgraded_does_not_print_the_script() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("results.db");
+    drop(Store::open(&path).unwrap());
+    Connection::open(&path).unwrap().pragma_update(None, "user_version", 0).unwrap();
+    let error = Store::open(&path).unwrap_err().to_string();
+    assert!(error.starts_with("cannot upgrade results") && error.lines().count() == 1, "{error}");
+    assert!(error.contains("already exists"), "{error}");
+}
+
 #[test]
 fn a_file_that_is_not_a_database_is_left_alone() {
     let directory = tempfile::tempdir().unwrap();

@@ -100,6 +100,16 @@ fn nothing_of_a_hostile_file_is_stored() {
             change(1, &|trial| trial["lifecycle_ns"]["mkfs"] = u64::MAX.into()),
             "trial 1: it contains an impossible figure",
         ),
+        (
+            "a histogram that is none",
+            change(1, &|trial| {
+                let mut phases = usual_trial(1).phases;
+                phases[0].name = "read".to_string();
+                phases[0].roles[0].operations[0].histogram = "c29tZXRoaW5nIGVsc2U=".to_string();
+                trial["phases"] = serde_json::to_value(&phases[..1]).unwrap();
+            }),
+            "the histogram of",
+        ),
         ("a line without end", bomb(200 << 20), "its first line is too long"),
     ];
     for (what, file, expected) in hostile {

@@ -133,6 +133,55 @@ fn a_damaged_trial_is_named() {
     }
 }
 
+/// A disk may return wrong data without an error.
+#[test]
+fn a_wrong_bit_does_not_change_a_figure() {
+    let (directory, mut store, id) = store_with_sweep();
+    store.add_trial(id, &trial(0, 5)).unwrap();
+    let expected = store.trials(id).unwrap();
+    let database = Connection::open(directory.path().join("results.db")).unwrap();
+    for column in ["document", "bulk"] {
+        let sql = format!("SELECT {column} FROM trials");
+        let good: Vec<u8> = database.query_row(&sql, [], |row| row.get(0)).unwrap();
+        let sql = format!("UPDATE trials SET {column} = ?");
+        for byte in 0..good.len() {
+            let mut wrong = good.clone();
+            wrong[byte] ^= 1 << (byte % 8);
+            database.execute(&sql, [wrong]).unwrap();
+            match store.trials(id) {
+                // Some bits mean nothing.
+                Ok(trials) => assert_eq!(trials, expected, "{column} {byte}"),
+                Err(error) => assert!(error.to_string().contains("is damaged"), "{error}"),
+            }
+        }
+        database.execute(&sql, [good]).unwrap();
+    }
+    assert_eq!(store.trials(id).unwrap(), expected);
+}
+
+#[test]
+fn what_belongs_to_another_trial_is_not_read() {
+    let (directory, mut store, id) = store_with_sweep();
+    let first = usual_trial(0);
+    store.add_trial(id, &first).unwrap();
+    store.add_trial(id, &TrialRecord { trial: 1, seed: 9, ..first.clone() }).unwrap();
+    let database = Connection::open(directory.path().join("results.db")).unwrap();
+    let swap =
+        "UPDATE trials SET bulk = (SELECT bulk FROM trials AS other WHERE other.trial = 1 - trials.trial)";
+    database.execute(swap, []).unwrap();
+    let error = store.trials(id).unwrap_err().to_string();
+    let path = std::fs::canonicalize(directory.path()).unwrap().join("results.db");
+    let expected = format!(
+        "trial 0 of sweep 1 in '{}' is damaged: its bulk data is that of another trial",
+        path.display()
+    );
+    assert_eq!(error, expected);
+    assert_eq!(store.outlines(id).unwrap().len(), 2);
+    database.execute(&swap.replace("bulk", "document"), []).unwrap();
+    let error = store.outlines(id).unwrap_err().to_string();
+    assert!(error.ends_with("its document is that of trial 1"), "{error}");
+}
+
 #[test]
 fn damaged_bulk_data_is_an_error_and_not_a_panic() {
     let (directory, mut store, id) = store_with_sweep();
