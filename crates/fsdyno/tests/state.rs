@@ -74,6 +74,7 @@ fn a_store_of_somebody_else_is_shown_without_obeying_the_journals_beside_it() {
     let (journal, precious) = with_a_journal(home.path());
     chown(home.path(), Some(SOMEBODY), None).expect("root may");
     let (store, state) = (home.path().join("results.db"), own.path().join("state"));
+    fs::write(&store, "").expect("an empty store");
     let (store, state) = (store.display().to_string(), state.display().to_string());
     for arguments in
         [["list", "--store", &store, "--state", &state], ["restore", "--store", &store, "--state", &state]]
