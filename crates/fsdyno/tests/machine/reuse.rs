@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::thread;
 use std::time::{Duration, Instant};
 
 tests! {
@@ -46,7 +47,7 @@ fn begun(sandbox: &Sandbox, is_reached: &dyn Fn() -> bool) -> Child {
     let begin = Instant::now();
     while !is_reached() {
         assert!(begin.elapsed() < Duration::from_secs(60), "no trial begins");
-        std::thread::sleep(Duration::from_millis(2));
+        thread::sleep(Duration::from_millis(2));
     }
     sweep
 }
@@ -103,7 +104,7 @@ fn nothing_is_left_of_what_was_prepared_after_a_kill() {
     let conditions: [&dyn Fn() -> bool; 2] = [&|| has(hidden), &|| has(hidden) && has(copy)];
     for (is_reached, later_ms) in conditions.iter().flat_map(|one| [(one, 0), (one, 150)]) {
         let mut sweep = begun(&sandbox, is_reached);
-        std::thread::sleep(Duration::from_millis(later_ms));
+        thread::sleep(Duration::from_millis(later_ms));
         sweep.kill().and_then(|()| sweep.wait()).expect("killed");
         let restored = sandbox.run(&["restore"]);
         assert_eq!(restored.status.code(), Some(0), "{}", describe(&restored));
@@ -121,7 +122,7 @@ fn two_interrupts_leave_nothing_of_what_was_prepared() {
     let mut sweep = begun(&sandbox, &|| has(".fsdyno-") && has("disk.img"));
     for _ in 0..2 {
         run(Command::new("kill").args(["-INT", &sweep.id().to_string()]));
-        std::thread::sleep(Duration::from_millis(30));
+        thread::sleep(Duration::from_millis(30));
     }
     assert_eq!(sweep.wait().expect("its end").code(), Some(130));
     assert_eq!(entries(place.path()), [""; 0]);
@@ -166,12 +167,25 @@ fn an_image_that_somebody_changes_is_noticed_and_prepared_again() {
 }
 
 /// Where the images of a test are, on an xfs of its own.
-struct Below(PathBuf);
+struct Below {
+    directory: PathBuf,
+    image: PathBuf,
+}
 
 impl Drop for Below {
     fn drop(&mut self) {
         // If the test has failed, its own message matters more.
-        let _ = Command::new("umount").arg(&self.0).status();
+        let _ = Command::new("umount").arg(&self.directory).status();
+        // The kernel detaches the device when the last process is gone that saw the mount in a namespace of
+        // its own.
+        let attached = || {
+            let found = Command::new("losetup").arg("-j").arg(&self.image).output();
+            found.is_ok_and(|found| !found.stdout.is_empty())
+        };
+        let end = Instant::now() + Duration::from_secs(10);
+        while attached() && Instant::now() < end {
+            thread::sleep(Duration::from_millis(20));
+        }
     }
 }
 
@@ -183,14 +197,14 @@ fn blocks_are_shared_where_the_loop_device_can_still_bypass_the_cache() {
     fs::File::create(&image).and_then(|file| file.set_len(3 << 30)).expect("an image");
     run(Command::new("mkfs.xfs").args(["-q", "-m", "reflink=1"]).arg(&image));
     run(Command::new("mount").args(["-o", "loop"]).args([&image, &below]));
-    let below = Below(below);
+    let below = Below { directory: below, image };
     let seen = sandbox.path("seen");
     let script = format!(
         "filefrag -v {} | grep -c shared >> {} || true\n",
-        below.0.join("disk.img").display(),
+        below.directory.join("disk.img").display(),
         seen.display()
     );
-    let plan = hooked(&sandbox, &below.0, "ext4", "before_phase", &script);
+    let plan = hooked(&sandbox, &below.directory, "ext4", "before_phase", &script);
     for (sector, shares) in [("512", false), ("4096", true)] {
         let _ = fs::remove_file(&seen);
         let size = "size = \"512M\"";
