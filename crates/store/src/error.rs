@@ -279,10 +279,13 @@ impl StoreError {
     pub fn hint(&self) -> Option<String> {
         use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
         match self {
-            StoreError::DamagedTrial { sweep, .. } => Some(format!(
-                "the other sweeps can be read (`fsdyno list`); `fsdyno delete {sweep}` removes this one"
-            )),
-            StoreError::Corrupt { .. } => Some(DAMAGED.to_string()),
+            // No command to delete it: typed without --store it would delete another one.
+            StoreError::DamagedTrial { .. } => Some(
+                "put back a copy of the file, or unpack a packed sweep; the other sweeps can be read, and `show` \
+                 and `recommend` can do without damaged bulk data"
+                    .to_string(),
+            ),
+            StoreError::Corrupt { .. } | StoreError::NotADatabase { .. } => Some(DAMAGED.to_string()),
             StoreError::Sql { source, .. } | StoreError::Open { source, .. }
                 if matches!(source.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase)) =>
             {

@@ -8,7 +8,7 @@ use crate::say;
 use anyhow::Context;
 use fsdyno_report::ReportError;
 use fsdyno_report::html::{Sources, page};
-use fsdyno_store::SweepSummary;
+use fsdyno_store::{StoreError, SweepSummary};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -24,6 +24,13 @@ pub fn run(surroundings: &Surroundings, options: &Report) -> Result {
         header,
         trials: &trials,
         details: &|case| store.trials_of_case(id, case).map_err(|error| ReportError::Trials(error.into())),
+    });
+    let page = page.map_err(|error| match error {
+        ReportError::Trials(error) => match error.downcast::<StoreError>() {
+            Ok(error) => Trouble::from(*error),
+            Err(error) => Trouble::from(anyhow::Error::from_boxed(error)),
+        },
+        other => other.into(),
     })?;
     let path = options.output.clone().unwrap_or_else(|| default_path(&sweep.summary));
     if path == Path::new("-") {

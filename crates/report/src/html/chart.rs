@@ -175,11 +175,16 @@ pub fn colour(index: usize) -> String {
     format!("--c{}", index % COLOURS + 1)
 }
 
-/// The symbol of the nth of several things.
-pub fn symbol(index: usize) -> &'static str {
+/// The symbol of the nth of several things: an open one when the colours repeat.
+pub fn symbol(index: usize) -> String {
     const SYMBOLS: [&str; COLOURS] =
         ["circle", "square", "triangle-up", "cross", "x", "triangle-down", "star"];
-    SYMBOLS[index % COLOURS]
+    opened(SYMBOLS[index % COLOURS], index)
+}
+
+/// A symbol of the nth of several things: open when the colours repeat.
+pub fn opened(symbol: &str, index: usize) -> String {
+    if index / COLOURS % 2 == 0 { symbol.to_string() } else { format!("{symbol}-open") }
 }
 
 /// The dash of the nth of several lines: a new one each time the colours repeat.

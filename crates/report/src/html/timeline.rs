@@ -220,7 +220,7 @@ fn slowest_trace(role: &RoleResult, operation: &OperationResult, index: usize, a
             "x": x, "y": y, "hovertext": texts, "hoverinfo": "text", "meta": "slowest",
             "line": { "color": chart::colour(index), "width": 2 },
             "marker": {
-                "color": chart::colour(index), "symbol": "diamond", "size": sizes,
+                "color": chart::colour(index), "symbol": chart::opened("diamond", index), "size": sizes,
                 "line": { "color": "--paper", "width": 1 },
             },
         })
