@@ -184,7 +184,7 @@ pub fn symbol(index: usize) -> String {
 
 /// A symbol of the nth of several things: open when the colours repeat.
 pub fn opened(symbol: &str, index: usize) -> String {
-    if index / COLOURS % 2 == 0 { symbol.to_string() } else { format!("{symbol}-open") }
+    if (index / COLOURS).is_multiple_of(2) { symbol.to_string() } else { format!("{symbol}-open") }
 }
 
 /// The dash of the nth of several lines: a new one each time the colours repeat.
