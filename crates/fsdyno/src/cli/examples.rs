@@ -18,6 +18,7 @@ const OTHERS: &[&str] = &[
     "echo",
     "git",
     "install",
+    "jq",
     "make",
     "sqlite3",
     "ssh",
