@@ -12,9 +12,10 @@
 //! [`fsdyno_sys::timer::Timer`].
 
 use crate::counter::Counter;
+use fsdyno_core::result::STALL;
 
 /// Operations longer than this count into `time_over_100ms`.
-pub(crate) const LONG_NS: u64 = 100_000_000;
+pub(crate) const LONG_NS: u64 = STALL.0;
 /// Operations longer than this count into `time_over_1s`.
 pub(crate) const VERY_LONG_NS: u64 = 1_000_000_000;
 

@@ -18,7 +18,7 @@
 //! then for each of these    length and bytes of the samples, a JSON list
 //! ```
 
-use crate::bytes::{Bytes, Read, put, put_bytes, put_column, signed, zigzag};
+use crate::bytes::{Bytes, Parsed, put, put_bytes, put_column, signed, zigzag};
 use crate::counts::{histograms, put_histograms};
 use crate::error::{Result, StoreError};
 use base64::Engine;
@@ -82,7 +82,7 @@ fn sum(document: &[u8]) -> [u8; 4] {
 }
 
 /// Puts back what [`take`] took, or says what is wrong with it.
-pub(crate) fn put_back(record: &mut TrialRecord, document: &[u8], bytes: &[u8]) -> Read<()> {
+pub(crate) fn put_back(record: &mut TrialRecord, document: &[u8], bytes: &[u8]) -> Parsed<()> {
     let mut from = Bytes(bytes);
     let version = from.byte()?;
     match version {
@@ -97,7 +97,7 @@ pub(crate) fn put_back(record: &mut TrialRecord, document: &[u8], bytes: &[u8]) 
         return Err("its bulk data belongs to a different number of operations".to_string());
     }
     let histograms = match version {
-        WITHOUT_COUNTS => (0..number).map(|_| from.bytes().map(<[u8]>::to_vec)).collect::<Read<_>>()?,
+        WITHOUT_COUNTS => (0..number).map(|_| from.bytes().map(<[u8]>::to_vec)).collect::<Parsed<_>>()?,
         _ => histograms(&mut from, number)?,
     };
     for (result, v2) in operations(record).zip(histograms) {
@@ -149,7 +149,7 @@ fn put_slowest(bytes: &mut Vec<u8>, slowest: &[SlowOperation]) {
     slowest.iter().for_each(|one| bytes.extend_from_slice(one.path.as_bytes()));
 }
 
-fn slowest(from: &mut Bytes<'_>) -> Read<Vec<SlowOperation>> {
+fn slowest(from: &mut Bytes<'_>) -> Parsed<Vec<SlowOperation>> {
     let (starts, differences, lengths) = (from.column()?, from.column()?, from.column()?);
     if starts.len() != differences.len() || starts.len() != lengths.len() {
         return Err("the columns of slow operations in its bulk data differ in length".to_string());

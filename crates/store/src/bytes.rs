@@ -3,8 +3,8 @@
 //! A single number is LEB128. A column is the number of its values and, if there are any, the size of the
 //! largest in bytes (1 byte) and that many planes: first the lowest byte of each value, then the next.
 
-/// Why bytes cannot be read.
-pub(crate) type Read<T> = Result<T, String>;
+/// What was read, or why that is impossible.
+pub(crate) type Parsed<T> = Result<T, String>;
 
 const SHORT: &str = "its bulk data ends too early";
 
@@ -45,18 +45,18 @@ pub(crate) fn signed(zigzag: u64) -> i64 {
 pub(crate) struct Bytes<'a>(pub &'a [u8]);
 
 impl<'a> Bytes<'a> {
-    pub(crate) fn take(&mut self, length: u64) -> Read<&'a [u8]> {
+    pub(crate) fn take(&mut self, length: u64) -> Parsed<&'a [u8]> {
         let (part, rest) =
             usize::try_from(length).ok().and_then(|length| self.0.split_at_checked(length)).ok_or(SHORT)?;
         self.0 = rest;
         Ok(part)
     }
 
-    pub(crate) fn byte(&mut self) -> Read<u8> {
+    pub(crate) fn byte(&mut self) -> Parsed<u8> {
         Ok(self.take(1)?[0])
     }
 
-    pub(crate) fn number(&mut self) -> Read<u64> {
+    pub(crate) fn number(&mut self) -> Parsed<u64> {
         let mut number = 0;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
@@ -68,13 +68,13 @@ impl<'a> Bytes<'a> {
         Err("a number in its bulk data is too long".to_string())
     }
 
-    pub(crate) fn bytes(&mut self) -> Read<&'a [u8]> {
+    pub(crate) fn bytes(&mut self) -> Parsed<&'a [u8]> {
         let length = self.number()?;
         self.take(length)
     }
 
     /// A column. It has at least one byte for each value, so it is never longer than the remaining bytes.
-    pub(crate) fn column(&mut self) -> Read<Vec<u64>> {
+    pub(crate) fn column(&mut self) -> Parsed<Vec<u64>> {
         let length = self.number()?;
         if length == 0 {
             return Ok(Vec::new());

@@ -15,7 +15,7 @@
 //! Numbers of the heads are big endian. Source: <https://github.com/HdrHistogram/HdrHistogram>,
 //! `AbstractHistogram.encodeIntoCompressedByteBuffer`.
 
-use crate::bytes::{Bytes, Read, put, put_bytes, signed, zigzag};
+use crate::bytes::{Bytes, Parsed, put, put_bytes, signed, zigzag};
 use crate::coder::{Decisions, Numbers, Reader, Writer};
 use flate2::Compression;
 use flate2::read::ZlibDecoder;
@@ -66,7 +66,7 @@ pub(crate) fn put_histograms(bytes: &mut Vec<u8>, histograms: &[Vec<u8>]) {
 }
 
 /// What [`put_histograms`] added.
-pub(crate) fn histograms(from: &mut Bytes<'_>, number: usize) -> Read<Vec<Vec<u8>>> {
+pub(crate) fn histograms(from: &mut Bytes<'_>, number: usize) -> Parsed<Vec<Vec<u8>>> {
     enum Form<'a> {
         AsItIs(&'a [u8]),
         AsCounts { heads: &'a [u8], buckets: u64 },
@@ -192,7 +192,7 @@ impl Counts {
         Some(Counts { heads: heads.concat(), gaps, counts })
     }
 
-    fn v2(&self) -> Read<Vec<u8>> {
+    fn v2(&self) -> Parsed<Vec<u8>> {
         let (cookie, inner) = self.heads.split_at_checked(PAYLOAD_LENGTH.start).ok_or_else(broken)?;
         let (inner_cookie, inner) = inner.split_at_checked(PAYLOAD_LENGTH.start).ok_or_else(broken)?;
         if self.gaps.len() != self.counts.len() {

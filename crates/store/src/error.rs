@@ -291,6 +291,15 @@ impl StoreError {
             {
                 Some(DAMAGED.to_string())
             }
+            StoreError::NoRoom { .. } => Some(
+                "free some space there, or name another place with --state DIR or --store FILE".to_string(),
+            ),
+            StoreError::NotYours { .. } => {
+                Some("run this as that user, or name a store of your own with --store FILE".to_string())
+            }
+            StoreError::NotWritable { .. } => {
+                Some("name a place for results that can be written with --state DIR or --store FILE".to_string())
+            }
             _ if self.wants_room() => Some(
                 "the filesystem with the results may be full (`df -h`): free some space there, or name another \
                  place with --state DIR or --store FILE"

@@ -1,7 +1,7 @@
 //! A trial as it is stored: its public JSON without the bulky parts, and the bulky parts, each compressed.
 
 use crate::bulk;
-use crate::bytes::Read;
+use crate::bytes::Parsed;
 use crate::error::{Result, StoreError};
 use fsdyno_core::TrialRecord;
 use std::io::{self, Read as _};
@@ -61,12 +61,12 @@ impl Packed {
 }
 
 /// The trial with empty bulky parts, or what is wrong with it.
-pub(crate) fn outline(trial: u32, document: &[u8]) -> Read<TrialRecord> {
+pub(crate) fn outline(trial: u32, document: &[u8]) -> Parsed<TrialRecord> {
     outlined(trial, document).map(|(record, _)| record)
 }
 
 /// The whole trial, or what is wrong with it.
-pub(crate) fn whole(trial: u32, document: &[u8], bulk: &[u8]) -> Read<TrialRecord> {
+pub(crate) fn whole(trial: u32, document: &[u8], bulk: &[u8]) -> Parsed<TrialRecord> {
     let (mut record, json) = outlined(trial, document)?;
     let bulk = decompress(bulk, BULK_MAX)?;
     bulk::put_back(&mut record, &json, &bulk)?;
@@ -74,7 +74,7 @@ pub(crate) fn whole(trial: u32, document: &[u8], bulk: &[u8]) -> Read<TrialRecor
 }
 
 /// The trial with empty bulky parts, and its document.
-fn outlined(trial: u32, document: &[u8]) -> Read<(TrialRecord, Vec<u8>)> {
+fn outlined(trial: u32, document: &[u8]) -> Parsed<(TrialRecord, Vec<u8>)> {
     if document.is_empty() {
         return Err(
             "it was already damaged when the store was converted; the copy contains the original".into()
@@ -105,7 +105,7 @@ fn compress(trial: u32, bytes: &[u8], with: io::Result<Compressor<'_>>) -> Resul
 }
 
 /// A few bytes can decompress to any size; this produces at most `most`.
-fn decompress(bytes: &[u8], most: usize) -> Read<Vec<u8>> {
+fn decompress(bytes: &[u8], most: usize) -> Parsed<Vec<u8>> {
     match decompressed(bytes, most) {
         Ok(plain) if plain.len() > most => Err(format!("it has more than {most} bytes")),
         Ok(plain) => Ok(plain),

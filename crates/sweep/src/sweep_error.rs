@@ -219,15 +219,13 @@ impl SweepError {
                  `fsdyno sweep PLAN --resume` continues a sweep that is not complete"
                     .to_string(),
             ),
-            SweepError::Store(StoreError::NoRoom { .. }) => Some(
-                "free some space there, or name another place with --state DIR or --store FILE".to_string(),
-            ),
+            SweepError::Store(error) => error.hint(),
             SweepError::StoreRemoved { rescued, .. } => {
                 let file = rescued.display();
                 Some(format!("fsdyno --store '{file}' sweep PLAN --resume continues the sweep there"))
             }
             SweepError::NoRoom { failure } => failure.hint.clone(),
-            SweepError::Store(_) | SweepError::Lost { .. } => None,
+            SweepError::Lost { .. } => None,
             SweepError::Engine { failure } => failure.hint.clone(),
             SweepError::HooksNotAllowed { .. } => {
                 Some("if you know what each of them does, add --allow-hooks".to_string())

@@ -30,7 +30,10 @@ pub enum Takes {
 }
 
 /// The words of a tool, an option or a mount: what they take, and their names.
-pub type Words = &'static [(Takes, &'static [&'static str])];
+pub type Words = &'static [Word];
+
+/// What some of them take, and their names.
+pub type Word = (Takes, &'static [&'static str]);
 
 /// It names what only the plan's device section may name.
 pub(crate) const NAMES_DEVICE: Takes = Takes::Never(
@@ -182,7 +185,7 @@ fn split(word: &str) -> Option<(&str, Option<&str>)> {
     Some((name, Some(glued).filter(|glued| !glued.is_empty())))
 }
 
-pub(crate) fn find(words: Words, name: &str) -> Option<Takes> {
+pub(crate) fn find(words: &[Word], name: &str) -> Option<Takes> {
     words.iter().find(|(_, names)| names.contains(&name)).map(|(takes, _)| *takes)
 }
 
@@ -213,7 +216,7 @@ fn unfit(takes: Takes, value: &str) -> Vec<String> {
 }
 
 /// The same for one word of a list.
-pub(crate) fn unfit_word(words: Words, word: &str) -> Vec<String> {
+pub(crate) fn unfit_word(words: &[Word], word: &str) -> Vec<String> {
     let (name, value) = word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
     match (find(words, name), value) {
         (None, _) => vec![format!("fsdyno does not know the setting '{}'", name.escape_debug())],

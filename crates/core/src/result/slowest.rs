@@ -18,8 +18,8 @@ impl RoleResult {
     /// Removes operations from the lists of the slowest that are not outliers. What remains of each kind, up
     /// to 64: those beyond p99.9, but at least 16; those of 100 ms and more; and the 24 slowest of the role.
     ///
-    /// Each of them takes 25 bytes in a store, most of it for its path, and 64 of each kind are two fifths
-    /// of a trial. Lists of several clients must be merged before, or the result would have gaps.
+    /// Each of them takes about 27 bytes in a store, most of it for its path, and 64 of each kind would be
+    /// half of a trial. Lists of several clients must be merged before, or the result would have gaps.
     pub fn keep_outliers(&mut self) {
         let lists = self.operations.iter().flat_map(|of| &of.slowest);
         let mut durations: Vec<u64> = lists.map(|slow| slow.duration_ns).collect();

@@ -170,10 +170,9 @@ impl Surroundings {
             }
         }
         let store = Store::open(&self.store).map_err(|error| match error {
-            StoreError::NotYours { .. } => Trouble::new(Status::Refused, error)
-                .hint("run this as that user, or name a store of your own with --store FILE"),
-            StoreError::NotWritable { .. } => Trouble::new(Status::Refused, error)
-                .hint("name a place for results that can be written with --state DIR or --store FILE"),
+            StoreError::NotYours { .. } | StoreError::NotWritable { .. } => {
+                Trouble::new(Status::Refused, error)
+            }
             other => other.into(),
         })?;
         self.tell_of_upgrade(&store);

@@ -22,17 +22,16 @@ pub struct Shelves {
 impl Surroundings {
     /// Opens the results that this user can see. Nothing is created.
     pub fn results(&self) -> Result<Shelves, Trouble> {
-        if let (true, false, Some(hint)) =
-            (self.store == self.state.store(), self.store.exists(), self.state.elsewhere_hint())
-        {
-            say::note(&format!("hint: {hint}"));
-        }
-        if self.store != self.state.store() && !self.store.exists() {
-            return Err(Trouble::new(
-                Status::Usage,
-                anyhow!("there are no results in '{}'", self.store.display()),
-            )
-            .hint("--store names a file that `fsdyno bench` or `fsdyno sweep` has made with this option"));
+        if !self.store.exists() {
+            if self.store != self.state.store() {
+                let error = anyhow!("there are no results in '{}'", self.store.display());
+                return Err(Trouble::new(Status::Usage, error).hint(
+                    "--store names a file that `fsdyno bench` or `fsdyno sweep` has made with this option",
+                ));
+            }
+            if let Some(hint) = self.state.elsewhere_hint() {
+                say::note(&format!("hint: {hint}"));
+            }
         }
         let own = Store::open_to_read(&self.store)?;
         self.tell_of_upgrade(&own);

@@ -98,27 +98,14 @@ fn of(protocol: ServeProtocol) -> &'static dyn Serving {
 
 /// What is wrong with a mount option that a plan names for clients (nfs(5), mount.cifs(8)).
 pub fn unfit_mount(protocol: ServeProtocol, word: &str) -> Option<String> {
-    let known = mount_words(protocol);
-    let name = word.split_once('=').map_or(word, |(name, _)| name);
-    match known.iter().find(|words| find(words, name).is_some()) {
-        Some(words) => {
-            let why = unfit_word(words, word).into_iter().next()?;
-            Some(format!("the mount option '{}' of clients: {why}", word.escape_debug()))
-        }
-        None => {
-            let names: Vec<&str> =
-                known.iter().flat_map(|words| words.iter()).flat_map(|(_, names)| *names).copied().collect();
-            Some(format!(
-                "clients take only these mount options: {}; not '{}'",
-                names.join(", "),
-                word.escape_debug()
-            ))
-        }
+    let known = [MOUNT_WORDS, of(protocol).mount_words()].concat();
+    let (name, shown) = (word.split_once('=').map_or(word, |(name, _)| name), word.escape_debug());
+    if find(&known, name).is_none() {
+        let names: Vec<&str> = known.iter().flat_map(|(_, names)| *names).copied().collect();
+        return Some(format!("clients take only these mount options: {}; not '{shown}'", names.join(", ")));
     }
-}
-
-fn mount_words(protocol: ServeProtocol) -> [Words; 2] {
-    [MOUNT_WORDS, of(protocol).mount_words()]
+    let why = unfit_word(&known, word).into_iter().next()?;
+    Some(format!("the mount option '{shown}' of clients: {why}"))
 }
 
 /// The programs that clients need.
