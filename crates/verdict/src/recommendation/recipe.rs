@@ -119,7 +119,7 @@ fn steps(recipe: &Recipe) -> RecipeText {
         notes.push("JOURNAL is a separate device for the journal, and everything on it is lost".to_string());
     }
     notes.push(
-        "mkfs derives unset options from the size and the sectors of the device, so they may differ from \
+        "unset options of mkfs depend on the size and the sectors of the device, so they may differ from \
          those that were measured"
             .to_string(),
     );
