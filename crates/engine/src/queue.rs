@@ -6,11 +6,12 @@
 //! if the workload uses batches, when a whole batch is, and then the time of a request includes that wait.
 //! Finding the next piece, filling its buffer and comparing what was read happen outside of both.
 //!
-//! A slot that becomes free is used again at once, with its own submission: if requests were submitted
-//! together after all completions have been examined, the device would have nothing to do meanwhile, and a
-//! worker that wakes slowly would alternate with it. What the kernel completes before the submission returns,
-//! from the page cache, keeps no device busy; such requests are submitted together, with one system call for
-//! all.
+//! Slots that become free are used again while the other completions are examined: the first at once, because
+//! the device may have nothing left to do, the others in groups, and the last of them with the next wait. If
+//! all were submitted together in the end, a worker that wakes slowly would alternate with the device; if each
+//! were submitted separately, system calls would take the time of small requests. What the kernel completes
+//! before the submission returns, from the page cache, keeps no device busy; such requests are submitted
+//! together, with one system call for all.
 //!
 //! When the phase is over nothing more is submitted, and what is in flight is waited for and recorded
 //! according to the window rule. A request that never completes keeps the worker here; the coordinator finds
@@ -21,6 +22,10 @@ use crate::wrong::Problem;
 use fsdyno_core::workload::StepIndex;
 use fsdyno_sys::ring::{Completion, Ring};
 use rustix::io::Errno;
+
+/// So many slots are handed on with one system call, after the first of those that a wait has freed. Groups of
+/// 2, 3, 6 and 8 were slower on some device or depth, or needed more processor time (decision 0018).
+const GROUP: usize = 4;
 
 /// A result of zero bytes where more were expected: the file has become shorter.
 pub(crate) const NOTHING_MOVED: Errno = Errno::NODATA;
@@ -89,18 +94,25 @@ pub(crate) fn run<S: Supply>(
         queue.put(slot, piece);
     }
     let mut found = Vec::with_capacity(depth);
-    let mut together = batch > 1;
+    // Whether requests complete before their submission returns.
+    let mut at_once = false;
     let mut result = Ok(());
     while queue.ring.occupied() > 0 {
-        let in_flight = queue.ring.occupied();
         // In the end each one is waited for separately, so that one that hangs does not hide the others.
-        let submitted = queue.submit(meter, step, if result.is_ok() { batch } else { 1 });
+        let want = if result.is_ok() { batch } else { 1 };
+        let submitted = match at_once {
+            false => queue.submit(meter, step, want),
+            true => queue.submit(meter, step, 0).and_then(|()| {
+                at_once = queue.ring.ended() == queue.ring.occupied();
+                queue.ring.submit_and_wait(want)
+            }),
+        };
         let end_ns = meter.to_ns(meter.ticks());
         submitted.map_err(|errno| meter.failed(step, object, errno, meter.ticks()))?;
         found.extend(std::iter::from_fn(|| queue.ring.reap()));
-        // If some are still in flight, it was not the submission that ended the others.
-        together &= batch > 1 || found.len() == in_flight;
-        for Completion { slot, result: moved } in found.drain(..) {
+        let mut group = 1;
+        let mut completions = found.drain(..);
+        while let Some(Completion { slot, result: moved }) = completions.next() {
             let moved = match moved {
                 Ok(0) => {
                     queue.check(slot, 0).map_err(|problem| object.wrong(problem))?;
@@ -117,11 +129,13 @@ pub(crate) fn run<S: Supply>(
             }
             if result.is_ok() {
                 queue.go_on(slot, moved, meter);
-                if !together {
+                // The last ones are submitted with the next wait.
+                if !at_once && queue.fresh.len() >= group && completions.len() > 0 {
                     queue
                         .submit(meter, step, 0)
                         .map_err(|errno| meter.failed(step, object, errno, meter.ticks()))?;
-                    together = queue.ring.ended() > 0;
+                    at_once = queue.ring.ended() > 0;
+                    group = GROUP;
                 }
             }
         }

@@ -15,12 +15,23 @@ pub struct Reads {
     pub depth: u32,
     /// Completions to wait for, each time.
     pub want: usize,
-    /// Whether each request is submitted separately, as soon as there is space for it.
-    pub each: bool,
+    /// When slots that are free again are submitted.
+    pub hand_on: HandOn,
     /// Bytes of each.
     pub length: usize,
     /// The total number.
     pub count: u64,
+}
+
+/// When slots that are free again are submitted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HandOn {
+    /// All of them together, with the next wait.
+    Together,
+    /// The first alone, then so many with one system call; the last with the next wait.
+    Groups(usize),
+    /// Each separately.
+    Each,
 }
 
 /// Such a loop, ready to start on the thread that created it.
@@ -62,7 +73,8 @@ impl Ready {
     /// # Errors
     /// The kernel's error number; `EIO` for a short read.
     pub fn run(self, mut next: impl FnMut() -> u64) -> Result<()> {
-        let Ready { reads: Reads { depth, want, each, length, count }, mut ring, address, stride } = self;
+        let Ready { reads, mut ring, address, stride } = self;
+        let Reads { depth, want, hand_on, length, count } = reads;
         let entry = |slot: usize, position: u64| {
             let buffer = address.wrapping_add(slot * stride);
             opcode::ReadFixed::new(types::Fixed(0), buffer, length as u32, slot as u16)
@@ -80,6 +92,10 @@ impl Ready {
         while ended < count {
             let in_flight = (started - ended) as usize;
             ring.submit_and_wait(want.min(in_flight)).map_err(errno)?;
+            let mut submit_at = match hand_on {
+                HandOn::Together => usize::MAX,
+                HandOn::Groups(_) | HandOn::Each => 1,
+            };
             loop {
                 let Some(completed) = ring.completion().next() else { break };
                 if completed.result() as usize != length {
@@ -91,8 +107,11 @@ impl Ready {
                     // SAFETY: as above; the request that stood in this slot has ended.
                     unsafe { ring.submission().push(&entry) }.map_err(|_| Errno::BUSY)?;
                     started += 1;
-                    if each {
+                    if ring.submission().len() >= submit_at {
                         ring.submit().map_err(errno)?;
+                        if let HandOn::Groups(size) = hand_on {
+                            submit_at = size;
+                        }
                     }
                 }
             }

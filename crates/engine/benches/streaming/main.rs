@@ -22,6 +22,7 @@ mod task;
 mod test_directory;
 mod tools;
 
+use fsdyno_sys::bare::HandOn;
 use fsdyno_sys::timer::Timer;
 use keep::keep;
 use rand::SeedableRng;
@@ -61,9 +62,10 @@ fn rounds(task: Task, path: &Path, count: usize, timer: Timer) -> Vec<Vec<Cost>>
     let once = |tool| match tool {
         Tool::Fsdyno => fsdyno(task, path, timer),
         // Requests from the page cache complete on submission, so one call for all is fastest.
-        Tool::Bare => bare(task, path, !task.direct),
-        Tool::BareTogether => bare(task, path, true),
-        Tool::BareRing => bare(Task { depth: 1, ..task }, path, true),
+        Tool::Bare => bare(task, path, if task.direct { HandOn::Each } else { HandOn::Together }),
+        Tool::BareGroups => bare(task, path, HandOn::Groups(4)),
+        Tool::BareTogether => bare(task, path, HandOn::Together),
+        Tool::BareRing => bare(Task { depth: 1, ..task }, path, HandOn::Together),
         Tool::Fio => fio(task, path, true).unwrap(),
         Tool::PlainFio => fio(task, path, false).unwrap(),
         Tool::Dd => dd(task, path),

@@ -3,7 +3,7 @@
 use crate::task::Task;
 use fsdyno_core::workload::Content;
 use fsdyno_engine::StreamingPass;
-use fsdyno_sys::bare::Reads;
+use fsdyno_sys::bare::{HandOn, Reads};
 use fsdyno_sys::timer::Timer;
 use nix::sys::resource::{UsageWho, getrusage};
 use rand::{RngExt, SeedableRng};
@@ -80,8 +80,7 @@ fn ours(work: impl FnOnce(&mut Stopwatch) + Send) -> Cost {
     std::thread::scope(|scope| scope.spawn(run).join().unwrap())
 }
 
-/// `together`: slots that are free are submitted together, else each separately.
-pub fn bare(task: Task, path: &Path, together: bool) -> Cost {
+pub fn bare(task: Task, path: &Path, hand_on: HandOn) -> Cost {
     let file = open(task, path);
     let mut positions = Positions::new(task);
     let length = task.block as usize;
@@ -109,8 +108,7 @@ pub fn bare(task: Task, path: &Path, together: bool) -> Cost {
     ours(|stopwatch| match task.depth {
         0 => one_by_one(stopwatch, &mut positions),
         depth => {
-            let reads =
-                Reads { depth, want: task.batch as usize, each: !together, length, count: task.count };
+            let reads = Reads { depth, want: task.batch as usize, hand_on, length, count: task.count };
             let ready = reads.ready(file.as_fd()).unwrap();
             stopwatch.time(|| ready.run(|| positions.next())).unwrap();
         }
