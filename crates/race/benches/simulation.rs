@@ -21,7 +21,7 @@ fn main() {
         for kind in [Kind::Factors, Kind::Quiet, Kind::Equal, Kind::Outliers, Kind::Small] {
             let found = summary(kind, replays, Some(budget));
             let Summary { trials, good, held, half_held, kept, none_better, doubted, bound, .. } = found;
-            let with_all = exhaustive(kind, replays);
+            let with_all = exhaustive(kind, replays, 6);
             println!(
                 "{kind:?}, {trials} trials: pick within 5 % in {good} of {replays} (all 432 trials: \
                  {with_all}), bound held in {held} (half of it in {half_held}), median {:.1} %, default kept \
@@ -30,5 +30,14 @@ fn main() {
             );
             assert!(held * 100 >= replays * 94, "{kind:?}: {held} of {replays}");
         }
+    }
+    for times in [6, 12, 18, 24, 30] {
+        let budget = CELLS as u32 * times / 5;
+        let Summary { good, trials, .. } = summary(Kind::Factors, replays, Some(budget));
+        println!(
+            "right in {good} of {replays} races of {trials} trials, and in {} of as many sweeps of {}",
+            exhaustive(Kind::Factors, replays, times),
+            CELLS as u32 * times
+        );
     }
 }

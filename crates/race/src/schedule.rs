@@ -83,7 +83,22 @@ impl Schedule {
         // By default a later round costs half as much as the first.
         let widest = budget.map_or(cells / 2, |budget| budget as usize);
         let each = (0..=widest).rev().find(|each| fits(&shape(divisor, *each))).unwrap_or(0);
-        Ok(shape(divisor, each))
+        let even = shape(divisor, each);
+        Ok(if budget.is_some() { even.filled(cells, sentinel, fits) } else { even })
+    }
+
+    /// A block of many configurations may be what does not fit any more: what is left of a budget is given to
+    /// the rounds one after the other, the one with the most configurations first.
+    fn filled(mut self, cells: usize, sentinel: bool, fits: impl Fn(&Schedule) -> bool) -> Schedule {
+        for index in 1..self.rounds.len() {
+            let mut more = self.clone();
+            more.rounds[index].blocks += 1;
+            more.trials += more.rounds[index].trials_of_block(cells, sentinel);
+            if more.rounds[index].blocks <= MOST_BLOCKS && fits(&more) {
+                self = more;
+            }
+        }
+        self
     }
 
     /// Trials of the shortest race of this many configurations.
@@ -103,10 +118,7 @@ impl Schedule {
         }
         let last = if rounds.is_empty() { cells } else { FINALISTS };
         rounds.push(Round { cells: last, blocks: blocks(last).max(LEAST_FRESH) });
-        let trials = |round: &Round| {
-            let default = usize::from(round.cells < cells);
-            (round.cells + default + usize::from(sentinel)) as u32 * round.blocks
-        };
+        let trials = |round: &Round| round.trials_of_block(cells, sentinel) * round.blocks;
         let trials = rounds.iter().map(trials).sum();
         Schedule { rounds, trials }
     }
@@ -114,6 +126,15 @@ impl Schedule {
     /// How many blocks it has.
     pub fn blocks(&self) -> u32 {
         self.rounds.iter().map(|round| round.blocks).sum()
+    }
+}
+
+impl Round {
+    /// Trials of one block in a race of so many configurations: with the default where it is not among those
+    /// of the round, and with the sentinel.
+    fn trials_of_block(&self, cells: usize, sentinel: bool) -> u32 {
+        let default = usize::from(self.cells < cells);
+        (self.cells + default + usize::from(sentinel)) as u32
     }
 }
 
@@ -132,6 +153,8 @@ mod tests {
         assert_eq!(rounds(72, None, Some(6)), [(72, 1), (36, 1), (18, 1), (9, 1), (4, 2)]);
         assert_eq!(rounds(72, Some(90), None), [(72, 1), (6, 1), (4, 2)]);
         assert_eq!(rounds(4, Some(20), None), [(4, 5)]);
+        // What the even rounds leave of it.
+        assert_eq!(rounds(72, Some(360), None), [(72, 1), (36, 2), (18, 4), (9, 7), (4, 12)]);
         for budget in 82..600 {
             let schedule = Schedule::new(72, Some(budget), None, true);
             assert!(schedule.is_ok_and(|one| one.trials <= budget) || budget < 86, "{budget}");

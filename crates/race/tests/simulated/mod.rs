@@ -169,12 +169,12 @@ impl World {
     }
 }
 
-/// How often measuring every configuration six times finds one within 5 % of the best.
-pub fn exhaustive(kind: Kind, replays: usize) -> usize {
+/// How often measuring every configuration so many times finds one within 5 % of the best.
+pub fn exhaustive(kind: Kind, replays: usize, times: u32) -> usize {
     let is_good = |seed: &usize| {
         let mut world = World::new(kind, *seed as u64);
         let mean =
-            |cell: usize, world: &mut World| (0..6).map(|block| world.measure(cell, block)).sum::<f64>();
+            |cell: usize, world: &mut World| (0..times).map(|block| world.measure(cell, block)).sum::<f64>();
         let sums: Vec<f64> = (0..CELLS).map(|cell| mean(cell, &mut world)).collect();
         let pick = (0..CELLS).max_by(|a, b| sums[*a].total_cmp(&sums[*b])).expect("cells");
         world.regret(pick) <= THRESHOLD
