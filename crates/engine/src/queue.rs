@@ -6,12 +6,12 @@
 //! if the workload uses batches, when a whole batch is, and then the time of a request includes that wait.
 //! Finding the next piece, filling its buffer and comparing what was read happen outside of both.
 //!
-//! Slots that become free are used again while the other completions are examined: the first at once, because
-//! the device may have nothing left to do, the others in groups, and the last of them with the next wait. If
-//! all were submitted together in the end, a worker that wakes slowly would alternate with the device; if each
-//! were submitted separately, system calls would take the time of small requests. What the kernel completes
-//! before the submission returns, from the page cache, keeps no device busy; such requests are submitted
-//! together, with one system call for all.
+//! Slots that become free are used again while the other completions are examined: the first at once,
+//! because the device may have nothing left to do, the others in groups, and the last of them with the next
+//! wait. If all were submitted together in the end, a worker that wakes slowly would alternate with the
+//! device; if each were submitted separately, system calls would take the time of small requests. What the
+//! kernel completes before the submission returns, from the page cache, keeps no device busy; such requests
+//! are submitted together, with one system call for all.
 //!
 //! When the phase is over nothing more is submitted, and what is in flight is waited for and recorded
 //! according to the window rule. A request that never completes keeps the worker here; the coordinator finds
@@ -23,8 +23,8 @@ use fsdyno_core::workload::StepIndex;
 use fsdyno_sys::ring::{Completion, Ring};
 use rustix::io::Errno;
 
-/// So many slots are handed on with one system call, after the first of those that a wait has freed. Groups of
-/// 2, 3, 6 and 8 were slower on some device or depth, or needed more processor time (decision 0018).
+/// So many slots are handed on with one system call, after the first of those that a wait has freed. Groups
+/// of 2, 3, 6 and 8 were slower in some batches, or needed more processor time (decision 0018).
 const GROUP: usize = 4;
 
 /// A result of zero bytes where more were expected: the file has become shorter.

@@ -30,7 +30,10 @@ fn what_it_takes_to_be_right_in_95_percent_is_a_fifth_of_the_trials_as_well() {
     let found = summary(Kind::Factors, replays, Some(budget));
     assert!(found.trials as u32 * 100 > budget * 95 && found.trials as u32 <= budget, "{found:?}");
     let with_all = exhaustive(Kind::Factors, replays, times);
-    assert!(found.good * 100 >= replays * 92 && found.good + replays / 20 >= with_all, "{found:?}, {with_all}");
+    assert!(
+        found.good * 100 >= replays * 92 && found.good + replays / 20 >= with_all,
+        "{found:?}, {with_all}"
+    );
     assert!(found.held * 100 >= replays * 94, "{found:?}");
 }
 

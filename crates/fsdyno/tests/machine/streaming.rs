@@ -10,6 +10,7 @@ use fsdyno_core::result::{PhaseResult, Quantile};
 use fsdyno_core::workload::{IoEngine, Ramp, Stage, Streaming};
 use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Nanos, Operation, Role, WarningKind, Workload};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,6 +28,8 @@ const DISK: &[Requirement] = &[
 tests! {
     every_block_is_moved_once_in_every_mode: MAKING_FILESYSTEMS;
     files_are_mounted_again_before_they_are_read: &[Requirement::All(DISK), Requirement::Program("strace")];
+    free_slots_are_handed_on_in_groups:
+        &[Requirement::All(LOOP), Requirement::IoUring, Requirement::Program("strace")];
     a_request_that_hangs_among_many_is_censored: RING;
     delays_of_requests_are_measured_correctly: RING;
     direct_blocks_that_are_not_aligned_are_refused: LOOP;
@@ -138,6 +141,38 @@ fn trial_on(sandbox: &Sandbox, place: &str, stages: &str, arguments: &[&str]) ->
         serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", describe(&output)));
     assert_eq!(sweep["trials"][0]["outcome"], "measured", "{}", describe(&output));
     (sweep["trials"][0].clone(), calls.lines().filter(mounts).count())
+}
+
+/// How many system calls submitted how many requests, in a stage of random reads that wait for eight of eight.
+fn submissions(sandbox: &Sandbox, direct: bool) -> BTreeMap<u32, usize> {
+    let load = format!(
+        "io = \"io_uring\"\niodepth = 8\nbatch = 8\ndirect = {direct}\nstages = [\"random-read\"]\nramp = \
+         0\nwindow = \"200ms\""
+    );
+    let path = sandbox.write("plan.toml", &plan(sandbox, "\"ext4\"", &[&load])).display().to_string();
+    let (output, calls) =
+        sandbox.traced(&["-e", "trace=io_uring_enter"], &["sweep", &path, "--set", "cache=warm"]);
+    assert_eq!(output.status.code(), Some(0), "{}", describe(&output));
+    let submitted = |call: &str| call.split_once("io_uring_enter(")?.1.split(", ").nth(1)?.parse().ok();
+    let mut counts = BTreeMap::new();
+    let all = calls.lines().filter_map(submitted).filter(|submitted| *submitted > 0);
+    all.for_each(|submitted: u32| *counts.entry(submitted).or_default() += 1);
+    counts
+}
+
+/// The first of eight at once, because the device has nothing left to do, then four, and three with the next
+/// wait. What the page cache completes at once keeps no device busy, and is submitted together.
+fn free_slots_are_handed_on_in_groups() {
+    let sandbox = &Sandbox::new();
+    // A request that is complete when strace lets its submission return looks like one from the page cache.
+    let direct = submissions(sandbox, true);
+    let usual = [1, 3, 4].map(|size| direct.get(&size).copied().unwrap_or_default());
+    assert!(usual.iter().all(|count| *count * 4 > direct.values().sum()), "{direct:?}");
+    let cached = submissions(sandbox, false);
+    assert!(
+        cached.get(&8).is_some_and(|count| count * 10 > cached.values().sum::<usize>() * 9),
+        "{cached:?}"
+    );
 }
 
 /// Readers of random blocks through a ring of eight, in a window that starts soon.
