@@ -102,7 +102,8 @@ pub(crate) fn run<S: Supply>(
         let want = if result.is_ok() { batch } else { 1 };
         let submitted = match at_once {
             false => queue.submit(meter, step, want),
-            true => queue.submit(meter, step, 0).and_then(|()| {
+            // A call that waits for none would leave those that the device completes uncollected.
+            true => queue.submit(meter, step, 1).and_then(|()| {
                 at_once = queue.ring.ended() == queue.ring.occupied();
                 queue.ring.submit_and_wait(want)
             }),

@@ -30,6 +30,7 @@ tests! {
     files_are_mounted_again_before_they_are_read: &[Requirement::All(DISK), Requirement::Program("strace")];
     free_slots_are_handed_on_in_groups:
         &[Requirement::All(LOOP), Requirement::IoUring, Requirement::Program("strace")];
+    reads_that_memory_and_the_device_answer_are_all_collected: &[Requirement::All(LOOP), Requirement::IoUring];
     a_request_that_hangs_among_many_is_censored: RING;
     delays_of_requests_are_measured_correctly: RING;
     direct_blocks_that_are_not_aligned_are_refused: LOOP;
@@ -173,6 +174,25 @@ fn free_slots_are_handed_on_in_groups() {
         cached.get(&8).is_some_and(|count| count * 10 > cached.values().sum::<usize>() * 9),
         "{cached:?}"
     );
+}
+
+/// Requests that the page cache answers at once must not keep those that the device answers from being
+/// collected: they would be in flight until the drain limit.
+fn reads_that_memory_and_the_device_answer_are_all_collected() {
+    let sandbox = Sandbox::new();
+    let load = "io = \"io_uring\"\niodepth = 32\nstages = [\"random-read\"]\nbs = \
+                \"4K\"\nramp = \"100ms\"\nwindow = \"300ms\"";
+    let loads = [1, 8].map(|batch| format!("{load}\nbatch = {batch}"));
+    let (code, sweep) = sweep(&sandbox, &plan(&sandbox, "\"ext4\"", &[&loads[0], &loads[1]]));
+    assert_eq!(code, Some(0), "{sweep}");
+    for trial in sweep["trials"].as_array().expect("trials") {
+        let phase = &trial["phases"][0];
+        assert!(
+            phase["drain_ns"].as_u64().is_some_and(|drain| drain < 5_000_000_000),
+            "{}",
+            phase["drain_ns"]
+        );
+    }
 }
 
 /// Readers of random blocks through a ring of eight, in a window that starts soon.
