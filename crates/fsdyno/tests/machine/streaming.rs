@@ -144,7 +144,8 @@ fn trial_on(sandbox: &Sandbox, place: &str, stages: &str, arguments: &[&str]) ->
     (sweep["trials"][0].clone(), calls.lines().filter(mounts).count())
 }
 
-/// How many system calls submitted how many requests, in a stage of random reads that wait for eight of eight.
+/// How many system calls submitted how many requests, in a stage of random reads that wait for eight of
+/// eight.
 fn submissions(sandbox: &Sandbox, direct: bool) -> BTreeMap<u32, usize> {
     let load = format!(
         "io = \"io_uring\"\niodepth = 8\nbatch = 8\ndirect = {direct}\nstages = [\"random-read\"]\nramp = \
