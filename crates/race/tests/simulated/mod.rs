@@ -1,4 +1,4 @@
-//! Simulated sweeps of 72 configurations, and races on them.
+//! Simulated sweeps of 72 and of 960 configurations, and races on them.
 
 #![allow(dead_code, reason = "the test and the bench that share it use different parts")]
 
@@ -9,8 +9,12 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 /// What a difference is that matters: 5 %.
 const THRESHOLD: f64 = 0.0513;
-const AXES: [usize; 5] = [3, 2, 3, 2, 2];
+/// How many levels each axis has.
+const AXES: &[usize] = &[3, 2, 3, 2, 2];
 pub const CELLS: usize = 72;
+/// The same for a large sweep.
+const MANY_AXES: &[usize] = &[5, 4, 4, 3, 2, 2];
+pub const MANY_CELLS: usize = 960;
 /// Standard deviation of the effect of a block.
 const BLOCKS: f64 = 0.05;
 
@@ -28,10 +32,23 @@ pub enum Kind {
     Quiet,
     /// As `Factors`, with differences so small that noise hides them.
     Small,
+    /// 960 configurations, 8 of them within 5 % of the best, and noise of 10 %.
+    Many,
+}
+
+impl Kind {
+    fn axes(self) -> &'static [usize] {
+        if self == Kind::Many { MANY_AXES } else { AXES }
+    }
+
+    fn cells(self) -> usize {
+        self.axes().iter().product()
+    }
 }
 
 /// A world in which configurations have true values.
 struct World {
+    kind: Kind,
     truth: Vec<f64>,
     noise: f64,
     outliers: f64,
@@ -43,16 +60,17 @@ impl World {
     fn new(kind: Kind, seed: u64) -> World {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let truth = match kind {
-            Kind::Equal => vec![0.0; CELLS],
-            Kind::Factors | Kind::Quiet | Kind::Outliers => truth(&mut random),
-            Kind::Small => truth(&mut random).iter().map(|value| value * 0.2).collect(),
+            Kind::Equal => vec![0.0; kind.cells()],
+            Kind::Factors | Kind::Quiet | Kind::Outliers | Kind::Many => truth(kind.axes(), &mut random),
+            Kind::Small => truth(kind.axes(), &mut random).iter().map(|value| value * 0.2).collect(),
         };
         let noise = match kind {
             Kind::Quiet => random.random_range(0.03..0.08),
+            Kind::Many => 0.1,
             _ => random.random_range(0.05..0.2),
         };
         let outliers = if kind == Kind::Outliers { 0.05 } else { 0.0 };
-        World { truth, noise, outliers, random, blocks: Vec::new() }
+        World { kind, truth, noise, outliers, random, blocks: Vec::new() }
     }
 
     fn measure(&mut self, cell: usize, block: u32) -> f64 {
@@ -73,29 +91,29 @@ fn normal(random: &mut Xoshiro256PlusPlus, deviation: f64) -> f64 {
     Normal::new(0.0, deviation).expect("a deviation").sample(random)
 }
 
-fn levels() -> Vec<Vec<usize>> {
+fn levels(axes: &[usize]) -> Vec<Vec<usize>> {
     let of = |mut cell: usize| {
-        AXES.map(|levels| {
+        let next = |levels: &usize| {
             let level = cell % levels;
             cell /= levels;
             level
-        })
-        .to_vec()
+        };
+        axes.iter().map(next).collect()
     };
-    (0..CELLS).map(of).collect()
+    (0..axes.iter().product()).map(of).collect()
 }
 
 /// Logarithms of true values, scaled so that 8 are within 5 % of the best.
-fn truth(random: &mut Xoshiro256PlusPlus) -> Vec<f64> {
-    let levels = levels();
-    let mut truth = vec![0.0; CELLS];
+fn truth(axes: &[usize], random: &mut Xoshiro256PlusPlus) -> Vec<f64> {
+    let levels = levels(axes);
+    let mut truth = vec![0.0; levels.len()];
     let mut add = |key: &dyn Fn(&[usize]) -> usize, deviation: f64| {
-        let effects: Vec<f64> = (0..16).map(|_| normal(random, deviation)).collect();
+        let effects: Vec<f64> = (0..16.max(4 * axes[0])).map(|_| normal(random, deviation)).collect();
         truth.iter_mut().zip(&levels).for_each(|(value, cell)| *value += effects[key(cell)]);
     };
-    for axis in 0..AXES.len() {
+    for axis in 0..axes.len() {
         add(&|cell| cell[axis], 1.0);
-        for other in axis + 1..AXES.len() {
+        for other in axis + 1..axes.len() {
             add(&|cell| cell[axis] * 4 + cell[other], 0.3);
         }
     }
@@ -126,9 +144,9 @@ impl World {
     /// A race in this world.
     fn race(mut self, seed: u64, budget: Option<u32>) -> Raced {
         let race = Race {
-            cells: Cells::new(&levels()),
-            default: self.random.random_range(0..CELLS),
-            schedule: Schedule::new(CELLS, budget, None, false).expect("a schedule"),
+            cells: Cells::new(&levels(self.kind.axes())),
+            default: self.random.random_range(0..self.kind.cells()),
+            schedule: Schedule::new(self.kind.cells(), budget, None, false).expect("a schedule"),
             budget: None,
             threshold: THRESHOLD,
             seed,
@@ -175,8 +193,8 @@ pub fn exhaustive(kind: Kind, replays: usize, times: u32) -> usize {
         let mut world = World::new(kind, *seed as u64);
         let mean =
             |cell: usize, world: &mut World| (0..times).map(|block| world.measure(cell, block)).sum::<f64>();
-        let sums: Vec<f64> = (0..CELLS).map(|cell| mean(cell, &mut world)).collect();
-        let pick = (0..CELLS).max_by(|a, b| sums[*a].total_cmp(&sums[*b])).expect("cells");
+        let sums: Vec<f64> = (0..kind.cells()).map(|cell| mean(cell, &mut world)).collect();
+        let pick = (0..kind.cells()).max_by(|a, b| sums[*a].total_cmp(&sums[*b])).expect("cells");
         world.regret(pick) <= THRESHOLD
     };
     (0..replays).filter(is_good).count()
