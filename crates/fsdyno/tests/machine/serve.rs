@@ -217,7 +217,7 @@ fn what_an_export_promises_survives_a_power_cut_of_its_server() {
         )
     };
     let load = "[[workloads]]\nkind = \"durability\"\nsize = \"320M\"\nmodels = [\"completed\"]\ncuts = 4\n\
-                promises = 4\nduration = \"2s\"\nunsynced = \"200ms\"\n";
+                promises = 4\nduration = \"4s\"\nunsynced = \"200ms\"\n";
     let plan = plan(&sandbox, 1, &format!("{}{}{load}", export("sync"), export("async")));
     let swept = fsdyno(&sandbox, &["sweep", &plan]).output().expect("run fsdyno");
     assert!(swept.status.success(), "{}", describe(&swept));
