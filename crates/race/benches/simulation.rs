@@ -40,6 +40,9 @@ fn main() {
             CELLS as u32 * times
         );
     }
+    let replays = 200;
+    let Summary { kept, trials, .. } = summary(Kind::Equal, replays, Some(CELLS as u32 * 6));
+    println!("Equal, {trials} trials: default kept {kept} of {replays}");
     let (replays, budget) = (100, MANY_CELLS as u32 * 6 / 5);
     let Summary { good, trials, held, bound, .. } = summary(Kind::Many, replays, Some(budget));
     println!(
