@@ -107,8 +107,10 @@ fn levels(axes: &[usize]) -> Vec<Vec<usize>> {
 fn truth(axes: &[usize], random: &mut Xoshiro256PlusPlus) -> Vec<f64> {
     let levels = levels(axes);
     let mut truth = vec![0.0; levels.len()];
+    // One effect for each level or pair of levels, by `key`: of two axes, the later one has at most 4 levels.
+    let most_keys = 4 * axes.iter().copied().fold(4, usize::max);
     let mut add = |key: &dyn Fn(&[usize]) -> usize, deviation: f64| {
-        let effects: Vec<f64> = (0..16.max(4 * axes[0])).map(|_| normal(random, deviation)).collect();
+        let effects: Vec<f64> = (0..most_keys).map(|_| normal(random, deviation)).collect();
         truth.iter_mut().zip(&levels).for_each(|(value, cell)| *value += effects[key(cell)]);
     };
     for axis in 0..axes.len() {
