@@ -6,12 +6,12 @@
 //! if the workload uses batches, when a whole batch is, and then the time of a request includes that wait.
 //! Finding the next piece, filling its buffer and comparing what was read happen outside of both.
 //!
-//! Slots that become free are used again while the other completions are examined: the first at once,
-//! because the device may have nothing left to do, the others in groups, and the last of them with the next
-//! wait. If all were submitted together in the end, a worker that wakes slowly would alternate with the
-//! device; if each were submitted separately, system calls would take the time of small requests. What the
-//! kernel completes before the submission returns, from the page cache, keeps no device busy; such requests
-//! are submitted together, with one system call for all.
+//! Slots that become free are used again while the other completions are examined: each at once, and the last
+//! of them with the next wait. If all were submitted together in the end, a worker that wakes slowly would
+//! alternate with the device. After a batch, when many are free, only the first is submitted alone, because
+//! the device may have nothing left to do, and the others in groups: so many system calls would take the time
+//! of small requests. What the kernel completes before the submission returns, from the page cache, keeps no
+//! device busy; such requests are submitted together, with one system call for all.
 //!
 //! When the phase is over nothing more is submitted, and what is in flight is waited for and recorded
 //! according to the window rule. A request that never completes keeps the worker here; the coordinator finds
@@ -23,7 +23,7 @@ use fsdyno_core::workload::StepIndex;
 use fsdyno_sys::ring::{Completion, Ring};
 use rustix::io::Errno;
 
-/// So many slots are handed on with one system call, after the first of those that a wait has freed. Groups
+/// So many slots are handed on with one system call, after the first of those that a batch has freed. Groups
 /// of 2, 3, 6 and 8 were slower in some batches, or needed more processor time (decision 0018).
 const GROUP: usize = 4;
 
@@ -93,6 +93,7 @@ pub(crate) fn run<S: Supply>(
         let Some(piece) = queue.supply.next(meter) else { break };
         queue.put(slot, piece);
     }
+    let usual_group = if batch == 1 { 1 } else { GROUP };
     let mut found = Vec::with_capacity(depth);
     // Whether requests complete before their submission returns.
     let mut at_once = false;
@@ -136,7 +137,7 @@ pub(crate) fn run<S: Supply>(
                         .submit(meter, step, 0)
                         .map_err(|errno| meter.failed(step, object, errno, meter.ticks()))?;
                     at_once = queue.ring.ended() > 0;
-                    group = GROUP;
+                    group = usual_group;
                 }
             }
         }

@@ -144,12 +144,12 @@ fn trial_on(sandbox: &Sandbox, place: &str, stages: &str, arguments: &[&str]) ->
     (sweep["trials"][0].clone(), calls.lines().filter(mounts).count())
 }
 
-/// How many system calls submitted how many requests, in a stage of random reads that wait for eight of
+/// How many system calls submitted how many requests, in a stage of random reads that wait for so many of
 /// eight.
-fn submissions(sandbox: &Sandbox, direct: bool) -> BTreeMap<u32, usize> {
+fn submissions(sandbox: &Sandbox, batch: u32, direct: bool) -> BTreeMap<u32, usize> {
     let load = format!(
-        "io = \"io_uring\"\niodepth = 8\nbatch = 8\ndirect = {direct}\nstages = [\"random-read\"]\nramp = \
-         0\nwindow = \"200ms\""
+        "io = \"io_uring\"\niodepth = 8\nbatch = {batch}\ndirect = {direct}\nstages = \
+         [\"random-read\"]\nramp = 0\nwindow = \"200ms\""
     );
     let path = sandbox.write("plan.toml", &plan(sandbox, "\"ext4\"", &[&load])).display().to_string();
     let (output, calls) =
@@ -162,15 +162,18 @@ fn submissions(sandbox: &Sandbox, direct: bool) -> BTreeMap<u32, usize> {
     counts
 }
 
-/// The first of eight at once, because the device has nothing left to do, then four, and three with the next
-/// wait. What the page cache completes at once keeps no device busy, and is submitted together.
+/// Each at once by a worker that waits for one. Of a batch of eight the first at once, because the device has
+/// nothing left to do, then four, and three with the next wait. What the page cache completes at once keeps
+/// no device busy, and is submitted together.
 fn free_slots_are_handed_on_in_groups() {
     let sandbox = &Sandbox::new();
+    let each = submissions(sandbox, 1, true);
+    assert!(each.get(&1).is_some_and(|count| count * 10 > each.values().sum::<usize>() * 9), "{each:?}");
     // A request that is complete when strace lets its submission return looks like one from the page cache.
-    let direct = submissions(sandbox, true);
+    let direct = submissions(sandbox, 8, true);
     let usual = [1, 3, 4].map(|size| direct.get(&size).copied().unwrap_or_default());
     assert!(usual.iter().all(|count| *count * 4 > direct.values().sum()), "{direct:?}");
-    let cached = submissions(sandbox, false);
+    let cached = submissions(sandbox, 8, false);
     assert!(
         cached.get(&8).is_some_and(|count| count * 10 > cached.values().sum::<usize>() * 9),
         "{cached:?}"
