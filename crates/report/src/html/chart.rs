@@ -133,30 +133,35 @@ pub fn time_axis(least_ns: u64, most_ns: u64) -> Value {
     })
 }
 
-/// The same for a narrow range of values, with more ticks: 1, 2 and 5 times each power of ten.
+/// The same for a narrow range of values, with more ticks: 1, 2 and 5 times each power of ten, or as many as
+/// it takes to see two.
 pub fn close_time_axis(least_ns: f64, most_ns: f64) -> Value {
     let (low, high) = ((least_ns / 1e9).log10() - 0.12, (most_ns / 1e9).log10() + 0.16);
-    let places = (-9..=4).flat_map(|power| [1, 2, 5].map(|digit| (digit, power)));
-    let value = |(digit, power): (u64, i32)| digit as f64 * 10f64.powi(power);
-    let ticks: Vec<(u64, i32)> =
-        places.filter(|place| (low..=high).contains(&value(*place).log10())).collect();
+    let value = |(number, power): (u64, i32)| number as f64 * 10f64.powi(power);
+    let ticks_at = |numbers: &[u64]| -> Vec<(u64, i32)> {
+        let places = (-9..=4).flat_map(|power| numbers.iter().map(move |number| (*number, power)));
+        places.filter(|place| (low..=high).contains(&value(*place).log10())).collect()
+    };
+    let finer: [&[u64]; 3] =
+        [&[1, 2, 5], &[1, 2, 3, 4, 5, 6, 7, 8, 9], &[10, 12, 14, 16, 18, 20, 25, 30, 35]];
+    let ticks = finer.into_iter().map(ticks_at).find(|ticks| ticks.len() > 1).unwrap_or_default();
     json!({
         "type": "log",
         "range": [low, high],
         "tickvals": ticks.iter().map(|tick| value(*tick)).collect::<Vec<_>>(),
-        "ticktext": ticks.iter().map(|(digit, power)| tick_label(*digit, *power)).collect::<Vec<_>>(),
+        "ticktext": ticks.iter().map(|(number, power)| tick_label(*number, *power)).collect::<Vec<_>>(),
     })
 }
 
-/// A digit times a power of ten of a second, in its own unit.
-fn tick_label(digit: u64, power: i32) -> String {
+/// A number times a power of ten of a second, in its own unit.
+fn tick_label(number: u64, power: i32) -> String {
     let (unit, of_unit) = match power {
         ..=-7 => ("ns", -9),
         -6..=-4 => ("us", -6),
         -3..=-1 => ("ms", -3),
         0.. => ("s", 0),
     };
-    format!("{} {unit}", digit * 10u64.pow((power - of_unit).max(0) as u32))
+    format!("{} {unit}", number * 10u64.pow((power - of_unit).max(0) as u32))
 }
 
 /// A heading above the part of a chart whose upper edge is at this share of the chart's height.
@@ -228,5 +233,26 @@ mod tests {
         let text: Vec<&str> = axis["ticktext"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
         assert_eq!(text[..4], ["1 us", "10 us", "100 us", "1 ms"]);
         assert_eq!(axis["tickvals"][3], 0.001);
+    }
+
+    #[test]
+    fn even_a_very_narrow_time_axis_has_two_ticks() {
+        let ticks = |least, most| {
+            let axis = close_time_axis(least, most);
+            axis["ticktext"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .filter_map(Value::as_str)
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
+        assert_eq!(ticks(1e6, 1e8), "1 ms, 2 ms, 5 ms, 10 ms, 20 ms, 50 ms, 100 ms");
+        assert_eq!(ticks(7e6, 7.1e6), "6 ms, 7 ms, 8 ms, 9 ms, 10 ms");
+        assert_eq!(ticks(1.4e6, 1.41e6), "1200 us, 1400 us, 1600 us, 1800 us, 2000 us");
+        // From anything to anything.
+        for least in (1..=99).map(|number| f64::from(number) * 1e5) {
+            assert!(ticks(least, least * 1.01).contains(", "), "{least}: {}", ticks(least, least * 1.01));
+        }
     }
 }

@@ -14,7 +14,7 @@ const LEVEL_HEIGHT: usize = 26;
 const AXIS_GAP: f64 = 0.6;
 const AROUND: usize = 64;
 
-/// Ratios that have a tick.
+/// Ratios that have a tick, unless all of them are close to each other.
 const TICKS: [f64; 15] = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 0.8, 1.0, 1.25, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0];
 
 /// The effects under each workload.
@@ -61,14 +61,31 @@ fn known(axis: &AxisAnswer) -> impl Iterator<Item = (&LevelAnswer, f64, Option<[
     })
 }
 
+/// The ticks of an axis of ratios from a lowest to a highest one: even steps where fewer than three of the
+/// usual ones would be seen.
+fn ticks([low, high]: [f64; 2]) -> Vec<f64> {
+    const STEPS: [f64; 8] = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2];
+    const MOST: f64 = 8.0;
+    let usual = TICKS.iter().filter(|tick| (low..=high).contains(*tick)).count();
+    match STEPS.iter().find(|step| (high - low) / *step <= MOST) {
+        Some(step) if usual < 3 => {
+            let (first, last) = ((low / step).floor() as i64, (high / step).ceil() as i64);
+            (first.max(1)..=last).map(|number| chart::rounded(number as f64 * step)).collect()
+        }
+        _ => TICKS.to_vec(),
+    }
+}
+
 fn effects_chart(answer: &Answer, names: &mut Names) -> Markup {
     let (mut x, mut y, mut plus, mut minus) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let (mut labels, mut words): (Vec<String>, Vec<String>) = Default::default();
     let mut place = 0.0;
     let mut levels = 0;
+    let mut extent = [1.0_f64, 1.0];
     for axis in &answer.axes {
         for (level, ratio, interval) in known(axis) {
             let [low, high] = interval.unwrap_or([ratio, ratio]);
+            extent = [extent[0].min(low), extent[1].max(high)];
             x.push(chart::rounded(ratio));
             y.push(chart::rounded(place));
             plus.push(chart::rounded((high - ratio).max(0.0)));
@@ -93,11 +110,12 @@ fn effects_chart(answer: &Answer, names: &mut Names) -> Markup {
     })];
     let height =
         AROUND + LEVEL_HEIGHT * levels + (AXIS_GAP * (LEVEL_HEIGHT * answer.axes.len()) as f64) as usize;
+    let ticks = ticks(extent);
     let layout = json!({
         "height": height,
         "margin": { "l": 10, "t": 6 },
         "xaxis": { "type": "log", "title": { "text": format!("{} times the mean of all levels; \
-         {better}", plain(&answer.measure)) }, "tickvals": TICKS, "ticktext": TICKS.map(|tick| tick.to_string()) },
+         {better}", plain(&answer.measure)) }, "tickvals": ticks, "ticktext": ticks.iter().map(f64::to_string).collect::<Vec<_>>() },
         "yaxis": { "tickvals": y, "ticktext": labels, "showgrid": false, "range": [place + AXIS_GAP, 1.0], "fixedrange": true, "ticks": "" },
         "shapes": [{
             "type": "line", "layer": "below", "x0": 1, "x1": 1, "yref": "paper", "y0": 0, "y1": 1,
@@ -170,4 +188,18 @@ fn shares(answer: &Answer) -> Markup {
     let shares: Vec<String> =
         shares.into_iter().map(|(share, name)| format!("{name} {}", text::percent(share))).collect();
     html! { @if !shares.is_empty() { p.note { "Share of the variance: " (shares.join(", ")) "." } } }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_close_to_one_have_ticks_of_their_own() {
+        assert_eq!(ticks([0.982, 1.013]), [0.98, 0.985, 0.99, 0.995, 1.0, 1.005, 1.01, 1.015]);
+        assert_eq!(ticks([0.9, 1.5]), [0.9, 1.0, 1.1, 1.2, 1.3, 1.4, 1.5]);
+        assert_eq!(ticks([0.1, 1.6]), TICKS);
+        assert_eq!(ticks([0.3, 1000.0]), TICKS);
+        assert_eq!(ticks([1.0, 1.0]), [1.0]);
+    }
 }
