@@ -148,7 +148,10 @@ Examples:
   sudo fsdyno sweep which-filesystem         runs it as it is")]
     Plans(Plans),
     /// List the stored sweeps.
-    #[command(after_help = "Examples:\n  fsdyno list")]
+    #[command(after_help = "\
+Examples:
+  fsdyno list
+  fsdyno list --check               whether every trial of every sweep can be read")]
     List(List),
     /// Show the results of a sweep.
     #[command(after_help = "\
@@ -370,6 +373,9 @@ fn time(text: &str) -> Result<Nanos, String> {
 /// Options of `fsdyno list`.
 #[derive(Debug, Args)]
 pub struct List {
+    /// Read every trial, and name the damaged ones.
+    #[arg(long)]
+    pub check: bool,
     /// Output format.
     #[arg(long, default_value = "text")]
     pub format: DocumentFormat,

@@ -82,6 +82,60 @@ fn a_sweep_is_deleted_only_once_that_is_confirmed() {
 }
 
 #[test]
+fn what_a_disk_has_damaged_is_found_and_only_that_is_deleted() {
+    let store = Store::new();
+    let told = store.run(&["list", "--check"]);
+    assert!(told.status.success() && told.stderr == b"checked 2 trials: every one can be read\n", "{told:?}");
+    // A wrong bit in the trial that was stored last, at the end of its zstd frame.
+    let database = store.path("state/results.db");
+    let mut bytes = std::fs::read(&database).expect("the store");
+    let (before, after) =
+        (store.succeeds(&["show", "1", "--full"]), store.succeeds(&["show", "2", "--full"]));
+    assert_ne!(before, after);
+    let frame = bytes.windows(4).rposition(|four| four == b"\x28\xb5\x2f\xfd").expect("a frame");
+    bytes[frame + 12] ^= 4;
+    std::fs::write(&database, bytes).expect("the store");
+    let checked = store.run(&["list", "--check"]);
+    let said =
+        format!("{}{}", String::from_utf8_lossy(&checked.stdout), String::from_utf8_lossy(&checked.stderr));
+    assert_eq!(checked.status.code(), Some(2), "{said}");
+    let (_, damaged) = said.split_once("damaged in ").expect("what is damaged");
+    let (sweep, damaged) = damaged.split_once(": trial 0: it cannot be decompressed").expect("which trial");
+    assert!(
+        damaged.ends_with(&format!("delete what is damaged: fsdyno delete {sweep} --damaged\n")),
+        "{said}"
+    );
+    let other = if sweep == "1" { "2" } else { "1" };
+    let listed: Value =
+        serde_json::from_slice(&store.run(&["list", "--check", "--format", "json"]).stdout).expect("JSON");
+    let row = |id: &str| {
+        listed.as_array().expect("sweeps").iter().find(|one| one["selector"] == id).expect("it").clone()
+    };
+    assert_eq!(
+        (&row(sweep)["damaged"][0]["trial"], &row(other)["damaged"]),
+        (&0.into(), &serde_json::json!([]))
+    );
+    let (_, said) = store.refuses(&["show", sweep, "--full"]);
+    let command = format!(
+        "fsdyno delete {sweep} --damaged --store '{}'",
+        database.canonicalize().expect("it").display()
+    );
+    assert!(said.contains("is damaged: it cannot be decompressed") && said.contains(&command), "{said}");
+    let (code, said) = store.refuses(&["delete", sweep, "--damaged"]);
+    assert!(code == 3 && said.contains("not confirmed: 1 damaged trial of sweep"), "{said}");
+    let told = store.succeeds(&["delete", other, "--damaged"]);
+    assert!(told.starts_with(&format!("nothing to delete: every trial of sweep {other} ")), "{told}");
+    let told = store.succeeds(&["delete", sweep, "--damaged", "--yes"]);
+    assert!(told.starts_with(&format!("deleted 1 damaged trial of sweep {sweep} ")), "{told}");
+    assert!(store.run(&["list", "--check"]).status.success());
+    let said = String::from_utf8(store.run(&["show", sweep]).stderr).expect("text");
+    assert!(said.contains("has only 0 of 1 trials"), "{said}");
+    assert_eq!(store.list().len(), 2);
+    let kept = if other == "1" { before } else { after };
+    assert_eq!(store.succeeds(&["show", other, "--full"]), kept);
+}
+
+#[test]
 fn a_sweep_is_renamed_and_noted() {
     let store = Store::new();
     store.succeeds(&["rename", "1", "before"]);
@@ -123,6 +177,19 @@ fn a_packed_sweep_is_the_same_on_another_machine() {
     let unpacked = unpack.stdin(packed.stdout.take().expect("a pipe")).output().expect("run fsdyno");
     assert!(packed.wait().expect("its end").success() && unpacked.status.success(), "{unpacked:?}");
     assert!(elsewhere.list().contains(&(4, "again".to_string())));
+}
+
+#[test]
+fn a_packed_sweep_is_not_overwritten() {
+    let store = Store::new();
+    let packed = store.path("sweep.fsdyno");
+    std::fs::write(&packed, "").expect("a file");
+    store.succeeds(&["pack", "1", "sweep.fsdyno"]);
+    let first = std::fs::read(&packed).expect("it");
+    let (code, said) = store.refuses(&["pack", "2", "sweep.fsdyno"]);
+    assert!(code == 3 && said.contains("'sweep.fsdyno' exists already"), "{said}");
+    assert_eq!(std::fs::read(&packed).expect("it"), first);
+    store.succeeds(&["pack", "2", "/dev/null"]);
 }
 
 #[test]

@@ -156,6 +156,15 @@ fn a_race_is_replayed_on_a_table() {
     let by_p99 = race(&["--for", "p99 (ms)"]);
     assert_eq!((&by_p99["measure"], &by_p99["higher_is_better"]), (&"p99 (ms)".into(), &false.into()));
 
+    assert_eq!(race(&["--budget", "86 trials"]), short);
+    for (budget, wrong) in
+        [("1h", "a replay takes no time"), ("0", "'0' is not a budget"), ("few", "not a budget")]
+    {
+        let said = desk.refuses(&["race", "--replay", "simulated", "--budget", budget]);
+        assert!(said.contains(wrong), "{said}");
+    }
+    let said = desk.refuses(&["race", "--replay", "simulated", "--budget", "1"]);
+    assert!(said.contains("a budget of 1 trial is too small"), "{said}");
     let said = desk.refuses(&["race", "--replay", "simulated", "--budget", "50"]);
     assert!(
         said.contains("a budget of 50 trials is too small: a race of 72 configurations needs 82"),

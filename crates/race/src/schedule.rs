@@ -31,7 +31,10 @@ pub struct Round {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BudgetError {
     /// Not even the shortest race fits.
-    #[error("a budget of {budget} trials is too small: a race of {cells} configurations needs {least}")]
+    #[error(
+        "a budget of {budget} trial{} is too small: a race of {cells} configurations needs {least}",
+        if *budget == 1 { "" } else { "s" }
+    )]
     TooSmall {
         /// Trials that may be spent.
         budget: u32,

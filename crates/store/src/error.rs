@@ -279,12 +279,12 @@ impl StoreError {
     pub fn hint(&self) -> Option<String> {
         use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
         match self {
-            // No command to delete it: typed without --store it would delete another one.
-            StoreError::DamagedTrial { .. } => Some(
-                "put back a copy of the file, or unpack a packed sweep; the other sweeps can be read, and `show` \
-                 and `recommend` can do without damaged bulk data"
-                    .to_string(),
-            ),
+            // Typed without --store it would be about another sweep.
+            StoreError::DamagedTrial { path, sweep, .. } => Some(format!(
+                "put back a copy of the file, or delete the damaged trials of this sweep to use the others: \
+                 fsdyno delete {sweep} --damaged --store '{}'",
+                path.display()
+            )),
             StoreError::Corrupt { .. } | StoreError::NotADatabase { .. } => Some(DAMAGED.to_string()),
             StoreError::Sql { source, .. } | StoreError::Open { source, .. }
                 if matches!(source.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase)) =>

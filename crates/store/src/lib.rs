@@ -16,6 +16,7 @@ mod bytes;
 mod changes;
 mod coder;
 mod counts;
+mod damage;
 mod error;
 mod id;
 mod inside;
@@ -32,6 +33,7 @@ mod schema;
 mod sweeps;
 mod trials;
 
+pub use damage::DamagedTrial;
 pub use error::{Result, StoreError};
 pub use id::SweepId;
 pub use inside::OwnMount;

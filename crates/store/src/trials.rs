@@ -11,6 +11,9 @@ use rusqlite::{Connection, ErrorCode, Params, Row, TransactionBehavior};
 use std::collections::BTreeSet;
 
 const STORE: &str = "store a trial";
+/// The rows of a sweep, for [`Store::each_trial`].
+pub(crate) const WHOLE: &str =
+    "SELECT sweep_id, trial, document, bulk FROM trials WHERE sweep_id = ? ORDER BY trial";
 
 impl Store {
     /// Stores a trial that has ended, whole or not at all. It is on disk when this returns.
@@ -36,8 +39,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Sql`]; [`StoreError::DamagedTrial`] if another program has modified a row.
     pub fn trials(&self, sweep: SweepId) -> Result<Vec<TrialRecord>> {
-        let sql = "SELECT sweep_id, trial, document, bulk FROM trials WHERE sweep_id = ? ORDER BY trial";
-        self.unpacked(sql, [sweep.0])
+        self.unpacked(WHOLE, [sweep.0])
     }
 
     /// The trials of a sweep in outline, which is ten times as fast to read: histograms, timelines, slow
@@ -99,33 +101,47 @@ impl Store {
         Ok(numbers)
     }
 
-    /// The trials in these rows; without their bulky parts where those are NULL. Rows are read one after the
-    /// other, and unpacked by all processors, some at a time.
+    /// The trials in these rows; without their bulky parts where those are NULL.
     fn unpacked(&self, sql: &str, parameters: impl Params) -> Result<Vec<TrialRecord>> {
+        let mut found = Vec::new();
+        self.each_trial(sql, parameters, |trial| {
+            found.push(trial?);
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    /// Calls `take` for the trial in every row, or the error if it is damaged. Rows are read one after the
+    /// other, and unpacked by all processors, some at a time.
+    pub(crate) fn each_trial(
+        &self,
+        sql: &str,
+        parameters: impl Params,
+        mut take: impl FnMut(Result<TrialRecord>) -> Result<()>,
+    ) -> Result<()> {
         const AT_ONCE: usize = 64;
         type Packed = (i64, u32, Vec<u8>, Option<Vec<u8>>);
-        let unpack = |rows: &[Packed]| {
+        let mut unpack = |rows: &[Packed]| {
             let trials = in_parallel(rows, |(_, trial, document, bulk)| match bulk {
                 Some(bulk) => packed::whole(*trial, document, bulk),
                 None => packed::outline(*trial, document),
             });
-            let trials = rows.iter().zip(trials);
-            trials
-                .map(|((sweep, trial, ..), read)| read.map_err(|reason| self.damaged(*sweep, *trial, reason)))
-                .collect::<Result<Vec<_>>>()
+            let mut trials = rows.iter().zip(trials);
+            trials.try_for_each(|((sweep, trial, ..), read)| {
+                take(read.map_err(|reason| self.damaged(*sweep, *trial, reason)))
+            })
         };
-        let (mut found, mut packed) = (Vec::new(), Vec::with_capacity(AT_ONCE));
+        let mut packed = Vec::with_capacity(AT_ONCE);
         self.each(sql, parameters, |row| {
             let numbers = (get(row, "sweep_id")?, get(row, "trial")?);
             packed.push((numbers.0, numbers.1, get(row, "document")?, get(row, "bulk")?));
             if packed.len() == AT_ONCE {
-                found.extend(unpack(&packed)?);
+                unpack(&packed)?;
                 packed.clear();
             }
             Ok(())
         })?;
-        found.extend(unpack(&packed)?);
-        Ok(found)
+        unpack(&packed)
     }
 
     fn damaged(&self, sweep: i64, trial: u32, reason: String) -> StoreError {

@@ -18,6 +18,15 @@ pub struct Racing {
     pub budget: Option<RaceBudget>,
 }
 
+/// As many trials as a text says, in any way that a plan takes.
+fn trials(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(RaceBudget::Trials(trials)) => Ok(trials),
+        Ok(_) => Err("a replay takes no time: name a number of trials".to_string()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
 /// Options of `fsdyno race`.
 #[derive(Debug, Args)]
 pub struct Race {
@@ -29,7 +38,7 @@ pub struct Race {
     #[arg(long, value_name = "SWEEP")]
     pub replay: Option<String>,
     /// Trials that the replay may take [default: as many as halving needs, within the blocks of the sweep].
-    #[arg(long, value_name = "TRIALS", requires = "replay", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "TRIALS", requires = "replay", value_parser = trials)]
     pub budget: Option<u32>,
     /// Replay for this instead of the plan's measure: throughput, latency, stalls, cpu, or any measure.
     #[arg(long = "for", value_name = "GOAL", requires = "replay")]

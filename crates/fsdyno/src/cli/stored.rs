@@ -16,7 +16,8 @@ Examples:
     #[command(after_help = "\
 Examples:
   fsdyno delete 3
-  fsdyno delete 3 4 --yes")]
+  fsdyno delete 3 4 --yes
+  fsdyno delete 3 --damaged         only what cannot be read any more")]
     Delete(Delete),
     /// Give a sweep another name.
     #[command(after_help = "Examples:\n  fsdyno rename 3 new-disk")]
@@ -91,6 +92,9 @@ pub struct Delete {
     /// The sweeps: numbers, or names that only one sweep has.
     #[arg(required = true, value_name = "SWEEP")]
     pub sweeps: Vec<String>,
+    /// Delete only the trials that are damaged, so that the others can be used.
+    #[arg(long)]
+    pub damaged: bool,
     /// Delete without asking.
     #[arg(long)]
     pub yes: bool,

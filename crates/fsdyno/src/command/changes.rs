@@ -7,7 +7,7 @@ use crate::out;
 use crate::say;
 use anyhow::anyhow;
 use fsdyno_core::sweep_name::{self, LATEST, ROOTS_PREFIX};
-use fsdyno_store::{Store, StoreError, SweepState, SweepSummary};
+use fsdyno_store::{Origin, Store, StoreError, SweepState, SweepSummary};
 use fsdyno_verdict::text::plural;
 use std::io::Write;
 
@@ -28,6 +28,9 @@ pub fn delete(surroundings: &Surroundings, options: &Delete) -> Result {
             sweeps.push(found);
         }
     }
+    if options.damaged {
+        return delete_damaged(surroundings, &mut store, &sweeps, options.yes);
+    }
     let all = sweeps.iter().map(described).collect::<Vec<_>>().join(" and ");
     if !options.yes && !say::confirmed(&format!("delete {all}?")) {
         let error = anyhow!("not confirmed: {all} not deleted");
@@ -36,6 +39,35 @@ pub fn delete(surroundings: &Surroundings, options: &Delete) -> Result {
     for sweep in &sweeps {
         store.delete_sweep(sweep.id)?;
         writeln!(out::text(&surroundings.style), "deleted {}", described(sweep))?;
+    }
+    Ok(Status::Well)
+}
+
+/// Deletes the trials of these sweeps that cannot be read.
+fn delete_damaged(
+    surroundings: &Surroundings,
+    store: &mut Store,
+    sweeps: &[SweepSummary],
+    yes: bool,
+) -> Result {
+    let mut out = out::text(&surroundings.style);
+    for sweep in sweeps {
+        let damaged = store.damaged_trials(sweep.id)?;
+        if damaged.is_empty() {
+            writeln!(out, "nothing to delete: every trial of {} can be read", described(sweep))?;
+            continue;
+        }
+        damaged.iter().for_each(|one| say::note(&format!("damaged: {one}")));
+        let which = format!("{} of {}", plural(damaged.len() as u64, "damaged trial"), described(sweep));
+        if !yes && !say::confirmed(&format!("delete {which}?")) {
+            let error = anyhow!("not confirmed: {which} not deleted");
+            return Err(Trouble::new(Status::Refused, error).hint("use --yes to delete without being asked"));
+        }
+        store.delete_damaged(sweep.id)?;
+        writeln!(out, "deleted {which}")?;
+        if sweep.origin == Origin::Run {
+            say::remark(&format!("fsdyno sweep PLAN --resume {} measures again", sweep.id));
+        }
     }
     Ok(Status::Well)
 }

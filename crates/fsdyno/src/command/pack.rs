@@ -7,10 +7,10 @@ use crate::exit::{Status, Trouble};
 use crate::file;
 use crate::out;
 use crate::say;
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use fsdyno_store::StoreError;
 use fsdyno_verdict::text::plural;
-use std::fs::File;
+use std::fs::{self, File, Metadata};
 use std::io::{Write, stdin, stdout};
 use std::path::Path;
 
@@ -25,6 +25,12 @@ pub fn pack(surroundings: &Surroundings, options: &Pack) -> Result {
     if options.file == Path::new("-") {
         store.pack(id, stdout().lock()).context("cannot write to stdout")?;
         return Ok(Status::Well);
+    }
+    let is_taken = |found: Metadata| found.is_file() && found.len() > 0;
+    if fs::metadata(&options.file).is_ok_and(is_taken) {
+        // It may be the only copy of another sweep.
+        let error = anyhow!("'{}' exists already", options.file.display());
+        return Err(Trouble::new(Status::Refused, error).hint("remove it first, or name another file"));
     }
     let written = file::write_whole(&options.file, |out| Ok(store.pack(id, out)?));
     let bytes = written.map_err(|error| match error.downcast_ref() {

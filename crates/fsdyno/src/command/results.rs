@@ -77,13 +77,19 @@ impl Shelves {
     /// Nobody should take a part of a sweep for the whole of it.
     pub fn tell_of_unfinished(&self, sweep: &SweepSummary) {
         let SweepSummary { selector, name, .. } = sweep;
-        let next = match sweep.state {
-            SweepState::Running => format!("fsdyno watch {selector} follows it"),
-            SweepState::Interrupted => format!("fsdyno sweep PLAN --resume {selector} continues it"),
+        let is_part = sweep.done() < sweep.trials;
+        let end = match sweep.state {
+            SweepState::Running => format!("{}; fsdyno watch {selector} follows it", sweep.end()),
+            SweepState::Interrupted => {
+                format!("{}; fsdyno sweep PLAN --resume {selector} continues it", sweep.end())
+            }
+            SweepState::Finished if is_part => {
+                format!("has only {} of {} trials", sweep.done(), sweep.trials)
+            }
             SweepState::Finished => return,
         };
         if self.unfinished.borrow_mut().insert(selector.clone()) {
-            say::note(&format!("note: sweep {selector} ('{name}') {}; {next}", sweep.end()));
+            say::note(&format!("note: sweep {selector} ('{name}') {end}"));
         }
     }
 

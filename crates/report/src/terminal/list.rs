@@ -29,6 +29,8 @@ pub struct SweepRow {
     pub failed: u32,
     /// What the user has noted about it.
     pub note: Option<String>,
+    /// What is damaged in it, a line for each trial.
+    pub damaged: Vec<String>,
 }
 
 /// Writes one line for each sweep.
@@ -50,6 +52,11 @@ pub fn sweep_list(out: &mut dyn Write, sweeps: &[SweepRow], style: &Style) -> io
     write_table(out, table, *style)?;
     for (SweepRow { id, .. }, note) in sweeps.iter().filter_map(|sweep| Some((sweep, sweep.note.as_ref()?))) {
         style.paragraph(out, Paint::Plain, 2, &format!("note on {id}: {note}"))?;
+    }
+    for SweepRow { id, damaged, .. } in sweeps {
+        for line in damaged {
+            style.paragraph(out, Paint::Alert, 2, &format!("damaged in {id}: {line}"))?;
+        }
     }
     Ok(())
 }
@@ -91,6 +98,7 @@ mod tests {
             skipped: 2,
             failed: 1,
             note: None,
+            damaged: Vec::new(),
         }
     }
 
@@ -112,6 +120,16 @@ sweep  name     started (UTC)     state        cases  trials  skipped  failed
 "
         );
         assert_eq!(list(&[]), "No sweep is stored yet.\n");
+    }
+
+    #[test]
+    fn what_is_damaged_follows() {
+        let damaged =
+            vec!["trial 3: it cannot be decompressed".to_string(), "trial 4: it is empty".to_string()];
+        let text = list(&[SweepRow { damaged, ..sweep(7, "demo", "finished", 74) }]);
+        let below =
+            "  damaged in 7: trial 3: it cannot be decompressed\n  damaged in 7: trial 4: it is empty\n";
+        assert!(text.ends_with(below), "{text}");
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! What goes in comes out, and damage in between is reported.
 
-use crate::fixture::{store_with_sweep, trial, usual_trial};
+use crate::fixture::{store_with_sweep, sweep, trial, usual_trial};
 use fsdyno_core::{Outcome, TrialRecord};
-use fsdyno_store::StoreError;
+use fsdyno_store::{DamagedTrial, StoreError};
 use proptest::prelude::*;
 use rusqlite::Connection;
 use std::io::Read;
@@ -85,7 +85,7 @@ fn a_trial_is_stored_once() {
     let error = store.add_trial(id, &trial(3, 2)).unwrap_err();
     assert!(matches!(error, StoreError::TrialExists { sweep, trial: 3 } if sweep == id), "{error:?}");
     assert_eq!(store.trials(id).unwrap(), [trial(3, 1)]);
-    let other = store.create_sweep(&crate::fixture::sweep("other")).unwrap();
+    let other = store.create_sweep(&sweep("other")).unwrap();
     store.add_trial(other, &trial(3, 2)).unwrap();
 }
 
@@ -180,6 +180,36 @@ fn what_belongs_to_another_trial_is_not_read() {
     database.execute(&swap.replace("bulk", "document"), []).unwrap();
     let error = store.outlines(id).unwrap_err().to_string();
     assert!(error.ends_with("its document is that of trial 1"), "{error}");
+}
+
+#[test]
+fn what_is_damaged_can_be_deleted_so_that_the_rest_is_read() {
+    let (directory, mut store, id) = store_with_sweep();
+    let trials: Vec<TrialRecord> = (0..3).map(usual_trial).collect();
+    for trial in &trials {
+        store.add_trial(id, trial).unwrap();
+    }
+    let other = store.create_sweep(&sweep("other")).unwrap();
+    store.add_trial(other, &trial(1, 5)).unwrap();
+    assert_eq!(store.damaged_trials(id).unwrap(), []);
+    assert_eq!(store.delete_damaged(other).unwrap_err().to_string(), "sweep 2 is still running");
+    let database = Connection::open(directory.path().join("results.db")).unwrap();
+    // Only the bulk of one trial, and the document of another.
+    for (column, trial) in [("bulk", 1), ("document", 2)] {
+        let sql = format!("UPDATE trials SET {column} = x'00' WHERE sweep_id = 1 AND trial = {trial}");
+        database.execute(&sql, []).unwrap();
+    }
+    store.interrupt_sweep(id).unwrap();
+    let numbers = |damaged: Vec<DamagedTrial>| damaged.iter().map(|one| one.trial).collect::<Vec<_>>();
+    assert_eq!(numbers(store.damaged_trials(id).unwrap()), [1, 2]);
+    assert_eq!(numbers(store.delete_damaged(id).unwrap()), [1, 2]);
+    assert_eq!(store.trials(id).unwrap(), trials[..1]);
+    let count = |sql: &str| database.query_row(sql, [], |row| row.get::<_, u32>(0)).unwrap();
+    assert_eq!(count("SELECT count(DISTINCT trial) FROM measures WHERE sweep_id = 1"), 1);
+    assert_eq!(count("SELECT count(*) FROM trials WHERE sweep_id = 2"), 1);
+    // What a resume measures again.
+    store.add_trial(id, &trials[2]).unwrap();
+    assert_eq!(store.trial_numbers(id).unwrap(), [0, 2].into());
 }
 
 #[test]
