@@ -179,7 +179,8 @@ fn table(answer: &Answer) -> Markup {
 
 /// The shares of the variance that settings explain, and the unexplained share.
 fn shares(answer: &Answer) -> Markup {
-    let mut shares: Vec<(f64, String)> = answer.axes.iter().map(|axis| (axis.share, name(axis))).collect();
+    let mut shares: Vec<(f64, String)> =
+        answer.axes.iter().filter_map(|axis| Some((axis.share?, name(axis)))).collect();
     shares.extend(
         answer.interactions.iter().map(|pair| (pair.share, format!("{} with {}", pair.axis, pair.other))),
     );

@@ -100,7 +100,9 @@ fn write_standings(out: &mut dyn Write, answer: &Answer, measure: &Measure, styl
              number of comparisons",
         );
     }
-    if answer.standings.iter().any(|one| matches!(one.verdict, Verdict::CannotTell { needed: Some(_) })) {
+    let tells_how_many =
+        |one: &Contender| one.trials > 1 && matches!(one.verdict, Verdict::CannotTell { needed: Some(_) });
+    if answer.standings.iter().any(tells_how_many) {
         below.push("cannot tell: ~N: about N trials of each would decide");
     }
     if weak {
@@ -124,6 +126,8 @@ fn verdict(one: &Contender) -> String {
     match one.verdict {
         Verdict::Best => "best".to_string(),
         Verdict::AsGood => "as good".to_string(),
+        // How many would decide depends on how much trials vary, which one does not show.
+        Verdict::CannotTell { .. } if one.trials == 1 => "cannot tell: 1 trial".to_string(),
         Verdict::CannotTell { needed: Some(needed) } if needed > one.trials => {
             format!("cannot tell: ~{needed}")
         }
@@ -169,9 +173,11 @@ fn write_axes(out: &mut dyn Write, answer: &Answer, style: Style) -> io::Result<
 
 fn write_axis(out: &mut dyn Write, axis: &AxisAnswer, style: Style) -> io::Result<()> {
     let within = axis.within.as_ref().map_or(String::new(), |filesystem| format!(" within {filesystem}"));
-    let share = text::percent(axis.share);
-    let drawn = if style.blocks { format!(" {}", bar(axis.share, 10)) } else { String::new() };
-    let head = format!("{}{within}: {}; {share} of the variance{}", axis.axis, axis.text, drawn.trim_end());
+    let mut head = format!("{}{within}: {}", axis.axis, axis.text);
+    if let Some(share) = axis.share {
+        let drawn = if style.blocks { format!(" {}", bar(share, 10)) } else { String::new() };
+        head.push_str(&format!("; {} of the variance{}", text::percent(share), drawn.trim_end()));
+    }
     style.paragraph(out, Paint::Plain, 0, &head)?;
     let width = axis.levels.iter().map(|level| name_of(&level.level, level.is_default).chars().count()).max();
     for level in &axis.levels {

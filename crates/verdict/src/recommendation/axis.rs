@@ -27,8 +27,9 @@ pub struct AxisAnswer {
     pub axis: String,
     /// The filesystem that this applies to, if the axis has other levels in other filesystems.
     pub within: Option<String>,
-    /// Share of the variance, 0 to 1.
-    pub share: f64,
+    /// Share of the variance, 0 to 1; absent if there are as many effects as trials, which then leave nothing to
+    /// chance.
+    pub share: Option<f64>,
     /// Its levels, best first; those without a known effect last.
     pub levels: Vec<LevelAnswer>,
     /// The level to use: the best of those that weaken nothing, or the default if that may be as good. Absent
@@ -154,7 +155,7 @@ pub(super) fn effects(
     let judged = (measure, threshold, safety);
     let mut axes: Vec<AxisAnswer> =
         answers.map(|(index, one)| axis_answer(one, index, &effects, trials, judged)).collect();
-    axes.sort_by(|a, b| b.share.total_cmp(&a.share));
+    axes.sort_by(|a, b| b.share.unwrap_or(0.0).total_cmp(&a.share.unwrap_or(0.0)));
     let (interactions, unknown) = interactions(&varied, &effects, measure, threshold);
     let mut notes = Vec::new();
     let entangled: Vec<String> = varied
@@ -298,7 +299,8 @@ fn axis_answer(
         })
         .collect();
     let (best, text) = indication(&levels);
-    AxisAnswer { axis: one.axis.clone(), within: one.within.clone(), share: found.share, levels, best, text }
+    let share = (effects.freedom > 0).then_some(found.share);
+    AxisAnswer { axis: one.axis.clone(), within: one.within.clone(), share, levels, best, text }
 }
 
 /// The level to use, and why.

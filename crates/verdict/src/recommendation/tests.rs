@@ -43,6 +43,7 @@ fn a_clear_winner_wins_with_its_effects() {
     assert_eq!(best, [Some("xfs"), Some("none")]);
     let bfq = &answer.axes[1].levels[1];
     assert!((bfq.to_best.unwrap().ratio - 0.8).abs() < 0.01 && bfq.worse, "{bfq:?}");
+    assert!(answer.axes.iter().all(|axis| axis.share.is_some()));
     assert!(answer.interactions.is_empty() && answer.block_share.unwrap() > 0.1);
     assert!(answer.recipe.is_some() && answer.notes.is_empty(), "{:?}", answer.notes);
 }
@@ -180,6 +181,8 @@ fn one_trial_of_each_decides_nothing() {
     let answer = &recommend(&trials, None).answers[0];
     assert!(matches!(answer.standings[1].verdict, Verdict::CannotTell { .. }));
     assert!(answer.notes[0].contains("one trial has no interval"), "{:?}", answer.notes);
+    // All of the variance is the effect's where nothing is left to chance.
+    assert_eq!(answer.axes[0].share, None);
 }
 
 /// Two configurations with a worker that was blocked during the whole window of each trial, and perhaps
