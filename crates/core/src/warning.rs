@@ -135,7 +135,8 @@ warnings! {
         "rank by `write-durable`, make windows longer, or limit the memory of the load";
     HostCache = "host-cache":
         "the device is backed by the host's memory: an image in memory, or one that the host caches",
-        "put the image on a disk, or remove `direct_io = false`";
+        "put the image on a disk, and remove `direct_io = false`; a loop device of your own needs `losetup \
+         --direct-io=on`";
     ForeignLoad = "foreign-load":
         "other processes used processor time",
         "stop what else runs on the machine, and repeat the sweep";

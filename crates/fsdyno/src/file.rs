@@ -83,9 +83,10 @@ fn fill_whole(path: &Path, fill: impl FnOnce(&mut dyn Write) -> anyhow::Result<(
             Err(cause) => io::Error::from(cause),
             Ok(()) => io::Error::from(error.kind()),
         })?;
-    let mut out = Counted { inner: file, bytes: 0 };
+    // Not the temporary file itself, whose errors have its name.
+    let mut out = Counted { inner: file.as_file(), bytes: 0 };
     fill(&mut out)?;
-    let Counted { inner: file, bytes } = out;
+    let bytes = out.bytes;
     if let Some(mode) = mode {
         file.as_file().set_permissions(mode)?;
     }

@@ -232,6 +232,16 @@ pub enum StoreError {
         /// Why.
         source: serde_json::Error,
     },
+    /// What is stored of a sweep beside its trials cannot be read.
+    #[error("sweep {sweep} in '{path}' is damaged: {reason}")]
+    DamagedSweep {
+        /// The file.
+        path: PathBuf,
+        /// The sweep.
+        sweep: SweepId,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// A stored trial cannot be read.
     #[error("trial {trial} of sweep {sweep} in '{path}' is damaged: {reason}")]
     DamagedTrial {
@@ -279,6 +289,10 @@ impl StoreError {
     pub fn hint(&self) -> Option<String> {
         use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
         match self {
+            StoreError::DamagedSweep { path, sweep, .. } => Some(format!(
+                "put back a copy of the file, or delete this sweep: fsdyno delete {sweep} --store '{}'",
+                path.display()
+            )),
             // Typed without --store it would be about another sweep.
             StoreError::DamagedTrial { path, sweep, .. } => Some(format!(
                 "put back a copy of the file, or delete the damaged trials of this sweep to use the others: \

@@ -77,7 +77,7 @@ pub(crate) fn whole(trial: u32, document: &[u8], bulk: &[u8]) -> Parsed<TrialRec
 fn outlined(trial: u32, document: &[u8]) -> Parsed<(TrialRecord, Vec<u8>)> {
     if document.is_empty() {
         return Err(
-            "it was already damaged when the store was converted; the copy contains the original".into()
+            "it is empty; if the store was upgraded, the copy from before contains the original".into()
         );
     }
     let json = decompress(document, DOCUMENT_MAX)?;

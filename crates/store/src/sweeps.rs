@@ -6,6 +6,7 @@ use crate::kept::Running;
 use crate::packed::Packed;
 use crate::row::{from_json, from_json_or_none, insert, number, to_json};
 use crate::{Store, measures, process, room, trials};
+use fsdyno_core::outcome::chain;
 use fsdyno_core::sweep_name::LATEST;
 use fsdyno_core::{Environment, TrialRecord};
 use jiff::{Timestamp, Unit};
@@ -313,20 +314,49 @@ impl Store {
         Ok(())
     }
 
-    /// All sweeps, the one that began first at the top.
+    /// All sweeps, the one that began first at the top, but those that are damaged:
+    /// [`Store::damaged_sweeps`] has them.
     ///
     /// # Errors
-    /// [`StoreError::Sql`], [`StoreError::Damaged`].
+    /// [`StoreError::Sql`].
     pub fn sweeps(&self) -> Result<Vec<SweepSummary>> {
+        let mut sweeps = Vec::new();
+        self.each_row(|row| {
+            sweeps.extend(summary(row, self.prefix).ok());
+            Ok(())
+        })?;
+        Ok(sweeps)
+    }
+
+    /// The sweeps of which something beside their trials cannot be read, each as
+    /// [`StoreError::DamagedSweep`].
+    ///
+    /// # Errors
+    /// [`StoreError::Sql`].
+    pub fn damaged_sweeps(&self) -> Result<Vec<(SweepId, StoreError)>> {
+        let mut damaged = Vec::new();
+        self.each_row(|row| {
+            let id = SweepId(row.get("id").trying_to("list sweeps")?);
+            damaged.extend(whole(row, self.prefix).err().map(|error| (id, self.damaged_sweep(id, &error))));
+            Ok(())
+        })?;
+        Ok(damaged)
+    }
+
+    fn damaged_sweep(&self, sweep: SweepId, error: &StoreError) -> StoreError {
+        StoreError::DamagedSweep { path: self.path.clone(), sweep, reason: chain(error) }
+    }
+
+    /// Calls `read` for the row of each sweep, the one that began first at the top.
+    fn each_row(&self, mut read: impl FnMut(&Row<'_>) -> Result<()>) -> Result<()> {
         let action = "list sweeps";
         let sql = format!("{SUMMARY} GROUP BY sweeps.id ORDER BY julianday(sweeps.started), sweeps.id");
         let mut statement = self.connection.prepare_cached(&sql).trying_to(action)?;
         let mut rows = statement.query([]).trying_to(action)?;
-        let mut sweeps = Vec::new();
         while let Some(row) = rows.next().trying_to(action)? {
-            sweeps.push(summary(row, self.prefix)?);
+            read(row)?;
         }
-        Ok(sweeps)
+        Ok(())
     }
 
     /// The sweep that a user selects, see [`select`].
@@ -341,14 +371,14 @@ impl Store {
     /// The sweep of this number.
     ///
     /// # Errors
-    /// [`StoreError::UnknownSweep`]; [`StoreError::Sql`]; [`StoreError::Damaged`].
+    /// [`StoreError::UnknownSweep`]; [`StoreError::Sql`]; [`StoreError::DamagedSweep`].
     pub fn sweep(&self, id: SweepId) -> Result<Sweep> {
         let action = "read a sweep";
         let sql = format!("{SUMMARY} WHERE sweeps.id = :id GROUP BY sweeps.id");
         let mut statement = self.connection.prepare_cached(&sql).trying_to(action)?;
         let mut rows = statement.query(named_params! { ":id": id.0 }).trying_to(action)?;
         match rows.next().trying_to(action)? {
-            Some(row) => whole(row, self.prefix),
+            Some(row) => whole(row, self.prefix).map_err(|error| self.damaged_sweep(id, &error)),
             None => Err(StoreError::UnknownSweep { selector: id.to_string(), nearest: None }),
         }
     }

@@ -11,9 +11,12 @@ use rusqlite::{Connection, ErrorCode, Params, Row, TransactionBehavior};
 use std::collections::BTreeSet;
 
 const STORE: &str = "store a trial";
-/// The rows of a sweep, for [`Store::each_trial`].
-pub(crate) const WHOLE: &str =
-    "SELECT sweep_id, trial, document, bulk FROM trials WHERE sweep_id = ? ORDER BY trial";
+/// The rows of whole trials, for [`Store::each_trial`].
+pub(crate) const WHOLE: &str = "SELECT sweep_id, trial, case_index, outcome, configuration, document, bulk FROM trials WHERE sweep_id = ?1";
+/// The same without their bulky parts.
+const OUTLINES: &str =
+    "SELECT sweep_id, trial, case_index, outcome, configuration, document, NULL AS bulk FROM trials
+    WHERE sweep_id = ?1";
 
 impl Store {
     /// Stores a trial that has ended, whole or not at all. It is on disk when this returns.
@@ -39,7 +42,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Sql`]; [`StoreError::DamagedTrial`] if another program has modified a row.
     pub fn trials(&self, sweep: SweepId) -> Result<Vec<TrialRecord>> {
-        self.unpacked(WHOLE, [sweep.0])
+        self.unpacked(WHOLE, "", [sweep.0])
     }
 
     /// The trials of a sweep in outline, which is ten times as fast to read: histograms, timelines, slow
@@ -48,9 +51,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Sql`]; [`StoreError::DamagedTrial`] if another program has modified a row.
     pub fn outlines(&self, sweep: SweepId) -> Result<Vec<TrialRecord>> {
-        let sql =
-            "SELECT sweep_id, trial, document, NULL AS bulk FROM trials WHERE sweep_id = ? ORDER BY trial";
-        self.unpacked(sql, [sweep.0])
+        self.unpacked(OUTLINES, "", [sweep.0])
     }
 
     /// One trial in outline.
@@ -58,9 +59,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Sql`]; [`StoreError::DamagedTrial`] if another program has modified or removed the row.
     pub fn outline(&self, sweep: SweepId, trial: u32) -> Result<TrialRecord> {
-        let sql =
-            "SELECT sweep_id, trial, document, NULL AS bulk FROM trials WHERE sweep_id = ?1 AND trial = ?2";
-        self.single(sql, sweep, trial)
+        self.single(OUTLINES, sweep, trial)
     }
 
     /// The trials of one case of a sweep, in order.
@@ -68,8 +67,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Sql`]; [`StoreError::DamagedTrial`] if another program has modified a row.
     pub fn trials_of_case(&self, sweep: SweepId, case: u32) -> Result<Vec<TrialRecord>> {
-        let sql = "SELECT sweep_id, trial, document, bulk FROM trials WHERE sweep_id = ?1 AND case_index = ?2 ORDER BY trial";
-        self.unpacked(sql, [sweep.0, i64::from(case)])
+        self.unpacked(WHOLE, "AND case_index = ?2", [sweep.0, i64::from(case)])
     }
 
     /// One trial.
@@ -77,12 +75,11 @@ impl Store {
     /// # Errors
     /// [`StoreError::Sql`]; [`StoreError::DamagedTrial`] if another program has modified or removed the row.
     pub(crate) fn trial(&self, sweep: SweepId, trial: u32) -> Result<TrialRecord> {
-        let sql = "SELECT sweep_id, trial, document, bulk FROM trials WHERE sweep_id = ?1 AND trial = ?2";
-        self.single(sql, sweep, trial)
+        self.single(WHOLE, sweep, trial)
     }
 
-    fn single(&self, sql: &str, sweep: SweepId, trial: u32) -> Result<TrialRecord> {
-        let found = self.unpacked(sql, [sweep.0, i64::from(trial)])?;
+    fn single(&self, rows: &str, sweep: SweepId, trial: u32) -> Result<TrialRecord> {
+        let found = self.unpacked(rows, "AND trial = ?2", [sweep.0, i64::from(trial)])?;
         let gone = || self.damaged(sweep.0, trial, "it is gone".to_string());
         found.into_iter().next().ok_or_else(gone)
     }
@@ -102,17 +99,17 @@ impl Store {
     }
 
     /// The trials in these rows; without their bulky parts where those are NULL.
-    fn unpacked(&self, sql: &str, parameters: impl Params) -> Result<Vec<TrialRecord>> {
+    fn unpacked(&self, rows: &str, which: &str, parameters: impl Params) -> Result<Vec<TrialRecord>> {
         let mut found = Vec::new();
-        self.each_trial(sql, parameters, |trial| {
+        self.each_trial(&format!("{rows} {which}"), parameters, |trial| {
             found.push(trial?);
             Ok(())
         })?;
         Ok(found)
     }
 
-    /// Calls `take` for the trial in every row, or the error if it is damaged. Rows are read one after the
-    /// other, and unpacked by all processors, some at a time.
+    /// Calls `take` for the trial in every row, in order, or the error if it is damaged. Rows are read one
+    /// after the other, and unpacked by all processors, some at a time.
     pub(crate) fn each_trial(
         &self,
         sql: &str,
@@ -120,21 +117,16 @@ impl Store {
         mut take: impl FnMut(Result<TrialRecord>) -> Result<()>,
     ) -> Result<()> {
         const AT_ONCE: usize = 64;
-        type Packed = (i64, u32, Vec<u8>, Option<Vec<u8>>);
-        let mut unpack = |rows: &[Packed]| {
-            let trials = in_parallel(rows, |(_, trial, document, bulk)| match bulk {
-                Some(bulk) => packed::whole(*trial, document, bulk),
-                None => packed::outline(*trial, document),
-            });
+        let mut unpack = |rows: &[PackedRow]| {
+            let trials = in_parallel(rows, PackedRow::unpack);
             let mut trials = rows.iter().zip(trials);
-            trials.try_for_each(|((sweep, trial, ..), read)| {
-                take(read.map_err(|reason| self.damaged(*sweep, *trial, reason)))
+            trials.try_for_each(|(row, read)| {
+                take(read.map_err(|reason| self.damaged(row.sweep, row.trial, reason)))
             })
         };
         let mut packed = Vec::with_capacity(AT_ONCE);
-        self.each(sql, parameters, |row| {
-            let numbers = (get(row, "sweep_id")?, get(row, "trial")?);
-            packed.push((numbers.0, numbers.1, get(row, "document")?, get(row, "bulk")?));
+        self.each(&format!("{sql} ORDER BY trial"), parameters, |row| {
+            packed.push(PackedRow::read(row)?);
             if packed.len() == AT_ONCE {
                 unpack(&packed)?;
                 packed.clear();
@@ -161,6 +153,52 @@ impl Store {
             read(row)?;
         }
         Ok(())
+    }
+}
+
+/// A row, with what its columns say of the trial.
+struct PackedRow {
+    sweep: i64,
+    trial: u32,
+    case: i64,
+    outcome: String,
+    configuration: String,
+    document: Vec<u8>,
+    bulk: Option<Vec<u8>>,
+}
+
+impl PackedRow {
+    fn read(row: &Row<'_>) -> Result<Self> {
+        Ok(PackedRow {
+            sweep: get(row, "sweep_id")?,
+            trial: get(row, "trial")?,
+            case: get(row, "case_index")?,
+            outcome: get(row, "outcome")?,
+            configuration: get(row, "configuration")?,
+            document: get(row, "document")?,
+            bulk: get(row, "bulk")?,
+        })
+    }
+
+    /// The trial, or what is wrong with it. Queries go by the columns, so they must say the same.
+    fn unpack(&self) -> std::result::Result<TrialRecord, String> {
+        let record = match &self.bulk {
+            Some(bulk) => packed::whole(self.trial, &self.document, bulk),
+            None => packed::outline(self.trial, &self.document),
+        }?;
+        let columns = (self.case, &*self.outcome, &*self.configuration);
+        let document = (i64::from(record.case), record.outcome.word(), &*record.configuration.name);
+        if columns != document {
+            let about = |(case, outcome, configuration): (i64, &str, &str)| {
+                format!("case {case}, '{configuration}', {outcome}")
+            };
+            return Err(format!(
+                "its row is that of {}, its document of {}",
+                about(columns),
+                about(document)
+            ));
+        }
+        Ok(record)
     }
 }
 

@@ -14,8 +14,8 @@ use std::collections::BTreeSet;
 /// count.
 ///
 /// # Errors
-/// [`SweepError::PlanDiffers`]; [`SweepError::NothingToResume`] with the sweep that the user may have meant;
-/// [`SweepError::Store`].
+/// [`SweepError::PlanDiffers`]; [`SweepError::MeasuredElsewhere`]; [`SweepError::NothingToResume`] with the
+/// sweep that the user may have meant; [`SweepError::Store`].
 pub fn unfinished(
     store: &Store,
     named: Option<&str>,
@@ -30,40 +30,43 @@ pub fn unfinished(
         };
     }
     // Of those that cannot be continued, the latest that is most like what is wanted.
-    let (mut other_arguments, mut over, mut other_text) = (None, None, None);
+    let (mut other_arguments, mut over, mut elsewhere, mut other_text) = (None, None, None, None);
     for summary in store.sweeps()?.into_iter().rev() {
         let sweep = store.sweep(summary.id)?;
-        let open = summary.state == SweepState::Interrupted && summary.origin == Origin::Run;
+        let open = summary.state == SweepState::Interrupted;
         match (difference(&sweep, text, overrides), open) {
             (None, true) => return Ok(sweep),
             (None, false) => over = over.or(Some(summary)),
             (Some(error @ SweepError::PlanDiffers { differs: Differs::Overrides { .. }, .. }), true) => {
                 other_arguments = other_arguments.or(Some(error));
             }
+            (Some(error @ SweepError::MeasuredElsewhere { .. }), _) => elsewhere = elsewhere.or(Some(error)),
             (Some(_), true) if is_named_like(&sweep, text) => other_text = other_text.or(Some(summary)),
             (Some(_), _) => {}
         }
     }
-    let (state, candidate) = match (other_arguments, over, other_text) {
-        (Some(error), _, _) => return Err(error),
-        (None, Some(summary), _) => (Some(summary.state), Some(summary)),
-        (None, None, Some(summary)) => (None, Some(summary)),
-        (None, None, None) => (None, None),
+    let (state, candidate) = match (other_arguments, over, elsewhere, other_text) {
+        (Some(error), ..) | (None, None, Some(error), _) => return Err(error),
+        (None, Some(summary), ..) => (Some(summary.state), Some(summary)),
+        (None, None, None, Some(summary)) => (None, Some(summary)),
+        (None, None, None, None) => (None, None),
     };
     let candidate = candidate.map(|SweepSummary { id, name, .. }| (id, name));
     Err(SweepError::NothingToResume { state, candidate })
 }
 
-/// How what a sweep was begun with differs from this plan.
+/// Why a sweep cannot go on with this plan: how what it was begun with differs, or that it was run elsewhere.
 fn difference(sweep: &Sweep, text: &str, overrides: &[String]) -> Option<SweepError> {
+    let SweepSummary { id, name, origin, .. } = &sweep.summary;
     let differs = if sweep.plan_toml != text {
         Differs::Text
     } else if !overrides.is_empty() && sweep.overrides != overrides {
         Differs::Overrides { then: sweep.overrides.clone() }
+    } else if *origin != Origin::Run {
+        return Some(SweepError::MeasuredElsewhere { sweep: *id, name: name.clone() });
     } else {
         return None;
     };
-    let SweepSummary { id, name, .. } = &sweep.summary;
     Some(SweepError::PlanDiffers { sweep: *id, name: name.clone(), differs })
 }
 

@@ -137,6 +137,14 @@ pub enum SweepError {
         /// In what.
         differs: Differs,
     },
+    /// A sweep from a file can only be shown: figures of two machines must not be mixed.
+    #[error("sweep {sweep} ('{name}') is from a file: it was measured elsewhere and cannot continue here")]
+    MeasuredElsewhere {
+        /// The sweep.
+        sweep: SweepId,
+        /// Its name.
+        name: String,
+    },
     /// No sweep of the plan was interrupted.
     #[error("no interrupted sweep of this plan is stored{}", match (state, candidate) {
         (Some(state), Some((id, name))) => format!("; the latest one, sweep {id} ('{name}'), is {state}"),
@@ -269,6 +277,9 @@ impl SweepError {
                  sweep without --resume"
                     .to_string(),
             ),
+            SweepError::MeasuredElsewhere { sweep, .. } => Some(format!(
+                "without --resume a new sweep begins, and fsdyno compare {sweep} SWEEP holds it against that one"
+            )),
             SweepError::NothingToResume { .. } => {
                 Some("fsdyno list shows the stored sweeps; without --resume a new one begins".to_string())
             }

@@ -106,8 +106,9 @@ impl Drift {
         let (lowest, highest) = self.range();
         (lowest < highest).then(|| {
             format!(
-                "the {} trials of the sentinel, {}, range from {} to {}{}; the machine itself varies by this \
-                 much",
+                "in {}, the {} trials of the sentinel, {}, range from {} to {}{}; the machine itself varies by \
+                 this much",
+                self.measure,
                 self.values.len(),
                 self.name,
                 text::quantity(&measure, lowest, false),

@@ -39,8 +39,8 @@ parameters! {
         file_size: Bytes = Bytes(4 * Bytes::GIB), "size of each file; a percentage such as `50%` is relative \
             to the device";
         streams: u32 = 1, "number of files, each with its own worker";
-        bs: Bytes = Bytes(4 * Bytes::MIB), "size of each sequential read and write";
-        random_bs: Bytes = Bytes(4 * Bytes::KIB), "size of each random read and write";
+        bs: Bytes = Bytes(4 * Bytes::MIB), "size of each sequential read and write, those of `mixed` too";
+        random_bs: Bytes = Bytes(4 * Bytes::KIB), "size of each read and write in `random-read` and `random-write`";
         direct: bool = false, "`true`: use `O_DIRECT`";
         io: IoEngine = IoEngine::Sync, "`sync`, or `io_uring` with registered buffers and files";
         iodepth: u32 = 32, "requests that each worker keeps in flight, with `io_uring`";
@@ -205,7 +205,12 @@ impl Load for Streaming {
             IoEngine::IoUring => format!(", io_uring depth {} in batches of {}", self.iodepth, self.batch),
         };
         let files = super::plural(self.streams, "file");
-        format!("streaming, {files} of {}, bs {}{direct}{io}", self.file_size, self.bs)
+        let random =
+            match self.stages.iter().any(|stage| matches!(stage, Stage::RandomRead | Stage::RandomWrite)) {
+                true => format!(", random bs {}", self.random_bs),
+                false => String::new(),
+            };
+        format!("streaming, {files} of {}, bs {}{random}{direct}{io}", self.file_size, self.bs)
     }
 
     fn default_measure(&self) -> &'static str {

@@ -7,7 +7,7 @@ use crate::out;
 use crate::say;
 use anyhow::anyhow;
 use fsdyno_core::sweep_name::{self, LATEST, ROOTS_PREFIX};
-use fsdyno_store::{Origin, Store, StoreError, SweepState, SweepSummary};
+use fsdyno_store::{Origin, Store, StoreError, SweepId, SweepState, SweepSummary};
 use fsdyno_verdict::text::plural;
 use std::io::Write;
 
@@ -18,7 +18,17 @@ const LONGEST_NOTE: usize = 4096;
 pub fn delete(surroundings: &Surroundings, options: &Delete) -> Result {
     let mut store = surroundings.open_store()?;
     let mut sweeps: Vec<SweepSummary> = Vec::new();
+    let mut unreadable: Vec<SweepId> = Vec::new();
+    let mut damaged = store.damaged_sweeps()?;
     for selector in &options.sweeps {
+        if let Some(at) = damaged.iter().position(|(id, _)| id.to_string() == *selector) {
+            let (id, error) = damaged.swap_remove(at);
+            if options.damaged {
+                return Err(error.into());
+            }
+            unreadable.push(id);
+            continue;
+        }
         let found = only(surroundings, &store, selector)?;
         if found.state == SweepState::Running {
             let error = StoreError::Running { sweep: found.id };
@@ -31,7 +41,8 @@ pub fn delete(surroundings: &Surroundings, options: &Delete) -> Result {
     if options.damaged {
         return delete_damaged(surroundings, &mut store, &sweeps, options.yes);
     }
-    let all = sweeps.iter().map(described).collect::<Vec<_>>().join(" and ");
+    let of_damaged = unreadable.iter().map(|id| format!("sweep {id} (damaged) with all of its trials"));
+    let all = sweeps.iter().map(described).chain(of_damaged).collect::<Vec<_>>().join(" and ");
     if !options.yes && !say::confirmed(&format!("delete {all}?")) {
         let error = anyhow!("not confirmed: {all} not deleted");
         return Err(Trouble::new(Status::Refused, error).hint("use --yes to delete without being asked"));
@@ -39,6 +50,10 @@ pub fn delete(surroundings: &Surroundings, options: &Delete) -> Result {
     for sweep in &sweeps {
         store.delete_sweep(sweep.id)?;
         writeln!(out::text(&surroundings.style), "deleted {}", described(sweep))?;
+    }
+    for id in unreadable {
+        store.delete_sweep(id)?;
+        writeln!(out::text(&surroundings.style), "deleted sweep {id} (damaged)")?;
     }
     Ok(Status::Well)
 }

@@ -1,23 +1,14 @@
 //! `fsdyno list`: the stored sweeps, and whether their trials can be read.
 
-use super::results::Shelves;
+use super::results::{Checked, Shelves};
 use super::{Result, Surroundings, print_json};
 use crate::cli::{DocumentFormat, List};
 use crate::exit::Status;
 use crate::out;
 use crate::say;
 use fsdyno_report::terminal::{self, SweepRow};
-use fsdyno_store::{DamagedTrial, StoreError, SweepState, SweepSummary};
+use fsdyno_store::{DamagedTrial, SweepState, SweepSummary};
 use fsdyno_verdict::text::plural;
-use serde::Serialize;
-
-/// A sweep of which every trial was read.
-#[derive(Serialize)]
-struct Checked {
-    #[serde(flatten)]
-    sweep: SweepSummary,
-    damaged: Vec<DamagedTrial>,
-}
 
 pub fn run(surroundings: &Surroundings, options: &List) -> Result {
     let shelves = surroundings.results()?;
@@ -34,17 +25,16 @@ pub fn run(surroundings: &Surroundings, options: &List) -> Result {
 
 /// Reads every trial of every sweep.
 fn check(surroundings: &Surroundings, format: DocumentFormat, shelves: &Shelves) -> Result {
-    let checked = |sweep: SweepSummary| -> std::result::Result<Checked, StoreError> {
-        let (store, _) = shelves.find(Some(&sweep.selector))?;
-        Ok(Checked { damaged: store.damaged_trials(sweep.id)?, sweep })
-    };
-    let sweeps: Vec<Checked> =
-        shelves.sweeps()?.into_iter().map(checked).collect::<std::result::Result<_, _>>()?;
+    let damaged_sweeps = shelves.tell_of_damaged()?;
+    let sweeps = shelves.checked()?;
     match format {
         DocumentFormat::Text => print(surroundings, sweeps.iter().map(|one| row(&one.sweep, &one.damaged)))?,
         DocumentFormat::Json => print_json(&sweeps)?,
     }
     let damaged: Vec<&Checked> = sweeps.iter().filter(|one| !one.damaged.is_empty()).collect();
+    if damaged.is_empty() && damaged_sweeps > 0 {
+        return Ok(Status::Usage);
+    }
     if damaged.is_empty() {
         let trials: u32 = sweeps.iter().map(|one| one.sweep.done()).sum();
         say::remark(&format!("checked {}: every one can be read", plural(u64::from(trials), "trial")));

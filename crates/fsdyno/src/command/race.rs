@@ -27,6 +27,7 @@ pub fn run(surroundings: &Surroundings, options: &Race) -> Result {
 fn raced(surroundings: &Surroundings, options: &Race) -> std::result::Result<RaceAnswer, Trouble> {
     let shelves = surroundings.results()?;
     let (store, sweep) = find(surroundings, &shelves, options.sweep.as_deref())?;
+    shelves.tell_of_unfinished(&sweep.summary);
     let header = header(&sweep, None)?;
     let Some(rules) = &header.race else {
         let (selector, name) = (&sweep.summary.selector, &sweep.summary.name);

@@ -5,8 +5,9 @@ use crate::exit::{Status, Trouble};
 use crate::say;
 use anyhow::anyhow;
 use fsdyno_core::sweep_name::{LATEST, ROOTS_PREFIX};
-use fsdyno_store::{Store, StoreError, Sweep, SweepState, SweepSummary, select};
+use fsdyno_store::{DamagedTrial, Origin, Store, StoreError, Sweep, SweepState, SweepSummary, select};
 use jiff::Timestamp;
+use serde::Serialize;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 
@@ -15,8 +16,20 @@ pub struct Shelves {
     stores: Vec<Store>,
     /// Whether the user has been told that a newer sweep is not the latest.
     told: Cell<bool>,
+    /// Whether the user has been told of damaged sweeps.
+    told_of_damaged: Cell<bool>,
     /// Sweeps of which the user has been told that they are not finished.
     unfinished: RefCell<BTreeSet<String>>,
+}
+
+/// A sweep of which every trial was read.
+#[derive(Debug, Serialize)]
+pub struct Checked {
+    /// The sweep.
+    #[serde(flatten)]
+    pub sweep: SweepSummary,
+    /// Its trials that cannot be read.
+    pub damaged: Vec<DamagedTrial>,
 }
 
 impl Surroundings {
@@ -42,19 +55,53 @@ impl Surroundings {
                 Err(error) => say::note(&format!("note: {:#}", anyhow::Error::from(error))),
             }
         }
-        Ok(Shelves { stores, told: Cell::new(false), unfinished: RefCell::default() })
+        Ok(Shelves {
+            stores,
+            told: Cell::new(false),
+            told_of_damaged: Cell::new(false),
+            unfinished: RefCell::default(),
+        })
     }
 }
 
 impl Shelves {
-    /// All sweeps, oldest first.
+    /// All sweeps, oldest first, after a message about each that cannot be read.
     pub fn sweeps(&self) -> Result<Vec<SweepSummary>, StoreError> {
-        let mut sweeps = Vec::new();
+        self.tell_of_damaged()?;
+        self.each_sweep(|_, sweep| Ok(sweep))
+    }
+
+    /// Tells once of sweeps that cannot be read, which would only seem to be gone. Returns how many there are.
+    pub fn tell_of_damaged(&self) -> Result<usize, StoreError> {
+        let mut count = 0;
         for store in &self.stores {
-            sweeps.extend(store.sweeps()?);
+            let damaged = store.damaged_sweeps()?;
+            count += damaged.len();
+            for (_, error) in damaged.into_iter().filter(|_| !self.told_of_damaged.get()) {
+                say::note(&format!("warning: {}", Trouble::from(error).text()));
+            }
         }
-        sweeps.sort_by_key(|sweep| sweep.started.parse::<Timestamp>().ok());
-        Ok(sweeps)
+        self.told_of_damaged.set(true);
+        Ok(count)
+    }
+
+    /// All sweeps, oldest first, with their trials that cannot be read. Reads every trial.
+    pub fn checked(&self) -> Result<Vec<Checked>, StoreError> {
+        self.each_sweep(|store, sweep| Ok(Checked { damaged: store.damaged_trials(sweep.id)?, sweep }))
+    }
+
+    fn each_sweep<T>(
+        &self,
+        of: impl Fn(&Store, SweepSummary) -> Result<T, StoreError>,
+    ) -> Result<Vec<T>, StoreError> {
+        let mut found = Vec::new();
+        for store in &self.stores {
+            for sweep in store.sweeps()? {
+                found.push((sweep.started.parse::<Timestamp>().ok(), of(store, sweep)?));
+            }
+        }
+        found.sort_by_key(|(started, _)| *started);
+        Ok(found.into_iter().map(|(_, of)| of).collect())
     }
 
     /// The sweep that a user selects, and the store that has it.
@@ -84,7 +131,11 @@ impl Shelves {
                 format!("{}; fsdyno sweep PLAN --resume {selector} continues it", sweep.end())
             }
             SweepState::Finished if is_part => {
-                format!("has only {} of {} trials", sweep.done(), sweep.trials)
+                let next = match sweep.origin {
+                    Origin::Run => format!("; fsdyno sweep PLAN --resume {selector} measures the others"),
+                    Origin::Import | Origin::Pack => String::new(),
+                };
+                format!("has only {} of {} trials{next}", sweep.done(), sweep.trials)
             }
             SweepState::Finished => return,
         };

@@ -4,10 +4,12 @@
 use crate::support::guarded::{LOOP, Loop, ext4, hash};
 use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe};
 use std::fs;
+use std::process::Command;
 
 tests! {
     a_device_is_neither_a_store_nor_a_report: LOOP;
     an_image_among_the_systems_files_is_refused: LOOP;
+    a_named_loop_device_that_the_host_caches_is_told: &[Requirement::All(MAKING_FILESYSTEMS), Requirement::All(LOOP)];
     a_setting_that_the_kernel_changes_comes_back: MAKING_FILESYSTEMS;
     a_thread_that_cannot_be_started_is_an_error: &[
         Requirement::All(MAKING_FILESYSTEMS),
@@ -85,6 +87,31 @@ fn a_setting_that_the_kernel_changes_comes_back() {
         let outcome = &stored["trials"][0]["outcome"];
         assert_eq!(outcome, "skipped", "{axis}: {}", describe(&output));
         assert_eq!(values(), before, "{axis}");
+    }
+}
+
+/// losetup(8) sets one up without direct I/O, and then reads are answered by the host's memory.
+fn a_named_loop_device_that_the_host_caches_is_told() {
+    let sandbox = Sandbox::new();
+    for direct in [false, true] {
+        let device = Loop::new(&sandbox, if direct { "direct" } else { "cached" }, 300);
+        let node = device.node.display().to_string();
+        if direct {
+            let set = Command::new("losetup").arg("--direct-io=on").arg(&node).status().expect("losetup");
+            assert!(set.success());
+        }
+        sandbox.write(
+            "plan.toml",
+            &format!(
+                "repetitions = 1\n[device]\nblock = \"{node}\"\n[axes]\nfilesystem = \"ext4\"\n\
+                 [[workloads]]\nkind = \"null\"\nramp = 0\nwindow = \"20ms\"\n"
+            ),
+        );
+        let output = sandbox.run(&["sweep", "plan.toml", "--destroy", &node]);
+        assert_eq!(output.status.code(), Some(0), "{}", describe(&output));
+        let warnings = sandbox.stored()["trials"][0]["warnings"].to_string();
+        let told = format!("'{node}' is a loop device without direct I/O");
+        assert_eq!(warnings.contains(&told), !direct, "{warnings}");
     }
 }
 

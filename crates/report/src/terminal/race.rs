@@ -44,7 +44,7 @@ pub fn race(out: &mut dyn Write, found: &RaceAnswer, style: &Style) -> io::Resul
     }
     if let (RaceState::Replayed, Some(time), Some(whole)) = (found.state, found.time_ns, found.sweep_time_ns)
     {
-        let text = format!("time without sentinels: {time} instead of {whole}");
+        let text = format!("time without sentinels: {} instead of {}", text::human(time), text::human(whole));
         style.paragraph(out, Paint::Plain, 0, &text)?;
     }
     style.paragraph(out, Paint::Plain, 0, "(every elimination: --format json)")

@@ -415,7 +415,7 @@ failed: trial 5, xfs bfq: 3 readers, 3 writers: write 'w1/d0/f3': no space left
         sentinel.sentinel = true;
         trials.push(sentinel);
         let text = text("read", &trials);
-        let note = "note: the 3 trials of the sentinel, ext4 bfq, range from 54.0 MB/s to";
+        let note = "note: in read, the 3 trials of the sentinel, ext4 bfq, range from 54.0 MB/s to";
         assert!(text.contains(note), "{text}");
     }
 }

@@ -120,7 +120,7 @@ fn a_damaged_trial_is_named() {
     let database = Connection::open(directory.path().join("results.db")).unwrap();
     let small = |length: u64| zstd::encode_all(std::io::repeat(b' ').take(length), 19).unwrap();
     for (column, bytes, reason) in [
-        ("document", vec![], "it was already damaged when the store was converted"),
+        ("document", vec![], "it is empty"),
         ("document", b"{".to_vec(), ""),
         ("document", small(3), "EOF while parsing"),
         ("document", small(1 << 30), "it has more than 33554432 bytes"),
@@ -210,6 +210,56 @@ fn what_is_damaged_can_be_deleted_so_that_the_rest_is_read() {
     // What a resume measures again.
     store.add_trial(id, &trials[2]).unwrap();
     assert_eq!(store.trial_numbers(id).unwrap(), [0, 2].into());
+}
+
+#[test]
+fn a_damaged_sweep_hides_no_other_and_can_be_deleted() {
+    let (directory, mut store, id) = store_with_sweep();
+    let other = store.create_sweep(&sweep("other")).unwrap();
+    store.add_trial(other, &usual_trial(0)).unwrap();
+    store.interrupt_sweep(id).unwrap();
+    assert!(store.damaged_sweeps().unwrap().is_empty());
+    let database = Connection::open(directory.path().join("results.db")).unwrap();
+    for (column, value, reason) in [
+        ("environment", "'{'", "stored environment is damaged: EOF while parsing"),
+        ("seed", "'abc'", "stored seed 'abc' is damaged"),
+        ("cases", "4000000000000", "out of range"),
+    ] {
+        database.execute(&format!("UPDATE sweeps SET {column} = {value} WHERE id = 1"), []).unwrap();
+        let damaged = store.damaged_sweeps().unwrap();
+        let [(1, error)] = &damaged.iter().map(|(id, error)| (id.0, error)).collect::<Vec<_>>()[..] else {
+            panic!("{damaged:?}")
+        };
+        let said = error.to_string();
+        assert!(said.starts_with("sweep 1 in '") && said.contains(reason), "{said}");
+        assert!(error.hint().is_some_and(|hint| hint.contains("fsdyno delete 1 --store '")), "{error:?}");
+        assert!(store.sweeps().unwrap().iter().any(|sweep| sweep.id == other));
+        assert_eq!(store.sweep(id).unwrap_err().to_string(), said);
+    }
+    assert!(store.find(Some("other")).is_ok());
+    store.delete_sweep(id).unwrap();
+    assert!(store.damaged_sweeps().unwrap().is_empty());
+    assert_eq!(store.trials(other).unwrap(), [usual_trial(0)]);
+}
+
+/// Queries go by the columns.
+#[test]
+fn a_row_that_says_something_else_than_its_document_is_damaged() {
+    let (directory, mut store, id) = store_with_sweep();
+    store.add_trial(id, &usual_trial(0)).unwrap();
+    let database = Connection::open(directory.path().join("results.db")).unwrap();
+    for (column, value) in [("case_index", "99"), ("outcome", "'failed'"), ("configuration", "'zfs'")] {
+        let sql = format!("UPDATE trials SET {column} = {value}");
+        let before = format!("SELECT {column} FROM trials");
+        let before: rusqlite::types::Value = database.query_row(&before, [], |row| row.get(0)).unwrap();
+        database.execute(&sql, []).unwrap();
+        for error in [store.trials(id).unwrap_err(), store.outlines(id).unwrap_err()] {
+            assert!(error.to_string().contains(" is damaged: its row is that of case "), "{error}");
+        }
+        assert_eq!(store.damaged_trials(id).unwrap().len(), 1, "{column}");
+        database.execute(&format!("UPDATE trials SET {column} = ?"), [before]).unwrap();
+    }
+    assert_eq!(store.trials(id).unwrap(), [usual_trial(0)]);
 }
 
 #[test]

@@ -8,9 +8,11 @@ use crate::plan::Case;
 use crate::preparations::Made;
 use crate::progress::Moment;
 use fsdyno_core::axis::MEMORY;
+use fsdyno_core::environment::DeviceFacts;
 use fsdyno_core::protocol::{EnginePart, MemoryGroup};
 use fsdyno_core::result::{Lifecycle, LifecycleStep};
 use fsdyno_core::{EngineRequest, Failure, Reached, TrialRecord, Warning, WarningKind};
+use fsdyno_host::Host;
 use fsdyno_testbed::{Mounted, Prepared, Stack, TestbedError, memory};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -67,10 +69,30 @@ pub(super) fn begin(
     // The disks of a guest are files of another machine.
     if !bench.host_ends {
         record.warnings.extend(mounted.shared_journal(bench.host));
-        record.warnings.extend(cached_by_host(Some(bench.device), in_memory));
+        let cached = cached_by_host(Some(bench.device), in_memory);
+        if cached.is_empty() {
+            record.warnings.extend(cached_by_loop(bench.host, &record.environment.devices));
+        }
+        record.warnings.extend(cached);
     }
     let group = memory_group(bench, case, in_memory, record)?;
     Ok(Begun { mounted, group, reached, parts_done })
+}
+
+/// A warning about a loop device that reads and writes its file through the page cache. Those of images have
+/// direct I/O; one that a user names has what `losetup` was told, which is none by default.
+fn cached_by_loop(host: &mut dyn Host, disks: &[DeviceFacts]) -> Option<Warning> {
+    let is_cached = |disk: &&DeviceFacts| {
+        let name = Path::new(&disk.path).file_name().unwrap_or_default();
+        let direct = Path::new("/sys/block").join(name).join("loop/dio");
+        host.read_text(&direct).is_ok_and(|direct| direct.trim() == "0")
+    };
+    let disk = disks.iter().find(is_cached)?;
+    let text = format!(
+        "'{}' is a loop device without direct I/O: the host caches what is read from it and written to it",
+        disk.path
+    );
+    Some(Warning::new(WarningKind::HostCache, text))
 }
 
 /// Creates the memory cgroup of the load, if the configuration asks for one.

@@ -12,7 +12,7 @@ use fsdyno_core::{
 use fsdyno_host::EngineOutput;
 use fsdyno_host::fake::{FakeEngine, Fault};
 use fsdyno_store::SweepState;
-use fsdyno_sweep::{Plan, Progress, SweepEnd, SweepError, order};
+use fsdyno_sweep::{Plan, Progress, SweepEnd, SweepError, order, unfinished};
 use fsdyno_testbed::TestbedError;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -283,6 +283,27 @@ fn a_sweep_goes_on_only_with_its_own_plan() {
     let error = lab.run(&plan(&["seed=7"]), Some(outcome.sweep)).unwrap_err();
     assert!(matches!(error, SweepError::PlanDiffers { .. }), "{error}");
     assert!(error.hint().is_some());
+}
+
+#[test]
+fn a_sweep_from_a_file_cannot_go_on_here() {
+    let mut lab = Lab::new();
+    lab.engines((0..5).map(|_| measured()));
+    let outcome = lab.run(&plan(&[]), None).unwrap();
+    let mut packed = Vec::new();
+    lab.store.pack(outcome.sweep, &mut packed).unwrap();
+    let unpacked = lab.store.unpack(&packed[..], None).unwrap();
+    let before = lab.host.snapshot();
+    let error = lab.run(&plan(&[]), Some(unpacked.id)).unwrap_err();
+    assert!(error.to_string().contains("was measured elsewhere and cannot continue here"), "{error}");
+    assert_eq!(lab.host.snapshot(), before);
+    let text = lab.store.sweep(unpacked.id).unwrap().plan_toml;
+    let error = unfinished(&lab.store, Some(&unpacked.id.to_string()), &text, &[]).unwrap_err();
+    assert!(matches!(error, SweepError::MeasuredElsewhere { .. }), "{error}");
+    // Where nothing else is stored of the plan, the same is said without a number.
+    lab.store.delete_sweep(outcome.sweep).unwrap();
+    let error = unfinished(&lab.store, None, &text, &[]).unwrap_err();
+    assert!(matches!(error, SweepError::MeasuredElsewhere { .. }), "{error}");
 }
 
 #[test]

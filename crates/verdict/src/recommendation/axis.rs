@@ -27,7 +27,7 @@ pub struct AxisAnswer {
     pub axis: String,
     /// The filesystem that this applies to, if the axis has other levels in other filesystems.
     pub within: Option<String>,
-    /// Share of the variance, 0 to 1; absent if there are as many effects as trials, which then leave nothing to
+    /// Share of the variance, 0 to 1; absent if there are as many effects as trials, which leaves nothing to
     /// chance.
     pub share: Option<f64>,
     /// Its levels, best first; those without a known effect last.
