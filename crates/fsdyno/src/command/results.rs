@@ -71,7 +71,7 @@ impl Shelves {
         self.each_sweep(|_, sweep| Ok(sweep))
     }
 
-    /// Tells once of sweeps that cannot be read, which would only seem to be gone. Returns how many there are.
+    /// Warns once of sweeps that cannot be read, which would only seem to be gone. Returns their number.
     pub fn tell_of_damaged(&self) -> Result<usize, StoreError> {
         let mut count = 0;
         for store in &self.stores {
