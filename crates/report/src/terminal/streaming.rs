@@ -8,6 +8,7 @@
 //! they shared: Jain's index (1 is even), and the lowest rate divided by the highest. Syncing has its own
 //! line below the stage that includes its time.
 
+use super::columns::no_room_for;
 use super::compatible;
 use super::style::{Paint, Style, cell, write_table};
 use comfy_table::Cell;
@@ -31,19 +32,37 @@ pub(super) fn streaming(out: &mut dyn Write, case: &CaseView, style: &Style) -> 
     if shared {
         header.extend(["even", "min/max"]);
     }
+    let roles = case.phases.iter().flat_map(|phase| phase.roles.iter().map(move |role| (phase, role)));
+    let mut rows: Vec<Vec<String>> = roles.flat_map(|(phase, role)| rows(phase, role, shared)).collect();
+    let left_out = header.split_off(room_for(&header, &rows, style.width));
+    rows.iter_mut().for_each(|row| row.truncate(header.len()));
     let mut table = style.table(header.into_iter().map(str::to_string).collect());
-    for phase in &case.phases {
-        for role in &phase.roles {
-            for row in rows(phase, role, shared) {
-                table.add_row(row);
-            }
-        }
+    for row in rows {
+        table.add_row(row.into_iter().map(cell).collect::<Vec<Cell>>());
     }
-    write_table(out, table, *style)
+    write_table(out, table, *style)?;
+    match no_room_for(&left_out) {
+        Some(text) => style.paragraph(out, Paint::Plain, 0, &text),
+        None => Ok(()),
+    }
+}
+
+/// How many of the columns fit into this width, with a blank between them.
+fn room_for(header: &[&str], rows: &[Vec<String>], width: usize) -> usize {
+    let width_of = |column: usize| {
+        let cells = rows.iter().map(|row| row[column].as_str()).chain([header[column]]);
+        cells.map(|text| text.chars().count()).max().unwrap_or(0)
+    };
+    let mut end = 0;
+    let fits = |column: &usize| {
+        end += width_of(*column) + usize::from(*column > 0);
+        end <= width
+    };
+    (0..header.len()).take_while(fits).count().max(1)
 }
 
 /// The line of a role, and one for each other operation that it performed.
-fn rows(phase: &PhaseView, role: &RoleView, shared: bool) -> Vec<Vec<Cell>> {
+fn rows(phase: &PhaseView, role: &RoleView, shared: bool) -> Vec<Vec<String>> {
     let moves = |view: &&OperationView| view.operation.moves() != Moves::Nothing;
     let name = match phase.roles.len() {
         1 => phase.name.clone(),
@@ -67,8 +86,7 @@ fn rows(phase: &PhaseView, role: &RoleView, shared: bool) -> Vec<Vec<Cell>> {
         row.resize(columns, String::new());
         row
     });
-    let rows = std::iter::once(row).chain(others);
-    rows.map(|row| row.into_iter().map(cell).collect()).collect()
+    std::iter::once(row).chain(others).collect()
 }
 
 /// Count, median, p99 and maximum. Counts are means, like rates: a stage has one window.
@@ -168,6 +186,16 @@ mod tests {
         assert_eq!(fields(&words[3]), "read 500 - 2000 200ms 40.0ms 240us 1.000 1.000");
         assert_eq!(lines.len(), 8);
         assert!(lines.iter().skip(2).all(|line| line.len() <= 80), "{lines:#?}");
+    }
+
+    #[test]
+    fn columns_that_do_not_fit_are_named() {
+        let mut trial = trial();
+        trial.phases[0].name = "a stage with a long name".to_string();
+        let lines = table(trial);
+        assert!(lines.iter().skip(2).all(|line| line.len() <= 80), "{lines:#?}");
+        let text = lines.join(" ");
+        assert!(text.contains("(no room for even, min/max; a wider terminal"), "{text}");
     }
 
     #[test]
