@@ -2,7 +2,7 @@
 
 use crate::error::{Result, StoreError, Trying};
 use crate::id::SweepId;
-use crate::trials::WHOLE;
+use crate::trials::Parts;
 use crate::{Store, process};
 use rusqlite::{OptionalExtension, Transaction, TransactionBehavior};
 use serde::Serialize;
@@ -30,7 +30,7 @@ impl Store {
     /// [`StoreError::Sql`].
     pub fn damaged_trials(&self, sweep: SweepId) -> Result<Vec<DamagedTrial>> {
         let mut damaged = Vec::new();
-        self.each_trial(WHOLE, [sweep.0], |trial| match trial {
+        self.each_trial(Parts::All, "", [sweep.0], |trial| match trial {
             Ok(_) => Ok(()),
             Err(StoreError::DamagedTrial { trial, reason, .. }) => {
                 damaged.push(DamagedTrial { trial, reason });

@@ -39,7 +39,7 @@ pub use id::SweepId;
 pub use inside::OwnMount;
 pub use kept::{Added, kept};
 pub use portable::Unpacked;
-pub use sweeps::{NewSweep, Origin, Sweep, SweepState, SweepSummary, select};
+pub use sweeps::{AllSweeps, NewSweep, Origin, Sweep, SweepState, SweepSummary, select};
 
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;

@@ -194,6 +194,16 @@ pub struct Sweep {
     pub environment: Option<Environment>,
 }
 
+/// The sweeps of a store.
+#[derive(Debug, Default)]
+pub struct AllSweeps {
+    /// Those that can be read, the one that began first at the top.
+    pub readable: Vec<SweepSummary>,
+    /// Those of which something beside their trials cannot be read, each with its
+    /// [`StoreError::DamagedSweep`].
+    pub damaged: Vec<(SweepId, StoreError)>,
+}
+
 const SUMMARY: &str =
     "SELECT sweeps.id, name, sweeps.started, sweeps.finished, state, process, cases, trials,
         coalesce(sum(outcome = 'measured'), 0) AS measured,
@@ -314,49 +324,39 @@ impl Store {
         Ok(())
     }
 
-    /// All sweeps, the one that began first at the top, but those that are damaged:
-    /// [`Store::damaged_sweeps`] has them.
+    /// All sweeps that can be read, the one that began first at the top.
     ///
     /// # Errors
     /// [`StoreError::Sql`].
     pub fn sweeps(&self) -> Result<Vec<SweepSummary>> {
-        let mut sweeps = Vec::new();
-        self.each_row(|row| {
-            sweeps.extend(summary(row, self.prefix).ok());
-            Ok(())
-        })?;
-        Ok(sweeps)
+        Ok(self.all_sweeps()?.readable)
     }
 
-    /// The sweeps of which something beside their trials cannot be read, each as
-    /// [`StoreError::DamagedSweep`].
+    /// The same, and the sweeps that cannot be read.
     ///
     /// # Errors
     /// [`StoreError::Sql`].
-    pub fn damaged_sweeps(&self) -> Result<Vec<(SweepId, StoreError)>> {
-        let mut damaged = Vec::new();
-        self.each_row(|row| {
-            let id = SweepId(row.get("id").trying_to("list sweeps")?);
-            damaged.extend(whole(row, self.prefix).err().map(|error| (id, self.damaged_sweep(id, &error))));
-            Ok(())
-        })?;
-        Ok(damaged)
-    }
-
-    fn damaged_sweep(&self, sweep: SweepId, error: &StoreError) -> StoreError {
-        StoreError::DamagedSweep { path: self.path.clone(), sweep, reason: chain(error) }
-    }
-
-    /// Calls `read` for the row of each sweep, the one that began first at the top.
-    fn each_row(&self, mut read: impl FnMut(&Row<'_>) -> Result<()>) -> Result<()> {
+    pub fn all_sweeps(&self) -> Result<AllSweeps> {
         let action = "list sweeps";
         let sql = format!("{SUMMARY} GROUP BY sweeps.id ORDER BY julianday(sweeps.started), sweeps.id");
         let mut statement = self.connection.prepare_cached(&sql).trying_to(action)?;
         let mut rows = statement.query([]).trying_to(action)?;
+        let mut all = AllSweeps::default();
         while let Some(row) = rows.next().trying_to(action)? {
-            read(row)?;
+            let id = SweepId(row.get("id").trying_to(action)?);
+            match self.whole(id, row) {
+                Ok(sweep) => all.readable.push(sweep.summary),
+                Err(error) => all.damaged.push((id, error)),
+            }
         }
-        Ok(())
+        Ok(all)
+    }
+
+    fn whole(&self, id: SweepId, row: &Row<'_>) -> Result<Sweep> {
+        whole(row, self.prefix).map_err(|error| {
+            let (path, reason) = (self.path.clone(), chain(&error));
+            StoreError::DamagedSweep { path, sweep: id, reason }
+        })
     }
 
     /// The sweep that a user selects, see [`select`].
@@ -378,7 +378,7 @@ impl Store {
         let mut statement = self.connection.prepare_cached(&sql).trying_to(action)?;
         let mut rows = statement.query(named_params! { ":id": id.0 }).trying_to(action)?;
         match rows.next().trying_to(action)? {
-            Some(row) => whole(row, self.prefix).map_err(|error| self.damaged_sweep(id, &error)),
+            Some(row) => self.whole(id, row),
             None => Err(StoreError::UnknownSweep { selector: id.to_string(), nearest: None }),
         }
     }

@@ -11,12 +11,13 @@ use rusqlite::{Connection, ErrorCode, Params, Row, TransactionBehavior};
 use std::collections::BTreeSet;
 
 const STORE: &str = "store a trial";
-/// The rows of whole trials, for [`Store::each_trial`].
-pub(crate) const WHOLE: &str = "SELECT sweep_id, trial, case_index, outcome, configuration, document, bulk FROM trials WHERE sweep_id = ?1";
-/// The same without their bulky parts.
-const OUTLINES: &str =
-    "SELECT sweep_id, trial, case_index, outcome, configuration, document, NULL AS bulk FROM trials
-    WHERE sweep_id = ?1";
+/// What is read of trials.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Parts {
+    All,
+    /// All but histograms, timelines, slow operations and telemetry samples, which is ten times as fast.
+    Outline,
+}
 
 impl Store {
     /// Stores a trial that has ended, whole or not at all. It is on disk when this returns.
@@ -42,7 +43,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Sql`]; [`StoreError::DamagedTrial`] if another program has modified a row.
     pub fn trials(&self, sweep: SweepId) -> Result<Vec<TrialRecord>> {
-        self.unpacked(WHOLE, "", [sweep.0])
+        self.unpacked(Parts::All, "", [sweep.0])
     }
 
     /// The trials of a sweep in outline, which is ten times as fast to read: histograms, timelines, slow
@@ -51,7 +52,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Sql`]; [`StoreError::DamagedTrial`] if another program has modified a row.
     pub fn outlines(&self, sweep: SweepId) -> Result<Vec<TrialRecord>> {
-        self.unpacked(OUTLINES, "", [sweep.0])
+        self.unpacked(Parts::Outline, "", [sweep.0])
     }
 
     /// One trial in outline.
@@ -59,7 +60,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Sql`]; [`StoreError::DamagedTrial`] if another program has modified or removed the row.
     pub fn outline(&self, sweep: SweepId, trial: u32) -> Result<TrialRecord> {
-        self.single(OUTLINES, sweep, trial)
+        self.single(Parts::Outline, sweep, trial)
     }
 
     /// The trials of one case of a sweep, in order.
@@ -67,7 +68,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Sql`]; [`StoreError::DamagedTrial`] if another program has modified a row.
     pub fn trials_of_case(&self, sweep: SweepId, case: u32) -> Result<Vec<TrialRecord>> {
-        self.unpacked(WHOLE, "AND case_index = ?2", [sweep.0, i64::from(case)])
+        self.unpacked(Parts::All, "AND case_index = ?2", [sweep.0, i64::from(case)])
     }
 
     /// One trial.
@@ -75,11 +76,11 @@ impl Store {
     /// # Errors
     /// [`StoreError::Sql`]; [`StoreError::DamagedTrial`] if another program has modified or removed the row.
     pub(crate) fn trial(&self, sweep: SweepId, trial: u32) -> Result<TrialRecord> {
-        self.single(WHOLE, sweep, trial)
+        self.single(Parts::All, sweep, trial)
     }
 
-    fn single(&self, rows: &str, sweep: SweepId, trial: u32) -> Result<TrialRecord> {
-        let found = self.unpacked(rows, "AND trial = ?2", [sweep.0, i64::from(trial)])?;
+    fn single(&self, parts: Parts, sweep: SweepId, trial: u32) -> Result<TrialRecord> {
+        let found = self.unpacked(parts, "AND trial = ?2", [sweep.0, i64::from(trial)])?;
         let gone = || self.damaged(sweep.0, trial, "it is gone".to_string());
         found.into_iter().next().ok_or_else(gone)
     }
@@ -98,21 +99,23 @@ impl Store {
         Ok(numbers)
     }
 
-    /// The trials in these rows; without their bulky parts where those are NULL.
-    fn unpacked(&self, rows: &str, which: &str, parameters: impl Params) -> Result<Vec<TrialRecord>> {
+    /// The trials of the sweep that is the first parameter, in order; only those for which a condition holds,
+    /// if there is one.
+    fn unpacked(&self, parts: Parts, condition: &str, parameters: impl Params) -> Result<Vec<TrialRecord>> {
         let mut found = Vec::new();
-        self.each_trial(&format!("{rows} {which}"), parameters, |trial| {
+        self.each_trial(parts, condition, parameters, |trial| {
             found.push(trial?);
             Ok(())
         })?;
         Ok(found)
     }
 
-    /// Calls `take` for the trial in every row, in order, or the error if it is damaged. Rows are read one
-    /// after the other, and unpacked by all processors, some at a time.
+    /// Calls `take` for each of these trials, or with the error if it is damaged. Rows are read one after the
+    /// other, and unpacked by all processors, some at a time.
     pub(crate) fn each_trial(
         &self,
-        sql: &str,
+        parts: Parts,
+        condition: &str,
         parameters: impl Params,
         mut take: impl FnMut(Result<TrialRecord>) -> Result<()>,
     ) -> Result<()> {
@@ -125,7 +128,15 @@ impl Store {
             })
         };
         let mut packed = Vec::with_capacity(AT_ONCE);
-        self.each(&format!("{sql} ORDER BY trial"), parameters, |row| {
+        let bulk = match parts {
+            Parts::All => "bulk",
+            Parts::Outline => "NULL AS bulk",
+        };
+        let sql = format!(
+            "SELECT sweep_id, trial, case_index, outcome, configuration, document, {bulk} FROM trials
+            WHERE sweep_id = ?1 {condition} ORDER BY trial"
+        );
+        self.each(&sql, parameters, |row| {
             packed.push(PackedRow::read(row)?);
             if packed.len() == AT_ONCE {
                 unpack(&packed)?;

@@ -17,23 +17,20 @@ const LONGEST_NOTE: usize = 4096;
 /// Deletes sweeps; all of them are found before the first one is deleted.
 pub fn delete(surroundings: &Surroundings, options: &Delete) -> Result {
     let mut store = surroundings.open_store()?;
-    let mut sweeps: Vec<SweepSummary> = Vec::new();
-    let mut unreadable: Vec<SweepId> = Vec::new();
-    let mut damaged = store.damaged_sweeps()?;
+    let damaged = store.all_sweeps()?.damaged;
+    let mut sweeps: Vec<(SweepId, String)> = Vec::new();
     for selector in &options.sweeps {
-        if let Some(at) = damaged.iter().position(|(id, _)| id.to_string() == *selector) {
-            let (id, error) = damaged.swap_remove(at);
-            if options.damaged {
-                return Err(error.into());
+        let found = match damaged.iter().find(|(id, _)| id.to_string() == *selector) {
+            Some((id, _)) => (*id, format!("sweep {id} (damaged)")),
+            None => {
+                let found = only(surroundings, &store, selector)?;
+                if found.state == SweepState::Running {
+                    let error = StoreError::Running { sweep: found.id };
+                    return Err(Trouble::new(Status::Refused, error).hint("stop it with Ctrl-C first"));
+                }
+                (found.id, described(&found))
             }
-            unreadable.push(id);
-            continue;
-        }
-        let found = only(surroundings, &store, selector)?;
-        if found.state == SweepState::Running {
-            let error = StoreError::Running { sweep: found.id };
-            return Err(Trouble::new(Status::Refused, error).hint("stop it with Ctrl-C first"));
-        }
+        };
         if !sweeps.contains(&found) {
             sweeps.push(found);
         }
@@ -41,47 +38,45 @@ pub fn delete(surroundings: &Surroundings, options: &Delete) -> Result {
     if options.damaged {
         return delete_damaged(surroundings, &mut store, &sweeps, options.yes);
     }
-    let of_damaged = unreadable.iter().map(|id| format!("sweep {id} (damaged) with all of its trials"));
-    let all = sweeps.iter().map(described).chain(of_damaged).collect::<Vec<_>>().join(" and ");
-    if !options.yes && !say::confirmed(&format!("delete {all}?")) {
-        let error = anyhow!("not confirmed: {all} not deleted");
-        return Err(Trouble::new(Status::Refused, error).hint("use --yes to delete without being asked"));
-    }
-    for sweep in &sweeps {
-        store.delete_sweep(sweep.id)?;
-        writeln!(out::text(&surroundings.style), "deleted {}", described(sweep))?;
-    }
-    for id in unreadable {
-        store.delete_sweep(id)?;
-        writeln!(out::text(&surroundings.style), "deleted sweep {id} (damaged)")?;
+    let all = sweeps.iter().map(|(_, described)| &**described).collect::<Vec<_>>().join(" and ");
+    confirm_deleting(&all, options.yes)?;
+    for (id, described) in &sweeps {
+        store.delete_sweep(*id)?;
+        writeln!(out::text(&surroundings.style), "deleted {described}")?;
     }
     Ok(Status::Well)
+}
+
+fn confirm_deleting(what: &str, yes: bool) -> std::result::Result<(), Trouble> {
+    if yes || say::confirmed(&format!("delete {what}?")) {
+        return Ok(());
+    }
+    let error = anyhow!("not confirmed: {what} not deleted");
+    Err(Trouble::new(Status::Refused, error).hint("use --yes to delete without being asked"))
 }
 
 /// Deletes the trials of these sweeps that cannot be read.
 fn delete_damaged(
     surroundings: &Surroundings,
     store: &mut Store,
-    sweeps: &[SweepSummary],
+    sweeps: &[(SweepId, String)],
     yes: bool,
 ) -> Result {
     let mut out = out::text(&surroundings.style);
-    for sweep in sweeps {
-        let damaged = store.damaged_trials(sweep.id)?;
+    for (id, described) in sweeps {
+        let origin = store.sweep(*id)?.summary.origin;
+        let damaged = store.damaged_trials(*id)?;
         if damaged.is_empty() {
-            writeln!(out, "nothing to delete: every trial of {} can be read", described(sweep))?;
+            writeln!(out, "nothing to delete: every trial of {described} can be read")?;
             continue;
         }
         damaged.iter().for_each(|one| say::note(&format!("damaged: {one}")));
-        let which = format!("{} of {}", plural(damaged.len() as u64, "damaged trial"), described(sweep));
-        if !yes && !say::confirmed(&format!("delete {which}?")) {
-            let error = anyhow!("not confirmed: {which} not deleted");
-            return Err(Trouble::new(Status::Refused, error).hint("use --yes to delete without being asked"));
-        }
-        store.delete_damaged(sweep.id)?;
+        let which = format!("{} of {described}", plural(damaged.len() as u64, "damaged trial"));
+        confirm_deleting(&which, yes)?;
+        store.delete_damaged(*id)?;
         writeln!(out, "deleted {which}")?;
-        if sweep.origin == Origin::Run {
-            say::remark(&format!("fsdyno sweep PLAN --resume {} measures again", sweep.id));
+        if origin == Origin::Run {
+            say::remark(&format!("fsdyno sweep PLAN --resume {id} measures again"));
         }
     }
     Ok(Status::Well)

@@ -25,17 +25,16 @@ pub fn run(surroundings: &Surroundings, options: &List) -> Result {
 
 /// Reads every trial of every sweep.
 fn check(surroundings: &Surroundings, format: DocumentFormat, shelves: &Shelves) -> Result {
-    let damaged_sweeps = shelves.tell_of_damaged()?;
     let sweeps = shelves.checked()?;
     match format {
         DocumentFormat::Text => print(surroundings, sweeps.iter().map(|one| row(&one.sweep, &one.damaged)))?,
         DocumentFormat::Json => print_json(&sweeps)?,
     }
     let damaged: Vec<&Checked> = sweeps.iter().filter(|one| !one.damaged.is_empty()).collect();
-    if damaged.is_empty() && damaged_sweeps > 0 {
-        return Ok(Status::Usage);
-    }
     if damaged.is_empty() {
+        if shelves.has_damaged_sweeps() {
+            return Ok(Status::Usage);
+        }
         let trials: u32 = sweeps.iter().map(|one| one.sweep.done()).sum();
         say::remark(&format!("checked {}: every one can be read", plural(u64::from(trials), "trial")));
         return Ok(Status::Well);

@@ -16,8 +16,8 @@ pub struct Shelves {
     stores: Vec<Store>,
     /// Whether the user has been told that a newer sweep is not the latest.
     told: Cell<bool>,
-    /// Whether the user has been told of damaged sweeps.
-    told_of_damaged: Cell<bool>,
+    /// How many sweeps cannot be read, once the user has been told.
+    damaged: Cell<Option<usize>>,
     /// Sweeps of which the user has been told that they are not finished.
     unfinished: RefCell<BTreeSet<String>>,
 }
@@ -58,46 +58,44 @@ impl Surroundings {
         Ok(Shelves {
             stores,
             told: Cell::new(false),
-            told_of_damaged: Cell::new(false),
+            damaged: Cell::new(None),
             unfinished: RefCell::default(),
         })
     }
 }
 
 impl Shelves {
-    /// All sweeps, oldest first, after a message about each that cannot be read.
+    /// All sweeps, oldest first, but those that cannot be read; the user is told of these.
     pub fn sweeps(&self) -> Result<Vec<SweepSummary>, StoreError> {
-        self.tell_of_damaged()?;
         self.each_sweep(|_, sweep| Ok(sweep))
     }
 
-    /// Warns once of sweeps that cannot be read, which would only seem to be gone. Returns their number.
-    pub fn tell_of_damaged(&self) -> Result<usize, StoreError> {
-        let mut count = 0;
-        for store in &self.stores {
-            let damaged = store.damaged_sweeps()?;
-            count += damaged.len();
-            for (_, error) in damaged.into_iter().filter(|_| !self.told_of_damaged.get()) {
-                say::note(&format!("warning: {}", Trouble::from(error).text()));
-            }
-        }
-        self.told_of_damaged.set(true);
-        Ok(count)
-    }
-
-    /// All sweeps, oldest first, with their trials that cannot be read. Reads every trial.
+    /// The same with their trials that cannot be read. Reads every trial.
     pub fn checked(&self) -> Result<Vec<Checked>, StoreError> {
         self.each_sweep(|store, sweep| Ok(Checked { damaged: store.damaged_trials(sweep.id)?, sweep }))
+    }
+
+    /// Whether the user has been told of sweeps that cannot be read.
+    pub fn has_damaged_sweeps(&self) -> bool {
+        self.damaged.get().is_some_and(|count| count > 0)
     }
 
     fn each_sweep<T>(
         &self,
         of: impl Fn(&Store, SweepSummary) -> Result<T, StoreError>,
     ) -> Result<Vec<T>, StoreError> {
-        let mut found = Vec::new();
+        let (mut found, mut unreadable) = (Vec::new(), Vec::new());
         for store in &self.stores {
-            for sweep in store.sweeps()? {
+            let sweeps = store.all_sweeps()?;
+            unreadable.extend(sweeps.damaged);
+            for sweep in sweeps.readable {
                 found.push((sweep.started.parse::<Timestamp>().ok(), of(store, sweep)?));
+            }
+        }
+        // Nobody should think that they are gone.
+        if self.damaged.replace(Some(unreadable.len())).is_none() {
+            for (_, error) in unreadable {
+                say::note(&format!("warning: {}", Trouble::from(error).text()));
             }
         }
         found.sort_by_key(|(started, _)| *started);

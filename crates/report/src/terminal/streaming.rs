@@ -8,7 +8,7 @@
 //! they shared: Jain's index (1 is even), and the lowest rate divided by the highest. Syncing has its own
 //! line below the stage that includes its time.
 
-use super::columns::no_room_for;
+use super::columns::{Column, fitting, no_room_for};
 use super::compatible;
 use super::style::{Paint, Style, cell, write_table};
 use comfy_table::Cell;
@@ -34,8 +34,7 @@ pub(super) fn streaming(out: &mut dyn Write, case: &CaseView, style: &Style) -> 
     }
     let roles = case.phases.iter().flat_map(|phase| phase.roles.iter().map(move |role| (phase, role)));
     let mut rows: Vec<Vec<String>> = roles.flat_map(|(phase, role)| rows(phase, role, shared)).collect();
-    let left_out = header.split_off(room_for(&header, &rows, style.width));
-    rows.iter_mut().for_each(|row| row.truncate(header.len()));
+    let left_out = narrow(&mut header, &mut rows, style.width);
     let mut table = style.table(header.into_iter().map(str::to_string).collect());
     for row in rows {
         table.add_row(row.into_iter().map(cell).collect::<Vec<Cell>>());
@@ -47,18 +46,18 @@ pub(super) fn streaming(out: &mut dyn Write, case: &CaseView, style: &Style) -> 
     }
 }
 
-/// How many of the columns fit into this width, with a blank between them.
-fn room_for(header: &[&str], rows: &[Vec<String>], width: usize) -> usize {
-    let width_of = |column: usize| {
-        let cells = rows.iter().map(|row| row[column].as_str()).chain([header[column]]);
-        cells.map(|text| text.chars().count()).max().unwrap_or(0)
+/// Leaves out the columns that do not fit into this width, and returns their names.
+fn narrow(header: &mut Vec<&str>, rows: &mut [Vec<String>], width: usize) -> Vec<String> {
+    let column = |index: usize| Column {
+        name: header[index].to_string(),
+        head: vec![header[index].to_string()],
+        cells: rows.iter().map(|row| row[index].clone()).collect(),
+        is_vital: false,
     };
-    let mut end = 0;
-    let fits = |column: &usize| {
-        end += width_of(*column) + usize::from(*column > 0);
-        end <= width
-    };
-    (0..header.len()).take_while(fits).count().max(1)
+    let (kept, left_out) = fitting((1..header.len()).map(column).collect(), width, column(0).width());
+    header.truncate(1 + kept.len());
+    rows.iter_mut().for_each(|row| row.truncate(header.len()));
+    left_out
 }
 
 /// The line of a role, and one for each other operation that it performed.

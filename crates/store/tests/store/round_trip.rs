@@ -218,7 +218,7 @@ fn a_damaged_sweep_hides_no_other_and_can_be_deleted() {
     let other = store.create_sweep(&sweep("other")).unwrap();
     store.add_trial(other, &usual_trial(0)).unwrap();
     store.interrupt_sweep(id).unwrap();
-    assert!(store.damaged_sweeps().unwrap().is_empty());
+    assert!(store.all_sweeps().unwrap().damaged.is_empty());
     let database = Connection::open(directory.path().join("results.db")).unwrap();
     for (column, value, reason) in [
         ("environment", "'{'", "stored environment is damaged: EOF while parsing"),
@@ -226,7 +226,7 @@ fn a_damaged_sweep_hides_no_other_and_can_be_deleted() {
         ("cases", "4000000000000", "out of range"),
     ] {
         database.execute(&format!("UPDATE sweeps SET {column} = {value} WHERE id = 1"), []).unwrap();
-        let damaged = store.damaged_sweeps().unwrap();
+        let damaged = store.all_sweeps().unwrap().damaged;
         let [(1, error)] = &damaged.iter().map(|(id, error)| (id.0, error)).collect::<Vec<_>>()[..] else {
             panic!("{damaged:?}")
         };
@@ -238,7 +238,7 @@ fn a_damaged_sweep_hides_no_other_and_can_be_deleted() {
     }
     assert!(store.find(Some("other")).is_ok());
     store.delete_sweep(id).unwrap();
-    assert!(store.damaged_sweeps().unwrap().is_empty());
+    assert!(store.all_sweeps().unwrap().damaged.is_empty());
     assert_eq!(store.trials(other).unwrap(), [usual_trial(0)]);
 }
 
