@@ -157,9 +157,11 @@ fn a_race_is_replayed_on_a_table() {
     assert_eq!((&by_p99["measure"], &by_p99["higher_is_better"]), (&"p99 (ms)".into(), &false.into()));
 
     assert_eq!(race(&["--budget", "86 trials"]), short);
-    for (budget, wrong) in
-        [("1h", "a replay takes no time"), ("0", "'0' is not a budget"), ("few", "not a budget")]
-    {
+    for (budget, wrong) in [
+        ("1h", "the budget of a replay is a number of trials"),
+        ("0", "'0' is not a budget"),
+        ("few", "not a budget"),
+    ] {
         let said = desk.refuses(&["race", "--replay", "simulated", "--budget", budget]);
         assert!(said.contains(wrong), "{said}");
     }

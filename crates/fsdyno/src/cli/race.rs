@@ -22,7 +22,7 @@ pub struct Racing {
 fn trials(text: &str) -> Result<u32, String> {
     match text.parse() {
         Ok(RaceBudget::Trials(trials)) => Ok(trials),
-        Ok(_) => Err("a replay takes no time: name a number of trials".to_string()),
+        Ok(_) => Err("the budget of a replay is a number of trials".to_string()),
         Err(error) => Err(error.to_string()),
     }
 }

@@ -30,7 +30,8 @@ pub fn pack(surroundings: &Surroundings, options: &Pack) -> Result {
     if fs::metadata(&options.file).is_ok_and(is_taken) {
         // It may be the only copy of another sweep.
         let error = anyhow!("'{}' exists already", options.file.display());
-        return Err(Trouble::new(Status::Refused, error).hint("remove it first, or name another file"));
+        return Err(Trouble::new(Status::Refused, error)
+            .hint("name another file, or remove this one if nobody needs it"));
     }
     let written = file::write_whole(&options.file, |out| Ok(store.pack(id, out)?));
     let bytes = written.map_err(|error| match error.downcast_ref() {
