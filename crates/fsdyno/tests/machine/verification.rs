@@ -13,7 +13,6 @@ use fsdyno_core::workload::{
 use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Failure, Nanos, Reread, Role, Workload};
 use fsdyno_testkit::{file_set, flow_role};
 use serde_json::Value;
-use std::path::Path;
 use std::time::Duration;
 
 const FUSE: &[Requirement] = &[Requirement::Root, Requirement::Fuse];
@@ -112,29 +111,20 @@ fn flow() -> Workload {
 }
 
 /// Runs a workload on a filesystem that alters reads of at least 8 KiB at this offset of a file with this
-/// in its path; returns how it failed.
+/// in its path, all of them or only those after the load; returns how it failed.
 fn failure(workload: &Workload, path: &'static str, at: u64, alteration: Alteration, later: bool) -> Failure {
     let behaviour = Behaviour::healthy();
-    let alter = move |asked: &Path, offset: u64, data: &mut Vec<u8>| {
-        if asked.to_string_lossy().contains(path) && offset == at && data.len() >= 8192 {
+    behaviour.alter_reads(move |read, data| {
+        let is_meant = read.path.to_string_lossy().contains(path) && read.offset == at && data.len() >= 8192;
+        if is_meant && (!later || read.thread_name() == "read again") {
             alteration(data);
         }
-    };
-    if !later {
-        behaviour.alter_reads(alter);
-    }
-    let mut alter = Some(alter);
+    });
     let change = |request: &mut EngineRequest| {
         request.workload = workload.clone();
         request.reread = Reread::AtEnd;
     };
-    let events = run(&behaviour, change, |event| {
-        if let EngineEvent::Phase(_) = event
-            && let Some(alter) = alter.take()
-        {
-            behaviour.alter_reads(alter);
-        }
-    });
+    let events = run(&behaviour, change, |_| ());
     let failed = events.iter().find_map(|event| match event {
         EngineEvent::Failed(failure) => Some(failure.clone()),
         _ => None,

@@ -50,6 +50,24 @@ pub struct Asked<'a> {
     pub predecessors: u32,
 }
 
+/// A read that is about to be answered.
+#[derive(Debug)]
+pub struct Answered<'a> {
+    /// Path of the file, below the mountpoint.
+    pub path: &'a Path,
+    pub offset: u64,
+    /// The thread that reads.
+    thread: u32,
+}
+
+impl Answered<'_> {
+    /// Name of the thread that reads, which waits for the answer.
+    pub fn thread_name(&self) -> String {
+        let name = std::fs::read_to_string(format!("/proc/{}/comm", self.thread)).expect("a thread");
+        name.trim_end().to_string()
+    }
+}
+
 /// What happens to a request.
 #[derive(Debug, Clone, Copy)]
 pub enum Treatment {
@@ -65,7 +83,7 @@ pub enum Treatment {
 
 type Rule = Box<dyn FnMut(&Asked<'_>) -> Treatment + Send>;
 type Work = Box<dyn FnOnce() + Send>;
-type Alteration = Box<dyn FnMut(&Path, u64, &mut Vec<u8>) + Send>;
+type Alteration = Box<dyn FnMut(&Answered<'_>, &mut Vec<u8>) + Send>;
 
 /// How the filesystem behaves; shared with the test, which may change it at any moment.
 pub struct Behaviour {
@@ -98,7 +116,7 @@ impl Behaviour {
     fn with(names_last: Duration, rule: impl FnMut(&Asked<'_>) -> Treatment + Send + 'static) -> Arc<Self> {
         Arc::new(Behaviour {
             rule: Mutex::new(Box::new(rule)),
-            alteration: Mutex::new(Box::new(|_, _, _| ())),
+            alteration: Mutex::new(Box::new(|_, _| ())),
             held: Mutex::default(),
             names_last,
         })
@@ -109,8 +127,8 @@ impl Behaviour {
         *lock(&self.rule) = Box::new(rule);
     }
 
-    /// From now on this changes what reads return: it gets the path, the offset and the bytes.
-    pub fn alter_reads(&self, alteration: impl FnMut(&Path, u64, &mut Vec<u8>) + Send + 'static) {
+    /// From now on this changes the bytes that reads return.
+    pub fn alter_reads(&self, alteration: impl FnMut(&Answered<'_>, &mut Vec<u8>) + Send + 'static) {
         *lock(&self.alteration) = Box::new(alteration);
     }
 
@@ -339,7 +357,7 @@ impl Filesystem for MemoryFs {
 
     fn read(
         &self,
-        _: &Request,
+        request: &Request,
         number: INodeNo,
         _: FileHandle,
         offset: u64,
@@ -348,13 +366,13 @@ impl Filesystem for MemoryFs {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let behaviour = Arc::clone(&self.behaviour);
+        let (behaviour, thread) = (Arc::clone(&self.behaviour), request.pid());
         let path = lock(&self.nodes).known_as(number.0, None).0;
         self.attend(Kind::Read, number, move |nodes| {
             match nodes.and_then(|mut nodes| nodes.file(number.0).map(|file| file.read(offset, size.into())))
             {
                 Ok(mut data) => {
-                    lock(&behaviour.alteration)(&path, offset, &mut data);
+                    lock(&behaviour.alteration)(&Answered { path: &path, offset, thread }, &mut data);
                     reply.data(&data);
                 }
                 Err(errno) => reply.error(errno),
