@@ -32,6 +32,7 @@ mod row;
 mod schema;
 mod sweeps;
 mod trials;
+mod twin;
 
 pub use damage::DamagedTrial;
 pub use error::{Result, StoreError};
@@ -40,6 +41,7 @@ pub use inside::OwnMount;
 pub use kept::{Added, kept};
 pub use portable::Unpacked;
 pub use sweeps::{AllSweeps, NewSweep, Origin, Sweep, SweepState, SweepSummary, select};
+pub use twin::Twin;
 
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;

@@ -77,8 +77,6 @@ pub struct Unpacked {
     pub name: String,
     /// The number of its trials.
     pub trials: u32,
-    /// A sweep that was in the store before and began at the same moment with the same seed: the same one.
-    pub same_as: Option<SweepId>,
 }
 
 impl Store {
@@ -139,8 +137,6 @@ impl Store {
         sweep.name = sweep_name::check(given).map_err(|error| wrong(error.to_string()))?.to_string();
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
         let transaction = transaction.trying_to(action)?;
-        let same = "SELECT id FROM sweeps WHERE started = ?1 AND seed = ?2 ORDER BY id LIMIT 1";
-        let same_as = transaction.query_row(same, (&head.started, &head.seed), |row| row.get(0)).ok();
         let id = begin(&transaction, &sweep, &head.started, Origin::Pack)?;
         let (mut count, mut bytes) = (0, 0);
         while let Some(record) = lines.trial(count)? {
@@ -154,7 +150,7 @@ impl Store {
         let state = if head.state == SweepState::Finished { head.state } else { SweepState::Interrupted };
         set_end(&transaction, id, state, head.finished.as_deref(), head.note.as_deref()).trying_to(action)?;
         transaction.commit().trying_to(action)?;
-        Ok(Unpacked { id, name: sweep.name, trials: count, same_as: same_as.map(SweepId) })
+        Ok(Unpacked { id, name: sweep.name, trials: count })
     }
 }
 

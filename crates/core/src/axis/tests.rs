@@ -59,6 +59,8 @@ fn unknown_words_name_the_nearest_known_one() {
     assert!(error.contains("needs zfs-dkms") && error.contains("fsdyno bench DIR"), "{error}");
     let error = find("scheduler").unwrap().level("bfg").unwrap_err();
     assert!(error.to_string().contains("did you mean 'bfq'"), "{error}");
+    let error = find("filesystem").unwrap().level("ext5").unwrap_err().to_string();
+    assert!(error.contains("did you mean 'ext4'"), "{error}");
 }
 
 #[test]

@@ -193,7 +193,8 @@ const ELSEWHERE: &[(&str, &str)] = &[
 pub(crate) fn unknown(name: &str) -> (Option<&'static str>, String) {
     let name = name.to_lowercase();
     let why = ELSEWHERE.iter().find(|(known, _)| *known == name).map(|(_, why)| format!("{why}; "));
-    match crate::nearest(&name, names()) {
+    // Of several that are equally near, the first one counts: `ext5` is hardly a typing error for `ext2`.
+    match crate::nearest(&name, ["ext4"].into_iter().chain(names())) {
         Some(nearest) if why.is_none() => (Some(nearest), String::new()),
         _ => {
             let answer = format!(

@@ -8,7 +8,7 @@ use crate::file;
 use crate::out;
 use crate::say;
 use anyhow::{Context, anyhow};
-use fsdyno_store::StoreError;
+use fsdyno_store::{StoreError, SweepId, Twin};
 use fsdyno_verdict::text::plural;
 use std::fs::{self, File, Metadata};
 use std::io::{Write, stdin, stdout};
@@ -58,8 +58,10 @@ pub fn unpack(surroundings: &Surroundings, options: &Unpack) -> Result {
         Trouble::new(Status::Usage, trouble).hint("nothing was stored")
     })?;
     let id = unpacked.id;
-    if let Some(same) = unpacked.same_as {
-        say::note(&format!("note: sweep {same} is the same one; fsdyno delete {id} removes the copy"));
+    match store.twin(id) {
+        Ok(Some(twin)) => say::note(&format!("note: {}", relation(id, &twin))),
+        Ok(None) => {}
+        Err(error) => say::note(&format!("note: whether it was here before cannot be read: {error}")),
     }
     writeln!(
         out::text(&surroundings.style),
@@ -68,4 +70,23 @@ pub fn unpack(surroundings: &Surroundings, options: &Unpack) -> Result {
         plural(u64::from(unpacked.trials), "trial"),
     )?;
     Ok(Status::Well)
+}
+
+/// What another sweep is to the one that was unpacked, and which of them nobody needs.
+fn relation(id: SweepId, twin: &Twin) -> String {
+    let Twin { id: other, more, fewer, different, is_planned_otherwise } = twin;
+    let trials = |count: usize| plural(count as u64, "trial");
+    let same = format!("sweep {other} is the same one");
+    let began = format!("sweep {other} began at the same moment with the same seed");
+    match (more, fewer) {
+        _ if *is_planned_otherwise => format!("{began}, but its plan or machine is not the same"),
+        _ if !different.is_empty() => {
+            let (trials, first) = (trials(different.len()), different[0]);
+            format!("{began}, but says something else in {trials}, first in trial {first}")
+        }
+        (0, 0) => format!("{same}; fsdyno delete {id} removes the copy"),
+        (0, fewer) => format!("{same}, with {} fewer; fsdyno delete {other} removes it", trials(*fewer)),
+        (more, 0) => format!("{same}, with {} more; fsdyno delete {id} removes the copy", trials(*more)),
+        (more, fewer) => format!("{same}, with {} fewer and {more} others", trials(*fewer)),
+    }
 }

@@ -2,7 +2,7 @@
 
 use crate::fixture::{store, sweep, usual_trial};
 use fsdyno_core::{Nanos, Outcome, TrialRecord};
-use fsdyno_store::{Origin, Store, StoreError, SweepId, SweepState};
+use fsdyno_store::{Origin, Store, StoreError, SweepId, SweepState, Twin};
 use serde_json::Value;
 use std::io::Write;
 
@@ -44,11 +44,11 @@ fn compressed(lines: &[String]) -> Vec<u8> {
 
 #[test]
 fn a_sweep_comes_out_of_its_file_as_it_went_in() {
-    let (_first, mut old, id, file) = packed();
+    let (_first, old, id, file) = packed();
     let (_second, mut new) = store();
     new.create_sweep(&sweep("other")).unwrap();
     let unpacked = new.unpack(&file[..], None).unwrap();
-    assert_eq!((unpacked.id.0, unpacked.trials, unpacked.same_as), (2, 3, None));
+    assert_eq!((unpacked.id.0, unpacked.trials, new.twin(unpacked.id).unwrap()), (2, 3, None));
     assert_eq!(new.trials(unpacked.id).unwrap(), old.trials(id).unwrap());
     let (was, is) = (old.sweep(id).unwrap(), new.sweep(unpacked.id).unwrap());
     assert_eq!((&is.plan_toml, &is.overrides, is.seed), (&was.plan_toml, &was.overrides, was.seed));
@@ -57,8 +57,34 @@ fn a_sweep_comes_out_of_its_file_as_it_went_in() {
     assert_eq!((summary.origin, summary.state), (Origin::Pack, SweepState::Finished));
     (summary.id, summary.selector, summary.origin) = (id, "1".to_string(), Origin::Run);
     assert_eq!(summary, was.summary);
-    // The same once more is told.
-    assert_eq!(old.unpack(&file[..], None).unwrap().same_as, Some(id));
+}
+
+/// A sweep may be packed before and after it was resumed, and somebody may have changed a file in between.
+#[test]
+fn copies_of_a_sweep_are_compared() {
+    let (_directory, mut store, id, file) = packed();
+    let mut twin_of = |file: &[u8]| {
+        let copy = store.unpack(file, None).unwrap().id;
+        let Twin { id: other, more, fewer, different, is_planned_otherwise } =
+            store.twin(copy).unwrap().unwrap();
+        assert_eq!(other, id);
+        store.delete_sweep(copy).unwrap();
+        (more, fewer, different, is_planned_otherwise)
+    };
+    assert_eq!(twin_of(&file), (0, 0, vec![], false));
+    let good = lines(&file);
+    let end = |trials: u32| format!("{{\"end_after_trials\":{trials}}}");
+    let shorter = [&good[..2], &[end(1)]].concat();
+    assert_eq!(twin_of(&compressed(&shorter)), (2, 0, vec![], false));
+    let longer = [&good[..4], &[serde_json::to_string(&possible(3)).unwrap(), end(4)]].concat();
+    assert_eq!(twin_of(&compressed(&longer)), (0, 1, vec![], false));
+    let mut changed = good.clone();
+    changed[2] = changed[2].replacen("\"ext4\"", "\"ext3\"", 1);
+    assert_eq!(twin_of(&compressed(&changed)), (0, 0, vec![1], false));
+    let mut replanned = good.clone();
+    replanned[0] = replanned[0].replacen("\"plan_toml\":\"", "\"plan_toml\":\"# ", 1);
+    assert_eq!(twin_of(&compressed(&replanned)), (0, 0, vec![], true));
+    assert_eq!(store.twin(id).unwrap(), None);
 }
 
 #[test]
