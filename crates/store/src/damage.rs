@@ -2,6 +2,7 @@
 
 use crate::error::{Result, StoreError, Trying};
 use crate::id::SweepId;
+use crate::schema::{self, Depth};
 use crate::trials::Parts;
 use crate::{Store, process};
 use rusqlite::{OptionalExtension, Transaction, TransactionBehavior};
@@ -24,6 +25,14 @@ impl fmt::Display for DamagedTrial {
 }
 
 impl Store {
+    /// Checks the structure of the whole file, which holds more than the trials.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`].
+    pub fn check_file(&self) -> Result<()> {
+        schema::check(&self.connection, &self.path, Depth::Rows)
+    }
+
     /// The trials of a sweep that cannot be read whole. Reads all of them, one group after the other.
     ///
     /// # Errors

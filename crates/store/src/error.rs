@@ -303,7 +303,7 @@ impl StoreError {
             StoreError::Sql { source, .. } | StoreError::Open { source, .. }
                 if matches!(source.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase)) =>
             {
-                Some(DAMAGED.to_string())
+                Some(format!("the results are damaged, and fsdyno list --check names their file: {DAMAGED}"))
             }
             StoreError::NoRoom { .. } => Some(
                 "free some space there, or name another place with --state DIR or --store FILE".to_string(),
@@ -332,8 +332,8 @@ impl StoreError {
     }
 }
 
-const DAMAGED: &str =
-    "the file of the results is damaged: put back a copy of it, or move it away to begin with none";
+const DAMAGED: &str = "put back a copy of the file; or save what can still be read, with fsdyno pack, and move the \
+                       file away to begin with none";
 
 /// Result of a step on the store.
 pub type Result<T> = std::result::Result<T, StoreError>;

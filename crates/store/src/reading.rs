@@ -7,6 +7,7 @@
 //! copy is read.
 
 use crate::error::{Result, StoreError};
+use crate::schema::Depth;
 use crate::{Store, distrust, schema};
 use rusqlite::{Connection, OpenFlags};
 use rustix::fs::{Access, access};
@@ -45,7 +46,7 @@ impl Store {
         let store = read_only(path)?;
         // Of what belongs to root nothing is worse than what root may do anyway.
         if !own && found.uid() != ROOT {
-            schema::check(&store.connection, path)?;
+            schema::check(&store.connection, path, Depth::Pages)?;
         }
         Ok(store)
     }

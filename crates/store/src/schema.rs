@@ -122,17 +122,32 @@ pub(crate) fn copy_older(connection: &Connection, path: &Path) -> Result<Option<
     if found.version == latest || found.tables == 0 {
         return Ok(None);
     }
-    check(connection, path)?;
+    check(connection, path, Depth::Pages)?;
     copy(connection, path, latest)
 }
 
+/// What of a file is checked.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Depth {
+    Pages,
+    /// Also whether each row is in every index that it belongs to, which takes longer.
+    Rows,
+}
+
 /// Checks the structure of the whole file for damage.
-pub(crate) fn check(connection: &Connection, path: &Path) -> Result<()> {
+pub(crate) fn check(connection: &Connection, path: &Path, depth: Depth) -> Result<()> {
     let corrupt = |reason: String| StoreError::Corrupt { path: path.to_path_buf(), reason };
-    let found = connection.pragma_query_value(None, "quick_check", |row| row.get::<_, String>(0));
+    let pragma = match depth {
+        Depth::Pages => "quick_check",
+        Depth::Rows => "integrity_check",
+    };
+    let found = connection.pragma_query_value(None, pragma, |row| row.get::<_, String>(0));
     match found {
         Ok(text) if text == "ok" => Ok(()),
-        Ok(text) => Err(corrupt(text)),
+        // A first line may only name the database, which is `main`.
+        Ok(text) => {
+            Err(corrupt(text.lines().find(|line| !line.starts_with("***")).unwrap_or(&text).to_string()))
+        }
         Err(error) => Err(corrupt(error.to_string())),
     }
 }

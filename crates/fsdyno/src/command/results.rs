@@ -70,8 +70,9 @@ impl Shelves {
         self.each_sweep(|_, sweep| Ok(sweep))
     }
 
-    /// The same with their trials that cannot be read. Reads every trial.
+    /// The same with their trials that cannot be read. Reads the whole of every file.
     pub fn checked(&self) -> Result<Vec<Checked>, StoreError> {
+        self.stores.iter().try_for_each(Store::check_file)?;
         self.each_sweep(|store, sweep| Ok(Checked { damaged: store.damaged_trials(sweep.id)?, sweep }))
     }
 

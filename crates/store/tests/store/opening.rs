@@ -1,16 +1,17 @@
 //! Opening new files, old ones, and files of others.
 
-use crate::fixture::{sweep, trial};
+use crate::fixture::{store_with_sweep, sweep, trial, usual_trial};
 use fsdyno_store::{Store, StoreError};
 use rusqlite::Connection;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 /// The schema of version 1, and the version that this build creates.
 const VERSION_1: &str = include_str!("../../src/schema/1.sql");
 const LATEST_VERSION: i64 = 11;
 
-fn version(path: &std::path::Path) -> i64 {
+fn version(path: &Path) -> i64 {
     Connection::open(path).unwrap().pragma_query_value(None, "user_version", |row| row.get(0)).unwrap()
 }
 
@@ -169,7 +170,7 @@ fn many_may_open_a_new_store_at_once() {
 }
 
 /// A store of version 1.
-fn older(path: &std::path::Path) {
+fn older(path: &Path) {
     let old = Connection::open(path).expect("an old store");
     old.execute_batch(VERSION_1).expect("an old store");
     old.execute_batch("PRAGMA application_id = 0x66736479; PRAGMA user_version = 1").expect("an old store");
@@ -224,21 +225,45 @@ fn a_damaged_older_store_is_reported_and_left_alone() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("results.db");
     older(&path);
-    let root = "SELECT rootpage FROM sqlite_schema WHERE name = 'sweeps'";
-    let root: usize = Connection::open(&path).unwrap().query_row(root, [], |row| row.get(0)).unwrap();
-    let mut bytes = fs::read(&path).unwrap();
-    bytes[(root - 1) * 4096..][..12].fill(0xa5);
-    fs::write(&path, &bytes).unwrap();
+    let bytes = damage(&path, "sweeps");
     let error = Store::open(&path).unwrap_err();
     assert!(matches!(error, StoreError::Corrupt { .. }), "{error:?}");
     assert!(fs::read(&path).unwrap() == bytes, "the file was changed");
+}
+
+/// Measures are for queries of others; fsdyno does not read them.
+#[test]
+fn damage_outside_the_trials_is_found() {
+    let (directory, mut store, id) = store_with_sweep();
+    store.add_trial(id, &usual_trial(0)).unwrap();
+    store.finish_sweep(id).unwrap();
+    store.check_file().unwrap();
+    drop(store);
+    let path = directory.path().join("results.db");
+    let bytes = damage(&path, "measures");
+    let store = Store::open(&path).unwrap();
+    assert_eq!(store.damaged_trials(id).unwrap(), []);
+    let error = store.check_file().unwrap_err().to_string();
+    assert!(error.starts_with(&format!("results '{}' are damaged: ", path.display())), "{error}");
+    drop(store);
+    assert!(fs::read(&path).unwrap() == bytes, "the file was changed");
+}
+
+/// Damages the page at which a table begins, and returns the whole file.
+fn damage(path: &Path, table: &str) -> Vec<u8> {
+    let root = "SELECT rootpage FROM sqlite_schema WHERE name = ?1";
+    let root: usize = Connection::open(path).unwrap().query_row(root, [table], |row| row.get(0)).unwrap();
+    let mut bytes = fs::read(path).unwrap();
+    bytes[(root - 1) * 4096..][..12].fill(0xa5);
+    fs::write(path, &bytes).unwrap();
+    bytes
 }
 
 /// SQLite would take a device for an empty database.
 #[test]
 fn what_is_no_file_is_no_store() {
     let directory = tempfile::tempdir().unwrap();
-    for path in [std::path::Path::new("/dev/null"), directory.path()] {
+    for path in [Path::new("/dev/null"), directory.path()] {
         let error = Store::open(path).unwrap_err();
         assert!(matches!(error, StoreError::NotAFile { .. }), "{error}");
     }
