@@ -5,13 +5,17 @@ use fsdyno_core::Bytes;
 use fsdyno_core::protocol::MemoryGroup;
 use fsdyno_core::result::GroupMemory;
 use rustix::fs::{Mode, OFlags};
+use rustix::mm::{MlockAllFlags, mlockall};
 use std::path::Path;
 
 /// The file with the limit, in versions 2 and 1 of cgroups (Documentation/admin-guide/cgroup-v2.rst and
 /// cgroup-v1/memory.rst).
 const LIMITS: [&str; 2] = ["memory.max", "memory.limit_in_bytes"];
 
-/// Limits a group and moves this process into it, with all of its threads.
+/// Limits a group and moves this process into it, with all of its threads. The program itself stays in
+/// memory, outside of the group: the load would displace parts of it, which would be read again from the
+/// machine's own disk in the middle of a window, and not at all while a device that hangs keeps all pages of
+/// the group.
 ///
 /// # Errors
 /// [`EngineError::System`] with the file that could not be written.
@@ -19,6 +23,8 @@ pub(crate) fn enter(group: &MemoryGroup) -> Result<(), EngineError> {
     let limit = LIMITS.map(|name| group.directory.join(name)).into_iter().find(|file| file.exists());
     let limit = limit.unwrap_or_else(|| group.directory.join(LIMITS[0]));
     write(&limit, &group.limit.0.to_string())?;
+    // Whoever is not root may lock only little (RLIMIT_MEMLOCK), and does without.
+    let _ = mlockall(MlockAllFlags::CURRENT);
     // 0 is whoever writes.
     write(&group.directory.join("cgroup.procs"), "0")
 }

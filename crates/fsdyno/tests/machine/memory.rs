@@ -117,10 +117,16 @@ fn a_killed_sweep_leaves_no_group_after_restore() {
         std::thread::sleep(Duration::from_millis(50));
         groups().into_iter().find(|group| processes(group).any(|process| descends(process, sweep.id())))
     });
+    // The load cannot displace the program that measures it.
+    let locked_kib: Option<u64> = own.as_ref().and_then(|group| {
+        let status = fs::read_to_string(format!("/proc/{}/status", processes(group).next()?)).ok()?;
+        status.lines().find_map(|line| line.strip_prefix("VmLck:")?.split_whitespace().next()?.parse().ok())
+    });
     sweep.kill().and_then(|()| sweep.wait()).expect("kill it");
     let restored = sandbox.run(&["restore"]);
     let own = own.expect("a group with processes of the sweep");
     assert!(restored.status.success() && !own.exists(), "{restored:?}");
+    assert!(locked_kib > Some(1024), "{locked_kib:?}");
 }
 
 /// The processes in a cgroup.
