@@ -84,8 +84,15 @@ macro_rules! whole_numbers {
                     _ => None,
                 };
                 number.ok_or_else(|| {
-                    ParameterError::Expected(format!("a whole number from {} to \
-                        {}", <$type>::MIN, <$type>::MAX))
+                    // The key itself may allow less, but its check never sees this value.
+                    let expected = match literal {
+                        Literal::Integer(number) if *number > 0 => {
+                            format!("a whole number up to {}", <$type>::MAX)
+                        }
+                        _ if <$type>::MIN == 0 => "a whole number, 0 or more".to_string(),
+                        _ => "a whole number".to_string(),
+                    };
+                    ParameterError::Expected(expected)
                 })
             }
 

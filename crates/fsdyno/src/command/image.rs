@@ -199,6 +199,7 @@ impl Compared {
                 .map(|interval| [interval.low, interval.high]),
             verdict: row.verdict(),
             differs: matches!(row.finding, Finding::Slower | Finding::Faster),
+            is_decided: !matches!(row.finding, Finding::CannotTell(_)),
         }
     }
 }
@@ -215,15 +216,21 @@ fn print(out: &mut dyn Write, kept: &Kept) -> io::Result<()> {
         let [before, after] = row.ways.map(Way::name);
         let interval = row.interval.map_or(String::new(), |[low, high]| format!(" [{low:.2}, {high:.2}]"));
         let ratio = row.ratio.map_or("no ratio".to_string(), |ratio| format!("{ratio:.2}{interval}"));
-        writeln!(out, "{}: {before} {first:.0} MB/s, {after} {second:.0} MB/s", row.measure)?;
+        writeln!(out, "{}: {first:.0} MB/s on '{before}',", row.measure)?;
+        writeln!(out, "    {second:.0} MB/s on '{after}'")?;
         writeln!(out, "    {ratio}: {}", row.verdict)?;
     }
-    let told = match kept.rows.iter().any(|row| row.differs) {
-        true => {
+    let differs = kept.rows.iter().any(|row| row.differs);
+    let told = match kept.rows.iter().all(|row| row.is_decided) {
+        _ if differs => {
             "\nIt matters here how an image is made: `preallocate` and `sector` in [device]\n\
              choose it. Sweeps with images there carry the warning image-shape."
         }
-        false => "\nNo difference of more than 5 % is shown: the default, sparse images, will do.",
+        true => "\nNo difference of more than 5 %: the default, sparse images, will do.",
+        false => {
+            "\nThese trials vary too much to tell whether it matters here how an image is made.\n\
+             Run this again when the machine is quieter."
+        }
     };
     writeln!(out, "{told}")
 }

@@ -59,6 +59,9 @@ pub(super) struct Compared {
     pub(super) verdict: String,
     /// Whether they differ by more than a share of 5 %.
     pub(super) differs: bool,
+    /// Whether the trials show that they do or that they do not.
+    #[serde(default)]
+    pub(super) is_decided: bool,
 }
 
 impl Compared {

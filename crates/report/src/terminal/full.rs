@@ -113,7 +113,10 @@ pub(crate) fn rates(view: &RoleView) -> String {
     // Tables from elsewhere may lack the rate of all workers.
     let aggregate = match rates.aggregate_bytes_per_s {
         0.0 => String::new(),
-        rate => format!("{} MB/s in all{}; ", text::megabytes_per_s(rate), without_removal(view)),
+        rate => {
+            let all = text::megabytes_per_s(rate);
+            format!("{all} MB/s in all{}; ", without_removal(view, &all))
+        }
     };
     format!(
         "{aggregate}{} MB/s per worker in data, {} MB/s with overhead",
@@ -122,11 +125,10 @@ pub(crate) fn rates(view: &RoleView) -> String {
     )
 }
 
-/// What writers did while they did not make room, which is the measure `write`.
-fn without_removal(view: &RoleView) -> String {
-    view.write_bytes_per_s.map_or(String::new(), |rate| {
-        format!(" ({} MB/s without the time of removing)", text::megabytes_per_s(rate))
-    })
+/// What writers did while they did not make room, which is the measure `write`, if that is another figure.
+fn without_removal(view: &RoleView, all: &str) -> String {
+    let rate = view.write_bytes_per_s.map(text::megabytes_per_s).filter(|rate| rate != all);
+    rate.map_or(String::new(), |rate| format!(" ({rate} MB/s without the time of removing)"))
 }
 
 /// The rates that an external program reported: `88.8 MB/s in all`, `512 items/s in all` or both.
