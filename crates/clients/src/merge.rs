@@ -186,6 +186,9 @@ fn merge_role(
         rates: rates(&parts, window_ns),
         cpu: roles().fold(CpuTime::default(), |sum, role| sum + role.cpu),
         longest_item_ns: roles().filter_map(|role| role.longest_item_ns).max(),
+        removing_ns: roles()
+            .filter_map(|role| role.removing_ns)
+            .reduce(|sum, one| Nanos(sum.0.saturating_add(one.0))),
         open_loop: open_loop(&roles().filter_map(|role| role.open_loop.as_ref()).collect::<Vec<_>>()),
         ..RoleResult::unwatched(like.role, workers)
     };

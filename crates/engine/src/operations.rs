@@ -89,6 +89,11 @@ impl OperationRecord {
         self.timeline.iter().map(|interval| interval.count.get()).sum()
     }
 
+    /// How long they took together.
+    pub(crate) fn sum_ns(&self) -> u64 {
+        self.timeline.iter().map(|interval| interval.sum_ns.get()).sum()
+    }
+
     /// Bytes that they moved.
     pub(crate) fn bytes(&self) -> u64 {
         self.timeline.iter().map(|interval| interval.bytes.get()).sum()

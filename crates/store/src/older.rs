@@ -175,6 +175,7 @@ impl Older<'_> {
                 cpu: cpu(row)?,
                 counts: from_json(row, "counts")?,
                 longest_item_ns: get::<Option<u64>>(row, "longest_item_ns")?.map(Nanos),
+                removing_ns: None,
                 open_loop: None,
                 worker_results: self.workers(id)?,
                 operations: self.operations(id)?,

@@ -125,6 +125,7 @@ fn role(role: Role, workers: u32, mb_per_s: f64, operations: Vec<OperationResult
         cpu: CpuTime { user_ns: Nanos::from_millis(900), system_ns: Nanos::from_millis(2700) },
         counts: Default::default(),
         longest_item_ns: None,
+        removing_ns: None,
         open_loop: None,
         worker_results: (0..workers).map(|_| worker(completed / u64::from(workers))).collect(),
         operations,

@@ -10,7 +10,7 @@ use fsdyno_core::figures::{Quotient, total};
 use fsdyno_core::result::{
     Latency, OperationResult, PhaseResult, Quantile, Quantiles, Rates, RoleResult, WorkerResult,
 };
-use fsdyno_core::{Nanos, Operation, Workload};
+use fsdyno_core::{Nanos, Workload};
 use fsdyno_stats::{Distribution, Fairness, MeanKind, Moments, Weighted, mean};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -142,9 +142,7 @@ pub fn rates(parts: &[(&PhaseResult, &RoleResult)]) -> Rates {
 
 /// The rate of a role over the time in which it did not remove what it had written; `None` if it never did.
 pub fn write_rate(parts: &[(&PhaseResult, &RoleResult)]) -> Option<f64> {
-    let removing = |(phase, role): &(&PhaseResult, &RoleResult)| {
-        role.share_of(phase.window_ns, Operation::is_of_removal) > 0.0
-    };
+    let removing = |(phase, role): &(&PhaseResult, &RoleResult)| role.removing(phase.window_ns) > 0.0;
     if !parts.iter().any(removing) {
         return None;
     }
@@ -161,9 +159,9 @@ fn mean_quotient(quotients: &[Quotient]) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::fixture;
-    use fsdyno_core::Role;
     use fsdyno_core::result::InFlight;
     use fsdyno_core::workload::{Flow, Null};
+    use fsdyno_core::{Operation, Role};
 
     #[test]
     fn merged_trials_are_all_their_operations_together() {

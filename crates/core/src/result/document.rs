@@ -319,12 +319,13 @@ impl Serialize for RoleResult {
             cpu,
             counts,
             longest_item_ns,
+            removing_ns,
             open_loop,
             worker_results,
             operations,
         } = self;
         let watched = |share: &f64| self.is_watched().then_some(*share);
-        let mut document = serializer.serialize_struct("RoleResult", 14)?;
+        let mut document = serializer.serialize_struct("RoleResult", 15)?;
         document.serialize_field("role", role)?;
         document.serialize_field("workers", workers)?;
         document.serialize_field("longest_stall_ns", &self.known_stall_ns())?;
@@ -336,6 +337,10 @@ impl Serialize for RoleResult {
         document.serialize_field("cpu", cpu)?;
         document.serialize_field("counts", counts)?;
         document.serialize_field("longest_item_ns", longest_item_ns)?;
+        match removing_ns {
+            Some(spent) => document.serialize_field("removing_ns", spent)?,
+            None => document.skip_field("removing_ns")?,
+        }
         match open_loop {
             Some(kept_up) => document.serialize_field("open_loop", kept_up)?,
             None => document.skip_field("open_loop")?,

@@ -227,6 +227,10 @@ pub struct RoleResult {
     /// absent if the workload does not measure it.
     #[serde(default)]
     pub longest_item_ns: Option<Nanos>,
+    /// Time inside the window that the workers together spent removing names, also in operations of which
+    /// only a part is inside; absent if they removed none, or if an older version measured them.
+    #[serde(default)]
+    pub removing_ns: Option<Nanos>,
     /// How the workers kept up with the rate of the role; absent if it has none. The distributions of their
     /// iterations are among the operations ([`Operation::ResponseTime`], [`Operation::ServiceTime`]).
     #[serde(default)]
@@ -252,6 +256,7 @@ impl RoleResult {
             cpu: CpuTime::default(),
             counts: BTreeMap::new(),
             longest_item_ns: None,
+            removing_ns: None,
             open_loop: None,
             worker_results: Vec::new(),
             operations: Vec::new(),
@@ -270,18 +275,21 @@ impl RoleResult {
         (self.is_watched() || rate > 0.0).then(|| Quotient::over(rate, window.as_secs_f64()))
     }
 
-    /// The share of the window that its workers spent in some operations, 0 to 1.
-    pub fn share_of(&self, window: Nanos, belongs: fn(Operation) -> bool) -> f64 {
+    /// The share of the window that its workers spent removing names, 0 to 1.
+    pub fn removing(&self, window: Nanos) -> f64 {
         let all_ns = window.0 as f64 * f64::from(self.workers);
-        // Not from timelines: a measure must not depend on what outlines of trials leave out.
-        let spent = self.operations.iter().filter(|one| belongs(one.operation));
-        let spent_ns: f64 = spent.map(|one| one.lat_ns.count as f64 * one.lat_ns.mean).sum();
+        // The sample has operations that began in the window, with their whole lengths.
+        let of_sample = || -> f64 {
+            let removals = self.operations.iter().filter(|one| one.operation.is_of_removal());
+            removals.map(|one| one.lat_ns.count as f64 * one.lat_ns.mean).sum()
+        };
+        let spent_ns = self.removing_ns.map_or_else(of_sample, |spent| spent.0 as f64);
         if all_ns > 0.0 { (spent_ns / all_ns).min(1.0) } else { 0.0 }
     }
 
     /// Bytes per second of the window without the time in which it removed what it had written.
     pub fn write_rate(&self, window: Nanos) -> Option<Quotient> {
-        let removing = self.share_of(window, Operation::is_of_removal);
+        let removing = self.removing(window);
         // Whoever does nothing but remove writes nothing, for all of the window.
         let writing = if removing < 1.0 { 1.0 - removing } else { 1.0 };
         let over = Nanos((window.0 as f64 * writing) as u64);

@@ -36,6 +36,7 @@ pub fn role(role: Role, workers: u32, bytes_per_s: f64) -> RoleResult {
         cpu: CpuTime::default(),
         counts: Default::default(),
         longest_item_ns: None,
+        removing_ns: None,
         open_loop: None,
         worker_results: (0..workers).map(|_| watched_worker()).collect(),
         operations: vec![],

@@ -16,7 +16,7 @@ pub(super) fn warnings(phase: &PhaseResult) -> Vec<Warning> {
             warnings.push(Warning::new(WarningKind::ReaderPasses, text));
         }
         if role.role == Role::Writer && rounds > 0 {
-            let removing = role.share_of(phase.window_ns, Operation::is_of_removal);
+            let removing = role.removing(phase.window_ns);
             let text = match role.operations.iter().any(|one| one.operation.is_of_removal()) {
                 true => format!(
                     "phase '{name}': writers used up their space {times} and removed what they had written, \

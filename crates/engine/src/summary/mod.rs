@@ -53,6 +53,11 @@ impl Flight {
         self.until_ns.saturating_sub(self.start_ns)
     }
 
+    /// How much of it was inside the window.
+    fn inside_ns(&self, window: Window) -> u64 {
+        self.until_ns.min(window.end_ns).saturating_sub(self.start_ns.max(window.begin_ns))
+    }
+
     fn in_flight(&self, worker: usize, record: &WorkerRecord, window: Window) -> InFlight {
         InFlight {
             worker: worker as u32,
@@ -155,6 +160,21 @@ impl Finished {
         (self.completed(window) + self.entered(window).count() as u64, bytes + entered - left)
     }
 
+    /// Time inside the window that it spent removing names.
+    fn removing_ns(&self, window: Window) -> u64 {
+        let removes = |step: StepIndex| self.record.operation(step).is_of_removal();
+        let records = self.record.steps.iter().zip(&self.record.operations);
+        let removals = records.filter(|(step, _)| step.is_of_removal());
+        let sample_ns: u64 = removals.map(|(_, record)| record.sum_ns()).sum();
+        // The sample has the whole length of those that ended in the drain, and none of the others.
+        let left = self.left(window).filter(|flight| removes(flight.step));
+        let whole_ns: u64 = left.map(Flight::duration_ns).sum();
+        let began_inside = self.edges.at_end.iter().filter(|flight| flight.start_ns >= window.begin_ns);
+        let edges = self.edges.at_begin.iter().chain(began_inside).filter(|flight| removes(flight.step));
+        let parts_ns: u64 = edges.map(|flight| flight.inside_ns(window)).sum();
+        sample_ns.saturating_sub(whole_ns) + parts_ns
+    }
+
     fn result(&self, worker: usize, window: Window) -> WorkerResult {
         let unfinished = self.edges.at_end.iter().filter(|flight| !flight.ended).min_by_key(|f| f.start_ns);
         WorkerResult {
@@ -237,6 +257,8 @@ fn role_result(role: Role, workers: &[Finished], window: Window) -> RoleResult {
             .map(|worker| Nanos(worker.record.longest_item_ns.get()))
             .max()
             .filter(|longest_ns| *longest_ns > Nanos(0)),
+        removing_ns: Some(Nanos(workers.iter().map(|worker| worker.removing_ns(window)).sum()))
+            .filter(|spent| *spent > Nanos(0)),
         open_loop,
         cpu: workers.iter().fold(CpuTime::default(), |sum, worker| sum + worker.cpu),
         operations: steps

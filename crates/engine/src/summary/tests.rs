@@ -273,3 +273,42 @@ proptest! {
         prop_assert_eq!(unfinished.map(|flight| flight.start_ns), hangs.map(|start| start as i64 - window.begin_ns as i64));
     }
 }
+
+/// A removal that hangs beyond an edge of the window takes only that part of it that is inside; otherwise a
+/// device that stalls would make its writers look fast.
+#[test]
+fn the_time_of_removing_is_inside_the_window() {
+    const WRITE_AND_REMOVE: &[Operation] = &[Operation::Write, Operation::Unlinkat];
+    let timer = Timer::monotonic();
+    let window = Window { begin_ns: 100 * MILLISECOND, end_ns: 200 * MILLISECOND };
+    let removing = |removals: &[(u64, u64)], hangs_since: Option<u64>| {
+        let record = Arc::new(WorkerRecord::new(Role::Writer, WRITE_AND_REMOVE, Some(window.length_ns())));
+        record.deadline_ns.set(window.end_ns);
+        let mut meter = Meter::new(timer, window, Arc::clone(&record), None);
+        record.tally.begin(0);
+        let object = Object { directory: b"new-0", name: c"file" };
+        for (start, end) in removals {
+            let (start, end) = (start * MILLISECOND, end * MILLISECOND);
+            let _ = meter.record(StepIndex(1), start, end, 0, object);
+        }
+        if let Some(since) = hangs_since {
+            let now = timer.ticks();
+            record.slot.announce(StepIndex(1));
+            record.slot.enter(now - timer.to_ns(now) + since * MILLISECOND);
+        }
+        let given_up_ns = 900 * MILLISECOND;
+        let finished = Finished::read(&record, SPAN, window, timer, given_up_ns, CpuTime::default());
+        let role = roles(window, vec![finished]).remove(0);
+        let share = role.removing(Nanos(window.length_ns()));
+        assert_eq!(role.removing_ns.map_or(0.0, |spent| spent.0 as f64 / 1e8), share);
+        (share * 100.0).round()
+    };
+    assert_eq!(removing(&[], None), 0.0);
+    assert_eq!(removing(&[(110, 120), (130, 135)], None), 15.0);
+    assert_eq!(removing(&[(50, 110)], None), 10.0, "it began in the ramp");
+    assert_eq!(removing(&[(110, 120), (180, 700)], None), 30.0, "it ended in the drain");
+    assert_eq!(removing(&[(50, 700)], None), 100.0);
+    assert_eq!(removing(&[(110, 120)], Some(170)), 40.0, "it never ended");
+    assert_eq!(removing(&[], Some(50)), 100.0, "it began in the ramp and never ended");
+    assert_eq!(removing(&[(110, 120), (210, 300)], None), 10.0, "it began after the window");
+}
