@@ -220,17 +220,14 @@ fn print(out: &mut dyn Write, kept: &Kept) -> io::Result<()> {
         writeln!(out, "    {second:.0} MB/s on '{after}'")?;
         writeln!(out, "    {ratio}: {}", row.verdict)?;
     }
-    let differs = kept.rows.iter().any(|row| row.differs);
-    let told = match kept.rows.iter().all(|row| row.is_decided) {
-        _ if differs => {
-            "\nIt matters here how an image is made: `preallocate` and `sector` in [device]\n\
-             choose it. Sweeps with images there carry the warning image-shape."
-        }
-        true => "\nNo difference of more than 5 %: the default, sparse images, will do.",
-        false => {
-            "\nThese trials vary too much to tell whether it matters here how an image is made.\n\
-             Run this again when the machine is quieter."
-        }
+    let told = if kept.rows.iter().any(|row| row.differs) {
+        "\nIt matters here how an image is made: `preallocate` and `sector` in [device]\n\
+         choose it. Sweeps with images there carry the warning image-shape."
+    } else if kept.rows.iter().all(|row| row.is_decided) {
+        "\nNo difference of more than 5 %: the default, sparse images, will do."
+    } else {
+        "\nThese trials vary too much to tell whether it matters here how an image is made.\n\
+         Run this again when the machine is quieter."
     };
     writeln!(out, "{told}")
 }
