@@ -12,7 +12,7 @@
 
 use crate::confounder;
 use crate::drift::drift;
-use crate::outcomes::carriers;
+use crate::outcomes::{carriers, is_measured};
 use crate::text;
 use fsdyno_core::measure::{Direction, Measure};
 use fsdyno_core::{Role, TrialRecord, WarningKind};
@@ -90,11 +90,22 @@ pub(crate) fn doubt(
         let [a, b] = [more, less].map(|side| (names[side], sides[side].trials));
         carried(*kind, a, b).or_else(|| amount(*kind, a, b))
     };
-    let found = WarningKind::ALL.iter().find_map(of_kind);
+    let found = missing(measure, (names[better], sides[better].trials));
+    let found = found.or_else(|| WarningKind::ALL.iter().find_map(of_kind));
     found.or_else(|| (!ratio.paired).then(|| moved(measure, ratio, sides)).flatten())
 }
 
 type Named<'a, 't> = (&'a str, &'a [&'t TrialRecord]);
+
+/// Trials without a value, of the better side: what hung all the time would have made it worse.
+fn missing(measure: &Measure, (name, trials): Named<'_, '_>) -> Option<String> {
+    let measured = || trials.iter().filter(|trial| is_measured(trial));
+    let without = measured().filter(|trial| measure.value(trial).is_none()).count();
+    (without > 0).then(|| {
+        let trials = text::plural(measured().count() as u64, "trial");
+        format!("no value in {without} of {trials} of {name}, which may be the worst")
+    })
+}
 
 /// A kind that many more trials of one side carry.
 fn carried(kind: WarningKind, more: Named<'_, '_>, less: Named<'_, '_>) -> Option<String> {

@@ -87,7 +87,11 @@ const OF_DEVICE: [Named; 7] = [
         "flushes of the device per second, over all phases: how often its cache had to be emptied",
         MeasureSource::Flushes(FlushFigure::Rate),
     ),
-    named("flush-time", "mean time of a flush of the device", MeasureSource::Flushes(FlushFigure::Time)),
+    named(
+        "flush-time",
+        "mean time of the flushes of the device that ended in a window",
+        MeasureSource::Flushes(FlushFigure::Time),
+    ),
     named(
         "acknowledged-lost",
         "share of acknowledged promises that a power cut loses, of those that the standard makes, under the \

@@ -9,8 +9,8 @@ use fsdyno_core::durability::Fault;
 use fsdyno_core::measure::{Direction, Measure, Unit, Value};
 use fsdyno_core::outcome::Failure;
 use fsdyno_core::result::{
-    Content, CpuTime, Durable, FaultResult, Latency, Layout, PhaseResult, Quantiles, RoleResult, TrialRecord,
-    Usable, WHOLE_RUN, Witnessed,
+    Content, CpuTime, Durable, FaultResult, InFlight, Latency, Layout, PhaseResult, Quantiles, RoleResult,
+    TrialRecord, Usable, WHOLE_RUN, Witnessed,
 };
 use fsdyno_core::telemetry::{DeviceActivity, TaskKind};
 use fsdyno_core::workload::{Arrivals, External, Flow, FlowRole, Pace, Program, Rate, Streaming, flow};
@@ -417,6 +417,22 @@ fn flushes_are_those_of_the_device_over_all_phases() {
     assert_eq!(value_in(&trial, "flush-time"), None, "of a device that is never flushed");
     let measure: Measure = "flushes".parse().unwrap();
     assert_eq!(measure.direction(), Direction::LowerIsBetter);
+    // A device that hangs.
+    trial.phases[0].telemetry = telemetry(10, 40_000_000, 4);
+    let hangs = InFlight {
+        worker: 0,
+        operation: Operation::Fdatasync,
+        start_ns: 0,
+        duration_ns: WINDOW,
+        at_least: true,
+    };
+    trial.phases[0].roles[0].worker_results[0].unfinished = Some(hangs);
+    let time = value_in(&trial, "flush-time").unwrap();
+    assert!(time.at_least && (time.value - 4e6).abs() < 1.0, "{time:?}");
+    assert_eq!(value_in(&trial, "flushes").unwrap().value, 2.5);
+    let roles = trial.phases.iter_mut().flat_map(|phase| &mut phase.roles);
+    roles.for_each(|role| role.rates.operations_per_s = 0.0);
+    assert_eq!(value_in(&trial, "flushes"), None, "a load that completes nothing needs none");
     assert!(!measure.is_shown_beside());
 }
 

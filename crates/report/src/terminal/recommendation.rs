@@ -51,7 +51,7 @@ fn write_standings(out: &mut dyn Write, answer: &Answer, measure: &Measure, styl
     let unit = measure.unit();
     let with_one = || answer.standings.iter().filter(|one| one.interval.is_some());
     let interval =
-        with_one().next().map(|_| format!(" [{}]", interval_name(with_one().map(|one| one.trials))));
+        with_one().next().map(|_| format!(" [{}]", interval_name(with_one().map(|one| one.with_value))));
     let figure = |one: &Contender| {
         let Some(value) = one.value else { return "-".to_string() };
         let value = text::measured(unit, value, one.at_least);
@@ -100,8 +100,9 @@ fn write_standings(out: &mut dyn Write, answer: &Answer, measure: &Measure, styl
              number of comparisons",
         );
     }
-    let tells_how_many =
-        |one: &Contender| one.trials > 1 && matches!(one.verdict, Verdict::CannotTell { needed: Some(_) });
+    let tells_how_many = |one: &Contender| {
+        one.with_value > 1 && matches!(one.verdict, Verdict::CannotTell { needed: Some(_) })
+    };
     if answer.standings.iter().any(tells_how_many) {
         below.push("cannot tell: ~N: about N trials of each would decide");
     }
@@ -127,8 +128,8 @@ fn verdict(one: &Contender) -> String {
         Verdict::Best => "best".to_string(),
         Verdict::AsGood => "as good".to_string(),
         // How many would decide depends on how much trials vary, which one does not show.
-        Verdict::CannotTell { .. } if one.trials == 1 => "cannot tell: 1 trial".to_string(),
-        Verdict::CannotTell { needed: Some(needed) } if needed > one.trials => {
+        Verdict::CannotTell { .. } if one.with_value == 1 => "cannot tell: 1 trial".to_string(),
+        Verdict::CannotTell { needed: Some(needed) } if needed > one.with_value => {
             format!("cannot tell: ~{needed}")
         }
         Verdict::CannotTell { .. } if one.doubt.is_some() => "cannot tell: see note".to_string(),

@@ -18,6 +18,8 @@ pub struct Contender {
     pub configuration: Configuration,
     /// Number of measured trials.
     pub trials: usize,
+    /// How many of them have a value of the measure.
+    pub with_value: usize,
     /// Mean of the measure in its base unit; absent if no trial has a value.
     pub value: Option<f64>,
     /// Its 95 % interval; absent with a single trial.

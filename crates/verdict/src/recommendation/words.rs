@@ -191,10 +191,10 @@ fn may_be_as_good(one: &Contender, measure: &Measure, threshold: f64) -> bool {
 fn too_few(one: &Contender, other: &Contender, undecided: &Contender, purpose: &str) -> String {
     let enough = match undecided.verdict {
         // A single trial shows nothing of how much trials vary.
-        Verdict::CannotTell { needed: Some(needed) } if undecided.trials == 1 => {
+        Verdict::CannotTell { needed: Some(needed) } if undecided.with_value == 1 => {
             format!("; begin with {needed}")
         }
-        Verdict::CannotTell { needed: Some(needed) } if needed > undecided.trials => {
+        Verdict::CannotTell { needed: Some(needed) } if needed > undecided.with_value => {
             format!("; about {needed} would be enough")
         }
         _ => String::new(),
@@ -336,7 +336,7 @@ fn quantity(measure: &Measure, one: &Contender) -> String {
 }
 
 fn trials(one: &Contender, other: &Contender) -> String {
-    match (one.trials, other.trials) {
+    match (one.with_value, other.with_value) {
         (1, 1) => "1 trial of each".to_string(),
         (a, b) if a == b => format!("{a} trials of each"),
         (a, b) => format!("{a} and {b} trials"),
@@ -350,7 +350,7 @@ pub(crate) fn notes(answer: &Answer) -> Vec<String> {
         format!("no trial has a value of {wanted}, by which the plan ranks: {} decides here", answer.measure)
     }));
     let valued = || answer.standings.iter().filter(|one| one.value.is_some());
-    let fewest = valued().map(|one| one.trials).min().unwrap_or(0);
+    let fewest = valued().map(|one| one.with_value).min().unwrap_or(0);
     let few = Estimate { value: 0.0, interval: None, n: fewest };
     notes.extend(few.note().map(str::to_string));
     notes.extend(bases(answer));
@@ -374,6 +374,15 @@ pub(crate) fn notes(answer: &Answer) -> Vec<String> {
     if !without.is_empty() {
         notes.push(format!("no trial of {} has a value of {}", without.join(", "), answer.measure));
     }
+    notes.extend(valued().filter(|one| one.with_value < one.trials).map(|one| {
+        format!(
+            "{} has no value in {} of {} of {}: nothing of it ended there, or it was not recorded",
+            answer.measure,
+            one.trials - one.with_value,
+            text::plural(one.trials as u64, "trial"),
+            one.name,
+        )
+    }));
     notes
 }
 
