@@ -68,7 +68,8 @@ fn rows(phase: &PhaseView, role: &RoleView, shared: bool) -> Vec<Vec<String>> {
         _ => format!("{} {}", phase.name, role.role),
     };
     let durable = phase.durable_bytes_per_s.filter(|_| role.role == Role::Writer);
-    let durable = durable.map_or("-".to_string(), text::megabytes_per_s);
+    let bound = if phase.durable_at_least { ">=" } else { "" };
+    let durable = durable.map_or("-".to_string(), |rate| format!("{bound}{}", text::megabytes_per_s(rate)));
     let mut row = vec![name, text::megabytes_per_s(role.rates.aggregate_bytes_per_s), durable];
     row.extend(latency(role.operations.iter().find(moves)));
     row.extend([text::time(role.longest_stall), cpu_per_mb(role)]);
@@ -185,6 +186,15 @@ mod tests {
         assert_eq!(fields(&words[3]), "read 500 - 2000 200ms 40.0ms 240us 1.000 1.000");
         assert_eq!(lines.len(), 8);
         assert!(lines.iter().skip(2).all(|line| line.len() <= 80), "{lines:#?}");
+    }
+
+    /// What arrived of a stage whose workers hung is unknown.
+    #[test]
+    fn a_bound_is_marked() {
+        let mut trial = trial();
+        trial.phases[0].durable = Some(Durable { bytes: 0, duration_ns: Nanos::from_secs(9) });
+        let lines = table(trial);
+        assert_eq!(lines[5].split_whitespace().nth(2), Some(">=0"), "{lines:#?}");
     }
 
     #[test]

@@ -82,6 +82,8 @@ pub struct PhaseView {
     pub quiet: Vec<Quiet>,
     /// Bytes per second written until everything was on the device; absent if nothing was written.
     pub durable_bytes_per_s: Option<f64>,
+    /// Whether that is a lower bound: in some trial nobody knows what arrived.
+    pub durable_at_least: bool,
     /// The machines that did the load, if they are others.
     pub clients: Option<ClientsView>,
     /// Writers before readers.
@@ -316,6 +318,9 @@ fn merge_phase(name: &str, trials: &[&TrialRecord]) -> Result<PhaseView, Unreada
         ramps: parts.iter().filter_map(|(_, phase)| Some((phase.ramp_ns, phase.steady?))).collect(),
         quiet: parts.iter().filter_map(|(_, phase)| phase.quiet).collect(),
         durable_bytes_per_s: durable(&parts),
+        durable_at_least: parts
+            .iter()
+            .any(|(_, phase)| phase.durable.is_some_and(|durable| durable.bytes == 0)),
         clients: ClientsView::of(&parts.iter().map(|(_, phase)| *phase).collect::<Vec<_>>()),
         roles: roles.collect::<Result<_, _>>()?,
         kernel: merge_kernel(name, trials),
