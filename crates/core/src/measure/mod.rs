@@ -361,8 +361,10 @@ fn throughput(phases: &[PhaseResult]) -> Option<Value> {
     (seconds > 0.0).then(|| Quotient::over(bytes / seconds, seconds).into())
 }
 
-fn durable(phases: &[PhaseResult]) -> Option<Value> {
-    let written = || phases.iter().filter_map(|phase| phase.durable);
+/// Bytes per second written in these phases until everything was on the device; `None` if nothing was
+/// written.
+pub fn durable<'p>(phases: impl IntoIterator<Item = &'p PhaseResult> + Clone) -> Option<Value> {
+    let written = || phases.clone().into_iter().filter_map(|phase| phase.durable);
     let seconds: f64 = written().map(|durable| durable.duration_ns.as_secs_f64()).sum();
     let bytes: f64 = written().map(|durable| durable.bytes as f64).sum();
     let given_up = written().any(|durable| durable.bytes == 0);
@@ -426,7 +428,7 @@ impl Figure {
             Figure::Rate => of_window(|rates| rates.aggregate_bytes_per_s),
             Figure::WriteRate => role.write_rate(window).map(Value::from),
             Figure::DurableRate if role.role == Role::Reader => None,
-            Figure::DurableRate => durable(std::slice::from_ref(phase)),
+            Figure::DurableRate => durable([phase]),
             Figure::DataRate => role.data_rate(window).map(Value::from),
             Figure::OverheadRate => role.overhead_rate(window).map(Value::from),
             Figure::OperationRate => of_window(|rates| rates.operations_per_s),

@@ -67,9 +67,10 @@ fn rows(phase: &PhaseView, role: &RoleView, shared: bool) -> Vec<Vec<String>> {
         1 => phase.name.clone(),
         _ => format!("{} {}", phase.name, role.role),
     };
-    let durable = phase.durable_bytes_per_s.filter(|_| role.role == Role::Writer);
-    let bound = if phase.durable_at_least { ">=" } else { "" };
-    let durable = durable.map_or("-".to_string(), |rate| format!("{bound}{}", text::megabytes_per_s(rate)));
+    let durable = phase.durable.filter(|_| role.role == Role::Writer).map_or("-".to_string(), |rate| {
+        let bound = if rate.at_least { ">=" } else { "" };
+        format!("{bound}{}", text::megabytes_per_s(rate.value))
+    });
     let mut row = vec![name, text::megabytes_per_s(role.rates.aggregate_bytes_per_s), durable];
     row.extend(latency(role.operations.iter().find(moves)));
     row.extend([text::time(role.longest_stall), cpu_per_mb(role)]);

@@ -8,10 +8,11 @@ use crate::load::Workloads;
 use crate::merge::{self, Time};
 use crate::outcomes::{is_measured, warning_kinds};
 use fsdyno_core::figures::{grow, total};
+use fsdyno_core::measure::{Value, durable};
 use fsdyno_core::parallel::in_parallel;
 use fsdyno_core::result::{
-    CheckResult, CpuTime, Durable, Filled, Latency, Layout, Lifecycle, LifecycleStep, OpenLoop, PhaseResult,
-    Quantile, Quiet, RateCurve, Rates, RoleResult, Steadiness, TrialRecord, Watched,
+    CheckResult, CpuTime, Filled, Latency, Layout, Lifecycle, LifecycleStep, OpenLoop, PhaseResult, Quantile,
+    Quiet, RateCurve, Rates, RoleResult, Steadiness, TrialRecord, Watched,
 };
 use fsdyno_core::telemetry::TaskKind;
 use fsdyno_core::workload::Arrivals;
@@ -81,9 +82,7 @@ pub struct PhaseView {
     /// What waiting for a calm device found before the phase, in each trial that waited.
     pub quiet: Vec<Quiet>,
     /// Bytes per second written until everything was on the device; absent if nothing was written.
-    pub durable_bytes_per_s: Option<f64>,
-    /// Whether that is a lower bound: in some trial nobody knows what arrived.
-    pub durable_at_least: bool,
+    pub durable: Option<Value>,
     /// The machines that did the load, if they are others.
     pub clients: Option<ClientsView>,
     /// Writers before readers.
@@ -317,22 +316,14 @@ fn merge_phase(name: &str, trials: &[&TrialRecord]) -> Result<PhaseView, Unreada
         trials: parts.len(),
         ramps: parts.iter().filter_map(|(_, phase)| Some((phase.ramp_ns, phase.steady?))).collect(),
         quiet: parts.iter().filter_map(|(_, phase)| phase.quiet).collect(),
-        durable_bytes_per_s: durable(&parts),
-        durable_at_least: parts
-            .iter()
-            .any(|(_, phase)| phase.durable.is_some_and(|durable| durable.bytes == 0)),
+        durable: match parts.iter().all(|(_, phase)| phase.durable.is_some()) {
+            true => durable(parts.iter().map(|(_, phase)| *phase)),
+            false => None,
+        },
         clients: ClientsView::of(&parts.iter().map(|(_, phase)| *phase).collect::<Vec<_>>()),
         roles: roles.collect::<Result<_, _>>()?,
         kernel: merge_kernel(name, trials),
     })
-}
-
-/// What was written until it was on the device, over the time that it took in all trials.
-fn durable(parts: &[(u32, &PhaseResult)]) -> Option<f64> {
-    let written: Vec<Durable> = parts.iter().filter_map(|(_, phase)| phase.durable).collect();
-    let seconds: f64 = written.iter().map(|durable| durable.duration_ns.as_secs_f64()).sum();
-    let bytes: f64 = written.iter().map(|durable| durable.bytes as f64).sum();
-    (written.len() == parts.len() && seconds > 0.0).then(|| bytes / seconds)
 }
 
 /// The roles of a phase, in the order of the trial with the most roles: of a job that reads and writes at
