@@ -63,6 +63,13 @@ pub struct CaseEstimate {
     pub at_least: bool,
 }
 
+impl RankedCase {
+    /// How many of its trials have a value of the measure that decides the order.
+    pub fn with_value(&self) -> usize {
+        self.figures[0].map_or(0, |figure| figure.estimate.n)
+    }
+}
+
 impl Ranking {
     /// The measure that decides the order.
     pub fn measure(&self) -> &Measure {

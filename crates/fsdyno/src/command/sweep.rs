@@ -231,7 +231,9 @@ fn tell_of_more(
     sweep: SweepId,
 ) -> std::result::Result<(), Trouble> {
     let program = &surroundings.program;
-    let recommend = match store.sweep(sweep)?.summary.measured > 0 {
+    // Somebody else has built what is in a directory.
+    let builds = plan.devices.all().any(|device| !matches!(device, DeviceSpec::Directory { .. }));
+    let recommend = match builds && store.sweep(sweep)?.summary.measured > 0 {
         true => format!("\nhow to build it: {program} recommend {sweep}"),
         false => String::new(),
     };

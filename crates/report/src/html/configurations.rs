@@ -65,7 +65,7 @@ fn workload(
         p.note {
             "Best first by " strong { (measure) } ". Each figure is the mean over " i { "n" } " trials"
             @if intervals(ranking) { ", with its \
-                " (interval_name(ranking.rows.iter().map(|row| row.trials))) " below" }
+                " (interval_name(ranking.rows.iter().map(RankedCase::with_value))) " below" }
             "; " i { "(max)" } " is the longest of all trials."
             @if weak {
                 " " strong { "!" } " weakens what survives a power cut: it never wins if a safe one was \
@@ -141,7 +141,7 @@ fn table_row(ranking: &Ranking, row: &RankedCase, trials: &[TrialRecord], linked
                 (cell(ranking, column, *figure))
                 @if column == 0 && intervals(ranking) { td.strip aria-hidden="true" { (strip(ranking, *figure)) } }
             }
-            td data-value=(row.trials) { (row.trials) }
+            td data-value=(row.with_value()) { (row.with_value()) }
             td data-value=(row.warning_kinds) { (row.warning_kinds) }
         }
     }

@@ -155,7 +155,7 @@ pub(crate) fn columns(ranking: &Ranking) -> Vec<Column> {
         cells: rows.iter().map(|row| count(row).to_string()).collect(),
         is_vital: false,
     };
-    columns.insert(1, counts("n", |row| row.figures[0].map_or(0, |figure| figure.estimate.n)));
+    columns.insert(1, counts("n", RankedCase::with_value));
     columns.insert(2, counts("warn", |row| row.warning_kinds));
     columns.splice(1..1, medians(ranking));
     columns

@@ -36,7 +36,7 @@ pub(super) fn standings(
                 case: row.case,
                 name: row.name.clone(),
                 trials: row.trials,
-                with_value: figure.map_or(0, |figure| figure.estimate.n),
+                with_value: row.with_value(),
                 value: figure.map(|figure| figure.estimate.value),
                 interval: figure.and_then(|figure| figure.estimate.interval).map(|i| [i.low, i.high]),
                 at_least: figure.is_some_and(|figure| figure.at_least),
