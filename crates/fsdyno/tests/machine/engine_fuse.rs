@@ -22,7 +22,7 @@ tests! {
     a_write_that_never_ends_is_censored: FUSE;
     cleaning_up_gives_up_where_a_worker_hangs: FUSE;
     an_error_names_operation_path_and_errno: FUSE;
-    delays_are_measured_correctly: FUSE;
+    delays_are_measured_correctly: &[Requirement::All(FUSE), Requirement::Quiet];
 }
 
 fn request(directory: &Path, workload: Fileserver) -> EngineRequest {

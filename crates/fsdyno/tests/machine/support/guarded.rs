@@ -169,9 +169,14 @@ pub struct Mount(pub PathBuf);
 
 impl Mount {
     pub fn new(sandbox: &Sandbox, node: &Path) -> Self {
+        Mount::with("noatime", sandbox, node)
+    }
+
+    /// With a mount option.
+    pub fn with(option: &str, sandbox: &Sandbox, node: &Path) -> Self {
         let directory = sandbox.path("mounted");
         fs::create_dir(&directory).expect("a directory");
-        succeed(Command::new("mount").args(["-o", "noatime"]).arg(node).arg(&directory));
+        succeed(Command::new("mount").args(["-o", option]).arg(node).arg(&directory));
         Mount(directory)
     }
 }
