@@ -264,8 +264,10 @@ fn every_step_does_what_it_says() {
 
 #[test]
 fn a_window_counts_iterations_and_a_pause_is_no_stall() {
-    let acts = vec![create("some"), close(), unlink("some"), Act::Think { time: Nanos::from_millis(30) }];
-    let result = phase(events(&small(vec![set("some", 10, 0, 0.0)], vec![role(Role::Client, 1, acts)])));
+    // So long that a busy machine keeps nobody waiting for as long.
+    let acts = vec![create("some"), close(), unlink("some"), Act::Think { time: Nanos::from_millis(300) }];
+    let flow = small(vec![set("some", 10, 0, 0.0)], vec![role(Role::Client, 1, acts)]);
+    let result = phase(events(&Flow { window: Nanos::from_secs(2), ..flow }));
     assert_eq!((result.name.as_str(), result.roles.len()), ("flow", 1));
     let role = &result.roles[0];
     assert!((2..=8).contains(&role.rates.items), "{} iterations", role.rates.items);
@@ -274,9 +276,9 @@ fn a_window_counts_iterations_and_a_pause_is_no_stall() {
     for operation in [Operation::Create, Operation::Close, Operation::Unlinkat] {
         assert!(counts[&operation].abs_diff(role.rates.items) <= 1, "{counts:?}");
     }
-    assert!(role.longest_stall_ns < Nanos::from_millis(25), "{} of a pause of 30ms", role.longest_stall_ns);
+    assert!(role.longest_stall_ns < Nanos::from_millis(250), "{} of a pause of 300ms", role.longest_stall_ns);
     // A worker that waits at the end of the window does not keep others waiting.
-    assert!(result.drain_ns < Nanos::from_millis(25), "{}", result.drain_ns);
+    assert!(result.drain_ns < Nanos::from_millis(250), "{}", result.drain_ns);
 }
 
 #[test]

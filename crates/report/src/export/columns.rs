@@ -251,6 +251,10 @@ fn of_operations() -> Vec<Column> {
     columns.extend([
         whole("role_workers", |row| row.role.map(|role| role.workers.into())),
         whole("role_longest_stall_ns", |row| row.role?.known_stall_ns().map(|stall| stall.0)),
+        truth("role_longest_stall_at_least", |row| {
+            let (phase, role) = (row.phase?, row.role?);
+            role.known_stall_ns().map(|_| role.stall_is_bound(phase.window_ns))
+        }),
         share("role_time_over_100ms", |role| role.time_over_100ms),
         share("role_time_over_1s", |role| role.time_over_1s),
         number("role_data_bytes_per_s", |row| row.role?.rates.data_bytes_per_s),

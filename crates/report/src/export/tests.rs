@@ -80,6 +80,9 @@ fn each_operation_of_each_trial_has_a_row() {
     let blocked = row(&rows, &[("trial", "4"), ("operation", "mkdirat")]);
     assert_eq!(blocked["lat_ns_max"], "62000000000");
     assert_eq!(blocked["lat_ns_at_least_from"], "62000000000");
+    assert_eq!(blocked["role_longest_stall_at_least"], "true");
+    let whole = row(&rows, &[("trial", "0"), ("operation", "mkdirat")]);
+    assert_eq!(whole["role_longest_stall_at_least"], "false");
     assert_eq!(blocked["setting_scheduler"], "bfq");
     for (trial, outcome) in [("2", "skipped"), ("5", "failed")] {
         let of_trial: Vec<_> = rows.iter().filter(|row| row["trial"] == trial).collect();
@@ -99,6 +102,7 @@ fn a_role_without_known_operations_has_a_row() {
     assert_eq!(rows.len(), 1);
     assert_eq!((rows[0]["role"].as_str(), rows[0]["operation"].as_str()), ("reader", ""));
     assert_eq!((rows[0]["role_longest_stall_ns"].as_str(), rows[0]["role_time_over_1s"].as_str()), ("", ""));
+    assert_eq!(rows[0]["role_longest_stall_at_least"], "");
     assert_ne!(rows[0]["role_aggregate_bytes_per_s"], "");
 }
 
