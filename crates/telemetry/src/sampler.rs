@@ -324,7 +324,8 @@ mod tests {
             window.length_ns.0
         );
         let cpu = window.cpu.expect("/proc/stat");
-        assert!(cpu.user_ns + cpu.system_ns > 0, "{cpu:?}");
+        // The suite may run with a lower priority, and nothing else may run.
+        assert!(cpu.user_ns + cpu.nice_ns + cpu.system_ns > 0, "{cpu:?}");
         assert!(window.task_ns[&TaskKind::Own] > 0, "{:?}", window.task_ns);
         assert_eq!(telemetry.unparsed_lines, 0);
         assert_eq!(telemetry.cost.readings, telemetry.samples.len() as u64 + 1);
