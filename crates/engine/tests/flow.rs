@@ -416,11 +416,17 @@ fn a_rate_that_is_too_high_is_reported() {
     let flow =
         Flow { drain_limit: Nanos::from_millis(50), ..small(vec![set("some", 5, 0, 1.0)], vec![client]) };
     let events = events(&flow);
-    let saturated = events.iter().find_map(|event| match event {
-        EngineEvent::Warning(warning) if warning.kind == WarningKind::Saturated => Some(&warning.text),
-        _ => None,
-    });
-    let text = saturated.expect("a warning");
+    let warning = |kind: WarningKind| {
+        let mut found = events.iter().filter_map(|event| match event {
+            EngineEvent::Warning(warning) if warning.kind == kind => Some(&warning.text),
+            _ => None,
+        });
+        found.next().expect("a warning")
+    };
+    // Most waited for a worker until the drain limit, and no worker was in an operation.
+    let text = warning(WarningKind::Censored);
+    assert!(text.ends_with(" of 100 iterations of clients had not ended at the drain limit"), "{text}");
+    let text = warning(WarningKind::Saturated);
     assert!(text.starts_with("phase 'flow': of 500 iterations per second, clients completed "), "{text}");
     let left_behind = |event: &EngineEvent| matches!(event, EngineEvent::Warning(warning) if warning.kind == WarningKind::LeftBehind);
     assert!(!events.iter().any(left_behind), "a worker that is late does not hang");

@@ -57,10 +57,23 @@ pub(super) fn warnings(phase: &PhaseResult) -> Vec<Warning> {
                 unfinished.join(", ")
             );
             warnings.push(Warning::new(WarningKind::Censored, text));
+        } else if let Some(text) = unanswered(name, role) {
+            warnings.push(Warning::new(WarningKind::Censored, text));
         }
     }
     warnings.extend(not_steady(phase).map(|text| Warning::new(WarningKind::NotSteady, text)));
     warnings
+}
+
+/// What to say if iterations of an open loop had not ended although no worker was in an operation: all of
+/// them waited for a worker, or for the engine itself.
+fn unanswered(phase: &str, role: &RoleResult) -> Option<String> {
+    let due = role.open_loop.as_ref()?.due;
+    let responses = role.operations.iter().find(|one| one.operation == Operation::ResponseTime)?;
+    (responses.censored > 0).then(|| {
+        let (open, name) = (responses.censored, role.role);
+        format!("phase '{phase}': {open} of {due} iterations of {name}s had not ended at the drain limit")
+    })
 }
 
 /// What to say if the ramp was to last until the load was steady, and that never came.
