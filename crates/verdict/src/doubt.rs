@@ -9,14 +9,17 @@
 //! that carries it worse, memory that was not meant to help makes it better. A side explains nothing if the
 //! other one carries the same. Trials of common blocks share what the machine did, so drift explains no
 //! difference within blocks.
+//!
+//! A trial that failed, or that has no value, may have been the worst of its side. With such a trial no side
+//! is the better one, and the two are not equal, either.
 
 use crate::confounder;
 use crate::drift::drift;
-use crate::outcomes::{carriers, is_measured};
+use crate::outcomes::{carriers, failed_beside, is_measured};
 use crate::text;
 use fsdyno_core::measure::{Direction, Measure};
 use fsdyno_core::{Role, TrialRecord, WarningKind};
-use fsdyno_stats::Ratio;
+use fsdyno_stats::{Ratio, Verdict};
 
 /// A kind of warning that more than this share of trials carries on one side beyond the other explains a
 /// difference.
@@ -27,7 +30,7 @@ const BEYOND: f64 = 0.5;
 pub(crate) struct DoubtfulSide<'a, 't> {
     /// Those that are compared.
     pub trials: &'a [&'t TrialRecord],
-    /// All of its sweep, whose sentinel shows what the machine itself did.
+    /// All of its sweep: its failed trials, and the sentinel, which shows what the machine itself did.
     pub whole: &'t [TrialRecord],
 }
 
@@ -73,37 +76,59 @@ fn bears_on(kind: WarningKind, measure: &Measure) -> bool {
     }
 }
 
-/// What may explain the ratio of the second side to the first, in words; `None` if nothing is known to.
-pub(crate) fn doubt(
-    measure: &Measure,
-    ratio: &Ratio,
-    sides: [DoubtfulSide<'_, '_>; 2],
-    names: [&str; 2],
-) -> Option<String> {
-    let second_is_better = (ratio.value > 1.0) == (measure.direction() == Direction::HigherIsBetter);
-    let (worse, better) = if second_is_better { (0, 1) } else { (1, 0) };
-    let of_kind = |kind: &WarningKind| {
-        let (more, less) = match effect(*kind).filter(|_| bears_on(*kind, measure))? {
-            Effect::Hampers => (worse, better),
-            Effect::Flatters => (better, worse),
+/// What may explain the ratio of the second side to the first, in words, by what it forbids.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Doubt {
+    /// Trials of the better side that are missing, which forbid every verdict.
+    better_misses: Option<String>,
+    /// The same of the worse side, which forbid only to call both equal.
+    worse_misses: Option<String>,
+    /// What would explain a difference.
+    explained: Option<String>,
+}
+
+impl Doubt {
+    /// Looks for everything that is known to.
+    pub fn of(measure: &Measure, ratio: &Ratio, sides: [DoubtfulSide<'_, '_>; 2], names: [&str; 2]) -> Doubt {
+        let second_is_better = (ratio.value > 1.0) == (measure.direction() == Direction::HigherIsBetter);
+        let (worse, better) = if second_is_better { (0, 1) } else { (1, 0) };
+        let of_kind = |kind: &WarningKind| {
+            let (more, less) = match effect(*kind).filter(|_| bears_on(*kind, measure))? {
+                Effect::Hampers => (worse, better),
+                Effect::Flatters => (better, worse),
+            };
+            let [a, b] = [more, less].map(|side| (names[side], sides[side].trials));
+            carried(*kind, a, b).or_else(|| amount(*kind, a, b))
         };
-        let [a, b] = [more, less].map(|side| (names[side], sides[side].trials));
-        carried(*kind, a, b).or_else(|| amount(*kind, a, b))
-    };
-    let found = missing(measure, (names[better], sides[better].trials));
-    let found = found.or_else(|| WarningKind::ALL.iter().find_map(of_kind));
-    found.or_else(|| (!ratio.paired).then(|| moved(measure, ratio, sides)).flatten())
+        let drifted = || (!ratio.paired).then(|| moved(measure, ratio, sides)).flatten();
+        Doubt {
+            better_misses: missing(measure, names[better], sides[better]),
+            worse_misses: missing(measure, names[worse], sides[worse]),
+            explained: WarningKind::ALL.iter().find_map(of_kind).or_else(drifted),
+        }
+    }
+
+    /// What forbids this verdict. More trials of each would not help an undecided one that it forbids.
+    pub fn about(&self, said: Verdict) -> Option<&String> {
+        self.better_misses.as_ref().or(match said {
+            Verdict::Larger | Verdict::Smaller => self.explained.as_ref(),
+            Verdict::NoMaterialDifference => self.worse_misses.as_ref(),
+            Verdict::CannotTell(_) => None,
+        })
+    }
 }
 
 type Named<'a, 't> = (&'a str, &'a [&'t TrialRecord]);
 
-/// Trials without a value, of the better side: what hung all the time would have made it worse.
-fn missing(measure: &Measure, (name, trials): Named<'_, '_>) -> Option<String> {
-    let measured = || trials.iter().filter(|trial| is_measured(trial));
-    let without = measured().filter(|trial| measure.value(trial).is_none()).count();
+/// Trials of a side that failed or have no value: what hung all the time would have made it worse.
+fn missing(measure: &Measure, name: &str, side: DoubtfulSide<'_, '_>) -> Option<String> {
+    let measured = || side.trials.iter().filter(|trial| is_measured(trial));
+    let failed = failed_beside(side.trials, side.whole);
+    let without = measured().filter(|trial| measure.value(trial).is_none()).count() + failed;
     (without > 0).then(|| {
-        let trials = text::plural(measured().count() as u64, "trial");
-        format!("no value in {without} of {trials} of {name}, which may be the worst")
+        let trials = text::plural((measured().count() + failed) as u64, "trial");
+        let of_them = if failed > 0 { format!(" ({failed} failed)") } else { String::new() };
+        format!("no value in {without} of {trials} of {name}{of_them}, which may be the worst")
     })
 }
 
@@ -168,7 +193,8 @@ mod tests {
         let whole = [[a, sentinels].concat(), b.to_vec()];
         let trials = [a, b].map(|side| side.iter().collect::<Vec<&TrialRecord>>());
         let sides = [0, 1].map(|side| DoubtfulSide { trials: &trials[side], whole: &whole[side] });
-        doubt(&measure, &ratio, sides, ["A", "B"])
+        let said = if ratio.value > 1.0 { Verdict::Larger } else { Verdict::Smaller };
+        Doubt::of(&measure, &ratio, sides, ["A", "B"]).about(said).cloned()
     }
 
     /// A side, and another one that is slower by a third.

@@ -74,6 +74,14 @@ pub fn is_measured(trial: &TrialRecord) -> bool {
     trial.outcome == Outcome::Measured
 }
 
+/// How many other trials of the cases of these have failed, without sentinels.
+pub(crate) fn failed_beside(trials: &[&TrialRecord], whole: &[TrialRecord]) -> usize {
+    let has_failed =
+        |trial: &&TrialRecord| matches!(trial.outcome, Outcome::Failed { .. }) && !trial.sentinel;
+    let of_case = |one: &&TrialRecord| trials.iter().any(|trial| trial.case == one.case);
+    whole.iter().filter(has_failed).filter(of_case).count()
+}
+
 /// How many kinds of warning these trials carry together.
 pub fn warning_kinds(trials: &[&TrialRecord]) -> usize {
     WarningKind::ALL.iter().filter(|kind| trials.iter().any(|trial| carries(trial, **kind).is_some())).count()

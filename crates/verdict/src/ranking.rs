@@ -61,6 +61,8 @@ pub struct CaseEstimate {
     pub max: f64,
     /// Whether some value, and thus the mean and the maximum, is only a lower bound.
     pub at_least: bool,
+    /// Whether the lower end of the interval is only a lower bound.
+    pub low_at_least: bool,
 }
 
 impl RankedCase {
@@ -197,7 +199,12 @@ pub fn figure(measure: &Measure, seed: u64, trials: &[&TrialRecord]) -> Option<C
     let mut sorted: Vec<f64> = values.iter().map(|value| value.value).collect();
     sorted.sort_by(f64::total_cmp);
     let median = (sorted.len() > 2).then(|| median(&sorted));
-    Some(CaseEstimate { estimate, median, max, at_least: values.iter().any(|value| value.at_least) })
+    let at_least = values.iter().any(|value| value.at_least);
+    // Of few trials, the lower end is the smallest value itself, which may be exact beside bounds.
+    let low = estimate.interval.map_or(estimate.value, |interval| interval.low);
+    let is_lowest = |value: &&Value| !value.at_least && (value.value - low).abs() <= low * 1e-9;
+    let low_at_least = at_least && !values.iter().any(|value| is_lowest(&value));
+    Some(CaseEstimate { estimate, median, max, at_least, low_at_least })
 }
 
 /// The mean of a measure over trials.
@@ -228,6 +235,29 @@ mod tests {
         let [xfs, ext4] = &rankings[0].rows[..] else { panic!("two rows") };
         assert!(ext4.figures[0].unwrap().at_least && !xfs.figures[0].unwrap().at_least);
         assert_eq!(ext4.figures[0].unwrap().estimate.value, (30e9 + 40e6) / 2.0);
+    }
+
+    #[test]
+    fn the_lower_end_of_an_interval_is_a_bound_unless_an_exact_value_is_there() {
+        let of = |stalls: &[(u64, bool)]| {
+            let trial = |(stall, at_least): &(u64, bool)| {
+                let mut trial = fixture::trial(0, 0, 0, fixture::configuration("ext4", "bfq"), 50.0);
+                for role in trial.phases.iter_mut().flat_map(|phase| &mut phase.roles) {
+                    role.longest_stall_ns = fsdyno_core::Nanos(*stall);
+                    role.longest_stall_at_least = *at_least;
+                }
+                trial
+            };
+            let trials: Vec<TrialRecord> = stalls.iter().map(trial).collect();
+            let figure = figure(&"longest-stall".parse().unwrap(), 42, &trials.iter().collect::<Vec<_>>());
+            figure.map(|figure| (figure.at_least, figure.low_at_least)).unwrap()
+        };
+        assert_eq!(of(&[(10, false), (20, false)]), (false, false));
+        assert_eq!(of(&[(10, false), (20, true)]), (true, false));
+        assert_eq!(of(&[(10, true), (20, false)]), (true, true));
+        assert_eq!(of(&[(10, true), (10, false)]), (true, false));
+        let many: Vec<(u64, bool)> = (0..8).map(|index| (1_000 + index * 100, index == 7)).collect();
+        assert_eq!(of(&many), (true, true));
     }
 
     #[test]

@@ -210,7 +210,7 @@ mod tests {
     fn figure(low: f64, mean: f64, high: f64) -> CaseEstimate {
         let interval = Some(Interval { low, high });
         let estimate = Estimate { value: mean, interval, n: 6 };
-        CaseEstimate { estimate, median: None, max: high, at_least: false }
+        CaseEstimate { estimate, median: None, max: high, at_least: false, low_at_least: false }
     }
 
     #[test]

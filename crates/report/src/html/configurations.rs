@@ -156,7 +156,7 @@ fn cell(ranking: &Ranking, column: usize, figure: Option<CaseEstimate>) -> Marku
         td data-value=(value) {
             (measured(unit, value, figure.at_least))
             @if let Some(interval) = interval {
-                small { (measured(unit, interval.low, false)) " – " (measured(unit, interval.high, figure.at_least)) }
+                small { (measured(unit, interval.low, figure.low_at_least)) " – " (measured(unit, interval.high, figure.at_least)) }
             }
             @if let Some(median) = figure.median.filter(|_| mean) {
                 small { "median " (measured(unit, median, figure.at_least)) }

@@ -64,7 +64,7 @@ fn front(answer: &Answer, names: &mut Names) -> Markup {
                         @for point in &answer.pareto.points {
                             tr {
                                 th scope="row" { (point.name) }
-                                @for (objective, value) in answer.pareto.objectives.iter().zip(&point.values) { td { (shown(objective, *value)) } }
+                                @for (index, objective) in answer.pareto.objectives.iter().enumerate() { td { (shown(objective, point, index)) } }
                                 td { @if point.durable { "yes" } @else { "no" } }
                                 td { @if point.on_front { "yes" } @else { "no" } }
                             }
@@ -85,8 +85,9 @@ fn unit(objective: &Objective) -> &'static str {
     measure(objective).map_or("", |measure| head_unit(measure.unit()))
 }
 
-fn shown(objective: &Objective, value: f64) -> String {
-    measure(objective).map_or_else(String::new, |measure| text::measured(measure.unit(), value, false))
+fn shown(objective: &Objective, point: &ParetoPoint, index: usize) -> String {
+    let (value, at_least) = (point.values[index], point.at_least[index]);
+    measure(objective).map_or_else(String::new, |measure| text::measured(measure.unit(), value, at_least))
 }
 
 /// A value in the unit of the charts: times in seconds.
@@ -195,8 +196,9 @@ fn sides(x: &[f64]) -> Vec<&'static str> {
 }
 
 fn words(objectives: &[Objective], point: &ParetoPoint) -> String {
-    let values = objectives.iter().zip(&point.values).map(|(objective, value)| {
-        format!("{}: {} {}", plain(&objective.heading()), plain(&shown(objective, *value)), unit(objective))
+    let values = objectives.iter().enumerate().map(|(index, objective)| {
+        let value = shown(objective, point, index);
+        format!("{}: {} {}", plain(&objective.heading()), plain(&value), unit(objective))
     });
     let safety = if point.durable { "" } else { "<br>weakens what survives a power cut" };
     format!("{}<br>{}{safety}", plain(&point.name), values.collect::<Vec<_>>().join("<br>"))

@@ -57,8 +57,8 @@ fn write_standings(out: &mut dyn Write, answer: &Answer, measure: &Measure, styl
         let value = text::measured(unit, value, one.at_least);
         let Some([low, high]) = one.interval else { return value };
         // The mean of lower bounds has no upper end.
-        let [low, high] =
-            [(low, false), (high, one.at_least)].map(|(end, bound)| text::measured(unit, end, bound));
+        let [low, high] = [(low, one.low_at_least), (high, one.at_least)]
+            .map(|(end, bound)| text::measured(unit, end, bound));
         format!("{value} [{low}, {high}]")
     };
     let symbol = if unit == fsdyno_core::measure::Unit::Nanoseconds { "" } else { unit.symbol() };
@@ -233,8 +233,8 @@ fn write_front(out: &mut dyn Write, answer: &Answer, style: Style) -> io::Result
     let mut table = style.table(heads.collect());
     for point in &front.points {
         let mark = if point.on_front { "*" } else { "" };
-        let values = measures.iter().zip(&point.values);
-        let values = values.map(|(measure, value)| text::measured(measure.unit(), *value, false));
+        let values = measures.iter().zip(point.values.iter().zip(&point.at_least));
+        let values = values.map(|(measure, (value, bound))| text::measured(measure.unit(), *value, *bound));
         let cells = [mark.to_string(), marked(&point.name, point.durable, weak)].into_iter().chain(values);
         table.add_row(cells.map(Cell::new).collect::<Vec<_>>());
     }

@@ -20,7 +20,7 @@ mod trust;
 pub use matching::{Difference, UncomparedCase};
 pub use surroundings::SharedWarning;
 
-use crate::doubt::{DoubtfulSide, doubt};
+use crate::doubt::{Doubt, DoubtfulSide};
 use crate::durability::{self, Judge, LossRow, Losses};
 use crate::machines::together;
 use crate::ranking::estimate_of;
@@ -135,8 +135,10 @@ pub struct ComparedMeasure {
     pub rank_p: Option<f64>,
     /// The verdict.
     pub finding: Finding,
-    /// What else may explain the difference.
+    /// What else may explain the difference, or why there is no verdict in spite of one.
     pub doubt: Option<String>,
+    /// Everything that may.
+    doubts: Doubt,
     /// For each side, whether some value is only a lower bound.
     pub at_least: [bool; 2],
 }
@@ -333,10 +335,11 @@ fn row(measure: &Measure, cases: [&Case<'_>; 2], of: [Side<'_>; 2], seed: u64) -
         corrected_p: ratio.and_then(|ratio| ratio.p),
         rank_p: mann_whitney(&a, &b),
         finding: Finding::CannotTell(Lack::Zero),
-        doubt: ratio.and_then(|ratio| {
+        doubt: None,
+        doubts: ratio.map_or_else(Doubt::default, |ratio| {
             let sides =
                 [0, 1].map(|side| DoubtfulSide { trials: &cases[side].trials, whole: of[side].whole });
-            doubt(measure, &ratio, sides, ["A", "B"])
+            Doubt::of(measure, &ratio, sides, ["A", "B"])
         }),
         at_least: sides.map(|side| side.iter().any(|(_, value)| value.at_least)),
     })
@@ -352,37 +355,41 @@ fn correct(cases: &mut [ComparedCase], threshold: f64) {
         row.corrected_p = Some(p);
     }
     for row in cases.iter_mut().flat_map(|case| &mut case.rows) {
-        row.finding = finding(row, threshold, comparisons);
+        (row.finding, row.doubt) = finding(row, threshold, comparisons);
     }
 }
 
-fn finding(row: &ComparedMeasure, threshold: f64, comparisons: usize) -> Finding {
+/// The verdict, and the doubt that forbids it.
+fn finding(row: &ComparedMeasure, threshold: f64, comparisons: usize) -> (Finding, Option<String>) {
     let zeros = row.estimates.iter().all(|side| side.value == 0.0) && row.at_least == [false; 2];
     let Some(ratio) = row.ratio else {
-        return if zeros { Finding::NoMaterialDifference } else { Finding::CannotTell(Lack::Zero) };
+        let finding = if zeros { Finding::NoMaterialDifference } else { Finding::CannotTell(Lack::Zero) };
+        return (finding, None);
     };
     let more_is_better = row.measure.direction() == Direction::HigherIsBetter;
     let verdict = ratio.verdict_among(threshold, row.corrected_p, comparisons);
-    match verdict {
-        Verdict::Larger | Verdict::Smaller if row.doubt.is_some() => Finding::CannotTell(Lack::Doubt),
-        _ if !proven(verdict, row.at_least) => Finding::CannotTell(Lack::Bounds),
+    let doubt = row.doubts.about(verdict).cloned();
+    let finding = match verdict {
+        _ if doubt.is_some() => Finding::CannotTell(Lack::Doubt),
+        _ if !proven(verdict, &ratio, row.at_least) => Finding::CannotTell(Lack::Bounds),
         Verdict::Larger if more_is_better => Finding::Faster,
         Verdict::Larger => Finding::Slower,
         Verdict::Smaller if more_is_better => Finding::Slower,
         Verdict::Smaller => Finding::Faster,
         Verdict::NoMaterialDifference => Finding::NoMaterialDifference,
         Verdict::CannotTell(needed) => Finding::CannotTell(Lack::Trials(needed)),
-    }
+    };
+    (finding, doubt)
 }
 
-/// Whether a verdict holds if some values are only lower bounds: such a value can prove that its side is
-/// larger, and nothing else.
-pub(crate) fn proven(verdict: Verdict, at_least: [bool; 2]) -> bool {
+/// Whether a verdict holds if some values are only lower bounds, or whether more trials can lead to one: such
+/// a value can prove that its side is larger, and nothing else.
+pub(crate) fn proven(verdict: Verdict, ratio: &Ratio, at_least: [bool; 2]) -> bool {
     match verdict {
         Verdict::Larger => !at_least[0],
         Verdict::Smaller => !at_least[1],
         Verdict::NoMaterialDifference => !at_least.contains(&true),
-        Verdict::CannotTell(_) => true,
+        Verdict::CannotTell(_) => !at_least[usize::from(ratio.value <= 1.0)],
     }
 }
 

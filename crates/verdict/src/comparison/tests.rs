@@ -174,3 +174,23 @@ fn what_loses_more_is_a_regression() {
     assert_eq!(findings(&zeros), [Finding::NoMaterialDifference]);
     assert!(!zeros.regressed() && zeros.cases[0].without.is_empty());
 }
+
+#[test]
+fn a_side_with_failed_trials_is_not_called_faster() {
+    let (base, mut other) = (trials(0, "a", 6, 1.0), trials(1, "b", 6, 2.0));
+    let error = fsdyno_core::Failure::new("load", "the device is gone");
+    other[0].outcome = fsdyno_core::Outcome::Failed { error };
+    let question = question(&["read"]);
+    let faster = Comparison::new(side("A", 1, &base), side("B", 1, &other), &question);
+    let why = "cannot tell: no value in 1 of 6 trials of B (1 failed), which may be the worst";
+    assert_eq!(faster.cases[0].rows[0].verdict(), why);
+    let slower = Comparison::new(side("A", 1, &other), side("B", 1, &base), &question);
+    assert_eq!(findings(&slower), [Finding::CannotTell(Lack::Doubt)]);
+    for trial in &mut other {
+        trial.phases.iter_mut().for_each(|phase| {
+            phase.roles.iter_mut().for_each(|role| role.rates.aggregate_bytes_per_s /= 4.0);
+        });
+    }
+    let worse = Comparison::new(side("A", 1, &base), side("B", 1, &other), &question);
+    assert_eq!(findings(&worse), [Finding::Slower]);
+}

@@ -6,6 +6,8 @@
 
 use super::contender::{Compared, pairs};
 use super::standing::corrected;
+use crate::comparison::proven;
+use crate::doubt::{Doubt, DoubtfulSide};
 use crate::durability::Safety;
 use crate::levels::{FILESYSTEM, level};
 use crate::machines::Shared;
@@ -55,6 +57,9 @@ pub struct LevelAnswer {
     pub to_best: Option<Compared>,
     /// Whether it is worse than that one, by more than the threshold.
     pub worse: bool,
+    /// Why it is not called worse although the trials show that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub doubt: Option<String>,
 }
 
 /// Two settings whose effects depend on each other.
@@ -104,10 +109,11 @@ impl Varied {
     }
 }
 
-/// The effects of the settings that vary among these trials.
+/// The effects of the settings that vary among these trials, which are some of the whole sweep.
 pub(super) fn effects(
     measure: &Measure,
     trials: &[&TrialRecord],
+    whole: &[TrialRecord],
     threshold: f64,
     safety: &Safety,
 ) -> AxisEffects {
@@ -152,11 +158,15 @@ pub(super) fn effects(
         };
     };
     let answers = varied.iter().enumerate();
-    let judged = (measure, threshold, safety);
+    let judged = Judged { measure, trials, whole, threshold, safety };
     let mut axes: Vec<AxisAnswer> =
-        answers.map(|(index, one)| axis_answer(one, index, &effects, trials, judged)).collect();
+        answers.map(|(index, one)| axis_answer(one, index, &effects, &judged)).collect();
     axes.sort_by(|a, b| b.share.unwrap_or(0.0).total_cmp(&a.share.unwrap_or(0.0)));
-    let (interactions, unknown) = interactions(&varied, &effects, measure, threshold);
+    let (mut interactions, unknown) = interactions(&varied, &effects, measure, threshold);
+    if trials.iter().any(|trial| is_bound(measure, trial)) {
+        // Which level is the best of any pair would be decided by bounds.
+        interactions.clear();
+    }
     let mut notes = Vec::new();
     let entangled: Vec<String> = varied
         .iter()
@@ -246,13 +256,45 @@ fn distinct(levels: impl Iterator<Item = String>) -> Vec<String> {
     found
 }
 
-fn axis_answer(
-    one: &Varied,
-    index: usize,
-    effects: &Effects,
-    trials: &[&TrialRecord],
-    (measure, threshold, safety): (&Measure, f64, &Safety),
-) -> AxisAnswer {
+/// What effects are judged by.
+struct Judged<'a, 't> {
+    measure: &'a Measure,
+    trials: &'a [&'t TrialRecord],
+    whole: &'t [TrialRecord],
+    threshold: f64,
+    safety: &'a Safety,
+}
+
+impl Judged<'_, '_> {
+    /// Why a level is not called worse than the best although this says so.
+    fn doubt(&self, one: &Varied, [best, level]: [usize; 2], ratio: &Ratio, said: Verdict) -> Option<String> {
+        let of = |level: usize| -> Vec<&TrialRecord> {
+            let has = |trial: &&TrialRecord| one.level_of(&trial.configuration) == Some(level);
+            self.trials.iter().copied().filter(has).collect()
+        };
+        let (a, b) = (of(best), of(level));
+        let bounds = [&a, &b].map(|trials| trials.iter().any(|trial| is_bound(self.measure, trial)));
+        if !proven(said, ratio, bounds) {
+            return Some("only lower bounds are known".to_string());
+        }
+        let names = [best, level].map(|level| match &*one.axis {
+            FILESYSTEM => one.levels[level].clone(),
+            axis => format!("{axis} = {}", one.levels[level]),
+        });
+        let sides = [&a, &b].map(|trials| DoubtfulSide { trials, whole: self.whole });
+        // Effects leave out what differs between blocks, and with it the drift of the machine.
+        let mut within = *ratio;
+        within.paired = true;
+        Doubt::of(self.measure, &within, sides, [&names[0], &names[1]]).about(said).cloned()
+    }
+}
+
+fn is_bound(measure: &Measure, trial: &TrialRecord) -> bool {
+    measure.value(trial).is_some_and(|value| value.at_least)
+}
+
+fn axis_answer(one: &Varied, index: usize, effects: &Effects, judged: &Judged<'_, '_>) -> AxisAnswer {
+    let Judged { measure, trials, threshold, safety, .. } = *judged;
     let found = &effects.factors[index];
     let filesystem = |level: usize| {
         let trial = trials.iter().find(|trial| one.level_of(&trial.configuration) == Some(level));
@@ -289,13 +331,20 @@ fn axis_answer(
     let levels: Vec<LevelAnswer> = order
         .iter()
         .enumerate()
-        .map(|(at, level)| LevelAnswer {
-            level: one.levels[*level].clone(),
-            is_default: is_default(*level),
-            risks: weakens[*level].clone(),
-            effect: found.levels[*level].as_ref().map(|ratio| Compared::new(ratio, ratio.p)),
-            to_best: ratios[at].as_ref().map(|ratio| Compared::new(ratio, p_values[at])),
-            worse: is_worse(&verdicts[at]),
+        .map(|(at, level)| {
+            let worse = is_worse(&verdicts[at]);
+            let known = best.zip(ratios[at].as_ref()).zip(verdicts[at]).filter(|_| worse);
+            let doubt =
+                known.and_then(|((best, ratio), said)| judged.doubt(one, [best, *level], ratio, said));
+            LevelAnswer {
+                level: one.levels[*level].clone(),
+                is_default: is_default(*level),
+                risks: weakens[*level].clone(),
+                effect: found.levels[*level].as_ref().map(|ratio| Compared::new(ratio, ratio.p)),
+                to_best: ratios[at].as_ref().map(|ratio| Compared::new(ratio, p_values[at])),
+                worse: worse && doubt.is_none(),
+                doubt,
+            }
         })
         .collect();
     let (best, text) = indication(&levels);
@@ -310,7 +359,11 @@ fn indication(levels: &[LevelAnswer]) -> (Option<String>, String) {
     }
     let (worse, may): (Vec<&LevelAnswer>, Vec<&LevelAnswer>) = levels.iter().partition(|level| level.worse);
     if worse.is_empty() {
-        return (None, "no clear indication".to_string());
+        let why = levels.iter().find_map(|level| level.doubt.as_ref());
+        return (
+            None,
+            "no clear indication".to_string() + &why.map_or(String::new(), |why| format!(": {why}")),
+        );
     }
     let durable: Vec<&LevelAnswer> = may.iter().copied().filter(|level| level.risks.is_empty()).collect();
     let candidates = if durable.is_empty() { &may } else { &durable };

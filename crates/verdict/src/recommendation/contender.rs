@@ -18,7 +18,9 @@ pub struct Contender {
     pub configuration: Configuration,
     /// Number of measured trials.
     pub trials: usize,
-    /// How many of them have a value of the measure.
+    /// Number of other trials of it that failed.
+    pub failed: usize,
+    /// How many of the measured ones have a value of the measure.
     pub with_value: usize,
     /// Mean of the measure in its base unit; absent if no trial has a value.
     pub value: Option<f64>,
@@ -26,6 +28,8 @@ pub struct Contender {
     pub interval: Option<[f64; 2]>,
     /// Whether the value of some trial is only a lower bound.
     pub at_least: bool,
+    /// Whether the lower end of the interval is only a lower bound.
+    pub low_at_least: bool,
     /// Ratio to the best; absent for the best itself, and if there is no ratio.
     pub to_best: Option<Compared>,
     /// The verdict.
@@ -71,7 +75,8 @@ pub enum Verdict {
     AsGood,
     /// The trials do not decide.
     CannotTell {
-        /// About how many trials of each would decide; absent if a thousand would not, and for lower bounds.
+        /// About how many trials of each would decide; absent if a thousand would not, and for lower bounds
+        /// and doubts.
         needed: Option<usize>,
     },
     /// Worse, by more than the threshold.

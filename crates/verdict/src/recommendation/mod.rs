@@ -143,7 +143,7 @@ fn answer(
         Some(race) => standings.iter().position(|one| one.case == race.pick.case && one.value.is_some()),
     };
     let baseline = winner.and_then(|winner| standing::baseline(&standings, winner));
-    let effects = axis::effects(&measure, &complete, question.threshold, safety);
+    let effects = axis::effects(&measure, &complete, trials, question.threshold, safety);
     let pareto = pareto::front(workload, &measure, &standings, &measured, header.seed);
     let recipe = winner.and_then(|winner| recipe::text(&standings[winner], &measured));
     let mut answer = Answer {

@@ -50,6 +50,8 @@ pub struct ParetoPoint {
     pub name: String,
     /// One value for each objective, in its base unit.
     pub values: Vec<f64>,
+    /// Which of them are only lower bounds.
+    pub at_least: Vec<bool>,
     /// Whether it weakens nothing.
     pub durable: bool,
     /// Whether no other configuration is at least as good in everything and better in something.
@@ -65,7 +67,8 @@ pub(super) fn front(
     seed: u64,
 ) -> ParetoFront {
     let mut measures = vec![decides.clone()];
-    let mut columns = vec![standings.iter().map(|one| one.value).collect::<Vec<_>>()];
+    let decided = |one: &Contender| one.value.map(|value| (value, one.at_least));
+    let mut columns = vec![standings.iter().map(decided).collect::<Vec<_>>()];
     let goals = Goal::words().filter_map(|(_, goal)| goal.measure(workload));
     for measure in goals.chain(Measure::columns_of(trials.iter().copied())) {
         if measures.contains(&measure) {
@@ -81,10 +84,13 @@ pub(super) fn front(
         .iter()
         .enumerate()
         .filter_map(|(row, one)| {
+            let figures: Option<Vec<(f64, bool)>> = columns.iter().map(|values| values[row]).collect();
+            let (values, at_least) = figures?.into_iter().unzip();
             Some(ParetoPoint {
                 case: one.case,
                 name: one.name.clone(),
-                values: columns.iter().map(|values| values[row]).collect::<Option<_>>()?,
+                values,
+                at_least,
                 durable: one.is_durable(),
                 on_front: true,
             })
@@ -101,17 +107,18 @@ pub(super) fn front(
     ParetoFront { objectives: objectives.collect(), points }
 }
 
-/// The value of a measure for each configuration.
+/// The value of a measure for each configuration, and whether it is only a lower bound.
 fn column(
     measure: &Measure,
     standings: &[Contender],
     trials: &[&TrialRecord],
     seed: u64,
-) -> Vec<Option<f64>> {
+) -> Vec<Option<(f64, bool)>> {
     let value = |one: &Contender| {
         let own: Vec<&TrialRecord> = of_case(trials, one.case).collect();
         let figure = ranking::figure(measure, seed, &own)?;
-        Some(if measure.name() == ranking::LONGEST { figure.max } else { figure.estimate.value })
+        let value = if measure.name() == ranking::LONGEST { figure.max } else { figure.estimate.value };
+        Some((value, figure.at_least))
     };
     standings.iter().map(value).collect()
 }

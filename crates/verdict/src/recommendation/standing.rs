@@ -7,9 +7,10 @@
 use super::contender::{Compared, Contender, Verdict, pairs};
 use super::losses;
 use crate::comparison::proven;
-use crate::doubt::{DoubtfulSide, doubt};
+use crate::doubt::{Doubt, DoubtfulSide};
 use crate::levels::changes;
 use crate::machines::together;
+use crate::outcomes::failed_beside;
 use crate::ranking::{CaseEstimate, Ranking};
 use fsdyno_core::TrialRecord;
 use fsdyno_core::measure::{Direction, Measure};
@@ -36,10 +37,12 @@ pub(super) fn standings(
                 case: row.case,
                 name: row.name.clone(),
                 trials: row.trials,
+                failed: failed_beside(&own, whole),
                 with_value: row.with_value(),
                 value: figure.map(|figure| figure.estimate.value),
                 interval: figure.and_then(|figure| figure.estimate.interval).map(|i| [i.low, i.high]),
                 at_least: figure.is_some_and(|figure| figure.at_least),
+                low_at_least: figure.is_some_and(|figure| figure.low_at_least),
                 to_best: None,
                 verdict: Verdict::Unknown,
                 risks: row.risks.clone(),
@@ -81,10 +84,8 @@ pub(super) fn standings(
                 let said = ratio.verdict_among(threshold, p, comparisons);
                 let own: Vec<&TrialRecord> = of_case(trials, one.case).collect();
                 let sides = [&of_best, &own].map(|trials| DoubtfulSide { trials, whole });
-                one.doubt = matches!(said, Said::Larger | Said::Smaller)
-                    .then(|| doubt(measure, ratio, sides, [&best_name, &one.name]))
-                    .flatten();
-                match proven(said, [best_at_least, one.at_least]) && one.doubt.is_none() {
+                one.doubt = Doubt::of(measure, ratio, sides, [&best_name, &one.name]).about(said).cloned();
+                match proven(said, ratio, [best_at_least, one.at_least]) && one.doubt.is_none() {
                     true => verdict(said, measure.direction()),
                     false => Verdict::CannotTell { needed: None },
                 }

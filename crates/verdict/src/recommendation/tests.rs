@@ -4,6 +4,8 @@ use super::*;
 use crate::fixture;
 use fsdyno_core::warning::{Warning, WarningKind};
 
+mod incomplete;
+
 /// Six blocks of configurations, each a filesystem, a scheduler and a factor on the rate; blocks differ, too.
 fn sweep(configurations: &[(&str, &str, f64)]) -> Vec<TrialRecord> {
     let mut trials = Vec::new();
@@ -203,39 +205,6 @@ fn two_lower_bounds_are_not_as_good_as_each_other() {
     trials.retain(|trial| trial.case < 2);
     assert_eq!(of(&trials, "ext4 none"), Verdict::Best);
     assert_eq!(of(&trials, "ext4 bfq"), Verdict::CannotTell { needed: None });
-}
-
-/// A worker that hangs all the time performs nothing that could be measured.
-#[test]
-fn trials_without_a_value_are_counted_and_prove_nothing() {
-    let mut trials = sweep(&[("ext4", "none", 1.0), ("xfs", "none", 1.3)]);
-    let clear = recommend(&trials, None);
-    assert_eq!(clear.answers[0].standings[1].verdict, Verdict::Worse);
-    let dead = |trials: &mut Vec<TrialRecord>, case: u32| {
-        let dead = trials.iter_mut().find(|trial| trial.case == case).unwrap();
-        dead.phases.clear();
-    };
-    dead(&mut trials, 1);
-    let answer = &recommend(&trials, None).answers[0];
-    assert_eq!(answer.standings.iter().map(|one| one.with_value).collect::<Vec<_>>(), [5, 6]);
-    assert_eq!(answer.standings[1].verdict, Verdict::CannotTell { needed: None }, "{:?}", answer.standings);
-    let said = |notes: &[String], text: &str| notes.iter().any(|note| note.contains(text));
-    assert!(
-        said(&answer.notes, "read-under-write has no value in 1 of 6 trials of xfs none: "),
-        "{:?}",
-        answer.notes
-    );
-    assert!(said(&answer.notes, "to the best: no value in 1 of 6 trials of xfs none"), "{:?}", answer.notes);
-    // What is worse is not so because of trials that may be even worse.
-    let mut trials = sweep(&[("ext4", "none", 1.0), ("xfs", "none", 1.3)]);
-    dead(&mut trials, 0);
-    let answer = &recommend(&trials, None).answers[0];
-    assert_eq!(answer.standings[1].verdict, Verdict::Worse, "{:?}", answer.standings);
-    assert!(
-        said(&answer.notes, "read-under-write has no value in 1 of 6 trials of ext4 none: "),
-        "{:?}",
-        answer.notes
-    );
 }
 
 /// The winner and the best have 6 trials each; the winner is compared with a configuration that has 3.

@@ -4,6 +4,7 @@
 use super::answer::Answer;
 use super::contender::{Compared, Contender, Verdict};
 use super::losses;
+use super::pareto::ParetoPoint;
 use crate::durability::Basis;
 use crate::outcomes::carries;
 use crate::text;
@@ -160,6 +161,14 @@ fn choice(
             let other = quantity(measure, baseline);
             format!(", {best}. '{}' has {other}, but {doubt}: measure both again.", baseline.name)
         }
+        _ if bounded(winner, baseline, measure).at_least => {
+            let other = quantity(measure, baseline);
+            let hidden = &bounded(winner, baseline, measure).name;
+            format!(
+                ", {best}. '{}' has {other}, but of '{hidden}' only a lower bound is known.",
+                baseline.name
+            )
+        }
         _ => {
             let other = format!("to tell it from '{}' ({})", baseline.name, quantity(measure, baseline));
             format!(", {best}. {}.", capitalised(&too_few(winner, baseline, baseline, &other)))
@@ -175,6 +184,14 @@ fn choice(
         count => format!(" {count} others may be as good."),
     };
     format!("Use '{name}': {has}{certain}{others}")
+}
+
+/// The side with the smaller value, whose true value may be the larger one if it is only a lower bound.
+fn bounded<'a>(winner: &'a Contender, baseline: &'a Contender, measure: &Measure) -> &'a Contender {
+    match measure.direction() {
+        Direction::HigherIsBetter => baseline,
+        Direction::LowerIsBetter => winner,
+    }
 }
 
 /// Whether the interval of its ratio to the best has room for being as good. The verdict also takes into
@@ -207,17 +224,28 @@ fn too_few(one: &Contender, other: &Contender, undecided: &Contender, purpose: &
 /// What the choice costs in other measures, and what would be better at the price of safety.
 pub(super) fn price(answer: &Answer, winner: &Contender, measure: &Measure, threshold: f64) -> String {
     let mut parts = Vec::new();
-    let costs = costs(answer, winner, threshold);
-    if let Some(baseline) = answer.baseline().filter(|_| answer.pareto.objectives.len() > 1) {
-        parts.push(match costs.is_empty() {
-            true => format!(
+    if let Some(baseline) = answer.baseline() {
+        let Costs { worse, not_worse, unknown } = costs(answer, winner, threshold);
+        if !worse.is_empty() {
+            parts.push(format!(
+                "Compared with '{}', {} in these trials.",
+                baseline.name,
+                worse.join(" and ")
+            ));
+        } else if !not_worse.is_empty() {
+            parts.push(format!(
                 "In {} it is better than '{}', or at most {} worse.",
-                others(answer),
+                listed(&not_worse),
                 baseline.name,
                 hundredths(threshold)
-            ),
-            false => format!("Compared with '{}', {} in these trials.", baseline.name, costs.join(" and ")),
-        });
+            ));
+        }
+        if !unknown.is_empty() {
+            parts.push(format!(
+                "Whether it is worse in {} is unknown, because only lower bounds are known.",
+                listed(&unknown)
+            ));
+        }
     }
     if !winner.is_durable() {
         let which = match safe(answer) {
@@ -269,30 +297,48 @@ fn capitalised(text: &str) -> String {
     first + letters.as_str()
 }
 
-/// The measures in which the winner is worse than the baseline by more than the threshold.
-fn costs(answer: &Answer, winner: &Contender, threshold: f64) -> Vec<String> {
-    let point = |case: u32| answer.pareto.points.iter().find(|point| point.case == case);
-    let Some((own, other)) = point(winner.case).zip(answer.baseline().and_then(|one| point(one.case))) else {
-        return Vec::new();
-    };
-    let objectives = answer.pareto.objectives.iter().enumerate().skip(1);
-    let worse = objectives.filter_map(|(index, objective)| {
-        let measure: Measure = objective.measure.parse().ok()?;
-        let (own, other) = (own.values[index], other.values[index]);
-        let worse = match objective.higher_is_better {
-            true => own < other / (1.0 + threshold),
-            false => own > other * (1.0 + threshold),
-        };
-        let amount = |value| text::quantity(&measure, value, false);
-        worse.then(|| format!("{} is {} instead of {}", objective.heading(), amount(own), amount(other)))
-    });
-    worse.collect()
+/// How the winner compares with the baseline in the measures that do not decide.
+#[derive(Default)]
+struct Costs {
+    /// Where it is worse by more than the threshold: both values.
+    worse: Vec<String>,
+    /// The measures in which it is not.
+    not_worse: Vec<String>,
+    /// Those in which lower bounds hide it.
+    unknown: Vec<String>,
 }
 
-fn others(answer: &Answer) -> String {
-    let names: Vec<String> =
-        answer.pareto.objectives.iter().skip(1).map(|objective| objective.heading()).collect();
-    match &names[..] {
+fn costs(answer: &Answer, winner: &Contender, threshold: f64) -> Costs {
+    let mut costs = Costs::default();
+    let point = |case: u32| answer.pareto.points.iter().find(|point| point.case == case);
+    let Some((own, other)) = point(winner.case).zip(answer.baseline().and_then(|one| point(one.case))) else {
+        return costs;
+    };
+    for (index, objective) in answer.pareto.objectives.iter().enumerate().skip(1) {
+        let Ok(measure) = objective.measure.parse::<Measure>() else { continue };
+        let of = |point: &ParetoPoint| (point.values[index], point.at_least[index]);
+        let ((value, bound), (of_other, bound_of_other)) = (of(own), of(other));
+        let worse = match objective.higher_is_better {
+            true => value < of_other / (1.0 + threshold),
+            false => value > of_other * (1.0 + threshold),
+        };
+        // The true value of the side that looks smaller may be larger than that of the other.
+        let hidden = if worse == objective.higher_is_better { bound } else { bound_of_other };
+        let heading = objective.heading();
+        if hidden {
+            costs.unknown.push(heading);
+        } else if worse {
+            let amount = |(value, bound)| text::quantity(&measure, value, bound);
+            costs.worse.push(format!("{heading} is {} instead of {}", amount(of(own)), amount(of(other))));
+        } else {
+            costs.not_worse.push(heading);
+        }
+    }
+    costs
+}
+
+fn listed(names: &[String]) -> String {
+    match names {
         [] => String::new(),
         [only] => only.clone(),
         [most @ .., last] => format!("{} and {last}", most.join(", ")),
@@ -354,11 +400,15 @@ pub(crate) fn notes(answer: &Answer) -> Vec<String> {
     let few = Estimate { value: 0.0, interval: None, n: fewest };
     notes.extend(few.note().map(str::to_string));
     notes.extend(bases(answer));
-    for one in &answer.standings {
-        notes.extend(
-            one.doubt.as_ref().map(|doubt| format!("the difference of {} to the best: {doubt}", one.name)),
-        );
+    let mut doubts: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (one, doubt) in answer.standings.iter().filter_map(|one| Some((one, one.doubt.as_deref()?))) {
+        match doubts.iter_mut().find(|(known, _)| *known == doubt) {
+            Some((_, names)) => names.push(&one.name),
+            None => doubts.push((doubt, vec![&one.name])),
+        }
     }
+    let doubts = doubts.into_iter();
+    notes.extend(doubts.map(|(why, of)| format!("the difference of {} to the best: {why}", of.join(", "))));
     if valued().any(|one| one.at_least) {
         let why = match answer.measure == CAPACITY {
             true => "every rate that was tried met the target",
@@ -374,9 +424,13 @@ pub(crate) fn notes(answer: &Answer) -> Vec<String> {
     if !without.is_empty() {
         notes.push(format!("no trial of {} has a value of {}", without.join(", "), answer.measure));
     }
+    notes.extend(answer.standings.iter().filter(|one| one.failed > 0).map(|one| {
+        let all = text::plural((one.trials + one.failed) as u64, "trial");
+        format!("{} of {all} of {} failed; its figures are those of the others", one.failed, one.name)
+    }));
     notes.extend(valued().filter(|one| one.with_value < one.trials).map(|one| {
         format!(
-            "{} has no value in {} of {} of {}: nothing of it ended there, or it was not recorded",
+            "{} has no value in {} of {} of {}: too little of it ended there, or it was not recorded",
             answer.measure,
             one.trials - one.with_value,
             text::plural(one.trials as u64, "trial"),

@@ -1,0 +1,120 @@
+//! Trials that failed, have no value, or only a lower bound.
+
+use super::*;
+
+/// A worker that hangs all the time performs nothing that could be measured.
+#[test]
+fn trials_without_a_value_are_counted_and_prove_nothing() {
+    let mut trials = sweep(&[("ext4", "none", 1.0), ("xfs", "none", 1.3)]);
+    let clear = recommend(&trials, None);
+    assert_eq!(clear.answers[0].standings[1].verdict, Verdict::Worse);
+    let dead = |trials: &mut Vec<TrialRecord>, case: u32| {
+        let dead = trials.iter_mut().find(|trial| trial.case == case).unwrap();
+        dead.phases.clear();
+    };
+    dead(&mut trials, 1);
+    let answer = &recommend(&trials, None).answers[0];
+    assert_eq!(answer.standings.iter().map(|one| one.with_value).collect::<Vec<_>>(), [5, 6]);
+    assert_eq!(answer.standings[1].verdict, Verdict::CannotTell { needed: None }, "{:?}", answer.standings);
+    let said = |notes: &[String], text: &str| notes.iter().any(|note| note.contains(text));
+    assert!(
+        said(&answer.notes, "read-under-write has no value in 1 of 6 trials of xfs none: "),
+        "{:?}",
+        answer.notes
+    );
+    assert!(said(&answer.notes, "to the best: no value in 1 of 6 trials of xfs none"), "{:?}", answer.notes);
+    // What is worse is not so because of trials that may be even worse.
+    let mut trials = sweep(&[("ext4", "none", 1.0), ("xfs", "none", 1.3)]);
+    dead(&mut trials, 0);
+    let answer = &recommend(&trials, None).answers[0];
+    assert_eq!(answer.standings[1].verdict, Verdict::Worse, "{:?}", answer.standings);
+    assert!(
+        said(&answer.notes, "read-under-write has no value in 1 of 6 trials of ext4 none: "),
+        "{:?}",
+        answer.notes
+    );
+}
+
+/// What failed may have been the worst: a filesystem that stops working must not win by that.
+#[test]
+fn failed_trials_are_told_and_prove_nothing() {
+    let fail = |trials: &mut Vec<TrialRecord>, case: u32| {
+        let failing = trials.iter_mut().find(|trial| trial.case == case).unwrap();
+        failing.phases.clear();
+        let error = fsdyno_core::Failure::new("load", "the device is gone");
+        failing.outcome = fsdyno_core::Outcome::Failed { error };
+    };
+    let mut trials = sweep(&[("ext4", "none", 1.0), ("xfs", "none", 1.3)]);
+    fail(&mut trials, 1);
+    let answer = &recommend(&trials, None).answers[0];
+    let why = "no value in 1 of 6 trials of xfs none (1 failed), which may be the worst";
+    let [xfs, ext4] = &answer.standings[..] else { panic!("{:?}", answer.standings) };
+    assert_eq!((xfs.trials, xfs.failed, ext4.failed), (5, 1, 0));
+    assert_eq!((ext4.verdict, ext4.doubt.as_deref()), (Verdict::CannotTell { needed: None }, Some(why)));
+    assert!(
+        answer.sentences[0].contains(&format!("but {why}: measure both again.")),
+        "{:?}",
+        answer.sentences
+    );
+    assert!(answer.notes.iter().any(|note| note.starts_with("1 of 6 trials of xfs none failed;")));
+    // Nor does the filesystem win as a setting.
+    assert_eq!(
+        answer.axes[0].text,
+        "no clear indication: no value in 1 of 6 trials of xfs (1 failed), which may be the worst"
+    );
+    assert!(answer.axes[0].best.is_none() && answer.axes[0].levels.iter().all(|level| !level.worse));
+    // The one that is worse, anyway, remains so.
+    let mut trials = sweep(&[("ext4", "none", 1.0), ("xfs", "none", 1.3)]);
+    fail(&mut trials, 0);
+    let answer = &recommend(&trials, None).answers[0];
+    assert_eq!((answer.standings[1].verdict, answer.axes[0].best.as_deref()), (Verdict::Worse, Some("xfs")));
+    // Two that look equal are not, if either has such a trial, and more trials would not tell them apart.
+    for (case, factor) in [(0, 1.0), (1, 1.0), (1, 1.01)] {
+        let mut trials = sweep(&[("ext4", "none", 1.0), ("xfs", "none", factor)]);
+        assert_eq!(recommend(&trials, None).answers[0].standings[1].verdict, Verdict::AsGood);
+        fail(&mut trials, case);
+        let second = recommend(&trials, None).answers[0].standings[1].clone();
+        assert_eq!(second.verdict, Verdict::CannotTell { needed: None }, "{second:?}");
+    }
+}
+
+/// Sets the longest stall of every trial of a case, and whether it is only a lower bound.
+fn stalled(mut trials: Vec<TrialRecord>, case: u32, seconds: u64, at_least: bool) -> Vec<TrialRecord> {
+    for (trial, more) in trials.iter_mut().filter(|trial| trial.case == case).zip(0..) {
+        for role in trial.phases.iter_mut().flat_map(|phase| &mut phase.roles) {
+            role.longest_stall_ns = fsdyno_core::Nanos(seconds * 1_000_000_000 + more * 1_000_000);
+            role.longest_stall_at_least = at_least;
+        }
+    }
+    trials
+}
+
+/// A lower bound below another value proves nothing, wherever it is said.
+#[test]
+fn lower_bounds_win_nothing() {
+    let trials = || sweep(&[("ext4", "none", 1.0), ("xfs", "none", 1.3)]);
+    let of = |at_least: bool| stalled(stalled(trials(), 0, 2, false), 1, 1, at_least);
+    let by = |trials: &[TrialRecord], goal: &str| recommend(trials, Some(goal)).answers[0].clone();
+    let exact = by(&of(false), "longest-stall");
+    assert_eq!((exact.standings[1].verdict, exact.axes[0].best.as_deref()), (Verdict::Worse, Some("xfs")));
+    let bounds = by(&of(true), "longest-stall");
+    assert_eq!(bounds.standings[1].verdict, Verdict::CannotTell { needed: None });
+    assert!(
+        bounds.sentences[0]
+            .contains("the best measured. 'ext4 none' has 2.00 s, but of 'xfs none' only a lower bound"),
+        "{:?}",
+        bounds.sentences
+    );
+    assert_eq!(bounds.axes[0].text, "no clear indication: only lower bounds are known");
+    // As a price, too.
+    let price = |trials: &[TrialRecord]| by(trials, "read-under-write").sentences[1].clone();
+    assert!(price(&of(false)).contains("longest-stall (max)") && !price(&of(false)).contains("unknown"));
+    let unknown =
+        "Whether it is worse in longest-stall (max) is unknown, because only lower bounds are known.";
+    assert!(price(&of(true)).contains(unknown), "{}", price(&of(true)));
+    // A bound that is larger does prove that.
+    let worse = price(&stalled(stalled(trials(), 0, 2, false), 1, 3, true));
+    assert!(worse.contains("longest-stall (max) is >= 3.00 s instead of 2.00 s"), "{worse}");
+    let points = by(&of(true), "read-under-write").pareto.points;
+    assert!(points.iter().any(|point| point.at_least.contains(&true)), "{points:?}");
+}
