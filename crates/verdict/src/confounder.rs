@@ -15,7 +15,7 @@ use fsdyno_core::filesystem;
 use fsdyno_core::operation::Moves;
 use fsdyno_core::profile;
 use fsdyno_core::result::{CpuTime, RoleResult, WHOLE_RUN, Watched};
-use fsdyno_core::telemetry::{DeviceActivity, TaskKind};
+use fsdyno_core::telemetry::{DeviceActivity, TaskKind, TaskTime};
 use fsdyno_core::workload::device_read::CACHED;
 use fsdyno_core::{Bytes, CacheState, DeviceSpec, Nanos, Role, TrialRecord, Warning, WarningKind, Workload};
 
@@ -206,7 +206,12 @@ fn stolen(one: &Watched<'_>) -> Option<f64> {
 fn foreign_load(seen: &[Watched<'_>]) -> Option<Warning> {
     let (one, share) = worst(seen, FOREIGN_SHARE, foreign)?;
     let busiest = one.telemetry.window.tasks.iter().find(|task| task.kind == TaskKind::Process);
-    let busiest = busiest.map(|task| format!(", '{}' the most", task.name)).unwrap_or_default();
+    // What the one that measures used is not among them.
+    let name = |task: &TaskTime| match &*task.name {
+        "fsdyno" => "another 'fsdyno'".to_string(),
+        name => format!("'{name}'"),
+    };
+    let busiest = busiest.map(|task| format!(", {} the most", name(task))).unwrap_or_default();
     let processors = one.telemetry.processors;
     let text = format!(
         "other processes used {:.0} % of {processors} processor{}{busiest}",

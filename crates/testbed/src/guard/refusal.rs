@@ -73,9 +73,12 @@ pub fn refusals(
 }
 
 pub(super) fn too_small(path: &Path, size: Bytes, need: &Need) -> Refusal {
+    // Rounded so that what is asked for is enough.
+    let has = if size < Bytes(Bytes::MIB) { size } else { Bytes(size.0 - size.0 % Bytes::MIB) };
+    let needed = Bytes(need.size.0.next_multiple_of(Bytes::MIB));
     refusal(
         path,
-        format!("has {size}, but {} need {}", need.by, need.size),
+        format!("has {has}, but {} need {needed}", need.by),
         "use a larger device, or make tree_size and writer_space smaller with --set (of a flow, count and size of \
          its files)",
     )
@@ -223,4 +226,20 @@ fn explain(usage: &Use) -> (String, String) {
         ),
     };
     (reason, hint.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_much_as_is_asked_for_is_enough() {
+        let reason = |size, needed| {
+            let need = Need { size: Bytes(needed), by: "the plan's trees".to_string() };
+            too_small(Path::new("/dev/sdb"), Bytes(size), &need).reason
+        };
+        assert_eq!(reason(48 << 20, 105_000_000), "has 48M, but the plan's trees need 101M");
+        assert_eq!(reason((64 << 20) - 1, 64 << 20), "has 63M, but the plan's trees need 64M");
+        assert_eq!(reason(512, 1000), "has 512, but the plan's trees need 1M");
+    }
 }

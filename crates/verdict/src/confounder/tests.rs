@@ -138,6 +138,10 @@ fn the_processor_time_of_others_is_a_confounder() {
     let (kind, text) = only(&record);
     assert_eq!(kind, WarningKind::ForeignLoad);
     assert_eq!(text, "phase '1 reader': other processes used 25 % of 2 processors");
+    let busiest = TaskTime { pid: None, name: "fsdyno".to_string(), kind: TaskKind::Process, cpu_ns: 1 };
+    window(&mut record).tasks = vec![busiest];
+    assert!(only(&record).1.ends_with("25 % of 2 processors, another 'fsdyno' the most"), "{record:?}");
+    window(&mut record).tasks.clear();
     // Whoever inherits an orphan seems to have used more than the processors were busy.
     window(&mut record).task_ns = used(500 * SECOND);
     assert_eq!(only(&record).1, "phase '1 reader': other processes used 30 % of 2 processors");
