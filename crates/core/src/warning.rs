@@ -88,8 +88,9 @@ warnings! {
         "the plan reproduces a study, and this setting is the closest available to the one in the study",
         "keep the difference in mind when you compare with the published figures";
     Censored = "censored":
-        "some operations had not ended at the drain limit",
-        "read figures with `>=` as lower bounds; raise `drain_limit` to see their ends";
+        "some operations had not ended when their phase was closed: at the drain limit, or for lack of progress",
+        "read figures with `>=` as lower bounds; raise `drain_limit` to see their ends, and `watchdog` where work \
+         is done to its end";
     LateFailure = "late-failure":
         "an operation failed after the window, when nothing counted any more",
         "the figures of the window count; look into the kernel log, and check how full the device was";

@@ -52,7 +52,7 @@ pub(super) fn warnings(phase: &PhaseResult) -> Vec<Warning> {
             .collect();
         if !unfinished.is_empty() {
             let text = format!(
-                "phase '{name}': {}s still in an operation at the drain limit: {}",
+                "phase '{name}': {}s still in an operation when the phase was closed: {}",
                 role.role,
                 unfinished.join(", ")
             );
