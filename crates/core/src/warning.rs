@@ -89,8 +89,8 @@ warnings! {
         "keep the difference in mind when you compare with the published figures";
     Censored = "censored":
         "some operations had not ended when their phase was closed: at the drain limit, or for lack of progress",
-        "read figures with `>=` as lower bounds; raise `drain_limit` to see their ends, and `watchdog` where work \
-         is done to its end";
+        "read figures with `>=` as lower bounds; raise `drain_limit` to see their ends, or `watchdog` in a phase \
+         without a window";
     LateFailure = "late-failure":
         "an operation failed after the window, when nothing counted any more",
         "the figures of the window count; look into the kernel log, and check how full the device was";
