@@ -388,7 +388,8 @@ impl Race {
     /// The answer after these trials, at any moment, given those that are left; `None` while there are too
     /// few for any.
     ///
-    /// The pick is the one of those left that is expected to be best. If the default is expected to be worse
+    /// The pick is the one of those left that is expected to be best; one with a trial without a value, which
+    /// may have been its worst, only if all of them have such a trial. If the default is expected to be worse
     /// by no more than half of the threshold, it is kept: a setting has to earn its place.
     pub fn answer(&self, outcomes: &[Outcome], left: &[usize]) -> Option<Answer> {
         let posterior = self.posterior(outcomes)?;
@@ -396,16 +397,19 @@ impl Race {
         let means = posterior.means().to_vec();
         let has_value = |cell: &usize| posterior.trials_of(*cell) > 0;
         let by_mean = |a: &usize, b: &usize| means[*a].total_cmp(&means[*b]).then(b.cmp(a));
-        let best = left.iter().copied().filter(has_value).max_by(by_mean)?;
+        let is_complete = |cell: &usize| outcomes.iter().all(|one| one.cell != *cell || one.value.is_some());
+        let none_is = !left.iter().filter(|cell| has_value(cell)).any(is_complete);
+        let may_win = |cell: &usize| has_value(cell) && (none_is || is_complete(cell));
+        let best = left.iter().copied().filter(may_win).max_by(by_mean)?;
         let nothing_differs = posterior.nothing_differs();
         let gain = means[best] - means[self.default];
         let default_kept = best != self.default
-            && has_value(&self.default)
+            && may_win(&self.default)
             && (gain <= self.threshold / 2.0
                 || (gain <= self.threshold && nothing_differs > SURE_OF_NOTHING));
         let pick = if default_kept { self.default } else { best };
         let mut as_good: Vec<usize> = (0..means.len())
-            .filter(|cell| *cell != pick && has_value(cell))
+            .filter(|cell| *cell != pick && may_win(cell))
             .filter(|cell| draws.probability_within(*cell, pick, self.threshold) > 0.5)
             .collect();
         as_good.sort_by(|a, b| by_mean(b, a));

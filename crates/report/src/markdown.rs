@@ -6,7 +6,7 @@
 
 use crate::terminal::columns::{Column, WEAKENS};
 use crate::terminal::comparison::{
-    cells, head, loss_cells, notes as notes_on, rank, summary as verdict, title as side,
+    cells, head, left_out, loss_cells, notes as notes_on, rank, summary as verdict, title as side,
 };
 use crate::terminal::summary::{columns, title};
 use crate::terminal::{faults, losses};
@@ -193,7 +193,9 @@ fn compared(out: &mut dyn Write, case: &ComparedCase) -> io::Result<()> {
         let [a, b] = &difference.levels;
         writeln!(out, "- {}: {} -> {}", escaped(&difference.what), escaped(a), escaped(b))?;
     }
-    if !case.differences.is_empty() {
+    let missing = left_out(case);
+    missing.iter().try_for_each(|text| writeln!(out, "- {}", escaped(text)))?;
+    if !case.differences.is_empty() || !missing.is_empty() {
         writeln!(out)?;
     }
     let mut rows: Vec<&ComparedMeasure> = case.rows.iter().collect();

@@ -81,7 +81,7 @@ fn bears_on(kind: WarningKind, measure: &Measure) -> bool {
 pub(crate) struct Doubt {
     /// Trials of the better side that are missing, which forbid every verdict.
     better_misses: Option<String>,
-    /// The same of the worse side, which forbid only to call both equal.
+    /// The same of the worse side, which forbid only to call both equal, or to ask for more trials.
     worse_misses: Option<String>,
     /// What would explain a difference.
     explained: Option<String>,
@@ -108,12 +108,11 @@ impl Doubt {
         }
     }
 
-    /// What forbids this verdict. More trials of each would not help an undecided one that it forbids.
+    /// What forbids this verdict.
     pub fn about(&self, said: Verdict) -> Option<&String> {
         self.better_misses.as_ref().or(match said {
             Verdict::Larger | Verdict::Smaller => self.explained.as_ref(),
-            Verdict::NoMaterialDifference => self.worse_misses.as_ref(),
-            Verdict::CannotTell(_) => None,
+            Verdict::NoMaterialDifference | Verdict::CannotTell(_) => self.worse_misses.as_ref(),
         })
     }
 }

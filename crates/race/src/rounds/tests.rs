@@ -83,6 +83,25 @@ fn the_answer_says_how_much_better_the_best_may_be() {
     assert!((answer.gain - 2.1).abs() < 0.05, "{}", answer.gain);
 }
 
+#[test]
+fn what_failed_once_is_not_picked_unless_all_did() {
+    let mut outcomes = [block(0), block(1), block(2)].concat();
+    let race = race();
+    let left = race.progress(&outcomes).left;
+    outcomes[2 * CELLS].value = None;
+    let answer = race.answer(&outcomes, &left).unwrap();
+    assert_eq!((answer.pick, answer.as_good.contains(&0)), (1, false));
+    outcomes.iter_mut().filter(|one| one.block == 2).for_each(|one| one.value = None);
+    assert_eq!(race.answer(&outcomes, &left).unwrap().pick, 0);
+    // A default that failed is not kept.
+    let alike = |cell| Outcome { value: Some(0.0), ..cell };
+    let mut outcomes: Vec<Outcome> = [block(0), block(1), block(2)].concat().into_iter().map(alike).collect();
+    let kept = |outcomes: &[Outcome]| race.answer(outcomes, &left).unwrap();
+    assert_eq!(kept(&outcomes).pick, CELLS - 1);
+    outcomes[2 * CELLS - 1].value = None;
+    assert_ne!(kept(&outcomes).pick, CELLS - 1);
+}
+
 /// Trials with everything that the race asks for, and how it ends. A trial costs 10, and so does a sentinel.
 fn run(mut race: Race, limit: u64) -> (Vec<Outcome>, Progress) {
     race.budget = Some(Budget { limit, sentinels: (0..20).map(|block| (block, 10)).collect(), blocks: None });

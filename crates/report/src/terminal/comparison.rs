@@ -67,6 +67,16 @@ fn write_surroundings(out: &mut dyn Write, comparison: &Comparison, style: Style
     Ok(())
 }
 
+/// What is not in the table of a case.
+pub(crate) fn left_out(case: &ComparedCase) -> Vec<String> {
+    let sides = ["A", "B"].into_iter().zip(case.not_measured).filter(|(_, trials)| *trials > 0);
+    let trials = sides.map(|(letter, trials)| {
+        format!("{letter}: {} not measured, left out", text::plural(trials as u64, "trial"))
+    });
+    let measures = case.without.iter().map(|measure| format!("{measure}: missing on at least one side"));
+    trials.chain(measures).collect()
+}
+
 /// `latest/bfq (sweep 12, 'nightly')`, or only the sweep if the side was given by its number.
 pub(crate) fn title(side: &SideName) -> String {
     let SideName { name, sweep, sweep_name } = side;
@@ -87,15 +97,7 @@ fn write_case(out: &mut dyn Write, case: &ComparedCase, style: Style) -> io::Res
         let [a, b] = &difference.levels;
         style.paragraph(out, Paint::Plain, 2, &format!("{}: {a} -> {b}", difference.what))?;
     }
-    for (letter, missing) in ["A", "B"].into_iter().zip(case.not_measured) {
-        if missing > 0 {
-            let trials = text::plural(missing as u64, "trial");
-            style.paragraph(out, Paint::Alert, 2, &format!("{letter}: {trials} not measured, left out"))?;
-        }
-    }
-    for measure in &case.without {
-        style.paragraph(out, Paint::Alert, 2, &format!("{measure}: missing on at least one side"))?;
-    }
+    left_out(case).iter().try_for_each(|text| style.paragraph(out, Paint::Alert, 2, text))?;
     let mut rows: Vec<&ComparedMeasure> = case.rows.iter().collect();
     rows.sort_by_key(|row| row.finding);
     let lines: Vec<[String; 5]> = rows.iter().map(|row| cells(row)).collect();

@@ -324,9 +324,9 @@ mod tests {
 demo: fileserver on 20G of trees, 3 readers and 3 writers, window 30s, best
   first by read-under-write
 
-Use 'ext4 bfq': 34.5 MB/s (read-under-write), the best measured. 2 trials of
-  each are too few to tell it from 'xfs bfq' (29.4 MB/s); about 5 would be
-  enough.
+Use 'ext4 bfq': 34.5 MB/s (read-under-write), the best measured. 'xfs bfq' has
+  29.4 MB/s, but no value in 1 of 3 trials of xfs bfq (1 failed), which may be
+  the worst: measure both again.
 Compared with 'xfs bfq', longest-stall (max) is >= 30.0 s instead of 40.0 ms in
   these trials. None of its settings weakens what survives a power cut.
 
@@ -339,6 +339,8 @@ xfs bfq       29.4 [28.8, 30.0] 2    1 49.0  68.6  39.2  348us      40.0ms
 
 note: with 2 trials the interval is their range and holds the true mean in about
   50 % of cases, not 95 %
+note: the difference of xfs bfq to the best: no value in 1 of 3 trials of xfs
+  bfq (1 failed), which may be the worst
 note: 1 of 3 trials of xfs bfq failed; its figures are those of the others
 note: the sweep was begun with --set 'device.size=4G'
 warning: tree-smaller-than-memory (6 trials): the trees (20 GiB) are smaller
@@ -355,7 +357,8 @@ failed: trial 5, xfs bfq: 3 readers, 3 writers: write 'w1/d0/f3': no space left
 
     #[test]
     fn a_measure_of_time_ranks_the_shortest_first() {
-        let text = text("longest-stall", &fixture::trials());
+        // Without the one that failed, which keeps its configuration from winning.
+        let text = text("longest-stall", &fixture::trials()[..5]);
         let place = |row: &str| text.find(row).unwrap_or_else(|| panic!("{row} is not in {text}"));
         assert!(place("\nxfs bfq         40.0ms [") < place("\next4 bfq      >=15.0s [40.0ms, >=30.0s]"));
         assert!(text.contains("Use 'xfs bfq': 40.0 ms (longest-stall), the best measured."), "{text}");

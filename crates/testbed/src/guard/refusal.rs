@@ -79,8 +79,8 @@ pub(super) fn too_small(path: &Path, size: Bytes, need: &Need) -> Refusal {
     refusal(
         path,
         format!("has {has}, but {} need {needed}", need.by),
-        "use a larger device, or make tree_size and writer_space smaller with --set (of a flow, count and size of \
-         its files)",
+        "use a larger device, or make what the workload writes smaller with --set: tree_size and writer_space, \
+         file_size, segment and segments, or of a flow count and size of its files",
     )
 }
 

@@ -158,7 +158,7 @@ pub struct RaceAnswer {
     pub eliminations: Vec<Elimination>,
     /// What did not take part, because it weakens what survives a power cut.
     pub not_entered: Vec<Raced>,
-    /// What makes the bound doubtful, one line each; it is widened then.
+    /// What makes the bound doubtful, one line each. It is widened then, except for trials without a value.
     pub doubts: Vec<String>,
     /// What all trials of the sweep say.
     pub whole_sweep: Option<WholeSweep>,
@@ -216,9 +216,13 @@ pub struct Finalist {
     /// Which one.
     #[serde(flatten)]
     pub raced: Raced,
-    /// Fresh trials.
+    /// Fresh trials with a value.
     pub trials: usize,
-    /// Their mean; absent if none has a value.
+    /// All of its trials, those that it was selected by included.
+    pub all: usize,
+    /// How many of all failed, or have no value above 0.
+    pub missing: usize,
+    /// The mean of the fresh ones; absent if none has a value.
     pub value: Option<f64>,
     /// Their 95 % interval, or range if there are few.
     pub interval: Option<[f64; 2]>,
@@ -361,19 +365,23 @@ impl Found<'_, '_> {
             doubts: words::doubts(&answer.doubts),
             whole_sweep: None,
         };
+        let missing = found.finalists.iter().filter_map(words::missing).collect::<Vec<_>>();
+        let found = RaceAnswer { doubts: [missing, found.doubts].concat(), ..found };
         Ok((found, answer.nothing_differs))
     }
 
     /// One of those that are left, by its fresh trials.
     fn finalist(&self, cell: usize) -> Finalist {
         let fresh_from = self.progress.fresh_from.unwrap_or(u32::MAX);
-        let own = self.outcomes.iter().zip(self.records);
-        let fresh = own.filter(|(one, _)| one.block >= fresh_from && one.cell == cell);
+        let own = || self.outcomes.iter().zip(self.records).filter(|(one, _)| one.cell == cell);
+        let fresh = own().filter(|(one, _)| one.block >= fresh_from);
         let values: Vec<Value> = fresh.filter_map(|(_, trial)| self.wanted.measure.value(trial)).collect();
         let estimate = estimate_of(&values, self.race.seed);
         Finalist {
             raced: self.rivals[cell].raced.clone(),
             trials: values.len(),
+            all: own().count(),
+            missing: own().filter(|(one, _)| one.value.is_none()).count(),
             value: estimate.map(|estimate| estimate.value),
             interval: estimate.and_then(|estimate| estimate.interval).map(|one| [one.low, one.high]),
         }

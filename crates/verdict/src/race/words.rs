@@ -1,6 +1,6 @@
 //! What a race found, in words.
 
-use super::{Elimination, NextBlock, RaceAnswer, RaceState};
+use super::{Elimination, Finalist, NextBlock, RaceAnswer, RaceState};
 use crate::text;
 use fsdyno_core::measure::Measure;
 use fsdyno_race::Doubts;
@@ -8,8 +8,8 @@ use fsdyno_race::Doubts;
 /// The answer: what to use, how certain that is, and what it cost.
 pub(super) fn sentences(found: &RaceAnswer, measure: &Measure, nothing_differs: f64) -> Vec<String> {
     let name = &found.pick.configuration.name;
-    let figure = found.finalists.iter().find(|one| one.raced.case == found.pick.case);
-    let figure = figure.and_then(|one| Some((one, one.value?))).map_or(String::new(), |(one, value)| {
+    let pick = found.finalists.iter().find(|one| one.raced.case == found.pick.case);
+    let figure = pick.and_then(|one| Some((one, one.value?))).map_or(String::new(), |(one, value)| {
         let again = text::plural(one.trials as u64, "fresh trial");
         format!(": {} ({measure}) in {again}", text::quantity(measure, value, false))
     });
@@ -39,7 +39,8 @@ pub(super) fn sentences(found: &RaceAnswer, measure: &Measure, nothing_differs: 
         several => format!("{} others may be as good (within {within}).", several.len()),
     };
     let how = if found.state == RaceState::Replayed { replayed(found) } else { run(found) };
-    vec![format!("{first} {sure} {others}"), how]
+    let missing = pick.and_then(missing).map_or(String::new(), |missing| format!(" However, {missing}."));
+    vec![format!("{first}{missing} {sure} {others}"), how]
 }
 
 /// What a replay took compared with its sweep.
@@ -138,6 +139,17 @@ pub(super) fn why(rank: Option<usize>, of: Option<usize>, behind: Option<f64>) -
         }
         _ => "no trial has a value above 0".to_string(),
     }
+}
+
+/// Says if trials of a configuration say nothing.
+pub(super) fn missing(one: &Finalist) -> Option<String> {
+    let trials = text::plural(one.all as u64, "trial");
+    (one.missing > 0).then(|| {
+        format!(
+            "{} of {trials} of '{}' failed or have no value above 0, and the bound leaves them out",
+            one.missing, one.raced.configuration.name
+        )
+    })
 }
 
 /// What makes the bound doubtful.

@@ -60,6 +60,9 @@ pub struct Answer {
     pub baseline: Option<usize>,
     /// Every configuration, best mean first.
     pub standings: Vec<Contender>,
+    /// Names of configurations of which every trial failed, so that they are not among these.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub failed_always: Vec<String>,
     /// The effect of each setting, the largest share of the variance first.
     pub axes: Vec<AxisAnswer>,
     /// Settings whose effects depend on each other.

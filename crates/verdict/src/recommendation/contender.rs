@@ -105,6 +105,11 @@ impl Contender {
         self.risks.is_empty()
     }
 
+    /// Whether every trial of it was measured and has a value: what is missing may have been the worst.
+    pub fn is_complete(&self) -> bool {
+        self.failed == 0 && self.with_value == self.trials
+    }
+
     /// Whether it may be as good as the best: the trials do not show it to be worse.
     pub(crate) fn may_be_best(&self) -> bool {
         matches!(self.verdict, Verdict::Best | Verdict::AsGood | Verdict::CannotTell { .. })

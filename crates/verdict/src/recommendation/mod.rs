@@ -46,8 +46,8 @@ use crate::outcomes::{failed, is_measured, skipped, warnings};
 use crate::race::RaceAnswer;
 use crate::ranking::{self, Ranking};
 use fsdyno_core::SweepHeader;
-use fsdyno_core::TrialRecord;
 use fsdyno_core::measure::{Direction, Goal, Measure};
+use fsdyno_core::{Outcome, TrialRecord};
 
 /// The question that a recommendation answers.
 #[derive(Debug, Clone, PartialEq)]
@@ -157,6 +157,7 @@ fn answer(
         winner,
         baseline,
         standings,
+        failed_always: failed_always(&own),
         axes: effects.axes,
         interactions: effects.interactions,
         block_share: effects.block_share,
@@ -180,6 +181,19 @@ fn answer(
     answer.sentences.splice(..0, so_far.then(|| words::so_far(own.len())));
     answer.sentences.extend(other.map(|race| raced::for_another(race, &measure)));
     answer
+}
+
+/// The names of configurations of which every trial failed.
+fn failed_always(trials: &[&TrialRecord]) -> Vec<String> {
+    let own = || trials.iter().filter(|trial| !trial.sentinel);
+    let mut names: Vec<String> = Vec::new();
+    for trial in own().filter(|trial| matches!(trial.outcome, Outcome::Failed { .. })) {
+        let name = &trial.configuration.name;
+        if !names.contains(name) && !own().any(|one| one.case == trial.case && is_measured(one)) {
+            names.push(name.clone());
+        }
+    }
+    names
 }
 
 /// The measure by which the plan ranks, if no trial has a value of it.
@@ -228,6 +242,7 @@ fn unanswered(header: &SweepHeader, question: &Question, load: &Load<'_>, trials
         winner: None,
         baseline: None,
         standings: Vec::new(),
+        failed_always: Vec::new(),
         axes: Vec::new(),
         interactions: Vec::new(),
         block_share: None,

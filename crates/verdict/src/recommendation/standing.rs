@@ -1,6 +1,7 @@
 //! Compares the configurations with the best one, and chooses the winner.
 //!
-//! The best is the one with the best mean among those that weaken nothing. Ratios to it are computed within
+//! The best is the one with the best mean among those that weaken nothing and have a value in every trial, as
+//! long as there are any. Ratios to it are computed within
 //! blocks if both have trials in the same blocks. The best of many owes its place partly to luck, so the p
 //! values are corrected as if every pair of configurations had been compared.
 
@@ -54,10 +55,10 @@ pub(super) fn standings(
             }
         })
         .collect();
-    let durable = standings.iter().position(|one| one.value.is_some() && one.is_durable());
-    let Some(best) = durable.or(standings.iter().position(|one| one.value.is_some())) else {
-        return standings;
-    };
+    let merit = |one: &Contender| (one.is_durable(), one.is_complete());
+    // The first of several with the same merit is the one with the best mean.
+    let valued = standings.iter().enumerate().rev().filter(|(_, one)| one.value.is_some());
+    let Some((best, _)) = valued.max_by_key(|(_, one)| merit(one)) else { return standings };
     let (best_case, best_at_least) = (standings[best].case, standings[best].at_least);
     let best_name = standings[best].name.clone();
     let of_best: Vec<&TrialRecord> = of_case(trials, best_case).collect();

@@ -20,12 +20,19 @@ pub(super) fn sentences(answer: &Answer, measure: &Measure, threshold: f64) -> V
     let Some(winner) = answer.winner() else { return Vec::new() };
     let first = match answer.baseline() {
         _ if answer.measure == CAPACITY && winner.value == Some(0.0) => nothing_met(answer),
-        None => format!(
-            "'{}' has {} ({measure}), and there is nothing to compare it with.",
-            winner.name,
-            quantity(measure, winner)
-        ),
+        None => {
+            let rest = match answer.failed_always.is_empty() {
+                true => "there is nothing to compare it with",
+                false => "nothing else was measured",
+            };
+            format!("'{}' has {} ({measure}), and {rest}.", winner.name, quantity(measure, winner))
+        }
         Some(baseline) => choice(answer, winner, baseline, measure, threshold),
+    };
+    let failed: Vec<String> = answer.failed_always.iter().map(|name| format!("'{name}'")).collect();
+    let first = match failed.is_empty() {
+        true => first,
+        false => format!("{first} Every trial of {} failed.", listed(&failed)),
     };
     let mut sentences = vec![first, price(answer, winner, measure, threshold)];
     sentences.extend(weaker_ahead(answer).filter_map(|one| bought(answer, winner, one, measure)));
@@ -73,12 +80,21 @@ pub(super) fn never_synced(answer: &Answer, trials: &[&TrialRecord]) -> Option<S
 pub(super) fn wrong_inside(answer: &Answer) -> Option<String> {
     let winner = answer.winner().filter(|one| one.is_durable())?;
     let models = winner.losses.as_ref()?.models.iter();
-    let worst = models.max_by_key(|one| one.wrong.total()).filter(|one| one.wrong.total() > 0)?;
-    let files = text::plural(worst.wrong.total(), "file");
+    let (wrong, right): (Vec<_>, Vec<_>) = models.partition(|one| one.wrong.total() > 0);
+    let most = wrong.iter().map(|one| one.wrong.total()).max()?;
+    let under = match (&wrong[..], right.is_empty()) {
+        (_, true) => "every cache model".to_string(),
+        ([only], _) => format!("the cache model '{}'", only.model.name()),
+        (several, _) => {
+            let names: Vec<String> = several.iter().map(|one| format!("'{}'", one.model.name())).collect();
+            format!("the cache models {}", listed(&names))
+        }
+    };
+    let up_to = if wrong.len() > 1 { "up to " } else { "" };
+    let files = text::plural(most, "file");
     Some(format!(
-        "It kept its promises, but under the cache model '{}', {files} had something wrong inside after a \
-         cut; `fsdyno show --full` says what.",
-        worst.model.name()
+        "It kept its promises, but under {under}, {up_to}{files} had something wrong inside after a cut; \
+         `fsdyno show --full` says what."
     ))
 }
 
@@ -133,9 +149,11 @@ fn choice(
             best.name
         );
     }
-    let best = match weaker_ahead(answer).next() {
-        None => "the best measured",
-        Some(_) => "the best of those that are safe in a power cut",
+    let mut ahead = answer.standings.iter().take(answer.winner.unwrap_or(0));
+    let best = match (weaker_ahead(answer).next(), ahead.any(|one| !one.is_complete())) {
+        (Some(_), _) => "the best of those that are safe in a power cut",
+        (None, true) => "the best of those with a value in every trial",
+        (None, false) => "the best measured",
     };
     let certain = match baseline.verdict {
         _ if !baseline.is_durable() && winner.is_durable() => match safe(answer) {
@@ -232,7 +250,7 @@ pub(super) fn price(answer: &Answer, winner: &Contender, measure: &Measure, thre
                 baseline.name,
                 worse.join(" and ")
             ));
-        } else if !not_worse.is_empty() {
+        } else if !not_worse.is_empty() && winner.is_complete() {
             parts.push(format!(
                 "In {} it is better than '{}', or at most {} worse.",
                 listed(&not_worse),

@@ -15,7 +15,8 @@ fn trials_without_a_value_are_counted_and_prove_nothing() {
     dead(&mut trials, 1);
     let answer = &recommend(&trials, None).answers[0];
     assert_eq!(answer.standings.iter().map(|one| one.with_value).collect::<Vec<_>>(), [5, 6]);
-    assert_eq!(answer.standings[1].verdict, Verdict::CannotTell { needed: None }, "{:?}", answer.standings);
+    assert_eq!(answer.standings[0].verdict, Verdict::CannotTell { needed: None }, "{:?}", answer.standings);
+    assert_eq!(answer.winner().unwrap().name, "ext4 none");
     let said = |notes: &[String], text: &str| notes.iter().any(|note| note.contains(text));
     assert!(
         said(&answer.notes, "read-under-write has no value in 1 of 6 trials of xfs none: "),
@@ -35,28 +36,29 @@ fn trials_without_a_value_are_counted_and_prove_nothing() {
     );
 }
 
+/// The first trials of a case fail.
+fn fail(trials: &mut [TrialRecord], case: u32, count: usize) {
+    for failing in trials.iter_mut().filter(|trial| trial.case == case).take(count) {
+        failing.phases.clear();
+        let error = fsdyno_core::Failure::new("load", "the device is gone");
+        failing.outcome = Outcome::Failed { error };
+    }
+}
+
 /// What failed may have been the worst: a filesystem that stops working must not win by that.
 #[test]
 fn failed_trials_are_told_and_prove_nothing() {
-    let fail = |trials: &mut Vec<TrialRecord>, case: u32| {
-        let failing = trials.iter_mut().find(|trial| trial.case == case).unwrap();
-        failing.phases.clear();
-        let error = fsdyno_core::Failure::new("load", "the device is gone");
-        failing.outcome = fsdyno_core::Outcome::Failed { error };
-    };
     let mut trials = sweep(&[("ext4", "none", 1.0), ("xfs", "none", 1.3)]);
-    fail(&mut trials, 1);
+    fail(&mut trials, 1, 1);
     let answer = &recommend(&trials, None).answers[0];
     let why = "no value in 1 of 6 trials of xfs none (1 failed), which may be the worst";
     let [xfs, ext4] = &answer.standings[..] else { panic!("{:?}", answer.standings) };
     assert_eq!((xfs.trials, xfs.failed, ext4.failed), (5, 1, 0));
-    assert_eq!((ext4.verdict, ext4.doubt.as_deref()), (Verdict::CannotTell { needed: None }, Some(why)));
-    assert!(
-        answer.sentences[0].contains(&format!("but {why}: measure both again.")),
-        "{:?}",
-        answer.sentences
-    );
-    assert!(answer.notes.iter().any(|note| note.starts_with("1 of 6 trials of xfs none failed;")));
+    assert_eq!((xfs.verdict, xfs.doubt.as_deref()), (Verdict::CannotTell { needed: None }, Some(why)));
+    assert_eq!(ext4.verdict, Verdict::Best);
+    let first = &answer.sentences[0];
+    assert!(first.contains("the best of those with a value in every trial. 'xfs none' has "), "{first}");
+    assert!(first.contains(&format!(", but {why}: measure both again.")), "{first}");
     // Nor does the filesystem win as a setting.
     assert_eq!(
         answer.axes[0].text,
@@ -65,17 +67,38 @@ fn failed_trials_are_told_and_prove_nothing() {
     assert!(answer.axes[0].best.is_none() && answer.axes[0].levels.iter().all(|level| !level.worse));
     // The one that is worse, anyway, remains so.
     let mut trials = sweep(&[("ext4", "none", 1.0), ("xfs", "none", 1.3)]);
-    fail(&mut trials, 0);
+    fail(&mut trials, 0, 1);
     let answer = &recommend(&trials, None).answers[0];
     assert_eq!((answer.standings[1].verdict, answer.axes[0].best.as_deref()), (Verdict::Worse, Some("xfs")));
     // Two that look equal are not, if either has such a trial, and more trials would not tell them apart.
     for (case, factor) in [(0, 1.0), (1, 1.0), (1, 1.01)] {
         let mut trials = sweep(&[("ext4", "none", 1.0), ("xfs", "none", factor)]);
         assert_eq!(recommend(&trials, None).answers[0].standings[1].verdict, Verdict::AsGood);
-        fail(&mut trials, case);
-        let second = recommend(&trials, None).answers[0].standings[1].clone();
-        assert_eq!(second.verdict, Verdict::CannotTell { needed: None }, "{second:?}");
+        fail(&mut trials, case, 1);
+        let answer = recommend(&trials, None).answers[0].clone();
+        assert_eq!(answer.winner().map(|one| one.case), Some(1 - case));
+        let other = answer.standings.iter().find(|one| one.case == case).unwrap();
+        assert_eq!(other.verdict, Verdict::CannotTell { needed: None }, "{other:?}");
     }
+}
+
+/// Nor does it win because it changes fewer settings, or because nothing is left to compare it with.
+#[test]
+fn the_default_must_work_to_be_kept() {
+    let mut trials = sweep(&[("ext4", "none", 1.0), ("ext4", "none", 1.01)]);
+    for trial in trials.iter_mut().filter(|trial| trial.case == 1) {
+        trial.configuration.settings.insert("atime".to_string(), "noatime".to_string());
+        trial.configuration.name = "noatime".to_string();
+    }
+    let winner = |trials: &[TrialRecord]| recommend(trials, None).answers[0].winner().map(|one| one.case);
+    assert_eq!(winner(&trials), Some(0));
+    fail(&mut trials, 0, 1);
+    assert_eq!(winner(&trials), Some(1));
+    fail(&mut trials, 0, 6);
+    let answer = recommend(&trials, None).answers[0].clone();
+    assert_eq!(answer.failed_always, ["ext4 none"]);
+    let first = &answer.sentences[0];
+    assert!(first.ends_with("and nothing else was measured. Every trial of 'ext4 none' failed."), "{first}");
 }
 
 /// Sets the longest stall of every trial of a case, and whether it is only a lower bound.
