@@ -113,11 +113,8 @@ impl Search {
                 }
             }
             Stage::Trying { rate } if now_ns >= self.segment.end_ns => {
-                let due = Calendar::of(&self.segment)?.due_before(self.segment.end_ns);
-                if self.is_over(now_ns, Some(due)) {
-                    let point = self.point(rate, due, now_ns);
-                    self.ladder.tried(rate, point.met);
-                    self.points.push(point);
+                if self.is_over(now_ns, Some(self.due()?)) {
+                    self.take_down(rate, now_ns)?;
                     return self.go_on(now_ns);
                 }
             }
@@ -125,11 +122,33 @@ impl Search {
         }
         // Whatever is known by then has to do.
         let needed_ns = self.goal.step.0.saturating_add(2 * self.ahead_ns());
-        (now_ns.saturating_add(needed_ns) >= self.latest_ns).then(|| self.settle(now_ns))
+        if now_ns.saturating_add(needed_ns) < self.latest_ns {
+            return None;
+        }
+        if let Stage::Trying { rate } = self.stage
+            && now_ns >= self.segment.end_ns
+        {
+            self.take_down(rate, now_ns)?;
+        }
+        Some(self.settle(now_ns))
     }
 
-    /// Whether the segment is over and everything in it has been served. What has not after one more step is
-    /// given up, and what is under way then has another one.
+    /// How many iterations are due in the segment.
+    fn due(&self) -> Option<u64> {
+        Some(Calendar::of(&self.segment)?.due_before(self.segment.end_ns))
+    }
+
+    /// Takes down what became of a rate.
+    fn take_down(&mut self, rate: f64, now_ns: u64) -> Option<()> {
+        let point = self.point(rate, self.due()?, now_ns);
+        self.ladder.tried(rate, point.met);
+        self.points.push(point);
+        Some(())
+    }
+
+    /// Whether the segment is over and everything in it has been served. What has not begun after one more
+    /// step is given up; what is under way is waited for, because the next rate would inherit a worker that
+    /// is stuck.
     fn is_over(&self, now_ns: u64, due: Option<u64>) -> bool {
         let step_ns = self.goal.step.0;
         if now_ns < self.segment.end_ns {
@@ -142,7 +161,7 @@ impl Search {
         let is_idle = || self.paced().all(|paced| paced.under_way().is_none());
         match due {
             Some(due) if since_ns < step_ns => self.ended() - self.before.ended >= due,
-            _ => is_idle() || since_ns >= 2 * step_ns,
+            _ => is_idle(),
         }
     }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicU64;
 const MILLISECOND: u64 = 1_000_000;
 
 /// A worker that pauses once ([`pausing`]).
-fn server(each: Duration, at: Duration, pause: Duration) -> Job {
+pub(super) fn server(each: Duration, at: Duration, pause: Duration) -> Job {
     pausing(each, at, pause, Arc::default())
 }
 

@@ -1,6 +1,6 @@
 //! The search for the highest rate that meets a target.
 
-use super::paced::{open_loop, row, servers};
+use super::paced::{open_loop, row, server, servers};
 use super::*;
 use fsdyno_core::result::RateCurve;
 use fsdyno_core::workload::{Arrivals, Pace, RateSearch};
@@ -12,13 +12,17 @@ const WORKERS: u32 = 2;
 const LIMIT_PER_S: f64 = 2.0 / 0.03;
 
 fn searched(until: &str, step: u64, window: u64) -> PhaseResult {
+    searched_with(servers(WORKERS, EACH), until, step, window)
+}
+
+fn searched_with(workers: Vec<Job>, until: &str, step: u64, window: u64) -> PhaseResult {
     let search = RateSearch {
         until: until.parse().unwrap(),
         step: Nanos::from_millis(step),
         arrivals: Arrivals::Constant,
     };
     let schedule = Some(Arc::new(crate::pace::Schedule::new(Pace::Highest(search), 1, 0)));
-    let team = Team { schedule, ..Team::new(Role::Client, STEPS, servers(WORKERS, EACH)) };
+    let team = Team { schedule, ..Team::new(Role::Client, STEPS, workers) };
     let span = Span::Timed {
         ramp: Ramp::For(Nanos(search.longest().0 + 50_000_000)),
         window: Nanos::from_millis(window),
@@ -67,6 +71,19 @@ fn the_highest_rate_is_what_the_workers_can_do() {
     assert_eq!(row(&result.roles[0], Operation::ResponseTime).lat_ns.count, kept_up.due);
     assert!(kept_up.backlog_max < 30, "it has nothing of the search: {kept_up:?}");
     assert!(result.ramp_ns < Nanos::from(18 * (STEP + Duration::from_millis(250))), "{}", result.ramp_ns);
+}
+
+/// Workers that are stuck for five steps spoil the rate that is being tried, and not its second try as well.
+#[test]
+fn a_pause_that_is_longer_than_a_step_spoils_one_try() {
+    const STEP: u64 = 300;
+    let [at, pause] = [2 * STEP + STEP / 2, 5 * STEP].map(Duration::from_millis);
+    let stuck = (0..WORKERS).map(|_| server(EACH, at, pause)).collect();
+    let curve = curve(&searched_with(stuck, "p90 <= 90ms", STEP, 300)).clone();
+    let spoiled = curve.points.iter().filter(|point| point.lat_ns.max >= (3 * STEP) * 1_000_000);
+    assert_eq!(spoiled.count(), 1, "{curve:?}");
+    let highest = curve.highest_per_s.expect("a rate");
+    assert!((0.6 * LIMIT_PER_S..1.08 * LIMIT_PER_S).contains(&highest), "{curve:?}");
 }
 
 #[test]
