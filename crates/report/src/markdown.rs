@@ -37,7 +37,7 @@ pub fn summary(out: &mut dyn Write, view: &View) -> io::Result<()> {
         failed(out, ranking)?;
     }
     if view.rankings.is_empty() {
-        writeln!(out, "No trial was measured.\n")?;
+        writeln!(out, "No configuration was measured.\n")?;
     }
     messages(out, &view.notes(), &view.warnings, &view.skipped, &view.failed)
 }

@@ -17,7 +17,7 @@ pub fn section(view: &View) -> Markup {
                 p.drift { strong { "drift: " } (warning) }
             }
             @if answers.is_empty() {
-                p.answer { "No trial was measured." }
+                p.answer { "No configuration was measured." }
             }
             @for answer in answers {
                 @if answers.len() > 1 { h3 { (answer.title) } }

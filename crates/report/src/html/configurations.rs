@@ -37,7 +37,7 @@ pub fn section(view: &View, trials: &[TrialRecord], cases: &Cases, names: &mut N
         section #configurations aria-labelledby="configurations-title" {
             h2 #configurations-title { "Configurations" }
             @if rankings.is_empty() {
-                p { "No trial was measured." }
+                p { "No configuration was measured." }
             }
             @for (index, ranking) in rankings.iter().enumerate() {
                 (workload(index, ranking, trials, cases, names))

@@ -303,8 +303,12 @@ mod tests {
     #[test]
     fn a_sweep_without_measured_trials_has_a_page() {
         let page = page_of("read", &fixture::trials()[2..3]);
-        assert!(page.contains("No trial was measured.") && page.contains("mkfs.btrfs"), "{}", page.len());
-        assert!(page_of("read", &[]).contains("No trial was measured."));
+        assert!(
+            page.contains("No configuration was measured.") && page.contains("mkfs.btrfs"),
+            "{}",
+            page.len()
+        );
+        assert!(page_of("read", &[]).contains("No configuration was measured."));
     }
 
     /// A trial as large as real ones: 300 intervals and 64 slow operations, all of them different.

@@ -41,7 +41,7 @@ pub fn recommendation(out: &mut dyn Write, recommendation: &Recommendation, styl
         write_recipe(out, answer, *style)?;
     }
     if answers.is_empty() {
-        writeln!(out, "No trial was measured, so there is nothing to recommend.\n")?;
+        writeln!(out, "No configuration was measured, so there is nothing to recommend.\n")?;
     }
     write_messages(out, notes, &[], skipped, failed, *style)
 }

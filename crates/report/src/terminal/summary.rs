@@ -45,7 +45,7 @@ pub fn summary(out: &mut dyn Write, view: &View, style: &Style) -> io::Result<()
         writeln!(text)?;
     }
     if view.rankings.is_empty() {
-        writeln!(text, "No trial was measured.\n")?;
+        writeln!(text, "No configuration was measured.\n")?;
     }
     let notes: Vec<String> = view.notes().into_iter().chain(begun_with(&view.header)).collect();
     write_messages(&mut text, &notes, &view.warnings, &view.skipped, &view.failed, *style)?;
@@ -390,7 +390,7 @@ failed: trial 5, xfs bfq: 3 readers, 3 writers: write 'w1/d0/f3': no space left
         let text = text("read", &fixture::trials()[2..3]);
         assert!(
             text.starts_with(
-                "No trial was measured.\n\nnote: the sweep was begun with --set 'device.size=4G'\nwarning: "
+                "No configuration was measured.\n\nnote: the sweep was begun with --set 'device.size=4G'\nwarning: "
             ),
             "{text}"
         );
