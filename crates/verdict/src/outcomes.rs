@@ -74,12 +74,15 @@ pub fn is_measured(trial: &TrialRecord) -> bool {
     trial.outcome == Outcome::Measured
 }
 
-/// How many other trials of the cases of these have failed, without sentinels.
+/// Whether a trial of a case, which is not a sentinel, has failed.
+pub(crate) fn has_failed(trial: &TrialRecord) -> bool {
+    matches!(trial.outcome, Outcome::Failed { .. }) && !trial.sentinel
+}
+
+/// How many other trials of the cases of these have failed.
 pub(crate) fn failed_beside(trials: &[&TrialRecord], whole: &[TrialRecord]) -> usize {
-    let has_failed =
-        |trial: &&TrialRecord| matches!(trial.outcome, Outcome::Failed { .. }) && !trial.sentinel;
     let of_case = |one: &&TrialRecord| trials.iter().any(|trial| trial.case == one.case);
-    whole.iter().filter(has_failed).filter(of_case).count()
+    whole.iter().filter(|trial| has_failed(trial)).filter(of_case).count()
 }
 
 /// How many kinds of warning these trials carry together.

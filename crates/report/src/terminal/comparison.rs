@@ -300,17 +300,23 @@ fn write_alone(out: &mut dyn Write, letter: &str, alone: &[UncomparedCase], styl
 /// How to read the table, and what its intervals cannot show.
 pub(crate) fn notes(comparison: &Comparison) -> Vec<String> {
     let ratios = || comparison.rows().filter_map(|row| row.ratio);
-    let pairing = match (ratios().any(|ratio| ratio.paired), ratios().any(|ratio| !ratio.paired)) {
-        (true, false) => "trials are compared within their blocks",
-        (false, _) => "the sides share no blocks, so their trials are independent samples",
-        (true, true) => "trials are compared within their blocks where both sides have them",
+    let (pairing, test) = match (ratios().any(|ratio| ratio.paired), ratios().any(|ratio| !ratio.paired)) {
+        (true, false) => ("trials are compared within their blocks", "Student's t test"),
+        (false, _) => (
+            "the sides share fewer than two blocks, so their trials are independent samples",
+            "Welch's t test",
+        ),
+        (true, true) => (
+            "trials are compared within their blocks where both sides have them",
+            "Student's t test, or Welch's where they do not",
+        ),
     };
     let tested = comparison.rows().filter(|row| row.corrected_p.is_some()).count();
     let mut notes = Vec::new();
     if tested > 0 {
         notes.push(format!(
             "(A and B: means over the trials; B/A: ratio of their geometric means; {pairing}; p from \
-             Student's t test on the logarithm, corrected for {} by Holm's procedure; differences up to {} \
+             {test} on the logarithm, corrected for {} by Holm's procedure; differences up to {} \
              do not matter)",
             text::plural(tested as u64, "comparison"),
             text::percent(comparison.threshold)

@@ -96,7 +96,7 @@ fn write_standings(out: &mut dyn Write, answer: &Answer, measure: &Measure, styl
     let mut below = Vec::new();
     if answer.standings.iter().any(|one| one.to_best.is_some()) {
         below.push(
-            "to the best: ratio of geometric means, within common blocks if any; verdicts corrected for the \
+            "to the best: ratio of geometric means, within common blocks if there are two; verdicts corrected for the \
              number of comparisons",
         );
     }

@@ -135,9 +135,9 @@ pub struct ComparedMeasure {
     pub rank_p: Option<f64>,
     /// The verdict.
     pub finding: Finding,
-    /// What else may explain the difference, or why there is no verdict in spite of one.
+    /// What forbids the verdict that the trials would give.
     pub doubt: Option<String>,
-    /// Everything that may.
+    /// What would forbid which verdict.
     doubts: Doubt,
     /// For each side, whether some value is only a lower bound.
     pub at_least: [bool; 2],

@@ -326,6 +326,7 @@ impl Found<'_, '_> {
             }
             NextStep::Over => None,
         };
+        let finalists: Vec<Finalist> = progress.left.iter().map(|cell| self.finalist(*cell)).collect();
         let found = RaceAnswer {
             schema_version: 1,
             sweep: String::new(),
@@ -359,14 +360,16 @@ impl Found<'_, '_> {
             default_regret_bound: wanted.share(answer.default_bound),
             as_good: answer.as_good.iter().map(raced).collect(),
             fresh_from: progress.fresh_from,
-            finalists: progress.left.iter().map(|cell| self.finalist(*cell)).collect(),
+            doubts: finalists
+                .iter()
+                .filter_map(words::missing)
+                .chain(words::doubts(&answer.doubts))
+                .collect(),
+            finalists,
             eliminations: progress.dropped.iter().map(|one| elimination(one, rivals, wanted)).collect(),
             not_entered: Vec::new(),
-            doubts: words::doubts(&answer.doubts),
             whole_sweep: None,
         };
-        let missing = found.finalists.iter().filter_map(words::missing).collect::<Vec<_>>();
-        let found = RaceAnswer { doubts: [missing, found.doubts].concat(), ..found };
         Ok((found, answer.nothing_differs))
     }
 

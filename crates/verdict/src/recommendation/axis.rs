@@ -162,12 +162,26 @@ pub(super) fn effects(
     let mut axes: Vec<AxisAnswer> =
         answers.map(|(index, one)| axis_answer(one, index, &effects, &judged)).collect();
     axes.sort_by(|a, b| b.share.unwrap_or(0.0).total_cmp(&a.share.unwrap_or(0.0)));
-    let (mut interactions, unknown) = interactions(&varied, &effects, measure, threshold);
-    if trials.iter().any(|trial| is_bound(measure, trial)) {
-        // Which level is the best of any pair would be decided by bounds.
-        interactions.clear();
-    }
+    // Bounds would decide which level is the best of a pair.
+    let bounded = trials.iter().any(|trial| is_bound(measure, trial));
+    let (interactions, unknown, others) = match interactions(&varied, &effects, measure, threshold) {
+        (found, unknown, others) if bounded => {
+            (Vec::new(), unknown, others + found.iter().map(|one| one.share).sum::<f64>())
+        }
+        found => found,
+    };
     let mut notes = Vec::new();
+    if others >= SHARE_WORTH_A_LINE {
+        let why = match bounded {
+            true => "some values are lower bounds",
+            false => "they are within the threshold, or may be chance",
+        };
+        notes.push(format!(
+            "pairs of settings whose effects may depend on each other explain {} of the variance and are not \
+             listed: {why}",
+            text::percent(others)
+        ));
+    }
     let entangled: Vec<String> = varied
         .iter()
         .zip(&effects.factors)
@@ -360,10 +374,8 @@ fn indication(levels: &[LevelAnswer]) -> (Option<String>, String) {
     let (worse, may): (Vec<&LevelAnswer>, Vec<&LevelAnswer>) = levels.iter().partition(|level| level.worse);
     if worse.is_empty() {
         let why = levels.iter().find_map(|level| level.doubt.as_ref());
-        return (
-            None,
-            "no clear indication".to_string() + &why.map_or(String::new(), |why| format!(": {why}")),
-        );
+        let why = why.map_or(String::new(), |why| format!(": {why}"));
+        return (None, format!("no clear indication{why}"));
     }
     let durable: Vec<&LevelAnswer> = may.iter().copied().filter(|level| level.risks.is_empty()).collect();
     let candidates = if durable.is_empty() { &may } else { &durable };
@@ -399,15 +411,17 @@ fn risks_of_level(one: &Varied, level: usize, trials: &[&TrialRecord], safety: &
     found
 }
 
-/// The interactions that were found, and the pairs for which that is unknown.
+/// The interactions that matter, the pairs for which that is unknown, and the share of the variance of all
+/// other interactions.
 fn interactions(
     varied: &[Varied],
     effects: &Effects,
     measure: &Measure,
     threshold: f64,
-) -> (Vec<InteractionAnswer>, Vec<String>) {
+) -> (Vec<InteractionAnswer>, Vec<String>, f64) {
     let mut answers = Vec::new();
     let mut unknown = Vec::new();
+    let mut others = 0.0;
     for pair in &effects.interactions {
         let (a, b) = pair.factors;
         let Some((share, cells)) = &pair.found else {
@@ -426,6 +440,7 @@ fn interactions(
             .zip(&p_values)
             .any(|(cell, p)| matches!(cell.verdict(threshold, *p), Verdict::Larger | Verdict::Smaller));
         if !clear || *share < SHARE_WORTH_A_LINE {
+            others += share;
             continue;
         }
         let together = |i: usize, j: usize| {
@@ -448,5 +463,5 @@ fn interactions(
         });
     }
     answers.sort_by(|x, y| y.share.total_cmp(&x.share));
-    (answers, unknown)
+    (answers, unknown, others)
 }

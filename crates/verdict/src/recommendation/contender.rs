@@ -22,6 +22,8 @@ pub struct Contender {
     pub failed: usize,
     /// How many of the measured ones have a value of the measure.
     pub with_value: usize,
+    /// In how many of these more would be better, and the value is 0: nothing was achieved.
+    pub zero: usize,
     /// Mean of the measure in its base unit; absent if no trial has a value.
     pub value: Option<f64>,
     /// Its 95 % interval; absent with a single trial.
@@ -105,9 +107,10 @@ impl Contender {
         self.risks.is_empty()
     }
 
-    /// Whether every trial of it was measured and has a value: what is missing may have been the worst.
+    /// Whether it worked in every trial: none failed, has no value, or achieved nothing. What is missing may
+    /// have been the worst.
     pub fn is_complete(&self) -> bool {
-        self.failed == 0 && self.with_value == self.trials
+        self.failed == 0 && self.with_value == self.trials && self.zero == 0
     }
 
     /// Whether it may be as good as the best: the trials do not show it to be worse.

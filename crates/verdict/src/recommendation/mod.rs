@@ -42,12 +42,12 @@ use crate::durability::Safety;
 use crate::levels::THRESHOLD;
 use crate::load::{Load, loads};
 use crate::machines;
-use crate::outcomes::{failed, is_measured, skipped, warnings};
+use crate::outcomes::{failed, has_failed, is_measured, skipped, warnings};
 use crate::race::RaceAnswer;
 use crate::ranking::{self, Ranking};
 use fsdyno_core::SweepHeader;
+use fsdyno_core::TrialRecord;
 use fsdyno_core::measure::{Direction, Goal, Measure};
-use fsdyno_core::{Outcome, TrialRecord};
 
 /// The question that a recommendation answers.
 #[derive(Debug, Clone, PartialEq)]
@@ -185,11 +185,11 @@ fn answer(
 
 /// The names of configurations of which every trial failed.
 fn failed_always(trials: &[&TrialRecord]) -> Vec<String> {
-    let own = || trials.iter().filter(|trial| !trial.sentinel);
+    let is_of = |trial: &TrialRecord, case: u32| trial.case == case && !trial.sentinel && is_measured(trial);
     let mut names: Vec<String> = Vec::new();
-    for trial in own().filter(|trial| matches!(trial.outcome, Outcome::Failed { .. })) {
+    for trial in trials.iter().filter(|trial| has_failed(trial)) {
         let name = &trial.configuration.name;
-        if !names.contains(name) && !own().any(|one| one.case == trial.case && is_measured(one)) {
+        if !names.contains(name) && !trials.iter().any(|one| is_of(one, trial.case)) {
             names.push(name.clone());
         }
     }

@@ -1,9 +1,12 @@
 //! Compares the configurations with the best one, and chooses the winner.
 //!
-//! The best is the one with the best mean among those that weaken nothing and have a value in every trial, as
-//! long as there are any. Ratios to it are computed within
-//! blocks if both have trials in the same blocks. The best of many owes its place partly to luck, so the p
-//! values are corrected as if every pair of configurations had been compared.
+//! The best is the one with the best mean among those that weaken nothing and worked in every trial, as long
+//! as there are any. Ratios to it are computed within blocks if both have trials in the same blocks. The best
+//! of many owes its place partly to luck, so the p values are corrected as if every pair of configurations
+//! had been compared.
+//!
+//! Means also have the blocks that only one of two configurations has. One of the same merit that is shown to
+//! be better than the best within their common blocks takes its place.
 
 use super::contender::{Compared, Contender, Verdict, pairs};
 use super::losses;
@@ -16,7 +19,7 @@ use crate::ranking::{CaseEstimate, Ranking};
 use fsdyno_core::TrialRecord;
 use fsdyno_core::measure::{Direction, Measure};
 use fsdyno_stats::{Ratio, Verdict as Said, holm_among, independent, paired};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The configurations of a ranking, in its order. The whole sweep shows what the machine itself did.
 pub(super) fn standings(
@@ -44,6 +47,7 @@ pub(super) fn standings(
                 interval: figure.and_then(|figure| figure.estimate.interval).map(|i| [i.low, i.high]),
                 at_least: figure.is_some_and(|figure| figure.at_least),
                 low_at_least: figure.is_some_and(|figure| figure.low_at_least),
+                zero: zeros(measure, &own),
                 to_best: None,
                 verdict: Verdict::Unknown,
                 risks: row.risks.clone(),
@@ -58,42 +62,82 @@ pub(super) fn standings(
     let merit = |one: &Contender| (one.is_durable(), one.is_complete());
     // The first of several with the same merit is the one with the best mean.
     let valued = standings.iter().enumerate().rev().filter(|(_, one)| one.value.is_some());
-    let Some((best, _)) = valued.max_by_key(|(_, one)| merit(one)) else { return standings };
-    let (best_case, best_at_least) = (standings[best].case, standings[best].at_least);
-    let best_name = standings[best].name.clone();
-    let of_best: Vec<&TrialRecord> = of_case(trials, best_case).collect();
-    let ratios: Vec<Option<Ratio>> = standings
-        .iter()
-        .map(|one| {
-            (one.case != best_case).then(|| ratio(measure, trials, best_case, one.case, seed)).flatten()
-        })
-        .collect();
+    let Some((mut best, _)) = valued.max_by_key(|(_, one)| merit(one)) else { return standings };
     if let Some(verdicts) = losses::verdicts(measure, &standings, best, seed) {
         standings.iter_mut().zip(verdicts).for_each(|(one, verdict)| one.verdict = verdict);
         return standings;
     }
-    let comparisons = pairs(ratios.iter().flatten().count() + 1);
-    let corrected = corrected(&ratios, comparisons);
-    for (one, (ratio, p)) in standings.iter_mut().zip(ratios.iter().zip(corrected)) {
-        one.to_best = ratio.as_ref().map(|ratio| Compared::new(ratio, p));
-        one.verdict = match ratio {
-            _ if one.case == best_case => Verdict::Best,
-            _ if one.value.is_none() => Verdict::Unknown,
-            None if never_above_zero(measure, trials, [best_case, one.case]) => Verdict::AsGood,
-            None => Verdict::CannotTell { needed: None },
-            Some(ratio) => {
-                let said = ratio.verdict_among(threshold, p, comparisons);
-                let own: Vec<&TrialRecord> = of_case(trials, one.case).collect();
-                let sides = [&of_best, &own].map(|trials| DoubtfulSide { trials, whole });
-                one.doubt = Doubt::of(measure, ratio, sides, [&best_name, &one.name]).about(said).cloned();
-                match proven(said, ratio, [best_at_least, one.at_least]) && one.doubt.is_none() {
-                    true => verdict(said, measure.direction()),
-                    false => Verdict::CannotTell { needed: None },
-                }
+    let with = Against { measure, trials, whole, threshold, seed };
+    let mut beaten = BTreeSet::new();
+    loop {
+        with.compare(&mut standings, best);
+        let least = merit(&standings[best]);
+        let has_beaten = |one: &Contender| one.verdict == Verdict::BetterAndWeaker && merit(one) >= least;
+        let Some(better) = standings.iter().position(has_beaten) else { return standings };
+        beaten.insert(best);
+        if beaten.contains(&better) {
+            for one in standings.iter_mut().filter(|one| has_beaten(one)) {
+                one.verdict = Verdict::CannotTell { needed: None };
+                one.doubt = Some("in other blocks it is the other way round".to_string());
             }
-        };
+            return standings;
+        }
+        best = better;
     }
-    standings
+}
+
+/// What configurations are compared by.
+struct Against<'a, 't> {
+    measure: &'a Measure,
+    trials: &'a [&'t TrialRecord],
+    whole: &'t [TrialRecord],
+    threshold: f64,
+    seed: u64,
+}
+
+impl Against<'_, '_> {
+    /// Compares all with this one.
+    fn compare(&self, standings: &mut [Contender], best: usize) {
+        let Against { measure, trials, whole, threshold, seed } = *self;
+        let Contender { case: best_case, at_least: best_at_least, name: best_name, .. } =
+            standings[best].clone();
+        let of_best: Vec<&TrialRecord> = of_case(trials, best_case).collect();
+        let to_best = |one: &Contender| ratio(measure, trials, best_case, one.case, seed);
+        let ratios: Vec<Option<Ratio>> =
+            standings.iter().map(|one| to_best(one).filter(|_| one.case != best_case)).collect();
+        let comparisons = pairs(ratios.iter().flatten().count() + 1);
+        let corrected = corrected(&ratios, comparisons);
+        for (one, (ratio, p)) in standings.iter_mut().zip(ratios.iter().zip(corrected)) {
+            (one.to_best, one.doubt) = (ratio.as_ref().map(|ratio| Compared::new(ratio, p)), None);
+            one.verdict = match ratio {
+                _ if one.case == best_case => Verdict::Best,
+                _ if one.value.is_none() => Verdict::Unknown,
+                None if never_above_zero(measure, trials, [best_case, one.case]) => Verdict::AsGood,
+                None => {
+                    one.doubt = Some("a value of 0 has no ratio".to_string());
+                    Verdict::CannotTell { needed: None }
+                }
+                Some(ratio) => {
+                    let said = ratio.verdict_among(threshold, p, comparisons);
+                    let own: Vec<&TrialRecord> = of_case(trials, one.case).collect();
+                    let sides = [&of_best, &own].map(|trials| DoubtfulSide { trials, whole });
+                    let doubt = Doubt::of(measure, ratio, sides, [&best_name, &one.name]);
+                    one.doubt = doubt.about(said).cloned();
+                    match proven(said, ratio, [best_at_least, one.at_least]) && one.doubt.is_none() {
+                        true => verdict(said, measure.direction()),
+                        false => Verdict::CannotTell { needed: None },
+                    }
+                }
+            };
+        }
+    }
+}
+
+/// In how many of these trials nothing was achieved.
+fn zeros(measure: &Measure, trials: &[&TrialRecord]) -> usize {
+    let is_zero = |trial: &&&TrialRecord| measure.value(trial).is_some_and(|value| value.value == 0.0);
+    let counts = measure.direction() == Direction::HigherIsBetter;
+    trials.iter().filter(is_zero).filter(|_| counts).count()
 }
 
 /// The p values, corrected for this many comparisons.

@@ -152,8 +152,13 @@ fn choice(
     let mut ahead = answer.standings.iter().take(answer.winner.unwrap_or(0));
     let best = match (weaker_ahead(answer).next(), ahead.any(|one| !one.is_complete())) {
         (Some(_), _) => "the best of those that are safe in a power cut",
-        (None, true) => "the best of those with a value in every trial",
+        (None, true) => "the best of those that worked in every trial",
         (None, false) => "the best measured",
+    };
+    // Its true value may be the larger one if it is only a lower bound.
+    let smaller = match measure.direction() {
+        Direction::HigherIsBetter => baseline,
+        Direction::LowerIsBetter => winner,
     };
     let certain = match baseline.verdict {
         _ if !baseline.is_durable() && winner.is_durable() => match safe(answer) {
@@ -177,14 +182,16 @@ fn choice(
         _ if baseline.doubt.is_some() => {
             let doubt = baseline.doubt.as_deref().unwrap_or_default();
             let other = quantity(measure, baseline);
-            format!(", {best}. '{}' has {other}, but {doubt}: measure both again.", baseline.name)
+            // Where there is no ratio, more trials would not make one.
+            let again = if baseline.to_best.is_some() { ": measure both again" } else { "" };
+            format!(", {best}. '{}' has {other}, but {doubt}{again}.", baseline.name)
         }
-        _ if bounded(winner, baseline, measure).at_least => {
-            let other = quantity(measure, baseline);
-            let hidden = &bounded(winner, baseline, measure).name;
+        _ if smaller.at_least => {
             format!(
-                ", {best}. '{}' has {other}, but of '{hidden}' only a lower bound is known.",
-                baseline.name
+                ", {best}. '{}' has {}, but of '{}' only a lower bound is known.",
+                baseline.name,
+                quantity(measure, baseline),
+                smaller.name
             )
         }
         _ => {
@@ -194,7 +201,7 @@ fn choice(
     };
     let others = answer.standings.iter().filter(|one| {
         let is_other = one.case != winner.case && one.case != baseline.case;
-        is_other && one.may_be_best() && one.is_durable() && may_be_as_good(one, measure, threshold)
+        is_other && one.may_be_best() && one.is_durable() && may_be_as_good(one, winner, measure, threshold)
     });
     let others = match others.count() {
         0 => String::new(),
@@ -204,18 +211,15 @@ fn choice(
     format!("Use '{name}': {has}{certain}{others}")
 }
 
-/// The side with the smaller value, whose true value may be the larger one if it is only a lower bound.
-fn bounded<'a>(winner: &'a Contender, baseline: &'a Contender, measure: &Measure) -> &'a Contender {
-    match measure.direction() {
-        Direction::HigherIsBetter => baseline,
-        Direction::LowerIsBetter => winner,
-    }
-}
-
 /// Whether the interval of its ratio to the best has room for being as good. The verdict also takes into
 /// account that many were compared, and calls nothing worse after few trials; that does not make it as good.
-fn may_be_as_good(one: &Contender, measure: &Measure, threshold: f64) -> bool {
-    let interval = one.to_best.and_then(|compared| compared.interval);
+/// Without a ratio, the intervals of both means must meet.
+fn may_be_as_good(one: &Contender, winner: &Contender, measure: &Measure, threshold: f64) -> bool {
+    let ends = |one: &Contender| one.interval.or(one.value.map(|value| [value; 2]));
+    let interval = match one.to_best {
+        Some(compared) => compared.interval,
+        None => ends(one).zip(ends(winner)).map(|([low, high], [least, most])| [low / most, high / least]),
+    };
     interval.is_none_or(|[low, high]| match measure.direction() {
         Direction::HigherIsBetter => high >= 1.0 - threshold,
         Direction::LowerIsBetter => low <= 1.0 + threshold,
@@ -427,6 +431,16 @@ pub(crate) fn notes(answer: &Answer) -> Vec<String> {
     }
     let doubts = doubts.into_iter();
     notes.extend(doubts.map(|(why, of)| format!("the difference of {} to the best: {why}", of.join(", "))));
+    let ahead = || answer.standings.iter().take(answer.winner.unwrap_or(0));
+    let turned: Vec<&str> =
+        ahead().filter(|one| one.verdict == Verdict::Worse).map(|one| one.name.as_str()).collect();
+    if !turned.is_empty() {
+        notes.push(format!(
+            "better by their means, which also have blocks that only one side has, and worse within the common \
+             ones: {}",
+            turned.join(", ")
+        ));
+    }
     if valued().any(|one| one.at_least) {
         let why = match answer.measure == CAPACITY {
             true => "every rate that was tried met the target",

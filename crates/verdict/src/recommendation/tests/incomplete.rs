@@ -1,6 +1,7 @@
 //! Trials that failed, have no value, or only a lower bound.
 
 use super::*;
+use fsdyno_core::Outcome;
 
 /// A worker that hangs all the time performs nothing that could be measured.
 #[test]
@@ -57,7 +58,7 @@ fn failed_trials_are_told_and_prove_nothing() {
     assert_eq!((xfs.verdict, xfs.doubt.as_deref()), (Verdict::CannotTell { needed: None }, Some(why)));
     assert_eq!(ext4.verdict, Verdict::Best);
     let first = &answer.sentences[0];
-    assert!(first.contains("the best of those with a value in every trial. 'xfs none' has "), "{first}");
+    assert!(first.contains("the best of those that worked in every trial. 'xfs none' has "), "{first}");
     assert!(first.contains(&format!(", but {why}: measure both again.")), "{first}");
     // Nor does the filesystem win as a setting.
     assert_eq!(
@@ -140,4 +141,78 @@ fn lower_bounds_win_nothing() {
     assert!(worse.contains("longest-stall (max) is >= 3.00 s instead of 2.00 s"), "{worse}");
     let points = by(&of(true), "read-under-write").pareto.points;
     assert!(points.iter().any(|point| point.at_least.contains(&true)), "{points:?}");
+}
+
+/// A trial of each of these cases in a block, with this rate.
+fn blocks(rates: &[(u32, &[(u32, f64)])]) -> Vec<TrialRecord> {
+    let trial = |case: u32, (block, rate): (u32, f64)| {
+        let name = ["ext4", "xfs", "btrfs"][case as usize];
+        fixture::trial(block * 10 + case, block, case, fixture::configuration(name, "none"), rate)
+    };
+    let of_case = |(case, rates): &(u32, &[(u32, f64)])| {
+        rates.iter().map(|one| trial(*case, *one)).collect::<Vec<TrialRecord>>()
+    };
+    rates.iter().flat_map(of_case).collect()
+}
+
+/// The means have blocks that only one side has, in which the machine was quicker.
+#[test]
+fn what_is_better_within_the_common_blocks_is_the_best() {
+    let slow = [(0, 50.0), (1, 52.0), (2, 101.0), (3, 99.0), (4, 100.0), (5, 100.0)];
+    let answer = &recommend(&blocks(&[(0, &slow), (1, &[(0, 60.0), (1, 62.0)])]), None).answers[0];
+    assert_eq!(answer.winner().unwrap().name, "xfs none");
+    let [ext4, xfs] = &answer.standings[..] else { panic!("{:?}", answer.standings) };
+    assert_eq!((ext4.verdict, xfs.verdict), (Verdict::Worse, Verdict::Best));
+    assert!(
+        answer.sentences[0].contains(", +20 % [+19, +20] compared with 'ext4 none'"),
+        "{:?}",
+        answer.sentences
+    );
+    let told = |note: &String| note.starts_with("better by their means") && note.ends_with(": ext4 none");
+    assert!(answer.notes.iter().any(told), "{:?}", answer.notes);
+}
+
+/// In a circle of such blocks, nobody is the best beyond doubt, and nobody is unsafe.
+#[test]
+fn ratios_that_contradict_each_other_decide_nothing() {
+    let of = |blocks: [u32; 4], rate: f64| {
+        blocks.map(|block| (block, rate * (1.0 + f64::from(block % 2) * 0.001)))
+    };
+    let (a, b, c) = (of([0, 1, 4, 5], 1.0), of([0, 1, 2, 3], 1.0), of([2, 3, 4, 5], 1.0));
+    let shift = |mut rates: [(u32, f64); 4], factors: [f64; 2]| {
+        rates.iter_mut().enumerate().for_each(|(index, one)| one.1 *= 50.0 * factors[index / 2]);
+        rates
+    };
+    // b is better than a, c than b, and a than c.
+    let (a, b, c) = (shift(a, [1.0, 1.3]), shift(b, [1.3, 1.0]), shift(c, [1.3, 1.0]));
+    let answer = &recommend(&blocks(&[(0, &a), (1, &b), (2, &c)]), None).answers[0];
+    assert!(
+        answer.standings.iter().all(|one| one.verdict != Verdict::BetterAndWeaker),
+        "{:?}",
+        answer.standings
+    );
+    let doubts: Vec<&str> = answer.standings.iter().filter_map(|one| one.doubt.as_deref()).collect();
+    assert_eq!(doubts, ["in other blocks it is the other way round"]);
+}
+
+/// 0 has no ratio, and is not as good as what works.
+#[test]
+fn what_achieved_nothing_is_not_as_good() {
+    let constant = |rate: f64| [0, 1, 2, 3, 4, 5].map(|block| (block, rate + f64::from(block % 2)));
+    let (best, zero, half) = (constant(100.0), [0, 1, 2, 3, 4, 5].map(|block| (block, 0.0)), constant(50.0));
+    let answer = &recommend(&blocks(&[(0, &best), (1, &zero), (2, &half)]), None).answers[0];
+    assert_eq!(answer.winner().unwrap().name, "ext4 none");
+    assert!(!answer.sentences[0].contains("may be as good"), "{:?}", answer.sentences);
+    let dead = answer.standings.iter().find(|one| one.case == 1).unwrap();
+    assert_eq!((dead.zero, dead.doubt.as_deref()), (6, Some("a value of 0 has no ratio")));
+    // A better mean does not make up for a trial in which nothing was achieved.
+    let mut sometimes = constant(160.0);
+    sometimes[0].1 = 0.0;
+    let answer = &recommend(&blocks(&[(0, &best), (1, &sometimes)]), None).answers[0];
+    assert_eq!(answer.winner().unwrap().name, "ext4 none");
+    assert!(
+        answer.sentences[0].contains("'xfs none' has 80.3 MB/s, but a value of 0 has no ratio."),
+        "{:?}",
+        answer.sentences
+    );
 }
