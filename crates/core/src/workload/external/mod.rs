@@ -8,7 +8,7 @@
 
 pub mod bonnie;
 pub mod dbench;
-mod fio;
+pub mod fio;
 pub mod pgbench;
 pub mod postmark;
 pub mod sqlite;
@@ -16,8 +16,9 @@ pub mod sqlite;
 pub use fio::JobFile;
 
 use super::parameter::{Refusal, parameters, words};
-use super::{Load, Need, Timing, Tool};
+use super::{Load, Need, Stated, Timing, Tool};
 use crate::units::Bytes;
+use std::collections::BTreeMap;
 use std::str::FromStr;
 
 words! {
@@ -38,12 +39,12 @@ words! {
     }
 }
 
-const BONNIE: Tool = Tool { program: "bonnie++", package: "bonnie++" };
-const POSTMARK: Tool = Tool { program: "postmark", package: "postmark" };
-const FIO: Tool = Tool { program: "fio", package: "fio" };
-const DBENCH: Tool = Tool { program: "dbench", package: "dbench" };
-const SQLITE: Tool = Tool { program: "sqlite3", package: "sqlite3" };
-const PGBENCH: Tool = Tool { program: "pgbench", package: "postgresql" };
+const BONNIE: Tool = Tool { program: "bonnie++", package: "bonnie++", version_argument: None };
+const POSTMARK: Tool = Tool { program: "postmark", package: "postmark", version_argument: None };
+const FIO: Tool = Tool { program: "fio", package: "fio", version_argument: Some("--version") };
+const DBENCH: Tool = Tool { program: "dbench", package: "dbench", version_argument: None };
+const SQLITE: Tool = Tool { program: "sqlite3", package: "sqlite3", version_argument: Some("--version") };
+const PGBENCH: Tool = Tool { program: "pgbench", package: "postgresql", version_argument: Some("--version") };
 
 /// The bytes per second that programs are assumed to move, for estimates. One that runs for a given time
 /// counts as if it moved so many, so that the estimate of its duration is right.
@@ -104,9 +105,26 @@ parameters! {
         job: Option<JobFile> = None, "path of a fio job file; it is read together with the plan and stored \
             with the results, and must not refer to anything outside the engine's directory";
     }
+    imported: Stated
 }
 
 impl External {
+    /// The options of its program by name, from whatever states them: arguments, commands, a job file or an
+    /// imported result. `None` if they are unknown.
+    pub fn options(&self) -> Option<BTreeMap<String, String>> {
+        let mut options = match (&self.imported, &self.job) {
+            (Some(stated), _) => stated.options.clone(),
+            (None, Some(job)) => job.options(),
+            (None, None) => BTreeMap::new(),
+        };
+        let told = [("arguments", self.arguments.trim().to_string()), ("commands", self.commands.join("; "))];
+        let told = told.into_iter().filter(|(_, told)| !told.is_empty());
+        options.extend(told.map(|(name, told)| (name.to_string(), told)));
+        // A plan without arguments and commands asks for the defaults; fio has none that would be enough.
+        let known = !options.is_empty() || (self.imported.is_none() && self.program != Program::Fio);
+        known.then_some(options)
+    }
+
     /// The parsed arguments of its program.
     ///
     /// # Errors
