@@ -31,7 +31,7 @@ use std::path::PathBuf;
 pub enum Format {
     /// Tables of FsOpBench, 2009.
     FsOpBench,
-    /// fio with `--output-format=json` or `json+`.
+    /// fio with `--output-format=json` or `json+`, 2.x or 3.
     Fio,
     /// Lines of bonnie++, 1.03 to 2.00.
     BonnieCsv,
@@ -67,21 +67,6 @@ pub enum ImportError {
         /// Which file.
         file: String,
     },
-    /// It has other jobs than another file whose trials would count as the same case.
-    #[error(
-        "'{file}' has {difference} as in '{first}': trials of configuration '{configuration}' must do the \
-         same"
-    )]
-    OtherJobs {
-        /// Which file.
-        file: String,
-        /// What differs: this file's, then that of the other one.
-        difference: String,
-        /// The other file.
-        first: String,
-        /// The configuration that both would belong to.
-        configuration: String,
-    },
     /// It is well-formed, but not a valid result.
     #[error("'{file}': {problem}")]
     NoResult {
@@ -116,12 +101,19 @@ impl File {
         })
     }
 
-    /// The text of a file.
+    /// The text of a file: UTF-8, or UTF-16 as PowerShell writes what a program prints, either with or without
+    /// a byte order mark.
     ///
     /// # Errors
     /// [`ImportError::Syntax`] at the first byte that is not valid UTF-8.
-    pub fn new(path: impl Into<String>, bytes: Vec<u8>) -> Result<File, ImportError> {
+    pub fn new(path: impl Into<String>, mut bytes: Vec<u8>) -> Result<File, ImportError> {
         let path = path.into();
+        if let Some(text) = from_utf16(&bytes) {
+            return Ok(File { path, text });
+        }
+        if bytes.starts_with(UTF8_MARK) {
+            bytes.drain(..UTF8_MARK.len());
+        }
         match String::from_utf8(bytes) {
             Ok(text) => Ok(File { path, text }),
             Err(error) => {
@@ -139,6 +131,22 @@ impl File {
         let path = PathBuf::from(&self.path);
         path.file_stem().map_or(self.path.clone(), |stem| stem.to_string_lossy().into_owned())
     }
+}
+
+/// The byte order mark in UTF-8.
+const UTF8_MARK: &[u8] = "\u{feff}".as_bytes();
+
+/// The text of UTF-16, whose first character tells it from UTF-8: a mark, or a letter of which one byte is 0.
+fn from_utf16(bytes: &[u8]) -> Option<String> {
+    let unit: fn([u8; 2]) -> u16 = match bytes {
+        [0xff, 0xfe, ..] | [1..=u8::MAX, 0, ..] => u16::from_le_bytes,
+        [0xfe, 0xff, ..] | [0, 1..=u8::MAX, ..] => u16::from_be_bytes,
+        _ => return None,
+    };
+    let units: Vec<u16> =
+        bytes.chunks(2).map(|pair| unit([pair[0], pair.get(1).copied().unwrap_or(0)])).collect();
+    let text = String::from_utf16(&units).ok()?;
+    Some(text.trim_start_matches('\u{feff}').to_string())
 }
 
 /// Line and column of the character after a text, from 1.
@@ -210,9 +218,6 @@ pub fn trials(
     }
     if let Some(name) = configuration {
         drafts.iter_mut().for_each(|draft| draft.configuration.name = name.to_string());
-    }
-    if format == Format::Fio {
-        fio::same_jobs(files, &drafts)?;
     }
     let mut cases: Vec<(Configuration, Workload)> = Vec::new();
     let numbered = (0..).zip(drafts).map(|(number, draft)| {
@@ -319,6 +324,19 @@ mod tests {
         assert_eq!(error.to_string(), "'a.txt', line 2, column 3: the byte 0xff is not valid UTF-8");
         let error = File::new("a.txt", "\u{e9}".repeat(3).into_bytes()[..5].to_vec()).unwrap_err();
         assert_eq!(error.to_string(), "'a.txt', line 1, column 3: the byte 0xc3 is not valid UTF-8");
+    }
+
+    #[test]
+    fn every_encoding_of_a_shell_is_read() {
+        let text = "{ \"a\": \"\u{e9}\" }\n";
+        let units = |mark: &str| -> Vec<u16> { format!("{mark}{text}").encode_utf16().collect() };
+        for mark in ["\u{feff}", ""] {
+            let little: Vec<u8> = units(mark).into_iter().flat_map(u16::to_le_bytes).collect();
+            let big: Vec<u8> = units(mark).into_iter().flat_map(u16::to_be_bytes).collect();
+            for bytes in [little, big, format!("{mark}{text}").into_bytes()] {
+                assert_eq!(File::new("a.json", bytes).unwrap().text, text);
+            }
+        }
     }
 
     #[test]

@@ -97,11 +97,6 @@ fn verify_options(options: &Import) -> std::result::Result<(), Trouble> {
 
 /// The trials in the files, and what ranks them.
 fn trials_of(files: &[File], options: &Import) -> std::result::Result<(Vec<TrialRecord>, Measure), Trouble> {
-    let broken = |error: ImportError| match &error {
-        ImportError::OtherJobs { .. } => Trouble::new(Status::Usage, error)
-            .hint("nothing was imported; import each with a --configuration of its own, then compare them"),
-        _ => refused(error),
-    };
     let format = match options.format {
         ImportFormat::FsOpBench => Format::FsOpBench,
         ImportFormat::Fio => Format::Fio,
@@ -115,7 +110,7 @@ fn trials_of(files: &[File], options: &Import) -> std::result::Result<(Vec<Trial
                     Better::Less => Direction::LowerIsBetter,
                 }),
             };
-            let Imported { mut trials, measure } = table(&files[0], &columns).map_err(broken)?;
+            let Imported { mut trials, measure } = table(&files[0], &columns).map_err(refused)?;
             for trial in &mut trials {
                 let risks = declared_risks(&trial.configuration).into_iter();
                 trial.warnings.extend(risks.map(|risk| Warning::new(WarningKind::Durability, risk)));
@@ -123,7 +118,7 @@ fn trials_of(files: &[File], options: &Import) -> std::result::Result<(Vec<Trial
             return Ok((trials, measure));
         }
     };
-    let trials = trials(format, files, options.configuration.as_deref()).map_err(broken)?;
+    let trials = trials(format, files, options.configuration.as_deref()).map_err(refused)?;
     let measure = measure(&trials).ok_or_else(|| refused(anyhow!("the files contain no rates")))?;
     Ok((trials, measure))
 }

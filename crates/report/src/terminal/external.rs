@@ -33,7 +33,6 @@ fn parts(out: &mut dyn Write, case: &CaseView, style: Style) -> io::Result<()> {
     let mut table = style.table(header.map(str::to_string).to_vec());
     for (phase, role) in roles(case) {
         let rates = &role.rates;
-        let known = |is_known: bool, text: String| if is_known { text } else { "-".to_string() };
         table.add_row([
             phase.to_string(),
             role.workers.to_string(),
@@ -58,8 +57,12 @@ fn jobs(out: &mut dyn Write, case: &CaseView, style: Style) -> io::Result<()> {
         let mut row = vec![
             Cell::new(phase),
             Cell::new(text::plural(u64::from(role.workers), role.role.name())),
-            Cell::new(text::megabytes_per_s(rates.aggregate_bytes_per_s)),
-            Cell::new(text::number(rates.operations_per_s)),
+            // A job that takes less than a millisecond has no rates.
+            Cell::new(known(
+                rates.aggregate_bytes_per_s > 0.0,
+                text::megabytes_per_s(rates.aggregate_bytes_per_s),
+            )),
+            Cell::new(known(rates.operations_per_s > 0.0, text::number(rates.operations_per_s))),
         ];
         let moved = role.operations.iter().find(|view| view.operation != Operation::Fsync);
         match moved.filter(|view| view.latency.count > 0) {
@@ -73,6 +76,10 @@ fn jobs(out: &mut dyn Write, case: &CaseView, style: Style) -> io::Result<()> {
         table.add_row(row);
     }
     write_table(out, table, style)
+}
+
+fn known(is_known: bool, text: String) -> String {
+    if is_known { text } else { "-".to_string() }
 }
 
 fn roles(case: &CaseView) -> impl Iterator<Item = (&str, &RoleView)> {
