@@ -65,6 +65,7 @@ fn draft(file: &File, number: usize, text: &str) -> Result<Draft, ImportError> {
         },
         scheduler: String::new(),
         phases: measured.into_iter().map(|test| test.phase).collect(),
+        columns: BTreeMap::new(),
         warnings,
         finished: String::new(),
     })

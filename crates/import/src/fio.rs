@@ -48,6 +48,7 @@ fn draft(file: &File, run: Run) -> Draft {
         },
         scheduler: String::new(),
         phases: run.results.phases,
+        columns: BTreeMap::new(),
         warnings,
         finished: ended.map(|ended| ended.to_string()).unwrap_or_default(),
     }

@@ -78,6 +78,7 @@ fn draft(file: &File, table: &Table) -> Result<Draft, ImportError> {
         },
         scheduler: title.setting("scheduler").unwrap_or_default().to_string(),
         phases,
+        columns: BTreeMap::new(),
         warnings: vec![warning(
             file,
             "FsOpBench",

@@ -237,7 +237,7 @@ pub(super) fn differences(sides: [&Case<'_>; 2]) -> Vec<Difference> {
 fn version<'a>(case: &Case<'a>) -> Option<&'a str> {
     let trial = case.any;
     let program = match &trial.workload {
-        Workload::External(external) => external.program.tool().program,
+        Workload::External(external) => external.program.name(),
         _ => "",
     };
     let stated = trial.workload.stated().and_then(|stated| stated.version.as_ref());

@@ -36,6 +36,16 @@ words! {
         Sqlite = "sqlite3",
         /// pgbench of PostgreSQL, with a server of its own.
         Pgbench = "pgbench",
+        /// mdtest, whose results are only imported.
+        Mdtest = "mdtest",
+        /// IOR, whose results are only imported.
+        Ior = "ior",
+        /// elbencho, whose results are only imported.
+        Elbencho = "elbencho",
+        /// iozone, whose results are only imported.
+        Iozone = "iozone",
+        /// sysbench, whose results are only imported.
+        Sysbench = "sysbench",
     }
 }
 
@@ -51,7 +61,7 @@ const PGBENCH: Tool = Tool { program: "pgbench", package: "postgresql", version_
 pub const ASSUMED_RATE: u64 = 200_000_000;
 
 impl Program {
-    /// Every program.
+    /// Every program that fsdyno runs.
     pub const ALL: &'static [Program] = &[
         Program::Bonnie,
         Program::Postmark,
@@ -65,23 +75,20 @@ impl Program {
     pub const fn model(self) -> &'static str {
         match self {
             Program::Bonnie => "bonnie",
-            Program::Postmark => "postmark",
-            Program::Fio => "fio",
-            Program::Dbench => "dbench",
-            Program::Sqlite => "sqlite3",
-            Program::Pgbench => "pgbench",
+            _ => self.name(),
         }
     }
 
-    /// The program and where it comes from.
-    pub const fn tool(self) -> &'static Tool {
+    /// The program and where it comes from. `None` if fsdyno does not run it.
+    pub const fn tool(self) -> Option<&'static Tool> {
         match self {
-            Program::Bonnie => &BONNIE,
-            Program::Postmark => &POSTMARK,
-            Program::Fio => &FIO,
-            Program::Dbench => &DBENCH,
-            Program::Sqlite => &SQLITE,
-            Program::Pgbench => &PGBENCH,
+            Program::Bonnie => Some(&BONNIE),
+            Program::Postmark => Some(&POSTMARK),
+            Program::Fio => Some(&FIO),
+            Program::Dbench => Some(&DBENCH),
+            Program::Sqlite => Some(&SQLITE),
+            Program::Pgbench => Some(&PGBENCH),
+            _ => None,
         }
     }
 
@@ -155,13 +162,16 @@ fn belongs(
     is_unset: bool,
     takes: impl Fn(Program) -> bool,
 ) -> Result<(), Refusal> {
-    let known = Program::ALL.iter().filter(|program| takes(**program)).map(|one| one.tool().program);
+    let known = Program::ALL.iter().filter(|program| takes(**program)).map(|one| one.name());
     let expected = format!("unset unless `program` is {}", known.collect::<Vec<_>>().join(" or "));
     Refusal::unless(is_unset || takes(external.program), parameter, expected)
 }
 
 impl Load for External {
     fn check(&self) -> Result<(), Refusal> {
+        let runs = Program::ALL.iter().map(|program| program.name()).collect::<Vec<_>>().join(", ");
+        let expected = format!("a program that fsdyno runs ({runs}); results of others are only imported");
+        Refusal::unless(self.program.tool().is_some(), "program", expected)?;
         self.check_belonging()?;
         match self.program {
             Program::Bonnie => self.parsed_arguments::<bonnie::Arguments>().map(drop),
@@ -173,6 +183,7 @@ impl Load for External {
                 Some(job) => job.check().map_err(|expected| Refusal::of("job", expected)),
                 None => Refusal::unless(false, "job", "set to the path of a job file if `program` is fio"),
             },
+            _ => Ok(()),
         }
     }
 
@@ -204,6 +215,7 @@ impl Load for External {
             Program::Pgbench => self.parsed_arguments().map_or(0, |told: pgbench::Arguments| {
                 moved(u64::from(told.scale) * 48_000_000, told.seconds)
             }),
+            _ => 0,
         })
     }
 
@@ -219,17 +231,19 @@ impl Load for External {
             Program::Dbench => &[Need::Program(DBENCH)],
             Program::Sqlite => &[Need::Program(SQLITE)],
             Program::Pgbench => &[Need::Program(PGBENCH)],
+            _ => &[],
         }
     }
 
     fn title(&self) -> String {
-        let name = self.program.tool().program;
+        let name = self.program.name();
         let told = match self.program {
             Program::Bonnie | Program::Dbench | Program::Sqlite | Program::Pgbench => {
                 self.arguments.trim().to_string()
             }
             Program::Postmark => self.commands.join("; "),
             Program::Fio => self.job.as_ref().map_or(String::new(), |job| job.path.clone()),
+            _ => String::new(),
         };
         if told.is_empty() { format!("the real {name}") } else { format!("the real {name}: {told}") }
     }
@@ -242,6 +256,9 @@ impl Load for External {
             Program::Dbench => "dbench/transactor/rate",
             Program::Sqlite => "insert each/transactor/item-rate",
             Program::Pgbench => "transactions/transactor/item-rate",
+            Program::Mdtest => "file creation/creator/item-rate",
+            Program::Ior | Program::Elbencho | Program::Iozone => "write/writer/rate",
+            Program::Sysbench => "throughput",
         }
     }
 }
