@@ -110,6 +110,10 @@ operations! {
     Fallocate = "fallocate", Moves::Nothing;
     /// Setting the size of an open file.
     Ftruncate = "ftruncate", Moves::Nothing;
+    /// Discarding blocks of a device or a file.
+    Trim = "trim", Moves::Nothing;
+    /// A read or a write, which were reported together.
+    ReadOrWrite = "read or write", Moves::Nothing;
     /// The time from the moment an iteration of a role with a rate was due until it finished. The wait for a
     /// free worker is part of it.
     ResponseTime = "response time", Moves::Nothing;
@@ -204,6 +208,10 @@ roles! {
     Checkpointer = "checkpointer";
     /// Looks at all files, one after the other.
     Scanner = "scanner";
+    /// Discards blocks.
+    Trimmer = "trimmer";
+    /// Reads and writes, which were reported together.
+    ReaderWriter = "reader-writer";
     /// Does nothing, very often.
     Null = "null";
 }

@@ -2,17 +2,24 @@
 //! print theirs.
 //!
 //! One module per format, with its reader and its writer: [`fsopbench`], [`bonnie`] and [`postmark`];
-//! [`fio`], [`dbench`], [`pgbench`] and [`sqlite`] are only read. A reader takes a text at its word and fills
+//! [`fio`], [`dbench`], [`pgbench`] and [`sqlite`] are only read, and so are the reports of programs that only
+//! others run ([`run`]). A reader takes a text at its word and fills
 //! in nothing: a figure that is not there is absent. A writer takes plain figures and knows nothing about
 //! trials, what they are merged from, or where the text goes.
 
 pub mod bonnie;
 pub mod dbench;
+mod elbencho;
 pub mod fio;
 pub mod fsopbench;
+mod ior;
+mod iozone;
+mod mdtest;
 pub mod pgbench;
 pub mod postmark;
+pub mod run;
 pub mod sqlite;
+mod sysbench;
 
 use fsdyno_core::units::Nanos;
 use fsdyno_core::{PhaseResult, Warning, WarningKind};

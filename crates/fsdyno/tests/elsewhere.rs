@@ -192,3 +192,57 @@ fn toml_string(text: &str) -> String {
     let letters = text.chars().map(|letter| format!("\\U{:08x}", u32::from(letter)));
     format!("\"{}\"", letters.collect::<String>())
 }
+
+/// The path of what another program printed.
+fn captured(path: &str) -> String {
+    crate_file("formats/captured").join(path).display().to_string()
+}
+
+#[test]
+fn reports_of_other_programs_are_imported_and_compared_by_their_work() {
+    let store = Store::new();
+    for (format, path, trials, measure) in [
+        ("mdtest", "mdtest/3.3.0.txt", "1 trial of 1 case", "file stat/examiner/item-rate"),
+        ("ior", "ior/4.0.0.json", "2 trials of 1 case", "read/reader/rate"),
+        ("elbencho", "elbencho/2-csvfile.csv", "2 trials of 1 case", "write IO latency mean (us)"),
+        ("iozone", "iozone/3.489-a.txt", "6 trials of 6 cases", "random write/writer/rate"),
+        ("iozone", "iozone/3.489-O.txt", "1 trial of 1 case", "write/writer/operation-rate"),
+        ("sysbench", "sysbench/1.0.20-rndrw.txt", "1 trial of 1 case", "request latency p95 (ms)"),
+    ] {
+        let said = store.stdout_of(&["import", format, &captured(path), "--name", "one"]);
+        assert!(said.contains(trials), "{path}: {said}");
+        let shown = store.stdout_of(&["show", "one", "--measure", measure]);
+        assert!(shown.contains(measure) && !shown.contains("NaN"), "{path}: {shown}");
+        store.stdout_of(&["show", "one", "--full"]);
+        store.stdout_of(&["delete", "one", "--yes"]);
+    }
+    let other =
+        std::fs::read_to_string(captured("mdtest/3.3.0.txt")).expect("a file").replace("'200'", "'400'");
+    store.stdout_of(&["import", "mdtest", &captured("mdtest/3.3.0.txt"), "--name", "a"]);
+    store.stdout_of(&["import", "mdtest", &store.file("other.txt", &other), "--name", "b"]);
+    let compared = String::from_utf8(store.run(&["compare", "a", "b"]).stdout).expect("text");
+    assert!(compared.contains("-n") && compared.contains("200") && compared.contains("400"), "{compared}");
+}
+
+#[test]
+fn a_file_of_another_format_names_the_right_one() {
+    let store = Store::new();
+    for (format, path, right) in [
+        ("fio", "mdtest/4.0.0-Z.txt", "mdtest"),
+        ("bonnie-csv", "ior/2.10.3.txt", "ior"),
+        ("sysbench", "ior/4.0.0.csv", "ior"),
+        ("fsopbench", "elbencho/3-livecsv.csv", "elbencho"),
+        ("table", "iozone/3.489-t.txt", "iozone"),
+        ("mdtest", "sysbench/0.5-rndrw.txt", "sysbench"),
+        ("mdtest", "fio-3.33.json", "fio"),
+    ] {
+        let refused = store.run(&["import", format, &captured(path)]);
+        let said = String::from_utf8(refused.stderr).expect("text");
+        assert!(said.contains(&format!("'fsdyno import {right}'")), "{path} as {format}: {said}");
+        assert_eq!(refused.status.code(), Some(2), "{said}");
+    }
+    let plan = "name = \"a\"\n[device]\nimage = \"/var/tmp/x.img\"\nsize = \"1G\"\n[axes]\nfilesystem = \
+                \"ext4\"\n[[workloads]]\nkind = \"external\"\nprogram = \"mdtest\"\n";
+    let said = String::from_utf8(store.run(&["plan", &store.file("plan.toml", plan)]).stderr).expect("text");
+    assert!(said.contains("results of others are only imported"), "{said}");
+}

@@ -2,6 +2,7 @@
 
 use crate::{lot, show};
 use fsdyno_core::TrialRecord;
+use fsdyno_core::workload::Program;
 use fsdyno_import::{File, Format, Imported, TableOptions, measure, trials};
 use serde_json::Value;
 
@@ -21,6 +22,15 @@ pub fn fio(data: &[u8]) {
 /// Lines of bonnie++.
 pub fn bonnie(data: &[u8]) {
     import(Format::BonnieCsv, data);
+}
+
+/// Reports of mdtest, IOR, elbencho, iozone and sysbench: whatever they look like, or of any of them.
+pub fn reports(data: &[u8]) {
+    const PROGRAMS: [Program; 5] =
+        [Program::Mdtest, Program::Ior, Program::Elbencho, Program::Iozone, Program::Sysbench];
+    let text = String::from_utf8_lossy(data);
+    let any = || Format::Report(PROGRAMS[lot(data, PROGRAMS.len() as u64) as usize]);
+    import(Format::of(&text).unwrap_or_else(any), data);
 }
 
 /// Tables of anybody's measurements.

@@ -40,6 +40,18 @@ pub const TARGETS: &[Target] = &[
     },
     Target { name: "fio", run: imports::fio, longest: 8192, seeds: &[] },
     Target { name: "bonnie-csv", run: imports::bonnie, longest: 1024, seeds: &[] },
+    Target {
+        name: "reports",
+        run: imports::reports,
+        longest: 4096,
+        seeds: &[
+            "crates/formats/captured/mdtest",
+            "crates/formats/captured/ior",
+            "crates/formats/captured/elbencho",
+            "crates/formats/captured/iozone",
+            "crates/formats/captured/sysbench",
+        ],
+    },
     Target { name: "table", run: imports::table, longest: 1024, seeds: &[] },
     Target { name: "engine-lines", run: engine::lines, longest: 8192, seeds: &[] },
     Target { name: "guest-lines", run: guest::lines, longest: 8192, seeds: &[] },

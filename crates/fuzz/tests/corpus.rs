@@ -54,6 +54,7 @@ replays! {
     no_table_of_fsopbench_breaks_anything = "fsopbench";
     no_result_of_fio_breaks_anything = "fio";
     no_line_of_bonnie_breaks_anything = "bonnie-csv";
+    no_report_breaks_anything = "reports";
     no_table_breaks_anything = "table";
     no_engine_breaks_anything = "engine-lines";
     no_guest_breaks_anything = "guest-lines";

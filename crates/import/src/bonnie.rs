@@ -4,7 +4,7 @@
 use crate::{Draft, File, ImportError, warning};
 use fsdyno_core::configuration::Configuration;
 use fsdyno_core::environment::Environment;
-use fsdyno_core::workload::{External, Program};
+use fsdyno_core::workload::{External, Program, Stated};
 use fsdyno_core::{Warning, WarningKind, Workload};
 use fsdyno_formats::bonnie::{Line, LineError};
 use std::collections::BTreeMap;
@@ -35,10 +35,10 @@ fn draft(file: &File, number: usize, text: &str) -> Result<Draft, ImportError> {
     if measured.is_empty() {
         return Err(ImportError::at(file, number, 1, "the line has no figures"));
     }
-    let versions = line.versions();
+    let version = format!("bonnie++ {}", line.versions());
     let mut warnings = vec![warning(
         file,
-        &format!("bonnie++ {versions}"),
+        &version,
         "filesystem, device, machine, single operations, or stalls other than the longest of each test",
     )];
     if !too_quick.is_empty() {
@@ -56,14 +56,16 @@ fn draft(file: &File, number: usize, text: &str) -> Result<Draft, ImportError> {
         workload: Workload::External(External {
             program: Program::Bonnie,
             arguments: line.arguments(),
+            imported: Some(Stated { version: Some(version.clone()), ..Stated::default() }),
             ..External::default()
         }),
         environment: Environment {
-            tools: [("bonnie++".to_string(), format!("bonnie++ {versions}"))].into(),
+            tools: [("bonnie++".to_string(), version)].into(),
             ..Environment::default()
         },
         scheduler: String::new(),
         phases: measured.into_iter().map(|test| test.phase).collect(),
+        columns: BTreeMap::new(),
         warnings,
         finished: String::new(),
     })

@@ -5,95 +5,57 @@ use crate::{Draft, File, ImportError, place, warning};
 use fsdyno_core::Workload;
 use fsdyno_core::configuration::Configuration;
 use fsdyno_core::environment::Environment;
-use fsdyno_core::workload::{External, Program};
-use fsdyno_formats::fio::{self, FioError, Head, Jobs};
+use fsdyno_core::workload::{External, Program, Stated};
+use fsdyno_formats::fio::{self, FioError, Run};
 use std::collections::BTreeMap;
 
 pub(super) fn drafts(file: &File) -> Result<Vec<Draft>, ImportError> {
-    let head: Head = fio::head(json(file)?).map_err(|error| misread(file, &error))?;
-    let report = fio::read(json(file)?).map_err(|error| match error {
-        FioError::Json(error) => misread(file, &error),
-        FioError::Job(problem) => ImportError::NoResult { file: file.path.clone(), problem },
+    let no_result = |problem: String| ImportError::NoResult { file: file.path.clone(), problem };
+    let runs = fio::runs(&file.text).map_err(|error| match error {
+        FioError::NoJson(_) => ImportError::at(file, 1, 1, error.to_string()),
+        FioError::Json { error, begin } => misread(file, &error, begin),
+        FioError::Job(problem) => no_result(problem),
     })?;
-    if report.phases.is_empty() {
-        let problem = "none of its jobs read or wrote anything".to_string();
-        return Err(ImportError::NoResult { file: file.path.clone(), problem });
+    if runs.iter().any(|run| run.results.phases.is_empty()) {
+        return Err(no_result("none of its jobs read, wrote or trimmed anything".to_string()));
     }
+    Ok(runs.into_iter().map(|run| draft(file, run)).collect())
+}
+
+fn draft(file: &File, run: Run) -> Draft {
     let mut warnings = vec![warning(
         file,
         "fio",
         "filesystem, device, machine, stalls, or the processor time of kernel threads",
     )];
-    warnings.extend(report.warnings);
-    let ended = head.timestamp.and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
-    Ok(vec![Draft {
+    warnings.extend(run.results.warnings);
+    let ended = run.timestamp.and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
+    let stated = Stated { version: run.version.clone(), options: run.options };
+    Draft {
         configuration: Configuration {
             name: file.stem(),
             filesystem: "unknown".to_string(),
             settings: BTreeMap::new(),
         },
-        workload: Workload::External(External { program: Program::Fio, ..External::default() }),
+        workload: Workload::External(External {
+            program: Program::Fio,
+            imported: Some(stated),
+            ..External::default()
+        }),
         environment: Environment {
-            tools: head.version.map(|version| ("fio".to_string(), version)).into_iter().collect(),
+            tools: run.version.map(|version| ("fio".to_string(), version)).into_iter().collect(),
             ..Environment::default()
         },
         scheduler: String::new(),
-        phases: report.phases,
+        phases: run.results.phases,
+        columns: BTreeMap::new(),
         warnings,
         finished: ended.map(|ended| ended.to_string()).unwrap_or_default(),
-    }])
-}
-
-/// Rejects files with other jobs than the first one of the same configuration: their trials would be
-/// averaged.
-pub(super) fn same_jobs(files: &[File], drafts: &[Draft]) -> Result<(), ImportError> {
-    let mut first: BTreeMap<&str, (&File, Jobs)> = BTreeMap::new();
-    for (file, draft) in files.iter().zip(drafts) {
-        let jobs = fio::options(json(file)?).map_err(|error| misread(file, &error))?;
-        let name = draft.configuration.name.as_str();
-        let Some((other, known)) = first.get(name) else {
-            first.insert(name, (file, jobs));
-            continue;
-        };
-        if let Some(difference) = difference(&jobs, known) {
-            return Err(ImportError::OtherJobs {
-                file: file.path.clone(),
-                difference,
-                first: other.path.clone(),
-                configuration: name.to_string(),
-            });
-        }
     }
-    Ok(())
-}
-
-/// The first difference between the jobs of two files, in words.
-fn difference(jobs: &Jobs, known: &Jobs) -> Option<String> {
-    let names = |jobs: &Jobs| jobs.keys().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
-    if !jobs.keys().eq(known.keys()) {
-        return Some(format!("jobs {}, not {}", names(jobs), names(known)));
-    }
-    jobs.iter().zip(known.values()).find_map(|((job, options), known)| {
-        let keys = options.keys().chain(known.keys());
-        let key = keys.into_iter().find(|key| options.get(*key) != known.get(*key))?;
-        let set = |options: &BTreeMap<String, String>| match options.get(key).map(String::as_str) {
-            None => format!("no {key}"),
-            Some("") => key.clone(),
-            Some(value) => format!("{key}={value}"),
-        };
-        Some(format!("job '{job}' with {}, not {}", set(options), set(known)))
-    })
-}
-
-/// The JSON document, which messages of fio may precede.
-fn json(file: &File) -> Result<&str, ImportError> {
-    fio::document(&file.text)
-        .ok_or_else(|| ImportError::at(file, 1, 1, "expected the JSON output of fio, found none"))
 }
 
 /// The position in the file; serde reports the one in the document.
-fn misread(file: &File, error: &serde_json::Error) -> ImportError {
-    let begin = file.text.find('{').unwrap_or(0);
+fn misread(file: &File, error: &serde_json::Error, begin: usize) -> ImportError {
     let (line, column) = place(&file.text[..begin]);
     let column = if error.line() <= 1 { column - 1 + error.column().max(1) } else { error.column().max(1) };
     let text = error.to_string();
@@ -149,7 +111,10 @@ mod tests {
         }
         let failed = PLUS.replacen("\"error\" : 0", "\"error\" : 28", 1);
         let error = import(&failed).unwrap_err().to_string();
-        assert_eq!(error, "'runs/nvme.json': its job 'writers' failed with error 28");
+        assert_eq!(
+            error,
+            "'runs/nvme.json': its job 'writers' failed with error 28 (no space left on device)"
+        );
     }
 
     /// Imports the captured file with every occurrence of a text replaced.
@@ -199,26 +164,36 @@ mod tests {
         }
     }
 
-    /// Trials of one configuration are averaged, so they must have done the same.
+    /// Trials of one case are averaged, so they must have done the same.
     #[test]
-    fn files_of_one_configuration_have_the_same_jobs() {
+    fn files_of_one_case_have_the_same_jobs() {
         let file = |path: &str, text: String| File { path: path.to_string(), text };
-        let import = |second: String, configuration| {
+        let cases = |second: String| -> Vec<u32> {
             let files = [file("a.json", PLUS.to_string()), file("b.json", second)];
-            trials(Format::Fio, &files, configuration)
+            trials(Format::Fio, &files, Some("ext4")).unwrap().iter().map(|trial| trial.case).collect()
         };
-        assert_eq!(import(PLUS.to_string(), Some("ext4")).unwrap().len(), 2);
-        let other = PLUS.replace("\"fsync\" : \"64\"", "\"fsync\" : \"8\"");
-        assert_ne!(other, PLUS);
-        let error = import(other.clone(), Some("ext4")).unwrap_err().to_string();
-        assert!(
-            error.starts_with("'b.json' has job '") && error.contains("with fsync=8, not fsync=64"),
-            "{error}"
-        );
-        // Of two configurations, they are two cases.
-        assert_eq!(import(other, None).unwrap().len(), 2);
-        let error = import(PLUS.replace("\"mixed\"", "\"both\""), Some("ext4")).unwrap_err().to_string();
-        assert!(error.contains("jobs 'both', 'writers', not 'mixed', 'writers'"), "{error}");
+        assert_eq!(cases(PLUS.to_string()), [0, 0]);
+        for (from, to) in
+            [("\"fsync\" : \"64\"", "\"fsync\" : \"8\""), ("\"mixed\"", "\"both\""), ("fio-3.33", "fio-3.36")]
+        {
+            assert!(PLUS.contains(from), "{from}");
+            assert_eq!(cases(PLUS.replace(from, to)), [0, 1], "{to}");
+        }
+    }
+
+    /// Two runs whose documents were appended to one file are two trials.
+    #[test]
+    fn runs_one_after_the_other_are_trials_of_their_own() {
+        let earlier =
+            PLUS.replace("\"timestamp", "\"when").replacen("\"when\" :", "\"timestamp\" : 1, \"when\" :", 1);
+        assert_eq!(import(&format!("{earlier}{PLUS}")).unwrap().len(), 2);
+        assert_eq!(import(&format!("{PLUS}\n{PLUS}")).unwrap().len(), 1, "nothing has begun in between");
+    }
+
+    #[test]
+    fn a_document_that_is_cut_off_leaves_the_one_before() {
+        let imported = import(&format!("{PLUS}\n{}", &PLUS[..PLUS.len() / 2])).unwrap();
+        assert!(imported[0].warnings[1].text.contains("cut off"), "{:?}", imported[0].warnings);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::{Draft, File, ImportError, warning};
 use fsdyno_core::configuration::Configuration;
 use fsdyno_core::environment::{DeviceFacts, Environment};
 use fsdyno_core::result::{Latency, OperationResult, PhaseResult, Quantile, Quantiles, RoleResult, Timeline};
-use fsdyno_core::workload::{Fileserver, Ramp};
+use fsdyno_core::workload::{Fileserver, Ramp, Stated};
 use fsdyno_core::{Bytes, Nanos, Operation, Role, Workload};
 use fsdyno_formats::fsopbench::{LatencyRow, Number, RowValues, STATISTICS, Table, TablePhase, Title, parse};
 use fsdyno_stats::Distribution;
@@ -52,6 +52,17 @@ fn draft(file: &File, table: &Table) -> Result<Draft, ImportError> {
         window: windows.first().copied().unwrap_or_default(),
         ..Fileserver::default()
     };
+    let lasted: Vec<String> = windows.iter().map(Nanos::to_string).collect();
+    let stated = [
+        ("readers", workload.readers.to_string()),
+        ("writers", workload.writers.to_string()),
+        ("window", lasted.join(", ")),
+    ];
+    let stated = Stated {
+        version: None,
+        options: stated.into_iter().map(|(name, value)| (name.to_string(), value)).collect(),
+    };
+    let workload = Fileserver { imported: Some(stated), ..workload };
     let disk = title.setting("disk").unwrap_or("unknown").to_string();
     Ok(Draft {
         configuration: Configuration {
@@ -67,6 +78,7 @@ fn draft(file: &File, table: &Table) -> Result<Draft, ImportError> {
         },
         scheduler: title.setting("scheduler").unwrap_or_default().to_string(),
         phases,
+        columns: BTreeMap::new(),
         warnings: vec![warning(
             file,
             "FsOpBench",
@@ -189,6 +201,16 @@ mod tests {
         let alone = trials(Format::FsOpBench, &files[..1], None).unwrap();
         assert_eq!(alone[0].configuration.name, "ext3");
         assert_eq!(trials(Format::FsOpBench, &files[..1], Some("old")).unwrap()[0].configuration.name, "old");
+    }
+
+    /// Only what a table states about its load is known: not the size of its trees, for example.
+    #[test]
+    fn the_load_is_known_as_far_as_the_table_states_it() {
+        let imported = &trials(Format::FsOpBench, &[file(PUBLISHED[4])], None).unwrap()[0];
+        let stated = imported.workload.stated().expect("what the table states");
+        let names: Vec<&str> = stated.options.keys().map(String::as_str).collect();
+        assert_eq!(names, ["readers", "window", "writers"]);
+        assert_eq!((stated.options["readers"].as_str(), stated.options["window"].as_str()), ("3", "30s"));
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! Imports results from other programs as trials: the tables of FsOpBench, the JSON of fio, the CSV of
-//! bonnie++, and tables of anybody's own measurements.
+//! bonnie++, reports of mdtest, IOR, elbencho, iozone and sysbench, and tables of anybody's own measurements.
 //!
 //! The contents of a file go into the same phases, roles and operations as in our own trials, so measures and
 //! everything that shows trials work on them. What a file does not contain is absent, never filled in; a
@@ -12,6 +12,7 @@
 mod bonnie;
 mod fio;
 mod fsopbench;
+mod report;
 mod table;
 
 pub use table::{Imported, TableOptions, table};
@@ -20,7 +21,9 @@ use fsdyno_core::environment::Environment;
 use fsdyno_core::measure::Measure;
 use fsdyno_core::outcome::Outcome;
 use fsdyno_core::result::{Built, Lifecycle, PhaseResult, TreeSummary, TrialRecord};
+use fsdyno_core::workload::Program;
 use fsdyno_core::{Configuration, DeviceSpec, Warning, WarningKind, Workload, figures};
+use fsdyno_formats::run::REPORTS;
 use std::borrow::BorrowMut;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
@@ -31,10 +34,25 @@ use std::path::PathBuf;
 pub enum Format {
     /// Tables of FsOpBench, 2009.
     FsOpBench,
-    /// fio with `--output-format=json` or `json+`.
+    /// fio with `--output-format=json` or `json+`, 2.x or 3.
     Fio,
     /// Lines of bonnie++, 1.03 to 2.00.
     BonnieCsv,
+    /// What one of the [`REPORTS`] reads.
+    Report(Program),
+}
+
+impl Format {
+    /// The format that a text looks like.
+    pub fn of(text: &str) -> Option<Format> {
+        let report = REPORTS.iter().find(|report| (report.recognises)(text));
+        let is_fio = || text.contains("\"fio version\"");
+        let is_bonnie = || text.lines().any(|line| fsdyno_formats::bonnie::Line::new(line).is_ok());
+        report
+            .map(|report| Format::Report(report.program))
+            .or_else(|| is_fio().then_some(Format::Fio))
+            .or_else(|| is_bonnie().then_some(Format::BonnieCsv))
+    }
 }
 
 /// A file that was read.
@@ -67,21 +85,6 @@ pub enum ImportError {
         /// Which file.
         file: String,
     },
-    /// It has other jobs than another file whose trials would count as the same case.
-    #[error(
-        "'{file}' has {difference} as in '{first}': trials of configuration '{configuration}' must do the \
-         same"
-    )]
-    OtherJobs {
-        /// Which file.
-        file: String,
-        /// What differs: this file's, then that of the other one.
-        difference: String,
-        /// The other file.
-        first: String,
-        /// The configuration that both would belong to.
-        configuration: String,
-    },
     /// It is well-formed, but not a valid result.
     #[error("'{file}': {problem}")]
     NoResult {
@@ -93,6 +96,15 @@ pub enum ImportError {
 }
 
 impl ImportError {
+    /// The file that cannot be imported.
+    pub fn file(&self) -> &str {
+        match self {
+            ImportError::Syntax { file, .. }
+            | ImportError::TooLarge { file }
+            | ImportError::NoResult { file, .. } => file,
+        }
+    }
+
     fn at(file: &File, line: usize, column: usize, problem: impl Into<String>) -> Self {
         ImportError::Syntax { file: file.path.clone(), line, column, problem: problem.into() }
     }
@@ -116,12 +128,19 @@ impl File {
         })
     }
 
-    /// The text of a file.
+    /// The text of a file: UTF-8, or UTF-16 as PowerShell writes what a program prints, either with or without
+    /// a byte order mark.
     ///
     /// # Errors
     /// [`ImportError::Syntax`] at the first byte that is not valid UTF-8.
-    pub fn new(path: impl Into<String>, bytes: Vec<u8>) -> Result<File, ImportError> {
+    pub fn new(path: impl Into<String>, mut bytes: Vec<u8>) -> Result<File, ImportError> {
         let path = path.into();
+        if let Some(text) = from_utf16(&bytes) {
+            return Ok(File { path, text });
+        }
+        if bytes.starts_with(UTF8_MARK) {
+            bytes.drain(..UTF8_MARK.len());
+        }
         match String::from_utf8(bytes) {
             Ok(text) => Ok(File { path, text }),
             Err(error) => {
@@ -141,6 +160,22 @@ impl File {
     }
 }
 
+/// The byte order mark in UTF-8.
+const UTF8_MARK: &[u8] = "\u{feff}".as_bytes();
+
+/// The text of UTF-16, whose first character tells it from UTF-8: a mark, or a letter of which one byte is 0.
+fn from_utf16(bytes: &[u8]) -> Option<String> {
+    let unit: fn([u8; 2]) -> u16 = match bytes {
+        [0xff, 0xfe, ..] | [1..=u8::MAX, 0, ..] => u16::from_le_bytes,
+        [0xfe, 0xff, ..] | [0, 1..=u8::MAX, ..] => u16::from_be_bytes,
+        _ => return None,
+    };
+    let units: Vec<u16> =
+        bytes.chunks(2).map(|pair| unit([pair[0], pair.get(1).copied().unwrap_or(0)])).collect();
+    let text = String::from_utf16(&units).ok()?;
+    Some(text.trim_start_matches('\u{feff}').to_string())
+}
+
 /// Line and column of the character after a text, from 1.
 fn place(before: &str) -> (usize, usize) {
     let line = before.matches('\n').count() + 1;
@@ -158,12 +193,18 @@ struct Draft {
     environment: Environment,
     scheduler: String,
     phases: Vec<PhaseResult>,
+    /// Figures that phases have no place for.
+    columns: BTreeMap<String, f64>,
     warnings: Vec<Warning>,
     /// When it ended, RFC 3339; empty if unknown.
     finished: String,
 }
 
 impl Draft {
+    fn is_possible(&self) -> bool {
+        is_possible(&self.phases) && self.columns.values().copied().all(figures::is_possible)
+    }
+
     fn names(&self) -> impl Iterator<Item = &str> {
         let fixed = [&self.configuration.name, &self.scheduler].map(String::as_str);
         fixed.into_iter().chain(self.phases.iter().map(|phase| phase.name.as_str()))
@@ -192,6 +233,14 @@ pub fn trials(
             Format::FsOpBench => fsopbench::drafts(file)?,
             Format::Fio => fio::drafts(file)?,
             Format::BonnieCsv => bonnie::drafts(file)?,
+            Format::Report(program) => {
+                let report = REPORTS.iter().find(|report| report.program == program);
+                let unread = || ImportError::NoResult {
+                    file: file.path.clone(),
+                    problem: format!("reports of {} are not read", program.name()),
+                };
+                report::drafts(report.ok_or_else(unread)?, file)?
+            }
         };
         if let Some(long) = of_file.iter().flat_map(Draft::names).find(|name| name.len() > LONGEST_NAME) {
             let begin: String = long.chars().take(20).collect();
@@ -199,7 +248,7 @@ pub fn trials(
                 format!("the name '{begin}...' has {} bytes; the limit is {LONGEST_NAME}", long.len());
             return Err(ImportError::NoResult { file: file.path.clone(), problem });
         }
-        if !of_file.iter().all(|draft| is_possible(&draft.phases)) {
+        if !of_file.iter().all(Draft::is_possible) {
             let problem = "it contains impossible figures".to_string();
             return Err(ImportError::NoResult { file: file.path.clone(), problem });
         }
@@ -210,9 +259,6 @@ pub fn trials(
     }
     if let Some(name) = configuration {
         drafts.iter_mut().for_each(|draft| draft.configuration.name = name.to_string());
-    }
-    if format == Format::Fio {
-        fio::same_jobs(files, &drafts)?;
     }
     let mut cases: Vec<(Configuration, Workload)> = Vec::new();
     let numbered = (0..).zip(drafts).map(|(number, draft)| {
@@ -262,7 +308,8 @@ fn is_possible(phases: &[PhaseResult]) -> bool {
 }
 
 fn record(number: u32, case: u32, draft: Draft) -> TrialRecord {
-    let Draft { configuration, workload, environment, scheduler, phases, warnings, finished } = draft;
+    let Draft { configuration, workload, environment, scheduler, phases, columns, warnings, finished } =
+        draft;
     TrialRecord {
         trial: number,
         block: number,
@@ -286,7 +333,7 @@ fn record(number: u32, case: u32, draft: Draft) -> TrialRecord {
         read_again: None,
         durability: None,
         io_errors: Vec::new(),
-        columns: BTreeMap::new(),
+        columns,
         phases,
         started: String::new(),
         finished,
@@ -294,11 +341,18 @@ fn record(number: u32, case: u32, draft: Draft) -> TrialRecord {
 }
 
 /// The measure that a summary can rank these trials by: the usual one of their workload, otherwise the last
-/// rate that one of them has.
+/// rate that one of them has, otherwise whatever figure one has.
 pub fn measure(trials: &[TrialRecord]) -> Option<Measure> {
+    let exists = |measure: &Measure| trials.iter().any(|trial| measure.value(trial).is_some());
     let usual = trials.first()?.workload.load().default_measure().parse::<Measure>().ok();
-    let usual = usual.filter(|usual| trials.iter().any(|trial| usual.value(trial).is_some()));
-    usual.or_else(|| Measure::last_rate(trials.iter()))
+    let others = || {
+        let phases = trials.iter().flat_map(|trial| &trial.phases);
+        let roles = phases.flat_map(|phase| phase.roles.iter().map(move |role| (phase, role)));
+        let operations = roles.map(|(phase, role)| format!("{}/{}/operation-rate", phase.name, role.role));
+        let columns = trials.iter().flat_map(|trial| trial.columns.keys().cloned());
+        operations.chain(columns).filter_map(|name| name.parse::<Measure>().ok()).find(exists)
+    };
+    usual.filter(exists).or_else(|| Measure::last_rate(trials.iter())).or_else(others)
 }
 
 /// Says that a trial comes from a file, and what the file does not describe.
@@ -319,6 +373,19 @@ mod tests {
         assert_eq!(error.to_string(), "'a.txt', line 2, column 3: the byte 0xff is not valid UTF-8");
         let error = File::new("a.txt", "\u{e9}".repeat(3).into_bytes()[..5].to_vec()).unwrap_err();
         assert_eq!(error.to_string(), "'a.txt', line 1, column 3: the byte 0xc3 is not valid UTF-8");
+    }
+
+    #[test]
+    fn every_encoding_of_a_shell_is_read() {
+        let text = "{ \"a\": \"\u{e9}\" }\n";
+        let units = |mark: &str| -> Vec<u16> { format!("{mark}{text}").encode_utf16().collect() };
+        for mark in ["\u{feff}", ""] {
+            let little: Vec<u8> = units(mark).into_iter().flat_map(u16::to_le_bytes).collect();
+            let big: Vec<u8> = units(mark).into_iter().flat_map(u16::to_be_bytes).collect();
+            for bytes in [little, big, format!("{mark}{text}").into_bytes()] {
+                assert_eq!(File::new("a.json", bytes).unwrap().text, text);
+            }
+        }
     }
 
     #[test]

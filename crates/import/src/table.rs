@@ -310,6 +310,7 @@ fn row(
         environment: Default::default(),
         scheduler: String::new(),
         phases: Vec::new(),
+        columns: BTreeMap::new(),
         warnings: vec![warning(file, "a table", unknown)],
         finished: String::new(),
     };

@@ -379,7 +379,7 @@ fn missing(host: &mut dyn Host, plan: &Plan, need: Need) -> Option<String> {
             )),
             _ => None,
         }),
-        Need::Program(Tool { program, package }) => {
+        Need::Program(Tool { program, package, .. }) => {
             let found = matches!(host.find_program(program), Ok(Some(_)));
             (!found).then(|| format!("{program} is not installed (apt-get install {package})"))
         }

@@ -10,6 +10,9 @@
 //! other one carries the same. Trials of common blocks share what the machine did, so drift explains no
 //! difference within blocks.
 //!
+//! Figures that mean something else on each side are no figures of one measure, whatever they are called: the
+//! caller knows what each side did, and says so.
+//!
 //! A trial that failed, or that has no value, may have been the worst of its side. With such a trial no side
 //! is the better one, and the two are not equal, either.
 
@@ -79,6 +82,8 @@ fn bears_on(kind: WarningKind, measure: &Measure) -> bool {
 /// What may explain the ratio of the second side to the first, in words, by what it forbids.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Doubt {
+    /// Why the measure means something else on each side, which forbids every verdict.
+    incomparable: Option<String>,
     /// Trials of the better side that are missing, which forbid every verdict.
     better_misses: Option<String>,
     /// The same of the worse side, which forbid only to call both equal, or to ask for more trials.
@@ -102,15 +107,21 @@ impl Doubt {
         };
         let drifted = || (!ratio.paired).then(|| moved(measure, ratio, sides)).flatten();
         Doubt {
+            incomparable: None,
             better_misses: missing(measure, names[better], sides[better]),
             worse_misses: missing(measure, names[worse], sides[worse]),
             explained: WarningKind::ALL.iter().find_map(of_kind).or_else(drifted),
         }
     }
 
+    /// The same about a measure that means something else on each side, if there is such a reason.
+    pub fn unless_comparable(self, incomparable: Option<String>) -> Doubt {
+        Doubt { incomparable, ..self }
+    }
+
     /// What forbids this verdict.
     pub fn about(&self, said: Verdict) -> Option<&String> {
-        self.better_misses.as_ref().or(match said {
+        self.incomparable.as_ref().or(self.better_misses.as_ref()).or(match said {
             Verdict::Larger | Verdict::Smaller => self.explained.as_ref(),
             Verdict::NoMaterialDifference | Verdict::CannotTell(_) => self.worse_misses.as_ref(),
         })

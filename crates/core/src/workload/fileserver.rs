@@ -2,7 +2,7 @@
 
 use super::parameter::{Refusal, parameters};
 use super::steps::steps;
-use super::{Content, Load, Ramp, Timing, TreeModel};
+use super::{Content, Load, Ramp, Stated, Timing, TreeModel};
 use crate::operation::{Operation, Role};
 use crate::units::{Bytes, Nanos};
 
@@ -30,6 +30,7 @@ parameters! {
             starts again; by default all writers share 60 % of what trees and filling leave of the device, \
             the same on every filesystem, or 80 % of the free space if that is less";
     }
+    imported: Stated
 }
 
 steps! {

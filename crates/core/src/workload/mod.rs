@@ -18,6 +18,7 @@ pub mod parameter;
 pub mod part;
 pub mod postmark;
 pub mod ramp;
+mod stated;
 pub mod steady;
 pub mod steps;
 pub mod streaming;
@@ -38,6 +39,7 @@ pub use io_errors::IoErrors;
 pub use null::Null;
 pub use postmark::{Postmark, SizeRange};
 pub use ramp::Ramp;
+pub use stated::Stated;
 pub use steady::{Excursion, Steady};
 pub use steps::{PhaseSpec, StepIndex};
 pub use streaming::{IoEngine, Stage, Streaming};
@@ -162,6 +164,8 @@ pub struct Tool {
     pub program: &'static str,
     /// The package.
     pub package: &'static str,
+    /// The argument with which it prints its version and does nothing else, if there is one.
+    pub version_argument: Option<&'static str>,
 }
 
 /// The phases that last for a given time, as opposed to those that last until their work is done.
@@ -285,6 +289,26 @@ impl Workload {
         match self {
             Workload::External(external) => external.program.model(),
             own => own.kind(),
+        }
+    }
+
+    /// What the file of an imported result states.
+    pub const fn stated(&self) -> Option<&Stated> {
+        match self {
+            Workload::External(external) => external.imported.as_ref(),
+            Workload::Fileserver(fileserver) => fileserver.imported.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// Whether both do the same work: external programs with the same options, whatever their versions and
+    /// the names of their job files; other workloads with the same parameters.
+    pub fn does_same_as(&self, other: &Workload) -> bool {
+        match (self, other) {
+            (Workload::External(a), Workload::External(b)) if a.options().is_some() => {
+                a.program == b.program && a.options() == b.options()
+            }
+            _ => self == other,
         }
     }
 

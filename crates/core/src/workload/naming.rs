@@ -3,6 +3,7 @@
 use super::Workload;
 use super::parameter::Listed;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 /// The longest value of a parameter that is part of a name.
 const VALUE_MAX: usize = 32;
@@ -32,10 +33,40 @@ impl Workload {
     }
 
     /// The parameters in which others of its kind differ from it and that do not have their default, as far
-    /// as their values are short: `, readers = 5, writers = 0`.
+    /// as their values are short: `, readers = 5, writers = 0`. If there are none, the options and the version
+    /// of its program in which they differ.
     pub fn differences<'a>(&self, others: impl Iterator<Item = &'a Workload>) -> String {
+        let others: Vec<&Workload> = others.collect();
+        match self.different_parameters(&others) {
+            differences if differences.is_empty() => self.different_options(&others),
+            differences => differences,
+        }
+    }
+
+    fn different_options(&self, others: &[&Workload]) -> String {
+        let others: Vec<BTreeMap<String, String>> = others.iter().map(|other| other.terms()).collect();
+        let is_shown = |(name, value): &(String, String)| {
+            (1..=VALUE_MAX).contains(&value.len())
+                && others.iter().any(|other| other.get(name) != Some(value))
+        };
+        let shown = self.terms().into_iter().filter(is_shown);
+        shown.map(|(name, value)| format!(", {name} = {value}")).collect()
+    }
+
+    /// The options of an external program, and its version if the file of its result states that.
+    fn terms(&self) -> BTreeMap<String, String> {
+        let options = match self {
+            Workload::External(external) => external.options(),
+            _ => None,
+        };
+        let version = self.stated().and_then(|stated| stated.version.clone());
+        let version = version.map(|version| ("version".to_string(), version));
+        options.unwrap_or_default().into_iter().chain(version).collect()
+    }
+
+    fn different_parameters(&self, others: &[&Workload]) -> String {
         let usual: Vec<Vec<Listed>> = Workload::of_kind(self.kind()).iter().map(Workload::list).collect();
-        let others: Vec<Vec<Listed>> = others.map(Workload::list).collect();
+        let others: Vec<Vec<Listed>> = others.iter().map(|other| other.list()).collect();
         let differs = |from: &[Vec<Listed>], index: usize, value: &str| {
             from.iter().any(|list| list.get(index).is_some_and(|listed| listed.value != value))
         };

@@ -332,19 +332,28 @@ pub enum ShorthandError {
     },
 }
 
-/// Declares the parameters of a workload: each with its type, its default and one line for the reference.
+/// Declares the parameters of a workload: each with its type, its default and one line for the reference. A
+/// workload that is also imported has what its file states besides, which no plan can set.
 macro_rules! parameters {
-    ($(#[$doc:meta])* $name:ident { $($field:ident: $type:ty = $default:expr, $help:literal;)* }) => {
+    (
+        $(#[$doc:meta])* $name:ident { $($field:ident: $type:ty = $default:expr, $help:literal;)* }
+        $($imported:ident: $stated:ty)?
+    ) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
         #[serde(default, deny_unknown_fields)]
         pub struct $name {
             $(#[doc = $help] pub $field: $type,)*
+            $(
+                /// What the file states, if the result is imported.
+                #[serde(skip_serializing_if = "Option::is_none")]
+                pub $imported: Option<$stated>,
+            )?
         }
 
         impl Default for $name {
             fn default() -> Self {
-                $name { $($field: $default,)* }
+                $name { $($field: $default,)* $($imported: None::<$stated>,)? }
             }
         }
 

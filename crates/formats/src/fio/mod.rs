@@ -1,120 +1,53 @@
 //! fio: the JSON that it prints, `json` and `json+`.
 //!
 //! A phase is the jobs with the same options in a group as fio groups them (`new_group`, `stonewall`): what
-//! they read appears as readers, what they write as writers. Jobs that differ, such as a log and the data
-//! files of a database, are phases of their own, which ran at the same time. Latency distributions come from
-//! fio's own bins, 64 to each power of two, so quantiles are accurate to 0.8 %; minimum, maximum, mean and
-//! deviation are exact. With `lat_percentiles=1` the distribution is that of the total latency, otherwise of
-//! the completion latency (`clat`). If a job file tells fio to omit samples or percentiles (`gtod_reduce`,
-//! `clat_percentiles=0`), there are rates but no latencies, and a warning says so.
+//! they read appears as readers, what they write as writers, what they trim as trimmers. Jobs that differ,
+//! such as a log and the data files of a database, are phases of their own, which ran at the same time.
+//! Latency distributions come from fio's own bins, 64 to each power of two, so quantiles are accurate to 0.8
+//! %; minimum, maximum, mean and deviation are exact. With `lat_percentiles=1` the distribution is that of
+//! the total latency, otherwise of the completion latency (`clat`). If a job file makes fio omit samples or
+//! percentiles (`gtod_reduce`, `clat_percentiles=0`), there are rates but no latencies, and a warning says
+//! so.
 
+mod document;
 mod jobs;
+mod number;
 mod sane;
 
-pub use jobs::{Jobs, options};
-
 use crate::{Results, nanos};
+use document::{Direction, Document, Job, Latencies};
 use fsdyno_core::figures::LATENCY_BITS;
 use fsdyno_core::result::{CpuTime, Latency, OperationResult, Quantile, Quantiles, RoleResult, Timeline};
-use fsdyno_core::units::Nanos;
+use fsdyno_core::workload::external::fio as workload;
 use fsdyno_core::{Operation, PhaseResult, Role, WarningKind};
 use fsdyno_stats::Distribution as Histogram;
-use serde::Deserialize;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// What a document contains besides its jobs.
-#[derive(Debug, Deserialize)]
-pub struct Head {
+/// The error of a job whose `verify` found something else than what was written: EILSEQ. A wrong byte fails a
+/// trial, even if fio was to go on.
+const WRONG_DATA: i32 = 84;
+
+/// A run of fio.
+#[derive(Debug, PartialEq)]
+pub struct Run {
     /// `fio-3.33`.
-    #[serde(rename = "fio version")]
     pub version: Option<String>,
-    /// Seconds since 1970, at the end of the run.
+    /// Seconds since 1970, when it ended.
     pub timestamp: Option<i64>,
-}
-
-/// Reads the head of a JSON document of fio.
-///
-/// # Errors
-/// If it is not JSON.
-pub fn head(json: &str) -> serde_json::Result<Head> {
-    serde_json::from_str(json)
-}
-
-#[derive(Deserialize)]
-struct Document {
-    jobs: Vec<Job>,
-    #[serde(rename = "global options", default)]
-    global: BTreeMap<String, String>,
-}
-
-#[derive(Deserialize)]
-struct Job {
-    jobname: String,
-    groupid: u32,
-    error: i32,
-    #[serde(rename = "job options", default)]
-    options: BTreeMap<String, String>,
-    read: Direction,
-    write: Direction,
-    #[serde(default)]
-    sync: Sync,
-    /// Milliseconds of all its clones together, to which the percentages below refer.
-    job_runtime: f64,
-    usr_cpu: f64,
-    sys_cpu: f64,
-}
-
-#[derive(Deserialize)]
-struct Direction {
-    io_bytes: u64,
-    bw_bytes: f64,
-    iops: f64,
-    /// Milliseconds.
-    runtime: u64,
-    total_ios: u64,
-    clat_ns: Distribution,
-    lat_ns: Distribution,
-}
-
-#[derive(Deserialize, Default)]
-struct Sync {
-    #[serde(default)]
-    lat_ns: Distribution,
-}
-
-#[derive(Deserialize, Default)]
-struct Distribution {
-    #[serde(rename = "N", default)]
-    count: u64,
-    #[serde(default)]
-    min: u64,
-    #[serde(default)]
-    max: u64,
-    #[serde(default)]
-    mean: f64,
-    #[serde(default)]
-    stddev: f64,
-    #[serde(default)]
-    bins: BTreeMap<String, u64>,
-    /// What fio prints without bins: percentages, each with the value below which that share of the samples
-    /// is.
-    #[serde(default)]
-    percentile: BTreeMap<String, u64>,
-}
-
-impl Job {
-    fn direction(&self, role: Role) -> &Direction {
-        if role == Role::Writer { &self.write } else { &self.read }
-    }
+    /// The options of its jobs by name; empty if they are not printed.
+    pub options: BTreeMap<String, String>,
+    /// What it did.
+    pub results: Results,
 }
 
 impl Direction {
-    fn distribution(&self) -> &Distribution {
+    fn latencies(&self) -> &Latencies {
         if self.lat_ns.has_quantiles() { &self.lat_ns } else { &self.clat_ns }
     }
 }
 
-impl Distribution {
+impl Latencies {
     fn has_quantiles(&self) -> bool {
         !self.bins.is_empty() || !self.percentile.is_empty()
     }
@@ -153,17 +86,20 @@ impl Distribution {
 /// Why a text is not a result of fio.
 #[derive(Debug, thiserror::Error)]
 pub enum FioError {
-    /// It is not JSON, or not JSON of fio.
-    #[error("cannot parse its JSON: {0}")]
-    Json(#[from] serde_json::Error),
-    /// One of its jobs failed.
+    /// It has no JSON.
+    #[error("expected the JSON output of fio, found {0}")]
+    NoJson(&'static str),
+    /// It is not JSON of fio.
+    #[error("cannot parse its JSON: {error}")]
+    Json {
+        /// What is wrong; its position is that in the document.
+        error: serde_json::Error,
+        /// Where the document begins in the text, in bytes.
+        begin: usize,
+    },
+    /// One of its jobs has no figures that could be used.
     #[error("{0}")]
     Job(String),
-}
-
-/// The JSON document in the output of fio; messages may precede it.
-pub fn document(printed: &str) -> Option<&str> {
-    printed.find('{').map(|begin| &printed[begin..])
 }
 
 /// Reads the output of a run.
@@ -171,109 +107,233 @@ pub fn document(printed: &str) -> Option<&str> {
 /// # Errors
 /// Why the output is not a result.
 pub fn output(stdout: &str) -> Result<Results, String> {
-    read(document(stdout).ok_or("it printed no JSON")?).map_err(|error| error.to_string())
+    let runs = runs(stdout).map_err(|error| error.to_string())?;
+    Ok(runs.into_iter().next_back().map(|run| run.results).unwrap_or_default())
 }
 
-/// Reads the jobs of a JSON document of fio.
+/// Reads the runs whose JSON is in a text, at least one.
 ///
 /// # Errors
 /// [`FioError`].
-pub fn read(json: &str) -> Result<Results, FioError> {
-    let document: Document = serde_json::from_str(json)?;
-    if let Some(job) = document.jobs.iter().find(|job| job.error != 0) {
-        return Err(FioError::Job(format!("its job '{}' failed with error {}", job.jobname, job.error)));
-    }
-    sane::check(&document).map_err(FioError::Job)?;
-    let mut groups: Vec<Vec<&Job>> = Vec::new();
-    for job in &document.jobs {
-        let alike = |group: &&mut Vec<&Job>| group[0].groupid == job.groupid && jobs::alike(group[0], job);
-        match groups.iter_mut().find(alike) {
-            Some(group) => group.push(job),
-            None => groups.push(vec![job]),
+pub fn runs(printed: &str) -> Result<Vec<Run>, FioError> {
+    let printed = with_null(printed);
+    let documents = document::last_of_each_run(&printed)?;
+    documents.into_iter().map(|(document, note)| run(&document, note)).collect()
+}
+
+/// The text with `null` for what JSON has no number for. Positions stay the same.
+fn with_null(printed: &str) -> Cow<'_, str> {
+    const NOT_NUMBERS: [(&str, &str); 4] =
+        [(": -nan", ": null"), (": -inf", ": null"), (": nan", ":null"), (": inf", ":null")];
+    let mut text = Cow::Borrowed(printed);
+    for (found, null) in NOT_NUMBERS {
+        if text.contains(found) {
+            text = Cow::Owned(text.replace(found, null));
         }
     }
+    text
+}
+
+fn run(document: &Document, note: Option<String>) -> Result<Run, FioError> {
+    if let Some(job) = document.entries().find(|job| job.error == WRONG_DATA) {
+        let errors = job.total_err.map_or(String::new(), |count| format!(": {count} errors of verify"));
+        return Err(FioError::Job(format!("its job '{}' read wrong data{errors}", job.jobname)));
+    }
+    let failed = document.entries().find(|job| job.error != 0 && !job.went_on(document));
+    if let Some(job) = failed {
+        return Err(FioError::Job(format!("its job '{}' failed with {}", job.jobname, job.cause())));
+    }
+    sane::check(document).map_err(FioError::Job)?;
+    let of_jobs = document.entries().map(|job| {
+        let global = document.global.iter().filter(|(key, _)| !job.options.contains_key(*key));
+        let options = job.options.iter().chain(global).map(|(key, value)| (key.as_str(), value.as_str()));
+        (job.jobname.as_str(), options)
+    });
+    let mut options = workload::options_of(of_jobs);
+    if document.clients() > 1 {
+        options.insert("clients".to_string(), document.clients().to_string());
+    }
+    let mut results = results(document).map_err(FioError::Job)?;
+    note.into_iter().for_each(|note| results.warn(WarningKind::FigureMissing, note));
+    Ok(Run { version: document.version.clone(), timestamp: document.timestamp, options, results })
+}
+
+impl Job {
+    /// Whether it was to go on after errors, and did.
+    fn went_on(&self, document: &Document) -> bool {
+        self.total_err.is_some() || option(self, document, "continue_on_error").is_some()
+    }
+
+    /// The error in words.
+    fn cause(&self) -> String {
+        let text = std::io::Error::from_raw_os_error(self.error).to_string();
+        // The system adds the number itself.
+        let text = text.split(" (os error").next().unwrap_or_default().to_lowercase();
+        format!("error {} ({text})", self.error)
+    }
+
+    fn direction(&self, role: Role) -> &Direction {
+        match role {
+            Role::Writer => &self.write,
+            Role::Trimmer => &self.trim,
+            Role::ReaderWriter => &self.mixed,
+            _ => &self.read,
+        }
+    }
+
+    /// The roles in which it worked; writers before readers, as everywhere. What is reported together counts
+    /// only where it is not reported by itself, too.
+    fn roles(&self) -> impl Iterator<Item = Role> {
+        let each = [Role::Writer, Role::Reader, Role::Trimmer].into_iter();
+        let each: Vec<Role> = each.filter(|role| self.direction(*role).operations > 0).collect();
+        let mixed = each.is_empty() && self.mixed.operations > 0;
+        each.into_iter().chain(mixed.then_some(Role::ReaderWriter))
+    }
+}
+
+/// The jobs that do the same in one group, each with the number of jobs that it stands for.
+type Group<'a> = Vec<(&'a Job, u32)>;
+
+fn results(document: &Document) -> Result<Results, String> {
+    let mut groups: Vec<Group<'_>> = Vec::new();
     let mut report = Results::default();
-    for jobs in groups {
-        let mut name = group_name(&jobs);
-        while report.phases.iter().any(|phase| phase.name == name) {
-            name = format!("{name} (group {})", jobs[0].groupid);
+    let place = |job: &Job| (job.jobname.clone(), job.groupid, job.hostname.clone(), job.port);
+    let mut listed: BTreeMap<_, usize> = BTreeMap::new();
+    document.entries().for_each(|job| *listed.entry(place(job)).or_default() += 1);
+    for job in document.entries() {
+        let entry = jobs::entry(job, document, listed[&place(job)])
+            .map_err(|problem| format!("its job '{}' {problem}", job.jobname))?;
+        entry.note.into_iter().for_each(|note| report.warn(WarningKind::FigureMissing, note));
+        if job.error != 0 {
+            report.warn(WarningKind::FigureMissing, errors_of(job));
         }
-        // Writers before readers, as everywhere.
-        let roles: Vec<RoleResult> = [Role::Writer, Role::Reader]
-            .into_iter()
-            .filter_map(|role| role_of(role, &jobs, &document.global))
-            .collect();
-        if roles.is_empty() {
-            let text = format!("the jobs of '{name}' neither read nor wrote, so they have no figures");
-            report.warn(WarningKind::FigureMissing, text);
-            continue;
+        let alike = |group: &&mut Group<'_>| group[0].0.groupid == job.groupid && alike(group[0].0, job);
+        match groups.iter_mut().find(alike) {
+            Some(group) => group.push((job, entry.jobs)),
+            None => groups.push(vec![(job, entry.jobs)]),
         }
-        let timed =
-            |role: &RoleResult| role.operations.iter().any(|result| result.operation != Operation::Fsync);
-        for role in roles.iter().filter(|role| !timed(role)) {
-            let text = format!(
-                "fio reports no latency distribution for the {}s of '{name}', so they have no latencies; \
-                 remove gtod_reduce, disable_clat and clat_percentiles=0 from the job",
-                role.role
-            );
-            report.warn(WarningKind::FigureMissing, text);
-        }
-        let runtime = jobs.iter().map(|job| job.read.runtime.max(job.write.runtime)).max().unwrap_or(0);
-        report.phases.push(PhaseResult::lasting(name, Nanos::from_millis(runtime), roles));
+    }
+    for group in groups {
+        add_phase(&group, document, &mut report);
     }
     Ok(report)
 }
 
-fn group_name(jobs: &[&Job]) -> String {
-    let mut names: Vec<&str> = jobs.iter().map(|job| job.jobname.as_str()).collect();
+/// Whether two jobs do the same.
+fn alike(one: &Job, other: &Job) -> bool {
+    let does = |job: &'_ Job| -> Vec<(String, String)> {
+        let kept = job.options.iter().filter(|(key, _)| workload::says_what(key));
+        kept.map(|(key, value)| (key.clone(), value.clone())).collect()
+    };
+    does(one) == does(other)
+}
+
+/// What a reader must know about a job that went on after errors.
+fn errors_of(job: &Job) -> String {
+    let errors = job.total_err.map_or("errors".to_string(), |count| match count {
+        1 => "1 error".to_string(),
+        count => format!("{count} errors"),
+    });
+    format!(
+        "job '{}' met {errors} and went on (continue_on_error); the first was {}",
+        job.jobname,
+        job.cause()
+    )
+}
+
+fn add_phase(group: &Group<'_>, document: &Document, report: &mut Results) {
+    let mut name = group_name(group);
+    while report.phases.iter().any(|phase| phase.name == name) {
+        name = format!("{name} (group {})", group[0].0.groupid);
+    }
+    const ROLES: [Role; 4] = [Role::Writer, Role::Reader, Role::Trimmer, Role::ReaderWriter];
+    let roles: Vec<RoleResult> =
+        ROLES.into_iter().filter_map(|role| role_of(role, group, document)).collect();
+    if roles.is_empty() {
+        let text = format!("the jobs of '{name}' did not read, write or trim, so they have no figures");
+        return report.warn(WarningKind::FigureMissing, text);
+    }
+    let timed = |role: &RoleResult| role.operations.iter().any(|result| result.operation != Operation::Fsync);
+    for role in roles.iter().filter(|role| !timed(role)) {
+        let text = format!(
+            "fio reports no latency distribution for the {}s of '{name}', so they have no latencies; {}",
+            role.role,
+            why_untimed(group[0].0, document)
+        );
+        report.warn(WarningKind::FigureMissing, text);
+    }
+    if roles.iter().any(|role| role.role == Role::ReaderWriter) {
+        let text = format!(
+            "fio reports the reads and writes of '{name}' together; remove unified_rw_reporting from the job"
+        );
+        report.warn(WarningKind::FigureMissing, text);
+    }
+    let lasted_ms = group.iter().map(|(job, _)| jobs::lasted(job, document).1).fold(0.0, f64::max);
+    report.phases.push(PhaseResult::lasting(name, nanos(lasted_ms / 1e3), roles));
+}
+
+/// The option because of which there are no latencies, if it is printed.
+fn why_untimed(job: &Job, document: &Document) -> String {
+    const OMIT: [(&str, Option<&str>); 5] = [
+        ("gtod_reduce", None),
+        ("disable_clat", None),
+        ("disable_lat", None),
+        ("clat_percentiles", Some("0")),
+        ("percentile_list", None),
+    ];
+    let set = OMIT.into_iter().find_map(|(key, omits)| {
+        let value = option(job, document, key)?;
+        omits.is_none_or(|omits| omits == value).then(|| format!("remove {key}={value} from the job"))
+    });
+    set.unwrap_or("fio omits it with gtod_reduce, disable_clat or clat_percentiles=0".to_string())
+}
+
+fn group_name(group: &Group<'_>) -> String {
+    let mut names: Vec<&str> = group.iter().map(|(job, _)| job.jobname.as_str()).collect();
     names.dedup();
     names.join(", ")
 }
 
-fn role_of(which: Role, jobs: &[&Job], global: &BTreeMap<String, String>) -> Option<RoleResult> {
-    let jobs: Vec<&Job> = jobs.iter().copied().filter(|job| job.direction(which).total_ios > 0).collect();
-    if jobs.is_empty() {
-        return None;
-    }
-    let workers = jobs.iter().map(|job| clones(job, &jobs, global)).fold(0, u32::saturating_add);
+fn role_of(which: Role, group: &Group<'_>, document: &Document) -> Option<RoleResult> {
+    let worked = |(job, _): &&(&Job, u32)| job.roles().any(|role| role == which);
+    let group: Vec<&(&Job, u32)> = group.iter().filter(worked).collect();
+    let (first, _) = group.first()?;
+    let workers = group.iter().map(|(_, jobs)| *jobs).fold(0, u32::saturating_add);
     let mut result = RoleResult::unwatched(which, workers);
-    for job in &jobs {
+    for (job, _) in &group {
         let direction = job.direction(which);
-        result.rates.aggregate_bytes_per_s += direction.bw_bytes;
-        result.rates.operations_per_s += direction.iops;
-        result.rates.bytes += direction.io_bytes;
-        // The processor time of a job that does both counts in one role only.
-        if which == Role::Writer || job.write.total_ios == 0 {
-            let of = |percent: f64| nanos(job.job_runtime / 1e3 * percent / 100.0);
-            result.cpu = result.cpu + CpuTime { user_ns: of(job.usr_cpu), system_ns: of(job.sys_cpu) };
+        result.rates.aggregate_bytes_per_s += direction.bytes_per_s;
+        result.rates.operations_per_s += direction.operations_per_s;
+        // What is trimmed is not moved.
+        result.rates.bytes += if which == Role::Trimmer { 0 } else { direction.bytes };
+        // The processor time of a job that does several things counts in one role only.
+        if let Some(((runtime_ms, user), system)) = job.job_runtime.zip(job.usr_cpu).zip(job.sys_cpu)
+            && job.roles().next() == Some(which)
+        {
+            let of = |percent: f64| nanos(runtime_ms / 1e3 * percent / 100.0);
+            result.cpu = result.cpu + CpuTime { user_ns: of(user), system_ns: of(system) };
         }
     }
-    let parts: Vec<&Distribution> = jobs.iter().map(|job| job.direction(which).distribution()).collect();
-    result.operations.extend(operation(operation_of(which, jobs[0], global), &parts));
+    let parts: Vec<&Latencies> = group.iter().map(|(job, _)| job.direction(which).latencies()).collect();
+    result.operations.extend(operation(operation_of(which, first, document), &parts));
     if which == Role::Writer {
-        let syncs = jobs.iter().map(|job| &job.sync.lat_ns).filter(|sync| sync.count > 0);
+        let syncs = group.iter().map(|(job, _)| &job.sync.lat_ns).filter(|sync| sync.count > 0);
         result.operations.extend(operation(Operation::Fsync, &syncs.collect::<Vec<_>>()));
     }
     result.operations.sort_by_key(|result| result.operation);
     Some(result)
 }
 
-fn option<'a>(job: &'a Job, global: &'a BTreeMap<String, String>, key: &str) -> Option<&'a str> {
-    job.options.get(key).or(global.get(key)).map(String::as_str)
-}
-
-/// Clones of a job are listed one by one, or the first represents all of them (`group_reporting`).
-fn clones(job: &Job, group: &[&Job], global: &BTreeMap<String, String>) -> u32 {
-    match group.iter().filter(|other| other.jobname == job.jobname).count() {
-        1 => option(job, global, "numjobs").and_then(|count| count.parse().ok()).unwrap_or(1),
-        _ => 1,
-    }
+fn option<'a>(job: &'a Job, document: &'a Document, key: &str) -> Option<&'a str> {
+    job.options.get(key).or(document.global.get(key)).map(String::as_str)
 }
 
 /// The system call of an I/O engine; fio's own default is `psync`.
-fn operation_of(which: Role, job: &Job, global: &BTreeMap<String, String>) -> Operation {
+fn operation_of(which: Role, job: &Job, document: &Document) -> Operation {
     let writes = which == Role::Writer;
-    match option(job, global, "ioengine").unwrap_or("psync") {
+    match option(job, document, "ioengine").unwrap_or("psync") {
+        _ if which == Role::Trimmer => Operation::Trim,
+        _ if which == Role::ReaderWriter => Operation::ReadOrWrite,
         "io_uring" if writes => Operation::UringWrite,
         "io_uring" => Operation::UringRead,
         "psync" | "pvsync" | "pvsync2" if writes => Operation::Pwrite,
@@ -285,7 +345,7 @@ fn operation_of(which: Role, job: &Job, global: &BTreeMap<String, String>) -> Op
 
 /// Merges distributions. `None` if there are none, or if one has no samples or no known median: a part of the
 /// operations says nothing about all of them.
-fn operation(operation: Operation, parts: &[&Distribution]) -> Option<OperationResult> {
+fn operation(operation: Operation, parts: &[&Latencies]) -> Option<OperationResult> {
     if parts.is_empty() || !parts.iter().all(|part| part.count > 0 && part.knows(Quantile::P50.fraction())) {
         return None;
     }
@@ -333,6 +393,7 @@ fn operation(operation: Operation, parts: &[&Distribution]) -> Option<OperationR
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fsdyno_core::units::Nanos;
 
     /// `fio --output-format=json+` of version 3.33 with two groups: two writers reported as one, and a mixed
     /// job.
@@ -392,7 +453,7 @@ mod tests {
         for direction in ["read", "write"] {
             ["lat_ns", "clat_ns"].into_iter().for_each(|kind| strip(direction, kind));
         }
-        let report = read(&document.to_string()).unwrap();
+        let report = output(&document.to_string()).unwrap();
         let latency = &report.phases[0].roles[0].operations[0].lat_ns;
         assert_eq!((latency.count, latency.min, latency.max), (512, 5087, 2_853_500));
         for (ours, fio) in [
@@ -414,7 +475,7 @@ mod tests {
                 change(job[direction][kind].as_object_mut().unwrap());
             }
         }
-        read(&document.to_string()).unwrap()
+        output(&document.to_string()).unwrap()
     }
 
     /// `gtod_reduce=1` and `disable_lat=1` omit samples, `clat_percentiles=0` omits their percentiles.
@@ -457,10 +518,90 @@ mod tests {
     }
 
     #[test]
+    fn numbers_within_quotes_and_means_of_nothing_are_read() {
+        let changed = CAPTURED.replacen("\"iops\" : 102400.000000", "\"iops\" : \"102400.0\"", 1).replacen(
+            "\"stddev\" : 125855.973079",
+            "\"stddev\" : -nan",
+            1,
+        );
+        let report = output(&changed).unwrap();
+        let writers = &report.phases[0].roles[0];
+        assert!((writers.rates.operations_per_s - 102_400.0).abs() < 0.5);
+        assert_eq!(writers.operations[0].lat_ns.count, 512);
+        let error = output(&CAPTURED.replacen("\"iops\" : 102400.000000", "\"iops\" : \"many\"", 1));
+        assert!(error.unwrap_err().contains("invalid type: string \"many\", expected a number"));
+    }
+
+    /// A job of 100 ms in one direction, with these options and this sum of its clones.
+    fn one_job(name: &str, direction: &str, options: &str, job_runtime: u32) -> String {
+        format!(
+            r#"{{ "jobs": [ {{ "jobname": "{name}", "job options": {{ {options} }}, "job_runtime": {job_runtime},
+                "{direction}": {{ "io_bytes": 4096000, "bw_bytes": 40960000, "iops": 10000.0, "runtime": 100,
+                "total_ios": 1000 }} }} ] }}"#
+        )
+    }
+
+    fn workers(text: &str) -> u32 {
+        output(text).unwrap_or_else(|problem| panic!("{text}: {problem}")).phases[0].roles[0].workers
+    }
+
+    #[test]
+    fn the_number_of_jobs_follows_from_their_times() {
+        let clones = r#""rw": "read", "bs": "4k", "numjobs": "4""#;
+        // Clones that ended early leave fewer than four times the longest.
+        assert_eq!([400, 290].map(|sum| workers(&one_job("a", "read", clones, sum))), [4, 4]);
+        let files = r#""filename": "x""#;
+        assert_eq!(workers(&one_job("a", "read", files, 300)), 3);
+        // Rounded up to a millisecond, and no more than that.
+        assert_eq!(workers(&one_job("a", "read", files, 102)), 1);
+    }
+
+    #[test]
+    fn what_was_added_up_of_unknown_jobs_is_refused_with_what_was_seen() {
+        let refused =
+            |name: &str, options: &str, sum| output(&one_job(name, "write", options, sum)).unwrap_err();
+        let of_two = refused("log", "", 200);
+        assert!(
+            of_two.contains("job_runtime 200 ms is 2 x write.runtime 100 ms, and numjobs is 1"),
+            "{of_two}"
+        );
+        let renamed = refused("log", r#""name": "data", "rw": "write", "bs": "4k""#, 120);
+        assert!(renamed.contains("its options are those of 'data'"), "{renamed}");
+        let sized = refused("a", r#""rw": "write", "bs": "64k""#, 100);
+        assert!(
+            sized.contains("1000 writes of 4096 bytes on average, although its options say bs=64k"),
+            "{sized}"
+        );
+        assert!(!sized.contains("group_reporting"), "{sized}");
+        let grouped = refused("a", r#""rw": "write", "bs": "64k", "group_reporting": "1""#, 100);
+        assert!(grouped.contains("group_reporting adds different jobs up"), "{grouped}");
+        let reads = refused("a", r#""rw": "randread", "bs": "4k""#, 100);
+        assert!(reads.contains("has written (1000 writes), although its options say rw=randread"), "{reads}");
+    }
+
+    #[test]
+    fn options_that_change_sizes_and_directions_explain_them() {
+        for options in [
+            r#""rw": "write", "bs": "64k", "bssplit": "4k/50:64k/50""#,
+            r#""rw": "write", "bs": "64k", "continue_on_error": "write""#,
+            r#""rw": "write", "bs": "64k", "zonemode": "strided""#,
+            r#""rw": "read", "bs": "4k", "verify": "crc32c""#,
+            r#""rw": "write", "bs": "64k,4k""#,
+            r#""read_iolog": "log""#,
+            "",
+        ] {
+            assert_eq!(workers(&one_job("a", "write", options, 100)), 1, "{options}");
+        }
+    }
+
+    #[test]
     fn anything_but_a_result_is_an_error() {
-        assert_eq!(output("fio: no such job\n").unwrap_err(), "it printed no JSON");
+        assert_eq!(output("fio: no such job\n").unwrap_err(), "expected the JSON output of fio, found none");
         assert!(output("{ \"jobs\": 3 }").unwrap_err().starts_with("cannot parse its JSON"));
         let failed = CAPTURED.replacen("\"error\" : 0", "\"error\" : 28", 1);
-        assert_eq!(output(&failed).unwrap_err(), "its job 'writers' failed with error 28");
+        assert_eq!(
+            output(&failed).unwrap_err(),
+            "its job 'writers' failed with error 28 (no space left on device)"
+        );
     }
 }

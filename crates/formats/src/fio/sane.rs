@@ -1,7 +1,7 @@
 //! Checks that the figures of a result are possible. A file may come from anybody, and may have been edited
 //! or cut off.
 
-use super::{Direction, Distribution, Document, Job, jobs};
+use super::document::{Direction, Document, Job, Latencies};
 use std::collections::BTreeMap;
 
 /// The limit for every figure of a job, and for the totals of a file: bytes, operations, nanoseconds, or
@@ -12,47 +12,53 @@ const MOST_MS: u64 = MOST / 1_000_000;
 
 /// Rejects figures that contradict each other or exceed the limit, and says which.
 pub(super) fn check(document: &Document) -> Result<(), String> {
-    for job in &document.jobs {
-        check_job(job)
-            .and_then(|()| jobs::check(job, document))
-            .map_err(|problem| format!("its job '{}' {problem}", job.jobname))?;
+    for job in document.entries() {
+        check_job(job).map_err(|problem| format!("its job '{}' {problem}", job.jobname))?;
     }
     let all = |of: fn(&Direction) -> u64| -> u128 {
-        document.jobs.iter().flat_map(|job| [&job.read, &job.write]).map(|one| u128::from(of(one))).sum()
+        document.entries().flat_map(directions).map(|one| u128::from(of(one))).sum()
     };
     let most = u128::from(MOST);
-    match all(|one| one.io_bytes) > most || all(|one| one.total_ios) > most || samples(document) > most {
+    match all(|one| one.bytes) > most || all(|one| one.operations) > most || samples(document) > most {
         true => Err("the totals of its jobs are too large".to_string()),
         false => Ok(()),
     }
 }
 
+fn directions(job: &Job) -> [&Direction; 4] {
+    [&job.read, &job.write, &job.trim, &job.mixed]
+}
+
 /// The number of latencies of all jobs together.
 fn samples(document: &Document) -> u128 {
-    let distributions = document.jobs.iter().flat_map(|job| {
-        [&job.read.clat_ns, &job.read.lat_ns, &job.write.clat_ns, &job.write.lat_ns, &job.sync.lat_ns]
-    });
-    let bins = |one: &Distribution| one.bins.values().map(|times| u128::from(*times)).sum::<u128>();
-    distributions.map(|one| bins(one).max(u128::from(one.count))).sum()
+    let of_direction = |one: &Direction| [&one.clat_ns, &one.lat_ns].map(count).into_iter().sum::<u128>();
+    let of_job =
+        |job: &Job| directions(job).into_iter().map(of_direction).sum::<u128>() + count(&job.sync.lat_ns);
+    document.entries().map(of_job).sum()
+}
+
+fn count(one: &Latencies) -> u128 {
+    let bins = one.bins.values().map(|times| u128::from(*times)).sum::<u128>();
+    bins.max(u128::from(one.count))
 }
 
 fn check_job(job: &Job) -> Result<(), String> {
-    let rates = [&job.read, &job.write].map(|one| [one.bw_bytes, one.iops]);
-    let numbers = rates.into_iter().flatten().chain([job.usr_cpu, job.sys_cpu]);
-    numbers.chain([job.job_runtime]).try_for_each(number)?;
+    let rates = directions(job).map(|one| [one.bytes_per_s, one.operations_per_s]);
+    let [runtime, user, system] = [job.job_runtime, job.usr_cpu, job.sys_cpu].map(|time| time.unwrap_or(0.0));
+    rates.into_iter().flatten().chain([runtime, user, system]).try_for_each(number)?;
     // The processor time in nanoseconds.
-    number(job.job_runtime * (job.usr_cpu + job.sys_cpu) * 1e4)?;
-    for direction in [&job.read, &job.write] {
-        whole(direction.io_bytes, MOST)?;
-        whole(direction.total_ios, MOST)?;
-        whole(direction.runtime, MOST_MS)?;
+    number(runtime * (user + system) * 1e4)?;
+    for direction in directions(job) {
+        whole(direction.bytes, MOST)?;
+        whole(direction.operations, MOST)?;
+        whole(direction.runtime_ms, MOST_MS)?;
         distribution(&direction.clat_ns)?;
         distribution(&direction.lat_ns)?;
     }
     distribution(&job.sync.lat_ns)
 }
 
-fn distribution(one: &Distribution) -> Result<(), String> {
+fn distribution(one: &Latencies) -> Result<(), String> {
     // Without samples, the minimum is the value that fio starts with.
     if one.count == 0 && one.bins.is_empty() && one.percentile.is_empty() {
         return Ok(());

@@ -10,6 +10,7 @@ pub enum Results {
     #[command(after_help = "\
 Examples:
   fsdyno import fio fio.json
+  fsdyno import mdtest ext4.txt xfs.txt        a configuration for each file
   fsdyno import table mine.csv --unit MB/s     a row for each trial; its columns are settings and `value`")]
     Import(Import),
     /// Delete sweeps with all of their trials. Their numbers are not used again.
@@ -82,6 +83,16 @@ pub enum ImportFormat {
     Fio,
     /// CSV lines of bonnie++ 1.03 to 2.00; one trial per line.
     BonnieCsv,
+    /// Output of mdtest 1.9 to 4.0; one trial per table.
+    Mdtest,
+    /// Output of IOR 2.10 to 4.0, text, JSON or CSV; one trial per iteration.
+    Ior,
+    /// Output of elbencho: console, --csvfile, --jsonfile or --livecsv; one trial per run.
+    Elbencho,
+    /// Output of iozone 3; one trial per size, or per number of processes.
+    Iozone,
+    /// Output of sysbench 0.4 to 1.1; one trial per run.
+    Sysbench,
     /// CSV with a heading for each column, of anything that was measured; one trial per row.
     Table,
 }

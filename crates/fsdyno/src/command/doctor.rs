@@ -45,7 +45,7 @@ pub fn run(surroundings: &Surroundings, options: &Doctor) -> Result {
     findings.extend(filesystems(&mut host));
     findings.extend(layers(&mut host));
     findings.push(schedulers(&mut host));
-    findings.extend(Program::ALL.iter().map(|program| external(&mut host, program.tool())));
+    findings.extend(Program::ALL.iter().filter_map(|program| Some(external(&mut host, program.tool()?))));
     findings.push(guests());
     findings.push(confinement(&mut host));
     findings.push(last_selfcheck(surroundings));

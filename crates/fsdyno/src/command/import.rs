@@ -6,7 +6,9 @@ use crate::cli::{Better, Import, ImportFormat};
 use crate::exit::{Status, Trouble};
 use crate::{out, say};
 use anyhow::{Context, anyhow};
+use clap::ValueEnum;
 use fsdyno_core::measure::{Direction, Measure};
+use fsdyno_core::workload::Program;
 use fsdyno_core::{TrialRecord, Warning, WarningKind, sweep_name};
 use fsdyno_import::{
     File, Format, ImportError, Imported, LONGEST_NAME, TableOptions, measure, table, trials,
@@ -97,35 +99,57 @@ fn verify_options(options: &Import) -> std::result::Result<(), Trouble> {
 
 /// The trials in the files, and what ranks them.
 fn trials_of(files: &[File], options: &Import) -> std::result::Result<(Vec<TrialRecord>, Measure), Trouble> {
-    let broken = |error: ImportError| match &error {
-        ImportError::OtherJobs { .. } => Trouble::new(Status::Usage, error)
-            .hint("nothing was imported; import each with a --configuration of its own, then compare them"),
-        _ => refused(error),
-    };
-    let format = match options.format {
-        ImportFormat::FsOpBench => Format::FsOpBench,
-        ImportFormat::Fio => Format::Fio,
-        ImportFormat::BonnieCsv => Format::BonnieCsv,
-        ImportFormat::Table => {
-            let columns = TableOptions {
-                measures: options.measure.clone(),
-                unit: options.unit.clone(),
-                better: options.better.map(|better| match better {
-                    Better::More => Direction::HigherIsBetter,
-                    Better::Less => Direction::LowerIsBetter,
-                }),
-            };
-            let Imported { mut trials, measure } = table(&files[0], &columns).map_err(broken)?;
-            for trial in &mut trials {
-                let risks = declared_risks(&trial.configuration).into_iter();
-                trial.warnings.extend(risks.map(|risk| Warning::new(WarningKind::Durability, risk)));
+    let broken = |error: ImportError| {
+        let other = looks_like(files, error.file()).filter(|format| *format != options.format);
+        match other.and_then(|other| other.to_possible_value()) {
+            Some(other) => {
+                let name = other.get_name();
+                Trouble::new(Status::Usage, error)
+                    .hint(format!("nothing was imported; the file looks like one for 'fsdyno import {name}'"))
             }
-            return Ok((trials, measure));
+            None => refused(error),
         }
+    };
+    let Some(format) = format_of(options.format) else {
+        let columns = TableOptions {
+            measures: options.measure.clone(),
+            unit: options.unit.clone(),
+            better: options.better.map(|better| match better {
+                Better::More => Direction::HigherIsBetter,
+                Better::Less => Direction::LowerIsBetter,
+            }),
+        };
+        let Imported { mut trials, measure } = table(&files[0], &columns).map_err(broken)?;
+        for trial in &mut trials {
+            let risks = declared_risks(&trial.configuration).into_iter();
+            trial.warnings.extend(risks.map(|risk| Warning::new(WarningKind::Durability, risk)));
+        }
+        return Ok((trials, measure));
     };
     let trials = trials(format, files, options.configuration.as_deref()).map_err(broken)?;
     let measure = measure(&trials).ok_or_else(|| refused(anyhow!("the files contain no rates")))?;
     Ok((trials, measure))
+}
+
+/// The format that the import crate reads; a table has columns to choose as well.
+const fn format_of(format: ImportFormat) -> Option<Format> {
+    match format {
+        ImportFormat::FsOpBench => Some(Format::FsOpBench),
+        ImportFormat::Fio => Some(Format::Fio),
+        ImportFormat::BonnieCsv => Some(Format::BonnieCsv),
+        ImportFormat::Mdtest => Some(Format::Report(Program::Mdtest)),
+        ImportFormat::Ior => Some(Format::Report(Program::Ior)),
+        ImportFormat::Elbencho => Some(Format::Report(Program::Elbencho)),
+        ImportFormat::Iozone => Some(Format::Report(Program::Iozone)),
+        ImportFormat::Sysbench => Some(Format::Report(Program::Sysbench)),
+        ImportFormat::Table => None,
+    }
+}
+
+/// The format that the text of a file looks like.
+fn looks_like(files: &[File], path: &str) -> Option<ImportFormat> {
+    let format = Format::of(&files.iter().find(|file| file.path == path)?.text)?;
+    ImportFormat::value_variants().iter().copied().find(|known| format_of(*known) == Some(format))
 }
 
 fn read(path: &Path) -> std::result::Result<File, Trouble> {

@@ -91,6 +91,8 @@ impl Reader {
             self.write(name, &format!("server,300M,{rate},10,{rate},20,,,,,,,,,,,,,,,,,,,,,\n"));
         }
         copy("fsopbench-2009.txt", "tables/first.txt");
+        copy("mdtest/3.3.0.txt", "ext4.txt");
+        copy("mdtest/3.3.0.txt", "xfs.txt");
         let table = pages::root().join("docs/guide/simulated.csv");
         self.write("simulated.csv", &fs::read_to_string(table).expect("the example of a table"));
         self.write("mixed.fio", "[mixed]\nrw=randrw\nsize=16m\n");

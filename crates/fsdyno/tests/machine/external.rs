@@ -55,6 +55,7 @@ tests! {
     bonnie_reports_its_parts: BONNIE;
     postmark_reports_its_counts: POSTMARK;
     fio_reports_its_jobs: FIO;
+    fio_reports_what_its_options_make_of_a_job: FIO;
     dbench_reports_its_operations: &[Requirement::Root, Requirement::Loop, Requirement::Program("dbench")];
     sqlite_reports_its_tests: &[Requirement::Root, Requirement::Loop, Requirement::Program("sqlite3")];
     pgbench_has_a_server_of_its_own:
@@ -187,6 +188,46 @@ fn fio_reports_its_jobs() {
     let text = String::from_utf8_lossy(&shown.stdout);
     assert!(text.contains("whole run: averages over") && !text.contains("no telemetry"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+}
+
+/// Options under which bytes, operations and directions are not those of `bs` and `rw` alone.
+fn fio_reports_what_its_options_make_of_a_job() {
+    let sandbox = Sandbox::new();
+    let jobs = [
+        ("ramp", "rw=randread\nioengine=libaio\niodepth=32\ndirect=1\nramp_time=1\ntime_based\nruntime=1\n"),
+        ("verify", "rw=write\nverify=crc32c\n"),
+        ("unified", "rw=randrw\nunified_rw_reporting=1\n"),
+        ("split", "rw=randwrite\nbssplit=4k/50:64k/50\n"),
+    ];
+    let workload = |(name, options): (&str, &str)| {
+        sandbox.write(&format!("{name}.fio"), &format!("[{name}]\nbs=4k\nsize=8m\n{options}"));
+        format!("program = \"fio\"\njob = \"{name}.fio\"\n")
+    };
+    let workloads = jobs.map(workload).join("[[workloads]]\nkind = \"external\"\n");
+    let swept = sandbox.run(&["sweep", &plan(&sandbox, &workloads)]);
+    assert!(swept.status.success(), "{}", describe(&swept));
+    let stored = sandbox.stored();
+    let roles = |name: &str| -> Vec<Value> {
+        let phases = stored["trials"].as_array().expect("trials").iter().flat_map(|trial| {
+            assert_eq!(
+                trial["environment"]["tools"]["fio"].as_str().map(|version| &version[..4]),
+                Some("fio-")
+            );
+            trial["phases"].as_array().expect("phases")
+        });
+        let phase = phases.into_iter().find(|phase| phase["name"] == name);
+        phase.unwrap_or_else(|| panic!("{name}: {stored}"))["roles"].as_array().expect("roles").clone()
+    };
+    let words = |name: &str| roles(name).iter().map(|role| role["role"].to_string()).collect::<String>();
+    assert_eq!(words("ramp"), "\"reader\"");
+    assert_eq!(words("verify"), "\"writer\"\"reader\"");
+    assert_eq!(words("unified"), "\"reader-writer\"");
+    assert_eq!(words("split"), "\"writer\"");
+    for role in roles("verify") {
+        assert_eq!(role["rates"]["bytes"], 8 << 20, "{role}");
+    }
+    assert_eq!(roles("unified")[0]["rates"]["bytes"], 8 << 20);
+    assert!(roles("ramp")[0]["operations"][0]["lat_ns"]["N"].as_u64().is_some_and(|count| count > 0));
 }
 
 fn dbench_reports_its_operations() {

@@ -1,5 +1,5 @@
 //! Tables of external programs: bonnie++ and postmark have those of the native workloads, fio lists its jobs,
-//! dbench, sqlite3 and pgbench their parts.
+//! all others their parts.
 
 use super::style::{Paint, Style, write_table};
 use super::{bonnie, postmark};
@@ -21,7 +21,7 @@ pub fn external(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Resu
         Program::Fio => jobs(out, case, *style),
         Program::Bonnie => bonnie::bonnie(out, case, style),
         Program::Postmark => postmark::report(out, case, style),
-        Program::Dbench | Program::Sqlite | Program::Pgbench => parts(out, case, *style),
+        _ => parts(out, case, *style),
     }
 }
 
@@ -29,16 +29,21 @@ pub fn external(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Resu
 fn parts(out: &mut dyn Write, case: &CaseView, style: Style) -> io::Result<()> {
     let title = format!("{}: {}", case.configuration.name, case.workload_title);
     style.paragraph(out, Paint::Heading, 0, &title)?;
-    let header = ["part", "clients", "/s", "MB/s", "longest"];
+    let header = ["part", "", "/s", "MB/s", "longest"];
     let mut table = style.table(header.map(str::to_string).to_vec());
     for (phase, role) in roles(case) {
         let rates = &role.rates;
-        let known = |is_known: bool, text: String| if is_known { text } else { "-".to_string() };
+        let name = role.role.name();
+        let workers = match role.workers {
+            0 => name.to_string(),
+            workers => text::plural(workers.into(), name),
+        };
+        let per_s = [rates.items_per_s, rates.operations_per_s].into_iter().find(|rate| *rate > 0.0);
         table.add_row([
             phase.to_string(),
-            role.workers.to_string(),
-            text::number(rates.items_per_s),
-            known(rates.bytes > 0, text::megabytes_per_s(rates.aggregate_bytes_per_s)),
+            workers,
+            per_s.map_or("-".to_string(), text::number),
+            known(rates.aggregate_bytes_per_s > 0.0, text::megabytes_per_s(rates.aggregate_bytes_per_s)),
             known(role.longest_stall.ns > 0, text::time(role.longest_stall)),
         ]);
     }
@@ -58,8 +63,12 @@ fn jobs(out: &mut dyn Write, case: &CaseView, style: Style) -> io::Result<()> {
         let mut row = vec![
             Cell::new(phase),
             Cell::new(text::plural(u64::from(role.workers), role.role.name())),
-            Cell::new(text::megabytes_per_s(rates.aggregate_bytes_per_s)),
-            Cell::new(text::number(rates.operations_per_s)),
+            // A job that takes less than a millisecond has no rates.
+            Cell::new(known(
+                rates.aggregate_bytes_per_s > 0.0,
+                text::megabytes_per_s(rates.aggregate_bytes_per_s),
+            )),
+            Cell::new(known(rates.operations_per_s > 0.0, text::number(rates.operations_per_s))),
         ];
         let moved = role.operations.iter().find(|view| view.operation != Operation::Fsync);
         match moved.filter(|view| view.latency.count > 0) {
@@ -73,6 +82,10 @@ fn jobs(out: &mut dyn Write, case: &CaseView, style: Style) -> io::Result<()> {
         table.add_row(row);
     }
     write_table(out, table, style)
+}
+
+fn known(is_known: bool, text: String) -> String {
+    if is_known { text } else { "-".to_string() }
 }
 
 fn roles(case: &CaseView) -> impl Iterator<Item = (&str, &RoleView)> {

@@ -11,8 +11,9 @@ use fsdyno_core::axis::MEMORY;
 use fsdyno_core::environment::DeviceFacts;
 use fsdyno_core::protocol::{EnginePart, MemoryGroup};
 use fsdyno_core::result::{Lifecycle, LifecycleStep};
-use fsdyno_core::{EngineRequest, Failure, Reached, TrialRecord, Warning, WarningKind};
-use fsdyno_host::Host;
+use fsdyno_core::workload::Need;
+use fsdyno_core::{EngineRequest, Failure, Reached, TrialRecord, Warning, WarningKind, Workload};
+use fsdyno_host::{Command, Host};
 use fsdyno_testbed::{Mounted, Prepared, Stack, TestbedError, memory};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -62,6 +63,7 @@ pub(super) fn begin(
     };
     record.warnings.extend_from_slice(mounted.warnings());
     record.environment = mounted.environment(bench.host);
+    record.environment.tools.extend(program(bench.host, &case.workload));
     if let Some(served) = &bench.served {
         record.environment.clients = served.facts();
     }
@@ -77,6 +79,17 @@ pub(super) fn begin(
     }
     let group = memory_group(bench, case, in_memory, record)?;
     Ok(Begun { mounted, group, reached, parts_done })
+}
+
+/// The program that the load runs, and its version if it prints one.
+fn program(host: &mut dyn Host, workload: &Workload) -> Option<(String, String)> {
+    let tool = workload.load().needs().iter().find_map(|need| match need {
+        Need::Program(tool) => Some(tool),
+        _ => None,
+    })?;
+    let output = host.run(&Command::new(tool.program).args([tool.version_argument?])).ok()?;
+    let line = output.stdout.lines().next()?;
+    Some((tool.program.to_string(), line.trim().to_string()))
 }
 
 /// A warning about a loop device that reads and writes its file through the page cache. Those of images have

@@ -6,17 +6,23 @@
 //! therefore taken to be what is compared, and cases are matched by everything else. If each side has a
 //! single case, those two are compared whatever they are. If each side has a single workload, the two need
 //! not be equal (the same windows on a smaller tree; bonnie++ itself and fsdyno's `bonnie`), but of one kind:
-//! a stall of one workload says nothing about those of another. All differences are listed.
+//! a stall of one workload says nothing about those of another. All differences are listed; those that make
+//! figures incomparable ([`incomparable`]) leave them without a verdict.
 
 use crate::load::{Workloads, outage};
 use crate::outcomes::is_measured;
 use crate::selection::level_of;
 use crate::text::whose_trees;
 use fsdyno_core::axis::DEFAULT;
+use fsdyno_core::measure::Measure;
+use fsdyno_core::workload::bonnie::{READ_CHAR, WRITE_CHAR};
 use fsdyno_core::workload::parameter::Listed;
 use fsdyno_core::{Configuration, Outcome, TrialRecord, Workload};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// The level of what one side says nothing about.
+const NOT_KNOWN: &str = "not known";
 
 /// The trials of a configuration under a workload, without sentinels.
 #[derive(Debug)]
@@ -99,8 +105,9 @@ pub(super) fn pairs(first: &[Case<'_>], second: &[Case<'_>]) -> Found {
     let changed = changed_axes(sides);
     let [workload_of_first, workload_of_second] = sides.map(only_workload);
     let one_workload = workload_of_first.is_some() && workload_of_second.is_some();
-    let same_workload =
-        |a: &Case<'_>, b: &Case<'_>| (one_workload && is_like(a, b)) || a.workload() == b.workload();
+    let same_workload = |a: &Case<'_>, b: &Case<'_>| {
+        (one_workload && is_like(a, b)) || a.workload().does_same_as(b.workload())
+    };
     let single = first.len() == 1 && second.len() == 1;
     let rules: [&Rule<'_>; 3] = [
         &|a, b| a.name() == b.name(),
@@ -219,8 +226,48 @@ pub(super) fn differences(sides: [&Case<'_>; 2]) -> Vec<Difference> {
     let outage = |case: &Case<'_>| outage(case.any).map_or("none".to_string(), |outage| outage.to_string());
     found.extend(difference("outage", sides.map(outage)));
     found.extend(difference("device", sides.map(|case| case.any.device.to_string())));
+    if let [Some(a), Some(b)] = sides.map(version) {
+        found.extend(difference("version", [a, b].map(str::to_string)));
+    }
     found.extend(workload_differences(sides.map(Case::workload)));
     found
+}
+
+/// The version of the program that did the load, if it was not fsdyno.
+fn version<'a>(case: &Case<'a>) -> Option<&'a str> {
+    let trial = case.any;
+    let program = match &trial.workload {
+        Workload::External(external) => external.program.name(),
+        _ => "",
+    };
+    let stated = trial.workload.stated().and_then(|stated| stated.version.as_ref());
+    stated.or(trial.environment.tools.get(program)).map(String::as_str)
+}
+
+/// Why a measure means something else on each side, although both sides have it.
+pub(super) fn incomparable(sides: [&Case<'_>; 2], measure: &Measure) -> Option<String> {
+    let [a, b] = sides.map(Case::workload);
+    if let (Workload::External(_), Workload::External(_)) = (a, b)
+        && !a.does_same_as(b)
+    {
+        let names: Vec<String> = workload_differences([a, b]).into_iter().map(|one| one.what).collect();
+        return (!names.is_empty())
+            .then(|| format!("the two sides did different work ({})", names.join(", ")));
+    }
+    let by_character = [WRITE_CHAR, READ_CHAR].iter().any(|test| measure.is_of_phase(test.name));
+    let buffered = sides.map(|case| version(case).is_some_and(moves_characters_through_buffers));
+    (by_character && buffered[0] != buffered[1]).then(|| {
+        "bonnie++ before 1.92 moves characters through the buffers of the C library, later versions by a \
+         system call each"
+            .to_string()
+    })
+}
+
+/// Whether this version of bonnie++ uses `putc` and `getc`: those before 1.92.
+fn moves_characters_through_buffers(version: &str) -> bool {
+    let number = version.trim_start_matches(|letter: char| !letter.is_ascii_digit());
+    let end = number.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(number.len());
+    number[..end].parse::<f64>().is_ok_and(|number| number < 1.92)
 }
 
 /// How many other machines did the load.
@@ -236,22 +283,41 @@ fn kernel(case: &Case<'_>) -> String {
 }
 
 fn workload_differences(workloads: [&Workload; 2]) -> Vec<Difference> {
-    let [a, b] = workloads;
-    if a.kind() != b.kind() {
-        let levels = workloads.map(|workload| workload.load().title());
-        return vec![Difference { what: "workload".to_string(), levels }];
-    }
-    let pairs = a.list().into_iter().zip(b.list());
-    pairs
-        .filter(|(a, b)| a.value != b.value)
-        .map(|(a, b)| {
-            let shown = |listed: Listed| match listed.value.as_str() {
-                "" => "not set".to_string(),
-                value => value.to_string(),
+    let shown =
+        |level: Option<&str>| level.filter(|level| !level.is_empty()).unwrap_or("not set").to_string();
+    match workloads {
+        [Workload::External(a), Workload::External(b)] if a.program == b.program => {
+            let options = [a.options(), b.options()];
+            let names: BTreeSet<&String> = options.iter().flatten().flat_map(BTreeMap::keys).collect();
+            let level = |name: &String| {
+                options.each_ref().map(|options| match options {
+                    Some(options) => match options.get(name).map(String::as_str) {
+                        Some("") => "set".to_string(),
+                        level => shown(level),
+                    },
+                    None => NOT_KNOWN.to_string(),
+                })
             };
-            Difference { what: a.name.to_string(), levels: [shown(a), shown(b)] }
-        })
-        .collect()
+            let all = names.into_iter().map(|name| Difference { what: name.clone(), levels: level(name) });
+            all.filter(|difference| difference.levels[0] != difference.levels[1]).collect()
+        }
+        [a, b] if a.kind() != b.kind() => {
+            let levels = workloads.map(|workload| workload.load().title());
+            vec![Difference { what: "workload".to_string(), levels }]
+        }
+        [a, b] => {
+            let level = |workload: &Workload, listed: &Listed| match workload.stated() {
+                Some(stated) => stated.options.get(listed.name).map_or(NOT_KNOWN.to_string(), String::clone),
+                None => shown(Some(&listed.value)),
+            };
+            let pairs = a.list().into_iter().zip(b.list());
+            let all = pairs.map(|(of_a, of_b)| Difference {
+                what: of_a.name.to_string(),
+                levels: [level(a, &of_a), level(b, &of_b)],
+            });
+            all.filter(|difference| difference.levels[0] != difference.levels[1]).collect()
+        }
+    }
 }
 
 #[cfg(test)]

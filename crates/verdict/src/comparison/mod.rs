@@ -327,6 +327,7 @@ fn row(measure: &Measure, cases: [&Case<'_>; 2], of: [Side<'_>; 2], seed: u64) -
         Some(ratio) if ratio.paired => pairs.into_iter().unzip(),
         _ => (a.clone(), b.clone()),
     };
+    let incomparable = matching::incomparable(cases, measure);
     Some(ComparedMeasure {
         measure: measure.clone(),
         estimates,
@@ -339,7 +340,7 @@ fn row(measure: &Measure, cases: [&Case<'_>; 2], of: [Side<'_>; 2], seed: u64) -
         doubts: ratio.map_or_else(Doubt::default, |ratio| {
             let sides =
                 [0, 1].map(|side| DoubtfulSide { trials: &cases[side].trials, whole: of[side].whole });
-            Doubt::of(measure, &ratio, sides, ["A", "B"])
+            Doubt::of(measure, &ratio, sides, ["A", "B"]).unless_comparable(incomparable)
         }),
         at_least: sides.map(|side| side.iter().any(|(_, value)| value.at_least)),
     })

@@ -90,27 +90,77 @@ impl Section<'_> {
 
     /// What it does: its options without those that say where, and how it is reported.
     fn does(&self) -> Vec<(&str, &str)> {
-        let aside = |key: &str| NOT_WHAT.contains(&key);
-        self.options.iter().map(|(key, value)| (*key, *value)).filter(|(key, _)| !aside(key)).collect()
+        let does = |key: &str| says_what(key) && !ARRANGED.contains(&key);
+        self.options.iter().map(|(key, value)| (*key, *value)).filter(|(key, _)| does(key)).collect()
     }
 }
 
-/// Options that do not say what a job does.
-const NOT_WHAT: &[&str] = &[
+/// Options that say where a job works, what it is called and how it is reported, not what it does.
+const ASIDE: &[&str] = &[
     "description",
     "directory",
     "filename",
     "filename_format",
     "group_reporting",
     "name",
-    "new_group",
-    "numjobs",
     "offset",
     "offset_increment",
-    "stonewall",
 ];
 
+/// Options that decide how many jobs there are, and when they start.
+const ARRANGED: &[&str] = &["new_group", "numjobs", "stonewall"];
+
+/// Options with two names: another one for job files, and the one in results.
+const ALIASES: &[(&str, &str)] = &[
+    ("blocksize", "bs"),
+    ("blocksize_range", "bsrange"),
+    ("io_limit", "io_size"),
+    ("readwrite", "rw"),
+    ("timeout", "runtime"),
+];
+
+/// Whether an option says what a job does, not where or how it is reported.
+pub fn says_what(option: &str) -> bool {
+    !ASIDE.contains(&option)
+}
+
+/// The options of jobs by name, without those that do not say what they do. In a run of several jobs, each
+/// name begins with that of the job.
+pub fn options_of<'a, O>(jobs: impl IntoIterator<Item = (&'a str, O)>) -> BTreeMap<String, String>
+where
+    O: IntoIterator<Item = (&'a str, &'a str)>,
+{
+    let does = |(key, _): &(&str, &str)| says_what(key);
+    let mut different: Vec<(&str, BTreeMap<&str, &str>)> = Vec::new();
+    for (name, options) in jobs {
+        let job = (name, options.into_iter().filter(does).collect());
+        // Clones of a job may be listed one by one.
+        if !different.contains(&job) {
+            different.push(job);
+        }
+    }
+    let mut all = BTreeMap::new();
+    for (index, (name, options)) in different.iter().enumerate() {
+        let before = different[..index].iter().filter(|(other, _)| other == name).count();
+        let job = match (different.len(), before) {
+            (1, _) => String::new(),
+            (_, 0) => format!("{name}: "),
+            (_, before) => format!("{name} {}: ", before + 1),
+        };
+        for (key, value) in options {
+            let key = ALIASES.iter().find(|(alias, _)| alias == key).map_or(*key, |(_, name)| name);
+            all.insert(format!("{job}{key}"), value.to_string());
+        }
+    }
+    all
+}
+
 impl JobFile {
+    /// The options of its jobs, as [`options_of`] names them.
+    pub(super) fn options(&self) -> BTreeMap<String, String> {
+        options_of(self.sections().into_iter().map(|job| (job.name, job.options)))
+    }
+
     /// Whether it stays inside the engine's directory.
     pub(super) fn check(&self) -> Result<(), String> {
         let mut jobs = 0;

@@ -8,7 +8,7 @@
 
 pub mod bonnie;
 pub mod dbench;
-mod fio;
+pub mod fio;
 pub mod pgbench;
 pub mod postmark;
 pub mod sqlite;
@@ -16,8 +16,9 @@ pub mod sqlite;
 pub use fio::JobFile;
 
 use super::parameter::{Refusal, parameters, words};
-use super::{Load, Need, Timing, Tool};
+use super::{Load, Need, Stated, Timing, Tool};
 use crate::units::Bytes;
+use std::collections::BTreeMap;
 use std::str::FromStr;
 
 words! {
@@ -35,22 +36,32 @@ words! {
         Sqlite = "sqlite3",
         /// pgbench of PostgreSQL, with a server of its own.
         Pgbench = "pgbench",
+        /// mdtest, whose results are only imported.
+        Mdtest = "mdtest",
+        /// IOR, whose results are only imported.
+        Ior = "ior",
+        /// elbencho, whose results are only imported.
+        Elbencho = "elbencho",
+        /// iozone, whose results are only imported.
+        Iozone = "iozone",
+        /// sysbench, whose results are only imported.
+        Sysbench = "sysbench",
     }
 }
 
-const BONNIE: Tool = Tool { program: "bonnie++", package: "bonnie++" };
-const POSTMARK: Tool = Tool { program: "postmark", package: "postmark" };
-const FIO: Tool = Tool { program: "fio", package: "fio" };
-const DBENCH: Tool = Tool { program: "dbench", package: "dbench" };
-const SQLITE: Tool = Tool { program: "sqlite3", package: "sqlite3" };
-const PGBENCH: Tool = Tool { program: "pgbench", package: "postgresql" };
+const BONNIE: Tool = Tool { program: "bonnie++", package: "bonnie++", version_argument: None };
+const POSTMARK: Tool = Tool { program: "postmark", package: "postmark", version_argument: None };
+const FIO: Tool = Tool { program: "fio", package: "fio", version_argument: Some("--version") };
+const DBENCH: Tool = Tool { program: "dbench", package: "dbench", version_argument: None };
+const SQLITE: Tool = Tool { program: "sqlite3", package: "sqlite3", version_argument: Some("--version") };
+const PGBENCH: Tool = Tool { program: "pgbench", package: "postgresql", version_argument: Some("--version") };
 
 /// The bytes per second that programs are assumed to move, for estimates. One that runs for a given time
 /// counts as if it moved so many, so that the estimate of its duration is right.
 pub const ASSUMED_RATE: u64 = 200_000_000;
 
 impl Program {
-    /// Every program.
+    /// Every program that fsdyno runs.
     pub const ALL: &'static [Program] = &[
         Program::Bonnie,
         Program::Postmark,
@@ -64,23 +75,20 @@ impl Program {
     pub const fn model(self) -> &'static str {
         match self {
             Program::Bonnie => "bonnie",
-            Program::Postmark => "postmark",
-            Program::Fio => "fio",
-            Program::Dbench => "dbench",
-            Program::Sqlite => "sqlite3",
-            Program::Pgbench => "pgbench",
+            _ => self.name(),
         }
     }
 
-    /// The program and where it comes from.
-    pub const fn tool(self) -> &'static Tool {
+    /// The program and where it comes from. `None` if fsdyno does not run it.
+    pub const fn tool(self) -> Option<&'static Tool> {
         match self {
-            Program::Bonnie => &BONNIE,
-            Program::Postmark => &POSTMARK,
-            Program::Fio => &FIO,
-            Program::Dbench => &DBENCH,
-            Program::Sqlite => &SQLITE,
-            Program::Pgbench => &PGBENCH,
+            Program::Bonnie => Some(&BONNIE),
+            Program::Postmark => Some(&POSTMARK),
+            Program::Fio => Some(&FIO),
+            Program::Dbench => Some(&DBENCH),
+            Program::Sqlite => Some(&SQLITE),
+            Program::Pgbench => Some(&PGBENCH),
+            _ => None,
         }
     }
 
@@ -104,9 +112,26 @@ parameters! {
         job: Option<JobFile> = None, "path of a fio job file; it is read together with the plan and stored \
             with the results, and must not refer to anything outside the engine's directory";
     }
+    imported: Stated
 }
 
 impl External {
+    /// The options of its program by name, from whatever states them: arguments, commands, a job file or an
+    /// imported result. `None` if they are unknown.
+    pub fn options(&self) -> Option<BTreeMap<String, String>> {
+        let mut options = match (&self.imported, &self.job) {
+            (Some(stated), _) => stated.options.clone(),
+            (None, Some(job)) => job.options(),
+            (None, None) => BTreeMap::new(),
+        };
+        let told = [("arguments", self.arguments.trim().to_string()), ("commands", self.commands.join("; "))];
+        let told = told.into_iter().filter(|(_, told)| !told.is_empty());
+        options.extend(told.map(|(name, told)| (name.to_string(), told)));
+        // A plan without arguments and commands asks for the defaults; fio has none that would be enough.
+        let known = !options.is_empty() || (self.imported.is_none() && self.program != Program::Fio);
+        known.then_some(options)
+    }
+
     /// The parsed arguments of its program.
     ///
     /// # Errors
@@ -137,13 +162,16 @@ fn belongs(
     is_unset: bool,
     takes: impl Fn(Program) -> bool,
 ) -> Result<(), Refusal> {
-    let known = Program::ALL.iter().filter(|program| takes(**program)).map(|one| one.tool().program);
+    let known = Program::ALL.iter().filter(|program| takes(**program)).map(|one| one.name());
     let expected = format!("unset unless `program` is {}", known.collect::<Vec<_>>().join(" or "));
     Refusal::unless(is_unset || takes(external.program), parameter, expected)
 }
 
 impl Load for External {
     fn check(&self) -> Result<(), Refusal> {
+        let runs = Program::ALL.iter().map(|program| program.name()).collect::<Vec<_>>().join(", ");
+        let expected = format!("a program that fsdyno runs ({runs}); results of others are only imported");
+        Refusal::unless(self.program.tool().is_some(), "program", expected)?;
         self.check_belonging()?;
         match self.program {
             Program::Bonnie => self.parsed_arguments::<bonnie::Arguments>().map(drop),
@@ -155,6 +183,7 @@ impl Load for External {
                 Some(job) => job.check().map_err(|expected| Refusal::of("job", expected)),
                 None => Refusal::unless(false, "job", "set to the path of a job file if `program` is fio"),
             },
+            _ => Ok(()),
         }
     }
 
@@ -186,6 +215,7 @@ impl Load for External {
             Program::Pgbench => self.parsed_arguments().map_or(0, |told: pgbench::Arguments| {
                 moved(u64::from(told.scale) * 48_000_000, told.seconds)
             }),
+            _ => 0,
         })
     }
 
@@ -201,17 +231,19 @@ impl Load for External {
             Program::Dbench => &[Need::Program(DBENCH)],
             Program::Sqlite => &[Need::Program(SQLITE)],
             Program::Pgbench => &[Need::Program(PGBENCH)],
+            _ => &[],
         }
     }
 
     fn title(&self) -> String {
-        let name = self.program.tool().program;
+        let name = self.program.name();
         let told = match self.program {
             Program::Bonnie | Program::Dbench | Program::Sqlite | Program::Pgbench => {
                 self.arguments.trim().to_string()
             }
             Program::Postmark => self.commands.join("; "),
             Program::Fio => self.job.as_ref().map_or(String::new(), |job| job.path.clone()),
+            _ => String::new(),
         };
         if told.is_empty() { format!("the real {name}") } else { format!("the real {name}: {told}") }
     }
@@ -224,6 +256,9 @@ impl Load for External {
             Program::Dbench => "dbench/transactor/rate",
             Program::Sqlite => "insert each/transactor/item-rate",
             Program::Pgbench => "transactions/transactor/item-rate",
+            Program::Mdtest => "file creation/creator/item-rate",
+            Program::Ior | Program::Elbencho | Program::Iozone => "write/writer/rate",
+            Program::Sysbench => "throughput",
         }
     }
 }

@@ -32,7 +32,7 @@ use watch::Watch;
 
 /// Runs the workload.
 pub(crate) fn run(parameters: &External, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
-    let program = parameters.program.tool().program;
+    let program = parameters.program.name();
     let base = session.make_base()?;
     session.settle(program, 0)?;
     let invocation = match parameters.program {
@@ -42,6 +42,7 @@ pub(crate) fn run(parameters: &External, session: &mut Session<'_, '_>) -> Resul
         Program::Dbench => dbench::invocation(&parameters.parsed_arguments()?),
         Program::Pgbench => pgbench::invocation(&parameters.parsed_arguments()?),
         Program::Sqlite => sqlite::invocation(&parameters.parsed_arguments()?, session.request.seed),
+        _ => return Err(EngineError::Imported),
     };
     let moves = parameters.moves();
     session.quiesce(program)?;
@@ -59,6 +60,7 @@ pub(crate) fn run(parameters: &External, session: &mut Session<'_, '_>) -> Resul
         Program::Dbench => formats::dbench::output(&output.stdout),
         Program::Pgbench => formats::pgbench::output(&output.stdout),
         Program::Sqlite => formats::sqlite::output(&output.stdout, &parameters.parsed_arguments()?),
+        _ => return Err(EngineError::Imported),
     };
     let mut report = parsed.map_err(|problem| of_job(output.failure(program, problem)))?;
     if parameters.program == Program::Bonnie {
