@@ -17,7 +17,9 @@ mod sane;
 use crate::{Results, nanos};
 use document::{Direction, Document, Job, Latencies};
 use fsdyno_core::figures::LATENCY_BITS;
-use fsdyno_core::result::{CpuTime, Latency, OperationResult, Quantile, Quantiles, RoleResult, Timeline};
+use fsdyno_core::result::{
+    CpuTime, Latency, OperationResult, Quantile, Quantiles, Rates, RoleResult, Timeline,
+};
 use fsdyno_core::workload::external::fio as workload;
 use fsdyno_core::{Operation, PhaseResult, Role, WarningKind};
 use fsdyno_stats::Distribution as Histogram;
@@ -27,6 +29,17 @@ use std::collections::BTreeMap;
 /// The error of a job whose `verify` found something else than what was written: EILSEQ. A wrong byte fails a
 /// trial, even if fio was to go on.
 const WRONG_DATA: i32 = 84;
+
+/// Engines that create, examine or remove names, which fio reports as reads of as many bytes as the files
+/// have.
+const OF_NAMES: [(&str, Role, Operation); 6] = [
+    ("dircreate", Role::Creator, Operation::Mkdirat),
+    ("dirdelete", Role::Deleter, Operation::Rmdir),
+    ("dirstat", Role::Examiner, Operation::Statx),
+    ("filecreate", Role::Creator, Operation::Create),
+    ("filedelete", Role::Deleter, Operation::Unlinkat),
+    ("filestat", Role::Examiner, Operation::Statx),
+];
 
 /// A run of fio.
 #[derive(Debug, PartialEq)]
@@ -153,7 +166,7 @@ fn run(document: &Document, note: Option<String>) -> Result<Run, FioError> {
     if document.clients() > 1 {
         options.insert("clients".to_string(), document.clients().to_string());
     }
-    let mut results = results(document).map_err(FioError::Job)?;
+    let mut results = results(document, &mut options).map_err(FioError::Job)?;
     note.into_iter().for_each(|note| results.warn(WarningKind::FigureMissing, note));
     Ok(Run { version: document.version.clone(), timestamp: document.timestamp, options, results })
 }
@@ -194,7 +207,8 @@ impl Job {
 /// The jobs that do the same in one group, each with the number of jobs that it stands for.
 type Group<'a> = Vec<(&'a Job, u32)>;
 
-fn results(document: &Document) -> Result<Results, String> {
+/// Reads the jobs. Those that were added up also count as an option: it matters how many they were.
+fn results(document: &Document, options: &mut BTreeMap<String, String>) -> Result<Results, String> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     let mut report = Results::default();
     let place = |job: &Job| (job.jobname.clone(), job.groupid, job.hostname.clone(), job.port);
@@ -203,7 +217,10 @@ fn results(document: &Document) -> Result<Results, String> {
     for job in document.entries() {
         let entry = jobs::entry(job, document, listed[&place(job)])
             .map_err(|problem| format!("its job '{}' {problem}", job.jobname))?;
-        entry.note.into_iter().for_each(|note| report.warn(WarningKind::FigureMissing, note));
+        if let Some(note) = entry.note {
+            options.insert(format!("jobs added up in {}", job.jobname), entry.jobs.to_string());
+            report.warn(WarningKind::FigureMissing, note);
+        }
         if job.error != 0 {
             report.warn(WarningKind::FigureMissing, errors_of(job));
         }
@@ -315,7 +332,19 @@ fn role_of(which: Role, group: &Group<'_>, document: &Document) -> Option<RoleRe
         }
     }
     let parts: Vec<&Latencies> = group.iter().map(|(job, _)| job.direction(which).latencies()).collect();
-    result.operations.extend(operation(operation_of(which, first, document), &parts));
+    let engine = option(first, document, "ioengine");
+    let of_names = OF_NAMES.iter().find(|(name, ..)| which == Role::Reader && engine == Some(name));
+    match of_names {
+        None => result.operations.extend(operation(operation_of(which, engine), &parts)),
+        Some((_, role, step)) => {
+            let items = group.iter().map(|(job, _)| job.direction(which).operations).sum();
+            let operations_per_s = result.rates.operations_per_s;
+            result.role = *role;
+            result.rates =
+                Rates { operations_per_s, items_per_s: operations_per_s, items, ..Rates::default() };
+            result.operations.extend(operation(*step, &parts));
+        }
+    }
     if which == Role::Writer {
         let syncs = group.iter().map(|(job, _)| &job.sync.lat_ns).filter(|sync| sync.count > 0);
         result.operations.extend(operation(Operation::Fsync, &syncs.collect::<Vec<_>>()));
@@ -329,9 +358,9 @@ fn option<'a>(job: &'a Job, document: &'a Document, key: &str) -> Option<&'a str
 }
 
 /// The system call of an I/O engine; fio's own default is `psync`.
-fn operation_of(which: Role, job: &Job, document: &Document) -> Operation {
+fn operation_of(which: Role, engine: Option<&str>) -> Operation {
     let writes = which == Role::Writer;
-    match option(job, document, "ioengine").unwrap_or("psync") {
+    match engine.unwrap_or("psync") {
         _ if which == Role::Trimmer => Operation::Trim,
         _ if which == Role::ReaderWriter => Operation::ReadOrWrite,
         "io_uring" if writes => Operation::UringWrite,
@@ -543,6 +572,16 @@ mod tests {
 
     fn workers(text: &str) -> u32 {
         output(text).unwrap_or_else(|problem| panic!("{text}: {problem}")).phases[0].roles[0].workers
+    }
+
+    #[test]
+    fn work_on_names_is_no_reading() {
+        let report = output(&one_job("a", "read", r#""ioengine": "filecreate""#, 100)).unwrap();
+        let creator = &report.phases[0].roles[0];
+        assert_eq!((creator.role, creator.rates.items, creator.rates.bytes), (Role::Creator, 1000, 0));
+        assert!(
+            (creator.rates.items_per_s - 10_000.0).abs() < 0.5 && creator.rates.aggregate_bytes_per_s == 0.0
+        );
     }
 
     #[test]

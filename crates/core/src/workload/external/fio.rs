@@ -105,6 +105,11 @@ const ASIDE: &[&str] = &[
     "name",
     "offset",
     "offset_increment",
+    "write_bw_log",
+    "write_hist_log",
+    "write_iolog",
+    "write_iops_log",
+    "write_lat_log",
 ];
 
 /// Options that decide how many jobs there are, and when they start.
