@@ -139,9 +139,12 @@ fn with_null(printed: &str) -> Cow<'_, str> {
     const NOT_NUMBERS: [(&str, &str); 4] =
         [(": -nan", ": null"), (": -inf", ": null"), (": nan", ":null"), (": inf", ":null")];
     let mut text = Cow::Borrowed(printed);
-    for (found, null) in NOT_NUMBERS {
-        if text.contains(found) {
-            text = Cow::Owned(text.replace(found, null));
+    for ((found, null), end) in
+        NOT_NUMBERS.into_iter().flat_map(|pair| [",", "\n", "\r"].map(|end| (pair, end)))
+    {
+        let found = format!("{found}{end}");
+        if text.contains(&found) {
+            text = Cow::Owned(text.replace(&found, &format!("{null}{end}")));
         }
     }
     text
