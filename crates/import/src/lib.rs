@@ -128,8 +128,8 @@ impl File {
         })
     }
 
-    /// The text of a file: UTF-8, or UTF-16 as PowerShell writes what a program prints, either with or without
-    /// a byte order mark.
+    /// The text of a file: UTF-8, or UTF-16 as PowerShell writes what a program prints, either with or
+    /// without a byte order mark.
     ///
     /// # Errors
     /// [`ImportError::Syntax`] at the first byte that is not valid UTF-8.

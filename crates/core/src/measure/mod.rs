@@ -263,15 +263,6 @@ impl Measure {
         }
     }
 
-    /// Whether it describes the work of a role in the phase of this name.
-    pub fn is_of_phase(&self, name: &str) -> bool {
-        match &self.source {
-            MeasureSource::Role(PhaseSelector::Named(phase), ..)
-            | MeasureSource::Operation(PhaseSelector::Named(phase), ..) => phase == name,
-            _ => false,
-        }
-    }
-
     /// Whether it waits until what was written is on the device.
     pub fn is_durable(&self) -> bool {
         matches!(self.source, MeasureSource::Durable | MeasureSource::Role(_, _, Figure::DurableRate))

@@ -1,5 +1,6 @@
 //! How measures find a phase in a trial.
 
+use super::{Measure, MeasureSource};
 use crate::operation::Role;
 use crate::result::{PhaseResult, TrialRecord};
 use crate::workload::Workload;
@@ -47,6 +48,17 @@ impl PhaseSelector {
             PhaseSelector::ReadersAndWriters => matches!(workers[..], [(Role::Reader, _), (Role::Writer, _)]),
             PhaseSelector::Workers(wanted) => workers == *wanted,
             PhaseSelector::Named(name) => phase.name == *name,
+        }
+    }
+}
+
+impl Measure {
+    /// Whether it describes the work of a role in the phase of this name.
+    pub fn is_of_phase(&self, name: &str) -> bool {
+        match &self.source {
+            MeasureSource::Role(PhaseSelector::Named(phase), ..)
+            | MeasureSource::Operation(PhaseSelector::Named(phase), ..) => phase == name,
+            _ => false,
         }
     }
 }

@@ -292,26 +292,6 @@ impl Workload {
         }
     }
 
-    /// What the file of an imported result states.
-    pub const fn stated(&self) -> Option<&Stated> {
-        match self {
-            Workload::External(external) => external.imported.as_ref(),
-            Workload::Fileserver(fileserver) => fileserver.imported.as_ref(),
-            _ => None,
-        }
-    }
-
-    /// Whether both do the same work: external programs with the same options, whatever their versions and
-    /// the names of their job files; other workloads with the same parameters.
-    pub fn does_same_as(&self, other: &Workload) -> bool {
-        match (self, other) {
-            (Workload::External(a), Workload::External(b)) if a.options().is_some() => {
-                a.program == b.program && a.options() == b.options()
-            }
-            _ => self == other,
-        }
-    }
-
     /// Whether the parameters are valid: each workload's own rules, and those of all.
     ///
     /// # Errors

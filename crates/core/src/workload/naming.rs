@@ -33,8 +33,8 @@ impl Workload {
     }
 
     /// The parameters in which others of its kind differ from it and that do not have their default, as far
-    /// as their values are short: `, readers = 5, writers = 0`. If there are none, the options and the version
-    /// of its program in which they differ.
+    /// as their values are short: `, readers = 5, writers = 0`. If there are none, the options and the
+    /// version of its program in which they differ.
     pub fn differences<'a>(&self, others: impl Iterator<Item = &'a Workload>) -> String {
         let others: Vec<&Workload> = others.collect();
         match self.different_parameters(&others) {

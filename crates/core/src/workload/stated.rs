@@ -1,5 +1,6 @@
 //! What a file of another program states about the work behind its figures.
 
+use super::Workload;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -11,4 +12,26 @@ pub struct Stated {
     pub version: Option<String>,
     /// The options of the work by name, without those that say where it was done; empty if unknown.
     pub options: BTreeMap<String, String>,
+}
+
+impl Workload {
+    /// What the file of an imported result states.
+    pub const fn stated(&self) -> Option<&Stated> {
+        match self {
+            Workload::External(external) => external.imported.as_ref(),
+            Workload::Fileserver(fileserver) => fileserver.imported.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// Whether both do the same work: external programs with the same options, whatever their versions and
+    /// the names of their job files; other workloads with the same parameters.
+    pub fn does_same_as(&self, other: &Workload) -> bool {
+        match (self, other) {
+            (Workload::External(a), Workload::External(b)) if a.options().is_some() => {
+                a.program == b.program && a.options() == b.options()
+            }
+            _ => self == other,
+        }
+    }
 }

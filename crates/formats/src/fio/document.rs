@@ -8,8 +8,8 @@
 //! | up to 3.17 | no `N` of latencies |
 //!
 //! Messages may precede a document, and what fio prints for people may follow it. With `--status-interval`
-//! there is a document for each interval, each with everything since the start: the last one counts. Documents
-//! of runs that began one after the other are results of their own.
+//! there is a document for each interval, each with everything since the start: the last one counts.
+//! Documents of runs that began one after the other are results of their own.
 
 use super::FioError;
 use super::number::{decimal, whole};

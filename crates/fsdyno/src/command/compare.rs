@@ -12,7 +12,7 @@ use fsdyno_report::comparison as written;
 use fsdyno_report::published::{self, Published};
 use fsdyno_report::{junit, markdown, terminal};
 use fsdyno_store::{StoreError, Sweep};
-use fsdyno_verdict::comparison::{self, Comparison, Question};
+use fsdyno_verdict::comparison::{self, Comparison, Difference, Question};
 use fsdyno_verdict::select;
 use std::io::stdout;
 use std::path::Path;
@@ -124,7 +124,15 @@ fn nothing_in_common(compared: &Comparison) -> Trouble {
         true => anyhow!("nothing to compare: the two sides have no measure in common"),
         false => anyhow!("nothing to compare: at least one side lacks {}", without.join(", ")),
     };
-    Trouble::new(Status::Usage, error).hint("fsdyno show SWEEP lists the measures; select one with --measure")
+    let differs = |one: &Difference| format!("{}: {} -> {}", one.what, one.levels[0], one.levels[1]);
+    let differences: Vec<String> = case.differences.iter().map(differs).collect();
+    Trouble::new(Status::Usage, error).hint(match differences.is_empty() {
+        true => "fsdyno show SWEEP lists the measures; select one with --measure".to_string(),
+        false => format!(
+            "the sides differ in {}; fsdyno show SWEEP lists the measures of each",
+            differences.join("; ")
+        ),
+    })
 }
 
 fn beside_published(

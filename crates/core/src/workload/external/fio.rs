@@ -4,7 +4,7 @@
 use crate::units::Bytes;
 use crate::workload::parameter::{Literal, Parameter, ParameterError, Surroundings};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Options that run commands, read other files, change the machine, or leave the filesystem under test.
 const REFUSED: &[&str] = &[
@@ -105,6 +105,11 @@ const ASIDE: &[&str] = &[
     "name",
     "offset",
     "offset_increment",
+    "write_bw_log",
+    "write_hist_log",
+    "write_iolog",
+    "write_iops_log",
+    "write_lat_log",
 ];
 
 /// Options that decide how many jobs there are, and when they start.
@@ -131,24 +136,25 @@ where
     O: IntoIterator<Item = (&'a str, &'a str)>,
 {
     let does = |(key, _): &(&str, &str)| says_what(key);
-    let mut different: Vec<(&str, BTreeMap<&str, &str>)> = Vec::new();
+    // Clones of a job may be listed one by one.
+    let (mut known, mut different) = (BTreeSet::new(), Vec::new());
     for (name, options) in jobs {
-        let job = (name, options.into_iter().filter(does).collect());
-        // Clones of a job may be listed one by one.
-        if !different.contains(&job) {
+        let job: (&str, BTreeMap<&str, &str>) = (name, options.into_iter().filter(does).collect());
+        if known.insert(job.clone()) {
             different.push(job);
         }
     }
-    let mut all = BTreeMap::new();
-    for (index, (name, options)) in different.iter().enumerate() {
-        let before = different[..index].iter().filter(|(other, _)| other == name).count();
-        let job = match (different.len(), before) {
-            (1, _) => String::new(),
-            (_, 0) => format!("{name}: "),
-            (_, before) => format!("{name} {}: ", before + 1),
+    let several = different.len() > 1;
+    let (mut all, mut named) = (BTreeMap::new(), BTreeMap::new());
+    for (name, options) in different {
+        let number = named.entry(name).and_modify(|number| *number += 1).or_insert(1);
+        let job = match (several, number) {
+            (false, _) => String::new(),
+            (true, 1) => format!("{name}: "),
+            (true, number) => format!("{name} {number}: "),
         };
         for (key, value) in options {
-            let key = ALIASES.iter().find(|(alias, _)| alias == key).map_or(*key, |(_, name)| name);
+            let key = ALIASES.iter().find(|(alias, _)| *alias == key).map_or(key, |(_, name)| name);
             all.insert(format!("{job}{key}"), value.to_string());
         }
     }
