@@ -116,14 +116,23 @@ impl File {
         })
     }
 
-    /// The text of a file.
+    /// The text of a file in UTF-8 or UTF-16, without the mark of its byte order.
     ///
     /// # Errors
-    /// [`ImportError::Syntax`] at the first byte that is not valid UTF-8.
+    /// [`ImportError::Syntax`] at the first byte that is not valid.
     pub fn new(path: impl Into<String>, bytes: Vec<u8>) -> Result<File, ImportError> {
         let path = path.into();
+        // All that is imported begins with an ASCII character, so one byte of the first two is zero in UTF-16.
+        let from_bytes: Option<fn([u8; 2]) -> u16> = match bytes[..] {
+            [0xff, 0xfe, ..] | [1..=u8::MAX, 0, ..] => Some(u16::from_le_bytes),
+            [0xfe, 0xff, ..] | [0, 1..=u8::MAX, ..] => Some(u16::from_be_bytes),
+            _ => None,
+        };
+        if let Some(from_bytes) = from_bytes {
+            return utf16(path, &bytes, from_bytes);
+        }
         match String::from_utf8(bytes) {
-            Ok(text) => Ok(File { path, text }),
+            Ok(text) => Ok(File { path, text: text.trim_start_matches('\u{feff}').to_string() }),
             Err(error) => {
                 let valid = error.utf8_error().valid_up_to();
                 let before = String::from_utf8_lossy(&error.as_bytes()[..valid]).into_owned();
@@ -139,6 +148,25 @@ impl File {
         let path = PathBuf::from(&self.path);
         path.file_stem().map_or(self.path.clone(), |stem| stem.to_string_lossy().into_owned())
     }
+}
+
+/// A file in UTF-16, as PowerShell and Windows' editors write it.
+fn utf16(path: String, bytes: &[u8], from_bytes: fn([u8; 2]) -> u16) -> Result<File, ImportError> {
+    let (units, rest) = bytes.as_chunks::<2>();
+    let mut text = String::new();
+    // Half a unit at the end is one that is not valid.
+    let last = rest.first().map(|_| 0xdc00);
+    for unit in char::decode_utf16(units.iter().map(|unit| from_bytes(*unit)).chain(last)) {
+        match unit {
+            Ok(letter) => text.push(letter),
+            Err(_) => {
+                let (line, column) = place(&text);
+                let problem = "what follows is not valid UTF-16".to_string();
+                return Err(ImportError::Syntax { file: path, line, column, problem });
+            }
+        }
+    }
+    Ok(File { path, text: text.trim_start_matches('\u{feff}').to_string() })
 }
 
 /// Line and column of the character after a text, from 1.
@@ -319,6 +347,21 @@ mod tests {
         assert_eq!(error.to_string(), "'a.txt', line 2, column 3: the byte 0xff is not valid UTF-8");
         let error = File::new("a.txt", "\u{e9}".repeat(3).into_bytes()[..5].to_vec()).unwrap_err();
         assert_eq!(error.to_string(), "'a.txt', line 1, column 3: the byte 0xc3 is not valid UTF-8");
+    }
+
+    #[test]
+    fn utf_16_and_marks_of_the_byte_order_are_read() {
+        let units = |text: &str, bytes: fn(u16) -> [u8; 2]| text.encode_utf16().flat_map(bytes).collect();
+        let text = "a\u{e9}\r\n\u{1f600}\n";
+        let marked = format!("\u{feff}{text}");
+        let little: Vec<u8> = units(&marked, u16::to_le_bytes);
+        let big: Vec<u8> = units(&marked, u16::to_be_bytes);
+        for bytes in [little[2..].to_vec(), big[2..].to_vec(), little.clone(), big, marked.into_bytes()] {
+            assert_eq!(File::new("a.csv", bytes).unwrap().text, text);
+        }
+        let error = File::new("a.csv", little[..little.len() - 1].to_vec()).unwrap_err();
+        assert_eq!(error.to_string(), "'a.csv', line 2, column 2: what follows is not valid UTF-16");
+        assert_eq!(File::new("a.csv", Vec::new()).unwrap().text, "");
     }
 
     #[test]
