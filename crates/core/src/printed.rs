@@ -54,9 +54,28 @@ fn is_message(line: &str) -> bool {
 
 fn is_error(line: &str) -> bool {
     const WORDS: [&str; 22] = [
-        "error", "fatal", "cannot", "can't", "could not", "couldn't", "unable", "fail", "invalid", "illegal",
-        "no space", "not supported", "unsupported", "unknown", "unrecognized", "too small", "too large",
-        "too big", "denied", "must", "no such", "not found",
+        "error",
+        "fatal",
+        "cannot",
+        "can't",
+        "could not",
+        "couldn't",
+        "unable",
+        "fail",
+        "invalid",
+        "illegal",
+        "no space",
+        "not supported",
+        "unsupported",
+        "unknown",
+        "unrecognized",
+        "too small",
+        "too large",
+        "too big",
+        "denied",
+        "must",
+        "no such",
+        "not found",
     ];
     let lower = line.to_lowercase();
     WORDS.iter().any(|word| lower.contains(word))

@@ -222,7 +222,8 @@ impl EngineError {
         let mut failure = self.failure();
         let is_full = failure.errno == Some(Errno::NOSPC.raw_os_error()) || printed_full(&failure.details);
         let of_space = || rustix::fs::statvfs(directory).ok().zip(rustix::fs::statfs(directory).ok());
-        if is_full && let Some((space, filesystem)) = of_space()
+        if is_full
+            && let Some((space, filesystem)) = of_space()
             && let Some((message, hint)) = unusable(&space, u64::try_from(filesystem.f_type) == Ok(BTRFS))
         {
             failure.message = message;
@@ -398,7 +399,8 @@ mod tests {
         let message = |space: StatVfs, is_btrfs| unusable(&space, is_btrfs).map(|(message, _)| message);
         let inodes = "no inodes are left: 1024 of 1024 are used, while 600 MB are free";
         assert_eq!(message(space(600, 1024, 0), false).as_deref(), Some(inodes));
-        let apart = "no space is left for metadata or for data, while 600 MB are free: btrfs keeps the two apart";
+        let apart =
+            "no space is left for metadata or for data, while 600 MB are free: btrfs keeps the two apart";
         assert_eq!(message(space(600, 0, 0), true).as_deref(), Some(apart));
         assert_eq!(message(space(5, 1024, 0), false), None, "the space is used up as well");
         assert_eq!(message(space(600, 1024, 7), false), None);

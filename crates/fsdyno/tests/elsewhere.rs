@@ -202,5 +202,8 @@ fn percentages_of_bonnie_are_shown_as_it_printed_them() {
     let table = store.stdout_of(&["show", "percent", "--tables"]);
     let row = table.lines().find(|line| line.starts_with("host1 ")).expect("a row").to_string();
     let words: Vec<&str> = row.split_whitespace().collect();
-    assert_eq!(words[2..], ["668k", "99", "971m", "96", "541m", "59", "1411k", "99", "1.3g", "79", "8210", "150"]);
+    assert_eq!(
+        words[2..],
+        ["668k", "99", "971m", "96", "541m", "59", "1411k", "99", "1.3g", "79", "8210", "150"]
+    );
 }

@@ -146,7 +146,8 @@ fn tables_as_people_publish_them_have_the_cases_that_they_mean() {
     assert!(said.contains("4 trials of 2 cases from 1 file;"), "{said}");
     assert!(noted.contains("note: the column 'timestamp' says when, and is left out"), "{noted}");
     let elbencho = captured("table-elbencho.csv");
-    let said = desk.succeeds(&["import", "table", &elbencho, "--measure", "MiB/s [last]", "--name", "elbencho"]);
+    let said =
+        desk.succeeds(&["import", "table", &elbencho, "--measure", "MiB/s [last]", "--name", "elbencho"]);
     assert!(said.contains("3 trials of 2 cases from 1 file, 1 without a figure;"), "{said}");
     let shown = desk.succeeds(&["show", "elbencho"]);
     assert!(shown.contains("line 2 has no figure in 'MiB/s [last] (MiB/s)'"), "{shown}");

@@ -135,7 +135,10 @@ pub fn table(file: &File, options: &TableOptions) -> Result<Imported, ImportErro
     let styles = Style::of_columns((0..headings.len()).map(cells), at.separator);
     if let [only] = &parsed[..]
         && only.own_column().is_none()
-        && ![VALUE].into_iter().chain(options.measures.iter().map(String::as_str)).any(|name| only.is_named(name))
+        && ![VALUE]
+            .into_iter()
+            .chain(options.measures.iter().map(String::as_str))
+            .any(|name| only.is_named(name))
     {
         return Err(at.error(0, "this line has no columns, which commas, semicolons or tabs separate"));
     }

@@ -145,7 +145,10 @@ fn whatever_is_no_table_is_rejected_with_its_place() {
 fn figures_without_a_direction_are_rejected_with_the_options_that_give_one() {
     let error = import("a,value\n1,5\n", &TableOptions::default()).unwrap_err().to_string();
     assert!(error.starts_with("'mine.csv', line 1, column 3: 'value' has no unit"), "{error}");
-    assert!(error.ends_with("--unit UNIT and --better more|less say it for the columns of --measure"), "{error}");
+    assert!(
+        error.ends_with("--unit UNIT and --better more|less say it for the columns of --measure"),
+        "{error}"
+    );
     let better = TableOptions { better: Some(Direction::LowerIsBetter), ..TableOptions::default() };
     assert_eq!(import("a,value\n1,5\n", &better).unwrap().measure.name(), "value (less)");
 }
