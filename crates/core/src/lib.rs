@@ -24,6 +24,7 @@ pub mod meminfo;
 pub mod operation;
 pub mod outcome;
 pub mod parallel;
+pub mod printed;
 pub mod process_stat;
 pub mod profile;
 pub mod protocol;

@@ -38,6 +38,9 @@ warnings! {
     CachesNotDropped = "caches-not-dropped":
         "the page cache could not be dropped, so reads may come from memory",
         "run as root, or compare only results that all carry this warning";
+    NoEffect = "no-effect":
+        "a parameter of the workload was changed that has no effect as the others are",
+        "remove it from the plan, or set what the text names";
     ShortIterations = "short-iterations":
         "iterations of a flow ended early, because a step that is performed at random found no file to \
          choose or no name to create",

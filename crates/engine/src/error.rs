@@ -217,17 +217,17 @@ impl EngineError {
     }
 
     /// The same as [`EngineError::failure`], of an engine in this directory, whose filesystem may have space
-    /// but no inodes.
+    /// that it cannot use.
     pub(crate) fn failure_in(&self, directory: &Path) -> Failure {
         let mut failure = self.failure();
-        let is_full = failure.errno == Some(Errno::NOSPC.raw_os_error());
-        let has_no_inodes = |space: StatVfs| space.f_files > 0 && space.f_ffree == 0 && space.f_bavail > 0;
-        if is_full && rustix::fs::statvfs(directory).is_ok_and(has_no_inodes) {
-            failure.message = "the filesystem has space, but no inodes are left".to_string();
-            failure.hint = Some(
-                "use fewer files, or create the filesystem with more inodes: the axis mkfs = \"-N COUNT\" on ext"
-                    .to_string(),
-            );
+        let is_full = failure.errno == Some(Errno::NOSPC.raw_os_error()) || printed_full(&failure.details);
+        let of_space = || rustix::fs::statvfs(directory).ok().zip(rustix::fs::statfs(directory).ok());
+        if is_full
+            && let Some((space, filesystem)) = of_space()
+            && let Some((message, hint)) = unusable(&space, u64::try_from(filesystem.f_type) == Ok(BTRFS))
+        {
+            failure.message = message;
+            failure.hint = Some(hint.to_string());
         }
         failure
     }
@@ -313,9 +313,44 @@ impl EngineError {
     }
 }
 
+/// `BTRFS_SUPER_MAGIC` in linux/magic.h.
+const BTRFS: u64 = 0x9123_683e;
+/// Less free space than this share of a filesystem is none.
+const NEGLIGIBLE: u64 = 100;
+
+/// What a filesystem lacks that is full in spite of free space, with the figures that `df` and `df -i` show,
+/// and the next step.
+fn unusable(space: &StatVfs, is_btrfs: bool) -> Option<(String, &'static str)> {
+    let free_mb = space.f_bavail.saturating_mul(space.f_frsize) / 1_000_000;
+    if space.f_bavail <= space.f_blocks / NEGLIGIBLE {
+        return None;
+    }
+    // btrfs counts no inodes.
+    if space.f_files > 0 && space.f_favail == 0 {
+        let used = space.f_files - space.f_ffree.min(space.f_files);
+        return Some((
+            format!("no inodes are left: {used} of {} are used, while {free_mb} MB are free", space.f_files),
+            "use fewer files, or create the filesystem with more inodes: the axis mkfs = \"-N COUNT\" on ext",
+        ));
+    }
+    is_btrfs.then(|| {
+        (
+            format!(
+                "no space is left for metadata or for data, while {free_mb} MB are free: btrfs keeps the two apart"
+            ),
+            "use a larger device, or fewer and larger files; `btrfs filesystem usage` shows which of the two is \
+             full",
+        )
+    })
+}
+
+fn printed_full(printed: &str) -> bool {
+    printed.contains("No space left on device")
+}
+
 /// The next step if a program has reported what is wrong.
 fn printed_hint(printed: &str) -> Option<&'static str> {
-    let full = ["No space left on device", "File too large"].iter().any(|text| printed.contains(text));
+    let full = printed_full(printed) || printed.contains("File too large");
     full.then_some("make the sizes given to the program smaller, or use a larger device")
 }
 
@@ -335,5 +370,39 @@ fn hint(errno: Errno) -> Option<&'static str> {
         Errno::NODATA => Some("something else has truncated the file"),
         Errno::MFILE | Errno::NFILE => Some("raise the limit on open files"),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A filesystem of 1,000 blocks of 1 MB.
+    fn space(free: u64, inodes: u64, free_inodes: u64) -> StatVfs {
+        StatVfs {
+            f_bsize: 1_000_000,
+            f_frsize: 1_000_000,
+            f_blocks: 1000,
+            f_bfree: free,
+            f_bavail: free,
+            f_files: inodes,
+            f_ffree: free_inodes,
+            f_favail: free_inodes,
+            f_fsid: 0,
+            f_flag: rustix::fs::StatVfsMountFlags::empty(),
+            f_namemax: 255,
+        }
+    }
+
+    #[test]
+    fn a_full_filesystem_with_free_space_says_what_it_lacks() {
+        let message = |space: StatVfs, is_btrfs| unusable(&space, is_btrfs).map(|(message, _)| message);
+        let inodes = "no inodes are left: 1024 of 1024 are used, while 600 MB are free";
+        assert_eq!(message(space(600, 1024, 0), false).as_deref(), Some(inodes));
+        let apart =
+            "no space is left for metadata or for data, while 600 MB are free: btrfs keeps the two apart";
+        assert_eq!(message(space(600, 0, 0), true).as_deref(), Some(apart));
+        assert_eq!(message(space(5, 1024, 0), false), None, "the space is used up as well");
+        assert_eq!(message(space(600, 1024, 7), false), None);
     }
 }

@@ -246,3 +246,18 @@ fn a_file_of_another_format_names_the_right_one() {
     let said = String::from_utf8(store.run(&["plan", &store.file("plan.toml", plan)]).stderr).expect("text");
     assert!(said.contains("results of others are only imported"), "{said}");
 }
+
+/// A percentage is known without the time that it is of, and one that is unknown is neither 0 nor averaged.
+#[test]
+fn percentages_of_bonnie_are_shown_as_it_printed_them() {
+    let store = Store::new();
+    let imported = crate_file("import/captured/bonnie-1.97-cpu-percent.csv").display().to_string();
+    store.stdout_of(&["import", "bonnie-csv", &imported, "--name", "percent"]);
+    let table = store.stdout_of(&["show", "percent", "--tables"]);
+    let row = table.lines().find(|line| line.starts_with("host1 ")).expect("a row").to_string();
+    let words: Vec<&str> = row.split_whitespace().collect();
+    assert_eq!(
+        words[2..],
+        ["668k", "99", "971m", "96", "541m", "59", "1411k", "99", "1.3g", "79", "8210", "150"]
+    );
+}

@@ -120,6 +120,39 @@ fn what_is_no_table_is_refused_and_nothing_is_stored() {
     assert_eq!(desk.succeeds(&["list", "--format", "json"]).trim(), "[]");
 }
 
+/// The path of a captured file of the crate `import`.
+fn captured(name: &str) -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../import/captured").join(name).display().to_string()
+}
+
+/// Two figures, of which the second is no setting; and runs that a column tells apart.
+#[test]
+fn tables_as_people_publish_them_have_the_cases_that_they_mean() {
+    let desk = Desk::new();
+    desk.write(
+        "runs.csv",
+        "filesystem,run,throughput (MB/s)\next4,1,200\next4,2,204\next4,3,202\nxfs,1,250\nxfs,2,255\nxfs,3,251\n",
+    );
+    let said = desk.succeeds(&["import", "table", "runs.csv"]);
+    assert!(said.contains("6 trials of 2 cases from 1 file;"), "{said}");
+    let compared = desk.run(&["compare", "1/ext4", "1/xfs"]);
+    let compared = String::from_utf8_lossy(&compared.stdout).into_owned();
+    assert!(compared.contains("1.247"), "{compared}");
+    let two = captured("table-two-figures.csv");
+    let said = desk.succeeds(&["import", "table", &two, "--measure", "read_iops", "--unit", "IOPS"]);
+    assert!(said.contains("12 trials of 6 cases from 1 file;"), "{said}");
+    let output = desk.run(&["import", "table", &captured("table-timestamp.csv")]);
+    let (said, noted) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains("4 trials of 2 cases from 1 file;"), "{said}");
+    assert!(noted.contains("note: the column 'timestamp' says when, and is left out"), "{noted}");
+    let elbencho = captured("table-elbencho.csv");
+    let said =
+        desk.succeeds(&["import", "table", &elbencho, "--measure", "MiB/s [last]", "--name", "elbencho"]);
+    assert!(said.contains("3 trials of 2 cases from 1 file, 1 without a figure;"), "{said}");
+    let shown = desk.succeeds(&["show", "elbencho"]);
+    assert!(shown.contains("line 2 has no figure in 'MiB/s [last] (MiB/s)'"), "{shown}");
+}
+
 #[test]
 fn the_example_of_the_guide_is_a_table() {
     let desk = Desk::new();

@@ -37,7 +37,7 @@ pub fn reports(data: &[u8]) {
 pub fn table(data: &[u8]) {
     let Ok(file) = File::new("fuzz.txt", data.to_vec()) else { return };
     let options = TableOptions { unit: Some("MB/s".to_string()), ..TableOptions::default() };
-    let Imported { trials, measure } = match fsdyno_import::table(&file, &options) {
+    let Imported { trials, measure, .. } = match fsdyno_import::table(&file, &options) {
         Ok(imported) => imported,
         Err(error) => return assert!(error.to_string().contains("'fuzz.txt'"), "{error}"),
     };

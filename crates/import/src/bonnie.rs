@@ -6,43 +6,49 @@ use fsdyno_core::configuration::Configuration;
 use fsdyno_core::environment::Environment;
 use fsdyno_core::workload::{External, Program, Stated};
 use fsdyno_core::{Warning, WarningKind, Workload};
-use fsdyno_formats::bonnie::{Line, LineError};
+use fsdyno_formats::bonnie::{Line, LineError, lines};
 use std::collections::BTreeMap;
 
 pub(super) fn drafts(file: &File) -> Result<Vec<Draft>, ImportError> {
-    let lines = file.text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let drafts: Vec<Draft> =
-        lines.map(|(index, text)| draft(file, index + 1, text.trim_end())).collect::<Result<_, _>>()?;
+        lines(&file.text).map(|(number, line)| draft(file, number, line)).collect::<Result<_, _>>()?;
     match drafts.is_empty() {
-        true => Err(ImportError::at(file, 1, 1, "expected a bonnie++ result line, found nothing")),
+        true => Err(ImportError::at(
+            file,
+            1,
+            1,
+            "expected a bonnie++ result line, found none; bonnie++ prints it to stdout, after its tables, whose \
+             figures are rounded",
+        )),
         false => Ok(drafts),
     }
 }
 
-fn draft(file: &File, number: usize, text: &str) -> Result<Draft, ImportError> {
+fn draft(file: &File, number: usize, line: Result<Line<'_>, LineError>) -> Result<Draft, ImportError> {
     let misread = |error| match error {
         LineError::Fields { found } => {
-            let problem = format!("expected a line of 27, 48 or 50 fields, found {found}");
-            ImportError::at(file, number, text.chars().count() + 1, problem)
+            let length = file.text.lines().nth(number - 1).map_or(0, |text| text.trim_end().chars().count());
+            let problem = format!("expected a line of 27, 47, 48 or 50 fields, found {found}");
+            ImportError::at(file, number, length + 1, problem)
         }
         LineError::Field { column, expected, found, .. } => {
             ImportError::at(file, number, column, format!("expected {expected}, found '{found}'"))
         }
     };
-    let line = Line::new(text).map_err(misread)?;
-    let (too_quick, measured): (Vec<_>, Vec<_>) =
-        line.tests(None).map_err(misread)?.into_iter().partition(|test| test.too_quick);
-    if measured.is_empty() {
+    let line = line.map_err(misread)?;
+    let tests = line.tests(None).map_err(misread)?;
+    if tests.is_empty() {
         return Err(ImportError::at(file, number, 1, "the line has no figures"));
     }
-    let version = format!("bonnie++ {}", line.versions());
+    let version = format!("bonnie++ {}", line.version());
     let mut warnings = vec![warning(
         file,
         &version,
         "filesystem, device, machine, single operations, or stalls other than the longest of each test",
     )];
-    if !too_quick.is_empty() {
-        let names: Vec<&str> = too_quick.iter().map(|test| test.phase.name.as_str()).collect();
+    let too_quick = tests.iter().filter(|test| test.too_quick);
+    let names: Vec<&str> = too_quick.map(|test| test.phase.name.as_str()).collect();
+    if !names.is_empty() {
         let text = format!("bonnie++ reports no rate for tests that were too quick: {}", names.join(", "));
         warnings.push(Warning::new(WarningKind::FigureMissing, text));
     }
@@ -64,7 +70,7 @@ fn draft(file: &File, number: usize, text: &str) -> Result<Draft, ImportError> {
             ..Environment::default()
         },
         scheduler: String::new(),
-        phases: measured.into_iter().map(|test| test.phase).collect(),
+        phases: tests.into_iter().map(|test| test.phase).collect(),
         columns: BTreeMap::new(),
         warnings,
         finished: String::new(),
@@ -75,8 +81,8 @@ fn draft(file: &File, number: usize, text: &str) -> Result<Draft, ImportError> {
 mod tests {
     use super::*;
     use crate::{Format, trials};
-    use fsdyno_core::Measure;
     use fsdyno_core::result::TrialRecord;
+    use fsdyno_core::{Measure, PhaseResult};
 
     /// Version 1.03 as its manual shows it, with a file of 2 GB and 16,384 files.
     const OLD: &str = "rimmer,2G,18624,97,71618,31,29391,11,19722,96,85172,14,202.5,0,16,1980,94,+++++,+++,+++++,+++,2056,94,+++++,+++,5442,92";
@@ -102,12 +108,11 @@ mod tests {
         assert_eq!(value(old, "bonnie-seeks"), Some(202.5));
         assert_eq!(value(old, "bonnie-random-delete"), Some(5442.0));
         assert_eq!(value(old, "bonnie-seq-stat"), None);
-        // Percentages are known if the line says how much was done.
         let share = value(old, "write block/writer/cpu-share").unwrap();
         assert!((share - 0.31).abs() < 1e-9, "{share}");
         let share = value(old, "write per character/writer/cpu-share").unwrap();
         assert!((share - 0.97).abs() < 1e-9, "{share}");
-        assert_eq!(value(middle, "write per character/writer/cpu-share"), None);
+        assert_eq!(value(middle, "write per character/writer/cpu-share"), Some(0.98));
         assert_eq!(value(middle, "bonnie-write-char"), Some(580.0 * 1024.0));
         assert_eq!(value(old, "longest-stall"), None);
         assert_eq!(value(middle, "longest-stall"), Some(1_022_000_000.0));
@@ -116,10 +121,82 @@ mod tests {
         let titles: Vec<String> = imported.iter().map(|trial| trial.workload.load().title()).collect();
         assert_eq!(
             titles,
-            ["the real bonnie++: -s 2G -n 16", "the real bonnie++: -s 4G -n 16", "the real bonnie++: -s 64M"]
+            [
+                "the real bonnie++: -s 2G -n 16",
+                "the real bonnie++: -s 4G -n 16",
+                "the real bonnie++: -s 64M -n 0"
+            ]
         );
-        assert_eq!(new.phases[4].roles[0].workers, 5);
+        assert_eq!(new.phases[5].roles[0].workers, 5);
         assert_eq!(old.warnings.len(), 2);
+    }
+
+    /// Rates per second, %CPU and the longest operation of each test, as far as they are known.
+    fn figures(trial: &TrialRecord) -> Vec<(f64, Option<f64>, Option<u64>)> {
+        let of = |phase: &PhaseResult| {
+            let role = &phase.roles[0];
+            let rate = role.rates.aggregate_bytes_per_s / 1024.0 + role.rates.items_per_s;
+            let percent = role.cpu_share(phase.window_ns).map(|share| (share * 100.0).round());
+            (rate, percent, role.longest_item_ns.map(|longest| longest.0))
+        };
+        trial.phases.iter().map(of).collect()
+    }
+
+    #[test]
+    fn a_line_of_1_97_without_a_large_file_has_its_small_files() {
+        let imported = import(include_str!("../captured/bonnie-1.97-s0.csv")).unwrap();
+        let names: Vec<&str> = imported[0].phases.iter().map(|phase| phase.name.as_str()).collect();
+        assert_eq!((names[0], names[5], names.len()), ("create sequential", "delete random", 6));
+        let figures = figures(&imported[0]);
+        assert_eq!(figures[0], (1702.0, Some(14.0), Some(3_874_000_000)));
+        assert_eq!(figures[5], (1266.0, Some(3.0), Some(9_627_000_000)));
+        assert_eq!(imported[0].workload.load().title(), "the real bonnie++: -s 0 -n 60:32:32");
+        // 60 x 1024 files at 1702 per second.
+        assert_eq!(imported[0].phases[0].window_ns.0 / 1_000_000, 36_098);
+    }
+
+    /// It has as many fields, and each figure would be taken for that of the test before.
+    #[test]
+    fn a_line_of_1_97_that_lacks_its_last_field_is_refused() {
+        let cut = &MIDDLE[..MIDDLE.rfind(',').unwrap()];
+        let error = import(cut).unwrap_err().to_string();
+        assert!(error.contains("line 1, column 29: expected nothing, as in a line of 47 fields"), "{error}");
+    }
+
+    #[test]
+    fn headings_tables_and_progress_are_skipped() {
+        let table = include_str!("../captured/bonnie-2.00.txt");
+        let progress = format!("Using uid:0, gid:0.\nWriting a byte at a time...done\n{table}");
+        for (text, rates) in [
+            (include_str!("../captured/bonnie-1.03-x2.csv"), &[81306.0, 81000.0][..]),
+            (table, &[51776.0]),
+            (&progress, &[51776.0]),
+            (&progress.replace('\n', "\r\n"), &[51776.0]),
+        ] {
+            let imported = import(text).unwrap();
+            let block: Vec<f64> = imported.iter().map(|trial| figures(trial)[1].0).collect();
+            assert_eq!(block, rates, "{text}");
+            assert!(imported.iter().all(|trial| trial.case == 0), "{text}");
+        }
+        // Printed by `-s 8m -r 0 -n 1 -x 2`: most tests were too quick for a rate, and have a latency.
+        let imported = import(include_str!("../captured/bonnie-2.00-x2.csv")).unwrap();
+        let [first, second] = &imported[..] else { panic!("two trials") };
+        assert_eq!(
+            figures(first)[..2],
+            [(1530.0, Some(80.0), Some(24_965_000)), (0.0, None, Some(4_148_000))]
+        );
+        assert_eq!(figures(second)[0], (1722.0, Some(95.0), Some(10_235_000)));
+        assert_eq!((figures(second).len(), value(second, "bonnie-write-block")), (12, None));
+        assert_eq!(first.environment.tools["bonnie++"], "bonnie++ 2.00a");
+    }
+
+    #[test]
+    fn a_percentage_is_known_without_the_time_that_it_is_of() {
+        let imported = import(include_str!("../captured/bonnie-1.97-cpu-percent.csv")).unwrap();
+        let percent: Vec<Option<f64>> = figures(&imported[0]).iter().map(|figures| figures.1).collect();
+        assert_eq!(percent[..7], [99.0, 96.0, 59.0, 99.0, 79.0, 150.0, 50.0].map(Some));
+        assert_eq!(percent[7], None, "too quick");
+        assert_eq!(value(&imported[0], "random seeks/seeker/cpu-share"), Some(1.5));
     }
 
     #[test]
@@ -137,7 +214,7 @@ mod tests {
         for (text, line, column, problem) in [
             ("", 1, 1, "expected a bonnie++ result line"),
             ("\n\n", 1, 1, "expected a bonnie++ result line"),
-            (&format!("{OLD}\nhost,1G,3\n"), 2, 10, "expected a line of 27, 48 or 50 fields, found 3"),
+            (&format!("{OLD}\nhost,1G,3\n"), 2, 10, "expected a line of 27, 47, 48 or 50 fields, found 3"),
             (&format!("{OLD},\n"), 1, OLD.len() + 2, "found 28"),
             (
                 &OLD.replace("71618", "7161B"),

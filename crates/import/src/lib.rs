@@ -128,21 +128,23 @@ impl File {
         })
     }
 
-    /// The text of a file: UTF-8, or UTF-16 as PowerShell writes what a program prints, either with or
-    /// without a byte order mark.
+    /// The text of a file in UTF-8 or UTF-16, without the mark of its byte order.
     ///
     /// # Errors
-    /// [`ImportError::Syntax`] at the first byte that is not valid UTF-8.
-    pub fn new(path: impl Into<String>, mut bytes: Vec<u8>) -> Result<File, ImportError> {
+    /// [`ImportError::Syntax`] at the first byte that is not valid.
+    pub fn new(path: impl Into<String>, bytes: Vec<u8>) -> Result<File, ImportError> {
         let path = path.into();
-        if let Some(text) = from_utf16(&bytes) {
-            return Ok(File { path, text });
-        }
-        if bytes.starts_with(UTF8_MARK) {
-            bytes.drain(..UTF8_MARK.len());
+        // All that is imported begins with an ASCII character, so one byte of the first two is zero in UTF-16.
+        let from_bytes: Option<fn([u8; 2]) -> u16> = match bytes[..] {
+            [0xff, 0xfe, ..] | [1..=u8::MAX, 0, ..] => Some(u16::from_le_bytes),
+            [0xfe, 0xff, ..] | [0, 1..=u8::MAX, ..] => Some(u16::from_be_bytes),
+            _ => None,
+        };
+        if let Some(from_bytes) = from_bytes {
+            return utf16(path, &bytes, from_bytes);
         }
         match String::from_utf8(bytes) {
-            Ok(text) => Ok(File { path, text }),
+            Ok(text) => Ok(File { path, text: text.trim_start_matches('\u{feff}').to_string() }),
             Err(error) => {
                 let valid = error.utf8_error().valid_up_to();
                 let before = String::from_utf8_lossy(&error.as_bytes()[..valid]).into_owned();
@@ -160,20 +162,23 @@ impl File {
     }
 }
 
-/// The byte order mark in UTF-8.
-const UTF8_MARK: &[u8] = "\u{feff}".as_bytes();
-
-/// The text of UTF-16, whose first character tells it from UTF-8: a mark, or a letter of which one byte is 0.
-fn from_utf16(bytes: &[u8]) -> Option<String> {
-    let unit: fn([u8; 2]) -> u16 = match bytes {
-        [0xff, 0xfe, ..] | [1..=u8::MAX, 0, ..] => u16::from_le_bytes,
-        [0xfe, 0xff, ..] | [0, 1..=u8::MAX, ..] => u16::from_be_bytes,
-        _ => return None,
-    };
-    let units: Vec<u16> =
-        bytes.chunks(2).map(|pair| unit([pair[0], pair.get(1).copied().unwrap_or(0)])).collect();
-    let text = String::from_utf16(&units).ok()?;
-    Some(text.trim_start_matches('\u{feff}').to_string())
+/// A file in UTF-16, as PowerShell and Windows' editors write it.
+fn utf16(path: String, bytes: &[u8], from_bytes: fn([u8; 2]) -> u16) -> Result<File, ImportError> {
+    let (units, rest) = bytes.as_chunks::<2>();
+    let mut text = String::new();
+    // Half a unit at the end is one that is not valid.
+    let last = rest.first().map(|_| 0xdc00);
+    for unit in char::decode_utf16(units.iter().map(|unit| from_bytes(*unit)).chain(last)) {
+        match unit {
+            Ok(letter) => text.push(letter),
+            Err(_) => {
+                let (line, column) = place(&text);
+                let problem = "what follows is not valid UTF-16".to_string();
+                return Err(ImportError::Syntax { file: path, line, column, problem });
+            }
+        }
+    }
+    Ok(File { path, text: text.trim_start_matches('\u{feff}').to_string() })
 }
 
 /// Line and column of the character after a text, from 1.
@@ -376,16 +381,18 @@ mod tests {
     }
 
     #[test]
-    fn every_encoding_of_a_shell_is_read() {
-        let text = "{ \"a\": \"\u{e9}\" }\n";
-        let units = |mark: &str| -> Vec<u16> { format!("{mark}{text}").encode_utf16().collect() };
-        for mark in ["\u{feff}", ""] {
-            let little: Vec<u8> = units(mark).into_iter().flat_map(u16::to_le_bytes).collect();
-            let big: Vec<u8> = units(mark).into_iter().flat_map(u16::to_be_bytes).collect();
-            for bytes in [little, big, format!("{mark}{text}").into_bytes()] {
-                assert_eq!(File::new("a.json", bytes).unwrap().text, text);
-            }
+    fn utf_16_and_marks_of_the_byte_order_are_read() {
+        let units = |text: &str, bytes: fn(u16) -> [u8; 2]| text.encode_utf16().flat_map(bytes).collect();
+        let text = "a\u{e9}\r\n\u{1f600}\n";
+        let marked = format!("\u{feff}{text}");
+        let little: Vec<u8> = units(&marked, u16::to_le_bytes);
+        let big: Vec<u8> = units(&marked, u16::to_be_bytes);
+        for bytes in [little[2..].to_vec(), big[2..].to_vec(), little.clone(), big, marked.into_bytes()] {
+            assert_eq!(File::new("a.csv", bytes).unwrap().text, text);
         }
+        let error = File::new("a.csv", little[..little.len() - 1].to_vec()).unwrap_err();
+        assert_eq!(error.to_string(), "'a.csv', line 2, column 2: what follows is not valid UTF-16");
+        assert_eq!(File::new("a.csv", Vec::new()).unwrap().text, "");
     }
 
     #[test]

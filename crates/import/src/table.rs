@@ -1,17 +1,25 @@
 //! A table of anybody's measurements: one row for each trial.
 //!
-//! The heading of a column says what it holds: `filesystem`, `workload`, `configuration` (a name), `block` or
-//! `repetition`, figures (`value`, those of [`TableOptions::measures`], and whatever has a unit in its
-//! heading); every other column is a setting. Rows of one block ran together, so comparisons are made within
-//! it. Without such a column, the nth row of a configuration belongs to block n. An empty cell and `default`
-//! mean that the setting has its default.
+//! The heading of a column says what it holds: `filesystem`, `workload`, `configuration` (a name), `block`,
+//! `run` or any other word for what tells runs apart, or figures (`value`, those of
+//! [`TableOptions::measures`], and whatever has a unit in its heading). Every other column is a setting, unless
+//! it plainly is none ([`heading`]): when a row was measured, and figures whose unit nobody knows. These are
+//! left out, and a note says so. Rows of one block ran together, so comparisons are made within it. Without
+//! such a column, the nth row of a configuration belongs to block n. An empty cell and `default` mean that the
+//! setting has its default; a row without the figure that ranks is a trial that failed.
+
+mod heading;
+mod number;
 
 use crate::{Draft, File, ImportError, LONGEST_NAME, record, warning};
 use csv::StringRecord;
 use fsdyno_core::axis::DEFAULT;
-use fsdyno_core::measure::{Column, Direction, Measure, MeasureError};
+use fsdyno_core::measure::{Column, Direction, Measure};
+use fsdyno_core::outcome::{Failure, Outcome};
 use fsdyno_core::workload::Table;
 use fsdyno_core::{Configuration, TrialRecord, Workload, figures};
+use heading::Heading;
+use number::Style;
 use std::collections::{BTreeMap, HashMap};
 
 /// More rows than any sweep has trials: each is stored as a trial of its own.
@@ -24,6 +32,8 @@ const MOST_COLUMNS: usize = 256;
 const VALUE: &str = "value";
 /// The filesystem, unless there is a column for it.
 const UNKNOWN: &str = "unknown";
+/// What a cell contains in place of a figure.
+const NO_FIGURE: [&str; 4] = ["", "-", "NA", "N/A"];
 /// What separates the columns: the first of these that the line of headings contains.
 const SEPARATORS: [char; 3] = ['\t', ';', ','];
 
@@ -32,9 +42,9 @@ const SEPARATORS: [char; 3] = ['\t', ';', ','];
 pub struct TableOptions {
     /// Headings of columns with figures; the first one ranks. If empty, `value` or the first one with a unit.
     pub measures: Vec<String>,
-    /// The unit of figures whose heading has none.
+    /// The unit of these figures, if their heading has none.
     pub unit: Option<String>,
-    /// Which way is better for them; if absent, the unit says it.
+    /// Which way is better for these; if absent, the unit says it.
     pub better: Option<Direction>,
 }
 
@@ -45,6 +55,8 @@ pub struct Imported {
     pub trials: Vec<TrialRecord>,
     /// What ranks them.
     pub measure: Measure,
+    /// Which columns were left out, and why.
+    pub notes: Vec<String>,
 }
 
 /// What a column holds.
@@ -54,7 +66,9 @@ enum Holds {
     Workload,
     Configuration,
     Block,
-    Figure(Column),
+    Figure(Column, Style),
+    /// What is left out.
+    Nothing,
 }
 
 /// A row that was read.
@@ -67,6 +81,7 @@ struct Row {
 }
 
 /// The position of a cell, for errors.
+#[derive(Clone, Copy)]
 struct CellPosition<'a> {
     file: &'a File,
     /// Where its row begins in the text, or blank lines before it.
@@ -103,7 +118,7 @@ impl CellPosition<'_> {
         }
         let before = &self.file.text[..begin];
         let line = self.line + before[self.begin..].matches('\n').count();
-        let of_line = before.rsplit('\n').next().unwrap_or_default().trim_start_matches('\u{feff}');
+        let of_line = before.rsplit('\n').next().unwrap_or_default();
         (line, of_line.chars().count() + 1)
     }
 }
@@ -114,54 +129,161 @@ impl CellPosition<'_> {
 /// [`ImportError::Syntax`] at the first cell that cannot be understood; [`ImportError::NoResult`] if it is
 /// empty.
 pub fn table(file: &File, options: &TableOptions) -> Result<Imported, ImportError> {
-    let first = file.text.lines().next().unwrap_or_default();
+    let Grid { headings, at, rows } = grid(file)?;
+    let parsed: Vec<Heading<'_>> = headings.iter().map(|heading| Heading::new(heading)).collect();
+    let cells = |index: usize| rows.iter().map(|(cells, _)| cells[index].as_str()).collect::<Vec<_>>();
+    let styles = Style::of_columns((0..headings.len()).map(cells), at.separator);
+    if let [only] = &parsed[..]
+        && only.own_column().is_none()
+        && ![VALUE]
+            .into_iter()
+            .chain(options.measures.iter().map(String::as_str))
+            .any(|name| only.is_named(name))
+    {
+        return Err(at.error(0, "this line has no columns, which commas, semicolons or tabs separate"));
+    }
+    let ranking = ranking(&parsed, &at, options)?;
+    let mut notes = Vec::new();
+    let mut holds = Vec::new();
+    for (index, (heading, style)) in parsed.iter().zip(styles).enumerate() {
+        let is_wanted = is_wanted(heading, &ranking, options);
+        let held = held(heading, style, is_wanted, &cells(index), options);
+        let (held, note) = held.map_err(|problem| at.error(index, problem))?;
+        let is_same = |one: &Holds| matches!((one, &held), (Holds::Figure(one, _), Holds::Figure(other, _)) if one.measure == other.measure);
+        if headings[..index].contains(&headings[index]) || holds.iter().any(is_same) {
+            return Err(at.error(index, format!("there is another column '{}'", heading.text)));
+        }
+        if matches!(held, Holds::Block) && holds.iter().any(|one| matches!(one, Holds::Block)) {
+            return Err(
+                at.error(index, "a table has one column 'block' or another that tells runs apart, not two")
+            );
+        }
+        notes.extend(note);
+        holds.push(held);
+    }
+    let mut drafts = rows
+        .iter()
+        .map(|(cells, at)| row(file, &headings, &holds, cells, at))
+        .collect::<Result<Vec<_>, _>>()?;
+    if !holds.iter().any(|one| matches!(one, Holds::Configuration)) {
+        let mut drafts: Vec<&mut Draft> = drafts.iter_mut().map(|row| &mut row.draft).collect();
+        crate::name(&mut drafts);
+        for draft in drafts.into_iter().filter(|draft| draft.configuration.name == UNKNOWN) {
+            draft.configuration.name = DEFAULT.to_string();
+        }
+    }
+    let measure = parsed.iter().zip(&holds).find_map(|(heading, held)| match held {
+        Holds::Figure(column, _) if heading.is_named(&ranking) => Some(column.measure.clone()),
+        _ => None,
+    });
+    let measure = measure.ok_or_else(|| no_result(file, "it has no column of figures"))?;
+    if drafts.iter().all(|row| !row.columns.contains_key(measure.name())) {
+        return Err(no_result(file, format!("no row has a figure in its column '{ranking}'")));
+    }
+    Ok(Imported { trials: trials(file, drafts, &measure)?, measure, notes })
+}
+
+/// A table as it is written: headings and rows of as many cells.
+struct Grid<'a> {
+    headings: Vec<String>,
+    at: CellPosition<'a>,
+    rows: Vec<(Vec<String>, CellPosition<'a>)>,
+}
+
+/// Reads the cells, without comments, blank rows, and the column that commas at the ends of lines make.
+fn grid(file: &File) -> Result<Grid<'_>, ImportError> {
+    let is_comment = |line: &&str| line.starts_with('#');
+    let mut lines = file.text.lines().filter(|line| !line.trim().is_empty());
+    let first = lines.clone().find(|line| !is_comment(line)).or(lines.next()).unwrap_or_default();
     let separator = SEPARATORS.into_iter().find(|one| first.contains(*one)).unwrap_or(',');
     let mut reader = csv::ReaderBuilder::new()
         .delimiter(separator as u8)
         .flexible(true)
         .has_headers(false)
         .from_reader(file.text.as_bytes());
-    let mut records = reader.records();
-    let mut next = || -> Result<Option<(StringRecord, CellPosition<'_>)>, ImportError> {
-        let Some(read) = records.next() else { return Ok(None) };
-        let cells = read.map_err(|error| no_result(file, error.to_string()))?;
-        let (begin, line) = cells.position().map_or((0, 1), |at| (at.byte() as usize, at.line() as usize));
-        Ok(Some((cells, CellPosition { file, begin, line, separator })))
-    };
-    let Some((headings, at)) = next()? else {
-        return Err(no_result(file, "it is empty"));
-    };
-    let headings = words(&headings, &at)?;
-    let holds = columns(&headings, &at, options)?;
-    let mut rows = Vec::new();
-    while let Some((cells, at)) = next()? {
+    let mut headings: Option<(Vec<String>, CellPosition<'_>)> = None;
+    let mut comment: Option<(StringRecord, CellPosition<'_>)> = None;
+    let mut rows: Vec<(Vec<String>, CellPosition<'_>)> = Vec::new();
+    for record in reader.records() {
+        let record = record.map_err(|error| no_result(file, error.to_string()))?;
+        let (begin, line) = record.position().map_or((0, 1), |at| (at.byte() as usize, at.line() as usize));
+        let at = CellPosition { file, begin, line, separator };
+        if file.text[begin..].trim_start_matches(['\r', '\n']).starts_with('#') {
+            comment = Some((record, at));
+            continue;
+        }
+        if record.iter().all(|cell| cell.trim().is_empty()) {
+            continue;
+        }
+        if headings.is_none() {
+            headings = match comment.take().filter(|(comment, _)| names(comment, &record)) {
+                Some((comment, at)) => Some((uncommented(words(&comment, &at)?), at)),
+                None => Some((words(&record, &at)?, at)),
+            };
+            if headings.as_ref().is_some_and(|(_, of)| of.begin == begin) {
+                continue;
+            }
+        }
+        let Some((headings, _)) = &headings else { continue };
         if rows.len() == MOST_ROWS {
             return Err(at.error(0, format!("a table has at most {MOST_ROWS} rows")));
         }
         if rows.len() * headings.len() > MOST_CELLS {
             return Err(at.error(0, format!("a table has at most {MOST_CELLS} cells")));
         }
-        rows.push(row(file, &headings, &holds, &cells, &at)?);
+        rows.push((full_row(headings.len(), record, &at)?, at));
+    }
+    let Some((mut headings, at)) = headings else { return Err(no_result(file, "it is empty")) };
+    if headings.len() > MOST_COLUMNS {
+        return Err(at.error(MOST_COLUMNS, format!("more than {MOST_COLUMNS} columns")));
+    }
+    let blank = |rows: &[(Vec<String>, CellPosition<'_>)]| {
+        rows.iter().all(|(cells, _)| cells.last().is_some_and(String::is_empty))
+    };
+    while headings.len() > 1 && headings.last().is_some_and(String::is_empty) && blank(&rows) {
+        headings.pop();
+        rows.iter_mut().for_each(|(cells, _)| drop(cells.pop()));
+    }
+    if let Some(index) = headings.iter().position(String::is_empty) {
+        return Err(at.error(index, "a column needs a heading"));
     }
     if rows.is_empty() {
         return Err(no_result(file, "it has headings and no rows"));
     }
-    if !holds.iter().any(|one| matches!(one, Holds::Configuration)) {
-        let mut drafts: Vec<&mut Draft> = rows.iter_mut().map(|row| &mut row.draft).collect();
-        crate::name(&mut drafts);
-        for draft in drafts.into_iter().filter(|draft| draft.configuration.name == UNKNOWN) {
-            draft.configuration.name = DEFAULT.to_string();
-        }
+    Ok(Grid { headings, at, rows })
+}
+
+/// Whether a comment ahead of the first row has the headings, as in files for gnuplot: it has as many cells as
+/// the row, and that has a number.
+fn names(comment: &StringRecord, first: &StringRecord) -> bool {
+    let has_number = first.iter().any(|cell| cell.trim().parse::<f64>().is_ok());
+    has_number && comment.len() > 1 && comment.len() == first.len()
+}
+
+/// Headings without the mark of a comment, unless `#` is the name of the first column.
+fn uncommented(mut headings: Vec<String>) -> Vec<String> {
+    if let Some(first) = headings.first_mut() {
+        let name = first.trim_start_matches('#').trim();
+        *first = if name.is_empty() { "#".to_string() } else { name.to_string() };
     }
-    let ranks = holds.iter().filter_map(|one| match one {
-        Holds::Figure(column) => Some(&column.measure),
-        _ => None,
-    });
-    // Columns may come in any order; the first that was named ranks.
-    let wanted = options.measures.first().map_or(VALUE, String::as_str);
-    let measure = ranks.clone().find(|measure| is_named(measure.name(), wanted)).or(ranks.clone().next());
-    let measure = measure.cloned().ok_or_else(|| no_result(file, "it has no column of figures"))?;
-    Ok(Imported { trials: trials(file, rows)?, measure })
+    headings
+}
+
+/// A row of as many cells as there are headings. A comma at its end adds no cell.
+fn full_row(
+    headings: usize,
+    mut record: StringRecord,
+    at: &CellPosition<'_>,
+) -> Result<Vec<String>, ImportError> {
+    if record.len() == headings + 1 && record.iter().last().is_some_and(|last| last.trim().is_empty()) {
+        record.truncate(headings);
+    }
+    if record.len() != headings {
+        let least = record.len().min(headings);
+        let problem = format!("a row of {} cells under {headings} headings", record.len());
+        return Err(at.error(least.saturating_sub(usize::from(record.len() < headings)), problem));
+    }
+    words(&record, at)
 }
 
 fn no_result(file: &File, problem: impl Into<String>) -> ImportError {
@@ -171,7 +293,7 @@ fn no_result(file: &File, problem: impl Into<String>) -> ImportError {
 /// The cells of a row, without white space around them. None steers a terminal or is longer than a name.
 fn words(cells: &StringRecord, at: &CellPosition<'_>) -> Result<Vec<String>, ImportError> {
     let word = |(index, cell): (usize, &str)| {
-        let cell = if index == 0 { cell.trim_start_matches('\u{feff}') } else { cell }.trim();
+        let cell = cell.trim();
         if cell.len() > LONGEST_NAME {
             let begin: String = cell.chars().take(20).filter(|letter| !letter.is_control()).collect();
             let problem = format!("'{begin}...' has {} bytes; the limit is {LONGEST_NAME}", cell.len());
@@ -186,101 +308,116 @@ fn words(cells: &StringRecord, at: &CellPosition<'_>) -> Result<Vec<String>, Imp
     cells.iter().enumerate().map(word).collect()
 }
 
-/// What each column holds.
-fn columns(
-    headings: &[String],
+/// The column that ranks: the first that was named, else `value`, else the first with a unit.
+fn ranking(
+    headings: &[Heading<'_>],
     at: &CellPosition<'_>,
     options: &TableOptions,
-) -> Result<Vec<Holds>, ImportError> {
-    if headings.len() > MOST_COLUMNS {
-        return Err(at.error(MOST_COLUMNS, format!("more than {MOST_COLUMNS} columns")));
-    }
-    let has_unit = |heading: &&String| {
-        Column::name_of(heading) != heading.as_str() && Column::new(heading, None, None).is_ok()
-    };
-    // Without `value`, the first figure ranks.
-    let first = headings.iter().find(|heading| is_named(heading, VALUE)).or(headings.iter().find(has_unit));
-    let first: Vec<String> = vec![first.map_or(VALUE, String::as_str).to_string()];
-    let wanted = if options.measures.is_empty() { &first } else { &options.measures };
-    let is_wanted = |heading: &str| wanted.iter().any(|name| is_named(heading, name));
-    let is_unknown = |heading: &String| {
-        let has_other = Column::unit_of(heading).is_some() && !has_unit(&heading);
-        has_other && options.better.is_none() && !is_wanted(heading)
-    };
-    if let Some((index, heading)) = headings.iter().enumerate().find(|(_, heading)| is_unknown(heading)) {
-        let unit = Column::unit_of(heading).unwrap_or_default();
+) -> Result<String, ImportError> {
+    let is_wanted = |heading: &Heading<'_>| options.measures.iter().any(|name| heading.is_named(name));
+    for (index, heading) in headings.iter().enumerate() {
+        let Some(unit) = heading.unknown_unit() else { continue };
+        if is_wanted(heading) || heading.is_run() {
+            continue;
+        }
+        let more = if heading.is_latency() { String::new() } else { format!("({unit}, more) or ") };
         let problem = format!(
-            "'{unit}' is no unit that says which way is better: write ({unit}, more) or ({unit}, less), or \
-             add --better more|less; if it is a setting, drop the parentheses"
+            "'{unit}' is no unit that says which way is better: write {more}({unit}, less); if it is a setting, \
+             drop the parentheses"
         );
         return Err(at.error(index, problem));
     }
-    let missing = wanted.iter().find(|name| !headings.iter().any(|heading| is_named(heading, name)));
+    let orders: [fn(&Heading<'_>) -> bool; 4] = [
+        |heading| heading.is_named(VALUE),
+        |heading| heading.is_certain(),
+        |heading| heading.is_rate(),
+        |heading| heading.own_column().is_some(),
+    ];
+    let usual = || {
+        let first = orders.into_iter().find_map(|order| headings.iter().find(|heading| order(heading)));
+        first.map_or(VALUE, |heading| heading.text).to_string()
+    };
+    let wanted = options.measures.first().cloned().unwrap_or_else(usual);
+    let all = std::iter::once(&wanted).chain(&options.measures);
+    let missing = all.clone().find(|name| !headings.iter().any(|heading| heading.is_named(name)));
     if let Some(name) = missing {
-        let columns = headings.iter().map(|heading| format!("'{heading}'")).collect::<Vec<_>>().join(", ");
-        let problem =
-            format!("no column '{name}', only {columns}; --measure COLUMN names the one to rank by");
+        let columns = headings.iter().map(|heading| format!("'{}'", heading.text)).collect::<Vec<_>>();
+        let problem = format!(
+            "no column '{name}', only {}; --measure COLUMN names the one to rank by",
+            columns.join(", ")
+        );
         return Err(at.error(0, problem));
     }
-    let mut holds = Vec::new();
-    for (index, heading) in headings.iter().enumerate() {
-        if heading.is_empty() {
-            return Err(at.error(index, "a column needs a heading"));
-        }
-        if headings[..index].contains(heading) {
-            return Err(at.error(index, format!("there is another column '{heading}'")));
-        }
-        let is_figure =
-            has_unit(&heading) || (options.better.is_some() && Column::unit_of(heading).is_some());
-        if is_figure || is_wanted(heading) {
-            let column = figure(heading, options).map_err(|error| {
-                let hint = "--unit UNIT and --better more|less say it for the whole table";
-                at.error(index, format!("{error}; {hint}"))
-            })?;
-            holds.push(Holds::Figure(column));
-            continue;
-        }
-        let held = match heading.to_ascii_lowercase().as_str() {
-            "filesystem" => Holds::Filesystem,
-            "workload" => Holds::Workload,
-            "configuration" => Holds::Configuration,
-            "block" | "repetition" => Holds::Block,
-            _ => Holds::Setting,
-        };
-        if matches!(held, Holds::Block) && holds.iter().any(|one| matches!(one, Holds::Block)) {
-            return Err(at.error(index, "a table has one column 'block' or 'repetition'"));
-        }
-        holds.push(held);
-    }
-    Ok(holds)
+    Ok(wanted)
 }
 
-/// The column of figures of a heading; options count where it says nothing itself.
-fn figure(heading: &str, options: &TableOptions) -> Result<Column, MeasureError> {
-    match Column::new(heading, None, None) {
-        Ok(column) if Column::name_of(heading) != heading => Ok(column),
-        _ => Column::new(heading, options.unit.as_deref(), options.better),
-    }
+fn is_wanted(heading: &Heading<'_>, ranking: &str, options: &TableOptions) -> bool {
+    heading.is_named(ranking) || options.measures.iter().any(|name| heading.is_named(name))
 }
 
-/// Whether a user who writes this means that heading, with or without its unit.
-fn is_named(heading: &str, name: &str) -> bool {
-    heading == name.trim() || Column::name_of(heading) == name.trim()
+/// What a column holds, and a note if that is nothing.
+fn held(
+    heading: &Heading<'_>,
+    style: Style,
+    is_wanted: bool,
+    cells: &[&str],
+    options: &TableOptions,
+) -> Result<(Holds, Option<String>), String> {
+    let text = heading.text;
+    if is_wanted {
+        let column = heading.column(options.unit.as_deref(), options.better).map_err(|error| {
+            format!("{error}; --unit UNIT and --better more|less say it for the columns of --measure")
+        })?;
+        if heading.is_latency()
+            && heading.own_column().is_none()
+            && column.measure.direction() == Direction::HigherIsBetter
+        {
+            return Err(format!(
+                "'{text}' is a latency, of which less is better: write its unit, '{text} (ms)'"
+            ));
+        }
+        return Ok((Holds::Figure(column, style), None));
+    }
+    if heading.is_run() {
+        return Ok((Holds::Block, None));
+    }
+    match text.to_ascii_lowercase().as_str() {
+        "filesystem" => return Ok((Holds::Filesystem, None)),
+        "workload" => return Ok((Holds::Workload, None)),
+        "configuration" => return Ok((Holds::Configuration, None)),
+        _ => {}
+    }
+    let own = heading.own_column();
+    if let Some(column) = own.filter(|_| heading.is_certain() || heading.is_measured(cells, style)) {
+        return Ok((Holds::Figure(column, style), None));
+    }
+    if heading.is_moment() || cells.iter().any(|cell| is_moment(cell)) {
+        let note = format!("the column '{text}' says when, and is left out");
+        return Ok((Holds::Nothing, Some(note)));
+    }
+    if heading.is_measured(cells, style) {
+        let note = format!(
+            "the column '{text}' has figures whose unit is not known, and is left out; name them '{text} (UNIT)' \
+             or '{text} (UNIT, less)', or in --measure"
+        );
+        return Ok((Holds::Nothing, Some(note)));
+    }
+    Ok((Holds::Setting, None))
+}
+
+/// A date with a time of day: `2026-01-01T10:00:00`.
+fn is_moment(cell: &str) -> bool {
+    let shape: String = cell.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
+    ["T", " "].iter().any(|between| shape.starts_with(&format!("0000-00-00{between}00:00")))
 }
 
 fn row(
     file: &File,
     headings: &[String],
     holds: &[Holds],
-    cells: &StringRecord,
+    cells: &[String],
     at: &CellPosition<'_>,
 ) -> Result<Row, ImportError> {
-    if cells.len() != headings.len() {
-        let least = cells.len().min(headings.len());
-        let problem = format!("a row of {} cells under {} headings", cells.len(), headings.len());
-        return Err(at.error(least.saturating_sub(usize::from(cells.len() < headings.len())), problem));
-    }
-    let cells = words(cells, at)?;
     let mut configuration =
         Configuration { name: String::new(), filesystem: UNKNOWN.to_string(), settings: BTreeMap::new() };
     let (mut load, mut block, mut columns) = (String::new(), None, BTreeMap::new());
@@ -288,19 +425,21 @@ fn row(
         let unset = cell.is_empty() || cell == DEFAULT;
         match holds {
             Holds::Setting if unset => {}
-            Holds::Setting => drop(configuration.settings.insert(heading.clone(), cell)),
+            Holds::Setting => drop(configuration.settings.insert(heading.clone(), cell.clone())),
             Holds::Filesystem if unset => {}
-            Holds::Filesystem => configuration.filesystem = cell,
-            Holds::Workload => load = cell,
+            Holds::Filesystem => configuration.filesystem.clone_from(cell),
+            Holds::Workload => load.clone_from(cell),
             Holds::Configuration if cell.is_empty() => {
                 return Err(at.error(index, "a configuration needs a name"));
             }
-            Holds::Configuration => configuration.name = cell,
+            Holds::Configuration => configuration.name.clone_from(cell),
             Holds::Block if cell.is_empty() => return Err(at.error(index, "a block needs a name")),
-            Holds::Block => block = Some(cell),
-            Holds::Figure(column) => {
-                columns.insert(column.measure.name().to_string(), number(&cell, column, index, at)?);
+            Holds::Block => block = Some(cell.clone()),
+            Holds::Figure(..) if NO_FIGURE.iter().any(|none| cell.eq_ignore_ascii_case(none)) => {}
+            Holds::Figure(column, style) => {
+                columns.insert(column.measure.name().to_string(), number(cell, column, *style, index, at)?);
             }
+            Holds::Nothing => {}
         }
     }
     let unknown = "device, machine, kernel, stalls or processor time";
@@ -318,10 +457,20 @@ fn row(
 }
 
 /// A figure in its base unit.
-fn number(cell: &str, column: &Column, index: usize, at: &CellPosition<'_>) -> Result<f64, ImportError> {
-    let number = cell.parse::<f64>().ok().filter(|number| number.is_finite());
-    let Some(number) = number else {
-        return Err(at.error(index, format!("expected a number, found '{cell}'")));
+fn number(
+    cell: &str,
+    column: &Column,
+    style: Style,
+    index: usize,
+    at: &CellPosition<'_>,
+) -> Result<f64, ImportError> {
+    let Some(number) = style.parse(cell) else {
+        let may_be_two = style == Style::Unclear && Style::Point.parse(cell).is_some();
+        let problem = match may_be_two {
+            true => format!("'{cell}' may be one number with a decimal comma or another with thousands"),
+            false => format!("expected a number, found '{cell}'"),
+        };
+        return Err(at.error(index, problem));
     };
     let value = number * column.factor;
     if number < 0.0 || !figures::is_possible(value) {
@@ -330,8 +479,8 @@ fn number(cell: &str, column: &Column, index: usize, at: &CellPosition<'_>) -> R
     Ok(value)
 }
 
-/// The trials, with their cases and blocks.
-fn trials(file: &File, rows: Vec<Row>) -> Result<Vec<TrialRecord>, ImportError> {
+/// The trials, with their cases and blocks. Those without the figure that ranks have failed.
+fn trials(file: &File, rows: Vec<Row>, measure: &Measure) -> Result<Vec<TrialRecord>, ImportError> {
     let mut cases: HashMap<String, u32> = HashMap::new();
     let mut named: HashMap<String, (Configuration, usize)> = HashMap::new();
     let mut seen: HashMap<(u32, String), usize> = HashMap::new();
@@ -357,7 +506,13 @@ fn trials(file: &File, rows: Vec<Row>) -> Result<Vec<TrialRecord>, ImportError> 
                 blocks.number(block)
             }
         };
-        trials.push(TrialRecord { block: number, columns, ..record(trial, case, draft) });
+        let outcome = match columns.contains_key(measure.name()) {
+            true => Outcome::Measured,
+            false => Outcome::Failed {
+                error: Failure::new("table", format!("line {line} has no figure in '{}'", measure.name())),
+            },
+        };
+        trials.push(TrialRecord { block: number, columns, outcome, ..record(trial, case, draft) });
     }
     Ok(trials)
 }

@@ -173,6 +173,7 @@ impl Older<'_> {
                     items: get(row, "items")?,
                 },
                 cpu: cpu(row)?,
+                reported_cpu_share: None,
                 counts: from_json(row, "counts")?,
                 longest_item_ns: get::<Option<u64>>(row, "longest_item_ns")?.map(Nanos),
                 removing_ns: None,

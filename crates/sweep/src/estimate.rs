@@ -5,7 +5,7 @@
 //! the assumptions below. During a sweep the durations of finished trials replace the estimate.
 
 use crate::guest_request;
-use crate::order::{Slot, most, order};
+use crate::order::{Slot, most, order, order_with, sentinel};
 use crate::plan::{Case, Plan, PlanCommand};
 use crate::race::ForeseenRace;
 use crate::recorded;
@@ -99,8 +99,7 @@ pub struct DryCase {
 
 /// Determines what a plan would do on this host, without changing it.
 pub fn dry_run(plan: &Plan, host: &mut dyn Host, guests: &mut dyn Guests) -> DryRun {
-    let slots = order(plan);
-    let seed = slots.first().map_or(plan.seed, |slot| slot.seed);
+    let seed = order(plan).first().map_or(plan.seed, |slot| slot.seed);
     let cases = plan.cases();
     let examined = examine(host, plan, &cases);
     let cases: Vec<DryCase> =
@@ -111,7 +110,8 @@ pub fn dry_run(plan: &Plan, host: &mut dyn Host, guests: &mut dyn Guests) -> Dry
     let time = |slots: &[Slot]| {
         slots.iter().map(|slot| cases[slot.case as usize].trial_time().0).fold(once, u64::saturating_add)
     };
-    let all = most(plan);
+    let sentinel = sentinel(cases.iter().map(|case| case.unmet.is_empty()));
+    let (slots, all) = (order_with(plan, sentinel), most(plan, sentinel));
     // The first block is run whatever the limit is.
     let first: Vec<Slot> = slots.iter().take_while(|slot| slot.block == 0).copied().collect();
     let most = plan.time_limit.map_or(u64::MAX, |limit| limit.0.max(time(&first)));

@@ -7,8 +7,8 @@
 //! the first case that can run, always with the same seed, so that a drift of the machine shows as a change
 //! of the one thing that does not change. A plan with a single case needs no sentinel. A plan that repeats
 //! until intervals are narrow enough adds blocks of the cases that need them, in the order of the complete
-//! block. The order is a function of the plan alone, so that an interrupted sweep can find its missing trials
-//! again.
+//! block. The order is a function of the plan and the sentinel alone, and a sweep that goes on keeps its
+//! sentinel, so that it can find its missing trials again.
 
 use crate::plan::{Plan, Planned};
 use rand::SeedableRng;
@@ -32,37 +32,47 @@ pub struct Slot {
     pub seed: u64,
 }
 
-/// Every trial of the plan in order; of a plan that repeats until intervals are narrow enough, those of the
-/// complete blocks.
+/// Every trial of the plan in order, on a machine that has whatever the plan asks for; of a plan that repeats
+/// until intervals are narrow enough, those of the complete blocks.
 pub fn order(plan: &Plan) -> Vec<Slot> {
-    let (cases, sentinel) = cases_and_sentinel(plan);
-    blocks(plan.seed, plan.repetitions, cases, sentinel)
+    let makes_sense = plan.configurations.iter().map(Planned::makes_sense);
+    let cases = makes_sense.flat_map(|runs| plan.workloads.iter().map(move |_| runs));
+    order_with(plan, sentinel(cases))
 }
 
-/// The number of cases, and which of them is the sentinel.
-fn cases_and_sentinel(plan: &Plan) -> (u32, Option<u32>) {
-    let cases = plan.configurations.len() * plan.workloads.len();
-    let cases = u32::try_from(cases).unwrap_or(u32::MAX);
-    let runnable = plan.configurations.iter().position(Planned::makes_sense);
-    let sentinel = runnable.map_or(0, |index| index * plan.workloads.len());
-    let sentinel = (cases > 1).then_some(u32::try_from(sentinel).unwrap_or(0));
-    (cases, sentinel)
+/// The same with this sentinel.
+pub(crate) fn order_with(plan: &Plan, sentinel: Option<u32>) -> Vec<Slot> {
+    blocks(plan.seed, plan.repetitions, cases(plan), sentinel)
+}
+
+fn cases(plan: &Plan) -> u32 {
+    u32::try_from(plan.configurations.len() * plan.workloads.len()).unwrap_or(u32::MAX)
+}
+
+/// The sentinel: the first case that can run, by what is known of each. `None` if the plan has a single case.
+pub(crate) fn sentinel(runs: impl IntoIterator<Item = bool>) -> Option<u32> {
+    let runs: Vec<bool> = runs.into_iter().collect();
+    let first = runs.iter().position(|runs| *runs).unwrap_or(0);
+    (runs.len() > 1).then_some(u32::try_from(first).unwrap_or(0))
 }
 
 /// A block beyond the minimum: the sentinel and the cases that need it, in the complete order, with continued
-/// numbering.
-pub(crate) fn further(plan: &Plan, block: u32, wanting: &[u32], first_trial: u32) -> Vec<Slot> {
-    let (cases, sentinel) = cases_and_sentinel(plan);
-    let complete = blocks(plan.seed, block + 1, cases, sentinel);
+/// numbers of trials.
+pub(crate) fn further(
+    plan: &Plan,
+    sentinel: Option<u32>,
+    (block, wanting): (u32, &[u32]),
+    first_trial: u32,
+) -> Vec<Slot> {
+    let complete = blocks(plan.seed, block + 1, cases(plan), sentinel);
     let own = complete.into_iter().filter(|slot| slot.block == block);
     let needed = own.filter(|slot| slot.sentinel || wanting.contains(&slot.case));
     (first_trial..).zip(needed).map(|(trial, slot)| Slot { trial, ..slot }).collect()
 }
 
 /// Every trial that the plan may run: the order if every case needs the maximum number of blocks.
-pub(crate) fn most(plan: &Plan) -> Vec<Slot> {
-    let (cases, sentinel) = cases_and_sentinel(plan);
-    blocks(plan.seed, plan.enough.map_or(plan.repetitions, |enough| enough.max), cases, sentinel)
+pub(crate) fn most(plan: &Plan, sentinel: Option<u32>) -> Vec<Slot> {
+    blocks(plan.seed, plan.enough.map_or(plan.repetitions, |enough| enough.max), cases(plan), sentinel)
 }
 
 /// `repetitions` blocks of `cases` cases, each preceded by the sentinel.

@@ -1,7 +1,7 @@
 //! How long the blocks of a plan are estimated to take, here or on a machine that can run everything.
 
 use crate::estimate;
-use crate::order::order;
+use crate::order::{order_with, sentinel};
 use crate::plan::{Case, Plan};
 use crate::race::ForeseenRace;
 use crate::sizes::Sizes;
@@ -35,7 +35,7 @@ impl Pace {
 
     /// One block with its sentinel.
     pub fn block(&self, plan: &Plan) -> Nanos {
-        let slots = order(plan);
+        let slots = order_with(plan, sentinel(self.runs.iter().copied()));
         let cases = plan.cases();
         let first = slots.iter().take_while(|slot| slot.block == 0).map(|slot| slot.case as usize);
         let times = first.filter(|case| self.runs[*case]).map(|case| self.trial(&cases[case]).0);

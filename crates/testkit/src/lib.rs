@@ -123,6 +123,7 @@ fn role(role: Role, workers: u32, mb_per_s: f64, operations: Vec<OperationResult
             items: completed / 3,
         },
         cpu: CpuTime { user_ns: Nanos::from_millis(900), system_ns: Nanos::from_millis(2700) },
+        reported_cpu_share: None,
         counts: Default::default(),
         longest_item_ns: None,
         removing_ns: None,

@@ -140,6 +140,19 @@ pub fn rates(parts: &[(&PhaseResult, &RoleResult)]) -> Rates {
     }
 }
 
+/// Processor time over the windows of the trials in which that is known. Without the length of a window, each
+/// counts alike.
+pub fn cpu_share(parts: &[(&PhaseResult, &RoleResult)]) -> Option<f64> {
+    let known = parts.iter().filter_map(|(phase, role)| Some((phase, role.cpu_share(phase.window_ns)?)));
+    let known: Vec<_> = known.collect();
+    let all_timed = known.iter().all(|(phase, _)| phase.window_ns > Nanos(0));
+    let weighted = known.iter().map(|(phase, share)| Weighted {
+        value: *share,
+        weight: if all_timed { phase.window_ns.as_secs_f64() } else { 1.0 },
+    });
+    mean(&weighted.collect::<Vec<_>>(), MeanKind::Arithmetic)
+}
+
 /// The rate of a role over the time in which it did not remove what it had written; `None` if it never did.
 pub fn write_rate(parts: &[(&PhaseResult, &RoleResult)]) -> Option<f64> {
     let removing = |(phase, role): &(&PhaseResult, &RoleResult)| role.removing(phase.window_ns) > 0.0;

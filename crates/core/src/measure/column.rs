@@ -16,7 +16,8 @@ pub struct Column {
 }
 
 impl Column {
-    /// The column of this heading, which may have the unit and the direction in parentheses itself.
+    /// The column of this heading, which may have the unit and the direction in parentheses itself. The unit may
+    /// be spelled in any usual way.
     ///
     /// # Errors
     /// [`MeasureError::NoDirection`] if the unit does not say which way is better, and nothing else does.
@@ -24,11 +25,22 @@ impl Column {
         let (name, inside) = parts(heading).unwrap_or((heading.trim(), ""));
         let (own_unit, own_better) = unit_and_direction(inside);
         let symbol = unit.map_or(own_unit, str::trim);
-        // Every other unit is kept as it is.
-        let known = PrintedUnit::named(symbol);
+        let better = better.or(own_better);
+        match PrintedUnit::spelled(symbol) {
+            Some((symbol, known)) => Column::of(name, symbol, Some(known), better),
+            None => Column::of(name, symbol, None, better),
+        }
+    }
+
+    /// The column of a unit that is known, or of any other, which is kept as it is.
+    fn of(
+        name: &str,
+        symbol: &str,
+        known: Option<PrintedUnit>,
+        better: Option<Direction>,
+    ) -> Result<Column, MeasureError> {
         let usual = known.and_then(|known| known.unit().usual_direction());
-        let better = better.or(own_better).or(usual);
-        let better = better.ok_or_else(|| MeasureError::NoDirection {
+        let better = better.or(usual).ok_or_else(|| MeasureError::NoDirection {
             name: name.to_string(),
             unit: symbol.to_string(),
             known: PrintedUnit::symbols()
@@ -48,15 +60,12 @@ impl Column {
         parts(heading).map_or(heading, |(name, _)| name)
     }
 
-    /// What is in parentheses in a heading: `MB/s` of `throughput (MB/s)`.
-    pub fn unit_of(heading: &str) -> Option<&str> {
-        parts(heading).map(|(_, inside)| inside)
-    }
-
     /// The measure that a text names, if it has the form of such a name.
     pub(super) fn named(text: &str) -> Option<Result<Measure, MeasureError>> {
-        parts(text)?;
-        Some(Column::new(text, None, None).map(|column| column.measure))
+        let (name, inside) = parts(text)?;
+        let (symbol, better) = unit_and_direction(inside);
+        // As it was stored, in no other spelling.
+        Some(Column::of(name, symbol, PrintedUnit::named(symbol), better).map(|column| column.measure))
     }
 }
 

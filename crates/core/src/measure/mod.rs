@@ -433,13 +433,9 @@ impl Figure {
             Figure::OverheadRate => role.overhead_rate(window).map(Value::from),
             Figure::OperationRate => of_window(|rates| rates.operations_per_s),
             Figure::ItemRate => of_window(|rates| rates.items_per_s),
-            // The sum over all workers, so it may exceed one processor.
-            Figure::CpuShare if window.0 == 0 => None,
-            // No worker runs without using processor time: it was not read.
-            Figure::CpuShare if role.cpu.total().0 == 0 => None,
+            Figure::CpuShare if window.0 == 0 => role.cpu_share(window).map(exact),
             Figure::CpuShare => {
-                let share = role.cpu.total().0 as f64 / window.0 as f64;
-                Some(Quotient::over(share, window.as_secs_f64()).into())
+                role.cpu_share(window).map(|share| Quotient::over(share, window.as_secs_f64()).into())
             }
             Figure::LongestStall => stall(role, phase),
             Figure::TimeOver100Ms => role.is_watched().then(|| exact(role.time_over_100ms)),

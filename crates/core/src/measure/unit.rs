@@ -179,10 +179,60 @@ impl PrintedUnit {
         Self::symbols().find(|(known, _)| *known == symbol).map(|(_, unit)| unit)
     }
 
+    /// The one that is meant, however it is spelled (`MB/sec`, `usec`, `µs`, `iops`), with its usual symbol.
+    ///
+    /// `Mb/s` and `mbps` are none, because they may be bits.
+    pub fn spelled(text: &str) -> Option<(&'static str, Self)> {
+        let text = text.trim().replace(['\u{b5}', '\u{3bc}'], "u");
+        if let Some(known) = Self::symbols().find(|(known, _)| *known == text) {
+            return Some(known);
+        }
+        let symbol = match text.to_ascii_lowercase().as_str() {
+            "ns" | "nsec" | "nsecs" | "nanosecond" | "nanoseconds" => "ns",
+            "us" | "usec" | "usecs" | "microsecond" | "microseconds" => "us",
+            "ms" | "msec" | "msecs" | "millisecond" | "milliseconds" => "ms",
+            "s" | "sec" | "secs" | "second" | "seconds" => "s",
+            "percent" | "pct" => "%",
+            "iops" => "IOPS",
+            "tps" => "tps",
+            "qps" | "rps" => "/s",
+            _ => rate(&text)?,
+        };
+        Self::symbols().find(|(known, _)| *known == symbol)
+    }
+
     /// Everything that [`PrintedUnit::named`] knows.
     pub fn symbols() -> impl Iterator<Item = (&'static str, Self)> {
         Self::ALL.into_iter().map(|unit| (unit.symbol(), unit)).chain(Self::ALIASES)
     }
+}
+
+/// The symbol of a rate: `MB/sec`, `MiB per second`, `MBps`, `requests/s`.
+fn rate(text: &str) -> Option<&'static str> {
+    const PER_SECOND: [&str; 9] =
+        ["/seconds", "/second", "/secs", "/sec", "/s", " per seconds", " per second", " per sec", " per s"];
+    let lower = text.to_ascii_lowercase();
+    let long = PER_SECOND.iter().find_map(|suffix| lower.strip_suffix(suffix));
+    // Lower case in `Mbps` and `mbps` means bits.
+    let short = || text.strip_suffix("Bps").map(|prefix| prefix.len() + 1);
+    let amount = text[..long.map(str::len).or_else(short)?].trim();
+    // A prefix in upper case and a lower-case b are bits.
+    if amount.starts_with(|c: char| c.is_ascii_uppercase()) && amount.ends_with('b') {
+        return None;
+    }
+    Some(match amount.to_ascii_lowercase().as_str() {
+        "b" | "byte" | "bytes" => "B/s",
+        "kb" | "kbyte" | "kbytes" => "kB/s",
+        "kib" => "KiB/s",
+        "mb" | "mbyte" | "mbytes" => "MB/s",
+        "mib" => "MiB/s",
+        "gb" | "gbyte" | "gbytes" => "GB/s",
+        "gib" => "GiB/s",
+        "op" | "ops" | "operations" | "io" | "ios" | "i/os" => "ops/s",
+        "" | "1" | "files" | "entries" | "transactions" | "trans" | "txns" | "requests" | "reqs" | "req"
+        | "queries" => "/s",
+        _ => return None,
+    })
 }
 
 impl fmt::Display for PrintedUnit {
@@ -198,4 +248,40 @@ pub enum Direction {
     HigherIsBetter,
     /// Less is better.
     LowerIsBetter,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_unit_is_known_in_any_usual_spelling() {
+        for (symbol, spellings) in [
+            ("MB/s", &["MB/sec", "MB/Sec", "mb/s", "MBps", "MB per second", "Mbytes/sec", " MB/s "][..]),
+            ("MiB/s", &["MiB/sec", "mib/s", "MiBps"]),
+            ("kB/s", &["kB/sec", "kbytes/s", "kBps", "kb/s"]),
+            ("KB/s", &["KB/s"]),
+            ("us", &["usec", "\u{b5}s", "\u{3bc}s", "\u{b5}sec", "microseconds"]),
+            ("ms", &["msec", "MS", "milliseconds"]),
+            ("s", &["sec", "seconds", "S"]),
+            ("IOPS", &["iops", "IOps"]),
+            ("ops/s", &["ops/sec", "op/s", "IO/s", "operations/second"]),
+            ("/s", &["files/s", "1/s", "requests/sec", "entries/s"]),
+        ] {
+            for spelling in spellings {
+                assert_eq!(
+                    PrintedUnit::spelled(spelling).map(|(known, _)| known),
+                    Some(symbol),
+                    "{spelling}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn what_may_be_bits_or_is_unknown_is_no_unit() {
+        for text in ["Mb/s", "Kb/sec", "Mbps", "mbps", "gbps", "Gb/s", "mails/s", "points", "", "min", "ps"] {
+            assert_eq!(PrintedUnit::spelled(text), None, "{text}");
+        }
+    }
 }

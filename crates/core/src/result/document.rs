@@ -317,6 +317,7 @@ impl Serialize for RoleResult {
             blocked_at_start,
             rates,
             cpu,
+            reported_cpu_share,
             counts,
             longest_item_ns,
             removing_ns,
@@ -325,7 +326,7 @@ impl Serialize for RoleResult {
             operations,
         } = self;
         let watched = |share: &f64| self.is_watched().then_some(*share);
-        let mut document = serializer.serialize_struct("RoleResult", 15)?;
+        let mut document = serializer.serialize_struct("RoleResult", 16)?;
         document.serialize_field("role", role)?;
         document.serialize_field("workers", workers)?;
         document.serialize_field("longest_stall_ns", &self.known_stall_ns())?;
@@ -335,6 +336,10 @@ impl Serialize for RoleResult {
         document.serialize_field("blocked_at_start", blocked_at_start)?;
         document.serialize_field("rates", rates)?;
         document.serialize_field("cpu", cpu)?;
+        match reported_cpu_share {
+            Some(share) => document.serialize_field("reported_cpu_share", share)?,
+            None => document.skip_field("reported_cpu_share")?,
+        }
         document.serialize_field("counts", counts)?;
         document.serialize_field("longest_item_ns", longest_item_ns)?;
         match removing_ns {

@@ -219,6 +219,10 @@ pub struct RoleResult {
     /// system time.
     #[serde(default)]
     pub cpu: CpuTime,
+    /// Processor time over the window as a program reports it, which may exceed 1; absent if it reports none.
+    /// It may be known without either.
+    #[serde(default)]
+    pub reported_cpu_share: Option<f64>,
     /// What a workload counts by name in addition to its items, such as the files that postmark created, read
     /// and appended to.
     #[serde(default)]
@@ -254,6 +258,7 @@ impl RoleResult {
             blocked_at_start: Vec::new(),
             rates: Rates::default(),
             cpu: CpuTime::default(),
+            reported_cpu_share: None,
             counts: BTreeMap::new(),
             longest_item_ns: None,
             removing_ns: None,
@@ -267,6 +272,15 @@ impl RoleResult {
     /// is known about their stalls and operations, and a zero means unknown.
     pub fn is_watched(&self) -> bool {
         !self.worker_results.is_empty()
+    }
+
+    /// Processor time of all workers over the window, so that it may exceed 1: as a program reports it, else by
+    /// the kernel's count. `None` if neither is known.
+    pub fn cpu_share(&self, window: Nanos) -> Option<f64> {
+        let used = self.cpu.total();
+        // No worker runs without using processor time: none means that it was not read.
+        let counted = (used > Nanos(0) && window > Nanos(0)).then(|| used.0 as f64 / window.0 as f64);
+        self.reported_cpu_share.or(counted)
     }
 
     /// One of the rates over the window. `None` if a program did not report it, which is not a rate of zero.

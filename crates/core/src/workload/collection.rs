@@ -125,6 +125,10 @@ impl Load for Collection {
         PHASES.map(|spec| spec.name != WRITE.name).to_vec()
     }
 
+    fn without_effect(&self) -> Vec<(&'static [&'static str], &'static str)> {
+        super::unmet_needs([(self.source.is_none(), &["collection"][..], "a plan without `source`")])
+    }
+
     fn prepares(&self) -> Bytes {
         Bytes(0)
     }

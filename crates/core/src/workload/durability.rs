@@ -118,6 +118,18 @@ impl Load for Durability {
         Refusal::unless(whole && self.size >= LEAST_DISK, "size", expected)
     }
 
+    fn without_effect(&self) -> Vec<(&'static [&'static str], &'static str)> {
+        let has = |models: &[CacheModel]| models.iter().any(|model| self.models.contains(model));
+        super::unmet_needs([
+            (
+                has(&[CacheModel::Subset, CacheModel::Window]),
+                &["subsets", "atom"][..],
+                "the model \"subset\" or \"window\"",
+            ),
+            (has(&[CacheModel::Window]), &["volatile"], "the model \"window\""),
+        ])
+    }
+
     fn prepares(&self) -> Bytes {
         Bytes(0)
     }

@@ -98,6 +98,10 @@ impl Load for Fileserver {
         Refusal::unless(space, "writer_space", "at least 64k")
     }
 
+    fn without_effect(&self) -> Vec<(&'static [&'static str], &'static str)> {
+        super::unmet_needs([(self.writers > 0, &["writer_space"][..], "`writers`")])
+    }
+
     fn prepares(&self) -> Bytes {
         self.tree_size
     }

@@ -46,8 +46,10 @@ pub use streaming::{IoEngine, Stage, Streaming};
 pub use table::Table;
 
 use crate::units::{Bytes, Nanos};
+use crate::warning::{Warning, WarningKind};
 use parameter::{Listed, Literal, ParameterError, Parameters, Refusal, Shorthand, Surroundings};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// The maximum number of workers in one role.
 pub(crate) const MAX_WORKERS: u32 = 1024;
@@ -128,6 +130,10 @@ pub trait Load {
     }
     /// What it does, a line for each part, if its kind does not say that already.
     fn in_words(&self) -> Vec<String> {
+        Vec::new()
+    }
+    /// Parameters that have no effect as the others are, and what they would need.
+    fn without_effect(&self) -> Vec<(&'static [&'static str], &'static str)> {
         Vec::new()
     }
     /// Whether what it reads is compared with what was written, and everything is read again at its end.
@@ -319,10 +325,37 @@ impl Workload {
         self.parameters_mut().set(name, literal, surroundings)
     }
 
+    /// One warning for each parameter that was changed and has no effect as the others are.
+    pub fn idle_parameters(&self) -> Vec<Warning> {
+        let usual = Workload::of_kind(self.kind()).map(|usual| usual.list()).unwrap_or_default();
+        let changed: BTreeSet<&str> = self
+            .list()
+            .iter()
+            .zip(&usual)
+            .filter(|(own, usual)| own.value != usual.value)
+            .map(|(own, _)| own.name)
+            .collect();
+        let idle = self.load().without_effect().into_iter();
+        let idle = idle.flat_map(|(names, needs)| names.iter().map(move |name| (name, needs)));
+        idle.filter(|(name, _)| changed.contains(**name))
+            .map(|(name, needs)| {
+                let text = format!("'{name}' of workload '{}' has no effect: it needs {needs}", self.kind());
+                Warning::new(WarningKind::NoEffect, text)
+            })
+            .collect()
+    }
+
     /// Every parameter with its value, in the order of declaration.
     pub fn list(&self) -> Vec<Listed> {
         self.parameters().list()
     }
+}
+
+/// The parameters whose need is not met.
+fn unmet_needs(
+    rules: impl IntoIterator<Item = (bool, &'static [&'static str], &'static str)>,
+) -> Vec<(&'static [&'static str], &'static str)> {
+    rules.into_iter().filter(|(is_met, ..)| !is_met).map(|(_, names, needs)| (names, needs)).collect()
 }
 
 fn plural(count: u32, noun: &str) -> String {

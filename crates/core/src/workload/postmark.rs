@@ -145,6 +145,14 @@ impl Load for Postmark {
         super::verified_and_gone_in_words(self.verify)
     }
 
+    fn without_effect(&self) -> Vec<(&'static [&'static str], &'static str)> {
+        super::unmet_needs([(
+            self.bias_read > 0,
+            &["read"][..],
+            "transactions that read: `bias_read` above 0",
+        )])
+    }
+
     fn prepares(&self) -> Bytes {
         Bytes(0)
     }

@@ -158,6 +158,26 @@ impl Load for Streaming {
         Bytes(self.all_bytes().saturating_mul(whole))
     }
 
+    fn without_effect(&self) -> Vec<(&'static [&'static str], &'static str)> {
+        let has = |stages: &[Stage]| stages.iter().any(|stage| self.stages.contains(stage));
+        let rules: [(bool, &'static [&'static str], &'static str); 5] = [
+            (self.io == IoEngine::IoUring, &["iodepth", "batch"], "io = \"io_uring\""),
+            (
+                has(&[Stage::RandomRead, Stage::RandomWrite]),
+                &["random_bs"],
+                "the stage \"random-read\" or \"random-write\"",
+            ),
+            (has(&[Stage::Mixed]), &["readers", "writers"], "the stage \"mixed\""),
+            (has(&[Stage::Write]), &["fsync"], "the stage \"write\""),
+            (
+                self.timing().windows > 0,
+                &["ramp", "window", "drain_limit"],
+                "a stage of a given length: \"random-read\", \"random-write\" or \"mixed\"",
+            ),
+        ];
+        super::unmet_needs(rules)
+    }
+
     fn verifies(&self) -> bool {
         self.verify
     }
@@ -261,6 +281,25 @@ mod tests {
         assert_eq!(buffers(ring()), Bytes(24 * Bytes::MIB));
         let stages = vec![Stage::RandomRead, Stage::Mixed];
         assert_eq!(buffers(Streaming { stages, readers: 4, writers: 1, ..ring() }), Bytes(40 * Bytes::MIB));
+    }
+
+    #[test]
+    fn parameters_that_others_make_idle_are_named() {
+        let idle = |parameters: Streaming| -> Vec<String> {
+            let warnings = crate::Workload::Streaming(parameters).idle_parameters();
+            warnings.into_iter().map(|warning| warning.text).collect()
+        };
+        let stages = vec![Stage::Write, Stage::RandomRead];
+        assert_eq!(
+            idle(Streaming { iodepth: 64, stages: stages.clone(), ..Streaming::default() }),
+            ["'iodepth' of workload 'streaming' has no effect: it needs io = \"io_uring\""]
+        );
+        let ring = Streaming { iodepth: 64, io: IoEngine::IoUring, stages, ..Streaming::default() };
+        assert_eq!(idle(ring), [""; 0]);
+        let mixed = Streaming { readers: 3, window: Nanos::from_secs(1), ..Streaming::default() };
+        let texts = idle(mixed).join("; ");
+        assert!(texts.contains("'readers'") && texts.contains("'window'"), "{texts}");
+        assert_eq!(idle(Streaming::default()), [""; 0], "nobody has set what is idle by default");
     }
 
     #[test]

@@ -261,6 +261,7 @@ fn role_result(role: Role, workers: &[Finished], window: Window) -> RoleResult {
             .filter(|spent| *spent > Nanos(0)),
         open_loop,
         cpu: workers.iter().fold(CpuTime::default(), |sum, worker| sum + worker.cpu),
+        reported_cpu_share: None,
         operations: steps
             .iter()
             .zip(samples)

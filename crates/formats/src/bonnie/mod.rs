@@ -1,36 +1,30 @@
-//! bonnie++: the result line that it prints ([`Line`]), and its tables ([`Run`]).
+//! bonnie++: the result lines that it prints ([`lines`]), and its tables ([`Run`]).
 //!
 //! Version 2.00 prints layout 1.98, and says so in the first field of the line.
 
 mod read;
 mod write;
 
-pub use read::{Line, LineError, TestResult};
+pub use read::{Line, LineError, TestResult, lines};
 pub use write::{Run, SHORTEST_S, Speed, TestFigures};
 
 use crate::Results;
 use fsdyno_core::WarningKind;
 use fsdyno_core::units::Bytes;
 
-/// The layout that version 2.00 prints, and its number of fields.
+/// The layout that version 2.00 prints.
 const LAYOUT: &str = "1.98";
-const FIELDS: usize = 50;
 /// The number of tests on the large file; they are the first of [`fsdyno_core::workload::bonnie::TESTS`].
 pub const LARGE: usize = 6;
 
-/// Reads the output of version 2.00. `characters`: how much of the file it moved one byte at a time, if
+/// Reads the output of one run. `characters`: how much of the file it moved one byte at a time, if
 /// known.
 ///
 /// # Errors
 /// Why the output is not a result.
 pub fn output(stdout: &str, characters: Option<Bytes>) -> Result<Results, String> {
-    let line = stdout.lines().find(|line| line.starts_with(LAYOUT));
-    let line = line.ok_or_else(|| format!("it printed no result line in layout {LAYOUT}"))?;
-    let fields = line.split(',').count();
-    if fields != FIELDS {
-        return Err(format!("its result line has {fields} fields instead of {FIELDS}"));
-    }
-    let tests = Line::new(line).and_then(|line| line.tests(characters)).map_err(|error| error.to_string())?;
+    let (_, line) = lines(stdout).last().ok_or("it printed no result line")?;
+    let tests = line.and_then(|line| line.tests(characters)).map_err(|error| error.to_string())?;
     let silent: Vec<&str> =
         tests.iter().filter(|test| test.too_quick).map(|test| test.phase.name.as_str()).collect();
     let mut report = Results::default();
@@ -53,6 +47,8 @@ mod tests {
     /// `bonnie++ -q -d . -s 64m -r 0 -n 0 -u root -f1`, slowed down by strace so that all tests but one have
     /// figures.
     const SLOWED: &str = "1.98,2.00a,vm,1,1795323098,64M,,8192,5,33,24,88754,32,81049,29,31,23,+++++,+++,14179,181,,,,,,,,,,,,,,,,,,834ms,8613us,13306us,1139ms,291us,2912us,,,,,,\n";
+    /// Version 1.03.
+    const OLD: &str = "host1,2G,83720,95,81306,95,18523,10,84567,97,282848,97,187.5,0,16,319,1,4000,3,266,2,307,1,5000,2,269,1\n";
     /// `-s 0 -n 4` on a disk.
     const FILES: &str = "1.98,2.00a,fsdyno,1,5,,,,,,,,,,,,,,,,,4,10000,100,,4,5120,31,+++++,+++,40960,62,4812,30,+++++,+++,16384,58,,,,,,,15ms,383us,418us,4058us,73us,3s\n";
 
@@ -108,6 +104,8 @@ mod tests {
 
     #[test]
     fn anything_but_a_result_line_is_an_error() {
+        let old = format!("Version 1.03e\nhost 2G 81306\n{OLD}");
+        assert_eq!(output(&old, None).unwrap().phases.len(), 12, "another version that is installed");
         for bad in ["", "Can't write block.: No space left on device\n", "1.98,2.00a,vm,1\n"] {
             assert!(output(bad, None).is_err(), "{bad}");
         }

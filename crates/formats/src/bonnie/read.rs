@@ -1,11 +1,14 @@
-//! The result line that bonnie++ prints: how much each of its tests did, and how fast.
+//! The result lines that bonnie++ prints: how much each of its tests did, and how fast.
 //!
-//! The three layouts differ in their number of fields: 27 (version 1.03, which begins with the name of the
-//! machine), 48 (1.96 and 1.97, with latencies) and 50 (1.98, which 2.00 prints, with the number of seeks).
+//! The layouts differ in their number of fields: 27 (version 1.03 and before, which begins with the name of
+//! the machine), 48 (1.93 to 1.97, with latencies), 50 (1.98, which 2.00 prints, with the number of seeks), and
+//! 47, which 1.97 and before print without a large file (`-s 0`): one comma too few for its fields.
 //! How long a test took follows from its rate and from how much it did, if that is known. Only then can its
 //! percentage of a processor be converted to time; it covers both modes and is reported as system time.
 //! `+++++` means less than half a second: such a test has no window and no rate, only a latency. The latency
 //! of a test is that of its longest operation, and so its longest stall.
+//!
+//! [`lines`] finds them in what the program prints: tables, progress, and with `-x` a heading.
 
 use super::LARGE;
 use crate::nanos;
@@ -19,18 +22,17 @@ use fsdyno_core::{PhaseResult, Role};
 #[derive(Debug)]
 struct Layout {
     fields: usize,
-    /// The versions that print it, for warnings.
-    versions: &'static str,
-    /// Whether the first field is the version.
-    begins_with_version: bool,
+    /// The version that prints it, if the first two fields do not say that.
+    version: Option<&'static str>,
     name: usize,
     copies: Option<usize>,
-    size: usize,
+    size: Option<usize>,
     chunk: Option<usize>,
     seeks: Option<usize>,
     seekers: Option<usize>,
-    /// The first field with figures of the large file: rate and percentage of each test.
-    large: usize,
+    /// The first field with figures of the large file: rate and percentage of each test. Without it, all
+    /// fields from the seed to those of the small files are empty.
+    large: Option<usize>,
     files: usize,
     /// The first of the fields for largest size, smallest size and directories, if there are any.
     shape: Option<usize>,
@@ -41,18 +43,20 @@ struct Layout {
     whole_file_by_character: bool,
 }
 
+/// The seed in the layouts that have one.
+const SEED: usize = 4;
+
 const LAYOUTS: &[Layout] = &[
     Layout {
         fields: 27,
-        versions: "1.03",
-        begins_with_version: false,
+        version: Some("1.03"),
         name: 0,
         copies: None,
-        size: 1,
+        size: Some(1),
         chunk: None,
         seeks: None,
         seekers: None,
-        large: 2,
+        large: Some(2),
         files: 14,
         shape: None,
         small: 15,
@@ -60,16 +64,31 @@ const LAYOUTS: &[Layout] = &[
         whole_file_by_character: true,
     },
     Layout {
-        fields: 48,
-        versions: "1.96 or 1.97",
-        begins_with_version: true,
+        fields: 47,
+        version: None,
         name: 2,
         copies: Some(3),
-        size: 5,
+        size: None,
+        chunk: None,
+        seeks: None,
+        seekers: None,
+        large: None,
+        files: 18,
+        shape: Some(19),
+        small: 23,
+        latencies: Some(35),
+        whole_file_by_character: false,
+    },
+    Layout {
+        fields: 48,
+        version: None,
+        name: 2,
+        copies: Some(3),
+        size: Some(5),
         chunk: Some(6),
         seeks: None,
         seekers: None,
-        large: 7,
+        large: Some(7),
         files: 19,
         shape: Some(20),
         small: 24,
@@ -78,15 +97,14 @@ const LAYOUTS: &[Layout] = &[
     },
     Layout {
         fields: 50,
-        versions: "1.98 or 2.00",
-        begins_with_version: true,
+        version: None,
         name: 2,
         copies: Some(3),
-        size: 5,
+        size: Some(5),
         chunk: Some(6),
         seeks: Some(7),
         seekers: Some(8),
-        large: 9,
+        large: Some(9),
         files: 21,
         shape: Some(22),
         small: 26,
@@ -94,6 +112,28 @@ const LAYOUTS: &[Layout] = &[
         whole_file_by_character: false,
     },
 ];
+
+/// How the headings begin that `-x` prints, from 1.03 and from later versions.
+const HEADINGS: [&str; 2] = ["name,file_size,", "format_version,bonnie_version,"];
+
+/// The result lines among all lines that bonnie++ prints, each with its number from 1.
+///
+/// Lines without a comma are its tables and its progress, and so are those in which a space follows a comma:
+/// no field of a result begins with one, unless somebody has added it.
+pub fn lines(text: &str) -> impl Iterator<Item = (usize, Result<Line<'_>, LineError>)> {
+    let numbered = (1..).zip(text.lines().map(str::trim_end));
+    numbered.filter(|(_, line)| !HEADINGS.iter().any(|heading| line.starts_with(heading))).filter_map(
+        |(number, line)| {
+            let is_text = !line.contains(',') || (line.contains(", ") && layout_of(line).is_none());
+            (!is_text).then(|| (number, Line::new(line)))
+        },
+    )
+}
+
+fn layout_of(text: &str) -> Option<&'static Layout> {
+    let fields = text.split(',').count();
+    LAYOUTS.iter().find(|layout| layout.fields == fields)
+}
 
 /// A line of one of the layouts.
 #[derive(Debug)]
@@ -115,7 +155,7 @@ pub struct TestResult {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LineError {
     /// No layout has this number of fields.
-    #[error("its result line has {found} fields instead of 27, 48 or 50")]
+    #[error("its result line has {found} fields instead of 27, 47, 48 or 50")]
     Fields {
         /// How many the line has.
         found: usize,
@@ -141,18 +181,22 @@ impl<'t> Line<'t> {
     /// [`LineError`] if it has none of the layouts.
     pub fn new(text: &'t str) -> Result<Self, LineError> {
         let fields: Vec<&str> = text.split(',').collect();
-        let layout = LAYOUTS.iter().find(|layout| layout.fields == fields.len());
-        let layout = layout.ok_or(LineError::Fields { found: fields.len() })?;
+        let layout = layout_of(text).ok_or(LineError::Fields { found: fields.len() })?;
         let line = Line { fields, layout };
-        if layout.begins_with_version && !line.fields[0].starts_with(|c: char| c.is_ascii_digit()) {
+        if layout.version.is_none() && !line.fields[0].starts_with(|c: char| c.is_ascii_digit()) {
             return Err(line.error(0, "the version of the layout, such as 1.98"));
+        }
+        // What lacks its last field has as many.
+        let blank = if layout.large.is_none() { SEED + 1..layout.files } else { 0..0 };
+        if let Some(at) = blank.into_iter().find(|at| !line.fields[*at].trim().is_empty()) {
+            return Err(line.error(at, "nothing, as in a line of 47 fields without a large file"));
         }
         Ok(line)
     }
 
-    /// The versions that print this layout.
-    pub fn versions(&self) -> &'static str {
-        self.layout.versions
+    /// The version that printed it.
+    pub fn version(&self) -> &'t str {
+        self.layout.version.unwrap_or(self.fields[1].trim())
     }
 
     /// The name of the machine; may be empty.
@@ -163,17 +207,14 @@ impl<'t> Line<'t> {
     /// The arguments that bonnie++ must have been given: `-s 64M:8192 -n 16:100000:16:64 -c 2`.
     pub fn arguments(&self) -> String {
         let layout = self.layout;
-        let mut words = Vec::new();
-        if let Some((_, size)) = self.field(Some(layout.size)) {
-            let chunk = self.field(layout.chunk).map(|(_, chunk)| format!(":{chunk}")).unwrap_or_default();
-            words.push(format!("-s {size}{chunk}"));
-        }
-        if let Some((_, files)) = self.field(Some(layout.files)) {
-            let shape = layout.shape.into_iter().flat_map(|first| first..first + 3);
-            let shape = shape.map_while(|at| self.field(Some(at))).map(|(_, part)| part);
-            let parts: Vec<&str> = std::iter::once(files).chain(shape).collect();
-            words.push(format!("-n {}", parts.join(":")));
-        }
+        let size = self.field(layout.size).map_or("0", |(_, size)| size);
+        let chunk = self.field(layout.chunk).map(|(_, chunk)| format!(":{chunk}")).unwrap_or_default();
+        let files = self.field(Some(layout.files)).map_or("0", |(_, files)| files);
+        let shape = layout.shape.into_iter().flat_map(|first| first..first + 3);
+        let shape = shape.map_while(|at| self.field(Some(at))).map(|(_, part)| part);
+        let parts: Vec<&str> = std::iter::once(files).chain(shape).collect();
+        let mut words =
+            vec![format!("-s {size}{chunk}"), format!("-n {}", parts.join(":").replace('/', ":"))];
         let copies = self.field(layout.copies).filter(|(_, copies)| *copies != "1");
         words.extend(copies.map(|(_, copies)| format!("-c {copies}")));
         words.join(" ")
@@ -204,7 +245,11 @@ impl<'t> Line<'t> {
 
     fn test(&self, index: usize, test: PhaseSpec, whole: &Amounts) -> Result<Option<TestResult>, LineError> {
         let Layout { large, small, latencies, .. } = *self.layout;
-        let at = if index < LARGE { large + 2 * index } else { small + 2 * (index - LARGE) };
+        let at = match (index < LARGE, large) {
+            (true, None) => return Ok(None),
+            (true, Some(large)) => large + 2 * index,
+            (false, _) => small + 2 * (index - LARGE),
+        };
         let rate = match self.figure(at, "a rate above 0, +++++ or nothing", |rate| rate > 0.0)? {
             Field::Absent => return Ok(None),
             Field::TooQuick => None,
@@ -224,8 +269,9 @@ impl<'t> Line<'t> {
             result.rates.items = amount.unwrap_or(0.0) as u64;
             amount.zip(rate).map(|(items, items_per_s)| items / items_per_s)
         };
-        if let (Field::Value(percent), Some(seconds)) = (percent, seconds) {
-            let system_ns = nanos(seconds * percent / 100.0);
+        if let Field::Value(percent) = percent {
+            result.reported_cpu_share = Some(percent / 100.0);
+            let system_ns = seconds.map(|seconds| nanos(seconds * percent / 100.0)).unwrap_or_default();
             result.cpu = CpuTime { user_ns: Nanos(0), system_ns };
         }
         result.longest_stall_ns = self.latency(latencies.map(|first| first + index))?;
@@ -267,7 +313,7 @@ impl<'t> Line<'t> {
 
     /// `300M`, `2G`, `2G:8k`; in MiB without a suffix.
     fn file_bytes(&self) -> Result<Option<f64>, LineError> {
-        let Some((at, text)) = self.field(Some(self.layout.size)) else { return Ok(None) };
+        let Some((at, text)) = self.field(self.layout.size) else { return Ok(None) };
         let size = text.split(':').next().unwrap_or_default().trim();
         let digits = size.trim_end_matches(|c: char| c.is_ascii_alphabetic());
         let unit = match size[digits.len()..].to_ascii_uppercase().as_str() {

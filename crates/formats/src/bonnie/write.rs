@@ -56,8 +56,8 @@ pub struct TestFigures {
 pub struct Speed {
     /// KiB, seeks or files per second.
     pub rate: f64,
-    /// Percent of one processor.
-    pub cpu_percent: f64,
+    /// Percent of one processor, if known.
+    pub cpu_percent: Option<f64>,
 }
 
 impl Run<'_> {
@@ -202,7 +202,10 @@ fn rate_and_cpu(figures: Option<TestFigures>, rate: impl FnOnce(Speed) -> String
     match figures.map(|figures| figures.speed) {
         None => [String::new(), String::new()],
         Some(None) => ["+++++".to_string(), "+++".to_string()],
-        Some(Some(speed)) => [rate(speed), (speed.cpu_percent as u64).to_string()],
+        Some(Some(speed)) => {
+            let percent = speed.cpu_percent.map(|percent| (percent as u64).to_string());
+            [rate(speed), percent.unwrap_or_default()]
+        }
     }
 }
 
@@ -242,7 +245,7 @@ mod tests {
     use fsdyno_testkit::captured::{BONNIE_LINE, BONNIE_PRINTED, bonnie_parameters};
 
     fn run(parameters: &Bonnie) -> Run<'_> {
-        let speed = |rate, cpu_percent| Some(Speed { rate, cpu_percent });
+        let speed = |rate, cpu_percent| Some(Speed { rate, cpu_percent: Some(cpu_percent) });
         let speeds = [
             speed(1690.4, 94.5),
             None,

@@ -9,6 +9,7 @@ use anyhow::{Context, anyhow};
 use clap::ValueEnum;
 use fsdyno_core::measure::{Direction, Measure};
 use fsdyno_core::workload::Program;
+use fsdyno_core::outcome::Outcome;
 use fsdyno_core::{TrialRecord, Warning, WarningKind, sweep_name};
 use fsdyno_import::{
     File, Format, ImportError, Imported, LONGEST_NAME, TableOptions, measure, table, trials,
@@ -47,9 +48,11 @@ pub fn run(surroundings: &Surroundings, options: &Import) -> Result {
         trials: u32::try_from(trials.len())?,
     };
     let id = surroundings.open_store()?.import_sweep(&sweep, &trials)?;
+    let failed = trials.iter().filter(|trial| trial.outcome != Outcome::Measured).count();
+    let failed = if failed > 0 { format!(", {failed} without a figure") } else { String::new() };
     writeln!(
         out::text(&surroundings.style),
-        "sweep {id} '{name}': {} of {} from {}; fsdyno show {id}",
+        "sweep {id} '{name}': {} of {} from {}{failed}; fsdyno show {id}",
         plural(trials.len() as u64, "trial"),
         plural(cases.len() as u64, "case"),
         plural(files.len() as u64, "file")
@@ -119,7 +122,8 @@ fn trials_of(files: &[File], options: &Import) -> std::result::Result<(Vec<Trial
                 Better::Less => Direction::LowerIsBetter,
             }),
         };
-        let Imported { mut trials, measure } = table(&files[0], &columns).map_err(broken)?;
+        let Imported { mut trials, measure, notes } = table(&files[0], &columns).map_err(broken)?;
+        notes.iter().for_each(|note| say::note(&format!("note: {note}")));
         for trial in &mut trials {
             let risks = declared_risks(&trial.configuration).into_iter();
             trial.warnings.extend(risks.map(|risk| Warning::new(WarningKind::Durability, risk)));

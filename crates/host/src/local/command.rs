@@ -2,7 +2,7 @@
 
 use super::{BUSY_PATIENCE, confine};
 use crate::{Command, DeviceHandle, HostError, Output, Result};
-use fsdyno_core::Nanos;
+use fsdyno_core::{Nanos, printed};
 use fsdyno_sys::child;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -112,8 +112,8 @@ struct Watched<'a> {
     child: &'a mut Child,
     /// Readable as soon as the program has ended.
     ended: OwnedFd,
-    stdout: Tail,
-    stderr: Tail,
+    stdout: Ends,
+    stderr: Ends,
 }
 
 impl<'a> Watched<'a> {
@@ -127,8 +127,8 @@ impl<'a> Watched<'a> {
                 return Err(error);
             }
         };
-        let stdout = Tail::of(child.stdout.take().map(OwnedFd::from));
-        let stderr = Tail::of(child.stderr.take().map(OwnedFd::from));
+        let stdout = Ends::of(child.stdout.take().map(OwnedFd::from));
+        let stderr = Ends::of(child.stderr.take().map(OwnedFd::from));
         Ok(Watched { child, ended, stdout, stderr })
     }
 
@@ -196,16 +196,16 @@ pub(crate) fn wait_readable(descriptor: BorrowedFd<'_>, timeout: Duration) -> bo
     }
 }
 
-/// The end of what a pipe delivers.
-struct Tail {
+/// Both ends of what a pipe delivers.
+struct Ends {
     /// `None` once it is closed.
     pipe: Option<OwnedFd>,
     bytes: Vec<u8>,
 }
 
-impl Tail {
+impl Ends {
     fn of(pipe: Option<OwnedFd>) -> Self {
-        Tail { pipe, bytes: Vec::new() }
+        Ends { pipe, bytes: Vec::new() }
     }
 
     /// One read, which does not block after poll(2) has announced data.
@@ -215,7 +215,7 @@ impl Tail {
         match rustix::io::read(pipe, &mut buffer) {
             Err(Errno::INTR | Errno::AGAIN) => {}
             Ok(0) | Err(_) => self.pipe = None,
-            Ok(length) => keep_end(&mut self.bytes, &buffer[..length]),
+            Ok(length) => keep_ends(&mut self.bytes, &buffer[..length]),
         }
     }
 
@@ -224,12 +224,10 @@ impl Tail {
     }
 }
 
-/// Appends, and keeps only the last 64 KiB.
-pub(super) fn keep_end(kept: &mut Vec<u8>, new: &[u8]) {
+/// Appends, and keeps only 64 KiB, half of them from the beginning.
+pub(super) fn keep_ends(kept: &mut Vec<u8>, new: &[u8]) {
     kept.extend_from_slice(new);
-    if kept.len() > OUTPUT_KEPT {
-        kept.drain(..kept.len() - OUTPUT_KEPT);
-    }
+    printed::keep_both_ends(kept, OUTPUT_KEPT);
 }
 
 #[cfg(test)]
@@ -265,10 +263,10 @@ mod tests {
     }
 
     #[test]
-    fn only_the_end_of_much_output_is_kept() {
+    fn both_ends_of_much_output_are_kept() {
         let output = run(&sh("seq 1 200000; seq 1 200000 >&2"), &[]).unwrap();
         assert_eq!((output.stdout.len(), output.stderr.len()), (OUTPUT_KEPT, OUTPUT_KEPT));
-        assert!(output.stdout.ends_with("199999\n200000\n"));
+        assert!(output.stdout.starts_with("1\n2\n") && output.stdout.ends_with("199999\n200000\n"));
     }
 
     #[test]

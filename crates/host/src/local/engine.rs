@@ -1,6 +1,6 @@
 //! A running engine: its events as they arrive, the end of its stderr, and its exit.
 
-use super::command::keep_end;
+use super::command::keep_ends;
 use crate::lines::{Heard, Lines, excerpt};
 use crate::{EngineOutput, EngineProcess, HostError, Result};
 use fsdyno_core::{EngineEvent, EngineRequest, figures};
@@ -168,7 +168,7 @@ fn read_complaints(mut stderr: impl Read, kept: &Mutex<Vec<u8>>) {
         if length == 0 {
             return;
         }
-        keep_end(&mut kept.lock().unwrap_or_else(PoisonError::into_inner), &buffer[..length]);
+        keep_ends(&mut kept.lock().unwrap_or_else(PoisonError::into_inner), &buffer[..length]);
     }
 }
 

@@ -7,7 +7,7 @@
 //! A PID namespace would end everything as well, but `perf` and `bpftrace` attribute nothing to the processes
 //! outside of theirs.
 
-use super::command::{keep_end, search_path};
+use super::command::{keep_ends, search_path};
 use crate::guardian::{Cause, Ending, Guarded, GuardedCommand, Guardian};
 use crate::lines::{Heard, Lines};
 use crate::{HostError, Result};
@@ -315,7 +315,7 @@ impl Running {
                 false
             }
             Ok(length) => {
-                keep_end(&mut self.output, &buffer[..length]);
+                keep_ends(&mut self.output, &buffer[..length]);
                 true
             }
         }

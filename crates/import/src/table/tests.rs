@@ -1,7 +1,7 @@
 use super::*;
 
 fn import(text: &str, options: &TableOptions) -> Result<Imported, ImportError> {
-    table(&File { path: "mine.csv".to_string(), text: text.to_string() }, options)
+    table(&File::new("mine.csv", text.as_bytes().to_vec())?, options)
 }
 
 fn megabytes() -> TableOptions {
@@ -24,7 +24,7 @@ fn rows_are_trials_of_cases_in_blocks() {
                 xfs,noatime,1,250.5\n\
                 xfs,noatime,2,240\n\
                 ext4,,2,9e1\n";
-    let Imported { trials, measure } = import(text, &megabytes()).unwrap();
+    let Imported { trials, measure, .. } = import(text, &megabytes()).unwrap();
     assert_eq!(measure.name(), "value (MB/s)");
     let places: Vec<_> = trials.iter().map(place).collect();
     assert_eq!(
@@ -66,9 +66,9 @@ fn several_columns_can_have_figures_and_the_first_named_ranks() {
         unit: Some("IOPS".to_string()),
         better: None,
     };
-    let Imported { trials, measure } = import(text, &options).unwrap();
+    let Imported { trials, measure, .. } = import(text, &options).unwrap();
     assert_eq!(measure.name(), "IOPS (IOPS)");
-    let Imported { trials: same, measure } =
+    let Imported { trials: same, measure, .. } =
         import(&text.replace("IOPS", "IOPS (/s)"), &TableOptions::default()).unwrap();
     assert_eq!((measure.name(), same[0].columns.len()), ("p99 (ms)", 2), "what has a unit is a figure");
     assert_eq!(trials[1].columns["p99 (ms)"], 5e6);
@@ -92,6 +92,14 @@ fn whatever_is_no_table_is_rejected_with_its_place() {
         ("", "'mine.csv': it is empty"),
         ("a,value\n", "'mine.csv': it has headings and no rows"),
         (
+            "SUMMARY rate: (of 3 iterations)\n   Operation  Max  Min\n   File stat  8.5  8.1\n",
+            "'mine.csv', line 1, column 1: this line has no columns, which commas, semicolons or tabs separate",
+        ),
+        (
+            "a,rate (MB/s),rate [MB/s]\n1,2,3\n",
+            "'mine.csv', line 1, column 15: there is another column 'rate [MB/s]'",
+        ),
+        (
             "a,b\n1,2\n",
             "'mine.csv', line 1, column 1: no column 'value', only 'a', 'b'; --measure COLUMN names",
         ),
@@ -104,7 +112,7 @@ fn whatever_is_no_table_is_rejected_with_its_place() {
         ("a,value\n1,2\n3\n", "'mine.csv', line 3, column 1: a row of 1 cells under 2 headings"),
         ("a,value\n1,2,3\n", "'mine.csv', line 2, column 5: a row of 3 cells under 2 headings"),
         ("a,value\n1,2\n1,fast\n", "'mine.csv', line 3, column 3: expected a number, found 'fast'"),
-        ("a,value\n1,\n", "'mine.csv', line 2, column 3: expected a number, found ''"),
+        ("a,value\n1,\n", "'mine.csv': no row has a figure in its column 'value'"),
         ("a,value\n1,NaN\n", "'mine.csv', line 2, column 3: expected a number, found 'NaN'"),
         ("a,value\n1,inf\n", "'mine.csv', line 2, column 3: expected a number, found 'inf'"),
         ("a,value\n1,-2\n", "'mine.csv', line 2, column 3: no measurement of value (MB/s) is -2"),
@@ -137,7 +145,10 @@ fn whatever_is_no_table_is_rejected_with_its_place() {
 fn figures_without_a_direction_are_rejected_with_the_options_that_give_one() {
     let error = import("a,value\n1,5\n", &TableOptions::default()).unwrap_err().to_string();
     assert!(error.starts_with("'mine.csv', line 1, column 3: 'value' has no unit"), "{error}");
-    assert!(error.ends_with("--unit UNIT and --better more|less say it for the whole table"), "{error}");
+    assert!(
+        error.ends_with("--unit UNIT and --better more|less say it for the columns of --measure"),
+        "{error}"
+    );
     let better = TableOptions { better: Some(Direction::LowerIsBetter), ..TableOptions::default() };
     assert_eq!(import("a,value\n1,5\n", &better).unwrap().measure.name(), "value (less)");
 }
@@ -169,7 +180,7 @@ fn a_column_whose_unit_is_not_known_is_no_setting() {
     );
     let better = TableOptions { better: Some(Direction::HigherIsBetter), ..TableOptions::default() };
     let named = TableOptions { measures: vec!["deliveries".to_string()], ..better };
-    let Imported { trials, measure } = import(text, &named).unwrap();
+    let Imported { trials, measure, .. } = import(text, &named).unwrap();
     assert_eq!(measure.value(&trials[1]).unwrap().value, 506.0);
     assert!(trials[1].configuration.settings.is_empty(), "{:?}", trials[1].configuration);
 }
@@ -179,4 +190,115 @@ fn numbers_whose_ratios_overflow_are_no_measurements() {
     let error = refused("filesystem,value\next4,5e-324\n");
     assert!(error.contains("no measurement of value (MB/s) is 5e-324"), "{error}");
     assert!(import("filesystem,value\next4,0\n", &megabytes()).is_ok());
+}
+
+/// `ext4: 1 of 2 failed`: the name, the measured trials and the failed ones of each case.
+fn counts(imported: &Imported) -> Vec<(String, usize, usize)> {
+    let mut cases: Vec<(String, usize, usize)> = Vec::new();
+    for trial in &imported.trials {
+        let name = &trial.configuration.name;
+        let index = cases.iter().position(|case| case.0 == *name).unwrap_or_else(|| {
+            cases.push((name.clone(), 0, 0));
+            cases.len() - 1
+        });
+        match trial.outcome {
+            Outcome::Measured => cases[index].1 += 1,
+            _ => cases[index].2 += 1,
+        }
+    }
+    cases
+}
+
+fn by(measure: &str, unit: Option<&str>) -> TableOptions {
+    TableOptions { measures: vec![measure.to_string()], unit: unit.map(str::to_string), better: None }
+}
+
+#[test]
+fn whatever_tells_runs_apart_is_the_block() {
+    for name in ["run", "Iteration", "rep", "trial_no", "sample", "Round #", "pass", "attempt", "#"] {
+        let text =
+            format!("filesystem,{name},throughput (MB/s)\next4,1,200\nxfs,1,250\next4,2,204\nxfs,2,255\n");
+        let imported = import(&text, &TableOptions::default()).unwrap();
+        let places: Vec<_> = imported.trials.iter().map(place).collect();
+        assert_eq!(places, [(0, 1, "ext4"), (1, 1, "xfs"), (0, 2, "ext4"), (1, 2, "xfs")], "{name}");
+    }
+}
+
+#[test]
+fn a_second_figure_and_a_moment_are_no_settings() {
+    let imported =
+        import(include_str!("../../captured/table-two-figures.csv"), &by("read_iops", Some("IOPS")));
+    let imported = imported.unwrap();
+    let counts = counts(&imported);
+    assert_eq!(counts.len(), 6, "{counts:?}");
+    assert!(counts.iter().all(|(_, measured, failed)| (*measured, *failed) == (2, 0)), "{counts:?}");
+    assert_eq!(imported.trials[0].columns.len(), 2, "write_iops is shown, too");
+    let imported =
+        import(include_str!("../../captured/table-timestamp.csv"), &TableOptions::default()).unwrap();
+    assert_eq!(self::counts(&imported), [("ext4".to_string(), 2, 0), ("xfs".to_string(), 2, 0)]);
+    assert_eq!(imported.notes, ["the column 'timestamp' says when, and is left out"]);
+    let text = "filesystem,mean latency,throughput (MB/s)\next4,3.1,200\nxfs,3.2,250\next4,3.3,201\n";
+    let imported = import(text, &TableOptions::default()).unwrap();
+    assert_eq!(self::counts(&imported), [("ext4".to_string(), 2, 0), ("xfs".to_string(), 1, 0)]);
+    assert!(imported.notes[0].starts_with("the column 'mean latency' has figures"), "{:?}", imported.notes);
+}
+
+#[test]
+fn a_row_without_the_figure_that_ranks_has_failed_and_another_figure_may_be_missing() {
+    let text = "filesystem,throughput (MB/s),p99 (ms)\next4,200,\next4,,3\nxfs,250,4\nxfs,n/a,-\n";
+    let imported = import(text, &TableOptions::default()).unwrap();
+    assert_eq!(counts(&imported), [("ext4".to_string(), 1, 1), ("xfs".to_string(), 1, 1)]);
+    assert!(!imported.trials[0].columns.contains_key("p99 (ms)"), "it is absent, not 0");
+    let Outcome::Failed { error } = &imported.trials[1].outcome else { panic!("it failed") };
+    assert_eq!(error.to_string(), "table: line 3 has no figure in 'throughput (MB/s)'");
+}
+
+#[test]
+fn tables_of_elbencho_are_read_with_their_empty_cells() {
+    let text = include_str!("../../captured/table-elbencho.csv");
+    let imported = import(text, &by("MiB/s [last]", None)).unwrap();
+    assert_eq!(imported.measure.name(), "MiB/s [last] (MiB/s)");
+    let outcomes: Vec<&str> = imported.trials.iter().map(|trial| trial.outcome.word()).collect();
+    assert_eq!(outcomes, ["failed", "measured", "measured"]);
+    assert_eq!(imported.trials[1].case, imported.trials[2].case, "{:?}", imported.trials[2].configuration);
+    let setting = |name: &str| imported.trials[1].configuration.settings.get(name).cloned();
+    assert_eq!((setting("block size"), setting("operation")), (Some("1048576".into()), Some("WRITE".into())));
+    let text = include_str!("../../captured/table-elbencho-live.csv");
+    let imported = import(text, &TableOptions::default()).unwrap();
+    assert_eq!((imported.measure.name(), imported.trials.len()), ("MiB/s (MiB/s)", 2));
+    assert_eq!(imported.trials[0].columns["IOPS (IOPS)"], 30151.0);
+}
+
+#[test]
+fn units_and_numbers_are_read_as_people_write_them() {
+    for (text, name, values) in [
+        (include_str!("../../captured/table-units.csv"), "throughput (MB/s)", [200e6, 250e6]),
+        (include_str!("../../captured/table-thousands.csv"), "throughput (KB/s)", [503_244e3, 603_244e3]),
+        (include_str!("../../captured/table-decimal-comma.csv"), "throughput (MB/s)", [203.5e6, 210.1e6]),
+        (
+            "# two disks, one machine\n#filesystem,lat_us\next4,130\n# a pause\nxfs,120\n",
+            "lat_us (us)",
+            [130e3, 120e3],
+        ),
+        ("filesystem,iops,\next4,130,\n,,\nxfs,120,\n", "iops (IOPS)", [130.0, 120.0]),
+    ] {
+        let imported = import(text, &TableOptions::default()).unwrap();
+        assert_eq!(imported.measure.name(), name);
+        let read: Vec<f64> =
+            imported.trials.iter().map(|trial| imported.measure.value(trial).unwrap().value).collect();
+        assert_eq!(read, values, "{text}");
+    }
+    let error = import("fs;rate (MB/s)\na;1,234\n", &TableOptions::default()).unwrap_err().to_string();
+    assert!(error.contains("line 2, column 3: '1,234' may be one number with a decimal comma"), "{error}");
+}
+
+#[test]
+fn no_option_or_hint_makes_a_latency_better_when_it_is_higher() {
+    let error = refused("filesystem,latency (ticks),value\next4,130,1\n");
+    assert!(error.contains("write (ticks, less); if") && !error.contains("more"), "{error}");
+    let better = TableOptions { better: Some(Direction::HigherIsBetter), ..by("latency", None) };
+    for options in [by("latency", Some("MB/s")), better] {
+        let error = import("filesystem,latency\next4,130\n", &options).unwrap_err().to_string();
+        assert!(error.contains("'latency' is a latency, of which less is better"), "{error}");
+    }
 }

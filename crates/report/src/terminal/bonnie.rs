@@ -1,8 +1,8 @@
 //! The tables of bonnie++ and its line of CSV fields, for the native workload and for the real program.
 //!
 //! Several trials of a case are combined: a rate is total work over total time, %CPU is the processor time of
-//! all trials divided by their time, and a latency is the longest of all trials. If the real program gave no
-//! figure for a test in one of the trials, the test has none.
+//! the trials in which it is known divided by their time, and a latency is the longest of all trials. If the
+//! real program gave no rate for a test in one of the trials, the test has none.
 
 use super::style::{Paint, Style};
 use crate::csv_text::csv_text;
@@ -105,7 +105,6 @@ pub fn bonnie_csv(out: &mut dyn Write, trials: &[TrialRecord]) -> io::Result<()>
 
 /// The figures of every test; `None` for one that was left out.
 fn tests(case: &CaseView, is_original: bool) -> [Option<TestFigures>; TESTS.len()] {
-    let trials = case.trials.len().max(1) as f64;
     let mut tests = (0..).zip(TESTS).map(|(index, test)| {
         let phase = case.phases.iter().find(|phase| phase.name == test.name)?;
         let role = phase.roles.iter().find(|view| view.role == test.role)?;
@@ -118,11 +117,8 @@ fn tests(case: &CaseView, is_original: bool) -> [Option<TestFigures>; TESTS.len(
         // If the original gave a figure, the test took long enough, even if the line does not say how much it
         // did, and so not how long it took.
         let took_long_enough = if is_original { rate > 0.0 } else { seconds >= SHORTEST_S };
-        let speed = || Speed {
-            rate,
-            cpu_percent: role.cpu.total().as_secs_f64() / (seconds * trials).max(f64::MIN_POSITIVE) * 100.0
-                + CPU_EPSILON,
-        };
+        let cpu_percent = role.cpu_share.map(|share| share * 100.0 + CPU_EPSILON);
+        let speed = || Speed { rate, cpu_percent };
         Some(TestFigures {
             speed: took_long_enough.then(speed),
             longest_ns: role.longest_item.map_or(0, |longest| longest.0),
@@ -264,6 +260,29 @@ mod tests {
         (second.phases[0].window_ns, second.phases[0].roles[0].rates) = (Nanos(0), Default::default());
         let table = table(&[real(0, "-s 64m"), second]);
         assert!(table.contains("\nhost            64M +++++ +++ +++++"), "{table}");
+    }
+
+    /// A percentage that is unknown in one trial is neither 0 nor a part of the mean.
+    #[test]
+    fn percentages_are_those_of_the_trials_that_have_them() {
+        let (mut first, mut second) = (real(0, "-s 64m"), real(1, "-s 64m"));
+        for (trial, percents) in [(&mut first, [Some(1.09), None]), (&mut second, [None, None])] {
+            for (phase, percent) in [0, 3].into_iter().zip(percents) {
+                let role = &mut trial.phases[phase].roles[0];
+                (role.cpu, role.reported_cpu_share) = (CpuTime::default(), percent);
+            }
+        }
+        let table = table(&[first, second]);
+        assert!(
+            table.contains("\nhost            64M 1690k 109 +++++ +++ +++++ +++ 1993k     +++++"),
+            "{table}"
+        );
+        let mut untimed = real(2, "-s 64m");
+        untimed.phases[0].window_ns = Nanos(0);
+        untimed.phases[0].roles[0].reported_cpu_share = Some(0.5);
+        let both = self::table(&[real(0, "-s 64m"), untimed]);
+        // 94 and 50 count alike.
+        assert!(both.contains("\nhost            64M 1690k  72 "), "{both}");
     }
 
     /// Printed by bonnie++ 2.00a for `-s 2m -n 1:-1 -c 3`.

@@ -165,13 +165,15 @@ pub(crate) fn open_loop(view: &RoleView) -> Option<String> {
     ))
 }
 
-/// `CPU 3.60 s (user 900 ms, system 2.70 s), 81.0 us per operation`; `None` for trials stored without it.
+/// `CPU 3.60 s (user 900 ms, system 2.70 s), 81.0 us per operation`, or `CPU 99 % of a processor` if a program
+/// reports no more than that; `None` for trials stored without it.
 pub(crate) fn cpu(view: &RoleView) -> Option<String> {
     let total_ns = view.cpu.total().0;
     let time = |ns| text::time_in_words(Time { ns, at_least: false });
-    let mean = |ns: u64| time(ns / view.trials.max(1) as u64);
+    let mean = |ns: u64| time(ns / view.cpu_trials.max(1) as u64);
     let each = (view.completed > 0).then(|| format!(", {} per operation", time(total_ns / view.completed)));
-    (total_ns > 0).then(|| {
+    let share = || view.cpu_share.map(|share| format!("CPU {:.0} % of a processor", share * 100.0));
+    let time = (total_ns > 0).then(|| {
         format!(
             "CPU {} (user {}, system {}){}",
             mean(total_ns),
@@ -179,7 +181,8 @@ pub(crate) fn cpu(view: &RoleView) -> Option<String> {
             mean(view.cpu.system_ns.0),
             each.unwrap_or_default()
         )
-    })
+    });
+    time.or_else(share)
 }
 
 /// `kernel threads: writeback 300 ms, loop 1.20 s; CPU with workers 4.61 ms per MB`.

@@ -9,8 +9,8 @@ use super::columns::{Column, WEAKENS, fitting, marked, no_room_for};
 use super::style::{Paint, Style, bar, cell, write_table};
 use super::{faults, losses};
 use comfy_table::{Attribute, Cell, CellAlignment, ColumnConstraint};
-use fsdyno_core::SweepHeader;
 use fsdyno_core::measure::Unit;
+use fsdyno_core::{SweepHeader, printed};
 use fsdyno_verdict::drift::Drift;
 use fsdyno_verdict::outcomes::{FailedTrials, SkippedCases, WarningGroup};
 use fsdyno_verdict::ranking::{CaseEstimate, RankedCase, Ranking};
@@ -262,7 +262,7 @@ pub(super) fn write_messages(
         let noun = if numbers.len() == 1 { "trial" } else { "trials" };
         let text = format!("failed: {noun} {}, {}: {}", numbers.join(", "), failed.name, failed.error);
         style.paragraph(&mut lines, Paint::Alert, 0, &text)?;
-        for line in end_of(&failed.error.details) {
+        for line in printed::cause(&failed.error.details, DETAIL_LINES) {
             style.paragraph(&mut lines, Paint::Plain, 2, line)?;
         }
         if let Some(hint) = &failed.error.hint {
@@ -273,12 +273,6 @@ pub(super) fn write_messages(
         lines.push(b'\n');
     }
     out.write_all(&lines)
-}
-
-/// The last lines of a tool's output, which say what went wrong.
-fn end_of(details: &str) -> Vec<&str> {
-    let lines: Vec<&str> = details.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    lines[lines.len().saturating_sub(DETAIL_LINES)..].to_vec()
 }
 
 /// The first few names, and how many more there are.

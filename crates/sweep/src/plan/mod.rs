@@ -195,7 +195,7 @@ impl Plan {
                 configuration: planned.configuration.clone(),
                 workload: workload.clone(),
                 label: label.clone(),
-                warnings: planned.warnings.clone(),
+                warnings: [planned.warnings.clone(), workload.idle_parameters()].concat(),
                 contradictions: planned.contradictions.clone(),
                 impossible: planned.impossible.clone(),
                 shared_by: sharing.get(&planned.configuration.traces()).copied(),

@@ -1,7 +1,7 @@
 //! Which blocks a sweep has: those of its plan, those that fit into its time, and those that its trials ask
 //! for.
 
-use crate::order::{Slot, further, order};
+use crate::order::{Slot, further, order_with, sentinel};
 use crate::plan::{Case, Plan};
 use crate::progress::{Clock, Progress};
 use crate::race::Racing;
@@ -19,6 +19,8 @@ pub(crate) struct Blocks<'a> {
     plan: &'a Plan,
     cases: &'a [Case],
     pub slots: Vec<Slot>,
+    /// The case of the trials that each block begins with.
+    sentinel: Option<u32>,
     /// Trials of an earlier run of it.
     pub stored: BTreeSet<u32>,
     pub clock: Clock,
@@ -50,6 +52,8 @@ impl<'a> Blocks<'a> {
         };
         let runs: Vec<u32> =
             (0..).zip(&here.unmet).filter(|(_, unmet)| unmet.is_empty()).map(|(case, _)| case).collect();
+        let of_earlier = earlier.iter().find(|trial| trial.sentinel).map(|trial| trial.case);
+        let sentinel = of_earlier.or_else(|| sentinel(here.unmet.iter().map(Vec::is_empty)));
         let mut tally = Tally::default();
         if plan.enough.is_some() {
             earlier.iter().for_each(|trial| tally.add(trial));
@@ -57,7 +61,8 @@ impl<'a> Blocks<'a> {
         Blocks {
             plan,
             cases,
-            slots: order(plan),
+            slots: order_with(plan, sentinel),
+            sentinel,
             stored,
             clock: Clock::new(cases, &here.unmet, here.sizes).after(earlier),
             limit,
@@ -144,7 +149,7 @@ impl<'a> Blocks<'a> {
             .map(|case| (case.configuration.name.as_str(), case.label.clone()))
             .collect();
         for block in first..enough.max.min(first + self.at_a_time) {
-            self.slots.extend(further(self.plan, block, &wanting, count(self.slots.len())));
+            self.slots.extend(further(self.plan, self.sentinel, (block, &wanting), count(self.slots.len())));
             let trials = count(self.slots.len());
             store.plan_trials(sweep, trials)?;
             observer(Progress::Further { block: block + 1, cases: &names, trials });
@@ -167,7 +172,12 @@ impl<'a> Blocks<'a> {
         let is_over = followed.cases.is_empty();
         if !is_over {
             for next in block + 1..=block + followed.blocks {
-                self.slots.extend(further(self.plan, next, &followed.cases, count(self.slots.len())));
+                self.slots.extend(further(
+                    self.plan,
+                    self.sentinel,
+                    (next, &followed.cases),
+                    count(self.slots.len()),
+                ));
             }
         }
         let trials = count(self.slots.len() + racing.later.len());

@@ -12,7 +12,7 @@ use super::watch::{AtPhases, LoadEnd};
 use crate::plan::{Hooks, PlanCommand};
 use files::TrialFiles;
 use fsdyno_core::result::{CommandKind, CommandRun, PhaseResult};
-use fsdyno_core::{Failure, Outcome, TrialRecord, Warning, WarningKind};
+use fsdyno_core::{Failure, Outcome, TrialRecord, Warning, WarningKind, printed};
 use fsdyno_host::guardian::{Cause, Ending, Guarded, GuardedCommand, Guardian};
 use fsdyno_host::{HostError, quoted};
 use std::path::{Path, PathBuf};
@@ -196,7 +196,7 @@ impl<'a> TrialCommands<'a> {
         });
         let Some(problem) = &run.failure else { return Ok(()) };
         let mut failure = Failure::new(kind.name(), format!("'{}' {problem}", run.command));
-        failure.details = last_lines(&run.output);
+        failure.details = printed::cause(&run.output, LINES).join("\n");
         failure.hint = Some("fsdyno show --log has everything that it printed".to_string());
         Err(Box::new(failure))
     }
@@ -361,9 +361,4 @@ fn reason(error: &HostError) -> String {
 
 fn processes(count: u32) -> String {
     if count == 1 { "1 process".to_string() } else { format!("{count} processes") }
-}
-
-fn last_lines(text: &str) -> String {
-    let lines: Vec<&str> = text.lines().collect();
-    lines[lines.len().saturating_sub(LINES)..].join("\n")
 }

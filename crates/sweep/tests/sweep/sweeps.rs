@@ -61,6 +61,43 @@ fn the_engine_is_asked_to_fill_and_age_as_the_configuration_says() {
     assert_eq!(asked[OVERHEADS..], [Some(Precondition { fill_percent: 50, age_rounds: 3 }); 5]);
 }
 
+/// A sentinel that cannot run shows no drift.
+#[test]
+fn the_sentinel_is_the_first_case_that_this_machine_can_run() {
+    let plan = plan(&["axes.filesystem=xfs", "axes.scheduler=bfq", "axes.barrier=[0, 1]", "repetitions=2"]);
+    let mut lab = Lab::new();
+    lab.engines((0..4).map(|_| measured()));
+    let outcome = lab.run(&plan, None).unwrap();
+    assert_eq!((outcome.measured, outcome.skipped, outcome.failed), (4, 2, 0));
+    let sentinels: Vec<_> = lab.trials(&outcome).into_iter().filter(|trial| trial.sentinel).collect();
+    assert_eq!(sentinels.len(), 2);
+    for trial in sentinels {
+        assert_eq!((trial.case, &trial.outcome), (1, &Outcome::Measured), "barrier = 0 is not possible");
+    }
+}
+
+#[test]
+fn a_parameter_without_effect_is_a_warning_of_each_trial() {
+    let plan = lab::plan(
+        &PLAN.replace(
+            "kind = \"null\"",
+            "kind = \"streaming\"\niodepth = 64\nfile_size = \"4M\"\nstages = [\"random-read\"]",
+        ),
+        &["axes.filesystem=ext4", "axes.scheduler=bfq"],
+    );
+    let mut lab = Lab::new();
+    lab.engines([measured()]);
+    let outcome = lab.run(&plan, None).unwrap();
+    let trial = &lab.trials(&outcome)[0];
+    let idle: Vec<&str> = trial
+        .warnings
+        .iter()
+        .filter(|warning| warning.kind == WarningKind::NoEffect)
+        .map(|warning| warning.text.as_str())
+        .collect();
+    assert_eq!(idle, ["'iodepth' of workload 'streaming' has no effect: it needs io = \"io_uring\""]);
+}
+
 #[test]
 fn every_trial_is_measured_and_stored_and_the_machine_is_as_before() {
     let mut lab = Lab::new();

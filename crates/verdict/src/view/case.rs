@@ -123,6 +123,11 @@ pub struct RoleView {
     pub rates: Rates,
     /// Processor time of the workers, all trials together.
     pub cpu: CpuTime,
+    /// In how many trials it is known.
+    pub cpu_trials: usize,
+    /// Processor time over the windows of the trials in which that is known. Trials count by the length of
+    /// their windows, or all alike if one of these is unknown.
+    pub cpu_share: Option<f64>,
     /// How many trials that is.
     pub trials: usize,
     /// Bytes per second over the time in which the workers did not remove what they had written; absent if
@@ -388,6 +393,10 @@ fn merge_role(
         time_over_100ms: mean(|part| part.time_over_100ms),
         time_over_1s: mean(|part| part.time_over_1s),
         cpu: parts.iter().fold(CpuTime::default(), |sum, (_, _, part)| sum + part.cpu),
+        cpu_trials: parts.iter().filter(|(_, _, part)| part.cpu.total() > Nanos(0)).count(),
+        cpu_share: merge::cpu_share(
+            &parts.iter().map(|(_, phase, part)| (*phase, *part)).collect::<Vec<_>>(),
+        ),
         longest_item: parts.iter().filter_map(|(_, _, part)| part.longest_item_ns).max(),
         open_loop: OpenLoopView::of(
             &parts.iter().filter_map(|(_, _, part)| part.open_loop.as_ref()).collect::<Vec<_>>(),

@@ -205,6 +205,23 @@ impl Load for Bonnie {
         super::verified_and_gone_in_words(self.verify)
     }
 
+    fn without_effect(&self) -> Vec<(&'static [&'static str], &'static str)> {
+        let has_sizes = self.files > 0 && self.max_size > Bytes(0);
+        super::unmet_needs([
+            (
+                self.has_large_file(),
+                &["chunk", "char_size", "ram", "seekers", "seeks", "rewrite_share"][..],
+                "a large file, which `size = 0` excludes",
+            ),
+            (
+                self.files > 0,
+                &["max_size", "min_size", "directories"],
+                "small files, which `files = 0` excludes",
+            ),
+            (has_sizes, &["file_chunk"], "small files that are not empty: `files` and `max_size`"),
+        ])
+    }
+
     fn prepares(&self) -> Bytes {
         Bytes(0)
     }

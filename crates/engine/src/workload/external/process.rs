@@ -15,6 +15,7 @@ use super::watch::{Announcement, Watch, Watcher};
 use crate::background;
 use crate::error::EngineError;
 use crate::session::Session;
+use fsdyno_core::printed;
 use fsdyno_core::protocol::Stage;
 use fsdyno_core::result::CpuTime;
 use fsdyno_core::units::Bytes;
@@ -68,7 +69,7 @@ pub(super) struct Output {
 impl Output {
     /// The error for output that could not be parsed, with everything that was printed.
     pub(super) fn failure(&self, program: &'static str, problem: String) -> EngineError {
-        EngineError::Program { program, problem, printed: end_of(&format!("{}{}", self.stdout, self.stderr)) }
+        EngineError::Program { program, problem, printed: ends_of(format!("{}{}", self.stdout, self.stderr)) }
     }
 }
 
@@ -248,7 +249,7 @@ impl Drop for Running {
 struct Pipe {
     pipe: Option<OwnedFd>,
     text: Vec<u8>,
-    /// How much of the end is kept.
+    /// How much of both ends is kept.
     keeps: usize,
 }
 
@@ -270,8 +271,7 @@ impl Pipe {
                 Ok(length) => {
                     new.extend_from_slice(&buffer[..length]);
                     self.text.extend_from_slice(&buffer[..length]);
-                    let excess = self.text.len().saturating_sub(self.keeps);
-                    self.text.drain(..excess);
+                    printed::keep_both_ends(&mut self.text, self.keeps);
                 }
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => break,
@@ -286,13 +286,11 @@ impl Pipe {
     }
 }
 
-/// The end of a text: as much as is kept with an error.
-fn end_of(text: &str) -> String {
-    let mut begin = text.len().saturating_sub(KEPT);
-    while !text.is_char_boundary(begin) {
-        begin += 1;
-    }
-    text[begin..].to_string()
+/// Both ends of a text: as much as is kept with an error.
+fn ends_of(text: String) -> String {
+    let mut kept = text.into_bytes();
+    printed::keep_both_ends(&mut kept, KEPT);
+    String::from_utf8_lossy(&kept).into_owned()
 }
 
 #[cfg(test)]
@@ -474,9 +472,8 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_long_text_is_kept_whole() {
-        let text = "ä".repeat(KEPT);
-        let end = end_of(&text);
-        assert!(end.len() <= KEPT && end.len() > KEPT - 4 && text.ends_with(&end));
+    fn both_ends_of_a_long_text_are_kept_whole() {
+        let ends = ends_of(format!("first{}last", "ä".repeat(KEPT)));
+        assert!(ends.len() <= KEPT + 8 && ends.starts_with("firstä") && ends.ends_with("älast"));
     }
 }

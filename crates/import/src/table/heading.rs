@@ -1,0 +1,367 @@
+//! What the heading of a column says: what it counts, in which unit, and whether it tells runs apart.
+//!
+//! Units are recognised as people write them: `rate (MB/s)`, `rate(MB/sec)`, `rate [MB/s]`, `rate_mb_s`,
+//! `MiB/s [last]`, `p99_us`, `RuntimeMS`. Only a unit in parentheses or brackets is certain. One that is a
+//! word of the name may be that of a setting (`commit_s`), which the words next to it and the cells decide.
+
+use super::number::Style;
+use fsdyno_core::measure::{Column, Direction, MeasureError, PrintedUnit};
+
+/// The parts of a heading.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Heading<'a> {
+    /// As written.
+    pub(super) text: &'a str,
+    /// Without the unit in parentheses or brackets.
+    pub(super) name: &'a str,
+    unit: Declared<'a>,
+}
+
+/// What a heading says about the unit of its column.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Declared<'a> {
+    Nothing,
+    /// What is in parentheses or brackets.
+    Enclosed(&'a str),
+    /// A word of the name.
+    InName(&'static str),
+}
+
+/// What tells runs of the same configuration apart.
+const RUNS: [&str; 14] = [
+    "run",
+    "iter",
+    "iteration",
+    "rep",
+    "repeat",
+    "repetition",
+    "replicate",
+    "trial",
+    "sample",
+    "round",
+    "pass",
+    "attempt",
+    "block",
+    "#",
+];
+/// What may follow these: `run no`, `trial_id`.
+const NUMBERS: [&str; 7] = ["no", "nr", "num", "number", "id", "idx", "index"];
+/// When something was measured.
+const MOMENTS: [&str; 7] = ["timestamp", "date", "datetime", "epoch", "started", "finished", "when"];
+/// Words at the end of a heading that say of which kind a figure is.
+const STATISTICS: [&str; 16] = [
+    "avg", "average", "mean", "median", "min", "minimum", "max", "maximum", "stddev", "stdev", "std", "dev",
+    "first", "last", "total", "sum",
+];
+/// Words of what is measured.
+const MEASURED: [&str; 17] = [
+    "lat",
+    "latency",
+    "throughput",
+    "bandwidth",
+    "bw",
+    "iops",
+    "tps",
+    "qps",
+    "elapsed",
+    "duration",
+    "done",
+    "score",
+    "clat",
+    "slat",
+    "stall",
+    "util",
+    "utilization",
+];
+/// Words of what is measured or set.
+const EITHER: [&str; 7] = ["time", "runtime", "rate", "speed", "cpu", "ops", "result"];
+/// Words of what is set, even in a unit.
+const SET: [&str; 14] = [
+    "target",
+    "limit",
+    "cap",
+    "offered",
+    "requested",
+    "throttle",
+    "interval",
+    "timeout",
+    "commit",
+    "delay",
+    "expire",
+    "period",
+    "ramp",
+    "window",
+];
+
+impl<'a> Heading<'a> {
+    pub(super) fn new(text: &'a str) -> Heading<'a> {
+        let text = text.trim();
+        let enclosed = [('(', ')'), ('[', ']')].into_iter().find_map(|(open, close)| {
+            let (name, inside) = text.strip_suffix(close)?.rsplit_once(open)?;
+            (!name.trim().is_empty()).then(|| (name.trim(), inside.trim()))
+        });
+        let of_name = |name| unit_in(name).map_or(Declared::Nothing, Declared::InName);
+        let (name, unit) = match enclosed {
+            None => (text, of_name(text)),
+            // `MiB/s [last]`, `entries [first]`.
+            Some((name, inside)) if is_statistic(inside) || text.ends_with(']') && unknown(inside) => {
+                (text, of_name(name))
+            }
+            Some((name, inside)) => (name, Declared::Enclosed(inside)),
+        };
+        Heading { text, name, unit }
+    }
+
+    /// Whether a user who writes this means that column, with or without its unit.
+    pub(super) fn is_named(&self, name: &str) -> bool {
+        [self.text, self.name].contains(&name.trim())
+    }
+
+    /// The unit in parentheses, if nothing says which way is better for it.
+    pub(super) fn unknown_unit(&self) -> Option<&'a str> {
+        match self.unit {
+            Declared::Enclosed(inside) if unknown(inside) => Some(inside),
+            _ => None,
+        }
+    }
+
+    /// The column of figures, if its unit says which way is better.
+    pub(super) fn own_column(&self) -> Option<Column> {
+        let column = match self.unit {
+            Declared::Nothing => return None,
+            Declared::Enclosed(inside) => Column::new(&format!("{} ({inside})", self.name), None, None),
+            Declared::InName(symbol) => Column::new(&self.without_parentheses(), Some(symbol), None),
+        };
+        column.ok()
+    }
+
+    /// The column of figures that options describe where the heading does not.
+    pub(super) fn column(
+        &self,
+        unit: Option<&str>,
+        better: Option<Direction>,
+    ) -> Result<Column, MeasureError> {
+        match (self.own_column(), self.unit) {
+            (Some(column), _) => Ok(column),
+            (None, Declared::Enclosed(inside)) => Column::new(self.name, unit.or(Some(inside)), better),
+            (None, _) => Column::new(&self.without_parentheses(), unit, better),
+        }
+    }
+
+    /// `lat (avg)` as `lat [avg]`: in the name of a measure, parentheses enclose its unit.
+    fn without_parentheses(&self) -> String {
+        self.name.replace('(', "[").replace(')', "]")
+    }
+
+    /// Whether its unit is in parentheses or brackets, and says which way is better.
+    pub(super) fn is_certain(&self) -> bool {
+        matches!(self.unit, Declared::Enclosed(_)) && self.own_column().is_some()
+    }
+
+    /// Whether its name ends in the unit of a rate.
+    pub(super) fn is_rate(&self) -> bool {
+        self.own_column().is_some_and(|column| column.measure.direction() == Direction::HigherIsBetter)
+    }
+
+    /// Whether it is a time, for which less is better, by its words.
+    pub(super) fn is_latency(&self) -> bool {
+        words(self.name).iter().any(|word| ["lat", "latency", "clat", "slat", "stall"].contains(&&**word))
+    }
+
+    /// Whether the column tells runs of one configuration apart.
+    pub(super) fn is_run(&self) -> bool {
+        if self.text.trim() == "#" {
+            return true;
+        }
+        let mut words = words(self.name);
+        words.retain(|word| !NUMBERS.contains(&&**word));
+        matches!(&words[..], [only] if RUNS.contains(&&**only))
+    }
+
+    /// Whether the column says when something was measured.
+    pub(super) fn is_moment(&self) -> bool {
+        words(self.name).iter().any(|word| MOMENTS.contains(&&**word))
+    }
+
+    /// Whether the column has figures rather than a setting, although no parentheses say so.
+    pub(super) fn is_measured(&self, cells: &[&str], style: Style) -> bool {
+        let filled: Vec<&str> = cells.iter().copied().filter(|cell| !cell.is_empty()).collect();
+        if filled.is_empty() || !filled.iter().all(|cell| style.parse(cell).is_some()) {
+            return false;
+        }
+        let mut levels = filled.clone();
+        levels.sort_unstable();
+        levels.dedup();
+        // The levels of a setting come back.
+        let varies = levels.len() > 2 && levels.len() * 2 > filled.len();
+        let words = words(self.name);
+        let has = |known: &[&str]| words.iter().any(|word| known.contains(&&**word));
+        let is_certain = self.is_rate()
+            || has(&MEASURED)
+            || words.iter().any(|word| is_percentile(word))
+            || words.last().is_some_and(|last| is_statistic(last));
+        let may_be = has(&EITHER) || matches!(self.unit, Declared::InName(_));
+        if has(&SET) { false } else { is_certain || (may_be && varies) }
+    }
+}
+
+/// Whether what is in parentheses is neither a known unit with a direction nor a direction.
+fn unknown(inside: &str) -> bool {
+    Column::new(&format!("a ({inside})"), None, None).is_err()
+}
+
+fn is_statistic(text: &str) -> bool {
+    STATISTICS.contains(&text.trim().to_lowercase().as_str())
+}
+
+/// The words of a name in lower case: `RunNo`, `run_no` and `Run No.` have the same.
+fn words(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut before = ' ';
+    for letter in name.chars() {
+        let is_camel = before.is_lowercase() && letter.is_uppercase();
+        if (is_camel || !letter.is_alphanumeric()) && words.last().is_some_and(|word| !word.is_empty()) {
+            words.push(String::new());
+        }
+        if let Some(word) = words.last_mut().filter(|_| letter.is_alphanumeric()) {
+            word.extend(letter.to_lowercase());
+        }
+        before = letter;
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+fn is_percentile(word: &str) -> bool {
+    word.strip_prefix(['p', 'P']).is_some_and(|rest| rest.parse::<f64>().is_ok())
+}
+
+/// The symbol of the unit that the last words of a name are, before those that say which statistic it is:
+/// `lat_us_avg`.
+fn unit_in(name: &str) -> Option<&'static str> {
+    let spelled = |text: &str| PrintedUnit::spelled(text).map(|(symbol, _)| symbol);
+    if name.len() > 1 && name.ends_with('%') {
+        return spelled("%");
+    }
+    let mut parts: Vec<&str> = name.split([' ', '_', '-', ':']).filter(|part| !part.is_empty()).collect();
+    while parts.len() > 1 && parts.last().is_some_and(|last| is_statistic(last) || is_percentile(last)) {
+        parts.pop();
+    }
+    let of_rate = |amount: &str| spelled(&format!("{amount}/s")).filter(|_| !amount.is_empty());
+    let is_second = |word: &str| spelled(word) == Some(PrintedUnit::Seconds.symbol());
+    match parts[..] {
+        // `mb_per_s`, `mb_s`
+        [.., amount, "per", second] if is_second(second) => return of_rate(amount),
+        [.., amount, second] if is_second(second) && of_rate(amount).is_some() => return of_rate(amount),
+        _ => {}
+    }
+    let (last, rest) = parts.split_last()?;
+    // Alone, `s` is no unit.
+    let whole = spelled(last).filter(|_| !rest.is_empty() || last.len() > 1);
+    // `RuntimeMS`
+    let joined = || {
+        let letters = last.char_indices().zip(last.chars().skip(1));
+        let begins = letters.filter(|((_, a), b)| a.is_lowercase() && b.is_uppercase()).last();
+        begins.and_then(|((at, _), _)| spelled(&last[at + 1..]))
+    };
+    whole.or_else(joined)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_unit_is_found_wherever_people_write_it() {
+        for (text, measure) in [
+            ("throughput (MB/sec)", Some("throughput (MB/s)")),
+            ("throughput(MB/s)", Some("throughput (MB/s)")),
+            ("throughput [KB/s]", Some("throughput (KB/s)")),
+            ("latency (usec)", Some("latency (us)")),
+            ("latency (\u{b5}s)", Some("latency (us)")),
+            ("energy (J, less)", Some("energy (J, less)")),
+            ("read_iops", Some("read_iops (IOPS)")),
+            ("lat_us_avg", Some("lat_us_avg (us)")),
+            ("bw_mb_per_sec", Some("bw_mb_per_sec (MB/s)")),
+            ("write_mb_s", Some("write_mb_s (MB/s)")),
+            ("p99_s", Some("p99_s (s)")),
+            ("MiB/s [last]", Some("MiB/s [last] (MiB/s)")),
+            ("IO lat us [max]", Some("IO lat us [max] (us)")),
+            ("RuntimeMS", Some("RuntimeMS (ms)")),
+            ("IOPS", Some("IOPS (IOPS)")),
+            ("CPU% [first]", None),
+            ("status", None),
+            ("fs", None),
+            ("s", None),
+            ("block_size", None),
+            ("bw_mbps", None),
+            ("throughput", None),
+        ] {
+            let column = Heading::new(text).own_column();
+            assert_eq!(column.as_ref().map(|column| column.measure.name()), measure, "{text}");
+        }
+        assert_eq!(Heading::new("deliveries (mails/s)").unknown_unit(), Some("mails/s"));
+        assert_eq!(Heading::new("entries [first]").unknown_unit(), None);
+    }
+
+    #[test]
+    fn columns_that_tell_runs_apart_are_known_in_any_spelling() {
+        for text in [
+            "run",
+            "Run",
+            "RUN",
+            "run #",
+            "run#",
+            "#run",
+            "Run No.",
+            "run_id",
+            "RunNumber",
+            "iter",
+            "Iteration",
+            "iteration (n)",
+            "rep",
+            "Rep.",
+            "trial",
+            "sample",
+            "round",
+            "pass",
+            "attempt",
+            "#",
+            "block",
+            "repetition",
+            "run (#)",
+        ] {
+            assert!(Heading::new(text).is_run(), "{text}");
+        }
+        for text in ["runtime", "block size", "sample_size", "runs", "passes", "filesystem", "round robin"] {
+            assert!(!Heading::new(text).is_run(), "{text}");
+        }
+    }
+
+    #[test]
+    fn figures_are_distinguished_from_settings() {
+        let is_measured = |text, cells: &[&str]| Heading::new(text).is_measured(cells, Style::Point);
+        for (text, cells) in [
+            ("write_iops", &["0", "0", "43.04", "0"][..]),
+            ("latency_ms", &["1", "1"]),
+            ("p99", &["2.5"]),
+            ("MiB [first]", &["7460", "7460"]),
+            ("clat_mean", &["130", "", "131"]),
+            ("runtime_s", &["30.1", "29.8", "31.5", "30.3"]),
+            ("cpu", &["12.1", "13.9", "12.8"]),
+        ] {
+            assert!(is_measured(text, cells), "{text}");
+        }
+        for (text, cells) in [
+            ("iodepth", &["1", "2", "4", "8"][..]),
+            ("commit_s", &["5", "30", "5", "30"]),
+            ("timeout_ms", &["1", "2", "3", "4"]),
+            ("runtime_s", &["60", "60", "60", "60"]),
+            ("target_iops", &["1000", "2000", "1000", "2000"]),
+            ("latency", &["low", "high"]),
+            ("cpu", &["1", "2", "1", "2"]),
+        ] {
+            assert!(!is_measured(text, cells), "{text}");
+        }
+    }
+}
