@@ -7,7 +7,7 @@ use crate::exit::{Status, Trouble};
 use crate::{out, say};
 use anyhow::{Context, anyhow};
 use fsdyno_core::measure::{Direction, Measure};
-use fsdyno_core::{TrialRecord, Warning, WarningKind, sweep_name};
+use fsdyno_core::{TrialRecord, sweep_name};
 use fsdyno_import::{
     File, Format, ImportError, Imported, LONGEST_NAME, TableOptions, measure, table, trials,
 };
@@ -117,8 +117,7 @@ fn trials_of(files: &[File], options: &Import) -> std::result::Result<(Vec<Trial
             };
             let Imported { mut trials, measure } = table(&files[0], &columns).map_err(broken)?;
             for trial in &mut trials {
-                let risks = declared_risks(&trial.configuration).into_iter();
-                trial.warnings.extend(risks.map(|risk| Warning::new(WarningKind::Durability, risk)));
+                trial.warnings.extend(declared_risks(&trial.configuration));
             }
             return Ok((trials, measure));
         }

@@ -42,6 +42,7 @@ mod guests_resumed;
 mod guests_stacks;
 mod hooks;
 mod images;
+mod in_force;
 mod io_errors;
 mod kill;
 mod lifecycle;
@@ -104,6 +105,7 @@ fn main() {
         guests_stacks::tests(),
         hooks::tests(),
         images::tests(),
+        in_force::tests(),
         io_errors::tests(),
         kill::tests(),
         lifecycle::tests(),
