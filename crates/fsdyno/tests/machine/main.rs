@@ -41,6 +41,7 @@ mod guests_power;
 mod guests_resumed;
 mod guests_stacks;
 mod hooks;
+mod hostile_labels;
 mod images;
 mod in_force;
 mod io_errors;
@@ -104,6 +105,7 @@ fn main() {
         guests_resumed::tests(),
         guests_stacks::tests(),
         hooks::tests(),
+        hostile_labels::tests(),
         images::tests(),
         in_force::tests(),
         io_errors::tests(),
