@@ -10,6 +10,7 @@ mod levels;
 
 use crate::cache::CacheState;
 use crate::filesystem;
+use crate::hazard::{Hazard, NO_JOURNAL};
 use crate::kernel::HOST_KERNEL;
 use crate::profile;
 use crate::scheduler;
@@ -32,6 +33,8 @@ pub struct Axis {
     /// The level if the plan does not set one and the filesystem has no default of its own; absent if it
     /// depends on the machine or the device.
     pub default: Option<&'static str>,
+    /// What its levels do to what survives a power cut; that of a sysctl depends on its key.
+    pub hazard: Hazard,
     /// One sentence for the reference.
     pub help: &'static str,
 }
@@ -61,6 +64,7 @@ pub static AXES: &[Axis] = &[
         levels: Levels::Filesystem,
         general: true,
         default: None,
+        hazard: Hazard::OfItsWords,
         help: "the filesystem to create",
     },
     Axis {
@@ -68,6 +72,7 @@ pub static AXES: &[Axis] = &[
         levels: Levels::Kernel,
         general: true,
         default: Some(HOST_KERNEL),
+        hazard: Hazard::Harmless,
         help: "the kernel to run trials on: the host's own, or another one in a virtual machine",
     },
     Axis {
@@ -75,6 +80,7 @@ pub static AXES: &[Axis] = &[
         levels: Levels::Size,
         general: true,
         default: None,
+        hazard: Hazard::Harmless,
         help: "filesystem block size (ext `-b`, xfs `-b size=`, btrfs `--sectorsize`; the cluster size for \
             vfat, exfat and ntfs)",
     },
@@ -83,6 +89,7 @@ pub static AXES: &[Axis] = &[
         levels: Levels::Words(&scheduler::NAMES),
         general: true,
         default: None,
+        hazard: Hazard::Harmless,
         help: "I/O scheduler of the device",
     },
     Axis {
@@ -90,6 +97,7 @@ pub static AXES: &[Axis] = &[
         levels: Levels::Size,
         general: true,
         default: None,
+        hazard: Hazard::Harmless,
         help: "readahead of the device (`queue/read_ahead_kb`)",
     },
     Axis {
@@ -97,6 +105,7 @@ pub static AXES: &[Axis] = &[
         levels: Levels::Count,
         general: true,
         default: None,
+        hazard: Hazard::Harmless,
         help: "requests that the scheduler may queue (`queue/nr_requests`)",
     },
     Axis {
@@ -104,6 +113,7 @@ pub static AXES: &[Axis] = &[
         levels: Levels::Size,
         general: true,
         default: None,
+        hazard: Hazard::Harmless,
         help: "the largest request that the block layer sends to a disk (`queue/max_sectors_kb`)",
     },
     Axis {
@@ -111,6 +121,16 @@ pub static AXES: &[Axis] = &[
         levels: Levels::Words(&["write-back", "write-through"]),
         general: true,
         default: None,
+        hazard: Hazard::By(&[
+            (&["write-back"], Hazard::Harmless),
+            (
+                &["write-through"],
+                Hazard::Weakens(
+                    "write_cache = write-through: the disk is never flushed, and a power cut loses what its \
+                     cache holds",
+                ),
+            ),
+        ]),
         help: "what the kernel takes a disk's cache for (`queue/write_cache`): with `write-through` it sends \
             no flushes, which is safe only if the cache survives a power cut",
     },
@@ -119,6 +139,7 @@ pub static AXES: &[Axis] = &[
         levels: Levels::Size,
         general: true,
         default: None,
+        hazard: Hazard::Harmless,
         help: "memory of the load and of the page cache that it fills, limited by a memory cgroup",
     },
     Axis {
@@ -126,6 +147,7 @@ pub static AXES: &[Axis] = &[
         levels: Levels::Words(&CacheState::NAMES),
         general: true,
         default: Some(CacheState::Cold.name()),
+        hazard: Hazard::Harmless,
         help: "what is in memory when a phase of `fileserver`, `streaming` or `collection` begins to read \
             files: nothing, directories and inodes, or all that fits",
     },
@@ -134,6 +156,7 @@ pub static AXES: &[Axis] = &[
         levels: Levels::Words(&["strictatime", "relatime", "noatime", "nodiratime"]),
         general: true,
         default: Some("relatime"),
+        hazard: Hazard::OfItsWords,
         help: "when a read updates the access time",
     },
     Axis {
@@ -141,6 +164,7 @@ pub static AXES: &[Axis] = &[
         levels: Levels::Switch,
         general: false,
         default: None,
+        hazard: Hazard::OfItsWords,
         help: "cache flushes around commits; with 0, a power cut may corrupt the filesystem",
     },
     Axis {
@@ -148,6 +172,7 @@ pub static AXES: &[Axis] = &[
         levels: Levels::Journal,
         general: false,
         default: None,
+        hazard: Hazard::By(&[(&["internal", "external"], Hazard::Harmless), (&["none"], NO_JOURNAL)]),
         help: "location of the journal (ext) or log (xfs): `internal`, `external` (a device from \
             `[device.journals]`) or `none`",
     },
@@ -156,6 +181,7 @@ pub static AXES: &[Axis] = &[
         levels: Levels::Words(&["journal", "ordered", "writeback"]),
         general: false,
         default: None,
+        hazard: Hazard::OfItsWords,
         help: "journaling mode for file data",
     },
     Axis {
@@ -163,6 +189,7 @@ pub static AXES: &[Axis] = &[
         levels: Levels::Seconds,
         general: false,
         default: None,
+        hazard: Hazard::OfItsWords,
         help: "seconds between periodic commits",
     },
     Axis {
@@ -170,6 +197,7 @@ pub static AXES: &[Axis] = &[
         levels: Levels::Switch,
         general: false,
         default: None,
+        hazard: Hazard::OfItsWords,
         help: "delayed allocation",
     },
     Axis {
@@ -177,6 +205,7 @@ pub static AXES: &[Axis] = &[
         levels: Levels::Switch,
         general: false,
         default: None,
+        hazard: Hazard::OfItsWords,
         help: "write the commit block without waiting for the other journal blocks; not possible with \
             data=ordered",
     },
@@ -185,6 +214,7 @@ pub static AXES: &[Axis] = &[
         levels: Levels::Size,
         general: false,
         default: None,
+        hazard: Hazard::Harmless,
         help: "size of the journal (ext `-J size=`, jfs `-s`, reiserfs `-s`)",
     },
     Axis {
@@ -192,6 +222,7 @@ pub static AXES: &[Axis] = &[
         levels: Levels::Size,
         general: false,
         default: None,
+        hazard: Hazard::Harmless,
         help: "inode size (`-I`)",
     },
     Axis {
@@ -199,6 +230,7 @@ pub static AXES: &[Axis] = &[
         levels: Levels::Count,
         general: false,
         default: None,
+        hazard: Hazard::Harmless,
         help: "number of allocation groups (`-d agcount=`)",
     },
     Axis {
@@ -206,6 +238,7 @@ pub static AXES: &[Axis] = &[
         levels: Levels::Size,
         general: false,
         default: None,
+        hazard: Hazard::Harmless,
         help: "log size (`-l size=`)",
     },
     Axis {
@@ -213,6 +246,7 @@ pub static AXES: &[Axis] = &[
         levels: Levels::Count,
         general: false,
         default: None,
+        hazard: Hazard::OfItsWords,
         help: "number of in-memory log buffers, 2 to 8 (mount `logbufs=`)",
     },
     Axis {
@@ -220,6 +254,7 @@ pub static AXES: &[Axis] = &[
         levels: Levels::Size,
         general: false,
         default: None,
+        hazard: Hazard::OfItsWords,
         help: "size of each log buffer, 16k to 256k (mount `logbsize=`)",
     },
     Axis {
@@ -227,6 +262,7 @@ pub static AXES: &[Axis] = &[
         levels: Levels::Switch,
         general: false,
         default: None,
+        hazard: Hazard::Harmless,
         help: "lazy superblock counters (`-l lazy-count=`)",
     },
     Axis {
@@ -234,6 +270,7 @@ pub static AXES: &[Axis] = &[
         levels: Levels::Compression,
         general: false,
         default: None,
+        hazard: Hazard::OfItsWords,
         help: "compression of file data",
     },
     Axis {
@@ -241,6 +278,7 @@ pub static AXES: &[Axis] = &[
         levels: Levels::Switch,
         general: false,
         default: None,
+        hazard: Hazard::OfItsWords,
         help: "copy-on-write for file data",
     },
     Axis {
@@ -248,6 +286,7 @@ pub static AXES: &[Axis] = &[
         levels: Levels::Switch,
         general: false,
         default: None,
+        hazard: Hazard::OfItsWords,
         help: "whether each commit writes the data of all files first, so that it is a consistent snapshot",
     },
     Axis {
@@ -255,6 +294,7 @@ pub static AXES: &[Axis] = &[
         levels: Levels::Words(&profile::NAMES),
         general: false,
         default: None,
+        hazard: profile::HAZARD,
         help: "metadata profile: one copy or two, or how they lie on the disks of a pool (`--metadata`)",
     },
     Axis {
@@ -262,6 +302,7 @@ pub static AXES: &[Axis] = &[
         levels: Levels::Words(&profile::NAMES),
         general: false,
         default: None,
+        hazard: profile::HAZARD,
         help: "data profile: one copy or two, or how they lie on the disks of a pool (`--data`)",
     },
     Axis {
@@ -269,6 +310,16 @@ pub static AXES: &[Axis] = &[
         levels: Levels::Words(&["sync", "async"]),
         general: true,
         default: Some("sync"),
+        hazard: Hazard::By(&[
+            (&["sync"], Hazard::Harmless),
+            (
+                &["async"],
+                Hazard::Weakens(
+                    "export=async: the server answers before data is on the disk, so a power cut of the \
+                     server may lose what clients have synced",
+                ),
+            ),
+        ]),
         help: "when an NFS server answers: once what it was sent is on the disk, or before that",
     },
     Axis {
@@ -276,6 +327,7 @@ pub static AXES: &[Axis] = &[
         levels: Levels::Words(&["3", "4.0", "4.1", "4.2"]),
         general: true,
         default: Some("4.2"),
+        hazard: Hazard::Harmless,
         help: "version of the NFS protocol that clients use (nfs(5), `vers=`)",
     },
     Axis {
@@ -283,6 +335,7 @@ pub static AXES: &[Axis] = &[
         levels: Levels::Count,
         general: true,
         default: Some("8"),
+        hazard: Hazard::Harmless,
         help: "threads of the NFS server (nfsd(8))",
     },
     Axis {
@@ -290,6 +343,7 @@ pub static AXES: &[Axis] = &[
         levels: Levels::Switch,
         general: true,
         default: Some("0"),
+        hazard: Hazard::Harmless,
         help: "whether clients mount with `sync`: each write then waits for the server",
     },
     Axis {
@@ -297,6 +351,7 @@ pub static AXES: &[Axis] = &[
         levels: Levels::Size,
         general: true,
         default: None,
+        hazard: Hazard::Harmless,
         help: "the most that a client reads at a time (nfs(5), `rsize=`)",
     },
     Axis {
@@ -304,6 +359,7 @@ pub static AXES: &[Axis] = &[
         levels: Levels::Size,
         general: true,
         default: None,
+        hazard: Hazard::Harmless,
         help: "the most that a client writes at a time (nfs(5), `wsize=`)",
     },
     Axis {
@@ -311,6 +367,7 @@ pub static AXES: &[Axis] = &[
         levels: Levels::Count,
         general: true,
         default: Some("1"),
+        hazard: Hazard::Harmless,
         help: "connections of each client to the server, 1 to 16 (nfs(5), `nconnect=`)",
     },
     Axis {
@@ -318,6 +375,7 @@ pub static AXES: &[Axis] = &[
         levels: Levels::Percent,
         general: true,
         default: None,
+        hazard: Hazard::Harmless,
         help: "how full to make the filesystem before measuring, using files from the model `home`",
     },
     Axis {
@@ -325,6 +383,7 @@ pub static AXES: &[Axis] = &[
         levels: Levels::Count,
         general: true,
         default: Some("0"),
+        hazard: Hazard::Harmless,
         help: "rounds of ageing before measuring; each round replaces a random half of the files from `fill`",
     },
     Axis {
@@ -332,6 +391,7 @@ pub static AXES: &[Axis] = &[
         levels: Levels::Text,
         general: true,
         default: None,
+        hazard: Hazard::OfItsWords,
         help: "additional mkfs options, as typed",
     },
     Axis {
@@ -339,6 +399,7 @@ pub static AXES: &[Axis] = &[
         levels: Levels::Text,
         general: true,
         default: None,
+        hazard: Hazard::OfItsWords,
         help: "additional mount options, comma-separated",
     },
 ];
@@ -351,6 +412,7 @@ static SYSCTL: Axis = Axis {
     levels: Levels::Sysctl,
     general: true,
     default: None,
+    hazard: Hazard::Unknown,
     help: "a sysctl, such as `sysctl.vm.dirty_ratio`",
 };
 

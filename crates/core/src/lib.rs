@@ -18,6 +18,7 @@ pub mod environment;
 pub mod figures;
 pub mod filesystem;
 pub mod glance;
+pub mod hazard;
 pub mod kernel;
 pub mod measure;
 pub mod meminfo;

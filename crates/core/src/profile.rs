@@ -1,6 +1,8 @@
 //! How a filesystem that spreads over several disks keeps data or metadata on them (btrfs-progs 6.2,
 //! `btrfs_raid_array`).
 
+use crate::hazard::Hazard;
+
 /// A profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Profile {
@@ -39,6 +41,17 @@ pub const NAMES: [&str; PROFILES.len()] = {
     }
     names
 };
+
+/// What they do to what survives a power cut (btrfs(5), "RAID56 status and known problems").
+pub const HAZARD: Hazard = Hazard::By(&[
+    (&["single", "dup", "raid0", "raid1", "raid1c3", "raid1c4", "raid10"], Hazard::Harmless),
+    (
+        &["raid5", "raid6"],
+        Hazard::Weakens(
+            "profile = raid5 or raid6: a power cut may leave parity that does not match (write hole)",
+        ),
+    ),
+]);
 
 /// The profile of this name.
 pub fn find(name: &str) -> Option<&'static Profile> {

@@ -4,38 +4,40 @@
 //! `kernel.modprobe`) or can take the machine down (`vm.overcommit_memory`, `vm.min_free_kbytes`). So a plan
 //! may set those in [`KNOWN`] freely, and any other only if its key is also given on the command line.
 
+use crate::hazard::Hazard;
+
 /// Sysctls that filesystem benchmarks vary and that cannot bring the machine down, whatever the value
 /// (Documentation/admin-guide/sysctl/vm.rst, fs.rst; Documentation/admin-guide/xfs.rst).
 ///
 /// Omitted on purpose: those that decide who gets memory (`vm.overcommit_*`, `vm.min_free_kbytes`,
 /// `vm.nr_hugepages`, `vm.panic_on_oom`, `vm.mmap_min_addr`), and actions that cannot be read back
 /// (`vm.drop_caches`, `vm.compact_memory`).
-pub const KNOWN: &[&str] = &[
-    "fs.aio-max-nr",
-    "fs.xfs.filestream_centisecs",
-    "fs.xfs.rotorstep",
-    "fs.xfs.speculative_cow_prealloc_lifetime",
-    "fs.xfs.speculative_prealloc_lifetime",
-    "fs.xfs.xfssyncd_centisecs",
-    "vm.compaction_proactiveness",
-    "vm.dirty_background_bytes",
-    "vm.dirty_background_ratio",
-    "vm.dirty_bytes",
-    "vm.dirty_expire_centisecs",
-    "vm.dirty_ratio",
-    "vm.dirty_writeback_centisecs",
-    "vm.dirtytime_expire_seconds",
-    "vm.extfrag_threshold",
-    "vm.laptop_mode",
-    "vm.page-cluster",
-    "vm.percpu_pagelist_high_fraction",
-    "vm.stat_interval",
-    "vm.swappiness",
-    "vm.vfs_cache_pressure",
-    "vm.vfs_cache_pressure_denom",
-    "vm.watermark_boost_factor",
-    "vm.watermark_scale_factor",
-    "vm.zone_reclaim_mode",
+pub const KNOWN: &[(&str, Hazard)] = &[
+    ("fs.aio-max-nr", Hazard::Harmless),
+    ("fs.xfs.filestream_centisecs", Hazard::Harmless),
+    ("fs.xfs.rotorstep", Hazard::Harmless),
+    ("fs.xfs.speculative_cow_prealloc_lifetime", Hazard::Harmless),
+    ("fs.xfs.speculative_prealloc_lifetime", Hazard::Harmless),
+    ("fs.xfs.xfssyncd_centisecs", Hazard::AtMost(3000)),
+    ("vm.compaction_proactiveness", Hazard::Harmless),
+    ("vm.dirty_background_bytes", Hazard::Harmless),
+    ("vm.dirty_background_ratio", Hazard::Harmless),
+    ("vm.dirty_bytes", Hazard::Harmless),
+    ("vm.dirty_expire_centisecs", Hazard::AtMost(3000)),
+    ("vm.dirty_ratio", Hazard::Harmless),
+    ("vm.dirty_writeback_centisecs", Hazard::AtMostNotZero(500)),
+    ("vm.dirtytime_expire_seconds", Hazard::AtMostNotZero(43_200)),
+    ("vm.extfrag_threshold", Hazard::Harmless),
+    ("vm.laptop_mode", Hazard::AtMost(0)),
+    ("vm.page-cluster", Hazard::Harmless),
+    ("vm.percpu_pagelist_high_fraction", Hazard::Harmless),
+    ("vm.stat_interval", Hazard::Harmless),
+    ("vm.swappiness", Hazard::Harmless),
+    ("vm.vfs_cache_pressure", Hazard::Harmless),
+    ("vm.vfs_cache_pressure_denom", Hazard::Harmless),
+    ("vm.watermark_boost_factor", Hazard::Harmless),
+    ("vm.watermark_scale_factor", Hazard::Harmless),
+    ("vm.zone_reclaim_mode", Hazard::Harmless),
 ];
 
 /// The longest value in bytes: the kernel truncates a longer text (`proc_dointvec` in kernel/sysctl.c, one
@@ -44,7 +46,12 @@ pub const VALUE_BYTES_MAX: usize = 4095;
 
 /// Whether a plan may set it without permission on the command line.
 pub fn is_known(key: &str) -> bool {
-    KNOWN.contains(&key)
+    KNOWN.iter().any(|(known, _)| *known == key)
+}
+
+/// What it does to what survives a power cut.
+pub fn hazard(key: &str) -> Hazard {
+    KNOWN.iter().find(|(known, _)| *known == key).map_or(Hazard::Unknown, |(_, hazard)| *hazard)
 }
 
 /// Whether a text is a key: components of `a-z`, `0-9`, `_` and `-`, joined by dots.
@@ -108,8 +115,8 @@ mod tests {
 
     #[test]
     fn every_known_key_is_valid_and_harmless() {
-        assert!(KNOWN.iter().all(|key| is_key(key)));
-        assert!(KNOWN.is_sorted_by(|one, next| one < next));
+        assert!(KNOWN.iter().all(|(key, _)| is_key(key)));
+        assert!(KNOWN.is_sorted_by(|(one, _), (next, _)| one < next));
         for dangerous in ["kernel.core_pattern", "kernel.modprobe", "vm.overcommit_memory", "vm.drop_caches"]
         {
             assert!(!is_known(dangerous), "{dangerous}");

@@ -109,6 +109,9 @@ warnings! {
     Durability = "durability":
         "the settings weaken what survives a power cut",
         "choose this setting only if losing recent writes, or the filesystem, in a power cut is acceptable";
+    DurabilityUnknown = "durability-unknown":
+        "what a setting, or the filesystem of a directory, does to what survives a power cut is unknown",
+        "measure it with `fsdyno durability`; until then it never wins against a durable configuration";
     DirectoriesNotSynced = "directories-not-synced":
         "the protocol of the server does not pass on an fsync of a directory, nor a syncfs",
         "serve by NFS if programs rely on a rename or a new name that they have synced";

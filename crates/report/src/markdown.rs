@@ -4,7 +4,7 @@
 //! Tables are those of GitHub Flavored Markdown (<https://github.github.com/gfm/#tables-extension->). Names
 //! come from plans and files, so whatever Markdown would take for markup is escaped.
 
-use crate::terminal::columns::{Column, WEAKENS};
+use crate::terminal::columns::{Column, WEAKENS, WEAKENS_LEGEND};
 use crate::terminal::comparison::{
     cells, head, left_out, loss_cells, notes as notes_on, rank, summary as verdict, title as side,
 };
@@ -75,10 +75,7 @@ fn configurations(out: &mut dyn Write, ranking: &Ranking, answer: &Answer) -> io
         writeln!(out, "Means over n trials; (max): the longest of all trials.")?;
     }
     if ranking.rows.iter().any(|row| !row.risks.is_empty()) {
-        writeln!(
-            out,
-            "{WEAKENS}: weakens what survives a power cut; never wins if a safe one was measured."
-        )?;
+        writeln!(out, "{WEAKENS}: {WEAKENS_LEGEND}.")?;
     }
     writeln!(out)
 }

@@ -4,11 +4,12 @@
 //! What does not depend on a machine is in its descriptor ([`fsdyno_core::filesystem`]), where both are
 //! registered.
 
-use crate::words::{Grammar, Words};
+use crate::words::{self, Grammar, Words};
 pub(crate) use crate::words::{raw_mkfs, raw_mount};
-use fsdyno_core::axis::{self, SYSCTL_PREFIX, WRITE_CACHE};
+use fsdyno_core::axis::DEFAULT;
 pub use fsdyno_core::filesystem::Tool;
-use fsdyno_core::filesystem::{Descriptor, Identifier, switches_barriers_off};
+use fsdyno_core::filesystem::{Descriptor, Identifier};
+use fsdyno_core::hazard::{self, Hazard};
 use fsdyno_core::{Bytes, Configuration, Warning, WarningKind};
 use fsdyno_host::{Command, DeviceHandle, Output};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -175,8 +176,10 @@ pub trait Filesystem: std::fmt::Debug + Sync {
     fn expectations(&self, _configuration: &Configuration) -> Vec<Expectation> {
         Vec::new()
     }
-    /// What its settings weaken, one line each.
-    fn risks(&self, configuration: &Configuration) -> Vec<String>;
+    /// What it does itself to what survives a power cut, whatever its settings.
+    fn own_hazard(&self) -> Hazard {
+        Hazard::Harmless
+    }
     /// When it is checked at boot: the sixth field of fstab(5), 0 for never.
     fn check_order(&self) -> u32 {
         0
@@ -267,66 +270,48 @@ pub(crate) fn all_expectations(
     expectations
 }
 
-/// What the settings of a configuration weaken that was built elsewhere, one line each. Of a filesystem
-/// that is not known, what all have in common.
-pub fn declared_risks(configuration: &Configuration) -> Vec<String> {
-    match find(&configuration.filesystem) {
+/// What the settings of a configuration weaken that was built elsewhere. Nothing there is known to be
+/// durable, so what is unknown of a setting says nothing more. Of a filesystem that is not known, what its
+/// settings weaken on any other.
+pub fn declared_risks(configuration: &Configuration) -> Vec<Warning> {
+    let mut found = match find(&configuration.filesystem) {
         Some(filesystem) => all_risks(filesystem, configuration),
-        None => {
-            let flushes = barrier_off(configuration).into_iter().chain(unflushed(configuration));
-            flushes.chain(late_writeback(configuration)).collect()
+        None => all().flat_map(|filesystem| risks_of_settings(filesystem, configuration)).collect(),
+    };
+    found.retain(|warning| warning.kind == WarningKind::Durability);
+    distinct(found)
+}
+
+/// What a filesystem and the settings of a configuration do to what survives a power cut.
+pub(crate) fn all_risks(filesystem: &dyn Filesystem, configuration: &Configuration) -> Vec<Warning> {
+    let own = filesystem.own_hazard().warning(filesystem.name(), filesystem.name(), "");
+    distinct(own.into_iter().chain(risks_of_settings(filesystem, configuration)).collect())
+}
+
+fn risks_of_settings(filesystem: &dyn Filesystem, configuration: &Configuration) -> Vec<Warning> {
+    let options = all_mount_options(filesystem, configuration, None);
+    let (name, words) = (filesystem.name(), options.iter().map(String::as_str));
+    let mut found = words::risks_of_mount(name, filesystem.mount_words(), words);
+    found.extend(words::risks_of_mkfs(name, filesystem.mkfs_words(), configuration));
+    found.extend(risks_of_levels(name, configuration));
+    found
+}
+
+/// The same of its levels that become no words of mkfs or mount.
+pub(crate) fn risks_of_levels(filesystem: &str, configuration: &Configuration) -> Vec<Warning> {
+    let settings = configuration.settings.iter().filter(|(_, level)| *level != DEFAULT);
+    settings.filter_map(|(name, level)| hazard::of_level(filesystem, name, level)).collect()
+}
+
+/// Each warning once.
+pub(crate) fn distinct(warnings: Vec<Warning>) -> Vec<Warning> {
+    let mut found: Vec<Warning> = Vec::new();
+    for warning in warnings {
+        if !found.contains(&warning) {
+            found.push(warning);
         }
     }
-}
-
-/// Everything that its settings and those of the kernel weaken, one line each.
-pub(crate) fn all_risks(filesystem: &dyn Filesystem, configuration: &Configuration) -> Vec<String> {
-    let mut risks = filesystem.risks(configuration);
-    risks.extend(late_commit(filesystem, configuration));
-    risks.extend(late_writeback(configuration));
-    risks.extend(unflushed(configuration));
-    risks
-}
-
-/// A disk that the kernel does not flush.
-fn unflushed(configuration: &Configuration) -> Option<String> {
-    (configuration.level(WRITE_CACHE) == Some("write-through")).then(|| {
-        "write_cache = write-through: the disk is never flushed, and a power cut loses what its cache holds"
-            .to_string()
-    })
-}
-
-/// Commits that happen later than by default.
-fn late_commit(filesystem: &dyn Filesystem, configuration: &Configuration) -> Option<String> {
-    let axis = axis::find("commit").ok()?;
-    let default: u64 = axis.default_level(filesystem.name())?.parse().ok()?;
-    let raw = raw_mount(configuration).filter_map(|word| word.strip_prefix("commit=")).last();
-    let seconds: u64 = raw.or(configuration.level("commit"))?.parse().ok()?;
-    (seconds > default).then(|| {
-        format!(
-            "commit = {seconds}: a power cut may lose the last {seconds} s of writes instead of the last \
-             {default} s"
-        )
-    })
-}
-
-/// Sysctls that can keep written data in memory longer than by default, with their default values
-/// (Documentation/admin-guide/sysctl/vm.rst, mm/page-writeback.c).
-const WRITEBACK: [(&str, u64); 3] =
-    [("vm.dirty_expire_centisecs", 3000), ("vm.dirty_writeback_centisecs", 500), ("vm.laptop_mode", 0)];
-
-fn late_writeback(configuration: &Configuration) -> Vec<String> {
-    let later = |(key, default): &(&str, u64)| {
-        let value: u64 = configuration.level(&format!("{SYSCTL_PREFIX}{key}"))?.trim().parse().ok()?;
-        let never = value == 0 && *key == "vm.dirty_writeback_centisecs";
-        (value > *default || never).then(|| {
-            format!(
-                "{SYSCTL_PREFIX}{key} = {value}: written data stays in memory longer, where a power cut \
-                loses it"
-            )
-        })
-    };
-    WRITEBACK.iter().filter_map(later).collect()
+    found
 }
 
 /// What was requested but is not in force.
@@ -355,12 +340,18 @@ pub(crate) fn none_of<const N: usize>(words: [&str; N]) -> Shown {
     Shown::NoneOf(words.map(str::to_string).to_vec())
 }
 
-/// The risk without flushes, requested by the axis or by a mount option.
-pub(crate) fn barrier_off(configuration: &Configuration) -> Option<String> {
-    let raw = switches_barriers_off(&configuration.filesystem, raw_mount(configuration));
-    let off = configuration.level("barrier") == Some("0") || raw;
-    off.then(|| "barrier = 0: a power cut may corrupt the filesystem".to_string())
-}
+/// The journaling modes of file data (Documentation/admin-guide/ext4.rst).
+pub(crate) const DATA_MODES: Hazard = Hazard::By(&[
+    (&["data=journal", "data=ordered"], Hazard::Harmless),
+    (
+        &["data=writeback"],
+        Hazard::Weakens("data = writeback: after a power cut, files may contain stale data from other files"),
+    ),
+]);
+
+/// A mount that leaves the log as it is.
+pub(crate) const NO_RECOVERY: Hazard =
+    Hazard::Weakens("no recovery: what was synced last is missing, because the log is not replayed");
 
 /// How to see the axis if the kernel shows nothing but `nobarrier`.
 pub(crate) fn nobarrier_in_force(configuration: &Configuration) -> Option<Expectation> {
@@ -465,20 +456,5 @@ mod tests {
     fn every_filesystem_that_a_plan_may_name_can_be_built() {
         let built: Vec<&str> = all().map(|filesystem| filesystem.name()).collect();
         assert_eq!(built, fsdyno_core::filesystem::names().collect::<Vec<_>>());
-    }
-
-    #[test]
-    fn a_barrier_that_is_off_is_a_risk_however_it_was_asked_for() {
-        for (axis, level) in [("barrier", "0"), ("mount", "noatime,nobarrier"), ("mount", "barrier=none")] {
-            let settings = [(axis.to_string(), level.to_string())].into();
-            let configuration = Configuration { name: String::new(), filesystem: String::new(), settings };
-            assert!(barrier_off(&configuration).is_some(), "{axis} = {level}");
-        }
-        let on = Configuration {
-            name: String::new(),
-            filesystem: String::new(),
-            settings: [("barrier".to_string(), "1".to_string())].into(),
-        };
-        assert_eq!(barrier_off(&on), None);
     }
 }

@@ -21,6 +21,7 @@ mod foresight;
 pub mod guard;
 pub mod guest;
 mod image;
+mod in_force;
 mod kept;
 mod kernel_module;
 mod layer;

@@ -5,10 +5,11 @@ use crate::Result;
 use crate::device::{self, Contents, Device};
 use crate::environment;
 use crate::error::TestbedError;
-use crate::filesystem::{self, all_expectations, all_risks, not_in_force};
+use crate::filesystem::{self, all_expectations, all_risks, distinct, not_in_force, risks_of_levels};
 use crate::foresight::{contradictions, unmet_on_disks};
 use crate::guard::Testbed;
 use crate::image::MadeImage;
+use crate::in_force;
 use crate::layered;
 use crate::mounted::Mounted;
 use crate::mounting::{mount_request, mount_verified};
@@ -258,13 +259,17 @@ fn use_directory(
     tunable::journal_and_apply(host, journal, &tunable::settings(&trial.configuration, None), &ways_back)?;
     host.create_directory(&own).map_err(TestbedError::at("mount"))?;
     let mounts = host.mounts().map_err(TestbedError::at("mount"))?;
-    let queue = environment::mount_of(&mounts, &directory).map(|mount| {
+    // As the kernel finds it, wherever links lead.
+    let resolved = directory.canonicalize().unwrap_or(directory);
+    let queue = environment::mount_of(&mounts, &resolved).map(|mount| {
         trial.built.mount_options_in_force = mount.options.clone();
+        trial.warnings = in_force::risks_of_directory(host, &mounts, mount);
         tunable::queue_of_mount(host, mount.device)
     });
     if let Some(text) = queue.and_then(|queue| host.read_text(&queue.join("scheduler")).ok()) {
         trial.built.scheduler_in_force = setting::active(&text);
     }
+    trial.warnings.extend(risks_of_levels("", &trial.configuration));
     Ok(Mounted::new(trial, own, None))
 }
 
@@ -286,8 +291,9 @@ fn mount_volume(
     trial.lifecycle.mount = Some(took);
     trial.warnings = not_in_force(&all_expectations(filesystem, &trial.configuration), &mount.options);
     let mut risks = all_risks(filesystem, &trial.configuration);
+    risks.extend(in_force::risks_of_filesystem(host, &mount));
     risks.extend(journal_in_memory(host, volume));
-    trial.warnings.extend(risks.into_iter().map(|risk| Warning::new(WarningKind::Durability, risk)));
+    trial.warnings.extend(distinct(risks));
     trial.warnings.extend(filesystem.caveats());
     trial
         .warnings
@@ -343,20 +349,16 @@ fn shared(disk: &Device, settings: &[tunable::Setting]) -> Option<Warning> {
 }
 
 /// An external journal that would not survive a power cut.
-fn journal_in_memory(host: &mut dyn Host, volume: &Volume) -> Option<String> {
+fn journal_in_memory(host: &mut dyn Host, volume: &Volume) -> Option<Warning> {
     let journal = volume.journal.as_ref()?;
-    let text =
-        || "journal in memory: a power cut loses it, and with it the filesystem's consistency".to_string();
+    let text = "journal in memory: a power cut loses it, and with it the filesystem's consistency";
     let in_memory = |disk: &Device| match &disk.spec {
         DeviceSpec::Image(Image { path, .. }) => {
             let mounts = host.mounts().unwrap_or_default();
             let mount = environment::mount_of(&mounts, path);
-            mount.is_some_and(|mount| ["tmpfs", "ramfs"].contains(&mount.filesystem.as_str()))
+            mount.is_some_and(in_force::is_in_memory)
         }
-        _ => {
-            let name = disk.target.node.file_name().unwrap_or_default().to_string_lossy();
-            ["ram", "zram"].iter().any(|kind| name.starts_with(kind))
-        }
+        _ => in_force::is_memory_disk(&disk.target.node.file_name().unwrap_or_default().to_string_lossy()),
     };
-    journal.disks().into_iter().any(in_memory).then(text)
+    journal.disks().into_iter().any(in_memory).then(|| Warning::new(WarningKind::Durability, text))
 }

@@ -5,8 +5,12 @@
 //! for one tool, an option and its value for another. So each filesystem declares in its own file what the
 //! options of its tool take ([`Words`]), and words are parsed by getopt's rules against that table. What is
 //! not in the table is rejected.
+//!
+//! The same table says what each word does to what survives a power cut ([`Hazard`]); what it does not list
+//! there counts as unknown.
 
-use fsdyno_core::Configuration;
+use fsdyno_core::hazard::Hazard;
+use fsdyno_core::{Configuration, Warning};
 
 /// What a word takes, and therefore whether a plan may use it.
 #[derive(Debug, Clone, Copy)]
@@ -22,18 +26,19 @@ pub enum Takes {
     /// One of these values.
     OneOf(&'static [&'static str]),
     /// Names joined by commas, each one of these, optionally after a sign that disables it.
-    Features(&'static [&'static str]),
+    Features(Words),
     /// Words joined by commas, `name` or `name=value`.
     List(Words),
     /// No plan may use it, whatever it takes, for this reason.
     Never(&'static str),
 }
 
-/// The words of a tool, an option or a mount: what they take, and their names.
+/// The words of a tool, an option or a mount.
 pub type Words = &'static [Word];
 
-/// What some of them take, and their names.
-pub type Word = (Takes, &'static [&'static str]);
+/// What some of them take, what they do to what survives a power cut, and their names. Where the hazard
+/// depends on the word they are one setting, of which the last word counts.
+pub type Word = (Takes, Hazard, &'static [&'static str]);
 
 /// It names what only the plan's device section may name.
 pub(crate) const NAMES_DEVICE: Takes = Takes::Never(
@@ -48,6 +53,9 @@ pub(crate) const ELSEWHERE: Takes =
     Takes::Never("does not create a complete filesystem at the start of the device");
 /// What a filesystem may do if it finds an error. `panic` would take the machine down.
 pub(crate) const ON_ERRORS: Takes = Takes::OneOf(&["continue", "remount-ro"]);
+
+/// Signs before a feature, most of which disable it.
+const SIGNS: [char; 3] = ['^', '+', '-'];
 
 /// Options of mount(8) itself that do something other than mounting the device that the plan names.
 const NOT_OF_THE_FILESYSTEM: &[&str] = &[
@@ -186,7 +194,117 @@ fn split(word: &str) -> Option<(&str, Option<&str>)> {
 }
 
 pub(crate) fn find(words: &[Word], name: &str) -> Option<Takes> {
-    words.iter().find(|(_, names)| names.contains(&name)).map(|(takes, _)| *takes)
+    row(words, name).map(|(takes, _, _)| *takes)
+}
+
+fn row<'a>(words: &'a [Word], name: &str) -> Option<&'a Word> {
+    words.iter().find(|(_, _, names)| names.contains(&name))
+}
+
+/// Mount options of all filesystems (mount(8), "Filesystem-independent mount options"), and those with which
+/// the kernel shows a security label.
+const OF_EVERY_MOUNT: Words = &[
+    (
+        Takes::Nothing,
+        Hazard::Harmless,
+        &[
+            "async",
+            "atime",
+            "defaults",
+            "dev",
+            "diratime",
+            "dirsync",
+            "exec",
+            "idmapped",
+            "iversion",
+            "loud",
+            "mand",
+            "noatime",
+            "nodev",
+            "nodiratime",
+            "noexec",
+            "noiversion",
+            "nolazytime",
+            "nomand",
+            "norelatime",
+            "nostrictatime",
+            "nosuid",
+            "nosymfollow",
+            "relatime",
+            "ro",
+            "rw",
+            "seclabel",
+            "silent",
+            "strictatime",
+            "suid",
+            "symfollow",
+            "sync",
+        ],
+    ),
+    (Takes::Value, Hazard::Harmless, &["context", "defcontext", "fscontext", "rootcontext"]),
+    (
+        Takes::Nothing,
+        Hazard::Weakens("lazytime: a power cut may lose the access and change times of the last 24 hours"),
+        &["lazytime"],
+    ),
+];
+
+/// What the words of a mount do to what survives a power cut, whether a plan asks for them or the kernel
+/// shows them.
+pub(crate) fn risks_of_mount<'a>(
+    filesystem: &str,
+    own: Words,
+    words: impl IntoIterator<Item = &'a str>,
+) -> Vec<Warning> {
+    let mut settings = Settings::default();
+    for word in words {
+        let name = word.split_once('=').map_or(word, |(name, _)| name);
+        let row = row(own, name).or_else(|| row(OF_EVERY_MOUNT, name));
+        settings.add(row, word, || format!("the mount option '{}'", word.escape_debug()));
+    }
+    settings.warnings(filesystem)
+}
+
+/// The same for the plan's own words of mkfs.
+pub(crate) fn risks_of_mkfs(filesystem: &str, known: Words, configuration: &Configuration) -> Vec<Warning> {
+    let mut settings = Settings::default();
+    for Given { name, value } in given(known, configuration) {
+        let Some(option) = row(known, name) else { continue };
+        let shown = |word: &str| format!("the mkfs option '{name} {}'", word.escape_debug());
+        match (option.0, value) {
+            (Takes::List(words) | Takes::Features(words), Some(value)) => {
+                for word in value.split(',') {
+                    let own = word.trim_start_matches(SIGNS);
+                    let own = own.split_once('=').map_or(own, |(own, _)| own);
+                    settings.add(row(words, own), word, || shown(word));
+                }
+            }
+            (_, Some(value)) => settings.add(Some(option), value, || shown(value)),
+            (_, None) => settings.add(Some(option), name, || format!("the mkfs option '{name}'")),
+        }
+    }
+    settings.warnings(filesystem)
+}
+
+/// The settings that some words make, in order, each with its row, the word and its name in messages.
+#[derive(Default)]
+struct Settings<'a>(Vec<(Option<&'a Word>, &'a str, String)>);
+
+impl<'a> Settings<'a> {
+    fn add(&mut self, row: Option<&'a Word>, word: &'a str, shown: impl FnOnce() -> String) {
+        self.0.retain(|(other, _, _)| match (other, row) {
+            (Some(other), Some(row)) => !std::ptr::eq(*other, row) || row.1 == Hazard::Unknown,
+            _ => true,
+        });
+        self.0.push((row, word, shown()));
+    }
+
+    fn warnings(self, filesystem: &str) -> Vec<Warning> {
+        let warning = |(row, word, shown): (Option<&Word>, &str, String)| {
+            row.map_or(Hazard::Unknown, |(_, hazard, _)| *hazard).warning(filesystem, &shown, word)
+        };
+        self.0.into_iter().filter_map(warning).collect()
+    }
 }
 
 /// Why a value is not valid for an option, one line each.
@@ -204,9 +322,8 @@ fn unfit(takes: Takes, value: &str) -> Vec<String> {
             vec![format!("'{}' is not one of: {}", value.escape_debug(), known.join(", "))]
         }
         Takes::Features(known) => {
-            let unknown = value
-                .split(',')
-                .filter(|feature| !known.contains(&feature.trim_start_matches(['^', '+', '-'])));
+            let unknown =
+                value.split(',').filter(|feature| find(known, feature.trim_start_matches(SIGNS)).is_none());
             unknown
                 .map(|feature| format!("fsdyno does not know the feature '{}'", feature.escape_debug()))
                 .collect()
@@ -234,6 +351,7 @@ fn of_mount(grammar: Grammar, word: &str) -> Option<String> {
     let (name, value) = word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
     let why = match (find(grammar.mount, name), value) {
         (Some(Takes::Never(why)), _) => why.to_string(),
+        (Some(Takes::Nothing), Some(_)) => "takes no value".to_string(),
         (Some(takes), Some(value)) => format!(": {}", unfit(takes, value).into_iter().next()?),
         _ if NOT_OF_THE_FILESYSTEM.contains(&name) => {
             "makes mount do something other than mount the plan's device".to_string()

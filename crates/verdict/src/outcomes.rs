@@ -90,11 +90,12 @@ pub fn warning_kinds(trials: &[&TrialRecord]) -> usize {
     WarningKind::ALL.iter().filter(|kind| trials.iter().any(|trial| carries(trial, **kind).is_some())).count()
 }
 
-/// The risks of some trials, as their durability warnings describe them.
+/// The risks of some trials, as their warnings of durability describe them: what weakens it, and what may.
 pub(crate) fn risks<'a>(trials: impl IntoIterator<Item = &'a TrialRecord>) -> Vec<String> {
     let mut risks: Vec<String> = Vec::new();
     for warning in trials.into_iter().flat_map(|trial| &trial.warnings) {
-        if warning.kind == WarningKind::Durability && !risks.contains(&warning.text) {
+        let of_durability = matches!(warning.kind, WarningKind::Durability | WarningKind::DurabilityUnknown);
+        if of_durability && !risks.contains(&warning.text) {
             risks.push(warning.text.clone());
         }
     }

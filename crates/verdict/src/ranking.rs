@@ -37,7 +37,7 @@ pub struct RankedCase {
     pub trials: usize,
     /// Number of kinds of warning that these trials carry.
     pub warning_kinds: usize,
-    /// How it weakens what survives a power cut; empty if it is durable.
+    /// How it weakens what survives a power cut, or may; empty if it is durable.
     pub risks: Vec<String>,
     /// What says so.
     pub basis: Basis,

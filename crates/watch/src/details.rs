@@ -25,7 +25,7 @@ pub(crate) fn lines(scene: &Scene, row: &CaseRow, look: Look, width: usize) -> V
         ));
     }
     if row.risky {
-        lines.push((Paint::Alert, "a setting of it weakens what survives a power cut".to_string()));
+        lines.push((Paint::Alert, "a setting of it weakens what survives a power cut, or may".to_string()));
     }
     lines.extend(in_race(scene, row));
     for trial in scene.trials_of(row.case, row.sentinel) {

@@ -8,9 +8,9 @@ use crate::{out, say};
 use anyhow::{Context, anyhow};
 use clap::ValueEnum;
 use fsdyno_core::measure::{Direction, Measure};
-use fsdyno_core::workload::Program;
 use fsdyno_core::outcome::Outcome;
-use fsdyno_core::{TrialRecord, Warning, WarningKind, sweep_name};
+use fsdyno_core::workload::Program;
+use fsdyno_core::{TrialRecord, sweep_name};
 use fsdyno_import::{
     File, Format, ImportError, Imported, LONGEST_NAME, TableOptions, measure, table, trials,
 };
@@ -125,8 +125,7 @@ fn trials_of(files: &[File], options: &Import) -> std::result::Result<(Vec<Trial
         let Imported { mut trials, measure, notes } = table(&files[0], &columns).map_err(broken)?;
         notes.iter().for_each(|note| say::note(&format!("note: {note}")));
         for trial in &mut trials {
-            let risks = declared_risks(&trial.configuration).into_iter();
-            trial.warnings.extend(risks.map(|risk| Warning::new(WarningKind::Durability, risk)));
+            trial.warnings.extend(declared_risks(&trial.configuration));
         }
         return Ok((trials, measure));
     };

@@ -97,7 +97,7 @@ fn axes(page: &mut String) -> std::fmt::Result {
          plan may set these sysctls: {}. Any other needs `--allow-sysctl KEY` on the command line of `fsdyno \
          sweep`.\n\nWith `reuse = \"prepared\"`, configurations that differ only in these axes begin with copies \
          of the same filesystem: {}.",
-        words(sysctl::KNOWN),
+        words(sysctl::KNOWN.iter().map(|(key, _)| key)),
         words(WITHOUT_TRACE)
     )
 }

@@ -35,6 +35,7 @@ tests! {
     a_client_whose_filesystem_never_answers_is_named: ALONE;
     a_directory_that_is_not_shared_is_noticed: IN_A_NAMESPACE;
     strangers_change_nothing: ALONE;
+    strangers_who_come_while_clients_work_change_nothing: ALONE;
     what_clients_cannot_do_is_refused: &[];
 }
 
@@ -367,6 +368,48 @@ fn strangers_change_nothing() {
         let _ = stranger.read_to_end(&mut heard);
         assert!(heard.is_empty(), "{}", String::from_utf8_lossy(&heard));
     }
+}
+
+/// They come as long as it runs, say garbage or repeat what they heard from others, and keep some of their
+/// connections.
+fn strangers_who_come_while_clients_work_change_nothing() {
+    let (sandbox, start) = shared(2);
+    let port = TcpListener::bind("127.0.0.1:0").and_then(|one| one.local_addr()).expect("a port").port();
+    let launcher = script(&sandbox, &start);
+    let listen = format!("127.0.0.1:{port}");
+    let mut arguments = bench("2", &launcher);
+    arguments.extend(["--listen", &listen]);
+    let mut running = sandbox.fsdyno(&arguments);
+    let running = running.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("run fsdyno");
+    let ended = std::sync::atomic::AtomicBool::new(false);
+    let output = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut kept = Vec::new();
+            for number in 0.. {
+                if ended.load(std::sync::atomic::Ordering::Relaxed) {
+                    break;
+                }
+                let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else {
+                    std::thread::sleep(Duration::from_millis(1));
+                    continue;
+                };
+                let greeting = format!("{{\"nonce\":\"{}\"}}\n", "00".repeat(32));
+                let said: [&[u8]; 4] = [b"\n\n\n", greeting.as_bytes(), &[0; 70_000], b""];
+                let _ = stream.set_write_timeout(Some(Duration::from_millis(20)));
+                let _ = stream.write_all(said[number % 4]);
+                kept.push(stream);
+                if kept.len() > 200 {
+                    kept.remove(0);
+                }
+            }
+        });
+        let output = running.wait_with_output().expect("fsdyno ends");
+        ended.store(true, std::sync::atomic::Ordering::Relaxed);
+        output
+    });
+    assert_eq!(output.status.code(), Some(0), "{}", describe(&output));
+    assert_eq!(phases(&json(&output)).len(), 3);
+    assert!(is_empty(&sandbox.path("share")));
 }
 
 fn what_clients_cannot_do_is_refused() {

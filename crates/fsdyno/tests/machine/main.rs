@@ -41,7 +41,9 @@ mod guests_power;
 mod guests_resumed;
 mod guests_stacks;
 mod hooks;
+mod hostile_labels;
 mod images;
+mod in_force;
 mod io_errors;
 mod kill;
 mod lifecycle;
@@ -103,7 +105,9 @@ fn main() {
         guests_resumed::tests(),
         guests_stacks::tests(),
         hooks::tests(),
+        hostile_labels::tests(),
         images::tests(),
+        in_force::tests(),
         io_errors::tests(),
         kill::tests(),
         lifecycle::tests(),

@@ -68,7 +68,7 @@ fn workload(
                 " (interval_name(ranking.rows.iter().map(RankedCase::with_value))) " below" }
             "; " i { "(max)" } " is the longest of all trials."
             @if weak {
-                " " strong { "!" } " weakens what survives a power cut: it never wins if a safe one was \
+                " " strong { "!" } " weakens what survives a power cut, or may: it never wins if a safe one was \
                  measured."
             }
         }

@@ -45,7 +45,7 @@ fn front(answer: &Answer, names: &mut Names) -> Markup {
         strong { "Each further measure against the deciding one." }
         " A filled point is on the Pareto front: no other configuration is as good in everything, safety \
          included, and better "
-        "in something. An empty point is beaten by another. A cross weakens what survives a power cut."
+        "in something. An empty point is beaten by another. A cross weakens what survives a power cut, or may."
     };
     let label = "Each further measure against the deciding one; the table below has the figures";
     html! {
@@ -200,6 +200,6 @@ fn words(objectives: &[Objective], point: &ParetoPoint) -> String {
         let value = shown(objective, point, index);
         format!("{}: {} {}", plain(&objective.heading()), plain(&value), unit(objective))
     });
-    let safety = if point.durable { "" } else { "<br>weakens what survives a power cut" };
+    let safety = if point.durable { "" } else { "<br>weakens what survives a power cut, or may" };
     format!("{}<br>{}{safety}", plain(&point.name), values.collect::<Vec<_>>().join("<br>"))
 }

@@ -1,7 +1,10 @@
 //! Columns of the tables in which configurations stand side by side, and which of them fit a terminal.
 
-/// Marks what weakens what survives a power cut.
+/// Marks what weakens what survives a power cut, or may.
 pub(crate) const WEAKENS: &str = "!";
+/// What the mark means.
+pub(crate) const WEAKENS_LEGEND: &str =
+    "weakens what survives a power cut, or may; never wins if a safe one was measured";
 
 /// One column of the table: the lines of its heading, and a cell for each row.
 pub(crate) struct Column {

@@ -2,7 +2,7 @@
 //!
 //! Commands are never wrapped, so that they can be copied.
 
-use super::columns::{WEAKENS, marked};
+use super::columns::{WEAKENS, WEAKENS_LEGEND, marked};
 use super::style::{Paint, Style, bar, cell, write_table};
 use super::summary::{drift, sentences, write_messages};
 use comfy_table::{Attribute, Cell, CellAlignment, ColumnConstraint, Table};
@@ -93,6 +93,7 @@ fn write_standings(out: &mut dyn Write, answer: &Answer, measure: &Measure, styl
         column.set_constraint(ColumnConstraint::ContentWidth);
     }
     write_table(out, table, style)?;
+    let legend = format!("{WEAKENS}: {WEAKENS_LEGEND}");
     let mut below = Vec::new();
     if answer.standings.iter().any(|one| one.to_best.is_some()) {
         below.push(
@@ -107,7 +108,7 @@ fn write_standings(out: &mut dyn Write, answer: &Answer, measure: &Measure, styl
         below.push("cannot tell: ~N: about N trials of each would decide");
     }
     if weak {
-        below.push("!: weakens what survives a power cut; never wins if a safe one was measured");
+        below.push(legend.as_str());
     }
     if !below.is_empty() {
         style.paragraph(out, Paint::Plain, 0, &format!("({})", below.join("; ")))?;

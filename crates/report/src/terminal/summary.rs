@@ -5,7 +5,7 @@
 //! the mean over trials, not over operations; only the longest stall, unless it decides, is the longest of
 //! all trials. Columns that do not fit the width are left out from the right and named below the table.
 
-use super::columns::{Column, WEAKENS, fitting, marked, no_room_for};
+use super::columns::{Column, WEAKENS, WEAKENS_LEGEND, fitting, marked, no_room_for};
 use super::style::{Paint, Style, bar, cell, write_table};
 use super::{faults, losses};
 use comfy_table::{Attribute, Cell, CellAlignment, ColumnConstraint};
@@ -138,9 +138,7 @@ fn below(ranking: &Ranking, shown: &[Column], left_out: &[String]) -> Vec<String
         (false, _) => None,
     };
     let weak = ranking.rows.iter().any(|row| !row.risks.is_empty());
-    let weak = weak.then(|| {
-        format!("({WEAKENS}: weakens what survives a power cut; never wins if a safe one was measured)")
-    });
+    let weak = weak.then(|| format!("({WEAKENS}: {WEAKENS_LEGEND})"));
     means.into_iter().chain(weak).chain(no_room_for(left_out)).collect()
 }
 
@@ -367,7 +365,7 @@ failed: trial 5, xfs bfq: 3 readers, 3 writers: write 'w1/d0/f3': no space left
         let text = text("read-under-write", &trials);
         assert!(text.contains("\n! ext4 bfq ") && text.contains("\n  xfs bfq "), "{text}");
         assert!(text.contains("\nUse 'xfs bfq': "), "{text}");
-        assert!(text.contains("\n(!: weakens what survives a power cut; never wins if"), "{text}");
+        assert!(text.contains("\n(!: weakens what survives a power cut, or may; never wins if"), "{text}");
     }
 
     #[test]

@@ -101,6 +101,10 @@ fn disk(table: &Section<'_>, kind: &str) -> Result<DeviceSpec, PlanError> {
     if text.is_empty() || (kind != "directory" && !text.starts_with('/')) {
         return Err(table.refuse(kind, "an absolute path"));
     }
+    // A line break would forge lines of messages. udev makes no such names (`util_replace_chars`).
+    if text.chars().any(char::is_control) {
+        return Err(table.refuse(kind, "a path without control characters"));
+    }
     let path = PathBuf::from(text);
     let disk = match kind {
         "image" => {

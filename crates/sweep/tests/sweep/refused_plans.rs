@@ -184,6 +184,10 @@ fn every_bad_plan_is_refused_with_its_place_and_the_nearest_word() {
             &["p.toml:3:8", "'size' does not apply to 'block'"],
         ),
         bad(ext4("").replace("/var/tmp/x.img", "x.img"), &["p.toml:2:9", "an absolute path"]),
+        bad(
+            ext4("").replace("/var/tmp/x.img", "/var/tmp/x\\nhint: forged"),
+            &["p.toml:2:9", "a path without control characters"],
+        ),
         bad(ext4("").replace("image", "imgae"), &["p.toml:2:1", "did you mean 'image'?"]),
         // Stacks.
         bad(on("md = { disks = [] }"), &["p.toml:2:6", "missing key 'level'"]),

@@ -3,8 +3,9 @@
 //! It asks the running kernel for the version that it creates and checks. One that is older or newer than the
 //! kernel cannot check what it has created. Version 1.25 fits Linux 6.16 (docs/guide/guests.md).
 
-use super::{Filesystem, Targets, clean_by_status, no_such_blocks, raw_mkfs, raw_mount, size_of};
-use crate::words::{ELSEWHERE, MAKES_NOTHING, NAMES_DEVICE, OURS, Takes, Words, given};
+use super::{Filesystem, Targets, clean_by_status, no_such_blocks, raw_mkfs, size_of};
+use crate::words::{ELSEWHERE, MAKES_NOTHING, NAMES_DEVICE, OURS, Takes, Words};
+use fsdyno_core::hazard::Hazard::{self, By, Harmless, Unknown, Weakens};
 use fsdyno_core::{Bytes, Configuration};
 use fsdyno_host::{Command, Output};
 
@@ -21,9 +22,9 @@ const SIZE_MIN: Bytes = Bytes(64 * Bytes::MIB);
 
 /// `bcachefs format --help` of bcachefs-tools 1.25.
 const FORMAT_WORDS: Words = &[
-    (Takes::Nothing, &["-f", "--force", "-q", "--quiet", "-v", "--verbose"]),
+    (Takes::Nothing, Harmless, &["-f", "--force", "-q", "--quiet", "-v", "--verbose"]),
     (
-        Takes::Perhaps,
+        Takes::Perhaps, Harmless,
         &[
             "--acl",
             "--casefold",
@@ -31,9 +32,7 @@ const FORMAT_WORDS: Words = &[
             "--grpquota",
             "--inodes_32bit",
             "--inodes_use_key_cache",
-            NO_FLUSH_WORD,
             "--journal_transaction_names",
-            "--nocow",
             "--prjquota",
             "--promote_whole_extents",
             "--usrquota",
@@ -41,57 +40,91 @@ const FORMAT_WORDS: Words = &[
         ],
     ),
     (
-        Takes::Value,
+        Takes::Value, Harmless,
         &[
             "--background_compression",
             "--block_size",
             "--btree_node_size",
             "--bucket_size",
             "--compression",
-            "--data_checksum",
             "--encoded_extent_max",
             "--gc_reserve_bytes",
             "--gc_reserve_percent",
-            "--journal_flush_delay",
             "--journal_reclaim_delay",
             "-L",
             "--fs_label",
-            "--metadata_checksum",
             "--root_reserve_percent",
             "--str_hash",
             "--superblock_size",
         ],
     ),
-    (Takes::OneOf(&["continue", "fix_safe", "ro"]), &["--errors"]),
-    (NAMES_DEVICE, &["--passphrase_file", "--source"]),
-    (ELSEWHERE, &["--fs_size"]),
-    (OURS, &["-U", "--uuid"]),
-    (MAKES_NOTHING, &["-h", "--help"]),
+    (Takes::Value, DELAY, &["--journal_flush_delay"]),
+    (Takes::Perhaps, FLUSHES, &["--journal_flush_disabled"]),
+    (Takes::Perhaps, IN_PLACE, &["--nocow"]),
+    (Takes::Value, CHECKSUMS, &["--data_checksum"]),
+    (Takes::Value, CHECKSUMS, &["--metadata_checksum"]),
+    (Takes::OneOf(&["continue", "fix_safe", "ro"]), Harmless, &["--errors"]),
+    (NAMES_DEVICE, Unknown, &["--passphrase_file", "--source"]),
+    (ELSEWHERE, Unknown, &["--fs_size"]),
+    (OURS, Unknown, &["-U", "--uuid"]),
+    (MAKES_NOTHING, Unknown, &["-h", "--help"]),
 ];
-/// fs/bcachefs/opts.h of Linux 6.16.
+/// fs/bcachefs/opts.h of Linux 6.16; what they do, by "bcachefs: Principles of Operation".
 const MOUNT_WORDS: Words = &[
     (
-        Takes::Value,
+        Takes::Perhaps,
+        Harmless,
         &[
-            "background_compression",
-            "compression",
-            "data_checksum",
-            "gc_reserve_bytes",
-            "gc_reserve_percent",
-            "journal_flush_delay",
-            "journal_reclaim_delay",
-            "metadata_checksum",
-            "str_hash",
+            "acl", "background_compression", "casefold", "compression", "discard", "fix_errors", "fsck",
+            "gc_reserve_bytes", "gc_reserve_percent", "grpquota", "inline_data", "inodes_32bit",
+            "inodes_use_key_cache", "journal_reclaim_delay", "journal_transaction_names", "noacl",
+            "nodiscard", "nonocow", "prjquota", "promote_whole_extents", "shard_inode_numbers", "str_hash",
+            "usrquota", "verbose", "wide_macs",
         ],
     ),
-    (Takes::OneOf(&["continue", "fix_safe", "ro"]), &["errors"]),
-    (NAMES_DEVICE, &["background_target", "foreground_target", "metadata_target", "promote_target"]),
-    (Takes::Never("does not write what is measured"), &["nochanges", "no_data_io", "norecovery", "read_only"]),
+    (Takes::Value, DELAY, &["journal_flush_delay"]),
+    (Takes::Perhaps, FLUSHES, &["journal_flush_disabled", "nojournal_flush_disabled"]),
+    (Takes::Perhaps, IN_PLACE, &["nocow"]),
+    (Takes::Value, CHECKSUMS, &["data_checksum"]),
+    (Takes::Value, CHECKSUMS, &["metadata_checksum"]),
+    (Takes::OneOf(&["continue", "fix_safe", "ro"]), Harmless, &["errors"]),
+    (NAMES_DEVICE, Harmless, &["background_target", "foreground_target", "metadata_target", "promote_target"]),
+    (
+        Takes::Never("does not write what is measured"),
+        Unknown,
+        &["nochanges", "no_data_io", "norecovery", "read_only"],
+    ),
 ];
 /// With it, fsync(2) returns before anything is on the disk.
-const NO_FLUSH: &str = "journal_flush_disabled";
-const NO_FLUSH_WORD: &str = "--journal_flush_disabled";
-
+const FLUSHES: Hazard = By(&[
+    (&["journal_flush_disabled=0", "nojournal_flush_disabled", "0"], Harmless),
+    (
+        &["journal_flush_disabled", "journal_flush_disabled=1", "--journal_flush_disabled", "1"],
+        Weakens("journal_flush_disabled: a power cut loses what was synced"),
+    ),
+]);
+const IN_PLACE: Hazard = By(&[
+    (&["nocow=0", "0"], Harmless),
+    (
+        &["nocow", "nocow=1", "--nocow", "1"],
+        Weakens("nocow: file data has no checksums, and a power cut may tear writes"),
+    ),
+]);
+const CHECKSUMS: Hazard = By(&[
+    (
+        &[
+            "crc32c", "crc64", "xxhash", "data_checksum=crc32c", "data_checksum=crc64", "data_checksum=xxhash",
+            "metadata_checksum=crc32c", "metadata_checksum=crc64", "metadata_checksum=xxhash",
+        ],
+        Harmless,
+    ),
+    (
+        &["none", "data_checksum=none", "metadata_checksum=none"],
+        Weakens("no checksums: torn writes go undetected"),
+    ),
+]);
+/// Milliseconds, of which 1000 is the default.
+const DELAY: Hazard = Hazard::AtMost(1000);
 impl Filesystem for Bcachefs {
     fn name(&self) -> &'static str {
         "bcachefs"
@@ -129,13 +162,6 @@ impl Filesystem for Bcachefs {
         MOUNT_WORDS
     }
 
-    fn risks(&self, configuration: &Configuration) -> Vec<String> {
-        let by_mount = raw_mount(configuration).any(|word| word == NO_FLUSH);
-        let by_format = given(FORMAT_WORDS, configuration).iter().any(|given| given.name == NO_FLUSH_WORD);
-        let risk = || format!("{NO_FLUSH}: a power cut loses what was synced");
-        (by_mount || by_format).then(risk).into_iter().collect()
-    }
-
     fn check(&self, targets: &Targets) -> Option<Command> {
         let data = &targets.data;
         Some(Command::new("bcachefs").args(["fsck", "-n"]).device("", data.handle, &data.node))
@@ -164,14 +190,6 @@ mod tests {
     fn with(axis: &str, level: &str) -> Configuration {
         let settings = [(axis.to_string(), level.to_string())].into();
         Configuration { name: String::new(), filesystem: "bcachefs".to_string(), settings }
-    }
-
-    #[test]
-    fn a_journal_that_is_not_flushed_is_a_risk_however_it_was_asked_for() {
-        let risks = |axis, level| Bcachefs.risks(&with(axis, level)).len();
-        assert_eq!(risks("mount", "noatime,journal_flush_disabled"), 1);
-        assert_eq!(risks("mkfs", "--nocow --journal_flush_disabled"), 1);
-        assert_eq!(risks("mkfs", "--journal_flush_delay=100"), 0);
     }
 
     #[test]

@@ -2,10 +2,11 @@
 //! nothing.
 
 use super::{
-    Expectation, Filesystem, Kernel, Shown, Targets, barrier_off, clean_by_status, expect, no_such_blocks,
-    none_of, raw_mkfs, raw_mount, size_of,
+    Expectation, Filesystem, Kernel, NO_RECOVERY, Shown, Targets, clean_by_status, expect, no_such_blocks,
+    none_of, raw_mkfs, size_of,
 };
 use crate::words::{MAKES_NOTHING, NAMES_DEVICE, OURS, Takes, Words};
+use fsdyno_core::hazard::Hazard::{By, Commits, Flushes, Harmless, Unknown, Weakens};
 use fsdyno_core::profile::{self, Profile};
 use fsdyno_core::{Bytes, Configuration};
 use fsdyno_host::{Command, Grant, Output};
@@ -27,71 +28,104 @@ const COMMIT_DEFAULT: &str = "30";
 /// prefix.
 const MKFS_WORDS: Words = &[
     (
-        Takes::Nothing,
+        Takes::Nothing, Harmless,
         &["-f", "--force", "-K", "--nodiscard", "-M", "--mixed", "-q", "--quiet", "-v", "--verbose"],
     ),
     (
-        Takes::Value,
+        Takes::Value, Harmless,
         &[
             "-b",
             "--byte-count",
             "--checksum",
             "--csum",
-            "-d",
-            "--data",
             "-L",
             "--label",
-            "-m",
-            "--metadata",
             "-n",
             "--nodesize",
             "-s",
             "--sectorsize",
         ],
     ),
-    (Takes::Features(FEATURES), &["-O", "--features", "-R", "--runtime-features"]),
-    (NAMES_DEVICE, &["-r", "--rootdir", "--shrink"]),
-    (OURS, &["--device-uuid", "-U", "--uuid"]),
-    (MAKES_NOTHING, &["--help", "-V", "--version"]),
+    (Takes::Value, profile::HAZARD, &["-d", "--data"]),
+    (Takes::Value, profile::HAZARD, &["-m", "--metadata"]),
+    (Takes::Features(FEATURES), Harmless, &["-O", "--features", "-R", "--runtime-features"]),
+    (NAMES_DEVICE, Unknown, &["-r", "--rootdir", "--shrink"]),
+    (OURS, Unknown, &["--device-uuid", "-U", "--uuid"]),
+    (MAKES_NOTHING, Unknown, &["--help", "-V", "--version"]),
 ];
 /// All but `list-all`, which makes nothing.
-const FEATURES: &[&str] = &[
-    "bgt",
-    "block-group-tree",
-    "extent-tree-v2",
-    "extref",
-    "free-space-tree",
-    "fst",
-    "mixed-bg",
-    "no-holes",
-    "quota",
-    "raid-stripe-tree",
-    "raid56",
-    "skinny-metadata",
-    "squota",
-    "zoned",
+const FEATURES: Words = &[
+    (
+        Takes::Nothing,
+        Harmless,
+        &[
+            "bgt",
+            "block-group-tree",
+            "extref",
+            "free-space-tree",
+            "fst",
+            "mixed-bg",
+            "no-holes",
+            "quota",
+            "raid56",
+            "skinny-metadata",
+            "squota",
+        ],
+    ),
+    // Experimental in 6.2.
+    (Takes::Nothing, Unknown, &["extent-tree-v2", "raid-stripe-tree", "zoned"]),
 ];
-/// fs/btrfs/super.c, `btrfs_fs_parameters`. `subvol` is looked up in the filesystem itself.
+/// fs/btrfs/super.c, `btrfs_fs_parameters`; what they do, by btrfs(5). `subvol` is looked up in the filesystem itself.
 const MOUNT_WORDS: Words = &[
     (
-        Takes::Value,
+        Takes::Nothing,
+        Harmless,
         &[
-            "commit",
+            "acl", "autodefrag", "clear_cache", "datacow", "datasum", "enospc_debug", "flushoncommit",
+            "noacl", "noautodefrag", "nodiscard", "noenospc_debug", "noflushoncommit", "nospace_cache",
+            "nossd", "nossd_spread",
+            // fsync then commits everything (btrfs(5)).
+            "notreelog",
+            "rescan_uuid_tree", "skip_balance", "ssd", "ssd_spread", "treelog", "user_subvol_rm_allowed",
+        ],
+    ),
+    (
+        Takes::Perhaps,
+        Harmless,
+        &[
             "compress",
             "compress-force",
             "discard",
-            "fragment",
             "max_inline",
             "metadata_ratio",
-            "rescue",
             "space_cache",
             "subvol",
             "subvolid",
             "thread_pool",
         ],
     ),
-    (Takes::OneOf(&["bug"]), &["fatal_errors"]),
-    (NAMES_DEVICE, &["device"]),
+    (Takes::Nothing, Flushes(&["barrier"]), &["barrier", "nobarrier"]),
+    (Takes::Value, Commits, &["commit"]),
+    // `datacow` takes back only one of the two that `nodatacow` sets.
+    (
+        Takes::Nothing,
+        By(&[
+            (
+                &["nodatacow"],
+                Weakens("datacow = 0: file data has no checksums, and a power cut may tear writes"),
+            ),
+            (
+                &["nodatasum"],
+                Weakens("nodatasum: file data has no checksums, so torn writes go undetected"),
+            ),
+        ]),
+        &["nodatacow", "nodatasum"],
+    ),
+    (Takes::Nothing, NO_RECOVERY, &["nologreplay", "norecovery"]),
+    (Takes::Value, By(&[(&["rescue=nologreplay"], NO_RECOVERY)]), &["rescue"]),
+    (Takes::Perhaps, Unknown, &["degraded", "fragment", "usebackuproot"]),
+    (Takes::OneOf(&["bug"]), Harmless, &["fatal_errors"]),
+    (NAMES_DEVICE, Harmless, &["device"]),
 ];
 
 /// The profiles that a configuration sets, each with its axis.
@@ -231,25 +265,6 @@ impl Filesystem for Btrfs {
 
     fn mount_words(&self) -> Words {
         MOUNT_WORDS
-    }
-
-    fn risks(&self, configuration: &Configuration) -> Vec<String> {
-        let mut risks: Vec<String> = barrier_off(configuration).into_iter().collect();
-        if let Some((axis, profile)) = profiles(configuration).find(|(_, profile)| profile.parity > 0) {
-            // btrfs(5), "RAID56 status and known problems".
-            risks.push(format!(
-                "{axis} = {}: a power cut may leave parity that does not match (write hole)",
-                profile.name
-            ));
-        }
-        let raw: Vec<&str> = raw_mount(configuration).collect();
-        if configuration.level("datacow") == Some("0") || raw.contains(&"nodatacow") {
-            risks
-                .push("datacow = 0: file data has no checksums, and a power cut may tear writes".to_string());
-        } else if raw.contains(&"nodatasum") {
-            risks.push("nodatasum: file data has no checksums, so torn writes go undetected".to_string());
-        }
-        risks
     }
 
     fn check(&self, targets: &Targets) -> Option<Command> {

@@ -2,6 +2,7 @@
 
 use super::{Filesystem, Targets, clean_by_status, no_such_blocks, raw_mkfs, size_of};
 use crate::words::{MAKES_NOTHING, ON_ERRORS, Takes, Words};
+use fsdyno_core::hazard::Hazard::{self, Harmless, Unknown, Weakens};
 use fsdyno_core::{Bytes, Configuration};
 use fsdyno_host::{Command, Output};
 
@@ -19,20 +20,22 @@ const OWN_CLUSTERS: u64 = 4;
 
 /// mkfs.exfat(8) of exfatprogs 1.2. Long options must be written out: the tool also accepts unique prefixes.
 const MKFS_WORDS: Words = &[
-    (Takes::Nothing, &["-f", "--full-format", "--pack-bitmap", "-v", "--verbose"]),
+    (Takes::Nothing, Harmless, &["-f", "--full-format", "--pack-bitmap", "-v", "--verbose"]),
     (
-        Takes::Value,
+        Takes::Value, Harmless,
         &["-b", "--boundary-align", "-c", "--cluster-size", "-L", "--volume-label", "-s", "--sector-size"],
     ),
-    (MAKES_NOTHING, &["-h", "--help", "-V", "--version"]),
+    (MAKES_NOTHING, Unknown, &["-h", "--help", "-V", "--version"]),
 ];
 /// fs/exfat/super.c, `exfat_parameters`.
 const MOUNT_WORDS: Words = &[
+    (Takes::Nothing, Harmless, &["discard", "keep_last_dots", "sys_tz", "zero_size_dir"]),
     (
         Takes::Value,
+        Harmless,
         &["allow_utime", "dmask", "fmask", "gid", "iocharset", "time_offset", "uid", "umask"],
     ),
-    (ON_ERRORS, &["errors"]),
+    (ON_ERRORS, Harmless, &["errors"]),
 ];
 
 impl Filesystem for Exfat {
@@ -71,8 +74,8 @@ impl Filesystem for Exfat {
         MOUNT_WORDS
     }
 
-    fn risks(&self, _configuration: &Configuration) -> Vec<String> {
-        vec!["exfat has no journal: a power cut may leave it inconsistent".to_string()]
+    fn own_hazard(&self) -> Hazard {
+        Weakens("exfat has no journal: a power cut may leave it inconsistent")
     }
 
     fn check(&self, targets: &Targets) -> Option<Command> {

@@ -1,10 +1,12 @@
 //! ext2, ext3 and ext4: one family of tools, one driver in today's kernel, one table of differences.
 
 use super::{
-    Expectation, Filesystem, Kernel, Purpose, Shown, Targets, barrier_off, expect, no_such_blocks, none_of,
+    Expectation, Filesystem, Kernel, Purpose, Shown, Targets, DATA_MODES, expect, no_such_blocks, none_of,
     size_of, uuid,
 };
 use crate::words::{self, ELSEWHERE, Given, MAKES_NOTHING, NAMES_DEVICE, ON_ERRORS, OURS, Takes, Words};
+use fsdyno_core::hazard::Hazard::{self, By, Commits, Flushes, Harmless, Unknown, Weakens};
+use fsdyno_core::hazard::NO_JOURNAL;
 use fsdyno_core::{Bytes, Configuration};
 use fsdyno_host::{Command, Grant, Output};
 use std::path::Path;
@@ -28,24 +30,32 @@ const SMALL: u64 = 512 * Bytes::MIB;
 
 const MODES: [&str; 3] = ["data=journal", "data=ordered", "data=writeback"];
 
+/// The types in mke2fs.conf(5) of e2fsprogs 1.47 that all have the journal of the filesystem.
+const USAGE_TYPES: &[&str] =
+    &["big", "default", "floppy", "huge", "largefile", "largefile4", "news", "small"];
+
 /// mke2fs(8) of e2fsprogs 1.47.
 const MKFS_WORDS: Words = &[
-    (Takes::Nothing, &["-c", "-D", "-j", "-K", "-q", "-v"]),
-    (Takes::Value, &["-b", "-C", "-g", "-G", "-i", "-I", "-L", "-m", "-M", "-N", "-o", "-r", "-T"]),
-    (ON_ERRORS, &["-e"]),
-    (Takes::List(EXTENDED), &["-E"]),
-    (Takes::List(JOURNAL), &["-J"]),
-    (Takes::Features(FEATURES), &["-O"]),
-    (NAMES_DEVICE, &["-d", "-l", "-z"]),
-    (MAKES_NOTHING, &["-n", "-V"]),
-    (OURS, &["-t", "-U"]),
-    (ELSEWHERE, &["-S"]),
-    (Takes::Never("is already passed by fsdyno; given twice, it overwrites mounted filesystems"), &["-F"]),
-    (Takes::Never("is the old name of -E; use -E"), &["-R"]),
+    (Takes::Nothing, Harmless, &["-c", "-D", "-j", "-K", "-q", "-v"]),
+    (Takes::Value, Harmless, &["-b", "-C", "-g", "-G", "-i", "-I", "-L", "-m", "-M", "-N"]),
+    (Takes::Value, By(&[(&["linux"], Harmless)]), &["-o"]),
+    (Takes::Value, By(&[(&["1"], Harmless)]), &["-r"]),
+    // mke2fs.conf(5) can have types without a journal.
+    (Takes::Value, By(&[(USAGE_TYPES, Harmless)]), &["-T"]),
+    (ON_ERRORS, Harmless, &["-e"]),
+    (Takes::List(EXTENDED), Harmless, &["-E"]),
+    (Takes::List(JOURNAL), Harmless, &["-J"]),
+    (Takes::Features(FEATURES), Harmless, &["-O"]),
+    (NAMES_DEVICE, Unknown, &["-d", "-l", "-z"]),
+    (MAKES_NOTHING, Unknown, &["-n", "-V"]),
+    (OURS, Unknown, &["-t", "-U"]),
+    (ELSEWHERE, Unknown, &["-S"]),
+    (Takes::Never("is already passed by fsdyno; given twice, it overwrites mounted filesystems"), Unknown, &["-F"]),
+    (Takes::Never("is the old name of -E; use -E"), Unknown, &["-R"]),
 ];
 const EXTENDED: Words = &[
     (
-        Takes::Value,
+        Takes::Value, Harmless,
         &[
             "desc_size",
             "encoding",
@@ -62,69 +72,105 @@ const EXTENDED: Words = &[
         ],
     ),
     (
-        Takes::Perhaps,
+        Takes::Perhaps, Harmless,
         &[
-            "assume_storage_prezeroed",
             "lazy_itable_init",
-            "lazy_journal_init",
             "packed_meta_blocks",
             "root_owner",
         ],
     ),
-    (Takes::Nothing, &["discard", "no_copy_xattrs", "nodiscard", "test_fs"]),
-    (ELSEWHERE, &["offset"]),
+    (Takes::Perhaps, Unknown, &["assume_storage_prezeroed"]),
+    (
+        Takes::Perhaps,
+        By(&[
+            (&["lazy_journal_init=0"], Harmless),
+            (
+                &["lazy_journal_init", "lazy_journal_init=1"],
+                Weakens(
+                    "lazy_journal_init: until the journal has been written once, a power cut may replay what \
+                     was on the device before",
+                ),
+            ),
+        ]),
+        &["lazy_journal_init"],
+    ),
+    (Takes::Nothing, Harmless, &["discard", "no_copy_xattrs", "nodiscard", "test_fs"]),
+    (ELSEWHERE, Unknown, &["offset"]),
 ];
 const JOURNAL: Words =
-    &[(Takes::Value, &["fast_commit_size", "location", "size"]), (NAMES_DEVICE, &["device"])];
+    &[(Takes::Value, Harmless, &["fast_commit_size", "location", "size"]), (NAMES_DEVICE, Unknown, &["device"])];
 /// lib/e2p/feature.c, except `journal_dev`, which creates no filesystem, and features that only the kernel
 /// sets.
-const FEATURES: &[&str] = &[
-    "64bit",
-    "64bits",
-    "bigalloc",
-    "casefold",
-    "dir_index",
-    "dir_nlink",
-    "ea_inode",
-    "encrypt",
-    "ext_attr",
-    "extent",
-    "extents",
-    "extra_isize",
-    "fast_commit",
-    "filetype",
-    "flex_bg",
-    "has_journal",
-    "huge_file",
-    "inline_data",
-    "large_dir",
-    "large_file",
-    "meta_bg",
-    "metadata_csum",
-    "metadata_csum_seed",
-    "mmp",
-    "none",
-    "orphan_file",
-    "project",
-    "quota",
-    "resize_inode",
-    "sparse_super",
-    "sparse_super2",
-    "stable_inodes",
-    "uninit_bg",
-    "uninit_groups",
-    "verity",
+const FEATURES: Words = &[
+    (
+        Takes::Nothing,
+        Harmless,
+        &[
+            "64bit",
+            "64bits",
+            "bigalloc",
+            "casefold",
+            "dir_index",
+            "dir_nlink",
+            "ea_inode",
+            "encrypt",
+            "ext_attr",
+            "extent",
+            "extents",
+            "extra_isize",
+            "fast_commit",
+            "filetype",
+            "flex_bg",
+            "huge_file",
+            "inline_data",
+            "large_dir",
+            "large_file",
+            "meta_bg",
+            "metadata_csum",
+            "metadata_csum_seed",
+            "mmp",
+            "orphan_file",
+            "project",
+            "quota",
+            "resize_inode",
+            "sparse_super",
+            "sparse_super2",
+            "stable_inodes",
+            "uninit_bg",
+            "uninit_groups",
+            "verity",
+        ],
+    ),
+    (
+        Takes::Nothing,
+        By(&[
+            (&["has_journal", "+has_journal"], Harmless),
+            // `none` clears all of them.
+            (&["^has_journal", "-has_journal", "none"], NO_JOURNAL),
+        ]),
+        &["has_journal", "none"],
+    ),
 ];
-/// fs/ext4/super.c, `ext4_param_specs`.
+/// fs/ext4/super.c, `ext4_param_specs`; what they do, by Documentation/admin-guide/ext4.rst.
 const MOUNT_WORDS: Words = &[
     (
-        Takes::Value,
+        Takes::Nothing,
+        Harmless,
         &[
-            "barrier",
-            "commit",
-            "data",
+            "acl", "block_validity", "bsddf", "bsdgroups", "debug", "delalloc", "dioread_lock",
+            "dioread_nolock", "discard", "grpid", "grpquota", "i_version", "inlinecrypt", "journal_checksum",
+            "mblk_io_submit", "minixdf", "no_mbcache", "no_prefetch_block_bitmaps", "noacl",
+            "noblock_validity", "nodelalloc", "nodioread_nolock", "nodiscard", "nogrpid", "noinit_itable",
+            "nomblk_io_submit", "nombcache", "noquota", "noreservation", "nouid32", "nouser_xattr",
+            "nowarn_on_error", "oldalloc", "orlov", "prefetch_block_bitmaps", "prjquota", "quota",
+            "reservation", "sysvgroups", "user_xattr", "usrquota", "warn_on_error",
+        ],
+    ),
+    (
+        Takes::Value,
+        Harmless,
+        &[
             "data_err",
-            "dax",
             "init_itable",
             "inode_readahead_blks",
             "journal_ioprio",
@@ -137,12 +183,32 @@ const MOUNT_WORDS: Words = &[
             "resuid",
             "sb",
             "stripe",
-            "auto_da_alloc",
-            "test_dummy_encryption",
         ],
     ),
-    (ON_ERRORS, &["errors"]),
-    (NAMES_DEVICE, &["grpjquota", "journal_dev", "journal_path", "usrjquota"]),
+    (Takes::Perhaps, Flushes(&["barrier", "barrier=1"]), &["barrier", "nobarrier"]),
+    (Takes::Value, Commits, &["commit"]),
+    (Takes::Value, DATA_MODES, &["data"]),
+    (
+        Takes::Perhaps,
+        By(&[
+            (&["auto_da_alloc", "auto_da_alloc=1"], Harmless),
+            (
+                &["noauto_da_alloc", "auto_da_alloc=0"],
+                Weakens("noauto_da_alloc: a power cut may leave recently replaced files empty"),
+            ),
+        ]),
+        &["auto_da_alloc", "noauto_da_alloc"],
+    ),
+    (
+        Takes::Nothing,
+        Weakens("journal_async_commit = 1: a power cut may lose commits or replay torn ones"),
+        &["journal_async_commit"],
+    ),
+    // Mounted for writing, it then works without the journal (`ext4_load_and_init_journal`).
+    (Takes::Nothing, NO_JOURNAL, &["noload", "norecovery"]),
+    (Takes::Perhaps, Unknown, &["dax", "test_dummy_encryption"]),
+    (ON_ERRORS, Harmless, &["errors"]),
+    (NAMES_DEVICE, Harmless, &["grpjquota", "journal_dev", "journal_path", "usrjquota"]),
 ];
 
 impl Filesystem for Ext {
@@ -344,39 +410,8 @@ impl Filesystem for Ext {
         MOUNT_WORDS
     }
 
-    fn risks(&self, configuration: &Configuration) -> Vec<String> {
-        let mut risks: Vec<String> = barrier_off(configuration).into_iter().collect();
-        let raw: Vec<&str> = super::raw_mount(configuration).collect();
-        let asked = |axis: &str, level: &str, words: &[&str]| {
-            configuration.level(axis) == Some(level) || words.iter().any(|word| raw.contains(word))
-        };
-        if asked("data", "writeback", &["data=writeback"]) {
-            risks.push(
-                "data = writeback: after a power cut, files may contain stale data from other files"
-                    .to_string(),
-            );
-        }
-        if asked("journal_async_commit", "1", &["journal_async_commit"]) {
-            risks.push(
-                "journal_async_commit = 1: a power cut may lose commits or replay torn ones".to_string(),
-            );
-        }
-        if raw.contains(&"noauto_da_alloc") {
-            risks.push("noauto_da_alloc: a power cut may leave recently replaced files empty".to_string());
-        }
-        let without = |option: Given<'_>| {
-            let mut features = option.value.filter(|_| option.name == "-O").unwrap_or_default().split(',');
-            features.any(|feature| ["^has_journal", "-has_journal"].contains(&feature))
-        };
-        if *self == Ext::Two
-            || configuration.level("journal") == Some("none")
-            || given(configuration).any(without)
-        {
-            risks.push(
-                "no journal: after a power cut a full check is needed, and files may be lost".to_string(),
-            );
-        }
-        risks
+    fn own_hazard(&self) -> Hazard {
+        if *self == Ext::Two { NO_JOURNAL } else { Harmless }
     }
 
     fn check(&self, targets: &Targets) -> Option<Command> {

@@ -1,7 +1,8 @@
 //! F2FS, a log-structured filesystem for flash. It is a log itself, so there is no journal to place.
 
-use super::{Expectation, Filesystem, Targets, barrier_off, no_such_blocks, nobarrier_in_force, raw_mkfs};
+use super::{Expectation, Filesystem, NO_RECOVERY, Targets, no_such_blocks, nobarrier_in_force, raw_mkfs};
 use crate::words::{MAKES_NOTHING, NAMES_DEVICE, ON_ERRORS, OURS, Takes, Words};
+use fsdyno_core::hazard::Hazard::{By, Flushes, Harmless, Unknown, Weakens};
 use fsdyno_core::{Bytes, Configuration};
 use fsdyno_host::{Command, Output};
 use std::path::Path;
@@ -17,62 +18,102 @@ const BLOCK: u64 = 4096;
 
 /// mkfs.f2fs(8) of f2fs-tools 1.15.
 const MKFS_WORDS: Words = &[
-    (Takes::Nothing, &["-f", "-i", "-m", "-q", "-r", "-S"]),
-    (Takes::Value, &["-a", "-C", "-d", "-e", "-E", "-g", "-l", "-o", "-R", "-s", "-t", "-T", "-w", "-z"]),
-    (Takes::Features(FEATURES), &["-O"]),
-    (NAMES_DEVICE, &["-c"]),
-    (OURS, &["-U"]),
-    (MAKES_NOTHING, &["-h", "--help", "-V"]),
+    (Takes::Nothing, Harmless, &["-f", "-i", "-m", "-q", "-r", "-S"]),
+    (Takes::Value, Harmless, &["-a", "-C", "-d", "-e", "-E", "-g", "-l", "-o", "-R", "-s", "-t", "-T", "-w", "-z"]),
+    (Takes::Features(FEATURES), Harmless, &["-O"]),
+    (NAMES_DEVICE, Unknown, &["-c"]),
+    (OURS, Unknown, &["-U"]),
+    (MAKES_NOTHING, Unknown, &["-h", "--help", "-V"]),
 ];
-const FEATURES: &[&str] = &[
-    "casefold",
-    "compression",
-    "encrypt",
-    "extra_attr",
-    "flexible_inline_xattr",
-    "inode_checksum",
-    "inode_crtime",
-    "lost_found",
-    "project_quota",
-    "quota",
-    "ro",
-    "sb_checksum",
-    "verity",
+const FEATURES: Words = &[
+    (
+        Takes::Nothing,
+        Harmless,
+        &[
+            "casefold",
+            "compression",
+            "encrypt",
+            "extra_attr",
+            "flexible_inline_xattr",
+            "inode_checksum",
+            "inode_crtime",
+            "lost_found",
+            "project_quota",
+            "quota",
+            "sb_checksum",
+            "verity",
+        ],
+    ),
+    (Takes::Nothing, Unknown, &["ro"]),
 ];
-/// fs/f2fs/super.c, `f2fs_param_specs`.
+/// fs/f2fs/super.c, `f2fs_param_specs`; what they do, by Documentation/filesystems/f2fs.rst.
 const MOUNT_WORDS: Words = &[
     (
+        Takes::Nothing,
+        Harmless,
+        &[
+            "acl", "age_extent_cache", "atgc", "checkpoint_merge", "compress_cache", "compress_chksum",
+            "data_flush", "disable_ext_identify", "discard", "extent_cache", "fastboot", "flush_merge",
+            "gc_merge", "grpquota", "heap", "inline_data", "inline_dentry", "inline_xattr", "inlinecrypt",
+            "nat_bits", "no_heap", "noacl", "nocheckpoint_merge", "nodiscard", "noextent_cache",
+            "noflush_merge", "nogc_merge", "noinline_data", "noinline_dentry", "noinline_xattr", "noquota",
+            "nouser_xattr", "prjquota", "quota", "user_xattr", "usrquota",
+        ],
+    ),
+    (
         Takes::Value,
+        Harmless,
         &[
             "active_logs",
             "alloc_mode",
             "background_gc",
-            "checkpoint",
             "compress_algorithm",
             "compress_extension",
             "compress_log_size",
             "compress_mode",
             "discard_unit",
-            "fault_injection",
-            "fault_type",
-            "fsync_mode",
             "inline_xattr_size",
             "io_bits",
             "jqfmt",
             "lookup_mode",
             "memory",
-            "mode",
             "nocompress_extension",
             "reserve_node",
             "reserve_root",
             "resgid",
             "resuid",
-            "test_dummy_encryption",
             "whint_mode",
         ],
     ),
-    (ON_ERRORS, &["errors"]),
-    (NAMES_DEVICE, &["grpjquota", "prjjquota", "usrjquota"]),
+    (Takes::Value, By(&[(&["mode=adaptive", "mode=lfs"], Harmless)]), &["mode"]),
+    (Takes::Nothing, Flushes(&["barrier"]), &["barrier", "nobarrier"]),
+    (
+        Takes::Value,
+        By(&[
+            (&["fsync_mode=posix", "fsync_mode=strict"], Harmless),
+            (
+                &["fsync_mode=nobarrier"],
+                Weakens("fsync_mode = nobarrier: fsync does not flush, and a power cut may lose what it \
+                         acknowledged"),
+            ),
+        ]),
+        &["fsync_mode"],
+    ),
+    (
+        Takes::Value,
+        By(&[
+            (&["checkpoint=enable"], Harmless),
+            (
+                &["checkpoint=disable"],
+                Weakens("checkpoint = disable: a power cut loses everything since the mount"),
+            ),
+        ]),
+        &["checkpoint"],
+    ),
+    (Takes::Nothing, NO_RECOVERY, &["disable_roll_forward", "norecovery"]),
+    (Takes::Perhaps, Unknown, &["fault_injection", "fault_type", "test_dummy_encryption"]),
+    (ON_ERRORS, Harmless, &["errors"]),
+    (NAMES_DEVICE, Harmless, &["grpjquota", "prjjquota", "usrjquota"]),
 ];
 
 impl Filesystem for F2fs {
@@ -116,10 +157,6 @@ impl Filesystem for F2fs {
 
     fn mount_words(&self) -> Words {
         MOUNT_WORDS
-    }
-
-    fn risks(&self, configuration: &Configuration) -> Vec<String> {
-        barrier_off(configuration).into_iter().collect()
     }
 
     fn check(&self, targets: &Targets) -> Option<Command> {

@@ -4,6 +4,7 @@ use super::{
     Filesystem, Kernel, Targets, clean_by_status, journal_inside_only, no_such_blocks, raw_mkfs, size_of,
 };
 use crate::words::{MAKES_NOTHING, NAMES_DEVICE, ON_ERRORS, Takes, Words};
+use fsdyno_core::hazard::Hazard::{self, Harmless, Unknown, Weakens};
 use fsdyno_core::{Bytes, Configuration};
 use fsdyno_host::{Command, Output};
 
@@ -20,14 +21,27 @@ const LOG_SHARE: u64 = 10;
 
 /// jfs_mkfs(8) of jfsutils 1.1.15.
 const MKFS_WORDS: Words = &[
-    (Takes::Nothing, &["-c", "-O", "-q"]),
-    (Takes::Value, &["-L", "-s"]),
-    (NAMES_DEVICE, &["-j", "-J"]),
-    (MAKES_NOTHING, &["-V"]),
+    (Takes::Nothing, Harmless, &["-c", "-O", "-q"]),
+    (Takes::Value, Harmless, &["-L", "-s"]),
+    (NAMES_DEVICE, Unknown, &["-j", "-J"]),
+    (MAKES_NOTHING, Unknown, &["-V"]),
 ];
-/// fs/jfs/super.c.
-const MOUNT_WORDS: Words =
-    &[(Takes::Value, &["discard", "gid", "iocharset", "resize", "uid", "umask"]), (ON_ERRORS, &["errors"])];
+/// fs/jfs/super.c; what they do, by Documentation/admin-guide/jfs.rst.
+const MOUNT_WORDS: Words = &[
+    (
+        Takes::Nothing,
+        Harmless,
+        &["grpquota", "integrity", "nodiscard", "noquota", "quota", "usrquota"],
+    ),
+    (Takes::Perhaps, Harmless, &["discard", "gid", "iocharset", "uid", "umask"]),
+    (
+        Takes::Nothing,
+        Weakens("nointegrity: the journal is not written, and a power cut may corrupt the filesystem"),
+        &["nointegrity"],
+    ),
+    (Takes::Perhaps, Unknown, &["resize"]),
+    (ON_ERRORS, Harmless, &["errors"]),
+];
 
 impl Filesystem for Jfs {
     fn name(&self) -> &'static str {
@@ -84,9 +98,10 @@ impl Filesystem for Jfs {
 
     /// Neither the writes to the log (`lbmStartIO` in fs/jfs/jfs_logmgr.c) nor fsync (`jfs_fsync` in
     /// fs/jfs/file.c) flush the device.
-    fn risks(&self, _configuration: &Configuration) -> Vec<String> {
-        vec!["jfs never flushes the device's cache when it syncs: a power cut may lose what it acknowledged"
-            .to_string()]
+    fn own_hazard(&self) -> Hazard {
+        Weakens(
+            "jfs never flushes the device's cache when it syncs: a power cut may lose what it acknowledged",
+        )
     }
 
     /// The kernel refuses to mount what was not unmounted. `-a` replays the log, and checks the rest only if

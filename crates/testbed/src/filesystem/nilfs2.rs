@@ -7,10 +7,11 @@
 //! it costs on a filesystem that has been in use for days cannot be seen on a new one; every result says so.
 
 use super::{
-    Expectation, Filesystem, Kernel, Targets, barrier_off, no_such_blocks, nobarrier_in_force, raw_mkfs,
+    Expectation, Filesystem, Kernel, NO_RECOVERY, Targets, no_such_blocks, nobarrier_in_force, raw_mkfs,
     size_of,
 };
 use crate::words::{MAKES_NOTHING, ON_ERRORS, Takes, Words};
+use fsdyno_core::hazard::Hazard::{By, Flushes, Harmless, Unknown};
 use fsdyno_core::{Bytes, Configuration, Warning, WarningKind};
 use fsdyno_host::{Command, Output};
 use std::path::Path;
@@ -32,13 +33,20 @@ const UNCLEANED: &str = "nilfs_cleanerd did not run: the space of overwritten an
 
 /// mkfs.nilfs2(8) of nilfs-utils 2.2.
 const MKFS_WORDS: Words = &[
-    (Takes::Nothing, &["-c", "-f", "-K", "-q", "-v"]),
-    (Takes::Value, &["-b", "-B", "-L", "-m"]),
-    (Takes::Features(&["block_count", "none"]), &["-O"]),
-    (MAKES_NOTHING, &["-h", "-n", "-V"]),
+    (Takes::Nothing, Harmless, &["-c", "-f", "-K", "-q", "-v"]),
+    (Takes::Value, Harmless, &["-b", "-B", "-L", "-m"]),
+    (Takes::Features(&[(Takes::Nothing, Harmless, &["block_count", "none"])]), Harmless, &["-O"]),
+    (MAKES_NOTHING, Unknown, &["-h", "-n", "-V"]),
 ];
-/// fs/nilfs2/super.c.
-const MOUNT_WORDS: Words = &[(Takes::Value, &["cp", "order"]), (ON_ERRORS, &["errors"])];
+/// fs/nilfs2/super.c; what they do, by Documentation/filesystems/nilfs2.rst.
+const MOUNT_WORDS: Words = &[
+    (Takes::Nothing, Harmless, &["discard", "nodiscard"]),
+    (Takes::Value, By(&[(&["order=relaxed", "order=strict"], Harmless)]), &["order"]),
+    (Takes::Nothing, Flushes(&["barrier"]), &["barrier", "nobarrier"]),
+    (Takes::Nothing, NO_RECOVERY, &["norecovery"]),
+    (Takes::Value, Unknown, &["cp"]),
+    (ON_ERRORS, Harmless, &["errors"]),
+];
 
 impl Filesystem for Nilfs2 {
     fn name(&self) -> &'static str {
@@ -95,10 +103,6 @@ impl Filesystem for Nilfs2 {
 
     fn mount_words(&self) -> Words {
         MOUNT_WORDS
-    }
-
-    fn risks(&self, configuration: &Configuration) -> Vec<String> {
-        barrier_off(configuration).into_iter().collect()
     }
 
     fn caveats(&self) -> Vec<Warning> {

@@ -6,6 +6,7 @@
 
 use super::{Filesystem, Targets, clean_by_status, no_such_blocks, raw_mkfs, size_of};
 use crate::words::{MAKES_NOTHING, OURS, Takes, Words};
+use fsdyno_core::hazard::Hazard::{self, Harmless, Unknown, Weakens};
 use fsdyno_core::{Bytes, Configuration};
 use fsdyno_host::{Command, Output};
 
@@ -24,7 +25,7 @@ const OWN_CLUSTERS: u64 = 64;
 /// prefix.
 const MKFS_WORDS: Words = &[
     (
-        Takes::Nothing,
+        Takes::Nothing, Harmless,
         &[
             "-C",
             "--debug",
@@ -46,7 +47,7 @@ const MKFS_WORDS: Words = &[
         ],
     ),
     (
-        Takes::Value,
+        Takes::Value, Harmless,
         &[
             "-c",
             "--cluster-size",
@@ -64,11 +65,23 @@ const MKFS_WORDS: Words = &[
             "--mft-zone-multiplier",
         ],
     ),
-    (OURS, &["-U", "--with-uuid"]),
-    (MAKES_NOTHING, &["-h", "--help", "-l", "--license", "-n", "--no-action", "-V", "--version"]),
+    (OURS, Unknown, &["-U", "--with-uuid"]),
+    (MAKES_NOTHING, Unknown, &["-h", "--help", "-l", "--license", "-n", "--no-action", "-V", "--version"]),
 ];
 /// fs/ntfs3/super.c.
-const MOUNT_WORDS: Words = &[(Takes::Value, &["dmask", "fmask", "gid", "iocharset", "nls", "uid", "umask"])];
+const MOUNT_WORDS: Words = &[
+    (
+        Takes::Nothing,
+        Harmless,
+        &[
+            "acl", "delalloc", "discard", "hidden", "hide_dot_files", "nocase", "nodelalloc", "nohidden",
+            "prealloc", "showmeta", "sparse", "sys_immutable", "windows_names",
+        ],
+    ),
+    (Takes::Value, Harmless, &["dmask", "fmask", "gid", "iocharset", "nls", "uid", "umask"]),
+    // It mounts a volume that is marked dirty.
+    (Takes::Nothing, Unknown, &["force"]),
+];
 
 impl Filesystem for Ntfs {
     fn name(&self) -> &'static str {
@@ -107,8 +120,8 @@ impl Filesystem for Ntfs {
         MOUNT_WORDS
     }
 
-    fn risks(&self, _configuration: &Configuration) -> Vec<String> {
-        vec!["ntfs3 writes no journal: a power cut may leave the filesystem inconsistent".to_string()]
+    fn own_hazard(&self) -> Hazard {
+        Weakens("ntfs3 writes no journal: a power cut may leave the filesystem inconsistent")
     }
 
     /// It checks only the fundamentals: there is no chkdsk for Linux (ntfsfix(8)).

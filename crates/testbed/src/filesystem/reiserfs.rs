@@ -1,10 +1,12 @@
 //! ReiserFS (version 3), which was part of Linux until 6.12.
 
 use super::{
-    Expectation, Filesystem, Kernel, Shown, Targets, barrier_off, clean_by_status, expect,
-    journal_inside_only, no_such_blocks, none_of, raw_mkfs, raw_mount, size_of,
+    DATA_MODES, Expectation, Filesystem, Kernel, Shown, Targets, clean_by_status, expect,
+    journal_inside_only, no_such_blocks, none_of, raw_mkfs, size_of,
 };
 use crate::words::{MAKES_NOTHING, NAMES_DEVICE, OURS, Takes, Words};
+use fsdyno_core::hazard::Hazard::{Commits, Flushes, Harmless, Unknown};
+use fsdyno_core::hazard::NO_JOURNAL;
 use fsdyno_core::{Bytes, Configuration};
 use fsdyno_host::{Command, Grant, Output};
 use std::path::Path;
@@ -28,9 +30,9 @@ const MODES: [&str; 3] = ["data=journal", "data=ordered", "data=writeback"];
 
 /// mkreiserfs(8) of reiserfsprogs 3.6.27.
 const MKFS_WORDS: Words = &[
-    (Takes::Nothing, &["-d", "-f", "-q", "--quiet"]),
+    (Takes::Nothing, Harmless, &["-d", "-f", "-q", "--quiet"]),
     (
-        Takes::Value,
+        Takes::Value, Harmless,
         &[
             "-b",
             "--block-size",
@@ -47,19 +49,34 @@ const MKFS_WORDS: Words = &[
         ],
     ),
     // The older format has no UUID.
-    (Takes::OneOf(&["3.6"]), &["--format"]),
-    (NAMES_DEVICE, &["-B", "--badblocks", "-j", "--journal-device"]),
-    (OURS, &["-u", "--uuid"]),
-    (MAKES_NOTHING, &["-V"]),
+    (Takes::OneOf(&["3.6"]), Harmless, &["--format"]),
+    (NAMES_DEVICE, Unknown, &["-B", "--badblocks", "-j", "--journal-device"]),
+    (OURS, Unknown, &["-u", "--uuid"]),
+    (MAKES_NOTHING, Unknown, &["-V"]),
 ];
 /// fs/reiserfs/super.c, `reiserfs_parse_options`.
 const MOUNT_WORDS: Words = &[
     (
-        Takes::Value,
-        &["alloc", "barrier", "block-allocator", "commit", "data", "hash", "jqfmt", "nolargeio", "resize"],
+        Takes::Nothing,
+        Harmless,
+        &[
+            "acl", "attrs", "conv", "expose_privroot", "grpquota", "hashed_relocation", "noacl", "noattrs",
+            "noquota", "nosecurity", "notail", "nouser_xattr", "no_unhashed_relocation", "quota",
+            "user_xattr", "usrquota",
+        ],
     ),
-    (Takes::OneOf(&["continue", "ro-remount"]), &["errors"]),
-    (NAMES_DEVICE, &["grpjquota", "jdev", "usrjquota"]),
+    (
+        Takes::Perhaps,
+        Harmless,
+        &["alloc", "block-allocator", "hash", "jqfmt", "nolargeio", "tails"],
+    ),
+    (Takes::Value, Flushes(&["barrier=flush"]), &["barrier"]),
+    (Takes::Value, Commits, &["commit"]),
+    (Takes::Value, DATA_MODES, &["data"]),
+    (Takes::Nothing, NO_JOURNAL, &["nolog"]),
+    (Takes::Perhaps, Unknown, &["replayonly", "resize"]),
+    (Takes::OneOf(&["continue", "ro-remount"]), Harmless, &["errors"]),
+    (NAMES_DEVICE, Harmless, &["grpjquota", "jdev", "usrjquota"]),
 ];
 
 impl Filesystem for Reiserfs {
@@ -152,21 +169,6 @@ impl Filesystem for Reiserfs {
 
     fn mount_words(&self) -> Words {
         MOUNT_WORDS
-    }
-
-    fn risks(&self, configuration: &Configuration) -> Vec<String> {
-        let mut risks: Vec<String> = barrier_off(configuration).into_iter().collect();
-        let raw: Vec<&str> = raw_mount(configuration).collect();
-        if configuration.level("data") == Some("writeback") || raw.contains(&"data=writeback") {
-            risks.push(
-                "data = writeback: after a power cut, files may contain stale data from other files"
-                    .to_string(),
-            );
-        }
-        if raw.contains(&"nolog") {
-            risks.push("nolog: after a power cut a full check is needed, and files may be lost".to_string());
-        }
-        risks
     }
 
     /// It would replay a journal; after an unmount the journal is empty.

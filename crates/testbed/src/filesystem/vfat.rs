@@ -3,6 +3,7 @@
 
 use super::{Filesystem, Kernel, Targets, clean_by_status, no_such_blocks, raw_mkfs, size_of};
 use crate::words::{ELSEWHERE, MAKES_NOTHING, NAMES_DEVICE, ON_ERRORS, OURS, Takes, Words};
+use fsdyno_core::hazard::Hazard::{self, Harmless, Unknown, Weakens};
 use fsdyno_core::{Bytes, Configuration};
 use fsdyno_host::{Command, Output};
 
@@ -21,21 +22,29 @@ const CLUSTER_SIZES: std::ops::RangeInclusive<u64> = SECTOR..=128 * SECTOR;
 
 /// mkfs.fat(8) of dosfstools 4.2.
 const MKFS_WORDS: Words = &[
-    (Takes::Nothing, &["-a", "-A", "-c", "-I", "-v"]),
+    (Takes::Nothing, Harmless, &["-a", "-A", "-c", "-I", "-v"]),
     (
-        Takes::Value,
+        Takes::Value, Harmless,
         &["-b", "--codepage", "-D", "-f", "-F", "-g", "-h", "-M", "-n", "-r", "-R", "-s", "-S", "--variant"],
     ),
-    (Takes::Perhaps, &["--mbr"]),
-    (NAMES_DEVICE, &["-C", "-l", "-m"]),
-    (OURS, &["-i", "--invariant"]),
-    (ELSEWHERE, &["--offset"]),
-    (MAKES_NOTHING, &["--help"]),
+    (Takes::Perhaps, Harmless, &["--mbr"]),
+    (NAMES_DEVICE, Unknown, &["-C", "-l", "-m"]),
+    (OURS, Unknown, &["-i", "--invariant"]),
+    (ELSEWHERE, Unknown, &["--offset"]),
+    (MAKES_NOTHING, Unknown, &["--help"]),
 ];
 /// fs/fat/inode.c.
 const MOUNT_WORDS: Words = &[
     (
-        Takes::Value,
+        Takes::Nothing,
+        Harmless,
+        &[
+            "discard", "dos1xfloppy", "flush", "nocase", "nonumtail", "numtail", "quiet", "rodir",
+            "showexec", "sys_immutable", "uni_xlate", "usefree",
+        ],
+    ),
+    (
+        Takes::Perhaps, Harmless,
         &[
             "allow_utime",
             "check",
@@ -53,7 +62,7 @@ const MOUNT_WORDS: Words = &[
             "utf8",
         ],
     ),
-    (ON_ERRORS, &["errors"]),
+    (ON_ERRORS, Harmless, &["errors"]),
 ];
 
 impl Filesystem for Vfat {
@@ -102,8 +111,8 @@ impl Filesystem for Vfat {
         MOUNT_WORDS
     }
 
-    fn risks(&self, _configuration: &Configuration) -> Vec<String> {
-        vec!["vfat has no journal: a power cut may leave it inconsistent".to_string()]
+    fn own_hazard(&self) -> Hazard {
+        Weakens("vfat has no journal: a power cut may leave it inconsistent")
     }
 
     fn check(&self, targets: &Targets) -> Option<Command> {

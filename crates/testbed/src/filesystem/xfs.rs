@@ -1,10 +1,11 @@
 //! XFS. Its log can be on another device, but cannot be omitted.
 
 use super::{
-    Expectation, Filesystem, Kernel, Shown, Targets, barrier_off, expect, no_such_blocks, raw_mkfs,
+    Expectation, Filesystem, Kernel, NO_RECOVERY, Shown, Targets, expect, no_such_blocks, raw_mkfs,
     raw_mount, size_of,
 };
 use crate::words::{ELSEWHERE, MAKES_NOTHING, NAMES_DEVICE, OURS, Takes, Words};
+use fsdyno_core::hazard::Hazard::{By, Flushes, Harmless, Unknown};
 use fsdyno_core::{Bytes, Configuration};
 use fsdyno_host::{Command, Output};
 use std::path::Path;
@@ -32,28 +33,29 @@ const NO_BARRIER: &str =
 
 /// mkfs.xfs(8) of xfsprogs 6.1, and what later releases added.
 const MKFS_WORDS: Words = &[
-    (Takes::Nothing, &["-f", "-K", "-q"]),
-    (Takes::Value, &["-L"]),
-    (Takes::List(&[(Takes::Value, &["size"])]), &["-b", "-s"]),
-    (Takes::List(DATA), &["-d"]),
-    (Takes::List(INODES), &["-i"]),
-    (Takes::List(LOG), &["-l"]),
-    (Takes::List(METADATA), &["-m"]),
-    (Takes::List(&[(Takes::Value, &["ftype", "parent", "size", "version"])]), &["-n"]),
+    (Takes::Nothing, Harmless, &["-f", "-K", "-q"]),
+    (Takes::Value, Harmless, &["-L"]),
+    (Takes::List(&[(Takes::Value, Harmless, &["size"])]), Harmless, &["-b", "-s"]),
+    (Takes::List(DATA), Harmless, &["-d"]),
+    (Takes::List(INODES), Harmless, &["-i"]),
+    (Takes::List(LOG), Harmless, &["-l"]),
+    (Takes::List(METADATA), Harmless, &["-m"]),
+    (Takes::List(&[(Takes::Value, Harmless, &["ftype", "parent", "size", "version"])]), Harmless, &["-n"]),
     (
         Takes::List(&[
-            (Takes::Value, &["extsize"]),
-            (Takes::Nothing, &["noalign"]),
-            (NAMES_DEVICE, &["file", "name", "rtdev", "size"]),
+            (Takes::Value, Harmless, &["extsize"]),
+            (Takes::Nothing, Harmless, &["noalign"]),
+            (NAMES_DEVICE, Unknown, &["file", "name", "rtdev", "size"]),
         ]),
+        Harmless,
         &["-r"],
     ),
-    (NAMES_DEVICE, &["-c", "-p"]),
-    (MAKES_NOTHING, &["-N", "-V"]),
+    (NAMES_DEVICE, Unknown, &["-c", "-p"]),
+    (MAKES_NOTHING, Unknown, &["-N", "-V"]),
 ];
 const DATA: Words = &[
     (
-        Takes::Value,
+        Takes::Value, Harmless,
         &[
             "agcount",
             "agsize",
@@ -71,30 +73,43 @@ const DATA: Words = &[
             "swidth",
         ],
     ),
-    (Takes::Nothing, &["noalign"]),
-    (NAMES_DEVICE, &["name"]),
-    (ELSEWHERE, &["file"]),
+    (Takes::Nothing, Harmless, &["noalign"]),
+    (NAMES_DEVICE, Unknown, &["name"]),
+    (ELSEWHERE, Unknown, &["file"]),
 ];
 const INODES: Words = &[
-    (Takes::Value, &["attr", "exchange", "maxpct", "perblock", "size"]),
-    (Takes::Perhaps, &["align", "nrext64", "projid32bit", "sparse"]),
+    (Takes::Value, Harmless, &["attr", "exchange", "maxpct", "perblock", "size"]),
+    (Takes::Perhaps, Harmless, &["align", "nrext64", "projid32bit", "sparse"]),
 ];
 const LOG: Words = &[
-    (Takes::Value, &["agnum", "concurrency", "lazy-count", "sectsize", "size", "su", "sunit", "version"]),
-    (Takes::Perhaps, &["internal"]),
-    (NAMES_DEVICE, &["file", "logdev", "name"]),
+    (Takes::Value, Harmless, &["agnum", "concurrency", "lazy-count", "sectsize", "size", "su", "sunit"]),
+    (Takes::Value, By(&[(&["version=2"], Harmless)]), &["version"]),
+    (Takes::Perhaps, Harmless, &["internal"]),
+    (NAMES_DEVICE, Unknown, &["file", "logdev", "name"]),
 ];
 const METADATA: Words = &[
-    (Takes::Value, &["autofsck", "bigtime", "crc", "finobt", "inobtcount", "metadir", "reflink", "rmapbt"]),
-    (OURS, &["uuid"]),
+    (Takes::Value, Harmless, &["autofsck", "bigtime", "finobt", "inobtcount", "metadir", "reflink", "rmapbt"]),
+    (Takes::Value, By(&[(&["crc=1"], Harmless)]), &["crc"]),
+    (OURS, Unknown, &["uuid"]),
 ];
-/// fs/xfs/xfs_super.c, `xfs_fs_parameters`.
+/// fs/xfs/xfs_super.c, `xfs_fs_parameters`; what they do, by Documentation/admin-guide/xfs.rst.
 const MOUNT_WORDS: Words = &[
     (
+        Takes::Nothing,
+        Harmless,
+        &[
+            "attr2", "bsdgroups", "delaylog", "discard", "filestreams", "gqnoenforce", "gquota", "grpid",
+            "grpquota", "ikeep", "inode32", "inode64", "largeio", "noalign", "noattr2", "nodelaylog",
+            "nodiscard", "nogrpid", "noikeep", "nolargeio", "nolifetime", "noquota", "nouuid", "pqnoenforce",
+            "pquota", "prjquota", "qnoenforce", "quota", "swalloc", "sysvgroups", "uqnoenforce", "uquota",
+            "usrquota", "wsync",
+        ],
+    ),
+    (
         Takes::Value,
+        Harmless,
         &[
             "allocsize",
-            "dax",
             "lifetime",
             "logbsize",
             "logbufs",
@@ -104,7 +119,11 @@ const MOUNT_WORDS: Words = &[
             "swidth",
         ],
     ),
-    (NAMES_DEVICE, &["logdev", "rtdev"]),
+    // Kernels before 4.19 support mounting without barriers.
+    (Takes::Nothing, Flushes(&["barrier"]), &["barrier", "nobarrier"]),
+    (Takes::Nothing, NO_RECOVERY, &["norecovery"]),
+    (Takes::Perhaps, Unknown, &["dax"]),
+    (NAMES_DEVICE, Harmless, &["logdev", "rtdev"]),
 ];
 
 impl Filesystem for Xfs {
@@ -241,11 +260,6 @@ impl Filesystem for Xfs {
 
     fn mount_words(&self) -> Words {
         MOUNT_WORDS
-    }
-
-    fn risks(&self, configuration: &Configuration) -> Vec<String> {
-        // Kernels before 4.19 support mounting without barriers.
-        barrier_off(configuration).into_iter().collect()
     }
 
     fn check(&self, targets: &Targets) -> Option<Command> {

@@ -15,7 +15,8 @@ use crate::error::TestbedError;
 use crate::filesystem::size_of;
 use crate::name::mount_directory;
 use crate::words::{Takes, Words, find, unfit_word};
-use fsdyno_core::axis::{EXPORT, OF_SERVING};
+use fsdyno_core::axis::OF_SERVING;
+use fsdyno_core::hazard::Hazard;
 use fsdyno_core::result::{Recipe, ServeProtocol, ServeRecipe, Served};
 use fsdyno_core::{Bytes, Configuration, Nanos, Warning, WarningKind, meminfo};
 use fsdyno_host::export::Export;
@@ -31,9 +32,10 @@ pub const CLIENTS_MOST: u32 = 16;
 const MOUNT_WORDS: Words = &[
     (
         Takes::Nothing,
+        Hazard::Harmless,
         &["noatime", "nodiratime", "relatime", "strictatime", "nosuid", "nodev", "noexec", "hard"],
     ),
-    (Takes::Number, &["actimeo", "acregmax", "acdirmax"]),
+    (Takes::Number, Hazard::Harmless, &["actimeo", "acregmax", "acdirmax"]),
 ];
 
 /// Where clients mount what the server shows.
@@ -101,7 +103,7 @@ pub fn unfit_mount(protocol: ServeProtocol, word: &str) -> Option<String> {
     let known = [MOUNT_WORDS, of(protocol).mount_words()].concat();
     let (name, shown) = (word.split_once('=').map_or(word, |(name, _)| name), word.escape_debug());
     if find(&known, name).is_none() {
-        let names: Vec<&str> = known.iter().flat_map(|(_, names)| *names).copied().collect();
+        let names: Vec<&str> = known.iter().flat_map(|(_, _, names)| *names).copied().collect();
         return Some(format!("clients take only these mount options: {}; not '{shown}'", names.join(", ")));
     }
     let why = unfit_word(&known, word).into_iter().next()?;
@@ -311,7 +313,7 @@ fn mount_of(
     }
 }
 
-/// What is not as it was asked for, and what weakens what survives a power cut of the server.
+/// What is not as it was asked for.
 pub fn warnings(configuration: &Configuration, served: &Served) -> Vec<Warning> {
     let in_force: Vec<&str> = served.mount_options_in_force.split(',').collect();
     let asked = of(served.protocol).options(configuration, false).into_iter();
@@ -324,11 +326,6 @@ pub fn warnings(configuration: &Configuration, served: &Served) -> Vec<Warning> 
             served.mount_options_in_force
         );
         warnings.push(Warning::new(WarningKind::OptionNotInForce, text));
-    }
-    if configuration.level(EXPORT) == Some("async") {
-        let text = "export=async: the server answers before data is on the disk, so a power cut of the server \
-                    may lose what clients have synced";
-        warnings.push(Warning::new(WarningKind::Durability, text));
     }
     let never_synced = of(served.protocol).never_synced();
     warnings.extend(never_synced.map(|text| Warning::new(WarningKind::DirectoriesNotSynced, text)));
@@ -454,14 +451,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_in_force_is_told_and_what_may_be_lost() {
+    fn what_is_not_in_force_is_a_warning() {
         let asked = configuration(&[("export", "async"), ("wsize", "1M"), ("nfs_version", "4.1")]);
         let in_force = "rw,relatime,vers=4.1,rsize=131072,wsize=131072,proto=tcp".to_string();
         let served = Served { mount_options_in_force: in_force, ..Served::default() };
         let warnings = warnings(&asked, &served);
-        assert_eq!(warnings.len(), 2);
+        assert_eq!(warnings.len(), 1);
         assert!(warnings[0].text.contains("asked to mount with wsize=1048576, but have"), "{warnings:?}");
-        assert_eq!(warnings[1].kind, WarningKind::Durability);
     }
 
     #[test]

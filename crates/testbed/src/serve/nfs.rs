@@ -4,6 +4,7 @@ use super::{Serving, count, sizes};
 use crate::filesystem;
 use crate::words::{Takes, Words};
 use fsdyno_core::axis::{CLIENT_SYNC, EXPORT, OF_SERVING};
+use fsdyno_core::hazard::Hazard;
 use fsdyno_core::{Bytes, Configuration, Nanos};
 use fsdyno_host::export::Export;
 use fsdyno_host::nfs::{GRACE, MOUNT_PORT, NfsExport};
@@ -31,9 +32,9 @@ impl Serving for Nfs {
 
     fn mount_words(&self) -> Words {
         &[
-            (Takes::Nothing, &["ac", "cto", "nocto", "nosharecache"]),
-            (Takes::Number, &["acregmin", "acdirmin", "timeo", "retrans", "max_connect"]),
-            (Takes::OneOf(&["all", "none", "pos", "positive"]), &["lookupcache"]),
+            (Takes::Nothing, Hazard::Harmless, &["ac", "cto", "nocto", "nosharecache"]),
+            (Takes::Number, Hazard::Harmless, &["acregmin", "acdirmin", "timeo", "retrans", "max_connect"]),
+            (Takes::OneOf(&["all", "none", "pos", "positive"]), Hazard::Harmless, &["lookupcache"]),
         ]
     }
 

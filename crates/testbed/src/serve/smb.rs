@@ -3,6 +3,7 @@
 use super::{Serving, sizes};
 use crate::words::{Takes, Words};
 use fsdyno_core::axis::EXPORT;
+use fsdyno_core::hazard::Hazard;
 use fsdyno_core::result::Recipe;
 use fsdyno_core::{Bytes, Configuration, Nanos};
 use fsdyno_host::export::Export;
@@ -24,9 +25,9 @@ impl Serving for Smb {
 
     fn mount_words(&self) -> Words {
         &[
-            (Takes::Nothing, &["nobrl", "nosharesock"]),
-            (Takes::Number, &["closetimeo", "handletimeout", "echo_interval"]),
-            (Takes::OneOf(&["none", "strict", "loose"]), &["cache"]),
+            (Takes::Nothing, Hazard::Harmless, &["nobrl", "nosharesock"]),
+            (Takes::Number, Hazard::Harmless, &["closetimeo", "handletimeout", "echo_interval"]),
+            (Takes::OneOf(&["none", "strict", "loose"]), Hazard::Harmless, &["cache"]),
         ]
     }
 

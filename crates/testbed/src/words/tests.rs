@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::filesystem::find;
+use fsdyno_core::WarningKind;
 
 fn found(filesystem: &str, axis: &str, text: &str) -> Vec<String> {
     let settings = [(axis.to_string(), text.to_string())].into();
@@ -28,11 +29,11 @@ fn no_tool_takes_a_further_device_a_size_or_an_option_that_is_not_known() {
         let flag = filesystem
             .mkfs_words()
             .iter()
-            .find(|(takes, _)| matches!(takes, Takes::Nothing))
+            .find(|(takes, _, _)| matches!(takes, Takes::Nothing))
             .expect("a flag");
         let value =
-            filesystem.mkfs_words().iter().find(|(takes, _)| matches!(takes, Takes::Value)).expect("one");
-        let (flag, value) = (flag.1[0], value.1[0]);
+            filesystem.mkfs_words().iter().find(|(takes, _, _)| matches!(takes, Takes::Value)).expect("one");
+        let (flag, value) = (flag.2[0], value.2[0]);
         refuses(
             name,
             "mkfs",
@@ -476,12 +477,12 @@ fn a_refusal_names_the_word_and_the_reason() {
 #[test]
 fn tables_name_each_word_once() {
     fn check(words: Words, of: &str) {
-        let mut names: Vec<&str> = words.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+        let mut names: Vec<&str> = words.iter().flat_map(|(_, _, names)| names.iter().copied()).collect();
         let count = names.len();
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), count, "{of}");
-        for (takes, names) in words {
+        for (takes, _, names) in words {
             if let Takes::List(inner) = takes {
                 check(inner, &format!("{of} {names:?}"));
             }
@@ -490,5 +491,182 @@ fn tables_name_each_word_once() {
     for filesystem in crate::filesystem::all() {
         check(filesystem.mkfs_words(), filesystem.name());
         check(filesystem.mount_words(), filesystem.name());
+    }
+}
+
+fn risks(filesystem: &str, settings: &[(&str, &str)]) -> Vec<Warning> {
+    let settings = settings.iter().map(|(axis, level)| ((*axis).to_string(), (*level).to_string())).collect();
+    let configuration = Configuration { name: String::new(), filesystem: filesystem.to_string(), settings };
+    let filesystem = find(filesystem).expect("a filesystem");
+    let (with, without) =
+        (configuration.clone(), Configuration { settings: Default::default(), ..configuration });
+    let usual = crate::filesystem::all_risks(filesystem, &without);
+    let mut found = crate::filesystem::all_risks(filesystem, &with);
+    found.retain(|warning| !usual.contains(warning));
+    found
+}
+
+fn kinds(filesystem: &str, settings: &[(&str, &str)]) -> Vec<WarningKind> {
+    risks(filesystem, settings).iter().map(|warning| warning.kind).collect()
+}
+
+const WEAK: &[WarningKind] = &[WarningKind::Durability];
+const UNKNOWN: &[WarningKind] = &[WarningKind::DurabilityUnknown];
+
+#[test]
+fn a_word_that_no_table_has_is_of_unknown_durability() {
+    for filesystem in crate::filesystem::all().map(|filesystem| filesystem.name()) {
+        assert_eq!(kinds(filesystem, &[("mount", "nosuchword")]), UNKNOWN, "{filesystem}");
+        assert_eq!(kinds(filesystem, &[("mount", "noatime,sync")]), [], "{filesystem}");
+        assert_eq!(kinds(filesystem, &[("mount", "NoBarrier")]), UNKNOWN, "{filesystem}");
+        assert_eq!(kinds(filesystem, &[("mount", "lazytime")]), WEAK, "{filesystem}");
+    }
+}
+
+#[test]
+fn a_value_that_is_not_listed_as_harmless_is_of_unknown_durability() {
+    for filesystem in crate::filesystem::all() {
+        for (takes, hazard, names) in filesystem.mount_words() {
+            let listed = matches!(hazard, Hazard::Harmless);
+            for name in names.iter().filter(|_| !listed && !matches!(takes, Takes::Never(_))) {
+                let word = format!("{name}=new-value");
+                let found = risks_of_mount(filesystem.name(), filesystem.mount_words(), [word.as_str()]);
+                assert_ne!(found, [], "{}: {word}", filesystem.name());
+            }
+        }
+    }
+}
+
+#[test]
+fn what_weakens_is_a_risk_however_it_is_asked_for() {
+    let weak = [
+        ("ext4", "barrier", "0"),
+        ("ext4", "mount", "noatime,nobarrier"),
+        ("ext4", "mount", "barrier=0"),
+        ("ext4", "mount", "data=writeback"),
+        ("ext4", "data", "writeback"),
+        ("ext4", "mount", "noauto_da_alloc"),
+        ("ext4", "mount", "auto_da_alloc=0"),
+        ("ext4", "mount", "data=writeback,journal_async_commit,data=journal"),
+        ("ext4", "mount", "commit=600"),
+        ("ext4", "commit", "600"),
+        ("ext4", "mount", "norecovery"),
+        ("ext4", "journal", "none"),
+        ("ext4", "mkfs", "-O ^has_journal"),
+        ("ext4", "mkfs", "-O extent,-has_journal"),
+        ("ext4", "mkfs", "-O none"),
+        ("ext4", "mkfs", "-E lazy_journal_init=1"),
+        ("ext3", "mkfs", "-E lazy_journal_init"),
+        ("xfs", "mount", "nobarrier"),
+        ("btrfs", "mount", "nobarrier"),
+        ("btrfs", "datacow", "0"),
+        ("btrfs", "mount", "nodatasum"),
+        ("btrfs", "mount", "nodatacow,datacow"),
+        ("btrfs", "mount", "rescue=nologreplay"),
+        ("btrfs", "mkfs", "-d raid5 -m raid1"),
+        ("btrfs", "mkfs", "--metadata=raid6"),
+        ("btrfs", "mkfs", "-draid5"),
+        ("btrfs", "data_profile", "raid5"),
+        ("f2fs", "barrier", "0"),
+        ("f2fs", "mount", "fsync_mode=nobarrier"),
+        ("f2fs", "mount", "checkpoint=disable"),
+        ("f2fs", "mount", "checkpoint=disable:20%"),
+        ("f2fs", "mount", "disable_roll_forward"),
+        ("nilfs2", "mount", "nobarrier"),
+        ("reiserfs", "mount", "barrier=none"),
+        ("reiserfs", "mount", "nolog"),
+        ("jfs", "mount", "nointegrity"),
+        ("bcachefs", "mount", "noatime,journal_flush_disabled"),
+        ("bcachefs", "mkfs", "--journal_flush_disabled"),
+        ("bcachefs", "mount", "data_checksum=none"),
+        ("bcachefs", "mkfs", "--nocow"),
+        ("ext4", "write_cache", "write-through"),
+        ("ext4", "export", "async"),
+        ("ext4", "sysctl.vm.dirty_expire_centisecs", "6000"),
+    ];
+    for (filesystem, axis, level) in weak {
+        assert_eq!(kinds(filesystem, &[(axis, level)]), WEAK, "{filesystem}: {axis} = {level}");
+    }
+}
+
+#[test]
+fn what_nobody_has_classified_is_of_unknown_durability() {
+    let unknown = [
+        ("ext4", "mount", "barrier=2"),
+        ("ext4", "mount", "data=Writeback"),
+        ("ext4", "mount", "commit=0x258"),
+        ("ext4", "mount", "dax=always"),
+        ("ext4", "mkfs", "-T nojournal"),
+        ("f2fs", "mount", "fsync_mode=lazy"),
+        ("f2fs", "mount", "checkpoint=merge"),
+        ("btrfs", "mkfs", "-d RAID5"),
+        ("btrfs", "mkfs", "-O zoned"),
+        ("xfs", "mkfs", "-m crc=0"),
+        ("ext4", "sysctl.kernel.some_key", "1"),
+    ];
+    for (filesystem, axis, level) in unknown {
+        assert_eq!(kinds(filesystem, &[(axis, level)]), UNKNOWN, "{filesystem}: {axis} = {level}");
+    }
+}
+
+#[test]
+fn of_words_of_one_setting_the_last_counts_also_over_an_axis() {
+    let harmless: [(&str, &[(&str, &str)]); 7] = [
+        ("ext4", &[("mount", "nobarrier,barrier=1")]),
+        ("ext4", &[("barrier", "0"), ("mount", "barrier")]),
+        ("ext4", &[("mount", "data=writeback,data=ordered")]),
+        ("ext4", &[("mkfs", "-O none,has_journal")]),
+        ("ext4", &[("mount", "commit=600,commit=5")]),
+        ("f2fs", &[("mount", "checkpoint=disable,checkpoint=enable")]),
+        ("btrfs", &[("mkfs", "-d raid5 --data single")]),
+    ];
+    for (filesystem, settings) in harmless {
+        assert_eq!(kinds(filesystem, settings), [], "{filesystem}: {settings:?}");
+    }
+    let weak: [(&str, &[(&str, &str)]); 6] = [
+        ("ext4", &[("mount", "barrier=1,nobarrier")]),
+        ("ext4", &[("barrier", "1"), ("mount", "nobarrier")]),
+        ("ext4", &[("data", "ordered"), ("mount", "data=writeback")]),
+        ("ext4", &[("commit", "5"), ("mount", "commit=600")]),
+        ("ext4", &[("mkfs", "-O has_journal -O ^has_journal")]),
+        ("btrfs", &[("datacow", "1"), ("mount", "nodatacow")]),
+    ];
+    for (filesystem, settings) in weak {
+        assert_eq!(kinds(filesystem, settings), WEAK, "{filesystem}: {settings:?}");
+    }
+}
+
+/// What kernels show of mounts with the defaults of mkfs and mount: Linux 6.18 for the first five, and guests
+/// with Debian's 6.1 for the others.
+#[test]
+fn nothing_of_a_usual_mount_is_a_risk() {
+    let shown = [
+        ("ext4", "rw,relatime,seclabel,errors=remount-ro,stripe=32,data=ordered,commit=5"),
+        ("ext3", "rw,relatime,data=ordered"),
+        ("xfs", "rw,noatime,attr2,inode64,logbufs=8,logbsize=32k,sunit=8,swidth=8,noquota"),
+        ("xfs", "rw,relatime,logdev=/dev/loop1,usrquota,prjquota"),
+        ("btrfs", "rw,relatime,compress=zstd:3,ssd,discard=async,space_cache=v2,subvolid=5,subvol=/@home"),
+        ("btrfs", "rw,relatime,nossd,nodiscard,space_cache,flushoncommit,subvolid=256,subvol=/"),
+        (
+            "f2fs",
+            "rw,lazytime,relatime,background_gc=on,gc_merge,discard,discard_unit=block,user_xattr,inline_xattr,\
+             acl,inline_data,inline_dentry,flush_merge,barrier,extent_cache,mode=adaptive,active_logs=6,\
+             alloc_mode=default,checkpoint_merge,fsync_mode=posix,memory=normal,errors=continue",
+        ),
+        ("nilfs2", "rw,relatime"),
+        ("reiserfs", "rw,relatime"),
+        ("jfs", "rw,relatime"),
+        (
+            "vfat",
+            "rw,relatime,fmask=0022,dmask=0022,codepage=437,iocharset=ascii,shortname=mixed,utf8,\
+             errors=remount-ro",
+        ),
+        ("exfat", "rw,relatime,fmask=0022,dmask=0022,iocharset=utf8,errors=remount-ro"),
+        ("ntfs", "rw,relatime,uid=0,gid=0,iocharset=utf8"),
+    ];
+    for (filesystem, options) in shown {
+        let words = options.split(',').filter(|word| *word != "lazytime");
+        let own = find(filesystem).expect("a filesystem").mount_words();
+        assert_eq!(risks_of_mount(filesystem, own, words), [], "{filesystem}");
     }
 }

@@ -1,6 +1,7 @@
 //! Whether a configuration is durable: what power cuts have shown of it, else what its settings declare.
 //!
-//! The testbed declares which settings weaken what survives a power cut, and stores that with each trial. If
+//! The testbed declares which settings weaken what survives a power cut, or may because nobody has classified
+//! them, and stores that with each trial. If
 //! the same configuration was also measured in the sweep, its losses decide: one lost acknowledged promise is
 //! enough to call it unsafe. That nothing was lost proves less. A setting that is declared unsafe is unsafe
 //! with a volatile cache, so it is only cleared by enough states under the models that have one.
@@ -26,7 +27,7 @@ const VOLATILE: [CacheModel; 2] = [CacheModel::Flushed, CacheModel::Subset];
 pub enum Basis {
     /// Its settings, by what is known of them.
     Declared,
-    /// Nothing: the figures were imported.
+    /// Nothing: the figures were imported, or nobody has classified what it uses.
     Unknown,
     /// Power cuts in this sweep.
     Measured(MeasuredLosses),
@@ -142,7 +143,7 @@ fn cache(model: CacheModel) -> &'static str {
 /// Whether a configuration is durable.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Judged {
-    /// How it weakens what survives a power cut; empty if it is durable.
+    /// How it weakens what survives a power cut, or may; empty if it is durable.
     pub risks: Vec<String>,
     pub basis: Basis,
 }
@@ -179,9 +180,7 @@ impl Safety {
         let declared = risks(trials.iter().copied());
         let losses = trials.first().and_then(|trial| self.losses(trial));
         let Some(losses) = losses else {
-            let imported = trials.iter().all(|trial| carries(trial, WarningKind::Imported).is_some());
-            let basis = if imported && declared.is_empty() { Basis::Unknown } else { Basis::Declared };
-            return Judged { risks: declared, basis };
+            return Judged { risks: declared, basis: basis(trials) };
         };
         let measured = MeasuredLosses::of(losses);
         if losses.loses() {
@@ -192,7 +191,7 @@ impl Safety {
         match declared.is_empty() {
             true if states >= STATES_ENOUGH => Judged { risks: Vec::new(), basis: Basis::Measured(measured) },
             false if is_cleared(losses) => Judged { risks: Vec::new(), basis: Basis::Measured(measured) },
-            _ => Judged { risks: declared, basis: Basis::Declared },
+            _ => Judged { risks: declared, basis: basis(trials) },
         }
     }
 
@@ -222,6 +221,14 @@ impl Safety {
         let kinds = is_degraded(trial).map_or(vec![false, true], |degraded| vec![degraded]);
         kinds.into_iter().find_map(|degraded| self.measured.get(&(kept.clone(), degraded)))
     }
+}
+
+/// What says whether the configuration of some trials is durable if no power cut does.
+fn basis(trials: &[&TrialRecord]) -> Basis {
+    let all = |kind| trials.iter().all(|trial| carries(trial, kind).is_some());
+    let any = |kind| trials.iter().any(|trial| carries(trial, kind).is_some());
+    let unknown = all(WarningKind::Imported) || any(WarningKind::DurabilityUnknown);
+    if unknown && !any(WarningKind::Durability) { Basis::Unknown } else { Basis::Declared }
 }
 
 /// Whether a disk was lost along with power; `None` under any other load.

@@ -167,6 +167,22 @@ fn only_enough_states_with_a_volatile_cache_clear_a_declared_setting() {
     assert!(kept(judge(&[without])));
 }
 
+#[test]
+fn what_nobody_has_classified_is_unknown_until_power_cuts_have_measured_it() {
+    let unknown = |mut trial: TrialRecord| {
+        trial.warnings.push(Warning::new(WarningKind::DurabilityUnknown, "durability unknown: 'x'"));
+        trial
+    };
+    let measured = unknown(durable_trial(0, 0, 0, fixture::configuration("ext4", "none")));
+    let found = judge(std::slice::from_ref(&measured));
+    assert!(found.risks.is_empty() && matches!(found.basis, Basis::Measured(_)), "{found:?}");
+    let mut unmeasured = measured.clone();
+    unmeasured.durability = None;
+    let found = judge(std::slice::from_ref(&unmeasured));
+    assert_eq!((found.risks, found.basis), (vec!["durability unknown: 'x'".to_string()], Basis::Unknown));
+    assert_eq!(judge(&[declared(unmeasured)]).basis, Basis::Declared);
+}
+
 /// The speed of a configuration has trials of its own, under another workload and perhaps with less memory.
 #[test]
 fn losses_are_found_under_the_other_workload() {

@@ -266,7 +266,7 @@ fn split<'a>(
     if durable.is_empty() {
         return (weak, out);
     }
-    let cannot_win = "it weakens what survives a power cut, so it cannot win";
+    let cannot_win = "it weakens what survives a power cut, or may, so it cannot win";
     out.extend(weak.into_iter().map(|one| (one.raced, cannot_win.to_string())));
     (durable, out)
 }

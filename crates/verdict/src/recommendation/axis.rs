@@ -48,7 +48,7 @@ pub struct LevelAnswer {
     pub level: String,
     /// Whether it is the default.
     pub is_default: bool,
-    /// How it weakens what survives a power cut.
+    /// How it weakens what survives a power cut, or may.
     pub risks: Vec<String>,
     /// Ratio to the mean of all levels, not used for verdicts; absent if the trials cannot separate it from
     /// something else.

@@ -37,7 +37,7 @@ pub struct Contender {
     /// The verdict.
     #[serde(flatten)]
     pub verdict: Verdict,
-    /// How it weakens what survives a power cut, one line each; empty if it is durable.
+    /// How it weakens what survives a power cut, or may, one line each; empty if it is durable.
     pub risks: Vec<String>,
     /// What says whether it is durable.
     #[serde(rename = "durable")]
@@ -102,7 +102,7 @@ impl Compared {
 }
 
 impl Contender {
-    /// Whether none of its settings weakens what survives a power cut.
+    /// Whether none of its settings weakens what survives a power cut, or may.
     pub fn is_durable(&self) -> bool {
         self.risks.is_empty()
     }

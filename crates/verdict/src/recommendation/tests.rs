@@ -112,6 +112,22 @@ fn an_unsafe_configuration_never_wins_silently() {
     );
 }
 
+#[test]
+fn a_configuration_of_unknown_durability_neither_wins_nor_ties_for_the_best() {
+    let text = "durability unknown: fsdyno does not know what the mount option 'x' does";
+    for faster in [1.5, 1.0] {
+        let mut trials = sweep(&[("ext4", "none", 1.0), ("ext4", "bfq", faster), ("xfs", "none", 0.9)]);
+        for trial in trials.iter_mut().filter(|trial| trial.case == 1) {
+            trial.warnings.push(Warning::new(WarningKind::DurabilityUnknown, text));
+        }
+        let answer = &recommend(&trials, None).answers[0];
+        assert_eq!(answer.winner().unwrap().name, "ext4 none", "{faster}");
+        let sentences = answer.sentences.join(" ");
+        assert!(faster == 1.0 || sentences.contains("not known to be as safe in a power cut"), "{sentences}");
+        assert!(faster == 1.0 || sentences.contains(text), "{sentences}");
+    }
+}
+
 /// The recommended default is held against the best, and so is what would be faster but less safe.
 #[test]
 fn a_ratio_to_the_best_says_so_if_another_one_is_recommended() {

@@ -275,7 +275,12 @@ pub(super) fn price(answer: &Answer, winner: &Contender, measure: &Measure, thre
             _ => "Every configuration that has a value",
         };
         let risks = winner.risks.join("; ");
-        parts.push(format!("{which} is unsafe in a power cut, including this one: {risks}."));
+        parts.push(match winner.basis {
+            Basis::Unknown => {
+                format!("{which} is unsafe in a power cut, or may be, including this one: {risks}.")
+            }
+            _ => format!("{which} is unsafe in a power cut, including this one: {risks}."),
+        });
     }
     // What those with measured losses gain and lose has a sentence of its own.
     // Of two zeros neither is ahead.
@@ -285,8 +290,12 @@ pub(super) fn price(answer: &Answer, winner: &Contender, measure: &Measure, thre
             let by = weaker.to_best.map(|compared| difference(&compared)).unwrap_or_default();
             let by = by + &than(answer, winner);
             let would = if weaker.verdict == Verdict::BetterAndWeaker { "would" } else { "might" };
+            let than = match weaker.basis {
+                Basis::Unknown => "it is not known to be as safe",
+                _ => "it is less safe",
+            };
             parts.push(format!(
-                "'{}' {would} change {measure} by {by}, but it is less safe in a power cut: {}.",
+                "'{}' {would} change {measure} by {by}, but {than} in a power cut: {}.",
                 weaker.name,
                 weaker.risks.join("; ")
             ));
