@@ -188,7 +188,7 @@ mod tests {
         let values = |side: &[TrialRecord]| -> Vec<f64> {
             side.iter().filter_map(|trial| measure.value(trial)).map(|value| value.value).collect()
         };
-        let ratio = independent(&values(a), &values(b), 1).unwrap();
+        let ratio = independent(&values(a), &values(b)).unwrap();
         let whole = [[a, sentinels].concat(), b.to_vec()];
         let trials = [a, b].map(|side| side.iter().collect::<Vec<&TrialRecord>>());
         let sides = [0, 1].map(|side| DoubtfulSide { trials: &trials[side], whole: &whole[side] });
