@@ -268,6 +268,23 @@ impl Measure {
         matches!(self.source, MeasureSource::Durable | MeasureSource::Role(_, _, Figure::DurableRate))
     }
 
+    /// Whether the slowest operations decide it, few of which may be delayed by any factor in a short time.
+    pub fn is_of_the_slowest(&self) -> bool {
+        match &self.source {
+            MeasureSource::LongestStall => true,
+            MeasureSource::Flow(figure) => figure.unit() == Unit::Nanoseconds,
+            MeasureSource::Role(_, _, figure) => {
+                matches!(figure, Figure::LongestStall | Figure::TimeOver100Ms | Figure::TimeOver1S)
+            }
+            MeasureSource::Operation(_, _, _, statistic) => match statistic {
+                Statistic::Max | Statistic::StdDev => true,
+                Statistic::Quantile(quantile) => *quantile != Quantile::P50,
+                Statistic::Count | Statistic::Min | Statistic::Mean => false,
+            },
+            _ => false,
+        }
+    }
+
     /// Whether tables show it beside the measure that ranks, if it has a value: what is about the load, and
     /// does not only sum up or explain what others show.
     pub fn is_shown_beside(&self) -> bool {
