@@ -488,7 +488,12 @@ impl Statistic {
             _ if latency.count == 0 && latency.max == 0 => return None,
             _ if latency.count == 0 => return Some(Value::bound(latency.max as f64, true)),
             Statistic::Max => latency.max,
-            Statistic::Quantile(quantile) => latency.shown(quantile)?,
+            // A sample that is too small to show a quantile because an operation is stuck has at least one
+            // beyond it.
+            Statistic::Quantile(quantile) => {
+                let stuck = latency.known(quantile).filter(|value_ns| latency.is_bound(*value_ns));
+                latency.shown(quantile).or(stuck)?
+            }
         };
         Some(Value::bound(value_ns as f64, latency.is_bound(value_ns)))
     }
