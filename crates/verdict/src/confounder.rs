@@ -187,6 +187,11 @@ pub(crate) fn steal_share(record: &TrialRecord) -> f64 {
     worst(&Watched::of(&record.phases), 0.0, stolen).map_or(0.0, |(_, share)| share)
 }
 
+/// How many processors the machine has that was watched.
+pub(crate) fn processors(record: &TrialRecord) -> u32 {
+    Watched::of(&record.phases).first().map_or(1, |one| one.telemetry.processors)
+}
+
 fn foreign(one: &Watched<'_>) -> Option<f64> {
     let all = one.telemetry.window.length_ns.0 as f64 * f64::from(one.telemetry.processors);
     let of = |kind: TaskKind| one.telemetry.window.task_ns.get(&kind).copied();

@@ -13,12 +13,18 @@
 //! Figures that mean something else on each side are no figures of one measure, whatever they are called: the
 //! caller knows what each side did, and says so.
 //!
+//! Processor time that others took explains no more than it can have cost: with two processors, others that
+//! used 5 % of them slow a rate down by 11 % at most ([`share_left`]). A difference whose interval lies beyond
+//! that is not explained by it. The slowest operations are another matter: a single one that waits for a
+//! processor decides a maximum or a high percentile, so there any clear difference in load explains any
+//! difference.
+//!
 //! A trial that failed, or that has no value, may have been the worst of its side. With such a trial no side
 //! is the better one, and the two are not equal, either.
 
 use crate::confounder;
 use crate::drift::drift;
-use crate::outcomes::{carriers, failed_beside, is_measured};
+use crate::outcomes::{carriers, carries, failed_beside, is_measured};
 use crate::text;
 use fsdyno_core::measure::{Direction, Measure};
 use fsdyno_core::{Role, TrialRecord, WarningKind};
@@ -103,7 +109,13 @@ impl Doubt {
                 Effect::Flatters => (better, worse),
             };
             let [a, b] = [more, less].map(|side| (names[side], sides[side].trials));
-            carried(*kind, a, b).or_else(|| amount(*kind, a, b))
+            match Taken::of(*kind, a, b) {
+                None => carried(*kind, a, b),
+                Some(taken) if measure.is_of_the_slowest() => {
+                    carried(*kind, a, b).or_else(|| taken.clearly())
+                }
+                Some(taken) => taken.beyond(ratio),
+            }
         };
         let drifted = || (!ratio.paired).then(|| moved(measure, ratio, sides)).flatten();
         Doubt {
@@ -151,24 +163,71 @@ fn carried(kind: WarningKind, more: Named<'_, '_>, less: Named<'_, '_>) -> Optio
         .then(|| format!("{kind} in {} and {} may explain it", of(counts[0], more.0), of(counts[1], less.0)))
 }
 
-/// Processor time that others took from both sides, from one of them clearly more.
-fn amount(kind: WarningKind, more: Named<'_, '_>, less: Named<'_, '_>) -> Option<String> {
-    let (share, limit): (fn(&TrialRecord) -> f64, f64) = match kind {
-        WarningKind::ForeignLoad => (confounder::foreign_share, confounder::FOREIGN_SHARE),
-        WarningKind::StealTime => (confounder::steal_share, confounder::STEAL_SHARE),
-        _ => return None,
-    };
-    let mean = |trials: &[&TrialRecord]| {
-        trials.iter().map(|trial| share(trial)).sum::<f64>() / trials.len().max(1) as f64
-    };
-    let [a, b] = [more.1, less.1].map(mean);
-    (carriers(more.1, kind) > 0 && a - b > limit).then(|| {
-        let [a, b] = [a, b].map(text::percent);
+/// Processor time that others took from two sides, from the first more than from the second.
+struct Taken<'a> {
+    kind: WarningKind,
+    names: [&'a str; 2],
+    /// Mean shares of all processors, of each side.
+    shares: [f64; 2],
+    /// By what factor that may have made the first side slower than the second.
+    factor: f64,
+}
+
+impl<'a> Taken<'a> {
+    /// `None` if a kind of warning is about something else, or if it is unknown how much was taken.
+    fn of(kind: WarningKind, more: Named<'a, '_>, less: Named<'a, '_>) -> Option<Taken<'a>> {
+        let share: fn(&TrialRecord) -> f64 = match kind {
+            WarningKind::ForeignLoad => confounder::foreign_share,
+            WarningKind::StealTime => confounder::steal_share,
+            _ => return None,
+        };
+        let is_known = |trial: &&&TrialRecord| share(trial) > 0.0;
+        let warned = more.1.iter().filter(|trial| carries(trial, kind).is_some());
+        if !warned.clone().all(|trial| is_known(&trial)) {
+            return None;
+        }
+        let mean = |trials: &[&TrialRecord], of: &dyn Fn(&TrialRecord) -> f64| {
+            trials.iter().map(|trial| of(trial)).sum::<f64>() / trials.len().max(1) as f64
+        };
+        let left = |trial: &TrialRecord| share_left(share(trial), confounder::processors(trial));
+        let shares = [more.1, less.1].map(|trials| mean(trials, &share));
+        let [of_more, of_less] = [more.1, less.1].map(|trials| mean(trials, &left));
+        // What never reached the limit of a warning is the background of every machine.
+        let factor = if warned.count() > 0 { of_less / of_more } else { 1.0 };
+        Some(Taken { kind, names: [more.0, less.0], shares, factor })
+    }
+
+    /// The doubt if more was taken from the first side by as much as is worth a warning.
+    fn clearly(&self) -> Option<String> {
+        let limit = match self.kind {
+            WarningKind::StealTime => confounder::STEAL_SHARE,
+            _ => confounder::FOREIGN_SHARE,
+        };
+        (self.factor > 1.0 && self.shares[0] - self.shares[1] > limit)
+            .then(|| self.words() + ", may explain it")
+    }
+
+    /// The doubt if what was taken may be the whole of a difference.
+    fn beyond(&self, ratio: &Ratio) -> Option<String> {
+        let least = ratio.interval.map_or(1.0, |interval| interval.low.max(1.0 / interval.high));
+        (self.factor > 1.0 && least <= self.factor)
+            .then(|| format!("{}, may explain a factor of up to {:.2}", self.words(), self.factor))
+    }
+
+    fn words(&self) -> String {
+        let [a, b] = self.shares.map(text::percent);
         format!(
-            "{kind}, {a} of the processors in trials of {} and {b} in those of {}, may explain it",
-            more.0, less.0
+            "{}, {a} of the processors in trials of {} and {b} in those of {}",
+            self.kind, self.names[0], self.names[1]
         )
-    })
+    }
+}
+
+/// The share of its speed that a load has at least, if others take this share of all processors: they may take
+/// all of it from the processor that the load needs, but no more than half, because the scheduler shares a
+/// processor evenly; unless they take more than half of all processors.
+fn share_left(share: f64, processors: u32) -> f64 {
+    1.0 - (share * f64::from(processors)).min(0.5).max(share.min(1.0))
 }
 
 /// A change of the machine itself that is as large as the difference.
@@ -190,21 +249,88 @@ fn moved(measure: &Measure, ratio: &Ratio, sides: [DoubtfulSide<'_, '_>; 2]) -> 
 mod tests {
     use super::*;
     use crate::fixture::{self, blocks};
-    use fsdyno_core::Warning;
+    use fsdyno_core::telemetry::{Sample, TaskKind, Telemetry};
+    use fsdyno_core::{Nanos, Warning};
     use fsdyno_stats::independent;
 
     /// The doubt about the difference in `read` between two sides, A with these sentinels in its sweep.
     fn doubt_about(a: &[TrialRecord], b: &[TrialRecord], sentinels: &[TrialRecord]) -> Option<String> {
-        let measure: Measure = "read".parse().unwrap();
+        doubt_on("read", a, b, sentinels)
+    }
+
+    fn doubt_on(
+        measure: &str,
+        a: &[TrialRecord],
+        b: &[TrialRecord],
+        sentinels: &[TrialRecord],
+    ) -> Option<String> {
+        let measure: Measure = measure.parse().unwrap();
         let values = |side: &[TrialRecord]| -> Vec<f64> {
             side.iter().filter_map(|trial| measure.value(trial)).map(|value| value.value).collect()
         };
-        let ratio = independent(&values(a), &values(b), 1).unwrap();
+        let ratio = independent(&values(a), &values(b)).unwrap();
         let whole = [[a, sentinels].concat(), b.to_vec()];
         let trials = [a, b].map(|side| side.iter().collect::<Vec<&TrialRecord>>());
         let sides = [0, 1].map(|side| DoubtfulSide { trials: &trials[side], whole: &whole[side] });
         let said = if ratio.value > 1.0 { Verdict::Larger } else { Verdict::Smaller };
         Doubt::of(&measure, &ratio, sides, ["A", "B"]).about(said).cloned()
+    }
+
+    /// These trials, during each of which others used this share of two processors.
+    fn loaded(mut trials: Vec<TrialRecord>, share: f64) -> Vec<TrialRecord> {
+        const WINDOW_NS: u64 = 30_000_000_000;
+        let window = Sample {
+            length_ns: Nanos(WINDOW_NS),
+            task_ns: [(TaskKind::Process, (share * 2.0 * WINDOW_NS as f64) as u64)].into(),
+            ..Sample::default()
+        };
+        for phase in trials.iter_mut().flat_map(|trial| &mut trial.phases) {
+            phase.telemetry =
+                Some(Telemetry { processors: 2, window: window.clone(), ..Telemetry::default() });
+        }
+        let count = if share > confounder::FOREIGN_SHARE { trials.len() } else { 0 };
+        warned(trials, count, WarningKind::ForeignLoad)
+    }
+
+    #[test]
+    fn load_from_outside_explains_no_more_than_it_can_have_cost() {
+        let side = |case, factor, share| loaded(blocks(case, "b", 6, factor), share);
+        let doubt = |factor, share| doubt_about(&side(0, 1.0, 0.01), &side(1, factor, share), &[]);
+        // With 7 % of two processors, one of them may have lost 14 %.
+        assert_eq!(doubt(1.0 / 5.6, 0.07), None);
+        assert_eq!(
+            doubt(0.93, 0.07).as_deref(),
+            Some(
+                "foreign-load, 7.0 % of the processors in trials of B and 1.0 % in those of A, may explain a \
+                 factor of up to 1.14"
+            )
+        );
+        // With 40 %, any processor may have been shared by two.
+        assert!(doubt(0.67, 0.4).is_some_and(|why| why.ends_with("may explain a factor of up to 1.96")));
+        assert_eq!(doubt(0.2, 0.4), None);
+        assert_eq!(doubt(0.93, 0.02), None, "not worth a warning");
+        assert_eq!(doubt(1.5, 0.4), None, "it did not make its side better");
+        let both = doubt_about(&side(0, 1.0, 0.4), &side(1, 0.67, 0.4), &[]);
+        assert_eq!(both, None, "the other one had the same");
+    }
+
+    /// One operation of a thousand that waited for a processor decides a p99.9.
+    #[test]
+    fn load_from_outside_explains_any_difference_of_the_slowest() {
+        let slow = |mut trials: Vec<TrialRecord>| {
+            for operation in trials
+                .iter_mut()
+                .flat_map(|trial| &mut trial.phases)
+                .flat_map(|phase| &mut phase.roles)
+                .flat_map(|role| &mut role.operations)
+            {
+                operation.lat_ns.quantiles[fsdyno_core::result::Quantile::P999] *= 5;
+            }
+            trials
+        };
+        let [a, b] = [loaded(blocks(0, "a", 6, 1.0), 0.01), slow(loaded(blocks(1, "b", 6, 1.0), 0.07))];
+        let doubt = doubt_on("first-byte-p999", &a, &b, &[]);
+        assert!(doubt.is_some_and(|why| why.ends_with("may explain it")));
     }
 
     /// A side, and another one that is slower by a third.

@@ -59,7 +59,8 @@ pub struct CaseEstimate {
     pub median: Option<f64>,
     /// The largest value of any trial.
     pub max: f64,
-    /// Whether some value, and thus the mean and the maximum, is only a lower bound.
+    /// Whether some value, and thus the mean and the maximum, is only a lower bound. A trial that is stuck and
+    /// has no value is one, too, where less is better.
     pub at_least: bool,
     /// Whether the lower end of the interval is only a lower bound.
     pub low_at_least: bool,
@@ -69,6 +70,12 @@ impl RankedCase {
     /// How many of its trials have a value of the measure that decides the order.
     pub fn with_value(&self) -> usize {
         self.figures[0].map_or(0, |figure| figure.estimate.n)
+    }
+
+    /// `5 of 6`, if a figure in a column beside the deciding one is that of fewer trials than were measured.
+    pub fn only(&self, column: usize) -> Option<String> {
+        let n = self.figures[column]?.estimate.n;
+        (column > 0 && n < self.trials).then(|| format!("{n} of {}", self.trials))
     }
 }
 
@@ -199,12 +206,22 @@ pub fn figure(measure: &Measure, seed: u64, trials: &[&TrialRecord]) -> Option<C
     let mut sorted: Vec<f64> = values.iter().map(|value| value.value).collect();
     sorted.sort_by(f64::total_cmp);
     let median = (sorted.len() > 2).then(|| median(&sorted));
-    let at_least = values.iter().any(|value| value.at_least);
+    let less_is_better = measure.direction() == Direction::LowerIsBetter;
+    let hides = |trial: &&TrialRecord| less_is_better && measure.value(trial).is_none() && is_stuck(trial);
+    let at_least = values.iter().any(|value| value.at_least) || trials.iter().any(hides);
     // Of few trials, the lower end is the smallest value itself, which may be exact beside bounds.
     let low = estimate.interval.map_or(estimate.value, |interval| interval.low);
     let is_lowest = |value: &&Value| !value.at_least && (value.value - low).abs() <= low * 1e-9;
     let low_at_least = at_least && !values.iter().any(|value| is_lowest(&value));
     Some(CaseEstimate { estimate, median, max, at_least, low_at_least })
+}
+
+/// Whether something in a trial had not ended at the drain limit.
+fn is_stuck(trial: &TrialRecord) -> bool {
+    let mut roles = trial.phases.iter().flat_map(|phase| &phase.roles);
+    roles.any(|role| {
+        !role.blocked_at_start.is_empty() || role.operations.iter().any(|result| result.censored > 0)
+    })
 }
 
 /// The mean of a measure over trials.
@@ -217,6 +234,7 @@ pub(crate) fn estimate_of<'v>(values: impl IntoIterator<Item = &'v Value>, seed:
 mod tests {
     use super::*;
     use crate::fixture;
+    use fsdyno_core::Operation;
 
     fn rank(measure: &str) -> Vec<String> {
         let rankings = rankings(&measure.parse().unwrap(), 42, &fixture::trials());
@@ -258,6 +276,26 @@ mod tests {
         assert_eq!(of(&[(10, true), (10, false)]), (true, false));
         let many: Vec<(u64, bool)> = (0..8).map(|index| (1_000 + index * 100, index == 7)).collect();
         assert_eq!(of(&many), (true, true));
+    }
+
+    #[test]
+    fn a_stuck_trial_without_a_value_does_not_make_a_side_column_look_better() {
+        let side = |stuck: bool| {
+            let mut trials = fixture::blocks(0, "a", 6, 1.0);
+            for role in trials[5].phases.iter_mut().flat_map(|phase| &mut phase.roles) {
+                let missing =
+                    role.operations.iter_mut().find(|one| one.operation == Operation::ReadFirstByte);
+                missing.into_iter().for_each(|one| one.lat_ns.count = 0);
+                role.operations.iter_mut().for_each(|one| one.lat_ns.max *= u64::from(one.lat_ns.count > 0));
+                role.operations.iter_mut().for_each(|one| one.censored = u64::from(stuck));
+            }
+            let ranking = rankings(&"write".parse().unwrap(), 42, &trials).remove(0);
+            let column = ranking.measures.iter().position(|one| one.name() == "first-byte-p999").unwrap();
+            let row = &ranking.rows[0];
+            (row.only(column), row.figures[column].unwrap().at_least, row.only(0))
+        };
+        assert_eq!(side(true), (Some("5 of 6".to_string()), true, None));
+        assert_eq!(side(false), (Some("5 of 6".to_string()), false, None));
     }
 
     #[test]

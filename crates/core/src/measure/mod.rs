@@ -268,6 +268,23 @@ impl Measure {
         matches!(self.source, MeasureSource::Durable | MeasureSource::Role(_, _, Figure::DurableRate))
     }
 
+    /// Whether the slowest operations decide it, few of which may be delayed by any factor in a short time.
+    pub fn is_of_the_slowest(&self) -> bool {
+        match &self.source {
+            MeasureSource::LongestStall => true,
+            MeasureSource::Flow(figure) => figure.unit() == Unit::Nanoseconds,
+            MeasureSource::Role(_, _, figure) => {
+                matches!(figure, Figure::LongestStall | Figure::TimeOver100Ms | Figure::TimeOver1S)
+            }
+            MeasureSource::Operation(_, _, _, statistic) => match statistic {
+                Statistic::Max | Statistic::StdDev => true,
+                Statistic::Quantile(quantile) => *quantile != Quantile::P50,
+                Statistic::Count | Statistic::Min | Statistic::Mean => false,
+            },
+            _ => false,
+        }
+    }
+
     /// Whether tables show it beside the measure that ranks, if it has a value: what is about the load, and
     /// does not only sum up or explain what others show.
     pub fn is_shown_beside(&self) -> bool {
@@ -467,7 +484,12 @@ impl Statistic {
             _ if latency.count == 0 && latency.max == 0 => return None,
             _ if latency.count == 0 => return Some(Value::bound(latency.max as f64, true)),
             Statistic::Max => latency.max,
-            Statistic::Quantile(quantile) => latency.shown(quantile)?,
+            // A sample that is too small to show a quantile because an operation is stuck has at least one
+            // beyond it.
+            Statistic::Quantile(quantile) => {
+                let stuck = latency.known(quantile).filter(|value_ns| latency.is_bound(*value_ns));
+                latency.shown(quantile).or(stuck)?
+            }
         };
         Some(Value::bound(value_ns as f64, latency.is_bound(value_ns)))
     }

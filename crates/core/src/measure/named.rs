@@ -232,8 +232,9 @@ fn of_load() -> Vec<Named> {
         ),
         named(
             "cpu-per-mb",
-            "user and system time for each MB moved in all phases: that of the workers, and of the kernel \
-             threads that worked for them (writeback, journal, filesystem, reclaim, loop, block)",
+            "user and system time for each MB moved, total over total of all phases and trials: that of the \
+             workers, and of the kernel threads that worked for them (writeback, journal, filesystem, reclaim, \
+             loop, block)",
             MeasureSource::CpuPerMegabyte,
         ),
         named(

@@ -230,6 +230,18 @@ fn unwatched_workers_have_only_the_stalls_that_were_reported() {
     assert_eq!(value_in(&told, "longest-stall"), Some(Value { value: 30e9, at_least: false, weight: 1.0 }));
 }
 
+/// A trial that hung after a few operations must not drop out of a mean over trials, which would look better.
+#[test]
+fn a_percentile_of_few_operations_one_of_which_is_stuck_is_a_lower_bound() {
+    let mut stuck = trial();
+    let mut lat_ns = Latency { count: 40, max: 30_000_000_000, ..Latency::default() };
+    lat_ns.quantiles = Quantiles::of(|_| 30_000_000_000);
+    stuck.phases[2].roles[1].operations = vec![sample(Operation::ReadFirstByte, lat_ns)];
+    assert_eq!(value_in(&stuck, "first-byte-p999"), None);
+    stuck.phases[2].roles[1].operations[0].lat_ns.at_least_from = Some(30_000_000_000);
+    assert_eq!(value_in(&stuck, "first-byte-p999"), Some(Value { value: 30e9, at_least: true, weight: 1.0 }));
+}
+
 /// Readers that never got their first byte must not drop out of the ranking.
 #[test]
 fn an_operation_that_covers_the_window_bounds_every_quantile() {

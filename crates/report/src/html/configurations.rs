@@ -138,7 +138,7 @@ fn table_row(ranking: &Ranking, row: &RankedCase, trials: &[TrialRecord], linked
                 @if !row.risks.is_empty() { " " abbr title=(row.risks.join("; ")) { "!" } }
             }
             @for (column, figure) in row.figures.iter().enumerate() {
-                (cell(ranking, column, *figure))
+                (cell(ranking, row, column, *figure))
                 @if column == 0 && intervals(ranking) { td.strip aria-hidden="true" { (strip(ranking, *figure)) } }
             }
             td data-value=(row.with_value()) { (row.with_value()) }
@@ -147,7 +147,7 @@ fn table_row(ranking: &Ranking, row: &RankedCase, trials: &[TrialRecord], linked
     }
 }
 
-fn cell(ranking: &Ranking, column: usize, figure: Option<CaseEstimate>) -> Markup {
+fn cell(ranking: &Ranking, row: &RankedCase, column: usize, figure: Option<CaseEstimate>) -> Markup {
     let unit = ranking.measures[column].unit();
     let Some(figure) = figure else { return html! { td { "-" } } };
     let (value, mean) = (ranking.shown(column, figure), !ranking.is_longest(column));
@@ -160,6 +160,9 @@ fn cell(ranking: &Ranking, column: usize, figure: Option<CaseEstimate>) -> Marku
             }
             @if let Some(median) = figure.median.filter(|_| mean) {
                 small { "median " (measured(unit, median, figure.at_least)) }
+            }
+            @if let Some(trials) = row.only(column) {
+                small { (trials) " trials" }
             }
         }
     }

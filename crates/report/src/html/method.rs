@@ -57,7 +57,8 @@ fn protocol(header: &SweepHeader, trials: &[TrialRecord]) -> Markup {
                     " (text::plural(sentinels as u64, "time")) " (sentinel)" }
             }
             dt { "intervals" }
-            dd { "95 %, bootstrapped over trials, not operations; no outlier is removed" }
+            dd { "95 %, over trials, not operations: of means by bootstrap, of ratios by Student's t of their \
+                logarithms; no outlier is removed" }
             @if let Some(trial) = first {
                 @for phase in &trial.phases {
                     dt { "phase " (phase.name) }

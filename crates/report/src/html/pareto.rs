@@ -87,7 +87,9 @@ fn unit(objective: &Objective) -> &'static str {
 
 fn shown(objective: &Objective, point: &ParetoPoint, index: usize) -> String {
     let (value, at_least) = (point.values[index], point.at_least[index]);
-    measure(objective).map_or_else(String::new, |measure| text::measured(measure.unit(), value, at_least))
+    let shown = measure(objective).map(|measure| text::measured(measure.unit(), value, at_least));
+    let only = point.only(index).map(|trials| format!(" ({trials} trials)"));
+    shown.into_iter().chain(only).collect()
 }
 
 /// A value in the unit of the charts: times in seconds.

@@ -9,7 +9,7 @@ use fsdyno_verdict::comparison::{
 };
 use fsdyno_verdict::durability::{Finding as LossFinding, LossRow, Losses, Lost};
 use fsdyno_verdict::merge::Time;
-use fsdyno_verdict::text::{self, interval_name};
+use fsdyno_verdict::text;
 use std::io::{self, Write};
 
 /// Longest name of a measure that shares a line with its figures.
@@ -211,14 +211,8 @@ pub(crate) fn cells(row: &ComparedMeasure) -> [String; 5] {
 /// The headings of the columns.
 pub(crate) fn head(rows: &[&ComparedMeasure]) -> [String; 5] {
     let tested = rows.iter().any(|row| row.corrected_p.is_some());
-    let ratios = || rows.iter().filter_map(|row| row.ratio).filter(|ratio| ratio.interval.is_some());
-    // Intervals of independent samples have their coverage from 3 trials on.
-    let trials = ratios().map(|ratio| if ratio.note().is_some() { ratio.n } else { ratio.n.max(6) });
-    let ratio = match tested {
-        true => format!("B/A [{}]", interval_name(trials)),
-        false => "B/A".to_string(),
-    };
-    ["", "A", "B", &ratio, if tested { "p" } else { "" }].map(String::from)
+    let ratio = if tested { "B/A [95 % interval]" } else { "B/A" };
+    ["", "A", "B", ratio, if tested { "p" } else { "" }].map(String::from)
 }
 
 /// The widths of the columns. On a narrow terminal, names have lines of their own.
@@ -445,14 +439,10 @@ mod tests {
     fn few_trials_show_their_interval_and_what_it_cannot_show() {
         let text = text(&trials(0, "a", 3, 1.0), &trials(1, "a", 3, 0.9), [1, 2], &["read"]);
         assert!(text.contains("cannot tell: 3 trials, needs about "), "{text}");
-        // The interval of two independent samples is valid from 3 trials on.
-        assert!(
-            !text.contains("the interval is their range") && text.contains("(a rank test of 3 "),
-            "{text}"
-        );
+        assert!(text.contains("(with fewer than 6 trials on a side the interval takes both"), "{text}");
         assert!(text.contains("independent samples"));
         let text = self::text(&trials(0, "a", 3, 1.0), &trials(1, "b", 4, 0.9), [1, 1], &["read"]);
-        assert!(text.contains("(with 3 trials the interval is their range"), "{text}");
+        assert!(text.contains("(with fewer than 6 trials on a side the interval takes both"), "{text}");
     }
 
     #[test]

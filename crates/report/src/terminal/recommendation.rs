@@ -234,8 +234,10 @@ fn write_front(out: &mut dyn Write, answer: &Answer, style: Style) -> io::Result
     let mut table = style.table(heads.collect());
     for point in &front.points {
         let mark = if point.on_front { "*" } else { "" };
-        let values = measures.iter().zip(point.values.iter().zip(&point.at_least));
-        let values = values.map(|(measure, (value, bound))| text::measured(measure.unit(), *value, *bound));
+        let values = measures.iter().enumerate().map(|(index, measure)| {
+            let value = text::measured(measure.unit(), point.values[index], point.at_least[index]);
+            point.only(index).map_or(value.clone(), |trials| format!("{value} ({trials})"))
+        });
         let cells = [mark.to_string(), marked(&point.name, point.durable, weak)].into_iter().chain(values);
         table.add_row(cells.map(Cell::new).collect::<Vec<_>>());
     }

@@ -200,11 +200,16 @@ fn measure_column(ranking: &Ranking, index: usize) -> Column {
     if !last.is_empty() {
         head.push(last.join(" "));
     }
-    let show = |figure: CaseEstimate| match index {
-        0 => with_interval(unit, figure),
-        _ => number(unit, ranking.shown(index, figure), figure.at_least),
+    let show = |row: &RankedCase, figure: CaseEstimate| match (index, row.only(index)) {
+        (0, _) => with_interval(unit, figure),
+        (_, None) => number(unit, ranking.shown(index, figure), figure.at_least),
+        (_, Some(trials)) => {
+            format!("{} ({trials})", number(unit, ranking.shown(index, figure), figure.at_least))
+        }
     };
-    let cells = rows.iter().map(|row| row.figures[index].map_or_else(|| "-".to_string(), show)).collect();
+    let cell =
+        |row: &RankedCase| row.figures[index].map_or_else(|| "-".to_string(), |figure| show(row, figure));
+    let cells = rows.iter().map(cell).collect();
     // Users feel the longest stall more than any mean.
     let is_vital = index == 0 || ranking.is_longest(index);
     Column { name, head, cells, is_vital }

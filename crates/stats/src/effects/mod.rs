@@ -34,9 +34,7 @@
 mod design;
 mod least_squares;
 
-use crate::compare::Ratio;
-use crate::estimate::Interval;
-use crate::student::{p_value, quantile};
+use crate::compare::{Error, Ratio};
 use design::{Design, Kind, Model};
 use least_squares::{Base, Fit};
 
@@ -145,21 +143,8 @@ impl Effects {
     /// The exponential of a combination of parameters minus the base.
     fn ratio(&self, base: &Base, weights: &[f64]) -> Option<Ratio> {
         let (value, factor) = self.fit.difference(base, weights)?;
-        let ratio = |interval, p| {
-            // As if each block gave one ratio, to estimate how many more would decide.
-            let n = self.model.blocks;
-            let error = (factor * self.variance()).sqrt();
-            let spread = error * (n as f64).sqrt();
-            let freedom = self.freedom as f64;
-            Ratio { value: value.exp(), interval, p, n, paired: true, spread, error, freedom }
-        };
-        if self.freedom == 0 {
-            return Some(ratio(None, None));
-        }
-        let variance = factor * self.variance();
-        let reach = quantile(0.975, self.freedom as f64) * variance.sqrt();
-        let interval = Interval { low: (value - reach).exp(), high: (value + reach).exp() };
-        Some(ratio(Some(interval), Some(p_value(value, variance, self.freedom as f64))))
+        let error = Error { variance: factor * self.variance(), freedom: self.freedom as f64 };
+        Some(Ratio::new(value, error, self.model.blocks, true))
     }
 
     fn variance(&self) -> f64 {
@@ -309,15 +294,15 @@ mod tests {
         assert_eq!(effects.freedom, freedom);
         let share = squares(&|level, _| of_level[level]) / total;
         assert!(close(effects.factors[0].share, share) && close(effects.residual_share, residual / total));
-        let error = |of: f64| (residual / freedom as f64 * of / BLOCKS as f64).sqrt();
+        let spread = |of: f64| (residual / freedom as f64 * of).sqrt();
         for (level, truth) in of_level.iter().enumerate() {
             let ratio = effects.factors[0].levels[level].unwrap();
-            let expected = error(1.0 - 1.0 / LEVELS as f64);
-            assert!(close(ratio.value, truth.exp()) && close(ratio.error, expected), "{level}: {ratio:?}");
+            let expected = spread(1.0 - 1.0 / LEVELS as f64);
+            assert!(close(ratio.value, truth.exp()) && close(ratio.spread, expected), "{level}: {ratio:?}");
         }
         let contrast = effects.contrast(0, 7, LEVELS - 1).unwrap();
         assert!(close(contrast.value, (of_level[LEVELS - 1] - of_level[7]).exp()), "{contrast:?}");
-        assert!(close(contrast.error, error(2.0)), "{contrast:?}");
+        assert!(close(contrast.spread, spread(2.0)), "{contrast:?}");
     }
 
     /// A log size that varies independently, and a scheduler that only changed together with a mount option.

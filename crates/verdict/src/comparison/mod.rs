@@ -322,7 +322,7 @@ fn row(measure: &Measure, cases: [&Case<'_>; 2], of: [Side<'_>; 2], seed: u64) -
             same.map(|(_, b)| (a.value, b.value))
         })
         .collect();
-    let ratio = if same_sweep && pairs.len() > 1 { paired(&pairs, seed) } else { independent(&a, &b, seed) };
+    let ratio = if same_sweep && pairs.len() > 1 { paired(&pairs) } else { independent(&a, &b) };
     let of_ratio = match ratio {
         Some(ratio) if ratio.paired => pairs.into_iter().unzip(),
         _ => (a.clone(), b.clone()),

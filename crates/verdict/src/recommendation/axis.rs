@@ -3,6 +3,10 @@
 //! An axis with the same levels in every filesystem has one effect; any other axis has an effect within each
 //! filesystem. An unset axis counts as its default level, if that is known: `commit = 5` and no `commit` are
 //! the same.
+//!
+//! All levels of all axes, and all interactions, are one family: Holm's procedure corrects their p values
+//! together ([`Family`]), so that the whole answer calls one level better than an equal one in at most 5 of
+//! 100 cases, however many axes it has.
 
 use super::contender::{Compared, pairs};
 use super::standing::corrected;
@@ -157,14 +161,19 @@ pub(super) fn effects(
             ..AxisEffects::default()
         };
     };
-    let answers = varied.iter().enumerate();
     let judged = Judged { measure, trials, whole, threshold, safety };
-    let mut axes: Vec<AxisAnswer> =
-        answers.map(|(index, one)| axis_answer(one, index, &effects, &judged)).collect();
+    let family = Family::of(&varied, &effects, &judged);
+    let answers = varied.iter().zip(&family.axes).zip(&effects.factors);
+    let mut axes: Vec<AxisAnswer> = answers
+        .map(|((one, compared), found)| {
+            let share = (effects.freedom > 0).then_some(found.share);
+            axis_answer(one, compared, share, &judged)
+        })
+        .collect();
     axes.sort_by(|a, b| b.share.unwrap_or(0.0).total_cmp(&a.share.unwrap_or(0.0)));
     // Bounds would decide which level is the best of a pair.
     let bounded = trials.iter().any(|trial| is_bound(measure, trial));
-    let (interactions, unknown, others) = match interactions(&varied, &effects, measure, threshold) {
+    let (interactions, unknown, others) = match interactions(&varied, &effects, &family, &judged) {
         (found, unknown, others) if bounded => {
             (Vec::new(), unknown, others + found.iter().map(|one| one.share).sum::<f64>())
         }
@@ -307,9 +316,112 @@ fn is_bound(measure: &Measure, trial: &TrialRecord) -> bool {
     measure.value(trial).is_some_and(|value| value.at_least)
 }
 
-fn axis_answer(one: &Varied, index: usize, effects: &Effects, judged: &Judged<'_, '_>) -> AxisAnswer {
-    let Judged { measure, trials, threshold, safety, .. } = *judged;
-    let found = &effects.factors[index];
+/// Everything that an answer compares.
+struct Family {
+    axes: Vec<ComparedAxis>,
+    /// For each interaction, whether it is more than chance and the threshold.
+    is_clear: Vec<bool>,
+}
+
+/// The levels of an axis, each compared with the best.
+struct ComparedAxis {
+    /// Best first.
+    levels: Vec<ComparedLevel>,
+    best: Option<usize>,
+}
+
+struct ComparedLevel {
+    level: usize,
+    risks: Vec<String>,
+    effect: Option<Ratio>,
+    to_best: Option<Ratio>,
+    /// The p value of that ratio, corrected for the family.
+    p: Option<f64>,
+}
+
+impl Family {
+    fn of(varied: &[Varied], effects: &Effects, judged: &Judged<'_, '_>) -> Family {
+        let mut axes: Vec<ComparedAxis> = varied
+            .iter()
+            .enumerate()
+            .map(|(index, one)| ComparedAxis::of(one, index, effects, judged))
+            .collect();
+        let cells: Vec<Vec<Option<Ratio>>> = effects
+            .interactions
+            .iter()
+            .map(|pair| pair.found.as_ref().map_or(Vec::new(), distinct_cells))
+            .collect();
+        let contrasts = || axes.iter().flat_map(|axis| axis.levels.iter().map(|level| level.to_best));
+        let all: Vec<Option<Ratio>> = contrasts().chain(cells.iter().flatten().copied()).collect();
+        // Which level is the best of its axis depends on the same trials.
+        let of_axes: usize = axes.iter().map(ComparedAxis::pairs).sum();
+        let comparisons = of_axes + cells.iter().map(Vec::len).sum::<usize>();
+        let mut p_values = corrected(&all, comparisons).into_iter();
+        for (level, p) in axes.iter_mut().flat_map(|axis| &mut axis.levels).zip(&mut p_values) {
+            level.p = p;
+        }
+        let differs = |(cell, p): (&Option<Ratio>, Option<f64>)| {
+            let said = cell.map(|cell| cell.verdict(judged.threshold, p));
+            matches!(said, Some(Verdict::Larger | Verdict::Smaller))
+        };
+        let is_clear = cells.iter().map(|cells| {
+            // All of them are looked at, because each takes its p value.
+            cells.iter().zip(&mut p_values).map(differs).filter(|differs| *differs).count() > 0
+        });
+        let is_clear = is_clear.collect();
+        Family { axes, is_clear }
+    }
+}
+
+/// The combinations of an interaction that are a comparison of their own: of two levels, one deviates by as
+/// much as the other in the opposite direction.
+fn distinct_cells((_, cells): &(f64, Vec<Vec<Ratio>>)) -> Vec<Option<Ratio>> {
+    let skipped = |levels: usize| usize::from(levels == 2);
+    let rows = cells.iter().skip(skipped(cells.len()));
+    rows.flat_map(|row| row.iter().skip(skipped(row.len()))).copied().map(Some).collect()
+}
+
+impl ComparedAxis {
+    fn of(one: &Varied, index: usize, effects: &Effects, judged: &Judged<'_, '_>) -> ComparedAxis {
+        let found = &effects.factors[index].levels;
+        let better = |ratio: &Ratio| match judged.measure.direction() {
+            Direction::HigherIsBetter => -ratio.value,
+            Direction::LowerIsBetter => ratio.value,
+        };
+        let mut levels: Vec<ComparedLevel> = found
+            .iter()
+            .enumerate()
+            .map(|(level, effect)| ComparedLevel {
+                level,
+                risks: risks_of_level(one, level, judged.trials, judged.safety),
+                effect: *effect,
+                to_best: None,
+                p: None,
+            })
+            .collect();
+        let rank = |one: &ComparedLevel| one.effect.as_ref().map_or(f64::INFINITY, better);
+        levels.sort_by(|a, b| rank(a).total_cmp(&rank(b)));
+        let known = || levels.iter().filter(|one| one.effect.is_some());
+        let best = known().find(|one| one.risks.is_empty()).or(known().next()).map(|one| one.level);
+        for other in levels.iter_mut().filter(|other| Some(other.level) != best) {
+            other.to_best = best.and_then(|best| effects.contrast(index, best, other.level));
+        }
+        ComparedAxis { levels, best }
+    }
+
+    /// The number of pairs of levels, any of which could have been the best.
+    fn pairs(&self) -> usize {
+        pairs(self.levels.iter().filter(|one| one.to_best.is_some()).count() + 1)
+    }
+}
+
+fn axis_answer(
+    one: &Varied,
+    compared: &ComparedAxis,
+    share: Option<f64>,
+    judged: &Judged<'_, '_>,
+) -> AxisAnswer {
+    let Judged { measure, trials, threshold, .. } = *judged;
     let filesystem = |level: usize| {
         let trial = trials.iter().find(|trial| one.level_of(&trial.configuration) == Some(level));
         trial.map_or("", |trial| trial.configuration.filesystem.as_str())
@@ -317,52 +429,32 @@ fn axis_answer(one: &Varied, index: usize, effects: &Effects, judged: &Judged<'_
     let is_default = |level: usize| {
         one.axis != FILESYSTEM && axis::is_default(&one.axis, filesystem(level), &one.levels[level])
     };
-    let weakens: Vec<Vec<String>> =
-        (0..one.levels.len()).map(|level| risks_of_level(one, level, trials, safety)).collect();
-    let better = |ratio: &Ratio| match measure.direction() {
-        Direction::HigherIsBetter => -ratio.value,
-        Direction::LowerIsBetter => ratio.value,
+    let worse = match measure.direction() {
+        Direction::HigherIsBetter => Verdict::Smaller,
+        Direction::LowerIsBetter => Verdict::Larger,
     };
-    let mut order: Vec<usize> = (0..one.levels.len()).collect();
-    order.sort_by(|a, b| {
-        let rank = |level: usize| found.levels[level].as_ref().map_or(f64::INFINITY, better);
-        rank(*a).total_cmp(&rank(*b))
-    });
-    let known = |level: &usize| found.levels[*level].is_some();
-    let best = order.iter().copied().find(|level| known(level) && weakens[*level].is_empty());
-    let best = best.or(order.iter().copied().find(known));
-    let ratios: Vec<Option<Ratio>> = order
+    let levels: Vec<LevelAnswer> = compared
+        .levels
         .iter()
-        .map(|level| best.filter(|best| best != level).and_then(|best| effects.contrast(index, best, *level)))
-        .collect();
-    let p_values = corrected(&ratios, pairs(ratios.iter().flatten().count() + 1));
-    let verdicts: Vec<Option<Verdict>> =
-        ratios.iter().zip(&p_values).map(|(ratio, p)| Some(ratio.as_ref()?.verdict(threshold, *p))).collect();
-    let is_worse = |verdict: &Option<Verdict>| match measure.direction() {
-        Direction::HigherIsBetter => *verdict == Some(Verdict::Smaller),
-        Direction::LowerIsBetter => *verdict == Some(Verdict::Larger),
-    };
-    let levels: Vec<LevelAnswer> = order
-        .iter()
-        .enumerate()
-        .map(|(at, level)| {
-            let worse = is_worse(&verdicts[at]);
-            let known = best.zip(ratios[at].as_ref()).zip(verdicts[at]).filter(|_| worse);
+        .map(|found| {
+            let worse_than = compared
+                .best
+                .zip(found.to_best)
+                .filter(|(_, ratio)| ratio.verdict(threshold, found.p) == worse);
             let doubt =
-                known.and_then(|((best, ratio), said)| judged.doubt(one, [best, *level], ratio, said));
+                worse_than.and_then(|(best, ratio)| judged.doubt(one, [best, found.level], &ratio, worse));
             LevelAnswer {
-                level: one.levels[*level].clone(),
-                is_default: is_default(*level),
-                risks: weakens[*level].clone(),
-                effect: found.levels[*level].as_ref().map(|ratio| Compared::new(ratio, ratio.p)),
-                to_best: ratios[at].as_ref().map(|ratio| Compared::new(ratio, p_values[at])),
-                worse: worse && doubt.is_none(),
+                level: one.levels[found.level].clone(),
+                is_default: is_default(found.level),
+                risks: found.risks.clone(),
+                effect: found.effect.as_ref().map(|ratio| Compared::new(ratio, ratio.p)),
+                to_best: found.to_best.as_ref().map(|ratio| Compared::new(ratio, found.p)),
+                worse: worse_than.is_some() && doubt.is_none(),
                 doubt,
             }
         })
         .collect();
     let (best, text) = indication(&levels);
-    let share = (effects.freedom > 0).then_some(found.share);
     AxisAnswer { axis: one.axis.clone(), within: one.within.clone(), share, levels, best, text }
 }
 
@@ -416,13 +508,13 @@ fn risks_of_level(one: &Varied, level: usize, trials: &[&TrialRecord], safety: &
 fn interactions(
     varied: &[Varied],
     effects: &Effects,
-    measure: &Measure,
-    threshold: f64,
+    family: &Family,
+    judged: &Judged<'_, '_>,
 ) -> (Vec<InteractionAnswer>, Vec<String>, f64) {
     let mut answers = Vec::new();
     let mut unknown = Vec::new();
     let mut others = 0.0;
-    for pair in &effects.interactions {
+    for (pair, is_clear) in effects.interactions.iter().zip(&family.is_clear) {
         let (a, b) = pair.factors;
         let Some((share, cells)) = &pair.found else {
             // Settings without a known effect have a note of their own.
@@ -432,21 +524,14 @@ fn interactions(
             unknown.push(format!("{} and {}", varied[a].name(), varied[b].name()));
             continue;
         };
-        let all: Vec<Option<Ratio>> = cells.iter().flatten().map(|cell| Some(*cell)).collect();
-        let p_values = corrected(&all, all.len());
-        let clear = all
-            .iter()
-            .flatten()
-            .zip(&p_values)
-            .any(|(cell, p)| matches!(cell.verdict(threshold, *p), Verdict::Larger | Verdict::Smaller));
-        if !clear || *share < SHARE_WORTH_A_LINE {
+        if !is_clear || *share < SHARE_WORTH_A_LINE {
             others += share;
             continue;
         }
         let together = |i: usize, j: usize| {
             let main = effects.factors[b].levels[j].map_or(1.0, |ratio| ratio.value);
             let value = main * cells[i][j].value;
-            if measure.direction() == Direction::HigherIsBetter { -value } else { value }
+            if judged.measure.direction() == Direction::HigherIsBetter { -value } else { value }
         };
         let best_of = |i: usize| {
             (0..varied[b].levels.len())
@@ -464,4 +549,99 @@ fn interactions(
     }
     answers.sort_by(|x, y| y.share.total_cmp(&x.share));
     (answers, unknown, others)
+}
+
+#[cfg(test)]
+mod tests {
+    //! Simulated sweeps of up to five axes. `scripts/soak statistics` has more of them, and prints what it finds.
+
+    use super::*;
+    use crate::fixture;
+    use rand::SeedableRng;
+    use rand_distr::{Distribution, LogNormal};
+    use rand_xoshiro::Xoshiro256PlusPlus;
+
+    const BLOCKS: u32 = 3;
+    const VARIED: [(&str, &[&str]); 5] = [
+        ("scheduler", &["bfq", "kyber", "none"]),
+        ("atime", &["relatime", "noatime"]),
+        ("readahead", &["128k", "1M"]),
+        ("nr_requests", &["64", "256"]),
+        ("block_size", &["1k", "4k"]),
+    ];
+
+    /// By how many times the number of simulated sweeps exceeds that of the suite.
+    fn times() -> u64 {
+        std::env::var("FSDYNO_SIMULATIONS").map_or(1, |times| times.parse().unwrap())
+    }
+
+    /// A sweep of the product of the first few axes. Trials vary by a tenth, and blocks by a fifth.
+    fn sweep(axes: usize, seed: u64, factor: impl Fn(&Configuration) -> f64) -> Vec<TrialRecord> {
+        let mut configurations = vec![fixture::configuration("ext4", "bfq")];
+        for (axis, levels) in &VARIED[..axes] {
+            let with = |one: &Configuration, level: &str| {
+                let mut one = one.clone();
+                one.settings.insert(axis.to_string(), level.into());
+                one
+            };
+            configurations =
+                configurations.iter().flat_map(|one| levels.iter().map(|level| with(one, level))).collect();
+        }
+        let mut template = fixture::trial(0, 0, 0, configurations[0].clone(), 60.0);
+        template.phases.truncate(1);
+        template.phases[0].roles[0].operations.clear();
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let mut draw = |sigma| LogNormal::new(0.0, sigma).unwrap().sample(&mut random);
+        let mut trials = Vec::new();
+        for block in 0..BLOCKS {
+            let level = draw(0.2);
+            for (case, configuration) in (0..).zip(&configurations) {
+                let mut trial = template.clone();
+                (trial.block, trial.case, trial.configuration) = (block, case, configuration.clone());
+                let rate = 60e6 * level * draw(0.1) * factor(configuration);
+                trial.phases[0].roles[0].rates.aggregate_bytes_per_s = rate;
+                trials.push(trial);
+            }
+        }
+        trials
+    }
+
+    fn answers(axes: usize, seed: u64, factor: impl Fn(&Configuration) -> f64) -> AxisEffects {
+        let trials = sweep(axes, seed, factor);
+        let own: Vec<&TrialRecord> = trials.iter().collect();
+        effects(&"read".parse().unwrap(), &own, &trials, 0.0, &Safety::new(&trials))
+    }
+
+    /// With a threshold of 0, so that nothing but chance is in the way.
+    #[test]
+    fn of_axes_of_nothing_at_most_5_percent_of_answers_call_any_level_better() {
+        let repeats = 400 * times();
+        // What chance adds to 5 % of so many: two standard deviations.
+        let chance = (repeats as f64 * 0.05 * 0.95).sqrt() * 2.0;
+        let most = repeats as f64 / 20.0 + chance;
+        for axes in 1..=5 {
+            let claims = |seed: &u64| {
+                let found = answers(axes, *seed, |_| 1.0);
+                assert_eq!(found.axes.len(), axes, "{:?}", found.notes);
+                found.axes.iter().any(|axis| axis.best.is_some()) || !found.interactions.is_empty()
+            };
+            let found = (0..repeats).filter(claims).count() as f64;
+            println!("{axes} axes of nothing: {found} of {repeats} answers call a level better");
+            assert!((repeats as f64 / 100.0..=most).contains(&found), "{axes} axes: {found} of {repeats}");
+        }
+    }
+
+    #[test]
+    fn an_effect_of_8_percent_is_still_found_among_five_axes() {
+        let repeats = 100 * times();
+        let (axis, levels) = VARIED[4];
+        let slowed = |one: &Configuration| if one.level(axis) == Some(levels[1]) { 0.92 } else { 1.0 };
+        let finds = |seed: &u64| {
+            let found = answers(5, *seed, slowed);
+            found.axes.iter().any(|one| one.axis == axis && one.best.as_deref() == Some(levels[0]))
+        };
+        let found = (0..repeats).filter(finds).count() as u64;
+        println!("among 5 axes, an effect of 8 % is found in {found} of {repeats} answers");
+        assert!(found * 100 >= repeats * 95, "{found} of {repeats}");
+    }
 }

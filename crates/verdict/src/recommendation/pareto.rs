@@ -52,10 +52,20 @@ pub struct ParetoPoint {
     pub values: Vec<f64>,
     /// Which of them are only lower bounds.
     pub at_least: Vec<bool>,
+    /// How many trials have each.
+    pub trials: Vec<usize>,
     /// Whether it weakens nothing.
     pub durable: bool,
     /// Whether no other configuration is at least as good in everything and better in something.
     pub on_front: bool,
+}
+
+impl ParetoPoint {
+    /// `5 of 6`, if a value is that of fewer trials than another one of the same configuration.
+    pub fn only(&self, index: usize) -> Option<String> {
+        let all = self.trials.iter().copied().max()?;
+        (self.trials[index] < all).then(|| format!("{} of {all}", self.trials[index]))
+    }
 }
 
 /// The front of the configurations of a workload.
@@ -67,7 +77,7 @@ pub(super) fn front(
     seed: u64,
 ) -> ParetoFront {
     let mut measures = vec![decides.clone()];
-    let decided = |one: &Contender| one.value.map(|value| (value, one.at_least));
+    let decided = |one: &Contender| one.value.map(|value| (value, one.at_least, one.with_value));
     let mut columns = vec![standings.iter().map(decided).collect::<Vec<_>>()];
     let goals = Goal::words().filter_map(|(_, goal)| goal.measure(workload));
     for measure in goals.chain(Measure::columns_of(trials.iter().copied())) {
@@ -84,13 +94,14 @@ pub(super) fn front(
         .iter()
         .enumerate()
         .filter_map(|(row, one)| {
-            let figures: Option<Vec<(f64, bool)>> = columns.iter().map(|values| values[row]).collect();
-            let (values, at_least) = figures?.into_iter().unzip();
+            let figures: Option<Vec<_>> = columns.iter().map(|values| values[row]).collect();
+            let (values, at_least, trials): (Vec<_>, Vec<_>, Vec<usize>) = figures?.into_iter().collect();
             Some(ParetoPoint {
                 case: one.case,
                 name: one.name.clone(),
                 values,
                 at_least,
+                trials,
                 durable: one.is_durable(),
                 on_front: true,
             })
@@ -107,18 +118,18 @@ pub(super) fn front(
     ParetoFront { objectives: objectives.collect(), points }
 }
 
-/// The value of a measure for each configuration, and whether it is only a lower bound.
+/// The value of a measure for each configuration, whether it is only a lower bound, and how many trials have it.
 fn column(
     measure: &Measure,
     standings: &[Contender],
     trials: &[&TrialRecord],
     seed: u64,
-) -> Vec<Option<(f64, bool)>> {
+) -> Vec<Option<(f64, bool, usize)>> {
     let value = |one: &Contender| {
         let own: Vec<&TrialRecord> = of_case(trials, one.case).collect();
         let figure = ranking::figure(measure, seed, &own)?;
         let value = if measure.name() == ranking::LONGEST { figure.max } else { figure.estimate.value };
-        Some((value, figure.at_least))
+        Some((value, figure.at_least, figure.estimate.n))
     };
     standings.iter().map(value).collect()
 }

@@ -67,7 +67,7 @@ pub(super) fn standings(
         standings.iter_mut().zip(verdicts).for_each(|(one, verdict)| one.verdict = verdict);
         return standings;
     }
-    let with = Against { measure, trials, whole, threshold, seed };
+    let with = Against { measure, trials, whole, threshold };
     let mut beaten = BTreeSet::new();
     loop {
         with.compare(&mut standings, best);
@@ -92,17 +92,16 @@ struct Against<'a, 't> {
     trials: &'a [&'t TrialRecord],
     whole: &'t [TrialRecord],
     threshold: f64,
-    seed: u64,
 }
 
 impl Against<'_, '_> {
     /// Compares all with this one.
     fn compare(&self, standings: &mut [Contender], best: usize) {
-        let Against { measure, trials, whole, threshold, seed } = *self;
+        let Against { measure, trials, whole, threshold } = *self;
         let Contender { case: best_case, at_least: best_at_least, name: best_name, .. } =
             standings[best].clone();
         let of_best: Vec<&TrialRecord> = of_case(trials, best_case).collect();
-        let to_best = |one: &Contender| ratio(measure, trials, best_case, one.case, seed);
+        let to_best = |one: &Contender| ratio(measure, trials, best_case, one.case);
         let ratios: Vec<Option<Ratio>> =
             standings.iter().map(|one| to_best(one).filter(|_| one.case != best_case)).collect();
         let comparisons = pairs(ratios.iter().flatten().count() + 1);
@@ -160,13 +159,7 @@ fn verdict(said: Said, direction: Direction) -> Verdict {
 
 /// The ratio of case `to` to case `from`: within blocks if they have at least two in common, else of all
 /// trials.
-pub(super) fn ratio(
-    measure: &Measure,
-    trials: &[&TrialRecord],
-    from: u32,
-    to: u32,
-    seed: u64,
-) -> Option<Ratio> {
+pub(super) fn ratio(measure: &Measure, trials: &[&TrialRecord], from: u32, to: u32) -> Option<Ratio> {
     let values = |case| -> BTreeMap<(u32, Option<&str>), f64> {
         let own = of_case(trials, case);
         own.filter_map(|trial| Some((together(trial), measure.value(trial)?.value))).collect()
@@ -174,10 +167,10 @@ pub(super) fn ratio(
     let (from, to) = (values(from), values(to));
     let pairs: Vec<(f64, f64)> = from.iter().filter_map(|(block, a)| Some((*a, *to.get(block)?))).collect();
     if pairs.len() > 1 {
-        return paired(&pairs, seed);
+        return paired(&pairs);
     }
     let all = |values: &BTreeMap<_, f64>| values.values().copied().collect::<Vec<_>>();
-    independent(&all(&from), &all(&to), seed)
+    independent(&all(&from), &all(&to))
 }
 
 /// Whether every trial of these cases has the value 0, which has no ratio.
@@ -240,7 +233,7 @@ mod tests {
         let best = values.iter().max_by(|a, b| mean(a).total_cmp(&mean(b))).unwrap();
         let others = values.iter().filter(|other| *other != best);
         let ratios: Vec<Option<Ratio>> = others
-            .map(|other| paired(&best.iter().copied().zip(other.iter().copied()).collect::<Vec<_>>(), seed))
+            .map(|other| paired(&best.iter().copied().zip(other.iter().copied()).collect::<Vec<_>>()))
             .collect();
         let corrected = corrected(&ratios, pairs(configurations));
         let said = ratios.iter().flatten().zip(corrected).map(|(ratio, p)| ratio.verdict(0.0, p));

@@ -164,7 +164,7 @@ fn what_is_better_within_the_common_blocks_is_the_best() {
     let [ext4, xfs] = &answer.standings[..] else { panic!("{:?}", answer.standings) };
     assert_eq!((ext4.verdict, xfs.verdict), (Verdict::Worse, Verdict::Best));
     assert!(
-        answer.sentences[0].contains(", +20 % [+19, +20] compared with 'ext4 none'"),
+        answer.sentences[0].contains(", +20 % [+15, +25] compared with 'ext4 none'"),
         "{:?}",
         answer.sentences
     );
