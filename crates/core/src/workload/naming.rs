@@ -3,6 +3,7 @@
 use super::Workload;
 use super::parameter::Listed;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 /// The longest value of a parameter that is part of a name.
 const VALUE_MAX: usize = 32;
@@ -28,22 +29,60 @@ impl Workload {
 
     /// What tells each of these from the others.
     pub fn names(all: &[Workload]) -> Vec<Cow<'static, str>> {
-        all.iter().map(|workload| workload.name_among(all.iter())).collect()
+        let mut namesakes: BTreeMap<Cow<'static, str>, Varying> = BTreeMap::new();
+        for workload in all {
+            namesakes.entry(workload.name()).or_default().add(workload);
+        }
+        let name = |workload: &Workload| {
+            let name = workload.name();
+            let differences = namesakes.get(&name).map(|varying| varying.of(workload)).unwrap_or_default();
+            if differences.is_empty() { name } else { format!("{name}{differences}").into() }
+        };
+        all.iter().map(name).collect()
     }
 
     /// The parameters in which others of its kind differ from it and that do not have their default, as far
     /// as their values are short: `, readers = 5, writers = 0`.
     pub fn differences<'a>(&self, others: impl Iterator<Item = &'a Workload>) -> String {
-        let usual: Vec<Vec<Listed>> = Workload::of_kind(self.kind()).iter().map(Workload::list).collect();
-        let others: Vec<Vec<Listed>> = others.map(Workload::list).collect();
-        let differs = |from: &[Vec<Listed>], index: usize, value: &str| {
-            from.iter().any(|list| list.get(index).is_some_and(|listed| listed.value != value))
-        };
+        let mut varying = Varying::default();
+        varying.add(self);
+        others.for_each(|other| varying.add(other));
+        varying.of(self)
+    }
+}
+
+/// Which parameters differ within some workloads, in the order of their lists.
+#[derive(Debug, Default)]
+struct Varying {
+    /// The values of the first one.
+    first: Vec<String>,
+    varies: Vec<bool>,
+}
+
+impl Varying {
+    fn add(&mut self, workload: &Workload) {
+        let values = workload.list().into_iter().map(|listed| listed.value);
+        if self.first.is_empty() {
+            self.first = values.collect();
+            self.varies = vec![false; self.first.len()];
+            return;
+        }
+        for (index, value) in values.enumerate() {
+            if self.first.get(index).is_some_and(|first| *first != value) {
+                self.varies[index] = true;
+            }
+        }
+    }
+
+    /// Those of one of the workloads that do not have their default.
+    fn of(&self, workload: &Workload) -> String {
+        let usual = Workload::of_kind(workload.kind()).map(|usual| usual.list()).unwrap_or_default();
         let shown = |(index, Listed { name, value, .. }): (usize, Listed)| {
-            let is_shown = differs(&others, index, &value) && differs(&usual, index, &value);
+            let is_usual = usual.get(index).is_none_or(|usual| usual.value == value);
+            let is_shown = self.varies.get(index) == Some(&true) && !is_usual;
             (is_shown && (1..=VALUE_MAX).contains(&value.len())).then(|| format!(", {name} = {value}"))
         };
-        (0..).zip(self.list()).filter_map(shown).collect()
+        (0..).zip(workload.list()).filter_map(shown).collect()
     }
 }
 
