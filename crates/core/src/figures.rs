@@ -6,6 +6,12 @@
 /// The largest figure: 104 days in nanoseconds, 9 PB; every program that reads JSON holds it exactly.
 pub const LARGEST: u64 = 1 << 53;
 
+/// Keys of moments on `CLOCK_MONOTONIC`, which counts from the start of the machine (clock_gettime(2)).
+const MOMENTS: [&[u8]; 3] = [b"begin_ns", b"end_ns", b"began_ns"];
+
+/// The largest moment: of a machine that has been up for 146 years.
+const LATEST: u64 = 1 << 62;
+
 /// log2 of the longest latency that a histogram has a bucket for, 2^42 ns = 73 min.
 pub const LATENCY_BITS: u32 = 42;
 
@@ -15,7 +21,11 @@ pub const SMALLEST: f64 = 1e-18;
 
 /// Whether a measurement can produce this number.
 pub fn is_possible(number: f64) -> bool {
-    number == 0.0 || (SMALLEST..=LARGEST as f64).contains(&number.abs())
+    is_at_most(LARGEST, number)
+}
+
+fn is_at_most(largest: u64, number: f64) -> bool {
+    number == 0.0 || (SMALLEST..=largest as f64).contains(&number.abs())
 }
 
 /// A sum that saturates at the largest number instead of wrapping around: its terms may come from a store
@@ -32,17 +42,21 @@ pub fn grow(sum: &mut u64, figure: u64) {
 /// The first number in a JSON document that no measurement can produce.
 pub fn impossible(json: &[u8]) -> Option<String> {
     let mut rest = json;
+    let mut key: &[u8] = b"";
     while let Some(at) = rest.iter().position(|byte| *byte == b'"' || byte.is_ascii_digit()) {
         rest = &rest[at..];
         if rest[0] == b'"' {
-            rest = after_string(&rest[1..]);
+            let string = &rest[1..];
+            rest = after_string(string);
+            key = string[..string.len() - rest.len()].strip_suffix(b"\"").unwrap_or_default();
             continue;
         }
         let length = rest.iter().position(|byte| !is_of_number(*byte)).unwrap_or(rest.len());
         let (number, later) = rest.split_at(length);
         let text = String::from_utf8_lossy(number);
         // The parser of the document rejects what is not a number.
-        if text.parse().is_ok_and(|number| !is_possible(number)) {
+        let largest = if MOMENTS.contains(&key) { LATEST } else { LARGEST };
+        if text.parse().is_ok_and(|number| !is_at_most(largest, number)) {
             return Some(text.into_owned());
         }
         rest = later;
@@ -107,6 +121,8 @@ mod tests {
             "[\"9007199254740993\",\"\\\"18446744073709551615\"]",
             "\"never ends 18446744073709551615",
             "\"\\",
+            // A machine that has been up for a year.
+            "{\"clock\":{\"begin_ns\":31536000000000000,\"end_ns\":31536001000000000},\"began_ns\":31536000000000001}",
         ] {
             assert_eq!(impossible(fine.as_bytes()), None, "{fine}");
         }
@@ -115,6 +131,8 @@ mod tests {
             ("{\"a\\\\\":-1e300}", "1e300"),
             ("9007199254740994", "9007199254740994"),
             ("{\"a\":\"b\",\"c\":1E+99}", "1E+99"),
+            ("{\"begin_ns\":31536000000000000,\"window_ns\":31536000000000000}", "31536000000000000"),
+            ("{\"begin_ns\":18446744073709551615}", "18446744073709551615"),
         ] {
             assert_eq!(impossible(bad.as_bytes()).as_deref(), Some(which), "{bad}");
         }

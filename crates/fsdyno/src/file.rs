@@ -1,4 +1,4 @@
-//! Output files named by the user.
+//! Files named by the user.
 
 use anyhow::{Context, anyhow};
 use rustix::fs::{Access, OFlags, access};
@@ -9,6 +9,31 @@ use std::path::{Path, PathBuf};
 
 /// As many links as the kernel follows (path_resolution(7)).
 const LINKS: usize = 40;
+
+/// The filesystem of pipes that have no name (include/uapi/linux/magic.h).
+const PIPEFS_MAGIC: rustix::fs::FsWord = 0x5049_5045;
+
+/// Opens a file to read it. A pipe may be one that a shell made, as for `/dev/stdin` and `<(...)`, but not
+/// one with a name: opening that waits for a writer, who may never come.
+///
+/// # Errors
+/// The system's, or what the file is.
+pub fn open(path: &Path) -> io::Result<File> {
+    let file =
+        OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)?;
+    let kind = file.metadata()?.file_type();
+    let refuse = |reason: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+    if kind.is_fifo() && rustix::fs::fstatfs(&file)?.f_type != PIPEFS_MAGIC {
+        return refuse(
+            "it is a named pipe, which may have no writer; name a file, or - and write to standard input",
+        );
+    }
+    if kind.is_dir() || kind.is_block_device() {
+        return refuse(if kind.is_dir() { "it is a directory" } else { "it is a block device" });
+    }
+    rustix::fs::fcntl_setfl(&file, rustix::fs::fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
+    Ok(file)
+}
 
 /// Where a path leads. A link created by somebody else is rejected: in a directory where everybody may create
 /// one, it could lead root to any file, and the kernel's protection against that (`fs.protected_symlinks`)
@@ -126,6 +151,8 @@ pub fn replace(path: &Path, bytes: &[u8], permissions: Permissions) -> anyhow::R
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Read;
+    use std::os::fd::AsRawFd;
     use std::os::unix::fs::{lchown, symlink};
 
     fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<u64> {
@@ -180,6 +207,23 @@ mod tests {
         )
         .unwrap();
         assert!(create(&path("pipe")).is_err());
+    }
+
+    #[test]
+    fn a_named_pipe_is_not_waited_for_and_one_of_a_shell_is_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        rustix::fs::mkfifoat(rustix::fs::CWD, path("pipe"), rustix::fs::Mode::RUSR).unwrap();
+        let refused = |path: &Path| open(path).unwrap_err().to_string();
+        assert!(refused(&path("pipe")).starts_with("it is a named pipe"), "{}", refused(&path("pipe")));
+        assert_eq!(refused(directory.path()), "it is a directory");
+        let (reader, mut writer) = io::pipe().unwrap();
+        writer.write_all(b"packed").unwrap();
+        let mut file = open(Path::new(&format!("/proc/self/fd/{}", reader.as_raw_fd()))).unwrap();
+        let mut bytes = [0; 6];
+        file.read_exact(&mut bytes).unwrap();
+        assert_eq!(&bytes, b"packed");
+        assert!(!rustix::fs::fcntl_getfl(&file).unwrap().contains(OFlags::NONBLOCK), "it waits for the rest");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! The first one asks it to stop and to undo everything. A second one means that the user does not want to
 //! wait: the current step is abandoned, and what is left on the machine is reported.
 
+use fsdyno_sys::inherited::is_ignored;
 use signal_hook::consts::{SIGHUP, SIGXFSZ, TERM_SIGNALS};
 use signal_hook::iterator::Signals;
 use std::io::{IsTerminal, Write, stderr};
@@ -75,25 +76,4 @@ fn explain_after_a_while(hurry: &AtomicBool) {
 /// If the signal cannot be handled.
 pub fn outlive_the_limit_of_files() -> std::io::Result<()> {
     signal_hook::flag::register(SIGXFSZ, Arc::default()).map(drop)
-}
-
-/// Whether this process was started with a signal ignored (`SigIgn` in proc_pid_status(5), bit N-1 for signal
-/// N).
-fn is_ignored(signal: i32) -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-    mask >> (signal - 1) & 1 == 1
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_ignored_signals_are_known() {
-        // Rust's start-up code ignores the one and leaves the other alone.
-        assert!(is_ignored(signal_hook::consts::SIGPIPE));
-        assert!(!is_ignored(signal_hook::consts::SIGSEGV));
-    }
 }

@@ -18,10 +18,15 @@ mod unit;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
-use exit::Status;
+use exit::{Status, Trouble};
+use fsdyno_sys::inherited;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    inherited::reset_signals();
+    if let Err(error) = inherited::raise_limits() {
+        return exit::code(Err(Trouble::new(Status::Refused, error).hint(error.remedy())));
+    }
     let cli = cli::Cli::try_parse().unwrap_or_else(|error| match error.kind() {
         // The error would list the commands that fsdyno runs by itself, too.
         ErrorKind::MissingSubcommand => {

@@ -2,6 +2,7 @@
 //! path.
 
 use crate::probe::MountInfo;
+use rustix::fs::{AtFlags, CWD, StatxFlags};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
@@ -17,6 +18,23 @@ pub fn parse(text: &str) -> (Vec<MountInfo>, Vec<&str>) {
         }
     }
     (mounts, bad)
+}
+
+/// Adds what `/` is on, which is missing for a process whose root is no mount point (chroot(2)): the kernel
+/// lists the mounts below it only.
+pub(crate) fn add_root(mounts: &mut Vec<MountInfo>) {
+    if mounts.iter().any(|mount| mount.target == Path::new("/")) {
+        return;
+    }
+    let Ok(root) = rustix::fs::statx(CWD, "/", AtFlags::empty(), StatxFlags::TYPE) else { return };
+    mounts.push(MountInfo {
+        device: (root.stx_dev_major, root.stx_dev_minor),
+        root: PathBuf::from("/"),
+        target: PathBuf::from("/"),
+        filesystem: "unknown".to_string(),
+        source: String::new(),
+        options: String::new(),
+    });
 }
 
 /// `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue`: a variable number of
@@ -79,6 +97,20 @@ pub(crate) fn unescape(text: &str) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_root_that_is_no_mount_point_is_added() {
+        let mut mounts = parse("60 50 0:21 / /proc rw - proc proc rw").0;
+        add_root(&mut mounts);
+        let root = rustix::fs::stat("/").unwrap().st_dev;
+        let device = (rustix::fs::major(root), rustix::fs::minor(root));
+        let found =
+            containing(&mounts, Path::new("/tmp/x")).map(|mount| (mount.target.as_path(), mount.device));
+        assert_eq!(found, Some((Path::new("/"), device)));
+        let whole = mounts.clone();
+        add_root(&mut mounts);
+        assert_eq!(mounts, whole, "once");
+    }
 
     const CAPTURED: &str = "\
 27 1 254:0 / / rw,relatime - ext4 /dev/vda rw,discard,resv_strict,resuid=65534,resgid=65534

@@ -124,6 +124,11 @@ pub enum Use {
         /// Its name.
         command: String,
     },
+    /// fsdyno itself holds it open, by a descriptor that it was started with.
+    Inherited {
+        /// The descriptor.
+        descriptor: i32,
+    },
     /// Another device provides access to the same bytes, and is in use.
     Alias {
         /// The other device.

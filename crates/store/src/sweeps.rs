@@ -212,6 +212,12 @@ const SUMMARY: &str =
         plan_toml, overrides, sweeps.seed AS seed, measure, sweeps.environment AS environment, note, origin
     FROM sweeps LEFT JOIN trials ON trials.sweep_id = sweeps.id";
 
+/// What orders sweeps: when they began, but of those that were run here not before an earlier one.
+const BEGAN: &str = "CASE origin
+        WHEN 'run' THEN max(julianday(sweeps.started)) FILTER (WHERE origin = 'run') OVER (ORDER BY sweeps.id)
+        ELSE julianday(sweeps.started)
+    END";
+
 impl Store {
     /// Begins a sweep that this process runs.
     ///
@@ -324,7 +330,8 @@ impl Store {
         Ok(())
     }
 
-    /// All sweeps that can be read, the one that began first at the top.
+    /// All sweeps that can be read, the one that began first at the top. Those that were run with this store
+    /// began in the order of their numbers, even if the clock was set back in between.
     ///
     /// # Errors
     /// [`StoreError::Sql`].
@@ -338,7 +345,7 @@ impl Store {
     /// [`StoreError::Sql`].
     pub fn all_sweeps(&self) -> Result<AllSweeps> {
         let action = "list sweeps";
-        let sql = format!("{SUMMARY} GROUP BY sweeps.id ORDER BY julianday(sweeps.started), sweeps.id");
+        let sql = format!("{SUMMARY} GROUP BY sweeps.id ORDER BY {BEGAN}, sweeps.id");
         let mut statement = self.connection.prepare_cached(&sql).trying_to(action)?;
         let mut rows = statement.query([]).trying_to(action)?;
         let mut all = AllSweeps::default();

@@ -16,7 +16,7 @@ use fsdyno_core::workload::{Need, Tool};
 use fsdyno_core::{Bytes, CacheState, Configuration, DeviceSpec, Devices, Nanos, Workload};
 use fsdyno_host::Host;
 use fsdyno_host::guest::{Guests, disk_nodes};
-use fsdyno_testbed::Refusal;
+use fsdyno_testbed::{Lack, Refusal};
 use fsdyno_testbed::{guard, serve};
 use fsdyno_verdict::text::plural;
 use serde::Serialize;
@@ -68,6 +68,9 @@ pub struct DryRun {
     pub space_bytes: Bytes,
     /// Whether the sweep needs root, and this process does not have it.
     pub needs_root: bool,
+    /// Why not.
+    #[serde(skip)]
+    pub lack: Option<Lack>,
     /// The commands of the plan that would run around its trials, one line each: the sweep needs
     /// `--allow-hooks`.
     pub hooks: Vec<String>,
@@ -102,10 +105,15 @@ pub fn dry_run(plan: &Plan, host: &mut dyn Host, guests: &mut dyn Guests) -> Dry
     let seed = order(plan).first().map_or(plan.seed, |slot| slot.seed);
     let cases = plan.cases();
     let examined = examine(host, plan, &cases);
-    let cases: Vec<DryCase> =
-        cases.into_iter().map(|case| dry_case(plan, host, guests, case, seed, &examined)).collect();
+    let unmet = unmet(plan, host, guests, &cases, examined.0.device);
+    let cases: Vec<DryCase> = cases
+        .into_iter()
+        .zip(unmet)
+        .map(|(case, unmet)| dry_case(plan, case, unmet, seed, &examined))
+        .collect();
     let runnable: Vec<Configuration> =
         cases.iter().filter(|case| case.unmet.is_empty()).map(|case| case.configuration.clone()).collect();
+    let lack = lack(plan, host);
     let once = time_of_images(plan).0;
     let time = |slots: &[Slot]| {
         slots.iter().map(|slot| cases[slot.case as usize].trial_time().0).fold(once, u64::saturating_add)
@@ -122,7 +130,8 @@ pub fn dry_run(plan: &Plan, host: &mut dyn Host, guests: &mut dyn Guests) -> Dry
         time_ns: Nanos(time(&slots).min(most)),
         time_max_ns: Nanos(time(&all).min(most)),
         space_bytes: space(plan),
-        needs_root: lacks_root(plan, host),
+        needs_root: lack.is_some(),
+        lack,
         hooks: plan.hooks.commands.iter().map(PlanCommand::line).collect(),
         measure: plan.measure.name().to_string(),
         overrides: plan.overrides.clone(),
@@ -160,18 +169,15 @@ pub(crate) fn time_of_images(plan: &Plan) -> Nanos {
 
 fn dry_case(
     plan: &Plan,
-    host: &mut dyn Host,
-    guests: &mut dyn Guests,
     case: Case,
+    unmet: Vec<String>,
     seed: u64,
     (sizes, unknown): &(Sizes, Unknown),
 ) -> DryCase {
-    let (commands, unmet) = match plan.devices.data {
-        DeviceSpec::Directory { .. } => {
-            (Vec::new(), [of_workload(host, plan, &case), of_hooks(host, plan)].concat())
-        }
-        _ if !case.impossible.is_empty() => (Vec::new(), case.impossible.clone()),
-        _ => (commands(plan, &case, seed), requirements(host, guests, plan, &case, sizes.device)),
+    let commands = match plan.devices.data {
+        DeviceSpec::Directory { .. } => Vec::new(),
+        _ if !case.impossible.is_empty() => Vec::new(),
+        _ => commands(plan, &case, seed),
     };
     let mut notes: Vec<String> = case.warnings.iter().map(|warning| warning.text.clone()).collect();
     let fills = case.configuration.precondition().is_some();
@@ -190,30 +196,16 @@ fn dry_case(
     }
 }
 
-/// Whether some case needs root on this host, and its steps are those of an ordinary user. Guests are the
-/// user's own processes, but who records a disk mounts it.
-pub(crate) fn lacks_root(plan: &Plan, host: &mut dyn Host) -> bool {
+/// Why steps on this host are not those of root, if some case needs it here. Guests are the user's own
+/// processes, but who records a disk mounts it.
+pub(crate) fn lack(plan: &Plan, host: &mut dyn Host) -> Option<Lack> {
     let on_host = |case: &Case| case.configuration.guest_kernel().is_none() || recorded::load(case).is_some();
     let needs_root = |case: &Case| on_host(case) && fsdyno_testbed::needs_root(&case.configuration);
-    plan.cases().iter().any(needs_root) && fsdyno_testbed::is_unprivileged(host)
+    plan.cases().iter().any(needs_root).then(|| Lack::of(host)).flatten()
 }
 
-/// Everything that keeps a case from running on this host.
-fn requirements(
-    host: &mut dyn Host,
-    guests: &mut dyn Guests,
-    plan: &Plan,
-    case: &Case,
-    size: Option<Bytes>,
-) -> Vec<String> {
-    let mut unmet = of_configuration(host, guests, plan, case);
-    unmet.extend(of_workload(host, plan, case));
-    unmet.extend(of_fill(plan, case, size));
-    unmet.extend(of_hooks(host, plan));
-    unmet
-}
-
-/// The same for each case; workloads share the requirements of their configuration.
+/// Everything that keeps each case from running on this host; workloads share the requirements of their
+/// configuration.
 pub(crate) fn unmet(
     plan: &Plan,
     host: &mut dyn Host,
@@ -222,12 +214,13 @@ pub(crate) fn unmet(
     size: Option<Bytes>,
 ) -> Vec<Vec<String>> {
     let of_all = of_hooks(host, plan);
+    let cache_varies = plan.varies(CACHE);
     let mut of_last: Vec<String> = Vec::new();
     let unmet = cases.iter().enumerate().map(|(index, case)| {
         if index == 0 || cases[index - 1].configuration != case.configuration {
             of_last = of_configuration(host, guests, plan, case);
         }
-        let of_case = [of_workload(host, plan, case), of_fill(plan, case, size)].concat();
+        let of_case = [of_workload(host, plan, case, cache_varies), of_fill(plan, case, size)].concat();
         of_last.iter().cloned().chain(of_case).chain(of_all.clone()).collect()
     });
     unmet.collect()
@@ -346,7 +339,7 @@ fn of_configuration(host: &mut dyn Host, guests: &mut dyn Guests, plan: &Plan, c
 }
 
 /// What keeps its workload from running.
-pub(crate) fn of_workload(host: &mut dyn Host, plan: &Plan, case: &Case) -> Vec<String> {
+pub(crate) fn of_workload(host: &mut dyn Host, plan: &Plan, case: &Case, cache_varies: bool) -> Vec<String> {
     // What a guest lacks is determined with its configuration, and in the guest itself. The recorder of its
     // disk is on this machine.
     let load = case.workload.load();
@@ -357,7 +350,7 @@ pub(crate) fn of_workload(host: &mut dyn Host, plan: &Plan, case: &Case) -> Vec<
     unmet.extend(recorded::load(case).and_then(|load| recorded::unmet(plan, case, load)));
     let cache = case.configuration.cache();
     // If all have the same, it does not distinguish this case from another one.
-    if plan.varies(CACHE) && cache != CacheState::Cold && !load.cold().contains(&true) {
+    if cache_varies && cache != CacheState::Cold && !load.cold().contains(&true) {
         let (cache, kind) = (cache.name(), case.workload.kind());
         unmet.push(format!(
             "cache = \"{cache}\" has no effect on {kind}, which reads nothing from before its phases"

@@ -16,6 +16,7 @@ use rand::seq::SliceRandom;
 use rand_xoshiro::rand_core::Rng;
 use rand_xoshiro::{SplitMix64, Xoshiro256PlusPlus};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// A trial's place in the sweep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,6 +67,7 @@ pub(crate) fn further(
 ) -> Vec<Slot> {
     let complete = blocks(plan.seed, block + 1, cases(plan), sentinel);
     let own = complete.into_iter().filter(|slot| slot.block == block);
+    let wanting: BTreeSet<&u32> = wanting.iter().collect();
     let needed = own.filter(|slot| slot.sentinel || wanting.contains(&slot.case));
     (first_trial..).zip(needed).map(|(trial, slot)| Slot { trial, ..slot }).collect()
 }
@@ -101,7 +103,6 @@ pub(crate) fn blocks(seed: u64, repetitions: u32, cases: u32, sentinel: Option<u
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::collections::BTreeSet;
 
     proptest! {
         #[test]

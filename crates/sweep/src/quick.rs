@@ -20,6 +20,7 @@ use fsdyno_core::workload::Ramp;
 use fsdyno_core::{Bytes, Nanos, Workload, meminfo};
 use fsdyno_host::guest::Guests;
 use fsdyno_host::{Host, HostError};
+use fsdyno_testbed::Lack;
 use fsdyno_testbed::guard::identity_text;
 use fsdyno_verdict::text::plural;
 use std::path::{Path, PathBuf};
@@ -91,8 +92,11 @@ pub enum QuickError {
         target: PathBuf,
     },
     /// A device needs root even to be examined.
-    #[error("the sweep needs root: run it with sudo")]
-    NeedsRoot,
+    #[error("{}", lack.of_sweep())]
+    NeedsRoot {
+        /// Why this is not root.
+        lack: Lack,
+    },
     /// Its name cannot be written into a plan.
     #[error("the name '{}' is not valid UTF-8", target.display())]
     Name {
@@ -146,7 +150,10 @@ impl QuickError {
             QuickError::Kind { .. } => {
                 "name its directory, or a path where nothing is: quick creates an image there and removes it"
             }
-            QuickError::NeedsRoot => "fsdyno bench DIR measures a directory without root",
+            QuickError::NeedsRoot { lack: Lack::Root } => {
+                "fsdyno bench DIR measures a directory without root"
+            }
+            QuickError::NeedsRoot { lack } => lack.hint(),
             QuickError::Name { .. } => "rename it, or name it by another path",
             QuickError::NoRoom { is_block: true, .. } => "name a larger device",
             QuickError::NoRoom { .. } => "free some space, or name a directory on another filesystem",
@@ -225,8 +232,8 @@ impl Site {
         if known.regular {
             return Err(QuickError::Kind { target: target.to_path_buf() });
         }
-        if fsdyno_testbed::is_unprivileged(host) {
-            return Err(QuickError::NeedsRoot);
+        if let Some(lack) = Lack::of(host) {
+            return Err(QuickError::NeedsRoot { lack });
         }
         let probe = host.probe_device(&absolute).map_err(|error| QuickError::of(target, error))?;
         if !probe.block {

@@ -23,6 +23,7 @@ use blocks::Blocks;
 use fsdyno_core::{AfterTrial, Nanos};
 use fsdyno_host::Host;
 use fsdyno_store::Store;
+use fsdyno_testbed::Lack;
 use fsdyno_testbed::undo::{self, UndoReport};
 use std::sync::atomic::Ordering;
 
@@ -31,9 +32,9 @@ use std::sync::atomic::Ordering;
 /// # Errors
 /// [`SweepError::NeedsRoot`].
 pub fn verify_privileges(plan: &Plan, host: &mut dyn Host) -> Result<(), SweepError> {
-    match estimate::lacks_root(plan, host) {
-        true => Err(SweepError::NeedsRoot),
-        false => Ok(()),
+    match estimate::lack(plan, host) {
+        Some(lack) => Err(SweepError::NeedsRoot { lack }),
+        None => Ok(()),
     }
 }
 
@@ -52,7 +53,7 @@ pub fn run(
     verify_privileges(plan, host)?;
     clients::verify_number(plan, host)?;
     if !plan.hooks.is_empty() && !options.confirmation.hooks {
-        let as_root = !fsdyno_testbed::is_unprivileged(host);
+        let as_root = Lack::of(host) != Some(Lack::Root);
         let commands = plan.hooks.commands.iter().map(PlanCommand::line).collect();
         return Err(SweepError::HooksNotAllowed { commands, as_root });
     }

@@ -2,7 +2,7 @@
 
 use fsdyno_core::Failure;
 use fsdyno_store::{StoreError, SweepId, SweepState};
-use fsdyno_testbed::TestbedError;
+use fsdyno_testbed::{Lack, TestbedError};
 use std::fmt;
 use std::path::PathBuf;
 
@@ -110,9 +110,12 @@ pub enum SweepError {
         /// Its copy.
         rescued: PathBuf,
     },
-    /// An ordinary user cannot create and mount filesystems.
-    #[error("the sweep needs root: run it with sudo")]
-    NeedsRoot,
+    /// Only root can create and mount filesystems.
+    #[error("{}", lack.of_sweep())]
+    NeedsRoot {
+        /// Why this is not root.
+        lack: Lack,
+    },
     /// Nothing can race alone.
     #[error(
         "a race needs at least two configurations that can run here, but of {configurations} {}",
@@ -258,10 +261,13 @@ impl SweepError {
                 "bring them back; the same command with --resume goes on with the other trials".to_string(),
             ),
             SweepError::RefusedByMachines { .. } | SweepError::Interrupted => None,
-            SweepError::NeedsRoot => Some(
+            SweepError::NeedsRoot { lack: Lack::Root } => Some(
                 "it creates and mounts filesystems; fsdyno bench DIR measures a directory without root"
                     .to_string(),
             ),
+            SweepError::NeedsRoot { lack } => {
+                Some(format!("{}; fsdyno bench DIR measures a directory here", lack.hint()))
+            }
             SweepError::PlanDiffers { differs: Differs::Overrides { .. }, .. } => Some(
                 "omit --set and the like: --resume uses what the sweep was started with; or start a new \
                  sweep without --resume"

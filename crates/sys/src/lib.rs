@@ -9,6 +9,7 @@ pub mod child;
 pub mod code;
 pub mod confine;
 pub mod extents;
+pub mod inherited;
 pub mod loopdev;
 pub mod mapping;
 pub mod random;

@@ -1,5 +1,6 @@
 //! Why a step of the testbed failed.
 
+use crate::privilege::Lack;
 use crate::refusal::Refusal;
 use fsdyno_core::Failure;
 use fsdyno_host::HostError;
@@ -96,6 +97,14 @@ pub enum TestbedError {
         /// What it was waiting for: `the array in '/sys/block/md127/md' was computing its parity`.
         what: String,
     },
+    /// Whoever looks like root is not, and what its journals list was changed by root.
+    #[error("what the undo journals in '{}' list cannot be undone: {lack}", directory.display())]
+    Powerless {
+        /// Where the journals are.
+        directory: PathBuf,
+        /// What is missing.
+        lack: Lack,
+    },
     /// The undo journal cannot be kept, so nothing may be changed.
     #[error("cannot {action} the undo journal '{path}'")]
     Journal {
@@ -132,7 +141,7 @@ impl TestbedError {
             TestbedError::WrongStack { .. }
             | TestbedError::Resync { .. }
             | TestbedError::Interrupted { .. } => "device",
-            TestbedError::Journal { .. } => "undo journal",
+            TestbedError::Journal { .. } | TestbedError::Powerless { .. } => "undo journal",
             TestbedError::Refused { .. } => "guard",
             TestbedError::Unmet { .. } | TestbedError::Contradiction { .. } => "build",
         }
@@ -169,6 +178,7 @@ impl TestbedError {
                         .to_string(),
                 );
             }
+            TestbedError::Powerless { lack, .. } => failure.hint = Some(lack.hint().to_string()),
             TestbedError::Unmet { .. }
             | TestbedError::Contradiction { .. }
             | TestbedError::WrongMount { .. }

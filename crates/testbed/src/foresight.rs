@@ -160,13 +160,6 @@ pub fn needs_root(configuration: &Configuration) -> bool {
     sysctls || filesystem::find(&configuration.filesystem).is_some()
 }
 
-/// Whether steps on this host are those of an ordinary user.
-pub fn is_unprivileged(host: &mut dyn Host) -> bool {
-    let Ok(status) = host.read_text(Path::new("/proc/self/status")) else { return false };
-    let user = status.lines().find_map(|line| line.strip_prefix("Uid:")?.split_whitespace().nth(1));
-    user.is_some_and(|user| user != "0")
-}
-
 /// Everything that this host lacks for a configuration, apart from root ([`needs_root`]); empty if it can
 /// run. For contradictory settings see [`contradictions`].
 pub fn unmet(host: &mut dyn Host, configuration: &Configuration, devices: &Devices) -> Vec<String> {
@@ -187,10 +180,8 @@ pub fn unmet(host: &mut dyn Host, configuration: &Configuration, devices: &Devic
     of_layers.dedup();
     missing.extend(of_layers);
     missing.extend(conditioning::unmet(host, configuration, devices));
-    if used().flat_map(DeviceSpec::disks).any(|disk| matches!(disk, DeviceSpec::Image(_)))
-        && matches!(host.file_identity(Path::new("/dev/loop-control")), Ok(None))
-    {
-        missing.push("the kernel has no loop devices (CONFIG_BLK_DEV_LOOP), which images need".to_string());
+    if used().flat_map(DeviceSpec::disks).any(|disk| matches!(disk, DeviceSpec::Image(_))) {
+        missing.extend(missing_loops(host));
     }
     let size = device_size(host, &devices.data);
     if let Some(size) = size
@@ -218,6 +209,24 @@ pub fn unmet_on_disks(configuration: &Configuration, devices: &Devices) -> Optio
     Some(format!(
         "{name} is created on images only: wipefs does not recognise it, and could not clear it from {disk}"
     ))
+}
+
+/// Why images cannot be attached: no loop devices, or a place that hides them, as a container or a changed
+/// root may.
+fn missing_loops(host: &mut dyn Host) -> Option<String> {
+    match (host.loops(), host.file_identity(Path::new("/dev/loop-control"))) {
+        (Err(error), _) => {
+            Some(format!("loop devices, which images need, are not visible here (is /sys mounted?): {error}"))
+        }
+        (Ok(_), Ok(None)) if host.list_directory(Path::new("/sys/block/loop0")).is_ok() => Some(
+            "'/dev/loop-control' does not exist here, which images need: mount a /dev that has it"
+                .to_string(),
+        ),
+        (Ok(_), Ok(None)) => {
+            Some("the kernel has no loop devices (CONFIG_BLK_DEV_LOOP), which images need".to_string())
+        }
+        _ => None,
+    }
 }
 
 fn missing_tools(tools: Vec<&'static Tool>) -> Vec<String> {
@@ -272,12 +281,24 @@ fn missing_sysctls(host: &mut dyn Host, configuration: &Configuration) -> Vec<St
         match host.read_setting(&tunable::sysctl_path(key)) {
             Ok(_) => {}
             Err(HostError::System { errno: ENOENT, .. }) => {
-                missing.push(format!("the kernel has no sysctl {key}"));
+                missing.push(format!("the kernel has no sysctl {key}{}", similar(host, key)));
             }
             Err(error) => missing.push(format!("{error}, so sysctl {key} could not be restored afterwards")),
         }
     }
     missing
+}
+
+/// A sysctl that may have been meant instead of one that does not exist, or where to look for it.
+fn similar(host: &mut dyn Host, key: &str) -> String {
+    let near = key.rsplit_once('.').and_then(|(group, name)| {
+        let others = host.list_directory(&tunable::sysctl_path(group)).ok()?;
+        Some(format!("{group}.{}", fsdyno_core::nearest(name, others.iter().map(String::as_str))?))
+    });
+    match near {
+        Some(near) => format!("; did you mean {near}?"),
+        None => "; sysctl -a lists those that it has, and a kernel module may add others".to_string(),
+    }
 }
 
 fn device_size(host: &mut dyn Host, spec: &DeviceSpec) -> Option<Bytes> {

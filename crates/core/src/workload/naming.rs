@@ -3,7 +3,7 @@
 use super::Workload;
 use super::parameter::Listed;
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The longest value of a parameter that is part of a name.
 const VALUE_MAX: usize = 32;
@@ -29,28 +29,26 @@ impl Workload {
 
     /// What tells each of these from the others.
     pub fn names(all: &[Workload]) -> Vec<Cow<'static, str>> {
-        all.iter().map(|workload| workload.name_among(all.iter())).collect()
+        let mut namesakes: BTreeMap<Cow<'static, str>, Varying> = BTreeMap::new();
+        for workload in all {
+            namesakes.entry(workload.name()).or_default().add(workload);
+        }
+        let name = |workload: &Workload| {
+            let name = workload.name();
+            let differences = namesakes.get(&name).map(|varying| varying.of(workload)).unwrap_or_default();
+            if differences.is_empty() { name } else { format!("{name}{differences}").into() }
+        };
+        all.iter().map(name).collect()
     }
 
     /// The parameters in which others of its kind differ from it and that do not have their default, as far
     /// as their values are short: `, readers = 5, writers = 0`. If there are none, the options and the
     /// version of its program in which they differ.
     pub fn differences<'a>(&self, others: impl Iterator<Item = &'a Workload>) -> String {
-        let others: Vec<&Workload> = others.collect();
-        match self.different_parameters(&others) {
-            differences if differences.is_empty() => self.different_options(&others),
-            differences => differences,
-        }
-    }
-
-    fn different_options(&self, others: &[&Workload]) -> String {
-        let others: Vec<BTreeMap<String, String>> = others.iter().map(|other| other.terms()).collect();
-        let is_shown = |(name, value): &(String, String)| {
-            (1..=VALUE_MAX).contains(&value.len())
-                && others.iter().any(|other| other.get(name) != Some(value))
-        };
-        let shown = self.terms().into_iter().filter(is_shown);
-        shown.map(|(name, value)| format!(", {name} = {value}")).collect()
+        let mut varying = Varying::default();
+        varying.add(self);
+        others.for_each(|other| varying.add(other));
+        varying.of(self)
     }
 
     /// The options of an external program, and its version if the file of its result states that.
@@ -63,18 +61,57 @@ impl Workload {
         let version = version.map(|version| ("version".to_string(), version));
         options.unwrap_or_default().into_iter().chain(version).collect()
     }
+}
 
-    fn different_parameters(&self, others: &[&Workload]) -> String {
-        let usual: Vec<Vec<Listed>> = Workload::of_kind(self.kind()).iter().map(Workload::list).collect();
-        let others: Vec<Vec<Listed>> = others.iter().map(|other| other.list()).collect();
-        let differs = |from: &[Vec<Listed>], index: usize, value: &str| {
-            from.iter().any(|list| list.get(index).is_some_and(|listed| listed.value != value))
-        };
+/// Which parameters differ within some workloads, in the order of their lists, and which options of external
+/// programs.
+#[derive(Debug, Default)]
+struct Varying {
+    /// The values of the first one.
+    first: Vec<String>,
+    varies: Vec<bool>,
+    /// The terms of the first one.
+    terms: BTreeMap<String, String>,
+    /// The names of the terms that others have with other values, or not at all.
+    other_terms: BTreeSet<String>,
+}
+
+impl Varying {
+    fn add(&mut self, workload: &Workload) {
+        let values = workload.list().into_iter().map(|listed| listed.value);
+        let terms = workload.terms();
+        if self.first.is_empty() {
+            self.first = values.collect();
+            self.varies = vec![false; self.first.len()];
+            self.terms = terms;
+            return;
+        }
+        for (index, value) in values.enumerate() {
+            if self.first.get(index).is_some_and(|first| *first != value) {
+                self.varies[index] = true;
+            }
+        }
+        let names = self.terms.keys().chain(terms.keys());
+        let differ = names.filter(|name| self.terms.get(*name) != terms.get(*name));
+        self.other_terms.extend(differ.cloned());
+    }
+
+    /// Those of one of the workloads that do not have their default.
+    fn of(&self, workload: &Workload) -> String {
+        let is_short = |value: &str| (1..=VALUE_MAX).contains(&value.len());
+        let usual = Workload::of_kind(workload.kind()).map(|usual| usual.list()).unwrap_or_default();
         let shown = |(index, Listed { name, value, .. }): (usize, Listed)| {
-            let is_shown = differs(&others, index, &value) && differs(&usual, index, &value);
-            (is_shown && (1..=VALUE_MAX).contains(&value.len())).then(|| format!(", {name} = {value}"))
+            let is_usual = usual.get(index).is_none_or(|usual| usual.value == value);
+            let is_shown = self.varies.get(index) == Some(&true) && !is_usual;
+            (is_shown && is_short(&value)).then(|| format!(", {name} = {value}"))
         };
-        (0..).zip(self.list()).filter_map(shown).collect()
+        let parameters: String = (0..).zip(workload.list()).filter_map(shown).collect();
+        if !parameters.is_empty() {
+            return parameters;
+        }
+        let terms = workload.terms().into_iter();
+        let terms = terms.filter(|(name, value)| self.other_terms.contains(name) && is_short(value));
+        terms.map(|(name, value)| format!(", {name} = {value}")).collect()
     }
 }
 

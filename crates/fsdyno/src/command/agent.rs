@@ -4,6 +4,7 @@
 use super::{Result, Surroundings, image_shape, trouble};
 use crate::cli::Agent;
 use crate::exit::{Status, Trouble};
+use crate::file;
 use crate::interrupt::Interrupt;
 use crate::lock::SweepLock;
 use crate::state::State;
@@ -16,7 +17,7 @@ use fsdyno_host::agent::serve;
 use fsdyno_host::local::LocalHost;
 use fsdyno_sweep::{Asked, FleetMember, Machines, RunOptions};
 use fsdyno_testbed::{UndoJournal, memory};
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -137,7 +138,8 @@ impl MemoryLimiter for Memory {
 
 fn token(file: Option<&Path>) -> std::result::Result<Token, Trouble> {
     let text = match file {
-        Some(path) => std::fs::read_to_string(path)
+        Some(path) => file::open(path)
+            .and_then(io::read_to_string)
             .with_context(|| format!("cannot read the token from '{}'", path.display()))?,
         None => std::env::var(TOKEN).map_err(|_| {
             Trouble::new(Status::Usage, anyhow!("the launcher did not pass on the variable '{TOKEN}'"))

@@ -15,8 +15,7 @@ use fsdyno_sys::timer::{ClockSource, Timer};
 use fsdyno_testbed::capability::{
     KernelSupport, LayerSupport, absent_tools, kernel_elsewhere, kernel_support, layer_support,
 };
-use fsdyno_testbed::filesystem;
-use rustix::process::geteuid;
+use fsdyno_testbed::{Lack, filesystem};
 use serde::Serialize;
 use std::io::{self, Write};
 use std::path::Path;
@@ -40,7 +39,7 @@ pub fn run(surroundings: &Surroundings, options: &Doctor) -> Result {
         return image::run(surroundings, options, plan);
     }
     let mut host = surroundings.host()?;
-    let mut findings = vec![root(), timer()];
+    let mut findings = vec![root(&mut host), timer()];
     findings.push(loops());
     findings.extend(filesystems(&mut host));
     findings.extend(layers(&mut host));
@@ -73,14 +72,21 @@ fn last_selfcheck(surroundings: &Surroundings) -> Finding {
     Finding { subject: "selfcheck".to_string(), ok, found, remedy }
 }
 
-fn root() -> Finding {
-    let root = geteuid().is_root();
+fn root(host: &mut dyn Host) -> Finding {
+    let lack = Lack::of(host);
+    let remedy = |lack| match lack {
+        Lack::Root => "sweeps need root: sudo fsdyno sweep PLAN; without root: fsdyno bench DIR".to_string(),
+        other => format!("sweeps need root: {}; without root: fsdyno bench DIR", other.hint()),
+    };
     Finding {
         subject: "root".to_string(),
-        ok: root,
-        found: if root { "yes" } else { "no" }.to_string(),
-        remedy: (!root)
-            .then(|| "sweeps need root: sudo fsdyno sweep PLAN; without root: fsdyno bench DIR".to_string()),
+        ok: lack.is_none(),
+        found: match lack {
+            None => "yes".to_string(),
+            Some(Lack::Root) => "no".to_string(),
+            Some(other) => format!("no: {other}"),
+        },
+        remedy: lack.map(remedy),
     }
 }
 

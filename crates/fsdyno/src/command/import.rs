@@ -4,7 +4,7 @@ use super::changes::valid_name;
 use super::{Result, Surroundings};
 use crate::cli::{Better, Import, ImportFormat};
 use crate::exit::{Status, Trouble};
-use crate::{out, say};
+use crate::{file, out, say};
 use anyhow::{Context, anyhow};
 use clap::ValueEnum;
 use fsdyno_core::measure::{Direction, Measure};
@@ -159,7 +159,7 @@ fn read(path: &Path) -> std::result::Result<File, Trouble> {
     let name = path.display().to_string();
     let read = match name.as_str() {
         "-" => File::read(&name, std::io::stdin()),
-        _ => std::fs::File::open(path).and_then(|file| File::read(&name, file)),
+        _ => file::open(path).and_then(|file| File::read(&name, file)),
     };
     let file = read.with_context(|| format!("cannot read '{name}'"))?;
     file.map_err(|error| {

@@ -70,8 +70,10 @@ type Result = std::result::Result<Status, Trouble>;
 pub fn run(cli: &Cli) -> Result {
     // What these three have inherited is also meant for their children.
     if !matches!(cli.command, Command::Engine | Command::Agent(_) | Command::Recorder | Command::Guest) {
-        fsdyno_sys::child::keep_what_is_open_from_children()
-            .context("cannot prevent child programs from inheriting open files")?;
+        fsdyno_sys::child::keep_what_is_open_from_children().map_err(|error| {
+            let error = anyhow!(error).context("cannot read in '/proc/self/fd' what was open at the start");
+            Trouble::new(Status::Refused, error).hint("mount -t proc proc /proc")
+        })?;
     }
     say::be(cli.loudness.asked());
     interrupt::outlive_the_limit_of_files().context("cannot handle SIGXFSZ")?;

@@ -10,7 +10,7 @@ use crate::say;
 use anyhow::{Context, anyhow};
 use fsdyno_store::{StoreError, SweepId, Twin};
 use fsdyno_verdict::text::plural;
-use std::fs::{self, File, Metadata};
+use std::fs::{self, Metadata};
 use std::io::{Write, stdin, stdout};
 use std::path::Path;
 
@@ -51,7 +51,7 @@ pub fn unpack(surroundings: &Surroundings, options: &Unpack) -> Result {
     let path = options.file.display().to_string();
     let unpacked = match path.as_str() {
         "-" => store.unpack(stdin().lock(), name),
-        _ => store.unpack(File::open(&options.file).with_context(|| format!("cannot read '{path}'"))?, name),
+        _ => store.unpack(file::open(&options.file).with_context(|| format!("cannot read '{path}'"))?, name),
     };
     let unpacked = unpacked.map_err(|error| {
         let trouble = anyhow::Error::from(error).context(format!("cannot unpack '{path}'"));

@@ -15,6 +15,7 @@ use fsdyno_report::Style;
 use fsdyno_sweep::{DryRun, FleetPlan, ForeseenRound, Plan, dry_run};
 use fsdyno_testbed::guard::identity_text;
 use fsdyno_verdict::text::plural;
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 pub fn run(surroundings: &Surroundings, options: &Options) -> Result {
@@ -69,13 +70,13 @@ fn print(
     identities: &[(String, String)],
     allow_hooks: bool,
 ) -> io::Result<()> {
+    let mut said = BTreeSet::new();
     for case in &run.cases {
         writeln!(out, "case {}: {} / {}", case.case, case.configuration.name, case.label)?;
         // What all cases have in common is said once.
-        let is_first =
-            run.cases.iter().position(|one| one.workload == case.workload) == Some(case.case as usize);
-        for line in if is_first { case.workload.load().in_words() } else { Vec::new() } {
-            writeln!(out, "    {line}")?;
+        let words = case.workload.load().in_words();
+        if said.insert(words.clone()) {
+            words.iter().try_for_each(|line| writeln!(out, "    {line}"))?;
         }
         for command in &case.commands {
             writeln!(out, "    {command}")?;
@@ -138,8 +139,8 @@ fn print(
     if skipped == run.cases.len() {
         writeln!(out, "a sweep would measure nothing: every case is skipped on this machine")?;
     }
-    if run.needs_root {
-        writeln!(out, "the sweep needs root: run it with sudo")?;
+    if let Some(lack) = run.lack {
+        writeln!(out, "{}", lack.of_sweep())?;
     }
     if !run.hooks.is_empty() && !allow_hooks {
         writeln!(

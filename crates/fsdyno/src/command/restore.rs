@@ -1,6 +1,6 @@
 //! `fsdyno restore`: undoes what an interrupted sweep left on the machine, now or at every boot.
 
-use super::{Result, Surroundings, carry_out};
+use super::{Result, Surroundings, carry_out, trouble};
 use crate::cli::Restore;
 use crate::exit::{Status, Trouble};
 use crate::file;
@@ -23,7 +23,8 @@ pub fn run(surroundings: &Surroundings, options: &Restore) -> Result {
     let interrupt = Interrupt::listen()?;
     // There is nothing to finish but the restoring itself, so the first signal already stops waiting.
     let mut host = surroundings.host()?.hurried_by(interrupt.stop);
-    let restored = undo::restore(&mut host, &surroundings.state.undo())?;
+    let restored = undo::restore(&mut host, &surroundings.state.undo())
+        .map_err(|error| trouble::of_sweep(error.into()))?;
     let kept = fsdyno_store::kept(&surroundings.store, &surroundings.keep());
     // What was done is done, whether anybody reads the report or not.
     let _ = print(&mut out::text(&surroundings.style), &restored, &kept);

@@ -89,8 +89,11 @@ impl Shelves {
         for store in &self.stores {
             let sweeps = store.all_sweeps()?;
             unreadable.extend(sweeps.damaged);
+            // In a store, a later one never comes before an earlier one, even if a clock was set back.
+            let mut began = None;
             for sweep in sweeps.readable {
-                found.push((sweep.started.parse::<Timestamp>().ok(), of(store, sweep)?));
+                began = began.max(sweep.started.parse::<Timestamp>().ok());
+                found.push((began, of(store, sweep)?));
             }
         }
         // Nobody should think that they are gone.
@@ -99,7 +102,7 @@ impl Shelves {
                 say::note(&format!("warning: {}", Trouble::from(error).text()));
             }
         }
-        found.sort_by_key(|(started, _)| *started);
+        found.sort_by_key(|(began, _)| *began);
         Ok(found.into_iter().map(|(_, of)| of).collect())
     }
 

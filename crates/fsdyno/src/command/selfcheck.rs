@@ -14,9 +14,9 @@ use fsdyno_core::TrialRecord;
 use fsdyno_store::Store;
 use fsdyno_sweep::{Plan, SweepOutcome, order};
 use fsdyno_sys::timer::Timer;
-use fsdyno_testbed::{Confirmation, UndoJournal};
+use fsdyno_testbed::{Confirmation, Lack, UndoJournal};
 use fsdyno_witness::{DeviceRow, Listener, Range, Row, Testimony, Way, way_ns};
-use rustix::process::{geteuid, getppid};
+use rustix::process::getppid;
 use serde::{Deserialize, Serialize};
 use std::fs::Permissions;
 use std::io::{self, Write};
@@ -155,10 +155,11 @@ pub(super) struct Kept {
 }
 
 pub fn run(surroundings: &Surroundings, options: &Selfcheck) -> Result {
-    if !geteuid().is_root() {
-        let error =
-            anyhow!("selfcheck records the kernel's tracepoints and creates filesystems, which needs root");
-        return Err(Trouble::new(Status::Usage, error).hint("run sudo fsdyno selfcheck"));
+    if let Some(lack) = Lack::of(&mut surroundings.host()?) {
+        let error = anyhow!(
+            "selfcheck records the kernel's tracepoints and creates filesystems, which needs root: {lack}"
+        );
+        return Err(Trouble::new(Status::Refused, error).hint(lack.hint()));
     }
     let image = std::path::absolute(&options.image)?;
     if image.symlink_metadata().is_ok() {

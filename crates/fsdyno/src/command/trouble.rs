@@ -45,7 +45,8 @@ pub fn of_sweep(error: SweepError) -> Trouble {
         other => {
             let hint = other.hint();
             let status = match other {
-                SweepError::NeedsRoot
+                SweepError::NeedsRoot { .. }
+                | SweepError::Testbed(TestbedError::Powerless { .. })
                 | SweepError::HooksNotAllowed { .. }
                 | SweepError::RefusedByMachines { .. } => Status::Refused,
                 SweepError::Interrupted => Status::Interrupted,

@@ -30,6 +30,7 @@ tests! {
     a_device_mounted_in_another_namespace: NAMESPACE;
     a_device_in_use_as_swap: SWAP => swap;
     a_device_held_open_by_another_process: LOOP;
+    a_descriptor_that_fsdyno_was_started_with_is_named: LOOP;
     a_second_loop_device_over_a_mounted_file: LOOP;
     a_member_of_a_mounted_btrfs: BTRFS;
     a_signature_of_ext4: LOOP => || { signature("ext4", 64, |d| tool("mkfs.ext4", &["-q", "-F"], d)) };
@@ -104,6 +105,30 @@ fn a_device_held_open_by_another_process() {
     let process = Process::shell(&[], &script);
     refused(&sandbox, &block(&device.node), "held open by process", &[&device.image]);
     drop(process);
+}
+
+fn a_descriptor_that_fsdyno_was_started_with_is_named() {
+    let sandbox = Sandbox::new();
+    let device = Loop::new(&sandbox, "image", 64);
+    let node = device.node.display();
+    let plan = format!(
+        "[device]\nblock = \"{node}\"\n[axes]\nfilesystem = \"ext4\"\n[[workloads]]\nkind = \"null\"\n"
+    );
+    sandbox.write("plan.toml", &plan);
+    let plan_with = |descriptor: &str| {
+        let fsdyno = sandbox.fsdyno(&["plan", "plan.toml"]);
+        let script = format!("exec \"$@\" {descriptor}");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &script, "sh"]).arg(fsdyno.get_program()).args(fsdyno.get_args());
+        shell.env("XDG_STATE_HOME", sandbox.path("state")).current_dir(sandbox.path(""));
+        let output = shell.output().expect("run sh");
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let (code, said) = plan_with(&format!("7<{node}"));
+    let reason = "is held open by fsdyno itself, which was started with it as descriptor 7\n  hint: ";
+    assert!(code == Some(3) && said.contains(reason) && said.contains("add 7<&- to"), "{said}");
+    let (code, said) = plan_with(&format!("7<{node} 7<&-"));
+    assert!(code == Some(0) && !said.contains("held open"), "{said}");
 }
 
 fn a_second_loop_device_over_a_mounted_file() {

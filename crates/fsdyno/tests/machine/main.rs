@@ -52,6 +52,7 @@ mod named_disks;
 mod open_loop;
 mod ordinary_user;
 mod package;
+mod places;
 mod pools;
 mod postmark;
 mod preallocated;
@@ -116,6 +117,7 @@ fn main() {
         open_loop::tests(),
         ordinary_user::tests(),
         package::tests(),
+        places::tests(),
         pools::tests(),
         postmark::tests(),
         preallocated::tests(),

@@ -173,7 +173,8 @@ pub(super) fn unmount(target: &Path) -> Result<()> {
 pub(super) fn mounts() -> Result<Vec<MountInfo>> {
     let path = Path::new("/proc/self/mountinfo");
     let text = super::files::read_text(path)?;
-    let (mounts, bad) = mountinfo::parse(&text);
+    let (mut mounts, bad) = mountinfo::parse(&text);
+    mountinfo::add_root(&mut mounts);
     match bad.first() {
         None => Ok(mounts),
         Some(line) => Err(HostError::System {

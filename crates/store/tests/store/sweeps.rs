@@ -78,6 +78,28 @@ fn the_latest_sweep_is_one_that_is_finished_and_has_results() {
 }
 
 #[test]
+fn a_clock_that_was_set_back_does_not_make_an_earlier_sweep_the_latest() {
+    let (directory, mut store) = store();
+    for name in ["before", "ahead", "behind", "after"] {
+        let id = store.create_sweep(&sweep(name)).unwrap();
+        store.add_trial(id, &usual_trial(0)).unwrap();
+        store.finish_sweep(id).unwrap();
+    }
+    let file = Connection::open(directory.path().join("results.db")).unwrap();
+    for (id, started) in [(2, "2077-01-01T00:00:00Z"), (3, "1970-01-01T00:00:07Z")] {
+        file.execute("UPDATE sweeps SET started = ?2 WHERE id = ?1", (id, started)).unwrap();
+    }
+    let order = |store: &fsdyno_store::Store| {
+        store.sweeps().unwrap().into_iter().map(|sweep| sweep.name).collect::<Vec<_>>()
+    };
+    assert_eq!(order(&store), ["before", "ahead", "behind", "after"]);
+    assert_eq!(store.find(None).unwrap().summary.name, "after");
+    // What was measured elsewhere is as old as it says.
+    file.execute("UPDATE sweeps SET origin = 'pack' WHERE id = 3", ()).unwrap();
+    assert_eq!(order(&store), ["behind", "before", "ahead", "after"]);
+}
+
+#[test]
 fn a_sweep_is_renamed_noted_and_deleted_and_its_number_is_not_used_again() {
     let (_directory, mut store, id) = store_with_sweep();
     assert!(matches!(store.delete_sweep(id), Err(StoreError::Running { .. })), "this process runs it");

@@ -14,7 +14,8 @@ use fsdyno_core::{Bytes, DeviceSpec, Nanos};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// The most disks of a stack: the bus of a guest has room for these and a journal.
+/// The most disks of a stack: the bus of a guest has room for these and a journal. Also the most journals:
+/// each configuration is compared with all of them.
 const MAX_DISKS: u32 = 26;
 /// The smallest chunk and stripe: a page.
 const LEAST_CHUNK: Bytes = Bytes(4 * Bytes::KIB);
@@ -54,6 +55,9 @@ fn journals(document: &Document, device: &Section<'_>) -> Result<BTreeMap<String
     for (name, entry) in Section::new(document, node, "[device.journals]")?.entries() {
         let spec = disk_of(document, &entry.node, format!("[device.journals] {name}"))?;
         journals.insert(name.to_string(), RawJournal { spec, at: entry.key.clone() });
+    }
+    if journals.len() > MAX_DISKS as usize {
+        return Err(device.refuse("journals", format!("at most {MAX_DISKS} devices")));
     }
     Ok(journals)
 }

@@ -108,8 +108,8 @@ pub(super) const DEVICE: KeyTable = KeyTable {
         "md" = "": "an array of several disks; see `[device.md]`";
         "lvm" = "": "a logical volume on several disks; see `[device.lvm]`";
         "pool" = "": "several disks for a filesystem that spreads over them; see `[device.pool]`";
-        "journals" = "": "devices for external journals, by name, for the axis `journal`: each is a disk \
-            with the keys below";
+        "journals" = "": "at most 26 devices for external journals, by name, for the axis `journal`: each is a \
+            disk with the keys below";
     },
 };
 

@@ -22,7 +22,7 @@ use fsdyno_core::{
 };
 use fsdyno_testbed::memory::{LEAST, MOST};
 use fsdyno_verdict::enough::Enough;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 /// How long an engine may be silent beyond the expected duration of its stage, unless the plan sets it.
@@ -375,9 +375,10 @@ fn levels(
         return Err(document.error(&node.origin, PlanProblem::NoLevels { axis: name.to_string() }));
     }
     let mut levels: Vec<RawLevel> = Vec::new();
+    let mut seen = BTreeSet::new();
     for node in nodes {
         let level = level(document, name, axis, node)?;
-        if levels.iter().any(|other| other.text == level.text) {
+        if !seen.insert(level.text.clone()) {
             let problem = PlanProblem::LevelTwice { axis: name.to_string(), level: level.text };
             return Err(document.error(&node.origin, problem));
         }
@@ -401,12 +402,13 @@ fn level(document: &Document, name: &str, axis: &'static Axis, node: &Node) -> R
 
 fn configurations(document: &Document, plan: &Section<'_>) -> Result<Vec<RawConfiguration>, PlanError> {
     let mut configurations: Vec<RawConfiguration> = Vec::new();
+    let mut seen = BTreeSet::new();
     // Those that are not axes.
     let own_keys = names(&[keys::CONFIGURATION]);
     for node in plan.tables("configurations")? {
         let table = Section::new(document, node, "[[configurations]]")?;
         let name = table.required_string("name")?.trim().to_string();
-        if configurations.iter().any(|other| other.name == name) {
+        if !seen.insert(name.clone()) {
             return Err(table.error("name", PlanProblem::NameTwice { name }));
         }
         table.required_string("filesystem")?;

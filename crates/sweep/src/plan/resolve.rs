@@ -240,6 +240,7 @@ fn configurations(document: &Document, raw: &RawPlan, devices: &Devices) -> Resu
     {
         return Err(document.error(&blamed(raw, &first.contradictions), contradiction(first)));
     }
+    let mut names: BTreeSet<String> = planned.iter().map(|one| one.configuration.name.clone()).collect();
     for one in &raw.configurations {
         let kernels = kernel_levels(raw, &one.filesystem);
         for kernel in kernels_of(one, kernels) {
@@ -251,7 +252,12 @@ fn configurations(document: &Document, raw: &RawPlan, devices: &Devices) -> Resu
                     named.configuration.name.push_str(&format!(" {text}"));
                 }
             }
-            add_named(document, raw, one, named, devices, &mut planned)?;
+            let named = consistent(document, raw, one, named, devices)?;
+            if !names.insert(named.configuration.name.clone()) {
+                let name = named.configuration.name;
+                return Err(document.error(&one.at, PlanProblem::NameTwice { name }));
+            }
+            planned.push(named);
         }
     }
     Ok(planned)
@@ -273,27 +279,21 @@ fn set_general(raw: &RawPlan, configuration: &mut Configuration) {
     }
 }
 
-/// Adds a named configuration, which must be consistent and have a unique name.
-fn add_named(
+/// A named configuration, which must not contradict itself.
+fn consistent(
     document: &Document,
     plan: &RawPlan,
     raw: &RawConfiguration,
     mut named: Planned,
     devices: &Devices,
-    planned: &mut Vec<Planned>,
-) -> Result<(), PlanError> {
+) -> Result<Planned, PlanError> {
     if named.impossible.is_empty() {
         named.contradictions = all_contradictions(plan, &named.configuration, devices);
     }
-    if !named.contradictions.is_empty() {
-        return Err(document.error(&raw.at, contradiction(&named)));
+    match named.contradictions.is_empty() {
+        true => Ok(named),
+        false => Err(document.error(&raw.at, contradiction(&named))),
     }
-    if planned.iter().any(|other| other.configuration.name == named.configuration.name) {
-        let name = named.configuration.name;
-        return Err(document.error(&raw.at, PlanProblem::NameTwice { name }));
-    }
-    planned.push(named);
-    Ok(())
 }
 
 /// The levels of the axis `kernel` for a filesystem: its own take precedence over the general ones.
@@ -360,16 +360,17 @@ fn check_journal(
     let Some(rest) = (axis == "journal").then(|| level.text.strip_prefix("external")).flatten() else {
         return Ok(());
     };
-    let known: Vec<String> = devices.journals.keys().cloned().collect();
+    let journals = &devices.journals;
+    let known = || journals.keys().cloned().collect();
     let problem = match rest.strip_prefix(':') {
-        _ if known.is_empty() => PlanProblem::NoJournalDevice { level: level.text.clone() },
-        None if known.len() == 1 => return Ok(()),
-        None => PlanProblem::AmbiguousJournal { known },
-        Some(name) if devices.journals.contains_key(name) => return Ok(()),
+        _ if journals.is_empty() => PlanProblem::NoJournalDevice { level: level.text.clone() },
+        None if journals.len() == 1 => return Ok(()),
+        None => PlanProblem::AmbiguousJournal { known: known() },
+        Some(name) if journals.contains_key(name) => return Ok(()),
         Some(name) => PlanProblem::UnknownJournal {
             name: name.to_string(),
-            nearest: fsdyno_core::nearest(name, known.iter().map(String::as_str)).map(str::to_string),
-            known,
+            nearest: fsdyno_core::nearest(name, journals.keys().map(String::as_str)).map(str::to_string),
+            known: known(),
         },
     };
     Err(document.error(&level.at, problem))

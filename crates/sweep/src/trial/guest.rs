@@ -14,6 +14,7 @@ use crate::plan::{Case, Plan};
 use crate::progress::Moment;
 use crate::space::least_space;
 use crate::trial;
+use fsdyno_core::axis::CACHE;
 use fsdyno_core::{
     Bytes, DeviceSpec, Devices, DiskCache, Failure, Outcome, TrialRecord, Warning, WarningKind,
 };
@@ -124,7 +125,7 @@ fn in_guest(
     let (configuration, devices) = fsdyno_testbed::guest::within(&case.configuration, trial.devices, &disks);
     let within = Case { configuration, ..case.clone() };
     let mut unmet = fsdyno_testbed::unmet(guest, &within.configuration, &devices);
-    unmet.extend(estimate::of_workload(guest, trial.plan, &within));
+    unmet.extend(estimate::of_workload(guest, trial.plan, &within, trial.plan.varies(CACHE)));
     if !unmet.is_empty() {
         let record = trial::skipped(slot, case, trial.device, &unmet);
         return Ok(Ended { record, left: Vec::new(), stuck: None, interrupted: false, no_room: false });

@@ -7,6 +7,7 @@ mod asked;
 mod enough;
 mod estimates;
 mod fitting;
+mod growth;
 mod guests;
 mod hooks;
 mod hostile;

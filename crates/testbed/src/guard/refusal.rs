@@ -204,6 +204,16 @@ fn explain(usage: &Use) -> (String, String) {
             format!("is held open by process {pid} ({command})"),
             "stop that process, or name another device",
         ),
+        Use::Inherited { descriptor } => {
+            return (
+                format!(
+                    "is held open by fsdyno itself, which was started with it as descriptor {descriptor}"
+                ),
+                format!(
+                    "close it for fsdyno: add {descriptor}<&- to its command line, or name another device"
+                ),
+            );
+        }
         Use::Alias { name, how } => (
             format!("holds the same bytes as '{name}', which is {how}"),
             "release that device, or name another one",

@@ -12,7 +12,9 @@ mod limits;
 mod step;
 
 use crate::Result;
+use crate::error::TestbedError;
 use crate::name::{mount_directory, random_name, trace_instance};
+use crate::privilege::Lack;
 use crate::way_back::{UndoAction, Undone, stands_on};
 use file::{Adopted, JournalFile, Unusable};
 use fsdyno_host::probe::FileIdentity;
@@ -96,7 +98,7 @@ impl UndoJournal {
     /// carries out steps on the host is tracked: restoring waits until it is gone.
     ///
     /// # Errors
-    /// [`TestbedError::Journal`](crate::TestbedError::Journal) if it cannot be written.
+    /// [`TestbedError::Journal`] if it cannot be written.
     pub fn create(host: &mut dyn Host, directory: &Path) -> Result<Self> {
         let file = JournalFile::create(directory)?;
         host.hold(file.steps());
@@ -111,7 +113,7 @@ impl UndoJournal {
     /// Appends the undo actions of changes that are about to be made, with one sync.
     ///
     /// # Errors
-    /// [`TestbedError::Journal`](crate::TestbedError::Journal); then the changes must not be made.
+    /// [`TestbedError::Journal`]; then the changes must not be made.
     pub fn append(&mut self, actions: &[UndoAction]) -> Result<()> {
         if let Some(file) = &mut self.file {
             file.append(actions)?;
@@ -291,7 +293,7 @@ impl UndoJournal {
     /// otherwise.
     ///
     /// # Errors
-    /// [`TestbedError::Journal`](crate::TestbedError::Journal) if the file cannot be removed.
+    /// [`TestbedError::Journal`] if the file cannot be removed.
     pub fn close(mut self) -> Result<()> {
         match self.file.take() {
             Some(file) if self.actions.is_empty() => file.remove(),
@@ -331,7 +333,8 @@ impl Drop for UndoJournal {
 /// reported, and neither keeps the others from being undone.
 ///
 /// # Errors
-/// [`TestbedError::Journal`](crate::TestbedError::Journal) if the directory cannot be read.
+/// [`TestbedError::Journal`] if the directory cannot be read; [`TestbedError::Powerless`], and nothing is
+/// changed.
 pub fn restore(host: &mut dyn Host, directory: &Path) -> Result<RestoreReport> {
     restore_within(host, directory, PATIENCE)
 }
@@ -344,8 +347,14 @@ pub fn restore(host: &mut dyn Host, directory: &Path) -> Result<RestoreReport> {
 pub fn restore_within(host: &mut dyn Host, directory: &Path, patience: Duration) -> Result<RestoreReport> {
     let mut result = RestoreReport::default();
     let mut waiting = Vec::new();
+    let journals = file::journals(directory)?;
+    // An ordinary user has journals of their own, of guests.
+    let lack = Lack::of(host).filter(|lack| !journals.is_empty() && *lack != Lack::Root);
+    if let Some(lack) = lack {
+        return Err(TestbedError::Powerless { directory: directory.to_path_buf(), lack });
+    }
     file::remove_unfinished(directory)?;
-    for path in file::journals(directory)? {
+    for path in journals {
         let mut journal = match JournalFile::adopt(&path) {
             Ok(Some(Ok(adopted))) => UndoJournal::adopted(host, adopted, patience),
             Ok(Some(Err(unusable))) => {

@@ -41,7 +41,10 @@ impl Facts {
         let carried = self.carried.get(&number).into_iter().flatten();
         uses.extend(carried.map(|what| Use::Carries { what: what.clone() }));
         let openers = self.openers.iter().filter(|opener| opener.opened == Opened::Block(number));
-        uses.extend(openers.map(|opener| Use::OpenedBy { pid: opener.pid, command: opener.command.clone() }));
+        uses.extend(openers.map(|opener| match opener.inherited {
+            Some(descriptor) => Use::Inherited { descriptor },
+            None => Use::OpenedBy { pid: opener.pid, command: opener.command.clone() },
+        }));
         uses.extend(self.aliases_of(number));
         uses
     }
@@ -95,10 +98,7 @@ impl Facts {
         let backing = node.backing.as_ref().or(disk.and_then(|disk| disk.backing.as_ref()));
         if let Some(backing) = backing.filter(|backing| backing.block.is_none()) {
             let openers = self.openers.iter().filter(|opener| opener.opened == Opened::File(backing.file));
-            uses.extend(openers.map(|opener| Use::Alias {
-                name: backing.path.clone(),
-                how: format!("opened by process {} ({})", opener.pid, opener.command),
-            }));
+            uses.extend(openers.map(|opener| Use::Alias { name: backing.path.clone(), how: opener.how() }));
         }
         let whole = disk.unwrap_or(node);
         let twins = self.graph.nodes.iter().filter(|(other, twin)| {
@@ -147,7 +147,7 @@ impl Facts {
         });
         let swap = self.swaps.iter().any(|swap| swap.block == Some(alias)).then(|| "swap".to_string());
         let opener = self.openers.iter().find(|opener| opener.opened == Opened::Block(alias));
-        let opened = opener.map(|opener| format!("opened by process {} ({})", opener.pid, opener.command));
+        let opened = opener.map(Opener::how);
         of_neighbours.chain(swap).chain(opened).next()
     }
 }
@@ -162,7 +162,8 @@ mod tests {
         let own =
             "27 1 252:0 / / rw - ext4 /dev/mapper/vg-root rw\n28 27 7:1 / /mnt/one rw - xfs /dev/loop1 rw\n";
         let other = "27 1 252:0 / / rw - ext4 x rw\n40 27 8:16 / /hidden rw - ext4 /dev/sdb rw\n";
-        let opener = Opener { opened: Opened::Block((7, 3)), pid: 12, command: "dd".to_string() };
+        let opener =
+            Opener { opened: Opened::Block((7, 3)), pid: 12, command: "dd".to_string(), inherited: None };
         Facts {
             graph: machine(),
             namespaces: vec![
@@ -214,7 +215,8 @@ mod tests {
         };
         assert_eq!(free(&|_| ()), [], "sda carries / and swap, and none of them on this partition");
         let used = |how: &str| [Use::Alias { name: "sda".to_string(), how: how.to_string() }];
-        let opener = Opener { opened: Opened::Block((8, 0)), pid: 7, command: "qemu".to_string() };
+        let opener =
+            Opener { opened: Opened::Block((8, 0)), pid: 7, command: "qemu".to_string(), inherited: None };
         let opened = used("opened by process 7 (qemu)");
         assert_eq!(free(&|facts| facts.openers.push(opener.clone())), opened);
         let held = |facts: &mut Facts| facts.graph.nodes.get_mut(&(8, 0)).unwrap().holders.push((252, 0));

@@ -174,6 +174,7 @@ fn look_for_claim(found: &mut DeviceProbe) {
         !matches!(
             one,
             Use::OpenedBy { .. }
+                | Use::Inherited { .. }
                 | Use::Alias { .. }
                 | Use::ReadOnly
                 | Use::Exported { .. }

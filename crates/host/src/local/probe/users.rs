@@ -6,9 +6,10 @@ use crate::mountinfo;
 use crate::probe::MountInfo;
 use rustix::fs::{AtFlags, CWD, FileType, StatxFlags};
 use rustix::io::Errno;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs;
+use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
@@ -20,15 +21,17 @@ pub(super) struct Namespace {
     pub(super) mounts: Vec<MountInfo>,
 }
 
-/// Every mount namespace that has a process; fsdyno's own is the first. A process that does not reveal its
-/// namespace counts as having its own, because its mounts can be read anyway.
+/// Every mount namespace that has a process, as far as its processes see it; fsdyno's own is the first. A
+/// process that does not reveal its namespace counts as having its own, because its mounts can be read
+/// anyway.
 pub(super) fn namespaces(unknown: &mut Vec<String>) -> Vec<Namespace> {
-    let mut found =
-        vec![Namespace { pid: None, mounts: mounts_in(Path::new("/proc/self/mountinfo"), unknown) }];
-    let mut seen: BTreeSet<PathBuf> = fs::read_link("/proc/self/ns/mnt").into_iter().collect();
+    let mut own = mounts_in(Path::new("/proc/self/mountinfo"), unknown);
+    mountinfo::add_root(&mut own);
+    let mut found = vec![Namespace { pid: None, mounts: own }];
+    let mut seen: BTreeSet<_> = view(Path::new("/proc/self")).into_iter().collect();
     for (pid, directory) in processes(unknown) {
-        let known = match fs::read_link(directory.join("ns/mnt")) {
-            Ok(namespace) => !seen.insert(namespace),
+        let known = match view(&directory) {
+            Ok(view) => !seen.insert(view),
             Err(error) => has_gone(&error),
         };
         if !known {
@@ -37,6 +40,15 @@ pub(super) fn namespaces(unknown: &mut Vec<String>) -> Vec<Namespace> {
         }
     }
     found
+}
+
+/// What a process sees: its mount namespace, and the directory that is its root, beyond which the kernel
+/// lists no mounts.
+fn view(process: &Path) -> std::io::Result<(PathBuf, Number, u64)> {
+    let namespace = fs::read_link(process.join("ns/mnt"))?;
+    let wanted = StatxFlags::TYPE | StatxFlags::INO;
+    let root = rustix::fs::statx(CWD, process.join("root"), AtFlags::STATX_DONT_SYNC, wanted)?;
+    Ok((namespace, (root.stx_dev_major, root.stx_dev_minor), root.stx_ino))
 }
 
 pub(super) fn own_mounts(namespaces: &[Namespace]) -> &[MountInfo] {
@@ -112,17 +124,33 @@ pub(super) struct Opener {
     pub(super) opened: Opened,
     pub(super) pid: u32,
     pub(super) command: String,
+    /// The descriptor, if the process is the fsdyno that has started this agent: it opens no devices, so that
+    /// it was itself started with it.
+    pub(super) inherited: Option<RawFd>,
+}
+
+impl Opener {
+    /// That it is open, for a person.
+    pub(super) fn how(&self) -> String {
+        match self.inherited {
+            Some(descriptor) => format!("open as descriptor {descriptor} of fsdyno itself"),
+            None => format!("opened by process {} ({})", self.pid, self.command),
+        }
+    }
 }
 
 /// Processes other than ours that hold one of these open, each once.
 pub(super) fn openers(watched: &BTreeSet<Opened>, unknown: &mut Vec<String>) -> Vec<Opener> {
     let mut found = Vec::new();
     let mut hidden = Vec::new();
+    let parent = parent();
     for (pid, directory) in processes(unknown) {
         match opened_by(&directory) {
             Ok(all) => {
-                for opened in all.intersection(watched) {
-                    found.push(Opener { opened: *opened, pid, command: command_of(&directory) });
+                for (opened, descriptor) in all.iter().filter(|(opened, _)| watched.contains(opened)) {
+                    let inherited = (parent == Some(pid)).then_some(*descriptor);
+                    let command = command_of(&directory);
+                    found.push(Opener { opened: *opened, pid, command, inherited });
                 }
             }
             Err(error) if has_gone(&error) || is_closed_init(pid) => {}
@@ -141,13 +169,24 @@ fn is_closed_init(pid: u32) -> bool {
     pid == 1 && rustix::process::geteuid().is_root()
 }
 
-/// Block devices and files that a process holds open. The query does not reach the filesystem: a broken one
-/// must not block fsdyno here.
-fn opened_by(process: &Path) -> std::io::Result<BTreeSet<Opened>> {
-    let mut found = BTreeSet::new();
+/// The process that has started this one, if it is fsdyno.
+fn parent() -> Option<u32> {
+    let pid = rustix::process::getppid()?.as_raw_pid().cast_unsigned();
+    let program = |process: &str| fs::read_link(format!("/proc/{process}/exe")).ok();
+    (program("self")? == program(&pid.to_string())?).then_some(pid)
+}
+
+/// Block devices and files that a process holds open, with one of the descriptors of each. The query does not
+/// reach the filesystem: a broken one must not block fsdyno here.
+fn opened_by(process: &Path) -> std::io::Result<BTreeMap<Opened, RawFd>> {
+    let mut found = BTreeMap::new();
     let wanted = StatxFlags::TYPE | StatxFlags::INO;
     for entry in fs::read_dir(process.join("fd"))? {
-        let stat = match rustix::fs::statx(CWD, entry?.path(), AtFlags::STATX_DONT_SYNC, wanted) {
+        let entry = entry?;
+        let Some(descriptor) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
+        let stat = match rustix::fs::statx(CWD, entry.path(), AtFlags::STATX_DONT_SYNC, wanted) {
             Ok(stat) => stat,
             Err(error @ (Errno::ACCESS | Errno::PERM)) => return Err(error.into()),
             // Closed in the meantime, or a file that the filesystem has lost; a device node is neither.
@@ -155,10 +194,11 @@ fn opened_by(process: &Path) -> std::io::Result<BTreeSet<Opened>> {
         };
         match FileType::from_raw_mode(stat.stx_mode.into()) {
             FileType::BlockDevice => {
-                found.insert(Opened::Block((stat.stx_rdev_major, stat.stx_rdev_minor)));
+                found.insert(Opened::Block((stat.stx_rdev_major, stat.stx_rdev_minor)), descriptor);
             }
             FileType::RegularFile => {
-                found.insert(Opened::File(((stat.stx_dev_major, stat.stx_dev_minor), stat.stx_ino)));
+                let file = ((stat.stx_dev_major, stat.stx_dev_minor), stat.stx_ino);
+                found.insert(Opened::File(file), descriptor);
             }
             _ => {}
         }
@@ -221,7 +261,7 @@ Filename				Type		Size		Used		Priority
         let stat = rustix::fs::fstat(&file).unwrap();
         let opened = Opened::File((device_number(stat.st_dev), stat.st_ino));
         let own = PathBuf::from("/proc/self");
-        assert!(opened_by(&own).unwrap().contains(&opened));
+        assert!(opened_by(&own).unwrap().contains_key(&opened));
         assert!(openers(&[opened].into(), &mut Vec::new()).is_empty());
         let mut child =
             std::process::Command::new("sleep").arg("1000").stdin(file.reopen().unwrap()).spawn().unwrap();
