@@ -8,13 +8,13 @@ PREFIX ?= /usr/local
 
 help:
 	@echo "make demo    build, sweep real filesystems on a scratch image, print the tables, write a report"
-	@echo "make test    everything that must hold: format, lints, tests"
+	@echo "make test    everything that must hold: format, lints, tests; all but what make soak adds"
 	@echo "make check   formatting and lints"
 	@echo "make unit    every test but doc examples and those on real devices: the machine suite and host's local"
 	@echo "make docs    docs/reference, written from the program"
 	@echo "make book    the documentation as a site in target/book, with mdBook; needs no network"
 	@echo "make bench   what fsdyno itself costs, against plain loops"
-	@echo "make soak    the long run before a release: random plans and real sweeps, ended in every way; as root"
+	@echo "make soak    the long run before a release: random plans, real sweeps ended in every way, packages; as root"
 	@echo "make build   target/release/fsdyno"
 	@echo "make install what make build built, with man pages, completions and docs, in PREFIX ($(PREFIX)); as root"
 	@echo "make deb     a Debian package in target/debian"
@@ -67,7 +67,7 @@ bench:
 	$(CARGO) bench --locked -p fsdyno --bench report
 
 soak:
-	@scripts/install-tools test
+	@scripts/install-tools soak
 	@scripts/soak all
 
 clean:

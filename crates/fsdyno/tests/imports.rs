@@ -58,7 +58,7 @@ const IMPORTS: &[Imports] = &[
             "watch",
             "witness",
         ],
-        tests: &["testkit"],
+        tests: &["stats", "testkit"],
     },
     // For development only; no crate of the product imports them.
     imports("testkit", &["core", "stats", "sys"]),

@@ -29,6 +29,10 @@ const NOT_RUN: &[(&str, &str)] = &[
         "it boots a kernel for each trial; `durability_stacks` of the machine suite cuts power on arrays",
     ),
     ("nfs-durability", "it boots two kernels for each trial; `serve` of the machine suite does"),
+    (
+        "io-errors",
+        "no other test may make a mount namespace meanwhile; `io_errors` of the machine suite runs it",
+    ),
     ("selfcheck", "it needs root and half a minute; the machine suite runs it"),
     ("watch", "it needs a sweep that is running; `watch` of the machine suite has one"),
     ("restore", "it would restore what other tests are in the middle of"),

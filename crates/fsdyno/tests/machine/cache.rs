@@ -89,9 +89,14 @@ fn what_is_warm_is_not_read_from_the_device() {
         for phase in trial["phases"].as_array().expect("phases") {
             let cache = &phase["cache"];
             let read = bytes(&phase["telemetry"]["window"]["devices"][0]["read_bytes"]);
+            let wanted = bytes(&phase["roles"][0]["rates"]["bytes"]);
+            // A reader that has read its tree of 32 MiB finds it in memory from then on.
+            let cold = wanted.min(20e6) / 2.0;
             match warm {
-                true => assert!(bytes(&cache["loaded"]) > 90e6 && read < 5e6, "{cache}, {read}"),
-                false => assert!(cache["loaded"].is_null() && read > 10e6, "{cache}, {read}"),
+                true => assert!(bytes(&cache["loaded"]) > 90e6 && read < 5e6, "{cache}, {read} of {wanted}"),
+                false => {
+                    assert!(cache["loaded"].is_null() && read > cold, "{cache}, {read} of {wanted}");
+                }
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::support::hosts::Hosts;
 use crate::support::sick::{Behaviour, Kind, Treatment, mount};
-use crate::support::{Requirement, Sandbox, describe, json};
+use crate::support::{Requirement, Sandbox, describe, json, wait_until};
 use serde_json::Value;
 use std::fs;
 use std::io::{Read, Write};
@@ -10,7 +10,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// FUSE says that a test uses nothing of this machine that the others use.
 const HOSTS: &[Requirement] = &[
@@ -122,17 +122,13 @@ fn a_lost_client_fails_the_trial_by_name() {
     arguments.remove(position);
     let running = sandbox.fsdyno(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let running = running.expect("run fsdyno");
-    let limit = Instant::now() + Duration::from_secs(60);
     // It creates its trees in a directory of its own there.
     let has_begun = || {
         let below = fs::read_dir(sandbox.path("share")).expect("a directory").flatten();
         let trees = below.filter_map(|entry| fs::read_dir(entry.path()).ok()).flatten().count();
         trees == 2 && !hosts.processes(1, "fsdyno engine").is_empty()
     };
-    while !has_begun() {
-        assert!(Instant::now() < limit, "no client has begun");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_until("the second client has begun", has_begun);
     let agents = hosts.processes(1, "--supervised");
     assert_eq!(agents.len(), 1);
     let agent = rustix::process::Pid::from_raw(agents[0] as i32).expect("a process");
@@ -344,12 +340,8 @@ fn strangers_change_nothing() {
     arguments.extend(["--listen", &listen]);
     let running = sandbox.fsdyno(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let running = running.expect("run fsdyno");
-    let limit = Instant::now() + Duration::from_secs(60);
     let connect = || TcpStream::connect(("127.0.0.1", port));
-    while connect().is_err() {
-        assert!(Instant::now() < limit, "nobody listens");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_until("somebody listens", || connect().is_ok());
     let said: [&[u8]; 3] = [b"GET / HTTP/1.1\r\n\r\n", b"{\"proof\":\"00\"}\n", &[0xff; 9000]];
     let strangers: Vec<TcpStream> = (0..300)
         .filter_map(|number| {

@@ -3,7 +3,7 @@
 
 use crate::durability::assert_not_shown;
 use crate::guests::{GUEST, fsdyno, opened, qemu, request, trials};
-use crate::support::{Requirement, Sandbox, describe};
+use crate::support::{PATIENCE, Requirement, Sandbox, describe, wait_until};
 use fsdyno_core::Bytes;
 use fsdyno_core::durability::RecorderRequest;
 use fsdyno_host::guest::{GuestProgram, Guests};
@@ -18,12 +18,8 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicBool;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
 const RECORDING: &[Requirement] = &[Requirement::All(GUEST), Requirement::Fuse];
-/// How long a guest may take to get that far on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(180);
 
 tests! {
     jfs_loses_what_it_acknowledged_and_a_lost_guest_is_replaced:
@@ -49,11 +45,7 @@ fn begin(sandbox: &Sandbox) -> Child {
 
 /// Waits until the log has this file.
 fn wait_for_file(sandbox: &Sandbox, name: &str) {
-    let begin = Instant::now();
-    while !logs(sandbox).iter().any(|log| log.join(name).exists()) {
-        assert!(begin.elapsed() < PATIENCE, "there is no {name} in {:?}", logs(sandbox));
-        sleep(Duration::from_millis(20));
-    }
+    wait_until(&format!("there is {name}"), || logs(sandbox).iter().any(|log| log.join(name).exists()));
 }
 
 fn logs(sandbox: &Sandbox) -> Vec<std::path::PathBuf> {
@@ -93,13 +85,9 @@ fn jfs_loses_what_it_acknowledged_and_a_lost_guest_is_replaced() {
 fn nothing_is_left_of_a_killed_recording() {
     let sandbox = Sandbox::new();
     let mut running = begin(&sandbox);
-    let begin = Instant::now();
     let parent = running.id().to_string();
     let boots = || Command::new("pgrep").args(["-P", &parent, "-f", "qemu-system"]).output();
-    while !boots().expect("pgrep").status.success() {
-        assert!(begin.elapsed() < PATIENCE, "no guest runs");
-        sleep(Duration::from_millis(20));
-    }
+    wait_until("a guest runs", || boots().expect("pgrep").status.success());
     let mounts = fs::read_to_string("/proc/mounts").expect("the mounts");
     let shown = mounts.lines().filter_map(|line| line.strip_prefix("fsdyno-recorder ")?.split(' ').next());
     running.kill().expect("kill it");

@@ -1,12 +1,10 @@
 //! The real bonnie++, postmark, fio, dbench, sqlite3 and pgbench on a small image, and what remains of them
 //! when a sweep is killed.
 
-use crate::support::{Requirement, Sandbox, describe};
+use crate::support::{Requirement, Sandbox, describe, wait_until};
 use serde_json::Value;
 use std::fs;
 use std::process::{Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
 
 const PLAN: &str = r#"
 name = "external"
@@ -306,10 +304,10 @@ fn a_killed_sweep_leaves_no_program() {
         .stderr(Stdio::null())
         .spawn()
         .expect("start a sweep");
-    assert!(wait_for(|| fio_processes() >= 4), "fio has not started its jobs");
+    wait_until("fio has started its jobs", || fio_processes() >= 4);
     sweep.kill().expect("kill the sweep");
     sweep.wait().expect("reap the sweep");
-    assert!(wait_for(|| fio_processes() == 0), "{} fio processes are left", fio_processes());
+    wait_until("no process of fio is left", || fio_processes() == 0);
     let restore = sandbox.run(&["restore"]);
     assert!(restore.status.success(), "{}", describe(&restore));
 }
@@ -318,15 +316,4 @@ fn a_killed_sweep_leaves_no_program() {
 fn fio_processes() -> usize {
     let found = Command::new("pgrep").args(["-c", "-f", "^fio --output-format=json\\+ -$"]).output();
     found.ok().and_then(|out| String::from_utf8_lossy(&out.stdout).trim().parse().ok()).unwrap_or(0)
-}
-
-fn wait_for(mut holds: impl FnMut() -> bool) -> bool {
-    let since = Instant::now();
-    while since.elapsed() < Duration::from_secs(30) {
-        if holds() {
-            return true;
-        }
-        thread::sleep(Duration::from_millis(50));
-    }
-    false
 }

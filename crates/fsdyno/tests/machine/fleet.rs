@@ -2,7 +2,7 @@
 
 use crate::support::disk::Disk;
 use crate::support::hosts::Hosts;
-use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe, json};
+use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe, json, wait_until};
 use fsdyno_core::Bytes;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -11,7 +11,6 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Child, Output, Stdio};
-use std::time::{Duration, Instant};
 
 const NEEDED: &[Requirement] = &[
     Requirement::All(MAKING_FILESYSTEMS),
@@ -82,14 +81,10 @@ fn assert_nothing_is_left(sandbox: &Sandbox, hosts: &Hosts, count: usize) {
 }
 
 /// Starts it, and waits until this holds.
-fn started(sandbox: &Sandbox, arguments: &[&str], mut until: impl FnMut() -> bool) -> Child {
+fn started(sandbox: &Sandbox, arguments: &[&str], until: impl FnMut() -> bool) -> Child {
     let child = sandbox.fsdyno(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let child = child.expect("run fsdyno");
-    let limit = Instant::now() + Duration::from_secs(60);
-    while !until() {
-        assert!(Instant::now() < limit, "it never begins");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait_until("it begins", until);
     child
 }
 
@@ -102,11 +97,7 @@ fn restore_second(sandbox: &Sandbox) {
 
 /// Waits until both hosts have nothing of fsdyno any more.
 fn await_members_end(hosts: &Hosts) {
-    let limit = Instant::now() + Duration::from_secs(30);
-    while (0..2).any(|host| !hosts.processes(host, "fsdyno").is_empty()) {
-        assert!(Instant::now() < limit, "a member does not end");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    wait_until("the members end", || (0..2).all(|host| hosts.processes(host, "fsdyno").is_empty()));
 }
 
 /// How many filesystems on images of this test are mounted.
@@ -271,7 +262,9 @@ fn a_second_signal_ends_the_wait_for_a_machine_that_hangs() {
     assert!(!steps.is_empty(), "x2 has nobody to carry out steps");
     steps.iter().for_each(|pid| kill(*pid, Signal::STOP));
     kill(running.id(), Signal::INT);
-    std::thread::sleep(Duration::from_millis(1_500));
+    // The first one has arrived: x1 has undone its trial. Its journal is removed last.
+    let journals = sandbox.path("state-x1/fsdyno/undo");
+    wait_until("x1 undoes its trial", || fs::read_dir(&journals).is_ok_and(|mut left| left.next().is_none()));
     kill(running.id(), Signal::INT);
     let output = ended(running);
     assert!([Some(4), Some(130)].contains(&output.status.code()), "{}", describe(&output));

@@ -1,12 +1,11 @@
 //! The guards on partitions: allowed alongside others that are in use, but never on a disk that is used as a
 //! whole.
 
-use crate::support::Sandbox;
 use crate::support::guarded::{
     Loop, Mount, PARTX, Partitions, Process, ask, block, confirming, ext4, refused,
 };
+use crate::support::{Sandbox, wait_for};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 tests! {
     the_name_of_a_disk_confirms_no_partition: PARTX;
@@ -40,15 +39,9 @@ fn on_a_disk_that_is_used_as_a_whole() {
     let whole = format!("holds the same bytes as '{name}', which is");
     // An engine of a test beside this one keeps what was mounted when it began, in its own namespace.
     let is_refused = |word: &str| {
-        let begin = Instant::now();
-        loop {
-            let refusals = ask(&sandbox, &data, &confirming(data.path()));
-            if refusals.iter().any(|refusal| refusal.reason.contains(word)) {
-                return;
-            }
-            assert!(begin.elapsed() < Duration::from_secs(60), "'{word}' in {refusals:#?}");
-            std::thread::sleep(Duration::from_millis(100));
-        }
+        let refusals = || ask(&sandbox, &data, &confirming(data.path()));
+        let holds = || refusals().iter().any(|refusal| refusal.reason.contains(word)).then_some(());
+        wait_for(holds, || format!("no '{word}' in {:#?}", refusals()));
     };
     let mount = Mount::new(&sandbox, &disk.node);
     refused(&sandbox, &data, &format!("{whole} mounted at"), &[&disk.image]);

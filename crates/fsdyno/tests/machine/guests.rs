@@ -2,7 +2,7 @@
 //!
 //! Downloads are kept next to the build, so that they happen only once.
 
-use crate::support::{NOBODY, Requirement, Sandbox, describe};
+use crate::support::{NOBODY, PATIENCE, Requirement, Sandbox, describe, wait_until};
 use fsdyno_core::{GuestShape, KernelSpec};
 use fsdyno_guest::Qemu;
 use fsdyno_host::guest::{Guest, GuestProgram, GuestRequest, Guests};
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Output, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub const GUEST: &[Requirement] = &[
     Requirement::Program("qemu-system-x86_64"),
@@ -167,7 +167,7 @@ fn a_guest_answers_shows_its_disks_and_when_it_panics_leaves_its_last_words() {
     assert_eq!(made.status, 0, "{made:?}");
     assert_eq!(guest.probe_device(&node).expect("a probe").signatures[0].kind, "ext4");
 
-    guest.limit_steps(Some(Duration::from_secs(20)));
+    guest.limit_steps(Some(PATIENCE));
     let panic = Command::new("sh").args(["-c", "echo c > /proc/sysrq-trigger"]);
     let panic = panic.may_change([Grant::File("/proc/sysrq-trigger".into())]);
     let error = guest.run(&panic).expect_err("a panic");
@@ -313,11 +313,7 @@ fn a_killed_sweep_takes_its_guest_along() {
     wait_for(&mut sweep, || qemu_of(&image));
     sweep.kill().expect("kill it");
     sweep.wait().expect("its end");
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while qemu_of(&image).is_some() {
-        assert!(Instant::now() < deadline, "the virtual machine outlived fsdyno");
-        thread::sleep(Duration::from_millis(10));
-    }
+    wait_until("the virtual machine ends", || qemu_of(&image).is_none());
     assert!(image.exists(), "it has not been removed yet");
     let restored = sandbox.run(&["restore"]);
     assert!(restored.status.success(), "{}", describe(&restored));

@@ -1,14 +1,12 @@
 //! The commands of a plan around its trials: what they are told, what becomes of those that misbehave, and
 //! that nothing of them is left.
 
-use crate::support::{Requirement, Sandbox, describe, json};
+use crate::support::{Requirement, Sandbox, describe, json, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Output, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
 
 const ROOT_AND_LOOP: &[Requirement] = &[Requirement::Root, Requirement::Loop];
 
@@ -64,14 +62,6 @@ fn sleepers(seconds: &str) -> usize {
     let processes = fs::read_dir("/proc").expect("/proc").flatten();
     let lines = processes.filter_map(|process| fs::read(process.path().join("cmdline")).ok());
     lines.filter(|found| found == line.as_bytes()).count()
-}
-
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begin = Instant::now();
-    while !is_so() {
-        assert!(begin.elapsed() < Duration::from_secs(20), "{what}");
-        thread::sleep(Duration::from_millis(5));
-    }
 }
 
 /// A number of seconds that no other test sleeps for.

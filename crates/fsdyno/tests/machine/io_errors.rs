@@ -1,14 +1,16 @@
 //! Requests that fail: what applications are told by the filesystems of this kernel.
 
-use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe};
+use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe, wait_until};
 use serde_json::Value;
-use std::process::Command;
+use std::fs;
+use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
 const RECORDING: &[Requirement] = &[Requirement::Recorder, Requirement::All(MAKING_FILESYSTEMS)];
 
 tests! {
+    the_plan_that_comes_with_fsdyno_runs: RECORDING;
     defaults_tell_every_fault: RECORDING;
     what_is_not_requested_is_not_tested: RECORDING;
     a_disk_that_fails_by_itself_fails_its_trial: &[
@@ -42,6 +44,16 @@ fn faults(sandbox: &Sandbox, configurations: &[&str], faults: &[&str]) -> Vec<Ve
         .filter(|trial| trial["sentinel"] == false)
         .map(|trial| trial["io_errors"].as_array().expect("faults").clone())
         .collect()
+}
+
+/// As in docs/guide/io-errors.md.
+fn the_plan_that_comes_with_fsdyno_runs() {
+    let sandbox = Sandbox::new();
+    let ran = sandbox.run(&["durability", "io-errors"]);
+    assert_eq!(ran.status.code(), Some(0), "{}", describe(&ran));
+    let stored = sandbox.stored();
+    let trials = stored["trials"].as_array().expect("trials");
+    assert!(trials.iter().all(|trial| trial["outcome"] == "measured"), "{}", describe(&ran));
 }
 
 fn defaults_tell_every_fault() {
@@ -85,11 +97,24 @@ fn a_disk_that_fails_by_itself_fails_its_trial() {
     let sandbox = Sandbox::new();
     sandbox.write("plan.toml", &plan(&sandbox, &["name = \"ext4\"\nfilesystem = \"ext4\""], ""));
     let mut failed = 0;
-    for millis in [250, 400, 600, 800] {
+    // Whether there is one to look for, or to kill.
+    let recorder_of = |sweep: u32, program: &str, option: &str| {
+        let mut command = Command::new(program);
+        command.args([option, "-P", &sweep.to_string(), "-f", "fsdyno recorder"]).stdout(Stdio::null());
+        command.status().expect("it runs").success()
+    };
+    let runs = |sweep| recorder_of(sweep, "pgrep", "-l");
+    let is_mounted = |_| {
+        let mounts = fs::read_to_string("/proc/mounts").expect("the mounts");
+        mounts.lines().any(|line| line.starts_with("/dev/loop") && line.contains(" /run/fsdyno-"))
+    };
+    // As soon as that is so, and later.
+    let moments: [&dyn Fn(u32) -> bool; 2] = [&runs, &is_mounted];
+    for (begins, later_ms) in moments.iter().flat_map(|moment| [(moment, 0), (moment, 200)]) {
         let mut running = sandbox.fsdyno(&["durability", "plan.toml"]).spawn().expect("run fsdyno");
-        sleep(Duration::from_millis(millis));
-        let parent = running.id().to_string();
-        let _ = Command::new("pkill").args(["-9", "-P", &parent, "-f", "fsdyno recorder"]).status();
+        wait_until("the disk is shown", || begins(running.id()));
+        sleep(Duration::from_millis(later_ms));
+        let _ = recorder_of(running.id(), "pkill", "-9");
         let status = running.wait().expect("its end");
         let restored = sandbox.run(&["restore"]);
         assert!(restored.status.success(), "{}", describe(&restored));

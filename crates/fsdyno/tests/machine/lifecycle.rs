@@ -1,11 +1,12 @@
 //! What surrounds the load on real filesystems: the layout of its files, and filling before it.
 
 use crate::support::disk::Disk;
-use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe};
+use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe, wait_until};
 use fsdyno_core::Bytes;
 use fsdyno_testkit::in_memory;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -184,10 +185,18 @@ fn a_filesystem_mounted_in_another_namespace_is_not_called_damaged() {
         assert!(sweep.try_wait().expect("wait").is_none(), "it mounts");
         std::thread::sleep(Duration::from_millis(5));
     }
+    // It unmounts nothing while it is stopped.
+    let pid = Pid::from_child(&sweep);
+    kill_process(pid, Signal::STOP).expect("it runs");
     let mut holder = Command::new("unshare")
         .args(["--mount", "--propagation", "private", "sleep", "1000"])
         .spawn()
         .expect("run");
+    let its_name = PathBuf::from(format!("/proc/{}/comm", holder.id()));
+    wait_until("the holder has its namespace", || {
+        std::fs::read_to_string(&its_name).is_ok_and(|name| name == "sleep\n")
+    });
+    kill_process(pid, Signal::CONT).expect("it runs");
     let status = sweep.wait().expect("wait");
     holder.kill().and_then(|()| holder.wait()).expect("end it");
     assert!(status.success(), "{status}");

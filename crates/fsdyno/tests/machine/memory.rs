@@ -1,11 +1,12 @@
 //! The limit on the memory of a load: what does not fit is read from the device, and nothing is left of it.
 
-use crate::support::{MAKING_FILESYSTEMS, NOBODY, Requirement, Sandbox, describe, json};
+use crate::support::{
+    MAKING_FILESYSTEMS, NOBODY, Requirement, Sandbox, describe, json, wait_for, wait_until,
+};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 use tempfile::TempDir;
 
 tests! {
@@ -56,7 +57,10 @@ fn a_load_with_little_memory_reads_from_the_device() {
         // The kernel lets a group exceed its limit by the pages of one batch per processor.
         let peak = memory["peak"].as_u64().expect("the kernel keeps the peak");
         assert!(peak > LIMIT / 2 && peak <= LIMIT + (4 << 20), "{memory}");
-        assert!(memory["reclaims"].as_u64() > Some(0), "{memory}");
+        // How much is moved in the time depends on the machine; what does not fit displaces something.
+        let roles = phase["roles"].as_array().expect("roles").iter();
+        let moved: u64 = roles.filter_map(|role| role["rates"]["bytes"].as_u64()).sum();
+        assert!(moved <= LIMIT || memory["reclaims"].as_u64() > Some(0), "{memory}, {moved} bytes moved");
     }
     assert!(free["phases"][0]["memory"].is_null(), "{}", free["phases"][0]["memory"]);
     let warned = |trial: &Value| {
@@ -113,20 +117,17 @@ fn a_killed_sweep_leaves_no_group_after_restore() {
         .stderr(Stdio::null())
         .spawn()
         .expect("a sweep");
-    let own = (0..600).find_map(|_| {
-        std::thread::sleep(Duration::from_millis(50));
-        groups().into_iter().find(|group| processes(group).any(|process| descends(process, sweep.id())))
-    });
+    let is_own = |group: &PathBuf| processes(group).any(|process| descends(process, sweep.id()));
+    let own = wait_for(|| groups().into_iter().find(is_own), || "no group of the sweep".to_string());
     // The load cannot displace the program that measures it.
-    let locked_kib: Option<u64> = own.as_ref().and_then(|group| {
-        let status = fs::read_to_string(format!("/proc/{}/status", processes(group).next()?)).ok()?;
+    let locked_kib = || -> Option<u64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", processes(&own).next()?)).ok()?;
         status.lines().find_map(|line| line.strip_prefix("VmLck:")?.split_whitespace().next()?.parse().ok())
-    });
+    };
+    wait_until("the load locks its memory", || locked_kib() > Some(1024));
     sweep.kill().and_then(|()| sweep.wait()).expect("kill it");
     let restored = sandbox.run(&["restore"]);
-    let own = own.expect("a group with processes of the sweep");
     assert!(restored.status.success() && !own.exists(), "{restored:?}");
-    assert!(locked_kib > Some(1024), "{locked_kib:?}");
 }
 
 /// The processes in a cgroup.
@@ -234,15 +235,11 @@ fn what_is_itself_in_memory_is_not_limited() {
 fn assert_no_group_stays(before: &[PathBuf]) {
     let mut seen = groups();
     seen.retain(|group| !before.contains(group));
-    for _ in 0..300 {
-        if seen.is_empty() {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(100));
+    wait_until("their groups are removed", || {
         let now = groups();
         seen.retain(|group| now.contains(group));
-    }
-    panic!("{seen:?}");
+        seen.is_empty()
+    });
 }
 
 /// Every cgroup of fsdyno's.

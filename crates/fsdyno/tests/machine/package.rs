@@ -15,6 +15,7 @@ tests! {
         Requirement::All(OVERLAY),
         Requirement::Program("dpkg"),
         Requirement::Program("cargo-deb"),
+        Requirement::Soak,
     ];
 }
 

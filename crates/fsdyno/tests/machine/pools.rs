@@ -1,12 +1,11 @@
 //! Filesystems that spread over several disks themselves.
 
 use crate::support::disk::{Disk, run};
-use crate::support::{MAKING_FILESYSTEMS, Sandbox, describe};
+use crate::support::{MAKING_FILESYSTEMS, Sandbox, describe, wait_until};
 use fsdyno_core::Bytes;
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 tests! {
     every_data_profile_is_built_and_checked: MAKING_FILESYSTEMS;
@@ -65,15 +64,11 @@ fn every_data_profile_is_built_and_checked() {
 
 /// Until its filesystem is mounted.
 fn wait_for_a_mount(node: &str) {
-    let begin = Instant::now();
     let is_mounted = || {
         let mounts = std::fs::read_to_string("/proc/mounts").expect("mounts");
         mounts.lines().any(|line| line.starts_with(&format!("{node} /run/")))
     };
-    while !is_mounted() {
-        assert!(begin.elapsed() < Duration::from_secs(60), "'{node}' is never mounted");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait_until(&format!("'{node}' is mounted"), is_mounted);
 }
 
 fn named_disks_are_confirmed_one_by_one_and_left_clean() {

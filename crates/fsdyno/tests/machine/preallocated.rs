@@ -1,12 +1,12 @@
 //! Images that are written once and kept for all trials of a sweep, and their sectors.
 
-use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe, json};
+use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe, json, wait_until};
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 tests! {
     one_image_serves_all_trials_and_stays_allocated: MAKING_FILESYSTEMS;
@@ -122,11 +122,7 @@ fn a_kept_image_is_removed_after_a_kill() {
     for is_reached in conditions {
         let mut command = sandbox.fsdyno(&["sweep", "plan.toml"]);
         let mut sweep = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("a sweep");
-        let begin = Instant::now();
-        while !is_reached(&image) {
-            assert!(begin.elapsed() < Duration::from_secs(60), "no trial begins");
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        wait_until("a trial begins", || is_reached(&image));
         sweep.kill().and_then(|()| sweep.wait()).expect("killed");
         let restored = sandbox.run(&["restore"]);
         assert_eq!(restored.status.code(), Some(0), "{}", describe(&restored));

@@ -1,7 +1,7 @@
 //! Sweeps whose trials begin with copies of what was prepared once in a block.
 
 use crate::support::disk::run;
-use crate::support::{MAKING_FILESYSTEMS, Machine, Requirement, Sandbox, describe, json};
+use crate::support::{MAKING_FILESYSTEMS, Machine, Requirement, Sandbox, describe, json, wait_until};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -44,11 +44,7 @@ fn entries(directory: &Path) -> Vec<String> {
 fn begun(sandbox: &Sandbox, is_reached: &dyn Fn() -> bool) -> Child {
     let mut command = sandbox.fsdyno(&["sweep", "plan.toml"]);
     let sweep = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("a sweep");
-    let begin = Instant::now();
-    while !is_reached() {
-        assert!(begin.elapsed() < Duration::from_secs(60), "no trial begins");
-        thread::sleep(Duration::from_millis(2));
-    }
+    wait_until("a trial begins", is_reached);
     sweep
 }
 

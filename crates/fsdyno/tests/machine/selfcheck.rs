@@ -1,11 +1,10 @@
 //! What fsdyno says of operations, against the kernel's own tracepoints.
 
-use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe, json};
+use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe, json, wait_until};
 use rustix::fs::{Dir, Mode, OFlags};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::process::Stdio;
-use std::time::{Duration, Instant};
 
 /// The image is on a disk, as a user would have it.
 const NEEDS: &[Requirement] =
@@ -93,11 +92,7 @@ fn a_killed_selfcheck_leaves_nothing_that_restore_does_not_undo() {
     let words = arguments(&image);
     let mut command = sandbox.fsdyno(&words.each_ref().map(String::as_str));
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("fsdyno");
-    let begin = Instant::now();
-    while !image.exists() {
-        assert!(begin.elapsed() < Duration::from_secs(60), "no trial begins");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_until("a trial begins", || image.exists());
     assert_eq!(instances().difference(&before).count(), 2, "one for threads, one for devices");
     child.kill().and_then(|()| child.wait()).expect("killed");
     let restored = sandbox.run(&["restore"]);

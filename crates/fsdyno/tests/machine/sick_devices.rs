@@ -2,7 +2,7 @@
 //! is reported, the rest of a sweep continues, and the machine can be restored.
 
 use crate::support::sick::{Asked, Behaviour, Kind, Treatment, mount};
-use crate::support::{Requirement, Sandbox, describe, json};
+use crate::support::{PATIENCE, Requirement, Sandbox, describe, json};
 use fuser::Errno;
 use serde_json::Value;
 use std::fs;
@@ -11,7 +11,7 @@ use std::process::Output;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const FUSE: &[Requirement] = &[Requirement::Root, Requirement::Fuse];
 const FUSE_AND_LOOP: &[Requirement] = &[Requirement::Root, Requirement::Fuse, Requirement::Loop];
@@ -236,14 +236,17 @@ fn a_write_over_both_edges_of_the_window_is_reported() {
     const RAMP: Duration = Duration::from_millis(1000);
     const WINDOW: Duration = Duration::from_millis(1500);
     const DRAIN: Duration = Duration::from_millis(500);
-    /// Longer than the drain, but less than the 5 s after which cleaning up is given up.
-    const LATE: Duration = Duration::from_millis(1500);
     let millis = |duration: Duration| format!("{}ms", duration.as_millis());
     let sandbox = Sandbox::new();
     let behaviour = Behaviour::healthy();
     let _sick = mount(&sandbox.path("sick"), &behaviour);
     fs::create_dir(sandbox.path("sick/work")).expect("a directory");
-    behaviour.treat(|asked| {
+    // Nobody removes the directory of a writer before the phase is over.
+    let (cleans_up, begun) = channel();
+    behaviour.treat(move |asked| {
+        if asked.kind == Kind::Unlink && asked.path.ends_with("new-0") {
+            let _ = cleans_up.send(());
+        }
         match asked.kind == Kind::Write && asked.path.iter().any(|name| name == "new-1") {
             true => Treatment::Held,
             false => Treatment::Healthy,
@@ -251,13 +254,9 @@ fn a_write_over_both_edges_of_the_window_is_reported() {
     });
     let drain = format!("drain_limit={}", millis(DRAIN));
     let output = thread::scope(|scope| {
-        scope.spawn(|| {
-            let begin = Instant::now();
-            while behaviour.held() == 0 && begin.elapsed() < ON_TIME {
-                thread::sleep(Duration::from_millis(5));
-            }
-            // The first write of the phase comes early in its ramp.
-            thread::sleep(RAMP + WINDOW + DRAIN + LATE);
+        let behaviour = &behaviour;
+        scope.spawn(move || {
+            begun.recv_timeout(PATIENCE).expect("the engine cleans up");
             assert_eq!(behaviour.release(), 1, "one write hangs, and its worker has no other request");
         });
         let (ramp, window) = (millis(RAMP), millis(WINDOW));

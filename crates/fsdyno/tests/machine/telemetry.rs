@@ -1,16 +1,20 @@
 //! Telemetry on the real machine: our columns compared with those of iostat, and what a sweep stores and
 //! shows.
 
-use crate::support::{Requirement, Sandbox, describe};
+use crate::support::{Requirement, Sandbox, describe, wait_until};
 use fsdyno_core::Nanos;
 use fsdyno_core::telemetry::{Column, CpuSplit};
 use fsdyno_telemetry::Sampler;
+use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 const IOSTAT: &[Requirement] = &[
     Requirement::Root,
@@ -28,14 +32,13 @@ const SWEEP: &[Requirement] = &[
     Requirement::Filesystem("ext4"),
 ];
 
-/// iostat and the change of its files are synchronised only by time; on a busy machine they may miss each
-/// other.
-const ATTEMPTS: u32 = 5;
-
 tests! {
     our_columns_are_those_of_iostat: IOSTAT;
     a_sweep_shows_what_the_machine_did: SWEEP => sweep;
 }
+
+/// The files that iostat reads.
+const FOR_IOSTAT: [&str; 3] = ["device", "stat", "uptime"];
 
 /// What the kernel reported at one moment.
 #[derive(Debug)]
@@ -69,9 +72,8 @@ impl Moment {
         (seconds * 1e9).round() as u64
     }
 
-    /// The files that iostat reads.
     fn write_for_iostat(&self, directory: &Path) {
-        for (name, text) in [("device", &self.device), ("stat", &self.stat), ("uptime", &self.uptime)] {
+        for (name, text) in FOR_IOSTAT.into_iter().zip([&self.device, &self.stat, &self.uptime]) {
             fs::write(directory.join(name), text).expect("a file");
         }
     }
@@ -97,27 +99,19 @@ fn our_columns_are_those_of_iostat() {
 
     let (columns, cpu) = ours(&sandbox.path("root"), &scratch.device, &before, &after);
     assert!(columns.iter().filter(|(_, value)| *value > 0.0).count() >= 12, "too little load: {columns:?}");
-    let mut said = String::new();
-    for _ in 0..ATTEMPTS {
-        let (device, processors) = iostat(&sandbox, &scratch.device, &before, &after);
-        let differences: Vec<String> = columns
-            .iter()
-            .chain(&cpu)
-            .filter_map(|(name, ours)| {
-                let theirs = device.get(json_name(name)).or(processors.get(name));
-                let theirs =
-                    theirs.and_then(Value::as_f64).unwrap_or_else(|| panic!("no {name} in {device}"));
-                // Half of the last digit, and the precision of a double.
-                let differs = (ours - theirs).abs() > 0.005 + theirs * 1e-9;
-                differs.then(|| format!("{name}: ours {ours}, theirs {theirs}"))
-            })
-            .collect();
-        if differences.is_empty() {
-            return;
-        }
-        said = differences.join("\n");
-    }
-    panic!("iostat disagrees, {ATTEMPTS} times\n{said}\n{before:?}\n{after:?}");
+    let (device, processors) = iostat(&sandbox, &scratch.device, &before, &after);
+    let differences: Vec<String> = columns
+        .iter()
+        .chain(&cpu)
+        .filter_map(|(name, ours)| {
+            let theirs = device.get(json_name(name)).or(processors.get(name));
+            let theirs = theirs.and_then(Value::as_f64).unwrap_or_else(|| panic!("no {name} in {device}"));
+            // Half of the last digit, and the precision of a double.
+            let differs = (ours - theirs).abs() > 0.005 + theirs * 1e-9;
+            differs.then(|| format!("{name}: ours {ours}, theirs {theirs}"))
+        })
+        .collect();
+    assert!(differences.is_empty(), "iostat disagrees: {differences:#?}\n{before:?}\n{after:?}");
 }
 
 /// `%util` and similar columns have no percent sign in iostat's JSON.
@@ -155,17 +149,19 @@ fn ours(root: &Path, device: &str, before: &Moment, after: &Moment) -> (Columns,
 }
 
 /// What iostat computes from them. It reads the kernel's files twice, a second apart: in a private mount
-/// namespace, our files are mounted over them, and change in between.
+/// namespace, our files are mounted over them, and change in between, while it is stopped.
 fn iostat(sandbox: &Sandbox, device: &str, before: &Moment, after: &Moment) -> (Value, Value) {
     let directory = sandbox.path("iostat");
     fs::create_dir_all(&directory).expect("a directory");
     before.write_for_iostat(&directory);
     let script = "set -e; mount --bind device /sys/block/$1/stat; mount --bind stat /proc/stat; \
-                  mount --bind uptime /proc/uptime; echo ready >&2; exec iostat -x -y -o JSON 1 1";
+                  mount --bind uptime /proc/uptime; echo ready >&2; read -r _; \
+                  exec iostat -x -y -o JSON 1 1";
     let mut child = Command::new("unshare")
         .args(["-m", "--propagation", "private", "sh", "-c", script, "sh", device])
         .current_dir(&directory)
         .env("LC_ALL", "C")
+        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -173,8 +169,13 @@ fn iostat(sandbox: &Sandbox, device: &str, before: &Moment, after: &Moment) -> (
     let mut ready = [0; 6];
     let said = std::io::Read::read_exact(child.stderr.as_mut().expect("a pipe"), &mut ready);
     if said.is_ok() {
-        std::thread::sleep(Duration::from_millis(500));
+        let mut reads = Reads::of(FOR_IOSTAT.map(|name| directory.join(name)));
+        child.stdin.as_mut().expect("a pipe").write_all(b"go\n").expect("it listens");
+        wait_until("iostat has read its files", || reads.all_are_read());
+        let pid = Pid::from_child(&child);
+        kill_process(pid, Signal::STOP).expect("it runs");
         after.write_for_iostat(&directory);
+        kill_process(pid, Signal::CONT).expect("it runs");
     }
     let output = child.wait_with_output().expect("iostat ends");
     assert!(said.is_ok() && output.status.success(), "{}", describe(&output));
@@ -183,6 +184,30 @@ fn iostat(sandbox: &Sandbox, device: &str, before: &Moment, after: &Moment) -> (
     let disks = statistics["disk"].as_array().expect("disks");
     let disk = disks.iter().find(|disk| disk["disk_device"] == device).expect("the device");
     (disk.clone(), statistics["avg-cpu"].clone())
+}
+
+/// Files that somebody else reads (inotify(7)).
+struct Reads {
+    watch: OwnedFd,
+    /// The watches of those that have not been read.
+    left: BTreeSet<i32>,
+}
+
+impl Reads {
+    fn of(files: [PathBuf; 3]) -> Self {
+        let watch = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).expect("inotify");
+        let added = files.map(|file| inotify::add_watch(&watch, file, WatchFlags::CLOSE_NOWRITE));
+        Reads { watch, left: added.map(|watch| watch.expect("a watch")).into() }
+    }
+
+    fn all_are_read(&mut self) -> bool {
+        let mut buffer = [MaybeUninit::uninit(); 1024];
+        let mut events = inotify::Reader::new(&self.watch, &mut buffer);
+        while let Ok(event) = events.next() {
+            self.left.remove(&event.wd());
+        }
+        self.left.is_empty()
+    }
 }
 
 /// Writes with flushes, then reads data that is no longer in memory.

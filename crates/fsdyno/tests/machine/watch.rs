@@ -1,12 +1,11 @@
 //! `fsdyno watch` and `sweep --watch` on a real terminal, which is a pane of tmux.
 
 use crate::race;
-use crate::support::{Requirement, Sandbox, describe};
+use crate::support::{Requirement, Sandbox, describe, wait_for};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
 const NEEDED: &[Requirement] = &[Requirement::Root, Requirement::Loop, Requirement::Program("tmux")];
 
@@ -24,8 +23,6 @@ const RACING: &[Requirement] = &[
     Requirement::Program("mkfs.ext4"),
     Requirement::Program("mkfs.xfs"),
 ];
-
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Six trials that write nothing.
 fn plan(sandbox: &Sandbox) -> String {
@@ -114,17 +111,6 @@ impl Drop for Pane<'_> {
     fn drop(&mut self) {
         let socket = self.sandbox.path(self.name);
         let _ = Command::new("tmux").arg("-S").arg(socket).arg("kill-server").output();
-    }
-}
-
-fn wait_for<T>(found: impl Fn() -> Option<T>, otherwise: impl Fn() -> String) -> T {
-    let begin = Instant::now();
-    loop {
-        if let Some(found) = found() {
-            return found;
-        }
-        assert!(begin.elapsed() < PATIENCE, "{}", otherwise());
-        std::thread::sleep(Duration::from_millis(20));
     }
 }
 

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// The program to run.
 pub const PROGRAM: &str = "chromium";
 /// How long an answer may take before the browser is considered hung.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// A browser with one page. It ends when dropped.
 pub struct Browser {

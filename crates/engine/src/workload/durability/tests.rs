@@ -105,8 +105,7 @@ fn it_stops_soon() {
         let begin = Instant::now();
         let (_, failure) = engine.join().unwrap();
         assert_eq!(failure.unwrap().message, "stopped");
-        // Less than 100 ms, if the machine does nothing else.
-        assert!(begin.elapsed() < Duration::from_secs(1));
+        assert!(begin.elapsed() < Duration::from_secs(60), "it would have taken ten minutes");
     });
 }
 

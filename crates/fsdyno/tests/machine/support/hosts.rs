@@ -1,12 +1,11 @@
 //! Hosts on this machine: a namespace each for the network and the name, on one bridge. They share its files.
 
-use super::Sandbox;
+use super::{Sandbox, wait_until};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
 
 /// The hosts `x1`, `x2` and so on; they end when this is dropped.
 pub struct Hosts {
@@ -118,16 +117,12 @@ impl Drop for Hosts {
 }
 
 fn await_namespace(pid: &str) {
-    let limit = Instant::now() + Duration::from_secs(10);
     let own = fs::read_link("/proc/self/ns/net").expect("a namespace");
     let named = || {
         fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "sleep")
             && fs::read_link(format!("/proc/{pid}/ns/net")).is_ok_and(|theirs| theirs != own)
     };
-    while !named() {
-        assert!(Instant::now() < limit, "the host does not come up");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait_until("the host comes up", named);
 }
 
 fn ip(arguments: &[&str]) {

@@ -166,7 +166,7 @@ pub fn run(mut tests: Vec<Test>) {
     if !arguments.list {
         use_loop_devices_once();
     }
-    let (before, disks) = (fuse_mounts(), recorded_disks());
+    let before = &fuse_mounts() | &recorded_disks();
     let mut run = |tests: Vec<Test>, at_once| {
         arguments.test_threads = Some(at_once);
         let trials = tests.into_iter().map(Test::into_trial).collect();
@@ -181,8 +181,12 @@ pub fn run(mut tests: Vec<Test>) {
     let others_at_once = others.len().max(1);
     let conclusions = [quiet, run(others, others_at_once)];
     print_slowest();
-    assert_eq!(fuse_mounts(), before, "a test left a FUSE filesystem mounted");
-    assert_eq!(recorded_disks(), disks, "a test left a disk of its own attached");
+    // What other programs of this machine have there meanwhile is gone sooner or later.
+    let mut left = &(&fuse_mounts() | &recorded_disks()) - &before;
+    wait_until(&format!("{left:#?} are removed"), || {
+        left.retain(|one| fuse_mounts().contains(one) || recorded_disks().contains(one));
+        left.is_empty()
+    });
     conclusions.iter().for_each(Conclusion::exit_if_failed);
 }
 
@@ -265,7 +269,7 @@ fn is_fuse(line: &str) -> bool {
     line.split_once(" - ").is_some_and(|(_, mount)| mount.starts_with("fuse"))
 }
 
-fn fuse_mounts() -> Vec<String> {
+fn fuse_mounts() -> BTreeSet<String> {
     mounts().lines().filter(|line| is_fuse(line)).map(str::to_string).collect()
 }
 
@@ -455,6 +459,27 @@ impl Sandbox {
         let last = list.as_array().and_then(|sweeps| sweeps.last()).expect("a sweep");
         json(&self.run(&["show", last["selector"].as_str().expect("a selector"), "--format", "json"]))
     }
+}
+
+/// Longer than anything takes that a test waits for, however busy the machine: only a test that hangs waits
+/// for so long.
+pub const PATIENCE: Duration = Duration::from_secs(600);
+
+/// Waits until there is what a test needs to go on; fails with the message of `otherwise` if it never comes.
+pub fn wait_for<T>(mut found: impl FnMut() -> Option<T>, otherwise: impl Fn() -> String) -> T {
+    let begin = Instant::now();
+    loop {
+        if let Some(found) = found() {
+            return found;
+        }
+        assert!(begin.elapsed() < PATIENCE, "{}", otherwise());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Waits until this holds.
+pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    wait_for(|| holds().then_some(()), || format!("never happened: {what}"));
 }
 
 /// What a run printed.

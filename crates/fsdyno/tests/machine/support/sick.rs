@@ -132,12 +132,13 @@ impl Behaviour {
         *lock(&self.alteration) = Box::new(alteration);
     }
 
-    /// The next `write` gets this treatment, and everything else is healthy.
-    pub fn treat_next_write(&self, treatment: Treatment) {
-        let mut next = Some(treatment);
-        self.treat(move |asked| match asked.kind {
-            Kind::Write => next.take().unwrap_or(Treatment::Healthy),
-            _ => Treatment::Healthy,
+    /// From now on so many requests of this kind are healthy, and the next one gets this treatment;
+    /// everything else is healthy.
+    pub fn treat_one_after(&self, healthy: u32, kind: Kind, treatment: Treatment) {
+        let mut treatments = (0..healthy).map(|_| Treatment::Healthy).chain([treatment]);
+        self.treat(move |asked| match asked.kind == kind {
+            true => treatments.next().unwrap_or(Treatment::Healthy),
+            false => Treatment::Healthy,
         });
     }
 
