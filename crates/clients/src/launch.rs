@@ -347,22 +347,24 @@ impl Drop for Place {
 }
 
 /// A file with the token, for its owner only.
-struct TokenFile<'a>(&'a Path);
+struct TokenFile(fsdyno_path::Place);
 
-impl<'a> TokenFile<'a> {
-    fn create(path: &'a Path, token: &Token) -> Result<Self, LaunchError> {
+impl TokenFile {
+    fn create(path: &Path, token: &Token) -> Result<Self, LaunchError> {
         let failed = |source| LaunchError::Token { path: path.to_path_buf(), source };
-        let mut file =
-            OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(failed)?;
-        let file_of_ours = TokenFile(path);
+        let place = fsdyno_path::Place::of(path).map_err(failed)?;
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).mode(0o600);
+        let mut file = options.open(place.through()).map_err(failed)?;
+        let file_of_ours = TokenFile(place);
         writeln!(file, "{}", token.text()).and_then(|()| file.sync_all()).map_err(failed)?;
         Ok(file_of_ours)
     }
 }
 
-impl Drop for TokenFile<'_> {
+impl Drop for TokenFile {
     fn drop(&mut self) {
         // It is useless once the launch is over.
-        let _ = std::fs::remove_file(self.0);
+        let _ = std::fs::remove_file(self.0.through());
     }
 }

@@ -152,7 +152,8 @@ impl Reading {
         if figures.len() > COLUMNS || self.edges.len() != COLUMNS + 2 {
             return Err(line.error(format!("expected at most {COLUMNS} figures below as many headings")));
         }
-        (size.number()?, record.number()?);
+        size.number()?;
+        record.number()?;
         self.has_table = true;
         self.run = self.known.clone();
         self.sized(size.text, record.text);

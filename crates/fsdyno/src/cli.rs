@@ -8,6 +8,7 @@ mod durability;
 mod launching;
 mod loudness;
 mod package;
+mod paths;
 mod plans;
 mod profile;
 mod quick;
@@ -22,6 +23,7 @@ pub use durability::{Durability, StateName};
 pub use launching::{Agent, Elsewhere, Launching, Sharing};
 pub use loudness::Loudness;
 pub use package::{Completions, Package};
+pub use paths::{InputPath, OutputPath};
 pub use plans::Plans;
 pub use profile::Profile;
 pub use quick::Quick;
@@ -35,7 +37,6 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use fsdyno_core::workload::Ramp;
 use fsdyno_core::{Bytes, Nanos};
 use results::share;
-use std::path::PathBuf;
 
 /// Benchmark Linux filesystems on this machine: which one, with which settings, works best for a workload?
 ///
@@ -54,11 +55,11 @@ pub struct Cli {
     /// Directory for results and undo journals [default: $XDG_STATE_HOME/fsdyno if that is set, else
     /// /var/lib/fsdyno for root]. Root accepts only a directory that nobody else can write to.
     #[arg(long, global = true, value_name = "DIR")]
-    pub state: Option<PathBuf>,
+    pub state: Option<OutputPath>,
 
     /// The results database [default: results.db in the --state directory].
     #[arg(long, global = true, value_name = "FILE")]
-    pub store: Option<PathBuf>,
+    pub store: Option<OutputPath>,
 
     /// When to use colours.
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
@@ -239,7 +240,7 @@ Examples:
 #[derive(Debug, Args)]
 pub struct Bench {
     /// An existing directory on the filesystem to measure.
-    pub directory: PathBuf,
+    pub directory: OutputPath,
     /// Measure a flow instead of `fileserver`: one that `fsdyno plans` lists, or a plan that has one.
     #[arg(long, value_name = "FLOW", conflicts_with = "tree_size")]
     pub flow: Option<String>,
@@ -273,7 +274,7 @@ pub struct Bench {
 #[derive(Debug, Args)]
 pub struct Sweep {
     /// The plan: a TOML file, `-` for stdin, or the name of one that `fsdyno plans` lists.
-    pub plan: PathBuf,
+    pub plan: InputPath,
     #[command(flatten)]
     pub overrides: Overrides,
     #[command(flatten)]
@@ -304,7 +305,7 @@ pub struct Sweep {
 pub struct Confirmed {
     /// Confirm that everything on this block device, which the plan names, will be lost.
     #[arg(long, value_name = "DEVICE")]
-    pub destroy: Vec<PathBuf>,
+    pub destroy: Vec<InputPath>,
     /// Confirm that this kind of signature on this device may be overwritten: `/dev/sdb=ext4`,
     /// `/dev/sdb=LVM2_member`, or `/dev/sdb=unknown-data` for data without a known signature. What fsdyno
     /// itself created needs no confirmation.
@@ -338,14 +339,14 @@ pub struct Overrides {
     /// Modules of a kernel image: the directory filled by `make modules_install INSTALL_MOD_PATH=DIR`. The
     /// first --modules belongs to the first image, and so on.
     #[arg(long, value_name = "DIR", requires = "kernel")]
-    pub modules: Vec<PathBuf>,
+    pub modules: Vec<InputPath>,
 }
 
 /// Options of `fsdyno plan`.
 #[derive(Debug, Args)]
 pub struct Plan {
     /// The plan: a TOML file, `-` for stdin, or the name of one that `fsdyno plans` lists.
-    pub plan: PathBuf,
+    pub plan: InputPath,
     #[command(flatten)]
     pub overrides: Overrides,
     #[command(flatten)]
@@ -388,7 +389,7 @@ pub struct Report {
     pub sweep: Option<String>,
     /// Output file; `-` is stdout [default: NAME-NUMBER.html in the current directory].
     #[arg(short, long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
+    pub output: Option<OutputPath>,
     /// Rank by this measure instead of the plan's: `read`, `first-byte-p999`,
     /// `phase/role/operation/statistic`.
     #[arg(long, value_name = "MEASURE")]
@@ -413,7 +414,7 @@ pub struct Export {
     /// Write one file per table (or only that of --kind) to this directory instead of stdout; the directory
     /// is created if necessary.
     #[arg(short, long, value_name = "DIRECTORY")]
-    pub directory: Option<PathBuf>,
+    pub directory: Option<OutputPath>,
 }
 
 /// The format of an exported table.
@@ -453,7 +454,7 @@ pub struct Recommend {
 pub struct Doctor {
     /// Measure, in about a minute, whether it matters how the images of this plan are made.
     #[arg(long, value_name = "PLAN")]
-    pub device: Option<PathBuf>,
+    pub device: Option<InputPath>,
     /// Output format.
     #[arg(long, default_value = "text")]
     pub format: DocumentFormat,
@@ -464,7 +465,7 @@ pub struct Doctor {
 pub struct Selfcheck {
     /// Where to create the scratch image, of 512 MiB, which is removed at the end.
     #[arg(long, value_name = "FILE", default_value = "/var/tmp/fsdyno-selfcheck.img")]
-    pub image: PathBuf,
+    pub image: OutputPath,
     /// Show every row, not only those that disagree and a summary of each phase.
     #[arg(long)]
     pub all: bool,
@@ -477,7 +478,7 @@ pub struct Selfcheck {
 #[derive(Debug, Args)]
 pub struct Reference {
     /// An existing directory; its pages are overwritten.
-    pub directory: PathBuf,
+    pub directory: OutputPath,
 }
 
 /// Options of `fsdyno restore`.

@@ -1,6 +1,7 @@
 //! How fsdyno ends: an exit code that scripts can rely on, and at most one error for a person.
 
 use crate::say;
+use fsdyno_path::LinkOfOthers;
 use fsdyno_store::StoreError;
 use std::process::ExitCode;
 
@@ -69,6 +70,10 @@ impl Trouble {
     pub fn new(status: Status, error: impl Into<anyhow::Error>) -> Self {
         let error = error.into();
         let hint = error.chain().find_map(|cause| cause.downcast_ref::<StoreError>()?.hint());
+        if error.chain().filter_map(|cause| cause.downcast_ref()).any(LinkOfOthers::is_cause_of) {
+            let hint = "name the file or directory itself, not by a link".to_string();
+            return Trouble { status: Status::Refused, error, hint: Some(hint) };
+        }
         Trouble { status, error, hint }
     }
 

@@ -1,14 +1,17 @@
-//! Files named by the user.
+//! Files named by the user. No link of another user is followed on the way to output, and each file is written
+//! through the directory that was found.
 
 use anyhow::{Context, anyhow};
+use fsdyno_path::{Destination, Directory, Place};
 use rustix::fs::{Access, OFlags, access};
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-/// As many links as the kernel follows (path_resolution(7)).
-const LINKS: usize = 40;
+/// What output is written to; the encoder of Parquet requires `Send`.
+pub type Output<'a> = dyn Write + Send + 'a;
 
 /// The filesystem of pipes that have no name (include/uapi/linux/magic.h).
 const PIPEFS_MAGIC: rustix::fs::FsWord = 0x5049_5045;
@@ -35,76 +38,89 @@ pub fn open(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Where a path leads. A link created by somebody else is rejected: in a directory where everybody may create
-/// one, it could lead root to any file, and the kernel's protection against that (`fs.protected_symlinks`)
-/// can be switched off.
-pub fn destination(path: &Path) -> anyhow::Result<PathBuf> {
-    let mut path = path.to_path_buf();
-    for _ in 0..LINKS {
-        let Some(found) = fs::symlink_metadata(&path).ok().filter(fs::Metadata::is_symlink) else {
-            return Ok(path);
-        };
-        if ![0, rustix::process::geteuid().as_raw()].contains(&found.uid()) {
-            return Err(anyhow!("'{}' is a symbolic link owned by user {}", path.display(), found.uid()));
-        }
-        let target = fs::read_link(&path)?;
-        path = path.parent().unwrap_or(Path::new("")).join(target);
-    }
-    Err(anyhow!("'{}' leads through too many symbolic links", path.display()))
+/// Read, write and search permission, without set-user-ID and the like.
+const PERMISSIONS: u32 = 0o777;
+
+/// Where a path leads.
+///
+/// # Errors
+/// The path with the cause.
+pub fn find(path: &Path) -> anyhow::Result<Destination> {
+    Destination::of(path).with_context(|| cannot_write(path))
 }
 
-/// Creates the file, or truncates it, where [`destination`] leads. Block devices are rejected: their content
-/// would be lost.
-pub fn create(path: &Path) -> anyhow::Result<File> {
-    // A pipe without a reader would block for ever.
-    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
-    let mut options = OpenOptions::new();
-    let file = options.write(true).create(true).custom_flags(flags).open(destination(path)?)?;
-    let kind = file.metadata()?.file_type();
-    if kind.is_block_device() {
-        return Err(anyhow!("'{}' is a block device; name a file", path.display()));
-    }
-    if kind.is_file() {
-        file.set_len(0)?;
-    }
-    rustix::fs::fcntl_setfl(&file, rustix::fs::fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
-    Ok(file)
+/// Opens a directory for output, which is created if necessary.
+///
+/// # Errors
+/// The path with the cause.
+pub fn make_directory(path: &Path) -> anyhow::Result<Directory> {
+    Directory::make(path).with_context(|| format!("cannot create directory '{}'", path.display()))
 }
 
-/// Writes a file completely or not at all: whoever reads it meanwhile sees the old one. A pipe or a character
-/// device is written to directly. Returns the number of bytes.
+/// Writes a file completely or not at all: whoever reads it meanwhile sees the old one. A pipe, a character
+/// device or an open file is written to directly. Returns the number of bytes.
 ///
 /// # Errors
 /// The path with the cause.
 pub fn write_whole(
     path: &Path,
-    fill: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>,
+    fill: impl FnOnce(&mut Output<'_>) -> anyhow::Result<()>,
 ) -> anyhow::Result<u64> {
-    let shown = std::path::absolute(path).unwrap_or(path.to_path_buf());
-    fill_whole(path, fill).with_context(|| format!("cannot write '{}'", shown.display()))
+    write_to(&find(path)?, path, fill)
 }
 
-fn fill_whole(path: &Path, fill: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>) -> anyhow::Result<u64> {
-    // A link stays a link.
-    let target = destination(path)?;
-    let mode = match fs::metadata(&target) {
+/// The same for a destination that was found by its path.
+///
+/// # Errors
+/// The path with the cause.
+pub fn write_to(
+    destination: &Destination,
+    path: &Path,
+    fill: impl FnOnce(&mut Output<'_>) -> anyhow::Result<()>,
+) -> anyhow::Result<u64> {
+    let written = match destination {
+        Destination::Place(Place { directory, name }) => write_named(directory, name, fill),
+        Destination::Open(_) => write_into(&destination.through(), OFlags::empty(), fill),
+    };
+    written.with_context(|| cannot_write(path))
+}
+
+/// The same for a name in a directory.
+///
+/// # Errors
+/// The path with the cause.
+pub fn write_in(
+    directory: &Directory,
+    name: &str,
+    fill: impl FnOnce(&mut Output<'_>) -> anyhow::Result<()>,
+) -> anyhow::Result<u64> {
+    let written = write_named(directory, OsStr::new(name), fill);
+    written.with_context(|| cannot_write(&directory.path().join(name)))
+}
+
+fn cannot_write(path: &Path) -> String {
+    format!("cannot write '{}'", std::path::absolute(path).unwrap_or(path.to_path_buf()).display())
+}
+
+fn write_named(
+    directory: &Directory,
+    name: &OsStr,
+    fill: impl FnOnce(&mut Output<'_>) -> anyhow::Result<()>,
+) -> anyhow::Result<u64> {
+    let (here, target) = (directory.at("."), directory.at(name));
+    let mode = match fs::symlink_metadata(&target) {
         Ok(known) if known.is_dir() => return Err(anyhow!("it is a directory")),
-        Ok(known) if !known.is_file() => {
-            let mut out = Counted { inner: create(&target)?, bytes: 0 };
-            fill(&mut out)?;
-            return Ok(out.bytes);
-        }
-        Ok(known) => Some(known.permissions()),
+        // Nothing that was found was a link: one that is here now belongs to somebody who is faster.
+        Ok(known) if !known.is_file() => return write_into(&target, OFlags::NOFOLLOW, fill),
+        Ok(known) => Some(known.mode() & PERMISSIONS),
         Err(_) => None,
     };
-    let directory =
-        target.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let file = tempfile::Builder::new()
         .prefix(".fsdyno-")
         .permissions(Permissions::from_mode(0o666))
-        .tempfile_in(directory)
+        .tempfile_in(&here)
         // Its own words name the temporary file.
-        .map_err(|error| match access(directory, Access::WRITE_OK | Access::EXEC_OK) {
+        .map_err(|error| match access(&here, Access::WRITE_OK | Access::EXEC_OK) {
             Err(cause) => io::Error::from(cause),
             Ok(()) => io::Error::from(error.kind()),
         })?;
@@ -113,10 +129,32 @@ fn fill_whole(path: &Path, fill: impl FnOnce(&mut dyn Write) -> anyhow::Result<(
     fill(&mut out)?;
     let bytes = out.bytes;
     if let Some(mode) = mode {
-        file.as_file().set_permissions(mode)?;
+        file.as_file().set_permissions(Permissions::from_mode(mode))?;
     }
-    file.persist(&target).map_err(|error| error.error)?;
+    file.persist(target).map_err(|error| error.error)?;
     Ok(bytes)
+}
+
+/// Writes into what is there. Block devices are rejected: their content would be lost.
+fn write_into(
+    path: &Path,
+    flags: OFlags,
+    fill: impl FnOnce(&mut Output<'_>) -> anyhow::Result<()>,
+) -> anyhow::Result<u64> {
+    // A pipe without a reader would block for ever.
+    let flags = (flags | OFlags::NONBLOCK).bits().cast_signed();
+    let file = OpenOptions::new().write(true).custom_flags(flags).open(path)?;
+    let kind = file.metadata()?.file_type();
+    if kind.is_block_device() {
+        return Err(anyhow!("it is a block device; name a file"));
+    }
+    if kind.is_file() {
+        file.set_len(0)?;
+    }
+    rustix::fs::fcntl_setfl(&file, rustix::fs::fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
+    let mut out = Counted { inner: &file, bytes: 0 };
+    fill(&mut out)?;
+    Ok(out.bytes)
 }
 
 /// Counts what is written.
@@ -192,21 +230,12 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_without_a_reader_does_not_block_and_a_file_is_truncated() {
+    fn a_pipe_without_a_reader_does_not_block() {
         let directory = tempfile::tempdir().unwrap();
-        let path = |name: &str| directory.path().join(name);
-        fs::write(path("file"), "whole").unwrap();
-        create(&path("file")).unwrap();
-        assert_eq!(fs::read_to_string(path("file")).unwrap(), "");
-        rustix::fs::mknodat(
-            rustix::fs::CWD,
-            path("pipe"),
-            rustix::fs::FileType::Fifo,
-            rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
-            0,
-        )
-        .unwrap();
-        assert!(create(&path("pipe")).is_err());
+        let pipe = directory.path().join("pipe");
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        assert!(write(&pipe, b"page").is_err());
     }
 
     #[test]
@@ -227,24 +256,60 @@ mod tests {
     }
 
     #[test]
-    fn ones_own_links_are_followed_and_those_of_others_are_not() {
+    fn an_open_file_is_written_to_wherever_its_name_has_gone() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        fs::write(&path, "a longer text").unwrap();
+        let file = fs::File::open(&path).unwrap();
+        fs::rename(&path, directory.path().join("moved")).unwrap();
+        write(Path::new(&format!("/dev/fd/{}", file.as_raw_fd())), b"page").unwrap();
+        assert_eq!(fs::read_to_string(directory.path().join("moved")).unwrap(), "page");
+        let (mut reader, writer) = io::pipe().unwrap();
+        write(Path::new(&format!("/proc/self/fd/{}", writer.as_raw_fd())), b"page").unwrap();
+        drop(writer);
+        let mut text = String::new();
+        reader.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "page");
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn nothing_is_written_where_a_link_of_others_leads() {
         let directory = tempfile::tempdir().unwrap();
         let path = |name: &str| directory.path().join(name);
-        fs::write(path("file"), "whole").unwrap();
-        symlink("file", path("link")).unwrap();
-        symlink("link", path("second")).unwrap();
-        symlink("round", path("round")).unwrap();
-        assert_eq!(destination(&path("second")).unwrap(), path("file"));
-        assert_eq!(destination(&path("new")).unwrap(), path("new"));
-        assert!(destination(&path("round")).is_err());
         if !rustix::process::geteuid().is_root() {
             return;
         }
-        lchown(path("link"), Some(65534), None).unwrap();
-        for name in ["link", "second"] {
-            let error = create(&path(name)).unwrap_err().to_string();
-            assert!(error.contains("link' is a symbolic link owned by user 65534"), "{error}");
+        fs::write(path("file"), "whole").unwrap();
+        for (link, target) in [("link", "file"), ("dangling", "none"), ("way", ".")] {
+            symlink(target, path(link)).unwrap();
+            lchown(path(link), Some(65534), None).unwrap();
+        }
+        symlink("link", path("second")).unwrap();
+        for name in ["link", "second", "dangling", "way/new"] {
+            let error = format!("{:#}", write(&path(name), b"page").unwrap_err());
+            assert!(error.contains("is a symbolic link that another user can change"), "{name}: {error}");
         }
         assert_eq!(fs::read_to_string(path("file")).unwrap(), "whole");
+        assert!(!path("none").exists() && !path("new").exists());
+    }
+
+    /// As it would be if somebody swapped a directory while the output is computed.
+    #[test]
+    fn what_was_found_is_written_whoever_swaps_the_directories_above() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        fs::create_dir_all(path("reports")).unwrap();
+        fs::create_dir_all(path("decoy")).unwrap();
+        fs::write(path("decoy/report.html"), "precious").unwrap();
+        write_whole(&path("reports/report.html"), |out| {
+            fs::rename(path("reports"), path("moved"))?;
+            symlink(path("decoy"), path("reports"))?;
+            Ok(out.write_all(b"page")?)
+        })
+        .unwrap();
+        assert_eq!(fs::read_to_string(path("decoy/report.html")).unwrap(), "precious");
+        assert_eq!(fs::read_dir(path("decoy")).unwrap().count(), 1);
+        assert_eq!(fs::read_to_string(path("moved/report.html")).unwrap(), "page");
     }
 }

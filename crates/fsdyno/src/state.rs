@@ -6,8 +6,9 @@
 //! A place that root used before, or that belongs to the user behind sudo, is named in a hint.
 
 use crate::exit::{Status, Trouble};
+use crate::file;
 use anyhow::anyhow;
-use fsdyno_host::trusted;
+use fsdyno_path::trusted;
 use rustix::process::geteuid;
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
@@ -96,12 +97,9 @@ impl State {
     pub fn make(&self) -> Result<(), Trouble> {
         match self.root {
             true => trusted::make(&self.directory, ROOT)
+                .map(drop)
                 .map_err(|error| refused(&self.directory, "", "state", &error)),
-            false => std::fs::create_dir_all(&self.directory).map_err(|error| {
-                anyhow!(error)
-                    .context(format!("cannot create directory '{}'", self.directory.display()))
-                    .into()
-            }),
+            false => Ok(file::make_directory(&self.directory).map(drop)?),
         }
     }
 

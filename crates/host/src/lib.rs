@@ -25,7 +25,6 @@ pub mod recorder;
 pub mod remote;
 pub mod setting;
 pub mod smb;
-pub mod trusted;
 pub mod wire;
 
 pub use engine::{EngineOutput, EngineProcess};

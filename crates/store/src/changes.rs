@@ -3,8 +3,10 @@
 use crate::error::{Result, StoreError, Trying};
 use crate::id::SweepId;
 use crate::inside::OwnMount;
-use crate::{Store, process, room};
+use crate::{FILES, Store, named_after, process, room};
 use rusqlite::{OptionalExtension, TransactionBehavior, named_params};
+use std::fs;
+use std::io;
 
 impl Store {
     /// Gives a sweep another name.
@@ -60,19 +62,25 @@ impl Store {
 
     /// Links in these files are removed and not followed.
     fn remove_files(&self, id: SweepId) -> Result<()> {
-        let path = self.files_of(id);
-        let removed =
-            OwnMount::reaching(&self.directory_of_files(), &path).and_then(|mount| mount.remove(&path));
-        removed.map_err(|source| StoreError::Files { sweep: id, path: path.clone(), source })?;
+        let Some(place) = &self.place else { return Ok(()) };
+        let (name, path) = (named_after(&self.path, FILES), self.files_of(id));
+        let remove = || {
+            let mount = OwnMount::reaching(&self.directory_of_files(), &path)?;
+            match place.directory.beneath(&name) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+                files => mount.remove(&files?.at(id.to_string())),
+            }
+        };
+        remove().map_err(|source| StoreError::Files { sweep: id, path: path.clone(), source })?;
         // It stays as long as other sweeps have files.
-        let _ = path.parent().map(std::fs::remove_dir);
+        let _ = fs::remove_dir(place.directory.at(name));
         Ok(())
     }
 
     /// VACUUM writes the whole file anew, twice at most (https://sqlite.org/lang_vacuum.html). What cannot be
     /// given back, because there is no room or somebody reads, is used by later sweeps.
     fn shrink(&self) {
-        let size = std::fs::metadata(&self.path).map_or(0, |file| file.len());
+        let size = fs::metadata(&self.path).map_or(0, |file| file.len());
         if room::check(&self.path, size.saturating_mul(2)).is_ok() {
             let _ = self.connection.execute_batch("VACUUM; PRAGMA wal_checkpoint(TRUNCATE)");
         }

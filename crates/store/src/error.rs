@@ -15,6 +15,14 @@ pub enum StoreError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// The path of the store leads through a link of another user.
+    #[error("cannot use results '{path}'")]
+    Link {
+        /// The path.
+        path: PathBuf,
+        /// Which link.
+        source: std::io::Error,
+    },
     /// The path of the store leads to a device, a directory or a pipe.
     #[error("'{path}' is not a regular file, so it cannot be a store of results")]
     NotAFile {

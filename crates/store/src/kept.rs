@@ -5,17 +5,18 @@
 //! directory if there is no room there either, and is added to the store later. The file says which store and
 //! which sweep it belongs to, and stays until the store has the trial.
 
-use crate::Store;
 use crate::error::{Result, StoreError};
 use crate::id::SweepId;
+use crate::{Store, named_after};
 use fsdyno_core::TrialRecord;
 use fsdyno_core::outcome::chain;
+use fsdyno_path::Directory;
 use rusqlite::OptionalExtension;
 use rustix::fs::OFlags;
 use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -81,8 +82,7 @@ impl From<String> for NotAdded {
 /// The files with kept records of the store at this path, in its own directory and in `directories`.
 pub fn kept(store: &Path, directories: &[PathBuf]) -> Vec<PathBuf> {
     let Some(name) = store.file_name() else { return Vec::new() };
-    let mut prefix = name.to_os_string();
-    prefix.push(MARK);
+    let prefix = named_after(Path::new(name), MARK);
     let beside = store.parent().map(Path::to_path_buf);
     let mut places: Vec<PathBuf> = beside.into_iter().chain(directories.iter().cloned()).collect();
     places.iter_mut().for_each(|place| *place = fs::canonicalize(&*place).unwrap_or_default());
@@ -115,21 +115,22 @@ impl Store {
         };
         let bytes = serde_json::to_vec(&kept)
             .map_err(|source| StoreError::Encode { what: "the record of a trial", source })?;
-        let beside = self.path.parent().map(Path::to_path_buf);
+        let name = named_after(&self.path, &format!("{MARK}{sweep}-{}", record.trial));
         let mut reasons = Vec::new();
-        for directory in beside.iter().chain(directories) {
-            match write_new(directory, &self.kept_name(sweep, record.trial), &bytes) {
+        let beside = self.place.as_ref().map(|place| &place.directory);
+        if let Some(directory) = beside {
+            match write_new(directory, &name, &bytes) {
                 Ok(path) => return Ok(path),
-                Err(error) => reasons.push(format!("'{}': {error}", directory.display())),
+                Err(error) => reasons.push(format!("'{}': {error}", directory.path().display())),
+            }
+        }
+        for path in directories {
+            match Directory::open(path).and_then(|directory| write_new(&directory, &name, &bytes)) {
+                Ok(path) => return Ok(path),
+                Err(error) => reasons.push(format!("'{}': {error}", path.display())),
             }
         }
         Err(StoreError::Keep { trial: record.trial, reasons })
-    }
-
-    fn kept_name(&self, sweep: SweepId, trial: u32) -> OsString {
-        let mut name = self.path.file_name().unwrap_or_default().to_os_string();
-        name.push(format!("{MARK}{sweep}-{trial}"));
-        name
     }
 
     /// Adds the records kept for this store, next to it and in `directories`, and removes the files of
@@ -150,7 +151,10 @@ impl Store {
 
     /// `None` for the record of another store of the same name.
     fn add_one(&mut self, path: &Path) -> std::result::Result<Option<String>, NotAdded> {
-        let Kept { store, sweep, started, record, .. } = read(path)?;
+        let text = |error: io::Error| error.to_string();
+        let directory = Directory::open(path.parent().unwrap_or(path)).map_err(text)?;
+        let file = directory.at(path.file_name().unwrap_or_default());
+        let Kept { store, sweep, started, record, .. } = read(&file)?;
         if store != self.path {
             return Ok(None);
         }
@@ -169,7 +173,7 @@ impl Store {
             Err(StoreError::TrialExists { .. }) if self.has(sweep, &record) => {}
             Err(error) => return Err(chain(&error).into()),
         }
-        fs::remove_file(path)
+        fs::remove_file(file)
             .map_err(|error| format!("it is stored, but the file cannot be removed: {error}"))?;
         Ok(Some(format!("added trial {} of sweep {sweep} from '{shown}'", trial + 1)))
     }
@@ -258,14 +262,14 @@ fn name_quantiles(operation: &mut Value) {
 }
 
 /// Writes a new file of this name, with a number appended if it exists, and syncs it and its directory.
-fn write_new(directory: &Path, name: &std::ffi::OsStr, bytes: &[u8]) -> io::Result<PathBuf> {
+fn write_new(directory: &Directory, name: &OsStr, bytes: &[u8]) -> io::Result<PathBuf> {
     for attempt in 1..=MOST {
         let mut name = name.to_os_string();
         if attempt > 1 {
             name.push(format!("-{attempt}"));
         }
         name.push(SUFFIX);
-        let path = directory.join(name);
+        let path = directory.at(&name);
         let mut file = match OpenOptions::new().write(true).create_new(true).open(&path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
             result => result?,
@@ -276,8 +280,8 @@ fn write_new(directory: &Path, name: &std::ffi::OsStr, bytes: &[u8]) -> io::Resu
             let _ = fs::remove_file(&path);
             return Err(error);
         }
-        File::open(directory)?.sync_all()?;
-        return Ok(path);
+        File::open(directory.at("."))?.sync_all()?;
+        return Ok(directory.path().join(name));
     }
     Err(io::Error::from(io::ErrorKind::AlreadyExists))
 }

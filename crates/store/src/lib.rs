@@ -6,6 +6,9 @@
 //! public JSON and its bulky parts, both compressed, and columns for queries. Reading a trial returns the
 //! record that was written.
 //!
+//! The path is resolved once. The file, those that SQLite keeps beside it, copies and kept records are opened
+//! through the directory that was found, so nobody can swap one on the way to it.
+//!
 //! Others may query it with SQL: the views `fsdyno_...` are documented and stay as they are, unlike the
 //! tables.
 //!
@@ -43,10 +46,15 @@ pub use portable::Unpacked;
 pub use sweeps::{AllSweeps, NewSweep, Origin, Sweep, SweepState, SweepSummary, select};
 pub use twin::Twin;
 
+use fsdyno_path::{Directory, LinkOfOthers, Place};
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
-use rusqlite::{Connection, ErrorCode};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rustix::fs::fstat;
 use rustix::process::geteuid;
+use std::ffi::OsString;
+use std::fs::{self, Metadata};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -65,6 +73,8 @@ const FILES: &str = ".files";
 pub struct Store {
     connection: Connection,
     path: PathBuf,
+    /// Where it is, unless it is in memory. It must outlive the connection, which is dropped first.
+    place: Option<Place>,
     /// The copy made before the schema was upgraded.
     copy: Option<PathBuf>,
     /// The sweep that this process runs.
@@ -81,41 +91,48 @@ impl Store {
     /// Opens the store at this path. Creates it and missing directories above it, and upgrades the schema.
     ///
     /// # Errors
-    /// [`StoreError::Directory`], [`StoreError::NotAFile`], [`StoreError::Open`],
+    /// [`StoreError::Directory`], [`StoreError::Link`], [`StoreError::NotAFile`], [`StoreError::Open`],
     /// [`StoreError::NotADatabase`], [`StoreError::Foreign`], [`StoreError::TooNew`],
     /// [`StoreError::Corrupt`], [`StoreError::Copy`], [`StoreError::Migrate`]; [`StoreError::NotYours`] if
     /// it belongs to another user; [`StoreError::NotWritable`].
     pub fn open(path: &Path) -> Result<Self> {
-        if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
-            std::fs::create_dir_all(directory)
-                .map_err(|source| StoreError::Directory { path: directory.to_path_buf(), source })?;
-        }
+        let place = Place::make(path).map_err(|source| match found_elsewhere(path, source) {
+            Err(source) => {
+                StoreError::Directory { path: path.parent().unwrap_or(path).to_path_buf(), source }
+            }
+            Ok(error) => error,
+        })?;
+        Store::open_at(path, place)
+    }
+
+    /// Opens the store at a place to which this path has led.
+    fn open_at(path: &Path, place: Place) -> Result<Self> {
+        let found = file_at(&place);
         // SQLite takes a device for an empty database, and writes one to it.
-        if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        if found.as_ref().is_some_and(|found| !found.is_file()) {
             return Err(StoreError::NotAFile { path: path.to_path_buf() });
         }
-        if let Some(owner) = other_owner(path) {
+        let owner = found.as_ref().map(MetadataExt::uid).filter(|owner| *owner != geteuid().as_raw());
+        if let Some(owner) = owner {
             return Err(StoreError::NotYours { path: path.to_path_buf(), owner });
         }
-        if let Some(source) = reading::why_not_writable(path) {
+        if let Some(source) = reading::why_not_writable(&place) {
             return Err(StoreError::NotWritable { path: path.to_path_buf(), source });
         }
         let cannot_open = |source| StoreError::Open { path: path.to_path_buf(), source };
-        let mut connection = Connection::open(path).map_err(cannot_open)?;
-        connection.busy_timeout(BUSY_LIMIT).map_err(cannot_open)?;
-        distrust(&connection).map_err(cannot_open)?;
+        let flags = OpenFlags::default() | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+        let mut connection = connect(&place.through(), flags).map_err(cannot_open)?;
         schema::recognise(&connection, path)?;
-        let copy = schema::copy_older(&connection, path)?;
+        let copy = schema::copy_older(&connection, path, &place)?;
         set_up(&connection).map_err(cannot_open)?;
         schema::bring_up_to_date(&mut connection, path, copy.as_deref())?;
+        let file = file_at(&place).map(|found| (found.dev(), found.ino()));
         // A store is identified by its real path, whatever the working directory.
-        let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
-        let file = file_at(&path);
-        Ok(Store { copy, file, ..Store::of(connection, path) })
+        Ok(Store { copy, file, ..Store::of(connection, place.path(), Some(place)) })
     }
 
-    fn of(connection: Connection, path: PathBuf) -> Self {
-        Store { connection, path, copy: None, running: None, directory: None, prefix: "", file: None }
+    fn of(connection: Connection, path: PathBuf, place: Option<Place>) -> Self {
+        Store { connection, path, place, copy: None, running: None, directory: None, prefix: "", file: None }
     }
 
     /// The same store, with a prefix before the numbers of its sweeps in [`SweepSummary::selector`].
@@ -131,9 +148,7 @@ impl Store {
 
     /// Where files of a sweep are that are not in the database. The directory need not exist.
     pub fn files_of(&self, sweep: SweepId) -> PathBuf {
-        let mut name = self.path.file_name().unwrap_or_default().to_os_string();
-        name.push(FILES);
-        self.path.with_file_name(name).join(sweep.to_string())
+        self.beside(FILES).join(sweep.to_string())
     }
 
     /// The directory that holds the database and these files.
@@ -155,14 +170,13 @@ impl Store {
         let Some(file) = self.file else { return true };
         // The latest trials may be in its log only.
         let log = format!("{} (deleted)", self.beside("-wal").display());
-        file_at(&self.path) == Some(file) && !own_descriptors().any(|link| link.as_os_str() == log.as_str())
+        let found = fs::metadata(&self.path).ok().map(|found| (found.dev(), found.ino()));
+        found == Some(file) && !own_descriptors().any(|link| link.as_os_str() == log.as_str())
     }
 
-    /// A file of SQLite's next to the database.
+    /// What is next to the database and named after it.
     fn beside(&self, suffix: &str) -> PathBuf {
-        let mut path = self.path.clone().into_os_string();
-        path.push(suffix);
-        path.into()
+        self.path.with_file_name(named_after(&self.path, suffix))
     }
 
     /// Copies everything into a new file: in the store's directory, or, if that is gone, in the nearest one
@@ -173,28 +187,38 @@ impl Store {
     /// # Errors
     /// [`StoreError::Rescue`] if no directory has room for it.
     pub fn rescue(&self, directories: &[PathBuf]) -> Result<PathBuf> {
-        let beside =
-            self.path.ancestors().skip(1).find(|directory| directory.exists()).filter(|one| is_own(one));
+        let beside = self.path.ancestors().skip(1).find_map(|one| Directory::open(one).ok()).filter(is_own);
+        let others = directories.iter().map(|one| Directory::open(one).map_err(|error| (one, error)));
         let mut reasons = Vec::new();
-        for directory in beside.into_iter().chain(directories.iter().map(PathBuf::as_path)) {
-            let mut name = self.path.file_name().unwrap_or_default().to_os_string();
-            name.push(format!(".rescued-{}", std::process::id()));
-            let path = directory.join(name);
-            // It overwrites nothing (https://sqlite.org/lang_vacuum.html).
-            match self.connection.execute("VACUUM INTO ?1", [path.to_string_lossy()]) {
-                Ok(_) => {
-                    let own: Vec<PathBuf> = own_descriptors().collect();
-                    let logs = ["-wal", "-shm"].map(|suffix| self.beside(suffix));
-                    // One that cannot be removed is as it was.
-                    logs.iter()
-                        .filter(|log| own.contains(log))
-                        .for_each(|log| drop(std::fs::remove_file(log)));
-                    return Ok(path);
+        for directory in beside.into_iter().map(Ok).chain(others) {
+            let directory = match directory {
+                Ok(directory) => directory,
+                Err((path, error)) => {
+                    reasons.push(format!("'{}': {error}", path.display()));
+                    continue;
                 }
-                Err(error) => reasons.push(format!("'{}': {error}", directory.display())),
+            };
+            let name = named_after(&self.path, &format!(".rescued-{}", std::process::id()));
+            // It overwrites nothing (https://sqlite.org/lang_vacuum.html).
+            match self.connection.execute("VACUUM INTO ?1", [directory.at(&name).to_string_lossy()]) {
+                Ok(_) => {
+                    self.remove_logs();
+                    return Ok(directory.path().join(name));
+                }
+                Err(error) => reasons.push(format!("'{}': {error}", directory.path().display())),
             }
         }
         Err(StoreError::Rescue { path: self.path.clone(), reasons })
+    }
+
+    /// Removes SQLite's own files at the old place, if they are still there. One that cannot be removed is as
+    /// it was.
+    fn remove_logs(&self) {
+        let Some(place) = &self.place else { return };
+        let own: Vec<PathBuf> = own_descriptors().collect();
+        for suffix in ["-wal", "-shm"].into_iter().filter(|suffix| own.contains(&self.beside(suffix))) {
+            let _ = fs::remove_file(place.directory.at(named_after(&self.path, suffix)));
+        }
     }
 
     /// The copy of the original file, if opening it upgraded the schema.
@@ -205,26 +229,54 @@ impl Store {
 
 /// What the open files of this process are called now.
 fn own_descriptors() -> impl Iterator<Item = PathBuf> {
-    let descriptors = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
-    descriptors.filter_map(|entry| std::fs::read_link(entry.path()).ok())
+    let descriptors = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    descriptors.filter_map(|entry| fs::read_link(entry.path()).ok())
+}
+
+/// The name of a store with something appended.
+fn named_after(store: &Path, suffix: &str) -> OsString {
+    let mut name = store.file_name().unwrap_or_default().to_os_string();
+    name.push(suffix);
+    name
 }
 
 /// Whether nobody but this user can change what is in a directory.
-fn is_own(directory: &Path) -> bool {
+fn is_own(directory: &Directory) -> bool {
     let others = 0o022;
-    std::fs::metadata(directory)
-        .is_ok_and(|found| found.uid() == geteuid().as_raw() && found.mode() & others == 0)
+    fstat(directory).is_ok_and(|found| found.st_uid == geteuid().as_raw() && found.st_mode & others == 0)
 }
 
-/// Device and inode of the file at a path.
-fn file_at(path: &Path) -> Option<(u64, u64)> {
-    std::fs::metadata(path).ok().map(|found| (found.dev(), found.ino()))
+/// What is at a place.
+fn file_at(place: &Place) -> Option<Metadata> {
+    fs::symlink_metadata(place.through()).ok()
 }
 
-/// The user that owns the file, if that is another one.
-fn other_owner(path: &Path) -> Option<u32> {
-    let owner = std::fs::metadata(path).ok()?.uid();
-    (owner != geteuid().as_raw()).then_some(owner)
+/// The error of a path that leads to no place of a file, or what the system says.
+fn found_elsewhere(path: &Path, source: io::Error) -> std::result::Result<StoreError, io::Error> {
+    match source.kind() {
+        _ if LinkOfOthers::is_cause_of(&source) => Ok(StoreError::Link { path: path.to_path_buf(), source }),
+        io::ErrorKind::IsADirectory | io::ErrorKind::InvalidInput => {
+            Ok(StoreError::NotAFile { path: path.to_path_buf() })
+        }
+        _ => Err(source),
+    }
+}
+
+/// Opens a database at a path through an open directory, or at a URI with one.
+fn connect(path: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
+    if !fsdyno_sys::sqlite::use_paths_as_given() {
+        let misuse = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_MISUSE);
+        let reason = "this SQLite would follow links of others".to_string();
+        return Err(rusqlite::Error::SqliteFailure(misuse, Some(reason)));
+    }
+    let connection = Connection::open_with_flags(path, flags).map_err(|error| match error {
+        // Its text names the path, which says nothing to a user.
+        rusqlite::Error::SqliteFailure(error, _) => rusqlite::Error::SqliteFailure(error, None),
+        other => other,
+    })?;
+    connection.busy_timeout(BUSY_LIMIT)?;
+    distrust(&connection)?;
+    Ok(connection)
 }
 
 /// A database may come from anywhere, and its schema can contain code: views, triggers, and functions in

@@ -8,7 +8,8 @@
 
 use crate::error::{Result, StoreError};
 use crate::schema::Depth;
-use crate::{Store, distrust, schema};
+use crate::{Store, connect, file_at, found_elsewhere, named_after, schema};
+use fsdyno_path::Place;
 use rusqlite::{Connection, OpenFlags};
 use rustix::fs::{Access, access};
 use rustix::process::geteuid;
@@ -27,7 +28,13 @@ impl Store {
     /// Those of [`Store::open`]; [`StoreError::Unreadable`].
     pub fn open_to_read(path: &Path) -> Result<Self> {
         let unreadable = |source| StoreError::Unreadable { path: path.to_path_buf(), source };
-        let found = match fs::metadata(path) {
+        let place = match Place::of(path).map_err(|source| found_elsewhere(path, source)) {
+            Err(Err(error)) if error.kind() == io::ErrorKind::NotFound => return empty(path),
+            Err(Err(source)) => return Err(unreadable(source)),
+            Err(Ok(error)) => return Err(error),
+            Ok(place) => place,
+        };
+        let found = match fs::symlink_metadata(place.through()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return empty(path),
             found => found.map_err(unreadable)?,
         };
@@ -35,15 +42,15 @@ impl Store {
             return Err(StoreError::NotAFile { path: path.to_path_buf() });
         }
         let own = found.uid() == geteuid().as_raw();
-        if own && why_not_writable(path).is_none() {
+        if own && why_not_writable(&place).is_none() {
             return match Store::open(path) {
                 // What can be read need not be lost with the room to write.
-                Err(error) if error.wants_room() => read_only(path).map_err(|_| error),
+                Err(error) if error.wants_room() => read_only(path, place).map_err(|_| error),
                 opened => opened,
             };
         }
-        fs::File::open(path).map_err(unreadable)?;
-        let store = read_only(path)?;
+        fs::File::open(place.through()).map_err(unreadable)?;
+        let store = read_only(path, place)?;
         // Of what belongs to root nothing is worse than what root may do anyway.
         if !own && found.uid() != ROOT {
             schema::check(&store.connection, path, Depth::Pages)?;
@@ -53,63 +60,57 @@ impl Store {
 }
 
 /// Why a file that exists, or new ones beside it, cannot be written.
-pub(crate) fn why_not_writable(path: &Path) -> Option<io::Error> {
-    if !path.exists() {
-        return None;
-    }
-    let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
-    let places = [path, directory.unwrap_or(Path::new("."))];
-    places.iter().find_map(|place| access(*place, Access::WRITE_OK).err()).map(io::Error::from)
+pub(crate) fn why_not_writable(place: &Place) -> Option<io::Error> {
+    file_at(place)?;
+    let paths = [place.through(), place.directory.at(".")];
+    paths.iter().find_map(|path| access(path, Access::WRITE_OK).err()).map(io::Error::from)
 }
 
 fn empty(path: &Path) -> Result<Store> {
     let cannot_open = |source| StoreError::Open { path: path.to_path_buf(), source };
     let mut connection = Connection::open_in_memory().map_err(cannot_open)?;
     schema::bring_up_to_date(&mut connection, path, None)?;
-    Ok(Store::of(connection, path.to_path_buf()))
+    Ok(Store::of(connection, path.to_path_buf(), None))
 }
 
-fn read_only(path: &Path) -> Result<Store> {
-    let size = |ending: &str| fs::metadata(beside(path, ending)).map(|file| file.len()).ok();
+fn read_only(path: &Path, place: Place) -> Result<Store> {
+    let size = |ending: &str| fs::metadata(beside(&place, ending)).map(|file| file.len()).ok();
     let connection = match (size("-shm"), size("-wal")) {
-        (Some(_), Some(_)) => connect(path, ""),
-        (_, None | Some(0)) => connect(path, "&immutable=1"),
-        (None, Some(_)) => return copied(path),
+        (Some(_), Some(_)) => open(&place, ""),
+        (_, None | Some(0)) => open(&place, "&immutable=1"),
+        (None, Some(_)) => return copied(path, &place),
     };
-    let opened = connection.and_then(|connection| {
+    let opened = connection.map_err(|source| StoreError::Open { path: path.to_path_buf(), source });
+    let opened = opened.and_then(|connection| {
         schema::recognise(&connection, path)?;
         Ok(connection)
     });
     match opened {
-        Ok(connection) if schema::is_latest(&connection) => Ok(Store::of(connection, path.to_path_buf())),
+        Ok(connection) if schema::is_latest(&connection) => {
+            Ok(Store::of(connection, path.to_path_buf(), Some(place)))
+        }
         // Older, or nobody recovers what its owner's last process left in the files beside it.
-        Ok(_) | Err(StoreError::Open { .. }) => copied(path),
+        Ok(_) | Err(StoreError::Open { .. }) => copied(path, &place),
         Err(error) => Err(error),
     }
 }
 
 /// One of SQLite's files next to a database.
-fn beside(path: &Path, ending: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_os_string();
-    name.push(ending);
-    PathBuf::from(name)
+fn beside(place: &Place, ending: &str) -> PathBuf {
+    place.directory.at(named_after(Path::new(&place.name), ending))
 }
 
-fn connect(path: &Path, more: &str) -> Result<Connection> {
-    let cannot_open = |source| StoreError::Open { path: path.to_path_buf(), source };
-    let flags =
-        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(format!("{}?mode=ro{more}", uri(path)), flags);
-    let connection = connection.map_err(cannot_open)?;
-    connection.busy_timeout(crate::BUSY_LIMIT).map_err(cannot_open)?;
-    distrust(&connection).map_err(cannot_open)?;
-    Ok(connection)
+fn open(place: &Place, more: &str) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+        | OpenFlags::SQLITE_OPEN_URI
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    connect(Path::new(&format!("{}?mode=ro{more}", uri(&place.through()))), flags)
 }
 
 /// A path as a URI: bytes with a meaning of their own are escaped (https://sqlite.org/uri.html).
 fn uri(path: &Path) -> String {
-    let absolute = std::path::absolute(path).unwrap_or(path.to_path_buf());
-    let escaped = absolute.as_os_str().as_encoded_bytes().iter().map(|byte| match byte {
+    let escaped = path.as_os_str().as_encoded_bytes().iter().map(|byte| match byte {
         b'/' | b'-' | b'_' | b'.' | b'~' => char::from(*byte).to_string(),
         byte if byte.is_ascii_alphanumeric() => char::from(*byte).to_string(),
         byte => format!("%{byte:02X}"),
@@ -118,14 +119,14 @@ fn uri(path: &Path) -> String {
 }
 
 /// A copy in a directory of its own, brought up to date there.
-fn copied(path: &Path) -> Result<Store> {
+fn copied(path: &Path, place: &Place) -> Result<Store> {
     let unreadable = |source| StoreError::Unreadable { path: path.to_path_buf(), source };
     let directory = tempfile::Builder::new().prefix("fsdyno-read-").tempdir().map_err(unreadable)?;
     let copy = directory.path().join("results.db");
-    fs::copy(path, &copy).map_err(unreadable)?;
-    let wal = beside(path, "-wal");
+    fs::copy(place.through(), &copy).map_err(unreadable)?;
+    let wal = beside(place, "-wal");
     if wal.exists() {
-        fs::copy(wal, beside(&copy, "-wal")).map_err(unreadable)?;
+        fs::copy(wal, directory.path().join("results.db-wal")).map_err(unreadable)?;
     }
     let mut store = Store::open(&copy)?;
     store.path = path.to_path_buf();

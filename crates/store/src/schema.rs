@@ -2,11 +2,15 @@
 //! changes.
 
 use crate::error::{Result, StoreError};
-use crate::{measures, older};
+use crate::{measures, named_after, older};
+use fsdyno_path::{Directory, Place};
 use rusqlite::Error::SqlInputError;
 use rusqlite::{Connection, ErrorCode, Transaction};
 use rusqlite_migration::{HookError, M, Migrations};
-use std::os::unix::fs::MetadataExt;
+use rustix::fs::fstat;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// "fsdy": marks the file as ours (`PRAGMA application_id`, shown by `file`).
@@ -115,7 +119,7 @@ pub(crate) fn is_latest(connection: &Connection) -> bool {
 
 /// Checks and copies a store of an older version before anything is written to it; returns the path of the
 /// copy.
-pub(crate) fn copy_older(connection: &Connection, path: &Path) -> Result<Option<PathBuf>> {
+pub(crate) fn copy_older(connection: &Connection, path: &Path, place: &Place) -> Result<Option<PathBuf>> {
     let latest = SCRIPTS.len() as i64;
     let cannot_open = |source| StoreError::Open { path: path.to_path_buf(), source };
     let found = identity(connection).map_err(cannot_open)?;
@@ -123,7 +127,7 @@ pub(crate) fn copy_older(connection: &Connection, path: &Path) -> Result<Option<
         return Ok(None);
     }
     check(connection, path, Depth::Pages)?;
-    copy(connection, path, latest)
+    copy(connection, path, place, latest)
 }
 
 /// What of a file is checked.
@@ -154,14 +158,18 @@ pub(crate) fn check(connection: &Connection, path: &Path, depth: Depth) -> Resul
 
 /// Copies a store to the same directory, as `results.db.before-v8`. A copy of that name is kept: another
 /// process or an earlier attempt made it from the same older state.
-fn copy(connection: &Connection, path: &Path, latest: i64) -> Result<Option<PathBuf>> {
-    let mut name = path.as_os_str().to_os_string();
-    name.push(format!(".before-v{latest}"));
-    let copy = PathBuf::from(name);
-    if std::fs::symlink_metadata(&copy).is_ok() {
+fn copy(
+    connection: &Connection,
+    path: &Path,
+    Place { directory, name }: &Place,
+    latest: i64,
+) -> Result<Option<PathBuf>> {
+    let name = named_after(Path::new(name), &format!(".before-v{latest}"));
+    let copy = directory.path().join(&name);
+    if fs::symlink_metadata(directory.at(&name)).is_ok() {
         return Ok(Some(copy));
     }
-    match copy_to(connection, &copy) {
+    match copy_to(connection, directory, &name) {
         Ok(()) => Ok(Some(copy)),
         Err(reason) => Err(StoreError::Copy { path: path.to_path_buf(), copy, reason }),
     }
@@ -169,38 +177,34 @@ fn copy(connection: &Connection, path: &Path, latest: i64) -> Result<Option<Path
 
 /// SQLite follows links and writes into existing files, so the copy is made in a new directory that only this
 /// user can enter, and renamed when it is complete.
-fn copy_to(connection: &Connection, copy: &Path) -> std::result::Result<(), String> {
+fn copy_to(connection: &Connection, directory: &Directory, name: &OsStr) -> std::result::Result<(), String> {
     let text = |error: &dyn std::fmt::Display| error.to_string();
-    let directory = copy.parent().filter(|directory| !directory.as_os_str().is_empty());
-    let directory = directory.unwrap_or(Path::new("."));
     if let Some(reason) = belongs_to_others(directory).map_err(|error| text(&error))? {
         return Err(reason);
     }
-    let room = tempfile::Builder::new()
-        .prefix(".fsdyno-copy-")
-        .tempdir_in(directory)
-        .map_err(|error| text(&error))?;
+    let here = directory.at(".");
+    let room =
+        tempfile::Builder::new().prefix(".fsdyno-copy-").tempdir_in(&here).map_err(|error| text(&error))?;
     let unfinished = room.path().join("copy");
-    let name = unfinished.to_str().ok_or("its path is not valid UTF-8")?;
-    connection.execute("VACUUM INTO ?1", [name]).map_err(|error| text(&error))?;
-    let file = std::fs::File::open(&unfinished).map_err(|error| text(&error))?;
+    let path = unfinished.to_str().ok_or("its path is not valid UTF-8")?;
+    connection.execute("VACUUM INTO ?1", [path]).map_err(|error| text(&error))?;
+    let file = File::open(&unfinished).map_err(|error| text(&error))?;
     file.sync_all().map_err(|error| text(&error))?;
-    std::fs::rename(&unfinished, copy).map_err(|error| text(&error))?;
-    let directory = std::fs::File::open(directory).map_err(|error| text(&error))?;
-    directory.sync_all().map_err(|error| text(&error))
+    fs::rename(&unfinished, directory.at(name)).map_err(|error| text(&error))?;
+    File::open(here).and_then(|here| here.sync_all()).map_err(|error| text(&error))
 }
 
 /// Why root makes no copy in a directory: somebody else could replace it in the meantime.
-fn belongs_to_others(directory: &Path) -> std::io::Result<Option<String>> {
+fn belongs_to_others(directory: &Directory) -> io::Result<Option<String>> {
     const OTHERS_MAY_WRITE: u32 = 0o022;
     const STICKY: u32 = 0o1000;
-    let found = std::fs::metadata(directory)?;
-    let open = found.mode() & OTHERS_MAY_WRITE != 0 && found.mode() & STICKY == 0;
-    let others = rustix::process::geteuid().is_root() && (found.uid() != 0 || open);
+    let found = fstat(directory)?;
+    let open = found.st_mode & OTHERS_MAY_WRITE != 0 && found.st_mode & STICKY == 0;
+    let others = rustix::process::geteuid().is_root() && (found.st_uid != 0 || open);
     Ok(others.then(|| {
         format!(
             "other users can write to '{}', so root makes no copy there; run fsdyno as its owner",
-            directory.display()
+            directory.path().display()
         )
     }))
 }

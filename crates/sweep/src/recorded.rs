@@ -9,7 +9,7 @@ use fsdyno_core::axis::JOURNAL;
 use fsdyno_core::device::{Image, Md, Preallocation};
 use fsdyno_core::workload::{Durability, IoErrors, Workload};
 use fsdyno_core::{Bytes, DeviceSpec, Devices};
-use fsdyno_host::trusted::{self, Untrusted};
+use fsdyno_path::trusted::{self, Untrusted};
 use fsdyno_testbed::Refusal;
 use std::collections::BTreeMap;
 use std::convert::Infallible;

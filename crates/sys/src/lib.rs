@@ -1,5 +1,5 @@
 //! The only crate with `unsafe`: the timer, ioctls of loop devices, files and random numbers, io_uring, files
-//! in memory and thread set-up that rustix does not cover.
+//! in memory, SQLite's system calls and thread set-up that rustix does not cover.
 #![allow(unsafe_code)]
 
 #[cfg(feature = "bare")]
@@ -14,6 +14,7 @@ pub mod loopdev;
 pub mod mapping;
 pub mod random;
 pub mod ring;
+pub mod sqlite;
 pub mod thread;
 pub mod timer;
 pub mod tracefs;

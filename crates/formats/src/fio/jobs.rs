@@ -119,7 +119,7 @@ impl Seen {
         let rounding_ms = 2.0 * f64::from(stated);
         let beyond_ms = sum_ms - f64::from(stated) * lasted.1;
         let more = jobs > f64::from(stated) && beyond_ms > rounding_ms;
-        (more && jobs.is_finite()).then(|| Seen { jobs: jobs as u32, sum_ms, lasted })
+        (more && jobs.is_finite()).then_some(Seen { jobs: jobs as u32, sum_ms, lasted })
     }
 }
 

@@ -1,8 +1,8 @@
 //! The options of `fsdyno application`.
 
+use super::OutputPath;
 use clap::{Args, ValueEnum};
 use fsdyno_core::durability::Act;
-use std::path::PathBuf;
 
 /// Options of `fsdyno application`.
 #[derive(Debug, Args)]
@@ -10,7 +10,7 @@ pub struct Application {
     /// What to do.
     pub step: ApplicationStep,
     /// Where the filesystem is mounted.
-    pub directory: PathBuf,
+    pub directory: OutputPath,
     /// What the application does: `overwrite`, `append` or `read`.
     #[arg(value_parser = act)]
     pub act: Act,

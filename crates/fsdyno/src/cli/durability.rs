@@ -1,8 +1,7 @@
 //! Options of `fsdyno durability`.
 
-use super::{Format, Overrides};
+use super::{Format, InputPath, Overrides};
 use clap::Args;
-use std::path::PathBuf;
 use std::str::FromStr;
 
 /// Options of `fsdyno durability`.
@@ -11,7 +10,7 @@ pub struct Durability {
     /// The plan whose configurations are examined: a TOML file, `-` for stdin, or the name of one that
     /// `fsdyno plans` lists. Its device is not touched: they are made on a disk that fsdyno records.
     #[arg(required_unless_present = "show")]
-    pub plan: Option<PathBuf>,
+    pub plan: Option<InputPath>,
     /// Places at which power is cut, for each configuration.
     #[arg(long, value_name = "N")]
     pub cuts: Option<u32>,

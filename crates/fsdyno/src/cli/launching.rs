@@ -1,8 +1,8 @@
 //! Options that start clients, and those of the agents that they start.
 
+use super::{InputPath, OutputPath};
 use clap::Args;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
 
 /// Options that start the clients of a plan.
 #[derive(Debug, Default, Args)]
@@ -19,7 +19,7 @@ pub struct Launching {
     /// A file on all machines for the secret of the launch, which is created and removed. Needed where the
     /// launcher does not pass on the environment, as pdsh does not.
     #[arg(long, value_name = "FILE", requires = "launch")]
-    pub token_file: Option<PathBuf>,
+    pub token_file: Option<OutputPath>,
 }
 
 /// The same for a sweep, which machines can share.
@@ -65,7 +65,7 @@ pub struct Agent {
     pub join: Vec<SocketAddr>,
     /// The file with the secret of the launch, if it is not in the environment.
     #[arg(long, value_name = "FILE", requires = "join")]
-    pub token_file: Option<PathBuf>,
+    pub token_file: Option<InputPath>,
     /// Another process watches over this one.
     #[arg(long, requires = "join")]
     pub supervised: bool,

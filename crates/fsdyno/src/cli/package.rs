@@ -1,8 +1,8 @@
 //! Options of the commands that an installation needs.
 
+use super::{InputPath, OutputPath};
 use clap::Args;
 use clap_complete::Shell;
-use std::path::PathBuf;
 
 /// Options of `fsdyno completions`.
 #[derive(Debug, Args)]
@@ -15,8 +15,8 @@ pub struct Completions {
 #[derive(Debug, Args)]
 pub struct Package {
     /// Directory to fill; created if necessary.
-    pub directory: PathBuf,
+    pub directory: OutputPath,
     /// Where the program will be.
     #[arg(long, value_name = "FILE", default_value = "/usr/bin/fsdyno")]
-    pub binary: PathBuf,
+    pub binary: InputPath,
 }

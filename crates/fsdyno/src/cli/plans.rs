@@ -1,8 +1,7 @@
 //! Options of `fsdyno plans`.
 
-use super::DocumentFormat;
+use super::{DocumentFormat, OutputPath};
 use clap::Args;
-use std::path::PathBuf;
 
 /// Options of `fsdyno plans`.
 #[derive(Debug, Args)]
@@ -11,7 +10,7 @@ pub struct Plans {
     pub name: Option<String>,
     /// Write the plan to a file, to edit it [default file: NAME.toml in the current directory].
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, requires = "name")]
-    pub save: Option<Option<PathBuf>>,
+    pub save: Option<Option<OutputPath>>,
     /// Output format of the list.
     #[arg(long, default_value = "text", conflicts_with = "name")]
     pub format: DocumentFormat,

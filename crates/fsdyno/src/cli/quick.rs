@@ -1,9 +1,8 @@
 //! Options of `fsdyno quick`.
 
-use super::{Confirmed, Format, Overrides, time};
+use super::{Confirmed, Format, OutputPath, Overrides, time};
 use clap::Args;
 use fsdyno_core::Nanos;
-use std::path::PathBuf;
 
 /// Options of `fsdyno quick`.
 #[derive(Debug, Args)]
@@ -11,7 +10,7 @@ pub struct Quick {
     /// A block device, everything on which is lost; or, for an image that is created and removed, a directory
     /// such as /var/tmp, or a path where nothing is.
     #[arg(value_name = "DEVICE")]
-    pub device: PathBuf,
+    pub device: OutputPath,
     /// How long it may take: sizes, windows and repetitions follow from it.
     #[arg(long = "for", value_name = "TIME", default_value = "15m", value_parser = time)]
     pub time: Nanos,
@@ -21,7 +20,7 @@ pub struct Quick {
         value_name = "FILE",
         conflicts_with_all = ["set", "memory", "kernel", "modules", "destroy", "overwrite", "allow_sysctl", "resume"]
     )]
-    pub save: Option<PathBuf>,
+    pub save: Option<OutputPath>,
     #[command(flatten)]
     pub overrides: Overrides,
     #[command(flatten)]

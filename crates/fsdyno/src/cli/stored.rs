@@ -1,7 +1,7 @@
 //! The commands that change stored results: import, delete, rename, note, pack and unpack.
 
+use super::{InputPath, OutputPath};
 use clap::{Args, Subcommand, ValueEnum};
-use std::path::PathBuf;
 
 /// The commands.
 #[derive(Debug, Subcommand)]
@@ -45,7 +45,7 @@ pub struct Import {
     pub format: ImportFormat,
     /// The files; `-` is stdin.
     #[arg(required = true, value_name = "FILE")]
-    pub files: Vec<PathBuf>,
+    pub files: Vec<InputPath>,
     /// Name for the sweep [default: the name of the first file].
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
@@ -138,14 +138,14 @@ pub struct Pack {
     /// Number or name of the sweep.
     pub sweep: String,
     /// Output file; `-` is stdout.
-    pub file: PathBuf,
+    pub file: OutputPath,
 }
 
 /// Options of `fsdyno unpack`.
 #[derive(Debug, Args)]
 pub struct Unpack {
     /// A file that fsdyno pack wrote; `-` is stdin.
-    pub file: PathBuf,
+    pub file: InputPath,
     /// Name for the sweep [default: the name that it was packed with].
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,

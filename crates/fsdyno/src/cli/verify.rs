@@ -1,17 +1,17 @@
 //! The options of `fsdyno verify`.
 
+use super::InputPath;
 use clap::Args;
 use fsdyno_core::Nanos;
 use fsdyno_core::workload::{Durability, Load};
-use std::path::PathBuf;
 
 /// Options of `fsdyno verify`.
 #[derive(Debug, Args)]
 pub struct Verify {
     /// Where the filesystem is mounted.
-    pub directory: PathBuf,
+    pub directory: InputPath,
     /// A file of marks, one after the other.
-    pub marks: PathBuf,
+    pub marks: InputPath,
     /// How many of them come before the cut.
     pub count: u64,
     /// When the cut came, in nanoseconds by the clock of the marks.

@@ -7,10 +7,14 @@ use crate::exit::Status;
 use crate::out;
 use anyhow::Context;
 use fsdyno_engine::application;
+use fsdyno_path::Directory;
 use std::io::Write;
 
 pub fn run(options: &Application) -> Result {
     let Application { step, directory, act, seed } = options;
+    let opened =
+        Directory::open(directory).with_context(|| format!("cannot open '{}'", directory.display()))?;
+    let directory = &opened.at(".");
     let mut line = match step {
         ApplicationStep::Prepare => {
             application::prepare(directory, *seed)

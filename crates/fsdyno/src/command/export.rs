@@ -5,10 +5,9 @@ use crate::cli::{Export, TableFormat, TableKind};
 use crate::exit::{Status, Trouble};
 use crate::file;
 use crate::out;
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use fsdyno_report::export::{Format, Kind, Table};
 use fsdyno_report::json;
-use std::fs;
 
 pub fn run(surroundings: &Surroundings, options: &Export) -> Result {
     let shelves = surroundings.results()?;
@@ -30,13 +29,12 @@ pub fn run(surroundings: &Surroundings, options: &Export) -> Result {
     };
     match (&options.directory, kind) {
         (Some(directory), kind) => {
-            fs::create_dir_all(directory)
-                .with_context(|| format!("cannot create directory '{}'", directory.display()))?;
+            let directory = file::make_directory(directory)?;
             for kind in kind.as_ref().map_or(Kind::ALL, std::slice::from_ref) {
-                let path = directory.join(format!("{}.{ending}", kind.name()));
-                let failed = || format!("cannot write '{}'", path.display());
-                let mut file = file::create(&path).with_context(failed)?;
-                Table::new(*kind, &header, &trials).write(&mut file, format).with_context(failed)?;
+                let table = Table::new(*kind, &header, &trials);
+                file::write_in(&directory, &format!("{}.{ending}", kind.name()), |out| {
+                    Ok(table.write(out, format)?)
+                })?;
             }
         }
         (None, Some(kind)) if format == Format::Json => {

@@ -61,7 +61,7 @@ use fsdyno_sweep::race_budget;
 use fsdyno_verdict::{NoSuchCase, THRESHOLD};
 use results::find;
 use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Result of a subcommand.
 type Result = std::result::Result<Status, Trouble>;
@@ -150,7 +150,7 @@ impl Surroundings {
         // Whoever names a place means that one alone.
         let named = cli.store.is_some() || cli.state.is_some();
         let roots_store = if named { None } else { state.roots_store() };
-        let store = cli.store.clone().unwrap_or_else(|| state.store());
+        let store = cli.store.as_deref().map_or_else(|| state.store(), Path::to_path_buf);
         let options = [("state", &cli.state), ("store", &cli.store)];
         let options = options.into_iter().filter_map(|(name, path)| Some((name, path.as_ref()?)));
         let options = options.map(|(name, path)| format!(" --{name} {}", quoted(&path.to_string_lossy())));

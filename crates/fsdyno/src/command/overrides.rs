@@ -58,6 +58,7 @@ fn quoted(text: &str) -> String {
 mod tests {
     use super::*;
     use fsdyno_core::Bytes;
+    use std::ffi::OsString;
 
     #[test]
     fn options_become_changes_of_the_plan() {
@@ -65,7 +66,7 @@ mod tests {
             set: vec!["repetitions=1".to_string()],
             memory: Some(Bytes(512 * Bytes::MIB)),
             kernel: ["old=/a/bzImage", "debian:6.1", "/b/bzImage"].map(str::to_string).to_vec(),
-            modules: vec!["/a/modules".into(), "/b/modules".into()],
+            modules: ["/a/modules", "/b/modules"].map(|path| OsString::from(path).into()).into(),
         };
         let expected = [
             "repetitions=1",
@@ -96,7 +97,7 @@ mod tests {
     #[test]
     fn modules_without_an_image_are_refused() {
         let kernel = vec!["debian:6.1".to_string()];
-        let modules = vec!["/a".into()];
+        let modules = vec![OsString::from("/a").into()];
         let overrides = Overrides { set: Vec::new(), memory: None, kernel, modules };
         assert!(settings(&overrides).is_err());
     }

@@ -22,18 +22,19 @@ pub fn pack(surroundings: &Surroundings, options: &Pack) -> Result {
     if files.is_dir() {
         say::note(&format!("note: the files of monitors are not packed; they are in '{}'", files.display()));
     }
-    if options.file == Path::new("-") {
+    if *options.file == *Path::new("-") {
         store.pack(id, stdout().lock()).context("cannot write to stdout")?;
         return Ok(Status::Well);
     }
     let is_taken = |found: Metadata| found.is_file() && found.len() > 0;
-    if fs::metadata(&options.file).is_ok_and(is_taken) {
+    let destination = file::find(&options.file)?;
+    if fs::metadata(destination.through()).is_ok_and(is_taken) {
         // It may be the only copy of another sweep.
         let error = anyhow!("'{}' exists already", options.file.display());
         return Err(Trouble::new(Status::Refused, error)
             .hint("name another file, or remove this one if nobody needs it"));
     }
-    let written = file::write_whole(&options.file, |out| Ok(store.pack(id, out)?));
+    let written = file::write_to(&destination, &options.file, |out| Ok(store.pack(id, out)?));
     let bytes = written.map_err(|error| match error.downcast_ref() {
         Some(StoreError::Running { .. }) => {
             Trouble::new(Status::Refused, error).hint("pack it when it has ended")

@@ -5,14 +5,14 @@ use super::Result;
 use super::completions::script;
 use crate::cli::{Cli, Package};
 use crate::exit::{CODES, Status};
+use crate::file;
 use crate::state::{ROOTS_CACHE, ROOTS_STATE};
 use crate::unit::{self, Unit};
-use anyhow::Context;
 use clap::CommandFactory;
 use clap_complete::Shell;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
-use std::fs;
+
 use std::path::Path;
 
 /// The shells whose completions are installed, with the place and name that each one looks for.
@@ -27,13 +27,12 @@ pub fn run(options: &Package) -> Result {
     files.extend(SHELLS.iter().map(|(shell, name)| (format!("share/{name}"), script(*shell))));
     // Whether the state is on the root filesystem is only known where it is installed: where it is not, the
     // unit does nothing, and `fsdyno restore --install-unit` writes one that fits into /etc.
-    let unit = Unit { binary: options.binary.clone(), state: ROOTS_STATE.into(), early: true };
+    let unit = Unit { binary: options.binary.to_path_buf(), state: ROOTS_STATE.into(), early: true };
     files.push(("systemd/fsdyno-restore.service".to_string(), unit.text().into_bytes()));
     for (name, bytes) in files {
         let path = options.directory.join(name);
-        let directory = path.parent().unwrap_or(Path::new("."));
-        fs::create_dir_all(directory).with_context(|| format!("cannot create '{}'", directory.display()))?;
-        fs::write(&path, bytes).with_context(|| format!("cannot write '{}'", path.display()))?;
+        file::make_directory(path.parent().unwrap_or(Path::new(".")))?;
+        file::write_whole(&path, |out| Ok(out.write_all(&bytes)?))?;
     }
     Ok(Status::Well)
 }

@@ -40,8 +40,8 @@ pub fn run(surroundings: &Surroundings, options: &Plans) -> Result {
     match &options.save {
         None => out::text(&surroundings.style).write_all(plan.text.as_bytes())?,
         Some(path) => {
-            let path = path.clone().unwrap_or_else(|| PathBuf::from(format!("{}.toml", plan.name)));
-            save(&path, plan.text, "name another file with --save=FILE")?;
+            let usual = PathBuf::from(format!("{}.toml", plan.name));
+            save(path.as_deref().unwrap_or(&usual), plan.text, "name another file with --save=FILE")?;
         }
     }
     Ok(Status::Well)

@@ -5,8 +5,6 @@ use crate::cli::Profile;
 use crate::exit::Status;
 use crate::file;
 use crate::say;
-use anyhow::Context;
-use std::io::Write;
 
 pub fn run(options: &Profile) -> Result {
     let profile = fsdyno_engine::profile::scan(&options.directory)?;
@@ -15,8 +13,7 @@ pub fn run(options: &Profile) -> Result {
         Some(path) => {
             let mut text = serde_json::to_string_pretty(&profile)?;
             text.push('\n');
-            let written = file::create(path).and_then(|mut file| Ok(file.write_all(text.as_bytes())?));
-            written.with_context(|| format!("cannot write '{}'", path.display()))?;
+            file::write_whole(path, |out| Ok(out.write_all(text.as_bytes())?))?;
             say::remark(&format!("{} files in {} directories", profile.files, profile.directories));
             say::remark(&format!("hint: in a plan: tree = \"profile:{}\"", path.display()));
             if let Some(found) = profile.compressible {

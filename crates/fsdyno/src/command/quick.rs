@@ -49,7 +49,7 @@ fn interrupted(
     options: &Options,
 ) -> std::result::Result<(Plan, SweepId), Trouble> {
     let store = surroundings.open_store()?;
-    let device = std::path::absolute(&options.device).unwrap_or(options.device.clone());
+    let device = std::path::absolute(&options.device).unwrap_or(options.device.to_path_buf());
     for summary in store.sweeps()?.into_iter().rev() {
         let is_open = summary.state == SweepState::Interrupted && summary.origin == Origin::Run;
         if !is_open || summary.name != QUICK {

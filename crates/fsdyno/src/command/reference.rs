@@ -1,9 +1,10 @@
 //! `fsdyno reference DIR` (hidden): the pages of docs/reference, from the definitions that parsing uses.
 
 use super::Result;
-use crate::cli::{Cli, Reference};
+use crate::cli::{Cli, OutputPath, Reference};
 use crate::exit::{self, Status};
-use anyhow::Context;
+use crate::file;
+use clap::{Command, CommandFactory};
 use clap_markdown::{MarkdownOptions, help_markdown_custom};
 use fsdyno_core::axis::{AXES, SYSCTL_PREFIX, WITHOUT_TRACE};
 use fsdyno_core::measure::Measure;
@@ -14,8 +15,7 @@ use std::fmt::{Display, Write};
 pub fn run(options: &Reference) -> Result {
     let pages = [("command-line.md", command_line()), ("plan.md", plan()?)];
     for (name, text) in pages {
-        let path = options.directory.join(name);
-        std::fs::write(&path, text).with_context(|| format!("cannot write '{}'", path.display()))?;
+        file::write_whole(&options.directory.join(name), |out| Ok(out.write_all(text.as_bytes())?))?;
     }
     Ok(Status::Well)
 }
@@ -23,7 +23,27 @@ pub fn run(options: &Reference) -> Result {
 fn command_line() -> String {
     let options = MarkdownOptions::new().title("Command line".to_string()).show_footer(false);
     let text = help_markdown_custom::<Cli>(&options);
-    format!("{}\n\n{}", text.trim_end(), exit_codes())
+    format!("{}\n\n{}\n{}", text.trim_end(), outputs(), exit_codes())
+}
+
+/// The paths at which commands write.
+fn outputs() -> String {
+    let mut rows = String::new();
+    add_outputs(&mut rows, "fsdyno", &Cli::command());
+    format!(
+        "## Paths that are written\n\nAt these paths, a command creates, changes or removes files. It follows \
+         no symbolic link of another user on the way there.\n\n| command | path |\n|---|---|\n{rows}"
+    )
+}
+
+fn add_outputs(rows: &mut String, name: &str, command: &Command) {
+    for argument in command.get_arguments().filter(|argument| OutputPath::is_value_of(argument)) {
+        let shown = argument.get_long().map_or_else(|| argument.to_string(), |long| format!("--{long}"));
+        rows.push_str(&format!("| `{name}` | `{shown}` |\n"));
+    }
+    for command in command.get_subcommands() {
+        add_outputs(rows, &format!("{name} {}", command.get_name()), command);
+    }
 }
 
 fn exit_codes() -> String {

@@ -32,7 +32,8 @@ pub fn run(surroundings: &Surroundings, options: &Report) -> Result {
         },
         other => other.into(),
     })?;
-    let path = options.output.clone().unwrap_or_else(|| default_path(&sweep.summary));
+    let output = options.output.as_deref().map(Path::to_path_buf);
+    let path = output.unwrap_or_else(|| default_path(&sweep.summary));
     if path == Path::new("-") {
         io::stdout().lock().write_all(page.as_bytes()).context("cannot write to stdout")?;
         return Ok(Status::Well);

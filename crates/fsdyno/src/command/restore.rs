@@ -9,7 +9,7 @@ use crate::out;
 use crate::say;
 use crate::unit::{self, Unit};
 use anyhow::{Context, anyhow};
-use fsdyno_host::trusted;
+use fsdyno_path::trusted;
 use fsdyno_testbed::undo::{self, RestoreReport};
 use std::fs::Permissions;
 use std::io::{self, Write};

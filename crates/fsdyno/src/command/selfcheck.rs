@@ -9,8 +9,9 @@ use crate::interrupt::Interrupt;
 use crate::out;
 use crate::progress::Display;
 use crate::say;
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use fsdyno_core::TrialRecord;
+use fsdyno_path::Place;
 use fsdyno_store::Store;
 use fsdyno_sweep::{Plan, SweepOutcome, order};
 use fsdyno_sys::timer::Timer;
@@ -18,7 +19,7 @@ use fsdyno_testbed::{Confirmation, Lack, UndoJournal};
 use fsdyno_witness::{DeviceRow, Listener, Range, Row, Testimony, Way, way_ns};
 use rustix::process::getppid;
 use serde::{Deserialize, Serialize};
-use std::fs::Permissions;
+use std::fs::{self, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -161,8 +162,10 @@ pub fn run(surroundings: &Surroundings, options: &Selfcheck) -> Result {
         );
         return Err(Trouble::new(Status::Refused, error).hint(lack.hint()));
     }
-    let image = std::path::absolute(&options.image)?;
-    if image.symlink_metadata().is_ok() {
+    let place =
+        Place::of(&options.image).with_context(|| format!("cannot create '{}'", options.image.display()))?;
+    let image = place.path();
+    if fs::symlink_metadata(place.through()).is_ok() {
         let error = anyhow!("'{}' already exists, and selfcheck creates its image anew", image.display());
         return Err(Trouble::new(Status::Usage, error).hint("name a new file with --image FILE"));
     }
@@ -296,7 +299,7 @@ fn own_store(surroundings: &Surroundings) -> std::result::Result<Store, Trouble>
     for suffix in ["", "-wal", "-shm"] {
         let mut name = path.clone().into_os_string();
         name.push(suffix);
-        match std::fs::remove_file(name) {
+        match fs::remove_file(name) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
             _ => {}
         }
@@ -306,7 +309,7 @@ fn own_store(surroundings: &Surroundings) -> std::result::Result<Store, Trouble>
 
 /// The last selfcheck whose outcome is kept.
 pub(super) fn last(state: &Path) -> Option<Kept> {
-    serde_json::from_slice(&std::fs::read(state.join(FILE)).ok()?).ok()
+    serde_json::from_slice(&fs::read(state.join(FILE)).ok()?).ok()
 }
 
 /// Width of the column with an operation's name.

@@ -7,7 +7,8 @@ use crate::ready::{self, Ready};
 use crate::say;
 use anyhow::{Context, anyhow};
 use fsdyno_sweep::{MAX_PLAN_BYTES, Plan};
-use std::io::{self, Read, Write};
+use std::fs;
+use std::io::{self, Read};
 use std::path::Path;
 
 /// Stands for standard input.
@@ -15,13 +16,12 @@ const STDIN: &str = "-";
 
 /// Writes a plan to a new file.
 pub fn save(path: &Path, text: &str, instead: &str) -> Result<(), Trouble> {
-    if path.symlink_metadata().is_ok() {
+    let destination = file::find(path)?;
+    if fs::symlink_metadata(destination.through()).is_ok() {
         let error = anyhow!("'{}' exists already", path.display());
         return Err(Trouble::new(Status::Usage, error).hint(instead));
     }
-    file::create(path)
-        .and_then(|mut file| Ok(file.write_all(text.as_bytes())?))
-        .with_context(|| format!("cannot write '{}'", path.display()))?;
+    file::write_to(&destination, path, |out| Ok(out.write_all(text.as_bytes())?))?;
     say::remark(&format!("wrote {0}; edit it, then fsdyno plan {0} shows what it would do", path.display()));
     Ok(())
 }

@@ -92,7 +92,7 @@ pub fn run_plan(
     let overwrite = confirmed.overwrite.iter().map(|text| overwrite(text, plan));
     let overwrite = overwrite.collect::<std::result::Result<_, _>>()?;
     let confirmation = Confirmation {
-        destroy: confirmed.destroy.clone(),
+        destroy: confirmed.destroy.iter().map(|device| device.to_path_buf()).collect(),
         overwrite,
         sysctls: confirmed.allow_sysctl.clone(),
         hooks: confirmed.allow_hooks,

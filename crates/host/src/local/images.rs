@@ -4,6 +4,7 @@ use super::{directory, files};
 use crate::probe::FileIdentity;
 use crate::{HostError, Result};
 use fsdyno_core::Bytes;
+use fsdyno_path::Directory;
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
@@ -15,7 +16,7 @@ use std::path::{Path, PathBuf};
 pub(super) struct OpenImage {
     /// Its directory as it was named.
     parent: PathBuf,
-    directory: OwnedFd,
+    directory: Directory,
     /// Its name there.
     name: OsString,
     file: File,

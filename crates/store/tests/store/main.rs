@@ -7,6 +7,7 @@ mod durability;
 mod fixture;
 mod kept;
 mod opening;
+mod places;
 mod portable;
 mod reading;
 mod round_trip;

@@ -5,7 +5,7 @@ use crate::trial::report::host_failure;
 use fsdyno_core::durability::{CompleteLog, MARK_BYTES, MARKS_FILE, Mark};
 use fsdyno_core::{Bytes, Failure};
 use fsdyno_host::Host;
-use fsdyno_host::trusted;
+use fsdyno_path::trusted;
 use fsdyno_testbed::UndoJournal;
 use std::path::{Path, PathBuf};
 
