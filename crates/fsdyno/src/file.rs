@@ -260,7 +260,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
         fs::write(&path, "a longer text").unwrap();
-        let file = fs::File::open(&path).unwrap();
+        let file = File::open(&path).unwrap();
         fs::rename(&path, directory.path().join("moved")).unwrap();
         write(Path::new(&format!("/dev/fd/{}", file.as_raw_fd())), b"page").unwrap();
         assert_eq!(fs::read_to_string(directory.path().join("moved")).unwrap(), "page");

@@ -275,7 +275,7 @@ fn full_row(
     mut record: StringRecord,
     at: &CellPosition<'_>,
 ) -> Result<Vec<String>, ImportError> {
-    if record.len() == headings + 1 && record.iter().last().is_some_and(|last| last.trim().is_empty()) {
+    if record.len() == headings + 1 && record.iter().next_back().is_some_and(|last| last.trim().is_empty()) {
         record.truncate(headings);
     }
     if record.len() != headings {

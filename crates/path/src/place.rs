@@ -21,7 +21,7 @@ impl Place {
     /// # Errors
     /// The system's; [`LinkOfOthers`](crate::LinkOfOthers).
     pub fn of(path: &Path) -> io::Result<Self> {
-        Place::at_end(Walk::new(path, Missing::IsAnError, None)?.to_name()?)
+        Place::at_end(Walk::new(path, Missing::IsAnError, None)?.into_name()?)
     }
 
     /// Finds the place of a file, and creates missing directories above it.
@@ -29,7 +29,7 @@ impl Place {
     /// # Errors
     /// Those of [`Place::of`].
     pub fn make(path: &Path) -> io::Result<Self> {
-        Place::at_end(Walk::new(path, Missing::IsMade(0o777), None)?.to_name()?)
+        Place::at_end(Walk::new(path, Missing::IsMade(0o777), None)?.into_name()?)
     }
 
     fn at_end(end: End) -> io::Result<Self> {
@@ -67,7 +67,7 @@ impl Destination {
     /// # Errors
     /// Those of [`Place::of`].
     pub fn of(path: &Path) -> io::Result<Self> {
-        Ok(match Walk::new(path, Missing::IsAnError, None)?.to_name()? {
+        Ok(match Walk::new(path, Missing::IsAnError, None)?.into_name()? {
             End::Name(directory, name) => Destination::Place(Place { directory, name }),
             End::Open(file) => Destination::Open(file),
         })

@@ -27,7 +27,7 @@ pub struct Untrusted {
 /// # Errors
 /// [`Untrusted`] with the component that belongs to somebody else.
 pub fn check(path: &Path, user: u32) -> Result<(), Untrusted> {
-    match walk(path, user, Missing::IsAnError, Walk::to_directory) {
+    match walk(path, user, Missing::IsAnError, Walk::into_directory) {
         // Nobody else has put anything there either.
         Err(stop) if stop.error.kind() == io::ErrorKind::NotFound => Ok(()),
         walked => walked.map(drop).map_err(Untrusted::from),
@@ -39,7 +39,7 @@ pub fn check(path: &Path, user: u32) -> Result<(), Untrusted> {
 /// # Errors
 /// [`Untrusted`], also if a directory cannot be created.
 pub fn make(path: &Path, user: u32) -> Result<Directory, Untrusted> {
-    walk(path, user, Missing::IsMade(0o755), Walk::to_directory).map_err(Untrusted::from)
+    walk(path, user, Missing::IsMade(0o755), Walk::into_directory).map_err(Untrusted::from)
 }
 
 /// Like [`check`], for a file, which must exist.
@@ -51,7 +51,7 @@ pub fn check_file(path: &Path, user: u32) -> Result<(), Untrusted> {
     if let Some(parent) = path.parent() {
         check(parent, user)?;
     }
-    let End::Name(directory, name) = walk(path, user, Missing::IsAnError, Walk::to_name)? else {
+    let End::Name(directory, name) = walk(path, user, Missing::IsAnError, Walk::into_name)? else {
         return Err(untrusted("is not a file".to_string()));
     };
     let found = statat(&directory, &name, AtFlags::SYMLINK_NOFOLLOW);

@@ -48,7 +48,7 @@ impl Directory {
     /// # Errors
     /// The system's; [`LinkOfOthers`].
     pub fn open(path: &Path) -> io::Result<Self> {
-        Ok(Walk::new(path, Missing::IsAnError, None)?.to_directory()?)
+        Ok(Walk::new(path, Missing::IsAnError, None)?.into_directory()?)
     }
 
     /// Opens the directory at a path, and creates it and missing ones above it like
@@ -57,7 +57,7 @@ impl Directory {
     /// # Errors
     /// Those of [`Directory::open`].
     pub fn make(path: &Path) -> io::Result<Self> {
-        Ok(Walk::new(path, Missing::IsMade(0o777), None)?.to_directory()?)
+        Ok(Walk::new(path, Missing::IsMade(0o777), None)?.into_directory()?)
     }
 
     /// Opens a directory in this one, which must not be a link.
@@ -148,7 +148,7 @@ impl Walk {
     }
 
     /// Walks to a directory.
-    pub fn to_directory(mut self) -> Result<Directory, Stop> {
+    pub fn into_directory(mut self) -> Result<Directory, Stop> {
         while let Some(name) = self.left.pop() {
             self.step(&name)?;
         }
@@ -157,7 +157,7 @@ impl Walk {
     }
 
     /// Walks to the directory in which the last name is.
-    pub fn to_name(mut self) -> Result<End, Stop> {
+    pub fn into_name(mut self) -> Result<End, Stop> {
         while let Some(name) = self.left.pop() {
             if !self.left.is_empty() || name == ".." {
                 self.step(&name)?;

@@ -37,6 +37,7 @@ pub fn role(role: Role, workers: u32, bytes_per_s: f64) -> RoleResult {
         counts: Default::default(),
         longest_item_ns: None,
         removing_ns: None,
+        reported_cpu_share: None,
         open_loop: None,
         worker_results: (0..workers).map(|_| watched_worker()).collect(),
         operations: vec![],

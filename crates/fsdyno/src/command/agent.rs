@@ -28,7 +28,7 @@ pub fn run(options: &Agent) -> Result {
     let binary = std::env::current_exe().context("cannot find fsdyno's own binary")?;
     if options.join.is_empty() {
         let host = LocalHost::new(binary, Vec::new());
-        std::process::exit(serve(std::io::stdin().lock(), std::io::stdout().lock(), host));
+        std::process::exit(serve(io::stdin().lock(), io::stdout().lock(), host));
     }
     if options.supervised { join(options, &binary) } else { supervise(&binary) }
 }
@@ -61,7 +61,7 @@ fn join(options: &Agent, binary: &Path) -> Result {
     let stop = Arc::clone(&interrupt.stop);
     std::thread::spawn(move || {
         // Nothing is ever sent: it ends with the supervisor.
-        let _ = std::io::stdin().read(&mut [0]);
+        let _ = io::stdin().read(&mut [0]);
         stop.store(true, Ordering::Relaxed);
     });
     let mut memory = Memory { host: LocalHost::new(binary.to_path_buf(), Vec::new()), journal: None };

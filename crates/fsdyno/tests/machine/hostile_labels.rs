@@ -72,10 +72,9 @@ fn a_partition_name_controls_no_terminal_and_forges_no_line() {
 fn a_link_with_a_hostile_name_leads_to_a_refusal() {
     let sandbox = Sandbox::new();
     let device = Loop::new(&sandbox, "image", 64);
-    for (name, as_written) in [
-        ("by label \u{1b}[2J\nforged", "by label \\u001b[2J\\nforged"),
-        ("%n%s%n ..", "%n%s%n .."),
-    ] {
+    for (name, as_written) in
+        [("by label \u{1b}[2J\nforged", "by label \\u001b[2J\\nforged"), ("%n%s%n ..", "%n%s%n ..")]
+    {
         symlink(&device.node, sandbox.path(name)).expect("a link");
         let directory = sandbox.path("");
         is_refused(&sandbox, &device, &format!("{}{as_written}", directory.display()));

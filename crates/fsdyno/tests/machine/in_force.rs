@@ -115,9 +115,10 @@ fn what_the_superblock_asks_for_counts_in_a_sweep() {
     let sweep = sandbox.fsdyno(&["sweep", "plan.toml"]);
     let mut command = Command::new("unshare");
     command.args(["-m", "sh", "-c", "mount --bind mke2fs.conf /etc/mke2fs.conf && exec \"$0\" \"$@\""]);
-    command.arg(sweep.get_program()).args(sweep.get_args()).envs(sweep.get_envs().flat_map(|(name, value)| {
-        Some((name, value?))
-    }));
+    command
+        .arg(sweep.get_program())
+        .args(sweep.get_args())
+        .envs(sweep.get_envs().flat_map(|(name, value)| Some((name, value?))));
     let output = command.current_dir(sandbox.path(".")).output().expect("run fsdyno");
     assert!(output.status.code().is_some_and(|code| code < 2), "{}", describe(&output));
     let found = of_durability(&sandbox);

@@ -92,7 +92,7 @@ const CASES: &[Case] = &[
         Program::Ior,
         "ior/3.2.1.json",
         2,
-        &[(0, "write/writer/rate", Some(1_457.2445 * MIB)), (1, "write/writer/rate", Some(648.5171 * MIB))],
+        &[(0, "write/writer/rate", Some(1_457.244_5 * MIB)), (1, "write/writer/rate", Some(648.517_1 * MIB))],
     ),
     (Program::Ior, "ior/3.3.0.txt", 2, &[(1, "read/reader/operation-rate", Some(7_850.0))]),
     (
@@ -105,14 +105,14 @@ const CASES: &[Case] = &[
             (0, "write latency mean of the fastest task (ms)", Some(3_051_000.0)),
         ],
     ),
-    (Program::Ior, "ior/4.0.0.json", 2, &[(0, "write/writer/rate", Some(1_229.2802 * MIB))]),
+    (Program::Ior, "ior/4.0.0.json", 2, &[(0, "write/writer/rate", Some(1_229.280_2 * MIB))]),
     (
         Program::Ior,
         "ior/4.0.0.csv",
         2,
         &[
             (0, "write/writer/rate", Some(1_442.705 * MIB)),
-            (1, "read/reader/operation-rate", Some(12_885.7266)),
+            (1, "read/reader/operation-rate", Some(12_885.726_6)),
         ],
     ),
     (

@@ -7,7 +7,7 @@ use fsdyno_core::device::{Block, Conditioning, Image, Preallocation};
 use fsdyno_core::environment::{DeviceFacts, Environment, Swap};
 use fsdyno_core::result::*;
 use fsdyno_core::warning::{Warning, WarningKind};
-use fsdyno_core::workload::{Bin, Content, Fileserver, Null, Profile, Ramp, TreeModel};
+use fsdyno_core::workload::{Bin, Content, Fileserver, Null, Profile, Ramp, Stated, TreeModel};
 use fsdyno_core::{Bytes, Failure, Nanos, Operation, Outcome, ReadAgain, Role, Workload};
 use fsdyno_core::{Configuration, DeviceSpec};
 use fsdyno_store::{NewSweep, Store, SweepId};
@@ -278,6 +278,10 @@ impl Dice {
             },
             verify: self.coin(),
             writer_space: self.maybe(|dice| Bytes(dice.int())),
+            imported: self.maybe(|dice| Stated {
+                version: dice.maybe(Dice::text),
+                options: dice.some(2, |dice| (dice.text(), dice.text())).into_iter().collect(),
+            }),
         })
     }
 

@@ -47,7 +47,8 @@ pub fn row(
 
 pub fn common(name: &'static str) -> Vec<Row> {
     let words = filesystem::find(name).expect("a filesystem").mkfs_words().iter();
-    let mut flags = words.filter(|(takes, _, _)| matches!(takes, Takes::Nothing)).flat_map(|(_, _, names)| *names);
+    let mut flags =
+        words.filter(|(takes, _, _)| matches!(takes, Takes::Nothing)).flat_map(|(_, _, names)| *names);
     // The verbosity of mkfs changes nothing else.
     let verbosity = flags.find(|flag| ["-q", "-v"].contains(*flag)).expect("a flag");
     vec![
