@@ -1,5 +1,5 @@
-//! Files named by the user. No link of another user is followed on the way to output, and each file is written
-//! through the directory that was found.
+//! Files named by the user. No link of another user is followed on the way to output, and each file is
+//! written through the directory that was found.
 
 use anyhow::{Context, anyhow};
 use fsdyno_path::{Destination, Directory, Place};

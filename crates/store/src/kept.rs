@@ -116,15 +116,10 @@ impl Store {
         let bytes = serde_json::to_vec(&kept)
             .map_err(|source| StoreError::Encode { what: "the record of a trial", source })?;
         let name = named_after(&self.path, &format!("{MARK}{sweep}-{}", record.trial));
+        // Where its path leads now: a record is looked for there, also if the directory was moved.
+        let beside = self.path.parent().map(Path::to_path_buf);
         let mut reasons = Vec::new();
-        let beside = self.place.as_ref().map(|place| &place.directory);
-        if let Some(directory) = beside {
-            match write_new(directory, &name, &bytes) {
-                Ok(path) => return Ok(path),
-                Err(error) => reasons.push(format!("'{}': {error}", directory.path().display())),
-            }
-        }
-        for path in directories {
+        for path in beside.iter().chain(directories) {
             match Directory::open(path).and_then(|directory| write_new(&directory, &name, &bytes)) {
                 Ok(path) => return Ok(path),
                 Err(error) => reasons.push(format!("'{}': {error}", path.display())),

@@ -6,7 +6,7 @@
 //! public JSON and its bulky parts, both compressed, and columns for queries. Reading a trial returns the
 //! record that was written.
 //!
-//! The path is resolved once. The file, those that SQLite keeps beside it, copies and kept records are opened
+//! The path is resolved once. The file, those that SQLite keeps beside it, and copies are opened
 //! through the directory that was found, so nobody can swap one on the way to it.
 //!
 //! Others may query it with SQL: the views `fsdyno_...` are documented and stay as they are, unlike the
