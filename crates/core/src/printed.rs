@@ -2,9 +2,9 @@
 
 /// Output of a program that has failed: the lines that say why, at most `most` of them.
 ///
-/// The cause may be anywhere: mkfs.xfs names it first and prints its usage after it, mkfs.btrfs names it last,
-/// fio prints it ahead of its JSON. So these are the last lines, without usage and JSON; but if the first
-/// line that reads like an error is not among them, it comes first.
+/// The cause may be anywhere: mkfs.xfs names it first and prints its usage after it, mkfs.btrfs names it
+/// last, fio prints it ahead of its JSON. So these are the last lines, without usage and JSON; but if the
+/// first line that reads like an error is not among them, it comes first.
 pub fn cause(output: &str, most: usize) -> Vec<&str> {
     let lines = told(output);
     let last = &lines[lines.len().saturating_sub(most)..];
@@ -15,8 +15,8 @@ pub fn cause(output: &str, most: usize) -> Vec<&str> {
     }
 }
 
-/// Both ends of an output of which only so many bytes are kept. Called after each piece is appended, it always
-/// keeps the same beginning.
+/// Both ends of an output of which only so many bytes are kept. Called after each piece is appended, it
+/// always keeps the same beginning.
 pub fn keep_both_ends(kept: &mut Vec<u8>, most: usize) {
     if kept.len() > most {
         let half = most / 2;

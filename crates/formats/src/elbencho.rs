@@ -2,8 +2,8 @@
 //!
 //! What is read is the result when the last thread was done. A run is a sequence of phases with the same
 //! options; a phase that comes again, or other options, begin the next one, because elbencho appends to its
-//! files. Rates in MiB/s are whole numbers except in JSON. Live statistics (`--livecsv`) are those of moments:
-//! the last line of a phase has its totals so far.
+//! files. Rates in MiB/s are whole numbers except in JSON. Live statistics (`--livecsv`) are those of
+//! moments: the last line of a phase has its totals so far.
 
 use crate::run::{Figures, Misread, Report, Run, Runs, Word, lines, options};
 use fsdyno_core::Role;
@@ -105,7 +105,8 @@ const ASIDE: &[&str] = &[
     "--dryrun",
 ];
 
-/// Figures of a phase: the heading in the CSV, the key in JSON, and how many units of the key one of the CSV is.
+/// Figures of a phase: the heading in the CSV, the key in JSON, and how many units of the key one of the CSV
+/// is.
 const FIGURES: &[(&str, &str, f64)] = &[
     ("time ms [last]", "elapsed_time_ms", 1.0),
     ("entries/s [last]", "entries/s", 1.0),

@@ -2,8 +2,8 @@
 //!
 //! Each iteration of a test is a run: what it wrote and what it read. The rates are those of all tasks, from
 //! the first open to the last close, as IOR computes them; operations per second are those of the transfers
-//! alone from version 3.3 on. Version 2.10 prints only means of all iterations, which are one run. A report is
-//! read as a sequence of names and values, because the JSON of version 3.2 is not valid.
+//! alone from version 3.3 on. Version 2.10 prints only means of all iterations, which are one run. A report
+//! is read as a sequence of names and values, because the JSON of version 3.2 is not valid.
 
 use crate::run::{Figures, Misread, Report, Run, Runs, Word, after, lines, options, stated};
 use fsdyno_core::Role;

@@ -1,9 +1,10 @@
 //! iozone: the table of its tests, its throughput mode, and the reports for spreadsheets.
 //!
-//! Each row of the table, which is one size of file and of record, is a run; so is each number of processes of
-//! the throughput mode, of which the rates that the children see count. The reports of `-R` are read if the
-//! table is not there. Its kilobytes are of 1,024 bytes. Columns of tests that were not run are empty, and the
-//! widths of columns depend on the version, so a figure belongs to the heading that ends closest to it.
+//! Each row of the table, which is one size of file and of record, is a run; so is each number of processes
+//! of the throughput mode, of which the rates that the children see count. The reports of `-R` are read if
+//! the table is not there. Its kilobytes are of 1,024 bytes. Columns of tests that were not run are empty,
+//! and the widths of columns depend on the version, so a figure belongs to the heading that ends closest to
+//! it.
 
 use crate::run::{Figures, MOST_RUNS, Misread, Report, Run, Runs, Word, lines, options, stated};
 use fsdyno_core::Role;

@@ -2,10 +2,10 @@
 //! print theirs.
 //!
 //! One module per format, with its reader and its writer: [`fsopbench`], [`bonnie`] and [`postmark`];
-//! [`fio`], [`dbench`], [`pgbench`] and [`sqlite`] are only read, and so are the reports of programs that only
-//! others run ([`run`]). A reader takes a text at its word and fills
-//! in nothing: a figure that is not there is absent. A writer takes plain figures and knows nothing about
-//! trials, what they are merged from, or where the text goes.
+//! [`fio`], [`dbench`], [`pgbench`] and [`sqlite`] are only read, and so are the reports of programs that
+//! only others run ([`run`]). A reader takes a text at its word and fills in nothing: a figure that is not
+//! there is absent. A writer takes plain figures and knows nothing about trials, what they are merged from,
+//! or where the text goes.
 
 pub mod bonnie;
 pub mod dbench;

@@ -1,8 +1,8 @@
 //! mdtest: the tables that it prints for each number of tasks.
 //!
-//! Each `SUMMARY` is a run. Its rates are those of all tasks together; with several iterations they are means,
-//! because the lines of single iterations (`-v`) have the rate of one task from version 3.3 on. A rate of 0 is
-//! a test that was not run. How long a test took follows from its rate and the number of files.
+//! Each `SUMMARY` is a run. Its rates are those of all tasks together; with several iterations they are
+//! means, because the lines of single iterations (`-v`) have the rate of one task from version 3.3 on. A rate
+//! of 0 is a test that was not run. How long a test took follows from its rate and the number of files.
 
 use crate::run::{Figures, Misread, Report, Run, Runs, Word, lines, options, stated};
 use fsdyno_core::Role;

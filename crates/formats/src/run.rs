@@ -7,8 +7,8 @@ use fsdyno_core::workload::Program;
 use fsdyno_core::{PhaseResult, Role};
 use std::collections::BTreeMap;
 
-/// More runs than anybody makes of one configuration and keeps in one file: each is a trial with memory of its
-/// own.
+/// More runs than anybody makes of one configuration and keeps in one file: each is a trial with memory of
+/// its own.
 pub(crate) const MOST_RUNS: usize = 50_000;
 
 /// More words than any command line has.
@@ -194,8 +194,8 @@ impl Runs {
     }
 }
 
-/// The options of a command line by name. A word after one belongs to it unless it is a path. Those in `aside`
-/// say where the work is done or how it is reported, or the report states them elsewhere.
+/// The options of a command line by name. A word after one belongs to it unless it is a path. Those in
+/// `aside` say where the work is done or how it is reported, or the report states them elsewhere.
 pub(crate) fn options(command: &str, aside: &[&str]) -> BTreeMap<String, String> {
     let words = command.split_whitespace().map(|word| word.trim_matches(['\'', '"']));
     let mut options: BTreeMap<String, String> = BTreeMap::new();

@@ -1,8 +1,8 @@
 //! sysbench: what `fileio` and the scripts for databases print at the end of a run.
 //!
 //! Reads and writes are roles of one phase. Latencies are those of all requests together, syncs included, so
-//! they belong to the run and not to an operation; their mean is the sum over the count, which has more digits
-//! than the mean that is printed. Intermediate reports and the histogram are skipped.
+//! they belong to the run and not to an operation; their mean is the sum over the count, which has more
+//! digits than the mean that is printed. Intermediate reports and the histogram are skipped.
 
 use crate::run::{Figures, Misread, Report, Run, Runs, Word, lines};
 use fsdyno_core::Role;

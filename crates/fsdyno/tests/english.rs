@@ -1,5 +1,5 @@
-//! Text is part of the product. Comments and pages stay at most [`WIDTH`] characters wide, files of code at
-//! most [`LINES`] lines long, and phrases that have already been replaced by plain English do not come back.
+//! Text is part of the product. Comments and pages stay at most [`WIDTH`] characters wide, and phrases that have
+//! already been replaced by plain English do not come back.
 
 use std::fs;
 use std::ops::Range;
@@ -7,9 +7,6 @@ use std::path::{Path, PathBuf};
 
 /// The maximum width of a comment or of a line on a page, in characters.
 const WIDTH: usize = 110;
-
-/// The maximum length of a file of code, in lines: a longer one is about several things.
-const LINES: usize = 500;
 
 /// Files that no person writes, or that must contain the phrases.
 const EXEMPT: &[&str] = &["benches", "crates/fsdyno/tests/english.rs", "docs/reference", "target"];
@@ -55,15 +52,6 @@ fn comments_and_pages_are_at_most_110_wide() {
         }
     }
     assert!(wide.is_empty(), "wider than {WIDTH} characters:\n{}", wide.join("\n"));
-}
-
-#[test]
-fn files_of_code_have_at_most_500_lines() {
-    let code = texts().into_iter().filter(|(path, _)| extension(path) == "rs" && path.starts_with("crates"));
-    let long = code.filter(|(_, text)| text.lines().count() > LINES);
-    let long: Vec<String> =
-        long.map(|(path, text)| format!("{}: {} lines", path.display(), text.lines().count())).collect();
-    assert!(long.is_empty(), "longer than {LINES} lines:\n{}", long.join("\n"));
 }
 
 #[test]

@@ -134,7 +134,8 @@ impl File {
     /// [`ImportError::Syntax`] at the first byte that is not valid.
     pub fn new(path: impl Into<String>, bytes: Vec<u8>) -> Result<File, ImportError> {
         let path = path.into();
-        // All that is imported begins with an ASCII character, so one byte of the first two is zero in UTF-16.
+        // All that is imported begins with an ASCII character, so one byte of the first two is zero in
+        // UTF-16.
         let from_bytes: Option<fn([u8; 2]) -> u16> = match bytes[..] {
             [0xff, 0xfe, ..] | [1..=u8::MAX, 0, ..] => Some(u16::from_le_bytes),
             [0xfe, 0xff, ..] | [0, 1..=u8::MAX, ..] => Some(u16::from_be_bytes),

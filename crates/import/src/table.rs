@@ -2,11 +2,11 @@
 //!
 //! The heading of a column says what it holds: `filesystem`, `workload`, `configuration` (a name), `block`,
 //! `run` or any other word for what tells runs apart, or figures (`value`, those of
-//! [`TableOptions::measures`], and whatever has a unit in its heading). Every other column is a setting, unless
-//! it plainly is none ([`heading`]): when a row was measured, and figures whose unit nobody knows. These are
-//! left out, and a note says so. Rows of one block ran together, so comparisons are made within it. Without
-//! such a column, the nth row of a configuration belongs to block n. An empty cell and `default` mean that the
-//! setting has its default; a row without the figure that ranks is a trial that failed.
+//! [`TableOptions::measures`], and whatever has a unit in its heading). Every other column is a setting,
+//! unless it plainly is none ([`heading`]): when a row was measured, and figures whose unit nobody knows.
+//! These are left out, and a note says so. Rows of one block ran together, so comparisons are made within it.
+//! Without such a column, the nth row of a configuration belongs to block n. An empty cell and `default` mean
+//! that the setting has its default; a row without the figure that ranks is a trial that failed.
 
 mod heading;
 mod number;
@@ -253,8 +253,8 @@ fn grid(file: &File) -> Result<Grid<'_>, ImportError> {
     Ok(Grid { headings, at, rows })
 }
 
-/// Whether a comment ahead of the first row has the headings, as in files for gnuplot: it has as many cells as
-/// the row, and that has a number.
+/// Whether a comment ahead of the first row has the headings, as in files for gnuplot: it has as many cells
+/// as the row, and that has a number.
 fn names(comment: &StringRecord, first: &StringRecord) -> bool {
     let has_number = first.iter().any(|cell| cell.trim().parse::<f64>().is_ok());
     has_number && comment.len() > 1 && comment.len() == first.len()

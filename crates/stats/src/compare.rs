@@ -8,11 +8,11 @@
 //!
 //! The interval and the p value are those of Student's t test of the logarithms of the ratios of pairs, or of
 //! Welch's for independent samples, so that the p value is below 0.05 exactly if the interval excludes 1. A
-//! rank test of 6 pairs cannot be significant after Holm's correction for ten comparisons, whatever the values
-//! are. The bootstrap of the module `estimate` cannot leave the range of the ratios: over 6 pairs it contains
-//! the true ratio in 93 of 100 cases, over 3 in 75. What this interval contains is simulated in the tests, and
-//! stated in `docs/guide/answers.md`: 95 % if the noise is lognormal, and no less if it is skewed or has
-//! stalls, as long as it is alike on both sides.
+//! rank test of 6 pairs cannot be significant after Holm's correction for ten comparisons, whatever the
+//! values are. The bootstrap of the module `estimate` cannot leave the range of the ratios: over 6 pairs it
+//! contains the true ratio in 93 of 100 cases, over 3 in 75. What this interval contains is simulated in the
+//! tests, and stated in `docs/guide/answers.md`: 95 % if the noise is lognormal, and no less if it is skewed
+//! or has stalls, as long as it is alike on both sides.
 
 use crate::estimate::{self, Interval};
 use crate::student::{p_value, quantile};
@@ -166,8 +166,8 @@ impl Ratio {
         (enough <= MOST_NEEDED).then_some(enough)
     }
 
-    /// Degrees of freedom with `n` trials. Those of Welch's test are estimated, and the fewer trials there are, the
-    /// more one side seems to vary more than the other: the mean of that for normal distributions.
+    /// Degrees of freedom with `n` trials. Those of Welch's test are estimated, and the fewer trials there
+    /// are, the more one side seems to vary more than the other: the mean of that for normal distributions.
     fn freedom(&self, n: usize) -> f64 {
         let each = (n - 1) as f64;
         let unequal = 1.0 / self.freedom_each;
@@ -175,9 +175,11 @@ impl Ratio {
     }
 
     /// The share of samples of `n` that lead to the right verdict on this true difference of the logarithms,
-    /// by what [`Ratio::verdict_among`] asks for: a mean beyond the threshold whose corrected p value is below
+    /// by what [`Ratio::verdict_among`] asks for: a mean beyond the threshold whose corrected p value is
+    /// below
     /// 0.05; or both ends of the interval within the threshold, each of which is a test of its own (D. J.
-    /// Schuirmann, "A comparison of the two one-sided tests procedure", J. Pharmacokin. Biopharm. 15(6), 1987).
+    /// Schuirmann, "A comparison of the two one-sided tests procedure", J. Pharmacokin. Biopharm. 15(6),
+    /// 1987).
     fn decided(&self, difference: f64, tolerated: f64, comparisons: usize, n: usize) -> f64 {
         let freedom = self.freedom(n);
         let error = self.spread / (n as f64).sqrt();
@@ -198,8 +200,9 @@ impl Ratio {
     }
 }
 
-/// The mean of a function over the standard deviations that samples of a normal distribution with the standard
-/// deviation 1 have: the distribution of chi, with as many degrees of freedom, over their square root.
+/// The mean of a function over the standard deviations that samples of a normal distribution with the
+/// standard deviation 1 have: the distribution of chi, with as many degrees of freedom, over their square
+/// root.
 fn over_deviations(freedom: f64, of: impl Fn(f64) -> f64) -> f64 {
     // Six standard deviations of that distribution to either side.
     let width = 6.0 / (2.0 * freedom).sqrt();
@@ -294,7 +297,8 @@ mod tests {
         assert!(close(interval.low, low, 1e-6) && close(interval.high, high, 1e-6), "{ratio:?}");
     }
 
-    /// SciPy 1.10.1: `exp(mean(log(b/a)))`, `ttest_1samp(log(b/a), 0)`; 1.17.1 for its `confidence_interval()`.
+    /// SciPy 1.10.1: `exp(mean(log(b/a)))`, `ttest_1samp(log(b/a), 0)`; 1.17.1 for its
+    /// `confidence_interval()`.
     #[test]
     fn pairs_agree_with_scipy() {
         let ratio = paired(&pairs(&A, &B));

@@ -1,6 +1,6 @@
-//! The claims about ratios, by simulation: how often their intervals hold, and how often as many trials as are
-//! asked for decide. Seeded, so that they cannot fail by chance. `scripts/soak statistics` repeats them more
-//! often, in more cells, and prints what it finds.
+//! The claims about ratios, by simulation: how often their intervals hold, and how often as many trials as
+//! are asked for decide. Seeded, so that they cannot fail by chance. `scripts/soak statistics` repeats them
+//! more often, in more cells, and prints what it finds.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -82,7 +82,8 @@ fn held(sides: [Noise; 2], n: usize, blocks: bool, repeats: usize) -> f64 {
     (0..repeats).filter(|_| holds()).count() as f64 / repeats as f64 * 100.0
 }
 
-/// The rows of the table in `docs/guide/answers.md`: within blocks or not, and how the trials of each side vary.
+/// The rows of the table in `docs/guide/answers.md`: within blocks or not, and how the trials of each side
+/// vary.
 const PAGE: [(bool, [Noise; 2]); 6] = [
     (true, [Noise::Lognormal(0.1); 2]),
     (true, [Noise::Exponential(0.1); 2]),

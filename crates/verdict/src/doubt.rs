@@ -14,9 +14,9 @@
 //! caller knows what each side did, and says so.
 //!
 //! Processor time that others took explains no more than it can have cost: with two processors, others that
-//! used 5 % of them slow a rate down by 11 % at most ([`share_left`]). A difference whose interval lies beyond
-//! that is not explained by it. The slowest operations are another matter: a single one that waits for a
-//! processor decides a maximum or a high percentile, so there any clear difference in load explains any
+//! used 5 % of them slow a rate down by 11 % at most ([`share_left`]). A difference whose interval lies
+//! beyond that is not explained by it. The slowest operations are another matter: a single one that waits for
+//! a processor decides a maximum or a high percentile, so there any clear difference in load explains any
 //! difference.
 //!
 //! A trial that failed, or that has no value, may have been the worst of its side. With such a trial no side
@@ -223,9 +223,9 @@ impl<'a> Taken<'a> {
     }
 }
 
-/// The share of its speed that a load has at least, if others take this share of all processors: they may take
-/// all of it from the processor that the load needs, but no more than half, because the scheduler shares a
-/// processor evenly; unless they take more than half of all processors.
+/// The share of its speed that a load has at least, if others take this share of all processors: they may
+/// take all of it from the processor that the load needs, but no more than half, because the scheduler shares
+/// a processor evenly; unless they take more than half of all processors.
 fn share_left(share: f64, processors: u32) -> f64 {
     1.0 - (share * f64::from(processors)).min(0.5).max(share.min(1.0))
 }

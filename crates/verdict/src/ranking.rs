@@ -59,8 +59,8 @@ pub struct CaseEstimate {
     pub median: Option<f64>,
     /// The largest value of any trial.
     pub max: f64,
-    /// Whether some value, and thus the mean and the maximum, is only a lower bound. A trial that is stuck and
-    /// has no value is one, too, where less is better.
+    /// Whether some value, and thus the mean and the maximum, is only a lower bound. A trial that is stuck
+    /// and has no value is one, too, where less is better.
     pub at_least: bool,
     /// Whether the lower end of the interval is only a lower bound.
     pub low_at_least: bool,

@@ -16,8 +16,8 @@ pub struct Column {
 }
 
 impl Column {
-    /// The column of this heading, which may have the unit and the direction in parentheses itself. The unit may
-    /// be spelled in any usual way.
+    /// The column of this heading, which may have the unit and the direction in parentheses itself. The unit
+    /// may be spelled in any usual way.
     ///
     /// # Errors
     /// [`MeasureError::NoDirection`] if the unit does not say which way is better, and nothing else does.

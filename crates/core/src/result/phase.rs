@@ -274,8 +274,8 @@ impl RoleResult {
         !self.worker_results.is_empty()
     }
 
-    /// Processor time of all workers over the window, so that it may exceed 1: as a program reports it, else by
-    /// the kernel's count. `None` if neither is known.
+    /// Processor time of all workers over the window, so that it may exceed 1: as a program reports it, else
+    /// by the kernel's count. `None` if neither is known.
     pub fn cpu_share(&self, window: Nanos) -> Option<f64> {
         let used = self.cpu.total();
         // No worker runs without using processor time: none means that it was not read.

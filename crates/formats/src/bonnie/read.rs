@@ -1,9 +1,9 @@
 //! The result lines that bonnie++ prints: how much each of its tests did, and how fast.
 //!
 //! The layouts differ in their number of fields: 27 (version 1.03 and before, which begins with the name of
-//! the machine), 48 (1.93 to 1.97, with latencies), 50 (1.98, which 2.00 prints, with the number of seeks), and
-//! 47, which 1.97 and before print without a large file (`-s 0`): one comma too few for its fields.
-//! How long a test took follows from its rate and from how much it did, if that is known. Only then can its
+//! the machine), 48 (1.93 to 1.97, with latencies), 50 (1.98, which 2.00 prints, with the number of seeks),
+//! and 47, which 1.97 and before print without a large file (`-s 0`): one comma too few for its fields. How
+//! long a test took follows from its rate and from how much it did, if that is known. Only then can its
 //! percentage of a processor be converted to time; it covers both modes and is reported as system time.
 //! `+++++` means less than half a second: such a test has no window and no rate, only a latency. The latency
 //! of a test is that of its longest operation, and so its longest stall.
@@ -186,7 +186,7 @@ impl<'t> Line<'t> {
         if layout.version.is_none() && !line.fields[0].starts_with(|c: char| c.is_ascii_digit()) {
             return Err(line.error(0, "the version of the layout, such as 1.98"));
         }
-        // What lacks its last field has as many.
+        // A line that was cut short has as many fields.
         let blank = if layout.large.is_none() { SEED + 1..layout.files } else { 0..0 };
         if let Some(at) = blank.into_iter().find(|at| !line.fields[*at].trim().is_empty()) {
             return Err(line.error(at, "nothing, as in a line of 47 fields without a large file"));

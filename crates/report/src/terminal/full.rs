@@ -165,8 +165,8 @@ pub(crate) fn open_loop(view: &RoleView) -> Option<String> {
     ))
 }
 
-/// `CPU 3.60 s (user 900 ms, system 2.70 s), 81.0 us per operation`, or `CPU 99 % of a processor` if a program
-/// reports no more than that; `None` for trials stored without it.
+/// `CPU 3.60 s (user 900 ms, system 2.70 s), 81.0 us per operation`, or `CPU 99 % of a processor` if a
+/// program reports no more than that; `None` for trials stored without it.
 pub(crate) fn cpu(view: &RoleView) -> Option<String> {
     let total_ns = view.cpu.total().0;
     let time = |ns| text::time_in_words(Time { ns, at_least: false });

@@ -75,7 +75,8 @@ const FEATURES: Words = &[
     // Experimental in 6.2.
     (Takes::Nothing, Unknown, &["extent-tree-v2", "raid-stripe-tree", "zoned"]),
 ];
-/// fs/btrfs/super.c, `btrfs_fs_parameters`; what they do, by btrfs(5). `subvol` is looked up in the filesystem itself.
+/// fs/btrfs/super.c, `btrfs_fs_parameters`; what they do, by btrfs(5). `subvol` is looked up in the
+/// filesystem itself.
 const MOUNT_WORDS: Words = &[
     (
         Takes::Nothing,

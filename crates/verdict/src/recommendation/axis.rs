@@ -553,7 +553,8 @@ fn interactions(
 
 #[cfg(test)]
 mod tests {
-    //! Simulated sweeps of up to five axes. `scripts/soak statistics` has more of them, and prints what it finds.
+    //! Simulated sweeps of up to five axes. `scripts/soak statistics` has more of them, and prints what it
+    //! finds.
 
     use super::*;
     use crate::fixture;

@@ -118,7 +118,8 @@ pub(super) fn front(
     ParetoFront { objectives: objectives.collect(), points }
 }
 
-/// The value of a measure for each configuration, whether it is only a lower bound, and how many trials have it.
+/// The value of a measure for each configuration, whether it is only a lower bound, and how many trials have
+/// it.
 fn column(
     measure: &Measure,
     standings: &[Contender],
