@@ -42,6 +42,7 @@ pub mod sysctl;
 pub mod telemetry;
 pub mod units;
 pub mod warning;
+pub mod weakening;
 pub mod workload;
 
 pub use after_trial::AfterTrial;

@@ -39,6 +39,10 @@ impl Results {
     }
 }
 
+/// Every program whose reports are read.
+pub const REPORTS: &[run::Report] =
+    &[mdtest::REPORT, ior::REPORT, elbencho::REPORT, iozone::REPORT, sysbench::REPORT];
+
 /// Seconds as nanoseconds, rounded.
 fn nanos(seconds: f64) -> Nanos {
     Nanos((seconds * 1e9).round() as u64)

@@ -240,15 +240,6 @@ pub struct Report {
     pub read: fn(&str) -> Result<Vec<Run>, Misread>,
 }
 
-/// Every program whose reports are read.
-pub const REPORTS: &[Report] = &[
-    crate::mdtest::REPORT,
-    crate::ior::REPORT,
-    crate::elbencho::REPORT,
-    crate::iozone::REPORT,
-    crate::sysbench::REPORT,
-];
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -74,7 +74,9 @@ impl Trouble {
             let hint = "name the file or directory itself, not by a link".to_string();
             return Trouble { status: Status::Refused, error, hint: Some(hint) };
         }
-        Trouble { status, error, hint }
+        let is_open = |cause: &StoreError| matches!(cause, StoreError::OpenToOthers { .. });
+        let refused = error.chain().filter_map(|cause| cause.downcast_ref()).any(is_open);
+        Trouble { status: if refused { Status::Refused } else { status }, error, hint }
     }
 
     /// Whether nobody reads the output any more, who has seen enough (`fsdyno show | head`).

@@ -216,6 +216,11 @@ fn reports_of_other_programs_are_imported_and_compared_by_their_work() {
         store.stdout_of(&["show", "one", "--full"]);
         store.stdout_of(&["delete", "one", "--yes"]);
     }
+    for name in ["first", "second"] {
+        store.stdout_of(&["import", "ior", &captured("ior/4.0.0.json"), "--name", name]);
+    }
+    let compared = String::from_utf8(store.run(&["compare", "first", "second"]).stdout).expect("text");
+    assert!(compared.contains("write/writer/rate"), "the rates are compared, too: {compared}");
     let other =
         std::fs::read_to_string(captured("mdtest/3.3.0.txt")).expect("a file").replace("'200'", "'400'");
     store.stdout_of(&["import", "mdtest", &captured("mdtest/3.3.0.txt"), "--name", "a"]);
@@ -254,7 +259,11 @@ fn percentages_of_bonnie_are_shown_as_it_printed_them() {
     let imported = crate_file("import/captured/bonnie-1.97-cpu-percent.csv").display().to_string();
     store.stdout_of(&["import", "bonnie-csv", &imported, "--name", "percent"]);
     let table = store.stdout_of(&["show", "percent", "--tables"]);
-    let row = table.lines().find(|line| line.starts_with("host1 ")).expect("a row").to_string();
+    let row = table
+        .lines()
+        .find(|line| line.starts_with("host1 ") && line.contains("80112M"))
+        .expect("a row")
+        .to_string();
     let words: Vec<&str> = row.split_whitespace().collect();
     assert_eq!(
         words[2..],

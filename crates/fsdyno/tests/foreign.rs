@@ -262,10 +262,7 @@ fn only_the_per_character_figures_of_two_generations_of_bonnie_are_incomparable(
         desk.succeeds(&["import", "bonnie-csv", &format!("{name}.csv")]);
     }
     let compared = desk.json(&["compare", "old", "new"]);
-    assert_eq!(
-        differences(&compared),
-        [("version".to_string(), json!(["bonnie++ 1.03", "bonnie++ 1.96 or 1.97"]))]
-    );
+    assert_eq!(differences(&compared), [("version".to_string(), json!(["bonnie++ 1.03", "bonnie++ 1.97"]))]);
     let measures = compared["cases"][0]["measures"].as_array().expect("measures");
     let finding = |name: &str| {
         let row = measures.iter().find(|row| row["measure"] == name).unwrap_or_else(|| panic!("{name}"));

@@ -9,7 +9,6 @@ use rusqlite::types::Value;
 use std::cell::RefCell;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 use tempfile::TempDir;
 
 const TABLES: &[&str] = &["sweeps", "trials"];
@@ -70,7 +69,7 @@ impl Bench {
         drop(store);
         let whole = fs::read(&path).expect("its file");
 
-        let name = in_memory();
+        let name = directory.path().join("edited.db");
         let mut store = Store::open(&name).expect("a store");
         store.import_sweep(&sweep(), &sample::repeated()).expect("a sweep");
         let editor = Connection::open(&name).expect("a connection");
@@ -187,13 +186,6 @@ impl Bench {
             read(&store, seed);
         }
     }
-}
-
-/// The name of a new store in memory, which connections of this process share.
-fn in_memory() -> PathBuf {
-    static STORES: AtomicU32 = AtomicU32::new(0);
-    let number = STORES.fetch_add(1, Ordering::Relaxed);
-    PathBuf::from(format!("file:fsdyno-fuzz-{number}?mode=memory&cache=shared"))
 }
 
 fn sweep() -> NewSweep {

@@ -23,7 +23,7 @@ use fsdyno_core::outcome::Outcome;
 use fsdyno_core::result::{Built, Lifecycle, PhaseResult, TreeSummary, TrialRecord};
 use fsdyno_core::workload::Program;
 use fsdyno_core::{Configuration, DeviceSpec, Warning, WarningKind, Workload, figures};
-use fsdyno_formats::run::REPORTS;
+use fsdyno_formats::REPORTS;
 use std::borrow::BorrowMut;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};

@@ -70,6 +70,15 @@ impl Directory {
         Ok(Directory { descriptor, path: self.path.join(name), is_contested })
     }
 
+    /// Whether another user may create and rename what is in it. The sticky bit does not help against that:
+    /// what is not there yet can be put there.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn is_open_to_others(&self) -> io::Result<bool> {
+        Ok(closed(&fstat(&self.descriptor)?, geteuid().as_raw(), false).is_err())
+    }
+
     /// Its path when it was opened, without links, for people.
     pub fn path(&self) -> &Path {
         &self.path

@@ -23,6 +23,13 @@ pub enum StoreError {
         /// Which link.
         source: std::io::Error,
     },
+    /// Root would use what others can put next to the store: SQLite obeys its journal, whoever has written it,
+    /// and that may name any file to be removed.
+    #[error("root cannot keep results in '{path}', because others can write to its directory")]
+    OpenToOthers {
+        /// The path.
+        path: PathBuf,
+    },
     /// The path of the store leads to a device, a directory or a pipe.
     #[error("'{path}' is not a regular file, so it cannot be a store of results")]
     NotAFile {
@@ -315,6 +322,11 @@ impl StoreError {
             }
             StoreError::NoRoom { .. } => Some(
                 "free some space there, or name another place with --state DIR or --store FILE".to_string(),
+            ),
+            StoreError::OpenToOthers { .. } => Some(
+                "name a store in a directory that only root can write to with --store FILE, or run this without \
+                 sudo"
+                    .to_string(),
             ),
             StoreError::NotYours { .. } => {
                 Some("run this as that user, or name a store of your own with --store FILE".to_string())

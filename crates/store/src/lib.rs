@@ -94,7 +94,7 @@ impl Store {
     /// [`StoreError::Directory`], [`StoreError::Link`], [`StoreError::NotAFile`], [`StoreError::Open`],
     /// [`StoreError::NotADatabase`], [`StoreError::Foreign`], [`StoreError::TooNew`],
     /// [`StoreError::Corrupt`], [`StoreError::Copy`], [`StoreError::Migrate`]; [`StoreError::NotYours`] if
-    /// it belongs to another user; [`StoreError::NotWritable`].
+    /// it belongs to another user; [`StoreError::OpenToOthers`]; [`StoreError::NotWritable`].
     pub fn open(path: &Path) -> Result<Self> {
         let place = Place::make(path).map_err(|source| match found_elsewhere(path, source) {
             Err(source) => {
@@ -115,6 +115,9 @@ impl Store {
         let owner = found.as_ref().map(MetadataExt::uid).filter(|owner| *owner != geteuid().as_raw());
         if let Some(owner) = owner {
             return Err(StoreError::NotYours { path: path.to_path_buf(), owner });
+        }
+        if reading::is_open_to_others(&place) {
+            return Err(StoreError::OpenToOthers { path: path.to_path_buf() });
         }
         if let Some(source) = reading::why_not_writable(&place) {
             return Err(StoreError::NotWritable { path: path.to_path_buf(), source });

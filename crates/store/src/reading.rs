@@ -11,11 +11,11 @@ use crate::schema::Depth;
 use crate::{Store, connect, file_at, found_elsewhere, named_after, schema};
 use fsdyno_path::Place;
 use rusqlite::{Connection, OpenFlags};
-use rustix::fs::{Access, access};
+use rustix::fs::{Access, OFlags, access};
 use rustix::process::geteuid;
-use std::fs;
+use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 const ROOT: u32 = 0;
@@ -46,10 +46,11 @@ impl Store {
             return match Store::open(path) {
                 // What can be read need not be lost with the room to write.
                 Err(error) if error.wants_room() => read_only(path, place).map_err(|_| error),
+                Err(StoreError::OpenToOthers { .. }) => read_only(path, place),
                 opened => opened,
             };
         }
-        fs::File::open(place.through()).map_err(unreadable)?;
+        File::open(place.through()).map_err(unreadable)?;
         let store = read_only(path, place)?;
         // Of what belongs to root nothing is worse than what root may do anyway.
         if !own && found.uid() != ROOT {
@@ -57,6 +58,11 @@ impl Store {
         }
         Ok(store)
     }
+}
+
+/// Whether root would have to trust what others can put next to the database.
+pub(crate) fn is_open_to_others(place: &Place) -> bool {
+    geteuid().is_root() && place.directory.is_open_to_others().unwrap_or(true)
 }
 
 /// Why a file that exists, or new ones beside it, cannot be written.
@@ -76,6 +82,7 @@ fn empty(path: &Path) -> Result<Store> {
 fn read_only(path: &Path, place: Place) -> Result<Store> {
     let size = |ending: &str| fs::metadata(beside(&place, ending)).map(|file| file.len()).ok();
     let connection = match (size("-shm"), size("-wal")) {
+        _ if is_open_to_others(&place) => return copied(path, &place),
         (Some(_), Some(_)) => open(&place, ""),
         (_, None | Some(0)) => open(&place, "&immutable=1"),
         (None, Some(_)) => return copied(path, &place),
@@ -118,15 +125,35 @@ fn uri(path: &Path) -> String {
     format!("file:{}", escaped.collect::<String>())
 }
 
+/// A regular file that is no link: whoever owns the database may have put anything there.
+fn regular(path: &Path) -> io::Result<File> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")),
+    }
+}
+
+fn copy_of(mut from: File, to: &Path) -> io::Result<()> {
+    io::copy(&mut from, &mut File::create(to)?).map(drop)
+}
+
 /// A copy in a directory of its own, brought up to date there.
 fn copied(path: &Path, place: &Place) -> Result<Store> {
     let unreadable = |source| StoreError::Unreadable { path: path.to_path_buf(), source };
     let directory = tempfile::Builder::new().prefix("fsdyno-read-").tempdir().map_err(unreadable)?;
     let copy = directory.path().join("results.db");
-    fs::copy(place.through(), &copy).map_err(unreadable)?;
-    let wal = beside(place, "-wal");
-    if wal.exists() {
-        fs::copy(wal, directory.path().join("results.db-wal")).map_err(unreadable)?;
+    let database = regular(&place.through()).map_err(unreadable)?;
+    let owner = database.metadata().map_err(unreadable)?.uid();
+    copy_of(database, &copy).map_err(unreadable)?;
+    match regular(&beside(place, "-wal")) {
+        Ok(log) if log.metadata().map_err(unreadable)?.uid() == owner => {
+            copy_of(log, &directory.path().join("results.db-wal")).map_err(unreadable)?;
+        }
+        Ok(_) => return Err(unreadable(io::Error::other("its log belongs to another user"))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(unreadable(error)),
     }
     let mut store = Store::open(&copy)?;
     store.path = path.to_path_buf();

@@ -9,7 +9,8 @@ pub(crate) use crate::words::{raw_mkfs, raw_mount};
 use fsdyno_core::axis::DEFAULT;
 pub use fsdyno_core::filesystem::Tool;
 use fsdyno_core::filesystem::{Descriptor, Identifier};
-use fsdyno_core::hazard::{self, Hazard};
+use fsdyno_core::hazard::Hazard;
+use fsdyno_core::weakening;
 use fsdyno_core::{Bytes, Configuration, Warning, WarningKind};
 use fsdyno_host::{Command, DeviceHandle, Output};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -300,7 +301,7 @@ fn risks_of_settings(filesystem: &dyn Filesystem, configuration: &Configuration)
 /// The same of its levels that become no words of mkfs or mount.
 pub(crate) fn risks_of_levels(filesystem: &str, configuration: &Configuration) -> Vec<Warning> {
     let settings = configuration.settings.iter().filter(|(_, level)| *level != DEFAULT);
-    settings.filter_map(|(name, level)| hazard::of_level(filesystem, name, level)).collect()
+    settings.filter_map(|(name, level)| weakening::of_level(filesystem, name, level)).collect()
 }
 
 /// Each warning once.

@@ -8,7 +8,8 @@ use crate::environment::mount_of;
 use crate::filesystem::{self, distinct};
 use crate::words::risks_of_mount;
 use fsdyno_core::axis::WRITE_CACHE;
-use fsdyno_core::hazard::{self, NO_JOURNAL};
+use fsdyno_core::hazard::NO_JOURNAL;
+use fsdyno_core::weakening;
 use fsdyno_core::{Warning, WarningKind};
 use fsdyno_host::Host;
 use fsdyno_host::probe::MountInfo;
@@ -43,7 +44,7 @@ pub(crate) fn risks_of_filesystem(host: &mut dyn Host, mount: &MountInfo) -> Vec
             // Documentation/filesystems/overlayfs.rst, "Volatile mount".
             weakens("volatile: overlay passes on no sync, and a power cut may lose everything".to_string())
         } else {
-            vec![hazard::unknown(&format!("fsdyno does not know what {kind} does"))]
+            vec![weakening::unknown(&format!("fsdyno does not know what {kind} does"))]
         };
     };
     let mut found: Vec<Warning> = known.own_hazard().warning(known.name(), kind, "").into_iter().collect();
@@ -113,7 +114,7 @@ fn unflushed(host: &mut dyn Host, mount: &MountInfo, is_loop: bool) -> Option<Wa
     let mut says = |file: &Path, word: &str| host.read_text(file).is_ok_and(|text| text.trim() == word);
     let never = says(&disk.join("queue/write_cache"), "write through");
     let is_volatile = is_loop || types.iter().any(|file| says(file, "write back"));
-    (never && is_volatile).then(|| hazard::of_level("", WRITE_CACHE, "write-through")).flatten()
+    (never && is_volatile).then(|| weakening::of_level("", WRITE_CACHE, "write-through")).flatten()
 }
 
 /// The disk of a mount in sysfs, also of one that is on a partition.

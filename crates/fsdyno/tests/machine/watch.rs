@@ -264,15 +264,18 @@ fn a_race_is_watched_block_by_block() {
     let pane = Pane::open(&sandbox);
     let program = env!("CARGO_BIN_EXE_fsdyno");
     pane.run(&format!("{program} watch --color never; echo left with $?"));
-    let screen = pane.until("paused between two trials");
+    pane.until("paused between two trials");
+    // One that was dropped has its first trial, and a sign for each of the other blocks. A terminal shows what
+    // it has until all of a screen is there.
+    let is_dropped = |line: &&str| line.ends_with("o / /") || line.ends_with("w / /");
+    let dropped = || pane.screen().lines().filter(is_dropped).count();
+    let said_so = || said().contains(&format!("after round 1 (8 trials) {} dropped: ", dropped()));
+    wait_for(|| said_so().then_some(()), || format!("{}\n{}", pane.screen(), said()));
+    let screen = pane.screen();
     let parts = ["no configuration is more than ", " (95 %)", "block 2 of 3, ", " of 8 configurations left"];
     for part in parts {
         assert!(screen.contains(part), "'{part}' is not on the screen:\n{screen}");
     }
-    // One that was dropped has its first trial, and a sign for each of the other blocks.
-    let dropped = screen.lines().filter(|line| line.ends_with("o / /") || line.ends_with("w / /")).count();
-    let told = said();
-    assert!(told.contains(&format!("after round 1 (8 trials) {dropped} dropped: ")), "{screen}\n{told}");
     // The last row is the sentinel's, the one above it that of a dropped configuration.
     pane.press("End");
     pane.press("Up");

@@ -143,10 +143,11 @@ fn unfold_everything(browser: &mut Browser) {
     );
 }
 
+/// The names in the table, without the mark that they are in memory and so weaken what survives a power cut.
 fn names(browser: &mut Browser) -> Vec<String> {
     let names = browser.evaluate(
         "[...document.querySelectorAll('#table-0 tbody tr:not([hidden]) th')].map((th) => \
-        th.textContent.trim())",
+        th.textContent.replace(/!$/, '').trim())",
     );
     names.as_array().expect("names").iter().filter_map(|name| name.as_str().map(str::to_string)).collect()
 }

@@ -1,7 +1,7 @@
 use crate::{File, Format, ImportError, trials};
 use fsdyno_core::workload::Program;
 use fsdyno_core::{Measure, TrialRecord, Workload};
-use fsdyno_formats::run::REPORTS;
+use fsdyno_formats::REPORTS;
 
 fn captured(path: &str) -> String {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../formats/captured");

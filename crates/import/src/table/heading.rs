@@ -240,6 +240,8 @@ fn is_percentile(word: &str) -> bool {
 /// `lat_us_avg`.
 fn unit_in(name: &str) -> Option<&'static str> {
     let spelled = |text: &str| PrintedUnit::spelled(text).map(|(symbol, _)| symbol);
+    // `MB / s`
+    let name = &name.split('/').map(str::trim).collect::<Vec<_>>().join("/");
     if name.len() > 1 && name.ends_with('%') {
         return spelled("%");
     }
@@ -256,15 +258,29 @@ fn unit_in(name: &str) -> Option<&'static str> {
         _ => {}
     }
     let (last, rest) = parts.split_last()?;
+    // `k IOPS`, `1000 IOPS`
+    if rest.last().is_some_and(|before| is_multiple(before)) {
+        return None;
+    }
     // Alone, `s` is no unit.
     let whole = spelled(last).filter(|_| !rest.is_empty() || last.len() > 1);
     // `RuntimeMS`
     let joined = || {
         let letters = last.char_indices().zip(last.chars().skip(1));
         let begins = letters.filter(|((_, a), b)| a.is_lowercase() && b.is_uppercase()).last();
-        begins.and_then(|((at, _), _)| spelled(&last[at + 1..]))
+        // `kIOPS` and `TiB/s` are not IOPS and B/s.
+        begins
+            .filter(|((at, _), _)| !is_multiple(&last[..=*at]))
+            .and_then(|((at, _), _)| spelled(&last[at + 1..]))
     };
     whole.or_else(joined)
+}
+
+/// Whether a word multiplies the unit after it: a prefix such as `k` or `Mi`, or a number.
+fn is_multiple(word: &str) -> bool {
+    let digits = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
+    let prefix = word.strip_suffix(['i', 'I']).unwrap_or(word);
+    digits(word) || (prefix.len() == 1 && "kKmMgGtTpPeE".contains(prefix))
 }
 
 #[cfg(test)]
@@ -295,6 +311,13 @@ mod tests {
             ("s", None),
             ("block_size", None),
             ("bw_mbps", None),
+            ("x MB / s", Some("x MB / s (MB/s)")),
+            ("errors / s", None),
+            ("kIOPS", None),
+            ("read_k_iops", None),
+            ("1000 IOPS", None),
+            ("TiB/s", None),
+            ("MiOps/s", None),
             ("throughput", None),
         ] {
             let column = Heading::new(text).own_column();

@@ -22,10 +22,10 @@ impl Style {
     ) -> Vec<Style> {
         let proven: Vec<Option<Style>> =
             columns.into_iter().map(|cells| cells.into_iter().find_map(proof)).collect();
-        // Between commas, a number with one is quoted, and that is done for thousands.
         let usual = match separator {
-            ',' => Style::Point,
             _ if proven.contains(&Some(Style::Comma)) => Style::Comma,
+            // Between commas, a number with one is quoted, and that is done for thousands.
+            ',' => Style::Point,
             _ if proven.contains(&Some(Style::Point)) => Style::Point,
             _ => Style::Unclear,
         };
@@ -120,5 +120,7 @@ mod tests {
         let styles = |columns: [Vec<&str>; 2]| Style::of_columns(columns, ';');
         assert_eq!(styles([vec!["1,234"], vec!["203,5"]]), [Style::Comma, Style::Comma]);
         assert_eq!(styles([vec!["1,234"], vec!["203.5"]]), [Style::Point, Style::Point]);
+        let quoted = Style::of_columns([vec!["1,234"], vec!["0,250"]], ',');
+        assert_eq!(quoted, [Style::Comma, Style::Comma]);
     }
 }

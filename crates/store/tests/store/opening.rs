@@ -66,9 +66,9 @@ fn a_store_of_version_1_is_brought_up_to_date() {
     assert_eq!(version(&path), LATEST_VERSION);
 }
 
-/// Somebody else could replace it with a link to any of root's files.
+/// SQLite obeys the journal next to a store, whoever has put it there.
 #[test]
-fn root_makes_no_copy_where_others_may_write() {
+fn root_keeps_no_results_where_others_may_write_and_reads_a_copy() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
@@ -77,14 +77,24 @@ fn root_makes_no_copy_where_others_may_write() {
     drop(Store::open(&path).unwrap());
     Connection::open(&path).unwrap().pragma_update(None, "user_version", LATEST_VERSION - 1).unwrap();
     let set = |mode| fs::set_permissions(directory.path(), fs::Permissions::from_mode(mode)).unwrap();
-    set(0o777);
-    let error = Store::open(&path).unwrap_err().to_string();
-    assert!(error.contains("other users can write to"), "{error}");
+    let refused = || matches!(Store::open(&path), Err(StoreError::OpenToOthers { .. }));
+    for mode in [0o777, 0o1777] {
+        set(mode);
+        assert!(refused(), "{mode:o}");
+    }
     set(0o755);
     std::os::unix::fs::chown(directory.path(), Some(65534), None).unwrap();
-    assert!(Store::open(&path).unwrap_err().to_string().contains("run fsdyno as its owner"));
-    let names = fs::read_dir(directory.path()).unwrap().flatten().map(|entry| entry.file_name());
-    assert_eq!(names.collect::<Vec<_>>(), ["results.db"], "something was created there");
+    assert!(refused());
+    assert_eq!(Store::open_to_read(&path).unwrap().sweeps().unwrap().len(), 0);
+    let log = directory.path().join("results.db-wal");
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, &log, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    let error = Store::open_to_read(&path).unwrap_err();
+    assert!(matches!(error, StoreError::Unreadable { .. }), "{error:?}");
+    let mut names: Vec<_> =
+        fs::read_dir(directory.path()).unwrap().flatten().map(|entry| entry.file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["results.db", "results.db-wal"], "something was created there");
 }
 
 #[test]

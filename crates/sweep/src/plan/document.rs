@@ -272,7 +272,14 @@ impl Node {
     /// Describes it for an error message.
     pub fn describe(&self) -> String {
         match &self.value {
-            Value::String(text) => format!("'{text}'"),
+            // A line break would forge a line of the message.
+            Value::String(text) => {
+                let letter = |c: char| match c.is_control() {
+                    true => c.escape_default().to_string(),
+                    false => c.to_string(),
+                };
+                format!("'{}'", text.chars().map(letter).collect::<String>())
+            }
             Value::Integer(number) => format!("{number}"),
             Value::Float(number) => format!("{number}"),
             Value::Boolean(boolean) => format!("{boolean}"),

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 
 const PLAN: &str = r#"
 name = "parts"
-watchdog = "50ms"
+watchdog = "1s"
 telemetry = false
 [device]
 image = "/data/fsdyno.img"

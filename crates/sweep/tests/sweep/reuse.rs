@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 const PLAN: &str = r#"
 name = "reuse"
 repetitions = 2
-watchdog = "50ms"
+watchdog = "1s"
 telemetry = false
 reuse = "prepared"
 [device]

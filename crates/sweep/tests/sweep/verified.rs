@@ -11,7 +11,7 @@ use fsdyno_sweep::SweepEnd;
 const PLAN: &str = r#"
 name = "verified"
 repetitions = 1
-watchdog = "50ms"
+watchdog = "1s"
 telemetry = false
 [device]
 image = "/data/fsdyno.img"

@@ -263,8 +263,11 @@ fn compared(sides: [&Case<'_>; 2], of: [Side<'_>; 2], question: &Question) -> Co
     };
     let [a, b] = sides.map(|side| Losses::of(&side.trials));
     let losses = a.zip(b).map_or(Vec::new(), |(a, b)| durability::compared([&a, &b]));
-    if asked.is_empty() && rows.is_empty() && losses.is_empty() {
-        rows = of_each_role(sides[0].trials[0]).iter().filter_map(row).filter(some).collect();
+    // Figures that an import has no phase for say nothing about its rates.
+    let columns = Measure::columns_of(sides.iter().flat_map(|side| side.trials.iter().copied()));
+    let only_columns = rows.iter().all(|row| columns.contains(&row.measure));
+    if asked.is_empty() && only_columns && losses.is_empty() {
+        rows.splice(..0, of_each_role(sides[0].trials[0]).iter().filter_map(row).filter(some));
     }
     let has_row = |measure: &Measure| rows.iter().any(|row| row.measure == *measure);
     ComparedCase {
