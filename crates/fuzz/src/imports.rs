@@ -1,7 +1,7 @@
 //! Files of other programs, imported and shown.
 
 use crate::{lot, show};
-use fsdyno_core::TrialRecord;
+use fsdyno_core::{Outcome, TrialRecord};
 use fsdyno_import::{File, Format, Imported, TableOptions, measure, trials};
 use serde_json::Value;
 
@@ -27,11 +27,12 @@ pub fn bonnie(data: &[u8]) {
 pub fn table(data: &[u8]) {
     let Ok(file) = File::new("fuzz.txt", data.to_vec()) else { return };
     let options = TableOptions { unit: Some("MB/s".to_string()), ..TableOptions::default() };
-    let Imported { trials, measure } = match fsdyno_import::table(&file, &options) {
+    let Imported { trials, measure, .. } = match fsdyno_import::table(&file, &options) {
         Ok(imported) => imported,
         Err(error) => return assert!(error.to_string().contains("'fuzz.txt'"), "{error}"),
     };
-    assert!(trials.iter().all(|trial| measure.value(trial).is_some()));
+    let is_measured = |trial: &TrialRecord| trial.outcome == Outcome::Measured;
+    assert!(trials.iter().all(|trial| measure.value(trial).is_some() == is_measured(trial)));
     trials.iter().for_each(assert_storable);
     show::some(&trials[..trials.len().min(MOST_SHOWN)], lot(data, u64::MAX));
 }

@@ -262,7 +262,7 @@ fn unit_in(name: &str) -> Option<&'static str> {
     let joined = || {
         let letters = last.char_indices().zip(last.chars().skip(1));
         let begins = letters.filter(|((_, a), b)| a.is_lowercase() && b.is_uppercase()).last();
-        begins.and_then(|((at, _), _)| spelled(&last[at + 1..]))
+        begins.and_then(|((at, letter), _)| spelled(&last[at + letter.len_utf8()..]))
     };
     whole.or_else(joined)
 }
@@ -290,6 +290,7 @@ mod tests {
             ("RuntimeMS", Some("RuntimeMS (ms)")),
             ("IOPS", Some("IOPS (IOPS)")),
             ("CPU% [first]", None),
+            ("Zeit\u{e9}MS", Some("Zeit\u{e9}MS (ms)")),
             ("status", None),
             ("fs", None),
             ("s", None),
