@@ -268,10 +268,9 @@ fn unit_in(name: &str) -> Option<&'static str> {
     let joined = || {
         let letters = last.char_indices().zip(last.chars().skip(1));
         let begins = letters.filter(|((_, a), b)| a.is_lowercase() && b.is_uppercase()).last();
+        let at = begins.map(|((at, letter), _)| at + letter.len_utf8());
         // `kIOPS` and `TiB/s` are not IOPS and B/s.
-        begins
-            .filter(|((at, _), _)| !is_multiple(&last[..=*at]))
-            .and_then(|((at, _), _)| spelled(&last[at + 1..]))
+        at.filter(|at| !is_multiple(&last[..*at])).and_then(|at| spelled(&last[at..]))
     };
     whole.or_else(joined)
 }
@@ -306,6 +305,7 @@ mod tests {
             ("RuntimeMS", Some("RuntimeMS (ms)")),
             ("IOPS", Some("IOPS (IOPS)")),
             ("CPU% [first]", None),
+            ("Zeit\u{e9}MS", Some("Zeit\u{e9}MS (ms)")),
             ("status", None),
             ("fs", None),
             ("s", None),
