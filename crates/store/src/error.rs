@@ -23,8 +23,8 @@ pub enum StoreError {
         /// Which link.
         source: std::io::Error,
     },
-    /// Root would use what others can put next to the store: SQLite obeys its journal, whoever has written it,
-    /// and that may name any file to be removed.
+    /// Root would use what others can put next to the store: SQLite obeys its journal, whoever has written
+    /// it, and that may name any file to be removed.
     #[error("root cannot keep results in '{path}', because others can write to its directory")]
     OpenToOthers {
         /// The path.

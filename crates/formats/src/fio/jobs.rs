@@ -148,10 +148,7 @@ pub(super) fn lasted(job: &Job, document: &Document) -> (String, f64) {
 /// The option that adds jobs up, if it is set.
 fn grouped(job: &Job, document: &Document) -> &'static str {
     match option(job, document, "group_reporting") {
-        None | Some("0") => {
-            "; its figures may be those of other jobs, too, which fio adds up under group_reporting without \
-             printing that option"
-        }
+        None | Some("0") => "; its figures may be those of other jobs, too",
         Some(_) => {
             "; group_reporting adds different jobs up: remove it, or start a group for each with new_group"
         }

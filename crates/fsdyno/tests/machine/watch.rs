@@ -265,8 +265,8 @@ fn a_race_is_watched_block_by_block() {
     let program = env!("CARGO_BIN_EXE_fsdyno");
     pane.run(&format!("{program} watch --color never; echo left with $?"));
     pane.until("paused between two trials");
-    // One that was dropped has its first trial, and a sign for each of the other blocks. A terminal shows what
-    // it has until all of a screen is there.
+    // One that was dropped has its first trial, and a sign for each of the other blocks. A terminal shows
+    // what it has until all of a screen is there.
     let is_dropped = |line: &&str| line.ends_with("o / /") || line.ends_with("w / /");
     let dropped = || pane.screen().lines().filter(is_dropped).count();
     let said_so = || said().contains(&format!("after round 1 (8 trials) {} dropped: ", dropped()));

@@ -187,8 +187,8 @@ fn older(path: &Path) {
 }
 
 #[test]
-fn a_store_that_cannot_be_copied_stays_as_it_is() {
-    // Only root refuses to make a copy where others can write.
+fn an_older_store_that_is_refused_stays_as_it_is() {
+    // Only root refuses what others can write next to.
     if !rustix::process::geteuid().is_root() {
         return;
     }
@@ -198,7 +198,7 @@ fn a_store_that_cannot_be_copied_stays_as_it_is() {
     let mode = |mode| fs::set_permissions(directory.path(), fs::Permissions::from_mode(mode)).unwrap();
     mode(0o777);
     let error = Store::open(&path).unwrap_err();
-    assert!(matches!(error, StoreError::Copy { .. }), "{error:?}");
+    assert!(matches!(error, StoreError::OpenToOthers { .. }), "{error:?}");
     assert_eq!(version(&path), 1);
     mode(0o755);
     assert!(Store::open(&path).unwrap().copy_of_older().is_some());
