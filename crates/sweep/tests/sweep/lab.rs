@@ -19,7 +19,7 @@ pub const OVERHEADS: usize = 2;
 /// Four cases of a workload that touches no file.
 pub const PLAN: &str = r#"
 name = "test"
-watchdog = "1s"
+watchdog = "50ms"
 [device]
 image = "/data/fsdyno.img"
 size = "4G"

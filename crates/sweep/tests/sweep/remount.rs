@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 
 const PLAN: &str = r#"
 name = "parts"
-watchdog = "1s"
+watchdog = "50ms"
 telemetry = false
 [device]
 image = "/data/fsdyno.img"

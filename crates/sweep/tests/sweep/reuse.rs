@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 const PLAN: &str = r#"
 name = "reuse"
 repetitions = 2
-watchdog = "1s"
+watchdog = "50ms"
 telemetry = false
 reuse = "prepared"
 [device]

@@ -11,7 +11,7 @@ use fsdyno_sweep::SweepEnd;
 const PLAN: &str = r#"
 name = "verified"
 repetitions = 1
-watchdog = "1s"
+watchdog = "50ms"
 telemetry = false
 [device]
 image = "/data/fsdyno.img"
