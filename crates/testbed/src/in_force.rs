@@ -49,19 +49,29 @@ pub(crate) fn risks_of_filesystem(host: &mut dyn Host, mount: &MountInfo) -> Vec
     };
     let mut found: Vec<Warning> = known.own_hazard().warning(known.name(), kind, "").into_iter().collect();
     found.extend(risks_of_mount(known.name(), known.mount_words(), options));
-    if lacks_journal(host, mount) {
-        found.extend(NO_JOURNAL.warning(known.name(), kind, ""));
+    if let Some(name) = ext_name(host, mount) {
+        // Defaults of the superblock are in force, and the mount does not show them (`_ext4_show_options` in
+        // fs/ext4/super.c). Most of what is here has no word of mount, so only what weakens counts.
+        let shown =
+            host.read_text(&Path::new("/proc/fs/ext4").join(&name).join("options")).unwrap_or_default();
+        let all = risks_of_mount(known.name(), known.mount_words(), shown.lines());
+        found.extend(all.into_iter().filter(|risk| risk.kind == WarningKind::Durability));
+        // `journal_task_show` in fs/ext4/sysfs.c.
+        let task = host.read_text(&Path::new("/sys/fs/ext4").join(&name).join("journal_task"));
+        if task.is_ok_and(|task| task.trim() == "<none>") {
+            found.extend(NO_JOURNAL.warning(known.name(), kind, ""));
+        }
     }
     distinct(found)
 }
 
-/// Whether the driver of ext2, ext3 and ext4 has no journal to write to (`journal_task_show` in
-/// fs/ext4/sysfs.c). The options do not show it.
-fn lacks_journal(host: &mut dyn Host, mount: &MountInfo) -> bool {
-    let uevent = host.read_text(&block_directory(mount).join("uevent")).unwrap_or_default();
-    let Some(name) = uevent.lines().find_map(|line| line.strip_prefix("DEVNAME=")) else { return false };
-    let task = Path::new("/sys/fs/ext4").join(name.replace('/', "!")).join("journal_task");
-    mount.filesystem.starts_with("ext") && host.read_text(&task).is_ok_and(|task| task.trim() == "<none>")
+/// The name that the driver of ext2, ext3 and ext4 has for a mount.
+fn ext_name(host: &mut dyn Host, mount: &MountInfo) -> Option<String> {
+    if !mount.filesystem.starts_with("ext") {
+        return None;
+    }
+    let uevent = host.read_text(&block_directory(mount).join("uevent")).ok()?;
+    uevent.lines().find_map(|line| line.strip_prefix("DEVNAME=")).map(|name| name.replace('/', "!"))
 }
 
 /// What the mount of a directory does, and what is below it as far as the kernel shows it.
