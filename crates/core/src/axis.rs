@@ -33,7 +33,7 @@ pub struct Axis {
     /// The level if the plan does not set one and the filesystem has no default of its own; absent if it
     /// depends on the machine or the device.
     pub default: Option<&'static str>,
-    /// What its levels do to what survives a power cut; that of a sysctl depends on its key.
+    /// The effect of its levels on durability; that of a sysctl depends on its key.
     pub hazard: Hazard,
     /// One sentence for the reference.
     pub help: &'static str,

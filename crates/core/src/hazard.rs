@@ -5,7 +5,7 @@
 //! next one that a kernel or a tool adds. What a hazard means for a word or a level is in
 //! [`weakening`](crate::weakening).
 
-/// What a word of mkfs or mount, or a level of an axis, does to what survives a power cut.
+/// The effect of a word of mkfs or mount, or of a level of an axis, on durability.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Hazard {
     /// Nothing.

@@ -6,7 +6,7 @@
 /// last, fio prints it ahead of its JSON. So these are the last lines, without usage and JSON; but if the
 /// first line that reads like an error is not among them, it comes first.
 pub fn cause(output: &str, most: usize) -> Vec<&str> {
-    let lines = told(output);
+    let lines = explanation(output);
     let last = &lines[lines.len().saturating_sub(most)..];
     let is_left_out = |line: &&&str| !last.contains(line);
     match lines.iter().find(|line| is_error(line)).filter(is_left_out) {
@@ -25,8 +25,8 @@ pub fn keep_both_ends(kept: &mut Vec<u8>, most: usize) {
 }
 
 /// The lines that are neither blank nor part of usage or JSON.
-fn told(output: &str) -> Vec<&str> {
-    let mut told = Vec::new();
+fn explanation(output: &str) -> Vec<&str> {
+    let mut explanation = Vec::new();
     let (mut in_usage, mut in_json) = (false, false);
     for line in output.lines() {
         let text = line.trim();
@@ -37,11 +37,11 @@ fn told(output: &str) -> Vec<&str> {
             false => in_usage && !is_message(line),
         };
         if !in_json && !in_usage && !text.is_empty() {
-            told.push(text);
+            explanation.push(text);
         }
         in_json &= !is_edge(["}", "]"]);
     }
-    told
+    explanation
 }
 
 /// Whether a line after usage says something again: `mkfs.x: error: no such device`, `ERROR: ...`.

@@ -268,7 +268,7 @@ impl Measure {
         matches!(self.source, MeasureSource::Durable | MeasureSource::Role(_, _, Figure::DurableRate))
     }
 
-    /// Whether the slowest operations decide it, few of which may be delayed by any factor in a short time.
+    /// Returns whether the slowest operations decide it: a short disturbance can delay those by any factor.
     pub fn is_of_the_slowest(&self) -> bool {
         match &self.source {
             MeasureSource::LongestStall => true,

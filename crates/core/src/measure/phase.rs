@@ -53,7 +53,7 @@ impl PhaseSelector {
 }
 
 impl Measure {
-    /// Whether it describes the work of a role in the phase of this name.
+    /// Returns whether it describes the work of a role in the phase with this name.
     pub fn is_of_phase(&self, name: &str) -> bool {
         match &self.source {
             MeasureSource::Role(PhaseSelector::Named(phase), ..)
