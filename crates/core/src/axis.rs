@@ -16,7 +16,7 @@ use crate::profile;
 use crate::scheduler;
 use crate::sysctl;
 use crate::{alternatives, did_you_mean};
-pub use groups::{OF_SERVING, OF_THE_LOAD, WITHOUT_TRACE};
+pub use groups::{CONDITIONS, OF_SERVING, OF_THE_LOAD, WITHOUT_TRACE};
 pub use levels::Levels;
 use levels::METHODS;
 

@@ -444,6 +444,9 @@ pub struct Recommend {
     /// Only cases whose configuration contains this text.
     #[arg(long, value_name = "TEXT")]
     pub case: Option<String>,
+    /// Print how to build this configuration [default: the winner, if there is one].
+    #[arg(long, value_name = "NAME")]
+    pub recipe: Option<String>,
     /// Output format.
     #[arg(long, default_value = "text")]
     pub format: DocumentFormat,

@@ -43,9 +43,9 @@ pub fn summary(out: &mut dyn Write, view: &View) -> io::Result<()> {
 }
 
 fn sentences(out: &mut dyn Write, answer: &Answer) -> io::Result<()> {
-    for (index, sentence) in answer.sentences.iter().enumerate() {
+    for (index, sentence) in answer.paragraphs().enumerate() {
         let sentence = escaped(sentence);
-        let strong = if index == 0 && answer.winner.is_some() { "**" } else { "" };
+        let strong = if index == 0 { "**" } else { "" };
         writeln!(out, "{strong}{sentence}{strong}\n")?;
     }
     Ok(())

@@ -2,7 +2,7 @@
 //!
 //! Pure: the same trials give the same verdict. [`confounder`] judges a single trial, [`enough`] whether a
 //! case was repeated often enough, [`drift`] and [`ranking`] a sweep, and [`comparison`] two sets of trials;
-//! the [`recommendation`] is based on all of them. [`View`] arranges what reports show. The sentences and
+//! the [`recommendation`] is based on all of them. What they say together is a [`judgement`]. [`View`] arranges what reports show. The sentences and
 //! notes of a verdict are written here, with numbers formatted by [`text`]; their layout is up to the
 //! reports.
 
@@ -16,6 +16,7 @@ mod error;
 pub mod faults;
 #[cfg(test)]
 mod fixture;
+pub mod judgement;
 mod levels;
 mod load;
 mod machines;

@@ -2,8 +2,8 @@
 
 use crate::outcomes::is_measured;
 use crate::text::whose_trees;
-use fsdyno_core::axis::OF_THE_LOAD;
-use fsdyno_core::{Nanos, TrialRecord, Workload};
+use fsdyno_core::axis::CONDITIONS;
+use fsdyno_core::{Bytes, Nanos, TrialRecord, Workload};
 use std::borrow::Cow;
 
 /// The loads of the measured trials, in the plan's order.
@@ -82,15 +82,16 @@ fn varied(trials: &[&TrialRecord]) -> Vec<&'static str> {
         let first = levels.next();
         levels.any(|level| Some(level) != first)
     };
-    OF_THE_LOAD.into_iter().filter(differ).collect()
+    CONDITIONS.into_iter().filter(differ).collect()
 }
 
 fn level<'a>(trial: &'a TrialRecord, axis: &str) -> &'a str {
     trial.configuration.level(axis).unwrap_or("default")
 }
 
-/// A workload under the conditions that a plan varies with it. How much memory there is and what is in it is
-/// nothing that a user could choose by mkfs or mount: such levels are compared within, and not recommended.
+/// A workload under the conditions that a plan varies with it. How full a filesystem is, or how much memory
+/// there is, is nothing that a user could choose by mkfs or mount: such levels are compared within, and not
+/// recommended.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Load<'a> {
     pub workload: &'a Workload,
@@ -111,6 +112,19 @@ impl<'a> Load<'a> {
     pub fn has(&self, trial: &TrialRecord) -> bool {
         trial.workload == *self.workload
             && self.conditions.iter().all(|(axis, found)| level(trial, axis) == *found)
+    }
+
+    /// What to set so that reads come from the device; `None` if only the workload's user can say.
+    pub fn remedy_for_memory(&self, trials: &[&TrialRecord]) -> Option<String> {
+        let trial = trials.first()?;
+        let limit = trial.configuration.memory();
+        let memory = limit.unwrap_or(Bytes(trial.environment.memory_bytes));
+        let (key, least) = self.workload.load().least_trees(memory)?;
+        let has = match limit {
+            Some(memory) => format!("The load may use {memory} of memory (`memory`)"),
+            None => format!("The load may use all {memory} of memory"),
+        };
+        Some(format!("{has}: set {key} to at least {least}, or limit `memory`."))
     }
 
     /// What ran, in one line.

@@ -5,6 +5,10 @@ use super::{CACHE, CLIENT_SYNC, EXPORT, MEMORY, WRITE_CACHE};
 /// The axes that say how the load runs, rather than what it runs on: they apply to a directory, too.
 pub const OF_THE_LOAD: [&str; 2] = [MEMORY, CACHE];
 
+/// The axes that describe the situation of a load rather than a choice: how full and how old a filesystem is,
+/// and what memory it has. None is recommended.
+pub const CONDITIONS: [&str; 4] = [MEMORY, CACHE, "fill", "age"];
+
 /// The axes of a filesystem that a server shows to clients (`[serve]`).
 pub const OF_SERVING: [&str; 7] =
     [EXPORT, "nfs_version", "nfsd_threads", CLIENT_SYNC, "rsize", "wsize", "nconnect"];

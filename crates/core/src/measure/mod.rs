@@ -211,6 +211,11 @@ impl Measure {
         Measure::named().find(|(name, _)| *name == self.name).map(|(_, meaning)| meaning)
     }
 
+    /// What a sentence calls it: in the words of the trade, or else its name.
+    pub fn in_words(&self) -> &str {
+        NAMED.iter().find(|named| named.name == self.name).and_then(|named| named.words).unwrap_or(&self.name)
+    }
+
     /// What its values count.
     pub fn unit(&self) -> Unit {
         match self.source {

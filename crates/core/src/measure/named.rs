@@ -11,6 +11,8 @@ use std::sync::LazyLock;
 pub(super) struct Named {
     pub(super) name: &'static str,
     pub(super) help: Cow<'static, str>,
+    /// What a sentence calls it; absent if its name says enough.
+    pub(super) words: Option<&'static str>,
     pub(super) source: MeasureSource,
     /// The kind of the only workload that it is for, if its name does not begin with it.
     pub(super) only_for: Option<&'static str>,
@@ -20,10 +22,14 @@ impl Named {
     fn only_for(self, kind: &'static str) -> Self {
         Named { only_for: Some(kind), ..self }
     }
+
+    fn in_words(self, words: &'static str) -> Self {
+        Named { words: Some(words), ..self }
+    }
 }
 
 const fn named(name: &'static str, help: &'static str, source: MeasureSource) -> Named {
-    Named { name, help: Cow::Borrowed(help), source, only_for: None }
+    Named { name, help: Cow::Borrowed(help), words: None, source, only_for: None }
 }
 
 /// A figure of a role.
@@ -59,7 +65,7 @@ const fn flow_response(name: &'static str, help: &'static str, quantile: Quantil
 
 /// Every measure with a short name.
 pub(super) static NAMED: LazyLock<Vec<Named>> = LazyLock::new(|| {
-    of_load().into_iter().chain(of_lifecycle()).chain([EXTENTS_PER_FILE]).chain(OF_DEVICE).collect()
+    of_load().into_iter().chain(of_lifecycle()).chain([EXTENTS_PER_FILE]).chain(of_device()).collect()
 });
 
 /// The durations of steps. Steps that share a measure are described together.
@@ -69,7 +75,7 @@ fn of_lifecycle() -> Vec<Named> {
     let named = |name: &'static str| {
         let steps = LifecycleStep::ALL.iter().filter(|step| step.measure() == Some(name));
         let help = steps.map(|step| step.help()).collect::<Vec<_>>().join(", and ");
-        Named { name, help: help.into(), source: MeasureSource::Lifecycle(name), only_for: None }
+        Named { name, help: help.into(), words: None, source: MeasureSource::Lifecycle(name), only_for: None }
     };
     names.into_iter().map(named).collect()
 }
@@ -81,7 +87,8 @@ const EXTENTS_PER_FILE: Named = named(
 );
 
 /// What the device did, and what it may lose.
-const OF_DEVICE: [Named; 7] = [
+fn of_device() -> Vec<Named> {
+vec![
     named(
         "flushes",
         "flushes of the device per second, over all phases: how often its cache had to be emptied",
@@ -97,18 +104,18 @@ const OF_DEVICE: [Named; 7] = [
         "share of acknowledged promises that a power cut loses, of those that the standard makes, under the \
          cache model that loses the most",
         MeasureSource::Durability(LossFigure::Acknowledged),
-    ),
+    ).in_words("acknowledged, then lost"),
     named(
         "unsynced-lost",
         "how far back a power cut loses work that nothing has synced, median over the states of the cache \
          model that loses the most",
         MeasureSource::Durability(LossFigure::Unsynced),
-    ),
+    ).in_words("unsynced work lost"),
     named(
         "recovery-time",
         "time to mount after a power cut, median over the states of the slowest cache model",
         MeasureSource::Durability(LossFigure::Recovery),
-    ),
+    ).in_words("time to mount after a power cut"),
     named(
         "silent-losses",
         "share of the faults of a disk after which data is lost or wrong although every call succeeded",
@@ -119,7 +126,8 @@ const OF_DEVICE: [Named; 7] = [
         "share of the faults after which fsync, called again, succeeds although the data is lost",
         MeasureSource::Faults(Harm::ToldOnce),
     ),
-];
+]
+}
 
 fn of_load() -> Vec<Named> {
     vec![
@@ -129,21 +137,21 @@ fn of_load() -> Vec<Named> {
             PhaseSelector::OneReader,
             Role::Reader,
             Figure::Rate,
-        ),
+        ).in_words("reads of one reader"),
         role(
             "read-many",
             "bytes per second of several readers together",
             PhaseSelector::ManyReaders,
             Role::Reader,
             Figure::Rate,
-        ),
+        ).in_words("reads of several readers"),
         role(
             "read-under-write",
             "bytes per second of the readers while writers write",
             PhaseSelector::ReadersAndWriters,
             Role::Reader,
             Figure::Rate,
-        ),
+        ).in_words("reads while others write"),
         role(
             "write",
             "bytes per second of the writers while readers read, over the time in which they do not remove \
@@ -151,7 +159,7 @@ fn of_load() -> Vec<Named> {
             PhaseSelector::ReadersAndWriters,
             Role::Writer,
             Figure::WriteRate,
-        ),
+        ).in_words("writes while others read"),
         named(
             "first-byte-p999",
             "p99.9 of reading a file's first byte while writers write",
@@ -161,7 +169,7 @@ fn of_load() -> Vec<Named> {
                 Operation::ReadFirstByte,
                 Statistic::Quantile(Quantile::P999),
             ),
-        ),
+        ).in_words("slowest 1 in 1,000 first bytes"),
         streaming(
             "streaming-write",
             "bytes per second of all streams writing sequentially",
@@ -200,20 +208,20 @@ fn of_load() -> Vec<Named> {
             "flow-iterations",
             "iterations per second of all workers of a flow, except those of background roles",
             MeasureSource::Flow(FlowFigure::Iterations),
-        ),
+        ).in_words("iterations"),
         named(
             "flow-capacity",
             "the highest rate of iterations at which a flow meets the latency target of its plan, such as \
              `p99 <= 20ms`",
             MeasureSource::Flow(FlowFigure::Capacity),
-        ),
+        ).in_words("highest rate that meets the target"),
         flow_response(
             "flow-response-p99",
             "p99 of the time from when an iteration of a flow is due to when it ends; of roles with a `rate` \
              that are not in the background, and of the slowest one if there are several",
             Quantile::P99,
-        ),
-        flow_response("flow-response-p999", "p99.9 of the same", Quantile::P999),
+        ).in_words("slowest 1 in 100 responses"),
+        flow_response("flow-response-p999", "p99.9 of the same", Quantile::P999).in_words("slowest 1 in 1,000 responses"),
         named(
             "throughput",
             "bytes per second that all workers read and write, over all phases that move data",
@@ -223,20 +231,20 @@ fn of_load() -> Vec<Named> {
             "longest-stall",
             "longest time in which a worker, of any role in any phase, completed nothing",
             MeasureSource::LongestStall,
-        ),
+        ).in_words("longest stall"),
         named(
             "write-durable",
             "bytes per second that workers write, in all phases that write, over the time from the first \
                operation of the ramp until everything is on the device",
             MeasureSource::Durable,
-        ),
+        ).in_words("writes until they are on the device"),
         named(
             "cpu-per-mb",
             "user and system time for each MB moved, total over total of all phases and trials: that of the \
              workers, and of the kernel threads that worked for them (writeback, journal, filesystem, reclaim, \
              loop, block)",
             MeasureSource::CpuPerMegabyte,
-        ),
+        ).in_words("processor time for each MB"),
         named(
             "postmark-read",
             "bytes that postmark read per second of the whole run",
@@ -281,7 +289,7 @@ fn of_load() -> Vec<Named> {
                 Operation::Fdatasync,
                 Statistic::Quantile(Quantile::P99),
             ),
-        )
+        ).in_words("slowest 1 in 100 syncs")
         .only_for("commit-log"),
         of_phase(
             "device-read-cached",

@@ -163,6 +163,12 @@ impl Load for Collection {
     fn latency(&self) -> Option<String> {
         Some(READ.p999(Operation::Read))
     }
+
+    fn guards(&self) -> Vec<String> {
+        ["collection-write", "collection-read", "collection-copy", "collection-delete"]
+            .map(str::to_string)
+            .to_vec()
+    }
 }
 
 #[cfg(test)]

@@ -177,6 +177,12 @@ impl Load for Fileserver {
         };
         Some(measure)
     }
+
+    /// Readers in a closed loop gain where writers are slow, and the longest stall is what users complain of.
+    fn guards(&self) -> Vec<String> {
+        let write = (self.writers > 0).then(|| "write".to_string());
+        write.into_iter().chain(["longest-stall".to_string()]).chain(self.latency()).collect()
+    }
 }
 
 #[cfg(test)]

@@ -128,6 +128,10 @@ pub trait Load {
     fn latency(&self) -> Option<String> {
         None
     }
+    /// The measures that must not become worse unnoticed while another one is ranked.
+    fn guards(&self) -> Vec<String> {
+        self.latency().into_iter().collect()
+    }
     /// What it does, a line for each part, if its kind does not say that already.
     fn in_words(&self) -> Vec<String> {
         Vec::new()

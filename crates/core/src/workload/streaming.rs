@@ -89,6 +89,17 @@ impl Stage {
     pub fn timed(self) -> bool {
         matches!(self, Stage::RandomRead | Stage::RandomWrite | Stage::Mixed)
     }
+
+    /// The measures of its rates, the one that ranks first.
+    pub const fn measures(self) -> &'static [&'static str] {
+        match self {
+            Stage::Write => &["streaming-write"],
+            Stage::Read => &["streaming-read"],
+            Stage::RandomWrite => &["streaming-random-write"],
+            Stage::RandomRead => &["streaming-random-read"],
+            Stage::Mixed => &["streaming-mixed-read", "streaming-mixed-write"],
+        }
+    }
 }
 
 impl Streaming {
@@ -234,13 +245,12 @@ impl Load for Streaming {
     }
 
     fn default_measure(&self) -> &'static str {
-        match self.stages.first() {
-            Some(Stage::Read) => "streaming-read",
-            Some(Stage::RandomWrite) => "streaming-random-write",
-            Some(Stage::RandomRead) => "streaming-random-read",
-            Some(Stage::Mixed) => "streaming-mixed-read",
-            Some(Stage::Write) | None => "streaming-write",
-        }
+        self.stages.first().map_or("streaming-write", |stage| stage.measures()[0])
+    }
+
+    fn guards(&self) -> Vec<String> {
+        let of_stages = self.stages.iter().flat_map(|stage| stage.measures()).map(|name| name.to_string());
+        of_stages.chain(self.latency()).collect()
     }
 
     fn latency(&self) -> Option<String> {

@@ -8,6 +8,7 @@ use anyhow::anyhow;
 use fsdyno_core::measure::{Goal, MeasureError};
 use fsdyno_report::terminal;
 use fsdyno_verdict::{Question, Recommendation};
+use std::collections::BTreeSet;
 
 pub fn run(surroundings: &Surroundings, options: &Recommend) -> Result {
     let goal = options.goal.as_deref().map(goal).transpose()?;
@@ -20,7 +21,15 @@ pub fn run(surroundings: &Surroundings, options: &Recommend) -> Result {
         return Err(Trouble::new(Status::Usage, error).hint("omit --case"));
     }
     let trials = show::chosen(store.outlines(sweep.summary.id)?, options.case.as_deref())?;
-    let question = Question { goal, threshold: options.threshold };
+    if let Some(name) = &options.recipe
+        && !trials.iter().any(|trial| trial.configuration.name == *name)
+    {
+        let names: BTreeSet<&str> = trials.iter().map(|trial| trial.configuration.name.as_str()).collect();
+        let names = names.into_iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
+        let error = anyhow!("sweep {} has no configuration '{name}'", sweep.summary.selector);
+        return Err(Trouble::new(Status::Usage, error).hint(format!("it has {names}")));
+    }
+    let question = Question { goal, threshold: options.threshold, recipe: options.recipe.clone() };
     let recommendation = Recommendation::new(&header, &trials, &question);
     match options.format {
         DocumentFormat::Text => terminal::recommendation(

@@ -21,7 +21,7 @@ pub fn section(view: &View) -> Markup {
             }
             @for answer in answers {
                 @if answers.len() > 1 { h3 { (answer.title) } }
-                p.answer { (answer.sentences.join(" ")) }
+                p.answer { (answer.paragraphs().collect::<Vec<_>>().join(" ")) }
                 @if let Some(recipe) = &answer.recipe { (recipe_to_copy(recipe)) }
             }
             (notes(view))

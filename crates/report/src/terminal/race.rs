@@ -19,6 +19,7 @@ pub fn race(out: &mut dyn Write, found: &RaceAnswer, style: &Style) -> io::Resul
     let title = format!("{}: {}, raced for {}", found.name, found.workload, found.measure);
     style.paragraph(out, Paint::Heading, 0, &title)?;
     writeln!(out)?;
+    style.paragraph(out, Paint::Heading, 0, &found.judgement.headline)?;
     for sentence in &found.sentences {
         style.paragraph(out, Paint::Plain, 0, sentence)?;
     }

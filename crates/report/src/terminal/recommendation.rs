@@ -253,16 +253,18 @@ fn short(name: &str) -> &str {
 }
 
 fn write_recipe(out: &mut dyn Write, answer: &Answer, style: Style) -> io::Result<()> {
-    let (Some(recipe), Some(winner)) = (&answer.recipe, answer.winner()) else {
-        let Some(winner) = answer.winner() else { return Ok(()) };
-        let text = format!(
-            "No recipe for '{}' is stored: nothing was built for it, or an earlier version measured it.",
-            winner.name
-        );
+    let Some(recipe) = &answer.recipe else {
+        let name = answer.winner().or(answer.default()).map_or("NAME", |one| &one.name);
+        let text = match answer.winner() {
+            Some(_) => format!(
+                "No recipe for '{name}' is stored: nothing was built for it, or an earlier version measured it."
+            ),
+            None => format!("how to build one of them: fsdyno recommend --recipe '{name}'"),
+        };
         style.paragraph(out, Paint::Plain, 0, &text)?;
         return writeln!(out);
     };
-    style.paragraph(out, Paint::Heading, 0, &format!("How to build '{}'", winner.name))?;
+    style.paragraph(out, Paint::Heading, 0, &format!("How to build '{}'", recipe.name))?;
     for RecipeStep { title, file, lines } in &recipe.steps {
         let file = file.map_or(String::new(), |file| format!(", in {file}"));
         writeln!(out, "# {title}{file}")?;

@@ -67,8 +67,8 @@ pub(crate) fn title(view: &View, ranking: &Ranking) -> String {
 
 /// Writes the answer in words, followed by an empty line.
 pub(super) fn sentences(out: &mut dyn Write, answer: &Answer, style: Style) -> io::Result<()> {
-    for (index, sentence) in answer.sentences.iter().enumerate() {
-        let paint = if index == 0 && answer.winner.is_some() { Paint::Heading } else { Paint::Plain };
+    for (index, sentence) in answer.paragraphs().enumerate() {
+        let paint = if index == 0 { Paint::Heading } else { Paint::Plain };
         style.paragraph(out, paint, 0, sentence)?;
     }
     writeln!(out)

@@ -5,7 +5,7 @@ use super::protocol::asked;
 use super::raw::{self, RawPlan};
 use super::{Plan, Planned};
 use crate::error::{PlanError, PlanProblem};
-use fsdyno_core::axis::OF_THE_LOAD;
+use fsdyno_core::axis::CONDITIONS;
 use fsdyno_core::workload::Ramp;
 use fsdyno_core::{Nanos, RaceBudget, Workload};
 use fsdyno_verdict::race::{Schedule, usable};
@@ -30,7 +30,7 @@ pub(super) fn check(document: &Document, raw: &RawPlan, plan: &Plan) -> Result<(
     if let Some(second) = raw.workloads.get(1) {
         return error(&second.node.origin, PlanProblem::RaceOfWorkloads { count: raw.workloads.len() });
     }
-    if let Some(axis) = OF_THE_LOAD.into_iter().find(|axis| plan.varies(axis)) {
+    if let Some(axis) = CONDITIONS.into_iter().find(|axis| plan.varies(axis)) {
         let at = raw.axes.iter().find(|one| one.name == axis).map_or(&raw.axes_at, |one| &one.at);
         return error(at, PlanProblem::RaceOfLoads { axis });
     }

@@ -238,7 +238,8 @@ impl<'a> Course<'a> {
         answer.trials = ran.clone().count();
         answer.sweep_trials = self.trials.len();
         answer.time_ns = Some(Nanos(ran.map(|trial| trial.duration().0).fold(0, u64::saturating_add)));
-        answer.sentences = words::sentences(&answer, &self.wanted.measure, nothing_differs);
+        answer.judgement = words::judgement(&answer, &self.wanted.measure, nothing_differs);
+        answer.sentences = words::sentences(&answer);
         Ok(answer)
     }
 }

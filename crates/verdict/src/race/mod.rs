@@ -14,6 +14,7 @@ pub use fsdyno_race::{BudgetError, Round, Schedule};
 pub use live::{Block, LiveRace, answer, history, usable};
 pub use replay::replay;
 
+use crate::judgement::{Class, Judgement};
 use crate::load::Load;
 use crate::ranking::estimate_of;
 use fsdyno_core::measure::{Direction, Goal, Value};
@@ -124,7 +125,9 @@ pub struct RaceAnswer {
     pub budget: Option<String>,
     /// What comes next, if it is not over.
     pub next: Option<NextBlock>,
-    /// The answer in sentences.
+    /// What it says.
+    pub judgement: Judgement,
+    /// How far it has come, and what it took.
     pub sentences: Vec<String>,
     /// Trials that it took, sentinels included.
     pub trials: usize,
@@ -343,6 +346,7 @@ impl Found<'_, '_> {
             },
             budget: None,
             next,
+            judgement: Judgement { class: Class::Undecided, headline: String::new(), next: None },
             sentences: Vec::new(),
             trials: outcomes.len(),
             time_ns: None,

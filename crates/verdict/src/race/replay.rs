@@ -59,7 +59,8 @@ pub fn replay(
     answer.sweep_time_ns = time(own.iter().copied());
     answer.not_entered = not_entered;
     answer.whole_sweep = pick.and_then(|pick| whole_sweep(&rivals, &wanted, pick));
-    answer.sentences = words::sentences(&answer, &wanted.measure, nothing_differs);
+    answer.judgement = words::judgement(&answer, &wanted.measure, nothing_differs);
+    answer.sentences = words::sentences(&answer);
     Ok(answer)
 }
 

@@ -173,7 +173,11 @@ fn the_default_is_kept_where_nothing_differs_and_failures_are_dropped() {
     }
     let found = raced(&trials, &question()).unwrap();
     assert_eq!(found.pick.case, 0, "{:?}", found.sentences);
-    assert!(found.sentences[0].starts_with("No material difference: keep '0 0'"), "{:?}", found.sentences);
+    assert!(
+        found.judgement.headline.starts_with("No material difference: keep '0 0'"),
+        "{:?}",
+        found.judgement
+    );
     assert!(found.default_regret_bound < 0.05, "{}", found.default_regret_bound);
     let failed = found.eliminations.iter().find(|one| one.raced.case == 5).unwrap();
     assert_eq!((failed.round, failed.rank), (1, None));
@@ -299,8 +303,8 @@ fn a_raced_sweep_is_recommended_by_its_race_and_by_fresh_figures_only() {
     let race = view.race().expect("a race");
     let answer = &view.recommendation.answers[0];
     assert_eq!((race.pick.case, answer.winner().map(|winner| winner.case)), (15, Some(15)));
-    assert_eq!(answer.sentences[0], race.sentences[0]);
-    assert!(answer.sentences[0].contains("With 95 % probability, no configuration is more than "));
+    assert_eq!(answer.judgement, race.judgement);
+    assert!(answer.judgement.headline.contains("With 95 % probability, no configuration is more than "));
     assert_eq!(answer.standings.len(), race.finalists.len(), "what was dropped is not compared");
     for one in &race.finalists {
         let row = view.rankings[0].rows.iter().find(|row| row.case == one.raced.case).unwrap();
@@ -315,7 +319,7 @@ fn a_raced_sweep_is_recommended_by_its_race_and_by_fresh_figures_only() {
         "{notes}"
     );
     // By another measure, only what is left of the race is compared, and that is said.
-    let question = crate::Question { goal: Some("latency".parse().unwrap()), threshold: 0.05 };
+    let question = crate::Question { goal: Some("latency".parse().unwrap()), ..Default::default() };
     let other = crate::Recommendation::new(&header(&rules), &trials, &question);
     let last = other.answers[0].sentences.last().unwrap();
     assert!(

@@ -1,46 +1,59 @@
 //! What a race found, in words.
 
 use super::{Elimination, Finalist, NextBlock, RaceAnswer, RaceState};
+use crate::judgement::{Class, Judgement};
 use crate::text;
 use fsdyno_core::measure::Measure;
 use fsdyno_race::Doubts;
 
-/// The answer: what to use, how certain that is, and what it cost.
-pub(super) fn sentences(found: &RaceAnswer, measure: &Measure, nothing_differs: f64) -> Vec<String> {
+/// The judgement: what to use, and how certain that is.
+pub(super) fn judgement(found: &RaceAnswer, measure: &Measure, nothing_differs: f64) -> Judgement {
     let name = &found.pick.configuration.name;
     let pick = found.finalists.iter().find(|one| one.raced.case == found.pick.case);
     let figure = pick.and_then(|one| Some((one, one.value?))).map_or(String::new(), |(one, value)| {
         let again = text::plural(one.trials as u64, "fresh trial");
-        format!(": {} ({measure}) in {again}", text::quantity(measure, value, false))
+        format!(": {} ({}) in {again}", text::quantity(measure, value, false), measure.in_words())
     });
     let bound = text::bound(found.regret_bound);
-    let sure = format!("With 95 % probability, no configuration is more than {bound} better.");
+    let within = text::at_most(found.threshold);
+    let is_sure = found.regret_bound <= found.threshold;
+    let sure = match is_sure {
+        true => format!("With 95 % probability, no configuration is more than {bound} better."),
+        false => format!("Another may be up to {bound} better (95 %)."),
+    };
     // The default may also be the best by chance.
     let stays = found.pick.case == found.default.case;
-    let first = match (found.default_kept, stays && nothing_differs > 0.5) {
-        (_, true) => {
-            format!("No material difference: keep '{name}', which changes the fewest settings{figure}.")
+    let (class, first) = match (found.state, found.default_kept) {
+        (RaceState::Unfinished, _) => {
+            (Class::Undecided, format!("So far, '{name}' is expected to be the best choice{figure}."))
         }
-        (true, false) => format!(
-            "Keep '{name}', which changes the fewest settings{figure}. No other is expected to be better by \
-             more than half of the threshold ({}).",
-            text::at_most(found.threshold)
+        _ if !is_sure => (Class::Undecided, format!("No winner yet: '{name}' is the most likely{figure}.")),
+        (_, true) if stays && nothing_differs > 0.5 => (
+            Class::NoDifference,
+            format!("No material difference: keep '{name}', which changes the fewest settings{figure}."),
         ),
-        (false, false) => format!("Use '{name}'{figure}."),
+        (_, true) => (
+            Class::NoDifference,
+            format!(
+                "Keep '{name}', which changes the fewest settings{figure}. No other is expected to be better by \
+                 more than half of the threshold ({within})."
+            ),
+        ),
+        (_, false) => (Class::Winner, format!("Use '{name}'{figure}.")),
     };
-    let first = match found.state {
-        RaceState::Unfinished => format!("So far, '{name}' is expected to be the best choice{figure}."),
-        RaceState::Replayed | RaceState::Over | RaceState::OutOfBudget => first,
-    };
-    let within = text::at_most(found.threshold);
     let others = match &found.as_good[..] {
-        [] => format!("No other is likely to be as good (within {within})."),
-        [only] => format!("'{}' may be as good.", only.configuration.name),
-        several => format!("{} others may be as good (within {within}).", several.len()),
+        [] if is_sure => format!(" No other is likely to be as good (within {within})."),
+        [] => String::new(),
+        [only] => format!(" '{}' may be as good.", only.configuration.name),
+        several => format!(" {} others may be as good (within {within}).", several.len()),
     };
-    let how = if found.state == RaceState::Replayed { replayed(found) } else { run(found) };
     let missing = pick.and_then(missing).map_or(String::new(), |missing| format!(" However, {missing}."));
-    vec![format!("{first}{missing} {sure} {others}"), how]
+    Judgement { class, headline: format!("{first}{missing} {sure}{others}"), next: None }
+}
+
+/// How far the race has come, and what it took.
+pub(super) fn sentences(found: &RaceAnswer) -> Vec<String> {
+    vec![if found.state == RaceState::Replayed { replayed(found) } else { run(found) }]
 }
 
 /// What a replay took compared with its sweep.

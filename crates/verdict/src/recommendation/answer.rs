@@ -5,6 +5,7 @@ use super::contender::Contender;
 use super::pareto::ParetoFront;
 use super::recipe::RecipeText;
 use crate::drift::Drift;
+use crate::judgement::Judgement;
 use crate::outcomes::{FailedTrials, SkippedCases, WarningGroup};
 use crate::race::RaceAnswer;
 use serde::Serialize;
@@ -52,11 +53,17 @@ pub struct Answer {
     pub unit: &'static str,
     /// Whether more of it is better.
     pub higher_is_better: bool,
-    /// The answer: what to use, how certain that is, and what it costs.
+    /// What the trials say.
+    pub judgement: Judgement,
+    /// What else there is to say: what a winner costs, and what would be faster but less safe.
     pub sentences: Vec<String>,
-    /// Index of the recommended configuration in `standings`; absent if no trial has a value.
+    /// Index of the winner in `standings`; absent if there is none.
     pub winner: Option<usize>,
-    /// Index of the configuration that the winner is compared with: a simpler one, or the next best.
+    /// Index of the default, which is kept without a winner; absent if no trial has a value.
+    pub default: Option<usize>,
+    /// Index of the configuration that is ahead: the winner, or what might be one.
+    pub leader: Option<usize>,
+    /// Index of the configuration that this one is compared with: the default, or the next best.
     pub baseline: Option<usize>,
     /// Every configuration, best mean first.
     pub standings: Vec<Contender>,
@@ -73,7 +80,8 @@ pub struct Answer {
     pub residual_share: Option<f64>,
     /// The trade-offs between measures.
     pub pareto: ParetoFront,
-    /// How to build the winner; absent if nothing has to be built, and for sweeps of earlier versions.
+    /// How to build the winner, or the configuration that was asked for; absent if there is none, if nothing
+    /// has to be built, and for sweeps of earlier versions.
     pub recipe: Option<RecipeText>,
     /// What a reader must know about this answer, one line each.
     pub notes: Vec<String>,
@@ -82,12 +90,29 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// The recommended configuration.
+    /// The judgement and what else there is to say, a paragraph each.
+    pub fn paragraphs(&self) -> impl Iterator<Item = &str> {
+        let Judgement { headline, next, .. } = &self.judgement;
+        let rest = self.sentences.iter().chain(next).map(String::as_str);
+        std::iter::once(headline.as_str()).chain(rest)
+    }
+
+    /// The winner.
     pub fn winner(&self) -> Option<&Contender> {
         self.standings.get(self.winner?)
     }
 
-    /// The configuration that the winner is compared with.
+    /// The default.
+    pub fn default(&self) -> Option<&Contender> {
+        self.standings.get(self.default?)
+    }
+
+    /// The configuration that is ahead.
+    pub fn leader(&self) -> Option<&Contender> {
+        self.standings.get(self.leader?)
+    }
+
+    /// The configuration that this one is compared with.
     pub(crate) fn baseline(&self) -> Option<&Contender> {
         self.standings.get(self.baseline?)
     }

@@ -112,11 +112,6 @@ impl Contender {
     pub fn is_complete(&self) -> bool {
         self.failed == 0 && self.with_value == self.trials && self.zero == 0
     }
-
-    /// Whether it may be as good as the best: the trials do not show it to be worse.
-    pub(crate) fn may_be_best(&self) -> bool {
-        matches!(self.verdict, Verdict::Best | Verdict::AsGood | Verdict::CannotTell { .. })
-    }
 }
 
 /// The number of pairs of these things, any of which could have been the best.

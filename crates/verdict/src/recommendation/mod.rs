@@ -2,12 +2,12 @@
 //!
 //! Pure, like the view: it needs a header and trials. Each workload gets one [`Answer`]. Its parts have a
 //! file each: the configurations compared with the best ([`standing`]), the effect of each setting
-//! ([`axis`]), the trade-offs between measures ([`pareto`]), the commands ([`recipe`]), and the two sentences
-//! that sum it up ([`words`]).
+//! ([`axis`]), the trade-offs between measures ([`pareto`]), the commands ([`recipe`]), the judgement that sums
+//! it up ([`judging`]), and what else there is to say ([`words`]).
 //!
-//! **Who wins.** Every configuration is compared with the one with the best mean. Those that the trials do
-//! not show to be worse are candidates; of these, the one that changes the fewest settings from their
-//! defaults wins, because a setting has to earn its place. Among equals the better mean decides.
+//! **Who wins.** Every configuration is compared with the one with the best mean. It wins if it is shown to be
+//! better than all others; of those that are as good, the one that changes the fewest settings from their
+//! defaults, because a setting has to earn its place.
 //!
 //! **Safety.** A configuration that weakens what survives a power cut never wins if a durable one was
 //! measured; the answer says what it would gain and at what risk. What power cuts have lost of a
@@ -21,6 +21,7 @@
 mod answer;
 mod axis;
 mod contender;
+mod judging;
 mod losses;
 mod pareto;
 mod raced;
@@ -39,11 +40,13 @@ pub(crate) use words::notes as notes_on_figures;
 
 use crate::drift::{self, Drift};
 use crate::durability::Safety;
+use crate::judgement::{Class, Judgement};
 use crate::levels::THRESHOLD;
 use crate::load::{Load, loads};
 use crate::machines;
 use crate::outcomes::{failed, has_failed, is_measured, skipped, warnings};
 use crate::race::RaceAnswer;
+use judging::{Evidence, Judged};
 use crate::ranking::{self, Ranking};
 use fsdyno_core::SweepHeader;
 use fsdyno_core::TrialRecord;
@@ -56,11 +59,13 @@ pub struct Question {
     pub goal: Option<Goal>,
     /// A difference of up to this does not matter: 0.05 for 5 %.
     pub threshold: f64,
+    /// The name of the configuration that the recipe is for; if absent, the winner's.
+    pub recipe: Option<String>,
 }
 
 impl Default for Question {
     fn default() -> Self {
-        Question { goal: None, threshold: THRESHOLD }
+        Question { goal: None, threshold: THRESHOLD, recipe: None }
     }
 }
 
@@ -76,7 +81,7 @@ impl Recommendation {
         notes.extend(machines::notes(&header.measure, trials));
         notes.extend(race.as_ref().map(raced::notes).unwrap_or_default());
         let race = race.and_then(Result::ok);
-        let judged = |load| answer(header, trials, question, load, &safety, race.as_ref());
+        let judged = |load| answer(header, trials, question, load, &safety, race.as_ref(), drift.as_ref());
         let mut answers: Vec<Answer> = loads.iter().map(judged).collect();
         say_once(&mut answers);
         Recommendation {
@@ -110,6 +115,7 @@ fn answer(
     load: &Load<'_>,
     safety: &Safety,
     race: Option<&RaceAnswer>,
+    drift: Option<&Drift>,
 ) -> Answer {
     let workload = load.workload;
     let own: Vec<&TrialRecord> = trials.iter().filter(|trial| load.has(trial)).collect();
@@ -138,14 +144,30 @@ fn answer(
         Some(race) if race.measure == measure.name() => (Some(race), None),
         race => (None, race),
     };
-    let winner = match race {
-        None => standing::winner(&standings, &measure, question.threshold),
-        Some(race) => standings.iter().position(|one| one.case == race.pick.case && one.value.is_some()),
+    let failed_always = failed_always(&own);
+    let evidence = Evidence {
+        measure: &measure,
+        load,
+        standings: &standings,
+        trials: &measured,
+        failed_always: &failed_always,
+        drift,
+        threshold: question.threshold,
+        seed: header.seed,
     };
-    let baseline = winner.and_then(|winner| standing::baseline(&standings, winner));
+    let judged = match race {
+        None => evidence.judge(),
+        Some(race) => evidence.judge_race(race),
+    };
+    let Judged { judgement, winner, default, leader, baseline } = judged;
     let effects = axis::effects(&measure, &complete, trials, question.threshold, safety);
     let pareto = pareto::front(workload, &measure, &standings, &measured, header.seed);
-    let recipe = winner.and_then(|winner| recipe::text(&standings[winner], &measured));
+    let wanted = question.recipe.as_ref();
+    let built = match wanted {
+        None => winner.map(|winner| &standings[winner]),
+        Some(name) => standings.iter().find(|one| one.name == *name),
+    };
+    let recipe = built.and_then(|one| recipe::text(one, &measured));
     let mut answer = Answer {
         workload: workload.kind(),
         title: load.title(),
@@ -153,11 +175,14 @@ fn answer(
         measure: measure.name().to_string(),
         unit: measure.unit().name(),
         higher_is_better: measure.direction() == Direction::HigherIsBetter,
+        judgement,
         sentences: Vec::new(),
         winner,
+        default,
+        leader,
         baseline,
         standings,
-        failed_always: failed_always(&own),
+        failed_always,
         axes: effects.axes,
         interactions: effects.interactions,
         block_share: effects.block_share,
@@ -168,17 +193,12 @@ fn answer(
         warnings: warnings(own.iter().copied()),
     };
     answer.notes.splice(..0, words::notes(&answer));
-    answer.sentences = match race {
-        None => words::sentences(&answer, &measure, question.threshold),
-        Some(race) => raced::sentences(race, &answer, &measure, question.threshold),
-    };
-    let after_the_first = answer.sentences.len().min(1);
-    let missed = words::missed(&answer, &measured);
-    answer.sentences.splice(after_the_first..after_the_first, missed);
+    answer.sentences.extend(words::missed(&answer, &measured));
+    answer.sentences.extend(words::sentences(&answer, &measure, question.threshold));
+    answer.sentences.extend(race.into_iter().flat_map(|race| race.sentences.iter().cloned()));
     answer.sentences.extend(words::never_synced(&answer, &measured));
     answer.sentences.extend(words::wrong_inside(&answer));
-    let so_far = header.finished.is_none() && !answer.sentences.is_empty();
-    answer.sentences.splice(..0, so_far.then(|| words::so_far(own.len())));
+    answer.sentences.extend(header.finished.is_none().then(|| words::so_far(own.len())));
     answer.sentences.extend(other.map(|race| raced::for_another(race, &measure)));
     answer
 }
@@ -229,17 +249,21 @@ fn unanswered(header: &SweepHeader, question: &Question, load: &Load<'_>, trials
         measure: goal.clone(),
         unit: "",
         higher_is_better: true,
-        sentences: vec![
-            format!(
+        judgement: Judgement {
+            class: Class::Invalid,
+            headline: format!(
                 "No trial of {} has a value of {goal}, so nothing can be recommended for it.{how}",
                 workload.name()
             ),
-            match known.is_empty() {
+            next: Some(match known.is_empty() {
                 true => "It has no value of any named measure.".to_string(),
                 false => format!("It has values of: {}.", known.join(", ")),
-            },
-        ],
+            }),
+        },
+        sentences: Vec::new(),
         winner: None,
+        default: None,
+        leader: None,
         baseline: None,
         standings: Vec::new(),
         failed_always: Vec::new(),

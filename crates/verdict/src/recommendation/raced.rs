@@ -1,7 +1,5 @@
 //! The recommendation of a sweep that was a race: it claims no more than the race does.
 
-use super::answer::Answer;
-use super::words;
 use crate::race::{self, RaceAnswer, RaceError, RaceState};
 use fsdyno_core::measure::Measure;
 use fsdyno_core::{SweepHeader, TrialRecord};
@@ -21,19 +19,6 @@ pub(super) fn parts<'a>(race: &RaceAnswer, measured: &[&'a TrialRecord]) -> [Vec
     let compared = measured.iter().filter(|trial| race.is_left(trial.case) && race.counts(trial));
     let first = measured.iter().filter(|trial| trial.block == 0);
     [compared.copied().collect(), first.copied().collect()]
-}
-
-/// The answer of the race, and what its pick costs otherwise.
-pub(super) fn sentences(
-    race: &RaceAnswer,
-    answer: &Answer,
-    measure: &Measure,
-    threshold: f64,
-) -> Vec<String> {
-    let mut sentences = race.sentences.clone();
-    let price = answer.winner().map(|winner| words::price(answer, winner, measure, threshold));
-    sentences.splice(1..1, price.filter(|price| !price.is_empty()));
-    sentences
 }
 
 /// What is said of an answer by another measure than that of the race.

@@ -12,6 +12,8 @@ use serde::Serialize;
 /// How to build a configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RecipeText {
+    /// Name of the configuration.
+    pub name: String,
     /// In the order of execution.
     pub steps: Vec<RecipeStep>,
     /// What the user has to know, one line each.
@@ -35,7 +37,7 @@ const SYSCTL: &str = "/etc/sysctl.d/60-fsdyno.conf";
 /// The recipe of a configuration, as its last trial was built.
 pub(super) fn text(standing: &Contender, trials: &[&TrialRecord]) -> Option<RecipeText> {
     let last = of_case(trials, standing.case).filter_map(|trial| trial.built.recipe.as_ref()).last();
-    last.map(steps)
+    last.map(|recipe| steps(&standing.name, recipe))
 }
 
 /// How a server shows it to its clients.
@@ -77,7 +79,7 @@ fn by_nfs(serve: &ServeRecipe) -> Vec<RecipeStep> {
     steps
 }
 
-fn steps(recipe: &Recipe) -> RecipeText {
+fn steps(name: &str, recipe: &Recipe) -> RecipeText {
     let mut steps = Vec::new();
     if !recipe.device.is_empty() {
         steps.push(command("build the device (destroys everything on its disks)", recipe.device.clone()));
@@ -123,7 +125,7 @@ fn steps(recipe: &Recipe) -> RecipeText {
          those that were measured"
             .to_string(),
     );
-    RecipeText { steps, notes }
+    RecipeText { name: name.to_string(), steps, notes }
 }
 
 fn file(title: &str, file: &'static str, lines: Vec<String>) -> RecipeStep {
@@ -168,7 +170,7 @@ mod tests {
         let words = |text: &str| text.split(',').map(str::to_string).collect();
         let (export_options, mount_options) = (words(export), words(mount));
         let serve = ServeRecipe { protocol, export_options, threads, mount_options };
-        steps(&Recipe { serve: Some(serve), queue: Vec::new(), sysctl: Vec::new(), ..recipe() })
+        steps("ext4", &Recipe { serve: Some(serve), queue: Vec::new(), sysctl: Vec::new(), ..recipe() })
     }
 
     fn lines(text: &RecipeText) -> Vec<&str> {
@@ -220,7 +222,7 @@ mod tests {
 
     #[test]
     fn every_setting_has_its_line() {
-        let text = steps(&recipe());
+        let text = steps("ext4", &recipe());
         let lines: Vec<&str> = text.steps.iter().flat_map(|step| &step.lines).map(String::as_str).collect();
         assert_eq!(
             lines,
@@ -241,7 +243,7 @@ mod tests {
     #[test]
     fn unset_settings_have_no_lines() {
         let plain = Recipe { mount_options: Vec::new(), queue: Vec::new(), sysctl: Vec::new(), ..recipe() };
-        let text = steps(&plain);
+        let text = steps("ext4", &plain);
         assert_eq!(text.steps.len(), 3);
         assert_eq!(text.steps[1].lines, ["mount -t ext4 DEVICE MOUNTPOINT"]);
         assert_eq!(text.steps[2].lines, ["DEVICE MOUNTPOINT ext4 defaults 0 2"]);
@@ -250,7 +252,7 @@ mod tests {
     #[test]
     fn a_stack_is_built_first() {
         let device = vec!["mdadm --create DEVICE --level=raid1 --raid-devices=2 DISK1 DISK2".to_string()];
-        let text = steps(&Recipe { device: device.clone(), ..recipe() });
+        let text = steps("ext4", &Recipe { device: device.clone(), ..recipe() });
         assert_eq!(text.steps[0].lines, device);
         assert!(text.notes.iter().any(|note| note.starts_with("DISK1, DISK2")), "{:?}", text.notes);
     }

@@ -1,9 +1,9 @@
-//! Compares the configurations with the best one, and chooses the winner.
+//! Compares the configurations with the best one.
 //!
 //! The best is the one with the best mean among those that weaken nothing and worked in every trial, as long
 //! as there are any. Ratios to it are computed within blocks if both have trials in the same blocks. The best
 //! of many owes its place partly to luck, so the p values are corrected as if every pair of configurations
-//! had been compared.
+//! had been compared, unless it beats all others together.
 //!
 //! Means also have the blocks that only one of two configurations has. One of the same merit that is shown to
 //! be better than the best within their common blocks takes its place.
@@ -104,8 +104,13 @@ impl Against<'_, '_> {
         let to_best = |one: &Contender| ratio(measure, trials, best_case, one.case);
         let ratios: Vec<Option<Ratio>> =
             standings.iter().map(|one| to_best(one).filter(|_| one.case != best_case)).collect();
-        let comparisons = pairs(ratios.iter().flatten().count() + 1);
-        let corrected = corrected(&ratios, comparisons);
+        let (comparisons, corrected) = match self.beats_all(standings, best, &ratios) {
+            true => (1, ratios.iter().map(|ratio| ratio.and_then(|ratio| ratio.p)).collect()),
+            false => {
+                let comparisons = pairs(ratios.iter().flatten().count() + 1);
+                (comparisons, corrected(&ratios, comparisons))
+            }
+        };
         for (one, (ratio, p)) in standings.iter_mut().zip(ratios.iter().zip(corrected)) {
             (one.to_best, one.doubt) = (ratio.as_ref().map(|ratio| Compared::new(ratio, p)), None);
             one.verdict = match ratio {
@@ -129,6 +134,19 @@ impl Against<'_, '_> {
                 }
             };
         }
+    }
+
+    /// Whether the best is shown to be better than each of its rivals, every one by an uncorrected test. That
+    /// the one with the best mean beats all others is a single claim, which is false in at most 5 % of sweeps
+    /// without any correction: S. Gutmann and Z. Maymin, "Is the selected population the best?", Ann. Statist.
+    /// 15(1), 1987. What is weaker in a power cut is no rival of a durable one.
+    fn beats_all(&self, standings: &[Contender], best: usize, ratios: &[Option<Ratio>]) -> bool {
+        let direction = self.measure.direction();
+        let beaten = |ratio: &Ratio| verdict(ratio.verdict(self.threshold, ratio.p), direction) == Verdict::Worse;
+        standings.iter().zip(ratios).enumerate().all(|(index, (one, ratio))| {
+            let is_rival = one.value.is_some() && (one.is_durable() || !standings[best].is_durable());
+            index == best || !is_rival || ratio.as_ref().is_some_and(beaten)
+        })
     }
 }
 
@@ -182,38 +200,6 @@ fn never_above_zero(measure: &Measure, trials: &[&TrialRecord], cases: [u32; 2])
 
 pub(super) fn of_case<'a>(trials: &[&'a TrialRecord], case: u32) -> impl Iterator<Item = &'a TrialRecord> {
     trials.iter().copied().filter(move |trial| trial.case == case)
-}
-
-/// The winner: of the durable configurations that are as good as the best by their means, the one with the
-/// fewest changes. That few trials do not show one to be worse is no reason to choose it; nor can one win
-/// that looked worse, and perhaps only because its trials were disturbed.
-pub(super) fn winner(standings: &[Contender], measure: &Measure, threshold: f64) -> Option<usize> {
-    let is_as_good = |one: &Contender| match one.verdict {
-        Verdict::Best | Verdict::AsGood => true,
-        Verdict::CannotTell { .. } => one.to_best.is_some_and(|compared| match measure.direction() {
-            Direction::HigherIsBetter => compared.ratio >= 1.0 - threshold,
-            Direction::LowerIsBetter => compared.ratio <= 1.0 + threshold,
-        }),
-        Verdict::Worse | Verdict::BetterAndWeaker | Verdict::Unknown => false,
-    };
-    let candidates = |durable: bool| {
-        let may = standings.iter().enumerate().filter(|(_, one)| is_as_good(one) && one.doubt.is_none());
-        may.filter(move |(_, one)| !durable || one.is_durable()).min_by_key(|(_, one)| one.changes)
-    };
-    candidates(true).or(candidates(false)).map(|(index, _)| index)
-}
-
-/// What the winner is compared with: the durable configuration with the fewest changes, if these are fewer
-/// than the winner's; else the best other durable one, else the best other.
-pub(super) fn baseline(standings: &[Contender], winner: usize) -> Option<usize> {
-    let others = || {
-        let valued = standings.iter().enumerate().filter(|(_, one)| one.value.is_some());
-        valued.filter(move |(index, _)| *index != winner)
-    };
-    let durable = || others().filter(|(_, one)| one.is_durable());
-    let simpler = durable().filter(|(_, one)| one.changes < standings[winner].changes);
-    let simplest = simpler.min_by_key(|(_, one)| one.changes);
-    simplest.or(durable().next()).or(others().next()).map(|(index, _)| index)
 }
 
 #[cfg(test)]

@@ -2,8 +2,10 @@
 
 use super::*;
 use crate::fixture;
+use crate::judgement::{Class, Judgement};
 use fsdyno_core::warning::{Warning, WarningKind};
 
+mod decisions;
 mod incomplete;
 
 /// Six blocks of configurations, each a filesystem, a scheduler and a factor on the rate; blocks differ, too.
@@ -72,7 +74,7 @@ fn conditions_of_the_load_are_not_chosen_but_compared_within() {
 }
 
 #[test]
-fn the_default_wins_where_nothing_is_shown_to_be_better() {
+fn the_default_is_kept_where_nothing_is_shown_to_be_better() {
     let mut trials = sweep(&[("ext4", "none", 1.0), ("ext4", "bfq", 1.02)]);
     for trial in trials.iter_mut().filter(|trial| trial.case == 0) {
         trial.configuration.settings.clear();
@@ -80,8 +82,10 @@ fn the_default_wins_where_nothing_is_shown_to_be_better() {
     let recommendation = recommend(&trials, None);
     let answer = &recommendation.answers[0];
     assert_eq!(answer.standings[0].name, "ext4 bfq");
-    assert_eq!(answer.winner().unwrap().name, "ext4 none");
-    assert_eq!(answer.winner().unwrap().verdict, Verdict::AsGood);
+    assert_eq!((answer.judgement.class, answer.winner), (Class::NoDifference, None));
+    assert_eq!(answer.default().unwrap().name, "ext4 none");
+    let headline = &answer.judgement.headline;
+    assert!(headline.ends_with("between the 2. Keep the default, 'ext4 none'."), "{headline}");
     assert_eq!(answer.axes[0].best, None);
     assert_eq!(answer.axes[0].text, "no clear indication");
 }
@@ -97,16 +101,15 @@ fn an_unsafe_configuration_never_wins_silently() {
     assert_eq!(answer.winner().unwrap().name, "ext4 none");
     assert_eq!(answer.standings[0].verdict, Verdict::BetterAndWeaker);
     assert!(
-        answer.sentences[1].contains("'ext4 bfq' would change read-under-write by +"),
+        answer.sentences[0].contains("'ext4 bfq' would change read-under-write by +"),
         "{:?}",
         answer.sentences
     );
-    assert!(answer.sentences[1].contains("barrier = 0: a power cut may corrupt"), "{:?}", answer.sentences);
+    assert!(answer.sentences[0].contains("barrier = 0: a power cut may corrupt"), "{:?}", answer.sentences);
     let mut undecided = trials.clone();
     undecided.retain(|trial| trial.block < 2);
-    let answer_of_few = &recommend(&undecided, None).answers[0];
-    let first = &answer_of_few.sentences[0];
-    assert!(first.contains("the best of those that are safe in a power cut"), "{first}");
+    let class = recommend(&undecided, None).answers[0].judgement.class;
+    assert!(matches!(class, Class::Winner | Class::Undecided), "{class:?}");
     assert!(
         answer.pareto.points.iter().filter(|point| point.on_front).any(|point| point.name == "ext4 none")
     );
@@ -137,8 +140,8 @@ fn a_ratio_to_the_best_says_so_if_another_one_is_recommended() {
         trial.warnings.push(Warning::new(WarningKind::Durability, "barrier = 0: a power cut may corrupt"));
     }
     let answer = &recommend(&trials, None).answers[0];
-    assert_eq!(answer.winner().unwrap().name, "ext4 none");
-    let cost = &answer.sentences[1];
+    assert_eq!(answer.default().unwrap().name, "ext4 none");
+    let cost = &answer.sentences[0];
     assert!(
         cost.contains("'ext4 kyber' would change") && cost.contains("compared with 'ext4 bfq'"),
         "{cost}"
@@ -153,7 +156,7 @@ fn the_answer_says_if_everything_is_unsafe() {
     }
     let answer = &recommend(&trials, None).answers[0];
     assert_eq!(answer.winner().unwrap().name, "ext2 bfq");
-    assert!(answer.sentences[1].contains("no journal: files may be lost"), "{:?}", answer.sentences);
+    assert!(answer.sentences[0].contains("no journal: files may be lost"), "{:?}", answer.sentences);
 }
 
 #[test]
@@ -170,7 +173,8 @@ fn goals_select_a_measure_or_list_those_available() {
     // Without telemetry the processor time of kernel threads is unknown.
     let answer = &recommend(&trials, Some("cpu")).answers[0];
     assert_eq!((answer.winner, answer.standings.len()), (None, 0));
-    assert!(answer.sentences[1].contains("read, read-many, read-under-write"), "{:?}", answer.sentences);
+    let next = answer.judgement.next.as_deref().unwrap();
+    assert!(next.contains("read, read-many, read-under-write"), "{next}");
 }
 
 #[test]
@@ -223,29 +227,10 @@ fn two_lower_bounds_are_not_as_good_as_each_other() {
     assert_eq!(of(&trials, "ext4 bfq"), Verdict::CannotTell { needed: None });
 }
 
-/// The winner and the best have 6 trials each; the winner is compared with a configuration that has 3.
+/// That few trials do not show a difference is no reason to choose anything but the default.
 #[test]
-fn a_difference_that_may_be_chance_names_the_trials_of_both() {
-    let mut trials = sweep(&[("ext4", "none", 1.0), ("ext4", "bfq", 1.0), ("ext3", "none", 0.1)]);
-    trials.retain(|trial| trial.case < 2 || trial.block < 3);
-    let noisy = [55.0, 49.0, 60.6, 54.0, 66.2, 59.0];
-    for (trial, rate) in trials.iter_mut().filter(|trial| trial.case == 1).zip(noisy) {
-        trial.phases = fixture::phases(rate);
-        trial.configuration.settings.insert("atime".to_string(), "noatime".to_string());
-    }
-    trials.iter_mut().filter(|trial| trial.case == 2).for_each(|trial| trial.configuration.settings.clear());
-    let answer = &recommend(&trials, None).answers[0];
-    let names = [answer.winner(), answer.baseline()].map(|one| one.unwrap().name.as_str());
-    assert_eq!(names, ["ext4 none", "ext3 none"], "{:?}", answer.sentences);
-    let sentence = &answer.sentences[0];
-    let [best, few] = ["'ext4 bfq' has the better mean (", "6 trials of each are too few to tell them apart"];
-    assert!(sentence.contains(best) && sentence.contains(few), "{sentence}");
-}
-
-/// That few trials do not show it to be worse is no reason to choose what changes fewer settings.
-#[test]
-fn fewer_changes_do_not_outweigh_a_worse_mean() {
-    for (factor, winner) in [(0.8, "ext4 bfq"), (0.99, "ext4 none")] {
+fn a_difference_that_may_be_chance_keeps_the_default_and_says_what_would_decide() {
+    for factor in [0.8, 0.99] {
         let mut trials = sweep(&[("ext4", "none", 1.0), ("ext4", "bfq", 1.0)]);
         trials.retain(|trial| trial.block < 3);
         let noisy = [0.9 * 50.0, 1.1 * 52.5, 55.0].map(|rate| rate * factor);
@@ -256,7 +241,11 @@ fn fewer_changes_do_not_outweigh_a_worse_mean() {
         let answer = &recommend(&trials, None).answers[0];
         let simpler = answer.standings.iter().find(|one| one.name == "ext4 none").unwrap();
         assert!(matches!(simpler.verdict, Verdict::CannotTell { .. }), "{simpler:?}");
-        assert_eq!(answer.winner().unwrap().name, winner, "{:?}", answer.sentences);
+        let Judgement { class, headline, next } = &answer.judgement;
+        assert_eq!((*class, answer.winner), (Class::Undecided, None));
+        assert!(headline.ends_with("Keep the default, 'ext4 none'."), "{headline}");
+        assert!(headline.contains("3 trials of each do not tell it from the default"), "{headline}");
+        assert!(next.as_ref().is_some_and(|next| next.starts_with("To decide: about")), "{next:?}");
     }
 }
 
@@ -270,9 +259,10 @@ fn speed_that_is_bought_with_losses_says_what_it_loses() {
     let recommendation = recommend(&fixture::durability_trials(6, true), None);
     let [losses, speed] = &recommendation.answers[..] else { panic!("two answers") };
     assert_eq!((losses.workload, speed.workload), ("durability", "fileserver"));
-    assert_eq!(speed.winner().unwrap().name, "ext4 none");
+    assert_eq!((speed.judgement.class, speed.winner), (Class::NoDifference, None));
+    assert!(speed.judgement.headline.starts_with("Keep 'ext4 none': "), "{:?}", speed.judgement);
     assert_eq!(speed.standings[0].verdict, Verdict::BetterAndWeaker);
-    let [_, price, bought] = &speed.sentences[..] else { panic!("{:?}", speed.sentences) };
+    let [price, bought] = &speed.sentences[..] else { panic!("{:?}", speed.sentences) };
     assert!(
         price.contains(
             "It is durable, measured: no acknowledged promise lost in 1440 states of 6 logs (at most 40 % of \
@@ -294,10 +284,13 @@ fn speed_that_is_bought_with_losses_says_what_it_loses() {
 fn what_loses_least_wins_and_zeros_are_equal() {
     let mut trials = fixture::durability_trials(6, false);
     let answer = &recommend(&trials, None).answers[0];
-    assert_eq!((answer.measure.as_str(), answer.winner), ("acknowledged-lost", Some(0)));
+    assert_eq!((answer.measure.as_str(), answer.default), ("acknowledged-lost", Some(0)));
     assert_eq!(answer.standings[1].verdict, Verdict::Worse);
-    let sentences = answer.sentences.join(" ");
-    assert!(sentences.starts_with("Use 'ext4 none': 0 % (acknowledged-lost), the only safe"), "{sentences}");
+    let headline = &answer.judgement.headline;
+    assert!(
+        headline.starts_with("Keep 'ext4 none': 0 % (acknowledged, then lost), the only configuration"),
+        "{headline}"
+    );
     trials.retain(|trial| trial.case == 0);
     let mut same = trials.clone();
     for trial in &mut same {
@@ -308,8 +301,8 @@ fn what_loses_least_wins_and_zeros_are_equal() {
     trials.extend(same);
     let answer = &recommend(&trials, None).answers[0];
     assert_eq!(answer.standings[1].verdict, Verdict::AsGood);
-    let sentences = answer.sentences.join(" ");
-    assert!(sentences.contains("'xfs' lost nothing, either."), "{sentences}");
+    assert_eq!(answer.judgement.class, Class::NoDifference);
+    let sentences = answer.paragraphs().collect::<Vec<_>>().join(" ");
     assert!(!sentences.contains("NaN") && !sentences.contains("inf"), "{sentences}");
     let recovery = &recommend(&trials, Some("unsynced-lost")).answers[0];
     assert!(matches!(recovery.standings[1].verdict, Verdict::AsGood), "{:?}", recovery.standings);
@@ -333,7 +326,7 @@ fn an_unsafe_configuration_that_was_not_measured_is_declared() {
     let mut trials = fixture::durability_trials(6, true);
     trials.retain(|trial| trial.case != 1);
     let answer = &recommend(&trials, None).answers[1];
-    assert_eq!(answer.winner().unwrap().name, "ext4 none");
+    assert_eq!(answer.default().unwrap().name, "ext4 none");
     let sentences = answer.sentences.join(" ");
     assert!(sentences.contains("less safe in a power cut: barrier = 0"), "{sentences}");
     let note = "whether a configuration is durable was measured for ext4 none, and is declared for ext4 none \
@@ -354,7 +347,7 @@ fn a_capacity_that_was_not_sustained_is_said_to_be_less() {
     // The winner is the only trial of xfs.
     trials[2].warnings.push(Warning::new(WarningKind::TargetMissed, "p99 30 ms at 800/s"));
     assert_eq!(
-        sentences(&trials)[1],
+        sentences(&trials)[0],
         "At that rate, however, the window missed the target in 1 of 1 trial: the sustained rate is lower."
     );
     // The other's do not matter to what is recommended.
@@ -390,7 +383,7 @@ fn a_target_that_nothing_safe_met_is_no_recommendation() {
     }
     let answer = recommend(&trials, None).answers.remove(0);
     assert_eq!(answer.measure, "flow-capacity");
-    assert_eq!(answer.sentences[0], "No configuration met the target at any rate that was tried.");
+    assert_eq!(answer.judgement.headline, "No configuration met the target at any rate that was tried.");
     assert!(answer.sentences.iter().all(|text| !text.contains("sustained rate")), "{:?}", answer.sentences);
 }
 
@@ -399,9 +392,10 @@ fn a_sweep_that_goes_on_says_that_its_answer_is_of_now() {
     let trials = sweep(&[("ext4", "none", 1.0), ("xfs", "none", 1.3)]);
     let header = SweepHeader { finished: None, ..fixture::header("read-under-write") };
     let recommended = Recommendation::new(&header, &trials, &Question::default());
-    let sentences = &recommended.answers[0].sentences;
-    assert_eq!(sentences[0], "The sweep is not finished; this answer is based on its first 12 trials.");
-    assert!(sentences[1].starts_with("Use 'xfs"), "{sentences:?}");
+    let answer = &recommended.answers[0];
+    let so_far = "The sweep is not finished; this answer is based on its first 12 trials.";
+    assert_eq!(answer.sentences.last().map(String::as_str), Some(so_far));
+    assert!(answer.judgement.headline.starts_with("Use 'xfs"), "{:?}", answer.judgement);
 }
 
 #[test]

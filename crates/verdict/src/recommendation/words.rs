@@ -1,48 +1,27 @@
-//! The answer in two parts: what to use and how certain that is; what it costs, and what would be faster but
-//! less safe.
+//! What is said after the judgement: what a winner costs, what would be faster but less safe, and notes.
 
 use super::answer::Answer;
 use super::contender::{Compared, Contender, Verdict};
 use super::losses;
 use super::pareto::ParetoPoint;
 use crate::durability::Basis;
+use crate::judgement::Class;
 use crate::outcomes::carries;
 use crate::text;
-use fsdyno_core::measure::{Direction, Measure};
+use fsdyno_core::measure::Measure;
 use fsdyno_core::{TrialRecord, WarningKind};
 use fsdyno_stats::Estimate;
 
 /// The measure of searches for the highest rate.
-const CAPACITY: &str = "flow-capacity";
+pub(super) const CAPACITY: &str = "flow-capacity";
 
-/// The answer.
+/// What the choice costs, and what would be faster but less safe.
 pub(super) fn sentences(answer: &Answer, measure: &Measure, threshold: f64) -> Vec<String> {
-    let Some(winner) = answer.winner() else { return Vec::new() };
-    let first = match answer.baseline() {
-        _ if answer.measure == CAPACITY && winner.value == Some(0.0) => nothing_met(answer),
-        None => {
-            let rest = match answer.failed_always.is_empty() {
-                true => "there is nothing to compare it with",
-                false => "nothing else was measured",
-            };
-            format!("'{}' has {} ({measure}), and {rest}.", winner.name, quantity(measure, winner))
-        }
-        Some(baseline) => choice(answer, winner, baseline, measure, threshold),
-    };
-    let failed: Vec<String> = answer.failed_always.iter().map(|name| format!("'{name}'")).collect();
-    let first = match failed.is_empty() {
-        true => first,
-        false => format!("{first} Every trial of {} failed.", listed(&failed)),
-    };
-    let mut sentences = vec![first, price(answer, winner, measure, threshold)];
-    sentences.extend(weaker_ahead(answer).filter_map(|one| bought(answer, winner, one, measure)));
+    let Some(leader) = answer.leader() else { return Vec::new() };
+    let mut sentences = vec![price(answer, leader, measure, threshold)];
+    sentences.retain(|sentence| !sentence.is_empty());
+    sentences.extend(weaker_ahead(answer).filter_map(|one| bought(answer, leader, one, measure)));
     sentences
-}
-
-/// Says that no configuration has a capacity.
-fn nothing_met(answer: &Answer) -> String {
-    let which = if weaker_ahead(answer).next().is_some() { " that is safe in a power cut" } else { "" };
-    format!("No configuration{which} met the target at any rate that was tried.")
 }
 
 /// Says that the sweep is still going on.
@@ -54,7 +33,7 @@ pub(super) fn so_far(trials: usize) -> String {
 /// Says if the winner did not sustain its capacity: a search tries each rate briefly, and the window after
 /// it is longer.
 pub(super) fn missed(answer: &Answer, trials: &[&TrialRecord]) -> Option<String> {
-    let winner = answer.winner().filter(|one| answer.measure == CAPACITY && one.value != Some(0.0))?;
+    let winner = answer.leader().filter(|one| answer.measure == CAPACITY && one.value != Some(0.0))?;
     let own = || trials.iter().filter(|trial| trial.case == winner.case);
     let has_missed = |trial: &&&TrialRecord| {
         trial.warnings.iter().any(|warning| warning.kind == WarningKind::TargetMissed)
@@ -70,7 +49,7 @@ pub(super) fn missed(answer: &Answer, trials: &[&TrialRecord]) -> Option<String>
 
 /// Says what a power cut of the server may lose, although the winner is as durable as its protocol allows.
 pub(super) fn never_synced(answer: &Answer, trials: &[&TrialRecord]) -> Option<String> {
-    let winner = answer.winner().filter(|one| one.is_durable())?;
+    let winner = answer.leader().filter(|one| one.is_durable())?;
     let mut own = trials.iter().filter(|trial| trial.case == winner.case);
     let text = own.find_map(|trial| carries(trial, WarningKind::DirectoriesNotSynced))?;
     Some(format!("Its protocol weakens it, whatever the settings: {text}."))
@@ -78,7 +57,7 @@ pub(super) fn never_synced(answer: &Answer, trials: &[&TrialRecord]) -> Option<S
 
 /// Says what power cuts have left inside files of a winner that kept its promises.
 pub(super) fn wrong_inside(answer: &Answer) -> Option<String> {
-    let winner = answer.winner().filter(|one| one.is_durable())?;
+    let winner = answer.leader().filter(|one| one.is_durable())?;
     let models = winner.losses.as_ref()?.models.iter();
     let (wrong, right): (Vec<_>, Vec<_>) = models.partition(|one| one.wrong.total() > 0);
     let most = wrong.iter().map(|one| one.wrong.total()).max()?;
@@ -118,135 +97,13 @@ fn than(answer: &Answer, winner: &Contender) -> String {
     other.map_or(String::new(), |best| format!(" compared with '{}'", best.name))
 }
 
-/// What to use, and how certain that is.
-fn choice(
-    answer: &Answer,
-    winner: &Contender,
-    baseline: &Contender,
-    measure: &Measure,
-    threshold: f64,
-) -> String {
-    let name = &winner.name;
-    let has = format!("{} ({measure})", quantity(measure, winner));
-    let within = hundredths(threshold);
-    if winner.verdict != Verdict::Best {
-        let Some(best) = answer.standings.iter().find(|one| one.verdict == Verdict::Best) else {
-            return format!("Use '{name}': {has}.");
-        };
-        if measure.is_often_zero() && winner.verdict == Verdict::AsGood {
-            return format!(
-                "Use '{name}', which changes fewer settings: {has}. '{}' lost nothing, either.",
-                best.name
-            );
-        }
-        let why = match winner.verdict {
-            Verdict::AsGood => format!("but the difference is within {within}, which does not matter"),
-            _ => format!("but {}", too_few(winner, best, winner, "to tell them apart")),
-        };
-        let better = quantity(measure, best);
-        return format!(
-            "Use '{name}', which changes fewer settings: {has}. '{}' has the better mean ({better}), {why}.",
-            best.name
-        );
-    }
-    let mut ahead = answer.standings.iter().take(answer.winner.unwrap_or(0));
-    let best = match (weaker_ahead(answer).next(), ahead.any(|one| !one.is_complete())) {
-        (Some(_), _) => "the best of those that are safe in a power cut",
-        (None, true) => "the best of those that worked in every trial",
-        (None, false) => "the best measured",
-    };
-    // Its true value may be the larger one if it is only a lower bound.
-    let smaller = match measure.direction() {
-        Direction::HigherIsBetter => baseline,
-        Direction::LowerIsBetter => winner,
-    };
-    let certain = match baseline.verdict {
-        _ if !baseline.is_durable() && winner.is_durable() => match safe(answer) {
-            1 => ", the only safe configuration measured.".into(),
-            _ => ", the only safe configuration that has a value.".into(),
-        },
-        Verdict::Worse | Verdict::BetterAndWeaker if measure.is_often_zero() => {
-            let other = quantity(measure, baseline);
-            format!(", less than '{}' ({other}) after {}.", baseline.name, trials(winner, baseline))
-        }
-        Verdict::AsGood if measure.is_often_zero() => {
-            format!(", {best}. '{}' lost nothing, either.", baseline.name)
-        }
-        Verdict::Worse | Verdict::BetterAndWeaker => {
-            let by = baseline.to_best.map(|compared| difference(&turned(&compared))).unwrap_or_default();
-            format!(", {by} compared with '{}' after {}.", baseline.name, trials(winner, baseline))
-        }
-        Verdict::AsGood => {
-            format!(", {best}. '{}' is just as good (within {within}).", baseline.name)
-        }
-        _ if baseline.doubt.is_some() => {
-            let doubt = baseline.doubt.as_deref().unwrap_or_default();
-            let other = quantity(measure, baseline);
-            // Where there is no ratio, more trials would not make one.
-            let again = if baseline.to_best.is_some() { ": measure both again" } else { "" };
-            format!(", {best}. '{}' has {other}, but {doubt}{again}.", baseline.name)
-        }
-        _ if smaller.at_least => {
-            format!(
-                ", {best}. '{}' has {}, but of '{}' only a lower bound is known.",
-                baseline.name,
-                quantity(measure, baseline),
-                smaller.name
-            )
-        }
-        _ => {
-            let other = format!("to tell it from '{}' ({})", baseline.name, quantity(measure, baseline));
-            format!(", {best}. {}.", capitalised(&too_few(winner, baseline, baseline, &other)))
-        }
-    };
-    let others = answer.standings.iter().filter(|one| {
-        let is_other = one.case != winner.case && one.case != baseline.case;
-        is_other && one.may_be_best() && one.is_durable() && may_be_as_good(one, winner, measure, threshold)
-    });
-    let others = match others.count() {
-        0 => String::new(),
-        1 => " 1 other may be as good.".to_string(),
-        count => format!(" {count} others may be as good."),
-    };
-    format!("Use '{name}': {has}{certain}{others}")
-}
-
-/// Whether the interval of its ratio to the best has room for being as good. The verdict also takes into
-/// account that many were compared, and calls nothing worse after few trials; that does not make it as good.
-/// Without a ratio, the intervals of both means must meet.
-fn may_be_as_good(one: &Contender, winner: &Contender, measure: &Measure, threshold: f64) -> bool {
-    let ends = |one: &Contender| one.interval.or(one.value.map(|value| [value; 2]));
-    let interval = match one.to_best {
-        Some(compared) => compared.interval,
-        None => ends(one).zip(ends(winner)).map(|([low, high], [least, most])| [low / most, high / least]),
-    };
-    interval.is_none_or(|[low, high]| match measure.direction() {
-        Direction::HigherIsBetter => high >= 1.0 - threshold,
-        Direction::LowerIsBetter => low <= 1.0 + threshold,
-    })
-}
-
-/// `2 trials of each are too few to tell it from 'xfs'; about 46 would be enough`.
-fn too_few(one: &Contender, other: &Contender, undecided: &Contender, purpose: &str) -> String {
-    let enough = match undecided.verdict {
-        // A single trial shows nothing of how much trials vary.
-        Verdict::CannotTell { needed: Some(needed) } if undecided.with_value == 1 => {
-            format!("; begin with {needed}")
-        }
-        Verdict::CannotTell { needed: Some(needed) } if needed > undecided.with_value => {
-            format!("; about {needed} would be enough")
-        }
-        _ => String::new(),
-    };
-    let trials = trials(one, other);
-    let are = if trials.starts_with("1 trial ") { "is" } else { "are" };
-    format!("{trials} {are} too few {purpose}{enough}")
-}
-
-/// What the choice costs in other measures, and what would be better at the price of safety.
-pub(super) fn price(answer: &Answer, winner: &Contender, measure: &Measure, threshold: f64) -> String {
+/// What a winner costs in other measures, how safe it or else the default is, and what would be better at
+/// the price of safety.
+fn price(answer: &Answer, leader: &Contender, measure: &Measure, threshold: f64) -> String {
     let mut parts = Vec::new();
-    if let Some(baseline) = answer.baseline() {
+    let leads = matches!(answer.judgement.class, Class::Winner | Class::TradeOff);
+    let winner = if leads { leader } else { answer.default().unwrap_or(leader) };
+    if let Some(baseline) = answer.baseline().filter(|_| leads) {
         let Costs { worse, not_worse, unknown } = costs(answer, winner, threshold);
         if !worse.is_empty() {
             parts.push(format!(
@@ -288,7 +145,7 @@ pub(super) fn price(answer: &Answer, winner: &Contender, measure: &Measure, thre
     match weaker.min_by_key(|one| one.verdict != Verdict::BetterAndWeaker) {
         Some(weaker) => {
             let by = weaker.to_best.map(|compared| difference(&compared)).unwrap_or_default();
-            let by = by + &than(answer, winner);
+            let by = by + &than(answer, leader);
             let would = if weaker.verdict == Verdict::BetterAndWeaker { "would" } else { "might" };
             let than = match weaker.basis {
                 Basis::Unknown => "it is not known to be as safe",
@@ -319,13 +176,8 @@ fn safe(answer: &Answer) -> usize {
 
 /// The configurations with a better mean than the winner that are less safe.
 fn weaker_ahead(answer: &Answer) -> impl Iterator<Item = &Contender> {
-    answer.standings.iter().take(answer.winner.unwrap_or(0)).filter(|one| !one.is_durable())
-}
-
-fn capitalised(text: &str) -> String {
-    let mut letters = text.chars();
-    let first = letters.next().map(|letter| letter.to_uppercase().to_string()).unwrap_or_default();
-    first + letters.as_str()
+    let leader = answer.leader().map(|leader| leader.case);
+    answer.standings.iter().take_while(move |one| Some(one.case) != leader).filter(|one| !one.is_durable())
 }
 
 /// How the winner compares with the baseline in the measures that do not decide.
@@ -368,7 +220,7 @@ fn costs(answer: &Answer, winner: &Contender, threshold: f64) -> Costs {
     costs
 }
 
-fn listed(names: &[String]) -> String {
+pub(super) fn listed(names: &[String]) -> String {
     match names {
         [] => String::new(),
         [only] => only.clone(),
@@ -376,8 +228,29 @@ fn listed(names: &[String]) -> String {
     }
 }
 
+/// `38 % more than 'xfs' [29 %, 47 %]`, or from twice as much on `2.4 times as much as 'xfs' [2.1, 2.7]`.
+pub(super) fn times_or_percent(compared: &Compared, than: &str) -> String {
+    let Compared { ratio, interval, .. } = *compared;
+    let percent = |share: f64| format!("{:.0} %", share * 100.0);
+    let with = |ends: Option<[String; 2]>| ends.map_or(String::new(), |[low, high]| format!(" [{low}, {high}]"));
+    if ratio >= 2.0 {
+        let ends = interval.map(|ends| ends.map(|end| format!("{end:.1}")));
+        return format!("{ratio:.1} times as much as {than}{}", with(ends));
+    }
+    match ratio >= 1.0 {
+        true => {
+            let ends = interval.map(|ends| ends.map(|end| percent(end - 1.0)));
+            format!("{} more than {than}{}", percent(ratio - 1.0), with(ends))
+        }
+        false => {
+            let ends = interval.map(|[low, high]| [percent(1.0 - high), percent(1.0 - low)]);
+            format!("{} less than {than}{}", percent(1.0 - ratio), with(ends))
+        }
+    }
+}
+
 /// The ratio in the other direction.
-fn turned(compared: &Compared) -> Compared {
+pub(super) fn turned(compared: &Compared) -> Compared {
     Compared {
         ratio: 1.0 / compared.ratio,
         interval: compared.interval.map(|[low, high]| [1.0 / high, 1.0 / low]),
@@ -408,11 +281,11 @@ fn hundredths(share: f64) -> String {
     format!("{} %", (share * 1000.0).round() / 10.0)
 }
 
-fn quantity(measure: &Measure, one: &Contender) -> String {
+pub(super) fn quantity(measure: &Measure, one: &Contender) -> String {
     one.value.map_or("no value".to_string(), |value| text::quantity(measure, value, one.at_least))
 }
 
-fn trials(one: &Contender, other: &Contender) -> String {
+pub(super) fn trials_of(one: &Contender, other: &Contender) -> String {
     match (one.with_value, other.with_value) {
         (1, 1) => "1 trial of each".to_string(),
         (a, b) if a == b => format!("{a} trials of each"),
@@ -440,9 +313,10 @@ pub(crate) fn notes(answer: &Answer) -> Vec<String> {
     }
     let doubts = doubts.into_iter();
     notes.extend(doubts.map(|(why, of)| format!("the difference of {} to the best: {why}", of.join(", "))));
-    let ahead = || answer.standings.iter().take(answer.winner.unwrap_or(0));
+    let leader = answer.leader().map(|leader| leader.case);
+    let ahead = answer.standings.iter().take_while(|one| Some(one.case) != leader);
     let turned: Vec<&str> =
-        ahead().filter(|one| one.verdict == Verdict::Worse).map(|one| one.name.as_str()).collect();
+        ahead.filter(|one| one.verdict == Verdict::Worse).map(|one| one.name.as_str()).collect();
     if !turned.is_empty() {
         notes.push(format!(
             "better by their means, which also have blocks that only one side has, and worse within the common \

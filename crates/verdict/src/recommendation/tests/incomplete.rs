@@ -17,7 +17,7 @@ fn trials_without_a_value_are_counted_and_prove_nothing() {
     let answer = &recommend(&trials, None).answers[0];
     assert_eq!(answer.standings.iter().map(|one| one.with_value).collect::<Vec<_>>(), [5, 6]);
     assert_eq!(answer.standings[0].verdict, Verdict::CannotTell { needed: None }, "{:?}", answer.standings);
-    assert_eq!(answer.winner().unwrap().name, "ext4 none");
+    assert_eq!((answer.judgement.class, answer.winner), (Class::Invalid, None));
     let said = |notes: &[String], text: &str| notes.iter().any(|note| note.contains(text));
     assert!(
         said(&answer.notes, "read-under-write has no value in 1 of 6 trials of xfs none: "),
@@ -57,9 +57,8 @@ fn failed_trials_are_told_and_prove_nothing() {
     assert_eq!((xfs.trials, xfs.failed, ext4.failed), (5, 1, 0));
     assert_eq!((xfs.verdict, xfs.doubt.as_deref()), (Verdict::CannotTell { needed: None }, Some(why)));
     assert_eq!(ext4.verdict, Verdict::Best);
-    let first = &answer.sentences[0];
-    assert!(first.contains("the best of those that worked in every trial. 'xfs none' has "), "{first}");
-    assert!(first.contains(&format!(", but {why}: measure both again.")), "{first}");
+    let headline = &answer.judgement.headline;
+    assert_eq!(*headline, format!("This sweep cannot answer: {why}."));
     // Nor does the filesystem win as a setting.
     assert_eq!(
         answer.axes[0].text,
@@ -77,7 +76,7 @@ fn failed_trials_are_told_and_prove_nothing() {
         assert_eq!(recommend(&trials, None).answers[0].standings[1].verdict, Verdict::AsGood);
         fail(&mut trials, case, 1);
         let answer = recommend(&trials, None).answers[0].clone();
-        assert_eq!(answer.winner().map(|one| one.case), Some(1 - case));
+        assert_eq!((answer.judgement.class, answer.winner), (Class::Invalid, None));
         let other = answer.standings.iter().find(|one| one.case == case).unwrap();
         assert_eq!(other.verdict, Verdict::CannotTell { needed: None }, "{other:?}");
     }
@@ -91,15 +90,14 @@ fn the_default_must_work_to_be_kept() {
         trial.configuration.settings.insert("atime".to_string(), "noatime".to_string());
         trial.configuration.name = "noatime".to_string();
     }
-    let winner = |trials: &[TrialRecord]| recommend(trials, None).answers[0].winner().map(|one| one.case);
-    assert_eq!(winner(&trials), Some(0));
-    fail(&mut trials, 0, 1);
-    assert_eq!(winner(&trials), Some(1));
+    let default = |trials: &[TrialRecord]| recommend(trials, None).answers[0].default().map(|one| one.case);
+    assert_eq!(default(&trials), Some(0));
     fail(&mut trials, 0, 6);
     let answer = recommend(&trials, None).answers[0].clone();
+    assert_eq!((answer.default().map(|one| one.case), answer.winner), (Some(1), None));
     assert_eq!(answer.failed_always, ["ext4 none"]);
-    let first = &answer.sentences[0];
-    assert!(first.ends_with("and nothing else was measured. Every trial of 'ext4 none' failed."), "{first}");
+    let headline = &answer.judgement.headline;
+    assert!(headline.ends_with("and nothing else was measured: every trial of 'ext4 none' failed."), "{headline}");
 }
 
 /// Sets the longest stall of every trial of a case, and whether it is only a lower bound.
@@ -123,15 +121,10 @@ fn lower_bounds_win_nothing() {
     assert_eq!((exact.standings[1].verdict, exact.axes[0].best.as_deref()), (Verdict::Worse, Some("xfs")));
     let bounds = by(&of(true), "longest-stall");
     assert_eq!(bounds.standings[1].verdict, Verdict::CannotTell { needed: None });
-    assert!(
-        bounds.sentences[0]
-            .contains("the best measured. 'ext4 none' has 2.00 s, but of 'xfs none' only a lower bound"),
-        "{:?}",
-        bounds.sentences
-    );
+    assert_eq!((bounds.judgement.class, bounds.winner), (Class::Undecided, None), "{:?}", bounds.judgement);
     assert_eq!(bounds.axes[0].text, "no clear indication: only lower bounds are known");
     // As a price, too.
-    let price = |trials: &[TrialRecord]| by(trials, "read-under-write").sentences[1].clone();
+    let price = |trials: &[TrialRecord]| by(trials, "read-under-write").sentences[0].clone();
     assert!(price(&of(false)).contains("longest-stall (max)") && !price(&of(false)).contains("unknown"));
     let unknown =
         "Whether it is worse in longest-stall (max) is unknown, because only lower bounds are known.";
@@ -163,11 +156,8 @@ fn what_is_better_within_the_common_blocks_is_the_best() {
     assert_eq!(answer.winner().unwrap().name, "xfs none");
     let [ext4, xfs] = &answer.standings[..] else { panic!("{:?}", answer.standings) };
     assert_eq!((ext4.verdict, xfs.verdict), (Verdict::Worse, Verdict::Best));
-    assert!(
-        answer.sentences[0].contains(", +20 % [+15, +25] compared with 'ext4 none'"),
-        "{:?}",
-        answer.sentences
-    );
+    let headline = &answer.judgement.headline;
+    assert!(headline.contains(", 20 % more than the default, 'ext4 none' [15 %, 25 %]"), "{headline}");
     let told = |note: &String| note.starts_with("better by their means") && note.ends_with(": ext4 none");
     assert!(answer.notes.iter().any(told), "{:?}", answer.notes);
 }
@@ -202,7 +192,6 @@ fn what_achieved_nothing_is_not_as_good() {
     let (best, zero, half) = (constant(100.0), [0, 1, 2, 3, 4, 5].map(|block| (block, 0.0)), constant(50.0));
     let answer = &recommend(&blocks(&[(0, &best), (1, &zero), (2, &half)]), None).answers[0];
     assert_eq!(answer.winner().unwrap().name, "ext4 none");
-    assert!(!answer.sentences[0].contains("may be as good"), "{:?}", answer.sentences);
     let dead = answer.standings.iter().find(|one| one.case == 1).unwrap();
     assert_eq!((dead.zero, dead.doubt.as_deref()), (6, Some("a value of 0 has no ratio")));
     // A better mean does not make up for a trial in which nothing was achieved.
@@ -210,9 +199,5 @@ fn what_achieved_nothing_is_not_as_good() {
     sometimes[0].1 = 0.0;
     let answer = &recommend(&blocks(&[(0, &best), (1, &sometimes)]), None).answers[0];
     assert_eq!(answer.winner().unwrap().name, "ext4 none");
-    assert!(
-        answer.sentences[0].contains("'xfs none' has 80.3 MB/s, but a value of 0 has no ratio."),
-        "{:?}",
-        answer.sentences
-    );
+    assert!(answer.judgement.headline.contains("where 'xfs none' has 80.3 MB/s"), "{:?}", answer.judgement);
 }

@@ -1,0 +1,433 @@
+//! Judges the trials of one workload.
+//!
+//! The judgement rests on the comparisons of [`standing`](super::standing): each configuration against the best, corrected
+//! for all pairs. "Use" is said of a winner only, which is better than the default and than all others that
+//! are not as good, and materially worse in no guard measure. Otherwise the default is kept: of the
+//! configurations that weaken nothing the one with the fewest settings changed, the first of the plan among
+//! equals.
+//!
+//! **Guard measures** are those that a workload declares ([`Load::guards`](fsdyno_core::workload::Load::guards)).
+//! One is materially worse if its mean is worse by more than the threshold, and the interval of the ratio
+//! leaves out 1. They are not corrected for being several: here the error to avoid is a loss that nobody names.
+
+use super::contender::{Compared, Contender, Verdict};
+use super::standing;
+use super::words::{listed, quantity, times_or_percent, trials_of, turned};
+use crate::doubt;
+use crate::drift::Drift;
+use crate::judgement::{Class, Judgement};
+use crate::load::Load;
+use crate::outcomes::carriers;
+use crate::race::RaceAnswer;
+use crate::ranking;
+use crate::text;
+use fsdyno_core::measure::{Direction, Measure};
+use fsdyno_core::{TrialRecord, WarningKind};
+
+/// The most trials of each configuration that are worth asking for.
+const MOST_TRIALS: usize = 99;
+
+/// A judgement with the configurations that it is about, as indices of the standings.
+pub(super) struct Judged {
+    pub judgement: Judgement,
+    /// The configuration to use; of winners only.
+    pub winner: Option<usize>,
+    /// The default, which is kept unless there is a winner.
+    pub default: Option<usize>,
+    /// The configuration that is ahead.
+    pub leader: Option<usize>,
+    /// The one that this is compared with.
+    pub baseline: Option<usize>,
+}
+
+/// What a judgement is made of.
+pub(super) struct Evidence<'a, 't> {
+    pub measure: &'a Measure,
+    pub load: &'a Load<'a>,
+    pub standings: &'a [Contender],
+    /// The trials that are compared.
+    pub trials: &'a [&'t TrialRecord],
+    /// Names of configurations of which every trial failed.
+    pub failed_always: &'a [String],
+    pub drift: Option<&'a Drift>,
+    pub threshold: f64,
+    pub seed: u64,
+}
+
+impl Evidence<'_, '_> {
+    /// Judges.
+    pub fn judge(&self) -> Judged {
+        let standings = self.standings;
+        let default = default(standings);
+        let best = standings.iter().position(|one| one.verdict == Verdict::Best);
+        let (Some(best), Some(default)) = (best, default) else {
+            let headline = format!("No trial has a value of {}.", self.measure);
+            let judgement = Judgement { class: Class::Invalid, headline, next: None };
+            return Judged { judgement, winner: None, default: None, leader: None, baseline: None };
+        };
+        let keep = |class, headline: String, next| Judged {
+            judgement: Judgement { class, headline, next },
+            winner: None,
+            default: Some(default),
+            leader: Some(best),
+            baseline: self.baseline(best, default),
+        };
+        if let Some((why, next)) = self.not_what_was_asked() {
+            return keep(Class::Invalid, format!("This sweep cannot answer: {why}."), Some(next));
+        }
+        if standings[best].zero == standings[best].with_value {
+            let measure = self.measure.in_words();
+            let headline = match self.measure.name() {
+                super::words::CAPACITY => {
+                    "No configuration met the target at any rate that was tried.".to_string()
+                }
+                _ => format!("Nothing was achieved in any trial: {measure} is 0 everywhere."),
+            };
+            return keep(Class::NoDifference, headline, None);
+        }
+        if self.runner_up(best).is_none() {
+            return keep(Class::Undecided, self.alone(&standings[best]), None);
+        }
+        if standings[best].is_durable() && !standings.iter().any(|one| one.case != standings[best].case && one.is_durable()) {
+            return keep(Class::NoDifference, self.only_safe(&standings[best]), None);
+        }
+        let undecided = |one: &&Contender| matches!(one.verdict, Verdict::CannotTell { .. });
+        let open: Vec<&Contender> = self.rivals(best).filter(undecided).collect();
+        if !open.is_empty() {
+            if let Some(why) = open.iter().map(|one| one.doubt.as_deref()).collect::<Option<Vec<&str>>>() {
+                let headline = format!("This sweep cannot answer: {}.", why[0]);
+                return keep(Class::Invalid, headline, Some("Measure again what is in doubt.".to_string()));
+            }
+            let (headline, next) = self.undecided(best, default, &open);
+            return keep(Class::Undecided, headline, next);
+        }
+        let as_good = self.rivals(best).filter(|one| one.verdict == Verdict::AsGood).count();
+        if best_or_as_good(&standings[default]) && as_good > 0 {
+            return keep(Class::NoDifference, self.no_difference(default, as_good + 1), None);
+        }
+        let chosen = self.simplest(best, default);
+        let headline = self.winner(chosen, self.baseline(chosen, default), default);
+        self.unless_guarded(chosen, default, Judgement { class: Class::Winner, headline, next: None })
+    }
+
+    /// The judgement of a race, unless its pick is worse in a guard measure.
+    pub fn judge_race(&self, race: &RaceAnswer) -> Judged {
+        let of = |case: u32| self.standings.iter().position(|one| one.case == case && one.value.is_some());
+        let judgement = race.judgement.clone();
+        let (pick, default) = (of(race.pick.case), of(race.default.case));
+        match (judgement.class, pick) {
+            (Class::Winner, Some(pick)) => self.unless_guarded(pick, default.unwrap_or(pick), judgement),
+            _ => {
+                let baseline = pick.zip(default).and_then(|(pick, default)| self.baseline(pick, default));
+                Judged { judgement, winner: None, default, leader: pick, baseline }
+            }
+        }
+    }
+
+    /// A winner, or a trade-off if it is materially worse in a guard measure.
+    fn unless_guarded(&self, chosen: usize, default: usize, winner: Judgement) -> Judged {
+        let baseline = self.baseline(chosen, default);
+        let loss = self.guard_loss(chosen, baseline);
+        let judgement = loss.as_ref().map_or(winner, |loss| Judgement {
+            class: Class::TradeOff,
+            headline: self.trade_off(chosen, baseline, default, loss),
+            next: None,
+        });
+        let winner = loss.is_none().then_some(chosen);
+        Judged { judgement, winner, default: Some(default), leader: Some(chosen), baseline }
+    }
+
+    /// What a configuration is compared with: the default, or if it is that itself, the best other one.
+    fn baseline(&self, chosen: usize, default: usize) -> Option<usize> {
+        if chosen == default { self.runner_up(chosen) } else { Some(default) }
+    }
+
+    /// The other configurations with a value that may win: if the best is durable, those that are, and if it
+    /// achieved something in every trial, those that did.
+    fn rivals(&self, best: usize) -> impl Iterator<Item = &Contender> {
+        let (durable, working) = (self.standings[best].is_durable(), self.standings[best].zero == 0);
+        let others = self.standings.iter().enumerate().filter(move |(index, _)| *index != best);
+        let others = others.map(|(_, one)| one).filter(|one| one.value.is_some());
+        others.filter(move |one| (one.is_durable() || !durable) && (one.zero == 0 || !working))
+    }
+
+    /// The best of the others.
+    fn runner_up(&self, chosen: usize) -> Option<usize> {
+        let mut others =
+            self.standings.iter().enumerate().filter(|(index, one)| *index != chosen && one.value.is_some());
+        let durable = others.clone().find(|(_, one)| one.is_durable());
+        durable.or_else(|| others.next()).map(|(index, _)| index)
+    }
+
+    /// Of the best and those as good, the one with the fewest settings changed, if it is itself shown to be
+    /// better than the default.
+    fn simplest(&self, best: usize, default: usize) -> usize {
+        if best == default {
+            return best;
+        }
+        let is_better = |one: &Contender| {
+            let ratio = self.ratio(default, one)?;
+            let [low, high] = ratio.interval?;
+            Some(match self.measure.direction() {
+                Direction::HigherIsBetter => low > 1.0 + self.threshold,
+                Direction::LowerIsBetter => high < 1.0 / (1.0 + self.threshold),
+            })
+        };
+        let as_good = self.standings.iter().enumerate().filter(|(_, one)| {
+            one.verdict == Verdict::AsGood && one.is_durable() == self.standings[best].is_durable()
+        });
+        let simpler = as_good.filter(|(_, one)| one.changes < self.standings[best].changes);
+        let simpler = simpler.filter(|(_, one)| is_better(one) == Some(true));
+        simpler.min_by_key(|(_, one)| one.changes).map_or(best, |(index, _)| index)
+    }
+
+    /// The ratio of one to another: the one that the table shows, as far as the best is one of the two.
+    fn ratio(&self, from: usize, to: &Contender) -> Option<Compared> {
+        let from = &self.standings[from];
+        match (from.verdict, to.verdict) {
+            (Verdict::Best, _) => to.to_best,
+            (_, Verdict::Best) => from.to_best.as_ref().map(turned),
+            _ => standing::ratio(self.measure, self.trials, from.case, to.case, self.seed)
+                .map(|ratio| Compared::new(&ratio, ratio.p)),
+        }
+    }
+
+    /// Says that what was measured is not what was asked, and what to change.
+    fn not_what_was_asked(&self) -> Option<(String, String)> {
+        let trials = self.trials;
+        let from_memory = [WarningKind::PageCache, WarningKind::CachesNotDropped];
+        let found = from_memory.into_iter().filter(|kind| doubt::bears_on(*kind, self.measure));
+        let mut found = found.filter_map(|kind| {
+            let carriers = carriers(trials, kind);
+            (2 * carriers > trials.len()).then_some((kind, carriers))
+        });
+        let (kind, carriers) = found.next()?;
+        let why = match kind {
+            WarningKind::PageCache => "read from memory instead of the device",
+            _ => "began with what was still in memory",
+        };
+        let remedy = self.load.remedy_for_memory(trials).unwrap_or_else(|| sentence(kind.remedy()));
+        Some((format!("{carriers} of {} {why}", text::plural(trials.len() as u64, "trial")), remedy))
+    }
+
+    fn alone(&self, one: &Contender) -> String {
+        let rest = match self.failed_always {
+            [] => "there is nothing to compare it with".to_string(),
+            failed => format!("nothing else was measured: every trial of {} failed", names(failed)),
+        };
+        format!("'{}' has {}, and {rest}.", one.name, self.figure(one))
+    }
+
+    fn only_safe(&self, one: &Contender) -> String {
+        format!(
+            "Keep '{}': {}, the only configuration measured that is safe in a power cut.{}",
+            one.name,
+            self.figure(one),
+            self.failed()
+        )
+    }
+
+    fn winner(&self, chosen: usize, baseline: Option<usize>, default: usize) -> String {
+        let one = &self.standings[chosen];
+        let itself = if chosen == default { ", the default" } else { "" };
+        let than = baseline.map_or(String::new(), |other| format!(", {}", self.compared(chosen, other, default)));
+        let as_good = self.standings.iter().filter(|other| other.case != one.case && best_or_as_good(other));
+        let as_good: Vec<String> = as_good.map(|other| other.name.clone()).collect();
+        let others = match &as_good[..] {
+            [] => String::new(),
+            [only] => format!(" '{only}' is as good."),
+            several => format!(" {} others are as good.", several.len()),
+        };
+        format!("Use '{}'{itself}: {}{than}.{others}{}", one.name, self.figure(one), self.failed())
+    }
+
+    /// `38 % more than the default, 'ext4' [29 %, 47 %]`.
+    fn compared(&self, chosen: usize, other: usize, default: usize) -> String {
+        let of = &self.standings[other];
+        let name = match other == default {
+            true => format!("the default, '{}'", of.name),
+            false => format!("'{}'", of.name),
+        };
+        match self.ratio(other, &self.standings[chosen]) {
+            Some(ratio) => times_or_percent(&ratio, &name),
+            None => format!("where {name} has {}", quantity(self.measure, of)),
+        }
+    }
+
+    fn trade_off(
+        &self,
+        chosen: usize,
+        baseline: Option<usize>,
+        default: usize,
+        loss: &GuardLoss,
+    ) -> String {
+        let one = &self.standings[chosen];
+        let than = baseline.map_or(String::new(), |other| format!(", {}", self.compared(chosen, other, default)));
+        format!(
+            "No winner: '{}' has {}{than}, but {} ({}) instead of {} with '{}'. Which matters more?",
+            one.name,
+            self.figure(one),
+            text::quantity(&loss.measure, loss.own, loss.own_at_least),
+            loss.measure.in_words(),
+            text::quantity(&loss.measure, loss.other, false),
+            loss.name
+        )
+    }
+
+    fn no_difference(&self, default: usize, as_good: usize) -> String {
+        let all = self.standings.iter().filter(|one| one.value.is_some()).count();
+        let between = if as_good == all { format!("the {all}") } else { format!("{as_good} of {all}") };
+        format!(
+            "No material difference (within {}) in {} between {between}. Keep the default, '{}'.{}",
+            text::percent(self.threshold),
+            self.measure.in_words(),
+            self.standings[default].name,
+            self.failed()
+        )
+    }
+
+    fn undecided(&self, best: usize, default: usize, open: &[&Contender]) -> (String, Option<String>) {
+        let (leader, of_default) = (&self.standings[best], &self.standings[default]);
+        let keep = format!("Keep the default, '{}'.", of_default.name);
+        let fewest = open.iter().map(|one| one.with_value).min().unwrap_or(0).min(leader.with_value);
+        let others = match open {
+            [only] if only.case == of_default.case => format!("the default, '{}'", only.name),
+            [only] => format!("'{}'", only.name),
+            [first, rest @ ..] => format!("'{}' and {}", first.name, text::plural(rest.len() as u64, "other")),
+            [] => String::new(),
+        };
+        let apart = format!("{} do not tell it from {others}", trials_of(leader, open[0]));
+        let headline = match of_default.verdict {
+            Verdict::Worse => format!(
+                "No winner yet: '{}' has {}, {}, but {apart}.",
+                leader.name,
+                self.figure(leader),
+                self.compared(best, default, default)
+            ),
+            _ => match self.less_than_the_machine_varies() {
+                Some(why) => format!("No winner yet: {why}. {keep}"),
+                None => format!(
+                    "No winner yet: '{}' has {}, the best measured, but {apart}. {keep}",
+                    leader.name,
+                    self.figure(leader)
+                ),
+            },
+        };
+        let needed = open.iter().map(|one| match one.verdict {
+            Verdict::CannotTell { needed } => needed,
+            _ => None,
+        });
+        let needed = needed.collect::<Option<Vec<usize>>>().and_then(|needed| needed.into_iter().max());
+        let next = match needed.filter(|needed| *needed <= MOST_TRIALS && *needed > fewest) {
+            _ if fewest < 2 => "To decide, begin with 6 trials of each (`repetitions = 6`).".to_string(),
+            Some(needed) => format!("To decide: about {needed} trials of each (`repetitions = {needed}`)."),
+            None => "More trials alone hardly decide this: what would help is a quieter machine, or longer \
+                     windows."
+                .to_string(),
+        };
+        (headline + &self.failed(), Some(next))
+    }
+
+    /// Says so if the means of all differ by less than the sentinel varied.
+    fn less_than_the_machine_varies(&self) -> Option<String> {
+        let drift = self.drift.filter(|drift| drift.measure == self.measure.name())?;
+        let (low, high) = drift.range();
+        let means = || self.standings.iter().filter_map(|one| one.value);
+        let (least, most) = (means().fold(f64::MAX, f64::min), means().fold(0.0, f64::max));
+        (low > 0.0 && least > 0.0 && high / low > most / least).then(|| {
+            format!(
+                "the {} differ less than this machine itself varies ({} to {} for one and the same)",
+                means().count(),
+                text::quantity(self.measure, low, false),
+                text::quantity(self.measure, high, false)
+            )
+        })
+    }
+
+    /// The first guard measure in which the chosen one is materially worse than the baseline, or than the best
+    /// of the others.
+    fn guard_loss(&self, chosen: usize, baseline: Option<usize>) -> Option<GuardLoss> {
+        let own = &self.standings[chosen];
+        let mut others: Vec<usize> = baseline.into_iter().chain(self.runner_up(chosen)).collect();
+        others.dedup();
+        let guards = self.load.workload.load().guards().into_iter().filter_map(|name| name.parse().ok());
+        let guards = guards.filter(|guard: &Measure| guard != self.measure);
+        let mut losses = guards.flat_map(|guard| {
+            let against = others.iter().map(|other| &self.standings[*other]);
+            against.filter_map(|other| self.loss_in(&guard, own, other)).collect::<Vec<_>>()
+        });
+        losses.next()
+    }
+
+    fn loss_in(&self, guard: &Measure, own: &Contender, other: &Contender) -> Option<GuardLoss> {
+        let ratio = standing::ratio(guard, self.trials, other.case, own.case, self.seed)?;
+        let interval = ratio.interval?;
+        let [mine, others] = [own, other].map(|one| self.mean(guard, one));
+        let ((mine, mine_at_least), (others, others_at_least)) = (mine?, others?);
+        // The true value of a lower bound may be any larger one.
+        let (is_worse, hidden) = match guard.direction() {
+            Direction::HigherIsBetter => {
+                (ratio.value < 1.0 / (1.0 + self.threshold) && interval.high < 1.0, mine_at_least)
+            }
+            Direction::LowerIsBetter => {
+                (ratio.value > 1.0 + self.threshold && interval.low > 1.0, others_at_least)
+            }
+        };
+        (is_worse && !hidden).then(|| GuardLoss {
+            measure: guard.clone(),
+            own: mine,
+            own_at_least: mine_at_least,
+            other: others,
+            name: other.name.clone(),
+        })
+    }
+
+    fn mean(&self, measure: &Measure, one: &Contender) -> Option<(f64, bool)> {
+        let own: Vec<&TrialRecord> = standing::of_case(self.trials, one.case).collect();
+        ranking::figure(measure, self.seed, &own).map(|found| (found.estimate.value, found.at_least))
+    }
+
+    /// `34.5 MB/s (reads while others write)`.
+    fn figure(&self, one: &Contender) -> String {
+        format!("{} ({})", quantity(self.measure, one), self.measure.in_words())
+    }
+
+    fn failed(&self) -> String {
+        match self.failed_always {
+            [] => String::new(),
+            failed => format!(" Every trial of {} failed.", names(failed)),
+        }
+    }
+}
+
+/// A guard measure in which a configuration is materially worse than another.
+struct GuardLoss {
+    measure: Measure,
+    own: f64,
+    own_at_least: bool,
+    other: f64,
+    /// Name of the other.
+    name: String,
+}
+
+/// The default: of those with a value that weaken nothing, if there are any, the one with the fewest settings
+/// changed, the first of the plan among equals.
+fn default(standings: &[Contender]) -> Option<usize> {
+    let valued = standings.iter().enumerate().filter(|(_, one)| one.value.is_some());
+    valued.min_by_key(|(_, one)| (!one.is_durable(), one.changes, one.case)).map(|(index, _)| index)
+}
+
+fn best_or_as_good(one: &Contender) -> bool {
+    matches!(one.verdict, Verdict::Best | Verdict::AsGood)
+}
+
+fn names(of: &[String]) -> String {
+    listed(&of.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>())
+}
+
+/// A remedy as a sentence of its own.
+fn sentence(remedy: &str) -> String {
+    let mut letters = remedy.chars();
+    let first = letters.next().map(|letter| letter.to_uppercase().to_string()).unwrap_or_default();
+    format!("{first}{}.", letters.as_str())
+}

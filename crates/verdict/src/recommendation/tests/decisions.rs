@@ -1,0 +1,192 @@
+//! Simulated sweeps of known truth: how often the judgement is wrong, and how often it finds what is there.
+//!
+//! Each truth is drawn from a seed, with noise as storage has it (lognormal, a coefficient of variation of 2
+//! to 40 %), blocks that differ, and a machine that drifts. A trial has what judgements use, and nothing else.
+
+use super::*;
+use crate::judgement::Class;
+use rand::{RngExt, SeedableRng};
+use rand_distr::{Distribution, LogNormal};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+/// Rates of a configuration, relative to the others.
+#[derive(Clone, Copy)]
+struct True {
+    read: f64,
+    write: f64,
+}
+
+struct Truth {
+    configurations: Vec<True>,
+    /// Coefficient of variation.
+    noise: f64,
+    blocks: u32,
+    /// By what factor the machine becomes faster until the end.
+    drift: f64,
+}
+
+impl Truth {
+    fn equal(configurations: usize, noise: f64) -> Truth {
+        let all = vec![True { read: 1.0, write: 1.0 }; configurations];
+        Truth { configurations: all, noise, blocks: 6, drift: 1.0 }
+    }
+
+    /// The trials of a sweep.
+    fn sweep(&self, seed: u64) -> Vec<TrialRecord> {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let noise = LogNormal::new(0.0, self.noise).unwrap();
+        let of_blocks = LogNormal::new(0.0, 0.1).unwrap();
+        let plain = plain_trial();
+        let mut trials = Vec::new();
+        for block in 0..self.blocks {
+            let machine = of_blocks.sample(&mut random)
+                * self.drift.powf(f64::from(block) / f64::from(self.blocks.max(2) - 1));
+            for (case, one) in (0..).zip(&self.configurations) {
+                let mut rate = |factor: f64| 1e8 * factor * machine * noise.sample(&mut random);
+                let rates = [rate(one.write), rate(one.read)];
+                let mut trial = plain.clone();
+                (trial.trial, trial.block, trial.case) = (trials.len() as u32, block, case);
+                trial.configuration.name = format!("c{case}");
+                trial.configuration.settings.insert("readahead".to_string(), format!("{}k", case + 1));
+                for (role, rate) in trial.phases[0].roles.iter_mut().zip(rates) {
+                    role.rates.aggregate_bytes_per_s = rate;
+                    role.rates.bytes = (rate * 30.0) as u64;
+                }
+                trials.push(trial);
+            }
+        }
+        trials
+    }
+
+    fn judge(&self, seed: u64) -> Answer {
+        judge(&self.sweep(seed))
+    }
+
+    fn best(&self) -> f64 {
+        self.configurations.iter().map(|one| one.read).fold(0.0, f64::max)
+    }
+
+    /// Whether a winner is worse than the best by more than the threshold.
+    fn is_wrong(&self, answer: &Answer) -> bool {
+        let winner = answer.winner().map(|winner| self.configurations[winner.case as usize]);
+        winner.is_some_and(|winner| winner.read * 1.05 < self.best())
+    }
+}
+
+fn judge(trials: &[TrialRecord]) -> Answer {
+    recommend(trials, None).answers.remove(0)
+}
+
+/// A trial with the phase in which readers and writers compete, and its rates alone.
+fn plain_trial() -> TrialRecord {
+    let mut trial = fixture::trial(0, 0, 0, fixture::configuration("ext4", "none"), 100.0);
+    trial.warnings.clear();
+    trial.configuration.settings.clear();
+    trial.phases.drain(..2);
+    trial.phases[0].roles.iter_mut().for_each(|role| role.operations.clear());
+    trial
+}
+
+/// Truths of all kinds: 2 to 72 configurations that differ by nothing, or by a few percent up to threefold.
+fn any_truth(seed: u64) -> Truth {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x5eed);
+    let configurations = match random.random_range(0..20) {
+        0 => random.random_range(24..=72),
+        1..=4 => random.random_range(7..24),
+        _ => random.random_range(2..7),
+    };
+    let spread = [0.0, 0.02, 0.05, 0.15, 0.4][random.random_range(0..5_usize)];
+    let differ = LogNormal::new(0.0, spread).unwrap();
+    let mut factor = || if spread > 0.0 { differ.sample(&mut random) } else { 1.0 };
+    let all = (0..configurations).map(|_| True { read: factor(), write: factor() }).collect();
+    Truth {
+        configurations: all,
+        noise: 0.02 * 20_f64.powf(random.random_range(0.0..1.0)),
+        blocks: [2, 3, 6, 6, 6, 10][random.random_range(0..6_usize)],
+        drift: [1.0, 1.0, 1.5, 0.6][random.random_range(0..4_usize)],
+    }
+}
+
+#[test]
+fn use_is_said_of_what_is_materially_worse_in_at_most_5_percent_of_sweeps() {
+    const SWEEPS: u64 = 1000;
+    let (mut wrong, mut winners) = (0, 0);
+    for seed in 0..SWEEPS {
+        let truth = any_truth(seed);
+        let answer = truth.judge(seed);
+        winners += u32::from(answer.judgement.class == Class::Winner);
+        wrong += u32::from(truth.is_wrong(&answer));
+        let Answer { judgement, winner, .. } = &answer;
+        assert_eq!(winner.is_some(), judgement.class == Class::Winner, "{judgement:?}");
+        assert_eq!(judgement.headline.contains("Use '"), winner.is_some(), "{judgement:?}");
+    }
+    println!("{wrong} wrong of {winners} winners in {SWEEPS} sweeps");
+    assert!(f64::from(wrong) <= 0.05 * SWEEPS as f64, "{wrong} of {SWEEPS}");
+    // Of those who follow the headline, at most one in twenty is misled.
+    assert!(f64::from(wrong) <= 0.05 * f64::from(winners), "{wrong} of {winners} winners");
+    assert!(winners > 100, "{winners}: a judge who decides nothing is never wrong");
+}
+
+#[test]
+fn of_equal_configurations_one_wins_in_at_most_5_percent_of_sweeps() {
+    for configurations in [2, 3, 6, 20] {
+        let truth = Truth::equal(configurations, 0.1);
+        let won = (0..300).filter(|seed| truth.judge(*seed).winner.is_some()).count();
+        assert!(won <= 15, "{won} of 300 with {configurations}");
+    }
+}
+
+#[test]
+fn what_is_15_percent_better_usually_wins() {
+    for (configurations, least) in [(2, 270), (3, 265), (6, 240)] {
+        let mut truth = Truth::equal(configurations, 0.05);
+        truth.configurations[1].read = 1.15;
+        let won = (0..300).filter(|seed| truth.judge(*seed).winner().is_some_and(|one| one.case == 1)).count();
+        println!("{configurations}: {won} of 300");
+        assert!(won >= least, "{won} of 300 with {configurations}");
+    }
+}
+
+#[test]
+fn equal_configurations_without_much_noise_differ_by_nothing() {
+    let truth = Truth { blocks: 10, ..Truth::equal(4, 0.01) };
+    let found = (0..100).filter(|seed| truth.judge(*seed).judgement.class == Class::NoDifference).count();
+    assert!(found >= 90, "{found} of 100");
+}
+
+#[test]
+fn what_reads_faster_and_writes_at_a_quarter_does_not_win() {
+    let mut truth = Truth::equal(3, 0.05);
+    truth.configurations[2] = True { read: 1.6, write: 0.25 };
+    for seed in 0..100 {
+        let answer = truth.judge(seed);
+        assert_eq!((answer.judgement.class, answer.winner), (Class::TradeOff, None), "{:?}", answer.judgement);
+        let headline = &answer.judgement.headline;
+        assert!(headline.starts_with("No winner: 'c2'") && headline.ends_with("Which matters more?"), "{headline}");
+        assert!(headline.contains("(writes while others read) instead of"), "{headline}");
+    }
+}
+
+#[test]
+fn what_was_read_from_memory_answers_nothing() {
+    let mut truth = Truth::equal(3, 0.02);
+    truth.configurations[1].read = 2.0;
+    let mut trials = truth.sweep(1);
+    for trial in trials.iter_mut().skip(2) {
+        trial.configuration.settings.insert("memory".to_string(), "64M".to_string());
+        trial.warnings.push(Warning::new(WarningKind::PageCache, "90 % of what was read came from memory"));
+    }
+    trials[0].configuration.settings.insert("memory".to_string(), "64M".to_string());
+    trials[1].configuration.settings.insert("memory".to_string(), "64M".to_string());
+    let answer = judge(&trials);
+    assert_eq!((answer.judgement.class, answer.winner), (Class::Invalid, None));
+    assert_eq!(
+        answer.judgement.headline,
+        "This sweep cannot answer: 16 of 18 trials read from memory instead of the device."
+    );
+    let next = answer.judgement.next.unwrap();
+    assert_eq!(
+        next,
+        "The load may use 64M of memory (`memory`): set tree_size to at least 512M, or limit `memory`."
+    );
+}
