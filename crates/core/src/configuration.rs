@@ -36,6 +36,9 @@ pub struct Traces<'a> {
 }
 
 impl Configuration {
+    /// The filesystem of a directory that was there before, which nobody built for a trial.
+    pub const EXISTING: &str = "existing";
+
     /// The level of an axis, `None` if the plan leaves it to the defaults.
     pub fn level(&self, axis: &str) -> Option<&str> {
         self.settings.get(axis).map(String::as_str).filter(|level| *level != DEFAULT)

@@ -34,6 +34,22 @@ macro_rules! warnings {
     };
 }
 
+impl WarningKind {
+    /// Whether a trial with it measured what was asked all the same, so that it is no reason for doubt where
+    /// every trial carries it.
+    pub const fn is_harmless(self) -> bool {
+        matches!(
+            self,
+            WarningKind::ReaderPasses
+                | WarningKind::WriterRounds
+                | WarningKind::NameMapped
+                | WarningKind::NearestEquivalent
+                | WarningKind::Imported
+                | WarningKind::SlowTimer
+        )
+    }
+}
+
 warnings! {
     CachesNotDropped = "caches-not-dropped":
         "the page cache could not be dropped, so reads may come from memory",

@@ -444,6 +444,13 @@ pub struct Recommend {
     /// Only cases whose configuration contains this text.
     #[arg(long, value_name = "TEXT")]
     pub case: Option<String>,
+    /// Print every configuration, note and warning, and after them the effect of each setting and the
+    /// trade-offs.
+    #[arg(long)]
+    pub full: bool,
+    /// Print every configuration, note and warning.
+    #[arg(long)]
+    pub notes: bool,
     /// Print how to build this configuration [default: the winner, if there is one].
     #[arg(long, value_name = "NAME")]
     pub recipe: Option<String>,

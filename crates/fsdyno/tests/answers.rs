@@ -137,11 +137,11 @@ fn recommend_says_that_the_machine_drifted_and_that_load_may_explain_a_loser() {
     });
     trials.extend(sentinels);
     let stored = Stored::new(&[("one", trials)]);
-    let text = unwrapped(&stored.text(&["recommend"]));
+    let text = unwrapped(&stored.text(&["recommend", "--notes"]));
     assert!(text.contains("of the sentinel, quick, range from"), "{text}");
     let why = "foreign-load in 6 of 6 trials of slow and 0 of 6 trials of quick may explain it";
     assert!(text.contains(&format!("the difference of slow to the best: {why}")), "{text}");
-    assert!(text.contains(&format!("but {why}: measure both again.")), "{text}");
+    assert!(text.contains(&format!("This sweep cannot answer: {why}.")), "{text}");
     assert!(text.contains("cannot tell: see note"), "{text}");
     assert_eq!(stored.json(&["recommend"])["answers"][0]["standings"][1]["verdict"], "cannot_tell");
 }
@@ -207,10 +207,11 @@ fn show_crowns_what_recommend_would_and_marks_what_is_unsafe() {
     let unsafe_one =
         warned(fixture::blocks(1, "writeback", 6, 1.5), WarningKind::Durability, "data = writeback");
     let stored = Stored::new(&[("one", [fixture::blocks(0, "ordered", 6, 1.0), unsafe_one].concat())]);
-    let recommended = stored.json(&["recommend"])["answers"][0]["sentences"].clone();
-    let sentences: Vec<&str> =
-        recommended.as_array().expect("sentences").iter().filter_map(Value::as_str).collect();
-    assert!(sentences[0].starts_with("Use 'ordered': "), "{sentences:?}");
+    let recommended = stored.json(&["recommend"])["answers"][0].clone();
+    let sentences = recommended["sentences"].as_array().expect("sentences").iter();
+    let sentences = sentences.chain([&recommended["judgement"]["headline"]]).filter_map(Value::as_str);
+    let sentences: Vec<&str> = sentences.collect();
+    assert!(sentences[sentences.len() - 1].starts_with("Keep 'ordered': "), "{sentences:?}");
     let shown = stored.text(&["show"]);
     for sentence in sentences {
         assert!(unwrapped(&shown).contains(&unwrapped(sentence)), "{sentence} is not in\n{shown}");
@@ -232,14 +233,17 @@ fn the_answer_comes_before_the_table_and_details_on_request() {
     let summary = stored.text(&["show"]);
     let at = |text: &str, part: &str| text.find(part).unwrap_or_else(|| panic!("{part} is not in\n{text}"));
     assert!(
-        at(&summary, "\nUse '") < at(&summary, "\next4 bfq")
-            && at(&summary, "\next4 bfq") < at(&summary, "\nwarning: ")
+        at(&summary, "\nThis sweep cannot answer: ") < at(&summary, "\next4 bfq")
+            && at(&summary, "\next4 bfq") < at(&summary, "\ndoubt: ")
     );
+    assert!(summary.lines().count() <= 24 && !summary.contains("\nwarning: "), "{summary}");
     assert!(!summary.contains("openat") && !summary.contains("F write open"), "{summary}");
+    let notes = stored.text(&["show", "--notes"]);
+    assert!(at(&notes, "\ndoubt: ") < at(&notes, "\nwarning: ") && !notes.contains("openat"), "{notes}");
     let tables = stored.text(&["show", "--tables"]);
     assert!(tables.starts_with(&summary) && tables.contains("F write open") && !tables.contains("openat"));
     let full = stored.text(&["show", "--full"]);
-    assert!(full.starts_with(&summary) && full.contains("F write open") && full.contains("\nopenat"));
+    assert!(full.starts_with(&notes) && full.contains("F write open") && full.contains("\nopenat"));
     let case = stored.text(&["show", "--case", "xfs bfq"]);
     assert!(case.contains("\nopenat") && !case.contains("ext4 bfq under"), "{case}");
     // Those who wrote it into a script keep it.

@@ -7,7 +7,10 @@ use fsdyno_report::export::{Format, Kind, Table};
 use fsdyno_report::html::{Sources, page};
 use fsdyno_report::published;
 use fsdyno_report::terminal::layout;
-use fsdyno_report::{Spelling, Style, Visible, json, terminal};
+use fsdyno_report::{
+    Spelling, Style, Visible, json,
+    terminal::{self, Extent},
+};
 use fsdyno_verdict::comparison::{self, Comparison, Side};
 use fsdyno_verdict::{Question, Recommendation, View};
 use std::io::{self, Write};
@@ -35,7 +38,7 @@ pub fn with_header(trials: &[TrialRecord], header: &SweepHeader, lot: u64) {
         5 => printed(Style::default(), |out, style| {
             let recommendation = Recommendation::new(header, trials, &Question::default());
             serde_json::to_string(&recommendation).expect("a recommendation is JSON");
-            terminal::recommendation(out, &recommendation, style)
+            terminal::recommendation(out, &recommendation, Extent::Page("fsdyno recommend"), style)
         }),
         6 => compared(header, trials),
         _ => as_published(header, trials, lot / 8),
@@ -87,7 +90,8 @@ fn tables(
         terminal::classic(out, case, style)?;
         terminal::full(out, case, style)?;
     }
-    terminal::summary(out, &view, style)
+    terminal::summary(out, &view, Extent::Full, style)?;
+    terminal::summary(out, &view, Extent::Page("fsdyno show"), style)
 }
 
 fn exports(header: &SweepHeader, trials: &[TrialRecord]) {

@@ -12,7 +12,6 @@ use crate::terminal::summary::{columns, title};
 use crate::terminal::{faults, losses};
 use fsdyno_core::durability::CacheModel;
 use fsdyno_verdict::comparison::{ComparedCase, ComparedMeasure, Comparison};
-use fsdyno_verdict::drift::Drift;
 use fsdyno_verdict::durability::{LossRow, ModelLosses};
 use fsdyno_verdict::outcomes::{FailedTrials, SkippedCases, WarningGroup};
 use fsdyno_verdict::ranking::Ranking;
@@ -26,13 +25,11 @@ use std::io::{self, Write};
 /// # Errors
 /// Those of `out`.
 pub fn summary(out: &mut dyn Write, view: &View) -> io::Result<()> {
-    if let Some(warning) = view.drift.as_ref().and_then(Drift::warning) {
-        writeln!(out, "**drift:** {}\n", escaped(&warning))?;
-    }
     for (ranking, answer) in view.rankings.iter().zip(&view.recommendation.answers) {
         writeln!(out, "## {}\n", escaped(&title(view, ranking)))?;
         sentences(out, answer)?;
         configurations(out, ranking, answer)?;
+        doubts(out, answer)?;
         lost(out, ranking)?;
         failed(out, ranking)?;
     }
@@ -49,6 +46,17 @@ fn sentences(out: &mut dyn Write, answer: &Answer) -> io::Result<()> {
         writeln!(out, "{strong}{sentence}{strong}\n")?;
     }
     Ok(())
+}
+
+/// The reasons for doubt, and the next step.
+fn doubts(out: &mut dyn Write, answer: &Answer) -> io::Result<()> {
+    for doubt in &answer.doubts {
+        writeln!(out, "- **doubt:** {}", escaped(doubt))?;
+    }
+    if let Some(next) = &answer.judgement.next {
+        writeln!(out, "- **next:** {}", escaped(next))?;
+    }
+    if answer.doubts.is_empty() && answer.judgement.next.is_none() { Ok(()) } else { writeln!(out) }
 }
 
 fn configurations(out: &mut dyn Write, ranking: &Ranking, answer: &Answer) -> io::Result<()> {
@@ -281,7 +289,7 @@ mod tests {
         for name in ["read-many MB/s", "first-byte-p999", "longest-stall (max)"] {
             assert!(rows[0].iter().any(|cell| cell == name), "{name} in {:?}", rows[0]);
         }
-        assert_eq!([rows[2][0].as_str(), rows[3][0].as_str()], ["ext4 bfq !", "**xfs bfq**"]);
+        assert_eq!([rows[2][0].as_str(), rows[3][0].as_str()], ["ext4 bfq !", "xfs bfq"]);
         assert!(text.contains("\n**Use 'xfs bfq': 29.4 MB/s"), "{text}");
         assert!(text.contains("\n- **warning** durability (2 trials): barrier = 0\n"), "{text}");
         assert!(text.contains("\n- **failed** trial 5, xfs bfq: "), "{text}");

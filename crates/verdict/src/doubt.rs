@@ -85,6 +85,14 @@ pub(crate) fn bears_on(kind: WarningKind, measure: &Measure) -> bool {
     }
 }
 
+/// Whether what a kind of warning says may be what makes a difference in this measure: it moves it, or says
+/// that something else was measured.
+pub(crate) fn may_explain(kind: WarningKind, measure: &Measure) -> bool {
+    use WarningKind as W;
+    let moves = effect(kind).is_some() && bears_on(kind, measure);
+    moves || matches!(kind, W::OptionNotInForce | W::NoEffect | W::NotSteady | W::NotQuiet | W::Saturated)
+}
+
 /// What may explain the ratio of the second side to the first, in words, by what it forbids.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Doubt {

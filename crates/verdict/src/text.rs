@@ -230,6 +230,14 @@ pub fn plural(count: u64, noun: &str) -> String {
     format!("{count} {noun}{ending}")
 }
 
+/// The first few names, and how many more there are.
+pub fn several(names: &[String]) -> String {
+    match names.len() {
+        0..=4 => names.join(", "),
+        more => format!("{} and {} more", names[..3].join(", "), more - 3),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

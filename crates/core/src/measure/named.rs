@@ -88,7 +88,7 @@ const EXTENTS_PER_FILE: Named = named(
 
 /// What the device did, and what it may lose.
 fn of_device() -> Vec<Named> {
-vec![
+    vec![
     named(
         "flushes",
         "flushes of the device per second, over all phases: how often its cache had to be emptied",

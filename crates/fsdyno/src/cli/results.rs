@@ -36,14 +36,18 @@ pub struct Show {
     /// name.
     #[arg(long, value_name = "CASE")]
     pub case: Option<String>,
-    /// After the summary, print every case in full: its table, and every operation with its percentiles.
+    /// Print every configuration, note and warning, and after them every case in full: its table, and every
+    /// operation with its percentiles.
     #[arg(long)]
     pub full: bool,
+    /// Print every configuration, note and warning.
+    #[arg(long)]
+    pub notes: bool,
     /// After the summary, print the table of every case as its study or program prints it.
     #[arg(long)]
     pub tables: bool,
     /// Print only the summary, which is the default.
-    #[arg(long, hide = true, conflicts_with_all = ["full", "tables"])]
+    #[arg(long, hide = true, conflicts_with_all = ["full", "tables", "notes"])]
     pub summary: bool,
     /// Print what the machine did during the run, as `iostat -x` and `top` show it: averages over the
     /// windows, or every sample.

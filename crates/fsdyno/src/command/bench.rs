@@ -41,7 +41,7 @@ pub fn run(surroundings: &Surroundings, options: &Bench) -> Result {
         &Confirmation::default(),
         Elsewhere::of(&options.launching, None),
         None,
-        (shown, Details::Full),
+        (shown, Details::None),
     )?;
     Ok(status(&ended))
 }

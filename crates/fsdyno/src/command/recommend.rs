@@ -6,7 +6,7 @@ use crate::exit::{Status, Trouble};
 use crate::out;
 use anyhow::anyhow;
 use fsdyno_core::measure::{Goal, MeasureError};
-use fsdyno_report::terminal;
+use fsdyno_report::terminal::{self, Extent};
 use fsdyno_verdict::{Question, Recommendation};
 use std::collections::BTreeSet;
 
@@ -32,11 +32,18 @@ pub fn run(surroundings: &Surroundings, options: &Recommend) -> Result {
     let question = Question { goal, threshold: options.threshold, recipe: options.recipe.clone() };
     let recommendation = Recommendation::new(&header, &trials, &question);
     match options.format {
-        DocumentFormat::Text => terminal::recommendation(
-            &mut out::text(&surroundings.style),
-            &recommendation,
-            &surroundings.style,
-        )?,
+        DocumentFormat::Text => {
+            let selector =
+                options.sweep.as_ref().map_or(String::new(), |_| format!(" {}", sweep.summary.selector));
+            let more = format!("{} recommend{selector}", surroundings.program);
+            let extent = match (options.full, options.notes) {
+                (true, _) => Extent::Full,
+                (false, true) => Extent::Notes,
+                (false, false) => Extent::Page(&more),
+            };
+            let style = &surroundings.style;
+            terminal::recommendation(&mut out::text(style), &recommendation, extent, style)?
+        }
         DocumentFormat::Json => print_json(&recommendation)?,
     }
     Ok(Status::Well)

@@ -8,7 +8,7 @@ use anyhow::anyhow;
 use fsdyno_core::SweepHeader;
 use fsdyno_core::{Study, TrialRecord};
 use fsdyno_report::export::{self, Kind, Table};
-use fsdyno_report::terminal::{LayoutError, layout};
+use fsdyno_report::terminal::{Extent, LayoutError, layout};
 use fsdyno_report::{Style, json, junit, markdown, terminal};
 use fsdyno_store::{Sweep, SweepSummary};
 use fsdyno_verdict::{View, select};
@@ -19,13 +19,14 @@ pub fn run(surroundings: &Surroundings, options: &Show) -> Result {
     let (store, sweep) = find(surroundings, &shelves, options.sweep.as_deref())?;
     shelves.tell_of_unfinished(&sweep.summary);
     let header = header(&sweep, options.measure.as_deref())?;
-    let details = match (options.full || options.case.is_some(), options.tables) {
-        (true, _) => Details::Full,
-        (false, true) => Details::Tables,
-        (false, false) => Details::None,
+    let details = match options {
+        Show { full: true, .. } | Show { case: Some(_), .. } => Details::Full,
+        Show { tables: true, .. } => Details::Tables,
+        Show { notes: true, .. } => Details::Notes,
+        _ => Details::None,
     };
     // A summary needs neither histograms nor timelines.
-    let summary = details == Details::None && options.layout.is_none() && options.telemetry.is_none();
+    let summary = !details.needs_histograms() && options.layout.is_none() && options.telemetry.is_none();
     let trials = match options.format {
         Format::Text | Format::Markdown | Format::Junit if summary => store.outlines(sweep.summary.id)?,
         _ => store.trials(sweep.summary.id)?,
@@ -52,7 +53,13 @@ pub fn run(surroundings: &Surroundings, options: &Show) -> Result {
     }
     match options.telemetry {
         Some(detail) => print_telemetry(&header, &trials, options.format, detail, &surroundings.style)?,
-        None => print(&header, &trials, options.format, details, &surroundings.style)?,
+        None => {
+            let more = match &options.sweep {
+                None => format!("{} show", surroundings.program),
+                Some(_) => format!("{} show {}", surroundings.program, sweep.summary.selector),
+            };
+            print(&header, &trials, options.format, (details, &more), &surroundings.style)?
+        }
     }
     Ok(Status::Well)
 }
@@ -140,20 +147,28 @@ fn as_bonnie_csv(trials: &[TrialRecord], format: Format) -> Result {
 /// What follows the summary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Details {
-    /// Nothing.
+    /// Nothing: an answer is a page.
     None,
+    /// Every configuration, note and warning.
+    Notes,
     /// The table of each case as its study or program prints it.
     Tables,
     /// That, and every operation.
     Full,
 }
 
-/// Prints results to stdout: the answer, the configurations and the warnings, then what else was requested.
+impl Details {
+    fn needs_histograms(self) -> bool {
+        matches!(self, Details::Tables | Details::Full)
+    }
+}
+
+/// Prints results to stdout. `more` is the command that prints what is not on a page: the answer, the configurations and the warnings, then what else was requested.
 pub fn print(
     header: &SweepHeader,
     trials: &[TrialRecord],
     format: Format,
-    details: Details,
+    (details, more): (Details, &str),
     style: &Style,
 ) -> anyhow::Result<()> {
     let mut out = out::text(style);
@@ -164,12 +179,14 @@ pub fn print(
         }
         Format::Markdown => markdown::summary(&mut out, &View::without_cases(header, trials))?,
         Format::Junit => junit::sweep(&mut out, header, trials)?,
-        Format::Text if details == Details::None => {
-            terminal::summary(&mut out, &View::without_cases(header, trials), style)?
+        Format::Text if !details.needs_histograms() => {
+            let extent = if details == Details::Notes { Extent::Notes } else { Extent::Page(more) };
+            terminal::summary(&mut out, &View::without_cases(header, trials), extent, style)?
         }
         Format::Text => {
             let view = View::new(header, trials)?;
-            terminal::summary(&mut out, &view, style)?;
+            let extent = if details == Details::Full { Extent::Full } else { Extent::Page(more) };
+            terminal::summary(&mut out, &view, extent, style)?;
             let one_load = view.cases.windows(2).all(|pair| pair[0].workload == pair[1].workload);
             for case in &view.cases {
                 // Some workloads have no table of their own.

@@ -255,6 +255,8 @@ fn show_results(
     (format, details): (Format, Details),
 ) -> std::result::Result<(), Trouble> {
     let trials = store.trials(sweep)?;
-    show::print(&header(&store.sweep(sweep)?, None)?, &trials, format, details, &surroundings.style)?;
+    let more = format!("{} show", surroundings.program);
+    let header = header(&store.sweep(sweep)?, None)?;
+    show::print(&header, &trials, format, (details, &more), &surroundings.style)?;
     Ok(())
 }

@@ -1,7 +1,6 @@
 //! The top of the page: the answer, the commands for it, and everything to know before believing it.
 
 use super::sentence::{sentence, with_code};
-use fsdyno_verdict::drift::Drift;
 use fsdyno_verdict::recommendation::{RecipeStep, RecipeText};
 use fsdyno_verdict::text;
 use fsdyno_verdict::view::View;
@@ -13,18 +12,31 @@ pub fn section(view: &View) -> Markup {
     html! {
         section #answer aria-labelledby="answer-title" {
             h2 #answer-title { "The answer" }
-            @if let Some(warning) = view.drift.as_ref().and_then(Drift::warning) {
-                p.drift { strong { "drift: " } (warning) }
-            }
             @if answers.is_empty() {
                 p.answer { "No configuration was measured." }
             }
             @for answer in answers {
                 @if answers.len() > 1 { h3 { (answer.title) } }
-                p.answer { (answer.paragraphs().collect::<Vec<_>>().join(" ")) }
-                @if let Some(recipe) = &answer.recipe { (recipe_to_copy(recipe)) }
+                p.answer { (answer.judgement.headline) }
+                @for sentence in &answer.sentences { p { (with_code(sentence)) } }
+                @if !answer.doubts.is_empty() || answer.judgement.next.is_some() {
+                    ul.doubts {
+                        @for doubt in &answer.doubts {
+                            li.doubt { strong { "doubt" } " " (with_code(doubt)) }
+                        }
+                        @if let Some(next) = &answer.judgement.next {
+                            li.next { strong { "next" } " " (with_code(next)) }
+                        }
+                    }
+                }
             }
             (notes(view))
+            @for answer in answers {
+                @if let Some(recipe) = &answer.recipe {
+                    h3 { "How to build " (recipe.name) @if answers.len() > 1 { ": " (answer.title) } }
+                    (recipe_to_copy(recipe))
+                }
+            }
         }
     }
 }

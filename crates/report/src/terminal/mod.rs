@@ -19,6 +19,7 @@ pub(crate) mod full;
 mod lifecycle;
 mod list;
 pub(crate) mod losses;
+mod page;
 mod postmark;
 mod race;
 mod recommendation;
@@ -35,6 +36,7 @@ pub use classic::classic;
 pub use comparison::comparison;
 pub use full::full;
 pub use list::{SweepRow, sweep_list};
+pub use page::Extent;
 pub use race::race;
 pub use recommendation::recommendation;
 pub use side_by_side::side_by_side;
@@ -55,7 +57,8 @@ mod tests {
 
     /// Everything that is printed of a sweep except the compatible tables, which have their own width.
     fn all(view: &fsdyno_verdict::View) -> Vec<Printer<'_>> {
-        let mut printers: Vec<Printer<'_>> = vec![Box::new(move |out, style| summary(out, view, style))];
+        let mut printers: Vec<Printer<'_>> =
+            vec![Box::new(move |out, style| summary(out, view, Extent::Full, style))];
         for case in &view.cases {
             printers.push(Box::new(move |out, style| full(out, case, style)));
         }

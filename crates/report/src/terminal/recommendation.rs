@@ -3,8 +3,9 @@
 //! Commands are never wrapped, so that they can be copied.
 
 use super::columns::{WEAKENS, WEAKENS_LEGEND, marked};
+use super::page::{Extent, Page, Rows, doubts, elsewhere, sentences};
 use super::style::{Paint, Style, bar, cell, write_table};
-use super::summary::{drift, sentences, write_messages};
+use super::summary::Messages;
 use comfy_table::{Attribute, Cell, CellAlignment, ColumnConstraint, Table};
 use fsdyno_core::measure::Measure;
 use fsdyno_verdict::recommendation::{
@@ -20,34 +21,84 @@ const BAR_WIDTH: u32 = 6;
 ///
 /// # Errors
 /// Those of `out`.
-pub fn recommendation(out: &mut dyn Write, recommendation: &Recommendation, style: &Style) -> io::Result<()> {
-    let Recommendation { name, goal, answers, notes, skipped, failed, .. } = recommendation;
-    drift(out, recommendation.drift.as_ref(), style)?;
+pub fn recommendation(
+    out: &mut dyn Write,
+    recommendation: &Recommendation,
+    extent: Extent<'_>,
+    style: &Style,
+) -> io::Result<()> {
+    let Recommendation { answers, notes, skipped, failed, .. } = recommendation;
+    let mut elsewhere_in_all = [0, 0];
     for answer in answers {
-        // A workload without the plan's measure is ranked by its own.
-        let what = if goal.parse::<Measure>().is_ok() { &answer.measure } else { goal };
-        let title = format!("{name}: {}, what to use for {what}", answer.title);
-        style.paragraph(out, Paint::Heading, 0, &title)?;
-        writeln!(out)?;
-        sentences(out, answer, *style)?;
-        if let Ok(measure) = answer.measure.parse::<Measure>()
-            && !answer.standings.is_empty()
-        {
-            write_standings(out, answer, &measure, *style)?;
-            write_axes(out, answer, *style)?;
-            write_front(out, answer, *style)?;
+        write_answer(out, recommendation, answer, extent, *style)?;
+        let messages = of_answer(answer);
+        if !matches!(extent, Extent::Page(_)) {
+            messages.write(out, *style)?;
         }
-        write_messages(out, &answer.notes, &answer.warnings, &[], &[], *style)?;
+        let counted = messages.count();
+        elsewhere_in_all = std::array::from_fn(|kind| elsewhere_in_all[kind] + counted[kind]);
         write_recipe(out, answer, *style)?;
     }
     if answers.is_empty() {
         writeln!(out, "No configuration was measured, so there is nothing to recommend.\n")?;
     }
-    write_messages(out, notes, &[], skipped, failed, *style)
+    let rest = Messages { notes, warnings: &[], measured: 0, skipped, failed };
+    if answers.is_empty() || !matches!(extent, Extent::Page(_)) {
+        return rest.write(out, *style);
+    }
+    let counted = rest.count();
+    elsewhere(out, std::array::from_fn(|kind| elsewhere_in_all[kind] + counted[kind]), extent, *style)
+}
+
+fn of_answer(answer: &Answer) -> Messages<'_> {
+    let trials = answer.standings.iter().map(|one| one.trials).sum();
+    Messages { notes: &answer.notes, warnings: &answer.warnings, measured: trials, skipped: &[], failed: &[] }
+}
+
+fn write_answer(
+    out: &mut dyn Write,
+    recommendation: &Recommendation,
+    answer: &Answer,
+    extent: Extent<'_>,
+    style: Style,
+) -> io::Result<()> {
+    let Recommendation { name, goal, .. } = recommendation;
+    // A workload without the plan's measure is ranked by its own.
+    let what = if goal.parse::<Measure>().is_ok() { &answer.measure } else { goal };
+    let mut head = Vec::new();
+    let title = format!("{name}: {}, what to use for {what}", answer.title);
+    style.paragraph(&mut head, Paint::Heading, 0, &title)?;
+    writeln!(head)?;
+    let (headline, paragraphs) = sentences(answer, style)?;
+    head.extend(headline);
+    let measure = answer.measure.parse::<Measure>().ok().filter(|_| !answer.standings.is_empty());
+    let mut foot = Vec::new();
+    if measure.is_some() && extent == Extent::Full {
+        writeln!(foot)?;
+        write_axes(&mut foot, answer, style)?;
+        write_front(&mut foot, answer, style)?;
+        // Each ends with an empty line, and so does what comes next begin.
+        foot.pop();
+    }
+    doubts(&mut foot, answer, extent, style)?;
+    writeln!(foot)?;
+    let write = |out: &mut dyn Write, shown: &dyn Fn(usize) -> bool| match &measure {
+        Some(measure) => write_standings(out, answer, measure, shown, style),
+        None => Ok(()),
+    };
+    let first = [answer.leader, answer.default].into_iter().flatten().collect();
+    let rows = Rows { count: answer.standings.len(), first, write: &write };
+    Page { head, paragraphs, rows, foot }.write(out, extent, style)
 }
 
 /// The configurations, best first.
-fn write_standings(out: &mut dyn Write, answer: &Answer, measure: &Measure, style: Style) -> io::Result<()> {
+fn write_standings(
+    out: &mut dyn Write,
+    answer: &Answer,
+    measure: &Measure,
+    is_shown: &dyn Fn(usize) -> bool,
+    style: Style,
+) -> io::Result<()> {
     let unit = measure.unit();
     let with_one = || answer.standings.iter().filter(|one| one.interval.is_some());
     let interval =
@@ -73,7 +124,7 @@ fn write_standings(out: &mut dyn Write, answer: &Answer, measure: &Measure, styl
     };
     let heads = ["\nconfiguration", &head, "", "\nto the best", "\nverdict"].map(Cell::new);
     let mut table = style.table(row(Cell::new(""), heads).iter().map(Cell::content).collect());
-    for (index, one) in answer.standings.iter().enumerate() {
+    for (index, one) in answer.standings.iter().enumerate().filter(|(index, _)| is_shown(*index)) {
         let mark = if one.is_durable() { "" } else { WEAKENS };
         let name = Cell::new(&one.name);
         let name = if Some(index) == answer.winner { name.add_attribute(Attribute::Bold) } else { name };
@@ -96,10 +147,7 @@ fn write_standings(out: &mut dyn Write, answer: &Answer, measure: &Measure, styl
     let legend = format!("{WEAKENS}: {WEAKENS_LEGEND}");
     let mut below = Vec::new();
     if answer.standings.iter().any(|one| one.to_best.is_some()) {
-        below.push(
-            "to the best: ratio of geometric means, within common blocks if there are two; verdicts corrected for the \
-             number of comparisons",
-        );
+        below.push("to the best: ratio of geometric means, verdicts corrected for their number");
     }
     let tells_how_many = |one: &Contender| {
         one.with_value > 1 && matches!(one.verdict, Verdict::CannotTell { needed: Some(_) })
@@ -110,10 +158,10 @@ fn write_standings(out: &mut dyn Write, answer: &Answer, measure: &Measure, styl
     if weak {
         below.push(legend.as_str());
     }
-    if !below.is_empty() {
-        style.paragraph(out, Paint::Plain, 0, &format!("({})", below.join("; ")))?;
+    match &below[..] {
+        [] => Ok(()),
+        below => style.paragraph(out, Paint::Plain, 0, &format!("({})", below.join("; "))),
     }
-    writeln!(out)
 }
 
 fn align_left(table: &mut Table, columns: &[usize]) {
@@ -259,10 +307,9 @@ fn write_recipe(out: &mut dyn Write, answer: &Answer, style: Style) -> io::Resul
             Some(_) => format!(
                 "No recipe for '{name}' is stored: nothing was built for it, or an earlier version measured it."
             ),
-            None => format!("how to build one of them: fsdyno recommend --recipe '{name}'"),
+            None => format!("(how to build it: fsdyno recommend --recipe '{name}')"),
         };
-        style.paragraph(out, Paint::Plain, 0, &text)?;
-        return writeln!(out);
+        return style.paragraph(out, Paint::Plain, 0, &text);
     };
     style.paragraph(out, Paint::Heading, 0, &format!("How to build '{}'", recipe.name))?;
     for RecipeStep { title, file, lines } in &recipe.steps {
@@ -291,7 +338,7 @@ mod tests {
         }
         let found = Recommendation::new(&fixture::header("read-under-write"), &trials, &Question::default());
         let mut out = Vec::new();
-        recommendation(&mut out, &found, &style).unwrap();
+        recommendation(&mut out, &found, Extent::Full, &style).unwrap();
         let text = String::from_utf8(out).unwrap();
         println!("{text}");
         text
@@ -300,7 +347,7 @@ mod tests {
     #[test]
     fn the_answer_comes_first_and_nothing_is_left_out() {
         let text = text(Style::default());
-        let answer = text.lines().position(|line| line.starts_with("Use 'xfs bfq'")).unwrap();
+        let answer = text.lines().position(|line| line.starts_with("Keep 'xfs bfq'")).unwrap();
         assert!(answer < 5, "{text}");
         for part in [
             "!  ext4 bfq",
@@ -308,7 +355,7 @@ mod tests {
             "skipped: btrfs bfq",
             "failed: trial 5",
             "with 2 trials",
-            "mkfs.xfs DEVICE",
+            "(how to build it: fsdyno recommend --recipe 'xfs bfq')",
         ] {
             assert!(text.contains(part), "{part} is not in\n{text}");
         }
@@ -323,7 +370,7 @@ mod tests {
         let question = Question { goal: Some("stalls".parse().unwrap()), ..Question::default() };
         let found = Recommendation::new(&fixture::header("read"), &fixture::trials(), &question);
         let mut out = Vec::new();
-        recommendation(&mut out, &found, &Style::default()).unwrap();
+        recommendation(&mut out, &found, Extent::Full, &Style::default()).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert!(text.contains(">=15.0s [40.0ms, >=30.0s]"), "{text}");
     }

@@ -6,15 +6,15 @@
 //! all trials. Columns that do not fit the width are left out from the right and named below the table.
 
 use super::columns::{Column, WEAKENS, WEAKENS_LEGEND, fitting, marked, no_room_for};
+use super::page::{Extent, Page, Rows, doubts, elsewhere, sentences};
 use super::style::{Paint, Style, bar, cell, write_table};
 use super::{faults, losses};
 use comfy_table::{Attribute, Cell, CellAlignment, ColumnConstraint};
 use fsdyno_core::measure::Unit;
 use fsdyno_core::{SweepHeader, printed};
-use fsdyno_verdict::drift::Drift;
 use fsdyno_verdict::outcomes::{FailedTrials, SkippedCases, WarningGroup};
 use fsdyno_verdict::ranking::{CaseEstimate, RankedCase, Ranking};
-use fsdyno_verdict::recommendation::Answer;
+use fsdyno_verdict::recommendation::{Answer, Contender};
 use fsdyno_verdict::text::{self, interval_name, measured as number};
 use fsdyno_verdict::view::View;
 use std::io::{self, Write};
@@ -32,26 +32,63 @@ const DETAIL_LINES: usize = 3;
 ///
 /// # Errors
 /// Those of `out`.
-pub fn summary(out: &mut dyn Write, view: &View, style: &Style) -> io::Result<()> {
+pub fn summary(out: &mut dyn Write, view: &View, extent: Extent<'_>, style: &Style) -> io::Result<()> {
     let mut text = Vec::new();
-    drift(&mut text, view.drift.as_ref(), style)?;
+    let notes: Vec<String> = view.notes().into_iter().chain(begun_with(&view.header)).collect();
+    let messages = Messages {
+        notes: &notes,
+        warnings: &view.warnings,
+        measured: view.measured,
+        skipped: &view.skipped,
+        failed: &view.failed,
+    };
     for (ranking, answer) in view.rankings.iter().zip(&view.recommendation.answers) {
-        style.paragraph(&mut text, Paint::Heading, 0, &title(view, ranking))?;
-        writeln!(text)?;
-        sentences(&mut text, answer, *style)?;
-        write_ranking(&mut text, ranking, answer, *style)?;
-        losses::worst(&mut text, ranking, *style)?;
-        faults::summary(&mut text, ranking, *style)?;
+        page(&mut text, view, (ranking, answer), extent, *style)?;
         writeln!(text)?;
     }
     if view.rankings.is_empty() {
         writeln!(text, "No configuration was measured.\n")?;
     }
-    let notes: Vec<String> = view.notes().into_iter().chain(begun_with(&view.header)).collect();
-    write_messages(&mut text, &notes, &view.warnings, &view.skipped, &view.failed, *style)?;
+    if view.rankings.is_empty() || !matches!(extent, Extent::Page(_)) {
+        messages.write(&mut text, *style)?;
+    } else {
+        // The last page goes on to it.
+        text.pop();
+        elsewhere(&mut text, messages.count(), extent, *style)?;
+        writeln!(text)?;
+    }
     // Each part ends with an empty line, and nothing follows the last.
     text.pop();
     out.write_all(&text)
+}
+
+/// One answer.
+fn page(
+    out: &mut dyn Write,
+    view: &View,
+    (ranking, answer): (&Ranking, &Answer),
+    extent: Extent<'_>,
+    style: Style,
+) -> io::Result<()> {
+    let mut head = Vec::new();
+    style.paragraph(&mut head, Paint::Heading, 0, &title(view, ranking))?;
+    writeln!(head)?;
+    let (headline, paragraphs) = sentences(answer, style)?;
+    head.extend(headline);
+    let mut foot = Vec::new();
+    losses::worst(&mut foot, ranking, style)?;
+    faults::summary(&mut foot, ranking, style)?;
+    doubts(&mut foot, answer, extent, style)?;
+    let of = |contender: Option<&Contender>| {
+        let case = contender?.case;
+        ranking.rows.iter().position(|row| row.case == case)
+    };
+    let first = [of(answer.leader()), of(answer.default())].into_iter().flatten().collect();
+    let write = |out: &mut dyn Write, shown: &dyn Fn(usize) -> bool| {
+        write_ranking(out, ranking, answer, shown, style)
+    };
+    let rows = Rows { count: ranking.rows.len(), first, write: &write };
+    Page { head, paragraphs, rows, foot }.write(out, extent, style)
 }
 
 /// What the command line changed in the plan.
@@ -60,31 +97,18 @@ fn begun_with(header: &SweepHeader) -> Option<String> {
     (!sets.is_empty()).then(|| format!("the sweep was begun with {}", sets.join(" ")))
 }
 
-/// What ran, and what decides.
+/// What ran.
 pub(crate) fn title(view: &View, ranking: &Ranking) -> String {
-    format!("{}: {}, best first by {}", view.header.name, ranking.title, ranking.measure())
+    format!("{}: {}", view.header.name, ranking.title)
 }
 
-/// Writes the answer in words, followed by an empty line.
-pub(super) fn sentences(out: &mut dyn Write, answer: &Answer, style: Style) -> io::Result<()> {
-    for (index, sentence) in answer.paragraphs().enumerate() {
-        let paint = if index == 0 { Paint::Heading } else { Paint::Plain };
-        style.paragraph(out, paint, 0, sentence)?;
-    }
-    writeln!(out)
-}
-
-/// Writes the warning that the machine drifted, if it did, which comes before everything else.
-///
-/// # Errors
-/// Those of `out`.
-pub(super) fn drift(out: &mut dyn Write, drift: Option<&Drift>, style: &Style) -> io::Result<()> {
-    let Some(warning) = drift.and_then(Drift::warning) else { return Ok(()) };
-    style.paragraph(out, Paint::Alert, 0, &format!("drift: {warning}"))?;
-    writeln!(out)
-}
-
-fn write_ranking(out: &mut dyn Write, ranking: &Ranking, answer: &Answer, style: Style) -> io::Result<()> {
+fn write_ranking(
+    out: &mut dyn Write,
+    ranking: &Ranking,
+    answer: &Answer,
+    is_shown: &dyn Fn(usize) -> bool,
+    style: Style,
+) -> io::Result<()> {
     let rows = &ranking.rows;
     let weak = rows.iter().any(|row| !row.risks.is_empty());
     let winner = answer.winner().map(|winner| winner.case);
@@ -110,7 +134,7 @@ fn write_ranking(out: &mut dyn Write, ranking: &Ranking, answer: &Answer, style:
         .map(|column| format!("{}{}", "\n".repeat(depth - column.head.len()), column.head.join("\n")))
         .collect();
     let mut table = style.table(heads);
-    for (index, name) in names.cells.iter().enumerate() {
+    for (index, name) in names.cells.iter().enumerate().filter(|(index, _)| is_shown(*index)) {
         let is_winner = winner == Some(rows[index].case);
         let name = Cell::new(name);
         let mut cells = vec![if is_winner { name.add_attribute(Attribute::Bold) } else { name }];
@@ -238,51 +262,66 @@ fn with_interval(unit: Unit, figure: CaseEstimate) -> String {
     }
 }
 
-/// Notes, warnings, and what was not measured, followed by an empty line if there is anything.
-pub(super) fn write_messages(
-    out: &mut dyn Write,
-    notes: &[String],
-    warnings: &[WarningGroup],
-    skipped: &[SkippedCases],
-    failed: &[FailedTrials],
-    style: Style,
-) -> io::Result<()> {
-    let mut lines = Vec::new();
-    for note in notes {
-        style.paragraph(&mut lines, Paint::Plain, 0, &format!("note: {note}"))?;
-    }
-    for group in warnings {
-        let trials = text::plural(group.trials as u64, "trial");
-        let text = format!("warning: {} ({trials}): {}", group.kind, group.example);
-        style.paragraph(&mut lines, Paint::Alert, 0, &text)?;
-    }
-    for group in skipped {
-        let text = format!("skipped: {}: {}", several(&group.names), group.unmet.join("; "));
-        style.paragraph(&mut lines, Paint::Plain, 0, &text)?;
-    }
-    for failed in failed {
-        let numbers: Vec<String> = failed.trials.iter().map(u32::to_string).collect();
-        let noun = if numbers.len() == 1 { "trial" } else { "trials" };
-        let text = format!("failed: {noun} {}, {}: {}", numbers.join(", "), failed.name, failed.error);
-        style.paragraph(&mut lines, Paint::Alert, 0, &text)?;
-        for line in printed::cause(&failed.error.details, DETAIL_LINES) {
-            style.paragraph(&mut lines, Paint::Plain, 2, line)?;
-        }
-        if let Some(hint) = &failed.error.hint {
-            style.paragraph(&mut lines, Paint::Plain, 2, &format!("hint: {hint}"))?;
-        }
-    }
-    if !lines.is_empty() {
-        lines.push(b'\n');
-    }
-    out.write_all(&lines)
+/// Notes, warnings, and what was not measured.
+pub(super) struct Messages<'a> {
+    pub notes: &'a [String],
+    pub warnings: &'a [WarningGroup],
+    /// Trials that could carry a warning.
+    pub measured: usize,
+    pub skipped: &'a [SkippedCases],
+    pub failed: &'a [FailedTrials],
 }
 
-/// The first few names, and how many more there are.
-fn several(names: &[String]) -> String {
-    match names.len() {
-        0..=4 => names.join(", "),
-        more => format!("{} and {} more", names[..3].join(", "), more - 3),
+impl Messages<'_> {
+    /// Whether a warning is no more than a note.
+    fn is_note(&self, group: &WarningGroup) -> bool {
+        group.kind.is_harmless() && group.trials >= self.measured
+    }
+
+    /// How many notes and how many warnings there are.
+    pub fn count(&self) -> [usize; 2] {
+        let noted = self.warnings.iter().filter(|group| self.is_note(group)).count();
+        [self.notes.len() + noted, self.warnings.len() - noted + self.skipped.len() + self.failed.len()]
+    }
+
+    /// Writes them, followed by an empty line if there is anything.
+    pub fn write(&self, out: &mut dyn Write, style: Style) -> io::Result<()> {
+        let mut lines = Vec::new();
+        for note in self.notes {
+            style.paragraph(&mut lines, Paint::Plain, 0, &format!("note: {note}"))?;
+        }
+        for group in self.warnings {
+            let trials = text::plural(group.trials as u64, "trial");
+            let (word, paint) = match self.is_note(group) {
+                true => ("note", Paint::Plain),
+                false => ("warning", Paint::Alert),
+            };
+            let text = format!("{word}: {} ({trials}): {}", group.kind, group.example);
+            style.paragraph(&mut lines, paint, 0, &text)?;
+        }
+        for group in self.skipped {
+            let text = format!("skipped: {}: {}", text::several(&group.names), group.unmet.join("; "));
+            style.paragraph(&mut lines, Paint::Plain, 0, &text)?;
+        }
+        self.failed.iter().try_for_each(|failed| write_failure(&mut lines, failed, style))?;
+        if !lines.is_empty() {
+            lines.push(b'\n');
+        }
+        out.write_all(&lines)
+    }
+}
+
+fn write_failure(out: &mut dyn Write, failed: &FailedTrials, style: Style) -> io::Result<()> {
+    let numbers: Vec<String> = failed.trials.iter().map(u32::to_string).collect();
+    let noun = if numbers.len() == 1 { "trial" } else { "trials" };
+    let text = format!("failed: {noun} {}, {}: {}", numbers.join(", "), failed.name, failed.error);
+    style.paragraph(out, Paint::Alert, 0, &text)?;
+    for line in printed::cause(&failed.error.details, DETAIL_LINES) {
+        style.paragraph(out, Paint::Plain, 2, line)?;
+    }
+    match &failed.error.hint {
+        Some(hint) => style.paragraph(out, Paint::Plain, 2, &format!("hint: {hint}")),
+        None => Ok(()),
     }
 }
 
@@ -294,7 +333,7 @@ mod tests {
 
     fn text(measure: &str, trials: &[TrialRecord]) -> String {
         let mut out = Vec::new();
-        summary(&mut out, &fixture::view(measure, trials), &Style::default()).unwrap();
+        summary(&mut out, &fixture::view(measure, trials), Extent::Notes, &Style::default()).unwrap();
         String::from_utf8(out).unwrap()
     }
 
@@ -303,7 +342,8 @@ mod tests {
         let narrow = |width| {
             let mut out = Vec::new();
             let style = Style { width, ..Style::default() };
-            summary(&mut out, &fixture::view("read-under-write", &fixture::trials()), &style).unwrap();
+            summary(&mut out, &fixture::view("read-under-write", &fixture::trials()), Extent::Notes, &style)
+                .unwrap();
             String::from_utf8(out).unwrap()
         };
         let text = narrow(65);
@@ -318,14 +358,11 @@ mod tests {
         assert_eq!(
             text("read-under-write", &fixture::trials()),
             "\
-demo: fileserver on 20G of trees, 3 readers and 3 writers, window 30s, best
-  first by read-under-write
+demo: fileserver on 20G of trees, 3 readers and 3 writers, window 30s
 
-Use 'ext4 bfq': 34.5 MB/s (read-under-write), the best measured. 'xfs bfq' has
-  29.4 MB/s, but no value in 1 of 3 trials of xfs bfq (1 failed), which may be
-  the worst: measure both again.
-Compared with 'xfs bfq', longest-stall (max) is >= 30.0 s instead of 40.0 ms in
-  these trials. None of its settings weakens what survives a power cut.
+This sweep cannot answer: no value in 1 of 3 trials of xfs bfq (1 failed), which
+  may be the worst.
+None of the default's settings weakens what survives a power cut.
 
                                             read-       first-
                read-under-write        read  many write  byte-    longest-
@@ -333,6 +370,13 @@ configuration      MB/s [range] n warn MB/s  MB/s  MB/s   p999 stall (max)
 ext4 bfq      34.5 [33.0, 36.0] 2    2 57.5  80.5  46.0  348us     >=30.0s
 xfs bfq       29.4 [28.8, 30.0] 2    1 49.0  68.6  39.2  348us      40.0ms
 (means over n trials; (max): the longest of all trials)
+
+doubt: 1 of 3 trials of xfs bfq failed; its figures are those of the others
+doubt: with 2 trials the interval is their range and holds the true mean in
+  about 50 % of cases, not 95 %
+doubt: not measured: btrfs bfq: program 'mkfs.btrfs' is not installed; the
+  kernel has no btrfs
+next: Find out why trials failed (`fsdyno show --notes`), and measure again.
 
 note: with 2 trials the interval is their range and holds the true mean in about
   50 % of cases, not 95 %
@@ -353,12 +397,34 @@ failed: trial 5, xfs bfq: 3 readers, 3 writers: write 'w1/d0/f3': no space left
     }
 
     #[test]
+    fn an_answer_is_a_page_with_the_rows_that_matter_however_many_there_are() {
+        let of = |index: u32| {
+            let name = format!("ext4 with a name that is as long as names of many settings are {index}");
+            fixture::blocks(index, &name, 6, 2.0 - 0.01 * f64::from(index))
+        };
+        let trials: Vec<TrialRecord> = (0..40).flat_map(of).collect();
+        let page = |extent| {
+            let mut out = Vec::new();
+            summary(&mut out, &fixture::view("read", &trials), extent, &Style::default()).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let text = page(Extent::Page("fsdyno show"));
+        assert!(text.lines().count() <= 24, "{text}");
+        assert!(text.contains(" others: fsdyno show --full)"), "{text}");
+        assert!(text.contains("fsdyno show --notes)"), "{text}");
+        assert!(page(Extent::Notes).lines().filter(|line| line.starts_with("ext4")).count() >= 40);
+    }
+
+    #[test]
     fn a_measure_of_time_ranks_the_shortest_first() {
         // Without the one that failed, which keeps its configuration from winning.
         let text = text("longest-stall", &fixture::trials()[..5]);
         let place = |row: &str| text.find(row).unwrap_or_else(|| panic!("{row} is not in {text}"));
         assert!(place("\nxfs bfq         40.0ms [") < place("\next4 bfq      >=15.0s [40.0ms, >=30.0s]"));
-        assert!(text.contains("Use 'xfs bfq': 40.0 ms (longest-stall), the best measured."), "{text}");
+        assert!(
+            text.contains("No winner yet: 'xfs bfq' has 40.0 ms (longest stall), the best measured, but 2"),
+            "{text}"
+        );
     }
 
     #[test]
@@ -369,7 +435,7 @@ failed: trial 5, xfs bfq: 3 readers, 3 writers: write 'w1/d0/f3': no space left
         }
         let text = text("read-under-write", &trials);
         assert!(text.contains("\n! ext4 bfq ") && text.contains("\n  xfs bfq "), "{text}");
-        assert!(text.contains("\nUse 'xfs bfq': "), "{text}");
+        assert!(text.contains("\nKeep 'xfs bfq': "), "{text}");
         assert!(text.contains("\n(!: weakens what survives a power cut, or may; never wins if"), "{text}");
     }
 
@@ -377,7 +443,7 @@ failed: trial 5, xfs bfq: 3 readers, 3 writers: write 'w1/d0/f3': no space left
     fn a_single_configuration_has_nothing_to_compare_with() {
         let text = text("read", &fixture::trials()[..1]);
         assert!(
-            text.contains("\n'ext4 bfq' has 60.0 MB/s (read), and there is nothing to compare it with.\n"),
+            text.contains("\n'ext4 bfq' has 60.0 MB/s (reads of one reader), and there is nothing to compare it\n  with.\n"),
             "{text}"
         );
     }

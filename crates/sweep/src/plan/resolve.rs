@@ -18,8 +18,6 @@ const MAX_CASES: u128 = 100_000;
 const MAX_TRIALS: u128 = 1_000_000;
 /// The axis that says what a configuration runs on.
 const KERNEL: &str = "kernel";
-/// The filesystem of a configuration that is used as it is.
-const EXISTING: &str = "existing";
 
 impl Plan {
     /// Reads and resolves a plan. `overrides` are `PATH=VALUE`, applied in their order before anything is
@@ -202,7 +200,7 @@ fn existing(document: &Document, raw: &RawPlan) -> Result<Vec<Planned>, PlanErro
     }
     let mut configuration = Configuration {
         name: raw.device.path().display().to_string(),
-        filesystem: EXISTING.to_string(),
+        filesystem: Configuration::EXISTING.to_string(),
         settings: Default::default(),
     };
     set_general(raw, &mut configuration);

@@ -275,7 +275,7 @@ fn parts(
     };
     if let (Some(why), true) = (stays, parts > 1) {
         let text = format!(
-            "{why}: it was written back and the caches were dropped instead of unmounting and mounting again"
+            "{why}: what a test reads may still be in memory, unless dropping the caches was possible"
         );
         record.warnings.push(Warning::new(WarningKind::NotRemounted, text));
         return EnginePart::all(1);

@@ -13,6 +13,8 @@ use fsdyno_stats::{RateDifference, fisher, holm_among, least_shown, rate_differe
 
 /// A finding is wrong in at most this share of comparisons in which nothing differs.
 const WRONG: f64 = 0.05;
+/// The fewest logs of each side that can show that one always loses and the other never.
+const LOGS_ENOUGH: u64 = 3;
 
 /// Two configurations under one cache model.
 #[derive(Debug, Clone, PartialEq)]
@@ -97,10 +99,19 @@ pub(crate) fn correct(rows: &mut [&mut LossRow], judge: Judge) {
     }
 }
 
+/// Whether every log of one side lost something and none of the other did, over at least three logs each: of
+/// 20 ways to choose three of six logs, one does that, which is a one-sided p value of 5 %. It is not
+/// corrected: the models look at the same logs, and a promise that is broken each time is not broken by chance.
+fn always_and_never([a, b]: [&Lost; 2]) -> bool {
+    let enough = a.logs.min(b.logs) >= LOGS_ENOUGH;
+    let separate = |never: &Lost, always: &Lost| never.losing_logs == 0 && always.losing_logs == always.logs;
+    enough && (separate(a, b) || separate(b, a))
+}
+
 fn finding(row: &LossRow, each: f64) -> Finding {
     let [a, b] = &row.sides;
     let share = |side: &Lost| side.losing_logs as f64 / side.logs.max(1) as f64;
-    let by_logs = (row.corrected_p < WRONG).then(|| share(b) - share(a));
+    let by_logs = (row.corrected_p < WRONG || always_and_never([a, b])).then(|| share(b) - share(a));
     let by_rate = row.difference.filter(RateDifference::is_shown).map(|difference| difference.value);
     let shown = [by_logs, by_rate];
     let shown = || shown.iter().flatten();

@@ -113,7 +113,8 @@ fn a_difference_needs_logs_and_equal_zeros_are_none() {
     let same = judged([&none, &none]);
     assert!(same.iter().all(|(_, finding)| matches!(finding, Finding::NoDifferenceShown(Some(_)))));
     assert_eq!(same[0].1.words(), "no difference shown (would show 84 %)");
-    let few = flushed(&judged([&none[..3], &all[..3]]));
+    assert_eq!(flushed(&judged([&none[..3], &all[..3]])), Finding::LosesMore);
+    let few = flushed(&judged([&none[..2], &all[..2]]));
     assert_eq!(few.words(), "no difference shown (too few logs to show any)");
     assert_eq!(Finding::LosesMore.words(), "loses more");
     assert_eq!(Finding::LosesLess.words(), "loses less");

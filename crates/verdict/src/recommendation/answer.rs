@@ -57,6 +57,8 @@ pub struct Answer {
     pub judgement: Judgement,
     /// What else there is to say: what a winner costs, and what would be faster but less safe.
     pub sentences: Vec<String>,
+    /// The reasons to doubt the judgement, at most three, first what could change it most.
+    pub doubts: Vec<String>,
     /// Index of the winner in `standings`; absent if there is none.
     pub winner: Option<usize>,
     /// Index of the default, which is kept without a winner; absent if no trial has a value.
@@ -90,11 +92,9 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// The judgement and what else there is to say, a paragraph each.
+    /// The headline and what else there is to say, a paragraph each.
     pub fn paragraphs(&self) -> impl Iterator<Item = &str> {
-        let Judgement { headline, next, .. } = &self.judgement;
-        let rest = self.sentences.iter().chain(next).map(String::as_str);
-        std::iter::once(headline.as_str()).chain(rest)
+        std::iter::once(&self.judgement.headline).chain(&self.sentences).map(String::as_str)
     }
 
     /// The winner.

@@ -86,9 +86,12 @@ impl Evidence<'_, '_> {
             return keep(Class::NoDifference, headline, None);
         }
         if self.runner_up(best).is_none() {
-            return keep(Class::Undecided, self.alone(&standings[best]), None);
+            let class = if self.failed_always.is_empty() { Class::Undecided } else { Class::Invalid };
+            return keep(class, self.alone(&standings[best]), None);
         }
-        if standings[best].is_durable() && !standings.iter().any(|one| one.case != standings[best].case && one.is_durable()) {
+        if standings[best].is_durable()
+            && !standings.iter().any(|one| one.case != standings[best].case && one.is_durable())
+        {
             return keep(Class::NoDifference, self.only_safe(&standings[best]), None);
         }
         let undecided = |one: &&Contender| matches!(one.verdict, Verdict::CannotTell { .. });
@@ -96,7 +99,11 @@ impl Evidence<'_, '_> {
         if !open.is_empty() {
             if let Some(why) = open.iter().map(|one| one.doubt.as_deref()).collect::<Option<Vec<&str>>>() {
                 let headline = format!("This sweep cannot answer: {}.", why[0]);
-                return keep(Class::Invalid, headline, Some("Measure again what is in doubt.".to_string()));
+                let next = match open.iter().chain([&&standings[best]]).any(|one| one.failed > 0) {
+                    true => "Find out why trials failed (`fsdyno show --notes`), and measure again.",
+                    false => "Measure again what is in doubt, while the machine does nothing else.",
+                };
+                return keep(Class::Invalid, headline, Some(next.to_string()));
             }
             let (headline, next) = self.undecided(best, default, &open);
             return keep(Class::Undecided, headline, next);
@@ -187,7 +194,7 @@ impl Evidence<'_, '_> {
         match (from.verdict, to.verdict) {
             (Verdict::Best, _) => to.to_best,
             (_, Verdict::Best) => from.to_best.as_ref().map(turned),
-            _ => standing::ratio(self.measure, self.trials, from.case, to.case, self.seed)
+            _ => standing::ratio(self.measure, self.trials, from.case, to.case)
                 .map(|ratio| Compared::new(&ratio, ratio.p)),
         }
     }
@@ -230,7 +237,8 @@ impl Evidence<'_, '_> {
     fn winner(&self, chosen: usize, baseline: Option<usize>, default: usize) -> String {
         let one = &self.standings[chosen];
         let itself = if chosen == default { ", the default" } else { "" };
-        let than = baseline.map_or(String::new(), |other| format!(", {}", self.compared(chosen, other, default)));
+        let than =
+            baseline.map_or(String::new(), |other| format!(", {}", self.compared(chosen, other, default)));
         let as_good = self.standings.iter().filter(|other| other.case != one.case && best_or_as_good(other));
         let as_good: Vec<String> = as_good.map(|other| other.name.clone()).collect();
         let others = match &as_good[..] {
@@ -254,15 +262,10 @@ impl Evidence<'_, '_> {
         }
     }
 
-    fn trade_off(
-        &self,
-        chosen: usize,
-        baseline: Option<usize>,
-        default: usize,
-        loss: &GuardLoss,
-    ) -> String {
+    fn trade_off(&self, chosen: usize, baseline: Option<usize>, default: usize, loss: &GuardLoss) -> String {
         let one = &self.standings[chosen];
-        let than = baseline.map_or(String::new(), |other| format!(", {}", self.compared(chosen, other, default)));
+        let than =
+            baseline.map_or(String::new(), |other| format!(", {}", self.compared(chosen, other, default)));
         format!(
             "No winner: '{}' has {}{than}, but {} ({}) instead of {} with '{}'. Which matters more?",
             one.name,
@@ -293,7 +296,9 @@ impl Evidence<'_, '_> {
         let others = match open {
             [only] if only.case == of_default.case => format!("the default, '{}'", only.name),
             [only] => format!("'{}'", only.name),
-            [first, rest @ ..] => format!("'{}' and {}", first.name, text::plural(rest.len() as u64, "other")),
+            [first, rest @ ..] => {
+                format!("'{}' and {}", first.name, text::plural(rest.len() as u64, "other"))
+            }
             [] => String::new(),
         };
         let apart = format!("{} do not tell it from {others}", trials_of(leader, open[0]));
@@ -360,7 +365,7 @@ impl Evidence<'_, '_> {
     }
 
     fn loss_in(&self, guard: &Measure, own: &Contender, other: &Contender) -> Option<GuardLoss> {
-        let ratio = standing::ratio(guard, self.trials, other.case, own.case, self.seed)?;
+        let ratio = standing::ratio(guard, self.trials, other.case, own.case)?;
         let interval = ratio.interval?;
         let [mine, others] = [own, other].map(|one| self.mean(guard, one));
         let ((mine, mine_at_least), (others, others_at_least)) = (mine?, others?);

@@ -21,6 +21,7 @@
 mod answer;
 mod axis;
 mod contender;
+mod doubts;
 mod judging;
 mod losses;
 mod pareto;
@@ -46,11 +47,11 @@ use crate::load::{Load, loads};
 use crate::machines;
 use crate::outcomes::{failed, has_failed, is_measured, skipped, warnings};
 use crate::race::RaceAnswer;
-use judging::{Evidence, Judged};
 use crate::ranking::{self, Ranking};
 use fsdyno_core::SweepHeader;
 use fsdyno_core::TrialRecord;
 use fsdyno_core::measure::{Direction, Goal, Measure};
+use judging::{Evidence, Judged};
 
 /// The question that a recommendation answers.
 #[derive(Debug, Clone, PartialEq)]
@@ -84,6 +85,9 @@ impl Recommendation {
         let judged = |load| answer(header, trials, question, load, &safety, race.as_ref(), drift.as_ref());
         let mut answers: Vec<Answer> = loads.iter().map(judged).collect();
         say_once(&mut answers);
+        let drifted = drift.as_ref().and_then(Drift::warning);
+        let is_said = |drifted: &String| answers.iter().any(|answer| answer.doubts.contains(drifted));
+        notes.splice(..0, drifted.filter(|drifted| !is_said(drifted)));
         Recommendation {
             sweep: header.id.clone(),
             name: header.name.clone(),
@@ -177,6 +181,7 @@ fn answer(
         higher_is_better: measure.direction() == Direction::HigherIsBetter,
         judgement,
         sentences: Vec::new(),
+        doubts: Vec::new(),
         winner,
         default,
         leader,
@@ -193,6 +198,7 @@ fn answer(
         warnings: warnings(own.iter().copied()),
     };
     answer.notes.splice(..0, words::notes(&answer));
+    answer.doubts = doubts::doubts(&answer, &measure, drift, trials, &own);
     answer.sentences.extend(words::missed(&answer, &measured));
     answer.sentences.extend(words::sentences(&answer, &measure, question.threshold));
     answer.sentences.extend(race.into_iter().flat_map(|race| race.sentences.iter().cloned()));
@@ -261,6 +267,7 @@ fn unanswered(header: &SweepHeader, question: &Question, load: &Load<'_>, trials
             }),
         },
         sentences: Vec::new(),
+        doubts: Vec::new(),
         winner: None,
         default: None,
         leader: None,

@@ -18,7 +18,7 @@ use crate::outcomes::failed_beside;
 use crate::ranking::{CaseEstimate, Ranking};
 use fsdyno_core::TrialRecord;
 use fsdyno_core::measure::{Direction, Measure};
-use fsdyno_stats::{Ratio, Verdict as Said, holm_among, independent, paired};
+use fsdyno_stats::{Moderated, Ratio, Verdict as Said, holm_among, independent, paired};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The configurations of a ranking, in its order. The whole sweep shows what the machine itself did.
@@ -101,7 +101,10 @@ impl Against<'_, '_> {
         let Contender { case: best_case, at_least: best_at_least, name: best_name, .. } =
             standings[best].clone();
         let of_best: Vec<&TrialRecord> = of_case(trials, best_case).collect();
-        let to_best = |one: &Contender| ratio(measure, trials, best_case, one.case);
+        let common = Common::of(measure, trials, standings, best_case);
+        let to_best = |one: &Contender| {
+            common.ratio(best_case, one.case).or_else(|| ratio(measure, trials, best_case, one.case))
+        };
         let ratios: Vec<Option<Ratio>> =
             standings.iter().map(|one| to_best(one).filter(|_| one.case != best_case)).collect();
         let (comparisons, corrected) = match self.beats_all(standings, best, &ratios) {
@@ -142,7 +145,8 @@ impl Against<'_, '_> {
     /// 15(1), 1987. What is weaker in a power cut is no rival of a durable one.
     fn beats_all(&self, standings: &[Contender], best: usize, ratios: &[Option<Ratio>]) -> bool {
         let direction = self.measure.direction();
-        let beaten = |ratio: &Ratio| verdict(ratio.verdict(self.threshold, ratio.p), direction) == Verdict::Worse;
+        let beaten =
+            |ratio: &Ratio| verdict(ratio.verdict(self.threshold, ratio.p), direction) == Verdict::Worse;
         standings.iter().zip(ratios).enumerate().all(|(index, (one, ratio))| {
             let is_rival = one.value.is_some() && (one.is_durable() || !standings[best].is_durable());
             index == best || !is_rival || ratio.as_ref().is_some_and(beaten)
@@ -178,17 +182,49 @@ fn verdict(said: Said, direction: Direction) -> Verdict {
 /// The ratio of case `to` to case `from`: within blocks if they have at least two in common, else of all
 /// trials.
 pub(super) fn ratio(measure: &Measure, trials: &[&TrialRecord], from: u32, to: u32) -> Option<Ratio> {
-    let values = |case| -> BTreeMap<(u32, Option<&str>), f64> {
-        let own = of_case(trials, case);
-        own.filter_map(|trial| Some((together(trial), measure.value(trial)?.value))).collect()
-    };
-    let (from, to) = (values(from), values(to));
+    let (from, to) = (by_block(measure, trials, from), by_block(measure, trials, to));
     let pairs: Vec<(f64, f64)> = from.iter().filter_map(|(block, a)| Some((*a, *to.get(block)?))).collect();
     if pairs.len() > 1 {
         return paired(&pairs);
     }
     let all = |values: &BTreeMap<_, f64>| values.values().copied().collect::<Vec<_>>();
     independent(&all(&from), &all(&to))
+}
+
+/// The values of a case by its blocks.
+fn by_block<'a>(
+    measure: &Measure,
+    trials: &[&'a TrialRecord],
+    case: u32,
+) -> BTreeMap<(u32, Option<&'a str>), f64> {
+    let own = of_case(trials, case);
+    own.filter_map(|trial| Some((together(trial), measure.value(trial)?.value))).collect()
+}
+
+/// The configurations that ran in the blocks of the best, and in no others, which know their variances from
+/// each other.
+struct Common {
+    cases: Vec<u32>,
+    moderated: Option<Moderated>,
+}
+
+impl Common {
+    fn of(measure: &Measure, trials: &[&TrialRecord], standings: &[Contender], best: u32) -> Common {
+        let of_best = by_block(measure, trials, best);
+        let all = standings.iter().map(|one| (one.case, by_block(measure, trials, one.case)));
+        let alike = all.filter(|(_, values)| {
+            values.keys().eq(of_best.keys()) && values.values().all(|value| *value > 0.0)
+        });
+        let (cases, samples): (Vec<u32>, Vec<Vec<f64>>) =
+            alike.map(|(case, values)| (case, values.into_values().collect())).unzip();
+        Common { cases, moderated: Moderated::of(&samples) }
+    }
+
+    /// The ratio of two of them.
+    fn ratio(&self, from: u32, to: u32) -> Option<Ratio> {
+        let index = |case| self.cases.iter().position(|one| *one == case);
+        Some(self.moderated.as_ref()?.ratio(index(from)?, index(to)?))
+    }
 }
 
 /// Whether every trial of these cases has the value 0, which has no ratio.

@@ -9,7 +9,7 @@ use crate::judgement::Class;
 use crate::outcomes::carries;
 use crate::text;
 use fsdyno_core::measure::Measure;
-use fsdyno_core::{TrialRecord, WarningKind};
+use fsdyno_core::{Configuration, TrialRecord, WarningKind};
 use fsdyno_stats::Estimate;
 
 /// The measure of searches for the highest rate.
@@ -83,8 +83,9 @@ fn bought(answer: &Answer, winner: &Contender, one: &Contender, measure: &Measur
     let by = one.to_best.map(|compared| difference(&compared))?;
     let gives = if one.verdict == Verdict::BetterAndWeaker { "gives" } else { "may give" };
     Some(format!(
-        "'{}' {gives} {by} {measure} here{}; {}.",
+        "'{}' {gives} {by} here ({}){}; {}.",
         one.name,
+        measure.in_words(),
         than(answer, winner),
         losses.sentence()
     ))
@@ -103,6 +104,7 @@ fn price(answer: &Answer, leader: &Contender, measure: &Measure, threshold: f64)
     let mut parts = Vec::new();
     let leads = matches!(answer.judgement.class, Class::Winner | Class::TradeOff);
     let winner = if leads { leader } else { answer.default().unwrap_or(leader) };
+    let [who, whose] = if leads { ["It", "its"] } else { ["The default", "the default's"] };
     if let Some(baseline) = answer.baseline().filter(|_| leads) {
         let Costs { worse, not_worse, unknown } = costs(answer, winner, threshold);
         if !worse.is_empty() {
@@ -152,17 +154,20 @@ fn price(answer: &Answer, leader: &Contender, measure: &Measure, threshold: f64)
                 _ => "it is less safe",
             };
             parts.push(format!(
-                "'{}' {would} change {measure} by {by}, but {than} in a power cut: {}.",
+                "'{}' {would} change {} by {by}, but {than} in a power cut: {}.",
                 weaker.name,
+                measure.in_words(),
                 weaker.risks.join("; ")
             ));
         }
+        // A directory is as its owner made it.
+        None if winner.is_durable() && winner.configuration.filesystem == Configuration::EXISTING => {}
         None if winner.is_durable() => parts.push(match &winner.basis {
-            Basis::Measured(losses) => format!("It is durable, {}.", losses.summary()),
+            Basis::Measured(losses) => format!("{who} is durable, {}.", losses.summary()),
             Basis::Unknown => {
-                "What its settings lose at a power cut is unknown, because it was imported.".to_string()
+                format!("What {whose} settings lose at a power cut is unknown, because it was imported.")
             }
-            Basis::Declared => "None of its settings weakens what survives a power cut.".to_string(),
+            Basis::Declared => format!("None of {whose} settings weakens what survives a power cut."),
         }),
         None => {}
     }
@@ -232,7 +237,8 @@ pub(super) fn listed(names: &[String]) -> String {
 pub(super) fn times_or_percent(compared: &Compared, than: &str) -> String {
     let Compared { ratio, interval, .. } = *compared;
     let percent = |share: f64| format!("{:.0} %", share * 100.0);
-    let with = |ends: Option<[String; 2]>| ends.map_or(String::new(), |[low, high]| format!(" [{low}, {high}]"));
+    let with =
+        |ends: Option<[String; 2]>| ends.map_or(String::new(), |[low, high]| format!(" [{low}, {high}]"));
     if ratio >= 2.0 {
         let ends = interval.map(|ends| ends.map(|end| format!("{end:.1}")));
         return format!("{ratio:.1} times as much as {than}{}", with(ends));
@@ -300,19 +306,9 @@ pub(crate) fn notes(answer: &Answer) -> Vec<String> {
         format!("no trial has a value of {wanted}, by which the plan ranks: {} decides here", answer.measure)
     }));
     let valued = || answer.standings.iter().filter(|one| one.value.is_some());
-    let fewest = valued().map(|one| one.with_value).min().unwrap_or(0);
-    let few = Estimate { value: 0.0, interval: None, n: fewest };
-    notes.extend(few.note().map(str::to_string));
+    notes.extend(few(answer));
     notes.extend(bases(answer));
-    let mut doubts: Vec<(&str, Vec<&str>)> = Vec::new();
-    for (one, doubt) in answer.standings.iter().filter_map(|one| Some((one, one.doubt.as_deref()?))) {
-        match doubts.iter_mut().find(|(known, _)| *known == doubt) {
-            Some((_, names)) => names.push(&one.name),
-            None => doubts.push((doubt, vec![&one.name])),
-        }
-    }
-    let doubts = doubts.into_iter();
-    notes.extend(doubts.map(|(why, of)| format!("the difference of {} to the best: {why}", of.join(", "))));
+    notes.extend(in_doubt(answer));
     let leader = answer.leader().map(|leader| leader.case);
     let ahead = answer.standings.iter().take_while(|one| Some(one.case) != leader);
     let turned: Vec<&str> =
@@ -339,10 +335,7 @@ pub(crate) fn notes(answer: &Answer) -> Vec<String> {
     if !without.is_empty() {
         notes.push(format!("no trial of {} has a value of {}", without.join(", "), answer.measure));
     }
-    notes.extend(answer.standings.iter().filter(|one| one.failed > 0).map(|one| {
-        let all = text::plural((one.trials + one.failed) as u64, "trial");
-        format!("{} of {all} of {} failed; its figures are those of the others", one.failed, one.name)
-    }));
+    notes.extend(partly_failed(answer));
     notes.extend(valued().filter(|one| one.with_value < one.trials).map(|one| {
         format!(
             "{} has no value in {} of {} of {}: too little of it ended there, or it was not recorded",
@@ -353,6 +346,34 @@ pub(crate) fn notes(answer: &Answer) -> Vec<String> {
         )
     }));
     notes
+}
+
+/// What the interval of so few trials cannot show.
+pub(super) fn few(answer: &Answer) -> Option<String> {
+    let fewest = answer.standings.iter().filter(|one| one.value.is_some()).map(|one| one.with_value).min();
+    let few = Estimate { value: 0.0, interval: None, n: fewest.unwrap_or(0) };
+    few.note().map(str::to_string)
+}
+
+/// What explains differences to the best, other than what the configurations are.
+pub(super) fn in_doubt(answer: &Answer) -> Vec<String> {
+    let mut doubts: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (one, doubt) in answer.standings.iter().filter_map(|one| Some((one, one.doubt.as_deref()?))) {
+        match doubts.iter_mut().find(|(known, _)| *known == doubt) {
+            Some((_, names)) => names.push(&one.name),
+            None => doubts.push((doubt, vec![&one.name])),
+        }
+    }
+    let doubts = doubts.into_iter();
+    doubts.map(|(why, of)| format!("the difference of {} to the best: {why}", of.join(", "))).collect()
+}
+
+/// The configurations of which some trials failed.
+pub(super) fn partly_failed(answer: &Answer) -> impl Iterator<Item = String> {
+    answer.standings.iter().filter(|one| one.failed > 0).map(|one| {
+        let all = text::plural((one.trials + one.failed) as u64, "trial");
+        format!("{} of {all} of {} failed; its figures are those of the others", one.failed, one.name)
+    })
 }
 
 /// What says which configurations are durable, if it is not the same for all.

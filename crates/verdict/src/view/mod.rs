@@ -14,7 +14,7 @@ pub use clients::{ClientView, ClientsOfRole, ClientsView};
 
 use crate::drift::{Drift, drift};
 use crate::error::UnreadableHistogram;
-use crate::outcomes::{FailedTrials, SkippedCases, WarningGroup, failed, skipped, warnings};
+use crate::outcomes::{FailedTrials, SkippedCases, WarningGroup, failed, is_measured, skipped, warnings};
 use crate::race::RaceAnswer;
 use crate::ranking::{Ranking, rankings};
 use crate::recommendation::{Question, Recommendation, notes_on_figures};
@@ -39,6 +39,8 @@ pub struct View {
     pub skipped: Vec<SkippedCases>,
     /// The trials that failed.
     pub failed: Vec<FailedTrials>,
+    /// How many trials were measured.
+    pub measured: usize,
 }
 
 impl View {
@@ -71,6 +73,7 @@ impl View {
             warnings: warnings(trials.iter()),
             skipped: skipped(trials),
             failed: failed(trials),
+            measured: trials.iter().filter(|trial| is_measured(trial)).count(),
         }
     }
 

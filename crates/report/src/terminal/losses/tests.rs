@@ -1,6 +1,6 @@
 //! Tables of hand-made trials.
 
-use super::super::{classic, full, summary};
+use super::super::{Extent, classic, full, summary};
 use super::*;
 use crate::fixture;
 use fsdyno_core::TrialRecord;
@@ -19,7 +19,7 @@ fn printed(width: usize, print: impl Fn(&mut dyn Write, &Style) -> io::Result<()
 
 fn summary_of(trials: &[TrialRecord], width: usize) -> String {
     let view = fixture::view("read-under-write", trials);
-    printed(width, |out, style| summary(out, &view, style))
+    printed(width, |out, style| summary(out, &view, Extent::Notes, style))
 }
 
 #[test]

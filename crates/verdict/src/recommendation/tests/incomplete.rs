@@ -97,7 +97,10 @@ fn the_default_must_work_to_be_kept() {
     assert_eq!((answer.default().map(|one| one.case), answer.winner), (Some(1), None));
     assert_eq!(answer.failed_always, ["ext4 none"]);
     let headline = &answer.judgement.headline;
-    assert!(headline.ends_with("and nothing else was measured: every trial of 'ext4 none' failed."), "{headline}");
+    assert!(
+        headline.ends_with("and nothing else was measured: every trial of 'ext4 none' failed."),
+        "{headline}"
+    );
 }
 
 /// Sets the longest stall of every trial of a case, and whether it is only a lower bound.

@@ -1,0 +1,168 @@
+//! An answer on one page: 24 lines, the height of a terminal since the VT100.
+//!
+//! The headline, the table and the next step are always there. What does not fit makes room in this order:
+//! rows of the table beyond the first few, then what is said after the headline.
+
+use super::style::{Paint, Style};
+use fsdyno_verdict::recommendation::Answer;
+use fsdyno_verdict::text;
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+
+/// Lines of a page.
+const HEIGHT: usize = 24;
+
+/// Rows that a table keeps while paragraphs make room.
+const FEWEST_ROWS: usize = 4;
+
+/// How much of an answer is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent<'a> {
+    /// A page. What is not on it is printed by this command with `--notes` or `--full`.
+    Page(&'a str),
+    /// Everything that is known about the answer, without the figures of every operation.
+    Notes,
+    /// Everything.
+    Full,
+}
+
+/// A table of which some rows may be left out.
+pub(super) struct Rows<'a> {
+    /// Their number.
+    pub count: usize,
+    /// Those that stay, in the order in which they matter.
+    pub first: Vec<usize>,
+    /// Writes those for which this is true.
+    #[expect(clippy::type_complexity, reason = "named, it would say less")]
+    pub write: &'a dyn Fn(&mut dyn Write, &dyn Fn(usize) -> bool) -> io::Result<()>,
+}
+
+/// The parts of an answer, each ready to be written.
+pub(super) struct Page<'a> {
+    pub head: Vec<u8>,
+    /// What else is said, a paragraph each.
+    pub paragraphs: Vec<Vec<u8>>,
+    pub rows: Rows<'a>,
+    pub foot: Vec<u8>,
+}
+
+impl Page<'_> {
+    /// Writes what fits.
+    pub fn write(&self, out: &mut dyn Write, extent: Extent<'_>, style: Style) -> io::Result<()> {
+        let Extent::Page(more) = extent else {
+            return self.parts(out, self.paragraphs.len(), self.rows.count, "", style);
+        };
+        let fits = |paragraphs, rows| -> io::Result<bool> {
+            let mut text = Vec::new();
+            self.parts(&mut text, paragraphs, rows, more, style)?;
+            Ok(lines(&text) <= HEIGHT)
+        };
+        let (mut paragraphs, mut rows) = (self.paragraphs.len(), self.rows.count);
+        while rows > FEWEST_ROWS && !fits(paragraphs, rows)? {
+            rows -= 1;
+        }
+        while paragraphs > 0 && !fits(paragraphs, rows)? {
+            paragraphs -= 1;
+        }
+        self.parts(out, paragraphs, rows, more, style)
+    }
+
+    fn parts(
+        &self,
+        out: &mut dyn Write,
+        paragraphs: usize,
+        rows: usize,
+        more: &str,
+        style: Style,
+    ) -> io::Result<()> {
+        out.write_all(&self.head)?;
+        self.paragraphs[..paragraphs].iter().try_for_each(|paragraph| out.write_all(paragraph))?;
+        writeln!(out)?;
+        let first = self.rows.first.iter().copied();
+        let mut kept = BTreeSet::new();
+        for row in first.chain(0..self.rows.count) {
+            if kept.len() < rows {
+                kept.insert(row);
+            }
+        }
+        (self.rows.write)(out, &|row| kept.contains(&row))?;
+        if rows < self.rows.count {
+            let text = format!("(and {} others: {more} --full)", self.rows.count - rows);
+            style.paragraph(out, Paint::Plain, 0, &text)?;
+        }
+        out.write_all(&self.foot)
+    }
+}
+
+fn lines(text: &[u8]) -> usize {
+    text.iter().filter(|byte| **byte == b'\n').count()
+}
+
+/// The headline, and each paragraph after it.
+pub(super) fn sentences(answer: &Answer, style: Style) -> io::Result<(Vec<u8>, Vec<Vec<u8>>)> {
+    let mut head = Vec::new();
+    style.paragraph(&mut head, Paint::Heading, 0, &answer.judgement.headline)?;
+    let mut paragraphs = Vec::new();
+    for sentence in &answer.sentences {
+        let mut paragraph = Vec::new();
+        style.paragraph(&mut paragraph, Paint::Plain, 0, sentence)?;
+        paragraphs.push(paragraph);
+    }
+    Ok((head, paragraphs))
+}
+
+/// The reasons for doubt and the next step, after an empty line; nothing if there are none.
+pub(super) fn doubts(
+    out: &mut dyn Write,
+    answer: &Answer,
+    extent: Extent<'_>,
+    style: Style,
+) -> io::Result<()> {
+    if !answer.doubts.is_empty() || answer.judgement.next.is_some() {
+        writeln!(out)?;
+    }
+    for doubt in &answer.doubts {
+        let text = format!("doubt: {doubt}");
+        match extent {
+            Extent::Page(_) => {
+                style.paragraph(out, Paint::Alert, 0, &in_lines(&text, DOUBT_LINES * style.width))?
+            }
+            _ => style.paragraph(out, Paint::Alert, 0, &text)?,
+        }
+    }
+    if let Some(next) = &answer.judgement.next {
+        style.paragraph(out, Paint::Plain, 0, &format!("next: {next}"))?;
+    }
+    Ok(())
+}
+
+/// Lines of a reason on a page.
+const DOUBT_LINES: usize = 2;
+
+/// The beginning of a text, in whole words, if it is longer than this many columns less what wrapping costs.
+fn in_lines(text: &str, columns: usize) -> String {
+    let most = columns.saturating_sub(16);
+    if text.chars().count() <= most {
+        return text.to_string();
+    }
+    let cut: String = text.chars().take(most).collect();
+    let end = cut.rfind(' ').unwrap_or(cut.len());
+    format!("{} ...", cut[..end].trim_end_matches([',', ';', ':']))
+}
+
+/// Says what is not on a page.
+pub(super) fn elsewhere(
+    out: &mut dyn Write,
+    [notes, warnings]: [usize; 2],
+    extent: Extent<'_>,
+    style: Style,
+) -> io::Result<()> {
+    let Extent::Page(more) = extent else { return Ok(()) };
+    let parts = [(notes, "note"), (warnings, "warning")];
+    let parts = parts.into_iter().filter(|(count, _)| *count > 0);
+    let parts: Vec<String> = parts.map(|(count, noun)| text::plural(count as u64, noun)).collect();
+    match &parts[..] {
+        [] => Ok(()),
+        parts => style.paragraph(out, Paint::Plain, 0, &format!("({}: {more} --notes)", parts.join(" and "))),
+    }
+}

@@ -1,0 +1,68 @@
+//! The reasons to doubt a judgement, in the order in which they could change it: trials that failed, a machine
+//! that drifted, what explains a difference, what bears on the deciding measure, too few trials, and
+//! configurations that could not be measured.
+//!
+//! What every trial carries and what is harmless is no reason; nothing is left out of the notes.
+
+use super::answer::Answer;
+use super::words;
+use crate::doubt;
+use crate::drift::Drift;
+use crate::judgement::Class;
+use crate::outcomes::{self, WarningGroup};
+use crate::text;
+use fsdyno_core::measure::Measure;
+use fsdyno_core::{TrialRecord, WarningKind};
+
+/// The most that one reads before deciding.
+const MOST: usize = 3;
+
+/// The reasons to doubt what an answer says of its `own` trials, of all trials of the sweep.
+pub(super) fn doubts(
+    answer: &Answer,
+    measure: &Measure,
+    drift: Option<&Drift>,
+    trials: &[TrialRecord],
+    own: &[&TrialRecord],
+) -> Vec<String> {
+    let mut doubts: Vec<String> = always_failed(answer, trials).collect();
+    doubts.extend(words::partly_failed(answer));
+    doubts.extend(drift.filter(|drift| drift.measure == measure.name()).and_then(Drift::warning));
+    // A judgement that names one as its reason need not repeat it.
+    let headline = &answer.judgement.headline;
+    let says_more = |doubt: &String| answer.judgement.class != Class::Invalid && !doubt.contains("failed)");
+    doubts.extend(words::in_doubt(answer).into_iter().filter(says_more));
+    doubts.extend(carried(answer, measure, own.len()).filter(|doubt| !headline.contains(doubt.as_str())));
+    doubts.extend(words::few(answer));
+    doubts.extend(
+        outcomes::skipped(trials).into_iter().map(|group| {
+            format!("not measured: {}: {}", text::several(&group.names), group.unmet.join("; "))
+        }),
+    );
+    doubts.truncate(MOST);
+    doubts
+}
+
+/// Why configurations have no figures at all.
+fn always_failed<'a>(answer: &'a Answer, trials: &'a [TrialRecord]) -> impl Iterator<Item = String> + 'a {
+    let failed = outcomes::failed(trials).into_iter();
+    let failed = failed.filter(|failed| answer.failed_always.contains(&failed.name));
+    failed.map(|failed| format!("{} failed: {}", failed.name, failed.error))
+}
+
+/// The warnings that bear on what decides: first those that few trials carry, which make them unlike others.
+fn carried<'a>(answer: &'a Answer, measure: &'a Measure, own: usize) -> impl Iterator<Item = String> + 'a {
+    let from_memory = [WarningKind::PageCache, WarningKind::CachesNotDropped];
+    let is_invalid = answer.judgement.class == Class::Invalid;
+    let bears = move |group: &&WarningGroup| {
+        doubt::may_explain(group.kind, measure)
+            && !(is_invalid && from_memory.contains(&group.kind))
+            && !(group.kind.is_harmless() && group.trials == own)
+    };
+    let mut groups: Vec<&WarningGroup> = answer.warnings.iter().filter(bears).collect();
+    groups.sort_by_key(|group| group.trials == own);
+    groups.into_iter().map(move |group| {
+        let trials = text::plural(own as u64, "trial");
+        format!("{} of {trials}: {}", group.trials, group.example)
+    })
+}
