@@ -110,7 +110,8 @@ fn foreign_load_is_shown_and_explains_a_difference() {
     let foreign = "phase '3 readers, 3 writers': other processes used 60 % of 2 processors, 'cc1' the most";
     let slower = warned(fixture::blocks(0, "a", 6, 0.5), WarningKind::ForeignLoad, foreign);
     let stored = Stored::new(&[("quiet", fixture::blocks(0, "a", 6, 1.0)), ("busy", slower)]);
-    let text = unwrapped(&stored.text(&["compare", "quiet", "busy", "--measure", "read-under-write"]));
+    let text =
+        unwrapped(&stored.text(&["compare", "quiet", "busy", "--measure", "read-under-write", "--notes"]));
     assert!(
         text.contains("B compared with A: 0 slower, 0 faster, 0 without material difference, 1 undecided.")
     );
@@ -227,6 +228,57 @@ fn show_crowns_what_recommend_would_and_marks_what_is_unsafe() {
     assert!(page.contains("<abbr title=\"data = writeback\">!</abbr>"), "the report marks it");
 }
 
+/// Stores of all kinds: nothing differs, something does, trials fail, and settings are unsafe.
+fn any_store(seed: u32) -> Vec<TrialRecord> {
+    let count = 2 + seed % 4;
+    let spread = [0.0, 0.03, 0.1, 0.4][(seed / 4 % 4) as usize];
+    let blocks = [1, 2, 6][(seed % 3) as usize];
+    let of = |case: u32| {
+        let factor = 1.0 + spread * f64::from((case * 7 + seed) % count);
+        let own = fixture::blocks(case, &format!("c{case}"), blocks, factor);
+        match (seed + case) % 7 {
+            0 => warned(own, WarningKind::Durability, "data = writeback"),
+            1 => warned(own, WarningKind::PageCache, "90 % of what was read came from memory"),
+            _ => own,
+        }
+    };
+    (0..count).flat_map(of).collect()
+}
+
+/// The judgement is made once: every command and format says the same of the same trials.
+#[test]
+fn every_command_and_format_gives_the_same_judgement() {
+    let mut classes = std::collections::BTreeSet::new();
+    for seed in 0..16 {
+        let stored = Stored::new(&[("any", any_store(seed))]);
+        let answer = stored.json(&["recommend"])["answers"][0].clone();
+        let judgement = &answer["judgement"];
+        let headline = judgement["headline"].as_str().expect("a headline");
+        classes.insert(judgement["class"].as_str().expect("a class").to_string());
+        let is_used = headline.contains("Use '");
+        assert_eq!(is_used, judgement["class"] == "winner", "{seed}: {headline}");
+        assert_eq!(is_used, answer["winner"].is_u64(), "{seed}: {headline}");
+        let shown = stored.json(&["show"])["answers"][0].clone();
+        assert_eq!(&shown["judgement"], judgement, "{seed}");
+        let best = answer["winner"].as_u64().map(|index| answer["standings"][index as usize]["name"].clone());
+        assert_eq!(shown["winner"].as_str(), best.as_ref().and_then(Value::as_str), "{seed}");
+        for command in [&["show"][..], &["recommend"], &["show", "--notes"], &["recommend", "--full"]] {
+            let text = stored.text(command);
+            assert!(unwrapped(&text).contains(&unwrapped(headline)), "{seed}: {headline} is not in\n{text}");
+            assert!(command.len() > 1 || text.lines().count() <= 24, "{seed}: more than a page:\n{text}");
+        }
+        let markdown = stored.text(&["show", "--format", "markdown"]).replace('\\', "");
+        assert!(markdown.contains(&format!("**{headline}**")), "{seed}: {markdown}");
+        stored.text(&["report", "-o", "page.html"]);
+        let page = std::fs::read_to_string(stored.path().join("page.html")).expect("the page");
+        assert!(page.contains(headline), "{seed}: {headline} is not in the report");
+        let junit = stored.text(&["show", "--format", "junit"]);
+        let is_decided = ["winner", "no-difference"].contains(&judgement["class"].as_str().unwrap());
+        assert_eq!(junit.contains(&format!("<skipped message=\"{headline}\"")), !is_decided, "{junit}");
+    }
+    assert!(classes.len() >= 4, "{classes:?}");
+}
+
 #[test]
 fn the_answer_comes_before_the_table_and_details_on_request() {
     let stored = Stored::new(&[("one", fixture::trials())]);
@@ -311,7 +363,7 @@ fn comparisons_and_sweeps_can_be_pasted_and_read_by_ci() {
         "{markdown}"
     );
     let xml = stored.text(&["show", "mixed", "--format", "junit"]);
-    assert!(xml.contains("failures=\"1\" skipped=\"1\""), "{xml}");
+    assert!(xml.contains("failures=\"1\" skipped=\"2\""), "{xml}");
     let markdown = stored.text(&["show", "mixed", "--format", "markdown"]);
     assert!(markdown.contains("| configuration | read-under-write MB/s \\[range\\] |"), "{markdown}");
     let (code, out, err) = said(&stored.run(&["show", "mixed", "--telemetry", "--format", "junit"]));

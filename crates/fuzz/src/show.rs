@@ -110,7 +110,7 @@ fn compared(header: &SweepHeader, trials: &[TrialRecord]) {
         |name| Side { name, sweep: 1, store: Path::new(""), sweep_name: &header.name, trials, whole: trials };
     let question = comparison::Question { measures: Vec::new(), threshold: 0.05, seed: 1 };
     let comparison = Comparison::new(side("first"), side("second"), &question);
-    printed(Style::default(), |out, style| terminal::comparison(out, &comparison, style));
+    printed(Style::default(), |out, style| terminal::comparison(out, &comparison, Extent::Notes, style));
     serde_json::to_string(&written::document(&comparison)).expect("a comparison is JSON");
     written::csv(&mut Vec::new(), &comparison).expect("memory");
 }

@@ -10,7 +10,9 @@
 use fsdyno_core::SweepHeader;
 use fsdyno_core::environment::Environment;
 use fsdyno_core::result::TrialRecord;
+use fsdyno_verdict::judgement::Judgement;
 use fsdyno_verdict::outcomes::is_measured;
+use fsdyno_verdict::recommendation::{Answer, Contender, Question, Recommendation};
 use serde::Serialize;
 
 /// Version of the document; raised when a key is removed or changes its meaning.
@@ -19,7 +21,9 @@ pub(crate) const SCHEMA_VERSION: u32 = 1;
 /// A sweep with all its trials, ready to be written.
 pub fn sweep<'a>(header: &'a SweepHeader, trials: &'a [TrialRecord]) -> Document<'a> {
     let sweep = Sweep { header, environment: environment(trials) };
-    Document { schema_version: SCHEMA_VERSION, sweep, trials }
+    let recommendation = Recommendation::new(header, trials, &Question::default());
+    let answers = recommendation.answers.into_iter().map(Judged::from).collect();
+    Document { schema_version: SCHEMA_VERSION, sweep, answers, trials }
 }
 
 /// The environment of the first measured trial: a skipped one may know little about where it would have run.
@@ -35,8 +39,41 @@ pub struct Document<'a> {
     pub schema_version: u32,
     /// What was executed, when and where.
     pub sweep: Sweep<'a>,
+    /// The judgement for each workload; `fsdyno recommend` has the evidence.
+    pub answers: Vec<Judged>,
     /// Every trial, in order of execution.
     pub trials: &'a [TrialRecord],
+}
+
+/// The judgement for one workload.
+#[derive(Debug, Serialize)]
+pub struct Judged {
+    /// Description of the workload in one line.
+    pub title: String,
+    /// Name of the measure that decides.
+    pub measure: String,
+    /// Its class, the headline and the next step.
+    pub judgement: Judgement,
+    /// The reasons for doubt.
+    pub doubts: Vec<String>,
+    /// Name of the configuration to use; absent if there is no winner.
+    pub winner: Option<String>,
+    /// Name of the default.
+    pub default: Option<String>,
+}
+
+impl From<Answer> for Judged {
+    fn from(answer: Answer) -> Self {
+        let name = |one: Option<&Contender>| one.map(|one| one.name.clone());
+        Judged {
+            winner: name(answer.winner()),
+            default: name(answer.default()),
+            title: answer.title,
+            measure: answer.measure,
+            judgement: answer.judgement,
+            doubts: answer.doubts,
+        }
+    }
 }
 
 /// One execution of a plan.

@@ -1,5 +1,5 @@
-//! Results as JUnit's XML, which CI systems show as test results: a case for each trial of a sweep, or for
-//! each measure of a comparison.
+//! Results as JUnit's XML, which CI systems show as test results: a case for each trial of a sweep and for
+//! its answer, or for each measure of a comparison.
 //!
 //! The format has no specification; elements and attributes are those that Jenkins, GitLab and GitHub's
 //! reporters all read (<https://github.com/testmoapp/junitxml>). What is undecided counts as skipped, with
@@ -13,6 +13,8 @@ use fsdyno_core::{SweepHeader, TrialRecord};
 use fsdyno_verdict::Workloads;
 use fsdyno_verdict::comparison::{ComparedCase, ComparedMeasure, Comparison, Finding};
 use fsdyno_verdict::durability::{Finding as LossFinding, LossRow};
+use fsdyno_verdict::judgement::Class;
+use fsdyno_verdict::recommendation::{Answer, Question, Recommendation};
 use maud::{Markup, html};
 use std::io::{self, Write};
 
@@ -40,6 +42,8 @@ pub fn sweep(out: &mut dyn Write, header: &SweepHeader, trials: &[TrialRecord]) 
     let workloads = Workloads::of(trials);
     let mut tests: Vec<Test> =
         trials.iter().map(|trial| of_trial(trial, workloads.title(&trial.workload))).collect();
+    let recommendation = Recommendation::new(header, trials, &Question::default());
+    tests.extend(recommendation.answers.into_iter().map(of_answer));
     if header.finished.is_none() {
         let (message, details) = ("the sweep is not finished".to_string(), String::new());
         tests.push(Test {
@@ -50,6 +54,20 @@ pub fn sweep(out: &mut dyn Write, header: &SweepHeader, trials: &[TrialRecord]) 
         });
     }
     document(out, &[(header.name.clone(), tests)])
+}
+
+/// An answer that decides nothing is no failure of what was measured.
+fn of_answer(answer: Answer) -> Test {
+    let message = answer.judgement.headline;
+    Test {
+        class: answer.title,
+        name: format!("the answer by {}", answer.measure),
+        seconds: None,
+        end: match answer.judgement.class {
+            Class::Winner | Class::NoDifference => End::Passed,
+            Class::TradeOff | Class::Undecided | Class::Invalid => End::Skipped { message },
+        },
+    }
 }
 
 fn of_trial(trial: &TrialRecord, class: String) -> Test {
@@ -184,7 +202,7 @@ mod tests {
         let text = String::from_utf8(out).unwrap();
         println!("{text}");
         assert!(text.starts_with("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites "), "{text}");
-        assert!(text.contains("tests=\"6\" failures=\"1\" skipped=\"1\""), "{text}");
+        assert!(text.contains("tests=\"7\" failures=\"1\" skipped=\"2\""), "{text}");
         assert!(text.contains("name=\"x&lt;fs&gt; &quot;bfq&quot; &amp; \\x1b], trial 5\""), "{text}");
         assert!(text.contains("<failure message=\"3 readers, 3 writers: write"), "{text}");
         assert!(text.contains("<skipped message=\"program 'mkfs.btrfs' is not installed; "), "{text}");
@@ -196,7 +214,7 @@ mod tests {
         let header = SweepHeader { finished: None, ..fixture::header("read") };
         sweep(&mut out, &header, &trials[..2]).unwrap();
         let text = String::from_utf8(out).unwrap();
-        assert!(text.contains("tests=\"3\" failures=\"1\" skipped=\"0\""), "{text}");
+        assert!(text.contains("tests=\"4\" failures=\"1\" skipped=\"1\""), "{text}");
         assert!(text.contains("<failure message=\"the sweep is not finished\">"), "{text}");
     }
 

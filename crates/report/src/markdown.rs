@@ -290,7 +290,7 @@ mod tests {
             assert!(rows[0].iter().any(|cell| cell == name), "{name} in {:?}", rows[0]);
         }
         assert_eq!([rows[2][0].as_str(), rows[3][0].as_str()], ["ext4 bfq !", "xfs bfq"]);
-        assert!(text.contains("\n**Use 'xfs bfq': 29.4 MB/s"), "{text}");
+        assert!(text.contains("\n**Keep 'xfs bfq': 29.4 MB/s"), "{text}");
         assert!(text.contains("\n- **warning** durability (2 trials): barrier = 0\n"), "{text}");
         assert!(text.contains("\n- **failed** trial 5, xfs bfq: "), "{text}");
     }

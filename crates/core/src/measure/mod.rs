@@ -213,7 +213,8 @@ impl Measure {
 
     /// What a sentence calls it: in the words of the trade, or else its name.
     pub fn in_words(&self) -> &str {
-        NAMED.iter().find(|named| named.name == self.name).and_then(|named| named.words).unwrap_or(&self.name)
+        let words = NAMED.iter().find(|named| named.name == self.name).and_then(|named| named.words);
+        words.unwrap_or_else(|| Column::name_of(&self.name))
     }
 
     /// What its values count.

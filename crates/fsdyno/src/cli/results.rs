@@ -108,6 +108,9 @@ pub struct Compare {
     /// The largest difference that does not matter.
     #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = share)]
     pub threshold: f64,
+    /// Print the notes and warnings of both sides.
+    #[arg(long)]
+    pub notes: bool,
     /// Output format.
     #[arg(long, default_value = "text")]
     pub format: Format,

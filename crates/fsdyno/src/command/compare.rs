@@ -8,8 +8,10 @@ use crate::out;
 use anyhow::anyhow;
 use fsdyno_core::sweep_name::PUBLISHED_PREFIX;
 use fsdyno_core::{Measure, TrialRecord};
+use fsdyno_host::quoted;
 use fsdyno_report::comparison as written;
 use fsdyno_report::published::{self, Published};
+use fsdyno_report::terminal::Extent;
 use fsdyno_report::{junit, markdown, terminal};
 use fsdyno_store::{StoreError, Sweep};
 use fsdyno_verdict::comparison::{self, Comparison, Difference, Question};
@@ -72,7 +74,15 @@ fn two_sides(surroundings: &Surroundings, options: &Compare) -> Result {
     }
     match options.format {
         Format::Text => {
-            terminal::comparison(&mut out::text(&surroundings.style), &compared, &surroundings.style)?
+            let more = format!(
+                "{} compare {} {}",
+                surroundings.program,
+                quoted(&options.first),
+                quoted(options.second())
+            );
+            let extent = if options.notes { Extent::Notes } else { Extent::Page(&more) };
+            let style = &surroundings.style;
+            terminal::comparison(&mut out::text(style), &compared, extent, style)?
         }
         Format::Json => print_json(&written::document(&compared))?,
         Format::Csv => written::csv(&mut stdout().lock(), &compared)?,

@@ -1,6 +1,7 @@
 //! A comparison of two sides as text: for each case the verdicts, worst first, with their measures; and a
 //! summary in one sentence at the end.
 
+use super::page::{Extent, elsewhere};
 use super::style::{Paint, Style};
 use fsdyno_core::durability::CacheModel;
 use fsdyno_core::measure::Unit;
@@ -21,7 +22,12 @@ const INDENT: usize = 4;
 ///
 /// # Errors
 /// Those of `out`.
-pub fn comparison(out: &mut dyn Write, comparison: &Comparison, style: &Style) -> io::Result<()> {
+pub fn comparison(
+    out: &mut dyn Write,
+    comparison: &Comparison,
+    extent: Extent<'_>,
+    style: &Style,
+) -> io::Result<()> {
     for (letter, side) in ["A", "B"].into_iter().zip(&comparison.sides) {
         style.paragraph(out, Paint::Heading, 0, &format!("{letter}: {}", title(side)))?;
     }
@@ -38,6 +44,10 @@ pub fn comparison(out: &mut dyn Write, comparison: &Comparison, style: &Style) -
     writeln!(out)?;
     for note in notes(comparison) {
         style.paragraph(out, Paint::Plain, 0, &note)?;
+    }
+    if let Extent::Page(_) = extent {
+        let of_sides = comparison.notes.iter().flatten().count();
+        return elsewhere(out, [of_sides, comparison.warnings.len()], extent, *style);
     }
     write_surroundings(out, comparison, *style)
 }
@@ -393,7 +403,8 @@ mod tests {
         let compared = Comparison::new(a, b, &question(measures));
         let write = |colour| {
             let mut out = Vec::new();
-            comparison(&mut out, &compared, &Style { width: 80, colour, blocks: false }).unwrap();
+            comparison(&mut out, &compared, Extent::Notes, &Style { width: 80, colour, blocks: false })
+                .unwrap();
             String::from_utf8(out).unwrap()
         };
         let text = write(false);

@@ -1,6 +1,7 @@
 //! What requests to a disk that failed did: a row for each configuration, and one for each fault of a case.
 
 use super::columns::marked;
+use super::page::Extent;
 use super::style::{Paint, Style, write_table};
 use comfy_table::{Cell, CellAlignment};
 use fsdyno_core::result::{Content, FaultResult, Harm};
@@ -29,7 +30,12 @@ pub(crate) const LEGEND: [&str; 2] = [
 ];
 
 /// Writes a row for each configuration; nothing under other workloads.
-pub(super) fn summary(out: &mut dyn Write, ranking: &Ranking, style: Style) -> io::Result<()> {
+pub(super) fn summary(
+    out: &mut dyn Write,
+    ranking: &Ranking,
+    extent: Extent<'_>,
+    style: Style,
+) -> io::Result<()> {
     let rows: Vec<_> = ranking.rows.iter().filter_map(|row| Some((row, row.faults.as_ref()?))).collect();
     if rows.is_empty() {
         return Ok(());
@@ -49,6 +55,10 @@ pub(super) fn summary(out: &mut dyn Write, ranking: &Ranking, style: Style) -> i
         column.set_cell_alignment(CellAlignment::Right);
     }
     write_table(out, table, style)?;
+    if let Extent::Page(more) = extent {
+        let text = format!("(what each column means: {more} --notes; every fault: {more} --full)");
+        return style.paragraph(out, Paint::Plain, 0, &text);
+    }
     style.paragraph(out, Paint::Plain, 0, &format!("({})", SUMMARY_LEGEND.join("; ")))?;
     style.paragraph(out, Paint::Plain, 0, "(fsdyno show --full has every fault)")
 }
@@ -171,7 +181,7 @@ mod tests {
         let style = Style { width: 80, colour: false, blocks: false };
         let mut text = Vec::new();
         faults(&mut text, &case(), style).unwrap();
-        summary(&mut text, &view.rankings[0], style).unwrap();
+        summary(&mut text, &view.rankings[0], Extent::Notes, style).unwrap();
         let text = String::from_utf8(text).unwrap();
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         assert!(text.contains("not mounted after overwrite-metadata-for-good: Structure needs"), "{text}");

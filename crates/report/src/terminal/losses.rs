@@ -4,6 +4,7 @@
 //! median and the maximum below it.
 
 use super::columns::{Column, fitting, marked, no_room_for};
+use super::page::Extent;
 use super::style::{Paint, Style, cell, write_table};
 use comfy_table::{Cell, CellAlignment, ColumnConstraint};
 use fsdyno_core::durability::{CacheModel, Promise, PromiseBasis};
@@ -23,15 +24,20 @@ const LISTED: usize = 8;
 
 /// How to read the columns.
 pub(crate) const LEGEND: [&str; 3] = [
-    "acknowledged lost: promises that POSIX or a manual page makes, over all states; <=: at most this share \
-     of logs lose any (95 %)",
+    "acknowledged lost: of what a program was told is safe (as POSIX or a manual page promises), over all \
+     states after a cut, and in how many recorded logs",
     "wrong inside: files with zeros, old or foreign data, or garbage; unsynced lost: how far back work is \
      missing that nothing synced",
     "p50 above, max below; of several logs, p50 is the median of theirs",
 ];
 
 /// Writes the worst that each configuration has lost; nothing under other workloads.
-pub(super) fn worst(out: &mut dyn Write, ranking: &Ranking, style: Style) -> io::Result<()> {
+pub(super) fn worst(
+    out: &mut dyn Write,
+    ranking: &Ranking,
+    extent: Extent<'_>,
+    style: Style,
+) -> io::Result<()> {
     let rows: Vec<_> =
         ranking.rows.iter().filter_map(|row| Some((row, row.losses.as_ref()?.worst_of_each()))).collect();
     if rows.is_empty() {
@@ -46,6 +52,13 @@ pub(super) fn worst(out: &mut dyn Write, ranking: &Ranking, style: Style) -> io:
     writeln!(out)?;
     style.paragraph(out, Paint::Heading, 0, "Lost in power cuts, in the worst case")?;
     write_columns(out, "configuration\n  model", names.collect(), &models, style)?;
+    if let Extent::Page(more) = extent {
+        let text = format!(
+            "(lost although programs were told that it is safe; each column: the worst of all models of a \
+             device's cache; {more} --notes explains them)"
+        );
+        return style.paragraph(out, Paint::Plain, 0, &text);
+    }
     explain(out, &models, style)?;
     let note = "(each column has the worst of all cache models, the named one that of acknowledged promises; \
                 fsdyno show --full has every model and promise)";
@@ -125,7 +138,7 @@ pub(crate) fn columns(models: &[&ModelLosses]) -> Vec<Column> {
     ]
 }
 
-/// `0 of 43,200` above `<= 64 % of logs`, or `113 of 113` above `3 of 3 logs`.
+/// `0 of 43,200` above `0 of 3 logs`, or `113 of 113` above `3 of 3 logs`.
 fn lost(lost: &Lost) -> String {
     if lost.made == 0 {
         return "none made".to_string();
@@ -133,12 +146,9 @@ fn lost(lost: &Lost) -> String {
     format!("{} of {}\n{}", text::count(lost.lost), text::count(lost.made), logs(lost))
 }
 
-/// The logs that lost something, or how large their share may be if none did.
+/// The logs that lost something.
 pub(crate) fn logs(lost: &Lost) -> String {
-    match lost.losing_logs_interval {
-        Some([_, high]) if lost.losing_logs == 0 => format!("<= {} of logs", text::at_most(high)),
-        _ => format!("{} of {}", lost.losing_logs, text::plural(lost.logs, "log")),
-    }
+    format!("{} of {}", lost.losing_logs, text::plural(lost.logs, "log"))
 }
 
 fn not_mounted(one: &ModelLosses) -> String {

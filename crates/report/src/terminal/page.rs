@@ -9,11 +9,12 @@ use fsdyno_verdict::text;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-/// Lines of a page.
-const HEIGHT: usize = 24;
+/// Lines of an answer; the last one of a page says what is elsewhere.
+const HEIGHT: usize = 24 - 1;
 
-/// Rows that a table keeps while paragraphs make room.
-const FEWEST_ROWS: usize = 4;
+/// Rows that a table keeps while paragraphs make room, and when they have made all of it.
+const FEW_ROWS: usize = 4;
+const FEWEST_ROWS: usize = 2;
 
 /// How much of an answer is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,11 +59,14 @@ impl Page<'_> {
             Ok(lines(&text) <= HEIGHT)
         };
         let (mut paragraphs, mut rows) = (self.paragraphs.len(), self.rows.count);
-        while rows > FEWEST_ROWS && !fits(paragraphs, rows)? {
+        while rows > FEW_ROWS && !fits(paragraphs, rows)? {
             rows -= 1;
         }
         while paragraphs > 0 && !fits(paragraphs, rows)? {
             paragraphs -= 1;
+        }
+        while rows > FEWEST_ROWS && !fits(paragraphs, rows)? {
+            rows -= 1;
         }
         self.parts(out, paragraphs, rows, more, style)
     }

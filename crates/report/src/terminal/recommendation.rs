@@ -37,7 +37,9 @@ pub fn recommendation(
         }
         let counted = messages.count();
         elsewhere_in_all = std::array::from_fn(|kind| elsewhere_in_all[kind] + counted[kind]);
-        write_recipe(out, answer, *style)?;
+        if !matches!(extent, Extent::Page(_)) {
+            write_recipe(out, answer, *style)?;
+        }
     }
     if answers.is_empty() {
         writeln!(out, "No configuration was measured, so there is nothing to recommend.\n")?;
@@ -82,6 +84,9 @@ fn write_answer(
     }
     doubts(&mut foot, answer, extent, style)?;
     writeln!(foot)?;
+    if let Extent::Page(more) = extent {
+        write_commands(&mut foot, answer, more, style)?;
+    }
     let write = |out: &mut dyn Write, shown: &dyn Fn(usize) -> bool| match &measure {
         Some(measure) => write_standings(out, answer, measure, shown, style),
         None => Ok(()),
@@ -300,6 +305,15 @@ fn short(name: &str) -> &str {
     if parts < 2 { name } else { name.split_once('/').map_or(name, |(_, rest)| rest) }
 }
 
+/// The commands that build a configuration now. What makes it last, and what must be replaced, is elsewhere.
+fn write_commands(out: &mut dyn Write, answer: &Answer, more: &str, style: Style) -> io::Result<()> {
+    let Some(recipe) = &answer.recipe else { return write_recipe(out, answer, style) };
+    let title = format!("How to build '{}' (and at every boot: {more} --notes)", recipe.name);
+    style.paragraph(out, Paint::Heading, 0, &title)?;
+    let now = recipe.steps.iter().filter(|step| step.file.is_none()).flat_map(|step| &step.lines);
+    now.map(|line| writeln!(out, "  {line}")).collect()
+}
+
 fn write_recipe(out: &mut dyn Write, answer: &Answer, style: Style) -> io::Result<()> {
     let Some(recipe) = &answer.recipe else {
         let name = answer.winner().or(answer.default()).map_or("NAME", |one| &one.name);
@@ -351,7 +365,7 @@ mod tests {
         assert!(answer < 5, "{text}");
         for part in [
             "!  ext4 bfq",
-            "!: weakens",
+            "weakens what survives",
             "skipped: btrfs bfq",
             "failed: trial 5",
             "with 2 trials",

@@ -76,8 +76,8 @@ fn page(
     let (headline, paragraphs) = sentences(answer, style)?;
     head.extend(headline);
     let mut foot = Vec::new();
-    losses::worst(&mut foot, ranking, style)?;
-    faults::summary(&mut foot, ranking, style)?;
+    losses::worst(&mut foot, ranking, extent, style)?;
+    faults::summary(&mut foot, ranking, extent, style)?;
     doubts(&mut foot, answer, extent, style)?;
     let of = |contender: Option<&Contender>| {
         let case = contender?.case;
@@ -399,7 +399,7 @@ failed: trial 5, xfs bfq: 3 readers, 3 writers: write 'w1/d0/f3': no space left
     #[test]
     fn an_answer_is_a_page_with_the_rows_that_matter_however_many_there_are() {
         let of = |index: u32| {
-            let name = format!("ext4 with a name that is as long as names of many settings are {index}");
+            let name = format!("ext4 mq-deadline noatime barrier {index}");
             fixture::blocks(index, &name, 6, 2.0 - 0.01 * f64::from(index))
         };
         let trials: Vec<TrialRecord> = (0..40).flat_map(of).collect();
@@ -443,7 +443,7 @@ failed: trial 5, xfs bfq: 3 readers, 3 writers: write 'w1/d0/f3': no space left
     fn a_single_configuration_has_nothing_to_compare_with() {
         let text = text("read", &fixture::trials()[..1]);
         assert!(
-            text.contains("\n'ext4 bfq' has 60.0 MB/s (reads of one reader), and there is nothing to compare it\n  with.\n"),
+            text.contains("\n'ext4 bfq' has 60.0 MB/s (reads of one reader), and there is nothing to compare\n  it with.\n"),
             "{text}"
         );
     }

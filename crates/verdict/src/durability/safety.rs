@@ -101,7 +101,8 @@ impl MeasuredLosses {
             ),
             false => {
                 let at_most = worst.losing_logs_interval.map_or(String::new(), |[_, high]| {
-                    format!(" (at most {} of logs lose any, 95 %)", text::at_most(high))
+                    let logs = text::plural(worst.logs, "log");
+                    format!(" ({logs} may miss a loss that fewer than {} of logs have)", text::at_most(high))
                 });
                 format!(
                     "measured: no acknowledged promise lost in {} of {}{at_most}",

@@ -27,8 +27,16 @@ pub(super) fn judgement(found: &RaceAnswer, measure: &Measure, nothing_differs: 
         (RaceState::Unfinished, _) => {
             (Class::Undecided, format!("So far, '{name}' is expected to be the best choice{figure}."))
         }
-        _ if !is_sure => (Class::Undecided, format!("No winner yet: '{name}' is the most likely{figure}.")),
-        (_, true) if stays && nothing_differs > 0.5 => (
+        _ if !is_sure => {
+            let of_default = found.finalists.iter().find(|one| one.raced.case == found.default.case);
+            let of_default = of_default.and_then(|one| one.value).map(|value| {
+                let default = &found.default.configuration.name;
+                format!("; the default, '{default}', has {}", text::quantity(measure, value, false))
+            });
+            let than = of_default.filter(|_| !stays).unwrap_or_default();
+            (Class::Undecided, format!("No winner yet: '{name}' is the most likely{figure}{than}."))
+        }
+        _ if stays && nothing_differs > 0.5 => (
             Class::NoDifference,
             format!("No material difference: keep '{name}', which changes the fewest settings{figure}."),
         ),
@@ -48,7 +56,13 @@ pub(super) fn judgement(found: &RaceAnswer, measure: &Measure, nothing_differs: 
         several => format!(" {} others may be as good (within {within}).", several.len()),
     };
     let missing = pick.and_then(missing).map_or(String::new(), |missing| format!(" However, {missing}."));
-    Judgement { class, headline: format!("{first}{missing} {sure}{others}"), next: None }
+    Judgement { class, headline: format!("{first}{missing} {sure}{others}"), next: next(class, found.state) }
+}
+
+/// What would decide.
+fn next(class: Class, state: RaceState) -> Option<String> {
+    (class == Class::Undecided && state != RaceState::Unfinished)
+        .then(|| "To decide: a larger `budget`, or a sweep of those that are left alone.".to_string())
 }
 
 /// How far the race has come, and what it took.

@@ -291,7 +291,10 @@ impl Evidence<'_, '_> {
 
     fn undecided(&self, best: usize, default: usize, open: &[&Contender]) -> (String, Option<String>) {
         let (leader, of_default) = (&self.standings[best], &self.standings[default]);
-        let keep = format!("Keep the default, '{}'.", of_default.name);
+        let keep = match best == default {
+            true => "Keep it: it is the default.".to_string(),
+            false => format!("Keep the default, '{}'.", of_default.name),
+        };
         let fewest = open.iter().map(|one| one.with_value).min().unwrap_or(0).min(leader.with_value);
         let others = match open {
             [only] if only.case == of_default.case => format!("the default, '{}'", only.name),

@@ -104,7 +104,8 @@ fn price(answer: &Answer, leader: &Contender, measure: &Measure, threshold: f64)
     let mut parts = Vec::new();
     let leads = matches!(answer.judgement.class, Class::Winner | Class::TradeOff);
     let winner = if leads { leader } else { answer.default().unwrap_or(leader) };
-    let [who, whose] = if leads { ["It", "its"] } else { ["The default", "the default's"] };
+    let [who, whose] =
+        if leads || answer.standings.len() == 1 { ["It", "its"] } else { ["The default", "the default's"] };
     if let Some(baseline) = answer.baseline().filter(|_| leads) {
         let Costs { worse, not_worse, unknown } = costs(answer, winner, threshold);
         if !worse.is_empty() {

@@ -33,17 +33,17 @@ fn the_worst_model_of_each_configuration_is_below_the_ranking() {
 configuration     acknowledged  wrong unsynced      not
   model                   lost inside     lost  mounted  damaged recovery
   ext4 none        0 of 12,960      0    5.04s 0 of 180 0 of 180   12.0ms
-    flushed    <= 64 % of logs           15.1s                     34.0ms
+    flushed        0 of 3 logs           15.1s                     34.0ms
 ! ext4 none   12,960 of 12,960  1,290    5.05s 3 of 180 3 of 177   12.0ms
 barrier=0          3 of 3 logs           15.1s                     34.0ms
     flushed
 flushed: only what was flushed survives: a volatile cache that is lost as a
   whole
-(acknowledged lost: promises that POSIX or a manual page makes, over all states;
-  <=: at most this share of logs lose any (95 %); wrong inside: files with
-  zeros, old or foreign data, or garbage; unsynced lost: how far back work is
-  missing that nothing synced; p50 above, max below; of several logs, p50 is the
-  median of theirs)
+(acknowledged lost: of what a program was told is safe (as POSIX or a manual
+  page promises), over all states after a cut, and in how many recorded logs;
+  wrong inside: files with zeros, old or foreign data, or garbage; unsynced
+  lost: how far back work is missing that nothing synced; p50 above, max below;
+  of several logs, p50 is the median of theirs)
 (each column has the worst of all cache models, the named one that of
   acknowledged promises; fsdyno show --full has every model and promise)"
     );
