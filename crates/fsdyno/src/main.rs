@@ -41,7 +41,11 @@ fn main() -> ExitCode {
         }
         Err(error) => return refuse(&error),
     };
-    exit::code(command::run(&cli).and_then(|status| Ok(out::finish().map(|()| status)?)))
+    exit::code(command::run(&cli).and_then(|status| match (status, out::finish()) {
+        (Status::Well, finished) => Ok(finished.map(|()| status)?),
+        // What is wrong already matters more.
+        (worse, _) => Ok(worse),
+    }))
 }
 
 /// Prints what is wrong with the command line, which may quote an argument of any length.

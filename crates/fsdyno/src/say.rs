@@ -122,8 +122,8 @@ const LONGEST: usize = 500;
 /// The longest message.
 const LONGEST_MESSAGE: usize = 8000;
 
-/// A message that fits on a terminal, whatever it quotes: files from anywhere may contain names of a megabyte,
-/// and anything may be given on a command line. Of what is too long, beginning and end are kept.
+/// A message that fits on a terminal, whatever it quotes: files from anywhere may contain names of a
+/// megabyte, and anything may be given on a command line. Of what is too long, beginning and end are kept.
 pub fn shortened(text: &str) -> String {
     let pieces = pieces(text).into_iter().enumerate();
     // Every other one is within quotes; what is outside is cut by words.

@@ -82,9 +82,9 @@ impl Directory {
         (is_link && !self.may_follow(&found)).then(|| LinkOfOthers { place: self.path.join(name) })
     }
 
-    /// Whether nobody but this user and root decides where a link in it leads. A link can be moved by whoever
-    /// can write to its directory: root, whose links lead where others may not write, follows none of its own
-    /// there.
+    /// Returns whether nobody but this user and root decides where a link in it leads. A link can be moved by
+    /// whoever can write to its directory: root, whose links lead where others may not write, follows none of
+    /// its own there.
     fn may_follow(&self, link: &Stat) -> bool {
         is_ours(link) && !(is_root() && self.is_contested)
     }

@@ -220,8 +220,8 @@ fn over_deviations(freedom: f64, of: impl Fn(f64) -> f64) -> f64 {
 
 /// Corrects the p values of several comparisons, so that in at most 5 of 100 families any nonexistent
 /// difference is found: the smallest is multiplied by the number of comparisons, the next by one less, and so
-/// on; none becomes smaller than the one before it, or larger than 1. S. Holm, "A simple sequentially rejective multiple test procedure", Scand. J. Stat.
-/// 6(2), 1979.
+/// on; none becomes smaller than the one before it, or larger than 1. S. Holm, "A simple sequentially
+/// rejective multiple test procedure", Scand. J. Stat. 6(2), 1979.
 pub fn holm(p_values: &[f64]) -> Vec<f64> {
     holm_among(p_values, p_values.len())
 }

@@ -97,7 +97,7 @@ pub struct DryCase {
     pub unmet: Vec<String>,
     /// Old names that were mapped, and what cannot be known beforehand.
     pub notes: Vec<String>,
-    /// What its settings weaken, or may weaken, of what survives a power cut.
+    /// Warnings about what its settings weaken, or may weaken, of what survives a power cut.
     pub risks: Vec<Warning>,
     /// Estimated time of one trial.
     pub time_ns: Nanos,

@@ -21,7 +21,7 @@ extern "C" fn look_at_stdout() {
     STDOUT_WAS_CLOSED.store(flags == -1, Ordering::Relaxed);
 }
 
-/// Whether standard output was closed when this process started (`>&-` in a shell).
+/// Returns whether standard output was closed when this process started (`>&-` in a shell).
 pub fn stdout_was_closed() -> bool {
     STDOUT_WAS_CLOSED.load(Ordering::Relaxed)
 }

@@ -283,7 +283,8 @@ pub fn declared_risks(configuration: &Configuration) -> Vec<Warning> {
     distinct(found)
 }
 
-/// What the settings of a configuration weaken or may weaken, as far as that is known before it is built.
+/// Warnings about what the settings of a configuration weaken, or may weaken, as far as that is known before
+/// it is built.
 pub fn foreseen_risks(configuration: &Configuration) -> Vec<Warning> {
     find(&configuration.filesystem).map_or(Vec::new(), |filesystem| all_risks(filesystem, configuration))
 }

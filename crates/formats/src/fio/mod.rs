@@ -4,11 +4,11 @@
 //! they read appears as readers, what they write as writers, what they trim as trimmers. Jobs that differ,
 //! such as a log and the data files of a database, are phases of their own, which ran at the same time.
 //! Latency distributions come from fio's own bins, 64 to each power of two, so quantiles are accurate to 0.8
-//! %; minimum, maximum, mean and deviation are exact. Plain JSON has percentiles and no bins: those of one job
-//! are read as printed, those of several are means, with a warning. With `lat_percentiles=1` the distribution is that of
-//! the total latency, otherwise of the completion latency (`clat`). If a job file makes fio omit samples or
-//! percentiles (`gtod_reduce`, `clat_percentiles=0`), there are rates but no latencies, and a warning says
-//! so.
+//! %; minimum, maximum, mean and deviation are exact. Plain JSON has percentiles and no bins: those of one
+//! job are read as printed, those of several are means, with a warning. With `lat_percentiles=1` the
+//! distribution is that of the total latency, otherwise of the completion latency (`clat`). If a job file
+//! makes fio omit samples or percentiles (`gtod_reduce`, `clat_percentiles=0`), there are rates but no
+//! latencies, and a warning says so.
 
 mod bounded;
 mod document;
@@ -306,7 +306,8 @@ fn add_phase(group: &Group<'_>, document: &Document, report: &mut Results) {
     report.phases.push(PhaseResult::lasting(name, nanos(lasted_ms / 1e3), roles));
 }
 
-/// Whether the latencies of all jobs of a role are those of one sample: of a single job, or with bins.
+/// Returns whether the latencies of all jobs of a role are those of one sample: of a single job, or with
+/// bins.
 fn adds_up(which: Role, group: &Group<'_>) -> bool {
     let of =
         |role: Role| if OF_NAMES.iter().any(|(_, named, _)| *named == role) { Role::Reader } else { role };

@@ -139,7 +139,7 @@ fn trials_of(files: &[File], options: &Import) -> std::result::Result<(Vec<Trial
     Ok((trials, measure))
 }
 
-/// What a file of a format must be, for one that is not.
+/// The next step after a file that is none of its format.
 const fn next_step(format: ImportFormat) -> &'static str {
     match format {
         ImportFormat::FsOpBench => "give it whole tables as FsOpBench prints them",

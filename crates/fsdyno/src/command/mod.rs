@@ -123,7 +123,7 @@ pub fn run(cli: &Cli) -> Result {
 const NO_MEMORY: &str = "error: there is no memory left for this command\n\
                          hint: raise its limit (ulimit -v), or give it a smaller file; nothing was changed\n";
 
-/// Whether a command changes nothing but the results that are stored, which a transaction protects.
+/// Returns whether a command changes nothing but the results that are stored, which a transaction protects.
 fn only_reads(command: &Command) -> bool {
     matches!(
         command,

@@ -50,7 +50,7 @@ pub(crate) fn start(binary: &Path, inherited: Vec<Arc<OwnedFd>>) -> Result<Box<d
 struct Process {
     child: Child,
     stdin: Option<ChildStdin>,
-    /// Whether it was killed because it was stopped.
+    /// True if it was killed because it was stopped.
     was_stopped: Arc<AtomicBool>,
 }
 
@@ -81,7 +81,7 @@ impl Process {
         std::thread::Builder::new().spawn(watch).map(drop)
     }
 
-    /// Why it does not answer any more.
+    /// The reason why it does not answer any more.
     fn end_in_words(&self) -> String {
         match self.was_stopped.load(Ordering::Acquire) {
             true => format!(
@@ -106,7 +106,8 @@ impl Process {
     }
 }
 
-/// Whether a signal has stopped a process (`T` in proc_pid_stat(5)); one that a debugger looks at is not.
+/// Returns whether a signal has stopped a process (`T` in proc_pid_stat(5)); one that a debugger looks at is
+/// not.
 fn is_stopped(pid: Pid) -> bool {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
     // The name before it may contain anything.

@@ -204,14 +204,14 @@ impl<'a> Heading<'a> {
         matches!(&words[..], [only] if RUNS.contains(&&**only))
     }
 
-    /// Whether the column says what was done.
+    /// Returns whether the column says what was done.
     pub(super) fn is_work(&self) -> bool {
         let words = words(self.text);
         let named: Vec<&str> = words.iter().map(String::as_str).filter(|word| *word != "name").collect();
         matches!(named[..], [only] if WORK.contains(&only))
     }
 
-    /// Whether the column says how much a figure varies.
+    /// Returns whether the column says how much a figure varies.
     pub(super) fn is_spread(&self, cells: &[&str]) -> bool {
         let is_number = |cell: &&str| {
             let number = cell.trim_start_matches(['\u{b1}', '+', '-', '/']).trim_end_matches('%').trim();
@@ -260,7 +260,7 @@ impl<'a> Heading<'a> {
     }
 }
 
-/// Whether a number has a fraction and at least three digits that count.
+/// Returns whether a number has a fraction and at least three digits that count.
 fn is_exact(cell: &str) -> bool {
     let digits: String = cell.chars().filter(char::is_ascii_digit).collect();
     cell.contains(['.', ',']) && digits.trim_start_matches('0').trim_end_matches('0').len() >= 3

@@ -61,7 +61,7 @@ pub struct UncomparedCase {
     pub workload: String,
     /// Why.
     pub reason: String,
-    /// Whether every trial of it failed, while the other side measured the same.
+    /// True if every trial of it failed, while the other side measured the same.
     pub is_lost: bool,
 }
 
@@ -152,7 +152,7 @@ fn is_like(a: &Case<'_>, b: &Case<'_>) -> bool {
     a.workload().model() == b.workload().model()
 }
 
-/// Whether none of its trials has figures, because they failed.
+/// Returns whether none of its trials has figures, because they failed.
 fn has_failed(case: &Case<'_>) -> bool {
     let failed = |trial: &&TrialRecord| matches!(trial.outcome, Outcome::Failed { .. });
     case.trials.is_empty() && case.others.iter().any(failed)

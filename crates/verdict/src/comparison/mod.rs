@@ -143,7 +143,7 @@ pub struct ComparedMeasure {
     doubts: Doubt,
     /// For each side, whether some value is only a lower bound.
     pub at_least: [bool; 2],
-    /// For each side, whether nothing was done in any trial: it has 0 in all of them, and more is better.
+    /// True for a side on which nothing was done in any trial: it has 0 in all of them, and more is better.
     is_lost: [bool; 2],
 }
 
@@ -359,8 +359,8 @@ fn row(measure: &Measure, cases: [&Case<'_>; 2], of: [Side<'_>; 2], seed: u64) -
     })
 }
 
-/// Which side has 0 in all of its trials, although the other has more in all of its own. That is no matter of
-/// chance, and no ratio either.
+/// Returns which side has 0 in all of its trials, although the other has more in all of its own. That is no
+/// matter of chance, and no ratio either.
 fn lost(measure: &Measure, sides: [&[f64]; 2]) -> [bool; 2] {
     let [a, b] = sides.map(|side| side.iter().all(|value| *value == 0.0));
     let [some_a, some_b] = sides.map(|side| side.iter().all(|value| *value > 0.0));
