@@ -58,7 +58,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
     Status::Usage.into()
 }
 
-/// Prints what clap calls an error and is none: the help and the version.
+/// Prints the help or the version, which clap returns as errors.
 fn print_help(asked: &clap::Error) -> Result<Status, Trouble> {
     let text = asked.render();
     let mut out = out::plain();

@@ -254,7 +254,7 @@ impl<'a> Heading<'a> {
             || words.iter().any(|word| is_percentile(word))
             || words.last().is_some_and(|last| is_statistic(last));
         let may_be = has(&EITHER) || matches!(self.unit, Declared::InName(_));
-        // Nobody sets a level of three digits and a fraction, such as 1234.5.
+        // A level of three digits and a fraction, such as 1234.5, is hardly ever set.
         let exact = filled.iter().filter(|cell| is_exact(cell)).count() * 2 > filled.len();
         if has(&SET) { false } else { is_certain || ((may_be || exact) && varies) }
     }
