@@ -23,7 +23,7 @@ fn two() -> String {
 #[test]
 fn a_table_is_ranked_compared_recommended_and_reported_like_a_sweep() {
     let desk = Desk::new();
-    desk.write("mine.csv", &two());
+    desk.write("mine.csv", two());
     let said = desk.succeeds(&[
         "import",
         "table",
