@@ -37,7 +37,7 @@ pub struct StandardOutput(Stdout);
 impl Write for StandardOutput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if stdout_was_closed() {
-            return Err(named(rustix::io::Errno::BADF.into()));
+            return Err(named(io::Error::other("it is closed")));
         }
         self.0.write(bytes).map_err(named)
     }
