@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 /// More runs than anybody makes of one configuration and keeps in one file: each is a trial with memory of
 /// its own.
-pub(crate) const MOST_RUNS: usize = 50_000;
+pub const MOST_RUNS: usize = 50_000;
 
 /// More words than any command line has.
 const MOST_WORDS: usize = 500;

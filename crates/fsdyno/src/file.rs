@@ -4,6 +4,7 @@
 use anyhow::{Context, anyhow};
 use fsdyno_path::{Destination, Directory, Place};
 use rustix::fs::{Access, OFlags, access};
+use rustix::process::geteuid;
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -110,10 +111,18 @@ fn write_named(
     let (here, target) = (directory.at("."), directory.at(name));
     let mode = match fs::symlink_metadata(&target) {
         Ok(known) if known.is_dir() => return Err(anyhow!("it is a directory")),
+        Ok(known) if known.is_symlink() => {
+            return Err(match directory.link_of_others(name) {
+                Some(link) => io::Error::new(io::ErrorKind::PermissionDenied, link).into(),
+                None => anyhow!("it is a symbolic link; name what it leads to"),
+            });
+        }
         // Nothing that was found was a link: one that is here now belongs to somebody who is faster.
         Ok(known) if !known.is_file() => return write_into(&target, OFlags::NOFOLLOW, fill),
-        Ok(known) => Some(known.mode() & PERMISSIONS),
-        Err(_) => None,
+        // A file of somebody else has the permissions that he wants: he could read, or change, what is his no
+        // longer.
+        Ok(known) if known.uid() == geteuid().as_raw() => Some(known.mode() & PERMISSIONS),
+        Ok(_) | Err(_) => None,
     };
     let file = tempfile::Builder::new()
         .prefix(".fsdyno-")
@@ -142,11 +151,14 @@ fn write_into(
     fill: impl FnOnce(&mut Output<'_>) -> anyhow::Result<()>,
 ) -> anyhow::Result<u64> {
     // A pipe without a reader would block for ever.
-    let flags = (flags | OFlags::NONBLOCK).bits().cast_signed();
-    let file = OpenOptions::new().write(true).custom_flags(flags).open(path)?;
+    let nonblocking = (flags | OFlags::NONBLOCK).bits().cast_signed();
+    let file = OpenOptions::new().write(true).custom_flags(nonblocking).open(path)?;
     let kind = file.metadata()?.file_type();
     if kind.is_block_device() {
         return Err(anyhow!("it is a block device; name a file"));
+    }
+    if kind.is_file() && flags.contains(OFlags::NOFOLLOW) {
+        return Err(anyhow!("it was no file a moment ago"));
     }
     if kind.is_file() {
         file.set_len(0)?;
@@ -191,7 +203,7 @@ mod tests {
     use super::*;
     use std::io::Read;
     use std::os::fd::AsRawFd;
-    use std::os::unix::fs::{lchown, symlink};
+    use std::os::unix::fs::{chown, lchown, symlink};
 
     fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<u64> {
         write_whole(path, |out| Ok(out.write_all(bytes)?))
@@ -212,6 +224,27 @@ mod tests {
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         assert_eq!(fs::read(&path).unwrap(), b"newer");
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600, "it stays as secret");
+    }
+
+    /// Otherwise he could read and change what root writes.
+    #[test]
+    fn a_file_of_another_user_becomes_ones_own_with_the_usual_permissions() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        if !geteuid().is_root() {
+            return;
+        }
+        fs::write(path("fresh"), "").unwrap();
+        let usual = fs::metadata(path("fresh")).unwrap();
+        for mode in [0o666, 0o600, 0o777] {
+            fs::write(path("theirs"), "bait").unwrap();
+            fs::set_permissions(path("theirs"), Permissions::from_mode(mode)).unwrap();
+            chown(path("theirs"), Some(65534), Some(65534)).unwrap();
+            write(&path("theirs"), b"page").unwrap();
+            let written = fs::metadata(path("theirs")).unwrap();
+            let of = |found: &fs::Metadata| (found.uid(), found.gid(), found.mode());
+            assert_eq!(of(&written), of(&usual), "{mode:o}");
+        }
     }
 
     #[test]
@@ -277,7 +310,7 @@ mod tests {
     fn nothing_is_written_where_a_link_of_others_leads() {
         let directory = tempfile::tempdir().unwrap();
         let path = |name: &str| directory.path().join(name);
-        if !rustix::process::geteuid().is_root() {
+        if !geteuid().is_root() {
             return;
         }
         fs::write(path("file"), "whole").unwrap();

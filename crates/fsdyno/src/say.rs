@@ -71,11 +71,11 @@ pub fn note(line: &str) {
         lines.push(line.to_string());
         return;
     }
-    let text = visible(line);
+    let text = visible(&shortened(line)).into_owned();
     let size = if stderr().is_terminal() { terminal_size::terminal_size_of(stderr()) } else { None };
     let text = match size {
         Some((width, _)) => wrapped(&text, width.0.into()),
-        None => text.into(),
+        None => text,
     };
     write_out(&format!("{text}\n"));
 }
@@ -117,6 +117,52 @@ fn takes(stderr: &impl AsFd, patience: Timespec) -> bool {
     !matches!(poll(&mut polled, Some(&patience)), Ok(0))
 }
 
+/// The longest word, and the longest value within single quotes, in characters.
+const LONGEST: usize = 500;
+/// The longest message.
+const LONGEST_MESSAGE: usize = 8000;
+
+/// A message that fits on a terminal, whatever it quotes: files from anywhere may contain names of a
+/// megabyte, and anything may be given on a command line. Of what is too long, beginning and end are kept.
+pub fn shortened(text: &str) -> String {
+    let pieces = pieces(text).into_iter().enumerate();
+    // Every other one is within quotes; what is outside is cut by words.
+    let quoted = pieces.map(|(at, piece)| if at % 2 == 1 { cut(piece, LONGEST) } else { piece.to_string() });
+    let quoted: String = quoted.collect();
+    let words = quoted.split_inclusive(char::is_whitespace).map(|word| cut(word, LONGEST));
+    cut(&words.collect::<String>(), LONGEST_MESSAGE)
+}
+
+/// Splits a text before and after what is within single quotes. An apostrophe follows a letter.
+fn pieces(text: &str) -> Vec<&str> {
+    let (mut pieces, mut begin, mut is_quoted, mut before) = (Vec::new(), 0, false, ' ');
+    let mut letters = text.char_indices().peekable();
+    while let Some((at, letter)) = letters.next() {
+        let ends = letters.peek().is_none_or(|(_, after)| !after.is_alphanumeric());
+        let turns = letter == '\'' && if is_quoted { ends } else { !before.is_alphanumeric() };
+        if turns {
+            // The quotes stay with the text around the value.
+            let cut = if is_quoted { at } else { at + 1 };
+            pieces.push(&text[begin..cut]);
+            (begin, is_quoted) = (cut, !is_quoted);
+        }
+        before = letter;
+    }
+    pieces.push(&text[begin..]);
+    pieces
+}
+
+/// A text without its middle, if it is too long.
+fn cut(text: &str, most: usize) -> String {
+    let count = text.chars().count();
+    if count <= most {
+        return text.to_string();
+    }
+    let begin: String = text.chars().take(most / 2).collect();
+    let end: String = text.chars().skip(count - most / 8).collect();
+    format!("{begin}…{end}")
+}
+
 /// Long lines in several, broken between words. Hints stay whole, because they contain commands to copy.
 fn wrapped(text: &str, width: usize) -> String {
     let options = textwrap::Options::new(width).subsequent_indent("  ");
@@ -148,5 +194,24 @@ mod tests {
         let expected =
             "error: one two three\n  four\n  12 | x = 1\nhint: fsdyno restore --state /somewhere/else";
         assert_eq!(wrapped(text, 20), expected);
+    }
+
+    #[test]
+    fn a_name_of_a_megabyte_does_not_fill_the_terminal() {
+        let name = "ä".repeat(1 << 20);
+        let text = shortened(&format!("p.toml:1:8: unknown key '{name}';\n  1 | {name} = 1"));
+        assert!(text.starts_with("p.toml:1:8: unknown key 'ää") && text.ends_with("ää = 1"), "{text}");
+        assert_eq!(text.lines().count(), 2);
+        assert!(text.chars().count() < 700, "{}", text.chars().count());
+        let path = format!("'{}' is missing", "/directory".repeat(40));
+        assert_eq!(shortened(&path), path);
+        let words = shortened(&format!("unknown key '{}' in the user's plan", "it's long ".repeat(1 << 16)));
+        assert!(
+            words.starts_with("unknown key 'it's long") && words.ends_with("' in the user's plan"),
+            "{words}"
+        );
+        assert!(words.chars().count() < 500, "{}", words.chars().count());
+        let list = shortened(&"'a', ".repeat(1 << 16));
+        assert!(list.chars().count() < 6000, "{}", list.chars().count());
     }
 }

@@ -102,6 +102,70 @@ fn a_reader_may_leave_but_a_full_disk_fails_and_either_way_everything_is_stored(
 }
 
 #[test]
+fn output_that_cannot_be_written_is_an_error_in_every_command() {
+    let lab = Lab::new();
+    let table = lab.work().join("mine.csv");
+    fs::write(&table, "filesystem,value\next4,1\next4,2\nxfs,2\nxfs,3\n").expect("a table");
+    let table = table.display().to_string();
+    let plan = lab.work().join("plan.toml");
+    let text = format!("[device]\ndirectory = {:?}\n[[workloads]]\nkind = \"null\"\n", lab.work());
+    fs::write(&plan, text).expect("a plan");
+    let plan = plan.display().to_string();
+    let import = ["import", "table", &table, "--unit", "MB/s"];
+    assert!(lab.fsdyno(&import).status().expect("run fsdyno").success());
+    let commands: [&[&str]; 20] = [
+        &import,
+        &["list"],
+        &["show"],
+        &["show", "--format", "json"],
+        &["show", "--format", "csv"],
+        &["compare", "1/ext4", "1/xfs"],
+        &["compare", "1/ext4", "1/xfs", "--format", "csv"],
+        &["recommend"],
+        &["report", "-o", "-"],
+        &["export", "--kind", "trials"],
+        &["export", "--format", "json"],
+        &["pack", "1", "-"],
+        &["profile", "."],
+        &["plan", &plan],
+        &["plans"],
+        &["plans", "demo"],
+        &["completions", "bash"],
+        &["rename", "1", "other"],
+        &["--help"],
+        &["--version"],
+    ];
+    for command in commands {
+        for sink in [">&-", ">/dev/full"] {
+            let output = Command::new("sh")
+                .args(["-c", &format!("exec \"$@\" {sink}"), "sh", env!("CARGO_BIN_EXE_fsdyno")])
+                .args(command)
+                .arg("--state")
+                .arg(lab.state())
+                .output()
+                .expect("run sh");
+            let error = stderr(&output);
+            assert_eq!(output.status.code(), Some(2), "{command:?} {sink}: {error}");
+            assert!(error.contains("cannot write to stdout: "), "{command:?} {sink}: {error}");
+        }
+    }
+    // Nothing is written to stdout here.
+    let page = lab.work().join("page.html").display().to_string();
+    let output = Command::new("sh")
+        .args(["-c", "exec \"$@\" <&- >&- 2>&-", "sh", env!("CARGO_BIN_EXE_fsdyno"), "report", "-o", &page])
+        .arg("--state")
+        .arg(lab.state())
+        .output()
+        .expect("run sh");
+    assert!(output.status.success(), "{output:?}");
+    let page = fs::read_to_string(page).expect("a page");
+    assert!(
+        page.starts_with("<!DOCTYPE html>") && page.trim_end().ends_with("</html>"),
+        "no file is mixed up"
+    );
+}
+
+#[test]
 fn an_error_that_nobody_reads_keeps_its_exit_code() {
     let lab = Lab::new();
     for err in [closed_pipe(), full()] {
@@ -188,5 +252,94 @@ fn a_limit_on_the_size_of_files_is_an_error_and_no_signal() {
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{error}");
     assert!(error.contains("cannot open results"), "{error}");
+    assert!(error.contains("no file may be larger than 8 KiB here") && !error.contains("df -h"), "{error}");
     assert!(lab.is_tidy());
+}
+
+/// `ulimit -f`, in units of 512 bytes.
+#[test]
+fn an_output_beyond_the_limit_leaves_nothing_and_names_the_limit() {
+    let lab = Lab::new();
+    let output = Command::new("sh")
+        .args(["-c", "ulimit -f 1; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_fsdyno")])
+        .args(["reference", "."])
+        .current_dir(lab.work())
+        .output()
+        .expect("run sh");
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let error = stderr(&output);
+    assert!(error.contains("it would be larger than files may be (ulimit -f, 0 KiB)"), "{error}");
+    assert!(lab.is_tidy());
+}
+
+#[test]
+fn a_current_directory_that_is_gone_is_named_as_the_cause() {
+    let lab = Lab::new();
+    let table = lab.directory.path().join("mine.csv");
+    fs::write(&table, "filesystem,value\next4,1\nxfs,2\n").expect("a table");
+    let table = table.display().to_string();
+    assert!(lab.fsdyno(&["import", "table", &table, "--unit", "MB/s"]).status().expect("fsdyno").success());
+    let commands: [&[&str]; 9] = [
+        &["report"],
+        &["report", "-o", "page.html"],
+        &["export", "-d", "tables"],
+        &["profile", "."],
+        &["pack", "1", "sweep.fsdyno"],
+        &["bench", "."],
+        &["sweep", "plan.toml"],
+        &["import", "table", "mine.csv"],
+        &["list", "--store", "mine.db"],
+    ];
+    for command in commands {
+        let output = Command::new("sh")
+            .args(["-c", "cd \"$0\" && rmdir \"$0\" && exec \"$@\""])
+            .arg(lab.work())
+            .arg(env!("CARGO_BIN_EXE_fsdyno"))
+            .args(command)
+            .arg("--state")
+            .arg(lab.state())
+            .output()
+            .expect("run sh");
+        let error = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{command:?}: {error}");
+        assert!(error.contains("the current directory has been removed"), "{command:?}: {error}");
+        fs::create_dir(lab.work()).expect("a directory");
+    }
+    // What needs no path works.
+    let output = Command::new("sh")
+        .args(["-c", "cd \"$0\" && rmdir \"$0\" && exec \"$@\""])
+        .arg(lab.work())
+        .arg(env!("CARGO_BIN_EXE_fsdyno"))
+        .arg("show")
+        .arg("--state")
+        .arg(lab.state())
+        .output()
+        .expect("run sh");
+    assert!(output.status.success(), "{output:?}");
+}
+
+#[test]
+fn no_error_is_longer_than_a_terminal_can_show() {
+    let lab = Lab::new();
+    let long = "it's a long name ".repeat(4000);
+    let state = lab.state().display().to_string();
+    let csv = lab.directory.path().join("mine.csv");
+    fs::write(&csv, format!("filesystem,value\next4,{}\n", &long[..150])).expect("a table");
+    let csv = csv.display().to_string();
+    let commands: [&[&str]; 8] = [
+        &["show", &long],
+        &["compare", &long, "1"],
+        &["sweep", &long],
+        &[&long],
+        &["show", "--measure", &long],
+        &["import", "table", &csv, "--measure", &long],
+        &["import", "fio", &long],
+        &["bench", &long],
+    ];
+    for command in commands {
+        let mut fsdyno = Command::new(env!("CARGO_BIN_EXE_fsdyno"));
+        let output = fsdyno.args(command).args(["--state", &state]).output().expect("run fsdyno");
+        assert_ne!(output.status.code(), Some(0), "{:?}", &command[0][..5]);
+        assert!(!output.stderr.is_empty() && output.stderr.len() < 2500, "{}", stderr(&output));
+    }
 }

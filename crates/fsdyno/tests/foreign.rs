@@ -1,46 +1,11 @@
 //! Results of other programs, imported and compared as their users would: what they state decides what they
 //! are compared with.
 
+mod desk;
+
+use desk::Desk;
 use serde_json::{Value, json};
 use std::fs;
-use std::process::{Command, Output, Stdio};
-
-/// A directory with a store.
-struct Desk(tempfile::TempDir);
-
-impl Desk {
-    fn new() -> Self {
-        Desk(tempfile::tempdir().expect("a directory"))
-    }
-
-    fn run(&self, arguments: &[&str]) -> Output {
-        let state = self.0.path().join("state").display().to_string();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_fsdyno"));
-        command.args(arguments).args(["--state", &state]).current_dir(self.0.path()).stdin(Stdio::null());
-        command.output().expect("run fsdyno")
-    }
-
-    fn succeeds(&self, arguments: &[&str]) -> String {
-        let output = self.run(arguments);
-        assert!(output.status.success(), "{arguments:?}: {output:?}");
-        String::from_utf8(output.stdout).expect("text")
-    }
-
-    fn json(&self, arguments: &[&str]) -> Value {
-        let text = self.succeeds(&[arguments, &["--format", "json"]].concat());
-        serde_json::from_str(&text).expect("JSON")
-    }
-
-    fn refuses(&self, arguments: &[&str]) -> String {
-        let output = self.run(arguments);
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {output:?}");
-        String::from_utf8(output.stderr).expect("text")
-    }
-
-    fn write(&self, name: &str, contents: impl AsRef<[u8]>) {
-        fs::write(self.0.path().join(name), contents).expect("a file");
-    }
-}
 
 /// What fio printed, of a version or with an option that its name says.
 macro_rules! captured {
@@ -274,7 +239,7 @@ fn only_the_per_character_figures_of_two_generations_of_bonnie_are_incomparable(
     for name in ["bonnie-write-block", "bonnie-seeks"] {
         assert!(finding(name).contains("no material difference"), "{}", finding(name));
     }
-    let mixed = desk.0.path().join("mixed.csv");
+    let mixed = desk.path("mixed.csv");
     fs::write(mixed, format!("{BONNIE_1_03}\n{BONNIE_1_97}\n")).expect("a file");
     let said = desk.succeeds(&["import", "bonnie-csv", "mixed.csv"]);
     assert!(said.contains("2 trials of 2 cases"), "{said}");

@@ -188,6 +188,71 @@ fn a_machine_that_has_been_up_for_a_year_or_a_minute_measures() {
     }
 }
 
+/// Files that take many times their size of memory: each is refused by what is wrong with it, long before the
+/// memory of a small machine is used up.
+#[test]
+fn no_import_takes_more_memory_than_a_small_machine_has() {
+    let lab = Lab::new();
+    let file = lab.path("hostile").display().to_string();
+    let many = |text: &str, size: usize| text.repeat((size << 20) / text.len());
+    let wide = format!("{}value\n", many(",", 60));
+    let jobs =
+        format!("{{\"fio version\":\"fio-3.33\",\"jobs\":[{}{{}}]}}", many("{\"jobname\":\"a\"},", 60));
+    let runs = many("{\"jobs\":[{\"jobname\":\"a\"}]}\n", 60);
+    let bins: String = (0..1 << 21).map(|bin| format!("\"{bin}\":1,")).collect();
+    let bins = format!(
+        "{{\"jobs\":[{{\"jobname\":\"a\",\"read\":{{\"total_ios\":1,\"clat_ns\":{{\"bins\":{{{bins}\"0\":1}}}}}}}}]}}"
+    );
+    let headings: String = (0..200).map(|column| format!("c{column},")).collect();
+    let row: String = (0..200).map(|column| format!("{column},")).collect();
+    let cells = format!("{headings}value\n{}", many(&format!("{row}5\n"), 60));
+    let hostile: [(&str, &str, String); 8] = [
+        ("table", "more than 256 columns", wide),
+        ("table", "a table has at most 1000000 cells", cells),
+        ("table", "a table has at most 50000 rows", format!("a,value\n{}", many("1,2\n", 60))),
+        ("fio", "a result has at most 50000 jobs", jobs),
+        ("fio", "a file has at most 50000 jobs and 50000 runs", runs),
+        ("fio", "a table has at most 4096 entries", bins),
+        (
+            "bonnie-csv",
+            "a file has at most 50000 result lines",
+            many("h,1G,1,1,1,1,,,,,,,,,,,,,,,,,,,,,\n", 60),
+        ),
+        ("fsopbench", "expected the end of so long a text", many("\n", 60)),
+    ];
+    for (format, why, text) in hostile {
+        fs::write(&file, text).expect("a file");
+        let shell = ["sh", "-c", "ulimit -v 1500000 && exec \"$0\" \"$@\""];
+        let words = ["import", format, &file, "--unit", "MB/s"];
+        let words = if format == "table" { &words[..] } else { &words[..3] };
+        let (code, out, err) = said(&mut lab.started_by(&shell, words));
+        assert_eq!((code, out.as_str()), (Some(2), ""), "{format}: {err}");
+        assert!(err.contains(why) && err.contains("nothing was imported"), "{format}: not {why}: {err}");
+    }
+}
+
+#[test]
+fn a_command_that_gets_no_more_memory_says_so() {
+    let lab = Lab::new();
+    let file = lab.path("large.csv").display().to_string();
+    let row: String = (0..20).map(|column| format!("some level {column},")).collect();
+    let headings: String = (0..20).map(|column| format!("c{column},")).collect();
+    fs::write(&file, format!("{headings}value\n{}", format!("{row}5\n").repeat(40_000))).expect("a file");
+    let mut ends = Vec::new();
+    for kib in [80_000, 120_000, 200_000, 300_000] {
+        let shell = ["sh", "-c", &format!("ulimit -v {kib} && exec \"$0\" \"$@\"")];
+        let (code, out, err) =
+            said(&mut lab.started_by(&shell, &["import", "table", &file, "--unit", "MB/s"]));
+        // With enough, it would succeed.
+        assert!(matches!(code, Some(0 | 2)), "{kib} KiB: {code:?} {out}{err}");
+        assert!(code == Some(0) || err.starts_with("error: "), "{kib} KiB: {out}{err}");
+        ends.push(
+            err.contains("there is no memory left for this command\nhint: raise its limit (ulimit -v)"),
+        );
+    }
+    assert!(ends.contains(&true), "one of the limits was reached");
+}
+
 /// Ways to be user 0 without being root of the machine.
 const POWERLESS: [(&[&str], &str); 3] = [
     (&["unshare", "-Ur"], "user 0 of a user namespace is not root of the machine"),

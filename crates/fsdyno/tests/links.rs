@@ -8,7 +8,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, lchown, symlink};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, chown, lchown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
@@ -189,6 +189,9 @@ fn each_path_that_is_written_follows_no_link_of_others() {
                 let output = scene.run(&line.split(' ').collect::<Vec<_>>());
                 let error = text(&output.stderr);
                 assert!(!output.status.success(), "{line}: {}{error}", text(&output.stdout));
+                if error.contains("is a symbolic link that another user can change") {
+                    assert_eq!(output.status.code(), Some(3), "{line}: {error}");
+                }
                 assert!(error.contains(&scene.path("theirs").display().to_string()), "{line}: {error}");
                 assert!(scene.look("decoy") == before, "{line} changed the decoys: {error}");
             }
@@ -223,6 +226,33 @@ fn links_of_ones_own_are_followed_wherever_they_are() {
         assert!(scene.path("real").join(name).is_file(), "{name}");
     }
     assert!(fs::symlink_metadata(scene.path("real/link.html")).is_ok_and(|link| link.is_symlink()));
+}
+
+/// A file that somebody else has put there beforehand, open to everybody.
+#[test]
+fn what_is_written_over_a_file_of_others_is_not_theirs() {
+    if !is_root() {
+        eprintln!("skipped: requires root");
+        return;
+    }
+    let scene = Scene::new();
+    let written = [
+        ("report -o PATH", "page.html"),
+        ("export -d .", "trials.csv"),
+        ("profile decoy -o PATH", "model.json"),
+        ("pack 1 PATH", "packed.fsdyno"),
+        ("reference .", "command-line.md"),
+    ];
+    for (line, name) in written {
+        // What is packed overwrites nothing but an empty file.
+        scene.write(name, "");
+        fs::set_permissions(scene.path(name), Permissions::from_mode(0o666)).expect("a mode");
+        chown(scene.path(name), Some(SOMEBODY), Some(SOMEBODY)).expect("root may");
+        scene.succeeds(&line.replace(PATH, name).split(' ').collect::<Vec<_>>());
+        let found = fs::metadata(scene.path(name)).expect("a file");
+        assert!(found.len() > 0, "{line}");
+        assert_eq!((found.uid(), found.gid(), found.mode() & 0o022), (0, 0, 0), "{line}");
+    }
 }
 
 #[test]
@@ -274,6 +304,30 @@ fn tables_go_where_the_first_went_when_the_directory_is_swapped() {
     assert!(table.len() > 8192 && export.wait().expect("an end").success());
     assert!(scene.look("decoy") == before, "the decoys have changed");
     assert!(scene.path("moved/operations.csv").is_file());
+}
+
+/// Links below a directory that is root's own but open to others.
+#[test]
+fn links_of_others_in_a_directory_are_refused_as_those_on_the_way() {
+    if !is_root() {
+        eprintln!("skipped: requires root");
+        return;
+    }
+    let scene = Scene::new();
+    fs::create_dir(scene.path("tables")).expect("a directory");
+    scene.link("tables/trials.csv", "../decoy/file");
+    fs::create_dir(scene.path("stored")).expect("a directory");
+    scene.succeeds(&["import", "table", "mine.csv", "--unit", "MB/s", "--store", "stored/results.db"]);
+    scene.link("stored/results.db.files", "../decoy");
+    let before = scene.look("decoy");
+    for line in ["export -d tables", "delete 1 --yes --store stored/results.db"] {
+        let output = scene.run(&line.split(' ').collect::<Vec<_>>());
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{line}: {error}");
+        assert!(error.contains("is a symbolic link that another user can change"), "{line}: {error}");
+        assert!(scene.look("decoy") == before, "{line} changed the decoys: {error}");
+    }
+    assert!(text(&scene.succeeds(&["list", "--store", "stored/results.db"])).contains("mine"), "it is there");
 }
 
 #[test]

@@ -1,42 +1,11 @@
 //! Tables of anybody's measurements, imported and judged like a sweep.
 
+mod desk;
+
+use desk::Desk;
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
-
-/// A directory with a store.
-struct Desk(tempfile::TempDir);
-
-impl Desk {
-    fn new() -> Self {
-        Desk(tempfile::tempdir().expect("a directory"))
-    }
-
-    fn run(&self, arguments: &[&str]) -> Output {
-        let state = self.0.path().join("state").display().to_string();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_fsdyno"));
-        command.args(arguments).args(["--state", &state]).current_dir(self.0.path()).stdin(Stdio::null());
-        command.output().expect("run fsdyno")
-    }
-
-    fn succeeds(&self, arguments: &[&str]) -> String {
-        let output = self.run(arguments);
-        assert!(output.status.success(), "{arguments:?}: {output:?}");
-        String::from_utf8(output.stdout).expect("text")
-    }
-
-    fn refuses(&self, arguments: &[&str]) -> String {
-        let output = self.run(arguments);
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {output:?}");
-        assert!(output.stdout.is_empty());
-        String::from_utf8(output.stderr).expect("text")
-    }
-
-    fn write(&self, name: &str, text: &str) {
-        fs::write(self.0.path().join(name), text).expect("a file");
-    }
-}
 
 /// Two configurations in six blocks. `fast` is faster by half, whatever the block does to both.
 fn two() -> String {
@@ -54,7 +23,7 @@ fn two() -> String {
 #[test]
 fn a_table_is_ranked_compared_recommended_and_reported_like_a_sweep() {
     let desk = Desk::new();
-    desk.write("mine.csv", &two());
+    desk.write("mine.csv", two());
     let said = desk.succeeds(&[
         "import",
         "table",
@@ -76,8 +45,7 @@ fn a_table_is_ranked_compared_recommended_and_reported_like_a_sweep() {
     let document: Value = serde_json::from_slice(&compared.stdout).expect("JSON");
     let text = document.to_string();
     assert!(text.contains("value (MB/s)") && text.contains("\"faster\""), "{text}");
-    let recommended: Value =
-        serde_json::from_str(&desk.succeeds(&["recommend", "--format", "json"])).expect("JSON");
+    let recommended: Value = desk.json(&["recommend"]);
     let answer = &recommended["answers"][0];
     let winner = answer["winner"].as_u64().expect("a winner") as usize;
     assert_eq!(answer["standings"][winner]["settings"]["depth"], "4", "{answer}");
@@ -89,10 +57,10 @@ fn a_table_is_ranked_compared_recommended_and_reported_like_a_sweep() {
     let objectives = answer["pareto"]["objectives"].to_string();
     assert!(objectives.contains("p99 (ms)"), "{objectives}");
     desk.succeeds(&["report", "--output", "mine.html"]);
-    let page = fs::read_to_string(desk.0.path().join("mine.html")).expect("a page");
+    let page = fs::read_to_string(desk.path("mine.html")).expect("a page");
     assert!(page.contains("value (MB/s)") && page.contains("p99 (ms)"));
     assert!(desk.succeeds(&["show", "--format", "markdown"]).contains("| **fast** | "));
-    let document: Value = serde_json::from_str(&desk.succeeds(&["show", "--format", "json"])).expect("JSON");
+    let document: Value = desk.json(&["show"]);
     assert_eq!(document["trials"][0]["columns"]["value (MB/s)"], 140e6);
     let by_p99 = desk.succeeds(&["show", "--measure", "p99 (ms)"]);
     assert!(by_p99.find("\nslow ").expect("slow") < by_p99.find("\nfast ").expect("fast"), "{by_p99}");
@@ -107,7 +75,7 @@ fn what_is_no_table_is_refused_and_nothing_is_stored() {
         said.contains("'mine.csv', line 3, column 3: a table cannot contain the control character U+001B"),
         "{said}"
     );
-    assert!(said.contains("nothing was imported") && !said.contains('\u{1b}'), "{said}");
+    assert!(said.contains("nothing was imported; correct that place") && !said.contains('\u{1b}'), "{said}");
     desk.write("mine.csv", "depth,value\n1,5\n2,6\n");
     let said = desk.refuses(&["import", "table", "mine.csv"]);
     assert!(said.contains("'value' has no unit, so nothing says whether more is better"), "{said}");

@@ -7,11 +7,22 @@ use fsdyno_core::environment::Environment;
 use fsdyno_core::workload::{External, Program, Stated};
 use fsdyno_core::{Warning, WarningKind, Workload};
 use fsdyno_formats::bonnie::{Line, LineError, lines};
+use fsdyno_formats::run::MOST_RUNS;
 use std::collections::BTreeMap;
 
 pub(super) fn drafts(file: &File) -> Result<Vec<Draft>, ImportError> {
-    let drafts: Vec<Draft> =
-        lines(&file.text).map(|(number, line)| draft(file, number, line)).collect::<Result<_, _>>()?;
+    let mut drafts: Vec<Draft> = Vec::new();
+    for (number, line) in lines(&file.text) {
+        if drafts.len() == MOST_RUNS {
+            return Err(ImportError::at(
+                file,
+                number,
+                1,
+                format!("a file has at most {MOST_RUNS} result lines"),
+            ));
+        }
+        drafts.push(draft(file, number, line)?);
+    }
     match drafts.is_empty() {
         true => Err(ImportError::at(
             file,
@@ -129,6 +140,20 @@ mod tests {
         );
         assert_eq!(new.phases[5].roles[0].workers, 5);
         assert_eq!(old.warnings.len(), 2);
+    }
+
+    /// It covers user and system mode, and nothing says how much of each.
+    #[test]
+    fn a_percentage_of_a_processor_is_no_time_of_either_mode() {
+        for line in [OLD, MIDDLE, NEW] {
+            let trial = &import(line).unwrap()[0];
+            let roles = || trial.phases.iter().flat_map(|phase| &phase.roles);
+            assert!(roles().any(|role| role.reported_cpu_share.is_some_and(|share| share > 0.0)), "{line}");
+            assert!(roles().all(|role| role.cpu.total() == fsdyno_core::Nanos(0)), "{line}");
+            assert!(roles().all(|role| role.workers > 0), "{line}");
+        }
+        let none = NEW.replacen(",8192,5,", ",8192,0,", 1);
+        assert!(import(&none).unwrap()[0].phases.iter().all(|phase| phase.roles[0].workers > 0));
     }
 
     /// Rates per second, %CPU and the longest operation of each test, as far as they are known.

@@ -112,7 +112,7 @@ impl ImportError {
 
 impl File {
     /// The maximum size of a file in bytes: a result of fio with a thousand jobs has a few MiB.
-    pub const MOST: u64 = 256 << 20;
+    pub const MOST: u64 = 64 << 20;
 
     /// Reads a file or a pipe.
     ///
@@ -145,7 +145,10 @@ impl File {
             return utf16(path, &bytes, from_bytes);
         }
         match String::from_utf8(bytes) {
-            Ok(text) => Ok(File { path, text: text.trim_start_matches('\u{feff}').to_string() }),
+            Ok(text) if text.starts_with('\u{feff}') => {
+                Ok(File { path, text: text.trim_start_matches('\u{feff}').to_string() })
+            }
+            Ok(text) => Ok(File { path, text }),
             Err(error) => {
                 let valid = error.utf8_error().valid_up_to();
                 let before = String::from_utf8_lossy(&error.as_bytes()[..valid]).into_owned();
@@ -411,7 +414,7 @@ mod tests {
     #[test]
     fn an_endless_file_is_rejected() {
         let error = File::read("-", io::repeat(b' ')).unwrap().unwrap_err();
-        assert_eq!(error.to_string(), "'-' is larger than 256 MiB");
+        assert_eq!(error.to_string(), "'-' is larger than 64 MiB");
         assert_eq!(File::read("a", &b"text"[..]).unwrap().unwrap().text, "text");
     }
 

@@ -14,7 +14,7 @@ mod number;
 use crate::{Draft, File, ImportError, LONGEST_NAME, record, warning};
 use csv::StringRecord;
 use fsdyno_core::axis::DEFAULT;
-use fsdyno_core::measure::{Column, Direction, Measure};
+use fsdyno_core::measure::{Column, Direction, Measure, Unit};
 use fsdyno_core::outcome::{Failure, Outcome};
 use fsdyno_core::workload::Table;
 use fsdyno_core::{Configuration, TrialRecord, Workload, figures};
@@ -25,7 +25,7 @@ use std::collections::{BTreeMap, HashMap};
 /// More rows than any sweep has trials: each is stored as a trial of its own.
 const MOST_ROWS: usize = 50_000;
 /// More cells than any sweep has settings of trials: each takes memory of its own.
-const MOST_CELLS: usize = 2_000_000;
+const MOST_CELLS: usize = 1_000_000;
 /// More columns than any sweep has axes.
 const MOST_COLUMNS: usize = 256;
 /// The column of the figures, unless another is named.
@@ -142,13 +142,28 @@ pub fn table(file: &File, options: &TableOptions) -> Result<Imported, ImportErro
     {
         return Err(at.error(0, "this line has no columns, which commas, semicolons or tabs separate"));
     }
-    let ranking = ranking(&parsed, &at, options)?;
+    let spreads: Vec<bool> = parsed
+        .iter()
+        .enumerate()
+        .map(|(index, heading)| {
+            let is_wanted = options.measures.iter().any(|name| heading.is_named(name));
+            !is_wanted && heading.is_spread(&cells(index))
+        })
+        .collect();
+    let ranking = ranking(&parsed, &spreads, &at, options)?;
+    let work = work(&parsed, &cells);
     let mut notes = Vec::new();
     let mut holds = Vec::new();
     for (index, (heading, style)) in parsed.iter().zip(styles).enumerate() {
         let is_wanted = is_wanted(heading, &ranking, options);
-        let held = held(heading, style, is_wanted, &cells(index), options);
-        let (held, note) = held.map_err(|problem| at.error(index, problem))?;
+        let (held, note) = match is_wanted {
+            false if spreads[index] => (Holds::Nothing, Some(of_spread(heading))),
+            false if work == Some(index) => (Holds::Workload, Some(of_work(heading))),
+            _ => {
+                let held = held(heading, style, is_wanted, &cells(index), options);
+                held.map_err(|problem| at.error(index, problem))?
+            }
+        };
         let is_same = |one: &Holds| matches!((one, &held), (Holds::Figure(one, _), Holds::Figure(other, _)) if one.measure == other.measure);
         if headings[..index].contains(&headings[index]) || holds.iter().any(is_same) {
             return Err(at.error(index, format!("there is another column '{}'", heading.text)));
@@ -196,6 +211,7 @@ fn grid(file: &File) -> Result<Grid<'_>, ImportError> {
     let mut lines = file.text.lines().filter(|line| !line.trim().is_empty());
     let first = lines.clone().find(|line| !is_comment(line)).or(lines.next()).unwrap_or_default();
     let separator = SEPARATORS.into_iter().find(|one| first.contains(*one)).unwrap_or(',');
+    verify_columns(file, separator)?;
     let mut reader = csv::ReaderBuilder::new()
         .delimiter(separator as u8)
         .flexible(true)
@@ -234,15 +250,15 @@ fn grid(file: &File) -> Result<Grid<'_>, ImportError> {
         rows.push((full_row(headings.len(), record, &at)?, at));
     }
     let Some((mut headings, at)) = headings else { return Err(no_result(file, "it is empty")) };
-    if headings.len() > MOST_COLUMNS {
-        return Err(at.error(MOST_COLUMNS, format!("more than {MOST_COLUMNS} columns")));
-    }
     let blank = |rows: &[(Vec<String>, CellPosition<'_>)]| {
         rows.iter().all(|(cells, _)| cells.last().is_some_and(String::is_empty))
     };
     while headings.len() > 1 && headings.last().is_some_and(String::is_empty) && blank(&rows) {
         headings.pop();
         rows.iter_mut().for_each(|(cells, _)| drop(cells.pop()));
+    }
+    if headings.len() > MOST_COLUMNS {
+        return Err(too_wide(&at));
     }
     if let Some(index) = headings.iter().position(String::is_empty) {
         return Err(at.error(index, "a column needs a heading"));
@@ -251,6 +267,38 @@ fn grid(file: &File) -> Result<Grid<'_>, ImportError> {
         return Err(no_result(file, "it has headings and no rows"));
     }
     Ok(Grid { headings, at, rows })
+}
+
+/// Refuses a row of too many cells before any of them takes memory of its own. Quotes count where the parser
+/// sees them: at the beginning of a cell.
+fn verify_columns(file: &File, separator: char) -> Result<(), ImportError> {
+    let mut at = CellPosition { file, begin: 0, line: 1, separator };
+    let (mut line, mut columns, mut starts, mut quoted) = (1, 1, true, false);
+    for (index, byte) in file.text.bytes().enumerate() {
+        let starts_cell = std::mem::take(&mut starts);
+        match byte {
+            // A doubled quote closes the cell and opens it again.
+            b'"' if quoted || starts_cell => (quoted, starts) = (!quoted, quoted),
+            b'\n' => {
+                line += 1;
+                if !quoted {
+                    at = CellPosition { begin: index + 1, line, ..at };
+                    (columns, starts) = (1, true);
+                }
+            }
+            _ if char::from(byte) == separator && !quoted => (columns, starts) = (columns + 1, true),
+            _ => {}
+        }
+        // Commas at the ends of lines make one more.
+        if columns > MOST_COLUMNS + 1 {
+            return Err(too_wide(&at));
+        }
+    }
+    Ok(())
+}
+
+fn too_wide(at: &CellPosition<'_>) -> ImportError {
+    at.error(MOST_COLUMNS, format!("more than {MOST_COLUMNS} columns"))
 }
 
 /// Whether a comment ahead of the first row has the headings, as in files for gnuplot: it has as many cells
@@ -308,16 +356,48 @@ fn words(cells: &StringRecord, at: &CellPosition<'_>) -> Result<Vec<String>, Imp
     cells.iter().enumerate().map(word).collect()
 }
 
+/// The column that says what was done, if none is called `workload`: figures of unlike work are not compared.
+fn work<'a>(headings: &[Heading<'_>], cells: &impl Fn(usize) -> Vec<&'a str>) -> Option<usize> {
+    let is_named = |heading: &Heading<'_>| heading.text.eq_ignore_ascii_case("workload");
+    if headings.iter().any(is_named) {
+        return None;
+    }
+    let varies = |index: &usize| {
+        let cells = cells(*index);
+        cells.iter().any(|cell| *cell != cells[0])
+    };
+    let mut found = (0..headings.len()).filter(|index| headings[*index].is_work()).filter(varies);
+    // Of several, nothing says which one it is.
+    found.next().filter(|_| found.next().is_none())
+}
+
+fn of_work(heading: &Heading<'_>) -> String {
+    let text = heading.text;
+    format!(
+        "the column '{text}' is taken for the workload, so its rows are compared only with those that did the \
+         same; if it is a setting, call it 'setting {text}'"
+    )
+}
+
+fn of_spread(heading: &Heading<'_>) -> String {
+    format!(
+        "the column '{}' says how much a figure varies, and is left out: fsdyno takes that from the trials, \
+         each of which needs a row of its own",
+        heading.text
+    )
+}
+
 /// The column that ranks: the first that was named, else `value`, else the first with a unit.
 fn ranking(
     headings: &[Heading<'_>],
+    spreads: &[bool],
     at: &CellPosition<'_>,
     options: &TableOptions,
 ) -> Result<String, ImportError> {
     let is_wanted = |heading: &Heading<'_>| options.measures.iter().any(|name| heading.is_named(name));
     for (index, heading) in headings.iter().enumerate() {
         let Some(unit) = heading.unknown_unit() else { continue };
-        if is_wanted(heading) || heading.is_run() {
+        if is_wanted(heading) || heading.is_run() || spreads[index] {
             continue;
         }
         let more = if heading.is_latency() { String::new() } else { format!("({unit}, more) or ") };
@@ -334,8 +414,9 @@ fn ranking(
         |heading| heading.own_column().is_some(),
     ];
     let usual = || {
-        let first = orders.into_iter().find_map(|order| headings.iter().find(|heading| order(heading)));
-        first.map_or(VALUE, |heading| heading.text).to_string()
+        let figures = || headings.iter().zip(spreads).filter(|(_, is_spread)| !*is_spread);
+        let first = orders.into_iter().find_map(|order| figures().find(|(heading, _)| order(heading)));
+        first.map_or(VALUE, |(heading, _)| heading.text).to_string()
     };
     let wanted = options.measures.first().cloned().unwrap_or_else(usual);
     let all = std::iter::once(&wanted).chain(&options.measures);
@@ -437,7 +518,11 @@ fn row(
             Holds::Block => block = Some(cell.clone()),
             Holds::Figure(..) if NO_FIGURE.iter().any(|none| cell.eq_ignore_ascii_case(none)) => {}
             Holds::Figure(column, style) => {
-                columns.insert(column.measure.name().to_string(), number(cell, column, *style, index, at)?);
+                let value = number(cell, column, *style, index, at)?;
+                // Nothing takes no time: it was not measured.
+                if value > 0.0 || column.measure.unit() != Unit::Nanoseconds {
+                    columns.insert(column.measure.name().to_string(), value);
+                }
             }
             Holds::Nothing => {}
         }

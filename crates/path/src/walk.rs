@@ -1,7 +1,8 @@
 //! The one walk from component to component.
 
 use rustix::fs::{
-    CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, Stat, fstat, fstatfs, mkdirat, openat, readlinkat, stat,
+    AtFlags, CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, Stat, fstat, fstatfs, mkdirat, openat,
+    readlinkat, stat, statat,
 };
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -65,9 +66,27 @@ impl Directory {
     /// # Errors
     /// The system's.
     pub fn beneath(&self, name: &OsStr) -> io::Result<Self> {
-        let descriptor = open_at(self.descriptor.as_fd(), name, OFlags::DIRECTORY | OFlags::NOFOLLOW)?;
+        let opened = open_at(self.descriptor.as_fd(), name, OFlags::DIRECTORY | OFlags::NOFOLLOW);
+        let descriptor = opened.map_err(|error| match self.link_of_others(name) {
+            Some(link) => io::Error::new(io::ErrorKind::PermissionDenied, link),
+            None => error.into(),
+        })?;
         let is_contested = self.is_contested || can_be_changed(&fstat(&descriptor)?);
         Ok(Directory { descriptor, path: self.path.join(name), is_contested })
+    }
+
+    /// The link that has this name, if another user can change where it leads.
+    pub fn link_of_others(&self, name: &OsStr) -> Option<LinkOfOthers> {
+        let found = statat(&self.descriptor, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        let is_link = FileType::from_raw_mode(found.st_mode) == FileType::Symlink;
+        (is_link && !self.may_follow(&found)).then(|| LinkOfOthers { place: self.path.join(name) })
+    }
+
+    /// Returns whether nobody but this user and root decides where a link in it leads. A link can be moved by
+    /// whoever can write to its directory: root, whose links lead where others may not write, follows none of
+    /// its own there.
+    fn may_follow(&self, link: &Stat) -> bool {
+        is_ours(link) && !(is_root() && self.is_contested)
     }
 
     /// Whether another user may create and rename what is in it. The sticky bit does not help against that:
@@ -148,7 +167,14 @@ impl Walk {
     pub fn new(path: &Path, missing: Missing, trust: Option<u32>) -> Result<Self, Stop> {
         let here = match path.is_absolute() {
             true => begin("/", PathBuf::from("/")),
-            false => begin(".", std::env::current_dir().unwrap_or(PathBuf::from("."))),
+            false => match std::env::current_dir() {
+                // It can still be opened, but nothing can be created in it.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    let error = io::Error::new(error.kind(), "the current directory has been removed");
+                    Err(Stop { place: PathBuf::from("."), error })
+                }
+                here => begin(".", here.unwrap_or(PathBuf::from("."))),
+            },
         }?;
         let mut walk = Walk { here, left: Vec::new(), links: 0, missing, trust };
         walk.verify(&walk.here, true)?;
@@ -247,7 +273,7 @@ impl Walk {
         let place = self.here.path.join(name);
         match self.trust {
             Some(user) => owned(&found, user).map_err(|reason| untrusted(&place, reason))?,
-            None if !self.may_follow(&found) => {
+            None if !self.here.may_follow(&found) => {
                 return Err(Stop {
                     error: io::Error::new(
                         io::ErrorKind::PermissionDenied,
@@ -274,13 +300,6 @@ impl Walk {
         }
         self.lies_ahead(&target);
         Ok(None)
-    }
-
-    /// Whether nobody but this user and root decides where a link leads. A link can be moved by whoever can
-    /// write to its directory: root, whose links lead where others may not write, follows none of its own
-    /// there.
-    fn may_follow(&self, link: &Stat) -> bool {
-        is_ours(link) && !(is_root() && self.here.is_contested)
     }
 
     /// Whether a directory is closed to everybody whom this walk does not trust.

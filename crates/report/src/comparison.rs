@@ -35,7 +35,10 @@ pub fn document(comparison: &Comparison) -> Value {
     });
     let alone = comparison.alone.iter().map(|side| {
         let cases = side.iter().map(|alone| {
-            json!({ "configuration": alone.name, "workload": alone.workload, "reason": alone.reason })
+            json!({
+                "configuration": alone.name, "workload": alone.workload, "reason": alone.reason,
+                "every_trial_failed": alone.is_lost,
+            })
         });
         cases.collect::<Vec<_>>()
     });

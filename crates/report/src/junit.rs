@@ -100,7 +100,10 @@ pub fn comparison(out: &mut dyn Write, comparison: &Comparison) -> io::Result<()
                 class: case.workload.clone(),
                 name: case.name.clone(),
                 seconds: None,
-                end: End::Skipped { message: format!("not compared: {}", case.reason) },
+                end: match case.is_lost {
+                    true => End::Failed { message: case.reason.clone(), details: String::new() },
+                    false => End::Skipped { message: format!("not compared: {}", case.reason) },
+                },
             })
             .collect();
         if !tests.is_empty() {

@@ -12,7 +12,7 @@
 //! values are. The bootstrap of the module `estimate` cannot leave the range of the ratios: over 6 pairs it
 //! contains the true ratio in 93 of 100 cases, over 3 in 75. What this interval contains is simulated in the
 //! tests, and stated in `docs/guide/answers.md`: 95 % if the noise is lognormal, and no less if it is skewed
-//! or has stalls, as long as it is alike on both sides.
+//! or has stalls that are as frequent on both sides.
 
 use crate::estimate::{self, Interval};
 use crate::student::{p_value, quantile};
@@ -120,8 +120,8 @@ impl Ratio {
         match self.n {
             n @ ..=1 => estimate::note(n),
             2..FIRST_NEEDED => Some(
-                "with fewer than 6 trials on a side the interval takes both for equally noisy: a stall that \
-                 is rare may not have occurred yet",
+                "fewer than 6 trials on a side may have missed a stall that is rare: the interval rests on \
+                 what has occurred",
             ),
             FIRST_NEEDED.. => None,
         }
@@ -218,9 +218,10 @@ fn over_deviations(freedom: f64, of: impl Fn(f64) -> f64) -> f64 {
     sum / weights
 }
 
-/// Corrects the p values of several comparisons so that together they find a nonexistent difference in at
-/// most 5 of 100 cases: S. Holm, "A simple sequentially rejective multiple test procedure", Scand. J. Stat.
-/// 6(2), 1979.
+/// Corrects the p values of several comparisons, so that in at most 5 of 100 families any nonexistent
+/// difference is found: the smallest is multiplied by the number of comparisons, the next by one less, and so
+/// on; none becomes smaller than the one before it, or larger than 1. S. Holm, "A simple sequentially
+/// rejective multiple test procedure", Scand. J. Stat. 6(2), 1979.
 pub fn holm(p_values: &[f64]) -> Vec<f64> {
     holm_among(p_values, p_values.len())
 }

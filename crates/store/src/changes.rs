@@ -42,6 +42,12 @@ impl Store {
     /// [`StoreError::Sql`]; [`StoreError::Files`] if the sweep is deleted, but not all of its files.
     pub fn delete_sweep(&mut self, id: SweepId) -> Result<()> {
         let action = "delete a sweep";
+        let files = named_after(&self.path, FILES);
+        let link = self.place.as_ref().and_then(|place| place.directory.link_of_others(&files));
+        if let Some(link) = link {
+            let source = io::Error::new(io::ErrorKind::PermissionDenied, link);
+            return Err(StoreError::Link { path: self.beside(FILES), source });
+        }
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
         let transaction = transaction.trying_to(action)?;
         let sql = "SELECT iif(state = 'running', process, '') FROM sweeps WHERE id = ?";

@@ -2,6 +2,7 @@
 
 use crate::id::SweepId;
 use fsdyno_core::{Bytes, Operation};
+use fsdyno_sys::inherited::limit_of_file_size;
 use std::path::PathBuf;
 
 /// Why results could not be stored or read.
@@ -334,11 +335,14 @@ impl StoreError {
             StoreError::NotWritable { .. } => {
                 Some("name a place for results that can be written with --state DIR or --store FILE".to_string())
             }
-            _ if self.wants_room() => Some(
-                "the filesystem with the results may be full (`df -h`): free some space there, or name another \
-                 place with --state DIR or --store FILE"
-                    .to_string(),
-            ),
+            _ if self.wants_room() || matches!(self, StoreError::Migrate { .. }) => match limit_of_file_size() {
+                Some(limit) => Some(format!(
+                    "no file may be larger than {} KiB here, which may be too little for the results: \
+                     ulimit -f unlimited",
+                    limit >> 10
+                )),
+                None => self.wants_room().then(|| NO_ROOM.to_string()),
+            },
             _ => None,
         }
     }
@@ -351,6 +355,9 @@ impl StoreError {
         matches!(source.sqlite_error_code(), Some(DiskFull | SystemIoFailure))
     }
 }
+
+const NO_ROOM: &str = "the filesystem with the results may be full (`df -h`): free some space there, or name another \
+                       place with --state DIR or --store FILE";
 
 const DAMAGED: &str = "put back a copy of the file; or save what can still be read, with fsdyno pack, and move the \
                        file away to begin with none";

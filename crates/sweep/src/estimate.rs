@@ -13,9 +13,10 @@ use crate::sizes::{Sizes, Unknown, examine};
 use crate::space::{least_space, share, short_of_room, space};
 use fsdyno_core::axis::CACHE;
 use fsdyno_core::workload::{Need, Tool};
-use fsdyno_core::{Bytes, CacheState, Configuration, DeviceSpec, Devices, Nanos, Workload};
+use fsdyno_core::{Bytes, CacheState, Configuration, DeviceSpec, Devices, Nanos, Warning, Workload};
 use fsdyno_host::Host;
 use fsdyno_host::guest::{Guests, disk_nodes};
+use fsdyno_testbed::filesystem::foreseen_risks;
 use fsdyno_testbed::{Lack, Refusal};
 use fsdyno_testbed::{guard, serve};
 use fsdyno_verdict::text::plural;
@@ -96,6 +97,8 @@ pub struct DryCase {
     pub unmet: Vec<String>,
     /// Old names that were mapped, and what cannot be known beforehand.
     pub notes: Vec<String>,
+    /// Warnings about what its settings weaken, or may weaken, of what survives a power cut.
+    pub risks: Vec<Warning>,
     /// Estimated time of one trial.
     pub time_ns: Nanos,
 }
@@ -186,6 +189,7 @@ fn dry_case(
     }
     DryCase {
         case: case.index,
+        risks: foreseen_risks(&case.configuration),
         time_ns: trial_time(&case, *sizes),
         configuration: case.configuration,
         workload: case.workload,

@@ -226,7 +226,7 @@ impl SweepError {
         match self {
             SweepError::Testbed(error) => error.failure().hint,
             SweepError::NotStored { .. } => Some(
-                "free some space or stop what locks the store; `fsdyno restore` then adds the record, and \
+                "free some space, raise a limit on files (ulimit -f), or stop what locks the store; `fsdyno restore` then adds the record, and \
                  `fsdyno sweep PLAN --resume` continues a sweep that is not complete"
                     .to_string(),
             ),

@@ -1,9 +1,30 @@
 //! What a process has inherited from the one that started it, where it would change what this one does: the
-//! dispositions of signals, the mask of those that are blocked, and limits.
+//! dispositions of signals, the mask of those that are blocked, limits, and a standard output that is closed.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fmt;
 use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+static STDOUT_WAS_CLOSED: AtomicBool = AtomicBool::new(false);
+
+/// Functions of this section run before `main`, and before Rust's start-up code, which opens `/dev/null` in
+/// place of each standard descriptor that is closed. No file that is opened later can take its number then,
+/// but what is written there is lost without an error.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static LOOK_AT_STDOUT: extern "C" fn() = look_at_stdout;
+
+extern "C" fn look_at_stdout() {
+    // SAFETY: the command has no argument, and the call changes nothing, whatever the descriptor is.
+    let flags = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) };
+    STDOUT_WAS_CLOSED.store(flags == -1, Ordering::Relaxed);
+}
+
+/// Returns whether standard output was closed when this process started (`>&-` in a shell).
+pub fn stdout_was_closed() -> bool {
+    STDOUT_WAS_CLOSED.load(Ordering::Relaxed)
+}
 
 /// Gives every signal that is ignored its default action, and blocks none: both are inherited by whatever is
 /// executed (signal(7)). With `SIGCHLD` ignored, no child can be waited for (wait(2)).
@@ -103,6 +124,11 @@ static NEEDS: [Need; 2] = [
         unit_name: "",
     },
 ];
+
+/// The size in bytes that no file of this process may exceed (`ulimit -f`), if there is a limit.
+pub fn limit_of_file_size() -> Option<u64> {
+    getrlimit(Resource::Fsize).current
+}
 
 /// Raises each limit that is too low as far as this process may; children inherit it.
 ///

@@ -1,5 +1,5 @@
 //! The only crate with `unsafe`: the timer, ioctls of loop devices, files and random numbers, io_uring, files
-//! in memory, SQLite's system calls and thread set-up that rustix does not cover.
+//! in memory, the allocator, SQLite's system calls and thread set-up that rustix does not cover.
 #![allow(unsafe_code)]
 
 #[cfg(feature = "bare")]
@@ -12,6 +12,7 @@ pub mod extents;
 pub mod inherited;
 pub mod loopdev;
 pub mod mapping;
+pub mod memory;
 pub mod random;
 pub mod ring;
 pub mod sqlite;

@@ -283,6 +283,12 @@ pub fn declared_risks(configuration: &Configuration) -> Vec<Warning> {
     distinct(found)
 }
 
+/// Warnings about what the settings of a configuration weaken, or may weaken, as far as that is known before
+/// it is built.
+pub fn foreseen_risks(configuration: &Configuration) -> Vec<Warning> {
+    find(&configuration.filesystem).map_or(Vec::new(), |filesystem| all_risks(filesystem, configuration))
+}
+
 /// What a filesystem and the settings of a configuration do to what survives a power cut.
 pub(crate) fn all_risks(filesystem: &dyn Filesystem, configuration: &Configuration) -> Vec<Warning> {
     let own = filesystem.own_hazard().warning(filesystem.name(), filesystem.name(), "");

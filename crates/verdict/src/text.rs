@@ -224,6 +224,11 @@ pub fn whose_trees(shared: bool) -> &'static str {
     if shared { ", which read the same trees" } else { "" }
 }
 
+/// `1 reader`, `3 readers`; `readers` if it is not known how many there were, which is 0.
+pub fn workers(count: u32, role: &str) -> String {
+    if count == 0 { format!("{role}s") } else { plural(count.into(), role) }
+}
+
 /// `1 trial`, `3 trials`.
 pub fn plural(count: u64, noun: &str) -> String {
     let ending = if count == 1 { "" } else { "s" };

@@ -72,7 +72,7 @@ mod tests {
         assert_eq!(write.roles[0].rates.bytes, 64 << 20);
         // 65536 KiB at 88754 KiB/s.
         assert_eq!(write.window_ns.0 / 1_000_000, 738);
-        assert_eq!(write.roles[0].cpu.total().0 / 1_000_000, 236);
+        assert_eq!(write.roles[0].reported_cpu_share, Some(0.32));
         assert_eq!(write.roles[0].longest_stall_ns, Nanos(8_613_000));
         // One MiB, byte by byte, at 33 KiB/s.
         assert_eq!(report.phases[0].window_ns.0 / 1_000_000_000, 31);

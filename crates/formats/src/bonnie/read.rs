@@ -3,8 +3,8 @@
 //! The layouts differ in their number of fields: 27 (version 1.03 and before, which begins with the name of
 //! the machine), 48 (1.93 to 1.97, with latencies), 50 (1.98, which 2.00 prints, with the number of seeks),
 //! and 47, which 1.97 and before print without a large file (`-s 0`): one comma too few for its fields. How
-//! long a test took follows from its rate and from how much it did, if that is known. Only then can its
-//! percentage of a processor be converted to time; it covers both modes and is reported as system time.
+//! long a test took follows from its rate and from how much it did, if that is known. The percentage of a
+//! processor is one figure for both modes, so it is kept as it is and not as times of each.
 //! `+++++` means less than half a second: such a test has no window and no rate, only a latency. The latency
 //! of a test is that of its longest operation, and so its longest stall.
 //!
@@ -12,7 +12,7 @@
 
 use super::LARGE;
 use crate::nanos;
-use fsdyno_core::result::{CpuTime, RoleResult};
+use fsdyno_core::result::RoleResult;
 use fsdyno_core::units::{Bytes, Nanos};
 use fsdyno_core::workload::PhaseSpec;
 use fsdyno_core::workload::bonnie::{FILE_UNIT, READ_CHAR, SEEKS, TESTS, WRITE_CHAR};
@@ -236,7 +236,7 @@ impl<'t> Line<'t> {
             by_character,
             file,
             seeks: self.whole(self.layout.seeks, "a number of seeks")?.map(|seeks| seeks as f64),
-            seekers: self.whole(self.layout.seekers, "a number of seekers")?.unwrap_or(1) as f64,
+            seekers: self.whole(self.layout.seekers, "a number of seekers")?.unwrap_or(1).max(1) as f64,
             files: self.files()?,
         };
         let tests = TESTS.into_iter().enumerate().map(|(index, test)| self.test(index, test, &whole));
@@ -271,8 +271,6 @@ impl<'t> Line<'t> {
         };
         if let Field::Value(percent) = percent {
             result.reported_cpu_share = Some(percent / 100.0);
-            let system_ns = seconds.map(|seconds| nanos(seconds * percent / 100.0)).unwrap_or_default();
-            result.cpu = CpuTime { user_ns: Nanos(0), system_ns };
         }
         result.longest_stall_ns = self.latency(latencies.map(|first| first + index))?;
         result.longest_item_ns = Some(result.longest_stall_ns).filter(|longest_ns| *longest_ns > Nanos(0));

@@ -12,7 +12,9 @@
 //! Documents of runs that began one after the other are results of their own.
 
 use super::FioError;
+use super::bounded::{MOST_JOBS, jobs, table};
 use super::number::{decimal, whole};
+use crate::run::MOST_RUNS;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,10 +35,12 @@ pub(super) struct Document {
     /// Seconds since 1970, when it was printed.
     pub timestamp: Option<i64>,
     timestamp_ms: Option<i64>,
-    #[serde(rename = "global options", default)]
+    #[serde(rename = "global options", default, deserialize_with = "table")]
     pub global: BTreeMap<String, String>,
+    #[serde(default, deserialize_with = "jobs")]
     pub jobs: Option<Vec<Job>>,
     /// The jobs of all clients, in a run with `--client`.
+    #[serde(default, deserialize_with = "jobs")]
     client_stats: Option<Vec<Job>>,
 }
 
@@ -56,7 +60,7 @@ pub(super) struct Job {
     pub hostname: Option<String>,
     #[serde(default, deserialize_with = "whole")]
     pub port: Option<u64>,
-    #[serde(rename = "job options", default)]
+    #[serde(rename = "job options", default, deserialize_with = "table")]
     pub options: BTreeMap<String, String>,
     #[serde(default)]
     pub read: Direction,
@@ -161,7 +165,9 @@ struct PrintedLatencies {
     mean: Option<f64>,
     #[serde(deserialize_with = "decimal")]
     stddev: Option<f64>,
+    #[serde(deserialize_with = "table")]
     bins: BTreeMap<String, u64>,
+    #[serde(deserialize_with = "table")]
     percentile: BTreeMap<String, u64>,
 }
 
@@ -284,7 +290,7 @@ impl Document {
 /// The last document of each run in what fio printed, and what must be known about it.
 pub(super) fn last_of_each_run(printed: &str) -> Result<Vec<(Document, Option<String>)>, FioError> {
     let mut runs: Vec<(Document, Option<String>)> = Vec::new();
-    let (mut at, mut failed) = (0, None::<FioError>);
+    let (mut at, mut failed, mut entries) = (0, None::<FioError>, 0);
     while let Some(begin) = next(printed, at, failed.is_some()) {
         let mut stream = serde_json::Deserializer::from_str(&printed[begin..]).into_iter::<Document>();
         match stream.next() {
@@ -292,7 +298,14 @@ pub(super) fn last_of_each_run(printed: &str) -> Result<Vec<(Document, Option<St
                 at = begin + stream.byte_offset();
                 match runs.last_mut() {
                     Some((last, _)) if document.continues(last) => *last = document,
-                    _ => runs.push((document, None)),
+                    _ => {
+                        entries += document.entries().count();
+                        if entries > MOST_JOBS || runs.len() == MOST_RUNS {
+                            let problem = format!("a file has at most {MOST_JOBS} jobs and {MOST_RUNS} runs");
+                            return Err(FioError::Job(problem));
+                        }
+                        runs.push((document, None));
+                    }
                 }
                 failed = None;
             }

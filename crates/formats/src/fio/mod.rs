@@ -4,11 +4,13 @@
 //! they read appears as readers, what they write as writers, what they trim as trimmers. Jobs that differ,
 //! such as a log and the data files of a database, are phases of their own, which ran at the same time.
 //! Latency distributions come from fio's own bins, 64 to each power of two, so quantiles are accurate to 0.8
-//! %; minimum, maximum, mean and deviation are exact. With `lat_percentiles=1` the distribution is that of
-//! the total latency, otherwise of the completion latency (`clat`). If a job file makes fio omit samples or
-//! percentiles (`gtod_reduce`, `clat_percentiles=0`), there are rates but no latencies, and a warning says
-//! so.
+//! %; minimum, maximum, mean and deviation are exact. Plain JSON has percentiles and no bins: those of one
+//! job are read as printed, those of several are means, with a warning. With `lat_percentiles=1` the
+//! distribution is that of the total latency, otherwise of the completion latency (`clat`). If a job file
+//! makes fio omit samples or percentiles (`gtod_reduce`, `clat_percentiles=0`), there are rates but no
+//! latencies, and a warning says so.
 
+mod bounded;
 mod document;
 mod jobs;
 mod number;
@@ -68,32 +70,35 @@ impl Latencies {
     /// Whether the value at this share of the samples is known: any with bins, otherwise those of fio's
     /// `percentile_list`.
     fn knows(&self, share: f64) -> bool {
-        let is_it = |percent: f64| (percent / 100.0 - share).abs() < 1e-9;
-        !self.bins.is_empty() || self.percentile.keys().any(|text| text.parse().is_ok_and(is_it))
+        let is_it = |text: &String| text.parse().is_ok_and(|percent| is_share(percent, share));
+        !self.bins.is_empty() || self.percentile.keys().any(is_it)
     }
 
-    /// Values and how often each was seen. Without bins, samples between two percentiles count for the upper
-    /// one, and those above the last for the maximum: the percentiles that fio prints are then exact, and
-    /// others unknown.
-    fn counts(&self) -> Vec<(u64, u64)> {
+    /// The value at this share of the samples, which must be known.
+    fn quantile(&self, share: f64) -> u64 {
         if !self.bins.is_empty() {
-            let bin = |(value, times): (&String, &u64)| (value.parse().unwrap_or(u64::MAX), *times);
-            return self.bins.iter().map(bin).collect();
+            return self.histogram().quantile(share).unwrap_or(0);
         }
-        let share = |text: &String| text.parse::<f64>().map_or(0.0, |percent| percent / 100.0);
-        let mut steps: Vec<(f64, u64)> =
-            self.percentile.iter().map(|(text, ns)| (share(text), *ns)).collect();
-        steps.push((1.0, self.max));
-        steps.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let mut below = 0;
-        let step = |(share, ns): (f64, u64)| {
-            let until = (share * self.count as f64).ceil() as u64;
-            let times = until.saturating_sub(below);
-            below = below.max(until);
-            (ns, times)
-        };
-        steps.into_iter().map(step).filter(|(_, times)| *times > 0).collect()
+        let at = |(text, _): &(&String, &u64)| text.parse().is_ok_and(|percent| is_share(percent, share));
+        self.percentile.iter().find(at).map_or(0, |(_, ns)| *ns)
     }
+
+    /// The samples of the bins.
+    fn histogram(&self) -> Histogram {
+        let mut histogram = empty_histogram();
+        for (value, times) in &self.bins {
+            histogram.record_n(value.parse().unwrap_or(u64::MAX), *times);
+        }
+        histogram
+    }
+}
+
+fn is_share(percent: f64, share: f64) -> bool {
+    (percent / 100.0 - share).abs() < 1e-9
+}
+
+fn empty_histogram() -> Histogram {
+    Histogram::up_to((1 << LATENCY_BITS) - 1)
 }
 
 /// Why a text is not a result of fio.
@@ -288,8 +293,28 @@ fn add_phase(group: &Group<'_>, document: &Document, report: &mut Results) {
         );
         report.warn(WarningKind::FigureMissing, text);
     }
+    for role in roles.iter().filter(|role| timed(role) && !adds_up(role.role, group)) {
+        let text = format!(
+            "each percentile of the {}s of '{name}' is the mean of those of its {} jobs, and not that of all \
+             their operations, which plain JSON does not tell; run fio with --output-format=json+",
+            role.role,
+            group.len()
+        );
+        report.warn(WarningKind::FigureMissing, text);
+    }
     let lasted_ms = group.iter().map(|(job, _)| jobs::lasted(job, document).1).fold(0.0, f64::max);
     report.phases.push(PhaseResult::lasting(name, nanos(lasted_ms / 1e3), roles));
+}
+
+/// Returns whether the latencies of all jobs of a role are those of one sample: of a single job, or with
+/// bins.
+fn adds_up(which: Role, group: &Group<'_>) -> bool {
+    let of =
+        |role: Role| if OF_NAMES.iter().any(|(_, named, _)| *named == role) { Role::Reader } else { role };
+    let worked =
+        group.iter().map(|(job, _)| job.direction(of(which)).latencies()).filter(|one| one.count > 0);
+    let without_bins = worked.clone().any(|one| one.bins.is_empty());
+    worked.count() < 2 || !without_bins
 }
 
 /// The option because of which there are no latencies, if it is printed.
@@ -381,11 +406,11 @@ fn operation(operation: Operation, parts: &[&Latencies]) -> Option<OperationResu
     if parts.is_empty() || !parts.iter().all(|part| part.count > 0 && part.knows(Quantile::P50.fraction())) {
         return None;
     }
-    let mut histogram = Histogram::up_to((1 << LATENCY_BITS) - 1);
+    let mut histogram = empty_histogram();
     let (mut count, mut mean) = (0_u64, 0.0);
     for part in parts {
-        for (value, times) in part.counts() {
-            histogram.record_n(value, times);
+        for (value, times) in &part.bins {
+            histogram.record_n(value.parse().unwrap_or(u64::MAX), *times);
         }
         count += part.count;
         mean += part.mean * part.count as f64;
@@ -398,9 +423,17 @@ fn operation(operation: Operation, parts: &[&Latencies]) -> Option<OperationResu
         .sum::<f64>();
     let min = parts.iter().map(|part| part.min).min().unwrap_or(0);
     let max = parts.iter().map(|part| part.max).max().unwrap_or(0);
+    let has_bins = parts.iter().all(|part| !part.bins.is_empty());
+    // Percentiles say nothing about the samples in between, and those of several parts do not add up: their
+    // mean is what is known, as for several trials.
+    let mean_of_parts = |share: f64| {
+        let weighted = parts.iter().map(|part| part.quantile(share) as f64 * part.count as f64);
+        (weighted.sum::<f64>() / total).round() as u64
+    };
     // 0 marks it as unknown ([`Latency::known`]).
     let quantile = |share: f64| match parts.iter().all(|part| part.knows(share)) {
-        true => histogram.quantile(share).unwrap_or(0).clamp(min, max),
+        true if has_bins => histogram.quantile(share).unwrap_or(0).clamp(min, max),
+        true => mean_of_parts(share).clamp(min, max),
         false => 0,
     };
     Some(OperationResult {
@@ -416,7 +449,7 @@ fn operation(operation: Operation, parts: &[&Latencies]) -> Option<OperationResu
             at_least_from: None,
         },
         // Writing to memory cannot fail.
-        histogram: histogram.encode().unwrap_or_default(),
+        histogram: if has_bins { histogram } else { empty_histogram() }.encode().unwrap_or_default(),
         timeline: Timeline::default(),
         slowest: Vec::new(),
     })

@@ -73,6 +73,42 @@ fn without_bins_the_percentiles_of_fio_are_used() {
     }
 }
 
+/// Otherwise the percentiles of the slowest job would appear as those of all.
+#[test]
+fn percentiles_of_several_jobs_without_bins_are_means_with_a_warning() {
+    let mut document: serde_json::Value = serde_json::from_str(CAPTURED).unwrap();
+    let mut quick = document["jobs"][0].clone();
+    for kind in ["lat_ns", "clat_ns"] {
+        quick["write"][kind].as_object_mut().unwrap().remove("bins");
+    }
+    quick["job options"]["numjobs"] = "2".into();
+    let mut slow = quick.clone();
+    for ns in slow["write"]["clat_ns"]["percentile"].as_object_mut().unwrap().values_mut() {
+        *ns = (ns.as_u64().unwrap() * 3).into();
+    }
+    let alone = |job: &serde_json::Value| {
+        let mut one = document.clone();
+        one["jobs"] = vec![job.clone()].into();
+        output(&one.to_string()).unwrap()
+    };
+    let of = |report: &Results| report.phases[0].roles[0].operations[0].lat_ns.clone();
+    let (a, b) = (of(&alone(&quick)), of(&alone(&slow)));
+    assert!(alone(&quick).warnings.is_empty(), "{:?}", alone(&quick).warnings);
+    document["jobs"] = vec![quick, slow].into();
+    let both = output(&document.to_string()).unwrap();
+    assert!(both.warnings.iter().any(|one| one.text.contains("is the mean of those of its 2 jobs")));
+    let merged = of(&both);
+    assert_eq!((merged.count, merged.max), (a.count + b.count, a.max.max(b.max)));
+    for quantile in [Quantile::P50, Quantile::P90, Quantile::P99] {
+        let mean = (a.quantiles[quantile] + b.quantiles[quantile]).div_ceil(2);
+        assert_eq!(merged.quantiles[quantile], mean, "{quantile:?}");
+        assert!(merged.quantiles[quantile] < b.quantiles[quantile], "{quantile:?}");
+    }
+    // No sample between two percentiles is made up.
+    let histogram = &both.phases[0].roles[0].operations[0].histogram;
+    assert_eq!(Histogram::decode(histogram).unwrap().count(), 0);
+}
+
 /// The captured run, with a change to the latencies of every job.
 fn captured_with(change: impl Fn(&mut serde_json::Map<String, serde_json::Value>)) -> Results {
     let mut document: serde_json::Value = serde_json::from_str(CAPTURED).unwrap();

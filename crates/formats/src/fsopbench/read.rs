@@ -20,11 +20,17 @@ pub struct ParseError {
     pub found: String,
 }
 
+/// More lines than the tables of any study have, each of which takes memory.
+const MOST_LINES: usize = 1_000_000;
+
 /// Reads every table of a text.
 ///
 /// # Errors
 /// [`ParseError`] for the first thing that does not belong there.
 pub fn parse(text: &str) -> Result<Vec<Table>, ParseError> {
+    if let Some(beyond) = text.lines().nth(MOST_LINES) {
+        return Err(ParseError::at(MOST_LINES + 1, 1, "the end of so long a text", describe(beyond)));
+    }
     let mut lines = Lines { lines: text.lines().collect(), at: 0 };
     let mut tables = Vec::new();
     lines.skip_blank();

@@ -16,7 +16,6 @@ use fsdyno_report::{junit, markdown, terminal};
 use fsdyno_store::{StoreError, Sweep};
 use fsdyno_verdict::comparison::{self, Comparison, Difference, Question};
 use fsdyno_verdict::select;
-use std::io::stdout;
 use std::path::Path;
 
 pub fn run(surroundings: &Surroundings, options: &Compare) -> Result {
@@ -69,7 +68,8 @@ fn two_sides(surroundings: &Surroundings, options: &Compare) -> Result {
     }
     let question = Question { measures, threshold: options.threshold, seed: first.sweep.seed };
     let compared = Comparison::new(first.borrowed(), second.borrowed(), &question);
-    if compared.rows().next().is_none() && compared.losses().next().is_none() {
+    let is_empty = compared.rows().next().is_none() && compared.losses().next().is_none();
+    if is_empty && !compared.regressed() {
         return Err(nothing_in_common(&compared));
     }
     match options.format {
@@ -85,7 +85,7 @@ fn two_sides(surroundings: &Surroundings, options: &Compare) -> Result {
             terminal::comparison(&mut out::text(style), &compared, extent, style)?
         }
         Format::Json => print_json(&written::document(&compared))?,
-        Format::Csv => written::csv(&mut stdout().lock(), &compared)?,
+        Format::Csv => written::csv(&mut out::plain(), &compared)?,
         Format::Markdown => markdown::comparison(&mut out::text(&surroundings.style), &compared)?,
         Format::Junit => junit::comparison(&mut out::text(&surroundings.style), &compared)?,
     }
@@ -129,10 +129,15 @@ fn nothing_in_common(compared: &Comparison) -> Trouble {
         let hint = format!("{letter} has '{}' under {}: {}", alone.name, alone.workload, alone.reason);
         return Trouble::new(Status::Usage, error).hint(hint);
     };
-    let without: Vec<&str> = case.without.iter().map(Measure::name).collect();
-    let error = match without.is_empty() {
+    let names = |measures: &[Measure]| measures.iter().map(Measure::name).collect::<Vec<_>>().join(", ");
+    if !case.zero.is_empty() {
+        let error = anyhow!("nothing to compare: both sides have 0 in every trial ({})", names(&case.zero));
+        let hint = "fsdyno show SWEEP says what its trials did; neither side has done any work";
+        return Trouble::new(Status::Usage, error).hint(hint);
+    }
+    let error = match case.without.is_empty() {
         true => anyhow!("nothing to compare: the two sides have no measure in common"),
-        false => anyhow!("nothing to compare: at least one side lacks {}", without.join(", ")),
+        false => anyhow!("nothing to compare: at least one side lacks {}", names(&case.without)),
     };
     let differs = |one: &Difference| format!("{}: {} -> {}", one.what, one.levels[0], one.levels[1]);
     let differences: Vec<String> = case.differences.iter().map(differs).collect();
@@ -167,7 +172,7 @@ fn beside_published(
             terminal::side_by_side(&mut out::text(&surroundings.style), &beside, &surroundings.style)?
         }
         Format::Json => print_json(&beside)?,
-        _ => published::side_by_side_csv(&mut stdout().lock(), &beside)?,
+        _ => published::side_by_side_csv(&mut out::plain(), &beside)?,
     }
     Ok(Status::Well)
 }

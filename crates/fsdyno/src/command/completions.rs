@@ -3,12 +3,13 @@
 use super::Result;
 use crate::cli::{Cli, Completions};
 use crate::exit::Status;
+use crate::out;
 use clap::CommandFactory;
 use clap_complete::Shell;
-use std::io::{self, Write};
+use std::io::Write;
 
 pub fn run(options: &Completions) -> Result {
-    io::stdout().write_all(&script(options.shell))?;
+    out::plain().write_all(&script(options.shell))?;
     Ok(Status::Well)
 }
 

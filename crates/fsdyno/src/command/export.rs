@@ -40,7 +40,7 @@ pub fn run(surroundings: &Surroundings, options: &Export) -> Result {
         (None, Some(kind)) if format == Format::Json => {
             Table::new(kind, &header, &trials).write(&mut out::json(), format)?
         }
-        (None, Some(kind)) => Table::new(kind, &header, &trials).write(&mut std::io::stdout(), format)?,
+        (None, Some(kind)) => Table::new(kind, &header, &trials).write(&mut out::plain(), format)?,
         (None, None) if format == Format::Json => print_json(&json::sweep(&header, &trials))?,
         (None, None) => {
             return Err(Trouble::new(

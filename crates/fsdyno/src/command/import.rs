@@ -25,7 +25,7 @@ pub fn run(surroundings: &Surroundings, options: &Import) -> Result {
     let named = options.name.as_deref().map(valid_name).transpose()?;
     if let Some(long) = options.configuration.as_ref().filter(|name| name.len() > LONGEST_NAME) {
         let problem = anyhow!("a name of {} bytes is too long; the limit is {LONGEST_NAME}", long.len());
-        return Err(refused(problem));
+        return Err(refused(problem, "choose a shorter one"));
     }
     verify_options(options)?;
     let files = options.files.iter().map(|path| read(path)).collect::<std::result::Result<Vec<_>, _>>()?;
@@ -78,24 +78,25 @@ fn alone_in_every_row(trials: &[TrialRecord]) -> Vec<String> {
     names.filter(|name| levels(name).len() == trials.len()).cloned().collect()
 }
 
-fn refused(problem: impl Into<anyhow::Error>) -> Trouble {
-    Trouble::new(Status::Usage, problem).hint("nothing was imported")
+fn refused(problem: impl Into<anyhow::Error>, next: &str) -> Trouble {
+    Trouble::new(Status::Usage, problem).hint(format!("nothing was imported; {next}"))
 }
 
 /// Options that only some formats have.
 fn verify_options(options: &Import) -> std::result::Result<(), Trouble> {
     let is_table = options.format == ImportFormat::Table;
     if is_table && options.files.len() > 1 {
-        return Err(refused(anyhow!("a sweep has one table, not {}", options.files.len())));
+        let problem = anyhow!("a sweep has one table, not {}", options.files.len());
+        return Err(refused(problem, "import each by itself, or put their rows into one"));
     }
     if is_table && options.configuration.is_some() {
-        return Err(refused(anyhow!(
-            "--configuration is not for a table; its columns say what was measured"
-        )));
+        let problem = anyhow!("--configuration is not for a table; its columns say what was measured");
+        return Err(refused(problem, "add a column 'configuration'"));
     }
     let of_tables = !options.measure.is_empty() || options.unit.is_some() || options.better.is_some();
     if !is_table && of_tables {
-        return Err(refused(anyhow!("--measure, --unit and --better are only for the format 'table'")));
+        let problem = anyhow!("--measure, --unit and --better are only for the format 'table'");
+        return Err(refused(problem, "omit them; fsdyno show SWEEP --measure NAME ranks by another measure"));
     }
     Ok(())
 }
@@ -110,7 +111,10 @@ fn trials_of(files: &[File], options: &Import) -> std::result::Result<(Vec<Trial
                 Trouble::new(Status::Usage, error)
                     .hint(format!("nothing was imported; the file looks like one for 'fsdyno import {name}'"))
             }
-            None => refused(error),
+            None => {
+                let step = next_step(options.format);
+                Trouble::new(Status::Usage, error).hint(format!("nothing was imported; {step}"))
+            }
         }
     };
     let Some(format) = format_of(options.format) else {
@@ -130,8 +134,27 @@ fn trials_of(files: &[File], options: &Import) -> std::result::Result<(Vec<Trial
         return Ok((trials, measure));
     };
     let trials = trials(format, files, options.configuration.as_deref()).map_err(broken)?;
-    let measure = measure(&trials).ok_or_else(|| refused(anyhow!("the files contain no rates")))?;
+    let measure = measure(&trials)
+        .ok_or_else(|| refused(anyhow!("the files contain no rates"), next_step(options.format)))?;
     Ok((trials, measure))
+}
+
+/// The next step after a file that is none of its format.
+const fn next_step(format: ImportFormat) -> &'static str {
+    match format {
+        ImportFormat::FsOpBench => "give it whole tables as FsOpBench prints them",
+        ImportFormat::Fio => "give it the whole output of fio --output-format=json+",
+        ImportFormat::BonnieCsv => "give it what bonnie++ prints to stdout, which ends with a line of commas",
+        ImportFormat::Mdtest => "give it the whole output of mdtest, with its SUMMARY",
+        ImportFormat::Ior => "give it the whole output of IOR, as text, JSON or CSV",
+        ImportFormat::Elbencho => "give it the file of elbencho --csvfile or --jsonfile",
+        ImportFormat::Iozone => "give it the whole output of iozone",
+        ImportFormat::Sysbench => "give it the whole output of sysbench",
+        ImportFormat::Table => {
+            "correct that place; a table has a line of headings and a row for each trial, as in \
+             docs/reference/imports.md"
+        }
+    }
 }
 
 /// The format that the import crate reads; a table has columns to choose as well.
@@ -167,7 +190,7 @@ fn read(path: &Path) -> std::result::Result<File, Trouble> {
             ImportError::TooLarge { .. } => {
                 "nothing was imported; a log of individual operations is not a result"
             }
-            _ => "nothing was imported",
+            _ => "nothing was imported; save it as UTF-8, or name the file that the program wrote",
         };
         Trouble::new(Status::Usage, error).hint(hint)
     })

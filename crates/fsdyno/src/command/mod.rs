@@ -75,6 +75,9 @@ pub fn run(cli: &Cli) -> Result {
             Trouble::new(Status::Refused, error).hint("mount -t proc proc /proc")
         })?;
     }
+    if only_reads(&cli.command) {
+        fsdyno_sys::memory::end_when_exhausted(NO_MEMORY, Status::Usage.code().into());
+    }
     say::be(cli.loudness.asked());
     interrupt::outlive_the_limit_of_files().context("cannot handle SIGXFSZ")?;
     let here = || Surroundings::new(cli);
@@ -114,6 +117,28 @@ pub fn run(cli: &Cli) -> Result {
         Command::Guardian => guardian::run(),
         Command::Guest => guest::run(),
     }
+}
+
+/// The last words of a command that gets no more memory.
+const NO_MEMORY: &str = "error: there is no memory left for this command\n\
+                         hint: raise its limit (ulimit -v), or give it a smaller file; nothing was changed\n";
+
+/// Returns whether a command changes nothing but the results that are stored, which a transaction protects.
+fn only_reads(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Plans(_)
+            | Command::List(_)
+            | Command::Show(_)
+            | Command::Report(_)
+            | Command::Compare(_)
+            | Command::Recommend(_)
+            | Command::Race(_)
+            | Command::Results(_)
+            | Command::Export(_)
+            | Command::Profile(_)
+            | Command::Completions(_)
+    )
 }
 
 /// What a command needs to know about its environment.

@@ -11,7 +11,7 @@ use anyhow::{Context, anyhow};
 use fsdyno_store::{StoreError, SweepId, Twin};
 use fsdyno_verdict::text::plural;
 use std::fs::{self, Metadata};
-use std::io::{Write, stdin, stdout};
+use std::io::{Write, stdin};
 use std::path::Path;
 
 pub fn pack(surroundings: &Surroundings, options: &Pack) -> Result {
@@ -23,7 +23,7 @@ pub fn pack(surroundings: &Surroundings, options: &Pack) -> Result {
         say::note(&format!("note: the files of monitors are not packed; they are in '{}'", files.display()));
     }
     if *options.file == *Path::new("-") {
-        store.pack(id, stdout().lock()).context("cannot write to stdout")?;
+        store.pack(id, out::plain())?;
         return Ok(Status::Well);
     }
     let is_taken = |found: Metadata| found.is_file() && found.len() > 0;

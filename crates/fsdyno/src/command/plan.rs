@@ -81,6 +81,9 @@ fn print(
         for command in &case.commands {
             writeln!(out, "    {command}")?;
         }
+        for risk in &case.risks {
+            writeln!(out, "    {}: {}", risk.kind, risk.text)?;
+        }
         for note in &case.notes {
             writeln!(out, "    note: {note}")?;
         }

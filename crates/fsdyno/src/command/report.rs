@@ -4,12 +4,12 @@ use super::{Result, Surroundings, find, header, verify_measured};
 use crate::cli::Report;
 use crate::exit::{Status, Trouble};
 use crate::file;
+use crate::out;
 use crate::say;
-use anyhow::Context;
 use fsdyno_report::ReportError;
 use fsdyno_report::html::{Sources, page};
 use fsdyno_store::{StoreError, SweepSummary};
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 pub fn run(surroundings: &Surroundings, options: &Report) -> Result {
@@ -35,7 +35,7 @@ pub fn run(surroundings: &Surroundings, options: &Report) -> Result {
     let output = options.output.as_deref().map(Path::to_path_buf);
     let path = output.unwrap_or_else(|| default_path(&sweep.summary));
     if path == Path::new("-") {
-        io::stdout().lock().write_all(page.as_bytes()).context("cannot write to stdout")?;
+        out::plain().write_all(page.as_bytes())?;
         return Ok(Status::Well);
     }
     file::write_whole(&path, |out| Ok(out.write_all(page.as_bytes())?))

@@ -69,7 +69,7 @@ fn install_unit(surroundings: &Surroundings, yes: bool) -> Result {
         .hint("run this as root, or name root's directory with --state")
     })?;
     let text = Unit::new(binary, state.to_path_buf()).text();
-    write!(io::stdout(), "{}:\n\n{text}\n", unit::PATH)?;
+    write!(out::plain(), "{}:\n\n{text}\n", unit::PATH)?;
     if !yes && !say::confirmed("write it?") {
         return Err(Trouble::new(Status::Refused, anyhow!("not confirmed: nothing was written"))
             .hint("use fsdyno restore --install-unit --yes to write it"));

@@ -114,7 +114,7 @@ fn print_telemetry(
     match format {
         Format::Json => print_json(&json::sweep(header, trials))?,
         Format::Csv => {
-            Table::new(Kind::Telemetry, header, trials).write(&mut std::io::stdout(), export::Format::Csv)?
+            Table::new(Kind::Telemetry, header, trials).write(&mut out::plain(), export::Format::Csv)?
         }
         Format::Markdown | Format::Junit => {
             return Err(Trouble::new(
@@ -140,7 +140,7 @@ fn as_bonnie_csv(trials: &[TrialRecord], format: Format) -> Result {
             anyhow!("the sweep has no trials of bonnie or the real bonnie++"),
         ));
     }
-    terminal::bonnie_csv(&mut std::io::stdout().lock(), trials)?;
+    terminal::bonnie_csv(&mut out::plain(), trials)?;
     Ok(Status::Well)
 }
 
@@ -175,7 +175,7 @@ pub fn print(
     match format {
         Format::Json => print_json(&json::sweep(header, trials))?,
         Format::Csv => {
-            Table::new(Kind::Operations, header, trials).write(&mut std::io::stdout(), export::Format::Csv)?
+            Table::new(Kind::Operations, header, trials).write(&mut out::plain(), export::Format::Csv)?
         }
         Format::Markdown => markdown::summary(&mut out, &View::without_cases(header, trials))?,
         Format::Junit => junit::sweep(&mut out, header, trials)?,

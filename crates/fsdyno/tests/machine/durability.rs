@@ -29,6 +29,10 @@ tests! {
         Requirement::All(MAKING_FILESYSTEMS),
         Requirement::Soak,
     ];
+    a_recorder_that_is_stopped_fails_its_trial_with_that_cause: &[
+        Requirement::DyingRecorder,
+        Requirement::All(MAKING_FILESYSTEMS),
+    ];
     what_one_recorder_lost_is_looked_at_by_the_other: &[
         Requirement::DyingRecorder,
         Requirement::All(MAKING_FILESYSTEMS),
@@ -254,6 +258,40 @@ fn nothing_is_left_of_a_killed_trial_or_recorder() {
         let logs = left.iter().filter(|entry| entry.file_name().to_string_lossy().starts_with("fsdyno-"));
         assert_eq!(logs.count(), 0, "{victim} after {millis} ms: {left:?}");
     }
+}
+
+/// Without an end, what waits for it would wait until somebody lets it continue.
+fn a_recorder_that_is_stopped_fails_its_trial_with_that_cause() {
+    let sandbox = Sandbox::new();
+    let ext4 = ["name = \"ext4\"\nfilesystem = \"ext4\""];
+    let parameters = "cuts = 60\npromises = 20\nduration = \"700ms\"\nunsynced = \"100ms\"";
+    sandbox.write("plan.toml", &plan(&sandbox, &ext4, parameters));
+    let mut running = sandbox.fsdyno(&["durability", "plan.toml"]);
+    let mut running = running.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("run fsdyno");
+    let parent = running.id().to_string();
+    let stop = || {
+        let stopped = Command::new("pkill").args(["-STOP", "-P", &parent, "-f", "fsdyno recorder"]).status();
+        stopped.expect("pkill").success()
+    };
+    // As soon as its disk is used.
+    let is_mounted = || {
+        let mounts = fs::read_to_string("/proc/mounts").expect("mounts");
+        mounts.lines().any(|line| line.contains(" /run/fsdyno-") && line.contains(" ext4 "))
+    };
+    while !(is_mounted() && stop()) {
+        assert!(running.try_wait().expect("a look").is_none(), "it ended by itself");
+        sleep(Duration::from_millis(5));
+    }
+    assert_eq!(running.wait().expect("its end").code(), Some(1));
+    let trial = &sandbox.stored()["trials"][0];
+    let error = trial["error"].to_string();
+    assert!(error.contains("it was stopped by a signal for 5 s"), "{error}");
+    let restored = sandbox.run(&["restore"]);
+    assert!(restored.status.success(), "{}", describe(&restored));
+    assert_not_shown(&describe(&restored).to_string());
+    let left: Vec<_> = fs::read_dir(sandbox.path("")).expect("the sandbox").flatten().collect();
+    let logs = left.iter().filter(|entry| entry.file_name().to_string_lossy().starts_with("fsdyno-"));
+    assert_eq!(logs.count(), 0, "{left:?}");
 }
 
 /// Two recorders show disks of one log. If the second one dies, the first one shows the rest.

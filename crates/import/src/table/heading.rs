@@ -53,6 +53,32 @@ const STATISTICS: [&str; 16] = [
     "avg", "average", "mean", "median", "min", "minimum", "max", "maximum", "stddev", "stdev", "std", "dev",
     "first", "last", "total", "sum",
 ];
+/// Words of how much a figure varies, at the end of a heading.
+const SPREADS: [&str; 18] = [
+    "stddev",
+    "stdev",
+    "std",
+    "sd",
+    "stderr",
+    "sem",
+    "dev",
+    "deviation",
+    "variance",
+    "var",
+    "cv",
+    "rsd",
+    "ci",
+    "ci95",
+    "error",
+    "err",
+    "margin",
+    "sigma",
+];
+/// Those of them that alone may mean something else: a device, a variable, a C library.
+const AMBIGUOUS: [&str; 3] = ["dev", "var", "std"];
+/// Headings of what was done.
+const WORK: [&str; 10] =
+    ["test", "benchmark", "bench", "operation", "op", "job", "jobname", "scenario", "query", "testcase"];
 /// Words of what is measured.
 const MEASURED: [&str; 17] = [
     "lat",
@@ -178,6 +204,33 @@ impl<'a> Heading<'a> {
         matches!(&words[..], [only] if RUNS.contains(&&**only))
     }
 
+    /// Returns whether the column says what was done.
+    pub(super) fn is_work(&self) -> bool {
+        let words = words(self.text);
+        let named: Vec<&str> = words.iter().map(String::as_str).filter(|word| *word != "name").collect();
+        matches!(named[..], [only] if WORK.contains(&only))
+    }
+
+    /// Returns whether the column says how much a figure varies.
+    pub(super) fn is_spread(&self, cells: &[&str]) -> bool {
+        let is_number = |cell: &&str| {
+            let number = cell.trim_start_matches(['\u{b1}', '+', '-', '/']).trim_end_matches('%').trim();
+            number.replace(',', ".").parse::<f64>().is_ok()
+        };
+        let filled = || cells.iter().filter(|cell| !cell.is_empty());
+        let of_name = words(self.name);
+        let bracketed = self.text.strip_prefix(self.name).map(words).unwrap_or_default();
+        let is_last = |words: &[String]| words.last().is_some_and(|last| SPREADS.contains(&last.as_str()));
+        let is_alone = matches!(&of_name[..], [only] if AMBIGUOUS.contains(&only.as_str()));
+        // `rate_stddev_mb_s`
+        let in_middle = || {
+            let unit = matches!(self.unit, Declared::InName(_));
+            unit && of_name.iter().skip(1).any(|word| SPREADS[..2].contains(&word.as_str()))
+        };
+        let says_so = (is_last(&of_name) && !is_alone) || is_last(&bracketed) || in_middle();
+        says_so && filled().next().is_some() && filled().all(is_number)
+    }
+
     /// Whether the column says when something was measured.
     pub(super) fn is_moment(&self) -> bool {
         words(self.name).iter().any(|word| MOMENTS.contains(&&**word))
@@ -201,8 +254,16 @@ impl<'a> Heading<'a> {
             || words.iter().any(|word| is_percentile(word))
             || words.last().is_some_and(|last| is_statistic(last));
         let may_be = has(&EITHER) || matches!(self.unit, Declared::InName(_));
-        if has(&SET) { false } else { is_certain || (may_be && varies) }
+        // A level of three digits and a fraction, such as 1234.5, is hardly ever set.
+        let exact = filled.iter().filter(|cell| is_exact(cell)).count() * 2 > filled.len();
+        if has(&SET) { false } else { is_certain || ((may_be || exact) && varies) }
     }
+}
+
+/// Returns whether a number has a fraction and at least three digits that count.
+fn is_exact(cell: &str) -> bool {
+    let digits: String = cell.chars().filter(char::is_ascii_digit).collect();
+    cell.contains(['.', ',']) && digits.trim_start_matches('0').trim_end_matches('0').len() >= 3
 }
 
 /// Whether what is in parentheses is neither a known unit with a direction nor a direction.

@@ -262,7 +262,8 @@ fn tables_of_elbencho_are_read_with_their_empty_cells() {
     assert_eq!(outcomes, ["failed", "measured", "measured"]);
     assert_eq!(imported.trials[1].case, imported.trials[2].case, "{:?}", imported.trials[2].configuration);
     let setting = |name: &str| imported.trials[1].configuration.settings.get(name).cloned();
-    assert_eq!((setting("block size"), setting("operation")), (Some("1048576".into()), Some("WRITE".into())));
+    assert_eq!((setting("block size"), setting("operation")), (Some("1048576".into()), None));
+    assert_eq!(imported.trials[1].workload, Workload::Table(Table { load: "WRITE".to_string() }));
     let text = include_str!("../../captured/table-elbencho-live.csv");
     let imported = import(text, &TableOptions::default()).unwrap();
     assert_eq!((imported.measure.name(), imported.trials.len()), ("MiB/s (MiB/s)", 2));
@@ -301,4 +302,89 @@ fn no_option_or_hint_makes_a_latency_better_when_it_is_higher() {
         let error = import("filesystem,latency\next4,130\n", &options).unwrap_err().to_string();
         assert!(error.contains("'latency' is a latency, of which less is better"), "{error}");
     }
+}
+
+#[test]
+fn what_was_done_is_the_workload_whatever_its_column_is_called() {
+    for heading in ["test", "Benchmark", "operation", "job name", "test_name"] {
+        let text = format!("{heading},depth,value\nread,1,50\nread,2,60\nstat,1,9000\nstat,2,8000\n");
+        let Imported { trials, notes, .. } = import(&text, &megabytes()).unwrap();
+        assert!(notes[0].contains("is taken for the workload"), "{heading}: {notes:?}");
+        assert_eq!(trials[0].workload, Workload::Table(Table { load: "read".to_string() }), "{heading}");
+        assert_eq!(trials[3].configuration.settings.keys().collect::<Vec<_>>(), ["depth"], "{heading}");
+    }
+    // Who knows better says so.
+    for text in [
+        "setting test,workload,value\na,read,5\nb,read,6\n",
+        "test,workload,value\na,read,5\nb,read,6\n",
+        "test,operation,value\na,read,5\nb,write,6\n",
+        "test,depth,value\na,1,5\na,2,6\n",
+    ] {
+        let Imported { trials, notes, .. } = import(text, &megabytes()).unwrap();
+        assert!(notes.is_empty(), "{text}: {notes:?}");
+        assert!(!trials[0].configuration.settings.is_empty(), "{text}");
+    }
+}
+
+/// Otherwise the configuration that varied least, or the one with the smallest error, would be recommended.
+#[test]
+fn how_much_a_figure_varies_is_neither_a_figure_nor_a_setting() {
+    for heading in [
+        "stddev",
+        "stddev (MB/s)",
+        "rate stddev (MB/s)",
+        "rate_stddev_mb_s",
+        "rate [stddev]",
+        "rate_std",
+        "std. dev",
+        "ci95",
+        "95% CI",
+        "ci (\u{b1})",
+        "error",
+        "error (%)",
+        "rate_err",
+        "margin",
+    ] {
+        for cells in [["3.2", "4.1"], ["\u{b1}3", "\u{b1}4"]] {
+            let text =
+                format!("{heading},filesystem,rate (MB/s)\n{},ext4,50\n{},xfs,60\n", cells[0], cells[1]);
+            let Imported { trials, measure, notes } = import(&text, &TableOptions::default()).unwrap();
+            assert_eq!(measure.name(), "rate (MB/s)", "{heading}");
+            assert!(notes[0].contains("says how much a figure varies"), "{heading}: {notes:?}");
+            assert!(trials[0].configuration.settings.is_empty() && trials[0].columns.len() == 1, "{heading}");
+        }
+    }
+    for text in ["dev,value\nsda,5\nsdb,6\n", "error policy,value\nstop,5\ngo,6\n"] {
+        let Imported { trials, notes, .. } = import(text, &megabytes()).unwrap();
+        assert!(notes.is_empty() && trials[0].configuration.settings.len() == 1, "{text}: {notes:?}");
+    }
+    let named = TableOptions { measures: vec!["stddev".to_string()], ..megabytes() };
+    assert_eq!(import("depth,stddev\n1,5\n2,6\n", &named).unwrap().measure.name(), "stddev (MB/s)");
+}
+
+#[test]
+fn a_second_figure_is_no_setting_whatever_it_is_called() {
+    let text = "filesystem,value,other\next4,50,1234.5\next4,51,1201.7\nxfs,60,998.21\nxfs,61,1003.4\n";
+    let Imported { trials, notes, .. } = import(text, &megabytes()).unwrap();
+    assert!(notes[0].contains("'other' has figures whose unit is not known"), "{notes:?}");
+    assert_eq!(trials.last().unwrap().case, 1, "two cases of two trials");
+    for text in [
+        "ratio,value\n0.1,5\n0.2,6\n0.3,7\n0.4,7\n",
+        "ratio,value\n0.125,5\n0.125,6\n0.375,7\n0.375,7\n",
+        "depth,value\n1,5\n2,6\n4,7\n8,7\n",
+    ] {
+        let Imported { trials, notes, .. } = import(text, &megabytes()).unwrap();
+        assert!(notes.is_empty() && trials[0].configuration.settings.len() == 1, "{text}: {notes:?}");
+    }
+}
+
+#[test]
+fn a_latency_of_nothing_was_not_measured() {
+    let text = "filesystem,p99 (ms)\next4,0\next4,2\nxfs,1\nxfs,0.0\n";
+    let Imported { trials, measure, .. } = import(text, &TableOptions::default()).unwrap();
+    let measured: Vec<bool> = trials.iter().map(|trial| trial.outcome == Outcome::Measured).collect();
+    assert_eq!(measured, [false, true, true, false]);
+    assert_eq!(measure.value(&trials[2]).unwrap().value, 1e6);
+    let rates = import("filesystem,value\next4,0\nxfs,2\n", &megabytes()).unwrap();
+    assert!(rates.trials.iter().all(|trial| trial.outcome == Outcome::Measured), "a rate may be 0");
 }

@@ -133,7 +133,7 @@ fn client_figures(view: &ClientsView) -> Markup {
 }
 
 fn role_figures(phase: &PhaseView, role: &RoleView) -> Markup {
-    let name = text::plural(u64::from(role.workers), role.role.name());
+    let name = text::workers(role.workers, role.role.name());
     html! {
         @for remark in &role.remarks { p.alert { (remark) } }
         @if role.operations.is_empty() {

@@ -69,7 +69,7 @@ fn has_timeline(role: &RoleResult) -> bool {
 }
 
 fn latency_heading(role: &RoleResult) -> String {
-    format!("{}: the slowest operations", text::plural(u64::from(role.workers), role.role.name()))
+    format!("{}: the slowest operations", text::workers(role.workers, role.role.name()))
 }
 
 /// The parts of the chart, from the top.

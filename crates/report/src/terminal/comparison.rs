@@ -372,6 +372,11 @@ pub(crate) fn notes(comparison: &Comparison) -> Vec<String> {
 pub(crate) fn summary(comparison: &Comparison) -> String {
     let count = |wanted: fn(Finding) -> bool| comparison.rows().filter(|row| wanted(row.finding)).count();
     let undecided = count(|finding| matches!(finding, Finding::CannotTell(_)));
+    let gone = comparison.alone[1].iter().filter(|case| case.is_lost).count();
+    let gone = match gone {
+        0 => String::new(),
+        count => format!(" Every trial of {} failed in B.", text::plural(count as u64, "case")),
+    };
     let losses = |wanted: u8| comparison.losses().filter(|row| rank(row.finding) == wanted).count();
     let lost = match comparison.losses().next() {
         None => String::new(),
@@ -384,7 +389,7 @@ pub(crate) fn summary(comparison: &Comparison) -> String {
     };
     format!(
         "B compared with A: {} slower, {} faster, {} without material difference, {undecided} \
-         undecided.{lost}",
+         undecided.{gone}{lost}",
         count(|finding| finding == Finding::Slower),
         count(|finding| finding == Finding::Faster),
         count(|finding| finding == Finding::NoMaterialDifference),
@@ -450,10 +455,10 @@ mod tests {
     fn few_trials_show_their_interval_and_what_it_cannot_show() {
         let text = text(&trials(0, "a", 3, 1.0), &trials(1, "a", 3, 0.9), [1, 2], &["read"]);
         assert!(text.contains("cannot tell: 3 trials, needs about "), "{text}");
-        assert!(text.contains("(with fewer than 6 trials on a side the interval takes both"), "{text}");
+        assert!(text.contains("(fewer than 6 trials on a side may have missed a stall"), "{text}");
         assert!(text.contains("independent samples"));
         let text = self::text(&trials(0, "a", 3, 1.0), &trials(1, "b", 4, 0.9), [1, 1], &["read"]);
-        assert!(text.contains("(with fewer than 6 trials on a side the interval takes both"), "{text}");
+        assert!(text.contains("(fewer than 6 trials on a side may have missed a stall"), "{text}");
     }
 
     #[test]

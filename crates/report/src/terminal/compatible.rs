@@ -128,7 +128,12 @@ fn data(case: &CaseView, options: &[&str], journal: Option<&str>) -> Option<Stri
 fn phase(phase: &PhaseView) -> TablePhase {
     let of = |role: Role| phase.roles.iter().find(|view| view.role == role);
     let groups = [of(Role::Reader), of(Role::Writer)].into_iter().flatten();
-    let groups: Vec<String> = groups.map(|view| format!("{} {}s", view.workers, view.role)).collect();
+    let groups: Vec<String> = groups
+        .map(|view| match view.workers {
+            0 => format!("{}s", view.role),
+            workers => format!("{workers} {}s", view.role),
+        })
+        .collect();
     TablePhase {
         name: groups.join(", "),
         window: format!("{}s", phase.window_ns.as_secs_f64()),

@@ -34,10 +34,7 @@ fn parts(out: &mut dyn Write, case: &CaseView, style: Style) -> io::Result<()> {
     for (phase, role) in roles(case) {
         let rates = &role.rates;
         let name = role.role.name();
-        let workers = match role.workers {
-            0 => name.to_string(),
-            workers => text::plural(workers.into(), name),
-        };
+        let workers = text::workers(role.workers, name);
         let per_s = [rates.items_per_s, rates.operations_per_s].into_iter().find(|rate| *rate > 0.0);
         table.add_row([
             phase.to_string(),
@@ -62,7 +59,7 @@ fn jobs(out: &mut dyn Write, case: &CaseView, style: Style) -> io::Result<()> {
         let rates = &role.rates;
         let mut row = vec![
             Cell::new(phase),
-            Cell::new(text::plural(u64::from(role.workers), role.role.name())),
+            Cell::new(text::workers(role.workers, role.role.name())),
             // A job that takes less than a millisecond has no rates.
             Cell::new(known(
                 rates.aggregate_bytes_per_s > 0.0,

@@ -67,7 +67,7 @@ pub(crate) fn window(phase: &PhaseView) -> String {
 }
 
 fn write_role(out: &mut dyn Write, view: &RoleView, style: Style) -> io::Result<()> {
-    let name = text::plural(u64::from(view.workers), view.role.name());
+    let name = text::workers(view.workers, view.role.name());
     style.paragraph(out, Paint::Plain, 0, &format!("{name}: {}", stalls(view)))?;
     style.paragraph(out, Paint::Plain, 2, &rates(view))?;
     if let Some(text) = open_loop(view) {

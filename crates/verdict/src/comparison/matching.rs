@@ -61,6 +61,8 @@ pub struct UncomparedCase {
     pub workload: String,
     /// Why.
     pub reason: String,
+    /// True if every trial of it failed, while the other side measured the same.
+    pub is_lost: bool,
 }
 
 /// A difference between the two sides.
@@ -137,6 +139,7 @@ pub(super) fn pairs(first: &[Case<'_>], second: &[Case<'_>]) -> Found {
                 name: case.name().to_string(),
                 workload: case.called.1.clone(),
                 reason: why_alone(case, other, sides[1 - side])?,
+                is_lost: has_failed(case) && other.is_some_and(|other| !other.trials.is_empty()),
             })
         });
         left.collect()
@@ -149,11 +152,17 @@ fn is_like(a: &Case<'_>, b: &Case<'_>) -> bool {
     a.workload().model() == b.workload().model()
 }
 
+/// Returns whether none of its trials has figures, because they failed.
+fn has_failed(case: &Case<'_>) -> bool {
+    let failed = |trial: &&TrialRecord| matches!(trial.outcome, Outcome::Failed { .. });
+    case.trials.is_empty() && case.others.iter().any(failed)
+}
+
 /// Why a case is not compared; `None` if it is.
 fn why_alone(case: &Case<'_>, other: Option<&Case<'_>>, others: &[Case<'_>]) -> Option<String> {
     let unmeasured = |case: &Case<'_>, place: &str| match &case.others.first()?.outcome {
         Outcome::Skipped { unmet } => Some(format!("skipped{place}: {}", unmet.join("; "))),
-        Outcome::Failed { error } => Some(format!("failed{place}: {error}")),
+        Outcome::Failed { error } => Some(format!("every trial failed{place}: {error}")),
         Outcome::Measured => None,
     };
     match other {
@@ -425,7 +434,10 @@ mod tests {
         let comparison = compare(&first, &second);
         assert_eq!(matched(&comparison), [["ext4 bfq", "ext4 bfq"]]);
         let reasons: Vec<&str> = comparison.alone[0].iter().map(|alone| alone.reason.as_str()).collect();
-        assert!(reasons.iter().any(|reason| reason.starts_with("failed on the other side: ")), "{reasons:?}");
+        assert!(
+            reasons.iter().any(|reason| reason.starts_with("every trial failed on the other side: ")),
+            "{reasons:?}"
+        );
         assert!(reasons.iter().any(|reason| reason.starts_with("skipped: program 'mkfs.btrfs'")));
         assert_eq!(comparison.cases[0].not_measured, [0, 0]);
     }

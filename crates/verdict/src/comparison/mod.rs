@@ -116,6 +116,8 @@ pub struct ComparedCase {
     pub losses: Vec<LossRow>,
     /// Requested measures without a value on one or both sides.
     pub without: Vec<Measure>,
+    /// If there are no rows: measures that are 0 in every trial of both sides.
+    pub zero: Vec<Measure>,
 }
 
 /// A measure of a case on both sides.
@@ -141,6 +143,8 @@ pub struct ComparedMeasure {
     doubts: Doubt,
     /// For each side, whether some value is only a lower bound.
     pub at_least: [bool; 2],
+    /// True for a side on which nothing was done in any trial: it has 0 in all of them, and more is better.
+    is_lost: [bool; 2],
 }
 
 /// The verdict on the second side.
@@ -179,6 +183,8 @@ impl ComparedMeasure {
     pub fn verdict(&self) -> String {
         let trials = || crate::text::plural(self.trials() as u64, "trial");
         match self.finding {
+            Finding::Faster if self.is_lost[0] => "faster: A has 0 in every trial".to_string(),
+            Finding::Slower if self.is_lost[1] => "slower: B has 0 in every trial".to_string(),
             Finding::Faster => "faster".to_string(),
             Finding::Slower => "slower".to_string(),
             Finding::NoMaterialDifference => "no material difference".to_string(),
@@ -236,7 +242,9 @@ impl Comparison {
     /// Whether something got worse.
     pub fn regressed(&self) -> bool {
         let loses_more = |row: &LossRow| row.finding == durability::Finding::LosesMore;
-        self.rows().any(|row| row.finding == Finding::Slower) || self.losses().any(loses_more)
+        self.rows().any(|row| row.finding == Finding::Slower)
+            || self.losses().any(loses_more)
+            || self.alone[1].iter().any(|case| case.is_lost)
     }
 
     /// What power cuts lose, of all cases.
@@ -254,12 +262,12 @@ fn compared(sides: [&Case<'_>; 2], of: [Side<'_>; 2], question: &Question) -> Co
     let row = |measure: &Measure| row(measure, sides, of, question.seed);
     let asked = question.measures.clone();
     let some = |row: &ComparedMeasure| row.estimates.iter().any(|side| side.value != 0.0);
-    let mut rows: Vec<ComparedMeasure> = match asked.is_empty() {
+    let (mut rows, zero): (Vec<ComparedMeasure>, Vec<ComparedMeasure>) = match asked.is_empty() {
         true => {
             let of = sides.iter().flat_map(|side| side.trials.iter().copied());
-            shown(of).iter().filter(|measure| !measure.is_often_zero()).filter_map(row).filter(some).collect()
+            shown(of).iter().filter(|measure| !measure.is_often_zero()).filter_map(row).partition(some)
         }
-        false => asked.iter().filter_map(row).collect(),
+        false => (asked.iter().filter_map(row).collect(), Vec::new()),
     };
     let [a, b] = sides.map(|side| Losses::of(&side.trials));
     let losses = a.zip(b).map_or(Vec::new(), |(a, b)| durability::compared([&a, &b]));
@@ -279,6 +287,7 @@ fn compared(sides: [&Case<'_>; 2], of: [Side<'_>; 2], question: &Question) -> Co
         not_measured: sides.map(|side| side.others.len()),
         losses,
         without: asked.into_iter().filter(|measure| !has_row(measure)).collect(),
+        zero: if rows.is_empty() { zero.into_iter().map(|row| row.measure).collect() } else { Vec::new() },
         rows,
     }
 }
@@ -331,6 +340,10 @@ fn row(measure: &Measure, cases: [&Case<'_>; 2], of: [Side<'_>; 2], seed: u64) -
         _ => (a.clone(), b.clone()),
     };
     let incomparable = matching::incomparable(cases, measure);
+    let doubts = ratio.map_or_else(Doubt::default, |ratio| {
+        let sides = [0, 1].map(|side| DoubtfulSide { trials: &cases[side].trials, whole: of[side].whole });
+        Doubt::of(measure, &ratio, sides, ["A", "B"])
+    });
     Some(ComparedMeasure {
         measure: measure.clone(),
         estimates,
@@ -340,13 +353,21 @@ fn row(measure: &Measure, cases: [&Case<'_>; 2], of: [Side<'_>; 2], seed: u64) -
         rank_p: mann_whitney(&a, &b),
         finding: Finding::CannotTell(Lack::Zero),
         doubt: None,
-        doubts: ratio.map_or_else(Doubt::default, |ratio| {
-            let sides =
-                [0, 1].map(|side| DoubtfulSide { trials: &cases[side].trials, whole: of[side].whole });
-            Doubt::of(measure, &ratio, sides, ["A", "B"]).unless_comparable(incomparable)
-        }),
+        doubts: doubts.unless_comparable(incomparable),
+        is_lost: lost(measure, [&a, &b]),
         at_least: sides.map(|side| side.iter().any(|(_, value)| value.at_least)),
     })
+}
+
+/// Returns which side has 0 in all of its trials, although the other has more in all of its own. That is no
+/// matter of chance, and no ratio either.
+fn lost(measure: &Measure, sides: [&[f64]; 2]) -> [bool; 2] {
+    let [a, b] = sides.map(|side| side.iter().all(|value| *value == 0.0));
+    let [some_a, some_b] = sides.map(|side| side.iter().all(|value| *value > 0.0));
+    match measure.direction() {
+        Direction::HigherIsBetter => [a && some_b, b && some_a],
+        Direction::LowerIsBetter => [false, false],
+    }
 }
 
 /// Corrects the p values of all rows together, then sets the verdicts.
@@ -367,8 +388,14 @@ fn correct(cases: &mut [ComparedCase], threshold: f64) {
 fn finding(row: &ComparedMeasure, threshold: f64, comparisons: usize) -> (Finding, Option<String>) {
     let zeros = row.estimates.iter().all(|side| side.value == 0.0) && row.at_least == [false; 2];
     let Some(ratio) = row.ratio else {
-        let finding = if zeros { Finding::NoMaterialDifference } else { Finding::CannotTell(Lack::Zero) };
-        return (finding, None);
+        let finding = match row.is_lost {
+            _ if zeros => Finding::NoMaterialDifference,
+            [false, false] => Finding::CannotTell(Lack::Zero),
+            _ if row.doubts.about(Verdict::Smaller).is_some() => Finding::CannotTell(Lack::Doubt),
+            [true, _] => Finding::Faster,
+            [_, true] => Finding::Slower,
+        };
+        return (finding, row.doubts.about(Verdict::Smaller).cloned());
     };
     let more_is_better = row.measure.direction() == Direction::HigherIsBetter;
     let verdict = ratio.verdict_among(threshold, row.corrected_p, comparisons);

@@ -175,6 +175,74 @@ fn what_loses_more_is_a_regression() {
     assert!(!zeros.regressed() && zeros.cases[0].without.is_empty());
 }
 
+/// Trials in which no reader got a byte.
+fn without_reads(mut trials: Vec<TrialRecord>) -> Vec<TrialRecord> {
+    let roles = trials.iter_mut().flat_map(|trial| &mut trial.phases).flat_map(|phase| &mut phase.roles);
+    roles.for_each(|role| role.rates.aggregate_bytes_per_s = 0.0);
+    trials
+}
+
+#[test]
+fn a_side_that_moves_nothing_at_all_is_worse_however_few_trials_it_has() {
+    let compare = |a: &[TrialRecord], b: &[TrialRecord]| {
+        Comparison::new(side("A", 1, a), side("B", 2, b), &question(&["read"]))
+    };
+    for count in [1, 6] {
+        let base = trials(0, "a", count, 1.0);
+        let nothing = without_reads(trials(1, "b", count, 1.0));
+        let worse = compare(&base, &nothing);
+        assert_eq!(worse.cases[0].rows[0].verdict(), "slower: B has 0 in every trial");
+        assert!(worse.regressed());
+        let better = compare(&nothing, &base);
+        assert_eq!(better.cases[0].rows[0].verdict(), "faster: A has 0 in every trial");
+        assert!(!better.regressed());
+        assert_eq!(findings(&compare(&nothing, &nothing)), [Finding::NoMaterialDifference]);
+    }
+    // One trial of several may be chance.
+    let mut mixed = trials(1, "b", 6, 1.0);
+    mixed[0] = without_reads(vec![mixed[0].clone()]).remove(0);
+    assert_eq!(findings(&compare(&trials(0, "a", 6, 1.0), &mixed)), [Finding::CannotTell(Lack::Zero)]);
+}
+
+#[test]
+fn a_side_whose_every_trial_failed_is_worse() {
+    let (base, mut other) = (trials(0, "a", 3, 1.0), trials(0, "a", 3, 1.0));
+    for trial in &mut other {
+        let error = fsdyno_core::Failure::new("load", "the device is gone");
+        trial.outcome = fsdyno_core::Outcome::Failed { error };
+    }
+    let compare = |a: &[TrialRecord], b: &[TrialRecord]| {
+        Comparison::new(side("A", 1, a), side("B", 2, b), &question(&[]))
+    };
+    let worse = compare(&base, &other);
+    assert!(worse.regressed());
+    let reason = &worse.alone[1][0].reason;
+    assert!(reason.starts_with("every trial failed: load"), "{reason}");
+    assert!(!compare(&other, &base).regressed() && !compare(&other, &other).regressed());
+    for trial in &mut other {
+        trial.outcome = fsdyno_core::Outcome::Skipped { unmet: vec!["mkfs.btrfs is missing".to_string()] };
+    }
+    assert!(!compare(&base, &other).regressed(), "what cannot run here has lost nothing");
+}
+
+#[test]
+fn sides_that_both_have_nothing_but_zeros_say_so() {
+    let zeros = |name: &str| {
+        let mut trials = without_reads(trials(0, name, 3, 1.0));
+        for trial in &mut trials {
+            trial.workload = Workload::External(fsdyno_core::workload::External::default());
+            trial.columns = [("rate (MB/s)".to_string(), 0.0)].into();
+            trial.phases.clear();
+        }
+        trials
+    };
+    let (a, b) = (zeros("a"), zeros("a"));
+    let comparison = Comparison::new(side("A", 1, &a), side("B", 2, &b), &question(&[]));
+    assert_eq!(comparison.rows().count(), 0);
+    let names: Vec<&str> = comparison.cases[0].zero.iter().map(Measure::name).collect();
+    assert_eq!(names, ["rate (MB/s)"]);
+}
+
 #[test]
 fn a_side_with_failed_trials_is_not_called_faster() {
     let (base, mut other) = (trials(0, "a", 6, 1.0), trials(1, "b", 6, 2.0));
