@@ -13,7 +13,7 @@ use std::io::{self, Write};
 const HEIGHT: usize = 24 - 1;
 
 /// Rows that a table keeps while paragraphs make room, and when they have made all of it.
-const FEW_ROWS: usize = 4;
+const FEW_ROWS: usize = 6;
 const FEWEST_ROWS: usize = 2;
 
 /// How much of an answer is written.

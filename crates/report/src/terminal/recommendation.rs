@@ -27,7 +27,7 @@ pub fn recommendation(
     extent: Extent<'_>,
     style: &Style,
 ) -> io::Result<()> {
-    let Recommendation { answers, notes, skipped, failed, .. } = recommendation;
+    let Recommendation { answers, notes, unanswered, skipped, failed, .. } = recommendation;
     let mut elsewhere_in_all = [0, 0];
     for answer in answers {
         write_answer(out, recommendation, answer, extent, *style)?;
@@ -43,6 +43,9 @@ pub fn recommendation(
     }
     if answers.is_empty() {
         writeln!(out, "No configuration was measured, so there is nothing to recommend.\n")?;
+    }
+    for workload in unanswered.iter().filter(|_| !answers.is_empty()) {
+        style.paragraph(out, Paint::Alert, 0, &format!("failed: {workload}"))?;
     }
     let rest = Messages { notes, warnings: &[], measured: 0, skipped, failed };
     if answers.is_empty() || !matches!(extent, Extent::Page(_)) {
@@ -65,10 +68,10 @@ fn write_answer(
     style: Style,
 ) -> io::Result<()> {
     let Recommendation { name, goal, .. } = recommendation;
-    // A workload without the plan's measure is ranked by its own.
-    let what = if goal.parse::<Measure>().is_ok() { &answer.measure } else { goal };
+    // The table names a measure.
+    let what = if goal.parse::<Measure>().is_ok() { String::new() } else { format!(", for {goal}") };
     let mut head = Vec::new();
-    let title = format!("{name}: {}, what to use for {what}", answer.title);
+    let title = format!("{name}: {}{what}", answer.title);
     style.paragraph(&mut head, Paint::Heading, 0, &title)?;
     writeln!(head)?;
     let (headline, paragraphs) = sentences(answer, style)?;
@@ -83,12 +86,12 @@ fn write_answer(
         foot.pop();
     }
     doubts(&mut foot, answer, extent, style)?;
-    writeln!(foot)?;
-    if let Extent::Page(more) = extent {
-        write_commands(&mut foot, answer, more, style)?;
+    match extent {
+        Extent::Page(more) => write_commands(&mut foot, answer, more, style)?,
+        _ => writeln!(foot)?,
     }
     let write = |out: &mut dyn Write, shown: &dyn Fn(usize) -> bool| match &measure {
-        Some(measure) => write_standings(out, answer, measure, shown, style),
+        Some(measure) => write_standings(out, (answer, measure), shown, extent, style),
         None => Ok(()),
     };
     let first = [answer.leader, answer.default].into_iter().flatten().collect();
@@ -99,9 +102,9 @@ fn write_answer(
 /// The configurations, best first.
 fn write_standings(
     out: &mut dyn Write,
-    answer: &Answer,
-    measure: &Measure,
+    (answer, measure): (&Answer, &Measure),
     is_shown: &dyn Fn(usize) -> bool,
+    extent: Extent<'_>,
     style: Style,
 ) -> io::Result<()> {
     let unit = measure.unit();
@@ -151,7 +154,8 @@ fn write_standings(
     write_table(out, table, style)?;
     let legend = format!("{WEAKENS}: {WEAKENS_LEGEND}");
     let mut below = Vec::new();
-    if answer.standings.iter().any(|one| one.to_best.is_some()) {
+    let is_page = matches!(extent, Extent::Page(_));
+    if !is_page && answer.standings.iter().any(|one| one.to_best.is_some()) {
         below.push("to the best: ratio of geometric means, verdicts corrected for their number");
     }
     let tells_how_many = |one: &Contender| {

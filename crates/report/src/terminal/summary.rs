@@ -54,6 +54,9 @@ pub fn summary(out: &mut dyn Write, view: &View, extent: Extent<'_>, style: &Sty
     } else {
         // The last page goes on to it.
         text.pop();
+        for workload in &view.recommendation.unanswered {
+            style.paragraph(&mut text, Paint::Alert, 0, &format!("failed: {workload}"))?;
+        }
         elsewhere(&mut text, messages.count(), extent, *style)?;
         writeln!(text)?;
     }
@@ -85,7 +88,7 @@ fn page(
     };
     let first = [of(answer.leader()), of(answer.default())].into_iter().flatten().collect();
     let write = |out: &mut dyn Write, shown: &dyn Fn(usize) -> bool| {
-        write_ranking(out, ranking, answer, shown, style)
+        write_ranking(out, (ranking, answer), shown, extent, style)
     };
     let rows = Rows { count: ranking.rows.len(), first, write: &write };
     Page { head, paragraphs, rows, foot }.write(out, extent, style)
@@ -104,9 +107,9 @@ pub(crate) fn title(view: &View, ranking: &Ranking) -> String {
 
 fn write_ranking(
     out: &mut dyn Write,
-    ranking: &Ranking,
-    answer: &Answer,
+    (ranking, answer): (&Ranking, &Answer),
     is_shown: &dyn Fn(usize) -> bool,
+    extent: Extent<'_>,
     style: Style,
 ) -> io::Result<()> {
     let rows = &ranking.rows;
@@ -146,10 +149,14 @@ fn write_ranking(
         column.set_cell_alignment(CellAlignment::Right);
     }
     write_table(out, table, style)?;
-    for line in below(ranking, &shown, &left_out) {
-        style.paragraph(out, Paint::Plain, 0, &line)?;
+    let mut below = below(ranking, &shown, &left_out);
+    if let Extent::Page(_) = extent {
+        // In as few lines as possible.
+        let inner = below.iter().map(|line| line.trim_start_matches('(').trim_end_matches(')'));
+        let joined = inner.collect::<Vec<_>>().join("; ");
+        below = if below.is_empty() { Vec::new() } else { vec![format!("({joined})")] };
     }
-    Ok(())
+    below.iter().try_for_each(|line| style.paragraph(out, Paint::Plain, 0, line))
 }
 
 /// How to read the table, and what is not in it.

@@ -30,6 +30,9 @@ pub struct Recommendation {
     pub race: Option<RaceAnswer>,
     /// One for each workload with a measured trial, in the plan's order.
     pub answers: Vec<Answer>,
+    /// Workloads without a measured trial, so that they have no answer, with the first error of each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unanswered: Vec<String>,
     /// Cases that this machine cannot run.
     pub skipped: Vec<SkippedCases>,
     /// Trials that failed.

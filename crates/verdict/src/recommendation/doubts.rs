@@ -31,7 +31,11 @@ pub(super) fn doubts(
     // A judgement that names one as its reason need not repeat it.
     let headline = &answer.judgement.headline;
     let says_more = |doubt: &String| answer.judgement.class != Class::Invalid && !doubt.contains("failed)");
-    doubts.extend(words::in_doubt(answer).into_iter().filter(says_more));
+    let mut in_doubt = words::in_doubt(answer).into_iter().filter(says_more);
+    doubts.extend(in_doubt.next().map(|first| match in_doubt.count() {
+        0 => first,
+        more => format!("{first} (and {more} more)"),
+    }));
     doubts.extend(carried(answer, measure, own.len()).filter(|doubt| !headline.contains(doubt.as_str())));
     doubts.extend(words::few(answer));
     doubts.extend(
@@ -50,6 +54,12 @@ fn always_failed<'a>(answer: &'a Answer, trials: &'a [TrialRecord]) -> impl Iter
     failed.map(|failed| format!("{} failed: {}", failed.name, failed.error))
 }
 
+/// The text of a warning without the phase that it was seen in.
+fn without_phase(text: &str) -> &str {
+    let of_phase = text.strip_prefix("phase '").and_then(|rest| rest.split_once("': "));
+    of_phase.map_or(text, |(_, rest)| rest)
+}
+
 /// The warnings that bear on what decides: first those that few trials carry, which make them unlike others.
 fn carried<'a>(answer: &'a Answer, measure: &'a Measure, own: usize) -> impl Iterator<Item = String> + 'a {
     let from_memory = [WarningKind::PageCache, WarningKind::CachesNotDropped];
@@ -63,6 +73,6 @@ fn carried<'a>(answer: &'a Answer, measure: &'a Measure, own: usize) -> impl Ite
     groups.sort_by_key(|group| group.trials == own);
     groups.into_iter().map(move |group| {
         let trials = text::plural(own as u64, "trial");
-        format!("{} of {trials}: {}", group.trials, group.example)
+        format!("{} in {} of {trials}: {}", group.kind, group.trials, without_phase(&group.example.text))
     })
 }

@@ -43,14 +43,14 @@ use crate::drift::{self, Drift};
 use crate::durability::Safety;
 use crate::judgement::{Class, Judgement};
 use crate::levels::THRESHOLD;
-use crate::load::{Load, loads};
+use crate::load::{Load, Workloads, loads};
 use crate::machines;
 use crate::outcomes::{failed, has_failed, is_measured, skipped, warnings};
 use crate::race::RaceAnswer;
 use crate::ranking::{self, Ranking};
-use fsdyno_core::SweepHeader;
-use fsdyno_core::TrialRecord;
 use fsdyno_core::measure::{Direction, Goal, Measure};
+use fsdyno_core::outcome::Outcome;
+use fsdyno_core::{SweepHeader, TrialRecord, Workload};
 use judging::{Evidence, Judged};
 
 /// The question that a recommendation answers.
@@ -97,10 +97,26 @@ impl Recommendation {
             drift,
             answers,
             race,
+            unanswered: unanswered_workloads(trials, &loads),
             skipped: skipped(trials),
             failed: failed(trials),
         }
     }
+}
+
+/// The workloads of which every trial failed, with the first error of each.
+fn unanswered_workloads(trials: &[TrialRecord], loads: &[Load<'_>]) -> Vec<String> {
+    let titles = Workloads::of(trials);
+    let mut found: Vec<(&Workload, String)> = Vec::new();
+    for trial in trials {
+        let Outcome::Failed { error } = &trial.outcome else { continue };
+        let is_known = found.iter().any(|(workload, _)| **workload == trial.workload);
+        if !is_known && !loads.iter().any(|load| *load.workload == trial.workload) {
+            let title = titles.title(&trial.workload);
+            found.push((&trial.workload, format!("{title}: no trial was measured: {error}")));
+        }
+    }
+    found.into_iter().map(|(_, text)| text).collect()
 }
 
 /// Removes the notes of an answer that an earlier one has.
