@@ -34,6 +34,10 @@ pub use contender::{Compared, Contender, Verdict};
 pub use pareto::{Objective, ParetoFront, ParetoPoint};
 pub use recipe::{RecipeStep, RecipeText};
 
+#[cfg(test)]
+pub(crate) use contender::pairs;
+#[cfg(test)]
+pub(crate) use standing::corrected;
 pub use words::difference;
 pub(crate) use words::notes as notes_on_figures;
 
@@ -45,6 +49,7 @@ use crate::machines;
 use crate::outcomes::{failed, has_failed, is_measured, skipped, warnings};
 use crate::race::RaceAnswer;
 use crate::ranking::{self, Ranking};
+use crate::sequential;
 use fsdyno_core::SweepHeader;
 use fsdyno_core::TrialRecord;
 use fsdyno_core::measure::{Direction, Goal, Measure};
@@ -75,6 +80,7 @@ impl Recommendation {
         let mut notes = drift.as_ref().map_or(Vec::new(), Drift::notes);
         notes.extend(machines::notes(&header.measure, trials));
         notes.extend(race.as_ref().map(raced::notes).unwrap_or_default());
+        notes.extend(sequential::notes(&header.looks, trials));
         let race = race.and_then(Result::ok);
         let judged = |load| answer(header, trials, question, load, &safety, race.as_ref());
         let mut answers: Vec<Answer> = loads.iter().map(judged).collect();
@@ -133,7 +139,8 @@ fn answer(
         return unanswered(header, question, load, &measured);
     };
     let measure = ranking.measure().clone();
-    let standings = standing::standings(&ranking, &measured, trials, question.threshold, header.seed);
+    let looks = header.looks.are_repeated();
+    let standings = standing::standings(&ranking, &measured, trials, question.threshold, header.seed, looks);
     let (race, other) = match race {
         Some(race) if race.measure == measure.name() => (Some(race), None),
         race => (None, race),
@@ -143,7 +150,7 @@ fn answer(
         Some(race) => standings.iter().position(|one| one.case == race.pick.case && one.value.is_some()),
     };
     let baseline = winner.and_then(|winner| standing::baseline(&standings, winner));
-    let effects = axis::effects(&measure, &complete, trials, question.threshold, safety);
+    let effects = axis::effects(&measure, &complete, trials, (question.threshold, looks), safety);
     let pareto = pareto::front(workload, &measure, &standings, &measured, header.seed);
     let recipe = winner.and_then(|winner| recipe::text(&standings[winner], &measured));
     let mut answer = Answer {
