@@ -276,8 +276,8 @@ pub struct Bench {
 /// Options of `fsdyno sweep`.
 #[derive(Debug, Args)]
 pub struct Sweep {
-    /// The plan: a TOML file, `-` for stdin, or the name of one that `fsdyno plans` lists. With --more, a sweep
-    /// in the store instead: its number or name; the latest one if absent.
+    /// The plan: a TOML file, `-` for stdin, or the name of one that `fsdyno plans` lists. With --more, a
+    /// sweep in the store instead: its number or name; the latest one if absent.
     #[arg(required_unless_present_any = ["resume", "more"])]
     pub plan: Option<InputPath>,
     #[command(flatten)]

@@ -1,13 +1,13 @@
 //! Student's t test for trials that are looked at again and again: interval and p value that hold after every
 //! look at once, so that a sweep may end as soon as they decide, and may be continued later.
 //!
-//! A test at 5 % after each of 17 blocks finds a nonexistent difference in more than 20 of 100 sweeps. Here the
-//! evidence is the ratio of two likelihoods of all trials so far: under a true difference that is drawn from a
-//! normal distribution of [`SPREAD`] standard deviations of one pair, and under no difference, both with the
-//! standard deviation integrated out by its right Haar prior. Without a difference this ratio is a
-//! nonnegative martingale with mean 1, however large the noise is, so it ever exceeds 20 with a probability of
-//! at most 1 in 20 (J. Ville, "Étude critique de la notion de collectif", 1939). Inverted, that is a confidence
-//! sequence: intervals of which all contain the true difference with a probability of 95 %.
+//! A test at 5 % after each of 17 blocks finds a nonexistent difference in more than 20 of 100 sweeps. Here
+//! the evidence is the ratio of two likelihoods of all trials so far: under a true difference that is drawn
+//! from a normal distribution of [`SPREAD`] standard deviations of one pair, and under no difference, both
+//! with the standard deviation integrated out by its right Haar prior. Without a difference this ratio is a
+//! nonnegative martingale with mean 1, however large the noise is, so it ever exceeds 20 with a probability
+//! of at most 1 in 20 (J. Ville, "Étude critique de la notion de collectif", 1939). Inverted, that is a
+//! confidence sequence: intervals of which all contain the true difference with a probability of 95 %.
 //!
 //! T. L. Lai, "On confidence sequences", Ann. Statist. 4(2), 1976; S. R. Howard, A. Ramdas, J. McAuliffe and
 //! J. Sekhon, "Time-uniform, nonparametric, nonasymptotic confidence sequences", Ann. Statist. 49(2), 2021;
@@ -15,9 +15,9 @@
 //! variance", Sequential Analysis 44(1), 2025. The closed form is that of the Bayes factor in M. Gönen, W. O.
 //! Johnson, Y. Lu and P. H. Westfall, "The Bayesian two-sample t test", Am. Stat. 59(3), 2005.
 //!
-//! A plan of looks that is made beforehand (K. K. G. Lan and D. L. DeMets, "Discrete sequential boundaries for
-//! clinical trials", Biometrika 70(3), 1983) has narrower intervals at its last look, and none after it: a
-//! sweep that is continued because it has not decided would have no level left.
+//! A plan of looks that is made beforehand (K. K. G. Lan and D. L. DeMets, "Discrete sequential boundaries
+//! for clinical trials", Biometrika 70(3), 1983) has narrower intervals at its last look, and none after it:
+//! a sweep that is continued because it has not decided would have no level left.
 
 /// How large differences are expected to be, in standard deviations of one pair. It changes after how many
 /// blocks a difference is found, and never how often a nonexistent one is: with 2, the interval is narrowest

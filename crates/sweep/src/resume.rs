@@ -84,8 +84,8 @@ fn run_here(sweep: &Sweep) -> Result<(), SweepError> {
     }
 }
 
-/// Refuses to add blocks to a sweep that has not ended, to a race, and to trials of another kernel than the one
-/// that runs here.
+/// Refuses to add blocks to a sweep that has not ended, to a race, and to trials of another kernel than the
+/// one that runs here.
 ///
 /// # Errors
 /// [`SweepError::NotEnded`]; [`SweepError::MoreOfRace`]; [`SweepError::KernelDiffers`].

@@ -2,8 +2,8 @@
 //!
 //! Such a sweep is judged after each of its blocks, and ends once that decides ([`settled`]). Looking at the
 //! trials again and again finds more by chance than looking once, so every ratio that is compared then gets
-//! the interval and the p value that hold after all looks at once ([`Ratio::at_any_time`]). The looks are part
-//! of what is stored of the sweep ([`Looks`]), and whoever judges its trials later uses the same level,
+//! the interval and the p value that hold after all looks at once ([`Ratio::at_any_time`]). The looks are
+//! part of what is stored of the sweep ([`Looks`]), and whoever judges its trials later uses the same level,
 //! however many blocks are added.
 //!
 //! The bound of a race ([`crate::race`]) is another one: it says how much better any configuration can be

@@ -1,10 +1,10 @@
 //! Sweeps whose trials decide whether another block follows.
 //!
 //! After each block the sweep is judged, by the rules of every later answer ([`sequential`]), and the look is
-//! recorded. A plan with `repetitions = "auto"` ends once that decides, or at its maximum. Then a block during
-//! which the machine was disturbed is measured again, each at most once, and none if that was the rule rather
-//! than the exception: with half of the blocks disturbed, this is what the machine is like. The disturbed
-//! trials stay, and are marked as not counting once the other block is complete and calm.
+//! recorded. A plan with `repetitions = "auto"` ends once that decides, or at its maximum. Then a block
+//! during which the machine was disturbed is measured again, each at most once, and none if that was the rule
+//! rather than the exception: with half of the blocks disturbed, this is what the machine is like. The
+//! disturbed trials stay, and are marked as not counting once the other block is complete and calm.
 //!
 //! A sweep that has ended goes on for so many blocks, or for a time, within which it ends as soon as it is
 //! decided, unless it already was.

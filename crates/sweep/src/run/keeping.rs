@@ -55,8 +55,8 @@ pub(crate) fn earlier(
     Ok(Earlier { stored, trials, looks, more })
 }
 
-/// Refuses a trial on another kernel than the earlier ones of its case; the release of a guest's is known once
-/// it has run.
+/// Refuses a trial on another kernel than the earlier ones of its case; the release of a guest's is known
+/// once it has run.
 pub(crate) fn verify_kernel(
     kernels: &BTreeMap<u32, String>,
     sweep: SweepId,
