@@ -97,7 +97,7 @@ fn a_store_of_version_8_has_the_same_trials_afterwards() {
     assert_eq!((summary.measured, summary.skipped, summary.failed), (1, 1, 1));
     let copy = store.copy_of_older().unwrap().to_path_buf();
     drop(store);
-    assert_eq!((version(&path), version(&copy), count(&copy)), (11, 8, 3));
+    assert_eq!((version(&path), version(&copy), count(&copy)), (12, 8, 3));
     assert!(std::fs::metadata(&path).unwrap().len() < before, "the space of the tables is freed");
     assert_eq!(Store::open(&path).unwrap().copy_of_older(), None);
 }
