@@ -39,7 +39,7 @@ fn the_text_is_a_plan_with_everything_that_was_chosen() {
         assert_eq!(run.refusals.len(), 0);
         let Workload::Fileserver(load) = &quick.plan.workloads[0] else { panic!("a fileserver") };
         let memory = quick.plan.cases()[0].configuration.memory().unwrap();
-        assert_eq!((load.tree_size, memory), (Bytes(2 * GIB), Bytes(128 * Bytes::MIB)));
+        assert_eq!((load.tree_size, memory), (Bytes(GIB), Bytes(64 * Bytes::MIB)));
         assert!(matches!(load.ramp, Ramp::For(_)));
         let all = [&quick.plan.text, &quick.choices().join("\n")].map(|text| text.lines().count());
         assert_eq!(all, [22, 2], "{}", quick.plan.text);
