@@ -1,5 +1,6 @@
 //! What is known about a sweep besides its trials.
 
+use crate::looks::Looks;
 use crate::measure::Measure;
 use crate::race::RaceRules;
 use serde::Serialize;
@@ -26,4 +27,7 @@ pub struct SweepHeader {
     /// The rules of the race, if it was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub race: Option<RaceRules>,
+    /// The looks at its trials that decided how many there are, if they did.
+    #[serde(skip_serializing_if = "Looks::is_empty")]
+    pub looks: Looks,
 }

@@ -193,6 +193,10 @@ warnings! {
     StillWide = "still-wide":
         "after as many trials as the plan allows, an interval is still wider than the plan requires",
         "raise `max` in `repetitions`, or find out what varies: drift, other load, steal time";
+    MeasuredAgain = "measured-again":
+        "others used the machine during the block of the trial, which was measured again: the trial is kept \
+         and does not count",
+        "nothing to do; `foreign-load`, `steal-time` and `other-io` say what disturbed it";
     CheckFailed = "check-failed":
         "the filesystem check found errors",
         "read what the check said in `show --format json`: filesystem, kernel or device are at fault";

@@ -36,6 +36,7 @@ pub use watch::{Then, Watch};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fsdyno_core::workload::Ramp;
 use fsdyno_core::{Bytes, Nanos};
+use fsdyno_sweep::MoreBlocks;
 use results::share;
 
 /// Benchmark Linux filesystems on this machine: which one, with which settings, works best for a workload?
@@ -111,7 +112,9 @@ Examples:
   sudo fsdyno sweep PLAN --destroy /dev/disk/by-id/...    the plan names a real disk
   sudo fsdyno sweep PLAN --for 15m                        fitted to a quarter of an hour
   sudo fsdyno sweep PLAN --race --budget 24h              a race: drops configurations early
-  sudo fsdyno sweep PLAN --resume                         continue after an interruption")]
+  sudo fsdyno sweep PLAN --resume                         continue after an interruption
+  sudo fsdyno sweep --more 1h                             add blocks to the latest sweep until it decides
+  sudo fsdyno sweep --more 10 SWEEP                       add ten blocks to a sweep in the store")]
     Sweep(Sweep),
     /// Watch the running sweep from another terminal: where it is, what leads, what stalls now.
     #[command(after_help = "\
@@ -273,8 +276,10 @@ pub struct Bench {
 /// Options of `fsdyno sweep`.
 #[derive(Debug, Args)]
 pub struct Sweep {
-    /// The plan: a TOML file, `-` for stdin, or the name of one that `fsdyno plans` lists.
-    pub plan: InputPath,
+    /// The plan: a TOML file, `-` for stdin, or the name of one that `fsdyno plans` lists. With --more, a
+    /// sweep in the store instead: its number or name; the latest one if absent.
+    #[arg(required_unless_present_any = ["resume", "more"])]
+    pub plan: Option<InputPath>,
     #[command(flatten)]
     pub overrides: Overrides,
     #[command(flatten)]
@@ -288,9 +293,17 @@ pub struct Sweep {
     #[arg(long = "for", value_name = "TIME", value_parser = time, conflicts_with_all = ["resume", "race", "budget"])]
     pub time: Option<Nanos>,
     /// Continue an interrupted sweep of the plan, with the changes (--set and the like) that it was begun
-    /// with: the latest one, or the one named.
+    /// with: the latest one, or the one named. Without a plan, the sweep's own is used.
     #[arg(long, value_name = "SWEEP", num_args = 0..=1, default_missing_value = "latest")]
     pub resume: Option<String>,
+    /// Add blocks to a sweep that has ended: so many (`10`), or those that fit into a time (`1h`), which then
+    /// ends as soon as the answer is decided. Its plan, its devices and its kernel must be the same.
+    #[arg(
+        long,
+        value_name = "BLOCKS|TIME",
+        conflicts_with_all = ["resume", "time", "race", "budget", "set", "memory", "kernel", "modules"]
+    )]
+    pub more: Option<MoreBlocks>,
     /// Show the sweep as `fsdyno watch` does instead of progress lines. Leaving that screen leaves the sweep
     /// running; Ctrl-C stops it.
     #[arg(long)]

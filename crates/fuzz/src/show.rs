@@ -61,6 +61,7 @@ pub fn header(measure: &str) -> SweepHeader {
         seed: 1,
         measure: measure.parse().expect("a measure"),
         race: None,
+        looks: Default::default(),
     }
 }
 
@@ -106,8 +107,15 @@ fn exports(header: &SweepHeader, trials: &[TrialRecord]) {
 }
 
 fn compared(header: &SweepHeader, trials: &[TrialRecord]) {
-    let side =
-        |name| Side { name, sweep: 1, store: Path::new(""), sweep_name: &header.name, trials, whole: trials };
+    let side = |name| Side {
+        name,
+        sweep: 1,
+        store: Path::new(""),
+        sweep_name: &header.name,
+        trials,
+        whole: trials,
+        repeated_looks: false,
+    };
     let question = comparison::Question { measures: Vec::new(), threshold: 0.05, seed: 1 };
     let comparison = Comparison::new(side("first"), side("second"), &question);
     printed(Style::default(), |out, style| terminal::comparison(out, &comparison, Extent::Notes, style));

@@ -44,5 +44,13 @@ pub fn question(measures: &[&str]) -> Question {
 
 /// One of two sides.
 pub fn side<'a>(name: &'a str, sweep: i64, trials: &'a [TrialRecord]) -> Side<'a> {
-    Side { name, sweep, store: std::path::Path::new(""), sweep_name: "nightly", trials, whole: trials }
+    Side {
+        name,
+        sweep,
+        store: std::path::Path::new(""),
+        sweep_name: "nightly",
+        trials,
+        whole: trials,
+        repeated_looks: false,
+    }
 }

@@ -14,6 +14,7 @@
 //! tests, and stated in `docs/guide/answers.md`: 95 % if the noise is lognormal, and no less if it is skewed
 //! or has stalls that are as frequent on both sides.
 
+use crate::any_time;
 use crate::estimate::{self, Interval};
 use crate::student::{p_value, quantile};
 use distrs::Normal;
@@ -44,6 +45,10 @@ pub struct Ratio {
     pub(crate) spread: f64,
     /// Degrees of freedom that each pair, or each trial on both sides, adds to those of the spread.
     freedom_each: f64,
+    /// How far its logarithm may be from the true one.
+    error: Error,
+    /// Whether interval and p value hold however often the trials are looked at.
+    at_any_time: bool,
 }
 
 /// The verdict on a ratio.
@@ -112,7 +117,41 @@ impl Ratio {
         let p = known.then(|| p_value(logarithm, variance, freedom));
         let spread = (variance * n as f64).sqrt();
         let freedom_each = freedom / (n as f64 - 1.0).max(1.0);
-        Ratio { value: logarithm.exp(), interval, p, n, paired, spread, freedom_each }
+        let value = logarithm.exp();
+        Ratio { value, interval, p, n, paired, spread, freedom_each, error, at_any_time: false }
+    }
+
+    /// The same ratio with the interval and the p value that hold after every look at once, for trials whose
+    /// number was decided by looking at them: see [`any_time`]. For samples without common blocks that is an
+    /// approximation, as Welch's degrees of freedom are.
+    pub fn at_any_time(self) -> Ratio {
+        let Error { variance, freedom } = self.error;
+        if freedom <= 0.0 {
+            return Ratio { at_any_time: true, ..self };
+        }
+        let logarithm = self.value.ln();
+        let size = self.size(self.n);
+        let reach = any_time::critical(0.05, size, freedom) * variance.sqrt();
+        let interval = Interval { low: (logarithm - reach).exp(), high: (logarithm + reach).exp() };
+        let p = match (variance == 0.0, logarithm == 0.0) {
+            (true, true) => 1.0,
+            (true, false) => any_time::p_value(f64::INFINITY, size, freedom),
+            (false, _) => any_time::p_value(logarithm / variance.sqrt(), size, freedom),
+        };
+        // Without any variance the reach is 0 times something that may be infinite.
+        let interval = if reach.is_nan() { Interval { low: 0.0, high: f64::INFINITY } } else { interval };
+        Ratio { interval: Some(interval), p: Some(p), at_any_time: true, ..self }
+    }
+
+    /// Whether interval and p value hold however often the trials are looked at.
+    pub fn is_at_any_time(&self) -> bool {
+        self.at_any_time
+    }
+
+    /// The number of observations that a difference in units of the spread rests on: pairs, or of two samples
+    /// of as many trials each, half of them, as their difference has twice the variance.
+    fn size(&self, n: usize) -> f64 {
+        if self.paired { n as f64 } else { n as f64 / 2.0 }
     }
 
     /// What so few trials cannot show, in one line; `None` from 6 trials on.
@@ -188,7 +227,11 @@ impl Ratio {
             true => 0.025 / comparisons.max(1) as f64,
             false => 0.025,
         };
-        let reach = quantile(1.0 - tail, freedom) * error;
+        let critical = match self.at_any_time {
+            true => any_time::critical(2.0 * tail, self.size(n), freedom),
+            false => quantile(1.0 - tail, freedom),
+        };
+        let reach = critical * error;
         let share = |deviation: f64| match difference >= tolerated {
             true => 1.0 - below(tolerated.max(reach * deviation)),
             false => {

@@ -5,6 +5,7 @@
 //! and its luck. No value is removed as an outlier: a slow trial is a fact about the configuration. This
 //! crate uses no files and no clock, and imports no other crate of fsdyno.
 
+mod any_time;
 mod compare;
 mod distribution;
 mod effects;

@@ -11,10 +11,10 @@
 use crate::error::{Result, StoreError, Trying};
 use crate::id::SweepId;
 use crate::packed::{Packed, WINDOW_LOG_MAX};
-use crate::sweeps::{NewSweep, Origin, SweepState, begin, set_end};
+use crate::sweeps::{NewSweep, Origin, SweepState, begin, set_end, set_looks};
 use crate::{Store, measures, room, trials};
 use fsdyno_core::result::SLOWEST;
-use fsdyno_core::{Environment, Measure, TrialRecord, figures, sweep_name};
+use fsdyno_core::{Environment, Looks, Measure, TrialRecord, figures, sweep_name};
 use fsdyno_stats::Distribution;
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::TransactionBehavior;
@@ -53,6 +53,8 @@ struct Head {
     state: SweepState,
     started: String,
     finished: Option<String>,
+    #[serde(default, skip_serializing_if = "Looks::is_empty")]
+    looks: Looks,
 }
 
 /// The part of the first line that says how to read the rest.
@@ -105,6 +107,7 @@ impl Store {
             state: summary.state,
             started: summary.started,
             finished: summary.finished,
+            looks: sweep.looks,
         };
         let failed = |source| StoreError::Pack { source };
         let mut encoder = zstd::stream::write::Encoder::new(out, LEVEL).map_err(failed)?;
@@ -149,6 +152,7 @@ impl Store {
         }
         let state = if head.state == SweepState::Finished { head.state } else { SweepState::Interrupted };
         set_end(&transaction, id, state, head.finished.as_deref(), head.note.as_deref()).trying_to(action)?;
+        set_looks(&transaction, id, &head.looks)?;
         transaction.commit().trying_to(action)?;
         Ok(Unpacked { id, name: sweep.name, trials: count })
     }
@@ -239,6 +243,10 @@ fn check_head(head: &Head) -> Result<()> {
     }
     if head.trials > TRIALS_MAX || head.cases > TRIALS_MAX {
         return Err(wrong(format!("it plans more than {TRIALS_MAX} trials")));
+    }
+    let Looks { after, more, repeated } = &head.looks;
+    if [after.len(), more.len(), repeated.len()].iter().any(|count| *count > head.trials as usize) {
+        return Err(wrong("it was judged more often than it has trials"));
     }
     let times = [Some(&head.started), head.finished.as_ref()];
     let times = times.into_iter().flatten().map(|time| time.parse::<Timestamp>());

@@ -34,6 +34,7 @@ const SCRIPTS: &[&str] = &[
     WHOLE_TRIALS,
     MEASURES,
     include_str!("schema/11.sql"),
+    include_str!("schema/12.sql"),
 ];
 
 fn migrations() -> Migrations<'static> {

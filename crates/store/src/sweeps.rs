@@ -8,7 +8,7 @@ use crate::row::{from_json, from_json_or_none, insert, number, to_json};
 use crate::{Store, measures, process, room, trials};
 use fsdyno_core::outcome::chain;
 use fsdyno_core::sweep_name::LATEST;
-use fsdyno_core::{Environment, TrialRecord};
+use fsdyno_core::{Environment, Looks, TrialRecord};
 use jiff::{Timestamp, Unit};
 use rusqlite::{Connection, OptionalExtension, Row, named_params};
 use serde::{Deserialize, Serialize};
@@ -192,6 +192,8 @@ pub struct Sweep {
     pub measure: String,
     /// See [`NewSweep::environment`].
     pub environment: Option<Environment>,
+    /// The looks at its trials that decided how many there are.
+    pub looks: Looks,
 }
 
 /// The sweeps of a store.
@@ -209,7 +211,7 @@ const SUMMARY: &str =
         coalesce(sum(outcome = 'measured'), 0) AS measured,
         coalesce(sum(outcome = 'skipped'), 0) AS skipped,
         coalesce(sum(outcome = 'failed'), 0) AS failed,
-        plan_toml, overrides, sweeps.seed AS seed, measure, sweeps.environment AS environment, note, origin
+        plan_toml, overrides, sweeps.seed AS seed, measure, sweeps.environment AS environment, note, origin, looks
     FROM sweeps LEFT JOIN trials ON trials.sweep_id = sweeps.id";
 
 /// What orders sweeps: when they began, but of those that were run here not before an earlier one.
@@ -264,6 +266,24 @@ impl Store {
         let sql = "UPDATE sweeps SET trials = :trials WHERE id = :id";
         let values = named_params! { ":trials": trials, ":id": id.0 };
         self.connection.execute(sql, values).map(drop).trying_to("plan a further block")
+    }
+
+    /// Records the looks at the trials of a sweep that decide how many there are.
+    ///
+    /// # Errors
+    /// [`StoreError::Sql`]; [`StoreError::Encode`].
+    pub fn record_looks(&mut self, id: SweepId, looks: &Looks) -> Result<()> {
+        set_looks(&self.connection, id, looks)
+    }
+
+    /// Those of a sweep; none of an unknown one.
+    pub(crate) fn looks(&self, id: SweepId) -> Result<Looks> {
+        let action = "read the looks of a sweep";
+        let sql = "SELECT looks FROM sweeps WHERE id = :id";
+        let mut statement = self.connection.prepare_cached(sql).trying_to(action)?;
+        let mut rows = statement.query(named_params! { ":id": id.0 }).trying_to(action)?;
+        let Some(row) = rows.next().trying_to(action)? else { return Ok(Looks::default()) };
+        Ok(from_json_or_none(row, "looks")?.unwrap_or_default())
     }
 
     /// Records that every planned trial of a sweep is stored.
@@ -438,6 +458,14 @@ pub(crate) fn set_end(
     connection.execute(sql, values).map(drop)
 }
 
+/// See [`Store::record_looks`].
+pub(crate) fn set_looks(connection: &Connection, id: SweepId, looks: &Looks) -> Result<()> {
+    let looks = (!looks.is_empty()).then(|| to_json("looks", looks)).transpose()?;
+    let sql = "UPDATE sweeps SET looks = :looks WHERE id = :id";
+    let values = named_params! { ":looks": looks, ":id": id.0 };
+    connection.execute(sql, values).map(drop).trying_to("record a look")
+}
+
 fn end(connection: &Connection, id: SweepId, state: SweepState) -> rusqlite::Result<()> {
     let sql = "UPDATE sweeps SET state = :state, finished = :finished WHERE id = :id";
     let values = named_params! { ":state": state.name(), ":finished": now(), ":id": id.0 };
@@ -477,6 +505,7 @@ fn whole(row: &Row<'_>, prefix: &str) -> Result<Sweep> {
         seed: number(row, "seed")?,
         measure: text("measure")?,
         environment: from_json_or_none(row, "environment")?,
+        looks: from_json_or_none(row, "looks")?.unwrap_or_default(),
     })
 }
 

@@ -43,7 +43,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Sql`]; [`StoreError::DamagedTrial`] if another program has modified a row.
     pub fn trials(&self, sweep: SweepId) -> Result<Vec<TrialRecord>> {
-        self.unpacked(Parts::All, "", [sweep.0])
+        self.marked(sweep, self.unpacked(Parts::All, "", [sweep.0])?)
     }
 
     /// The trials of a sweep in outline, which is ten times as fast to read: histograms, timelines, slow
@@ -52,7 +52,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Sql`]; [`StoreError::DamagedTrial`] if another program has modified a row.
     pub fn outlines(&self, sweep: SweepId) -> Result<Vec<TrialRecord>> {
-        self.unpacked(Parts::Outline, "", [sweep.0])
+        self.marked(sweep, self.unpacked(Parts::Outline, "", [sweep.0])?)
     }
 
     /// One trial in outline.
@@ -60,7 +60,9 @@ impl Store {
     /// # Errors
     /// [`StoreError::Sql`]; [`StoreError::DamagedTrial`] if another program has modified or removed the row.
     pub fn outline(&self, sweep: SweepId, trial: u32) -> Result<TrialRecord> {
-        self.single(Parts::Outline, sweep, trial)
+        let mut found = self.single(Parts::Outline, sweep, trial)?;
+        self.looks(sweep)?.mark(&mut found);
+        Ok(found)
     }
 
     /// The trials of one case of a sweep, in order.
@@ -68,7 +70,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Sql`]; [`StoreError::DamagedTrial`] if another program has modified a row.
     pub fn trials_of_case(&self, sweep: SweepId, case: u32) -> Result<Vec<TrialRecord>> {
-        self.unpacked(Parts::All, "AND case_index = ?2", [sweep.0, i64::from(case)])
+        self.marked(sweep, self.unpacked(Parts::All, "AND case_index = ?2", [sweep.0, i64::from(case)])?)
     }
 
     /// One trial.
@@ -77,6 +79,13 @@ impl Store {
     /// [`StoreError::Sql`]; [`StoreError::DamagedTrial`] if another program has modified or removed the row.
     pub(crate) fn trial(&self, sweep: SweepId, trial: u32) -> Result<TrialRecord> {
         self.single(Parts::All, sweep, trial)
+    }
+
+    /// The same trials, of which those are marked that do not count.
+    fn marked(&self, sweep: SweepId, mut trials: Vec<TrialRecord>) -> Result<Vec<TrialRecord>> {
+        let looks = self.looks(sweep)?;
+        trials.iter_mut().for_each(|trial| looks.mark(trial));
+        Ok(trials)
     }
 
     fn single(&self, parts: Parts, sweep: SweepId, trial: u32) -> Result<TrialRecord> {

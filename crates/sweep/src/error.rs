@@ -116,6 +116,13 @@ impl PlanError {
             PlanProblem::KernelName { .. } => Some("choose another name"),
             PlanProblem::Contradiction { .. } => Some("remove one of the settings"),
             PlanProblem::BudgetWithoutRace => Some("add protocol = \"race\", or --race on the command line"),
+            PlanProblem::MostWithoutAuto => {
+                Some("write repetitions = \"auto\", or the number of repetitions itself")
+            }
+            PlanProblem::AutoOfRecorded => Some("write a number, such as repetitions = 3"),
+            PlanProblem::AutoForZeros { .. } => {
+                Some("write a number, such as repetitions = 6, or name another measure")
+            }
             PlanProblem::NotInRace { key: "time_limit" } => Some("write budget = \"24h\" instead"),
             PlanProblem::NotInRace { .. } => Some(
                 "a race decides itself how often each configuration is measured; budget = 200 limits its \
@@ -422,6 +429,18 @@ pub enum PlanProblem {
     /// A `budget` in a plan that is not a race.
     #[error("'budget' requires 'protocol = \"race\"'")]
     BudgetWithoutRace,
+    /// A maximum of what is not counted by the answer.
+    #[error("'max_repetitions' requires 'repetitions = \"auto\"'")]
+    MostWithoutAuto,
+    /// What power cuts and errors lose is a share of cuts, judged by other rules.
+    #[error("'repetitions = \"auto\"' needs a load that is measured, and the plan has none")]
+    AutoOfRecorded,
+    /// A measure that is often 0 has no ratios to decide by.
+    #[error("'repetitions = \"auto\"' cannot decide by '{measure}', which is 0 in good configurations")]
+    AutoForZeros {
+        /// The measure.
+        measure: String,
+    },
     /// A key that says how often to measure what a race decides itself.
     #[error("'{key}' does not apply to 'protocol = \"race\"'")]
     NotInRace {

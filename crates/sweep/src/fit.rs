@@ -1,7 +1,8 @@
 //! A plan fitted to a time: `--for 15m`.
 //!
 //! What makes an answer certain is kept for as long as possible. First the number of repetitions follows the
-//! time, down to [`LEAST_BLOCKS`] and up to [`MOST_BLOCKS`]. If that is not enough, windows and their ramps
+//! time, down to [`LEAST_BLOCKS`] and up to [`MOST_BLOCKS`]; a plan that compares something becomes one that
+//! ends as soon as its answer is decided. If that is not enough, windows and their ramps
 //! become shorter, all by the same factor and none below a floor; then trees become as small as the plan's
 //! limit of memory allows. Configurations are never dropped, and what the user has set stays. If all that is
 //! not enough, there is no such plan, and the error says what the least time is.
@@ -11,7 +12,7 @@
 
 use crate::error::PlanError;
 use crate::pace::Pace;
-use crate::plan::Plan;
+use crate::plan::{AUTO, AUTO_LEAST, AUTO_MOST, Plan};
 use fsdyno_core::workload::Ramp;
 use fsdyno_core::{Bytes, Nanos, Workload};
 use fsdyno_host::Host;
@@ -20,8 +21,8 @@ use fsdyno_verdict::text::plural;
 
 /// The least number of repetitions where the plan has more: with fewer, chance decides too often.
 const LEAST_BLOCKS: u32 = 3;
-/// The largest number of repetitions where the plan has fewer: beyond it, an interval hardly narrows.
-const MOST_BLOCKS: u32 = 20;
+/// The largest number of repetitions where the plan has fewer.
+const MOST_BLOCKS: u32 = AUTO_MOST;
 /// The shortest window where the plan has a longer one.
 const LEAST_WINDOW: Nanos = Nanos::from_secs(2);
 /// The shortest ramp where the plan has a longer one.
@@ -39,7 +40,7 @@ pub struct Fit {
     pub plan: Plan,
     /// What was chosen, one phrase each: `5 repetitions (plan: 6)`.
     pub choices: Vec<String>,
-    /// The estimated time of all repetitions.
+    /// The estimated time of all repetitions, or of as many as fit if the answer may need fewer.
     pub time: Nanos,
 }
 
@@ -106,7 +107,7 @@ pub fn fit(
     let fitted = fitting.apply(&choice)?;
     Ok(Fit {
         choices: fitting.in_words(&choice, &fitted),
-        time: fitting.pace.sweep(&fitted, fitted.repetitions),
+        time: fitting.pace.sweep(&fitted, choice.blocks),
         plan: fitted,
     })
 }
@@ -181,9 +182,32 @@ impl Fitting<'_> {
     /// has a maximum of its own.
     fn range(&self) -> [u32; 2] {
         let asked = self.plan.repetitions;
-        let is_set = self.set_paths().any(|path| path == "repetitions" || path.starts_with("repetitions."));
+        let is_set = self.has_set_repetitions();
+        if self.decides() {
+            return [
+                asked.min(LEAST_BLOCKS),
+                self.plan.enough.map_or(asked.max(MOST_BLOCKS), |enough| enough.max),
+            ];
+        }
         let most = if self.plan.enough.is_some() { asked } else { asked.max(MOST_BLOCKS) };
         if is_set { [asked, asked] } else { [asked.min(LEAST_BLOCKS), most] }
+    }
+
+    fn has_set_repetitions(&self) -> bool {
+        self.set_paths().any(|path| path == "repetitions" || path.starts_with("repetitions."))
+    }
+
+    /// Whether the sweep is judged before its time is up.
+    fn has_looks(&self, choice: &Choice) -> bool {
+        self.decides() && choice.blocks >= AUTO_LEAST
+    }
+
+    /// Whether the fitted plan may end as soon as its answer is decided.
+    fn decides(&self) -> bool {
+        match self.plan.enough {
+            Some(enough) => enough.is_auto(),
+            None => self.plan.can_decide() && !self.has_set_repetitions(),
+        }
     }
 
     fn time_of(&self, choice: &Choice) -> Result<Nanos, PlanError> {
@@ -194,8 +218,13 @@ impl Fitting<'_> {
     fn apply(&self, choice: &Choice) -> Result<Plan, PlanError> {
         let mut arguments = self.set.to_vec();
         arguments.push(format!("time_limit={}", compact(self.time)));
-        if choice.blocks != self.plan.repetitions {
-            let key = if self.plan.enough.is_some() { "repetitions.min" } else { "repetitions" };
+        let is_auto = self.plan.enough.is_some_and(|enough| enough.is_auto());
+        if self.has_looks(choice) {
+            let most = self.range()[1];
+            arguments.extend((!is_auto).then(|| format!("repetitions={AUTO}")));
+            arguments.extend((!is_auto && most != AUTO_MOST).then(|| format!("max_repetitions={most}")));
+        } else if choice.blocks != self.plan.repetitions || is_auto {
+            let key = if self.plan.enough.is_some() && !is_auto { "repetitions.min" } else { "repetitions" };
             arguments.push(format!("{key}={}", choice.blocks));
         }
         for (index, workload) in self.plan.workloads.iter().enumerate() {
@@ -263,12 +292,23 @@ impl Fitting<'_> {
     /// What differs from the plan.
     fn in_words(&self, choice: &Choice, fitted: &Plan) -> Vec<String> {
         let (then, now) = (self.plan.repetitions, fitted.repetitions);
-        let at_least = if fitted.enough.is_some() { "at least " } else { "" };
-        let compared = match then == now {
+        let asked = match self.plan.enough.is_some_and(|enough| enough.is_auto()) {
             true => "as in the plan".to_string(),
             false => format!("plan: {then}"),
         };
-        let mut words = vec![format!("{at_least}{} ({compared})", plural(u64::from(now), "repetition"))];
+        let at_least = if fitted.enough.is_some() { "at least " } else { "" };
+        let compared = match (then == now, &self.plan.enough) {
+            (_, Some(enough)) if enough.is_auto() => "plan: until the answer is decided".to_string(),
+            (true, _) => "as in the plan".to_string(),
+            (false, _) => format!("plan: {then}"),
+        };
+        let mut words = vec![match self.has_looks(choice) {
+            true => format!(
+                "up to {} until the answer is decided ({asked})",
+                plural(u64::from(choice.blocks), "repetition")
+            ),
+            false => format!("{at_least}{} ({compared})", plural(u64::from(now), "repetition")),
+        }];
         for (before, after) in self.plan.workloads.iter().zip(&fitted.workloads) {
             let of = if fitted.workloads.len() > 1 { format!("{} ", after.kind()) } else { String::new() };
             for (before, after) in before.list().into_iter().zip(after.list()) {

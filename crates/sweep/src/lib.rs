@@ -42,8 +42,8 @@ pub use estimate::{DryCase, DryRun, dry_run};
 pub use fit::{Fit, FitError, fit};
 pub use fleet::{FleetMember, run_fleet};
 pub use flows::{FLOWS, ShippedFlow};
-pub use fsdyno_verdict::enough::Enough;
-pub use options::{Machines, RunOptions};
+pub use fsdyno_verdict::enough::{Enough, Until};
+pub use options::{Machines, MoreBlocks, MoreBlocksError, RunOptions};
 pub use order::{Slot, order};
 pub use pace::nominal_time;
 pub use plan::{
@@ -52,7 +52,7 @@ pub use plan::{
 pub use progress::{Position, Progress};
 pub use quick::{QUICK, Quick, QuickError, QuickOptions, quick};
 pub use race::{ForeseenRace, ForeseenRound};
-pub use resume::unfinished;
+pub use resume::{interrupted, unfinished};
 pub use run::{SweepEnd, SweepOutcome, run, verify_privileges};
 pub use sweep_error::{Differs, SweepError};
 pub use trial::durability::{ShownState, show_state};

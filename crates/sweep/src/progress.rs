@@ -47,6 +47,13 @@ pub enum Progress<'a> {
         /// Trials in all with those of the block.
         trials: u32,
     },
+    /// A block is complete of a sweep whose trials decide whether it goes on.
+    Judged {
+        /// What they say, a line each; none if that was told before an interruption.
+        lines: &'a [String],
+        /// Trials in all, as far as they are planned.
+        trials: u32,
+    },
     /// A block of a race is complete. After an interruption, those of the earlier run are reported again.
     Raced {
         /// What the race says after it; the sweep has no name there.

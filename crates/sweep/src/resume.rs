@@ -4,7 +4,7 @@
 use crate::plan::Plan;
 use crate::sweep_error::{Differs, SweepError};
 use fsdyno_core::environment::DeviceFacts;
-use fsdyno_core::{DeviceSpec, TrialRecord, Workload};
+use fsdyno_core::{DeviceSpec, Outcome, TrialRecord, Workload};
 use fsdyno_host::Host;
 use fsdyno_store::{Origin, Store, Sweep, SweepId, SweepState, SweepSummary};
 use std::collections::BTreeSet;
@@ -53,6 +53,68 @@ pub fn unfinished(
     };
     let candidate = candidate.map(|SweepSummary { id, name, .. }| (id, name));
     Err(SweepError::NothingToResume { state, candidate })
+}
+
+/// The interrupted sweep that is named, or the latest one, whatever its plan is.
+///
+/// # Errors
+/// [`SweepError::NothingToResume`]; [`SweepError::MeasuredElsewhere`]; [`SweepError::Store`].
+pub fn interrupted(store: &Store, named: Option<&str>) -> Result<Sweep, SweepError> {
+    let found = match named {
+        Some(selector) => Some(store.find(Some(selector))?),
+        None => {
+            let sweeps = store.sweeps()?.into_iter().rev();
+            let mut open =
+                sweeps.filter(|sweep| sweep.state == SweepState::Interrupted && sweep.origin == Origin::Run);
+            open.next().map(|sweep| store.sweep(sweep.id)).transpose()?
+        }
+    };
+    match found {
+        None => Err(SweepError::NothingToResume { state: None, candidate: None }),
+        Some(sweep) => run_here(&sweep).map(|()| sweep),
+    }
+}
+
+/// Refuses a sweep that was run elsewhere.
+fn run_here(sweep: &Sweep) -> Result<(), SweepError> {
+    let SweepSummary { id, name, origin, .. } = &sweep.summary;
+    match origin {
+        Origin::Run => Ok(()),
+        _ => Err(SweepError::MeasuredElsewhere { sweep: *id, name: name.clone() }),
+    }
+}
+
+/// Refuses to add blocks to a sweep that has not ended, to a race, and to trials of another kernel than the
+/// one that runs here.
+///
+/// # Errors
+/// [`SweepError::NotEnded`]; [`SweepError::MoreOfRace`]; [`SweepError::KernelDiffers`].
+pub(crate) fn verify_can_have_more(
+    plan: &Plan,
+    sweep: &Sweep,
+    trials: &[TrialRecord],
+    kernel: Option<&str>,
+) -> Result<(), SweepError> {
+    let SweepSummary { id, name, state, .. } = &sweep.summary;
+    if plan.race.is_some() {
+        return Err(SweepError::MoreOfRace { sweep: *id, name: name.clone() });
+    }
+    if *state != SweepState::Finished {
+        return Err(SweepError::NotEnded { sweep: *id, name: name.clone() });
+    }
+    let on_host = |trial: &&TrialRecord| {
+        trial.outcome == Outcome::Measured && trial.configuration.guest_kernel().is_none()
+    };
+    let then = trials.iter().filter(on_host).map(|trial| trial.environment.kernel.as_str()).next_back();
+    match then.zip(kernel).filter(|(then, now)| !then.is_empty() && then != now) {
+        None => Ok(()),
+        Some((then, now)) => Err(SweepError::KernelDiffers {
+            sweep: *id,
+            configuration: None,
+            then: then.to_string(),
+            now: now.to_string(),
+        }),
+    }
 }
 
 /// Why a sweep cannot go on with this plan: how what it was begun with differs, or that it was run elsewhere.

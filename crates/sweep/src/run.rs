@@ -6,6 +6,7 @@
 
 pub(crate) mod blocks;
 mod clients;
+mod deciding;
 pub(crate) mod keeping;
 mod outcome;
 
@@ -25,6 +26,7 @@ use fsdyno_host::Host;
 use fsdyno_store::Store;
 use fsdyno_testbed::Lack;
 use fsdyno_testbed::undo::{self, UndoReport};
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 /// Refuses a plan that needs root to an ordinary user, before anything is read or written for it.
@@ -64,14 +66,16 @@ pub fn run(
     store.check_room()?;
     let cases = plan.cases();
     let here = Here::of(plan, machines, &cases);
-    let (stored, earlier) = keeping::earlier(plan, Some(machines.host), store, options.resume)?;
+    let earlier = keeping::earlier(plan, Some(machines.host), store, options)?;
     let runs = here.unmet.iter().filter(|unmet| unmet.is_empty()).count();
     if options.resume.is_none() && plan.race.is_some() && runs < 2 {
         return Err(SweepError::NoRace { configurations: cases.len(), runs });
     }
-    let blocks = Blocks::new(plan, &cases, &here, (stored, &earlier), 1);
+    let blocks = Blocks::new(plan, &cases, &here, &earlier, 1);
     let runner = Runner::new(plan, machines, options, &cases, &here.unmet)?;
     let sweep = keeping::begin(plan, store, options.resume, (cases.len(), blocks.trials()))?;
+    earlier.record(store, sweep)?;
+    let kernels = earlier.kernels();
     observer(Progress::Began(sweep));
     let mut sweeping = Sweeping {
         around: Around::new(plan, options, store, sweep),
@@ -80,6 +84,7 @@ pub fn run(
         unmet: &here.unmet,
         runner,
         blocks,
+        kernels,
         outcome: SweepOutcome::new(sweep, restored.left),
     };
     let result = sweeping.trials(machines, store, observer);
@@ -97,6 +102,8 @@ struct Sweeping<'a> {
     around: Around<'a>,
     runner: Runner<'a>,
     blocks: Blocks<'a>,
+    /// The kernels that its cases have run on, if blocks are added to a sweep that had ended.
+    kernels: BTreeMap<u32, String>,
     outcome: SweepOutcome,
 }
 
@@ -182,6 +189,7 @@ impl Sweeping<'_> {
         if let Some(took) = took {
             self.blocks.clock.took(slot.case, took);
         }
+        keeping::verify_kernel(&self.kernels, self.outcome.sweep, &record)?;
         self.blocks.counted(&mut record);
         self.outcome.store(store, self.options, &record)?;
         self.runner.scratch.verify_journal()?;

@@ -161,6 +161,39 @@ pub enum SweepError {
         /// The sweep that the user may have meant.
         candidate: Option<(SweepId, String)>,
     },
+    /// Blocks are added to what has ended.
+    #[error("sweep {sweep} ('{name}') has not ended, so nothing can be added to it yet")]
+    NotEnded {
+        /// The sweep.
+        sweep: SweepId,
+        /// Its name.
+        name: String,
+    },
+    /// A race has its own rounds.
+    #[error(
+        "sweep {sweep} ('{name}') was a race, which decides itself how often each configuration is measured"
+    )]
+    MoreOfRace {
+        /// The sweep.
+        sweep: SweepId,
+        /// Its name.
+        name: String,
+    },
+    /// Trials of two kernels are not trials of one configuration.
+    #[error(
+        "sweep {sweep} cannot go on here: {} ran on kernel {then}, and this is {now}",
+        configuration.as_ref().map_or("its trials".to_string(), |name| format!("'{name}'"))
+    )]
+    KernelDiffers {
+        /// The sweep.
+        sweep: SweepId,
+        /// The configuration, if it runs in guests.
+        configuration: Option<String>,
+        /// The kernel of its trials.
+        then: String,
+        /// The one of now.
+        now: String,
+    },
     /// A sweep cannot be resumed on another disk.
     #[error(
         "'{}' is not a disk that sweep {sweep} was started on: that was {then}; this is {now}",
@@ -288,6 +321,15 @@ impl SweepError {
             )),
             SweepError::NothingToResume { .. } => {
                 Some("fsdyno list shows the stored sweeps; without --resume a new one begins".to_string())
+            }
+            SweepError::NotEnded { sweep, .. } => {
+                Some(format!("fsdyno sweep --resume {sweep} runs what is missing"))
+            }
+            SweepError::MoreOfRace { .. } => {
+                Some("start a new sweep of its plan with a larger --budget".to_string())
+            }
+            SweepError::KernelDiffers { .. } => {
+                Some("boot the kernel of its trials, or start a new sweep of its plan".to_string())
             }
             SweepError::DiskDiffers { .. } => Some(
                 "reconnect that disk under this name, or start a new sweep without --resume; a name in \

@@ -40,16 +40,24 @@ pub(crate) fn capture(host: &mut dyn Host, trial: &Trial, directory: &Path) -> E
     environment
 }
 
+/// The kernel that runs on a host: its release and its version, as results name it.
+pub fn running_kernel(host: &mut dyn Host) -> String {
+    let mut read =
+        |path: &str| host.read_text(Path::new(path)).map(|text| text.trim().to_string()).unwrap_or_default();
+    format!("{} {}", read("/proc/sys/kernel/osrelease"), read("/proc/sys/kernel/version"))
+}
+
 fn machine(host: &mut dyn Host) -> Environment {
     let confinement = host.confinement().ok();
     let governor = governor(host);
+    let kernel = running_kernel(host);
     let mut read =
         |path: &str| host.read_text(Path::new(path)).map(|text| text.trim().to_string()).unwrap_or_default();
     let processors = read("/proc/cpuinfo");
     let hypervisor = processors.lines().any(|line| line.starts_with("flags") && line.contains(" hypervisor"));
     Environment {
         fsdyno: env!("CARGO_PKG_VERSION").to_string(),
-        kernel: format!("{} {}", read("/proc/sys/kernel/osrelease"), read("/proc/sys/kernel/version")),
+        kernel,
         kernel_command_line: read("/proc/cmdline"),
         hostname: read("/proc/sys/kernel/hostname"),
         cpu_model: cpu_model(&processors),

@@ -48,6 +48,7 @@ mod way_back;
 pub mod words;
 
 pub use conditioning::{bytes_to_condition, condition};
+pub use environment::running_kernel;
 pub use error::TestbedError;
 pub use filesystem::{Filesystem, Tool, beside_a_copy};
 pub use foresight::{commands, contradictions, needs_root, unmet, unmet_on_disks};

@@ -47,6 +47,7 @@ pub fn header(measure: &str) -> SweepHeader {
         seed: 42,
         measure: measure.parse().expect("a measure"),
         race: None,
+        looks: Default::default(),
     }
 }
 

@@ -9,21 +9,55 @@
 //! Stopping when an interval happens to be narrow makes intervals narrower than they should be, the more so
 //! the fewer trials there are. A `min` of 6 keeps this small.
 //!
+//! `repetitions = "auto"` repeats all cases instead, and ends once the answer is decided: see
+//! [`crate::sequential`].
+//!
 //! The composition of a block follows from the trials of the blocks before it, all of which are stored when
 //! it starts, so a resumed sweep gets the same blocks.
 
+use crate::outcomes::carries;
 use crate::ranking::estimate_of;
+use crate::recommendation::{Question, Recommendation};
 use fsdyno_core::measure::{Measure, Value};
-use fsdyno_core::{Outcome, TrialRecord, Warning, WarningKind};
+use fsdyno_core::{Looks, Outcome, SweepHeader, TrialRecord, Warning, WarningKind};
+use std::collections::BTreeSet;
 
-/// When a case has been repeated often enough.
+/// When cases have been repeated often enough.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Enough {
     /// Maximum number of blocks.
     pub max: u32,
-    /// Half of the interval as a share of the mean: 0.05 for 5 %.
-    pub half_width: f64,
+    /// What must be reached before.
+    pub until: Until,
 }
+
+/// What is reached by repeating.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Until {
+    /// A case is known well enough: half of its interval as a share of the mean, 0.05 for 5 %.
+    Narrow(f64),
+    /// It is decided which configuration is best, or that none is.
+    Decided,
+}
+
+impl Enough {
+    /// The half of an interval that is narrow enough; `None` if that is not what is to be reached.
+    pub fn half_width(&self) -> Option<f64> {
+        match self.until {
+            Until::Narrow(half_width) => Some(half_width),
+            Until::Decided => None,
+        }
+    }
+
+    /// Whether the sweep ends once the answer is decided.
+    pub fn is_auto(&self) -> bool {
+        self.until == Until::Decided
+    }
+}
+
+/// What disturbs a whole machine, and with it all trials of a block alike.
+const DISTURBANCES: [WarningKind; 3] =
+    [WarningKind::ForeignLoad, WarningKind::StealTime, WarningKind::OtherIo];
 
 /// The trials so far, reduced to what measures need.
 #[derive(Debug, Default)]
@@ -41,15 +75,68 @@ impl Tally {
 
     /// The cases that need another block after this many. A case that could not be measured in the last one
     /// is not repeated, because it would only fail again.
-    pub fn wanting(&self, enough: &Enough, measure: &Measure, seed: u64, blocks: u32) -> Vec<u32> {
+    pub fn wanting(&self, half_width: f64, measure: &Measure, seed: u64, blocks: u32) -> Vec<u32> {
+        let before = self.before(blocks);
+        before.wanting_after(half_width, measure, seed, blocks)
+    }
+
+    /// The trials of the blocks before this one.
+    pub fn before(&self, blocks: u32) -> Tally {
+        Tally { trials: self.trials.iter().filter(|trial| trial.block < blocks).cloned().collect() }
+    }
+
+    fn wanting_after(&self, enough: f64, measure: &Measure, seed: u64, blocks: u32) -> Vec<u32> {
         let last = self.trials.iter().filter(|trial| trial.block + 1 == blocks);
         let mut cases: Vec<u32> =
             last.filter(|trial| trial.outcome == Outcome::Measured).map(|trial| trial.case).collect();
         cases.sort_unstable();
         cases.retain(|case| self.has_value(*case, measure));
+        cases.retain(|case| self.half_width(*case, measure, seed).is_none_or(|half| half > enough));
         cases
-            .retain(|case| self.half_width(*case, measure, seed).is_none_or(|half| half > enough.half_width));
-        cases
+    }
+
+    /// The cases of which some trial could be measured in the blocks before this one. The others would only
+    /// fail again, or are skipped.
+    pub fn measurable(&self, blocks: u32) -> Vec<u32> {
+        let measured = self.trials.iter().filter(|trial| trial.outcome == Outcome::Measured);
+        let cases: BTreeSet<u32> =
+            measured.filter(|trial| trial.block < blocks).map(|trial| trial.case).collect();
+        cases.into_iter().collect()
+    }
+
+    /// What disturbed the machine during each of these blocks; blocks during which nothing did are left out.
+    pub fn disturbed(&self, blocks: std::ops::Range<u32>) -> Vec<(u32, Vec<WarningKind>)> {
+        let why = |block: u32| -> Vec<WarningKind> {
+            let own: Vec<&TrialRecord> = self.trials.iter().filter(|trial| trial.block == block).collect();
+            DISTURBANCES
+                .into_iter()
+                .filter(|kind| own.iter().any(|trial| carries(trial, *kind).is_some()))
+                .collect()
+        };
+        blocks.map(|block| (block, why(block))).filter(|(_, why)| !why.is_empty()).collect()
+    }
+
+    /// What the trials say after these looks at them, by the rules of every answer.
+    pub fn recommendation(&self, measure: &Measure, seed: u64, looks: &Looks) -> Recommendation {
+        let mut trials = self.trials.clone();
+        for trial in &mut trials {
+            // Of an earlier run, when they may have been marked already.
+            trial.warnings.retain(|warning| warning.kind != WarningKind::MeasuredAgain);
+            looks.mark(trial);
+        }
+        let header = SweepHeader {
+            id: String::new(),
+            name: String::new(),
+            plan_toml: String::new(),
+            overrides: Vec::new(),
+            started: String::new(),
+            finished: Some(String::new()),
+            seed,
+            measure: measure.clone(),
+            race: None,
+            looks: looks.clone(),
+        };
+        Recommendation::new(&header, &trials, &Question::default())
     }
 
     /// The warning for the last trial of a case that is given up. The trial must have been added before.
@@ -63,8 +150,9 @@ impl Tally {
         if trial.sentinel || trial.block + 1 != enough.max || !self.has_value(trial.case, measure) {
             return None;
         }
+        let wanted = enough.half_width()?;
         let half = self.half_width(trial.case, measure, seed);
-        if half.is_some_and(|half| half <= enough.half_width) {
+        if half.is_some_and(|half| half <= wanted) {
             return None;
         }
         let reached = half.map_or("unknown".to_string(), |half| format!("{:.1} % of the mean", half * 100.0));
@@ -73,7 +161,7 @@ impl Tally {
              {} %",
             enough.max,
             self.deciding(trial.case, measure),
-            enough.half_width * 100.0
+            wanted * 100.0
         );
         Some(Warning::new(WarningKind::StillWide, text))
     }
@@ -128,7 +216,7 @@ mod tests {
     use fsdyno_core::workload::{Null, Workload};
     use fsdyno_core::{Configuration, DeviceSpec, Failure, Nanos};
 
-    const ENOUGH: Enough = Enough { max: 8, half_width: 0.05 };
+    const ENOUGH: Enough = Enough { max: 8, until: Until::Narrow(0.05) };
 
     /// A trial with this unmount time; a failed one without.
     fn trial(block: u32, case: u32, umount_ms: Option<u64>) -> TrialRecord {
@@ -172,7 +260,7 @@ mod tests {
     fn wanting(trials: &[TrialRecord], blocks: u32) -> Vec<u32> {
         let mut tally = Tally::default();
         trials.iter().for_each(|trial| tally.add(trial));
-        tally.wanting(&ENOUGH, &"umount-time".parse().unwrap(), 42, blocks)
+        tally.wanting(0.05, &"umount-time".parse().unwrap(), 42, blocks)
     }
 
     #[test]

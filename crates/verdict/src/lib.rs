@@ -28,6 +28,7 @@ pub mod recommendation;
 mod remark;
 pub mod scaling;
 mod selection;
+pub mod sequential;
 pub mod text;
 pub mod view;
 

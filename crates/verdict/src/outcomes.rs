@@ -69,14 +69,14 @@ pub struct FailedTrials {
     pub error: Failure,
 }
 
-/// Whether a trial has figures to show.
+/// Whether a trial has figures that count: not those of a disturbed block that was measured again.
 pub fn is_measured(trial: &TrialRecord) -> bool {
-    trial.outcome == Outcome::Measured
+    trial.outcome == Outcome::Measured && !trial.is_measured_again()
 }
 
 /// Whether a trial of a case, which is not a sentinel, has failed.
 pub(crate) fn has_failed(trial: &TrialRecord) -> bool {
-    matches!(trial.outcome, Outcome::Failed { .. }) && !trial.sentinel
+    matches!(trial.outcome, Outcome::Failed { .. }) && !trial.sentinel && !trial.is_measured_again()
 }
 
 /// How many other trials of the cases of these have failed.

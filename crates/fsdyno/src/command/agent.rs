@@ -93,6 +93,7 @@ fn be_member(member: &FleetMember<'_>, interrupt: &Interrupt) -> std::result::Re
         hurry: &interrupt.hurry,
         asked: &Asked::default(),
         resume: None,
+        more: None,
     };
     let mut host = here.host()?.hurried_by(Arc::clone(&interrupt.hurry));
     let mut guests = here.guests()?.hurried_by(Arc::clone(&interrupt.hurry));

@@ -1,5 +1,6 @@
 //! Carries out a sweep: progress on stderr, trials into a store.
 
+use super::sweep::Continued;
 use super::{Surroundings, image_shape, launching, log, trouble};
 use crate::cli::Elsewhere;
 use crate::exit::{Status, Trouble};
@@ -12,7 +13,7 @@ use crate::screen::OwnScreen;
 use fsdyno_clients::{ClientHost, Pool};
 use fsdyno_core::{AfterTrial, Outcome, TrialRecord};
 use fsdyno_host::Host;
-use fsdyno_store::{Added, Store, SweepId};
+use fsdyno_store::{Added, Store};
 use fsdyno_sweep::{
     Asked, Machines, Plan, Position, Progress, RunOptions, SweepEnd, SweepOutcome, run as execute, run_fleet,
 };
@@ -23,7 +24,7 @@ use std::sync::Arc;
 pub struct SweepRequest<'a> {
     pub plan: &'a Plan,
     pub confirmation: &'a Confirmation,
-    pub resume: Option<SweepId>,
+    pub continued: Option<Continued>,
     pub display: &'a Display,
     /// Whether it has a screen of its own.
     pub screen: bool,
@@ -39,7 +40,7 @@ pub fn carry_out(
     interrupt: &Interrupt,
     stored: &mut dyn FnMut(&TrialRecord),
 ) -> Result<SweepOutcome, Trouble> {
-    let SweepRequest { plan, confirmation, resume, display, screen, elsewhere } = *request;
+    let SweepRequest { plan, confirmation, continued, display, screen, elsewhere } = *request;
     let _lock = match elsewhere {
         Elsewhere::Fleet(..) => SweepLock::take_for_fleet(&surroundings.state, store, &plan.name)?,
         _ => SweepLock::take(&surroundings.state, store, &plan.name)?,
@@ -55,7 +56,8 @@ pub fn carry_out(
         interrupt: &interrupt.stop,
         hurry: &interrupt.hurry,
         asked: &asked,
-        resume,
+        resume: continued.map(|continued| continued.sweep),
+        more: continued.and_then(|continued| continued.more),
     };
     let mut pool = launching::launched(plan, elsewhere, &interrupt.stop, &|line| display.line(line))?;
     let begin = || OwnScreen::begin(directory, store.path(), surroundings.style.colour, display);
@@ -183,7 +185,7 @@ fn tell(display: &Display, program: &str, plan: &Plan, progress: &Progress<'_>) 
                 cases.iter().map(|(name, workload)| format!("{name} ({workload})")).collect();
             display.line(&format!("block {block}: intervals still too wide: {}", names.join(", ")));
         }
-        Progress::Raced { lines, trials, .. } => {
+        Progress::Judged { lines, trials } | Progress::Raced { lines, trials, .. } => {
             display.extend(u64::from(*trials));
             lines.iter().for_each(|line| display.line(line));
         }

@@ -46,8 +46,9 @@ struct Side<'a> {
 impl Side<'_> {
     fn borrowed(&self) -> comparison::Side<'_> {
         let Side { name, store, sweep, trials, whole } = self;
+        let repeated_looks = sweep.looks.are_repeated();
         let (sweep, sweep_name) = (sweep.summary.id.0, &sweep.summary.name);
-        comparison::Side { name, sweep, store, sweep_name, trials, whole }
+        comparison::Side { name, sweep, store, sweep_name, trials, whole, repeated_looks }
     }
 
     fn is(&self, other: &Side<'_>) -> bool {

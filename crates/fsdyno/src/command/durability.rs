@@ -24,6 +24,8 @@ use std::time::Duration;
 const LOOK_UP: Duration = Duration::from_millis(50);
 /// Where disks are recorded if the plan names no image.
 const USUAL: &str = "/var/tmp/fsdyno-recorded.img";
+/// As many as the plans of losses that come with fsdyno have, where the plan says `auto`.
+const USUAL_REPETITIONS: u32 = 3;
 
 pub fn run(surroundings: &Surroundings, options: &Options) -> Result {
     let Some(path) = &options.plan else {
@@ -31,17 +33,17 @@ pub fn run(surroundings: &Surroundings, options: &Options) -> Result {
         return show(surroundings, state);
     };
     let set = overrides::settings(&options.overrides)?;
-    let (plan, resume) = match &options.resume {
+    let (plan, continued) = match &options.resume {
         None => (of_plan(&source(path)?, options, set)?, None),
         Some(selector) => {
             let (plan, sweep) = resumed(surroundings, path, selector, &set)?;
-            (plan, Some(sweep))
+            (plan, Some(sweep.into()))
         }
     };
     verify_privileges(&plan, &mut surroundings.host()?).map_err(of_sweep)?;
     let command = format!("durability {}", quoted(&path.to_string_lossy()));
     let shown = Shown { format: options.format, screen: false };
-    run_plan(surroundings, &plan, resume, (&Confirmed::default(), Elsewhere::Nowhere), shown, &command)
+    run_plan(surroundings, &plan, continued, (&Confirmed::default(), Elsewhere::Nowhere), shown, &command)
 }
 
 /// The configurations of a plan under the workload `durability` or `io-errors`: its own, if it has one.
@@ -66,6 +68,10 @@ fn of_plan(source: &PlanText, options: &Options, set: Vec<String>) -> std::resul
     // Without its list of workloads, a plan has one only by its table `[durability]`.
     let has_table = source.parse(&["workloads=[]".to_string()]).is_ok();
     let mut changes = Vec::new();
+    // What is lost is a share of cuts, which no number of repetitions decides by the rules of loads.
+    if plan.enough.is_some_and(|enough| enough.is_auto()) {
+        changes.push(format!("repetitions={USUAL_REPETITIONS}"));
+    }
     match (own, plan.workloads.len()) {
         (own, all) if has_table && own == 1 && all > 1 => {
             changes.push("workloads=[]".to_string());

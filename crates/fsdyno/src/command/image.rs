@@ -102,7 +102,7 @@ fn measure(
             let request = SweepRequest {
                 plan: &plans[at],
                 confirmation,
-                resume: None,
+                continued: None,
                 display: &display,
                 screen: false,
                 elsewhere: Elsewhere::Nowhere,
@@ -129,7 +129,15 @@ fn measure(
     let sides: Vec<String> = WAYS.iter().map(|way| way.name()).collect();
     let side = |at: usize| {
         let trials = &trials[at];
-        Side { name: &sides[at], sweep: 1, store: Path::new(""), sweep_name: "images", trials, whole: trials }
+        Side {
+            name: &sides[at],
+            sweep: 1,
+            store: Path::new(""),
+            sweep_name: "images",
+            trials,
+            whole: trials,
+            repeated_looks: false,
+        }
     };
     let measures = ["write-durable", "streaming-read"].map(|name| name.parse::<Measure>());
     let measures = measures.into_iter().collect::<std::result::Result<Vec<_>, _>>()?;

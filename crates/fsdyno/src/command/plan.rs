@@ -111,7 +111,7 @@ fn print(
     let (trials, time) = match run.trials_max > run.trials {
         false => (format!("{up_to}{}", plural(u64::from(run.trials), "trial")), human(run.time_ns)),
         true => (
-            format!("{} to {} trials", run.trials, run.trials_max),
+            format!("{}{} to {} trials", blocks(plan), run.trials, run.trials_max),
             format!("{} to {}", human(run.time_ns), human(run.time_max_ns)),
         ),
     };
@@ -156,6 +156,12 @@ fn print(
         [] => Ok(()),
         refusals => writeln!(out, "a sweep would be refused:\n{}", refused(refusals)),
     }
+}
+
+/// How often the cases of a plan are measured that ends once its answer is decided.
+fn blocks(plan: &Plan) -> String {
+    let enough = plan.enough.filter(|enough| enough.is_auto());
+    enough.map_or(String::new(), |enough| format!("{} to {} blocks, ", plan.repetitions, enough.max))
 }
 
 /// What will decide between the cases.

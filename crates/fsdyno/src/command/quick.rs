@@ -12,9 +12,9 @@ use fsdyno_store::{Origin, SweepId, SweepState};
 use fsdyno_sweep::{Plan, QUICK, Quick, QuickError, QuickOptions, SweepError, quick, verify_privileges};
 
 pub fn run(surroundings: &Surroundings, options: &Options) -> Result {
-    let (plan, resume) = if options.resume {
+    let (plan, continued) = if options.resume {
         let (plan, sweep) = interrupted(surroundings, options)?;
-        (plan, Some(sweep))
+        (plan, Some(sweep.into()))
     } else {
         let chosen = chosen(surroundings, options)?;
         let mut lines = chosen.choices();
@@ -28,7 +28,7 @@ pub fn run(surroundings: &Surroundings, options: &Options) -> Result {
     };
     let command = format!("quick {}", quoted(&options.device.to_string_lossy()));
     let shown = Shown { format: options.format, screen: false };
-    run_plan(surroundings, &plan, resume, (&options.confirmed, Elsewhere::Nowhere), shown, &command)
+    run_plan(surroundings, &plan, continued, (&options.confirmed, Elsewhere::Nowhere), shown, &command)
 }
 
 /// The plan for this device and this time.

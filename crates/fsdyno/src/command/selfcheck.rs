@@ -250,7 +250,7 @@ fn check(
     let request = SweepRequest {
         plan,
         confirmation,
-        resume: None,
+        continued: None,
         display: &display,
         screen: false,
         elsewhere: Elsewhere::Nowhere,

@@ -15,7 +15,9 @@ use fsdyno_core::DeviceSpec;
 use fsdyno_core::sweep_name::LATEST;
 use fsdyno_host::quoted;
 use fsdyno_store::{Store, Sweep as Stored, SweepId, SweepSummary};
-use fsdyno_sweep::{Plan, SweepEnd, SweepError, SweepOutcome, order, unfinished, verify_privileges};
+use fsdyno_sweep::{
+    MoreBlocks, Plan, SweepEnd, SweepError, SweepOutcome, interrupted, order, unfinished, verify_privileges,
+};
 use fsdyno_testbed::Confirmation;
 use fsdyno_testbed::guard::{Overwrite, OverwriteError};
 use std::io::{IsTerminal, stdin, stdout};
@@ -27,18 +29,30 @@ pub fn run(surroundings: &Surroundings, options: &Sweep) -> Result {
         verify_terminal()?;
     }
     let set = overrides::with_race(&options.overrides, &options.racing)?;
-    let (plan, resume) = match &options.resume {
-        None => (asked_for(surroundings, options, &set)?, None),
-        Some(selector) => {
-            let (plan, sweep) = resumed(surroundings, &options.plan, selector, &set)?;
-            (plan, Some(sweep))
+    let (plan, resume) = match (&options.resume, &options.plan) {
+        (None, Some(plan)) if options.more.is_none() => (asked_for(surroundings, options, plan, &set)?, None),
+        (None, sweep) => {
+            let selector = sweep.as_ref().map(|sweep| sweep.to_string_lossy());
+            let (plan, sweep) = ended(surroundings, selector.as_deref())?;
+            (plan, Some(Continued { sweep, more: options.more }))
+        }
+        (Some(selector), Some(plan)) => {
+            let (plan, sweep) = resumed(surroundings, plan, selector, &set)?;
+            (plan, Some(Continued::from(sweep)))
+        }
+        (Some(selector), None) => {
+            let (plan, sweep) = interrupted_one(surroundings, selector)?;
+            (plan, Some(Continued::from(sweep)))
         }
     };
     // Machines of a fleet look at that themselves.
     if options.sharing.fleet.is_none() {
         verify_privileges(&plan, &mut surroundings.host()?).map_err(trouble::of_sweep)?;
     }
-    let command = format!("sweep {}", quoted(&options.plan.to_string_lossy()));
+    let command = match &options.plan {
+        Some(plan) if options.more.is_none() => format!("sweep {}", quoted(&plan.to_string_lossy())),
+        _ => "sweep".to_string(),
+    };
     let shown = Shown { format: options.format, screen: options.watch };
     let elsewhere = Elsewhere::of(&options.sharing.launching, options.sharing.fleet);
     run_plan(surroundings, &plan, resume, (&options.confirmed, elsewhere), shown, &command)
@@ -67,9 +81,10 @@ pub struct Shown {
 fn asked_for(
     surroundings: &Surroundings,
     options: &Sweep,
+    plan: &Path,
     set: &[String],
 ) -> std::result::Result<Plan, Trouble> {
-    let source = source(&options.plan)?;
+    let source = source(plan)?;
     let plan = source.parse(set)?;
     let Some(time) = options.time else { return Ok(plan) };
     // An ordinary user learns that first.
@@ -84,7 +99,7 @@ fn asked_for(
 pub fn run_plan(
     surroundings: &Surroundings,
     plan: &Plan,
-    resume: Option<SweepId>,
+    continued: Option<Continued>,
     (confirmed, elsewhere): (&Confirmed, Elsewhere<'_>),
     shown: Shown,
     command: &str,
@@ -97,19 +112,68 @@ pub fn run_plan(
         sysctls: confirmed.allow_sysctl.clone(),
         hooks: confirmed.allow_hooks,
     };
-    let ended = measure(surroundings, plan, &confirmation, elsewhere, resume, (shown, Details::None))?;
+    let ended = measure(surroundings, plan, &confirmation, elsewhere, continued, (shown, Details::None))?;
     if matches!(ended.end, SweepEnd::Interrupted | SweepEnd::Broken) && !ended.is_elsewhere {
         say::remark(&format!(
             "hint: to continue, run {}",
-            to_continue(surroundings, (confirmed, elsewhere), command)
+            to_continue(surroundings, (confirmed, elsewhere), command, continued)
         ));
     }
-    let none_measured = resume.is_none() && ended.measured == 0 && ended.skipped > 0;
+    let none_measured = continued.is_none() && ended.measured == 0 && ended.skipped > 0;
     Ok(match status(&ended) {
         // Whoever waits for the results must know that there are none.
         Status::Well if none_measured => Status::TrialFailed,
         status => status,
     })
+}
+
+/// A sweep that goes on.
+#[derive(Debug, Clone, Copy)]
+pub struct Continued {
+    pub sweep: SweepId,
+    /// What is added to it, if it has ended.
+    pub more: Option<MoreBlocks>,
+}
+
+impl From<SweepId> for Continued {
+    fn from(sweep: SweepId) -> Self {
+        Continued { sweep, more: None }
+    }
+}
+
+/// The plan of a sweep that has ended, and its number.
+fn ended(
+    surroundings: &Surroundings,
+    selector: Option<&str>,
+) -> std::result::Result<(Plan, SweepId), Trouble> {
+    let found = surroundings.open_store()?.find(selector);
+    let stored = found.map_err(|error| not_found(surroundings, error))?;
+    let plan = of_stored(&stored)?;
+    let SweepSummary { id, name, started, .. } = &stored.summary;
+    let done = stored.summary.done();
+    say::note(&format!("adding to sweep {id} ('{name}', begun {started}), which has {done} trials"));
+    Ok((plan, *id))
+}
+
+/// The plan of an interrupted sweep as it is stored, and its number.
+fn interrupted_one(
+    surroundings: &Surroundings,
+    selector: &str,
+) -> std::result::Result<(Plan, SweepId), Trouble> {
+    let named = (selector != LATEST).then_some(selector);
+    let stored = interrupted(&surroundings.open_store()?, named).map_err(|error| match error {
+        SweepError::Store(error) => not_found(surroundings, error),
+        other => trouble::of_sweep(other),
+    })?;
+    let plan = of_stored(&stored)?;
+    tell_of_resuming(&stored);
+    Ok((plan, stored.summary.id))
+}
+
+/// The plan that is stored with a sweep. What it refers to is looked for from the current directory.
+fn of_stored(stored: &Stored) -> std::result::Result<Plan, Trouble> {
+    let file = format!("{}.toml", stored.summary.name);
+    Plan::parse(&stored.plan_toml, &file, &stored.overrides).map_err(trouble::of_plan)
 }
 
 /// The plan of an interrupted sweep with the changes that it was begun with, and its number.
@@ -148,9 +212,13 @@ fn to_continue(
     surroundings: &Surroundings,
     (options, elsewhere): (&Confirmed, Elsewhere<'_>),
     command: &str,
+    continued: Option<Continued>,
 ) -> String {
     let confirmed = |name: &str, value: &str| format!(" --{name} {}", quoted(value));
     let mut line = format!("{} {command} --resume", surroundings.program);
+    // What is added has no plan on the command line, so the sweep is named.
+    let sweep = continued.filter(|continued| continued.more.is_some() || command == "sweep");
+    line.extend(sweep.map(|continued| format!(" {}", continued.sweep)));
     let (launching, fleet) = match elsewhere {
         Elsewhere::Nowhere => (None, String::new()),
         Elsewhere::Clients(launching) => (Some(launching), String::new()),
@@ -199,14 +267,14 @@ pub fn measure(
     plan: &Plan,
     confirmation: &Confirmation,
     elsewhere: Elsewhere<'_>,
-    resume: Option<SweepId>,
+    continued: Option<Continued>,
     (shown, details): (Shown, Details),
 ) -> std::result::Result<SweepOutcome, Trouble> {
     let interrupt = if shown.screen { Interrupt::listen()? } else { Interrupt::listen_and_explain()? };
     let mut store = surroundings.open_store()?;
     let display = Display::new(order(plan).len() as u64);
     let request =
-        SweepRequest { plan, confirmation, resume, display: &display, screen: shown.screen, elsewhere };
+        SweepRequest { plan, confirmation, continued, display: &display, screen: shown.screen, elsewhere };
     let ended = carry_out(surroundings, &request, &mut store, &interrupt, &mut |_| {})?;
     let shown = show_results(surroundings, &store, ended.sweep, (shown.format, details));
     if store.is_in_place() {

@@ -104,7 +104,12 @@ fn a_disk_is_asked_about_without_a_plan() {
     let node = disk.node().to_string();
     let unconfirmed = sandbox.run(&["quick", &node]);
     let said = stderr(&unconfirmed, 3);
-    assert!(said.starts_with(&format!("ext4, xfs, btrfs on block {node}, 6 repetitions; about ")), "{said}");
+    assert!(
+        said.starts_with(&format!(
+            "ext4, xfs, btrfs on block {node}, repeated until the answer is decided; about "
+        )),
+        "{said}"
+    );
     assert!(said.contains(&format!("confirm with --destroy {node}")), "{said}");
     let listed = sandbox.run(&["list", "--format", "json"]);
     assert_eq!(

@@ -102,6 +102,7 @@ fn a_guest_with_interrupts_off_fails_its_trial_only() {
         hurry: &AtomicBool::new(false),
         asked: &Asked::default(),
         resume: None,
+        more: None,
     };
     let mut host = LocalHost::new(env!("CARGO_BIN_EXE_fsdyno").into(), Vec::new());
     let mut guests = FirstGoesDeaf { guests: qemu(), started: 0 };

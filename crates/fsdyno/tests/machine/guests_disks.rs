@@ -108,6 +108,7 @@ fn sweep(
         hurry: &AtomicBool::new(false),
         asked: &Asked::default(),
         resume: None,
+        more: None,
     };
     let mut store = Store::open(&directory.join(format!("{serial}.db"))).expect("a store");
     let host: &mut dyn Host = guest;

@@ -10,6 +10,7 @@
 mod support;
 
 mod ask_by_time;
+mod auto;
 mod axes;
 mod bonnie;
 mod cache;
@@ -75,6 +76,7 @@ use support::Test;
 fn main() {
     let tests: Vec<Test> = [
         ask_by_time::tests(),
+        auto::tests(),
         axes::tests(),
         bonnie::tests(),
         cache::tests(),

@@ -109,6 +109,7 @@ fn differs(first: &[TrialRecord], again: &[TrialRecord], way: u32) -> bool {
         sweep_name: "twice",
         trials: &sides[usize::from(name == "b")],
         whole: &[],
+        repeated_looks: false,
     });
     let compared = Comparison::new(a, b, &question);
     assert!(compared.rows().count() >= 5, "{compared:?}");

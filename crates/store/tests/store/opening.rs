@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// The schema of version 1, and the version that this build creates.
 const VERSION_1: &str = include_str!("../../src/schema/1.sql");
-const LATEST_VERSION: i64 = 11;
+const LATEST_VERSION: i64 = 12;
 
 fn version(path: &Path) -> i64 {
     Connection::open(path).unwrap().pragma_query_value(None, "user_version", |row| row.get(0)).unwrap()
@@ -75,7 +75,10 @@ fn root_keeps_no_results_where_others_may_write_and_reads_a_copy() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("results.db");
     drop(Store::open(&path).unwrap());
-    Connection::open(&path).unwrap().pragma_update(None, "user_version", LATEST_VERSION - 1).unwrap();
+    let older = Connection::open(&path).unwrap();
+    older.execute_batch("ALTER TABLE sweeps DROP COLUMN looks").unwrap();
+    older.pragma_update(None, "user_version", LATEST_VERSION - 1).unwrap();
+    drop(older);
     let set = |mode| fs::set_permissions(directory.path(), fs::Permissions::from_mode(mode)).unwrap();
     let refused = || matches!(Store::open(&path), Err(StoreError::OpenToOthers { .. }));
     for mode in [0o777, 0o1777] {

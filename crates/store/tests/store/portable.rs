@@ -1,7 +1,7 @@
 //! Sweeps as portable files, good ones and hostile ones.
 
 use crate::fixture::{store, sweep, usual_trial};
-use fsdyno_core::{Nanos, Outcome, TrialRecord};
+use fsdyno_core::{Looks, More, Nanos, Outcome, RepeatedBlock, TrialRecord, WarningKind};
 use fsdyno_store::{Origin, Store, StoreError, SweepId, SweepState, Twin};
 use serde_json::Value;
 use std::io::Write;
@@ -60,6 +60,44 @@ fn a_sweep_comes_out_of_its_file_as_it_went_in() {
 }
 
 /// A sweep may be packed before and after it was resumed, and somebody may have changed a file in between.
+#[test]
+fn looks_travel_with_a_sweep_and_mark_trials_as_they_are_read() {
+    let (_kept, mut store, id, _) = packed();
+    let block = store.trials(id).unwrap()[0].block;
+    let looks = Looks {
+        after: vec![4, 5],
+        more: vec![More { from: 4, blocks: Some(1), time_ns: None }],
+        repeated: vec![RepeatedBlock { block, by: 9, why: vec![WarningKind::ForeignLoad], counts: true }],
+    };
+    assert_eq!(store.sweep(id).unwrap().looks, Looks::default());
+    store.record_looks(id, &looks).unwrap();
+    let mut file = Vec::new();
+    store.pack(id, &mut file).unwrap();
+    let marked = |store: &Store, id| -> Vec<bool> {
+        let [whole, outlines] = [store.trials(id).unwrap(), store.outlines(id).unwrap()];
+        let is_marked = |trials: &[TrialRecord]| trials.iter().map(TrialRecord::is_measured_again).collect();
+        let found: Vec<bool> = is_marked(&whole);
+        assert_eq!(found, is_marked(&outlines));
+        assert!(whole.iter().all(|trial| trial.is_measured_again() == (trial.block == block)));
+        found
+    };
+    let here = marked(&store, id);
+    assert!(here[0], "{here:?}");
+    let (_other, mut new) = crate::fixture::store();
+    let there = new.unpack(&file[..], None).unwrap().id;
+    assert_eq!(new.sweep(there).unwrap().looks, looks);
+    assert_eq!(marked(&new, there), here, "once, and not a second time");
+    let warnings = new.trials(there).unwrap()[0].warnings.clone();
+    assert_eq!(warnings.iter().filter(|one| one.kind == WarningKind::MeasuredAgain).count(), 1);
+
+    // Nobody has looked more often than there are trials.
+    let mut lines = lines(&file);
+    let often: Vec<String> = (0..40).map(|blocks| blocks.to_string()).collect();
+    lines[0] = lines[0].replace("\"after\":[4,5]", &format!("\"after\":[{}]", often.join(",")));
+    let error = new.unpack(&compressed(&lines)[..], None).unwrap_err().to_string();
+    assert!(error.contains("it was judged more often than it has trials"), "{error}");
+}
+
 #[test]
 fn copies_of_a_sweep_are_compared() {
     let (_directory, mut store, id, file) = packed();

@@ -53,7 +53,7 @@ pub fn run_fleet(
     let confirmed = confirmations(plan, &names, options.confirmation)?;
     store.check_room()?;
     let cases = plan.cases();
-    let (stored, earlier) = keeping::earlier(plan, None, store, options.resume)?;
+    let earlier = keeping::earlier(plan, None, store, options)?;
     let known = match options.resume {
         Some(sweep) => known_devices(&store.trials(sweep)?),
         None => BTreeMap::new(),
@@ -76,9 +76,10 @@ pub fn run_fleet(
         }
     };
     let count = u32::try_from(machines.len()).unwrap_or(u32::MAX);
-    let blocks = Blocks::new(plan, &cases, &here, (stored, &earlier), count);
-    let queue = Queue::new(&blocks.stored, &earlier);
+    let blocks = Blocks::new(plan, &cases, &here, &earlier, count);
+    let queue = Queue::new(&blocks.stored, &earlier.trials);
     let sweep = keeping::begin(plan, store, options.resume, (cases.len(), blocks.trials()))?;
+    earlier.record(store, sweep)?;
     observer(Progress::Began(sweep));
     machines.iter_mut().for_each(|machine| machine.ready = true);
     let mut fleet = Fleet {

@@ -49,8 +49,10 @@ pub(super) const PLAN: KeyTable = KeyTable {
             [Workloads](#workloads)";
         "durability" = "": "what each configuration loses at a power cut, measured after the other loads: \
          the parameters of the workload [`durability`](#durability), or none for its defaults";
-        "repetitions" = "1": "trials of each case, one per block; 6 are enough for a 95 % interval. Or `{ \
-            min, max, until }`: repeat until intervals are narrow enough";
+        "repetitions" = "1": "trials of each case, one per block. `\"auto\"`: as many as the answer needs, \
+            at least 4; see [Sweeps that decide by themselves](../guide/auto.md). Or `{ min, max, until }`: \
+            repeat until intervals are narrow enough";
+        "max_repetitions" = "20": "the most of them with `repetitions = \"auto\"`, 2 or more";
         "protocol" = "exhaustive": "how trials are spent: `\"exhaustive\"`, every case as often, or \
             `\"race\"`, which drops configurations as evidence grows; see \
             [Races](../guide/race.md)";

@@ -19,6 +19,7 @@
 //! says so with `impossible = "why"`. Such cases are part of the plan, and their trials are skipped with the
 //! reason.
 
+mod auto;
 mod clients;
 mod device;
 mod document;
@@ -40,6 +41,8 @@ pub use hooks::{Hooks, PlanCommand};
 pub use keys::{Key, KeyTable, TABLES as KEY_TABLES};
 pub use race::race_budget;
 pub use resolve::study;
+
+pub(crate) use protocol::{AUTO, AUTO_LEAST, AUTO_MOST};
 
 use fsdyno_core::result::ServeProtocol;
 use fsdyno_core::{

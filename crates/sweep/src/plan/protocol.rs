@@ -1,5 +1,5 @@
-//! How the trials of a plan are spent, and on which machines: the keys `repetitions`, `protocol`, `budget`,
-//! `reuse`, `clients` and `serve`.
+//! How the trials of a plan are spent, and on which machines: the keys `repetitions`, `max_repetitions`,
+//! `protocol`, `budget`, `reuse`, `clients` and `serve`.
 
 use super::Serve;
 use super::document::{Document, Node, Origin, Section, Value};
@@ -9,7 +9,7 @@ use fsdyno_core::result::ServeProtocol;
 use fsdyno_core::units::Size;
 use fsdyno_core::{Nanos, RaceBudget};
 use fsdyno_testbed::serve::unfit_mount;
-use fsdyno_verdict::enough::Enough;
+use fsdyno_verdict::enough::{Enough, Until};
 
 /// The names of protocols.
 const PROTOCOLS: [&str; 2] = ["exhaustive", "race"];
@@ -20,17 +20,39 @@ const REUSE: [&str; 2] = ["none", "prepared"];
 const SHORTEST_OUTAGE: Nanos = Nanos::from_secs(1);
 /// The maximum number of repetitions.
 const MAX_REPETITIONS: u32 = 100_000;
+/// As many repetitions as the answer needs.
+pub(crate) const AUTO: &str = "auto";
+/// The least of these: fewer show only what is many times as large as the noise.
+pub(crate) const AUTO_LEAST: u32 = 4;
+/// The most of these, if the plan does not say: beyond it, an interval hardly narrows.
+pub(crate) const AUTO_MOST: u32 = 20;
+
 /// The maximum number of clients.
 const MAX_CLIENTS: u32 = 10_000;
 
-/// The number of blocks: fixed, or a minimum and a maximum with the precision to reach.
+/// The number of blocks: fixed, or a minimum and a maximum with what to reach.
 pub(super) fn repetitions(
     document: &Document,
     plan: &Section<'_>,
 ) -> Result<(u32, Option<Enough>), PlanError> {
+    let most = plan.integer("max_repetitions", 2..=MAX_REPETITIONS)?;
+    let is_auto =
+        matches!(plan.get("repetitions").map(|node| &node.value), Some(Value::String(text)) if text == AUTO);
+    // The command line may replace `auto` by a number.
+    let is_replaced = matches!(plan.at("repetitions"), Origin::Argument(_));
+    if most.is_some() && !is_auto && !is_replaced {
+        return Err(plan.error("max_repetitions", PlanProblem::MostWithoutAuto));
+    }
     let node = match plan.get("repetitions") {
         None => return Ok((1, None)),
+        Some(_) if is_auto => {
+            let max = most.unwrap_or(AUTO_MOST);
+            return Ok((AUTO_LEAST.min(max), Some(Enough { max, until: Until::Decided })));
+        }
         Some(node) if matches!(node.value, Value::Table(_)) => node,
+        Some(node) if matches!(node.value, Value::String(_)) => {
+            return Err(plan.refuse("repetitions", "\"auto\", a whole number, or { min, max, until }"));
+        }
         Some(_) => return Ok((plan.integer("repetitions", 1..=MAX_REPETITIONS)?.unwrap_or(1), None)),
     };
     let table = Section::new(document, node, "repetitions")?;
@@ -42,7 +64,7 @@ pub(super) fn repetitions(
         Size::Percent(percent) if percent > 0.0 => percent / 100.0,
         _ => return Err(table.refuse("until", "a percentage of the mean, greater than 0%, such as 5%")),
     };
-    Ok((min, Some(Enough { max, half_width })))
+    Ok((min, Some(Enough { max, until: Until::Narrow(half_width) })))
 }
 
 /// What the sweep may spend if it is a race; `None` if it is none.

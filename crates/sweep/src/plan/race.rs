@@ -21,7 +21,7 @@ pub fn race_budget(text: &str, overrides: &[String]) -> Option<RaceBudget> {
 pub(super) fn check(document: &Document, raw: &RawPlan, plan: &Plan) -> Result<(), PlanError> {
     let Some(budget) = plan.race else { return Ok(()) };
     let error = |at: &Origin, problem| Err(document.error(at, problem));
-    if raw.enough.is_some() {
+    if raw.enough.is_some_and(|enough| !enough.is_auto()) {
         return error(&raw.repetitions_at, PlanProblem::NotInRace { key: "until" });
     }
     if raw.time_limit.is_some() {

@@ -3,7 +3,7 @@
 use super::document::{Document, Origin, Section};
 use super::product::{mapped, name_conditions, product, product_size};
 use super::raw::{self, RawAxis, RawConfiguration, RawLevel, RawPlan};
-use super::{Plan, Planned, clients, file, fleet, race, reuse, workload};
+use super::{Plan, Planned, auto, clients, file, fleet, race, reuse, workload};
 use crate::error::{PlanError, PlanProblem};
 use fsdyno_core::axis::{CACHE, DEFAULT, MEMORY};
 use fsdyno_core::kernel::{DEBIAN_PREFIX, HOST_KERNEL};
@@ -106,7 +106,8 @@ fn resolve(
         overrides: overrides.to_vec(),
         study: raw.study,
         repetitions: if raw.race.is_some() { 1 } else { raw.repetitions },
-        enough: raw.enough,
+        // A race decides itself how often each configuration is measured.
+        enough: raw.enough.filter(|enough| raw.race.is_none() || !enough.is_auto()),
         race: raw.race,
         time_limit: raw.time_limit,
         seed: raw.seed,
@@ -124,6 +125,7 @@ fn resolve(
         configurations,
     };
     race::check(document, &raw, &plan)?;
+    auto::check(document, &raw, &plan)?;
     reuse::check(document, &raw, &plan)?;
     clients::check(document, &raw, &plan)?;
     fleet::check(document, raw.fleet.as_ref(), &plan)?;

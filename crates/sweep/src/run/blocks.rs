@@ -1,6 +1,8 @@
 //! Which blocks a sweep has: those of its plan, those that fit into its time, and those that its trials ask
 //! for.
 
+use super::deciding::Deciding;
+use super::keeping::Earlier;
 use crate::order::{Slot, further, order_with, sentinel};
 use crate::plan::{Case, Plan};
 use crate::progress::{Clock, Progress};
@@ -8,7 +10,7 @@ use crate::race::Racing;
 use crate::runner::Here;
 use crate::sweep_error::SweepError;
 use crate::time_limit::TimeLimit;
-use fsdyno_core::{Nanos, RaceBudget, TrialRecord};
+use fsdyno_core::{More, Nanos, RaceBudget, TrialRecord};
 use fsdyno_store::{Store, SweepId};
 use fsdyno_verdict::enough::Tally;
 use std::borrow::Cow;
@@ -30,6 +32,8 @@ pub(crate) struct Blocks<'a> {
     race_limit: Option<TimeLimit>,
     /// The race that it is.
     racing: Option<Racing>,
+    /// What decides about further blocks, if all trials together do.
+    deciding: Option<Deciding>,
     /// The trials so far, if their number depends on them.
     tally: Tally,
     /// How many blocks are planned at a time beyond the minimum.
@@ -42,10 +46,17 @@ impl<'a> Blocks<'a> {
         plan: &'a Plan,
         cases: &'a [Case],
         here: &Here,
-        (stored, earlier): (BTreeSet<u32>, &[TrialRecord]),
+        Earlier { stored, trials: earlier, looks, more }: &Earlier,
         machines: u32,
     ) -> Self {
-        let limit = plan.time_limit.map(|limit| TimeLimit::new(limit, earlier, machines));
+        let limit = match more {
+            None => plan.time_limit.map(|limit| TimeLimit::new(limit, earlier, machines)),
+            Some(More { from, time_ns, .. }) => {
+                let added: Vec<TrialRecord> =
+                    earlier.iter().filter(|trial| trial.block >= *from).cloned().collect();
+                time_ns.map(|limit| TimeLimit::new(limit, &added, machines))
+            }
+        };
         let race_limit = match plan.race {
             Some(RaceBudget::Time(limit)) => Some(TimeLimit::new(limit, earlier, machines)),
             _ => None,
@@ -54,20 +65,26 @@ impl<'a> Blocks<'a> {
             (0..).zip(&here.unmet).filter(|(_, unmet)| unmet.is_empty()).map(|(case, _)| case).collect();
         let of_earlier = earlier.iter().find(|trial| trial.sentinel).map(|trial| trial.case);
         let sentinel = of_earlier.or_else(|| sentinel(here.unmet.iter().map(Vec::is_empty)));
+        let known = earlier.iter().map(|trial| trial.block + 1).max().unwrap_or(0);
+        let deciding = Deciding::new(plan, looks.clone(), *more, known);
         let mut tally = Tally::default();
-        if plan.enough.is_some() {
+        if plan.enough.is_some() || deciding.is_some() {
             earlier.iter().for_each(|trial| tally.add(trial));
         }
+        let mut slots = order_with(plan, sentinel);
+        // It may have ended before, because its time was up.
+        slots.retain(|slot| more.is_none_or(|more| slot.block < more.from));
         Blocks {
             plan,
             cases,
-            slots: order_with(plan, sentinel),
+            slots,
             sentinel,
-            stored,
+            stored: stored.clone(),
             clock: Clock::new(cases, &here.unmet, here.sizes).after(earlier),
             limit,
             race_limit,
             racing: Racing::new(plan, &runs, earlier),
+            deciding,
             tally,
             // Of the plan, so that a sweep has the same blocks wherever it goes on.
             at_a_time: plan.fleet.as_ref().map_or(1, |fleet| fleet.count),
@@ -86,7 +103,10 @@ impl<'a> Blocks<'a> {
 
     /// Whether more blocks may be planned after this one.
     pub fn more_may_follow(&self, block: u32) -> bool {
-        self.plan.enough.is_some_and(|enough| block + 1 < enough.max)
+        match &self.deciding {
+            Some(deciding) => deciding.more_may_follow(self.plan, block),
+            None => self.plan.enough.is_some_and(|enough| block + 1 < enough.max),
+        }
     }
 
     /// The sweep has waited for so long, which does not count towards its time.
@@ -110,8 +130,9 @@ impl<'a> Blocks<'a> {
     ) -> Result<bool, SweepError> {
         let Some(limit) = self.limit.as_ref().filter(|_| self.forbids(index)) else { return Ok(false) };
         store.plan_trials(sweep, u32::try_from(index).unwrap_or(u32::MAX))?;
-        let planned = self.plan.enough.map_or(self.plan.repetitions, |enough| enough.max);
-        observer(Progress::TimeIsUp { blocks: self.slots[index].block, planned, limit: limit.limit() });
+        let blocks = self.slots[index].block;
+        let planned = self.plan.enough.map_or(self.plan.repetitions, |enough| enough.max).max(blocks);
+        observer(Progress::TimeIsUp { blocks, planned, limit: limit.limit() });
         Ok(true)
     }
 
@@ -137,9 +158,13 @@ impl<'a> Blocks<'a> {
         if self.racing.is_some() {
             return self.further_in_race(store, sweep, observer);
         }
+        if self.deciding.is_some() {
+            return self.further_if_undecided(store, sweep, observer);
+        }
         let Plan { enough: Some(enough), measure, seed, .. } = self.plan else { return Ok(false) };
+        let Some(half_width) = enough.half_width() else { return Ok(false) };
         let first = self.slots.last().map_or(0, |slot| slot.block + 1);
-        let wanting = self.tally.wanting(enough, measure, *seed, first);
+        let wanting = self.tally.wanting(half_width, measure, *seed, first);
         if first >= enough.max || wanting.is_empty() {
             return Ok(false);
         }
@@ -155,6 +180,39 @@ impl<'a> Blocks<'a> {
             observer(Progress::Further { block: block + 1, cases: &names, trials });
         }
         Ok(true)
+    }
+
+    /// Plans the next block of a sweep that its trials decide about, or several for the machines of a fleet,
+    /// and tells what the blocks before it say.
+    fn further_if_undecided(
+        &mut self,
+        store: &mut Store,
+        sweep: SweepId,
+        observer: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<bool, SweepError> {
+        let Some(deciding) = &mut self.deciding else { return Ok(false) };
+        let first = self.slots.last().map_or(0, |slot| slot.block + 1);
+        let before = deciding.looks().clone();
+        let following = deciding.next(self.plan, &self.tally, first);
+        if *deciding.looks() != before {
+            store.record_looks(sweep, deciding.looks())?;
+        }
+        let is_over = following.cases.is_empty();
+        let at_once = match following.is_repeat || is_over || following.said.is_empty() {
+            true => u32::from(!is_over),
+            false => self.at_a_time,
+        };
+        for block in first..first.saturating_add(at_once) {
+            if block > first && !deciding.more_may_follow(self.plan, block - 1) {
+                break;
+            }
+            let cases = &following.cases;
+            self.slots.extend(further(self.plan, self.sentinel, (block, cases), count(self.slots.len())));
+        }
+        let trials = count(self.slots.len());
+        store.plan_trials(sweep, trials)?;
+        observer(Progress::Judged { lines: &following.said, trials });
+        Ok(!is_over)
     }
 
     /// Plans the next block of a race, or several of its round for the machines of a fleet, and tells what
@@ -194,7 +252,9 @@ impl<'a> Blocks<'a> {
         if let Some(racing) = &mut self.racing {
             racing.add(record);
         }
-        if let Plan { enough: Some(enough), measure, seed, .. } = self.plan {
+        if self.deciding.is_some() {
+            self.tally.add(record);
+        } else if let Plan { enough: Some(enough), measure, seed, .. } = self.plan {
             self.tally.add(record);
             record.warnings.extend(self.tally.given_up(record, enough, measure, *seed));
         }

@@ -2,25 +2,92 @@
 
 use super::blocks::count;
 use super::{SweepEnd, SweepOutcome};
-use crate::options::RunOptions;
+use crate::options::{MoreBlocks, RunOptions};
 use crate::plan::Plan;
 use crate::resume;
 use crate::sweep_error::SweepError;
-use fsdyno_core::{Outcome, TrialRecord};
+use fsdyno_core::{Looks, More, Outcome, TrialRecord};
 use fsdyno_host::Host;
 use fsdyno_store::{NewSweep, Store, SweepId};
-use std::collections::BTreeSet;
+use fsdyno_testbed::running_kernel;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// The trials of a sweep that is resumed: their numbers, and what matters of them.
+/// What there is of a sweep that goes on; nothing of a new one.
+#[derive(Debug, Default)]
+pub(crate) struct Earlier {
+    /// The numbers of its trials.
+    pub stored: BTreeSet<u32>,
+    /// What matters of them.
+    pub trials: Vec<TrialRecord>,
+    /// The looks at them that decided how many there are.
+    pub looks: Looks,
+    /// What is being added to it after it had ended.
+    pub more: Option<More>,
+}
+
+/// What there is of the sweep that these options continue.
 pub(crate) fn earlier(
     plan: &Plan,
-    host: Option<&mut dyn Host>,
+    mut host: Option<&mut dyn Host>,
     store: &Store,
-    resumed: Option<SweepId>,
-) -> Result<(BTreeSet<u32>, Vec<TrialRecord>), SweepError> {
-    match resumed {
-        None => Ok(Default::default()),
-        Some(sweep) => Ok((resume::stored_trials(plan, host, store, sweep)?, store.outlines(sweep)?)),
+    options: &RunOptions<'_>,
+) -> Result<Earlier, SweepError> {
+    let Some(sweep) = options.resume else { return Ok(Earlier::default()) };
+    let kernel = host.as_mut().map(|host| running_kernel(&mut **host));
+    let stored = resume::stored_trials(plan, host, store, sweep)?;
+    let trials = store.outlines(sweep)?;
+    let mut looks = store.sweep(sweep)?.looks;
+    if let Some(wanted) = options.more {
+        resume::verify_can_have_more(plan, &store.sweep(sweep)?, &trials, kernel.as_deref())?;
+        let from = trials.iter().map(|trial| trial.block + 1).max().unwrap_or(0);
+        // What was not measured again will not be.
+        looks.repeated.retain(|one| one.by < from);
+        if !looks.after.contains(&from) {
+            looks.after.push(from);
+        }
+        let (blocks, time_ns) = match wanted {
+            MoreBlocks::Count(count) => (Some(count), None),
+            MoreBlocks::Within(time) => (None, Some(time)),
+        };
+        looks.more.push(More { from, blocks, time_ns });
+    }
+    let more = looks.more.last().copied();
+    Ok(Earlier { stored, trials, looks, more })
+}
+
+/// Refuses a trial on another kernel than the earlier ones of its case; the release of a guest's is known
+/// once it has run.
+pub(crate) fn verify_kernel(
+    kernels: &BTreeMap<u32, String>,
+    sweep: SweepId,
+    record: &TrialRecord,
+) -> Result<(), SweepError> {
+    let then = kernels.get(&record.case).filter(|_| record.outcome == Outcome::Measured);
+    match then.filter(|then| **then != record.environment.kernel) {
+        None => Ok(()),
+        Some(then) => Err(SweepError::KernelDiffers {
+            sweep,
+            configuration: Some(record.configuration.name.clone()),
+            then: then.clone(),
+            now: record.environment.kernel.clone(),
+        }),
+    }
+}
+
+impl Earlier {
+    /// The kernel that each case has run on, if blocks are added.
+    pub fn kernels(&self) -> BTreeMap<u32, String> {
+        let measured = self.trials.iter().filter(|trial| trial.outcome == Outcome::Measured);
+        let known = measured.filter(|trial| self.more.is_some() && !trial.environment.kernel.is_empty());
+        known.map(|trial| (trial.case, trial.environment.kernel.clone())).collect()
+    }
+
+    /// Records what is being added, so that it goes on after an interruption.
+    pub fn record(&self, store: &mut Store, sweep: SweepId) -> Result<(), SweepError> {
+        if self.more.is_some() {
+            store.record_looks(sweep, &self.looks)?;
+        }
+        Ok(())
     }
 }
 

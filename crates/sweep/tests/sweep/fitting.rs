@@ -41,13 +41,31 @@ fn chosen(set: &[&str], time: Nanos) -> String {
 
 #[test]
 fn repetitions_follow_the_time_before_anything_else_changes() {
-    assert_eq!(chosen(&[], minutes(40)), "7 repetitions (plan: 6)");
-    assert_eq!(chosen(&[], minutes(34)), "6 repetitions (as in the plan)");
-    assert_eq!(chosen(&[], minutes(20)), "3 repetitions (plan: 6)");
+    assert_eq!(chosen(&[], minutes(40)), "up to 7 repetitions until the answer is decided (plan: 6)");
+    assert_eq!(chosen(&[], minutes(20)), "3 repetitions (plan: 6)", "fewer than four decide nothing");
     let long = chosen(&[], minutes(600));
-    assert_eq!(long, "20 repetitions (plan: 6), more than 20 repetitions are not added");
+    assert_eq!(
+        long,
+        "up to 20 repetitions until the answer is decided (plan: 6), more than 20 repetitions are not added"
+    );
     let many = chosen(&["repetitions=30"], minutes(600));
     assert_eq!(many, "30 repetitions (as in the plan)", "the plan's own number is no reason to stop earlier");
+}
+
+#[test]
+fn a_plan_that_compares_something_ends_as_soon_as_its_answer_is_decided() {
+    let fit = |text: &str, set: &[&str]| fitted(text, set, minutes(40)).unwrap().plan;
+    let plan = fit(PLAN, &[]);
+    assert!(plan.enough.is_some_and(|enough| enough.is_auto() && enough.max == 20), "{:?}", plan.overrides);
+    assert_eq!(plan.overrides, ["time_limit=40m", "repetitions=auto"]);
+    let own = PLAN.replace("repetitions = 6", "repetitions = \"auto\"");
+    assert_eq!(fit(&own, &[]).overrides, ["time_limit=40m"]);
+    // What is to be measured six times is.
+    assert_eq!(fit(PLAN, &["repetitions=6"]).enough, None);
+    assert_eq!(fit(PLAN, &["axes.filesystem=ext4"]).enough, None, "there is nothing to decide");
+    let short = fitted(&own, &[], minutes(20)).unwrap();
+    assert_eq!(short.choices, ["3 repetitions (plan: until the answer is decided)"]);
+    assert_eq!(short.plan.enough, None);
 }
 
 #[test]
@@ -156,6 +174,10 @@ proptest! {
         let arguments: Vec<String> =
             fit.plan.overrides.iter().filter(|set| !set.starts_with("time_limit=")).cloned().collect();
         let unlimited = Plan::parse(&text, "p.toml", &arguments).unwrap();
-        prop_assert_eq!(dry_run(&unlimited, &mut FakeHost::new(), &mut NoGuests).time_ns, fit.time);
+        let run = dry_run(&unlimited, &mut FakeHost::new(), &mut NoGuests);
+        match unlimited.enough {
+            None => prop_assert_eq!(run.time_ns, fit.time),
+            Some(_) => prop_assert!(run.time_ns <= fit.time && fit.time <= run.time_max_ns),
+        }
     }
 }

@@ -6,7 +6,9 @@ use fsdyno_core::{EngineEvent, Failure, Nanos, Operation, Outcome, PhaseResult, 
 use fsdyno_host::EngineOutput;
 use fsdyno_host::fake::{FakeEngine, FakeGuests, FakeHost};
 use fsdyno_store::{Store, SweepId};
-use fsdyno_sweep::{Asked, Machines, Plan, PlanError, Progress, RunOptions, SweepError, SweepOutcome, run};
+use fsdyno_sweep::{
+    Asked, Machines, MoreBlocks, Plan, PlanError, Progress, RunOptions, SweepError, SweepOutcome, run,
+};
 use fsdyno_testbed::Confirmation;
 use fsdyno_testbed::undo::{self, RestoreReport};
 use std::path::PathBuf;
@@ -49,6 +51,8 @@ pub struct Lab {
     pub interrupt: AtomicBool,
     pub hurry: AtomicBool,
     pub asked: Arc<Asked>,
+    /// What is added to the sweep that goes on.
+    pub more: Option<MoreBlocks>,
     /// Whether commands of plans may run.
     pub allow_hooks: bool,
     overheads: usize,
@@ -65,6 +69,7 @@ impl Lab {
             interrupt: AtomicBool::new(false),
             hurry: AtomicBool::new(false),
             asked: Arc::default(),
+            more: None,
             allow_hooks: false,
             overheads: OVERHEADS,
             directory,
@@ -104,6 +109,7 @@ impl Lab {
             hurry: &self.hurry,
             asked: &self.asked,
             resume,
+            more: self.more,
         };
         let interrupt = &self.interrupt;
         let mut machines = Machines { host: &mut self.host, guests: &mut self.guests };

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod asked;
+mod auto;
 mod enough;
 mod estimates;
 mod fitting;

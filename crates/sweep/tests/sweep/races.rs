@@ -67,6 +67,7 @@ fn told(lab: &Lab, sweep: SweepId) -> RaceAnswer {
         seed: stored.seed,
         measure,
         race: Some(rules.clone()),
+        looks: Default::default(),
     };
     answer(&header, &rules, &lab.store.outlines(sweep).unwrap(), 0.05).unwrap()
 }

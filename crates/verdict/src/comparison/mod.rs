@@ -24,6 +24,7 @@ use crate::doubt::{Doubt, DoubtfulSide};
 use crate::durability::{self, Judge, LossRow, Losses};
 use crate::machines::together;
 use crate::ranking::estimate_of;
+use crate::sequential::under_looks;
 use fsdyno_core::measure::{Direction, Measure, Value};
 use fsdyno_core::{Operation, TrialRecord, Workload};
 use fsdyno_stats::{Estimate, MeanKind, Ratio, Verdict, holm, independent, mann_whitney, mean, paired};
@@ -46,6 +47,8 @@ pub struct Side<'a> {
     pub trials: &'a [TrialRecord],
     /// All trials of its sweep, whose sentinel shows what the machine itself did.
     pub whole: &'a [TrialRecord],
+    /// Whether trials of its sweep were looked at to decide how many there are.
+    pub repeated_looks: bool,
 }
 
 impl Side<'_> {
@@ -335,6 +338,7 @@ fn row(measure: &Measure, cases: [&Case<'_>; 2], of: [Side<'_>; 2], seed: u64) -
         })
         .collect();
     let ratio = if same_sweep && pairs.len() > 1 { paired(&pairs) } else { independent(&a, &b) };
+    let ratio = under_looks(ratio, of.iter().any(|side| side.repeated_looks));
     let of_ratio = match ratio {
         Some(ratio) if ratio.paired => pairs.into_iter().unzip(),
         _ => (a.clone(), b.clone()),

@@ -31,6 +31,9 @@ impl SharedWarning {
     }
 }
 
+/// What is said of a sweep that was looked at to decide how many trials it has.
+const JUDGED_AGAIN: &str = "the sweep was judged again and again to decide whether it goes on: intervals and p \
+                            values of ratios are those that hold after every look at once";
 /// Kinds that say nothing about the figures.
 const OF_NO_FIGURE: &[WarningKind] =
     &[WarningKind::NameMapped, WarningKind::NearestEquivalent, WarningKind::NotChecked];
@@ -46,13 +49,16 @@ pub(super) fn warnings(sides: [&[&TrialRecord]; 2]) -> Vec<SharedWarning> {
     kinds.filter_map(shared).collect()
 }
 
-/// What the sentinels of each side's sweep show.
+/// What the sentinels of each side's sweep show, and whether its trials decided how many there are.
 pub(super) fn notes(sides: [Side<'_>; 2], question: &Question) -> [Vec<String>; 2] {
     let one_sweep = sides[0].shares_sweep_with(&sides[1]);
     let of = |side: Side<'_>| {
         let measure = question.measures.first().cloned().or_else(|| default_measure(side.whole));
         let drift = measure.and_then(|measure| drift(&measure, side.whole));
-        drift.map_or(Vec::new(), |drift: Drift| drift.warning().into_iter().chain(drift.notes()).collect())
+        let mut notes: Vec<String> = drift
+            .map_or(Vec::new(), |drift: Drift| drift.warning().into_iter().chain(drift.notes()).collect());
+        notes.extend(side.repeated_looks.then(|| JUDGED_AGAIN.to_string()));
+        notes
     };
     [of(sides[0]), if one_sweep { Vec::new() } else { of(sides[1]) }]
 }

@@ -9,11 +9,39 @@ pub(crate) fn question(measures: &[&str]) -> Question {
 }
 
 pub(crate) fn side<'a>(name: &'a str, sweep: i64, trials: &'a [TrialRecord]) -> Side<'a> {
-    Side { name, sweep, store: Path::new(""), sweep_name: "nightly", trials, whole: trials }
+    Side {
+        name,
+        sweep,
+        store: Path::new(""),
+        sweep_name: "nightly",
+        trials,
+        whole: trials,
+        repeated_looks: false,
+    }
 }
 
 fn findings(comparison: &Comparison) -> Vec<Finding> {
     comparison.rows().map(|row| row.finding).collect()
+}
+
+#[test]
+fn a_side_that_was_judged_again_and_again_is_compared_at_that_level_and_says_so() {
+    let (base, slower) = (trials(0, "a", 6, 1.0), trials(1, "b", 6, 0.9));
+    let question = question(&["read-under-write"]);
+    for sweep in [1, 2] {
+        let compared = |repeated_looks| {
+            let first = Side { repeated_looks, ..side("a", 1, &base) };
+            Comparison::new(first, side("b", sweep, &slower), &question)
+        };
+        let [once, looked] = [false, true].map(|repeated_looks| {
+            let found = compared(repeated_looks);
+            let interval = found.cases[0].rows[0].ratio.unwrap().interval.unwrap();
+            let said = found.notes[0].iter().any(|note| note.contains("judged again and again"));
+            ((interval.high / interval.low).ln(), said)
+        });
+        assert!(looked.0 > 1.3 * once.0, "{once:?} {looked:?}");
+        assert_eq!((once.1, looked.1), (false, true));
+    }
 }
 
 #[test]

@@ -15,6 +15,7 @@ use crate::doubt::{Doubt, DoubtfulSide};
 use crate::durability::Safety;
 use crate::levels::{FILESYSTEM, level};
 use crate::machines::Shared;
+use crate::sequential::under_looks;
 use crate::text;
 use fsdyno_core::axis::{self, AXES};
 use fsdyno_core::measure::{Direction, Measure};
@@ -118,7 +119,7 @@ pub(super) fn effects(
     measure: &Measure,
     trials: &[&TrialRecord],
     whole: &[TrialRecord],
-    threshold: f64,
+    (threshold, looks): (f64, bool),
     safety: &Safety,
 ) -> AxisEffects {
     let valued: Vec<(&TrialRecord, f64)> =
@@ -161,7 +162,7 @@ pub(super) fn effects(
             ..AxisEffects::default()
         };
     };
-    let judged = Judged { measure, trials, whole, threshold, safety };
+    let judged = Judged { measure, trials, whole, threshold, safety, looks };
     let family = Family::of(&varied, &effects, &judged);
     let answers = varied.iter().zip(&family.axes).zip(&effects.factors);
     let mut axes: Vec<AxisAnswer> = answers
@@ -286,6 +287,8 @@ struct Judged<'a, 't> {
     whole: &'t [TrialRecord],
     threshold: f64,
     safety: &'a Safety,
+    /// Whether trials were looked at to decide how many there are.
+    looks: bool,
 }
 
 impl Judged<'_, '_> {
@@ -350,6 +353,7 @@ impl Family {
             .interactions
             .iter()
             .map(|pair| pair.found.as_ref().map_or(Vec::new(), distinct_cells))
+            .map(|cells| cells.into_iter().map(|cell| under_looks(cell, judged.looks)).collect())
             .collect();
         let contrasts = || axes.iter().flat_map(|axis| axis.levels.iter().map(|level| level.to_best));
         let all: Vec<Option<Ratio>> = contrasts().chain(cells.iter().flatten().copied()).collect();
@@ -394,7 +398,7 @@ impl ComparedAxis {
             .map(|(level, effect)| ComparedLevel {
                 level,
                 risks: risks_of_level(one, level, judged.trials, judged.safety),
-                effect: *effect,
+                effect: under_looks(*effect, judged.looks),
                 to_best: None,
                 p: None,
             })
@@ -404,7 +408,8 @@ impl ComparedAxis {
         let known = || levels.iter().filter(|one| one.effect.is_some());
         let best = known().find(|one| one.risks.is_empty()).or(known().next()).map(|one| one.level);
         for other in levels.iter_mut().filter(|other| Some(other.level) != best) {
-            other.to_best = best.and_then(|best| effects.contrast(index, best, other.level));
+            let to_best = best.and_then(|best| effects.contrast(index, best, other.level));
+            other.to_best = under_looks(to_best, judged.looks);
         }
         ComparedAxis { levels, best }
     }
@@ -610,7 +615,7 @@ mod tests {
     fn answers(axes: usize, seed: u64, factor: impl Fn(&Configuration) -> f64) -> AxisEffects {
         let trials = sweep(axes, seed, factor);
         let own: Vec<&TrialRecord> = trials.iter().collect();
-        effects(&"read".parse().unwrap(), &own, &trials, 0.0, &Safety::new(&trials))
+        effects(&"read".parse().unwrap(), &own, &trials, (0.0, false), &Safety::new(&trials))
     }
 
     /// With a threshold of 0, so that nothing but chance is in the way.

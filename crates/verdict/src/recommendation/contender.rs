@@ -115,6 +115,6 @@ impl Contender {
 }
 
 /// The number of pairs of these things, any of which could have been the best.
-pub(super) fn pairs(things: usize) -> usize {
+pub(crate) fn pairs(things: usize) -> usize {
     things * things.saturating_sub(1) / 2
 }

@@ -20,6 +20,7 @@ use crate::load::Load;
 use crate::outcomes::carriers;
 use crate::race::RaceAnswer;
 use crate::ranking;
+use crate::sequential::under_looks;
 use crate::text;
 use fsdyno_core::measure::{Direction, Measure};
 use fsdyno_core::{TrialRecord, WarningKind};
@@ -52,6 +53,8 @@ pub(super) struct Evidence<'a, 't> {
     pub drift: Option<&'a Drift>,
     pub threshold: f64,
     pub seed: u64,
+    /// Whether trials were looked at to decide how many there are.
+    pub looks: bool,
 }
 
 impl Evidence<'_, '_> {
@@ -194,7 +197,7 @@ impl Evidence<'_, '_> {
         match (from.verdict, to.verdict) {
             (Verdict::Best, _) => to.to_best,
             (_, Verdict::Best) => from.to_best.as_ref().map(turned),
-            _ => standing::ratio(self.measure, self.trials, from.case, to.case)
+            _ => under_looks(standing::ratio(self.measure, self.trials, from.case, to.case), self.looks)
                 .map(|ratio| Compared::new(&ratio, ratio.p)),
         }
     }
@@ -327,13 +330,25 @@ impl Evidence<'_, '_> {
         });
         let needed = needed.collect::<Option<Vec<usize>>>().and_then(|needed| needed.into_iter().max());
         let next = match needed.filter(|needed| *needed <= MOST_TRIALS && *needed > fewest) {
-            _ if fewest < 2 => "To decide, begin with 6 trials of each (`repetitions = 6`).".to_string(),
-            Some(needed) => format!("To decide: about {needed} trials of each (`repetitions = {needed}`)."),
+            _ if fewest < 2 && self.is_imported() => "To decide, begin with 6 trials of each.".to_string(),
+            _ if fewest < 2 => {
+                "To decide, begin with 6 trials of each (`fsdyno sweep --more 5` adds five).".to_string()
+            }
+            Some(needed) if self.is_imported() => format!("To decide: about {needed} trials of each."),
+            Some(needed) => format!(
+                "To decide: about {needed} trials of each (`fsdyno sweep --more {}` adds them).",
+                needed - fewest
+            ),
             None => "More trials alone hardly decide this: what would help is a quieter machine, or longer \
                      windows."
                 .to_string(),
         };
         (headline + &self.failed(), Some(next))
+    }
+
+    /// Whether trials come from a file, so that nothing can be added to them.
+    fn is_imported(&self) -> bool {
+        carriers(self.trials, WarningKind::Imported) > 0
     }
 
     /// Says so if the means of all differ by less than the sentinel varied.
@@ -368,7 +383,7 @@ impl Evidence<'_, '_> {
     }
 
     fn loss_in(&self, guard: &Measure, own: &Contender, other: &Contender) -> Option<GuardLoss> {
-        let ratio = standing::ratio(guard, self.trials, other.case, own.case)?;
+        let ratio = under_looks(standing::ratio(guard, self.trials, other.case, own.case), self.looks)?;
         let interval = ratio.interval?;
         let [mine, others] = [own, other].map(|one| self.mean(guard, one));
         let ((mine, mine_at_least), (others, others_at_least)) = (mine?, others?);

@@ -36,6 +36,10 @@ pub use contender::{Compared, Contender, Verdict};
 pub use pareto::{Objective, ParetoFront, ParetoPoint};
 pub use recipe::{RecipeStep, RecipeText};
 
+#[cfg(test)]
+pub(crate) use contender::pairs;
+#[cfg(test)]
+pub(crate) use standing::corrected;
 pub use words::difference;
 pub(crate) use words::notes as notes_on_figures;
 
@@ -48,6 +52,7 @@ use crate::machines;
 use crate::outcomes::{failed, has_failed, is_measured, skipped, warnings};
 use crate::race::RaceAnswer;
 use crate::ranking::{self, Ranking};
+use crate::sequential;
 use fsdyno_core::measure::{Direction, Goal, Measure};
 use fsdyno_core::outcome::Outcome;
 use fsdyno_core::{SweepHeader, TrialRecord, Workload};
@@ -81,6 +86,7 @@ impl Recommendation {
         let mut notes = drift.as_ref().map_or(Vec::new(), Drift::notes);
         notes.extend(machines::notes(&header.measure, trials));
         notes.extend(race.as_ref().map(raced::notes).unwrap_or_default());
+        notes.extend(sequential::notes(&header.looks, trials));
         let race = race.and_then(Result::ok);
         let judged = |load| answer(header, trials, question, load, &safety, race.as_ref(), drift.as_ref());
         let mut answers: Vec<Answer> = loads.iter().map(judged).collect();
@@ -159,7 +165,8 @@ fn answer(
         return unanswered(header, question, load, &measured);
     };
     let measure = ranking.measure().clone();
-    let standings = standing::standings(&ranking, &measured, trials, question.threshold, header.seed);
+    let looks = header.looks.are_repeated();
+    let standings = standing::standings(&ranking, &measured, trials, question.threshold, header.seed, looks);
     let (race, other) = match race {
         Some(race) if race.measure == measure.name() => (Some(race), None),
         race => (None, race),
@@ -174,13 +181,14 @@ fn answer(
         drift,
         threshold: question.threshold,
         seed: header.seed,
+        looks,
     };
     let judged = match race {
         None => evidence.judge(),
         Some(race) => evidence.judge_race(race),
     };
     let Judged { judgement, winner, default, leader, baseline } = judged;
-    let effects = axis::effects(&measure, &complete, trials, question.threshold, safety);
+    let effects = axis::effects(&measure, &complete, trials, (question.threshold, looks), safety);
     let pareto = pareto::front(workload, &measure, &standings, &measured, header.seed);
     let wanted = question.recipe.as_ref();
     let built = match wanted {

@@ -16,6 +16,7 @@ use crate::levels::changes;
 use crate::machines::together;
 use crate::outcomes::failed_beside;
 use crate::ranking::{CaseEstimate, Ranking};
+use crate::sequential::under_looks;
 use fsdyno_core::TrialRecord;
 use fsdyno_core::measure::{Direction, Measure};
 use fsdyno_stats::{Moderated, Ratio, Verdict as Said, holm_among, independent, paired};
@@ -28,6 +29,7 @@ pub(super) fn standings(
     whole: &[TrialRecord],
     threshold: f64,
     seed: u64,
+    looks: bool,
 ) -> Vec<Contender> {
     let measure = ranking.measure();
     let mut standings: Vec<Contender> = ranking
@@ -67,7 +69,7 @@ pub(super) fn standings(
         standings.iter_mut().zip(verdicts).for_each(|(one, verdict)| one.verdict = verdict);
         return standings;
     }
-    let with = Against { measure, trials, whole, threshold };
+    let with = Against { measure, trials, whole, threshold, looks };
     let mut beaten = BTreeSet::new();
     loop {
         with.compare(&mut standings, best);
@@ -92,22 +94,27 @@ struct Against<'a, 't> {
     trials: &'a [&'t TrialRecord],
     whole: &'t [TrialRecord],
     threshold: f64,
+    /// Whether trials were looked at to decide how many there are.
+    looks: bool,
 }
 
 impl Against<'_, '_> {
     /// Compares all with this one.
     fn compare(&self, standings: &mut [Contender], best: usize) {
-        let Against { measure, trials, whole, threshold } = *self;
+        let Against { measure, trials, whole, threshold, looks } = *self;
         let Contender { case: best_case, at_least: best_at_least, name: best_name, .. } =
             standings[best].clone();
         let of_best: Vec<&TrialRecord> = of_case(trials, best_case).collect();
+        let of_pair = |one: &Contender| ratio(measure, trials, best_case, one.case);
         let common = Common::of(measure, trials, standings, best_case);
-        let to_best = |one: &Contender| {
-            common.ratio(best_case, one.case).or_else(|| ratio(measure, trials, best_case, one.case))
+        // That a level holds after every look is known of variances that each pair shows itself.
+        let to_best = |one: &Contender| match looks {
+            true => under_looks(of_pair(one), looks),
+            false => common.ratio(best_case, one.case).or_else(|| of_pair(one)),
         };
         let ratios: Vec<Option<Ratio>> =
             standings.iter().map(|one| to_best(one).filter(|_| one.case != best_case)).collect();
-        let (comparisons, corrected) = match self.beats_all(standings, best, &ratios) {
+        let (comparisons, corrected) = match !looks && self.beats_all(standings, best, &ratios) {
             true => (1, ratios.iter().map(|ratio| ratio.and_then(|ratio| ratio.p)).collect()),
             false => {
                 let comparisons = pairs(ratios.iter().flatten().count() + 1);
@@ -142,7 +149,7 @@ impl Against<'_, '_> {
     /// Whether the best is shown to be better than each of its rivals, every one by an uncorrected test. That
     /// the one with the best mean beats all others is a single claim, which is false in at most 5 % of sweeps
     /// without any correction: S. Gutmann and Z. Maymin, "Is the selected population the best?", Ann. Statist.
-    /// 15(1), 1987. What is weaker in a power cut is no rival of a durable one.
+    /// 15(1), 1987. That is said of one look. What is weaker in a power cut is no rival of a durable one.
     fn beats_all(&self, standings: &[Contender], best: usize, ratios: &[Option<Ratio>]) -> bool {
         let direction = self.measure.direction();
         let beaten =
@@ -162,7 +169,7 @@ fn zeros(measure: &Measure, trials: &[&TrialRecord]) -> usize {
 }
 
 /// The p values, corrected for this many comparisons.
-pub(super) fn corrected(ratios: &[Option<Ratio>], comparisons: usize) -> Vec<Option<f64>> {
+pub(crate) fn corrected(ratios: &[Option<Ratio>], comparisons: usize) -> Vec<Option<f64>> {
     let known: Vec<f64> = ratios.iter().flatten().filter_map(|ratio| ratio.p).collect();
     let mut corrected = holm_among(&known, comparisons).into_iter();
     ratios.iter().map(|ratio| ratio.and_then(|ratio| ratio.p).and_then(|_| corrected.next())).collect()

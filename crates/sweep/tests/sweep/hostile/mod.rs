@@ -184,6 +184,7 @@ impl Attempt {
             confirmation: &Confirmation { destroy, ..Confirmation::default() },
             interrupt: &AtomicBool::new(self.random.random_bool(0.02)),
             resume: None,
+            more: None,
         };
         let mut guests = machine::guests(&mut self.random);
         let mut machines = Machines { host: &mut self.host, guests: &mut guests };

@@ -1,0 +1,158 @@
+//! Sweeps whose trials decide how many there are: what the trials so far have decided, and at which level.
+//!
+//! Such a sweep is judged after each of its blocks, and ends once that decides ([`settled`]). Looking at the
+//! trials again and again finds more by chance than looking once, so every ratio that is compared then gets
+//! the interval and the p value that hold after all looks at once ([`Ratio::at_any_time`]). The looks are
+//! part of what is stored of the sweep ([`Looks`]), and whoever judges its trials later uses the same level,
+//! however many blocks are added.
+//!
+//! The bound of a race ([`crate::race`]) is another one: it says how much better any configuration can be
+//! than the one that was picked, given what configurations with common settings are expected to have in
+//! common, and its level is one of simulations. A sweep here compares few configurations and has every block
+//! complete, so it needs no such expectations, and its level is exact for lognormal noise.
+
+use crate::judgement::Class;
+use crate::outcomes::is_measured;
+use crate::recommendation::{Answer, Contender, Recommendation, Verdict};
+use crate::text;
+use fsdyno_core::{Looks, TrialRecord};
+use fsdyno_stats::Ratio;
+
+/// What the trials so far have decided.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Settled {
+    /// A configuration is better than all others, or nothing that could matter differs.
+    Decided,
+    /// More blocks of the same cannot decide.
+    Hopeless,
+    /// These configurations may still be the best, by name.
+    Open(Vec<String>),
+}
+
+/// Configurations that are named while nothing is decided.
+const NAMED: usize = 4;
+
+/// A ratio with the interval and the p value that it has if the trials were looked at to decide how many
+/// there are.
+pub(crate) fn under_looks(ratio: Option<Ratio>, repeated: bool) -> Option<Ratio> {
+    if repeated { ratio.map(Ratio::at_any_time) } else { ratio }
+}
+
+/// What the answers for all workloads have decided together.
+pub fn settled(recommendation: &Recommendation) -> Settled {
+    let mut open: Vec<String> = Vec::new();
+    let mut hopeless = false;
+    // What power cuts lose is decided by other rules, and what has no figures by none.
+    let is_judged = |answer: &&Answer| {
+        !answer.standings.is_empty() && answer.standings.iter().all(|one| one.losses.is_none())
+    };
+    let judged: Vec<&Answer> = recommendation.answers.iter().filter(is_judged).collect();
+    if judged.is_empty() {
+        return Settled::Hopeless;
+    }
+    for answer in judged {
+        match settled_for(answer) {
+            Settled::Decided => {}
+            Settled::Hopeless => hopeless = true,
+            Settled::Open(names) => {
+                open.extend(names.into_iter().filter(|name| !open.contains(name)).collect::<Vec<_>>())
+            }
+        }
+    }
+    match (open.is_empty(), hopeless) {
+        (false, _) => Settled::Open(open),
+        (true, true) => Settled::Hopeless,
+        (true, false) => Settled::Decided,
+    }
+}
+
+/// What one answer has decided: nothing as long as a rival of the best may be as good or better.
+fn settled_for(answer: &Answer) -> Settled {
+    if matches!(answer.judgement.class, Class::Winner | Class::TradeOff | Class::NoDifference) {
+        return Settled::Decided;
+    }
+    let best = answer.standings.iter().find(|one| one.verdict == Verdict::Best);
+    let Some(best) = best else { return Settled::Hopeless };
+    let is_rival = |one: &&Contender| {
+        one.case != best.case && one.value.is_some() && (one.is_durable() || !best.is_durable())
+    };
+    let is_open = |one: &&Contender| matches!(one.verdict, Verdict::CannotTell { .. });
+    let open: Vec<&Contender> = answer.standings.iter().filter(is_rival).filter(is_open).collect();
+    // A trial that failed or has no value may be the worst of its configuration, however many follow.
+    let lacks = |one: &Contender| !(one.is_complete() && best.is_complete());
+    match &open[..] {
+        [] => Settled::Hopeless,
+        open if open.iter().all(|one| one.doubt.is_some() && lacks(one)) => Settled::Hopeless,
+        open => {
+            let names = std::iter::once(best).chain(open.iter().copied());
+            Settled::Open(names.map(|one| one.name.clone()).collect())
+        }
+    }
+}
+
+/// What the trials of so many blocks say, in a line.
+pub fn said(blocks: u32, settled: &Settled, recommendation: &Recommendation) -> String {
+    let after = format!("after {}", text::plural(blocks.into(), "block"));
+    match settled {
+        Settled::Open(names) => {
+            let named: Vec<String> = names.iter().take(NAMED).map(|name| format!("'{name}'")).collect();
+            let rest = match names.len() - named.len() {
+                0 => String::new(),
+                rest => format!(" and {}", text::plural(rest as u64, "other")),
+            };
+            format!("{after}: undecided between {}{rest}", named.join(", "))
+        }
+        Settled::Hopeless => format!("{after}: undecided, and more blocks would not decide it"),
+        Settled::Decided => {
+            let firsts: Vec<&str> =
+                recommendation.answers.iter().map(|answer| answer.judgement.headline.as_str()).collect();
+            format!("{after}: decided. {}", firsts.join(" "))
+        }
+    }
+}
+
+/// What a reader must know of the looks at a sweep, one line each.
+pub fn notes(looks: &Looks, trials: &[TrialRecord]) -> Vec<String> {
+    let mut notes = Vec::new();
+    if looks.are_repeated() {
+        let blocks: Vec<String> = ranges(&looks.after);
+        notes.push(format!(
+            "the sweep was judged {} (after {} blocks) to decide whether it goes on: intervals and p values of \
+             ratios are those that hold after every look at once, wider than those of a fixed number of trials",
+            times(looks.after.len()),
+            blocks.join(", ")
+        ));
+    }
+    for repeated in looks.repeated.iter().filter(|one| one.counts) {
+        let own =
+            |trial: &&TrialRecord| trial.block == repeated.block && !trial.sentinel && !is_measured(trial);
+        let count = trials.iter().filter(own).filter(|trial| trial.is_measured_again()).count();
+        let why: Vec<&str> = repeated.why.iter().map(|kind| kind.name()).collect();
+        notes.push(format!(
+            "{} of block {} do not count: the machine was disturbed ({}), and block {} was measured in its place",
+            text::plural(count as u64, "trial"),
+            repeated.block + 1,
+            why.join(", "),
+            repeated.by + 1
+        ));
+    }
+    notes
+}
+
+fn times(count: usize) -> String {
+    if count == 1 { "once".to_string() } else { format!("{count} times") }
+}
+
+/// `4 to 9`, `12`.
+fn ranges(numbers: &[u32]) -> Vec<String> {
+    let runs = numbers.chunk_by(|one, next| one + 1 == *next);
+    let words = runs.filter_map(|run| match run {
+        [] => None,
+        [only] => Some(only.to_string()),
+        [first, .., last] => Some(format!("{first} to {last}")),
+    });
+    words.collect()
+}
+
+#[cfg(test)]
+mod tests;
