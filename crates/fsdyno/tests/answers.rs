@@ -219,7 +219,7 @@ fn show_crowns_what_recommend_would_and_marks_what_is_unsafe() {
     }
     assert!(shown.contains("\n! writeback ") && shown.contains("\n  ordered "), "{shown}");
     assert!(
-        unwrapped(&shown).contains("(!: weakens what survives a power cut, or may; never wins"),
+        unwrapped(&shown).contains("!: weakens what survives a power cut, or may; never wins"),
         "{shown}"
     );
     assert!(stored.text(&["show", "--format", "markdown"]).contains("| writeback ! |"));

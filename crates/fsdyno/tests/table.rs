@@ -117,7 +117,7 @@ fn tables_as_people_publish_them_have_the_cases_that_they_mean() {
     let said =
         desk.succeeds(&["import", "table", &elbencho, "--measure", "MiB/s [last]", "--name", "elbencho"]);
     assert!(said.contains("3 trials of 2 cases from 1 file, 1 without a figure;"), "{said}");
-    let shown = desk.succeeds(&["show", "elbencho"]);
+    let shown = desk.succeeds(&["show", "elbencho"]).replace("\n  ", " ");
     assert!(shown.contains("line 2 has no figure in 'MiB/s [last] (MiB/s)'"), "{shown}");
 }
 
