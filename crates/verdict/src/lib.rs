@@ -18,6 +18,7 @@ pub mod faults;
 mod fixture;
 mod levels;
 mod load;
+mod looks;
 mod machines;
 pub mod merge;
 pub mod outcomes;

@@ -45,11 +45,11 @@ use crate::drift::{self, Drift};
 use crate::durability::Safety;
 use crate::levels::THRESHOLD;
 use crate::load::{Load, loads};
+use crate::looks;
 use crate::machines;
 use crate::outcomes::{failed, has_failed, is_measured, skipped, warnings};
 use crate::race::RaceAnswer;
 use crate::ranking::{self, Ranking};
-use crate::sequential;
 use fsdyno_core::SweepHeader;
 use fsdyno_core::TrialRecord;
 use fsdyno_core::measure::{Direction, Goal, Measure};
@@ -80,7 +80,7 @@ impl Recommendation {
         let mut notes = drift.as_ref().map_or(Vec::new(), Drift::notes);
         notes.extend(machines::notes(&header.measure, trials));
         notes.extend(race.as_ref().map(raced::notes).unwrap_or_default());
-        notes.extend(sequential::notes(&header.looks, trials));
+        notes.extend(looks::notes(&header.looks, trials));
         let race = race.and_then(Result::ok);
         let judged = |load| answer(header, trials, question, load, &safety, race.as_ref());
         let mut answers: Vec<Answer> = loads.iter().map(judged).collect();
@@ -139,8 +139,9 @@ fn answer(
         return unanswered(header, question, load, &measured);
     };
     let measure = ranking.measure().clone();
-    let looks = header.looks.are_repeated();
-    let standings = standing::standings(&ranking, &measured, trials, question.threshold, header.seed, looks);
+    let repeated = header.looks.are_repeated();
+    let standings =
+        standing::standings(&ranking, &measured, trials, question.threshold, header.seed, repeated);
     let (race, other) = match race {
         Some(race) if race.measure == measure.name() => (Some(race), None),
         race => (None, race),
@@ -150,7 +151,7 @@ fn answer(
         Some(race) => standings.iter().position(|one| one.case == race.pick.case && one.value.is_some()),
     };
     let baseline = winner.and_then(|winner| standing::baseline(&standings, winner));
-    let effects = axis::effects(&measure, &complete, trials, (question.threshold, looks), safety);
+    let effects = axis::effects(&measure, &complete, trials, (question.threshold, repeated), safety);
     let pareto = pareto::front(workload, &measure, &standings, &measured, header.seed);
     let recipe = winner.and_then(|winner| recipe::text(&standings[winner], &measured));
     let mut answer = Answer {
