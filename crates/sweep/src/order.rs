@@ -99,6 +99,11 @@ pub(crate) fn blocks(seed: u64, repetitions: u32, cases: u32, sentinel: Option<u
     slots
 }
 
+/// As the store counts.
+pub(crate) fn count(items: usize) -> u32 {
+    u32::try_from(items).unwrap_or(u32::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -17,9 +17,8 @@
 
 use crate::outcomes::carries;
 use crate::ranking::estimate_of;
-use crate::recommendation::{Question, Recommendation};
 use fsdyno_core::measure::{Measure, Value};
-use fsdyno_core::{Looks, Outcome, SweepHeader, TrialRecord, Warning, WarningKind};
+use fsdyno_core::{Outcome, TrialRecord, Warning, WarningKind};
 use std::collections::BTreeSet;
 
 /// When cases have been repeated often enough.
@@ -116,27 +115,9 @@ impl Tally {
         blocks.map(|block| (block, why(block))).filter(|(_, why)| !why.is_empty()).collect()
     }
 
-    /// What the trials say after these looks at them, by the rules of every answer.
-    pub fn recommendation(&self, measure: &Measure, seed: u64, looks: &Looks) -> Recommendation {
-        let mut trials = self.trials.clone();
-        for trial in &mut trials {
-            // Of an earlier run, when they may have been marked already.
-            trial.warnings.retain(|warning| warning.kind != WarningKind::MeasuredAgain);
-            looks.mark(trial);
-        }
-        let header = SweepHeader {
-            id: String::new(),
-            name: String::new(),
-            plan_toml: String::new(),
-            overrides: Vec::new(),
-            started: String::new(),
-            finished: Some(String::new()),
-            seed,
-            measure: measure.clone(),
-            race: None,
-            looks: looks.clone(),
-        };
-        Recommendation::new(&header, &trials, &Question::default())
+    /// The trials so far.
+    pub fn trials(&self) -> &[TrialRecord] {
+        &self.trials
     }
 
     /// The warning for the last trial of a case that is given up. The trial must have been added before.

@@ -19,6 +19,7 @@ mod fixture;
 pub mod judgement;
 mod levels;
 mod load;
+mod looks;
 mod machines;
 pub mod merge;
 pub mod outcomes;

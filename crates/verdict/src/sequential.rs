@@ -2,9 +2,9 @@
 //!
 //! Such a sweep is judged after each of its blocks, and ends once that decides ([`settled`]). Looking at the
 //! trials again and again finds more by chance than looking once, so every ratio that is compared then gets
-//! the interval and the p value that hold after all looks at once ([`Ratio::at_any_time`]). The looks are
-//! part of what is stored of the sweep ([`Looks`]), and whoever judges its trials later uses the same level,
-//! however many blocks are added.
+//! the interval and the p value that hold after all looks at once
+//! ([`Ratio::at_any_time`](fsdyno_stats::Ratio::at_any_time)). The looks are part of what is stored of the
+//! sweep ([`Looks`]), and whoever judges its trials later uses the same level, however many blocks are added.
 //!
 //! The bound of a race ([`crate::race`]) is another one: it says how much better any configuration can be
 //! than the one that was picked, given what configurations with common settings are expected to have in
@@ -12,11 +12,9 @@
 //! complete, so it needs no such expectations, and its level is exact for lognormal noise.
 
 use crate::judgement::Class;
-use crate::outcomes::is_measured;
-use crate::recommendation::{Answer, Contender, Recommendation, Verdict};
+use crate::recommendation::{Answer, Contender, Question, Recommendation, Verdict};
 use crate::text;
-use fsdyno_core::{Looks, TrialRecord};
-use fsdyno_stats::Ratio;
+use fsdyno_core::{Looks, Measure, SweepHeader, TrialRecord, WarningKind};
 
 /// What the trials so far have decided.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,10 +30,27 @@ pub enum Settled {
 /// Configurations that are named while nothing is decided.
 const NAMED: usize = 4;
 
-/// A ratio with the interval and the p value that it has if the trials were looked at to decide how many
-/// there are.
-pub(crate) fn under_looks(ratio: Option<Ratio>, repeated: bool) -> Option<Ratio> {
-    if repeated { ratio.map(Ratio::at_any_time) } else { ratio }
+/// What the trials say after these looks at them, by the rules of every answer.
+pub fn judge(trials: &[TrialRecord], measure: &Measure, seed: u64, looks: &Looks) -> Recommendation {
+    let mut trials = trials.to_vec();
+    for trial in &mut trials {
+        // Of an earlier run, when they may have been marked already.
+        trial.warnings.retain(|warning| warning.kind != WarningKind::MeasuredAgain);
+        looks.mark(trial);
+    }
+    let header = SweepHeader {
+        id: String::new(),
+        name: String::new(),
+        plan_toml: String::new(),
+        overrides: Vec::new(),
+        started: String::new(),
+        finished: Some(String::new()),
+        seed,
+        measure: measure.clone(),
+        race: None,
+        looks: looks.clone(),
+    };
+    Recommendation::new(&header, &trials, &Question::default())
 }
 
 /// What the answers for all workloads have decided together.
@@ -109,49 +124,6 @@ pub fn said(blocks: u32, settled: &Settled, recommendation: &Recommendation) -> 
             format!("{after}: decided. {}", firsts.join(" "))
         }
     }
-}
-
-/// What a reader must know of the looks at a sweep, one line each.
-pub fn notes(looks: &Looks, trials: &[TrialRecord]) -> Vec<String> {
-    let mut notes = Vec::new();
-    if looks.are_repeated() {
-        let blocks: Vec<String> = ranges(&looks.after);
-        notes.push(format!(
-            "the sweep was judged {} (after {} blocks) to decide whether it goes on: intervals and p values of \
-             ratios are those that hold after every look at once, wider than those of a fixed number of trials",
-            times(looks.after.len()),
-            blocks.join(", ")
-        ));
-    }
-    for repeated in looks.repeated.iter().filter(|one| one.counts) {
-        let own =
-            |trial: &&TrialRecord| trial.block == repeated.block && !trial.sentinel && !is_measured(trial);
-        let count = trials.iter().filter(own).filter(|trial| trial.is_measured_again()).count();
-        let why: Vec<&str> = repeated.why.iter().map(|kind| kind.name()).collect();
-        notes.push(format!(
-            "{} of block {} do not count: the machine was disturbed ({}), and block {} was measured in its place",
-            text::plural(count as u64, "trial"),
-            repeated.block + 1,
-            why.join(", "),
-            repeated.by + 1
-        ));
-    }
-    notes
-}
-
-fn times(count: usize) -> String {
-    if count == 1 { "once".to_string() } else { format!("{count} times") }
-}
-
-/// `4 to 9`, `12`.
-fn ranges(numbers: &[u32]) -> Vec<String> {
-    let runs = numbers.chunk_by(|one, next| one + 1 == *next);
-    let words = runs.filter_map(|run| match run {
-        [] => None,
-        [only] => Some(only.to_string()),
-        [first, .., last] => Some(format!("{first} to {last}")),
-    });
-    words.collect()
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! Carries out a sweep: progress on stderr, trials into a store.
 
-use super::sweep::Continued;
 use super::{Surroundings, image_shape, launching, log, trouble};
 use crate::cli::Elsewhere;
 use crate::exit::{Status, Trouble};
@@ -13,9 +12,10 @@ use crate::screen::OwnScreen;
 use fsdyno_clients::{ClientHost, Pool};
 use fsdyno_core::{AfterTrial, Outcome, TrialRecord};
 use fsdyno_host::Host;
-use fsdyno_store::{Added, Store};
+use fsdyno_store::{Added, Store, SweepId};
 use fsdyno_sweep::{
-    Asked, Machines, Plan, Position, Progress, RunOptions, SweepEnd, SweepOutcome, run as execute, run_fleet,
+    Asked, Machines, MoreBlocks, Plan, Position, Progress, RunOptions, SweepEnd, SweepOutcome,
+    run as execute, run_fleet,
 };
 use fsdyno_testbed::Confirmation;
 use std::sync::Arc;
@@ -30,6 +30,20 @@ pub struct SweepRequest<'a> {
     pub screen: bool,
     /// Which other machines take part.
     pub elsewhere: Elsewhere<'a>,
+}
+
+/// A sweep that goes on.
+#[derive(Debug, Clone, Copy)]
+pub struct Continued {
+    pub sweep: SweepId,
+    /// What is added to it, if it has ended.
+    pub more: Option<MoreBlocks>,
+}
+
+impl From<SweepId> for Continued {
+    fn from(sweep: SweepId) -> Self {
+        Continued { sweep, more: None }
+    }
 }
 
 /// Executes a plan with progress on stderr. `stored` is called with each trial.

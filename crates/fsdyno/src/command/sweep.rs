@@ -1,6 +1,6 @@
 //! `fsdyno sweep PLAN`: build every configuration, measure it, store and print the results.
 
-use super::carry_out::{SweepRequest, carry_out, status};
+use super::carry_out::{Continued, SweepRequest, carry_out, status};
 use super::fitting::{choice, fitted};
 use super::show::{self, Details};
 use super::source::source;
@@ -16,7 +16,7 @@ use fsdyno_core::sweep_name::LATEST;
 use fsdyno_host::quoted;
 use fsdyno_store::{Store, Sweep as Stored, SweepId, SweepSummary};
 use fsdyno_sweep::{
-    MoreBlocks, Plan, SweepEnd, SweepError, SweepOutcome, interrupted, order, unfinished, verify_privileges,
+    Plan, SweepEnd, SweepError, SweepOutcome, interrupted, order, unfinished, verify_privileges,
 };
 use fsdyno_testbed::Confirmation;
 use fsdyno_testbed::guard::{Overwrite, OverwriteError};
@@ -125,20 +125,6 @@ pub fn run_plan(
         Status::Well if none_measured => Status::TrialFailed,
         status => status,
     })
-}
-
-/// A sweep that goes on.
-#[derive(Debug, Clone, Copy)]
-pub struct Continued {
-    pub sweep: SweepId,
-    /// What is added to it, if it has ended.
-    pub more: Option<MoreBlocks>,
-}
-
-impl From<SweepId> for Continued {
-    fn from(sweep: SweepId) -> Self {
-        Continued { sweep, more: None }
-    }
 }
 
 /// The plan of a sweep that has ended, and its number.

@@ -3,7 +3,7 @@
 
 use super::deciding::Deciding;
 use super::keeping::Earlier;
-use crate::order::{Slot, further, order_with, sentinel};
+use crate::order::{Slot, count, further, order_with, sentinel};
 use crate::plan::{Case, Plan};
 use crate::progress::{Clock, Progress};
 use crate::race::Racing;
@@ -259,9 +259,4 @@ impl<'a> Blocks<'a> {
             record.warnings.extend(self.tally.given_up(record, enough, measure, *seed));
         }
     }
-}
-
-/// As the store counts.
-pub(crate) fn count(items: usize) -> u32 {
-    u32::try_from(items).unwrap_or(u32::MAX)
 }

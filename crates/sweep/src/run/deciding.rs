@@ -68,7 +68,7 @@ impl Deciding {
             self.looks.after.push(blocks);
             self.looks.after.sort_unstable();
         }
-        let recommendation = tally.recommendation(&plan.measure, plan.seed, &self.looks);
+        let recommendation = sequential::judge(tally.trials(), &plan.measure, plan.seed, &self.looks);
         let settled = sequential::settled(&recommendation);
         said.push(sequential::said(blocks, &settled, &recommendation));
         let cases = tally.measurable(blocks);
@@ -98,7 +98,8 @@ impl Deciding {
         match self.more {
             Some(More { from, blocks: Some(count), .. }) => blocks.saturating_sub(from) >= count,
             Some(More { from, .. }) => {
-                let was = tally.before(from).recommendation(&plan.measure, plan.seed, &self.looks);
+                let before = tally.before(from);
+                let was = sequential::judge(before.trials(), &plan.measure, plan.seed, &self.looks);
                 !is_open(settled) && is_open(&sequential::settled(&was))
             }
             None => {

@@ -1,8 +1,8 @@
 //! What a sweep has in the store, and how it gets there.
 
-use super::blocks::count;
 use super::{SweepEnd, SweepOutcome};
 use crate::options::{MoreBlocks, RunOptions};
+use crate::order::count;
 use crate::plan::Plan;
 use crate::resume;
 use crate::sweep_error::SweepError;

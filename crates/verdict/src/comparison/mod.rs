@@ -22,9 +22,9 @@ pub use surroundings::SharedWarning;
 
 use crate::doubt::{Doubt, DoubtfulSide};
 use crate::durability::{self, Judge, LossRow, Losses};
+use crate::looks::under_looks;
 use crate::machines::together;
 use crate::ranking::estimate_of;
-use crate::sequential::under_looks;
 use fsdyno_core::measure::{Direction, Measure, Value};
 use fsdyno_core::{Operation, TrialRecord, Workload};
 use fsdyno_stats::{Estimate, MeanKind, Ratio, Verdict, holm, independent, mann_whitney, mean, paired};

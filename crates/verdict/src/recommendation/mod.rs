@@ -48,11 +48,11 @@ use crate::durability::Safety;
 use crate::judgement::{Class, Judgement};
 use crate::levels::THRESHOLD;
 use crate::load::{Load, Workloads, loads};
+use crate::looks;
 use crate::machines;
 use crate::outcomes::{failed, has_failed, is_measured, skipped, warnings};
 use crate::race::RaceAnswer;
 use crate::ranking::{self, Ranking};
-use crate::sequential;
 use fsdyno_core::measure::{Direction, Goal, Measure};
 use fsdyno_core::outcome::Outcome;
 use fsdyno_core::{SweepHeader, TrialRecord, Workload};
@@ -86,7 +86,7 @@ impl Recommendation {
         let mut notes = drift.as_ref().map_or(Vec::new(), Drift::notes);
         notes.extend(machines::notes(&header.measure, trials));
         notes.extend(race.as_ref().map(raced::notes).unwrap_or_default());
-        notes.extend(sequential::notes(&header.looks, trials));
+        notes.extend(looks::notes(&header.looks, trials));
         let race = race.and_then(Result::ok);
         let judged = |load| answer(header, trials, question, load, &safety, race.as_ref(), drift.as_ref());
         let mut answers: Vec<Answer> = loads.iter().map(judged).collect();
@@ -165,8 +165,9 @@ fn answer(
         return unanswered(header, question, load, &measured);
     };
     let measure = ranking.measure().clone();
-    let looks = header.looks.are_repeated();
-    let standings = standing::standings(&ranking, &measured, trials, question.threshold, header.seed, looks);
+    let repeated = header.looks.are_repeated();
+    let standings =
+        standing::standings(&ranking, &measured, trials, question.threshold, header.seed, repeated);
     let (race, other) = match race {
         Some(race) if race.measure == measure.name() => (Some(race), None),
         race => (None, race),
@@ -181,14 +182,14 @@ fn answer(
         drift,
         threshold: question.threshold,
         seed: header.seed,
-        looks,
+        looks: repeated,
     };
     let judged = match race {
         None => evidence.judge(),
         Some(race) => evidence.judge_race(race),
     };
     let Judged { judgement, winner, default, leader, baseline } = judged;
-    let effects = axis::effects(&measure, &complete, trials, (question.threshold, looks), safety);
+    let effects = axis::effects(&measure, &complete, trials, (question.threshold, repeated), safety);
     let pareto = pareto::front(workload, &measure, &standings, &measured, header.seed);
     let wanted = question.recipe.as_ref();
     let built = match wanted {

@@ -1,9 +1,9 @@
 use super::*;
 use crate::fixture;
-use crate::recommendation::Question;
+use crate::looks::under_looks;
 use crate::recommendation::{corrected, pairs};
-use fsdyno_core::{RepeatedBlock, SweepHeader, WarningKind};
-use fsdyno_stats::{Verdict as Said, paired};
+use fsdyno_core::RepeatedBlock;
+use fsdyno_stats::{Ratio, Verdict as Said, paired};
 use rand::SeedableRng;
 use rand_distr::{Distribution, LogNormal};
 use rand_xoshiro::Xoshiro256PlusPlus;
