@@ -68,6 +68,9 @@ fn notes(view: &View) -> Markup {
             notes.push(note.clone());
         }
     }
+    // They are above.
+    let doubts: Vec<&String> = view.recommendation.answers.iter().flat_map(|answer| &answer.doubts).collect();
+    notes.retain(|note| !doubts.contains(&note));
     html! {
         ul.notes {
             @for note in notes {

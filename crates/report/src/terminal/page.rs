@@ -1,7 +1,8 @@
 //! An answer on one page: 24 lines, the height of a terminal since the VT100.
 //!
 //! The headline, the table and the next step are always there. What does not fit makes room in this order:
-//! rows of the table beyond the first few, then what is said after the headline.
+//! rows of the table beyond the first few, what is said after the first paragraph, more rows, and last that
+//! paragraph, which says what the choice costs and how safe it is.
 
 use super::style::{Paint, Style};
 use fsdyno_verdict::recommendation::Answer;
@@ -58,15 +59,14 @@ impl Page<'_> {
             self.parts(&mut text, paragraphs, rows, more, style)?;
             Ok(lines(&text) <= HEIGHT)
         };
-        let (mut paragraphs, mut rows) = (self.paragraphs.len(), self.rows.count);
-        while rows > FEW_ROWS && !fits(paragraphs, rows)? {
-            rows -= 1;
-        }
-        while paragraphs > 0 && !fits(paragraphs, rows)? {
-            paragraphs -= 1;
-        }
-        while rows > FEWEST_ROWS && !fits(paragraphs, rows)? {
-            rows -= 1;
+        let (mut paragraphs, mut rows) = (self.paragraphs.len(), self.rows.count.min(HEIGHT));
+        for (few_paragraphs, few_rows) in [(1, FEW_ROWS), (0, FEWEST_ROWS)] {
+            while rows > few_rows && !fits(paragraphs, rows)? {
+                rows -= 1;
+            }
+            while paragraphs > few_paragraphs && !fits(paragraphs, rows)? {
+                paragraphs -= 1;
+            }
         }
         self.parts(out, paragraphs, rows, more, style)
     }

@@ -314,8 +314,8 @@ fn write_commands(out: &mut dyn Write, answer: &Answer, more: &str, style: Style
     let Some(recipe) = &answer.recipe else { return write_recipe(out, answer, style) };
     let title = format!("How to build '{}' (and at every boot: {more} --notes)", recipe.name);
     style.paragraph(out, Paint::Heading, 0, &title)?;
-    let now = recipe.steps.iter().filter(|step| step.file.is_none()).flat_map(|step| &step.lines);
-    now.map(|line| writeln!(out, "  {line}")).collect()
+    let mut now = recipe.steps.iter().filter(|step| step.file.is_none()).flat_map(|step| &step.lines);
+    now.try_for_each(|line| writeln!(out, "  {line}"))
 }
 
 fn write_recipe(out: &mut dyn Write, answer: &Answer, style: Style) -> io::Result<()> {
