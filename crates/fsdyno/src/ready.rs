@@ -106,7 +106,8 @@ mod tests {
         }
     }
 
-    /// The first duration in a text, in seconds: `about 2 hours`, `half an hour`.
+    /// The first duration in a text, in seconds: `about 2 hours`, `half an hour`, the shorter of `10 to 47
+    /// minutes`, and of all blocks at least if it is that of one: `20 minutes for each of 4 to 20 blocks`.
     fn seconds(text: &str) -> Option<f64> {
         let words: Vec<&str> = text.split([' ', ':', ';', ',']).collect();
         let unit = |word: &&str| match word.trim_end_matches('s') {
@@ -119,10 +120,15 @@ mod tests {
         let count = match words[..at] {
             [.., "half", "an"] => 0.5,
             [.., "a" | "an"] => 1.0,
+            [.., least, "to", _] => least.parse().ok()?,
             [.., number] => number.parse().ok()?,
             [] => return None,
         };
-        Some(count * unit)
+        let blocks = match words[at + 1..] {
+            ["for", "each", "of", least, "to", ..] => least.parse().ok()?,
+            _ => 1.0,
+        };
+        Some(count * unit * blocks)
     }
 
     fn assert_is_estimated(what: &str, told: &str, plan: &Plan) {

@@ -3,9 +3,9 @@
 //! Six trials say little about how much a configuration varies, but ten configurations of six trials say much
 //! about how much configurations vary: the variance of each is moved toward the common one, by as much as the
 //! variances themselves agree (G. K. Smyth, "Linear models and empirical Bayes methods for assessing
-//! differential expression in microarray experiments", Stat. Appl. Genet. Mol. Biol. 3(1), 2004, section 6.2).
-//! It is never moved below what a configuration itself shows, because the one that seems best of many is often
-//! the one that varies most. Simulations of that are in the tests.
+//! differential expression in microarray experiments", Stat. Appl. Genet. Mol. Biol. 3(1), 2004, section
+//! 6.2). It is never moved below what a configuration itself shows, because the one that seems best of many
+//! is often the one that varies most. Simulations of that are in the tests.
 
 use crate::compare::{Error, Ratio};
 use statrs::function::gamma::digamma;

@@ -2,9 +2,9 @@
 //!
 //! Pure: the same trials give the same verdict. [`confounder`] judges a single trial, [`enough`] whether a
 //! case was repeated often enough, [`drift`] and [`ranking`] a sweep, and [`comparison`] two sets of trials;
-//! the [`recommendation`] is based on all of them. What they say together is a [`judgement`]. [`View`] arranges what reports show. The sentences and
-//! notes of a verdict are written here, with numbers formatted by [`text`]; their layout is up to the
-//! reports.
+//! the [`recommendation`] is based on all of them. What they say together is a [`judgement`]. [`View`]
+//! arranges what reports show. The sentences and notes of a verdict are written here, with numbers formatted
+//! by [`text`]; their layout is up to the reports.
 
 pub mod comparison;
 pub mod confounder;

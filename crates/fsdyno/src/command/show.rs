@@ -163,7 +163,8 @@ impl Details {
     }
 }
 
-/// Prints results to stdout. `more` is the command that prints what is not on a page: the answer, the configurations and the warnings, then what else was requested.
+/// Prints results to stdout. `more` is the command that prints what is not on a page: the answer, the
+/// configurations and the warnings, then what else was requested.
 pub fn print(
     header: &SweepHeader,
     trials: &[TrialRecord],

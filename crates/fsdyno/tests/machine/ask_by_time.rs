@@ -59,7 +59,7 @@ fn a_sweep_is_fitted_to_a_time_and_says_so() {
     let overrides = ["time_limit=9s", "repetitions=3"];
     assert_eq!(stored["sweep"]["overrides"].as_array().expect("a list"), &overrides.map(Value::from));
     assert_trials(&stored);
-    let shown = sandbox.run(&["show"]);
+    let shown = sandbox.run(&["show", "--notes"]);
     let begun = "note: the sweep was begun with --set 'time_limit=9s' --set 'repetitions=3'";
     assert!(String::from_utf8_lossy(&shown.stdout).contains(begun), "{}", describe(&shown));
 }

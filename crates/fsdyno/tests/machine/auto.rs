@@ -82,7 +82,7 @@ fn a_sweep_that_decides_itself_is_killed_continued_and_extended() {
     assert_eq!(blocks(&stored).len() as u64, count + 2);
     assert_eq!(looks(&stored), (4..=count + 2).collect::<Vec<_>>());
     for command in ["recommend", "show"] {
-        let answer = sandbox.run(&[command]);
+        let answer = sandbox.run(&[command, "--notes"]);
         let text = String::from_utf8_lossy(&answer.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
         let times = count + 2 - 3;
         assert!(text.contains(&format!("the sweep was judged {times} times (after 4 to")), "{text}");

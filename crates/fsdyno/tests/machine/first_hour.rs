@@ -56,7 +56,7 @@ fn ready_plans_are_listed_saved_and_found_by_name() {
     for name in ["demo", "which-filesystem", "oetiker-2009"] {
         assert!(listed.lines().any(|line| line == name), "{listed}");
     }
-    assert!(listed.contains("takes about 2 hours"), "{listed}");
+    assert!(listed.contains("for each of 4 to 20 blocks"), "{listed}");
     let printed = stdout(&sandbox.run(&["plans", "demo"]));
     stdout(&sandbox.run(&["plans", "demo", "--save"]));
     assert_eq!(fs::read_to_string(sandbox.path("demo.toml")).expect("the file"), printed);

@@ -150,7 +150,8 @@ fn blocks_run_on_one_machine_each() {
         }
         assert_nothing_is_left(&sandbox, &hosts, 3);
     }
-    sandbox.shows(&["recommend"], &["the trials ran on 3 machines", "x1 (", "Ratios within blocks"]);
+    sandbox
+        .shows(&["recommend", "--notes"], &["the trials ran on 3 machines", "x1 (", "Ratios within blocks"]);
     sandbox.shows(&["plan", "plan.toml"], &["3 machines share 4 blocks", "on x1, ", "in place of"]);
     // A limit of time, as soon as it is known what trials take, is one for all machines.
     let limited = ["--set", "time_limit=10s", "--set", "repetitions=200", "--destroy", &destroy];

@@ -203,7 +203,7 @@ fn the_highest_rate_is_found_and_recommended() {
         "The highest rate that met p90 <= 50ms",
     ];
     sandbox.shows(&["show", "latest", "--tables"], &found);
-    sandbox.shows(&["recommend", "latest", "--for", "p90 <= 50ms"], &["(flow-capacity)"]);
+    sandbox.shows(&["recommend", "latest", "--for", "p90 <= 50ms"], &["flow-capacity"]);
     sandbox.shows(
         &["recommend", "latest", "--for", "p99 <= 1ms"],
         &["No trial of flow has a value of p99 <= 1ms"],

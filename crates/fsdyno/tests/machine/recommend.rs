@@ -97,10 +97,10 @@ fn recipes_build_what_was_measured() {
         assert_eq!(others.options(), others.without_journal(in_force), "{name} by fstab");
         others.shell("umount MOUNTPOINT");
     }
-    let text = sandbox.run(&["recommend", "--for", "stalls"]);
+    let text = sandbox.run(&["recommend", "--for", "stalls", "--recipe", "xfs set"]);
     assert_eq!(text.status.code(), Some(0), "{}", describe(&text));
     let text = String::from_utf8_lossy(&text.stdout).into_owned();
-    assert!(text.contains("\nUse '") && text.contains("How to build '"), "{text}");
+    assert!(text.contains("How to build 'xfs set'") && text.contains("  mkfs.xfs "), "{text}");
     let refused = sandbox.run(&["recommend", "--for", "latencies"]);
     let error = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(2), "{error}");

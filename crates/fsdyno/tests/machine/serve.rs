@@ -255,7 +255,8 @@ fn a_share_of_samba_is_used_as_it_was_asked_for() {
         assert!(in_force.split(',').any(|one| one == option), "{option} in {in_force}");
     }
     assert!(trial["warnings"].to_string().contains("export=async"), "{}", trial["warnings"]);
-    let shown = describe(&fsdyno(&sandbox, &["recommend", "latest"]).output().expect("run fsdyno"));
+    let shown =
+        describe(&fsdyno(&sandbox, &["recommend", "latest", "--notes"]).output().expect("run fsdyno"));
     assert!(shown.contains("strict sync = no") && shown.contains("//SERVER/SHARE"), "{shown}");
 
     let rest = "[[configurations]]\nname = \"one\"\nfilesystem = \"ext4\"\nkernel = \"debian:6.1\"\n\

@@ -101,7 +101,8 @@ pub(crate) fn correct(rows: &mut [&mut LossRow], judge: Judge) {
 
 /// Whether every log of one side lost something and none of the other did, over at least three logs each: of
 /// 20 ways to choose three of six logs, one does that, which is a one-sided p value of 5 %. It is not
-/// corrected: the models look at the same logs, and a promise that is broken each time is not broken by chance.
+/// corrected: the models look at the same logs, and a promise that is broken each time is not broken by
+/// chance.
 fn always_and_never([a, b]: [&Lost; 2]) -> bool {
     let enough = a.logs.min(b.logs) >= LOGS_ENOUGH;
     let separate = |never: &Lost, always: &Lost| never.losing_logs == 0 && always.losing_logs == always.logs;

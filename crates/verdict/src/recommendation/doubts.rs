@@ -1,5 +1,5 @@
-//! The reasons to doubt a judgement, in the order in which they could change it: trials that failed, a machine
-//! that drifted, what explains a difference, what bears on the deciding measure, too few trials, and
+//! The reasons to doubt a judgement, in the order in which they could change it: trials that failed, a
+//! machine that drifted, what explains a difference, what bears on the deciding measure, too few trials, and
 //! configurations that could not be measured.
 //!
 //! What every trial carries and what is harmless is no reason; nothing is left out of the notes.

@@ -1,14 +1,15 @@
 //! Judges the trials of one workload.
 //!
-//! The judgement rests on the comparisons of [`standing`](super::standing): each configuration against the best, corrected
-//! for all pairs. "Use" is said of a winner only, which is better than the default and than all others that
-//! are not as good, and materially worse in no guard measure. Otherwise the default is kept: of the
-//! configurations that weaken nothing the one with the fewest settings changed, the first of the plan among
-//! equals.
+//! The judgement rests on the comparisons of [`standing`](super::standing): each configuration against the
+//! best, corrected for all pairs. "Use" is said of a winner only, which is better than the default and than
+//! all others that are not as good, and materially worse in no guard measure. Otherwise the default is kept:
+//! of the configurations that weaken nothing the one with the fewest settings changed, the first of the plan
+//! among equals.
 //!
-//! **Guard measures** are those that a workload declares ([`Load::guards`](fsdyno_core::workload::Load::guards)).
-//! One is materially worse if its mean is worse by more than the threshold, and the interval of the ratio
-//! leaves out 1. They are not corrected for being several: here the error to avoid is a loss that nobody names.
+//! **Guard measures** are those that a workload declares
+//! ([`Load::guards`](fsdyno_core::workload::Load::guards)). One is materially worse if its mean is worse by
+//! more than the threshold, and the interval of the ratio leaves out 1. They are not corrected for being
+//! several: here the error to avoid is a loss that nobody names.
 
 use super::contender::{Compared, Contender, Verdict};
 use super::standing;
@@ -367,8 +368,8 @@ impl Evidence<'_, '_> {
         })
     }
 
-    /// The first guard measure in which the chosen one is materially worse than the baseline, or than the best
-    /// of the others.
+    /// The first guard measure in which the chosen one is materially worse than the baseline, or than the
+    /// best of the others.
     fn guard_loss(&self, chosen: usize, baseline: Option<usize>) -> Option<GuardLoss> {
         let own = &self.standings[chosen];
         let mut others: Vec<usize> = baseline.into_iter().chain(self.runner_up(chosen)).collect();

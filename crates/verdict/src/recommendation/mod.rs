@@ -2,11 +2,11 @@
 //!
 //! Pure, like the view: it needs a header and trials. Each workload gets one [`Answer`]. Its parts have a
 //! file each: the configurations compared with the best ([`standing`]), the effect of each setting
-//! ([`axis`]), the trade-offs between measures ([`pareto`]), the commands ([`recipe`]), the judgement that sums
-//! it up ([`judging`]), and what else there is to say ([`words`]).
+//! ([`axis`]), the trade-offs between measures ([`pareto`]), the commands ([`recipe`]), the judgement that
+//! sums it up ([`judging`]), and what else there is to say ([`words`]).
 //!
-//! **Who wins.** Every configuration is compared with the one with the best mean. It wins if it is shown to be
-//! better than all others; of those that are as good, the one that changes the fewest settings from their
+//! **Who wins.** Every configuration is compared with the one with the best mean. It wins if it is shown to
+//! be better than all others; of those that are as good, the one that changes the fewest settings from their
 //! defaults, because a setting has to earn its place.
 //!
 //! **Safety.** A configuration that weakens what survives a power cut never wins if a durable one was
@@ -193,7 +193,8 @@ fn answer(
     let pareto = pareto::front(workload, &measure, &standings, &measured, header.seed);
     let wanted = question.recipe.as_ref();
     let built = match wanted {
-        None => winner.map(|winner| &standings[winner]),
+        // What is alone is what the question was about.
+        None => winner.or((standings.len() == 1).then_some(0)).map(|index| &standings[index]),
         Some(name) => standings.iter().find(|one| one.name == *name),
     };
     let recipe = built.and_then(|one| recipe::text(one, &measured));

@@ -148,8 +148,9 @@ impl Against<'_, '_> {
 
     /// Whether the best is shown to be better than each of its rivals, every one by an uncorrected test. That
     /// the one with the best mean beats all others is a single claim, which is false in at most 5 % of sweeps
-    /// without any correction: S. Gutmann and Z. Maymin, "Is the selected population the best?", Ann. Statist.
-    /// 15(1), 1987. That is said of one look. What is weaker in a power cut is no rival of a durable one.
+    /// without any correction: S. Gutmann and Z. Maymin, "Is the selected population the best?", Ann.
+    /// Statist. 15(1), 1987. That is said of one look. What is weaker in a power cut is no rival of a durable
+    /// one.
     fn beats_all(&self, standings: &[Contender], best: usize, ratios: &[Option<Ratio>]) -> bool {
         let direction = self.measure.direction();
         let beaten =

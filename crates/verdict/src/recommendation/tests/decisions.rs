@@ -1,7 +1,8 @@
 //! Simulated sweeps of known truth: how often the judgement is wrong, and how often it finds what is there.
 //!
 //! Each truth is drawn from a seed, with noise as storage has it (lognormal, a coefficient of variation of 2
-//! to 40 %), blocks that differ, and a machine that drifts. A trial has what judgements use, and nothing else.
+//! to 40 %), blocks that differ, and a machine that drifts. A trial has what judgements use, and nothing
+//! else.
 
 use super::*;
 use crate::judgement::Class;
