@@ -32,8 +32,11 @@ pub fn section(view: &View) -> Markup {
             }
             (notes(view))
             @for answer in answers {
-                @if let Some(recipe) = &answer.recipe {
-                    h3 { "How to build " (recipe.name) @if answers.len() > 1 { ": " (answer.title) } }
+                @if let Some(recipe) = answer.recipe.as_ref().or(answer.default_recipe.as_ref()) {
+                    h3 {
+                        "How to build " @if answer.recipe.is_none() { "the default, " } (recipe.name)
+                        @if answers.len() > 1 { ": " (answer.title) }
+                    }
                     (recipe_to_copy(recipe))
                 }
             }

@@ -311,7 +311,11 @@ fn short(name: &str) -> &str {
 
 /// The commands that build a configuration now. What makes it last, and what must be replaced, is elsewhere.
 fn write_commands(out: &mut dyn Write, answer: &Answer, more: &str, style: Style) -> io::Result<()> {
-    let Some(recipe) = &answer.recipe else { return write_recipe(out, answer, style) };
+    let Some(recipe) = &answer.recipe else {
+        let Some(recipe) = &answer.default_recipe else { return Ok(()) };
+        let text = format!("(how to build it: fsdyno recommend --recipe '{}')", recipe.name);
+        return style.paragraph(out, Paint::Plain, 0, &text);
+    };
     let title = format!("How to build '{}' (and at every boot: {more} --notes)", recipe.name);
     style.paragraph(out, Paint::Heading, 0, &title)?;
     let mut now = recipe.steps.iter().filter(|step| step.file.is_none()).flat_map(|step| &step.lines);
@@ -319,17 +323,12 @@ fn write_commands(out: &mut dyn Write, answer: &Answer, more: &str, style: Style
 }
 
 fn write_recipe(out: &mut dyn Write, answer: &Answer, style: Style) -> io::Result<()> {
-    let Some(recipe) = &answer.recipe else {
-        let name = answer.winner().or(answer.default()).map_or("NAME", |one| &one.name);
-        let text = match answer.winner() {
-            Some(_) => format!(
-                "No recipe for '{name}' is stored: nothing was built for it, or an earlier version measured it."
-            ),
-            None => format!("(how to build it: fsdyno recommend --recipe '{name}')"),
-        };
-        return style.paragraph(out, Paint::Plain, 0, &text);
+    let Some(recipe) = answer.recipe.as_ref().or(answer.default_recipe.as_ref()) else {
+        let text = "No recipe is stored: nothing was built, or an earlier version measured it.";
+        return style.paragraph(out, Paint::Plain, 0, text);
     };
-    style.paragraph(out, Paint::Heading, 0, &format!("How to build '{}'", recipe.name))?;
+    let which = if answer.recipe.is_some() { "" } else { "the default, " };
+    style.paragraph(out, Paint::Heading, 0, &format!("How to build {which}'{}'", recipe.name))?;
     for RecipeStep { title, file, lines } in &recipe.steps {
         let file = file.map_or(String::new(), |file| format!(", in {file}"));
         writeln!(out, "# {title}{file}")?;
@@ -373,7 +372,8 @@ mod tests {
             "skipped: btrfs bfq",
             "failed: trial 5",
             "with 2 trials",
-            "(how to build it: fsdyno recommend --recipe 'xfs bfq')",
+            "How to build the default, 'xfs bfq'",
+            "mkfs.xfs DEVICE",
         ] {
             assert!(text.contains(part), "{part} is not in\n{text}");
         }

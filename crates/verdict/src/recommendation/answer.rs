@@ -88,6 +88,9 @@ pub struct Answer {
     /// How to build the winner, or the configuration that was asked for; absent if there is none, if nothing
     /// has to be built, and for sweeps of earlier versions.
     pub recipe: Option<RecipeText>,
+    /// How to build the default, which is kept; absent where `recipe` is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub default_recipe: Option<RecipeText>,
     /// What a reader must know about this answer, one line each.
     pub notes: Vec<String>,
     /// Warnings of its trials.

@@ -198,6 +198,8 @@ fn answer(
         Some(name) => standings.iter().find(|one| one.name == *name),
     };
     let recipe = built.and_then(|one| recipe::text(one, &measured));
+    let kept = default.filter(|_| recipe.is_none()).map(|index| &standings[index]);
+    let default_recipe = kept.and_then(|one| recipe::text(one, &measured));
     let mut answer = Answer {
         workload: workload.kind(),
         title: load.title(),
@@ -220,6 +222,7 @@ fn answer(
         residual_share: effects.residual_share,
         pareto,
         recipe,
+        default_recipe,
         notes: effects.notes,
         warnings: warnings(own.iter().copied()),
     };
@@ -306,6 +309,7 @@ fn unanswered(header: &SweepHeader, question: &Question, load: &Load<'_>, trials
         residual_share: None,
         pareto: ParetoFront::default(),
         recipe: None,
+        default_recipe: None,
         notes: Vec::new(),
         warnings: warnings(trials.iter().copied()),
     }
