@@ -90,7 +90,10 @@ pub(crate) fn bears_on(kind: WarningKind, measure: &Measure) -> bool {
 pub(crate) fn may_explain(kind: WarningKind, measure: &Measure) -> bool {
     use WarningKind as W;
     let moves = effect(kind).is_some() && bears_on(kind, measure);
-    moves || matches!(kind, W::OptionNotInForce | W::NoEffect | W::NotSteady | W::NotQuiet | W::Saturated)
+    let is_other =
+        matches!(kind, W::OptionNotInForce | W::NoEffect | W::NotSteady | W::NotQuiet | W::Saturated);
+    // What never ended may be what matters, whatever decides.
+    moves || is_other || kind == W::Censored
 }
 
 /// What may explain the ratio of the second side to the first, in words, by what it forbids.

@@ -267,6 +267,8 @@ fn a_write_over_both_edges_of_the_window_is_reported() {
     assert_eq!(fs::read_dir(sandbox.path("sick/work")).expect("the directory").count(), 0);
 
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("\ndoubt: censored in 1 of 1 trial: "), "{text}");
+    let text = String::from_utf8_lossy(&sandbox.run(&["show", "--full"]).stdout).into_owned();
     assert!(text.contains("writer 1: 0 completed, 1 operation >= 1.5 s (write first byte, >= "), "{text}");
     assert!(
         text.lines().any(|line| line.starts_with("write first byte") && line.ends_with(">=1.50s")),
