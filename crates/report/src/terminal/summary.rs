@@ -379,7 +379,7 @@ xfs bfq       29.4 [28.8, 30.0] 2    1 49.0  68.6  39.2  348us      40.0ms
 (means over n trials; (max): the longest of all trials)
 
 doubt: 1 of 3 trials of xfs bfq failed; its figures are those of the others
-doubt: censored in 1 of 6 trials: 1 operation had not ended when the drain was
+doubt: censored in 1 of 5 trials: 1 operation had not ended when the drain was
   over
 doubt: with 2 trials the interval is their range and holds the true mean in
   about 50 % of cases, not 95 %

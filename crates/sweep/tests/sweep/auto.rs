@@ -121,7 +121,7 @@ fn configurations_that_are_alike_are_found_to_be_alike() {
         .unwrap();
     let blocks = lab.trials(&outcome).last().unwrap().block + 1;
     assert!((4..20).contains(&blocks), "{said:?}");
-    assert!(said.last().unwrap().contains("is just as good (within 5 %)"), "{said:?}");
+    assert!(said.last().unwrap().contains("No material difference (within 5.0 %)"), "{said:?}");
 }
 
 #[test]

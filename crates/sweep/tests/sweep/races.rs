@@ -223,7 +223,7 @@ fn a_race_whose_time_is_used_up_ends_and_says_so() {
         assert_eq!((found.state, found.pick.case), (RaceState::OutOfBudget, 7));
         assert!(found.finalists.iter().all(|one| one.trials == 0), "nothing was measured again");
         assert!(
-            found.sentences[1].contains("because its budget of 30ms was used up"),
+            found.sentences[0].contains("because its budget of 30ms was used up"),
             "{:?}",
             found.sentences
         );

@@ -12,6 +12,7 @@ use crate::judgement::Class;
 use crate::outcomes::{self, WarningGroup};
 use crate::text;
 use fsdyno_core::measure::Measure;
+use fsdyno_core::outcome::Outcome;
 use fsdyno_core::{TrialRecord, WarningKind};
 
 /// The most that one reads before deciding.
@@ -36,7 +37,10 @@ pub(super) fn doubts(
         0 => first,
         more => format!("{first} (and {more} more)"),
     }));
-    doubts.extend(carried(answer, measure, own.len()).filter(|doubt| !headline.contains(doubt.as_str())));
+    doubts.extend(
+        carried(answer, measure, own.iter().filter(|trial| !is_skipped(trial)).count())
+            .filter(|doubt| !headline.contains(doubt.as_str())),
+    );
     doubts.extend(words::few(answer));
     doubts.extend(
         outcomes::skipped(trials).into_iter().map(|group| {
@@ -45,6 +49,10 @@ pub(super) fn doubts(
     );
     doubts.truncate(MOST);
     doubts
+}
+
+fn is_skipped(trial: &TrialRecord) -> bool {
+    matches!(trial.outcome, Outcome::Skipped { .. })
 }
 
 /// Why configurations have no figures at all.

@@ -269,7 +269,7 @@ fn speed_that_is_bought_with_losses_says_what_it_loses() {
     );
     assert!(!price.contains("barrier = 0"), "{price}");
     assert!(bought.starts_with("'ext4 none barrier=0' gives +12 % ["), "{bought}");
-    let loses = "] read-under-write here; with a volatile cache it loses 25,920 of 25,920 acknowledged \
+    let loses = "] here (reads while others write); with a volatile cache it loses 25,920 of 25,920 acknowledged \
         promises; with every completed write surviving (model completed) none in 360 states.";
     assert!(bought.ends_with(loses), "{bought}");
     let axis = speed.axes.iter().find(|axis| axis.axis == "barrier").unwrap();
