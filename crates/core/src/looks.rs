@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 /// often the trials were looked at.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Looks {
-    /// After how many blocks it was judged, in order.
+    /// The numbers of complete blocks after which the sweep was judged, in ascending order.
     pub after: Vec<u32>,
-    /// What was added after it had ended.
+    /// Blocks added to the sweep after it had ended.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub more: Vec<More>,
     /// Disturbed blocks that were measured again.
@@ -23,12 +23,12 @@ pub struct Looks {
 /// Blocks that were added to a sweep that had ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct More {
-    /// The first of them, from 0.
+    /// Index of the first added block, from 0.
     pub from: u32,
-    /// How many at most.
+    /// The maximum number of blocks to add.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocks: Option<u32>,
-    /// How long they may take.
+    /// The time limit for the added blocks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_ns: Option<Nanos>,
 }
@@ -36,33 +36,34 @@ pub struct More {
 /// A block that was measured again because the machine was disturbed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RepeatedBlock {
-    /// The disturbed one, from 0.
+    /// Index of the disturbed block, from 0.
     pub block: u32,
-    /// The one that counts in its place.
+    /// Index of the block that replaces it, from 0.
     pub by: u32,
-    /// What disturbed it.
+    /// The warnings that count as a disturbance.
     pub why: Vec<WarningKind>,
-    /// Whether the latter is complete and was not disturbed itself; until then the former counts.
+    /// True once the replacement is complete and undisturbed. Until then, the original block counts.
     pub counts: bool,
 }
 
 impl Looks {
-    /// Whether the number of trials depends on no look at them.
+    /// Returns true if the sweep ran a fixed number of blocks: it was never judged while it ran, extended or
+    /// repeated.
     pub fn is_empty(&self) -> bool {
         self.after.is_empty() && self.more.is_empty() && self.repeated.is_empty()
     }
 
-    /// Whether trials were looked at to decide how many there are.
+    /// Returns true if interim results decided how many blocks the sweep has.
     pub fn are_repeated(&self) -> bool {
         !self.after.is_empty()
     }
 
-    /// The block that counts in the place of this one.
+    /// Returns the entry of the block that replaces this one, if there is one.
     pub fn in_place_of(&self, block: u32) -> Option<&RepeatedBlock> {
         self.repeated.iter().find(|one| one.block == block && one.counts)
     }
 
-    /// Marks a trial that does not count, because its block was measured again.
+    /// Adds a warning to a trial whose block was replaced.
     pub fn mark(&self, trial: &mut TrialRecord) {
         let Some(repeated) = self.in_place_of(trial.block) else { return };
         let why: Vec<&str> = repeated.why.iter().map(|kind| kind.name()).collect();
@@ -78,7 +79,7 @@ impl Looks {
 }
 
 impl TrialRecord {
-    /// Whether it is declared not to count, because its block was disturbed and measured again.
+    /// Returns true if the block of this trial was disturbed and measured again, so the trial is not counted.
     pub fn is_measured_again(&self) -> bool {
         self.warnings.iter().any(|warning| warning.kind == WarningKind::MeasuredAgain)
     }

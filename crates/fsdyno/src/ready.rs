@@ -106,9 +106,9 @@ mod tests {
         }
     }
 
-    /// The first duration in a text, in seconds: `about 2 hours`, `half an hour`, the shorter of `10 to 47
-    /// minutes`, and of all blocks at least if it is that of one: `20 minutes for each of 4 to 20 blocks`.
-    fn seconds(text: &str) -> Option<f64> {
+    /// The first duration in a text, in seconds, at least and at most: `about 2 hours`, `half an hour`, `10 to
+    /// 47 minutes`, `20 minutes for each of 4 to 20 blocks`.
+    fn seconds(text: &str) -> Option<[f64; 2]> {
         let words: Vec<&str> = text.split([' ', ':', ';', ',']).collect();
         let unit = |word: &&str| match word.trim_end_matches('s') {
             "second" => Some(1.0),
@@ -117,25 +117,33 @@ mod tests {
             _ => None,
         };
         let (at, unit) = (0..).zip(&words).find_map(|(at, word)| Some((at, unit(word)?)))?;
-        let count = match words[..at] {
-            [.., "half", "an"] => 0.5,
-            [.., "a" | "an"] => 1.0,
-            [.., least, "to", _] => least.parse().ok()?,
-            [.., number] => number.parse().ok()?,
+        let range = |least: &str, most: &str| Some([least.parse().ok()?, most.parse().ok()?]);
+        let [least, most]: [f64; 2] = match words[..at] {
+            [.., "half", "an"] => [0.5; 2],
+            [.., "a" | "an"] => [1.0; 2],
+            [.., least, "to", most] => range(least, most)?,
+            [.., number] => range(number, number)?,
             [] => return None,
         };
-        let blocks = match words[at + 1..] {
-            ["for", "each", "of", least, "to", ..] => least.parse().ok()?,
-            _ => 1.0,
+        let [fewest, all] = match words[at + 1..] {
+            ["for", "each", "of", fewest, "to", all, ..] => range(fewest, all)?,
+            _ => [1.0; 2],
         };
-        Some(count * unit * blocks)
+        Some([least * unit * fewest, most * unit * all])
     }
 
     fn assert_is_estimated(what: &str, told: &str, plan: &Plan) {
         let told = seconds(told).unwrap_or_else(|| panic!("{what} does not say how long it takes: {told}"));
-        let estimated = nominal_time(plan).as_secs_f64();
-        let factor = (told / estimated).max(estimated / told);
-        assert!(factor <= 1.5, "{what} says {told} s, and is estimated at {estimated:.0} s");
+        let least = nominal_time(plan).as_secs_f64();
+        // A plan that decides itself says how long it takes at most.
+        let most = match plan.enough.filter(|enough| enough.is_auto()) {
+            Some(enough) => least * f64::from(enough.max) / f64::from(plan.repetitions),
+            None => least,
+        };
+        for (told, estimated) in told.into_iter().zip([least, most]) {
+            let factor = (told / estimated).max(estimated / told);
+            assert!(factor <= 1.5, "{what} says {told} s, and is estimated at {estimated:.0} s");
+        }
     }
 
     #[test]

@@ -6,6 +6,9 @@ use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
+/// Runs a command in a directory that has been removed.
+const LEAVE_NOTHING: &str = "cd \"$0\" && rmdir \"$0\" && exec \"$@\"";
+
 /// A directory of state, and one to measure.
 struct Lab {
     directory: tempfile::TempDir,
@@ -30,6 +33,14 @@ impl Lab {
         let mut command = Command::new(env!("CARGO_BIN_EXE_fsdyno"));
         command.args(arguments).arg("--state").arg(self.state()).env_remove("XDG_STATE_HOME");
         command
+    }
+
+    /// Runs the program by a shell, whose script has its command line in `$@` and the directory to measure in
+    /// `$0`.
+    fn by_shell(&self, script: &str, arguments: &[&str]) -> Output {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).arg(self.work()).arg(env!("CARGO_BIN_EXE_fsdyno")).args(arguments);
+        command.arg("--state").arg(self.state()).output().expect("run sh")
     }
 
     fn bench(&self, window: &str) -> Command {
@@ -137,13 +148,7 @@ fn output_that_cannot_be_written_is_an_error_in_every_command() {
     ];
     for command in commands {
         for sink in [">&-", ">/dev/full"] {
-            let output = Command::new("sh")
-                .args(["-c", &format!("exec \"$@\" {sink}"), "sh", env!("CARGO_BIN_EXE_fsdyno")])
-                .args(command)
-                .arg("--state")
-                .arg(lab.state())
-                .output()
-                .expect("run sh");
+            let output = lab.by_shell(&format!("exec \"$@\" {sink}"), command);
             let error = stderr(&output);
             assert_eq!(output.status.code(), Some(2), "{command:?} {sink}: {error}");
             assert!(error.contains("cannot write to stdout: "), "{command:?} {sink}: {error}");
@@ -151,12 +156,7 @@ fn output_that_cannot_be_written_is_an_error_in_every_command() {
     }
     // Nothing is written to stdout here.
     let page = lab.work().join("page.html").display().to_string();
-    let output = Command::new("sh")
-        .args(["-c", "exec \"$@\" <&- >&- 2>&-", "sh", env!("CARGO_BIN_EXE_fsdyno"), "report", "-o", &page])
-        .arg("--state")
-        .arg(lab.state())
-        .output()
-        .expect("run sh");
+    let output = lab.by_shell("exec \"$@\" <&- >&- 2>&-", &["report", "-o", &page]);
     assert!(output.status.success(), "{output:?}");
     let page = fs::read_to_string(page).expect("a page");
     assert!(
@@ -291,30 +291,14 @@ fn a_current_directory_that_is_gone_is_named_as_the_cause() {
         &["list", "--store", "mine.db"],
     ];
     for command in commands {
-        let output = Command::new("sh")
-            .args(["-c", "cd \"$0\" && rmdir \"$0\" && exec \"$@\""])
-            .arg(lab.work())
-            .arg(env!("CARGO_BIN_EXE_fsdyno"))
-            .args(command)
-            .arg("--state")
-            .arg(lab.state())
-            .output()
-            .expect("run sh");
+        let output = lab.by_shell(LEAVE_NOTHING, command);
         let error = stderr(&output);
         assert_eq!(output.status.code(), Some(2), "{command:?}: {error}");
         assert!(error.contains("the current directory has been removed"), "{command:?}: {error}");
         fs::create_dir(lab.work()).expect("a directory");
     }
     // What needs no path works.
-    let output = Command::new("sh")
-        .args(["-c", "cd \"$0\" && rmdir \"$0\" && exec \"$@\""])
-        .arg(lab.work())
-        .arg(env!("CARGO_BIN_EXE_fsdyno"))
-        .arg("show")
-        .arg("--state")
-        .arg(lab.state())
-        .output()
-        .expect("run sh");
+    let output = lab.by_shell(LEAVE_NOTHING, &["show"]);
     assert!(output.status.success(), "{output:?}");
 }
 

@@ -36,7 +36,7 @@ pub fn summary(out: &mut dyn Write, view: &View) -> io::Result<()> {
     if view.rankings.is_empty() {
         writeln!(out, "No configuration was measured.\n")?;
     }
-    messages(out, &view.notes(), &view.warnings, &view.skipped, &view.failed)
+    messages(out, &view.notes(), &view.warnings, &view.recommendation.skipped, &view.recommendation.failed)
 }
 
 fn sentences(out: &mut dyn Write, answer: &Answer) -> io::Result<()> {

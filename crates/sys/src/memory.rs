@@ -18,7 +18,9 @@ pub fn end_when_exhausted(message: &'static str, code: i32) {
 }
 
 fn unless_null(memory: *mut u8) -> *mut u8 {
-    if let (true, Some((message, code))) = (memory.is_null(), LAST_WORDS.get()) {
+    if memory.is_null()
+        && let Some((message, code)) = LAST_WORDS.get()
+    {
         // SAFETY: the pointer and the length are those of a string that lives as long as the process.
         unsafe { libc::write(libc::STDERR_FILENO, message.as_ptr().cast(), message.len()) };
         // SAFETY: it ends the process and touches no memory of it.

@@ -88,11 +88,9 @@ fn settled_for(answer: &Answer) -> Settled {
     }
     let best = answer.standings.iter().find(|one| one.verdict == Verdict::Best);
     let Some(best) = best else { return Settled::Hopeless };
-    let is_rival = |one: &&Contender| {
-        one.case != best.case && one.value.is_some() && (one.is_durable() || !best.is_durable())
-    };
     let is_open = |one: &&Contender| matches!(one.verdict, Verdict::CannotTell { .. });
-    let open: Vec<&Contender> = answer.standings.iter().filter(is_rival).filter(is_open).collect();
+    let rivals = answer.standings.iter().filter(|one| one.is_rival_of(best));
+    let open: Vec<&Contender> = rivals.filter(is_open).collect();
     // A trial that failed or has no value may be the worst of its configuration, however many follow.
     let lacks = |one: &Contender| !(one.is_complete() && best.is_complete());
     match &open[..] {

@@ -87,46 +87,46 @@ const EXTENTS_PER_FILE: Named = named(
 );
 
 /// What the device did, and what it may lose.
-fn of_device() -> Vec<Named> {
-    vec![
-    named(
-        "flushes",
-        "flushes of the device per second, over all phases: how often its cache had to be emptied",
-        MeasureSource::Flushes(FlushFigure::Rate),
-    ),
-    named(
-        "flush-time",
-        "mean time of the flushes of the device that ended in a window",
-        MeasureSource::Flushes(FlushFigure::Time),
-    ),
-    named(
-        "acknowledged-lost",
-        "share of acknowledged promises that a power cut loses, of those that the standard makes, under the \
-         cache model that loses the most",
-        MeasureSource::Durability(LossFigure::Acknowledged),
-    ).in_words("acknowledged, then lost"),
-    named(
-        "unsynced-lost",
-        "how far back a power cut loses work that nothing has synced, median over the states of the cache \
-         model that loses the most",
-        MeasureSource::Durability(LossFigure::Unsynced),
-    ).in_words("unsynced work lost"),
-    named(
-        "recovery-time",
-        "time to mount after a power cut, median over the states of the slowest cache model",
-        MeasureSource::Durability(LossFigure::Recovery),
-    ).in_words("time to mount after a power cut"),
-    named(
-        "silent-losses",
-        "share of the faults of a disk after which data is lost or wrong although every call succeeded",
-        MeasureSource::Faults(Harm::Silent),
-    ),
-    named(
-        "retried-losses",
-        "share of the faults after which fsync, called again, succeeds although the data is lost",
-        MeasureSource::Faults(Harm::ToldOnce),
-    ),
-]
+fn of_device() -> [Named; 7] {
+    [
+        named(
+            "flushes",
+            "flushes of the device per second, over all phases: how often its cache had to be emptied",
+            MeasureSource::Flushes(FlushFigure::Rate),
+        ),
+        named(
+            "flush-time",
+            "mean time of the flushes of the device that ended in a window",
+            MeasureSource::Flushes(FlushFigure::Time),
+        ),
+        named(
+            "acknowledged-lost",
+            "share of acknowledged promises that a power cut loses, of those that the standard makes, under the \
+             cache model that loses the most",
+            MeasureSource::Durability(LossFigure::Acknowledged),
+        ).in_words("acknowledged, then lost"),
+        named(
+            "unsynced-lost",
+            "how far back a power cut loses work that nothing has synced, median over the states of the cache \
+             model that loses the most",
+            MeasureSource::Durability(LossFigure::Unsynced),
+        ).in_words("unsynced work lost"),
+        named(
+            "recovery-time",
+            "time to mount after a power cut, median over the states of the slowest cache model",
+            MeasureSource::Durability(LossFigure::Recovery),
+        ).in_words("time to mount after a power cut"),
+        named(
+            "silent-losses",
+            "share of the faults of a disk after which data is lost or wrong although every call succeeded",
+            MeasureSource::Faults(Harm::Silent),
+        ),
+        named(
+            "retried-losses",
+            "share of the faults after which fsync, called again, succeeds although the data is lost",
+            MeasureSource::Faults(Harm::ToldOnce),
+        ),
+    ]
 }
 
 fn of_load() -> Vec<Named> {
@@ -221,7 +221,8 @@ fn of_load() -> Vec<Named> {
              that are not in the background, and of the slowest one if there are several",
             Quantile::P99,
         ).in_words("slowest 1 in 100 responses"),
-        flow_response("flow-response-p999", "p99.9 of the same", Quantile::P999).in_words("slowest 1 in 1,000 responses"),
+        flow_response("flow-response-p999", "p99.9 of the same", Quantile::P999)
+            .in_words("slowest 1 in 1,000 responses"),
         named(
             "throughput",
             "bytes per second that all workers read and write, over all phases that move data",

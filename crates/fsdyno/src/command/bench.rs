@@ -1,7 +1,6 @@
 //! `fsdyno bench DIR`: a first answer about a directory as it is.
 
 use super::carry_out::status;
-use super::show::Details;
 use super::sweep::{Shown, measure};
 use super::trouble;
 use super::{Result, Surroundings};
@@ -41,7 +40,7 @@ pub fn run(surroundings: &Surroundings, options: &Bench) -> Result {
         &Confirmation::default(),
         Elsewhere::of(&options.launching, None),
         None,
-        (shown, Details::None),
+        shown,
     )?;
     Ok(status(&ended))
 }

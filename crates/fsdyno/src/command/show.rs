@@ -19,14 +19,18 @@ pub fn run(surroundings: &Surroundings, options: &Show) -> Result {
     let (store, sweep) = find(surroundings, &shelves, options.sweep.as_deref())?;
     shelves.tell_of_unfinished(&sweep.summary);
     let header = header(&sweep, options.measure.as_deref())?;
-    let details = match options {
-        Show { full: true, .. } | Show { case: Some(_), .. } => Details::Full,
-        Show { tables: true, .. } => Details::Tables,
-        Show { notes: true, .. } => Details::Notes,
-        _ => Details::None,
+    let more = match &options.sweep {
+        None => format!("{} show", surroundings.program),
+        Some(_) => format!("{} show {}", surroundings.program, sweep.summary.selector),
     };
+    let extent = match options {
+        Show { full: true, .. } | Show { case: Some(_), .. } => Extent::Full,
+        Show { notes: true, .. } => Extent::Notes,
+        _ => Extent::Page(&more),
+    };
+    let cases = options.tables || extent == Extent::Full;
     // A summary needs neither histograms nor timelines.
-    let summary = !details.needs_histograms() && options.layout.is_none() && options.telemetry.is_none();
+    let summary = !cases && options.layout.is_none() && options.telemetry.is_none();
     let trials = match options.format {
         Format::Text | Format::Markdown | Format::Junit if summary => store.outlines(sweep.summary.id)?,
         _ => store.trials(sweep.summary.id)?,
@@ -53,13 +57,7 @@ pub fn run(surroundings: &Surroundings, options: &Show) -> Result {
     }
     match options.telemetry {
         Some(detail) => print_telemetry(&header, &trials, options.format, detail, &surroundings.style)?,
-        None => {
-            let more = match &options.sweep {
-                None => format!("{} show", surroundings.program),
-                Some(_) => format!("{} show {}", surroundings.program, sweep.summary.selector),
-            };
-            print(&header, &trials, options.format, (details, &more), &surroundings.style)?
-        }
+        None => print(&header, &trials, options.format, (extent, cases), &surroundings.style)?,
     }
     Ok(Status::Well)
 }
@@ -144,32 +142,13 @@ fn as_bonnie_csv(trials: &[TrialRecord], format: Format) -> Result {
     Ok(Status::Well)
 }
 
-/// What follows the summary.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Details {
-    /// Nothing: an answer is a page.
-    None,
-    /// Every configuration, note and warning.
-    Notes,
-    /// The table of each case as its study or program prints it.
-    Tables,
-    /// That, and every operation.
-    Full,
-}
-
-impl Details {
-    fn needs_histograms(self) -> bool {
-        matches!(self, Details::Tables | Details::Full)
-    }
-}
-
-/// Prints results to stdout. `more` is the command that prints what is not on a page: the answer, the
-/// configurations and the warnings, then what else was requested.
+/// Prints results to stdout: the answer, and with `cases` the table of each case as its study or program prints
+/// it, in full with every operation.
 pub fn print(
     header: &SweepHeader,
     trials: &[TrialRecord],
     format: Format,
-    (details, more): (Details, &str),
+    (extent, cases): (Extent<'_>, bool),
     style: &Style,
 ) -> anyhow::Result<()> {
     let mut out = out::text(style);
@@ -180,13 +159,11 @@ pub fn print(
         }
         Format::Markdown => markdown::summary(&mut out, &View::without_cases(header, trials))?,
         Format::Junit => junit::sweep(&mut out, header, trials)?,
-        Format::Text if !details.needs_histograms() => {
-            let extent = if details == Details::Notes { Extent::Notes } else { Extent::Page(more) };
-            terminal::summary(&mut out, &View::without_cases(header, trials), extent, style)?
-        }
         Format::Text => {
-            let view = View::new(header, trials)?;
-            let extent = if details == Details::Full { Extent::Full } else { Extent::Page(more) };
+            let view = match cases {
+                true => View::new(header, trials)?,
+                false => View::without_cases(header, trials),
+            };
             terminal::summary(&mut out, &view, extent, style)?;
             let one_load = view.cases.windows(2).all(|pair| pair[0].workload == pair[1].workload);
             for case in &view.cases {
@@ -201,7 +178,7 @@ pub fn print(
                     }
                     out.write_all(&classic)?;
                 }
-                if details == Details::Full {
+                if extent == Extent::Full {
                     writeln!(out)?;
                     terminal::full(&mut out, case, style)?;
                 }

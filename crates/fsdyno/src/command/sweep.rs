@@ -2,7 +2,7 @@
 
 use super::carry_out::{Continued, SweepRequest, carry_out, status};
 use super::fitting::{choice, fitted};
-use super::show::{self, Details};
+use super::show;
 use super::source::source;
 use super::{Result, Surroundings, header, is_dumb, not_found, overrides, trouble};
 use crate::cli::{Confirmed, Elsewhere, Format, Launching, Sweep};
@@ -14,6 +14,7 @@ use anyhow::anyhow;
 use fsdyno_core::DeviceSpec;
 use fsdyno_core::sweep_name::LATEST;
 use fsdyno_host::quoted;
+use fsdyno_report::terminal::Extent;
 use fsdyno_store::{Store, Sweep as Stored, SweepId, SweepSummary};
 use fsdyno_sweep::{
     Plan, SweepEnd, SweepError, SweepOutcome, interrupted, order, unfinished, verify_privileges,
@@ -112,7 +113,7 @@ pub fn run_plan(
         sysctls: confirmed.allow_sysctl.clone(),
         hooks: confirmed.allow_hooks,
     };
-    let ended = measure(surroundings, plan, &confirmation, elsewhere, continued, (shown, Details::None))?;
+    let ended = measure(surroundings, plan, &confirmation, elsewhere, continued, shown)?;
     if matches!(ended.end, SweepEnd::Interrupted | SweepEnd::Broken) && !ended.is_elsewhere {
         say::remark(&format!(
             "hint: to continue, run {}",
@@ -254,7 +255,7 @@ pub fn measure(
     confirmation: &Confirmation,
     elsewhere: Elsewhere<'_>,
     continued: Option<Continued>,
-    (shown, details): (Shown, Details),
+    shown: Shown,
 ) -> std::result::Result<SweepOutcome, Trouble> {
     let interrupt = if shown.screen { Interrupt::listen()? } else { Interrupt::listen_and_explain()? };
     let mut store = surroundings.open_store()?;
@@ -262,7 +263,7 @@ pub fn measure(
     let request =
         SweepRequest { plan, confirmation, continued, display: &display, screen: shown.screen, elsewhere };
     let ended = carry_out(surroundings, &request, &mut store, &interrupt, &mut |_| {})?;
-    let shown = show_results(surroundings, &store, ended.sweep, (shown.format, details));
+    let shown = show_results(surroundings, &store, ended.sweep, shown.format);
     if store.is_in_place() {
         tell_of_more(surroundings, &store, plan, ended.sweep)?;
     }
@@ -306,11 +307,11 @@ fn show_results(
     surroundings: &Surroundings,
     store: &Store,
     sweep: SweepId,
-    (format, details): (Format, Details),
+    format: Format,
 ) -> std::result::Result<(), Trouble> {
     let trials = store.trials(sweep)?;
     let more = format!("{} show", surroundings.program);
     let header = header(&store.sweep(sweep)?, None)?;
-    show::print(&header, &trials, format, (details, &more), &surroundings.style)?;
+    show::print(&header, &trials, format, (Extent::Page(&more), false), &surroundings.style)?;
     Ok(())
 }

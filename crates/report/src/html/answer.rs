@@ -84,10 +84,10 @@ fn notes(view: &View) -> Markup {
                     strong { "warning" } " " (group.kind) " (" (text::plural(group.trials as u64, "trial")) "): " (with_code(&group.example.to_string()))
                 }
             }
-            @for group in &view.skipped {
+            @for group in &view.recommendation.skipped {
                 li.skipped { strong { "skipped" } " " (group.names.join(", ")) ": " (group.unmet.join("; ")) }
             }
-            @for failed in &view.failed {
+            @for failed in &view.recommendation.failed {
                 li.failed {
                     strong { "failed" } " "
                     @if failed.trials.len() == 1 { "trial " } @else { "trials " }

@@ -39,8 +39,8 @@ pub fn summary(out: &mut dyn Write, view: &View, extent: Extent<'_>, style: &Sty
         notes: &notes,
         warnings: &view.warnings,
         measured: view.measured,
-        skipped: &view.skipped,
-        failed: &view.failed,
+        skipped: &view.recommendation.skipped,
+        failed: &view.recommendation.failed,
     };
     for (ranking, answer) in view.rankings.iter().zip(&view.recommendation.answers) {
         page(&mut text, view, (ranking, answer), extent, *style)?;

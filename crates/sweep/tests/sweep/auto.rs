@@ -6,7 +6,7 @@ use fsdyno_core::{Nanos, RepeatedBlock, TrialRecord, WarningKind};
 use fsdyno_host::fake::FakeEngine;
 use fsdyno_host::guest::NoGuests;
 use fsdyno_store::SweepState;
-use fsdyno_sweep::{MoreBlocks, Plan, Progress, Slot, SweepEnd, SweepError, dry_run, order};
+use fsdyno_sweep::{MoreBlocks, Plan, Progress, Slot, SweepEnd, SweepError, SweepOutcome, dry_run, order};
 use std::sync::atomic::Ordering;
 
 /// Two cases, mq-deadline and bfq.
@@ -89,19 +89,23 @@ fn a_sweep_ends_as_soon_as_a_configuration_is_shown_to_be_better() {
     assert_eq!((stored.looks.after.as_slice(), stored.summary.state), (&[4][..], SweepState::Finished));
 }
 
+/// Runs a sweep, and returns what was said of it after its blocks.
+fn judged(lab: &mut Lab, plan: &Plan) -> (SweepOutcome, Vec<String>) {
+    let mut said = Vec::new();
+    let outcome = lab.run_watched(plan, None, |progress, _| {
+        if let Progress::Judged { lines, .. } = progress {
+            said.extend(lines.iter().cloned());
+        }
+    });
+    (outcome.unwrap(), said)
+}
+
 #[test]
 fn a_sweep_goes_on_while_it_is_undecided_and_ends_at_its_maximum() {
     // 4 % is neither within the threshold nor beyond it for long.
     let mut lab = Lab::new();
     lab.engines(engines(0.955));
-    let mut said = Vec::new();
-    let outcome = lab
-        .run_watched(&auto(6), None, |progress, _| {
-            if let Progress::Judged { lines, .. } = progress {
-                said.extend(lines.iter().cloned());
-            }
-        })
-        .unwrap();
+    let (outcome, said) = judged(&mut lab, &auto(6));
     assert_eq!(places(&lab.trials(&outcome)), places_of(6), "{said:?}");
     assert_eq!(lab.store.sweep(outcome.sweep).unwrap().looks.after, [4, 5, 6]);
     assert_eq!(said[0], "after 4 blocks: undecided between 'mq-deadline', 'bfq'");
@@ -111,14 +115,7 @@ fn a_sweep_goes_on_while_it_is_undecided_and_ends_at_its_maximum() {
 fn configurations_that_are_alike_are_found_to_be_alike() {
     let mut lab = Lab::new();
     lab.engines(engines(1.0));
-    let mut said = Vec::new();
-    let outcome = lab
-        .run_watched(&auto(20), None, |progress, _| {
-            if let Progress::Judged { lines, .. } = progress {
-                said.extend(lines.iter().cloned());
-            }
-        })
-        .unwrap();
+    let (outcome, said) = judged(&mut lab, &auto(20));
     let blocks = lab.trials(&outcome).last().unwrap().block + 1;
     assert!((4..20).contains(&blocks), "{said:?}");
     assert!(said.last().unwrap().contains("No material difference (within 5.0 %)"), "{said:?}");
@@ -240,14 +237,7 @@ fn disturbed_in(blocks: &[u32], factor: f64) -> Vec<FakeEngine> {
 fn a_disturbed_block_is_measured_again_at_the_end_and_stays_marked() {
     let mut lab = Lab::new();
     lab.engines(disturbed_in(&[1], 0.5));
-    let mut said = Vec::new();
-    let outcome = lab
-        .run_watched(&auto(20), None, |progress, _| {
-            if let Progress::Judged { lines, .. } = progress {
-                said.extend(lines.iter().cloned());
-            }
-        })
-        .unwrap();
+    let (outcome, said) = judged(&mut lab, &auto(20));
     let trials = lab.trials(&outcome);
     assert_eq!(places(&trials), places_of(5), "{said:?}");
     let marked: Vec<u32> =

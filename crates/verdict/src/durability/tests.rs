@@ -227,7 +227,7 @@ fn zeros_of_a_sentinel_are_steady() {
         .collect();
     trials.iter_mut().step_by(2).for_each(|trial| trial.sentinel = true);
     let view = fixture::view("read", &trials);
-    let drift = view.drift.as_ref().unwrap();
+    let drift = view.recommendation.drift.as_ref().unwrap();
     assert_eq!((drift.range(), drift.warning(), drift.unsteady()), ((0.0, 0.0), None, None));
     let said = format!("{:?} {:?}", view.notes(), view.recommendation.answers[0].sentences);
     assert!(!said.contains("NaN") && !said.contains("inf "), "{said}");

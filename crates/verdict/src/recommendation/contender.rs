@@ -107,6 +107,15 @@ impl Contender {
         self.risks.is_empty()
     }
 
+    /// Whether it may win against the best: it has a value, is as safe in a power cut, and achieved something
+    /// in every trial if the best did.
+    pub(crate) fn is_rival_of(&self, best: &Contender) -> bool {
+        self.case != best.case
+            && self.value.is_some()
+            && (self.is_durable() || !best.is_durable())
+            && (self.zero == 0 || best.zero > 0)
+    }
+
     /// Whether it worked in every trial: none failed, has no value, or achieved nothing. What is missing may
     /// have been the worst.
     pub fn is_complete(&self) -> bool {

@@ -44,6 +44,8 @@ pub(super) struct Judged {
 
 /// What a judgement is made of.
 pub(super) struct Evidence<'a, 't> {
+    /// The sweep, as commands take it.
+    pub sweep: &'a str,
     pub measure: &'a Measure,
     pub load: &'a Load<'a>,
     pub standings: &'a [Contender],
@@ -153,13 +155,10 @@ impl Evidence<'_, '_> {
         if chosen == default { self.runner_up(chosen) } else { Some(default) }
     }
 
-    /// The other configurations with a value that may win: if the best is durable, those that are, and if it
-    /// achieved something in every trial, those that did.
+    /// The configurations that may win against the best.
     fn rivals(&self, best: usize) -> impl Iterator<Item = &Contender> {
-        let (durable, working) = (self.standings[best].is_durable(), self.standings[best].zero == 0);
-        let others = self.standings.iter().enumerate().filter(move |(index, _)| *index != best);
-        let others = others.map(|(_, one)| one).filter(|one| one.value.is_some());
-        others.filter(move |one| (one.is_durable() || !durable) && (one.zero == 0 || !working))
+        let best = &self.standings[best];
+        self.standings.iter().filter(|one| one.is_rival_of(best))
     }
 
     /// The best of the others.
@@ -332,13 +331,15 @@ impl Evidence<'_, '_> {
         let needed = needed.collect::<Option<Vec<usize>>>().and_then(|needed| needed.into_iter().max());
         let next = match needed.filter(|needed| *needed <= MOST_TRIALS && *needed > fewest) {
             _ if fewest < 2 && self.is_imported() => "To decide, begin with 6 trials of each.".to_string(),
-            _ if fewest < 2 => {
-                "To decide, begin with 6 trials of each (`fsdyno sweep --more 5` adds five).".to_string()
-            }
+            _ if fewest < 2 => format!(
+                "To decide, begin with 6 trials of each (`fsdyno sweep --more 5 {}` adds five).",
+                self.sweep
+            ),
             Some(needed) if self.is_imported() => format!("To decide: about {needed} trials of each."),
             Some(needed) => format!(
-                "To decide: about {needed} trials of each (`fsdyno sweep --more {}` adds them).",
-                needed - fewest
+                "To decide: about {needed} trials of each (`fsdyno sweep --more {} {}` adds them).",
+                needed - fewest,
+                self.sweep
             ),
             None => "More trials alone hardly decide this: what would help is a quieter machine, or longer \
                      windows."

@@ -174,6 +174,7 @@ fn answer(
     };
     let failed_always = failed_always(&own);
     let evidence = Evidence {
+        sweep: &header.id,
         measure: &measure,
         load,
         standings: &standings,

@@ -155,10 +155,8 @@ impl Against<'_, '_> {
         let direction = self.measure.direction();
         let beaten =
             |ratio: &Ratio| verdict(ratio.verdict(self.threshold, ratio.p), direction) == Verdict::Worse;
-        standings.iter().zip(ratios).enumerate().all(|(index, (one, ratio))| {
-            let is_rival = one.value.is_some() && (one.is_durable() || !standings[best].is_durable());
-            index == best || !is_rival || ratio.as_ref().is_some_and(beaten)
-        })
+        let mut rivals = standings.iter().zip(ratios).filter(|(one, _)| one.is_rival_of(&standings[best]));
+        rivals.all(|(_, ratio)| ratio.as_ref().is_some_and(beaten))
     }
 }
 

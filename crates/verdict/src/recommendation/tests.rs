@@ -143,6 +143,19 @@ fn a_ratio_to_the_best_says_so_if_another_one_is_recommended() {
     assert_eq!(answer.default().unwrap().name, "ext4 none");
     let cost = &answer.sentences[0];
     assert!(cost.contains("'ext4 kyber' would change reads while others write by +47 %"), "{cost}");
+    let mut trials =
+        sweep(&[("ext4", "none", 1.0), ("xfs", "none", 1.5), ("xfs", "bfq", 1.53), ("ext4", "kyber", 2.0)]);
+    for trial in trials.iter_mut().filter(|trial| trial.case < 2) {
+        trial.configuration.settings.clear();
+    }
+    for trial in trials.iter_mut().filter(|trial| trial.case == 3) {
+        trial.warnings.push(Warning::new(WarningKind::Durability, "barrier = 0: a power cut may corrupt"));
+    }
+    let answer = &recommend(&trials, None).answers[0];
+    assert_eq!(answer.winner().map(|one| one.name.as_str()), Some("xfs none"), "{:?}", answer.judgement);
+    let cost = answer.sentences.join(" ");
+    assert!(cost.contains("'ext4 kyber' would change"), "{cost}");
+    assert!(cost.contains("compared with 'xfs bfq'"), "{cost}");
 }
 
 #[test]

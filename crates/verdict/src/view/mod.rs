@@ -12,9 +12,8 @@ pub use case::{
 
 pub use clients::{ClientView, ClientsOfRole, ClientsView};
 
-use crate::drift::{Drift, drift};
 use crate::error::UnreadableHistogram;
-use crate::outcomes::{FailedTrials, SkippedCases, WarningGroup, failed, is_measured, skipped, warnings};
+use crate::outcomes::{WarningGroup, is_measured, warnings};
 use crate::race::RaceAnswer;
 use crate::ranking::{Ranking, rankings};
 use crate::recommendation::{Question, Recommendation, notes_on_figures};
@@ -31,14 +30,8 @@ pub struct View {
     pub rankings: Vec<Ranking>,
     /// What to use, with an answer for each ranking, in the same order.
     pub recommendation: Recommendation,
-    /// What the sentinel shows.
-    pub drift: Option<Drift>,
     /// Every kind of warning that some trial carries.
     pub warnings: Vec<WarningGroup>,
-    /// The cases that this machine cannot run.
-    pub skipped: Vec<SkippedCases>,
-    /// The trials that failed.
-    pub failed: Vec<FailedTrials>,
     /// How many trials were measured.
     pub measured: usize,
 }
@@ -69,10 +62,7 @@ impl View {
             cases: Vec::new(),
             rankings,
             recommendation,
-            drift: drift(&header.measure, trials),
             warnings: warnings(trials.iter()),
-            skipped: skipped(trials),
-            failed: failed(trials),
             measured: trials.iter().filter(|trial| is_measured(trial)).count(),
         }
     }
@@ -126,9 +116,12 @@ mod tests {
         again.trial = 7;
         trials.extend([other, again]);
         let view = fixture::view("read", &trials);
-        assert_eq!(view.skipped.len(), 1);
-        assert_eq!(view.skipped[0].names, ["btrfs bfq", "btrfs none"]);
-        assert_eq!(view.failed.iter().map(|group| &group.trials[..]).collect::<Vec<_>>(), [[5, 7]]);
+        assert_eq!(view.recommendation.skipped.len(), 1);
+        assert_eq!(view.recommendation.skipped[0].names, ["btrfs bfq", "btrfs none"]);
+        assert_eq!(
+            view.recommendation.failed.iter().map(|group| &group.trials[..]).collect::<Vec<_>>(),
+            [[5, 7]]
+        );
     }
 
     #[test]
