@@ -106,8 +106,8 @@ mod tests {
         }
     }
 
-    /// The first duration in a text, in seconds, at least and at most: `about 2 hours`, `half an hour`, `10 to
-    /// 47 minutes`, `20 minutes for each of 4 to 20 blocks`.
+    /// The first duration in a text, in seconds, at least and at most: `about 2 hours`, `half an hour`,
+    /// `10 to 47 minutes`, `20 minutes for each of 4 to 20 blocks`.
     fn seconds(text: &str) -> Option<[f64; 2]> {
         let words: Vec<&str> = text.split([' ', ':', ';', ',']).collect();
         let unit = |word: &&str| match word.trim_end_matches('s') {

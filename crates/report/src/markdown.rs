@@ -13,7 +13,6 @@ use crate::terminal::{faults, losses};
 use fsdyno_core::durability::CacheModel;
 use fsdyno_verdict::comparison::{ComparedCase, ComparedMeasure, Comparison};
 use fsdyno_verdict::durability::{LossRow, ModelLosses};
-use fsdyno_verdict::outcomes::{FailedTrials, SkippedCases, WarningGroup};
 use fsdyno_verdict::ranking::Ranking;
 use fsdyno_verdict::recommendation::Answer;
 use fsdyno_verdict::text;
@@ -36,7 +35,7 @@ pub fn summary(out: &mut dyn Write, view: &View) -> io::Result<()> {
     if view.rankings.is_empty() {
         writeln!(out, "No configuration was measured.\n")?;
     }
-    messages(out, &view.notes(), &view.warnings, &view.recommendation.skipped, &view.recommendation.failed)
+    messages(out, view)
 }
 
 fn sentences(out: &mut dyn Write, answer: &Answer) -> io::Result<()> {
@@ -129,21 +128,16 @@ fn failed(out: &mut dyn Write, ranking: &Ranking) -> io::Result<()> {
     writeln!(out)
 }
 
-fn messages(
-    out: &mut dyn Write,
-    notes: &[String],
-    warnings: &[WarningGroup],
-    skipped: &[SkippedCases],
-    failed: &[FailedTrials],
-) -> io::Result<()> {
-    for note in notes {
-        writeln!(out, "- note: {}", escaped(note))?;
+fn messages(out: &mut dyn Write, view: &View) -> io::Result<()> {
+    for note in view.notes() {
+        writeln!(out, "- note: {}", escaped(&note))?;
     }
-    for group in warnings {
+    for group in &view.warnings {
         let trials = text::plural(group.trials as u64, "trial");
-        writeln!(out, "- **warning** {} ({trials}): {}", group.kind, escaped(&group.example.to_string()))?;
+        let word = if group.is_note(view.measured) { "note:" } else { "**warning**" };
+        writeln!(out, "- {word} {} ({trials}): {}", group.kind, escaped(&group.example.to_string()))?;
     }
-    for group in skipped {
+    for group in &view.recommendation.skipped {
         writeln!(
             out,
             "- skipped {}: {}",
@@ -151,7 +145,7 @@ fn messages(
             escaped(&group.unmet.join("; "))
         )?;
     }
-    for group in failed {
+    for group in &view.recommendation.failed {
         let numbers: Vec<String> = group.trials.iter().map(u32::to_string).collect();
         let error = escaped(&group.error.to_string());
         writeln!(out, "- **failed** trial {}, {}: {error}", numbers.join(", "), escaped(&group.name))?;

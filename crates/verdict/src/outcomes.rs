@@ -18,6 +18,13 @@ pub struct WarningGroup {
     pub example: Text,
 }
 
+impl WarningGroup {
+    /// Whether it is no more than a note: harmless, and carried by each of so many measured trials.
+    pub fn is_note(&self, measured: usize) -> bool {
+        self.kind.is_harmless() && self.trials >= measured
+    }
+}
+
 /// The text of a warning that several trials carry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Text {

@@ -101,21 +101,24 @@ fn of_device() -> [Named; 7] {
         ),
         named(
             "acknowledged-lost",
-            "share of acknowledged promises that a power cut loses, of those that the standard makes, under the \
-             cache model that loses the most",
+            "share of acknowledged promises that a power cut loses, of those that the standard makes, under \
+             the cache model that loses the most",
             MeasureSource::Durability(LossFigure::Acknowledged),
-        ).in_words("acknowledged, then lost"),
+        )
+        .in_words("acknowledged, then lost"),
         named(
             "unsynced-lost",
-            "how far back a power cut loses work that nothing has synced, median over the states of the cache \
-             model that loses the most",
+            "how far back a power cut loses work that nothing has synced, median over the states of the \
+             cache model that loses the most",
             MeasureSource::Durability(LossFigure::Unsynced),
-        ).in_words("unsynced work lost"),
+        )
+        .in_words("unsynced work lost"),
         named(
             "recovery-time",
             "time to mount after a power cut, median over the states of the slowest cache model",
             MeasureSource::Durability(LossFigure::Recovery),
-        ).in_words("time to mount after a power cut"),
+        )
+        .in_words("time to mount after a power cut"),
         named(
             "silent-losses",
             "share of the faults of a disk after which data is lost or wrong although every call succeeded",

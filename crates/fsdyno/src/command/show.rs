@@ -142,8 +142,8 @@ fn as_bonnie_csv(trials: &[TrialRecord], format: Format) -> Result {
     Ok(Status::Well)
 }
 
-/// Prints results to stdout: the answer, and with `cases` the table of each case as its study or program prints
-/// it, in full with every operation.
+/// Prints results to stdout: the answer, and with `cases` the table of each case as its study or program
+/// prints it, in full with every operation.
 pub fn print(
     header: &SweepHeader,
     trials: &[TrialRecord],

@@ -80,8 +80,9 @@ fn notes(view: &View) -> Markup {
                 li.note { strong { "note" } " " (with_code(&note)) }
             }
             @for group in &view.warnings {
-                li.warning {
-                    strong { "warning" } " " (group.kind) " (" (text::plural(group.trials as u64, "trial")) "): " (with_code(&group.example.to_string()))
+                @let word = if group.is_note(view.measured) { "note" } else { "warning" };
+                li class=(word) {
+                    strong { (word) } " " (group.kind) " (" (text::plural(group.trials as u64, "trial")) "): " (with_code(&group.example.to_string()))
                 }
             }
             @for group in &view.recommendation.skipped {

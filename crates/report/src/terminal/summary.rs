@@ -280,14 +280,9 @@ pub(super) struct Messages<'a> {
 }
 
 impl Messages<'_> {
-    /// Whether a warning is no more than a note.
-    fn is_note(&self, group: &WarningGroup) -> bool {
-        group.kind.is_harmless() && group.trials >= self.measured
-    }
-
     /// How many notes and how many warnings there are.
     pub fn count(&self) -> [usize; 2] {
-        let noted = self.warnings.iter().filter(|group| self.is_note(group)).count();
+        let noted = self.warnings.iter().filter(|group| group.is_note(self.measured)).count();
         [self.notes.len() + noted, self.warnings.len() - noted + self.skipped.len() + self.failed.len()]
     }
 
@@ -299,7 +294,7 @@ impl Messages<'_> {
         }
         for group in self.warnings {
             let trials = text::plural(group.trials as u64, "trial");
-            let (word, paint) = match self.is_note(group) {
+            let (word, paint) = match group.is_note(self.measured) {
                 true => ("note", Paint::Plain),
                 false => ("warning", Paint::Alert),
             };

@@ -75,7 +75,7 @@ fn carried<'a>(answer: &'a Answer, measure: &'a Measure, own: usize) -> impl Ite
     let bears = move |group: &&WarningGroup| {
         doubt::may_explain(group.kind, measure)
             && !(is_invalid && from_memory.contains(&group.kind))
-            && !(group.kind.is_harmless() && group.trials == own)
+            && !group.is_note(own)
     };
     let mut groups: Vec<&WarningGroup> = answer.warnings.iter().filter(bears).collect();
     groups.sort_by_key(|group| group.trials == own);

@@ -294,10 +294,7 @@ impl Evidence<'_, '_> {
 
     fn undecided(&self, best: usize, default: usize, open: &[&Contender]) -> (String, Option<String>) {
         let (leader, of_default) = (&self.standings[best], &self.standings[default]);
-        let keep = match best == default {
-            true => "Keep it: it is the default.".to_string(),
-            false => format!("Keep the default, '{}'.", of_default.name),
-        };
+        let keep = format!("Keep the default, '{}'.", of_default.name);
         let fewest = open.iter().map(|one| one.with_value).min().unwrap_or(0).min(leader.with_value);
         let others = match open {
             [only] if only.case == of_default.case => format!("the default, '{}'", only.name),
@@ -318,9 +315,10 @@ impl Evidence<'_, '_> {
             _ => match self.less_than_the_machine_varies() {
                 Some(why) => format!("No winner yet: {why}. {keep}"),
                 None => format!(
-                    "No winner yet: '{}' has {}, the best measured, but {apart}. {keep}",
+                    "No winner yet: '{}' has {}, the best measured, but {apart}. {}",
                     leader.name,
-                    self.figure(leader)
+                    self.figure(leader),
+                    if best == default { "Keep it: it is the default." } else { &keep }
                 ),
             },
         };
