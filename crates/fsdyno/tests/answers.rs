@@ -139,20 +139,19 @@ fn recommend_says_that_the_machine_drifted_and_that_load_may_explain_a_loser() {
     trials.extend(sentinels);
     let stored = Stored::new(&[("one", trials)]);
     let text = unwrapped(&stored.text(&["recommend", "--notes"]));
-    assert!(text.contains("of the sentinel, quick, range from"), "{text}");
-    let why = "foreign-load in 6 of 6 trials of slow and 0 of 6 trials of quick may explain it";
+    assert!(text.contains("the 12 trials of quick range from"), "{text}");
+    let why = "foreign-load in 6 of 6 trials of slow and 0 of 12 trials of quick may explain it";
     assert!(text.contains(&format!("the difference of slow to the best: {why}")), "{text}");
     assert!(text.contains(&format!("This sweep cannot answer: {why}.")), "{text}");
     assert!(text.contains("cannot tell: see note"), "{text}");
     assert_eq!(stored.json(&["recommend"])["answers"][0]["standings"][1]["verdict"], "cannot_tell");
 }
 
-/// `write` leaves out the time in which writers remove, whether trials are read whole or in outline.
+/// Writers that remove for a third of their time.
 fn with_removal(mut trials: Vec<TrialRecord>) -> Vec<TrialRecord> {
     for trial in &mut trials {
         let phase = trial.phases.iter_mut().find(|phase| phase.roles.len() == 2).expect("both roles");
         let writers = phase.roles.iter_mut().find(|role| role.role == Role::Writer).expect("writers");
-        // A third of the time of all writers.
         let each = phase.window_ns.0 * u64::from(writers.workers) / 3 / 100;
         writers.operations.push(fixture::operation(Operation::Unlinkat, &[each; 100]));
     }

@@ -21,8 +21,6 @@ struct Preparation {
     prepared: Prepared,
     case: Case,
     seed: u64,
-    /// Whether the sentinel begins with it, of which more may follow than are planned.
-    sentinel: bool,
     /// What was made; absent while it is being prepared, and if that has failed.
     made: Option<Made>,
 }
@@ -76,13 +74,7 @@ impl Preparations {
         slot: &Slot,
     ) -> Result<&Prepared, TestbedError> {
         let prepared = Prepared::create(host, &mut self.journal, testbed, &case.configuration, slot.seed)?;
-        self.all.push(Preparation {
-            prepared,
-            case: case.clone(),
-            seed: slot.seed,
-            sentinel: slot.sentinel,
-            made: None,
-        });
+        self.all.push(Preparation { prepared, case: case.clone(), seed: slot.seed, made: None });
         Ok(&self.all[self.all.len() - 1].prepared)
     }
 
@@ -104,7 +96,7 @@ impl Preparations {
         let is_needed = |one: &Preparation| {
             let needs =
                 |slot: &Slot| cases.get(slot.case as usize).is_some_and(|case| one.serves(case, slot.seed));
-            one.made.is_some() && one.prepared.is_unchanged() && (one.sentinel || slots.iter().any(needs))
+            one.made.is_some() && one.prepared.is_unchanged() && slots.iter().any(needs)
         };
         let (kept, others): (Vec<_>, Vec<_>) = std::mem::take(&mut self.all).into_iter().partition(is_needed);
         self.all = kept;

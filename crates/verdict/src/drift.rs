@@ -1,7 +1,7 @@
 //! Drift: how much the machine's own speed changed during a sweep.
 //!
-//! The sentinel is the case that is repeated before each block. All trials of that case, sentinels or not,
-//! are tested for a trend over the sweep. If they are too few to show one, all trials of the workload are
+//! The sentinel is a case with which each block begins. All trials of that case are tested for a trend over
+//! the sweep. If they are too few to show one, all trials of the workload are
 //! tested, each relative to the mean of its case, which leaves the machine's own variation.
 //!
 //! A trend gets a warning if it is not chance and exceeds 10 %, the most that SNIA's steady state allows a
@@ -106,8 +106,7 @@ impl Drift {
         let (lowest, highest) = self.range();
         (lowest < highest).then(|| {
             format!(
-                "in {}, the {} trials of the sentinel, {}, range from {} to {}{}; the machine itself varies by \
-                 this much",
+                "in {}, the {} trials of {} range from {} to {}{}; the machine itself varies by this much",
                 self.measure,
                 self.values.len(),
                 self.name,

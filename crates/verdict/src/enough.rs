@@ -65,11 +65,9 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Adds a trial, unless it is a sentinel.
+    /// Adds a trial.
     pub fn add(&mut self, trial: &TrialRecord) {
-        if !trial.sentinel {
-            self.trials.push(light(trial));
-        }
+        self.trials.push(light(trial));
     }
 
     /// The cases that need another block after this many. A case that could not be measured in the last one
@@ -257,11 +255,8 @@ mod tests {
     }
 
     #[test]
-    fn neither_failures_nor_sentinels_nor_single_trials_settle_anything() {
-        let mut sentinel = trial(1, 0, Some(100));
-        sentinel.sentinel = true;
-        let trials =
-            [trial(0, 0, Some(100)), trial(1, 0, None), trial(0, 1, None), trial(1, 1, Some(100)), sentinel];
+    fn neither_failures_nor_single_trials_settle_anything() {
+        let trials = [trial(0, 0, Some(100)), trial(1, 0, None), trial(0, 1, None), trial(1, 1, Some(100))];
         assert_eq!(wanting(&trials, 2), [1], "case 0 failed in the last block, case 1 has one trial");
     }
 

@@ -21,7 +21,7 @@ pub(crate) fn loads(trials: &[TrialRecord]) -> Vec<Load<'_>> {
     for (workload, own) in workloads {
         let varied = varied(&own);
         let title = titles.title(workload);
-        for trial in own.into_iter().filter(|trial| !trial.sentinel) {
+        for trial in own {
             let conditions = varied.iter().map(|axis| (*axis, level(trial, axis))).collect();
             let environment = &trial.environment;
             let load = Load {

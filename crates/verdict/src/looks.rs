@@ -25,8 +25,7 @@ pub fn notes(looks: &Looks, trials: &[TrialRecord]) -> Vec<String> {
         ));
     }
     for repeated in looks.repeated.iter().filter(|one| one.counts) {
-        let own =
-            |trial: &&TrialRecord| trial.block == repeated.block && !trial.sentinel && !is_measured(trial);
+        let own = |trial: &&TrialRecord| trial.block == repeated.block && !is_measured(trial);
         let count = trials.iter().filter(own).filter(|trial| trial.is_measured_again()).count();
         let why: Vec<&str> = repeated.why.iter().map(|kind| kind.name()).collect();
         notes.push(format!(

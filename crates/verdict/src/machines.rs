@@ -19,6 +19,22 @@ pub(crate) fn together(trial: &TrialRecord) -> (u32, Option<&str>) {
     (trial.block, trial.machine.as_deref())
 }
 
+/// A measure by what trials may be paired by: the mean of those that share it, such as a sentinel and the
+/// trial that it repeats.
+pub(crate) fn by_block<'a>(
+    measure: &Measure,
+    trials: impl IntoIterator<Item = &'a TrialRecord>,
+) -> BTreeMap<(u32, Option<&'a str>), f64> {
+    let mut values: BTreeMap<_, Vec<f64>> = BTreeMap::new();
+    for trial in trials {
+        if let Some(value) = measure.value(trial) {
+            values.entry(together(trial)).or_default().push(value.value);
+        }
+    }
+    let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len() as f64;
+    values.into_iter().map(|(place, values)| (place, mean(values))).collect()
+}
+
 /// What trials are paired by, as numbers.
 #[derive(Debug)]
 pub(crate) struct Shared<'a>(BTreeMap<(u32, Option<&'a str>), u32>);

@@ -154,12 +154,12 @@ pub fn cpu_share(parts: &[(&PhaseResult, &RoleResult)]) -> Option<f64> {
 }
 
 /// The rate of a role over the time in which it did not remove what it had written; `None` if it never did.
-pub fn write_rate(parts: &[(&PhaseResult, &RoleResult)]) -> Option<f64> {
+pub fn rate_without_removal(parts: &[(&PhaseResult, &RoleResult)]) -> Option<f64> {
     let removing = |(phase, role): &(&PhaseResult, &RoleResult)| role.removing(phase.window_ns) > 0.0;
     if !parts.iter().any(removing) {
         return None;
     }
-    let each = parts.iter().map(|(phase, role)| role.write_rate(phase.window_ns));
+    let each = parts.iter().map(|(phase, role)| role.rate_without_removal(phase.window_ns));
     mean_quotient(&each.collect::<Option<Vec<_>>>()?)
 }
 

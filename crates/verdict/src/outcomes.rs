@@ -81,9 +81,9 @@ pub fn is_measured(trial: &TrialRecord) -> bool {
     trial.outcome == Outcome::Measured && !trial.is_measured_again()
 }
 
-/// Whether a trial of a case, which is not a sentinel, has failed.
+/// Whether a trial has failed, and counts.
 pub(crate) fn has_failed(trial: &TrialRecord) -> bool {
-    matches!(trial.outcome, Outcome::Failed { .. }) && !trial.sentinel && !trial.is_measured_again()
+    matches!(trial.outcome, Outcome::Failed { .. }) && !trial.is_measured_again()
 }
 
 /// How many other trials of the cases of these have failed.

@@ -10,6 +10,7 @@ use crate::outcomes::is_measured;
 use fsdyno_core::measure::{Direction, Measure, Value};
 use fsdyno_core::{TrialRecord, Workload};
 use fsdyno_stats::{Better, Estimate, MeanKind, Weighted, best_first, estimate, median};
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 /// All configurations that were measured under one load.
@@ -125,7 +126,7 @@ pub fn standings(measure: &Measure, seed: u64, trials: &[TrialRecord]) -> Vec<Ra
 fn by_load(measure: &Measure, seed: u64, trials: &[TrialRecord], others: bool) -> Vec<Ranking> {
     let safety = Safety::new(trials);
     let of = |load: &Load<'_>| {
-        let own = trials.iter().filter(|trial| is_measured(trial) && !trial.sentinel && load.has(trial));
+        let own = trials.iter().filter(|trial| is_measured(trial) && load.has(trial));
         let own = own.collect::<Vec<_>>();
         let measures = measures(load, measure, &own, others);
         ranked(load, measures, seed, &own, &safety)
@@ -179,7 +180,15 @@ fn ranked(
         Direction::HigherIsBetter => Better::Higher,
         Direction::LowerIsBetter => Better::Lower,
     };
-    let rows = best_first(&values, better).into_iter().map(|index| rows[index].clone()).collect();
+    let mut rows: Vec<RankedCase> =
+        best_first(&values, better).into_iter().map(|index| rows[index].clone()).collect();
+    if let Some([_, second]) = measures[0].of_faults() {
+        let second = measures.iter().position(|one| *one == second);
+        let keys = |row: &RankedCase| {
+            [Some(0), second].map(|column| row.figures[column?].map(|one| one.estimate.value))
+        };
+        rows.sort_by(|a, b| keys(a).partial_cmp(&keys(b)).unwrap_or(Ordering::Equal));
+    }
     Ranking { workload: load.workload.clone(), title: load.title(), measures, rows }
 }
 
@@ -382,11 +391,13 @@ mod tests {
     }
 
     #[test]
-    fn a_sentinel_counts_in_no_estimate() {
+    fn a_sentinel_is_a_trial_of_its_configuration() {
         let mut trials = fixture::trials();
         let mut sentinel = fixture::trial(6, 1, 0, fixture::configuration("ext4", "bfq"), 30.0);
         sentinel.sentinel = true;
         trials.push(sentinel);
-        assert_eq!(rankings(&"read".parse().unwrap(), 42, &trials)[0].rows[0].trials, 2);
+        let ranking = rankings(&"read".parse().unwrap(), 42, &trials).remove(0);
+        let row = ranking.rows.iter().find(|row| row.case == 0).unwrap();
+        assert_eq!((row.trials, row.figures[0].unwrap().estimate.n), (3, 3));
     }
 }

@@ -118,7 +118,7 @@ impl From<Quotient> for Value {
 enum Figure {
     Rate,
     /// Over the time in which the role does not remove what it has written.
-    WriteRate,
+    RateWithoutRemoval,
     /// Over the time from the ramp until everything is on the device.
     DurableRate,
     DataRate,
@@ -259,6 +259,14 @@ impl Measure {
     /// Whether its values are often 0, which has no ratio: then tests of its own compare it.
     pub fn is_often_zero(&self) -> bool {
         matches!(self.source, MeasureSource::Durability(LossFigure::Acknowledged))
+    }
+
+    /// If it is about what failing requests do: it, and what decides between filesystems that are alike in
+    /// it.
+    pub fn of_faults(&self) -> Option<[Measure; 2]> {
+        let MeasureSource::Faults(harm) = self.source else { return None };
+        let other = if harm == Harm::Silent { "retried-losses" } else { "silent-losses" };
+        Some([self.clone(), other.parse().ok()?])
     }
 
     /// The role whose work it describes; `None` if it is about several, or about the whole trial.
@@ -432,7 +440,7 @@ impl Figure {
     fn unit(self) -> Unit {
         match self {
             Figure::Rate
-            | Figure::WriteRate
+            | Figure::RateWithoutRemoval
             | Figure::DurableRate
             | Figure::DataRate
             | Figure::OverheadRate => Unit::BytesPerSecond,
@@ -449,7 +457,7 @@ impl Figure {
         let of_window = |rate: fn(&Rates) -> f64| role.window_rate(rate, window).map(Value::from);
         match self {
             Figure::Rate => of_window(|rates| rates.aggregate_bytes_per_s),
-            Figure::WriteRate => role.write_rate(window).map(Value::from),
+            Figure::RateWithoutRemoval => role.rate_without_removal(window).map(Value::from),
             Figure::DurableRate if role.role == Role::Reader => None,
             Figure::DurableRate => durable([phase]),
             Figure::DataRate => role.data_rate(window).map(Value::from),

@@ -11,7 +11,7 @@ use std::str::FromStr;
 
 pub(super) const FIGURES: &[(&str, Figure)] = &[
     ("rate", Figure::Rate),
-    ("write-rate", Figure::WriteRate),
+    ("rate-without-removal", Figure::RateWithoutRemoval),
     ("durable-rate", Figure::DurableRate),
     ("data-rate", Figure::DataRate),
     ("overhead-rate", Figure::OverheadRate),
@@ -139,7 +139,7 @@ mod tests {
         let listed = refused("qqq");
         assert!(listed.starts_with("unknown measure 'qqq'; expected one of read, read-many, "), "{listed}");
         let listed = refused("1 reader/reader/qqq");
-        assert!(listed.contains("expected one of rate, write-rate, "), "{listed}");
+        assert!(listed.contains("expected one of rate, rate-without-removal, "), "{listed}");
         for (_, here) in ELSEWHERE.iter().filter(|(_, here)| !here.contains('/')) {
             assert!(here.parse::<Measure>().is_ok(), "{here}");
         }

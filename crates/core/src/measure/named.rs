@@ -123,12 +123,14 @@ fn of_device() -> [Named; 7] {
             "silent-losses",
             "share of the faults of a disk after which data is lost or wrong although every call succeeded",
             MeasureSource::Faults(Harm::Silent),
-        ),
+        )
+        .in_words("data lost without an error"),
         named(
             "retried-losses",
             "share of the faults after which fsync, called again, succeeds although the data is lost",
             MeasureSource::Faults(Harm::ToldOnce),
-        ),
+        )
+        .in_words("data lost although a second fsync succeeds"),
     ]
 }
 
@@ -157,11 +159,10 @@ fn of_load() -> Vec<Named> {
         ).in_words("reads while others write"),
         role(
             "write",
-            "bytes per second of the writers while readers read, over the time in which they do not remove \
-             what they wrote",
+            "bytes per second of the writers while readers read",
             PhaseSelector::ReadersAndWriters,
             Role::Writer,
-            Figure::WriteRate,
+            Figure::Rate,
         ).in_words("writes while others read"),
         named(
             "first-byte-p999",

@@ -112,6 +112,12 @@ pub struct Wrong {
     pub foreign: u64,
 }
 
+impl std::iter::Sum for Wrong {
+    fn sum<I: Iterator<Item = Wrong>>(all: I) -> Wrong {
+        all.fold(Wrong::default(), |sum, one| sum.plus(&one))
+    }
+}
+
 impl Wrong {
     /// All of them.
     pub const fn total(&self) -> u64 {

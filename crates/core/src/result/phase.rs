@@ -302,7 +302,7 @@ impl RoleResult {
     }
 
     /// Bytes per second of the window without the time in which it removed what it had written.
-    pub fn write_rate(&self, window: Nanos) -> Option<Quotient> {
+    pub fn rate_without_removal(&self, window: Nanos) -> Option<Quotient> {
         let removing = self.removing(window);
         // Whoever does nothing but remove writes nothing, for all of the window.
         let writing = if removing < 1.0 { 1.0 - removing } else { 1.0 };

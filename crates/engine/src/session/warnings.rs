@@ -20,7 +20,7 @@ pub(super) fn warnings(phase: &PhaseResult) -> Vec<Warning> {
             let text = match role.operations.iter().any(|one| one.operation.is_of_removal()) {
                 true => format!(
                     "phase '{name}': writers used up their space {times} and removed what they had written, \
-                     which took {:.1} % of their time and is not part of `write`",
+                     which took {:.1} % of their time",
                     removing * 100.0
                 ),
                 false => {

@@ -25,8 +25,7 @@ pub fn case(
     open: bool,
     names: &mut Names,
 ) -> Markup {
-    let measured: Vec<&TrialRecord> =
-        trials.iter().filter(|trial| is_measured(trial) && !trial.sentinel).collect();
+    let measured: Vec<&TrialRecord> = trials.iter().filter(|trial| is_measured(trial)).collect();
     let shown = most_stalled(&measured);
     let main = main_phase(&case.phases);
     html! {

@@ -36,8 +36,7 @@ pub(super) fn lines<'a, T>(
     find: impl Fn(&'a TrialRecord) -> Option<T>,
 ) -> Vec<Vec<Line<'a, T>>> {
     let rows = ranking.rows.iter().map(|row| {
-        let own =
-            trials.iter().filter(|trial| trial.case == row.case && is_measured(trial) && !trial.sentinel);
+        let own = trials.iter().filter(|trial| trial.case == row.case && is_measured(trial));
         own.filter_map(|trial| Some(Line::of(trial, find(trial)?))).collect::<Vec<_>>()
     });
     rows.filter(|lines| !lines.is_empty()).take(CONFIGURATIONS_MAX).collect()

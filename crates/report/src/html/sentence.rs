@@ -31,7 +31,7 @@ mod tests {
     #[test]
     fn what_is_between_backticks_is_code() {
         let shown = |text| with_code(text).into_string();
-        assert_eq!(shown("not part of `write` <"), "not part of <code>write</code> &lt;");
+        assert_eq!(shown("over `window` <"), "over <code>window</code> &lt;");
         assert_eq!(shown("a `b` and `c`"), "a <code>b</code> and <code>c</code>");
         assert_eq!(shown("one ` alone"), "one ` alone");
         assert_eq!(shown(""), "");

@@ -170,7 +170,7 @@ pub(crate) fn emulation(trials: &[TrialRecord]) -> Option<&str> {
 
 /// The trials of the counterpart of a published row.
 pub(crate) struct Found<'t> {
-    /// Those that were measured, without sentinels.
+    /// Those that were measured.
     pub measured: Vec<&'t TrialRecord>,
     others: Vec<&'t TrialRecord>,
     /// Whether the sweep has it on several kernels, so that no single one can be compared.
@@ -179,7 +179,7 @@ pub(crate) struct Found<'t> {
 
 impl<'t> Found<'t> {
     pub fn of(row: &Row, trials: &'t [TrialRecord]) -> Self {
-        let own = trials.iter().filter(|trial| !trial.sentinel && row.counterpart.is(&trial.configuration));
+        let own = trials.iter().filter(|trial| row.counterpart.is(&trial.configuration));
         let kernels: BTreeSet<_> = own.clone().map(|trial| trial.configuration.level("kernel")).collect();
         if kernels.len() > 1 {
             return Found { measured: Vec::new(), others: Vec::new(), several_kernels: true };
@@ -248,7 +248,7 @@ fn ours(figure: &CaseEstimate) -> Ours {
 pub(crate) fn unpublished(table: &Table, trials: &[TrialRecord]) -> Vec<String> {
     let rows: Vec<Found<'_>> = table.rows.iter().map(|row| Found::of(row, trials)).collect();
     let mut names: Vec<String> = Vec::new();
-    for trial in trials.iter().filter(|trial| !trial.sentinel) {
+    for trial in trials {
         let name = &trial.configuration.name;
         if !names.contains(name) && !rows.iter().any(|row| row.has(name)) {
             names.push(name.clone());

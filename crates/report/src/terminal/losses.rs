@@ -169,6 +169,9 @@ pub(super) fn details(out: &mut dyn Write, case: &CaseView, style: Style) -> io:
     if let Some(line) = bounds(losses) {
         style.paragraph(out, Paint::Plain, 0, &line)?;
     }
+    if let Some(line) = unpromised(losses) {
+        style.paragraph(out, Paint::Plain, 0, &line)?;
+    }
     let promises = promises(losses);
     if promises.len() > 1 {
         writeln!(out, "\n{}", style.paint(Paint::Heading, "Promises lost, of those acknowledged"))?;
@@ -191,6 +194,13 @@ pub(super) fn details(out: &mut dyn Write, case: &CaseView, style: Style) -> io:
 pub(crate) const MARKS: &str = "(unmarked: promised by POSIX or a manual page; *: kept in practice, but \
     promised by no manual page; +: promised by nobody; wrong: files with zeros, old or foreign data, or \
     garbage)";
+
+/// What is wrong inside although it is no damage.
+fn unpromised(losses: &Losses) -> Option<String> {
+    let most = losses.models.iter().map(|one| one.unpromised.total()).max().filter(|most| *most > 0)?;
+    let files = text::plural(most, "file");
+    Some(format!("In work that nothing had promised to keep, up to {files} had something wrong inside."))
+}
 
 /// What was recorded and where it was cut.
 pub(crate) fn log(losses: &Losses) -> String {

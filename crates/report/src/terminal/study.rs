@@ -162,7 +162,7 @@ const REMARK_WIDTH: usize = 100;
 const NONE: &str = "-";
 
 fn measured(trials: &[TrialRecord]) -> impl Iterator<Item = &TrialRecord> {
-    trials.iter().filter(|trial| is_measured(trial) && !trial.sentinel)
+    trials.iter().filter(|trial| is_measured(trial))
 }
 
 fn cells(columns: &[Column], seed: u64, trials: &[&TrialRecord]) -> Vec<String> {

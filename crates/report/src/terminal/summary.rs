@@ -478,13 +478,13 @@ failed: trial 5, xfs bfq: 3 readers, 3 writers: write 'w1/d0/f3': no space left
     }
 
     #[test]
-    fn a_sentinel_shows_what_the_machine_itself_varies() {
+    fn the_case_of_the_sentinel_shows_what_the_machine_itself_varies() {
         let mut trials = fixture::trials();
         let mut sentinel = fixture::trial(6, 1, 0, fixture::configuration("ext4", "bfq"), 54.0);
         sentinel.sentinel = true;
         trials.push(sentinel);
         let text = text("read", &trials);
-        let note = "note: in read, the 3 trials of the sentinel, ext4 bfq, range from 54.0 MB/s to";
+        let note = "note: in read, the 3 trials of ext4 bfq range from 54.0 MB/s to";
         assert!(text.contains(note), "{text}");
     }
 }

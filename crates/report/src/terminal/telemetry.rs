@@ -67,7 +67,7 @@ pub fn telemetry(
     style: &Style,
 ) -> io::Result<()> {
     let mut cases: BTreeMap<u32, Vec<&TrialRecord>> = BTreeMap::new();
-    for trial in trials.iter().filter(|trial| is_measured(trial) && !trial.sentinel) {
+    for trial in trials.iter().filter(|trial| is_measured(trial)) {
         cases.entry(trial.case).or_default().push(trial);
     }
     let workloads = Workloads::of(cases.values().map(|trials| trials[0]));

@@ -61,11 +61,8 @@ impl Plan {
         sharing
     }
 
-    /// The most filesystems that are kept to be copied at any time: those of a block, and the sentinel's.
+    /// The most filesystems that are kept to be copied at any time: those of a block.
     pub(crate) fn kept_to_be_copied(&self) -> u64 {
-        match self.sharing().len() * self.workloads.len() {
-            0 => 0,
-            of_block => of_block as u64 + 1,
-        }
+        (self.sharing().len() * self.workloads.len()) as u64
     }
 }

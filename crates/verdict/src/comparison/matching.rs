@@ -86,7 +86,7 @@ pub(super) struct Found {
 pub(super) fn cases(trials: &[TrialRecord]) -> Vec<Case<'_>> {
     let mut cases: BTreeMap<u32, Case<'_>> = BTreeMap::new();
     let workloads = Workloads::of(trials);
-    for trial in trials.iter().filter(|trial| !trial.sentinel) {
+    for trial in trials {
         let case = cases.entry(trial.case).or_insert_with(|| Case {
             any: trial,
             trials: Vec::new(),

@@ -23,7 +23,7 @@ pub use surroundings::SharedWarning;
 use crate::doubt::{Doubt, DoubtfulSide};
 use crate::durability::{self, Judge, LossRow, Losses};
 use crate::looks::under_looks;
-use crate::machines::together;
+use crate::machines::by_block;
 use crate::ranking::estimate_of;
 use fsdyno_core::measure::{Direction, Measure, Value};
 use fsdyno_core::{Operation, TrialRecord, Workload};
@@ -313,35 +313,24 @@ fn of_each_role(trial: &TrialRecord) -> Vec<Measure> {
     names.iter().filter_map(|name| name.parse().ok()).collect()
 }
 
-/// A value of a measure with what its trial may be paired by.
-type Paired<'a> = ((u32, Option<&'a str>), Value);
-
-/// The values of a measure by block, and by machine where a block has trials of several.
-fn values<'a>(measure: &Measure, case: &Case<'a>) -> Vec<Paired<'a>> {
-    let value = |trial: &&'a TrialRecord| measure.value(trial).map(|value| (together(trial), value));
-    case.trials.iter().filter_map(value).collect()
-}
-
 /// `None` if a side has no value.
 fn row(measure: &Measure, cases: [&Case<'_>; 2], of: [Side<'_>; 2], seed: u64) -> Option<ComparedMeasure> {
     let same_sweep = of[0].shares_sweep_with(&of[1]);
-    let sides = cases.map(|case| values(measure, case));
-    let numbers = |side: &[Paired<'_>]| side.iter().map(|(_, value)| value.value).collect::<Vec<f64>>();
-    let [a, b] = [numbers(&sides[0]), numbers(&sides[1])];
-    let mean_of = |side: &[Paired<'_>]| estimate_of(side.iter().map(|(_, value)| value), seed);
-    let estimates = [mean_of(&sides[0])?, mean_of(&sides[1])?];
-    let pairs: Vec<(f64, f64)> = sides[0]
-        .iter()
-        .filter_map(|(block, a)| {
-            let same = sides[1].iter().find(|(other, _)| other == block);
-            same.map(|(_, b)| (a.value, b.value))
-        })
-        .collect();
-    let ratio = if same_sweep && pairs.len() > 1 { paired(&pairs) } else { independent(&a, &b) };
+    let values = |case: &Case<'_>| -> Vec<Value> {
+        case.trials.iter().filter_map(|trial| measure.value(trial)).collect()
+    };
+    let sides = cases.map(values);
+    let [a, b] = [0, 1].map(|side| sides[side].iter().map(|value| value.value).collect::<Vec<f64>>());
+    let estimates = [estimate_of(&sides[0], seed)?, estimate_of(&sides[1], seed)?];
+    let blocks = cases.map(|case| by_block(measure, case.trials.iter().copied()));
+    let pairs: Vec<(f64, f64)> =
+        blocks[0].iter().filter_map(|(block, a)| Some((*a, *blocks[1].get(block)?))).collect();
+    let all = blocks.map(|side| side.into_values().collect::<Vec<f64>>());
+    let ratio = if same_sweep && pairs.len() > 1 { paired(&pairs) } else { independent(&all[0], &all[1]) };
     let ratio = under_looks(ratio, of.iter().any(|side| side.repeated_looks));
     let of_ratio = match ratio {
         Some(ratio) if ratio.paired => pairs.into_iter().unzip(),
-        _ => (a.clone(), b.clone()),
+        _ => all.into(),
     };
     let incomparable = matching::incomparable(cases, measure);
     let doubts = ratio.map_or_else(Doubt::default, |ratio| {
@@ -359,7 +348,7 @@ fn row(measure: &Measure, cases: [&Case<'_>; 2], of: [Side<'_>; 2], seed: u64) -
         doubt: None,
         doubts: doubts.unless_comparable(incomparable),
         is_lost: lost(measure, [&a, &b]),
-        at_least: sides.map(|side| side.iter().any(|(_, value)| value.at_least)),
+        at_least: sides.map(|side| side.iter().any(|value| value.at_least)),
     })
 }
 

@@ -71,8 +71,10 @@ pub struct ModelLosses {
     pub acknowledged: Lost,
     /// Each promise that was made, in the order of [`Promise::ALL`].
     pub promises: Vec<PromiseLosses>,
-    /// Files that contain what they must not, whether or not they were synced.
+    /// Files of promises that the standard makes which contain what they must not.
     pub wrong: Wrong,
+    /// The same in work that nobody has promised to keep.
+    pub unpromised: Wrong,
     /// Work that nothing synced; absent if no cut came after any.
     pub unsynced: Option<UnsyncedLosses>,
     /// States that could be mounted.
@@ -255,6 +257,7 @@ impl Losses {
         let damaged = most(|one| share(one.damaged, one.checked));
         ModelLosses {
             wrong: most(|one| one.wrong.total() as f64).wrong,
+            unpromised: most(|one| one.unpromised.total() as f64).unpromised,
             unsynced: self.models.iter().filter_map(|one| one.unsynced).reduce(UnsyncedLosses::worst),
             states: unusable.states,
             mounted: unusable.mounted,
@@ -314,8 +317,9 @@ impl ModelLosses {
             *mount_errors.entry(reason.clone()).or_default() += u64::from(*states);
         }
         let unsynced = || logs.iter().flat_map(|(_, one)| [&one.unsynced_files, &one.unsynced_names]);
-        let promised = logs.iter().flat_map(|(_, one)| &one.promises).map(|one| one.wrong);
-        let wrong = promised.chain(unsynced().map(|one| one.wrong));
+        let (promised, others): (Vec<_>, Vec<_>) =
+            logs.iter().flat_map(|(_, one)| &one.promises).partition(standard);
+        let others = others.into_iter().map(|one| one.wrong).chain(unsynced().map(|one| one.wrong));
         let mounted = logs.iter().filter(|(_, one)| one.mounted > 0).map(|(_, one)| one.recovery_ns);
         Some(ModelLosses {
             model,
@@ -323,7 +327,8 @@ impl ModelLosses {
             states: sum(|one| one.states),
             acknowledged: Lost::of(&acknowledged.collect::<Vec<_>>()),
             promises: Promise::ALL.iter().filter_map(|promise| of_promise(*promise, &logs)).collect(),
-            wrong: wrong.fold(Wrong::default(), |sum, one| sum.plus(&one)),
+            wrong: promised.into_iter().map(|one| one.wrong).sum(),
+            unpromised: others.sum(),
             unsynced: spread::unsynced(&logs.iter().map(|(_, one)| *one).collect::<Vec<_>>()),
             mounted: sum(|one| one.mounted),
             hung: sum(|one| one.hung),
@@ -341,7 +346,7 @@ impl ModelLosses {
     }
 
     /// Which of two models loses more: by acknowledged promises, then by states that cannot be used, by what
-    /// is wrong inside files, and by unsynced work.
+    /// is wrong inside files, promised or not, and by unsynced work.
     fn severity(&self, other: &ModelLosses) -> Ordering {
         let share = |part: u64, whole: u64| part as f64 / whole.max(1) as f64;
         let key = |one: &ModelLosses| {
@@ -350,6 +355,7 @@ impl ModelLosses {
                 share(one.not_mounted(), one.states),
                 share(one.damaged, one.checked),
                 share(one.wrong.total(), one.states),
+                share(one.unpromised.total(), one.states),
                 one.unsynced.map_or(0.0, |unsynced| unsynced.lost_ns.p50 as f64),
             ]
         };
@@ -363,13 +369,9 @@ fn of_promise(promise: Promise, logs: &[(u32, &ModelResult)]) -> Option<PromiseL
     let own = |one: &&PromiseResult| one.promise == promise;
     let by_log: Vec<OfLog> =
         logs.iter().map(|(cuts, one)| OfLog::sum(one.promises.iter().filter(own), *cuts)).collect();
-    let wrong = logs.iter().flat_map(|(_, one)| one.promises.iter().filter(own)).map(|one| one.wrong);
+    let wrong = logs.iter().flat_map(|(_, one)| one.promises.iter().filter(own)).map(|one| one.wrong).sum();
     let lost = Lost::of(&by_log);
-    (lost.made > 0).then(|| PromiseLosses {
-        promise,
-        lost,
-        wrong: wrong.fold(Wrong::default(), |sum, one| sum.plus(&one)),
-    })
+    (lost.made > 0).then(|| PromiseLosses { promise, lost, wrong })
 }
 
 /// Bins of the same age added up, the youngest work first.

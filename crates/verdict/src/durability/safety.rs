@@ -168,7 +168,7 @@ impl Safety {
     /// Reads all trials of a sweep.
     pub fn new(whole: &[TrialRecord]) -> Safety {
         let mut groups: BTreeMap<(Kept, bool), Vec<&TrialRecord>> = BTreeMap::new();
-        for trial in whole.iter().filter(|trial| trial.durability.is_some() && !trial.sentinel) {
+        for trial in whole.iter().filter(|trial| trial.durability.is_some()) {
             let group = (kept(&trial.configuration), is_degraded(trial).unwrap_or(false));
             groups.entry(group).or_default().push(trial);
         }
@@ -243,6 +243,9 @@ fn is_degraded(trial: &TrialRecord) -> Option<bool> {
 /// Whether enough states with a volatile cache lost nothing, and could all be used.
 fn is_cleared(losses: &Losses) -> bool {
     let enough = |model: CacheModel| losses.model(model).is_some_and(|one| one.states >= STATES_ENOUGH);
-    let whole = |one: &ModelLosses| one.not_mounted() == 0 && one.damaged == 0 && one.wrong.total() == 0;
+    // What was never promised may still show what others had deleted.
+    let whole = |one: &ModelLosses| {
+        one.not_mounted() == 0 && one.damaged == 0 && one.wrong.plus(&one.unpromised).total() == 0
+    };
     VOLATILE.into_iter().all(enough) && losses.models.iter().all(whole)
 }

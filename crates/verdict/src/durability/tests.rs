@@ -90,7 +90,8 @@ fn what_loses_is_counted_by_log_state_and_promise() {
     assert_eq!((lost.lost, lost.losing_logs, lost.rate), (lost.made, 3, Some(1.0)));
     assert_eq!((worst.not_mounted(), worst.damaged, worst.checked), (3, 3, 177));
     assert_eq!(worst.mount_errors.values().sum::<u64>(), 3);
-    assert_eq!(worst.wrong.zeros, 3 * 10 * (MADE / 10));
+    assert_eq!(worst.wrong.zeros, 3 * 10 * (MADE / 10), "of what was promised");
+    assert_eq!(worst.unpromised.total(), 0);
     assert_eq!(lost.at_most_of_cuts(), None);
     let practice = worst.promises.iter().find(|one| one.promise == Promise::CreateFile).unwrap();
     assert_eq!((practice.lost.made, practice.lost.lost), (3 * MADE, 0));
@@ -231,5 +232,5 @@ fn zeros_of_a_sentinel_are_steady() {
     assert_eq!((drift.range(), drift.warning(), drift.unsteady()), ((0.0, 0.0), None, None));
     let said = format!("{:?} {:?}", view.notes(), view.recommendation.answers[0].sentences);
     assert!(!said.contains("NaN") && !said.contains("inf "), "{said}");
-    assert_eq!(view.rankings[0].rows[0].losses.as_ref().unwrap().logs, 3);
+    assert_eq!(view.rankings[0].rows[0].losses.as_ref().unwrap().logs, 6);
 }

@@ -262,12 +262,11 @@ pub struct WholeSweep {
 
 impl RaceAnswer {
     /// Whether a trial counts for the figures of its configuration: of those that were measured again, only
-    /// the fresh ones do.
+    /// the fresh ones do. The sentinel's do not: a race gives all that are left the same number of trials.
     pub fn counts(&self, trial: &TrialRecord) -> bool {
         let of = |one: &&Finalist| one.raced.case == trial.case && one.trials > 0;
-        trial.sentinel
-            || self.finalists.iter().find(of).is_none()
-            || self.fresh_from.is_none_or(|fresh_from| trial.block >= fresh_from)
+        let is_fresh = || self.fresh_from.is_none_or(|fresh_from| trial.block >= fresh_from);
+        !trial.sentinel && (!self.finalists.iter().any(|one| of(&one)) || is_fresh())
     }
 
     /// Whether a configuration is still in the race, or was at its end.

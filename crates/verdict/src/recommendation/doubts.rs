@@ -58,8 +58,14 @@ fn is_skipped(trial: &TrialRecord) -> bool {
 /// Why configurations have no figures at all.
 fn always_failed<'a>(answer: &'a Answer, trials: &'a [TrialRecord]) -> impl Iterator<Item = String> + 'a {
     let failed = outcomes::failed(trials).into_iter();
-    let failed = failed.filter(|failed| answer.failed_always.contains(&failed.name));
-    failed.map(|failed| format!("{} failed: {}", failed.name, failed.error))
+    let failed: Vec<_> = failed.filter(|failed| answer.failed_always.contains(&failed.name)).collect();
+    answer.failed_always.iter().filter_map(move |name| {
+        let mut own = failed.iter().filter(|failed| failed.name == *name);
+        let first = own.next()?;
+        let others: usize = own.map(|failed| failed.trials.len()).sum();
+        let more = if others > 0 { format!(" ({others} more failed in another way)") } else { String::new() };
+        Some(format!("{name} failed: {}{more}", first.error))
+    })
 }
 
 /// The text of a warning without the phase that it was seen in.

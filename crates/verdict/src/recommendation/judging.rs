@@ -12,8 +12,8 @@
 //! several: here the error to avoid is a loss that nobody names.
 
 use super::contender::{Compared, Contender, Verdict};
-use super::standing;
 use super::words::{listed, quantity, times_or_percent, trials_of, turned};
+use super::{faults, standing};
 use crate::doubt;
 use crate::drift::Drift;
 use crate::judgement::{Class, Judgement};
@@ -28,6 +28,9 @@ use fsdyno_core::{TrialRecord, WarningKind};
 
 /// The most trials of each configuration that are worth asking for.
 const MOST_TRIALS: usize = 99;
+
+/// The most configurations that a headline names.
+const NAMED: usize = 3;
 
 /// A judgement with the configurations that it is about, as indices of the standings.
 pub(super) struct Judged {
@@ -116,7 +119,7 @@ impl Evidence<'_, '_> {
         }
         let as_good = self.rivals(best).filter(|one| one.verdict == Verdict::AsGood).count();
         if best_or_as_good(&standings[default]) && as_good > 0 {
-            return keep(Class::NoDifference, self.no_difference(default, as_good + 1), None);
+            return keep(Class::NoDifference, self.no_difference(default), None);
         }
         let chosen = self.simplest(best, default);
         let headline = self.winner(chosen, self.baseline(chosen, default), default);
@@ -261,7 +264,10 @@ impl Evidence<'_, '_> {
         };
         match self.ratio(other, &self.standings[chosen]) {
             Some(ratio) => times_or_percent(&ratio, &name),
-            None => format!("where {name} has {}", quantity(self.measure, of)),
+            None => match self.faults(of) {
+                Some([_, silent, again]) => format!("where {name} has {silent} and {again}"),
+                None => format!("where {name} has {}", quantity(self.measure, of)),
+            },
         }
     }
 
@@ -280,9 +286,16 @@ impl Evidence<'_, '_> {
         )
     }
 
-    fn no_difference(&self, default: usize, as_good: usize) -> String {
+    fn no_difference(&self, default: usize) -> String {
         let all = self.standings.iter().filter(|one| one.value.is_some()).count();
-        let between = if as_good == all { format!("the {all}") } else { format!("{as_good} of {all}") };
+        let alike = self.standings.iter().filter(|one| best_or_as_good(one));
+        let alike: Vec<String> = alike.map(|one| one.name.clone()).collect();
+        let between = match alike.len() {
+            0..=NAMED if alike.len() == all => names(&alike),
+            0..=NAMED => format!("{}, of {all}", names(&alike)),
+            several if several == all => format!("the {all}"),
+            several => format!("{several} of {all}"),
+        };
         format!(
             "No material difference (within {}) in {} between {between}. Keep the default, '{}'.{}",
             text::percent(self.threshold),
@@ -412,7 +425,18 @@ impl Evidence<'_, '_> {
 
     /// `34.5 MB/s (reads while others write)`.
     fn figure(&self, one: &Contender) -> String {
-        format!("{} ({})", quantity(self.measure, one), self.measure.in_words())
+        match self.faults(one) {
+            Some([tested, silent, again]) => format!(
+                "of {tested} kinds of failing requests {silent} lose data without an error, and {again} although \
+                 fsync, called again, succeeds"
+            ),
+            None => format!("{} ({})", quantity(self.measure, one), self.measure.in_words()),
+        }
+    }
+
+    /// See [`faults::counts`]; `None` if another measure decides.
+    fn faults(&self, one: &Contender) -> Option<[usize; 3]> {
+        self.measure.of_faults().and_then(|_| faults::counts(self.trials, one.case))
     }
 
     fn failed(&self) -> String {

@@ -22,6 +22,7 @@ mod answer;
 mod axis;
 mod contender;
 mod doubts;
+mod faults;
 mod judging;
 mod losses;
 mod pareto;
@@ -145,8 +146,7 @@ fn answer(
 ) -> Answer {
     let workload = load.workload;
     let own: Vec<&TrialRecord> = trials.iter().filter(|trial| load.has(trial)).collect();
-    let all: Vec<&TrialRecord> =
-        own.iter().copied().filter(|trial| is_measured(trial) && !trial.sentinel).collect();
+    let all: Vec<&TrialRecord> = own.iter().copied().filter(|trial| is_measured(trial)).collect();
     let [measured, complete] = match race {
         None => [all.clone(), all],
         Some(race) => raced::parts(race, &all),
@@ -241,7 +241,7 @@ fn answer(
 
 /// The names of configurations of which every trial failed.
 fn failed_always(trials: &[&TrialRecord]) -> Vec<String> {
-    let is_of = |trial: &TrialRecord, case: u32| trial.case == case && !trial.sentinel && is_measured(trial);
+    let is_of = |trial: &TrialRecord, case: u32| trial.case == case && is_measured(trial);
     let mut names: Vec<String> = Vec::new();
     for trial in trials.iter().filter(|trial| has_failed(trial)) {
         let name = &trial.configuration.name;

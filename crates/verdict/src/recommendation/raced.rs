@@ -17,7 +17,7 @@ pub(super) fn of(
 /// from: the first block, because later ones have only what did well in it.
 pub(super) fn parts<'a>(race: &RaceAnswer, measured: &[&'a TrialRecord]) -> [Vec<&'a TrialRecord>; 2] {
     let compared = measured.iter().filter(|trial| race.is_left(trial.case) && race.counts(trial));
-    let first = measured.iter().filter(|trial| trial.block == 0);
+    let first = measured.iter().filter(|trial| trial.block == 0 && !trial.sentinel);
     [compared.copied().collect(), first.copied().collect()]
 }
 

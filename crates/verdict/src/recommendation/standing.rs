@@ -9,12 +9,12 @@
 //! be better than the best within their common blocks takes its place.
 
 use super::contender::{Compared, Contender, Verdict, pairs};
-use super::losses;
+use super::{faults, losses};
 use crate::comparison::proven;
 use crate::doubt::{Doubt, DoubtfulSide};
 use crate::levels::changes;
 use crate::looks::under_looks;
-use crate::machines::together;
+use crate::machines::by_block;
 use crate::outcomes::failed_beside;
 use crate::ranking::{CaseEstimate, Ranking};
 use fsdyno_core::TrialRecord;
@@ -65,7 +65,9 @@ pub(super) fn standings(
     // The first of several with the same merit is the one with the best mean.
     let valued = standings.iter().enumerate().rev().filter(|(_, one)| one.value.is_some());
     let Some((mut best, _)) = valued.max_by_key(|(_, one)| merit(one)) else { return standings };
-    if let Some(verdicts) = losses::verdicts(measure, &standings, best, seed) {
+    let counted = losses::verdicts(measure, &standings, best, seed)
+        .or_else(|| faults::verdicts(measure, &standings, trials, best));
+    if let Some(verdicts) = counted {
         standings.iter_mut().zip(verdicts).for_each(|(one, verdict)| one.verdict = verdict);
         return standings;
     }
@@ -188,23 +190,13 @@ fn verdict(said: Said, direction: Direction) -> Verdict {
 /// The ratio of case `to` to case `from`: within blocks if they have at least two in common, else of all
 /// trials.
 pub(super) fn ratio(measure: &Measure, trials: &[&TrialRecord], from: u32, to: u32) -> Option<Ratio> {
-    let (from, to) = (by_block(measure, trials, from), by_block(measure, trials, to));
+    let (from, to) = (by_block(measure, of_case(trials, from)), by_block(measure, of_case(trials, to)));
     let pairs: Vec<(f64, f64)> = from.iter().filter_map(|(block, a)| Some((*a, *to.get(block)?))).collect();
     if pairs.len() > 1 {
         return paired(&pairs);
     }
     let all = |values: &BTreeMap<_, f64>| values.values().copied().collect::<Vec<_>>();
     independent(&all(&from), &all(&to))
-}
-
-/// The values of a case by its blocks.
-fn by_block<'a>(
-    measure: &Measure,
-    trials: &[&'a TrialRecord],
-    case: u32,
-) -> BTreeMap<(u32, Option<&'a str>), f64> {
-    let own = of_case(trials, case);
-    own.filter_map(|trial| Some((together(trial), measure.value(trial)?.value))).collect()
 }
 
 /// The configurations that ran in the blocks of the best, and in no others, which know their variances from
@@ -216,8 +208,8 @@ struct Common {
 
 impl Common {
     fn of(measure: &Measure, trials: &[&TrialRecord], standings: &[Contender], best: u32) -> Common {
-        let of_best = by_block(measure, trials, best);
-        let all = standings.iter().map(|one| (one.case, by_block(measure, trials, one.case)));
+        let of_best = by_block(measure, of_case(trials, best));
+        let all = standings.iter().map(|one| (one.case, by_block(measure, of_case(trials, one.case))));
         let alike = all.filter(|(_, values)| {
             values.keys().eq(of_best.keys()) && values.values().all(|value| *value > 0.0)
         });

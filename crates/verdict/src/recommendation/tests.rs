@@ -3,6 +3,8 @@
 use super::*;
 use crate::fixture;
 use crate::judgement::{Class, Judgement};
+use fsdyno_core::durability::Fault;
+use fsdyno_core::result::Content;
 use fsdyno_core::warning::{Warning, WarningKind};
 
 mod decisions;
@@ -85,7 +87,8 @@ fn the_default_is_kept_where_nothing_is_shown_to_be_better() {
     assert_eq!((answer.judgement.class, answer.winner), (Class::NoDifference, None));
     assert_eq!(answer.default().unwrap().name, "ext4 none");
     let headline = &answer.judgement.headline;
-    assert!(headline.ends_with("between the 2. Keep the default, 'ext4 none'."), "{headline}");
+    let wanted = "between 'ext4 bfq' and 'ext4 none'. Keep the default, 'ext4 none'.";
+    assert!(headline.ends_with(wanted), "{headline}");
     assert_eq!(answer.axes[0].best, None);
     assert_eq!(answer.axes[0].text, "no clear indication");
 }
@@ -419,4 +422,32 @@ fn safe_configurations_without_a_value_are_not_called_unsafe() {
     }
     let sentences = recommend(&trials, None).answers[0].sentences.join(" ");
     assert!(sentences.contains("Every configuration that has a value is unsafe"), "{sentences}");
+}
+
+/// What failing requests do is a property of the code: a single trial shows it.
+#[test]
+fn filesystems_that_lose_nothing_silently_differ_by_the_false_successes_of_fsync() {
+    let trial_of = |name: &str, case: u32, mended: &[Fault]| {
+        let mut trial = fixture::faulty_trials(1).remove(0);
+        (trial.trial, trial.case, trial.configuration.name) = (case, case, name.to_string());
+        for result in trial.io_errors.iter_mut().filter(|result| mended.contains(&result.fault)) {
+            result.after = Some(Content::New);
+        }
+        trial
+    };
+    let ext4 = || trial_of("ext4", 0, &[Fault::AppendData]);
+    let xfs = trial_of("xfs", 1, &[Fault::AppendData, Fault::OverwriteData]);
+    let silent = trial_of("silent", 2, &[Fault::OverwriteData, Fault::OverwriteDataForGood]);
+    let answer = &recommend(&[ext4(), xfs, silent], None).answers[0];
+    assert_eq!(
+        answer.judgement.headline,
+        "Use 'xfs': of 14 kinds of failing requests 0 lose data without an error, and 1 although fsync, called \
+         again, succeeds, where the default, 'ext4' has 0 and 2."
+    );
+    let order: Vec<&str> = answer.standings.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(order, ["xfs", "ext4", "silent"]);
+    assert_eq!(answer.doubts, [""; 0], "a second trial would show the same");
+    let same = trial_of("same", 1, &[Fault::AppendData]);
+    let answer = &recommend(&[ext4(), same], None).answers[0];
+    assert!(answer.judgement.headline.contains("between 'ext4' and 'same'. Keep"), "{:?}", answer.judgement);
 }

@@ -132,7 +132,7 @@ pub struct RoleView {
     pub trials: usize,
     /// Bytes per second over the time in which the workers did not remove what they had written; absent if
     /// they removed nothing.
-    pub write_bytes_per_s: Option<f64>,
+    pub without_removal_bytes_per_s: Option<f64>,
     /// The longest that one item took in any trial; absent if the workload does not measure that.
     pub longest_item: Option<Nanos>,
     /// How the workers kept up with the rate of the role; absent if it has none.
@@ -243,13 +243,13 @@ impl RoleView {
     }
 }
 
-/// The measured trials of a sweep by case, in the plan's order, without sentinels.
+/// The measured trials of a sweep by case, in the plan's order.
 ///
 /// # Errors
 /// [`UnreadableHistogram`] when a stored histogram cannot be read.
 pub fn cases(trials: &[TrialRecord]) -> Result<Vec<CaseView>, UnreadableHistogram> {
     let mut by_case: BTreeMap<u32, Vec<&TrialRecord>> = BTreeMap::new();
-    for trial in trials.iter().filter(|trial| is_measured(trial) && !trial.sentinel) {
+    for trial in trials.iter().filter(|trial| is_measured(trial)) {
         by_case.entry(trial.case).or_default().push(trial);
     }
     let workloads = Workloads::of(by_case.values().map(|trials| trials[0]));
@@ -415,7 +415,7 @@ fn merge_role(
         ),
         counts: merge::counts(&parts.iter().map(|(_, _, part)| &part.counts).collect::<Vec<_>>()),
         trials: parts.len(),
-        write_bytes_per_s: merge::write_rate(
+        without_removal_bytes_per_s: merge::rate_without_removal(
             &parts.iter().map(|(_, phase, part)| (*phase, *part)).collect::<Vec<_>>(),
         ),
         operations: merge_operations(&parts)?,

@@ -1,0 +1,46 @@
+//! What failing requests do, as far as it decides what to use.
+//!
+//! First comes what is lost without an error, then what is lost although fsync, called again, succeeds. What
+//! a filesystem does after a fault is a property of its code rather than a sample, so that a configuration is
+//! worse if each of its trials is worse than each of the best one.
+
+use super::contender::{Contender, Verdict};
+use super::standing::of_case;
+use crate::faults::Faults;
+use fsdyno_core::TrialRecord;
+use fsdyno_core::measure::Measure;
+use fsdyno_core::result::Harm;
+
+/// The verdict on each configuration, compared with the best; `None` if another measure decides.
+pub(super) fn verdicts(
+    measure: &Measure,
+    standings: &[Contender],
+    trials: &[&TrialRecord],
+    best: usize,
+) -> Option<Vec<Verdict>> {
+    let [first, second] = measure.of_faults()?;
+    let shares = |one: &Contender| -> Vec<[f64; 2]> {
+        let of = |trial| Some([first.value(trial)?.value, second.value(trial)?.value]);
+        of_case(trials, one.case).filter_map(of).collect()
+    };
+    let of_best = shares(&standings[best]);
+    let all = |own: &[[f64; 2]], holds: fn(&[f64; 2], &[f64; 2]) -> bool| {
+        own.iter().all(|one| of_best.iter().all(|other| holds(one, other)))
+    };
+    let verdict = |(index, one): (usize, &Contender)| match shares(one) {
+        _ if index == best => Verdict::Best,
+        own if own.is_empty() => Verdict::Unknown,
+        own if all(&own, |one, best| one == best) => Verdict::AsGood,
+        own if all(&own, |one, best| one > best) => Verdict::Worse,
+        own if all(&own, |one, best| one < best) => Verdict::BetterAndWeaker,
+        _ => Verdict::CannotTell { needed: None },
+    };
+    Some(standings.iter().enumerate().map(verdict).collect())
+}
+
+/// How many faults were tested in some trials, how many lost data without an error, and after how many a
+/// second fsync succeeded although it was lost.
+pub(super) fn counts(trials: &[&TrialRecord], case: u32) -> Option<[usize; 3]> {
+    let faults = Faults::of(&of_case(trials, case).collect::<Vec<_>>())?;
+    Some([faults.tested(), faults.did(Harm::Silent), faults.did(Harm::ToldOnce)])
+}
