@@ -1,7 +1,7 @@
 //! The engine as a library, end to end in memory.
 
 use fsdyno_core::result::{PhaseResult, Quantile, RoleResult};
-use fsdyno_core::workload::{Fileserver, Null, Ramp};
+use fsdyno_core::workload::{Arrivals, Fileserver, Null, Ramp, Rate};
 use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Nanos, Operation, Role, WarningKind, Workload};
 use fsdyno_engine::{EngineError, reader_pass, run, serve};
 use fsdyno_testkit::in_memory;
@@ -123,6 +123,27 @@ fn the_fileserver_runs_through_its_phases() {
         assert!(warned(kind), "{kind}");
     }
     assert!(!warned(WarningKind::Censored));
+}
+
+/// Writers with a rate begin as many files as are due, on any filesystem, and nothing else is paced.
+#[test]
+fn writers_with_a_rate_begin_what_is_due() {
+    let directory = in_memory();
+    let rate = Rate { per_second: 200.0, arrivals: Arrivals::Constant };
+    let parameters = Fileserver { write_rate: Some(rate), writers: 2, ..small() };
+    let (result, events) = events(&request(directory.path(), Workload::Fileserver(parameters)));
+    result.unwrap();
+    let phases = phases(&events);
+    let paced: Vec<bool> =
+        phases.iter().flat_map(|phase| &phase.roles).map(|role| role.open_loop.is_some()).collect();
+    assert_eq!(paced, [false, false, true, false], "only the writers");
+    let writer = &phases[2].roles[0];
+    let kept_up = writer.open_loop.as_ref().unwrap();
+    // One every 5 ms, for 250 ms.
+    assert_eq!((kept_up.due, kept_up.intended_per_s), (50, 200.0));
+    let done = count(writer, Operation::ResponseTime);
+    assert_eq!(done + kept_up.never_begun, 50, "{kept_up:?}");
+    assert!(count(writer, Operation::Openat) <= done + kept_up.backlog_max + 2, "{writer:?}");
 }
 
 #[test]

@@ -8,6 +8,13 @@ pub(crate) const FILESYSTEM: &str = "filesystem";
 
 /// By default, a difference of up to 5 % does not matter.
 pub const THRESHOLD: f64 = 0.05;
+/// The most trials of each side that are worth asking for.
+const MOST_TRIALS: usize = 99;
+
+/// How many trials would decide, if anybody would make so many.
+pub(crate) fn worth_asking(needed: Option<usize>) -> Option<usize> {
+    needed.filter(|needed| *needed <= MOST_TRIALS)
+}
 
 /// The level of an axis in a configuration, set or not.
 pub(crate) fn level(configuration: &Configuration, name: &str) -> String {

@@ -2,7 +2,7 @@
 
 use super::parameter::{Refusal, parameters};
 use super::steps::steps;
-use super::{Content, Load, Ramp, Stated, Timing, TreeModel};
+use super::{Content, Load, Ramp, Rate, Stated, Timing, TreeModel};
 use crate::operation::{Operation, Role};
 use crate::units::{Bytes, Nanos};
 
@@ -15,6 +15,9 @@ parameters! {
             `profile:FILE` with a file from `fsdyno profile`";
         readers: u32 = 3, "number of readers in the phases with several readers; the first phase has one";
         writers: u32 = 3, "number of writers in the last phase; 0 skips that phase";
+        write_rate: Option<Rate> = None, "how many files all writers together begin in a second, whether or not \
+            the filesystem keeps up: a number, or `{ per_second = 200, arrivals = \"poisson\" }`; by default \
+            each writer begins the next file when the last one is closed";
         ramp: Ramp = Ramp::secs(30), "duration of the load before each window, or `until-throttled`: until \
             the device keeps up with the writers; `steady` takes its place";
         window: Nanos = Nanos::from_secs(30), "length of the measured part of each phase";
@@ -99,7 +102,7 @@ impl Load for Fileserver {
     }
 
     fn without_effect(&self) -> Vec<(&'static [&'static str], &'static str)> {
-        super::unmet_needs([(self.writers > 0, &["writer_space"][..], "`writers`")])
+        super::unmet_needs([(self.writers > 0, &["writer_space", "write_rate"][..], "`writers`")])
     }
 
     fn prepares(&self) -> Bytes {
@@ -155,8 +158,10 @@ impl Load for Fileserver {
             Bytes(0) => "unknown trees".to_string(),
             size => format!("{size} of trees"),
         };
+        let rate =
+            self.write_rate.map_or(String::new(), |rate| format!(" at {} files a second", rate.per_second));
         format!(
-            "fileserver on {trees}, {} and {}, window {}",
+            "fileserver on {trees}, {} and {}{rate}, window {}",
             super::plural(self.readers, "reader"),
             super::plural(self.writers, "writer"),
             self.window
@@ -188,6 +193,16 @@ impl Load for Fileserver {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::Arrivals;
+
+    #[test]
+    fn a_rate_of_writers_is_said_and_needs_writers() {
+        let rate = Some(Rate { per_second: 40.0, arrivals: Arrivals::Poisson });
+        let paced = Fileserver { write_rate: rate, ..Fileserver::default() };
+        assert!(paced.title().contains("3 writers at 40 files a second, window"), "{}", paced.title());
+        let idle = Fileserver { writers: 0, ..paced };
+        assert!(idle.without_effect().iter().any(|(names, _)| names.contains(&"write_rate")));
+    }
 
     #[test]
     fn impossible_parameters_are_refused() {

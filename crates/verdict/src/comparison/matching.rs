@@ -15,9 +15,10 @@ use crate::selection::level_of;
 use crate::text::whose_trees;
 use fsdyno_core::axis::DEFAULT;
 use fsdyno_core::measure::Measure;
+use fsdyno_core::protocol::MOUNT_PREFIX;
 use fsdyno_core::workload::bonnie::{READ_CHAR, WRITE_CHAR};
 use fsdyno_core::workload::parameter::Listed;
-use fsdyno_core::{Configuration, Outcome, TrialRecord, Workload};
+use fsdyno_core::{Configuration, DeviceSpec, Outcome, TrialRecord, Workload};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -234,12 +235,23 @@ pub(super) fn differences(sides: [&Case<'_>; 2]) -> Vec<Difference> {
     found.extend(difference("clients", sides.map(clients)));
     let outage = |case: &Case<'_>| outage(case.any).map_or("none".to_string(), |outage| outage.to_string());
     found.extend(difference("outage", sides.map(outage)));
-    found.extend(difference("device", sides.map(|case| case.any.device.to_string())));
+    found.extend(difference("device", sides.map(|case| device(&case.any.device))));
     if let [Some(a), Some(b)] = sides.map(version) {
         found.extend(difference("version", [a, b].map(str::to_string)));
     }
     found.extend(workload_differences(sides.map(Case::workload)));
     found
+}
+
+/// A device in words. An image that a trial has made for itself has another path in each.
+fn device(device: &DeviceSpec) -> String {
+    let text = device.to_string();
+    match device {
+        DeviceSpec::Image(image) if image.path.to_string_lossy().starts_with(MOUNT_PREFIX) => {
+            text.replace(&image.path.display().to_string(), "of its own")
+        }
+        _ => text,
+    }
 }
 
 /// The version of the program that did the load, if it was not fsdyno.
@@ -335,7 +347,7 @@ mod tests {
     use super::super::tests::{question, side};
     use super::*;
     use crate::fixture;
-    use fsdyno_core::DeviceSpec;
+    use fsdyno_core::Bytes;
     use fsdyno_core::device::{Block, Conditioning};
     use fsdyno_core::workload::Fileserver;
 
@@ -363,6 +375,13 @@ mod tests {
             }
         }
         trials
+    }
+
+    #[test]
+    fn an_image_that_a_trial_made_for_itself_is_no_other_device() {
+        let image = |path: &str| device(&DeviceSpec::image(path, Bytes(1)));
+        assert_eq!(image("/run/fsdyno-c5eee939/disk"), image("/run/fsdyno-ca671ac2/disk"));
+        assert_ne!(image("/var/tmp/a.img"), image("/srv/a.img"));
     }
 
     #[test]

@@ -22,6 +22,7 @@ pub use surroundings::SharedWarning;
 
 use crate::doubt::{Doubt, DoubtfulSide};
 use crate::durability::{self, Judge, LossRow, Losses};
+use crate::levels::worth_asking;
 use crate::looks::under_looks;
 use crate::machines::by_block;
 use crate::ranking::estimate_of;
@@ -166,7 +167,7 @@ pub enum Finding {
 /// Why there is no verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Lack {
-    /// The trials do not decide. About this many on each side would; `None` if a thousand would not.
+    /// The trials do not decide. About this many on each side would; `None` if 99 would not.
     Trials(Option<usize>),
     /// Some values are only lower bounds, which do not prove what they seem to show.
     Bounds,
@@ -195,7 +196,7 @@ impl ComparedMeasure {
                 format!("cannot tell: {}, needs about {needed}", trials())
             }
             Finding::CannotTell(Lack::Trials(None)) => {
-                format!("cannot tell: {}, needs more than a thousand", trials())
+                format!("cannot tell: {}, and more would hardly decide it", trials())
             }
             Finding::CannotTell(Lack::Bounds) => {
                 format!("cannot tell: {}, only lower bounds are known", trials())
@@ -401,7 +402,7 @@ fn finding(row: &ComparedMeasure, threshold: f64, comparisons: usize) -> (Findin
         Verdict::Smaller if more_is_better => Finding::Slower,
         Verdict::Smaller => Finding::Faster,
         Verdict::NoMaterialDifference => Finding::NoMaterialDifference,
-        Verdict::CannotTell(needed) => Finding::CannotTell(Lack::Trials(needed)),
+        Verdict::CannotTell(needed) => Finding::CannotTell(Lack::Trials(worth_asking(needed))),
     };
     (finding, doubt)
 }

@@ -77,7 +77,7 @@ pub enum Verdict {
     AsGood,
     /// The trials do not decide.
     CannotTell {
-        /// About how many trials of each would decide; absent if a thousand would not, and for lower bounds
+        /// About how many trials of each would decide; absent if 99 would not, and for lower bounds
         /// and doubts.
         needed: Option<usize>,
     },

@@ -26,9 +26,6 @@ use crate::text;
 use fsdyno_core::measure::{Direction, Measure};
 use fsdyno_core::{TrialRecord, WarningKind};
 
-/// The most trials of each configuration that are worth asking for.
-const MOST_TRIALS: usize = 99;
-
 /// The most configurations that a headline names.
 const NAMED: usize = 3;
 
@@ -340,7 +337,7 @@ impl Evidence<'_, '_> {
             _ => None,
         });
         let needed = needed.collect::<Option<Vec<usize>>>().and_then(|needed| needed.into_iter().max());
-        let next = match needed.filter(|needed| *needed <= MOST_TRIALS && *needed > fewest) {
+        let next = match needed.filter(|needed| *needed > fewest) {
             _ if fewest < 2 && self.is_imported() => "To decide, begin with 6 trials of each.".to_string(),
             _ if fewest < 2 => format!(
                 "To decide, begin with 6 trials of each (`fsdyno sweep --more 5 {}` adds five).",

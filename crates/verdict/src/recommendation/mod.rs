@@ -89,8 +89,9 @@ impl Recommendation {
         notes.extend(race.as_ref().map(raced::notes).unwrap_or_default());
         notes.extend(looks::notes(&header.looks, trials));
         let race = race.and_then(Result::ok);
-        let judged = |load| answer(header, trials, question, load, &safety, race.as_ref(), drift.as_ref());
-        let mut answers: Vec<Answer> = loads.iter().map(judged).collect();
+        let (race_of, drift_of) = (race.as_ref(), drift.as_ref());
+        let asked = Asked { header, trials, question, safety: &safety, race: race_of, drift: drift_of };
+        let mut answers: Vec<Answer> = loads.iter().map(|load| asked.answer(load)).collect();
         say_once(&mut answers);
         let drifted = drift.as_ref().and_then(Drift::warning);
         let is_said = |drifted: &String| answers.iter().any(|answer| answer.doubts.contains(drifted));
@@ -135,108 +136,136 @@ fn say_once(answers: &mut [Answer]) {
     }
 }
 
-fn answer(
-    header: &SweepHeader,
-    trials: &[TrialRecord],
-    question: &Question,
-    load: &Load<'_>,
-    safety: &Safety,
-    race: Option<&RaceAnswer>,
-    drift: Option<&Drift>,
-) -> Answer {
-    let workload = load.workload;
-    let own: Vec<&TrialRecord> = trials.iter().filter(|trial| load.has(trial)).collect();
-    let all: Vec<&TrialRecord> = own.iter().copied().filter(|trial| is_measured(trial)).collect();
-    let [measured, complete] = match race {
-        None => [all.clone(), all],
-        Some(race) => raced::parts(race, &all),
-    };
-    let wanted = match &question.goal {
-        None => Some(header.measure.clone()),
-        Some(goal) => goal.measure(workload),
-    };
-    let rank = |measure: &Measure| ranking::ranking_of(load, measure, header.seed, &measured, safety);
-    let ranking = wanted.as_ref().map(rank);
-    // A user who asks for latency must not get an answer about throughput because the workload has no
-    // latency.
-    let asked = question.goal.is_none() || ranking.as_ref().map(Ranking::measure) == wanted.as_ref();
-    let ranking = ranking.filter(|ranking| asked && ranking.ranked().next().is_some());
-    let Some(ranking) = ranking else {
-        return unanswered(header, question, load, &measured);
-    };
-    let measure = ranking.measure().clone();
-    let repeated = header.looks.are_repeated();
-    let standings =
-        standing::standings(&ranking, &measured, trials, question.threshold, header.seed, repeated);
-    let (race, other) = match race {
-        Some(race) if race.measure == measure.name() => (Some(race), None),
-        race => (None, race),
-    };
-    let failed_always = failed_always(&own);
-    let evidence = Evidence {
-        sweep: &header.id,
-        measure: &measure,
-        load,
-        standings: &standings,
-        trials: &measured,
-        failed_always: &failed_always,
-        drift,
-        threshold: question.threshold,
-        seed: header.seed,
-        looks: repeated,
-    };
-    let judged = match race {
-        None => evidence.judge(),
-        Some(race) => evidence.judge_race(race),
-    };
-    let Judged { judgement, winner, default, leader, baseline } = judged;
-    let effects = axis::effects(&measure, &complete, trials, (question.threshold, repeated), safety);
-    let pareto = pareto::front(workload, &measure, &standings, &measured, header.seed);
-    let wanted = question.recipe.as_ref();
-    let built = match wanted {
-        // What is alone is what the question was about.
-        None => winner.or((standings.len() == 1).then_some(0)).map(|index| &standings[index]),
-        Some(name) => standings.iter().find(|one| one.name == *name),
-    };
-    let recipe = built.and_then(|one| recipe::text(one, &measured));
-    let kept = default.filter(|_| recipe.is_none()).map(|index| &standings[index]);
-    let default_recipe = kept.and_then(|one| recipe::text(one, &measured));
-    let mut answer = Answer {
-        workload: workload.kind(),
-        title: load.title(),
-        instead_of: instead_of(header, question, &measure, trials),
-        measure: measure.name().to_string(),
-        unit: measure.unit().name(),
-        higher_is_better: measure.direction() == Direction::HigherIsBetter,
-        judgement,
-        sentences: Vec::new(),
-        doubts: Vec::new(),
-        winner,
-        default,
-        leader,
-        baseline,
-        standings,
-        failed_always,
-        axes: effects.axes,
-        interactions: effects.interactions,
-        block_share: effects.block_share,
-        residual_share: effects.residual_share,
-        pareto,
-        recipe,
-        default_recipe,
-        notes: effects.notes,
-        warnings: warnings(own.iter().copied()),
-    };
-    answer.notes.splice(..0, words::notes(&answer));
-    answer.doubts = doubts::doubts(&answer, &measure, drift, trials, &own);
-    answer.sentences.extend(words::missed(&answer, &measured));
-    answer.sentences.extend(words::sentences(&answer, &measure, question.threshold));
-    answer.sentences.extend(race.into_iter().flat_map(|race| race.sentences.iter().cloned()));
-    answer.sentences.extend(words::never_synced(&answer, &measured));
-    answer.sentences.extend(words::wrong_inside(&answer));
-    answer.sentences.extend(header.finished.is_none().then(|| words::so_far(own.len())));
-    answer.sentences.extend(other.map(|race| raced::for_another(race, &measure)));
-    answer
+/// What the answers for all workloads of a sweep are made of.
+struct Asked<'a> {
+    header: &'a SweepHeader,
+    trials: &'a [TrialRecord],
+    question: &'a Question,
+    safety: &'a Safety,
+    race: Option<&'a RaceAnswer>,
+    drift: Option<&'a Drift>,
+}
+
+impl<'a> Asked<'a> {
+    fn answer(&self, load: &Load<'a>) -> Answer {
+        let Asked { header, trials, question, .. } = *self;
+        let own: Vec<&TrialRecord> = trials.iter().filter(|trial| load.has(trial)).collect();
+        let all: Vec<&TrialRecord> = own.iter().copied().filter(|trial| is_measured(trial)).collect();
+        let [measured, complete] = match self.race {
+            None => [all.clone(), all],
+            Some(race) => raced::parts(race, &all),
+        };
+        let Some(ranking) = self.ranking(load, &measured) else {
+            return unanswered(header, question, load, &measured);
+        };
+        let measure = ranking.measure().clone();
+        let looks = header.looks.are_repeated();
+        let (threshold, seed) = (question.threshold, header.seed);
+        let standings = standing::standings(&ranking, &measured, trials, threshold, seed, looks);
+        let failed_always = failed_always(&own);
+        let evidence = Evidence {
+            sweep: &header.id,
+            measure: &measure,
+            load,
+            standings: &standings,
+            trials: &measured,
+            failed_always: &failed_always,
+            drift: self.drift,
+            threshold,
+            seed,
+            looks,
+        };
+        let Judged { judgement, winner, default, leader, baseline } = match self.race_for(&measure) {
+            None => evidence.judge(),
+            Some(race) => evidence.judge_race(race),
+        };
+        let effects = axis::effects(&measure, &complete, trials, (threshold, looks), self.safety);
+        let [recipe, default_recipe] = self.recipes(&standings, [winner, default], &measured);
+        let mut answer = Answer {
+            workload: load.workload.kind(),
+            title: load.title(),
+            instead_of: instead_of(header, question, &measure, trials),
+            measure: measure.name().to_string(),
+            unit: measure.unit().name(),
+            higher_is_better: measure.direction() == Direction::HigherIsBetter,
+            judgement,
+            sentences: Vec::new(),
+            doubts: Vec::new(),
+            winner,
+            default,
+            leader,
+            baseline,
+            pareto: pareto::front(load.workload, &measure, &standings, &measured, seed),
+            standings,
+            failed_always,
+            axes: effects.axes,
+            interactions: effects.interactions,
+            block_share: effects.block_share,
+            residual_share: effects.residual_share,
+            recipe,
+            default_recipe,
+            notes: effects.notes,
+            warnings: warnings(own.iter().copied()),
+        };
+        answer.notes.splice(..0, words::notes(&answer));
+        answer.doubts = doubts::doubts(&answer, &measure, self.drift, trials, &own);
+        answer.sentences = self.sentences(&answer, &measure, &measured, own.len());
+        answer
+    }
+
+    /// The configurations by the wanted measure; `None` if no trial has a value of it. Who asks for latency
+    /// must not get an answer about throughput because the workload has no latency.
+    fn ranking(&self, load: &Load<'a>, measured: &[&TrialRecord]) -> Option<Ranking> {
+        let wanted = match &self.question.goal {
+            None => self.header.measure.clone(),
+            Some(goal) => goal.measure(load.workload)?,
+        };
+        let ranking = ranking::ranking_of(load, &wanted, self.header.seed, measured, self.safety);
+        let is_asked = self.question.goal.is_none() || *ranking.measure() == wanted;
+        (is_asked && ranking.ranked().next().is_some()).then_some(ranking)
+    }
+
+    /// The race, if it decided by this measure.
+    fn race_for(&self, measure: &Measure) -> Option<&'a RaceAnswer> {
+        self.race.filter(|race| race.measure == measure.name())
+    }
+
+    /// How to build the winner or what was asked for, and else the default.
+    fn recipes(
+        &self,
+        standings: &[Contender],
+        [winner, default]: [Option<usize>; 2],
+        measured: &[&TrialRecord],
+    ) -> [Option<RecipeText>; 2] {
+        let built = match &self.question.recipe {
+            // What is alone is what the question was about.
+            None => winner.or((standings.len() == 1).then_some(0)).map(|index| &standings[index]),
+            Some(name) => standings.iter().find(|one| one.name == *name),
+        };
+        let recipe = built.and_then(|one| recipe::text(one, measured));
+        let kept = default.filter(|_| recipe.is_none()).map(|index| &standings[index]);
+        [recipe, kept.and_then(|one| recipe::text(one, measured))]
+    }
+
+    /// What is said after the headline.
+    fn sentences(
+        &self,
+        answer: &Answer,
+        measure: &Measure,
+        measured: &[&TrialRecord],
+        own: usize,
+    ) -> Vec<String> {
+        let race = self.race_for(measure);
+        let other = self.race.filter(|_| race.is_none());
+        let mut sentences: Vec<String> = words::missed(answer, measured).into_iter().collect();
+        sentences.extend(words::sentences(answer, measure, self.question.threshold));
+        sentences.extend(race.into_iter().flat_map(|race| race.sentences.iter().cloned()));
+        sentences.extend(words::never_synced(answer, measured));
+        sentences.extend(words::wrong_inside(answer));
+        sentences.extend(self.header.finished.is_none().then(|| words::so_far(own)));
+        sentences.extend(other.map(|race| raced::for_another(race, measure)));
+        sentences
+    }
 }
 
 /// The names of configurations of which every trial failed.

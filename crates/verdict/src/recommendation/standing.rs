@@ -12,7 +12,7 @@ use super::contender::{Compared, Contender, Verdict, pairs};
 use super::{faults, losses};
 use crate::comparison::proven;
 use crate::doubt::{Doubt, DoubtfulSide};
-use crate::levels::changes;
+use crate::levels::{changes, worth_asking};
 use crate::looks::under_looks;
 use crate::machines::by_block;
 use crate::outcomes::failed_beside;
@@ -179,7 +179,7 @@ pub(crate) fn corrected(ratios: &[Option<Ratio>], comparisons: usize) -> Vec<Opt
 fn verdict(said: Said, direction: Direction) -> Verdict {
     match (said, direction) {
         (Said::NoMaterialDifference, _) => Verdict::AsGood,
-        (Said::CannotTell(needed), _) => Verdict::CannotTell { needed },
+        (Said::CannotTell(needed), _) => Verdict::CannotTell { needed: worth_asking(needed) },
         (Said::Larger, Direction::HigherIsBetter) | (Said::Smaller, Direction::LowerIsBetter) => {
             Verdict::BetterAndWeaker
         }

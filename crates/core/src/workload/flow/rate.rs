@@ -193,6 +193,37 @@ impl Parameter for Try {
     }
 }
 
+impl Arrivals {
+    /// What is said of a rate: nothing if they are at the same distance.
+    fn in_brackets(self) -> &'static str {
+        match self {
+            Arrivals::Constant => "",
+            Arrivals::Poisson => " (poisson)",
+        }
+    }
+}
+
+impl Parameter for Rate {
+    fn read(literal: &Literal, surroundings: &dyn Surroundings) -> Result<Self, ParameterError> {
+        match literal {
+            Literal::Table(_) => {
+                let fields = Fields::of(literal, surroundings)?;
+                fields.only(&["per_second", "arrivals"])?;
+                let PerSecond(per_second) = fields.required("per_second")?;
+                Ok(Rate { per_second, arrivals: fields.or("arrivals", Arrivals::Constant)? })
+            }
+            _ => {
+                let PerSecond(per_second) = PerSecond::read(literal, surroundings)?;
+                Ok(Rate { per_second, arrivals: Arrivals::Constant })
+            }
+        }
+    }
+
+    fn written(&self) -> String {
+        format!("{}/s{}", self.per_second, self.arrivals.in_brackets())
+    }
+}
+
 impl Parameter for Pace {
     fn read(literal: &Literal, surroundings: &dyn Surroundings) -> Result<Self, ParameterError> {
         match literal {
@@ -203,15 +234,13 @@ impl Parameter for Pace {
                 let arrivals = fields.or("arrivals", Arrivals::Constant)?;
                 Ok(Pace::Highest(RateSearch { until: fields.required("until")?, step, arrivals }))
             }
-            Literal::Table(_) => {
+            Literal::Table(table) if !table.contains_key("per_second") => {
                 let fields = Fields::of(literal, surroundings)?;
                 fields.only(&["per_second", "until", "step", "arrivals"])?;
-                let PerSecond(per_second) = fields.required("per_second")?;
-                Ok(Pace::At(Rate { per_second, arrivals: fields.or("arrivals", Arrivals::Constant)? }))
+                Ok(Pace::At(Rate::read(literal, surroundings)?))
             }
-            Literal::Integer(_) | Literal::Float(_) => {
-                let PerSecond(per_second) = PerSecond::read(literal, surroundings)?;
-                Ok(Pace::At(Rate { per_second, arrivals: Arrivals::Constant }))
+            Literal::Table(_) | Literal::Integer(_) | Literal::Float(_) => {
+                Ok(Pace::At(Rate::read(literal, surroundings)?))
             }
             _ => Err(ParameterError::Expected(
                 "a number of iterations per second, { per_second = 200, arrivals = \"poisson\" }, or \
@@ -222,13 +251,11 @@ impl Parameter for Pace {
     }
 
     fn written(&self) -> String {
-        let arrivals = match self.arrivals() {
-            Arrivals::Constant => "",
-            Arrivals::Poisson => " (poisson)",
-        };
         match self {
-            Pace::At(rate) => format!("{}/s{arrivals}", rate.per_second),
-            Pace::Highest(search) => format!("the highest rate with {}{arrivals}", search.until),
+            Pace::At(rate) => rate.written(),
+            Pace::Highest(search) => {
+                format!("the highest rate with {}{}", search.until, search.arrivals.in_brackets())
+            }
         }
     }
 }

@@ -17,6 +17,7 @@ use crate::background;
 use crate::content::Content;
 use crate::error::EngineError;
 use crate::ledger::Ledger;
+use crate::pace::Schedule;
 use crate::phase::{Job, PhaseLoad, Team};
 use crate::plant::{self, DIRECTORY, no_room};
 use crate::session::{Session, base_name};
@@ -24,7 +25,7 @@ use crate::tree::{Limits, Model, derive_seed};
 use fsdyno_core::protocol::Stage;
 use fsdyno_core::reserve::reserve;
 use fsdyno_core::result::TreeSummary;
-use fsdyno_core::workload::{Fileserver, Load, fileserver};
+use fsdyno_core::workload::{Fileserver, Load, Pace, fileserver};
 use fsdyno_core::{Bytes, CacheState, EngineRequest, Nanos, Role, WarningKind};
 use rustix::fs::Mode;
 use std::ffi::CString;
@@ -84,7 +85,11 @@ pub(crate) fn run(parameters: &Fileserver, session: &mut Session<'_, '_>) -> Res
                     ledger: parameters.verify.then(|| ledger.clone()),
                 })
             });
-            teams.push(Team::new(Role::Writer, fileserver::writer::STEPS, jobs.collect()));
+            let schedule = parameters.write_rate.map(|rate| {
+                Arc::new(Schedule::new(Pace::At(rate), session.request.seed, Role::Writer as u64))
+            });
+            let team = Team::new(Role::Writer, fileserver::writer::STEPS, jobs.collect());
+            teams.push(Team { schedule, ..team });
         }
         let jobs = readers.map(|tree| {
             reader::job(reader::Assignment {

@@ -210,6 +210,7 @@ impl Writer {
         file: FileIdentity,
     ) -> Result<(), Halt> {
         let object = Object { directory: &self.path, name };
+        meter.begin_iteration()?;
         let descriptor = timed(
             meter,
             OPENAT,
@@ -239,6 +240,7 @@ impl Writer {
             position += written as u64;
         }
         timed(meter, CLOSE, object, |()| 0, || fsdyno_sys::thread::close(descriptor))?;
+        meter.end_iteration()?;
         meter.item();
         Ok(())
     }
