@@ -370,6 +370,10 @@ pub struct Plan {
     /// Fit the plan to this time, as `fsdyno sweep` would.
     #[arg(long = "for", value_name = "TIME", value_parser = time, conflicts_with_all = ["race", "budget"])]
     pub time: Option<Nanos>,
+    /// Print the plan with sizes and memory with which its sweep would answer, and its comments; what is
+    /// changed, and why, is on stderr.
+    #[arg(long, conflicts_with_all = ["set", "memory", "kernel", "modules", "race", "budget", "time", "format"])]
+    pub fix: bool,
     /// Output format.
     #[arg(long, default_value = "text")]
     pub format: DocumentFormat,

@@ -158,7 +158,7 @@ fn a_sweep_is_renamed_and_noted() {
 fn a_packed_sweep_is_the_same_on_another_machine() {
     let store = Store::new();
     store.succeeds(&["note", "1", "a note"]);
-    store.succeeds(&["pack", "1", "old.fsdyno"]);
+    store.succeeds(&["pack", "1", "-o", "old.fsdyno"]);
     let elsewhere = Store::new();
     std::fs::rename(store.path("old.fsdyno"), elsewhere.path("old.fsdyno")).expect("the file");
     let told = elsewhere.succeeds(&["unpack", "old.fsdyno"]);

@@ -147,6 +147,7 @@ fn lines(command: &str, path: &str) -> Vec<String> {
         ("fsdyno report", "--output") => "report --output=PATH",
         ("fsdyno export", "--directory") => "export --directory=PATH",
         ("fsdyno profile", "--output") => "profile decoy --output=PATH",
+        ("fsdyno pack", "--output") => "pack 1 --output=PATH",
         ("fsdyno pack", _) => "pack 1 PATH",
         ("fsdyno selfcheck", "--image") => "selfcheck --image=PATH",
         ("fsdyno package", _) => "package PATH",

@@ -6,6 +6,7 @@
 //! next month are from the same kernel.
 
 use crate::error::{GuestError, Result};
+use fsdyno_core::Bytes;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -48,6 +49,12 @@ impl Cache {
         libraries(&String::from_utf8_lossy(&said)).into_iter().filter(is_absent).collect()
     }
 
+    /// How much there is to be downloaded of a package; `None` if apt does not know it.
+    pub fn size_of(&self, package: &str) -> Option<Bytes> {
+        let said = run(Command::new("apt-cache").args(["show", "--no-all-versions", package])).ok()?;
+        download_size(&String::from_utf8_lossy(&said))
+    }
+
     /// Where a package is unpacked; it is downloaded if necessary.
     pub fn fetch(&self, package: &str) -> Result<PathBuf> {
         let place = self.place(package);
@@ -78,6 +85,12 @@ impl Cache {
             result => result.map(|()| place.clone()).map_err(GuestError::file("rename a package to", &place)),
         }
     }
+}
+
+/// The size of the file of a package, in what apt-cache(8) shows of it.
+fn download_size(shown: &str) -> Option<Bytes> {
+    let size = shown.lines().find_map(|line| line.strip_prefix("Size: "))?;
+    size.trim().parse().ok().map(Bytes)
 }
 
 /// The packages of libraries in what apt-cache(8) says that a package depends on: those that are named so by
@@ -120,6 +133,14 @@ pub(crate) fn run(command: &mut Command) -> Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_size_of_a_package_is_not_that_of_what_it_installs() {
+        let shown =
+            "Package: linux-image-6.1.0-50-amd64\nInstalled-Size: 398123\nSize: 69172436\nSHA256: x\n";
+        assert_eq!(download_size(shown), Some(Bytes(69_172_436)));
+        assert_eq!(download_size("N: Unable to locate package\n"), None);
+    }
 
     #[test]
     fn packages_of_libraries_are_told_from_others() {

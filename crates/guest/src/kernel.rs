@@ -50,7 +50,7 @@ pub(crate) fn get(spec: &KernelSpec, cache: &Cache) -> Result<Kernel> {
 }
 
 /// The newest package of a version that apt knows.
-fn newest_offered(spec: &KernelSpec, version: &str) -> Result<String> {
+pub(crate) fn newest_offered(spec: &KernelSpec, version: &str) -> Result<String> {
     let listed = cache::run(Command::new("apt-cache").args(["pkgnames", &format!("{PACKAGE}{version}.")]))?;
     let names = String::from_utf8_lossy(&listed);
     let offered = names.lines().filter(|name| is_package(name, version)).map(str::to_string).collect();

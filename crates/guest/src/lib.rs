@@ -39,13 +39,16 @@ use error::GuestError;
 use fsdyno_core::filesystem::how_to_install;
 use fsdyno_core::{Bytes, GuestShape, Nanos};
 use fsdyno_host::HostError;
-use fsdyno_host::guest::{Guest, GuestFacts, GuestProgram, GuestRequest, Guests, NotStarted, Wanted};
+use fsdyno_host::guest::{
+    Download, Guest, GuestFacts, GuestProgram, GuestRequest, Guests, NotStarted, Wanted,
+};
 use fsdyno_host::local::find_program;
 use host::{GuestHost, is_lost, is_set};
 use machine::{Cable, Disk, Machine, Ports, QEMU, Setup, Start};
 use parts::{Archive, Found, Parts};
 use rustix::fs::{Access, access};
 use snapshot::{Likeness, RESUME_PATIENCE, Snapshot};
+use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -288,6 +291,21 @@ impl Guests for Qemu {
             format!("{name} is not installed ({})", how_to_install(package))
         }));
         unmet
+    }
+
+    fn are_emulated(&mut self) -> bool {
+        let has_failed = || self.parts.kept.as_ref().is_some_and(|kept| kept.has_failed(KVM));
+        self.kvm.map_or_else(|| has_failed() || !kvm_may_work(), |works| !works)
+    }
+
+    fn downloads(&mut self, request: &GuestRequest) -> Vec<Download> {
+        let kernel = self.parts.kernel_to_download(&request.kernel);
+        let absent = request.programs.iter().filter(|program| find_program(&program.name).is_none());
+        let packages = absent.map(|program| program.package.clone());
+        let packages = packages.filter(|name| !name.is_empty() && !self.parts.cache.place(name).is_dir());
+        let packages: BTreeSet<String> = kernel.into_iter().chain(packages).collect();
+        let download = |package: String| Download { size: self.parts.cache.size_of(&package), package };
+        packages.into_iter().map(download).collect()
     }
 
     fn lacks_memory_for(&mut self, shapes: &[GuestShape]) -> Option<String> {

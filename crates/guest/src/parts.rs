@@ -143,6 +143,13 @@ impl Parts {
         Ok(absent.map(line).collect())
     }
 
+    /// The package of a kernel that is not present and can be downloaded.
+    pub fn kernel_to_download(&self, spec: &KernelSpec) -> Option<String> {
+        let KernelSpec::Debian { version } = spec else { return None };
+        let is_absent = matches!(kernel::find(spec, &self.cache), Ok(None));
+        is_absent.then(|| kernel::newest_offered(spec, version).ok()).flatten()
+    }
+
     /// The archive for a request. Guests of a sweep that ask for the same get the same, even if a program on
     /// the host has changed since.
     pub fn archive(&mut self, request: &GuestRequest, found: &Found) -> Result<Rc<Archive>> {

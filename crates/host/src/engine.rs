@@ -1,5 +1,6 @@
 //! A running engine, wherever it runs.
 
+use crate::plight::Plight;
 use fsdyno_core::EngineEvent;
 use std::time::Duration;
 
@@ -34,5 +35,9 @@ pub trait EngineProcess {
     /// The same with the machine, if that is not the host: `process 7 on client 'x2'`.
     fn process(&self) -> String {
         format!("process {}", self.pid())
+    }
+    /// What keeps it, if it is silent or does not end; only its own machine can say.
+    fn plight(&self) -> Plight {
+        Plight::Unknown
     }
 }

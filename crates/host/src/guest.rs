@@ -7,7 +7,8 @@
 
 use crate::remote::{Member, News};
 use crate::{Host, HostError};
-use fsdyno_core::{GuestShape, KernelSpec, Nanos};
+use fsdyno_core::{Bytes, GuestShape, KernelSpec, Nanos};
+use serde::Serialize;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -54,6 +55,15 @@ pub struct GuestProgram {
     pub name: String,
     /// The Debian package that has it, for machines that do not.
     pub package: String,
+}
+
+/// A package that is downloaded before a guest starts.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Download {
+    /// Its name.
+    pub package: String,
+    /// How much there is to be downloaded, if the package source says so.
+    pub size: Option<Bytes>,
 }
 
 /// The context of a result that comes from a guest.
@@ -157,6 +167,15 @@ pub trait Guests {
     /// Everything that keeps such a guest from being started, one line each. Nothing is started and nothing
     /// is downloaded.
     fn unmet(&mut self, request: &GuestRequest) -> Vec<String>;
+    /// Whether their processors are emulated, as far as that is known before one has run.
+    fn are_emulated(&mut self) -> bool {
+        true
+    }
+    /// The packages that such a guest needs and that are downloaded before it starts. Nothing is downloaded
+    /// now.
+    fn downloads(&mut self, _request: &GuestRequest) -> Vec<Download> {
+        Vec::new()
+    }
     /// Why there is no memory for these together; nothing if there is, or if nobody knows.
     fn lacks_memory_for(&mut self, _shapes: &[GuestShape]) -> Option<String> {
         None

@@ -20,6 +20,7 @@ pub mod log;
 pub mod mountinfo;
 pub mod nfs;
 pub mod noise;
+mod plight;
 pub mod probe;
 pub mod recorder;
 pub mod remote;
@@ -28,6 +29,7 @@ pub mod smb;
 pub mod wire;
 
 pub use engine::{EngineOutput, EngineProcess};
+pub use plight::Plight;
 
 use export::Export;
 use fsdyno_core::environment::{ClientFacts, Confinement};

@@ -4,6 +4,8 @@
 //! Nothing is built. The windows are exact; the rest of a trial depends on the machine and is estimated from
 //! the assumptions below. During a sweep the durations of finished trials replace the estimate.
 
+use crate::filled::{self, NoRoom};
+use crate::foreseen;
 use crate::guest_request;
 use crate::order::{Slot, most, order, order_with, sentinel};
 use crate::plan::{Case, Plan, PlanCommand};
@@ -15,13 +17,14 @@ use fsdyno_core::axis::CACHE;
 use fsdyno_core::workload::{Need, Tool};
 use fsdyno_core::{Bytes, CacheState, Configuration, DeviceSpec, Devices, Nanos, Warning, Workload};
 use fsdyno_host::Host;
-use fsdyno_host::guest::{Guests, disk_nodes};
+use fsdyno_host::guest::{Download, GuestRequest, Guests, disk_nodes};
 use fsdyno_testbed::filesystem::foreseen_risks;
-use fsdyno_testbed::{Lack, Refusal};
+use fsdyno_testbed::{DiskQueues, Lack, Refusal, disk_queues};
 use fsdyno_testbed::{guard, serve};
 use fsdyno_verdict::text::plural;
 use serde::Serialize;
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Assumed rate at which trees are created, in bytes per second: a single SSD, small files.
@@ -40,8 +43,10 @@ pub(crate) const ASSUMED_LIFECYCLE: Nanos = Nanos::from_secs(2);
 const ASSUMED_BOOT: Nanos = Nanos::from_secs(10);
 /// The same if it resumes from a snapshot, or is not emulated.
 const ASSUMED_RESUMPTION: Nanos = Nanos::from_secs(1);
-/// How much longer what follows the load takes there: programs that look at many disks.
+/// How much longer programs take there: mkfs, checks, and what looks at many disks after the load.
 const ASSUMED_SLOWNESS: u64 = 5;
+/// How much longer it takes there to create and read trees: seen of all operations of filesystems.
+const ASSUMED_OPERATION_SLOWNESS: u64 = 10;
 
 /// What a plan would do.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -75,6 +80,15 @@ pub struct DryRun {
     /// The commands of the plan that would run around its trials, one line each: the sweep needs
     /// `--allow-hooks`.
     pub hooks: Vec<String>,
+    /// Whether its guests are emulated, as far as that is known before one has run; absent if it has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub emulated: Option<bool>,
+    /// The packages that are downloaded for its guests.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub downloads: Vec<Download>,
+    /// What will make its figures say something else than is asked.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Warning>,
     /// What would keep the sweep from starting even as root, and with every device confirmed.
     pub refusals: Vec<Refusal>,
 }
@@ -107,16 +121,21 @@ pub struct DryCase {
 pub fn dry_run(plan: &Plan, host: &mut dyn Host, guests: &mut dyn Guests) -> DryRun {
     let seed = order(plan).first().map_or(plan.seed, |slot| slot.seed);
     let cases = plan.cases();
-    let examined = examine(host, plan, &cases);
+    let mut examined = examine(host, plan, &cases);
+    let requests = requests(plan, &cases);
+    let emulated = (!requests.is_empty()).then(|| guests.are_emulated());
+    examined.0.emulated = emulated == Some(true);
     let unmet = unmet(plan, host, guests, &cases, examined.0.device);
+    let queues = disk_queues(host, &plan.devices);
     let cases: Vec<DryCase> = cases
         .into_iter()
         .zip(unmet)
-        .map(|(case, unmet)| dry_case(plan, case, unmet, seed, &examined))
+        .map(|(case, unmet)| dry_case(plan, case, unmet, seed, &queues, &examined))
         .collect();
     let runnable: Vec<Configuration> =
         cases.iter().filter(|case| case.unmet.is_empty()).map(|case| case.configuration.clone()).collect();
     let lack = lack(plan, host);
+    let warnings = foreseen::warnings(&foreseen::from_memory(host, plan, &cases), runnable.len());
     let once = time_of_images(plan).0;
     let time = |slots: &[Slot]| {
         slots.iter().map(|slot| cases[slot.case as usize].trial_time().0).fold(once, u64::saturating_add)
@@ -138,15 +157,42 @@ pub fn dry_run(plan: &Plan, host: &mut dyn Host, guests: &mut dyn Guests) -> Dry
         hooks: plan.hooks.commands.iter().map(PlanCommand::line).collect(),
         measure: plan.measure.name().to_string(),
         overrides: plan.overrides.clone(),
+        emulated,
+        downloads: downloads(guests, &requests),
+        warnings,
         refusals: [
             guard::foresee(host, &plan.devices, &runnable, least_space(plan)),
             short_of_room(host, plan),
+            filled::refused(host, plan).into_iter().collect(),
             recorded::refused_log_directory(plan).into_iter().collect(),
         ]
         .concat(),
         cases,
     };
     as_race(plan, run, once)
+}
+
+/// The guests of all cases, each kind once.
+fn requests(plan: &Plan, cases: &[Case]) -> Vec<GuestRequest> {
+    let mut requests: Vec<GuestRequest> = Vec::new();
+    for case in cases.iter().filter(|case| case.contradictions.is_empty() && case.impossible.is_empty()) {
+        let both = [guest_request::request(plan, case), guest_request::client(plan, case)];
+        for request in both.into_iter().flatten() {
+            let is_like = |known: &GuestRequest| {
+                (&known.kernel, &known.programs) == (&request.kernel, &request.programs)
+            };
+            if !requests.iter().any(is_like) {
+                requests.push(request);
+            }
+        }
+    }
+    requests
+}
+
+/// What is downloaded for them, each package once.
+fn downloads(guests: &mut dyn Guests, requests: &[GuestRequest]) -> Vec<Download> {
+    let all: BTreeSet<Download> = requests.iter().flat_map(|request| guests.downloads(request)).collect();
+    all.into_iter().collect()
 }
 
 /// The same as a race, if it is one.
@@ -175,12 +221,13 @@ fn dry_case(
     case: Case,
     unmet: Vec<String>,
     seed: u64,
+    queues: &DiskQueues,
     (sizes, unknown): &(Sizes, Unknown),
 ) -> DryCase {
     let commands = match plan.devices.data {
         DeviceSpec::Directory { .. } => Vec::new(),
         _ if !case.impossible.is_empty() => Vec::new(),
-        _ => commands(plan, &case, seed),
+        _ => commands(plan, &case, seed, queues),
     };
     let mut notes: Vec<String> = case.warnings.iter().map(|warning| warning.text.clone()).collect();
     let fills = case.configuration.precondition().is_some();
@@ -231,12 +278,15 @@ pub(crate) fn unmet(
 }
 
 /// The exact commands of a case; those of a guest as they appear in it.
-fn commands(plan: &Plan, case: &Case, seed: u64) -> Vec<String> {
+fn commands(plan: &Plan, case: &Case, seed: u64, queues: &DiskQueues) -> Vec<String> {
     let Some(load) = recorded::load(case) else {
-        return shared(case).into_iter().chain(commands_on(plan, case, &plan.devices, seed)).collect();
+        return shared(case)
+            .into_iter()
+            .chain(commands_on(plan, case, &plan.devices, seed, queues))
+            .collect();
     };
     let (before, after) = recorded::before_and_after(plan, load);
-    let within = commands_on(plan, case, &recorded::planned_devices(plan, load), seed);
+    let within = commands_on(plan, case, &recorded::planned_devices(plan, load), seed, queues);
     std::iter::once(before).chain(within).chain([after]).collect()
 }
 
@@ -249,9 +299,9 @@ fn shared(case: &Case) -> Option<String> {
     ))
 }
 
-fn commands_on(plan: &Plan, case: &Case, devices: &Devices, seed: u64) -> Vec<String> {
+fn commands_on(plan: &Plan, case: &Case, devices: &Devices, seed: u64, queues: &DiskQueues) -> Vec<String> {
     match guest_request::request_for(plan, case, devices) {
-        None => fsdyno_testbed::commands(&case.configuration, devices, seed),
+        None => fsdyno_testbed::commands(&case.configuration, devices, seed, queues),
         Some(request) => {
             let disks = request.disks.iter().map(|disk| disk.display().to_string()).collect::<Vec<_>>();
             let boot =
@@ -273,19 +323,8 @@ fn commands_on(plan: &Plan, case: &Case, devices: &Devices, seed: u64) -> Vec<St
 
 /// A fill that leaves too little space for what the workload prepares.
 fn of_fill(plan: &Plan, case: &Case, size: Option<Bytes>) -> Vec<String> {
-    let (Some(precondition), Some(size)) = (case.configuration.precondition(), size) else {
-        return Vec::new();
-    };
-    let left = size.0 - share(size, precondition.fill_percent);
-    let needed = Bytes(case.workload.load().prepares().0.saturating_mul(plan.preparing()));
-    if needed.0 <= left {
-        return Vec::new();
-    }
-    let percent = precondition.fill_percent;
-    vec![format!(
-        "the workload prepares {needed}, which does not fit: filled to {percent} %, a device of {size} has \
-         less space left"
-    )]
+    let lack = size.and_then(|size| NoRoom::of(plan, case, size));
+    lack.map(|lack| format!("{}; {}", lack.reason(), lack.remedy())).into_iter().collect()
 }
 
 /// Programs of hooks and monitors that are not installed on this host.
@@ -427,18 +466,23 @@ pub(crate) fn trial_time(case: &Case, sizes: Sizes) -> Nanos {
     };
     let moved = moved.saturating_add(conditioned);
     let taking = |bytes: u64, rate: u64| bytes.saturating_mul(1_000_000_000 / rate);
-    let making = taking(made, if sizes.served { ASSUMED_SERVED_RATE } else { ASSUMED_TREE_RATE });
-    let moving = making.saturating_add(taking(moved, ASSUMED_TREE_RATE));
     let (boot, slowness) = match case.configuration.guest_kernel() {
         Some(_) if sizes.resumes => (ASSUMED_RESUMPTION, ASSUMED_SLOWNESS),
         Some(_) => (ASSUMED_BOOT, ASSUMED_SLOWNESS),
         None => (Nanos(0), 1),
     };
+    let is_emulated = case.configuration.guest_kernel().is_some() && sizes.emulated;
+    let (lifecycle, rate) = match is_emulated {
+        true => (ASSUMED_LIFECYCLE.0 * ASSUMED_SLOWNESS, ASSUMED_TREE_RATE / ASSUMED_OPERATION_SLOWNESS),
+        false => (ASSUMED_LIFECYCLE.0, ASSUMED_TREE_RATE),
+    };
+    let making = taking(made, if sizes.served { ASSUMED_SERVED_RATE } else { rate });
+    let moving = making.saturating_add(taking(moved, rate));
     // Each disk of a stack makes a look about as long again: it is examined, and the stack put together.
     let looks = if recorded::load(case).is_some() { 1 + sizes.assembled } else { 1 };
     let follows = load.follows().0.saturating_mul(slowness).saturating_mul(looks);
     Nanos(
-        (ASSUMED_LIFECYCLE.0 + boot.0)
+        (lifecycle + boot.0)
             .saturating_add(moving)
             .saturating_add(load.timing().total().0)
             .saturating_add(sizes.calm.0.saturating_mul(load.timing().windows.into()))

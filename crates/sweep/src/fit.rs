@@ -263,10 +263,11 @@ impl Fitting<'_> {
             }
         }
         if choice.has_small_trees
-            && let Some((name, least)) = self.memory().and_then(|memory| load.least_trees(memory))
-            && least < load.prepares()
+            && let Some((memory, rereads)) = self.memory().zip(load.rereads())
+            && load.prepares() > Bytes(0)
+            && rereads.least(memory) < rereads.value
         {
-            changed.push((name, least.to_string()));
+            changed.push((rereads.parameter, rereads.least(memory).to_string()));
         }
         changed
     }

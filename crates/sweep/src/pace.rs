@@ -21,7 +21,7 @@ impl Pace {
     /// On this machine.
     pub fn here(plan: &Plan, host: &mut dyn Host, guests: &mut dyn Guests) -> Self {
         let cases = plan.cases();
-        let sizes = Sizes::of(host, plan, &cases);
+        let sizes = Sizes::of(host, guests, plan, &cases);
         let unmet = estimate::unmet(plan, host, guests, &cases, sizes.device);
         Pace { runs: unmet.iter().map(Vec::is_empty).collect(), sizes }
     }

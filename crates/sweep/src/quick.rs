@@ -307,7 +307,7 @@ impl<'a> Draft<'a> {
     ) -> Result<Vec<String>, QuickError> {
         let plan = Plan::parse(&self.text(), QUICK, set)?;
         let cases = plan.cases();
-        let sizes = Sizes::of(host, &plan, &cases);
+        let sizes = Sizes::of(host, guests, &plan, &cases);
         let unmet = estimate::unmet(&plan, host, guests, &cases, sizes.device);
         let mut reasons = Vec::new();
         self.filesystems.retain(|name| {

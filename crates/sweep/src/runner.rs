@@ -32,7 +32,7 @@ impl Here {
     /// Looks at this machine.
     pub fn of(plan: &Plan, machines: &mut Machines<'_>, cases: &[Case]) -> Self {
         // A device that cannot be examined is rejected by the guards.
-        let sizes = Sizes::of(machines.host, plan, cases);
+        let sizes = Sizes::of(machines.host, machines.guests, plan, cases);
         let unmet = estimate::unmet(plan, machines.host, machines.guests, cases, sizes.device);
         Here { unmet, sizes }
     }

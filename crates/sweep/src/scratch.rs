@@ -4,6 +4,7 @@
 //! that it cannot collide with the remains. A block device has no other name: its remaining trials fail, with
 //! the reason.
 
+use crate::filled;
 use crate::options::RunOptions;
 use crate::order::Slot;
 use crate::plan::{Case, Plan};
@@ -45,6 +46,7 @@ impl<'a> ScratchDevices<'a> {
     ) -> Result<Self, SweepError> {
         let devices = plan.devices.clone();
         let mut refusals = short_of_room(host, plan);
+        refusals.extend(filled::refused(host, plan));
         refusals.extend(refused_log_directory(plan));
         if !refusals.is_empty() {
             return Err(TestbedError::Refused { refusals }.into());

@@ -3,6 +3,7 @@
 use crate::plan::{Case, Plan};
 use fsdyno_core::device::{Block, Image};
 use fsdyno_core::{Bytes, DeviceSpec, Nanos};
+use fsdyno_host::guest::Guests;
 use fsdyno_host::{Host, HostError};
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +21,9 @@ pub(crate) struct Sizes {
     pub calm: Nanos,
     /// Whether guests may resume from a snapshot.
     pub resumes: bool,
+    /// Whether guests are emulated, as far as that is known.
+    #[serde(default)]
+    pub emulated: bool,
     /// Whether guests do the load on a filesystem that another one serves.
     pub served: bool,
     /// How many machines do the load on one filesystem.
@@ -46,6 +50,7 @@ impl Sizes {
             conditioned: Bytes(0),
             calm: calm(plan),
             resumes: plan.guest.snapshot,
+            emulated: false,
             served: plan.serve.is_some(),
             machines: plan.machines(),
             preparing: plan.preparing(),
@@ -57,8 +62,10 @@ impl Sizes {
     }
 
     /// On this host. A block device is examined if its size matters.
-    pub(crate) fn of(host: &mut dyn Host, plan: &Plan, cases: &[Case]) -> Self {
-        examine(host, plan, cases).0
+    pub(crate) fn of(host: &mut dyn Host, guests: &mut dyn Guests, plan: &Plan, cases: &[Case]) -> Self {
+        let runs_guests = cases.iter().any(|case| case.configuration.guest_kernel().is_some());
+        let emulated = runs_guests && guests.are_emulated();
+        Sizes { emulated, ..examine(host, plan, cases).0 }
     }
 }
 

@@ -12,13 +12,15 @@ use std::collections::BTreeMap;
 
 /// The space that trees and writers of some workload are certain to need.
 pub(crate) fn least_space(plan: &Plan) -> Bytes {
-    let sizes = plan.workloads.iter().map(|workload| {
-        let load = workload.load();
-        let least = load.least_space().0;
-        let prepared = load.prepares().0.min(least);
-        on_all(plan, prepared, least - prepared)
-    });
-    Bytes(sizes.max().unwrap_or_default())
+    let sizes = plan.workloads.iter().map(|workload| least_space_of(plan, workload.load()));
+    sizes.max().unwrap_or_default()
+}
+
+/// The same of one workload.
+pub(crate) fn least_space_of(plan: &Plan, load: &dyn Load) -> Bytes {
+    let least = load.least_space().0;
+    let prepared = load.prepares().0.min(least);
+    Bytes(on_all(plan, prepared, least - prepared))
 }
 
 /// What all machines together need: what each prepares, or one for all, and what each writes in addition.
@@ -41,6 +43,11 @@ pub(crate) fn space(plan: &Plan) -> Bytes {
     let copied = plan.devices.all().map(|disk| occupied(disk, prepared_space(plan, disk)));
     let copied = copied.fold(0, u64::saturating_add).saturating_mul(plan.kept_to_be_copied());
     Bytes(one_trial.saturating_add(copied))
+}
+
+/// The space on a device that is ample for what every workload is certain to need.
+pub(crate) fn ample_space(plan: &Plan) -> Bytes {
+    data_space(plan, |load| load.least_space().0.saturating_sub(load.prepares().0))
 }
 
 /// The space on a device that the files of any case need, and what is written for them: everything that is

@@ -114,7 +114,8 @@ fn device_of_file(host: &mut dyn Host, path: &Path) -> Option<String> {
     name_in(host, &PathBuf::from("/sys/class/block").join(node).join("uevent"))
 }
 
-fn name_of(host: &mut dyn Host, (major, minor): (u32, u32)) -> Option<String> {
+/// The name of a device by its number.
+pub(crate) fn name_of(host: &mut dyn Host, (major, minor): (u32, u32)) -> Option<String> {
     name_in(host, &PathBuf::from(format!("/sys/dev/block/{major}:{minor}/uevent")))
 }
 

@@ -111,6 +111,15 @@ impl Expectation {
     }
 }
 
+/// What files can use of a filesystem, as statfs(2) has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Capacity {
+    /// Its blocks: of these, a fill takes a percentage.
+    pub whole: Bytes,
+    /// Of these, what it keeps from files.
+    pub kept_back: Bytes,
+}
+
 /// A filesystem: how it is created, mounted, verified and checked.
 ///
 /// All methods are functions of the configuration; none touches a machine.
@@ -124,6 +133,10 @@ pub trait Filesystem: std::fmt::Debug + Sync {
     }
     /// The smallest device that its mkfs accepts.
     fn minimum_size(&self, configuration: &Configuration) -> Bytes;
+    /// What its files can use at most of a device of this size.
+    fn capacity(&self, _configuration: &Configuration, size: Bytes) -> Capacity {
+        Capacity { whole: size, kept_back: Bytes(0) }
+    }
     /// The fewest devices that a configuration needs; `None` if it is always on one.
     fn least_members(&self, _configuration: &Configuration) -> Option<usize> {
         None

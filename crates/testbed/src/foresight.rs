@@ -2,6 +2,7 @@
 //! machine can run it, and which commands it needs.
 
 use crate::capability::{KernelSupport, absent_tools, kernel_elsewhere, kernel_support};
+use crate::carriers;
 use crate::conditioning;
 use crate::filesystem::{
     self, Filesystem, Kernel, Target, Targets, Tool, all_mount_options, grammar, raw_mount,
@@ -333,8 +334,34 @@ fn parse_release(text: &str) -> (u32, u32) {
 
 /// The commands of a trial as a person would type them, for a dry run. Devices appear as the plan names them;
 /// a system call of fsdyno appears as the equivalent command.
-pub fn commands(configuration: &Configuration, devices: &Devices, seed: u64) -> Vec<String> {
-    commands_on(configuration, devices, seed, None)
+pub fn commands(
+    configuration: &Configuration,
+    devices: &Devices,
+    seed: u64,
+    queues: &DiskQueues,
+) -> Vec<String> {
+    commands_on(configuration, devices, seed, queues, None)
+}
+
+/// The `queue` directories of named disks, by their paths in the plan.
+pub type DiskQueues = BTreeMap<PathBuf, PathBuf>;
+
+/// Where the queues of all named disks are: a partition has none of its own, and a path below `/dev/disk`
+/// does not have the kernel's name in it. A disk that cannot be examined is left out.
+pub fn disk_queues(host: &mut dyn Host, devices: &Devices) -> DiskQueues {
+    let disks = devices.all().flat_map(DeviceSpec::disks);
+    let named = disks.filter(|disk| matches!(disk, DeviceSpec::Block(_))).map(DeviceSpec::path);
+    named
+        .filter_map(|path| {
+            let identity = host.probe_device(path).ok()?.identity;
+            let directory = match carriers::name_of(host, identity.disk()) {
+                // As sysfs has it: a slash in a node's name is an exclamation mark there.
+                Some(name) => Path::new("/sys/block").join(name.replace('/', "!")).join("queue"),
+                None => tunable::queue_directory(&identity),
+            };
+            Some((path.to_path_buf(), directory))
+        })
+        .collect()
 }
 
 /// The same. In a guest, block devices are new and contain only zeros, and these commands are run while the
@@ -343,6 +370,7 @@ pub(crate) fn commands_on(
     configuration: &Configuration,
     devices: &Devices,
     seed: u64,
+    queues: &DiskQueues,
     in_guest: Option<&[String]>,
 ) -> Vec<String> {
     let data = &devices.data;
@@ -373,7 +401,7 @@ pub(crate) fn commands_on(
     let journal = journal.map(|spec| target((u64::MAX, spec)));
     let targets = Targets { size: data.size(), sector: None, data: first, others, journal, keeps_blocks };
     lines.extend(filesystem.mkfs(configuration, &targets, Some(seed)).iter().map(fsdyno_host::Command::line));
-    let queues = planned_queues(data);
+    let queues = planned_queues(data, queues);
     lines.extend(tunable::settings(configuration, Some(&queues)).iter().map(write_line));
     let journal_node = targets.journal.as_ref().map(|target| target.node.as_path());
     let members = targets.others.iter().filter_map(|target| filesystem.member_option(&target.node));
@@ -427,10 +455,13 @@ fn planned_node(spec: &DeviceSpec, blank: bool, lines: &mut Vec<String>) -> Path
 }
 
 /// The queues of a device that does not exist yet.
-fn planned_queues(spec: &DeviceSpec) -> Queues {
+fn planned_queues(spec: &DeviceSpec, known: &DiskQueues) -> Queues {
     let directory = |spec: &DeviceSpec| {
         let name = match spec {
             DeviceSpec::Block(Block { path, .. }) => {
+                if let Some(directory) = known.get(path) {
+                    return directory.clone();
+                }
                 path.file_name().map_or("DEVICE".into(), |name| name.to_string_lossy().into_owned())
             }
             DeviceSpec::Md(_) => "mdN".to_string(),
@@ -449,12 +480,30 @@ fn write_line(setting: &tunable::Setting) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fsdyno_host::fake::FakeHost;
+    use fsdyno_host::probe::Partition;
 
     #[test]
     fn releases_are_compared_as_numbers() {
         assert_eq!(parse_release("6.18.44-fc-v657\n"), (6, 18));
         assert_eq!(parse_release("6.12-rc1"), (6, 12));
         assert!(parse_release("6.9.1") < (6, 12));
+    }
+
+    /// `/sys/block/sdb1/queue` does not exist.
+    #[test]
+    fn the_scheduler_of_a_partition_is_that_of_its_disk() {
+        let mut host = FakeHost::new();
+        host.add_block("/dev/sdb1", (8, 17), Bytes(Bytes::GIB));
+        host.write_setting("/sys/dev/block/8:16/uevent", "DEVNAME=sdb\nDEVTYPE=disk\n");
+        let partition = host.blocks.get_mut(Path::new("/dev/sdb1")).expect("just added");
+        partition.identity.partition = Some(Partition { disk: (8, 16), start_bytes: Bytes::MIB });
+        let devices = Devices { data: DeviceSpec::block("/dev/sdb1"), journals: BTreeMap::new() };
+        let settings = [("scheduler".to_string(), "bfq".to_string())].into();
+        let configuration = Configuration { name: String::new(), filesystem: "ext4".into(), settings };
+        let queues = disk_queues(&mut host, &devices);
+        let lines = commands(&configuration, &devices, 42, &queues);
+        assert!(lines.contains(&"echo bfq > /sys/block/sdb/queue/scheduler".to_string()), "{lines:#?}");
     }
 
     #[test]

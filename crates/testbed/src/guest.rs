@@ -7,7 +7,7 @@ use crate::capability::kernel_elsewhere;
 use crate::device::make_images;
 use crate::error::TestbedError;
 use crate::filesystem::{self, Tool};
-use crate::foresight::commands_on;
+use crate::foresight::{DiskQueues, commands_on};
 use crate::guard::Confirmation;
 use crate::image::MadeImage;
 use crate::layer::{self, Layer};
@@ -76,7 +76,8 @@ pub fn commands(
     while_mounted: &[String],
 ) -> Vec<String> {
     let (configuration, devices) = within(configuration, devices, disks);
-    commands_on(&configuration, &devices, seed, Some(while_mounted))
+    // Every disk is whole there.
+    commands_on(&configuration, &devices, seed, &DiskQueues::new(), Some(while_mounted))
 }
 
 /// What a user who requested a guest has confirmed for it: its disks are new and nobody else's; its settings

@@ -51,7 +51,7 @@ pub use conditioning::{bytes_to_condition, condition};
 pub use environment::running_kernel;
 pub use error::TestbedError;
 pub use filesystem::{Filesystem, Tool, beside_a_copy};
-pub use foresight::{commands, contradictions, needs_root, unmet, unmet_on_disks};
+pub use foresight::{DiskQueues, commands, contradictions, disk_queues, needs_root, unmet, unmet_on_disks};
 pub use guard::{Confirmation, Testbed};
 pub use layered::ASSEMBLY;
 pub use mounted::{Mounted, Unmounted};

@@ -149,6 +149,19 @@ fn a_refusal_says_what_would_be_lost_and_how_to_confirm_it() {
     assert!(refusal.hint.contains("confirm with --overwrite /dev/disk/by-id/x=ext4;"), "{}", refusal.hint);
 }
 
+/// A GPT has a header at each end of the disk, and an MBR that protects it.
+#[test]
+fn one_hint_confirms_all_that_a_disk_carries() {
+    let signatures = ["gpt", "gpt", "PMBR"].map(Signature::new).to_vec();
+    let probe = DeviceProbe { signatures, ..probe() };
+    let found = all_refusals(&probe, None, &confirmation(CONFIRMED, &[]), false);
+    let both = "if all of it may be lost, confirm with --overwrite /dev/disk/by-id/x=gpt --overwrite \
+                /dev/disk/by-id/x=PMBR; wipefs(8) shows and removes signatures";
+    assert!(found.iter().all(|refusal| refusal.hint == both), "{found:?}");
+    let confirmed = ["/dev/disk/by-id/x=gpt", "/dev/disk/by-id/x=PMBR"];
+    assert_eq!(reasons(&probe, None, CONFIRMED, &confirmed, false), [""; 0]);
+}
+
 #[test]
 fn data_without_a_signature_is_data() {
     let data = Signature { offset: 4096, ..Signature::new(UNKNOWN_DATA) };

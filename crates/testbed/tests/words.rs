@@ -4,7 +4,7 @@ use fsdyno_core::device::{Bitmap, Delay, Delayed, Image, Md, RaidLevel};
 use fsdyno_core::filesystem::Identifier;
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices, Nanos};
 use fsdyno_host::fake::FakeHost;
-use fsdyno_testbed::{Confirmation, Testbed, TestbedError, UndoJournal, build, commands};
+use fsdyno_testbed::{Confirmation, DiskQueues, Testbed, TestbedError, UndoJournal, build, commands};
 use std::sync::atomic::AtomicBool;
 
 fn devices() -> Devices {
@@ -19,7 +19,7 @@ fn lines(filesystem: &str, settings: &[(&str, &str)]) -> Vec<String> {
         filesystem: filesystem.to_string(),
         settings: settings.iter().map(|(axis, level)| (axis.to_string(), level.to_string())).collect(),
     };
-    commands(&configuration, &devices(), 42)
+    commands(&configuration, &devices(), 42, &DiskQueues::new())
 }
 
 #[test]
@@ -164,9 +164,13 @@ fn only_the_seed_changes_identifiers_and_it_does_where_they_have_room() {
         let name = filesystem.name;
         let configuration =
             Configuration { name: String::new(), filesystem: name.into(), settings: [].into() };
-        let one = commands(&configuration, &devices(), 1);
-        assert_eq!(one, commands(&configuration, &devices(), 1));
-        let differ = one.iter().zip(commands(&configuration, &devices(), 2)).filter(|(a, b)| *a != b).count();
+        let one = commands(&configuration, &devices(), 1, &DiskQueues::new());
+        assert_eq!(one, commands(&configuration, &devices(), 1, &DiskQueues::new()));
+        let differ = one
+            .iter()
+            .zip(commands(&configuration, &devices(), 2, &DiskQueues::new()))
+            .filter(|(a, b)| *a != b)
+            .count();
         // A serial number of 32 bits only says that it is ours.
         let room = filesystem.identifier != Identifier::Serial32;
         assert_eq!(differ, usize::from(room), "{name}: only one line of mkfs");
@@ -178,7 +182,7 @@ fn another_image_changes_the_uuid_and_not_the_hash_seed() {
     let mkfs = |devices: &Devices| {
         let configuration =
             Configuration { name: String::new(), filesystem: "ext4".into(), settings: Default::default() };
-        let lines = commands(&configuration, devices, 42);
+        let lines = commands(&configuration, devices, 42, &DiskQueues::new());
         let line = lines.into_iter().find(|line| line.starts_with("mkfs.ext4")).expect("an mkfs line");
         let word = |before: &str| {
             line.split(before).nth(1).and_then(|rest| rest.split(' ').next()).map(str::to_string)
@@ -237,7 +241,7 @@ fn a_dry_run_shows_how_a_stack_is_built() {
         filesystem: "btrfs".into(),
         settings: settings.map(|(axis, level)| (axis.to_string(), level.to_string())).into(),
     };
-    let lines = commands(&configuration, &devices, 42);
+    let lines = commands(&configuration, &devices, 42, &DiskQueues::new());
     let start = [
         "truncate -s 1G /a",
         "losetup -f /a",

@@ -74,7 +74,7 @@ fn effect(kind: WarningKind) -> Option<Effect> {
 }
 
 /// Whether a kind of warning can move this measure.
-pub(crate) fn bears_on(kind: WarningKind, measure: &Measure) -> bool {
+pub fn bears_on(kind: WarningKind, measure: &Measure) -> bool {
     let role = measure.role();
     match kind {
         WarningKind::PageCache => !measure.is_of_lifecycle() && role != Some(Role::Writer),

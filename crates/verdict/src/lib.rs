@@ -33,6 +33,7 @@ pub mod sequential;
 pub mod text;
 pub mod view;
 
+pub use doubt::bears_on;
 pub use error::UnreadableHistogram;
 pub use fsdyno_stats::{CurvePoint, Distribution, Estimate, Interval};
 pub use levels::THRESHOLD;

@@ -117,14 +117,8 @@ impl<'a> Load<'a> {
     /// What to set so that reads come from the device; `None` if only the workload's user can say.
     pub fn remedy_for_memory(&self, trials: &[&TrialRecord]) -> Option<String> {
         let trial = trials.first()?;
-        let limit = trial.configuration.memory();
-        let memory = limit.unwrap_or(Bytes(trial.environment.memory_bytes));
-        let (key, least) = self.workload.load().least_trees(memory)?;
-        let has = match limit {
-            Some(memory) => format!("The load may use {memory} of memory (`memory`)"),
-            None => format!("The load may use all {memory} of memory"),
-        };
-        Some(format!("{has}: set {key} to at least {least}, or limit `memory`."))
+        let memory = Bytes(trial.environment.memory_bytes);
+        Some(self.workload.load().rereads()?.remedy(trial.configuration.memory(), memory))
     }
 
     /// What ran, in one line.

@@ -1,6 +1,7 @@
 //! Selects cases by a text: the part of `SWEEP/CASE` after the slash, or the value of `--case`.
 
 use fsdyno_core::axis::{self, DEFAULT};
+use fsdyno_core::kernel::DEBIAN_PREFIX;
 use fsdyno_core::{Configuration, TrialRecord};
 
 /// No case matches a text.
@@ -15,8 +16,8 @@ pub struct NoSuchCase {
 }
 
 /// The trials of the cases that match a text: the configuration of that name; else those with all the given
-/// levels (`kernel=6.12`, `filesystem=ext4 scheduler=bfq`); else those with these words in their name
-/// (`ext4`, but not `ext4dev`); else those with this text in their name.
+/// levels (`filesystem=ext4 scheduler=bfq`, and `kernel=6.12` for `debian:6.12`); else those with these words
+/// in their name (`ext4`, but not `ext4dev`); else those with this text in their name.
 ///
 /// # Errors
 /// [`NoSuchCase`], with the nearest name.
@@ -51,7 +52,10 @@ fn levels(text: &str) -> Option<Vec<(String, String)>> {
 }
 
 fn has_levels(configuration: &Configuration, levels: &[(String, String)]) -> bool {
-    levels.iter().all(|(axis, level)| level_of(configuration, axis).unwrap_or(DEFAULT) == level)
+    levels.iter().all(|(axis, level)| {
+        let own = level_of(configuration, axis).unwrap_or(DEFAULT);
+        own == level || (axis == "kernel" && own.strip_prefix(DEBIAN_PREFIX) == Some(level))
+    })
 }
 
 /// The level of an axis or of the filesystem; `None` for the default.
@@ -80,7 +84,7 @@ mod tests {
         {
             let mut configuration = fixture::configuration(filesystem, "bfq");
             configuration.name = format!("{filesystem} {kernel}");
-            configuration.settings.insert("kernel".to_string(), kernel.to_string());
+            configuration.settings.insert("kernel".to_string(), format!("{DEBIAN_PREFIX}{kernel}"));
             trials.push(fixture::trial(case, 0, case, configuration, 60.0));
         }
         let mut named = fixture::configuration("xfs", "none");
@@ -99,7 +103,8 @@ mod tests {
         assert_eq!(selected("ext4"), ["ext4 6.1", "ext4 6.12"]);
         assert_eq!(selected("6.1"), ["ext4 6.1", "xfs 6.1"]);
         assert_eq!(selected("fs 6.12"), ["xfs 6.12"]);
-        assert_eq!(selected("kernel=6.1"), ["ext4 6.1", "xfs 6.1"]);
+        assert_eq!(selected("kernel=debian:6.1"), ["ext4 6.1", "xfs 6.1"]);
+        assert_eq!(selected("kernel=6.1"), ["ext4 6.1", "xfs 6.1"], "as a person says it");
         assert_eq!(selected("kernel=6.12, filesystem=xfs"), ["xfs 6.12"]);
         assert_eq!(selected("scheduler=bfq"), ["ext4 6.1", "ext4 6.12", "xfs 6.1", "xfs 6.12"]);
         assert_eq!(selected("kernel=default"), ["xfs"]);

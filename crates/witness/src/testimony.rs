@@ -5,7 +5,7 @@ use crate::listener::{Heard, Moment, What, device_number};
 use fsdyno_core::operation::Moves;
 use fsdyno_core::result::{OperationResult, WindowClock};
 use fsdyno_core::workload::IoEngine;
-use fsdyno_core::{Operation, PhaseResult, Role, TrialRecord, Workload};
+use fsdyno_core::{Operation, PhaseResult, Role, TrialRecord, WarningKind, Workload};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -48,6 +48,10 @@ pub struct Row {
     /// Their time; absent if there are too few, if half of them are much slower than the other half, and for
     /// requests to rings, whose end the kernel sees before the engine looks.
     pub median: Option<Median>,
+    /// What others did on the processors meanwhile, if that was enough to shift medians: an operation that is
+    /// interrupted between the engine's clock and the kernel's takes longer in one of the two.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disturbed: Option<String>,
 }
 
 /// A device in a phase.
@@ -139,9 +143,14 @@ impl Row {
 
     /// Whether everything agrees.
     pub fn holds(&self) -> bool {
-        self.count.holds()
-            && self.bytes.is_none_or(|bytes| bytes.holds())
-            && self.median.is_none_or(|one| one.holds())
+        self.comparisons().all(|holds| holds)
+    }
+
+    /// Whether nothing but the median differs, in a trial in which others may be the reason. Numbers and
+    /// bytes are the same on a busy machine.
+    pub fn is_disturbed(&self) -> bool {
+        let exact = self.count.holds() && self.bytes.is_none_or(|bytes| bytes.holds());
+        self.disturbed.is_some() && exact && !self.holds()
     }
 }
 
@@ -165,6 +174,7 @@ impl Testimony {
         names.sort_by_key(|(thread, since_ns, _)| (*thread, *since_ns));
         let threads = Threads { moments: &moments, names: &names };
         let workload = &label(&trial.workload);
+        let disturbed = disturbance(trial);
         let mut testimony = Testimony { lost, ..Testimony::default() };
         for phase in &trial.phases {
             let Some(clock) = phase.clock else { continue };
@@ -175,8 +185,10 @@ impl Testimony {
                     begin_ns: clock.begin_ns,
                 };
                 let calls = threads.calls(role.role, clock, &habits);
-                let of =
-                    |one: &OperationResult| row(workload, (&phase.name, clock), role.role, one, &calls, way);
+                let of = |one: &OperationResult| Row {
+                    disturbed: disturbed.clone(),
+                    ..row(workload, (&phase.name, clock), role.role, one, &calls, way)
+                };
                 testimony.rows.extend(role.operations.iter().filter(|one| is_a_call(one.operation)).map(of));
             }
             testimony.devices.extend(device(workload, trial, phase, &moments));
@@ -189,6 +201,12 @@ impl Testimony {
         let rows = self.rows.iter().flat_map(Row::comparisons);
         rows.chain(self.devices.iter().flat_map(DeviceRow::comparisons)).map(|holds| holds && self.lost == 0)
     }
+}
+
+/// What others took of the processors during a trial, if that is worth a warning.
+fn disturbance(trial: &TrialRecord) -> Option<String> {
+    let takes = |kind| matches!(kind, WarningKind::ForeignLoad | WarningKind::StealTime);
+    trial.warnings.iter().find(|warning| takes(warning.kind)).map(|warning| warning.text.clone())
 }
 
 /// The kind of a workload, and what distinguishes it from others of its kind here.
@@ -281,7 +299,8 @@ fn row(
         },
     });
     let median = median.filter(|median| median.kernel_ns.most as f64 <= GAP * median.kernel_ns.least as f64);
-    Row { workload: workload.to_string(), phase: phase.to_string(), role, operation, count, bytes, median }
+    let (workload, phase) = (workload.to_string(), phase.to_string());
+    Row { workload, phase, role, operation, count, bytes, median, disturbed: None }
 }
 
 /// What the device with the filesystem moved between the first and the last reading of its counters. Each
@@ -378,6 +397,26 @@ mod tests {
         assert!(!median(1195.0, 1000, 1000).holds() && !median(2005.0, 1000, 1000).holds());
         assert!(median(1_019_000.0, 1_000_000, 1_000_000).holds(), "within 2 %");
         assert!(!median(1_022_000.0, 1_000_000, 1_000_000).holds());
+    }
+
+    #[test]
+    fn others_explain_a_median_but_no_number() {
+        let same = Agreement { reported: 7, kernel: Range { least: 7, most: 7 } };
+        let other = Agreement { reported: 8, ..same };
+        let way = Way { warm_ns: 300.0, cold_ns: 900.0 };
+        let median =
+            |reported_ns| Some(Median { reported_ns, way, kernel_ns: Range { least: 1000, most: 1000 } });
+        let is_disturbed = |count, median, disturbed: Option<&str>| {
+            let (workload, phase) = ("fileserver".to_string(), "read".to_string());
+            let (role, operation, bytes) = (Role::Reader, Operation::Read, Some(same));
+            let disturbed = disturbed.map(str::to_string);
+            Row { workload, phase, role, operation, count, bytes, median, disturbed }.is_disturbed()
+        };
+        let busy = Some("other processes used 90 % of 2 processors");
+        assert!(is_disturbed(same, median(9000.0), busy));
+        assert!(!is_disturbed(same, median(9000.0), None), "nothing explains it");
+        assert!(!is_disturbed(other, median(9000.0), busy), "the number is wrong");
+        assert!(!is_disturbed(same, median(1500.0), busy), "it agrees");
     }
 
     #[test]

@@ -319,7 +319,7 @@ impl Measure {
 
     /// Whether this workload can have it. A name that begins with a workload's name applies to that workload
     /// and to the program that it is modelled on: phases with the same name mean different things elsewhere.
-    fn is_for(&self, workload: &Workload) -> bool {
+    pub fn is_for(&self, workload: &Workload) -> bool {
         if matches!(self.source, MeasureSource::Column(..)) {
             return true;
         }

@@ -2,7 +2,7 @@
 
 use super::parameter::{Refusal, parameters};
 use super::steps::steps;
-use super::{Content, Load, Ramp, Rate, Stated, Timing, TreeModel};
+use super::{Content, Load, Ramp, Rate, Rereads, Stated, Timing, TreeModel};
 use crate::operation::{Operation, Role};
 use crate::units::{Bytes, Nanos};
 
@@ -111,9 +111,16 @@ impl Load for Fileserver {
 
     /// Each reader goes through a tree of twice that size, so that the part it comes to next is the one that
     /// was evicted.
-    fn least_trees(&self, cached: Bytes) -> Option<(&'static str, Bytes)> {
-        let trees = u64::from(self.readers) + 1;
-        Some(("tree_size", Bytes(cached.0.saturating_mul(2 * trees))))
+    fn rereads(&self) -> Option<Rereads> {
+        Some(Rereads {
+            parameter: "tree_size",
+            value: self.tree_size,
+            what: "each reader's tree",
+            size: Bytes(self.tree_bytes()),
+            times: 2,
+            share: [1, u64::from(self.readers) + 1],
+            direct: self.direct,
+        })
     }
 
     fn writes(&self) -> Bytes {

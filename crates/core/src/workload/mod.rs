@@ -18,6 +18,7 @@ pub mod parameter;
 pub mod part;
 pub mod postmark;
 pub mod ramp;
+pub mod rereads;
 mod stated;
 pub mod steady;
 pub mod steps;
@@ -39,6 +40,7 @@ pub use io_errors::IoErrors;
 pub use null::Null;
 pub use postmark::{Postmark, SizeRange};
 pub use ramp::Ramp;
+pub use rereads::Rereads;
 pub use stated::Stated;
 pub use steady::{Excursion, Steady};
 pub use steps::{PhaseSpec, StepIndex};
@@ -69,9 +71,9 @@ pub trait Load {
     fn check(&self) -> Result<(), Refusal>;
     /// Total size of the files created before the phases.
     fn prepares(&self) -> Bytes;
-    /// The parameter with the size of all trees, and the smallest value of it with which readers still read
-    /// from the device, if this much of the trees can be cached; `None` if there are none.
-    fn least_trees(&self, _cached: Bytes) -> Option<(&'static str, Bytes)> {
+    /// The files that its readers go through again within a phase, and that must therefore not be in memory;
+    /// `None` if there are none.
+    fn rereads(&self) -> Option<Rereads> {
         None
     }
     /// The most space that the phases use in addition; `u64::MAX` if only the free space limits it.

@@ -2,7 +2,7 @@
 
 use super::parameter::{Refusal, parameters, words};
 use super::steps::steps;
-use super::{Content, Load, Need, Ramp, Timing};
+use super::{Content, Load, Need, Ramp, Rereads, Timing};
 use crate::operation::{Operation, Role};
 use crate::units::{Bytes, Nanos};
 
@@ -156,6 +156,29 @@ impl Load for Streaming {
 
     fn prepares(&self) -> Bytes {
         Bytes(if self.needs_files() { self.all_bytes() } else { 0 })
+    }
+
+    /// Blocks in random order hit as large a share of the files as is cached, which must not be more than a
+    /// fifth. A mixed stage begins each file anew, which is gone by then if it is twice as large.
+    fn rereads(&self) -> Option<Rereads> {
+        let common = Rereads {
+            parameter: "file_size",
+            value: self.file_size,
+            what: "the file of each stream",
+            size: Bytes(self.file_bytes()),
+            times: 2,
+            share: [1, 1],
+            direct: self.direct,
+        };
+        let mixed = self.stages.contains(&Stage::Mixed).then(|| common.clone());
+        let random = self.stages.contains(&Stage::RandomRead).then(|| Rereads {
+            times: 5,
+            what: "all files together",
+            size: Bytes(self.all_bytes()),
+            share: [self.streams.into(), 1],
+            ..common
+        });
+        mixed.into_iter().chain(random).min_by_key(Rereads::most_cached)
     }
 
     fn writes(&self) -> Bytes {

@@ -138,7 +138,11 @@ pub struct Pack {
     /// Number or name of the sweep.
     pub sweep: String,
     /// Output file; `-` is stdout.
-    pub file: OutputPath,
+    #[arg(required_unless_present = "output")]
+    pub file: Option<OutputPath>,
+    /// The same as an option, as report and export have it.
+    #[arg(short, long, value_name = "FILE", conflicts_with = "file")]
+    pub output: Option<OutputPath>,
 }
 
 /// Options of `fsdyno unpack`.

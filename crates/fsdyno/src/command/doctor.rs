@@ -64,6 +64,9 @@ fn last_selfcheck(surroundings: &Surroundings) -> Finding {
         Kept { finished, lost, .. } if lost > 0 => {
             format!("inconclusive: {lost} events of the kernel were lost, {finished}")
         }
+        Kept { ref finished, .. } if last.is_inconclusive() => {
+            format!("inconclusive: others used the processors meanwhile, {finished}")
+        }
         Kept { finished, fsdyno, compared, agree, .. } => {
             format!("{agree} of {compared} figures of version {fsdyno} agreed with the kernel, {finished}")
         }

@@ -12,6 +12,7 @@ mod durability;
 mod engine;
 mod export;
 mod fitting;
+mod fixing;
 mod guardian;
 mod guest;
 mod image;

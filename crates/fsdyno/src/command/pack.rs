@@ -22,19 +22,21 @@ pub fn pack(surroundings: &Surroundings, options: &Pack) -> Result {
     if files.is_dir() {
         say::note(&format!("note: the files of monitors are not packed; they are in '{}'", files.display()));
     }
-    if *options.file == *Path::new("-") {
+    let file =
+        options.file.as_ref().or(options.output.as_ref()).ok_or_else(|| anyhow!("no file is named"))?;
+    if **file == *Path::new("-") {
         store.pack(id, out::plain())?;
         return Ok(Status::Well);
     }
     let is_taken = |found: Metadata| found.is_file() && found.len() > 0;
-    let destination = file::find(&options.file)?;
+    let destination = file::find(file)?;
     if fs::metadata(destination.through()).is_ok_and(is_taken) {
         // It may be the only copy of another sweep.
-        let error = anyhow!("'{}' exists already", options.file.display());
+        let error = anyhow!("'{}' exists already", file.display());
         return Err(Trouble::new(Status::Refused, error)
             .hint("name another file, or remove this one if nobody needs it"));
     }
-    let written = file::write_to(&destination, &options.file, |out| Ok(store.pack(id, out)?));
+    let written = file::write_to(&destination, file, |out| Ok(store.pack(id, out)?));
     let bytes = written.map_err(|error| match error.downcast_ref() {
         Some(StoreError::Running { .. }) => {
             Trouble::new(Status::Refused, error).hint("pack it when it has ended")
@@ -42,7 +44,7 @@ pub fn pack(surroundings: &Surroundings, options: &Pack) -> Result {
         _ => Trouble::from(error),
     })?;
     let size = bytes as f64 / 1e6;
-    say::note(&format!("wrote sweep {selector} ('{name}') to '{}' ({size:.1} MB)", options.file.display()));
+    say::note(&format!("wrote sweep {selector} ('{name}') to '{}' ({size:.1} MB)", file.display()));
     Ok(Status::Well)
 }
 

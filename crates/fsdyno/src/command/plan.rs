@@ -2,7 +2,7 @@
 
 use super::fitting::{choice, fitted};
 use super::source::source;
-use super::{Result, Surroundings, overrides, print_json};
+use super::{Result, Surroundings, fixing, overrides, print_json};
 use crate::cli::{DocumentFormat, Plan as Options};
 use crate::command::trouble::refused;
 use crate::exit::Status;
@@ -10,6 +10,7 @@ use crate::out;
 use crate::progress::human;
 use fsdyno_core::measure::Direction;
 use fsdyno_core::{DeviceSpec, Measure, Nanos};
+use fsdyno_host::guest::Download;
 use fsdyno_host::{Host, quoted};
 use fsdyno_report::Style;
 use fsdyno_sweep::{DryRun, FleetPlan, ForeseenRound, Plan, dry_run};
@@ -21,6 +22,9 @@ use std::io::{self, Write};
 pub fn run(surroundings: &Surroundings, options: &Options) -> Result {
     let set = overrides::with_race(&options.overrides, &options.racing)?;
     let source = source(&options.plan)?;
+    if options.fix {
+        return fixing::print(surroundings, &source);
+    }
     let (plan, chosen) = match options.time {
         None => (source.parse(&set)?, None),
         Some(time) => {
@@ -136,6 +140,7 @@ fn print(
         plan.name, plan.devices.data
     );
     let texts = [whole, ranking(&plan.measure)].into_iter().chain(race(plan, run)).chain(fleet(plan, run));
+    let texts = texts.chain(guests(run)).chain(foreseen(run));
     for line in texts.flat_map(|text| style.wrapped(&text, "", "  ")) {
         writeln!(out, "{line}")?;
     }
@@ -172,6 +177,52 @@ fn ranking(measure: &Measure) -> String {
     };
     let meaning = measure.meaning().map_or(String::new(), |meaning| format!(", {meaning}"));
     format!("ranked by {}{meaning}; {better}", measure.name())
+}
+
+/// What its guests take, if it has some.
+fn guests(run: &DryRun) -> Vec<String> {
+    let speed = run.emulated.map(|emulated| match emulated {
+        true => "its guests are emulated here, so all but ramps and windows takes 5 to 10 times as long",
+        false => {
+            "its guests run by KVM; if that boots none of the kernels they are emulated, and it takes longer"
+        }
+    });
+    let packages: Vec<String> = run.downloads.iter().map(download).collect();
+    let sizes = run.downloads.iter().map(|download| download.size.map_or(0, |size| size.0));
+    let downloads = match &packages[..] {
+        [] => None,
+        [only] => Some(format!("downloaded before that: {only}")),
+        several => Some(format!(
+            "downloaded before that: {}; {} in all",
+            several.join(", "),
+            decimal(sizes.fold(0, u64::saturating_add))
+        )),
+    };
+    speed.map(str::to_string).into_iter().chain(downloads).collect()
+}
+
+/// A package with its size.
+fn download(download: &Download) -> String {
+    let Download { package, size } = download;
+    size.map_or(package.clone(), |size| format!("{package} ({})", decimal(size.0)))
+}
+
+/// A size as package sources and browsers have it.
+fn decimal(bytes: u64) -> String {
+    match bytes {
+        1_000_000_000.. => format!("{:.1} GB", bytes as f64 / 1e9),
+        _ => format!("{} MB", bytes.div_ceil(1_000_000)),
+    }
+}
+
+/// What will make its figures say something else than is asked.
+fn foreseen(run: &DryRun) -> Vec<String> {
+    let mut lines: Vec<String> =
+        run.warnings.iter().map(|warning| format!("{}: {}", warning.kind, warning.text)).collect();
+    if !lines.is_empty() {
+        lines.push("fsdyno plan --fix prints the plan with sizes that are large enough".to_string());
+    }
+    lines
 }
 
 /// How long it takes on the machines of its fleet, if it has one.
@@ -238,7 +289,31 @@ fn race(plan: &Plan, run: &DryRun) -> Vec<String> {
 mod tests {
     use super::*;
     use fsdyno_core::Bytes;
-    use fsdyno_host::fake::FakeHost;
+    use fsdyno_host::fake::{FakeGuests, FakeHost};
+
+    /// One plan downloaded 1.4 GB, and another took four times as long as it was said to.
+    #[test]
+    fn what_guests_take_is_said_before() {
+        let text = "[device]\nimage = \"/data/a.img\"\nsize = \"1G\"\n[axes]\nfilesystem = \"ext4\"\n\
+                    kernel = [\"debian:6.1\", \"debian:6.12\"]\n[[workloads]]\nkind = \"null\"\n";
+        let plan = Plan::parse(text, "plan.toml", &[]).expect("a plan");
+        let download = |package: &str, size| Download { package: package.into(), size };
+        let kernels =
+            || vec![download("linux-image-6.1", Some(Bytes(69_172_436))), download("linux-image-6.12", None)];
+        let run = |by_kvm, downloads| {
+            let mut guests = FakeGuests { by_kvm, downloads, ..FakeGuests::default() };
+            dry_run(&plan, &mut FakeHost::new(), &mut guests)
+        };
+        let (emulated, by_kvm) = (run(false, kernels()), run(true, Vec::new()));
+        let told = guests(&emulated);
+        assert!(told[0].starts_with("its guests are emulated here"), "{told:?}");
+        assert_eq!(
+            told[1],
+            "downloaded before that: linux-image-6.1 (70 MB), linux-image-6.12; 70 MB in all"
+        );
+        assert!(guests(&by_kvm)[0].starts_with("its guests run by KVM"), "{:?}", guests(&by_kvm));
+        assert!(emulated.time_ns.0 > 3 * by_kvm.time_ns.0, "{} and {}", emulated.time_ns, by_kvm.time_ns);
+    }
 
     #[test]
     fn a_device_that_is_not_there_has_no_identity_to_pin() {

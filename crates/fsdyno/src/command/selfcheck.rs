@@ -16,6 +16,7 @@ use fsdyno_store::Store;
 use fsdyno_sweep::{Plan, SweepOutcome, order};
 use fsdyno_sys::timer::Timer;
 use fsdyno_testbed::{Confirmation, Lack, UndoJournal};
+use fsdyno_verdict::text::plural;
 use fsdyno_witness::{DeviceRow, Listener, Range, Row, Testimony, Way, way_ns};
 use rustix::process::getppid;
 use serde::{Deserialize, Serialize};
@@ -145,6 +146,9 @@ pub(super) struct Kept {
     pub compared: usize,
     /// How many of them agree.
     pub agree: usize,
+    /// Medians that differ in trials in which others used the processors, which may be the reason.
+    #[serde(default)]
+    pub disturbed: usize,
     /// Events of the kernel that were lost: then nothing is proven.
     #[serde(default)]
     pub lost: u64,
@@ -153,6 +157,13 @@ pub(super) struct Kept {
     pub clock: String,
     /// The way into the kernel and out of it, with its tracepoints switched on.
     pub way: Way,
+}
+
+impl Kept {
+    /// Whether everything that differs may be due to others on the machine.
+    pub fn is_inconclusive(&self) -> bool {
+        self.disturbed > 0 && self.agree + self.disturbed == self.compared
+    }
 }
 
 pub fn run(surroundings: &Surroundings, options: &Selfcheck) -> Result {
@@ -193,6 +204,7 @@ pub fn run(surroundings: &Surroundings, options: &Selfcheck) -> Result {
         fsdyno: env!("CARGO_PKG_VERSION").to_string(),
         compared: comparisons.len(),
         agree: comparisons.iter().filter(|holds| **holds).count(),
+        disturbed: testimonies.iter().flat_map(|one| &one.rows).filter(|row| row.is_disturbed()).count(),
         lost: testimonies.iter().map(|one| one.lost).fold(0, u64::saturating_add),
         clock: Timer::calibrate().source().name().to_string(),
         way,
@@ -216,6 +228,11 @@ pub fn run(surroundings: &Surroundings, options: &Selfcheck) -> Result {
         Status::Well if document.kept.lost > 0 => {
             let lost = document.kept.lost;
             let error = anyhow!("{lost} events of the kernel were lost, so nothing is proven");
+            Err(Trouble::new(Status::TrialFailed, error).hint("repeat it on a quieter machine"))
+        }
+        Status::Well if document.kept.is_inconclusive() => {
+            let error =
+                anyhow!("others used the processors meanwhile, so the medians that differ say nothing");
             Err(Trouble::new(Status::TrialFailed, error).hint("repeat it on a quieter machine"))
         }
         Status::Well if document.kept.agree < document.kept.compared => Ok(Status::Regression),
@@ -349,9 +366,17 @@ fn print(out: &mut dyn Write, document: &Document<'_>, all: bool) -> io::Result<
             }
         }
     }
-    match kept.lost {
-        0 => writeln!(out, "\n{} of {} figures agree with the kernel", kept.agree, kept.compared),
-        lost => writeln!(out, "\ninconclusive: {lost} events of the kernel were lost"),
+    if kept.lost > 0 {
+        return writeln!(out, "\ninconclusive: {} events of the kernel were lost", kept.lost);
+    }
+    writeln!(out, "\n{} of {} figures agree with the kernel", kept.agree, kept.compared)?;
+    match kept.disturbed {
+        0 => Ok(()),
+        disturbed => writeln!(
+            out,
+            "inconclusive: {} taken while others used the processors",
+            plural(disturbed as u64, "median")
+        ),
     }
 }
 
@@ -378,8 +403,11 @@ fn line(out: &mut dyn Write, row: &Row, first: bool) -> io::Result<()> {
     if let Some(bytes) = row.bytes.filter(|bytes| !bytes.holds()) {
         writeln!(out, "    the bytes DIFFER: {}, {}", bytes.reported, range(bytes.kernel))?;
     }
-    match row.median {
-        Some(median) if !median.holds() => writeln!(out, "    the median DIFFERS"),
+    match (row.median, &row.disturbed) {
+        (Some(median), Some(others)) if !median.holds() => {
+            writeln!(out, "    the median differs, but {others}")
+        }
+        (Some(median), None) if !median.holds() => writeln!(out, "    the median DIFFERS"),
         _ => Ok(()),
     }
 }

@@ -27,12 +27,14 @@ pub fn of_fit(error: FitError) -> Trouble {
     }
 }
 
-/// Everything that is in the way of a sweep, each with its next step.
+/// Everything that is in the way of a sweep, with the next step: once where several have the same.
 pub fn refused(refusals: &[Refusal]) -> String {
-    let line = |refusal: &Refusal| {
-        format!("'{}' {}\n  hint: {}", refusal.device.display(), refusal.reason, refusal.hint)
-    };
-    refusals.iter().map(line).collect::<Vec<_>>().join("\n")
+    let together = refusals.chunk_by(|one, next| (&one.device, &one.hint) == (&next.device, &next.hint));
+    let lines = together.flat_map(|same| {
+        let reasons = same.iter().map(|one| format!("'{}' {}", one.device.display(), one.reason));
+        reasons.chain(same.first().map(|one| format!("  hint: {}", one.hint)))
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// An error of a sweep for the user.
@@ -58,5 +60,27 @@ pub fn of_sweep(error: SweepError) -> Trouble {
                 None => trouble,
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_next_step_for_several_reasons_stands_once() {
+        let refusal = |reason: &str, hint: &str| Refusal {
+            device: "/dev/sdb".into(),
+            reason: reason.to_string(),
+            hint: hint.to_string(),
+        };
+        let all = [
+            refusal("carries a signature of gpt", "confirm both"),
+            refusal("carries a signature of PMBR", "confirm both"),
+            refusal("is not confirmed", "confirm it"),
+        ];
+        let expected = "'/dev/sdb' carries a signature of gpt\n'/dev/sdb' carries a signature of PMBR\n  \
+                        hint: confirm both\n'/dev/sdb' is not confirmed\n  hint: confirm it";
+        assert_eq!(refused(&all), expected);
     }
 }

@@ -1,6 +1,6 @@
 //! An engine that does nothing.
 
-use crate::{EngineOutput, EngineProcess};
+use crate::{EngineOutput, EngineProcess, Plight};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -13,6 +13,8 @@ pub struct FakeEngine {
     pub hangs: bool,
     /// Whether it cannot be ended.
     pub unstoppable: bool,
+    /// What keeps it then; unknown if absent.
+    pub plight: Option<Plight>,
 }
 
 impl EngineProcess for FakeEngine {
@@ -29,5 +31,9 @@ impl EngineProcess for FakeEngine {
 
     fn pid(&self) -> u32 {
         1
+    }
+
+    fn plight(&self) -> Plight {
+        self.plight.unwrap_or(Plight::Unknown)
     }
 }

@@ -1,7 +1,7 @@
 //! Fake machines as guests.
 
 use super::FakeHost;
-use crate::guest::{Guest, GuestFacts, GuestRequest, Guests, NotStarted, Wanted};
+use crate::guest::{Download, Guest, GuestFacts, GuestRequest, Guests, NotStarted, Wanted};
 use crate::remote::{Member, News};
 use std::collections::VecDeque;
 use std::io;
@@ -19,11 +19,23 @@ pub struct FakeGuests {
     pub requests: Vec<GuestRequest>,
     /// What every request lacks.
     pub unmet: Vec<String>,
+    /// What every request needs from elsewhere.
+    pub downloads: Vec<Download>,
+    /// Whether a processor executes them.
+    pub by_kvm: bool,
 }
 
 impl Guests for FakeGuests {
     fn unmet(&mut self, _request: &GuestRequest) -> Vec<String> {
         self.unmet.clone()
+    }
+
+    fn are_emulated(&mut self) -> bool {
+        !self.by_kvm
+    }
+
+    fn downloads(&mut self, _request: &GuestRequest) -> Vec<Download> {
+        self.downloads.clone()
     }
 
     fn start_all(

@@ -2,7 +2,7 @@
 
 use super::command::keep_ends;
 use crate::lines::{Heard, Lines, excerpt};
-use crate::{EngineOutput, EngineProcess, HostError, Result};
+use crate::{EngineOutput, EngineProcess, HostError, Plight, Result};
 use fsdyno_core::{EngineEvent, EngineRequest, figures};
 use fsdyno_sys::child;
 use std::io::{Read, Write};
@@ -137,6 +137,10 @@ impl EngineProcess for LocalEngine {
 
     fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    fn plight(&self) -> Plight {
+        Plight::of(self.pid())
     }
 }
 

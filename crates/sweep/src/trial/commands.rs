@@ -14,7 +14,7 @@ use files::TrialFiles;
 use fsdyno_core::result::{CommandKind, CommandRun, PhaseResult};
 use fsdyno_core::{Failure, Outcome, TrialRecord, Warning, WarningKind, printed};
 use fsdyno_host::guardian::{Cause, Ending, Guarded, GuardedCommand, Guardian};
-use fsdyno_host::{HostError, quoted};
+use fsdyno_host::{HostError, Plight, quoted};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -221,7 +221,7 @@ impl<'a> TrialCommands<'a> {
                     run.output.push_str(&format!("{gap}{line}\n"));
                 }
                 self.warnings.extend(ending.stuck.iter().map(|pid| {
-                    let text = format!("process {pid} of '{}' hangs and cannot be killed", run.command);
+                    let text = format!("process {pid} of '{}' {}", run.command, Plight::of(*pid).of_killed());
                     Warning::new(WarningKind::LeftBehind, text)
                 }));
             }

@@ -91,7 +91,7 @@ pub(super) fn load(
         (LoadEnd::Hung(failure), stuck) => Err(Stop::Hung(Box::new(failure), stuck)),
         (LoadEnd::Failed(failure), Some(stuck)) => Err(Stop::Hung(Box::new(failure), Some(stuck))),
         (_, Some(stuck)) => {
-            let failure = Failure::new("engine", "the engine does not exit and cannot be killed");
+            let failure = Failure::new("engine", "the engine does not exit, although it was killed");
             Err(Stop::Hung(Box::new(failure), Some(stuck)))
         }
         (LoadEnd::Done, None) => {

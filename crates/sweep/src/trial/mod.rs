@@ -126,9 +126,7 @@ pub(crate) fn run(bench: &mut Bench<'_, '_>, slot: &Slot, case: &Case) -> Ended 
         || (result.is_err() && bench.interrupt.load(Ordering::Relaxed));
     let no_room = matches!(result, Err(Stop::NoRoom(_)));
     let stuck = match &result {
-        Err(Stop::Hung(_, Some(process))) => {
-            Some(format!("engine {process}, which hangs in the kernel and cannot be killed"))
-        }
+        Err(Stop::Hung(_, Some(process))) => Some(format!("engine {process}")),
         _ => None,
     };
     left.splice(..0, stuck.clone());

@@ -10,7 +10,7 @@ use crate::estimate::SLOW_TREE_RATE;
 use fsdyno_core::protocol::Stage;
 use fsdyno_core::result::PhaseResult;
 use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Failure, Glance, Nanos, Workload};
-use fsdyno_host::{EngineOutput, EngineProcess};
+use fsdyno_host::{EngineOutput, EngineProcess, Plight};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -38,7 +38,7 @@ pub(crate) enum LoadEnd {
     NoRoom(Failure),
 }
 
-/// A run of an engine, and its process if that could not be ended.
+/// A run of an engine, and its process, with what keeps it, if that could not be ended.
 #[derive(Debug)]
 pub(crate) struct Load {
     pub end: LoadEnd,
@@ -113,7 +113,8 @@ pub(crate) fn watch(
         let mut looks = Looks { place: &mut *looks.place, room: &mut || None, at_phases: &mut () };
         follow(engine, workload, watchdog.into(), stop.hurry, told, &mut looks);
     }
-    let stuck = (!engine.stop(STOP_LIMIT)).then(|| engine.process());
+    let stuck = (!engine.stop(STOP_LIMIT))
+        .then(|| format!("{}, which {}", engine.process(), engine.plight().of_killed()));
     Load { end, stuck }
 }
 
@@ -289,8 +290,14 @@ fn hung(place: &Option<EnginePosition>, limit: Duration, engine: &dyn EngineProc
         failure.details =
             format!("{} had completed {:.0} % of stage '{stage}'", engine.process(), place.done * 100.0);
     }
-    failure.hint =
-        Some("look for hung tasks in the kernel log (dmesg); for a slow device, increase `watchdog`".into());
+    let hint = match engine.plight() {
+        Plight::NoProcessor => {
+            "its threads could run, but others use the processors: stop what else runs on this machine, or \
+             increase `watchdog`"
+        }
+        _ => "look for hung tasks in the kernel log (dmesg); for a slow device, increase `watchdog`",
+    };
+    failure.hint = Some(hint.into());
     failure
 }
 

@@ -9,8 +9,8 @@ use fsdyno_core::result::{Latency, OperationResult, Timeline};
 use fsdyno_core::{
     Bytes, EngineEvent, EngineRequest, Nanos, Operation, Outcome, Precondition, TelemetryRequest, WarningKind,
 };
-use fsdyno_host::EngineOutput;
 use fsdyno_host::fake::{FakeEngine, Fault};
+use fsdyno_host::{EngineOutput, Plight};
 use fsdyno_store::SweepState;
 use fsdyno_sweep::{Plan, Progress, SweepEnd, SweepError, order, unfinished};
 use fsdyno_testbed::TestbedError;
@@ -184,6 +184,26 @@ fn an_engine_that_is_silent_ends_early_or_talks_nonsense_fails_its_trial() {
     assert_eq!(failure(&trials[3]).details, "out of memory");
     assert!(trials.iter().all(|trial| trial.phases.len() == 1));
     assert_eq!(lab.host.snapshot(), before);
+}
+
+/// A busy machine and a device that hangs look the same from outside.
+#[test]
+fn an_engine_without_a_processor_does_not_hang_in_the_kernel() {
+    let told = |plight: Plight| {
+        let mut lab = Lab::new();
+        let kept = Some(plight);
+        lab.engines([FakeEngine { hangs: true, unstoppable: true, plight: kept, ..events(begun()) }]);
+        let plan = plan(&["axes.filesystem=ext4", "axes.scheduler=bfq", "repetitions=1"]);
+        let outcome = lab.run(&plan, None).unwrap();
+        let failure = failure(&lab.trials(&outcome)[0]).clone();
+        (failure.hint.unwrap(), failure.details)
+    };
+    let (hint, left) = told(Plight::NoProcessor);
+    assert!(hint.contains("others use the processors") && !hint.contains("hung"), "{hint}");
+    assert!(left.contains("engine process 1, which was killed and has had no processor"), "{left}");
+    let (hint, left) = told(Plight::InKernel);
+    assert!(hint.starts_with("look for hung tasks in the kernel log"), "{hint}");
+    assert!(left.contains("engine process 1, which hangs in the kernel and cannot be killed"), "{left}");
 }
 
 #[test]

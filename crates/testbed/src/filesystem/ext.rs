@@ -1,8 +1,8 @@
 //! ext2, ext3 and ext4: one family of tools, one driver in today's kernel, one table of differences.
 
 use super::{
-    Expectation, Filesystem, Kernel, Purpose, Shown, Targets, DATA_MODES, expect, no_such_blocks, none_of,
-    size_of, uuid,
+    Capacity, Expectation, Filesystem, Kernel, Purpose, Shown, Targets, DATA_MODES, expect, no_such_blocks,
+    none_of, raw_mkfs, size_of, uuid,
 };
 use crate::words::{self, ELSEWHERE, Given, MAKES_NOTHING, NAMES_DEVICE, ON_ERRORS, OURS, Takes, Words};
 use fsdyno_core::hazard::Hazard::{self, By, Commits, Flushes, Harmless, Unknown, Weakens};
@@ -229,6 +229,25 @@ impl Filesystem for Ext {
             0
         };
         Bytes(Bytes::MIB + journal)
+    }
+
+    /// Tables of inodes and the journal are no blocks for files. Of these, mke2fs(8) reserves 5 % for root
+    /// (`-m`), and the kernel keeps 2 % or 4096 clusters for extents to grow (`ext4_set_resv_clusters` in
+    /// fs/ext4/super.c). With options of a user's own for mkfs, only the device's size is certain.
+    fn capacity(&self, configuration: &Configuration, size: Bytes) -> Capacity {
+        if raw_mkfs(configuration).next().is_some() {
+            return Capacity { whole: size, kept_back: Bytes(0) };
+        }
+        let usual = if size.0 < SMALL { 1024 } else { 4096 };
+        let block = size_of(configuration, "block_size").unwrap_or(usual);
+        let inodes = size.0 / inode_ratio(size) * size_of(configuration, "inode_size").unwrap_or(256);
+        let journal = match self.has_internal_journal(configuration) {
+            true => size_of(configuration, "journal_size").unwrap_or(journal_blocks(size.0 / block) * block),
+            false => 0,
+        };
+        let whole = size.0.saturating_sub(inodes).saturating_sub(journal);
+        let kept_back = size.0 / 20 + (whole / 50).min(4096 * block);
+        Capacity { whole: Bytes(whole), kept_back: Bytes(kept_back) }
     }
 
     fn contradictions(&self, configuration: &Configuration) -> Vec<String> {
@@ -524,5 +543,53 @@ impl Joined {
             }
         }
         command.args(self.others)
+    }
+}
+
+/// Bytes of a device for each inode (`inode_ratio` in mke2fs.conf(5), as it is distributed).
+fn inode_ratio(size: Bytes) -> u64 {
+    match size.0 / Bytes::MIB {
+        0..3 => 8192,
+        3..512 => 4096,
+        mib if mib < 4 << 20 => 16384,
+        mib if mib < 16 << 20 => 32768,
+        _ => 65536,
+    }
+}
+
+/// Blocks of the journal that mke2fs chooses (`ext2fs_default_journal_size` in lib/ext2fs/mkjournal.c).
+fn journal_blocks(blocks: u64) -> u64 {
+    const MOST_BLOCKS: [(u64, u64); 7] = [
+        (32_768, 1024),
+        (262_144, 4096),
+        (524_288, 8192),
+        (4_194_304, 16_384),
+        (8_388_608, 32_768),
+        (16_777_216, 65_536),
+        (33_554_432, 131_072),
+    ];
+    MOST_BLOCKS.iter().find(|(below, _)| blocks < *below).map_or(262_144, |(_, journal)| *journal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What statfs(2) says of new filesystems (e2fsprogs 1.47.0, Linux 6.18): block size, blocks, and those
+    /// of the free ones that files cannot have.
+    #[test]
+    fn files_have_what_the_kernel_says() {
+        for (device, block, blocks, kept_back) in [
+            (300 * Bytes::MIB, 1024, 277_623, 277_609 - 258_153),
+            (Bytes::GIB, 4096, 249_195, 249_189 - 231_986),
+            (3 * Bytes::GIB, 4096, 755_402, 755_396 - 711_979),
+        ] {
+            let settings = std::collections::BTreeMap::new();
+            let configuration = Configuration { name: String::new(), filesystem: "ext4".into(), settings };
+            let capacity = Ext::Four.capacity(&configuration, Bytes(device));
+            let real: u64 = blocks * block;
+            assert!((real..real + real / 100).contains(&capacity.whole.0), "{capacity:?}, not {real}");
+            assert_eq!(capacity.kept_back, Bytes(kept_back * block), "of {device}");
+        }
     }
 }

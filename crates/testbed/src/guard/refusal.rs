@@ -42,11 +42,13 @@ pub fn refusals(
         return refusals;
     }
     refusals.extend(used(path, &probe.uses));
-    let foreign = probe.signatures.iter().filter(|signature| {
+    let is_foreign = |signature: &&Signature| {
         let ours = mark::is_ours(signature) || (used_before && signature.kind == UNKNOWN_DATA);
         !ours && !confirmation.overwrites(probe, &signature.kind)
-    });
-    refusals.extend(foreign.map(|signature| holds(path, signature)));
+    };
+    let foreign: Vec<&Signature> = probe.signatures.iter().filter(is_foreign).collect();
+    let hint = confirming_all(path, &foreign);
+    refusals.extend(foreign.into_iter().map(|signature| refusal(path, holds(signature), &hint)));
     refusals.extend(other_device(path, spec, probe));
     if probe.size() < need.size {
         refusals.push(too_small(path, probe.size(), need));
@@ -104,23 +106,38 @@ fn used(path: &Path, uses: &[Use]) -> Vec<Refusal> {
     refusals
 }
 
-/// What is on the device, and the option that confirms its loss.
-fn holds(path: &Path, signature: &Signature) -> Refusal {
+/// What is on the device.
+fn holds(signature: &Signature) -> String {
     let Signature { kind, offset, .. } = signature;
-    let overwrite = Overwrite { device: path.to_path_buf(), kind: kind.clone() };
-    let confirm = format!("--overwrite {}", quoted(&overwrite.to_string()));
-    if kind == UNKNOWN_DATA {
-        return refusal(
-            path,
-            format!("contains data without a known signature, first found at byte {offset}"),
-            format!("if it may be lost, confirm with {confirm}; a damaged LVM label looks like this, too"),
-        );
+    match kind == UNKNOWN_DATA {
+        true => format!("contains data without a known signature, first found at byte {offset}"),
+        false => format!("carries a signature of {kind}{}", details(signature)),
     }
-    refusal(
-        path,
-        format!("carries a signature of {kind}{}", details(signature)),
-        format!("if it may be lost, confirm with {confirm}; wipefs(8) shows and removes signatures"),
-    )
+}
+
+/// The options that confirm the loss of all of it. A disk often carries several signatures, as that of a GPT
+/// and that of the MBR that protects it, and whoever may lose one may lose the others.
+fn confirming_all(path: &Path, signatures: &[&Signature]) -> String {
+    let mut kinds: Vec<&str> = Vec::new();
+    for Signature { kind, .. } in signatures {
+        if !kinds.contains(&kind.as_str()) {
+            kinds.push(kind);
+        }
+    }
+    let option = |kind: &&str| {
+        let overwrite = Overwrite { device: path.to_path_buf(), kind: kind.to_string() };
+        format!("--overwrite {}", quoted(&overwrite.to_string()))
+    };
+    let options: Vec<String> = kinds.iter().map(option).collect();
+    let what = if kinds.len() > 1 { "all of it" } else { "it" };
+    let mut hint = format!("if {what} may be lost, confirm with {}", options.join(" "));
+    if kinds.iter().any(|kind| *kind != UNKNOWN_DATA) {
+        hint += "; wipefs(8) shows and removes signatures";
+    }
+    if kinds.contains(&UNKNOWN_DATA) {
+        hint += "; a damaged LVM label looks like data without a signature, too";
+    }
+    hint
 }
 
 /// The details by which a person recognises a filesystem. Its creator chose the label, so control characters

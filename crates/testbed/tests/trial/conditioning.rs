@@ -3,7 +3,7 @@
 use crate::lab::{Case, DISK, Lab, SMALL_DISK, case, conditioned, configuration, devices};
 use fsdyno_core::device::Conditioning;
 use fsdyno_host::probe::{Signature, Use};
-use fsdyno_testbed::{TestbedError, commands, contradictions, unmet};
+use fsdyno_testbed::{DiskQueues, TestbedError, commands, contradictions, unmet};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
@@ -52,13 +52,13 @@ fn mkfs_discards_nothing_that_was_filled() {
             [(Conditioning::FillOnce, true), (Conditioning::Discard, false), (Conditioning::None, false)]
         {
             let case = on(filesystem, precondition);
-            let lines = commands(&case.configuration, &case.devices, 42);
+            let lines = commands(&case.configuration, &case.devices, 42, &DiskQueues::new());
             let mkfs = lines.iter().find(|line| line.starts_with("mkfs")).expect("mkfs");
             assert_eq!(mkfs.contains(word), expected, "{mkfs}");
         }
     }
     let case = case(FILLED);
-    let lines = commands(&case.configuration, &case.devices, 42);
+    let lines = commands(&case.configuration, &case.devices, 42, &DiskQueues::new());
     let journal = lines.iter().find(|line| line.contains("journal_dev")).expect("the journal");
     assert!(journal.contains("-E nodiscard"), "{journal}");
     let fill = "dd if=/dev/urandom of=/dev/fake4 bs=1M conv=fdatasync";

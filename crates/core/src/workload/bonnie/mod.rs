@@ -9,7 +9,7 @@ pub(crate) use options::command_line;
 
 use super::parameter::{Refusal, Shorthand, parameters};
 use super::steps::{PhaseSpec, steps};
-use super::{Content, Load, Timing};
+use super::{Content, Load, Rereads, Timing};
 use crate::operation::{Operation, Role};
 use crate::units::Bytes;
 
@@ -224,6 +224,13 @@ impl Load for Bonnie {
 
     fn prepares(&self) -> Bytes {
         Bytes(0)
+    }
+
+    /// It is read after it was written, and blocks of it after it was read.
+    fn rereads(&self) -> Option<Rereads> {
+        let size = self.size.filter(|size| *size > Bytes(0))?;
+        let (parameter, what) = ("size", "the large file");
+        Some(Rereads { parameter, value: size, what, size, times: 2, share: [1, 1], direct: false })
     }
 
     /// The large file is removed before the small files are created.

@@ -1,0 +1,112 @@
+//! Files that readers go through again within a phase: whether they are still in memory then decides what is
+//! measured.
+
+use crate::units::{Bytes, Nanos};
+
+/// What the readers of a load go through again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rereads {
+    /// The parameter with its size.
+    pub parameter: &'static str,
+    /// The value of that parameter.
+    pub value: Bytes,
+    /// The files in words: `each reader's tree`.
+    pub what: &'static str,
+    /// How large they are.
+    pub size: Bytes,
+    /// How many times as large as what can be cached they must be.
+    pub times: u64,
+    /// The share of the parameter's value that they are: so many parts of so many.
+    pub share: [u64; 2],
+    /// Whether reads bypass the page cache.
+    pub direct: bool,
+}
+
+impl Rereads {
+    /// The smallest value of the parameter with which readers still read from the device, if this much can be
+    /// cached.
+    pub fn least(&self, cached: Bytes) -> Bytes {
+        let [part, whole] = self.share.map(|count| u128::from(count.max(1)));
+        let least = (u128::from(cached.0) * u128::from(self.times) * whole).div_ceil(part);
+        Bytes(u64::try_from(least).unwrap_or(u64::MAX))
+    }
+
+    /// The most that may be cached while readers still read from the device.
+    pub fn most_cached(&self) -> Bytes {
+        let [part, whole] = self.share.map(|count| count.max(1));
+        let most = u128::from(self.value.0) * u128::from(part) / (u128::from(self.times) * u128::from(whole));
+        Bytes(most as u64)
+    }
+
+    /// Whether readers that come round again may find them in memory, if this much can be cached.
+    pub fn are_cached(&self, cached: Bytes) -> bool {
+        !self.direct && self.value < self.least(cached)
+    }
+
+    /// What to set so that they are read from the device. `limit`: that of the load's memory; without one, it
+    /// has all of the machine's, which is `memory`.
+    pub fn remedy(&self, limit: Option<Bytes>, memory: Bytes) -> String {
+        let (has, cached) = match limit {
+            Some(limit) => (format!("The load may use {limit} of memory (`memory`)"), limit),
+            None => {
+                // Machines have odd amounts of it, and nobody wants to read their digits.
+                let step = if memory.0 >= 8 * Bytes::GIB { Bytes::GIB } else { Bytes::MIB };
+                let memory = Bytes(memory.0.next_multiple_of(step));
+                (format!("The load may use all {memory} of memory"), memory)
+            }
+        };
+        format!("{has}: set {} to at least {}, or limit `memory`.", self.parameter, self.least(cached))
+    }
+
+    /// Bytes per second of a device that delivers all of them to one reader within a ramp and window, so that
+    /// there is time to come round again; `None` if the phases last until everything is read.
+    pub fn rate(&self, each: Nanos) -> Option<u64> {
+        let rate = u128::from(self.size.0) * 1_000_000_000 / u128::from(each.0.max(1));
+        (each > Nanos(0)).then(|| u64::try_from(rate).unwrap_or(u64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::workload::{Bonnie, Fileserver, IoEngine, Load, Stage, Streaming};
+    use crate::{Bytes, Nanos};
+
+    const MIB: u64 = Bytes::MIB;
+
+    #[test]
+    fn a_tree_of_each_reader_is_a_share_of_all() {
+        let load = Fileserver { tree_size: Bytes(400 * MIB), readers: 3, ..Fileserver::default() };
+        let rereads = load.rereads().expect("a reader starts its tree again");
+        assert_eq!((rereads.size, rereads.least(Bytes(64 * MIB))), (Bytes(100 * MIB), Bytes(512 * MIB)));
+        assert_eq!(rereads.most_cached(), Bytes(50 * MIB));
+        assert!(rereads.are_cached(Bytes(51 * MIB)) && !rereads.are_cached(Bytes(50 * MIB)));
+        assert_eq!(rereads.rate(Nanos::from_secs(10)), Some(10 * MIB));
+        let direct = Fileserver { direct: true, ..load }.rereads().expect("all the same");
+        assert!(!direct.are_cached(Bytes(1 << 40)), "no page cache, whatever its size");
+    }
+
+    #[test]
+    fn random_reads_of_files_hit_what_is_cached_of_them() {
+        let stages = |stages: &[Stage]| Streaming {
+            file_size: Bytes(100 * MIB),
+            streams: 2,
+            stages: stages.to_vec(),
+            io: IoEngine::Sync,
+            ..Streaming::default()
+        };
+        assert_eq!(stages(&[Stage::Write, Stage::Read]).rereads(), None, "each stage reads them once");
+        let random = stages(&[Stage::Write, Stage::RandomRead]).rereads().expect("blocks come again");
+        // A fifth of 200 MiB is the most that a fifth of the reads may hit.
+        assert_eq!(random.most_cached(), Bytes(40 * MIB));
+        assert_eq!(random.least(Bytes(40 * MIB)), Bytes(100 * MIB));
+        let mixed = stages(&[Stage::Mixed]).rereads().expect("readers begin again");
+        assert_eq!((mixed.most_cached(), mixed.least(Bytes(MIB))), (Bytes(50 * MIB), Bytes(2 * MIB)));
+    }
+
+    #[test]
+    fn a_large_file_of_bonnie_is_twice_what_can_be_cached() {
+        assert_eq!(Bonnie::default().rereads(), None, "it follows from the memory");
+        let rereads = Bonnie { size: Some(Bytes(64 * MIB)), ..Bonnie::default() }.rereads();
+        assert_eq!(rereads.expect("it is read after it was written").least(Bytes(48 * MIB)), Bytes(96 * MIB));
+    }
+}
