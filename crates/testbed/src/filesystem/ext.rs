@@ -246,8 +246,8 @@ impl Filesystem for Ext {
             false => 0,
         };
         let whole = size.0.saturating_sub(inodes).saturating_sub(journal);
-        let kept_back = size.0 / 20 + (whole / 50).min(4096 * block);
-        Capacity { whole: Bytes(whole), kept_back: Bytes(kept_back) }
+        let kept_back = size.0 / block / 20 + (whole / block / 50).min(4096);
+        Capacity { whole: Bytes(whole), kept_back: Bytes(kept_back * block) }
     }
 
     fn contradictions(&self, configuration: &Configuration) -> Vec<String> {
