@@ -120,11 +120,11 @@ impl<'a> Load<'a> {
         let limit = trial.configuration.memory();
         let memory = limit.unwrap_or(Bytes(trial.environment.memory_bytes));
         let (key, least) = self.workload.load().least_trees(memory)?;
-        let has = match limit {
-            Some(memory) => format!("The load may use {memory} of memory (`memory`)"),
-            None => format!("The load may use all {memory} of memory"),
+        let (has, less) = match limit {
+            Some(memory) => (format!("The load may use {memory} of memory (`memory`)"), "lower that"),
+            None => (format!("The load may use all {memory} of memory"), "limit `memory`"),
         };
-        Some(format!("{has}: set {key} to at least {least}, or limit `memory`."))
+        Some(format!("{has}: set {key} to at least {least}, or {less}."))
     }
 
     /// What ran, in one line.
