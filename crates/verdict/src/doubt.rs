@@ -160,8 +160,13 @@ fn missing(measure: &Measure, name: &str, side: DoubtfulSide<'_, '_>) -> Option<
     let without = measured().filter(|trial| measure.value(trial).is_none()).count() + failed;
     (without > 0).then(|| {
         let trials = text::plural((measured().count() + failed) as u64, "trial");
-        let of_them = if failed > 0 { format!(" ({failed} failed)") } else { String::new() };
-        format!("no value in {without} of {trials} of {name}{of_them}, which may be the worst")
+        let what = match without - failed {
+            0 => "failed",
+            _ if failed > 0 => "failed or have no value",
+            1 => "has no value",
+            _ => "have no value",
+        };
+        format!("{without} of {trials} of {name} {what}, and may have been the worst")
     })
 }
 

@@ -105,7 +105,7 @@ fn of_device() -> [Named; 7] {
              the cache model that loses the most",
             MeasureSource::Durability(LossFigure::Acknowledged),
         )
-        .in_words("acknowledged, then lost"),
+        .in_words("acknowledged promises lost"),
         named(
             "unsynced-lost",
             "how far back a power cut loses work that nothing has synced, median over the states of the \
@@ -124,13 +124,13 @@ fn of_device() -> [Named; 7] {
             "share of the faults of a disk after which data is lost or wrong although every call succeeded",
             MeasureSource::Faults(Harm::Silent),
         )
-        .in_words("data lost without an error"),
+        .in_words("silent losses"),
         named(
             "retried-losses",
             "share of the faults after which fsync, called again, succeeds although the data is lost",
             MeasureSource::Faults(Harm::ToldOnce),
         )
-        .in_words("data lost although a second fsync succeeds"),
+        .in_words("losses that a second fsync hides"),
     ]
 }
 

@@ -46,16 +46,16 @@ impl Rereads {
     /// What to set so that they are read from the device. `limit`: that of the load's memory; without one, it
     /// has all of the machine's, which is `memory`.
     pub fn remedy(&self, limit: Option<Bytes>, memory: Bytes) -> String {
-        let (has, cached) = match limit {
-            Some(limit) => (format!("The load may use {limit} of memory (`memory`)"), limit),
+        let (has, cached, less) = match limit {
+            Some(limit) => (format!("The load may use {limit} of memory (`memory`)"), limit, "lower that"),
             None => {
                 // Machines have odd amounts of it, and nobody wants to read their digits.
                 let step = if memory.0 >= 8 * Bytes::GIB { Bytes::GIB } else { Bytes::MIB };
                 let memory = Bytes(memory.0.next_multiple_of(step));
-                (format!("The load may use all {memory} of memory"), memory)
+                (format!("The load may use all {memory} of memory"), memory, "limit `memory`")
             }
         };
-        format!("{has}: set {} to at least {}, or limit `memory`.", self.parameter, self.least(cached))
+        format!("{has}: set {} to at least {}, or {less}.", self.parameter, self.least(cached))
     }
 
     /// Bytes per second of a device that delivers all of them to one reader within a ramp and window, so that

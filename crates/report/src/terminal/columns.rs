@@ -24,6 +24,11 @@ pub(crate) fn marked(name: &str, durable: bool, some_weaken: bool) -> String {
     }
 }
 
+/// What the mark means, after what else is said of a table; nothing if nothing in it is marked.
+pub(super) fn weakens(some_weaken: bool) -> String {
+    if some_weaken { format!("; {WEAKENS}: {WEAKENS_LEGEND}") } else { String::new() }
+}
+
 impl Column {
     pub(super) fn width(&self) -> usize {
         let lines = self.head.iter().chain(&self.cells).flat_map(|text| text.lines());

@@ -1,6 +1,6 @@
 //! What requests to a disk that failed did: a row for each configuration, and one for each fault of a case.
 
-use super::columns::marked;
+use super::columns::{marked, weakens};
 use super::page::Extent;
 use super::style::{Paint, Style, write_table};
 use comfy_table::{Cell, CellAlignment};
@@ -29,19 +29,22 @@ pub(crate) const LEGEND: [&str; 2] = [
      lost; -: the filesystem made no such request",
 ];
 
-/// Writes a row for each configuration; nothing under other workloads.
+/// Whether requests failed in these trials: not so under other workloads.
+pub(super) fn are_known(ranking: &Ranking) -> bool {
+    ranking.rows.iter().any(|row| row.faults.is_some())
+}
+
+/// Writes a row for each configuration for which one is wanted.
 pub(super) fn summary(
     out: &mut dyn Write,
     ranking: &Ranking,
+    is_shown: &dyn Fn(usize) -> bool,
     extent: Extent<'_>,
     style: Style,
 ) -> io::Result<()> {
-    let rows: Vec<_> = ranking.rows.iter().filter_map(|row| Some((row, row.faults.as_ref()?))).collect();
-    if rows.is_empty() {
-        return Ok(());
-    }
-    let weak = rows.iter().any(|(row, _)| !row.risks.is_empty());
-    writeln!(out)?;
+    let rows = ranking.rows.iter().enumerate().filter(|(index, _)| is_shown(*index));
+    let rows: Vec<_> = rows.filter_map(|(_, row)| Some((row, row.faults.as_ref()?))).collect();
+    let weak = ranking.rows.iter().any(|row| !row.risks.is_empty());
     style.paragraph(out, Paint::Heading, 0, "What failing requests do")?;
     let heads = SUMMARY.map(|head| head.replacen(' ', "\n", 1));
     let lower = |head: &str| if head.contains('\n') { head.to_string() } else { format!("\n{head}") };
@@ -56,7 +59,8 @@ pub(super) fn summary(
     }
     write_table(out, table, style)?;
     if let Extent::Page(more) = extent {
-        let text = format!("(what each column means: {more} --notes; every fault: {more} --full)");
+        let text =
+            format!("(what each column means: {more} --notes; every fault: {more} --full{})", weakens(weak));
         return style.paragraph(out, Paint::Plain, 0, &text);
     }
     style.paragraph(out, Paint::Plain, 0, &format!("({})", SUMMARY_LEGEND.join("; ")))?;
@@ -181,7 +185,7 @@ mod tests {
         let style = Style { width: 80, colour: false, blocks: false };
         let mut text = Vec::new();
         faults(&mut text, &case(), style).unwrap();
-        summary(&mut text, &view.rankings[0], Extent::Notes, style).unwrap();
+        summary(&mut text, &view.rankings[0], &|_| true, Extent::Notes, style).unwrap();
         let text = String::from_utf8(text).unwrap();
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         assert!(text.contains("not mounted after overwrite-metadata-for-good: Structure needs"), "{text}");

@@ -3,7 +3,7 @@
 //! Cells have two lines, so that seven columns fit a terminal of 80: a count and what it says of the logs, a
 //! median and the maximum below it.
 
-use super::columns::{Column, fitting, marked, no_room_for};
+use super::columns::{Column, fitting, marked, no_room_for, weakens};
 use super::page::Extent;
 use super::style::{Paint, Style, cell, write_table};
 use comfy_table::{Cell, CellAlignment, ColumnConstraint};
@@ -31,31 +31,35 @@ pub(crate) const LEGEND: [&str; 3] = [
     "p50 above, max below; of several logs, p50 is the median of theirs",
 ];
 
-/// Writes the worst that each configuration has lost; nothing under other workloads.
+/// Whether power cuts have lost anything, or nothing, in these trials: not so under other workloads.
+pub(super) fn are_known(ranking: &Ranking) -> bool {
+    ranking.rows.iter().any(|row| row.losses.is_some())
+}
+
+/// Writes the worst that each configuration has lost, of those rows for which it is wanted.
 pub(super) fn worst(
     out: &mut dyn Write,
     ranking: &Ranking,
+    is_shown: &dyn Fn(usize) -> bool,
     extent: Extent<'_>,
     style: Style,
 ) -> io::Result<()> {
+    let rows = ranking.rows.iter().enumerate().filter(|(index, _)| is_shown(*index));
     let rows: Vec<_> =
-        ranking.rows.iter().filter_map(|row| Some((row, row.losses.as_ref()?.worst_of_each()))).collect();
-    if rows.is_empty() {
-        return Ok(());
-    }
-    let weak = rows.iter().any(|(row, _)| !row.risks.is_empty());
+        rows.filter_map(|(_, row)| Some((row, row.losses.as_ref()?.worst_of_each()))).collect();
+    let weak = ranking.rows.iter().any(|row| !row.risks.is_empty());
     let names = rows.iter().map(|(row, one)| {
         let indent = if weak { "    " } else { "  " };
         format!("{}\n{indent}{}", marked(&row.name, row.risks.is_empty(), weak), one.model.name())
     });
     let models: Vec<&ModelLosses> = rows.iter().map(|(_, one)| one).collect();
-    writeln!(out)?;
     style.paragraph(out, Paint::Heading, 0, "Lost in power cuts, in the worst case")?;
     write_columns(out, "configuration\n  model", names.collect(), &models, style)?;
     if let Extent::Page(more) = extent {
         let text = format!(
             "(lost although programs were told that it is safe; each column: the worst of all models of a \
-             device's cache; {more} --notes explains them)"
+             device's cache; {more} --notes explains them{})",
+            weakens(weak)
         );
         return style.paragraph(out, Paint::Plain, 0, &text);
     }

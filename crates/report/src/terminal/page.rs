@@ -1,8 +1,8 @@
 //! An answer on one page: 24 lines, the height of a terminal since the VT100.
 //!
 //! The headline, the table and the next step are always there. What does not fit makes room in this order:
-//! rows of the table beyond the first few, what is said after the first paragraph, more rows, and last that
-//! paragraph, which says what the choice costs and how safe it is.
+//! rows of the table beyond the first few, what is said after the first paragraph, more rows, that paragraph,
+//! which says what the choice costs and how safe it is, and last the reasons for doubt, but for the first.
 
 use super::style::{Paint, Style};
 use fsdyno_verdict::recommendation::Answer;
@@ -45,40 +45,53 @@ pub(super) struct Page<'a> {
     /// What else is said, a paragraph each.
     pub paragraphs: Vec<Vec<u8>>,
     pub rows: Rows<'a>,
-    pub foot: Vec<u8>,
+    /// The number of reasons for doubt.
+    pub doubts: usize,
+    /// Writes what is below the table, with the first so many of the reasons.
+    #[expect(clippy::type_complexity, reason = "named, it would say less")]
+    pub foot: &'a dyn Fn(&mut dyn Write, usize) -> io::Result<()>,
+}
+
+/// How many of its parts a page has room for.
+#[derive(Debug, Clone, Copy)]
+struct Room {
+    paragraphs: usize,
+    rows: usize,
+    doubts: usize,
 }
 
 impl Page<'_> {
     /// Writes what fits.
     pub fn write(&self, out: &mut dyn Write, extent: Extent<'_>, style: Style) -> io::Result<()> {
-        let Extent::Page(more) = extent else {
-            return self.parts(out, self.paragraphs.len(), self.rows.count, "", style);
-        };
-        let fits = |paragraphs, rows| -> io::Result<bool> {
+        let Page { doubts, .. } = *self;
+        let mut room = Room { paragraphs: self.paragraphs.len(), rows: self.rows.count, doubts };
+        let Extent::Page(more) = extent else { return self.parts(out, room, "", style) };
+        let fits = |room| -> io::Result<bool> {
             let mut text = Vec::new();
-            self.parts(&mut text, paragraphs, rows, more, style)?;
+            self.parts(&mut text, room, more, style)?;
             Ok(lines(&text) <= HEIGHT)
         };
-        let (mut paragraphs, mut rows) = (self.paragraphs.len(), self.rows.count.min(HEIGHT));
+        room.rows = room.rows.min(HEIGHT);
         for (few_paragraphs, few_rows) in [(1, FEW_ROWS), (0, FEWEST_ROWS)] {
-            while rows > few_rows && !fits(paragraphs, rows)? {
-                rows -= 1;
+            while room.rows > few_rows && !fits(room)? {
+                room.rows -= 1;
             }
-            while paragraphs > few_paragraphs && !fits(paragraphs, rows)? {
-                paragraphs -= 1;
+            while room.paragraphs > few_paragraphs && !fits(room)? {
+                room.paragraphs -= 1;
             }
         }
-        self.parts(out, paragraphs, rows, more, style)
+        while room.doubts > 1 && !fits(room)? {
+            room.doubts -= 1;
+        }
+        // What went last may have left room for rows that went before.
+        while room.rows < self.rows.count && fits(Room { rows: room.rows + 1, ..room })? {
+            room.rows += 1;
+        }
+        self.parts(out, room, more, style)
     }
 
-    fn parts(
-        &self,
-        out: &mut dyn Write,
-        paragraphs: usize,
-        rows: usize,
-        more: &str,
-        style: Style,
-    ) -> io::Result<()> {
+    fn parts(&self, out: &mut dyn Write, room: Room, more: &str, style: Style) -> io::Result<()> {
+        let Room { paragraphs, rows, doubts } = room;
         out.write_all(&self.head)?;
         self.paragraphs[..paragraphs].iter().try_for_each(|paragraph| out.write_all(paragraph))?;
         writeln!(out)?;
@@ -91,10 +104,11 @@ impl Page<'_> {
         }
         (self.rows.write)(out, &|row| kept.contains(&row))?;
         if rows < self.rows.count {
-            let text = format!("(and {} others: {more} --full)", self.rows.count - rows);
+            let others = text::plural((self.rows.count - rows) as u64, "other");
+            let text = format!("(and {others}: {more} --full)");
             style.paragraph(out, Paint::Plain, 0, &text)?;
         }
-        out.write_all(&self.foot)
+        (self.foot)(out, doubts)
     }
 }
 
@@ -115,17 +129,18 @@ pub(super) fn sentences(answer: &Answer, style: Style) -> io::Result<(Vec<u8>, V
     Ok((head, paragraphs))
 }
 
-/// The reasons for doubt and the next step, after an empty line; nothing if there are none.
+/// The first so many reasons for doubt and the next step, after an empty line; nothing if there are none.
 pub(super) fn doubts(
     out: &mut dyn Write,
     answer: &Answer,
+    most: usize,
     extent: Extent<'_>,
     style: Style,
 ) -> io::Result<()> {
     if !answer.doubts.is_empty() || answer.judgement.next.is_some() {
         writeln!(out)?;
     }
-    for doubt in &answer.doubts {
+    for doubt in answer.doubts.iter().take(most) {
         let text = format!("doubt: {doubt}");
         match extent {
             Extent::Page(_) => {

@@ -77,26 +77,28 @@ fn write_answer(
     let (headline, paragraphs) = sentences(answer, style)?;
     head.extend(headline);
     let measure = answer.measure.parse::<Measure>().ok().filter(|_| !answer.standings.is_empty());
-    let mut foot = Vec::new();
-    if measure.is_some() && extent == Extent::Full {
-        writeln!(foot)?;
-        write_axes(&mut foot, answer, style)?;
-        write_front(&mut foot, answer, style)?;
-        // Each ends with an empty line, and so does what comes next begin.
-        foot.pop();
-    }
-    doubts(&mut foot, answer, extent, style)?;
-    match extent {
-        Extent::Page(more) => write_commands(&mut foot, answer, more, style)?,
-        _ => writeln!(foot)?,
-    }
+    let foot = |out: &mut dyn Write, most: usize| {
+        if measure.is_some() && extent == Extent::Full {
+            let mut tables = vec![b'\n'];
+            write_axes(&mut tables, answer, style)?;
+            write_front(&mut tables, answer, style)?;
+            // Each ends with an empty line, and so does what comes next begin.
+            tables.pop();
+            out.write_all(&tables)?;
+        }
+        doubts(out, answer, most, extent, style)?;
+        match extent {
+            Extent::Page(more) => write_commands(out, answer, more, style),
+            _ => writeln!(out),
+        }
+    };
     let write = |out: &mut dyn Write, shown: &dyn Fn(usize) -> bool| match &measure {
         Some(measure) => write_standings(out, (answer, measure), shown, extent, style),
         None => Ok(()),
     };
     let first = [answer.leader, answer.default].into_iter().flatten().collect();
     let rows = Rows { count: answer.standings.len(), first, write: &write };
-    Page { head, paragraphs, rows, foot }.write(out, extent, style)
+    Page { head, paragraphs, rows, doubts: answer.doubts.len(), foot: &foot }.write(out, extent, style)
 }
 
 /// The configurations, best first.

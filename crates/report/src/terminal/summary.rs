@@ -78,20 +78,56 @@ fn page(
     writeln!(head)?;
     let (headline, paragraphs) = sentences(answer, style)?;
     head.extend(headline);
-    let mut foot = Vec::new();
-    losses::worst(&mut foot, ranking, extent, style)?;
-    faults::summary(&mut foot, ranking, extent, style)?;
-    doubts(&mut foot, answer, extent, style)?;
+    // A page has room for one table: where a share of what was lost decides, the one of what was lost.
+    let own = Own::of(ranking);
+    let is_page = matches!(extent, Extent::Page(_));
+    let instead = own.filter(|_| is_page && ranking.measure().unit() == Unit::Share);
+    let foot = |out: &mut dyn Write, most: usize| {
+        if let Some(own) = own.filter(|_| !is_page) {
+            writeln!(out)?;
+            own.write(out, ranking, &|_| true, extent, style)?;
+        }
+        doubts(out, answer, most, extent, style)
+    };
     let of = |contender: Option<&Contender>| {
         let case = contender?.case;
         ranking.rows.iter().position(|row| row.case == case)
     };
     let first = [of(answer.leader()), of(answer.default())].into_iter().flatten().collect();
-    let write = |out: &mut dyn Write, shown: &dyn Fn(usize) -> bool| {
-        write_ranking(out, (ranking, answer), shown, extent, style)
+    let write = |out: &mut dyn Write, shown: &dyn Fn(usize) -> bool| match instead {
+        Some(own) => own.write(out, ranking, shown, extent, style),
+        None => write_ranking(out, (ranking, answer), shown, extent, style),
     };
     let rows = Rows { count: ranking.rows.len(), first, write: &write };
-    Page { head, paragraphs, rows, foot }.write(out, extent, style)
+    Page { head, paragraphs, rows, doubts: answer.doubts.len(), foot: &foot }.write(out, extent, style)
+}
+
+/// The table of a workload that has one of its own.
+#[derive(Debug, Clone, Copy)]
+enum Own {
+    Losses,
+    Faults,
+}
+
+impl Own {
+    fn of(ranking: &Ranking) -> Option<Own> {
+        let known = [(losses::are_known(ranking), Own::Losses), (faults::are_known(ranking), Own::Faults)];
+        known.into_iter().find(|(is, _)| *is).map(|(_, own)| own)
+    }
+
+    fn write(
+        self,
+        out: &mut dyn Write,
+        ranking: &Ranking,
+        is_shown: &dyn Fn(usize) -> bool,
+        extent: Extent<'_>,
+        style: Style,
+    ) -> io::Result<()> {
+        match self {
+            Own::Losses => losses::worst(out, ranking, is_shown, extent, style),
+            Own::Faults => faults::summary(out, ranking, is_shown, extent, style),
+        }
+    }
 }
 
 /// What the command line changed in the plan.
@@ -362,8 +398,8 @@ mod tests {
             "\
 demo: fileserver on 20G of trees, 3 readers and 3 writers, window 30s
 
-This sweep cannot answer: no value in 1 of 3 trials of xfs bfq (1 failed), which
-  may be the worst.
+This sweep cannot answer: 1 of 3 trials of xfs bfq failed, and may have been the
+  worst.
 None of the default's settings weakens what survives a power cut.
 
                                             read-       first-
@@ -382,8 +418,8 @@ next: Find out why trials failed (`fsdyno show --notes`), and measure again.
 
 note: with 2 trials the interval is their range and holds the true mean in about
   50 % of cases, not 95 %
-note: the difference of xfs bfq to the best: no value in 1 of 3 trials of xfs
-  bfq (1 failed), which may be the worst
+note: the difference of xfs bfq to the best: 1 of 3 trials of xfs bfq failed,
+  and may have been the worst
 note: 1 of 3 trials of xfs bfq failed; its figures are those of the others
 note: the sweep was begun with --set 'device.size=4G'
 warning: tree-smaller-than-memory (6 trials): the trees (20 GiB) are smaller

@@ -278,7 +278,7 @@ fn a_side_with_failed_trials_is_not_called_faster() {
     other[0].outcome = fsdyno_core::Outcome::Failed { error };
     let question = question(&["read"]);
     let faster = Comparison::new(side("A", 1, &base), side("B", 1, &other), &question);
-    let why = "cannot tell: no value in 1 of 6 trials of B (1 failed), which may be the worst";
+    let why = "cannot tell: 1 of 6 trials of B failed, and may have been the worst";
     assert_eq!(faster.cases[0].rows[0].verdict(), why);
     let slower = Comparison::new(side("A", 1, &other), side("B", 1, &base), &question);
     assert_eq!(findings(&slower), [Finding::CannotTell(Lack::Doubt)]);

@@ -56,13 +56,19 @@ pub(super) fn judgement(found: &RaceAnswer, measure: &Measure, nothing_differs: 
         several => format!(" {} others may be as good (within {within}).", several.len()),
     };
     let missing = pick.and_then(missing).map_or(String::new(), |missing| format!(" However, {missing}."));
-    Judgement { class, headline: format!("{first}{missing} {sure}{others}"), next: next(class, found.state) }
+    let next = next(class, found.state);
+    let keep = match next {
+        None => "",
+        Some(_) if stays => " Keep it: it is the default.",
+        Some(_) => " Keep the default until that is decided.",
+    };
+    Judgement { class, headline: format!("{first}{missing} {sure}{others}{keep}"), next }
 }
 
 /// What would decide.
 fn next(class: Class, state: RaceState) -> Option<String> {
     (class == Class::Undecided && state != RaceState::Unfinished)
-        .then(|| "To decide: a larger `budget`, or a sweep of those that are left alone.".to_string())
+        .then(|| "To decide: a larger `budget`, or a sweep of only those that are left.".to_string())
 }
 
 /// How far the race has come, and what it took.

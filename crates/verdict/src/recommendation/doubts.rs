@@ -31,16 +31,14 @@ pub(super) fn doubts(
     doubts.extend(drift.filter(|drift| drift.measure == measure.name()).and_then(Drift::warning));
     // A judgement that names one as its reason need not repeat it.
     let headline = &answer.judgement.headline;
-    let says_more = |doubt: &String| answer.judgement.class != Class::Invalid && !doubt.contains("failed)");
+    let says_more = |doubt: &String| answer.judgement.class != Class::Invalid && !doubt.contains(" failed");
     let mut in_doubt = words::in_doubt(answer).into_iter().filter(says_more);
     doubts.extend(in_doubt.next().map(|first| match in_doubt.count() {
         0 => first,
         more => format!("{first} (and {more} more)"),
     }));
-    doubts.extend(
-        carried(answer, measure, own.iter().filter(|trial| !is_skipped(trial)).count())
-            .filter(|doubt| !headline.contains(doubt.as_str())),
-    );
+    let ran: Vec<&TrialRecord> = own.iter().copied().filter(|trial| !is_skipped(trial)).collect();
+    doubts.extend(carried(answer, measure, &ran).filter(|doubt| !headline.contains(doubt.as_str())));
     doubts.extend(words::few(answer));
     doubts.extend(
         outcomes::skipped(trials).into_iter().map(|group| {
@@ -55,16 +53,12 @@ fn is_skipped(trial: &TrialRecord) -> bool {
     matches!(trial.outcome, Outcome::Skipped { .. })
 }
 
-/// Why configurations have no figures at all.
+/// Why configurations have no figures at all: the first error of each.
 fn always_failed<'a>(answer: &'a Answer, trials: &'a [TrialRecord]) -> impl Iterator<Item = String> + 'a {
-    let failed = outcomes::failed(trials).into_iter();
-    let failed: Vec<_> = failed.filter(|failed| answer.failed_always.contains(&failed.name)).collect();
+    let failed = outcomes::failed(trials);
     answer.failed_always.iter().filter_map(move |name| {
-        let mut own = failed.iter().filter(|failed| failed.name == *name);
-        let first = own.next()?;
-        let others: usize = own.map(|failed| failed.trials.len()).sum();
-        let more = if others > 0 { format!(" ({others} more failed in another way)") } else { String::new() };
-        Some(format!("{name} failed: {}{more}", first.error))
+        let first = failed.iter().find(|failed| failed.name == *name)?;
+        Some(format!("{name} failed: {}", first.error))
     })
 }
 
@@ -75,13 +69,21 @@ fn without_phase(text: &str) -> &str {
 }
 
 /// The warnings that bear on what decides: first those that few trials carry, which make them unlike others.
-fn carried<'a>(answer: &'a Answer, measure: &'a Measure, own: usize) -> impl Iterator<Item = String> + 'a {
+fn carried<'a>(
+    answer: &'a Answer,
+    measure: &'a Measure,
+    own: &[&TrialRecord],
+) -> impl Iterator<Item = String> + 'a {
     let from_memory = [WarningKind::PageCache, WarningKind::CachesNotDropped];
     let is_invalid = answer.judgement.class == Class::Invalid;
+    // Telemetry knows what the device delivered. Without it, a tree that fits into memory says that reads may
+    // have been from there.
+    let is_watched = own.iter().any(|trial| trial.phases.iter().any(|phase| phase.telemetry.is_some()));
+    let (own, hides) = (own.len(), (!is_watched).then_some(WarningKind::TreeSmallerThanMemory));
     let bears = move |group: &&WarningGroup| {
-        doubt::may_explain(group.kind, measure)
-            && !(is_invalid && from_memory.contains(&group.kind))
-            && !group.is_note(own)
+        let explains = doubt::may_explain(group.kind, measure)
+            || hides == Some(group.kind) && doubt::bears_on(WarningKind::PageCache, measure);
+        explains && !(is_invalid && from_memory.contains(&group.kind)) && !group.is_note(own)
     };
     let mut groups: Vec<&WarningGroup> = answer.warnings.iter().filter(bears).collect();
     groups.sort_by_key(|group| group.trials == own);

@@ -301,7 +301,7 @@ fn what_loses_least_wins_and_zeros_are_equal() {
     assert_eq!(answer.standings[1].verdict, Verdict::Worse);
     let headline = &answer.judgement.headline;
     assert!(
-        headline.starts_with("Keep 'ext4 none': 0 % (acknowledged, then lost), the only configuration"),
+        headline.starts_with("Keep 'ext4 none': 0 % (acknowledged promises lost), the only configuration"),
         "{headline}"
     );
     trials.retain(|trial| trial.case == 0);
@@ -441,8 +441,8 @@ fn filesystems_that_lose_nothing_silently_differ_by_the_false_successes_of_fsync
     let answer = &recommend(&[ext4(), xfs, silent], None).answers[0];
     assert_eq!(
         answer.judgement.headline,
-        "Use 'xfs': of 14 kinds of failing requests 0 lose data without an error, and 1 although fsync, called \
-         again, succeeds, where the default, 'ext4' has 0 and 2."
+        "Use 'xfs': 0 silent losses and 1 that a second fsync hides, after 14 faults, where the default, 'ext4' \
+         has 0 and 2."
     );
     let order: Vec<&str> = answer.standings.iter().map(|one| one.name.as_str()).collect();
     assert_eq!(order, ["xfs", "ext4", "silent"]);

@@ -292,11 +292,12 @@ pub(super) fn quantity(measure: &Measure, one: &Contender) -> String {
     one.value.map_or("no value".to_string(), |value| text::quantity(measure, value, one.at_least))
 }
 
-pub(super) fn trials_of(one: &Contender, other: &Contender) -> String {
+/// `6 trials of each do`.
+pub(super) fn trials_do(one: &Contender, other: &Contender) -> String {
     match (one.with_value, other.with_value) {
-        (1, 1) => "1 trial of each".to_string(),
-        (a, b) if a == b => format!("{a} trials of each"),
-        (a, b) => format!("{a} and {b} trials"),
+        (1, 1) => "1 trial of each does".to_string(),
+        (a, b) if a == b => format!("{a} trials of each do"),
+        (a, b) => format!("{a} and {b} trials do"),
     }
 }
 
