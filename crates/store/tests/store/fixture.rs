@@ -7,7 +7,9 @@ use fsdyno_core::device::{Block, Conditioning, Image, Preallocation};
 use fsdyno_core::environment::{DeviceFacts, Environment, Swap};
 use fsdyno_core::result::*;
 use fsdyno_core::warning::{Warning, WarningKind};
-use fsdyno_core::workload::{Bin, Content, Fileserver, Null, Profile, Ramp, Stated, TreeModel};
+use fsdyno_core::workload::{
+    Arrivals, Bin, Content, Fileserver, Null, Profile, Ramp, Rate, Stated, TreeModel,
+};
 use fsdyno_core::{Bytes, Failure, Nanos, Operation, Outcome, ReadAgain, Role, Workload};
 use fsdyno_core::{Configuration, DeviceSpec};
 use fsdyno_store::{NewSweep, Store, SweepId};
@@ -266,6 +268,10 @@ impl Dice {
             },
             readers: self.small(),
             writers: self.small(),
+            write_rate: self.maybe(|dice| Rate {
+                per_second: dice.float(),
+                arrivals: dice.pick(&[Arrivals::Constant, Arrivals::Poisson]),
+            }),
             ramp: Ramp::For(self.ns()),
             window: self.ns(),
             drain_limit: self.ns(),

@@ -371,7 +371,7 @@ fn of_promise(promise: Promise, logs: &[(u32, &ModelResult)]) -> Option<PromiseL
         logs.iter().map(|(cuts, one)| OfLog::sum(one.promises.iter().filter(own), *cuts)).collect();
     let wrong = logs.iter().flat_map(|(_, one)| one.promises.iter().filter(own)).map(|one| one.wrong).sum();
     let lost = Lost::of(&by_log);
-    (lost.made > 0).then(|| PromiseLosses { promise, lost, wrong })
+    (lost.made > 0).then_some(PromiseLosses { promise, lost, wrong })
 }
 
 /// Bins of the same age added up, the youngest work first.
