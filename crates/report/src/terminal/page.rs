@@ -48,7 +48,6 @@ pub(super) struct Page<'a> {
     /// The number of reasons for doubt.
     pub doubts: usize,
     /// Writes what is below the table, with the first so many of the reasons.
-    #[expect(clippy::type_complexity, reason = "named, it would say less")]
     pub foot: &'a dyn Fn(&mut dyn Write, usize) -> io::Result<()>,
 }
 
