@@ -412,8 +412,8 @@ xfs bfq       29.4 [28.8, 30.0] 2    1 49.0  68.6  39.2  348us      40.0ms
 doubt: 1 of 3 trials of xfs bfq failed; its figures are those of the others
 doubt: censored in 1 of 5 trials: 1 operation had not ended when the drain was
   over
-doubt: with 2 trials the interval is their range and holds the true mean in
-  about 50 % of cases, not 95 %
+doubt: tree-smaller-than-memory in 5 of 5 trials: the trees (20 GiB) are smaller
+  than the memory (64 GiB)
 next: Find out why trials failed (`fsdyno show --notes`), and measure again.
 
 note: with 2 trials the interval is their range and holds the true mean in about

@@ -9,7 +9,7 @@ use super::words;
 use crate::doubt;
 use crate::drift::Drift;
 use crate::judgement::Class;
-use crate::outcomes::{self, WarningGroup};
+use crate::outcomes::{self, WarningGroup, carriers};
 use crate::text;
 use fsdyno_core::measure::Measure;
 use fsdyno_core::outcome::Outcome;
@@ -38,7 +38,9 @@ pub(super) fn doubts(
         more => format!("{first} (and {more} more)"),
     }));
     let ran: Vec<&TrialRecord> = own.iter().copied().filter(|trial| !is_skipped(trial)).collect();
-    doubts.extend(carried(answer, measure, &ran).filter(|doubt| !headline.contains(doubt.as_str())));
+    doubts.extend(
+        carried(answer, measure, &ran).into_iter().filter(|doubt| !headline.contains(doubt.as_str())),
+    );
     doubts.extend(words::few(answer));
     doubts.extend(
         outcomes::skipped(trials).into_iter().map(|group| {
@@ -69,26 +71,24 @@ fn without_phase(text: &str) -> &str {
 }
 
 /// The warnings that bear on what decides: first those that few trials carry, which make them unlike others.
-fn carried<'a>(
-    answer: &'a Answer,
-    measure: &'a Measure,
-    own: &[&TrialRecord],
-) -> impl Iterator<Item = String> + 'a {
+fn carried(answer: &Answer, measure: &Measure, own: &[&TrialRecord]) -> Vec<String> {
     let from_memory = [WarningKind::PageCache, WarningKind::CachesNotDropped];
     let is_invalid = answer.judgement.class == Class::Invalid;
     // Telemetry knows what the device delivered. Without it, a tree that fits into memory says that reads may
     // have been from there.
     let is_watched = own.iter().any(|trial| trial.phases.iter().any(|phase| phase.telemetry.is_some()));
-    let (own, hides) = (own.len(), (!is_watched).then_some(WarningKind::TreeSmallerThanMemory));
-    let bears = move |group: &&WarningGroup| {
+    let hides = (!is_watched).then_some(WarningKind::TreeSmallerThanMemory);
+    let bears = |group: &&WarningGroup| {
         let explains = doubt::may_explain(group.kind, measure)
             || hides == Some(group.kind) && doubt::bears_on(WarningKind::PageCache, measure);
-        explains && !(is_invalid && from_memory.contains(&group.kind)) && !group.is_note(own)
+        explains && !(is_invalid && from_memory.contains(&group.kind)) && !group.is_note(own.len())
     };
     let mut groups: Vec<&WarningGroup> = answer.warnings.iter().filter(bears).collect();
-    groups.sort_by_key(|group| group.trials == own);
-    groups.into_iter().map(move |group| {
-        let trials = text::plural(own as u64, "trial");
-        format!("{} in {} of {trials}: {}", group.kind, group.trials, without_phase(&group.example.text))
-    })
+    groups.sort_by_key(|group| group.trials >= own.len());
+    let trials = text::plural(own.len() as u64, "trial");
+    let in_words = |group: &WarningGroup| {
+        let carriers = carriers(own, group.kind);
+        format!("{} in {carriers} of {trials}: {}", group.kind, without_phase(&group.example.text))
+    };
+    groups.into_iter().map(in_words).collect()
 }

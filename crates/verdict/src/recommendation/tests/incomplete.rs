@@ -24,7 +24,7 @@ fn trials_without_a_value_are_counted_and_prove_nothing() {
         "{:?}",
         answer.notes
     );
-    assert!(said(&answer.notes, "to the best: no value in 1 of 6 trials of xfs none"), "{:?}", answer.notes);
+    assert!(said(&answer.notes, "to the best: 1 of 6 trials of xfs none has no value"), "{:?}", answer.notes);
     // What is worse is not so because of trials that may be even worse.
     let mut trials = sweep(&[("ext4", "none", 1.0), ("xfs", "none", 1.3)]);
     dead(&mut trials, 0);
