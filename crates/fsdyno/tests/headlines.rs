@@ -3,8 +3,8 @@
 //! Each directory of `headlines` has `sweep.fsdyno`, a sweep as `fsdyno pack` wrote it, without what no page
 //! shows: single slow operations, timelines, samples of telemetry, and distributions of other operations
 //! than first bytes and syncs; `headline.txt`, what `fsdyno show` prints of it; `truth.txt`, the class, what
-//! the figures say, and what a sensible administrator does; and, once people have read it who knew nothing
-//! else, their words in `readers.md`.
+//! the figures say, and what a sensible administrator does; and `readers.md`, the words of three who read the
+//! page and knew nothing else.
 //!
 //! After a change of wording, `FSDYNO_RECORD=1 cargo test --test headlines` writes the pages again. Read what
 //! changed: a page that says something else needs new readers.

@@ -4,6 +4,7 @@
 //! Nothing is built. The windows are exact; the rest of a trial depends on the machine and is estimated from
 //! the assumptions below. During a sweep the durations of finished trials replace the estimate.
 
+use crate::dry_case::DryCase;
 use crate::filled::{self, NoRoom};
 use crate::foreseen;
 use crate::guest_request;
@@ -23,7 +24,6 @@ use fsdyno_testbed::{DiskQueues, Lack, Refusal, disk_queues};
 use fsdyno_testbed::{guard, serve};
 use fsdyno_verdict::text::plural;
 use serde::Serialize;
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -91,30 +91,6 @@ pub struct DryRun {
     pub warnings: Vec<Warning>,
     /// What would keep the sweep from starting even as root, and with every device confirmed.
     pub refusals: Vec<Refusal>,
-}
-
-/// What one case would do.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct DryCase {
-    /// Position in the plan, from 0.
-    pub case: u32,
-    /// What would be built.
-    pub configuration: Configuration,
-    /// What would run on it.
-    pub workload: Workload,
-    /// See [`Case::label`].
-    #[serde(skip)]
-    pub label: Cow<'static, str>,
-    /// The exact commands; steps that are syscalls are shown as equivalent commands.
-    pub commands: Vec<String>,
-    /// Requirements that this machine does not meet; the trials of the case would be skipped.
-    pub unmet: Vec<String>,
-    /// Old names that were mapped, and what cannot be known beforehand.
-    pub notes: Vec<String>,
-    /// Warnings about what its settings weaken, or may weaken, of what survives a power cut.
-    pub risks: Vec<Warning>,
-    /// Estimated time of one trial.
-    pub time_ns: Nanos,
 }
 
 /// Determines what a plan would do on this host, without changing it.
@@ -431,13 +407,6 @@ fn missing(host: &mut dyn Host, plan: &Plan, need: Need) -> Option<String> {
             (setting.trim() == "2")
                 .then(|| "io_uring is disabled; enable it with sysctl kernel.io_uring_disabled=0".to_string())
         }
-    }
-}
-
-impl DryCase {
-    /// Estimated time of one trial; none if it is skipped.
-    fn trial_time(&self) -> Nanos {
-        if self.unmet.is_empty() { self.time_ns } else { Nanos(0) }
     }
 }
 

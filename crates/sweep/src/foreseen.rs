@@ -2,7 +2,7 @@
 //! from memory. The judgement of a sweep calls that invalid afterwards, by what the device delivered; both
 //! say the same remedy.
 
-use crate::estimate::DryCase;
+use crate::dry_case::DryCase;
 use crate::plan::Plan;
 use fsdyno_core::workload::{Rereads, Timing};
 use fsdyno_core::{Bytes, CacheState, Configuration, Measure, Warning, WarningKind, Workload, meminfo};

@@ -9,6 +9,7 @@
 
 mod asked;
 mod bench;
+mod dry_case;
 mod error;
 mod estimate;
 mod filled;
@@ -40,8 +41,9 @@ mod trial;
 
 pub use asked::Asked;
 pub use bench::{BENCH_MEMORY, BenchError, BenchOptions, bench_plan};
+pub use dry_case::DryCase;
 pub use error::{Location, PlanError, PlanProblem};
-pub use estimate::{DryCase, DryRun, dry_run};
+pub use estimate::{DryRun, dry_run};
 pub use fit::{Fit, FitError, fit};
 pub use fixes::{Fix, fixes};
 pub use fleet::{FleetMember, run_fleet};

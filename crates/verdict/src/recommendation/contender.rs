@@ -1,7 +1,7 @@
 //! A configuration, compared with the best.
 
 use crate::durability::{Basis, Losses};
-use fsdyno_core::Configuration;
+use fsdyno_core::{Configuration, TrialRecord};
 use fsdyno_stats::Ratio;
 use serde::Serialize;
 
@@ -121,6 +121,11 @@ impl Contender {
     pub fn is_complete(&self) -> bool {
         self.failed == 0 && self.with_value == self.trials && self.zero == 0
     }
+}
+
+/// The trials of a case.
+pub(super) fn of_case<'a>(trials: &[&'a TrialRecord], case: u32) -> impl Iterator<Item = &'a TrialRecord> {
+    trials.iter().copied().filter(move |trial| trial.case == case)
 }
 
 /// The number of pairs of these things, any of which could have been the best.

@@ -4,8 +4,7 @@
 //! a filesystem does after a fault is a property of its code rather than a sample, so that a configuration is
 //! worse if each of its trials is worse than each of the best one.
 
-use super::contender::{Contender, Verdict};
-use super::standing::of_case;
+use super::contender::{Contender, Verdict, of_case};
 use crate::faults::Faults;
 use fsdyno_core::TrialRecord;
 use fsdyno_core::measure::Measure;

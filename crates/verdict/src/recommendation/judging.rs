@@ -11,7 +11,7 @@
 //! more than the threshold, and the interval of the ratio leaves out 1. They are not corrected for being
 //! several: here the error to avoid is a loss that nobody names.
 
-use super::contender::{Compared, Contender, Verdict};
+use super::contender::{Compared, Contender, Verdict, of_case};
 use super::words::{listed, quantity, times_or_percent, trials_do, turned};
 use super::{faults, standing};
 use crate::doubt;
@@ -206,7 +206,11 @@ impl Evidence<'_, '_> {
     fn not_what_was_asked(&self) -> Option<(String, String)> {
         let trials = self.trials;
         let from_memory = [WarningKind::PageCache, WarningKind::CachesNotDropped];
-        let found = from_memory.into_iter().filter(|kind| doubt::bears_on(*kind, self.measure));
+        // A load that is not meant to leave memory answers what was asked.
+        let leaves_memory = self.load.workload.load().rereads().is_some();
+        let found = from_memory.into_iter().filter(|kind| {
+            doubt::bears_on(*kind, self.measure) && (leaves_memory || *kind != WarningKind::PageCache)
+        });
         let mut found = found.filter_map(|kind| {
             let carriers = carriers(trials, kind);
             (2 * carriers > trials.len()).then_some((kind, carriers))
@@ -284,6 +288,10 @@ impl Evidence<'_, '_> {
         let all = self.standings.iter().filter(|one| one.value.is_some()).count();
         let alike = self.standings.iter().filter(|one| best_or_as_good(one));
         let alike: Vec<String> = alike.map(|one| one.name.clone()).collect();
+        // What is counted is the same or not.
+        let is_counted = self.measure.is_often_zero() || self.measure.of_faults().is_some();
+        let within =
+            if is_counted { String::new() } else { format!(" (within {})", text::percent(self.threshold)) };
         let between = match alike.len() {
             0..=NAMED if alike.len() == all => names(&alike),
             0..=NAMED => format!("{}, of {all}", names(&alike)),
@@ -291,8 +299,7 @@ impl Evidence<'_, '_> {
             several => format!("{several} of {all}"),
         };
         format!(
-            "No material difference (within {}) in {} between {between}. Keep the default, '{}'.{}",
-            text::percent(self.threshold),
+            "No material difference{within} in {} between {between}. Keep the default, '{}'.{}",
             self.measure.in_words(),
             self.standings[default].name,
             self.failed()
@@ -417,7 +424,7 @@ impl Evidence<'_, '_> {
     }
 
     fn mean(&self, measure: &Measure, one: &Contender) -> Option<(f64, bool)> {
-        let own: Vec<&TrialRecord> = standing::of_case(self.trials, one.case).collect();
+        let own: Vec<&TrialRecord> = of_case(self.trials, one.case).collect();
         ranking::figure(measure, self.seed, &own).map(|found| (found.estimate.value, found.at_least))
     }
 

@@ -8,7 +8,7 @@
 //! Means also have the blocks that only one of two configurations has. One of the same merit that is shown to
 //! be better than the best within their common blocks takes its place.
 
-use super::contender::{Compared, Contender, Verdict, pairs};
+use super::contender::{Compared, Contender, Verdict, of_case, pairs};
 use super::{faults, losses};
 use crate::comparison::proven;
 use crate::doubt::{Doubt, DoubtfulSide};
@@ -230,10 +230,6 @@ fn never_above_zero(measure: &Measure, trials: &[&TrialRecord], cases: [u32; 2])
     let mut values =
         cases.into_iter().flat_map(|case| of_case(trials, case)).filter_map(|trial| measure.value(trial));
     values.all(|value| value.value == 0.0 && !value.at_least)
-}
-
-pub(super) fn of_case<'a>(trials: &[&'a TrialRecord], case: u32) -> impl Iterator<Item = &'a TrialRecord> {
-    trials.iter().copied().filter(move |trial| trial.case == case)
 }
 
 #[cfg(test)]
