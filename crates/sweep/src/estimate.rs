@@ -16,7 +16,7 @@ use crate::sizes::{Sizes, Unknown, examine};
 use crate::space::{least_space, share, short_of_room, space};
 use fsdyno_core::axis::CACHE;
 use fsdyno_core::workload::{Need, Tool};
-use fsdyno_core::{Bytes, CacheState, Configuration, DeviceSpec, Devices, Nanos, Warning, Workload};
+use fsdyno_core::{Bytes, CacheState, Configuration, DeviceSpec, Devices, Nanos, Warning};
 use fsdyno_host::Host;
 use fsdyno_host::guest::{Download, GuestRequest, Guests, disk_nodes};
 use fsdyno_testbed::filesystem::foreseen_risks;

@@ -4,8 +4,7 @@
 //! decides, the longest stall is that of all trials. Safety is an objective, too: a durable configuration is
 //! never beaten by one that is not.
 
-use super::contender::Contender;
-use super::standing::of_case;
+use super::contender::{Contender, of_case};
 use crate::ranking;
 use fsdyno_core::measure::{Direction, Goal, Measure};
 use fsdyno_core::{TrialRecord, Workload};

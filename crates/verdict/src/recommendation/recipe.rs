@@ -3,8 +3,7 @@
 //! The testbed stored the commands of a trial; this file turns them into lines for a shell, `/etc/fstab`,
 //! udev and sysctl. `DEVICE`, `JOURNAL` and `MOUNTPOINT` are placeholders for the user's own.
 
-use super::contender::Contender;
-use super::standing::of_case;
+use super::contender::{Contender, of_case};
 use fsdyno_core::TrialRecord;
 use fsdyno_core::result::{Recipe, ServeProtocol, ServeRecipe};
 use serde::Serialize;
