@@ -47,7 +47,9 @@ impl Rereads {
     /// has all of the machine's, which is `memory`.
     pub fn remedy(&self, limit: Option<Bytes>, memory: Bytes) -> String {
         let (has, cached, less) = match limit {
-            Some(limit) => (format!("The load may use {limit} of memory (`memory`)"), limit, "lower that"),
+            Some(limit) => {
+                (format!("The load may use {limit} of memory (`memory`)"), limit, "lower `memory`")
+            }
             None => {
                 // Machines have odd amounts of it, and nobody wants to read their digits.
                 let step = if memory.0 >= 8 * Bytes::GIB { Bytes::GIB } else { Bytes::MIB };

@@ -52,7 +52,7 @@ end_fsync=1
 
 tests! {
     a_fill_reaches_its_level_with_the_same_files: MAKING_FILESYSTEMS;
-    a_fill_that_leaves_no_room_is_skipped: MAKING_FILESYSTEMS;
+    a_fill_that_leaves_no_room_is_refused: MAKING_FILESYSTEMS;
     filling_a_block_device_is_in_the_estimate: &[
         Requirement::Root,
         Requirement::Loop,
@@ -105,7 +105,7 @@ fn a_fill_reaches_its_level_with_the_same_files() {
     assert!(String::from_utf8_lossy(&shown.stdout).contains("filled to "), "{}", describe(&shown));
 }
 
-fn a_fill_that_leaves_no_room_is_skipped() {
+fn a_fill_that_leaves_no_room_is_refused() {
     let sandbox = Sandbox::new();
     let plan = plan(&sandbox.path(""), "fill = [\"90%\"]").replace(
         "kind = \"null\"\nwindow = \"20ms\"\nramp = 0",
@@ -114,7 +114,8 @@ fn a_fill_that_leaves_no_room_is_skipped() {
     let path = sandbox.write("plan.toml", &plan).display().to_string();
     let shown = sandbox.run(&["plan", &path, "--format", "json"]);
     let text = String::from_utf8_lossy(&shown.stdout).into_owned();
-    assert!(text.contains("the workload prepares 64M, which does not fit"), "{}", describe(&shown));
+    assert_eq!(shown.status.code(), Some(3), "{}", describe(&shown));
+    assert!(text.contains("which does not fit: filled to 90 %"), "{}", describe(&shown));
 }
 
 fn filling_a_block_device_is_in_the_estimate() {

@@ -304,7 +304,7 @@ fn sweep() {
         (&["show", "--telemetry"][..], "device "),
         (&["show", "--telemetry=samples"], "1 reader, trial 0: "),
         (&["show", "--full"], "kernel threads: "),
-        (&["show", "--summary", "--measure", "cpu-per-mb"], "(processor time for each MB)"),
+        (&["show", "--summary", "--measure", "cpu-per-mb"], "configuration cpu-per-mb n "),
         (&["show", "--telemetry", "--format", "csv"], "sweep,sweep_name,trial,"),
     ] {
         let output = sandbox.run(arguments);

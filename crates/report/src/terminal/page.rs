@@ -157,7 +157,7 @@ pub(super) fn doubts(
 /// Lines of a reason on a page.
 const DOUBT_LINES: usize = 2;
 
-/// The beginning of a text, in whole sentences or else words, if it is longer than this many columns less what
+/// The beginning of a text, in whole clauses or else words, if it is longer than this many columns less what
 /// wrapping costs.
 fn in_lines(text: &str, columns: usize) -> String {
     let most = columns.saturating_sub(16);
@@ -165,8 +165,9 @@ fn in_lines(text: &str, columns: usize) -> String {
         return text.to_string();
     }
     let cut: String = text.chars().take(most).collect();
-    if let Some(end) = cut.rfind(". ").filter(|end| *end > most / 2) {
-        return cut[..=end].to_string();
+    let whole = [". ", "; "].into_iter().filter_map(|end| cut.rfind(end)).max();
+    if let Some(end) = whole.filter(|end| *end > most / 2) {
+        return cut[..end].to_string();
     }
     let end = cut.rfind(' ').unwrap_or(cut.len());
     format!("{} ...", cut[..end].trim_end_matches([',', ';', ':']))

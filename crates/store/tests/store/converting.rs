@@ -73,6 +73,7 @@ fn a_store_of_version_8_has_the_same_trials_afterwards() {
         expected["lifecycle_ns"]["copy"] = Value::Null;
         expected["lifecycle_ns"]["read_again"] = Value::Null;
         expected["workload"]["parameters"]["verify"] = Value::Bool(false);
+        expected["workload"]["parameters"]["write_rate"] = Value::Null;
         expected["recipe"] = serde_json::to_value(&trial.built.recipe).unwrap();
         assert_eq!(trial.built.log, []);
         expected["log"] = Value::Array(Vec::new());

@@ -1,8 +1,9 @@
 //! What failing requests do, as far as it decides what to use.
 //!
-//! First comes what is lost without an error, then what is lost although fsync, called again, succeeds. What
-//! a filesystem does after a fault is a property of its code rather than a sample, so that a configuration is
-//! worse if each of its trials is worse than each of the best one.
+//! What is lost without an error decides. What is lost although fsync, called again, succeeds orders those
+//! that are alike in it, and is said, but nobody makes a new filesystem for it: programs must not retry a
+//! failed fsync on any. What a filesystem does after a fault is a property of its code rather than a sample, so
+//! that a configuration is worse if each of its trials is worse than each of the best one.
 
 use super::contender::{Contender, Verdict, of_case};
 use crate::faults::Faults;
@@ -17,13 +18,12 @@ pub(super) fn verdicts(
     trials: &[&TrialRecord],
     best: usize,
 ) -> Option<Vec<Verdict>> {
-    let [first, second] = measure.of_faults()?;
-    let shares = |one: &Contender| -> Vec<[f64; 2]> {
-        let of = |trial| Some([first.value(trial)?.value, second.value(trial)?.value]);
-        of_case(trials, one.case).filter_map(of).collect()
+    measure.of_faults()?;
+    let shares = |one: &Contender| -> Vec<f64> {
+        of_case(trials, one.case).filter_map(|trial| Some(measure.value(trial)?.value)).collect()
     };
     let of_best = shares(&standings[best]);
-    let all = |own: &[[f64; 2]], holds: fn(&[f64; 2], &[f64; 2]) -> bool| {
+    let all = |own: &[f64], holds: fn(&f64, &f64) -> bool| {
         own.iter().all(|one| of_best.iter().all(|other| holds(one, other)))
     };
     let verdict = |(index, one): (usize, &Contender)| match shares(one) {

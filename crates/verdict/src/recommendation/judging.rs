@@ -299,11 +299,26 @@ impl Evidence<'_, '_> {
             several => format!("{several} of {all}"),
         };
         format!(
-            "No material difference{within} in {} between {between}. Keep the default, '{}'.{}",
+            "No material difference{within} in {} between {between}.{} Keep the default, '{}'.{}",
             self.measure.in_words(),
+            self.fewest_hidden(default),
             self.standings[default].name,
             self.failed()
         )
+    }
+
+    /// Who is ahead among those that lose nothing, or the same, without an error.
+    fn fewest_hidden(&self, default: usize) -> String {
+        let first = self.standings.iter().find(|one| best_or_as_good(one));
+        let of = |one: &Contender| self.faults(one).map(|[tested, _, hidden]| (hidden, tested));
+        match first.and_then(|first| Some((first, of(first)?, of(&self.standings[default])?))) {
+            Some((first, (least, tested), (own, _))) if least < own => format!(
+                " The fewest losses that a second fsync hides ('false success') has '{}': {least} of {tested} \
+                 faults; the default {own}.",
+                first.name
+            ),
+            _ => String::new(),
+        }
     }
 
     fn undecided(&self, best: usize, default: usize, open: &[&Contender]) -> (String, Option<String>) {
@@ -340,12 +355,17 @@ impl Evidence<'_, '_> {
                 ),
             },
         };
+        (headline + &self.failed(), Some(self.to_decide(open, fewest)))
+    }
+
+    /// What would decide between these; `fewest` is their smallest number of trials.
+    fn to_decide(&self, open: &[&Contender], fewest: usize) -> String {
         let needed = open.iter().map(|one| match one.verdict {
             Verdict::CannotTell { needed } => needed,
             _ => None,
         });
         let needed = needed.collect::<Option<Vec<usize>>>().and_then(|needed| needed.into_iter().max());
-        let next = match needed.filter(|needed| *needed > fewest) {
+        match needed.filter(|needed| *needed > fewest) {
             _ if fewest < 2 && self.is_imported() => "To decide, begin with 6 trials of each.".to_string(),
             _ if fewest < 2 => format!(
                 "To decide, begin with 6 trials of each (`fsdyno sweep --more 5 {}` adds five).",
@@ -357,11 +377,17 @@ impl Evidence<'_, '_> {
                 needed - fewest,
                 self.sweep
             ),
-            None => "More trials alone hardly decide this: what would help is a quieter machine, or longer \
-                     windows."
-                .to_string(),
-        };
-        (headline + &self.failed(), Some(next))
+            None => self.unless_trees_fit().unwrap_or_else(|| {
+                "More trials alone hardly decide this: what would help is a quieter machine, or longer windows."
+                    .to_string()
+            }),
+        }
+    }
+
+    /// What to set if most trials may have read from memory, which no telemetry has seen.
+    fn unless_trees_fit(&self) -> Option<String> {
+        let fit = 2 * carriers(self.trials, WarningKind::TreeSmallerThanMemory) > self.trials.len();
+        fit.then(|| self.load.remedy_for_memory(self.trials)).flatten()
     }
 
     /// Whether trials come from a file, so that nothing can be added to them.

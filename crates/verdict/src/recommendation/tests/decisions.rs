@@ -229,6 +229,6 @@ fn what_was_read_from_memory_answers_nothing() {
     let next = answer.judgement.next.unwrap();
     assert_eq!(
         next,
-        "The load may use 64M of memory (`memory`): set tree_size to at least 512M, or lower that."
+        "The load may use 64M of memory (`memory`): set tree_size to at least 512M, or lower `memory`."
     );
 }
