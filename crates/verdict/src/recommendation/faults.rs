@@ -2,8 +2,8 @@
 //!
 //! What is lost without an error decides. What is lost although fsync, called again, succeeds orders those
 //! that are alike in it, and is said, but nobody makes a new filesystem for it: programs must not retry a
-//! failed fsync on any. What a filesystem does after a fault is a property of its code rather than a sample, so
-//! that a configuration is worse if each of its trials is worse than each of the best one.
+//! failed fsync on any. What a filesystem does after a fault is a property of its code rather than a sample,
+//! so that a configuration is worse if each of its trials is worse than each of the best one.
 
 use super::contender::{Contender, Verdict, of_case};
 use crate::faults::Faults;
