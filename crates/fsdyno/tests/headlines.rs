@@ -107,3 +107,13 @@ fn pages_are_as_they_were_read() {
     }
     assert!(seen.is_empty(), "classes without a name here: {seen:?}");
 }
+
+#[test]
+fn the_page_in_the_readme_is_one_of_these() {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let readme = std::fs::read_to_string(top.join("../../README.md")).expect("the README");
+    let page = std::fs::read_to_string(top.join("tests/headlines/quick/headline.txt")).expect("a page");
+    // There it is the latest sweep.
+    let page = page.replace("fsdyno show 1 ", "fsdyno show ");
+    assert!(readme.contains(&format!("```\n{page}```\n")), "README.md shows another page than\n{page}");
+}
