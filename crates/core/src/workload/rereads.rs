@@ -3,7 +3,7 @@
 
 use crate::units::{Bytes, Nanos};
 
-/// What the readers of a load go through again.
+/// The files that the readers of a load read more than once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rereads {
     /// The parameter with its size.
@@ -12,11 +12,11 @@ pub struct Rereads {
     pub value: Bytes,
     /// The files in words: `each reader's tree`.
     pub what: &'static str,
-    /// How large they are.
+    /// Their size for one reader.
     pub size: Bytes,
-    /// How many times as large as what can be cached they must be.
+    /// The factor by which they must exceed what can be cached.
     pub times: u64,
-    /// The share of the parameter's value that they are: so many parts of so many.
+    /// Their share of the parameter's value, as a fraction.
     pub share: [u64; 2],
     /// Whether reads bypass the page cache.
     pub direct: bool,
@@ -38,13 +38,13 @@ impl Rereads {
         Bytes(most as u64)
     }
 
-    /// Whether readers that come round again may find them in memory, if this much can be cached.
+    /// Whether a second pass may be served from memory, if this much can be cached.
     pub fn are_cached(&self, cached: Bytes) -> bool {
         !self.direct && self.value < self.least(cached)
     }
 
-    /// What to set so that they are read from the device. `limit`: that of the load's memory; without one, it
-    /// has all of the machine's, which is `memory`.
+    /// Advice that makes readers read from the device. `limit` is the limit on the load's memory, if there is
+    /// one; `memory` is that of the machine.
     pub fn remedy(&self, limit: Option<Bytes>, memory: Bytes) -> String {
         let (has, cached, less) = match limit {
             Some(limit) => {

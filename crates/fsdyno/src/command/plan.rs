@@ -179,7 +179,7 @@ fn ranking(measure: &Measure) -> String {
     format!("ranked by {}{meaning}; {better}", measure.name())
 }
 
-/// What its guests take, if it has some.
+/// The time and the downloads that its guests cost, if it has any.
 fn guests(run: &DryRun) -> Vec<String> {
     let speed = run.emulated.map(|emulated| match emulated {
         true => "its guests are emulated here, so all but ramps and windows takes 5 to 10 times as long",

@@ -194,7 +194,7 @@ impl Parameter for Try {
 }
 
 impl Arrivals {
-    /// What is said of a rate: nothing if they are at the same distance.
+    /// The suffix of a rate in words: empty for constant arrivals.
     fn in_brackets(self) -> &'static str {
         match self {
             Arrivals::Constant => "",
