@@ -330,7 +330,11 @@ fn charts_are_drawn_when_the_page_is_loaded(browser: &mut Browser, report: &Repo
     );
     browser.call("Page.addScriptToEvaluateOnNewDocument", json!({ "source": drawn }));
     browser.open(&report.page);
-    let at_load = browser.evaluate("window.atLoad");
+    // The browser may answer before the listener has run.
+    let at_load = browser.evaluate(
+        "new Promise((done) => { const look = () => window.atLoad ? done(window.atLoad) : setTimeout(look, 10); \
+         look() })",
+    );
     let at_load: Vec<u64> = at_load.as_array().expect("counts").iter().filter_map(Value::as_u64).collect();
     assert!(at_load.len() >= 3 && at_load.iter().all(|drawn| *drawn > 0), "{at_load:?}");
     // A frame after the window has another width, so have the charts.
