@@ -21,7 +21,7 @@ help:
 	@echo "make static  a program that needs no library and runs on any Linux"
 
 build:
-	$(CARGO) build --release --locked
+	$(CARGO) build --release --locked --bin fsdyno
 
 # Builds nothing, so that sudo leaves no files of root in target/.
 install uninstall:

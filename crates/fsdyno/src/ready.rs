@@ -132,17 +132,17 @@ mod tests {
         Some([least * unit * fewest, most * unit * all])
     }
 
-    fn assert_is_estimated(what: &str, told: &str, plan: &Plan) {
-        let told = seconds(told).unwrap_or_else(|| panic!("{what} does not say how long it takes: {told}"));
+    fn assert_is_estimated(what: &str, text: &str, plan: &Plan) {
+        let stated = seconds(text).unwrap_or_else(|| panic!("{what} does not say how long it takes: {text}"));
         let least = nominal_time(plan).as_secs_f64();
         // A plan that decides itself says how long it takes at most.
         let most = match plan.enough.filter(|enough| enough.is_auto()) {
             Some(enough) => least * f64::from(enough.max) / f64::from(plan.repetitions),
             None => least,
         };
-        for (told, estimated) in told.into_iter().zip([least, most]) {
-            let factor = (told / estimated).max(estimated / told);
-            assert!(factor <= 1.5, "{what} says {told} s, and is estimated at {estimated:.0} s");
+        for (stated, estimate) in stated.into_iter().zip([least, most]) {
+            let factor = (stated / estimate).max(estimate / stated);
+            assert!(factor <= 1.5, "{what} says {stated} s, and is estimated at {estimate:.0} s");
         }
     }
 

@@ -86,7 +86,7 @@ pub struct DryRun {
     /// The packages that are downloaded for its guests.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub downloads: Vec<Download>,
-    /// What will make its figures say something else than is asked.
+    /// Warnings about figures that would not answer the question.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Warning>,
     /// What would keep the sweep from starting even as root, and with every device confirmed.

@@ -1,10 +1,9 @@
-//! What is known before a sweep and would make its figures say something else than was asked: reads that come
-//! from memory. The judgement of a sweep calls that invalid afterwards, by what the device delivered; both
-//! say the same remedy.
+//! Finds, before a sweep runs, the cases whose readers would read from memory instead of the device. After
+//! the sweep, the judgement calls that invalid by what the device delivered. Both give the same advice.
 
 use crate::dry_case::DryCase;
 use crate::plan::Plan;
-use fsdyno_core::workload::{Rereads, Timing};
+use fsdyno_core::workload::Rereads;
 use fsdyno_core::{Bytes, CacheState, Configuration, Measure, Warning, WarningKind, Workload, meminfo};
 use fsdyno_host::Host;
 use fsdyno_verdict::bears_on;
@@ -23,8 +22,8 @@ pub(crate) struct FromMemory<'a> {
 impl FromMemory<'_> {
     fn text(&self) -> String {
         let Rereads { what, size, .. } = &self.rereads;
-        let Timing { windows, .. } = self.case.workload.load().timing();
-        let rate = self.rereads.rate(self.case.workload.load().timing().each()).filter(|_| windows > 0);
+        let timing = self.case.workload.load().timing();
+        let rate = self.rereads.rate(timing.each()).filter(|_| timing.windows > 0);
         let when = rate.map_or(String::new(), |rate| {
             format!(", which a device of {} MB/s delivers before a window ends", (rate / 1_000_000).max(1))
         });

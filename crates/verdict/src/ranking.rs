@@ -182,11 +182,9 @@ fn ranked(
     };
     let mut rows: Vec<RankedCase> =
         best_first(&values, better).into_iter().map(|index| rows[index].clone()).collect();
-    if let Some([_, second]) = measures[0].of_faults() {
-        let second = measures.iter().position(|one| *one == second);
-        let keys = |row: &RankedCase| {
-            [Some(0), second].map(|column| row.figures[column?].map(|one| one.estimate.value))
-        };
+    if let Some(second) = measures[0].tie_breaker() {
+        let columns = [Some(0), measures.iter().position(|one| *one == second)];
+        let keys = |row: &RankedCase| columns.map(|at| row.figures[at?].map(|one| one.estimate.value));
         rows.sort_by(|a, b| keys(a).partial_cmp(&keys(b)).unwrap_or(Ordering::Equal));
     }
     Ranking { workload: load.workload.clone(), title: load.title(), measures, rows }

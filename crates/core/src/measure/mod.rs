@@ -261,12 +261,16 @@ impl Measure {
         matches!(self.source, MeasureSource::Durability(LossFigure::Acknowledged))
     }
 
-    /// If it is about what failing requests do: it, and what decides between filesystems that are alike in
-    /// it.
-    pub fn of_faults(&self) -> Option<[Measure; 2]> {
+    /// Whether it is what failing requests do.
+    pub fn is_of_faults(&self) -> bool {
+        matches!(self.source, MeasureSource::Faults(_))
+    }
+
+    /// The measure that orders configurations with the same value of this one, if there is one.
+    pub fn tie_breaker(&self) -> Option<Measure> {
         let MeasureSource::Faults(harm) = self.source else { return None };
         let other = if harm == Harm::Silent { "retried-losses" } else { "silent-losses" };
-        Some([self.clone(), other.parse().ok()?])
+        other.parse().ok()
     }
 
     /// The role whose work it describes; `None` if it is about several, or about the whole trial.

@@ -165,8 +165,9 @@ impl Load for Fileserver {
             Bytes(0) => "unknown trees".to_string(),
             size => format!("{size} of trees"),
         };
-        let rate =
-            self.write_rate.map_or(String::new(), |rate| format!(" at {} files a second", rate.per_second));
+        let rate = self.write_rate.map_or(String::new(), |Rate { per_second, arrivals }| {
+            format!(" at {per_second} files a second{}", arrivals.in_brackets())
+        });
         format!(
             "fileserver on {trees}, {} and {}{rate}, window {}",
             super::plural(self.readers, "reader"),
@@ -206,7 +207,11 @@ mod tests {
     fn a_rate_of_writers_is_said_and_needs_writers() {
         let rate = Some(Rate { per_second: 40.0, arrivals: Arrivals::Poisson });
         let paced = Fileserver { write_rate: rate, ..Fileserver::default() };
-        assert!(paced.title().contains("3 writers at 40 files a second, window"), "{}", paced.title());
+        assert!(
+            paced.title().contains("3 writers at 40 files a second (poisson), window"),
+            "{}",
+            paced.title()
+        );
         let idle = Fileserver { writers: 0, ..paced };
         assert!(idle.without_effect().iter().any(|(names, _)| names.contains(&"write_rate")));
     }

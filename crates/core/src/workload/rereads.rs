@@ -18,7 +18,7 @@ pub struct Rereads {
     pub times: u64,
     /// Their share of the parameter's value, as a fraction.
     pub share: [u64; 2],
-    /// Whether reads bypass the page cache.
+    /// True for direct I/O, which the page cache does not serve.
     pub direct: bool,
 }
 
@@ -38,7 +38,7 @@ impl Rereads {
         Bytes(most as u64)
     }
 
-    /// Whether a second pass may be served from memory, if this much can be cached.
+    /// Returns true if a cache of this size may serve a second pass from memory.
     pub fn are_cached(&self, cached: Bytes) -> bool {
         !self.direct && self.value < self.least(cached)
     }

@@ -20,6 +20,18 @@ impl Meter {
         Ok(self.begin_item())
     }
 
+    /// Waits until the next iteration is due, if the role has a rate; the others read no clock for it.
+    ///
+    /// # Errors
+    /// [`Halt::Over`] if the phase is over.
+    #[inline]
+    pub(crate) fn await_due(&mut self) -> Result<(), Halt> {
+        if self.is_paced() {
+            self.begin_due()?;
+        }
+        Ok(())
+    }
+
     /// Records that the iteration has ended, if the role has a rate.
     ///
     /// # Errors

@@ -182,18 +182,16 @@ fn ranking(measure: &Measure) -> String {
 /// The time and the downloads that its guests cost, if it has any.
 fn guests(run: &DryRun) -> Vec<String> {
     let speed = run.emulated.map(|emulated| match emulated {
-        true => "its guests are emulated here, so all but ramps and windows takes 5 to 10 times as long",
-        false => {
-            "its guests run by KVM; if that boots none of the kernels they are emulated, and it takes longer"
-        }
+        true => "guests are emulated on this machine: all but ramps and windows takes 5 to 10 times as long",
+        false => "guests run under KVM; kernels that do not boot under it are emulated, which takes longer",
     });
     let packages: Vec<String> = run.downloads.iter().map(download).collect();
     let sizes = run.downloads.iter().map(|download| download.size.map_or(0, |size| size.0));
     let downloads = match &packages[..] {
         [] => None,
-        [only] => Some(format!("downloaded before that: {only}")),
+        [only] => Some(format!("to download first: {only}")),
         several => Some(format!(
-            "downloaded before that: {}; {} in all",
+            "to download first: {}; {} in all",
             several.join(", "),
             decimal(sizes.fold(0, u64::saturating_add))
         )),
@@ -215,7 +213,7 @@ fn decimal(bytes: u64) -> String {
     }
 }
 
-/// What will make its figures say something else than is asked.
+/// Warnings about figures that would not answer the question.
 fn foreseen(run: &DryRun) -> Vec<String> {
     let mut lines: Vec<String> =
         run.warnings.iter().map(|warning| format!("{}: {}", warning.kind, warning.text)).collect();
@@ -305,13 +303,10 @@ mod tests {
             dry_run(&plan, &mut FakeHost::new(), &mut guests)
         };
         let (emulated, by_kvm) = (run(false, kernels()), run(true, Vec::new()));
-        let told = guests(&emulated);
-        assert!(told[0].starts_with("its guests are emulated here"), "{told:?}");
-        assert_eq!(
-            told[1],
-            "downloaded before that: linux-image-6.1 (70 MB), linux-image-6.12; 70 MB in all"
-        );
-        assert!(guests(&by_kvm)[0].starts_with("its guests run by KVM"), "{:?}", guests(&by_kvm));
+        let lines = guests(&emulated);
+        assert!(lines[0].starts_with("guests are emulated on this machine"), "{lines:?}");
+        assert_eq!(lines[1], "to download first: linux-image-6.1 (70 MB), linux-image-6.12; 70 MB in all");
+        assert!(guests(&by_kvm)[0].starts_with("guests run under KVM"), "{:?}", guests(&by_kvm));
         assert!(emulated.time_ns.0 > 3 * by_kvm.time_ns.0, "{} and {}", emulated.time_ns, by_kvm.time_ns);
     }
 

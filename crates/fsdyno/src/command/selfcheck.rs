@@ -160,7 +160,7 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// Whether everything that differs may be due to others on the machine.
+    /// Returns true if every difference may be caused by other processes.
     pub fn is_inconclusive(&self) -> bool {
         self.disturbed > 0 && self.agree + self.disturbed == self.compared
     }

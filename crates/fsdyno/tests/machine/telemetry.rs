@@ -265,7 +265,7 @@ fn succeed(command: &mut Command) {
 fn sweep() {
     let sandbox = Sandbox::new();
     let plan = format!(
-        "telemetry = \"200ms\"\n[device]\nimage = \"{}\"\nsize = \"512M\"\n[axes]\nfilesystem = [\"ext4\"]\n\
+        "telemetry = \"200ms\"\nmemory = \"32M\"\n[device]\nimage = \"{}\"\nsize = \"512M\"\n[axes]\nfilesystem = [\"ext4\"]\n\
          [[workloads]]\nkind = \"fileserver\"\ntree_size = \"128M\"\nreaders = 1\nwriters = 1\n\
          ramp = \"0s\"\nwindow = \"1s\"\nwriter_space = \"64M\"\n",
         sandbox.path("sweep.img").display()
@@ -304,7 +304,7 @@ fn sweep() {
         (&["show", "--telemetry"][..], "device "),
         (&["show", "--telemetry=samples"], "1 reader, trial 0: "),
         (&["show", "--full"], "kernel threads: "),
-        (&["show", "--summary", "--measure", "cpu-per-mb"], "configuration cpu-per-mb n "),
+        (&["show", "--summary", "--measure", "cpu-per-mb"], "(processor time for each MB)"),
         (&["show", "--telemetry", "--format", "csv"], "sweep,sweep_name,trial,"),
     ] {
         let output = sandbox.run(arguments);

@@ -327,6 +327,8 @@ fn row(measure: &Measure, cases: [&Case<'_>; 2], of: [Side<'_>; 2], seed: u64) -
     let pairs: Vec<(f64, f64)> =
         blocks[0].iter().filter_map(|(block, a)| Some((*a, *blocks[1].get(block)?))).collect();
     let all = blocks.map(|side| side.into_values().collect::<Vec<f64>>());
+    // Two trials of one block are not independent of each other.
+    let rank_p = mann_whitney(&all[0], &all[1]);
     let ratio = if same_sweep && pairs.len() > 1 { paired(&pairs) } else { independent(&all[0], &all[1]) };
     let ratio = under_looks(ratio, of.iter().any(|side| side.repeated_looks));
     let of_ratio = match ratio {
@@ -344,7 +346,7 @@ fn row(measure: &Measure, cases: [&Case<'_>; 2], of: [Side<'_>; 2], seed: u64) -
         typical: [mean(&of_ratio.0, MeanKind::Geometric)?, mean(&of_ratio.1, MeanKind::Geometric)?],
         ratio,
         corrected_p: ratio.and_then(|ratio| ratio.p),
-        rank_p: mann_whitney(&a, &b),
+        rank_p,
         finding: Finding::CannotTell(Lack::Zero),
         doubt: None,
         doubts: doubts.unless_comparable(incomparable),

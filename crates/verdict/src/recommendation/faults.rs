@@ -18,7 +18,9 @@ pub(super) fn verdicts(
     trials: &[&TrialRecord],
     best: usize,
 ) -> Option<Vec<Verdict>> {
-    measure.of_faults()?;
+    if !measure.is_of_faults() {
+        return None;
+    }
     let shares = |one: &Contender| -> Vec<f64> {
         of_case(trials, one.case).filter_map(|trial| Some(measure.value(trial)?.value)).collect()
     };
@@ -38,8 +40,11 @@ pub(super) fn verdicts(
 }
 
 /// How many faults were tested in some trials, how many lost data without an error, and after how many a
-/// second fsync succeeded although it was lost.
-pub(super) fn counts(trials: &[&TrialRecord], case: u32) -> Option<[usize; 3]> {
+/// second fsync succeeded although it was lost; `None` if another measure decides.
+pub(super) fn counts(measure: &Measure, trials: &[&TrialRecord], case: u32) -> Option<[usize; 3]> {
+    if !measure.is_of_faults() {
+        return None;
+    }
     let faults = Faults::of(&of_case(trials, case).collect::<Vec<_>>())?;
     Some([faults.tested(), faults.did(Harm::Silent), faults.did(Harm::ToldOnce)])
 }

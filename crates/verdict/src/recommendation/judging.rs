@@ -289,7 +289,7 @@ impl Evidence<'_, '_> {
         let alike = self.standings.iter().filter(|one| best_or_as_good(one));
         let alike: Vec<String> = alike.map(|one| one.name.clone()).collect();
         // What is counted is the same or not.
-        let is_counted = self.measure.is_often_zero() || self.measure.of_faults().is_some();
+        let is_counted = self.measure.is_often_zero() || self.measure.is_of_faults();
         let within =
             if is_counted { String::new() } else { format!(" (within {})", text::percent(self.threshold)) };
         let between = match alike.len() {
@@ -466,7 +466,7 @@ impl Evidence<'_, '_> {
 
     /// See [`faults::counts`]; `None` if another measure decides.
     fn faults(&self, one: &Contender) -> Option<[usize; 3]> {
-        self.measure.of_faults().and_then(|_| faults::counts(self.trials, one.case))
+        faults::counts(self.measure, self.trials, one.case)
     }
 
     fn failed(&self) -> String {

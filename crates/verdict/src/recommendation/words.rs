@@ -353,7 +353,7 @@ pub(crate) fn notes(answer: &Answer) -> Vec<String> {
 /// What the interval of so few trials cannot show.
 pub(super) fn few(answer: &Answer) -> Option<String> {
     // What failing requests do is no sample.
-    if answer.measure.parse::<Measure>().is_ok_and(|measure| measure.of_faults().is_some()) {
+    if answer.measure.parse::<Measure>().is_ok_and(|measure| measure.is_of_faults()) {
         return None;
     }
     let fewest = answer.standings.iter().filter(|one| one.value.is_some()).map(|one| one.with_value).min();

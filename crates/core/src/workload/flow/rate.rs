@@ -195,7 +195,7 @@ impl Parameter for Try {
 
 impl Arrivals {
     /// The suffix of a rate in words: empty for constant arrivals.
-    fn in_brackets(self) -> &'static str {
+    pub(crate) fn in_brackets(self) -> &'static str {
         match self {
             Arrivals::Constant => "",
             Arrivals::Poisson => " (poisson)",

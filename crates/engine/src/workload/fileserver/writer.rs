@@ -210,7 +210,7 @@ impl Writer {
         file: FileIdentity,
     ) -> Result<(), Halt> {
         let object = Object { directory: &self.path, name };
-        meter.begin_iteration()?;
+        meter.await_due()?;
         let descriptor = timed(
             meter,
             OPENAT,
