@@ -213,13 +213,13 @@ pub fn unmet_on_disks(configuration: &Configuration, devices: &Devices) -> Optio
 }
 
 /// Why images cannot be attached: no loop devices, or a place that hides them, as a container or a changed
-/// root may.
+/// root may. What is attached to them is not asked, which only root may read.
 fn missing_loops(host: &mut dyn Host) -> Option<String> {
-    match (host.loops(), host.file_identity(Path::new("/dev/loop-control"))) {
+    match (host.list_directory(Path::new("/sys/block")), host.file_identity(Path::new("/dev/loop-control"))) {
         (Err(error), _) => {
             Some(format!("loop devices, which images need, are not visible here (is /sys mounted?): {error}"))
         }
-        (Ok(_), Ok(None)) if host.list_directory(Path::new("/sys/block/loop0")).is_ok() => Some(
+        (Ok(blocks), Ok(None)) if blocks.iter().any(|name| name == "loop0") => Some(
             "'/dev/loop-control' does not exist here, which images need: mount a /dev that has it"
                 .to_string(),
         ),

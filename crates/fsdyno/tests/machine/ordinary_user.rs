@@ -1,5 +1,6 @@
 //! What a user without root meets: sweeps that need root, and the results that root has measured.
 
+use crate::support::guarded::Loop;
 use crate::support::{NOBODY, Requirement, Sandbox, describe, json};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -47,6 +48,8 @@ fn text(bytes: &[u8]) -> String {
 
 fn a_sweep_needs_root_and_says_so() {
     let user = User::new();
+    // Which only root may open, as on any machine with packages that are images.
+    let _attached = Loop::new(&user.sandbox, "attached", 1);
     let plan = user.sandbox.write(
         "plan.toml",
         "name = \"mine\"\n[device]\nimage = \"/var/tmp/fsdyno-nobody.img\"\nsize = \"64M\"\n[axes]\n\
