@@ -34,7 +34,11 @@ const IMPORTS: &[Imports] = &[
     Imports { of: "clients", product: &["core", "host", "path", "stats", "sys"], tests: &["testkit"] },
     imports("store", &["core", "path", "stats", "sys"]),
     Imports { of: "verdict", product: &["core", "race", "stats"], tests: &["testkit"] },
-    imports("sweep", &["clients", "core", "host", "path", "testbed", "store", "verdict"]),
+    Imports {
+        of: "sweep",
+        product: &["clients", "core", "host", "path", "testbed", "store", "verdict"],
+        tests: &["testkit"],
+    },
     Imports { of: "report", product: &["core", "verdict", "formats"], tests: &["testkit"] },
     Imports { of: "watch", product: &["core", "report", "verdict"], tests: &["testkit"] },
     imports("import", &["core", "formats", "stats"]),

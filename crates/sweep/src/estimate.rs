@@ -121,12 +121,13 @@ pub fn dry_run(plan: &Plan, host: &mut dyn Host, guests: &mut dyn Guests) -> Dry
     // The first block is run whatever the limit is.
     let first: Vec<Slot> = slots.iter().take_while(|slot| slot.block == 0).copied().collect();
     let most = plan.time_limit.map_or(u64::MAX, |limit| limit.0.max(time(&first)));
+    let before = if plan.measures_write_rate() { time(&first) } else { 0 };
     let run = DryRun {
         race: None,
         trials: u32::try_from(slots.len()).unwrap_or(u32::MAX),
         trials_max: u32::try_from(all.len()).unwrap_or(u32::MAX),
-        time_ns: Nanos(time(&slots).min(most)),
-        time_max_ns: Nanos(time(&all).min(most)),
+        time_ns: Nanos(time(&slots).saturating_add(before).min(most)),
+        time_max_ns: Nanos(time(&all).saturating_add(before).min(most)),
         space_bytes: space(plan),
         needs_root: lack.is_some(),
         lack,

@@ -42,9 +42,10 @@ impl Pace {
         Nanos(times.fold(0, u64::saturating_add))
     }
 
-    /// The whole sweep, with this many blocks.
+    /// The whole sweep, with this many blocks, and one before them if that measures the rate of writers.
     pub fn sweep(&self, plan: &Plan, blocks: u32) -> Nanos {
         let once = estimate::time_of_images(plan).0;
+        let blocks = blocks.saturating_add(u32::from(plan.measures_write_rate()));
         Nanos(once.saturating_add(self.block(plan).0.saturating_mul(blocks.into())))
     }
 

@@ -6,7 +6,7 @@
 //! the load is a sixteenth of them where possible, so that the tree of each reader is four times as large as
 //! what can be cached, whatever the memory of the machine; the device has room for four times the trees. The
 //! sweep is repeated until it is decided which filesystem is best; eight repetitions fit, and what remains of
-//! the time is for ramps and windows.
+//! the time is for ramps and windows. Before that, the rate of the writers is measured.
 //!
 //! The text is a plan like any other, with the sizes in it: it is stored with the results, and can be saved
 //! and edited. Nothing is decided here about what may be written to: that is up to the guards of the sweep.
@@ -329,8 +329,8 @@ impl<'a> Draft<'a> {
     /// Chooses sizes and windows that should fit.
     fn choose_sizes(&mut self) {
         let filesystems = self.filesystems.len() as u64;
-        // With a sentinel for each block, unless there is nothing to compare.
-        let trials = u64::from(REPETITIONS) * (filesystems + u64::from(filesystems > 1));
+        // With a sentinel for each block, unless there is nothing to compare, and a block before them.
+        let trials = u64::from(REPETITIONS + 1) * (filesystems + u64::from(filesystems > 1));
         let trial = Nanos(self.time.0 / 100 * PLANNED_PERCENT / trials);
         let by_time = u128::from(trial.0 / 3) * u128::from(ASSUMED_TREE_RATE) / 1_000_000_000;
         let by_time = u64::try_from(by_time).unwrap_or(u64::MAX).clamp(LEAST_TREES.0, MOST_TREES.0);
@@ -410,6 +410,10 @@ impl<'a> Draft<'a> {
             about(
                 format!("writer_space = \"{}\"", Bytes(trees.0 / ROOM)),
                 "what each of three writers may use",
+            ),
+            about(
+                "write_rate = \"auto\"".to_string(),
+                "files a second that each filesystem can write; measured first",
             ),
             format!("ramp = \"{ramp}\""),
             format!("window = \"{}\"", compact(*window)),

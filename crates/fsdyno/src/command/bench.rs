@@ -1,7 +1,7 @@
 //! `fsdyno bench DIR`: a first answer about a directory as it is.
 
 use super::carry_out::status;
-use super::sweep::{Shown, measure};
+use super::sweep::{Course, Shown};
 use super::trouble;
 use super::{Result, Surroundings};
 use crate::cli::{Bench, Elsewhere};
@@ -33,14 +33,11 @@ pub fn run(surroundings: &Surroundings, options: &Bench) -> Result {
             },
         )?;
     // A directory is used, never destroyed: there is nothing to confirm.
-    let shown = Shown { format: options.format, screen: false };
-    let ended = measure(
+    let course = Course {
         surroundings,
-        &plan,
-        &Confirmation::default(),
-        Elsewhere::of(&options.launching, None),
-        None,
-        shown,
-    )?;
-    Ok(status(&ended))
+        confirmation: &Confirmation::default(),
+        elsewhere: Elsewhere::of(&options.launching, None),
+        shown: Shown { format: options.format, screen: false },
+    };
+    Ok(status(&course.run(&plan, None)?))
 }

@@ -140,7 +140,7 @@ fn print(
         plan.name, plan.devices.data
     );
     let texts = [whole, ranking(&plan.measure)].into_iter().chain(race(plan, run)).chain(fleet(plan, run));
-    let texts = texts.chain(guests(run)).chain(foreseen(run));
+    let texts = texts.chain(write_rate(plan)).chain(guests(run)).chain(foreseen(run));
     for line in texts.flat_map(|text| style.wrapped(&text, "", "  ")) {
         writeln!(out, "{line}")?;
     }
@@ -177,6 +177,15 @@ fn ranking(measure: &Measure) -> String {
     };
     let meaning = measure.meaning().map_or(String::new(), |meaning| format!(", {meaning}"));
     format!("ranked by {}{meaning}; {better}", measure.name())
+}
+
+/// What comes before the sweep.
+fn write_rate(plan: &Plan) -> Option<String> {
+    plan.measures_write_rate().then(|| {
+        "before that, one trial of each case with writers in a closed loop: 70 % of what the slowest \
+         writes is the `write_rate` of all (\"auto\")"
+            .to_string()
+    })
 }
 
 /// The time and the downloads that its guests cost, if it has any.

@@ -9,7 +9,9 @@ use crate::progress::human;
 use crate::say;
 use fsdyno_host::quoted;
 use fsdyno_store::{Origin, SweepId, SweepState};
-use fsdyno_sweep::{Plan, QUICK, Quick, QuickError, QuickOptions, SweepError, quick, verify_privileges};
+use fsdyno_sweep::{
+    Plan, QUICK, Quick, QuickError, QuickOptions, SweepError, closed_loop_name, quick, verify_privileges,
+};
 
 pub fn run(surroundings: &Surroundings, options: &Options) -> Result {
     let (plan, continued) = if options.resume {
@@ -52,7 +54,7 @@ fn interrupted(
     let device = std::path::absolute(&options.device).unwrap_or(options.device.to_path_buf());
     for summary in store.sweeps()?.into_iter().rev() {
         let is_open = summary.state == SweepState::Interrupted && summary.origin == Origin::Run;
-        if !is_open || summary.name != QUICK {
+        if !is_open || !(summary.name == QUICK || summary.name == closed_loop_name(QUICK)) {
             continue;
         }
         let stored = store.sweep(summary.id)?;

@@ -11,19 +11,20 @@ use crate::interrupt::Interrupt;
 use crate::progress::Display;
 use crate::say;
 use anyhow::anyhow;
-use fsdyno_core::DeviceSpec;
 use fsdyno_core::sweep_name::LATEST;
+use fsdyno_core::{DeviceSpec, Nanos};
 use fsdyno_host::quoted;
 use fsdyno_report::terminal::Extent;
 use fsdyno_store::{Store, Sweep as Stored, SweepId, SweepSummary};
 use fsdyno_sweep::{
-    Plan, SweepEnd, SweepError, SweepOutcome, interrupted, order, unfinished, verify_privileges,
+    Plan, Slowest, SweepEnd, SweepError, SweepOutcome, interrupted, order, unfinished, verify_privileges,
 };
 use fsdyno_testbed::Confirmation;
 use fsdyno_testbed::guard::{Overwrite, OverwriteError};
 use std::io::{IsTerminal, stdin, stdout};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
+use std::time::Instant;
 
 pub fn run(surroundings: &Surroundings, options: &Sweep) -> Result {
     if options.watch {
@@ -113,7 +114,8 @@ pub fn run_plan(
         sysctls: confirmed.allow_sysctl.clone(),
         hooks: confirmed.allow_hooks,
     };
-    let ended = measure(surroundings, plan, &confirmation, elsewhere, continued, shown)?;
+    let course = Course { surroundings, confirmation: &confirmation, elsewhere, shown };
+    let ended = course.run(plan, continued)?;
     if matches!(ended.end, SweepEnd::Interrupted | SweepEnd::Broken) && !ended.is_elsewhere {
         say::remark(&format!(
             "hint: to continue, run {}",
@@ -248,34 +250,120 @@ fn overwrite(text: &str, plan: &Plan) -> std::result::Result<Overwrite, Trouble>
     })
 }
 
-/// Executes a plan with progress on stderr, and prints the results.
-pub fn measure(
-    surroundings: &Surroundings,
-    plan: &Plan,
-    confirmation: &Confirmation,
-    elsewhere: Elsewhere<'_>,
-    continued: Option<Continued>,
-    shown: Shown,
-) -> std::result::Result<SweepOutcome, Trouble> {
-    let interrupt = if shown.screen { Interrupt::listen()? } else { Interrupt::listen_and_explain()? };
-    let mut store = surroundings.open_store()?;
-    let display = Display::new(order(plan).len() as u64);
-    let request =
-        SweepRequest { plan, confirmation, continued, display: &display, screen: shown.screen, elsewhere };
-    let ended = carry_out(surroundings, &request, &mut store, &interrupt, &mut |_| {})?;
-    let shown = show_results(surroundings, &store, ended.sweep, shown.format);
-    if store.is_in_place() {
-        tell_of_more(surroundings, &store, plan, ended.sweep)?;
+/// How a plan is carried out.
+pub struct Course<'a> {
+    pub surroundings: &'a Surroundings,
+    /// What the user has confirmed.
+    pub confirmation: &'a Confirmation,
+    pub elsewhere: Elsewhere<'a>,
+    pub shown: Shown,
+}
+
+impl Course<'_> {
+    /// Executes a plan with progress on stderr, after the sweep that measures the rate of its writers if
+    /// there is one, and prints the results.
+    pub fn run(
+        &self,
+        plan: &Plan,
+        continued: Option<Continued>,
+    ) -> std::result::Result<SweepOutcome, Trouble> {
+        let interrupt =
+            if self.shown.screen { Interrupt::listen()? } else { Interrupt::listen_and_explain()? };
+        let mut store = self.surroundings.open_store()?;
+        let (asked, first) = match continued {
+            None if plan.measures_write_rate() => (Some(plan.clone()), Some(plan.in_closed_loop())),
+            Some(Continued { more: None, .. }) => (before_closed_loop(plan)?, None),
+            _ => (None, None),
+        };
+        if let Some(first) = &first {
+            say::note(&format!(
+                "first, writers in a closed loop show what each configuration can write (sweep '{}')",
+                first.name
+            ));
+        }
+        let first = first.as_ref().unwrap_or(plan);
+        let begun = Instant::now();
+        let ended = self.execute(first, continued, &mut store, &interrupt)?;
+        let Some(asked) = asked else { return self.show(first, ended, &store) };
+        if ended.end != SweepEnd::Finished {
+            return Ok(ended);
+        }
+        let took = Nanos(u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        let trials = store.trials(ended.sweep)?;
+        let Some((paced, slowest)) = asked.with_write_rates(&trials, took) else {
+            return Err(no_write_rate(ended.sweep));
+        };
+        slowest.iter().for_each(|one| tell_of_rate(one, ended.sweep));
+        let ended = self.execute(&paced, None, &mut store, &interrupt)?;
+        self.show(&paced, ended, &store)
     }
-    match shown {
-        Ok(()) => Ok(ended),
-        // Whoever waits for the results must know that they are not all there.
-        Err(trouble) if ended.end == SweepEnd::Finished && !trouble.is_about_a_lost_reader() => Err(trouble),
-        Err(trouble) => {
-            trouble.tell();
-            Ok(ended)
+
+    fn execute(
+        &self,
+        plan: &Plan,
+        continued: Option<Continued>,
+        store: &mut Store,
+        interrupt: &Interrupt,
+    ) -> std::result::Result<SweepOutcome, Trouble> {
+        let Course { surroundings, confirmation, elsewhere, shown } = *self;
+        let display = Display::new(order(plan).len() as u64);
+        let request = SweepRequest {
+            plan,
+            confirmation,
+            continued,
+            display: &display,
+            screen: shown.screen,
+            elsewhere,
+        };
+        carry_out(surroundings, &request, store, interrupt, &mut |_| {})
+    }
+
+    /// Prints the results.
+    fn show(
+        &self,
+        plan: &Plan,
+        ended: SweepOutcome,
+        store: &Store,
+    ) -> std::result::Result<SweepOutcome, Trouble> {
+        let shown = show_results(self.surroundings, store, ended.sweep, self.shown.format);
+        if store.is_in_place() {
+            tell_of_more(self.surroundings, store, plan, ended.sweep)?;
+        }
+        match shown {
+            Ok(()) => Ok(ended),
+            // Whoever waits for the results must know that they are not all there.
+            Err(trouble) if ended.end == SweepEnd::Finished && !trouble.is_about_a_lost_reader() => {
+                Err(trouble)
+            }
+            Err(trouble) => {
+                trouble.tell();
+                Ok(ended)
+            }
         }
     }
+}
+
+/// The plan whose rate of writers this one measures, as it is stored.
+fn before_closed_loop(plan: &Plan) -> std::result::Result<Option<Plan>, Trouble> {
+    let Some(overrides) = plan.before_closed_loop() else { return Ok(None) };
+    let file = format!("{}.toml", plan.name);
+    let plan = Plan::parse(&plan.text, &file, overrides).map_err(trouble::of_plan)?;
+    Ok(plan.measures_write_rate().then_some(plan))
+}
+
+fn tell_of_rate(slowest: &Slowest, sweep: SweepId) {
+    let Slowest { configuration, files_per_s, rate } = slowest;
+    say::note(&format!(
+        "writers begin {rate} files a second from now on, on every configuration: 70 % of the \
+         {files_per_s:.0} of '{configuration}', the slowest in a closed loop (sweep {sweep})"
+    ));
+}
+
+fn no_write_rate(sweep: SweepId) -> Trouble {
+    let error =
+        anyhow!("no writer of sweep {sweep}, in a closed loop, began a file, so that no rate follows");
+    Trouble::new(Status::TrialFailed, error)
+        .hint(format!("`fsdyno show {sweep} --notes` says why; or set `write_rate` to a number"))
 }
 
 /// Where the results are, and what else shows them.

@@ -70,6 +70,7 @@ mod telemetry;
 mod trust;
 mod verification;
 mod watch;
+mod write_rate;
 
 use support::Test;
 
@@ -136,6 +137,7 @@ fn main() {
         trust::tests(),
         verification::tests(),
         watch::tests(),
+        write_rate::tests(),
     ]
     .concat();
     support::run(tests);

@@ -34,6 +34,7 @@ mod raw;
 mod resolve;
 mod reuse;
 mod workload;
+mod write_rate;
 
 pub use file::MOST as MAX_PLAN_BYTES;
 pub use fleet::FleetPlan;
@@ -41,6 +42,7 @@ pub use hooks::{Hooks, PlanCommand};
 pub use keys::{Key, KeyTable, TABLES as KEY_TABLES};
 pub use race::race_budget;
 pub use resolve::study;
+pub use write_rate::{Slowest, closed_loop_name};
 
 pub(crate) use protocol::{AUTO, AUTO_LEAST, AUTO_MOST};
 
@@ -104,6 +106,9 @@ pub struct Plan {
     pub devices: Devices,
     /// What runs on them.
     pub workloads: Vec<Workload>,
+    /// The positions of those of which the rate of writers is to be measured before the sweep.
+    #[serde(skip)]
+    pub(crate) unmeasured_rates: Vec<usize>,
     /// The commands of the user around trials and phases.
     pub hooks: Hooks,
     /// The machine that guests see.

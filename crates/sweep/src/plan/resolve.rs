@@ -3,7 +3,7 @@
 use super::document::{Document, Origin, Section};
 use super::product::{mapped, name_conditions, product, product_size};
 use super::raw::{self, RawAxis, RawConfiguration, RawLevel, RawPlan};
-use super::{Plan, Planned, auto, clients, file, fleet, race, reuse, workload};
+use super::{Plan, Planned, auto, clients, file, fleet, race, reuse, workload, write_rate};
 use crate::error::{PlanError, PlanProblem};
 use fsdyno_core::axis::{CACHE, DEFAULT, MEMORY};
 use fsdyno_core::kernel::{DEBIAN_PREFIX, HOST_KERNEL};
@@ -97,6 +97,7 @@ fn resolve(
             .map_err(|error| document.error(&Origin::Document, PlanProblem::Measure(error)))?,
         (None, None) => return Err(document.error(&Origin::Document, PlanProblem::NoWorkload)),
     };
+    let unmeasured_rates = write_rate::unmeasured(document, &raw, &workloads)?;
     let plan = Plan {
         hooks: raw.hooks.clone().relative_to(base),
         guest: raw.guest,
@@ -122,6 +123,7 @@ fn resolve(
         telemetry: raw.telemetry,
         devices,
         workloads,
+        unmeasured_rates,
         configurations,
     };
     race::check(document, &raw, &plan)?;

@@ -3,6 +3,7 @@
 use super::document::{Document, Node, Origin, Section, Value};
 use super::keys::{RAMP, STEADY};
 use super::raw::{self, RawPlan, RawWorkload};
+use super::write_rate::{self, WRITE_RATE};
 use crate::error::{PlanError, PlanProblem};
 use crate::flows;
 use fsdyno_core::workload::Flow;
@@ -50,6 +51,7 @@ fn resolve_within(
         let literal = literal(&entry.node).ok_or_else(|| table.refuse(key, "a value other than a date"))?;
         let settings = match shorthand.filter(|shorthand| shorthand.name == key) {
             Some(shorthand) => spelt_out(&table, shorthand, &literal)?,
+            None if key == WRITE_RATE && is_file_server(&workload) && leaves_closed(&literal) => Vec::new(),
             None if key == STEADY => match literal {
                 Literal::Table(_) => vec![(RAMP, literal)],
                 _ => return Err(table.refuse(key, "a table such as { within = \"10%\", over = 5 }")),
@@ -82,6 +84,15 @@ fn resolve_within(
         table.error(at, PlanProblem::Value { key, expected: refusal.expected, found })
     })?;
     Ok(workload)
+}
+
+fn is_file_server(workload: &Workload) -> bool {
+    matches!(workload, Workload::Fileserver(_))
+}
+
+/// Whether a rate is a word for writers without one.
+fn leaves_closed(rate: &Literal) -> bool {
+    matches!(rate, Literal::Text(word) if write_rate::is_closed(word))
 }
 
 /// What a key that sets several parameters means for each of them.

@@ -1,0 +1,82 @@
+//! `write_rate = "auto"` as users run it: what every filesystem can write is measured before the sweep, also
+//! if that is interrupted.
+
+use crate::support::{MAKING_FILESYSTEMS, Sandbox, describe, json};
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+tests! {
+    what_all_can_write_is_measured_before_the_sweep: MAKING_FILESYSTEMS;
+    an_interrupted_measurement_of_the_rate_is_continued: MAKING_FILESYSTEMS;
+}
+
+fn plan(sandbox: &Sandbox) -> String {
+    let text = format!(
+        "name = \"paced\"\nrepetitions = 2\n[device]\nimage = \"{}\"\nsize = \"512M\"\n[axes]\nfilesystem = \
+         [\"ext4\", \"xfs\"]\n[[workloads]]\nkind = \"fileserver\"\ntree_size = \"1M\"\nwriter_space = \
+         \"8M\"\nreaders = 1\nwriters = 2\nwrite_rate = \"auto\"\nramp = 0\nwindow = \"300ms\"\n",
+        sandbox.path("fsdyno.img").display()
+    );
+    sandbox.write("plan.toml", &text).display().to_string()
+}
+
+/// The rate of writers in each trial of a sweep; `None` in a closed loop.
+fn rates(document: &Value) -> Vec<Option<f64>> {
+    let trials = document["trials"].as_array().expect("trials");
+    let rate = |trial: &Value| trial["workload"]["parameters"]["write_rate"]["per_second"].as_f64();
+    trials.iter().map(rate).collect()
+}
+
+/// Two sweeps are stored, the first in a closed loop and the second at the rate that it showed.
+fn verify_both(sandbox: &Sandbox, told: &str) {
+    let rate = told.split_once("writers begin ").and_then(|(_, rest)| rest.split_once(" files a second"));
+    let (rate, rest) = rate.unwrap_or_else(|| panic!("no rate in {told}"));
+    let rate: f64 = rate.parse().expect("a rate");
+    let slowest = rest.split_once("70 % of the ").and_then(|(_, rest)| rest.split_once(" of '"));
+    let slowest: f64 = slowest.expect("what the slowest does").0.parse().expect("a rate");
+    assert!(rate <= 0.7 * slowest + 1.0 && rate > 0.6 * slowest - 1.0, "{told}");
+    let of = |name: &str| rates(&json(&sandbox.run(&["show", name, "--format", "json"])));
+    assert!(of("paced-closed-loop").iter().all(Option::is_none));
+    let paced = of("paced");
+    assert!(paced.len() >= 4 && paced.iter().all(|one| *one == Some(rate)), "{paced:?} {rate}");
+}
+
+fn what_all_can_write_is_measured_before_the_sweep() {
+    let sandbox = Sandbox::new();
+    let plan = plan(&sandbox);
+    let foreseen = sandbox.run(&["plan", &plan]);
+    let foreseen = String::from_utf8_lossy(&foreseen.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        foreseen.contains("before that, one trial of each case with writers in a closed loop"),
+        "{foreseen}"
+    );
+    let swept = sandbox.run(&["sweep", &plan, "--format", "json"]);
+    assert_eq!(swept.status.code(), Some(0), "{}", describe(&swept));
+    verify_both(&sandbox, &String::from_utf8_lossy(&swept.stderr));
+    let printed = json(&swept);
+    assert_eq!(printed["sweep"]["name"], "paced", "only the sweep that was asked for");
+}
+
+fn an_interrupted_measurement_of_the_rate_is_continued() {
+    let sandbox = Sandbox::new();
+    let plan = plan(&sandbox);
+    let mut command = sandbox.fsdyno(&["sweep", &plan]);
+    let mut sweep = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("run fsdyno");
+    let lines = BufReader::new(sweep.stderr.take().expect("a pipe")).lines();
+    for line in lines.map_while(Result::ok) {
+        if line.contains("trial 1 of ") {
+            sweep.kill().expect("send SIGKILL");
+        }
+    }
+    sweep.wait().expect("its end");
+    let resumed = sandbox.run(&["sweep", &plan, "--resume"]);
+    let told = String::from_utf8_lossy(&resumed.stderr).into_owned();
+    assert_eq!(resumed.status.code(), Some(0), "{}", describe(&resumed));
+    assert!(told.contains("resuming sweep 1 ('paced-closed-loop'"), "{told}");
+    verify_both(&sandbox, &told);
+    // What is added to it later has the same rate.
+    let more = sandbox.run(&["sweep", "--more", "1", "paced"]);
+    assert_eq!(more.status.code(), Some(0), "{}", describe(&more));
+    verify_both(&sandbox, &told);
+}

@@ -1,0 +1,226 @@
+//! `write_rate = "auto"`: the rate at which the writers of a file server begin files, measured once before
+//! the sweep.
+//!
+//! In a closed loop, readers gain where writers are slow. At one rate they are compared beside the same work.
+//! It must be one that every configuration sustains, and is a share of what the slowest does in a closed
+//! loop: a sweep of its own, with one trial of each configuration, whose results stay.
+
+use super::Plan;
+use super::document::{Document, Section, Value};
+use super::protocol::AUTO;
+use super::raw::RawPlan;
+use crate::error::PlanError;
+use fsdyno_core::workload::{Arrivals, Rate};
+use fsdyno_core::{Nanos, Operation, Outcome, Role, TrialRecord, Workload};
+
+/// The key of the rate.
+pub(super) const WRITE_RATE: &str = "write_rate";
+/// Its value for writers that begin the next file when the last one is closed.
+const CLOSED: &str = "closed";
+/// What ends the name of the sweep that measures it.
+const SUFFIX: &str = "-closed-loop";
+/// The share of what the slowest does: below it, queues of arrivals stay short, and a trial that is a third
+/// slower than that one still keeps up.
+const SHARE: f64 = 0.7;
+
+/// The name of the sweep that measures the rate for one of this name.
+pub fn closed_loop_name(name: &str) -> String {
+    format!("{name}{SUFFIX}")
+}
+
+/// Whether a value of the key leaves writers in a closed loop, at first or for good.
+pub(super) fn is_closed(text: &str) -> bool {
+    [AUTO, CLOSED].contains(&text)
+}
+
+/// The positions of the workloads whose rate is to be measured.
+///
+/// # Errors
+/// If the plan is one in which it cannot be.
+pub(super) fn unmeasured(
+    document: &Document,
+    raw: &RawPlan,
+    workloads: &[Workload],
+) -> Result<Vec<usize>, PlanError> {
+    let mut found = Vec::new();
+    for (index, (one, workload)) in raw.workloads.iter().zip(workloads).enumerate() {
+        let Workload::Fileserver(load) = workload else { continue };
+        let table = Section::new(document, &one.node, one.table)?;
+        let is_auto = table.get(WRITE_RATE).is_some_and(|node| node.value == Value::String(AUTO.to_string()));
+        if !is_auto || load.writers == 0 {
+            continue;
+        }
+        let elsewhere = match (raw.race.is_some(), raw.fleet.is_some(), raw.clients.is_some()) {
+            (true, ..) => "a race",
+            (_, true, _) => "a fleet",
+            (.., true) => "clients",
+            _ => {
+                found.push(index);
+                continue;
+            }
+        };
+        let expected = format!("a number of files a second: it is not measured before {elsewhere}");
+        return Err(table.refuse(WRITE_RATE, expected));
+    }
+    Ok(found)
+}
+
+/// What the sweep in a closed loop has shown.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Slowest {
+    /// The configuration with the slowest writers.
+    pub configuration: String,
+    /// How many files all of them together began in a second.
+    pub files_per_s: f64,
+    /// The rate that follows.
+    pub rate: f64,
+}
+
+impl Plan {
+    /// Whether a rate of writers is to be measured before it is carried out.
+    pub fn measures_write_rate(&self) -> bool {
+        !self.unmeasured_rates.is_empty()
+    }
+
+    /// The sweep that measures it: one trial of each configuration, in a closed loop.
+    pub fn in_closed_loop(&self) -> Plan {
+        let name = closed_loop_name(&self.name);
+        let rates = self.unmeasured_rates.iter();
+        let changes = [format!("name=\"{name}\""), "repetitions=1".to_string()].into_iter();
+        let changes =
+            changes.chain(rates.map(|index| format!("workloads.{index}.{WRITE_RATE}=\"{CLOSED}\"")));
+        Plan {
+            name,
+            repetitions: 1,
+            enough: None,
+            unmeasured_rates: Vec::new(),
+            overrides: self.overrides.iter().cloned().chain(changes).collect(),
+            ..self.clone()
+        }
+    }
+
+    /// If this is such a sweep, the `PATH=VALUE` arguments without those that make it one.
+    pub fn before_closed_loop(&self) -> Option<&[String]> {
+        let is_name = |one: &String| one.starts_with("name=") && one.ends_with(&format!("{SUFFIX}\""));
+        let from = self.overrides.iter().rposition(is_name)?;
+        let closes = |one: &String| {
+            one.starts_with("workloads.") && one.ends_with(&format!(".{WRITE_RATE}=\"{CLOSED}\""))
+        };
+        match &self.overrides[from + 1..] {
+            [repetitions, rates @ ..] if repetitions == "repetitions=1" && rates.iter().all(closes) => {
+                Some(&self.overrides[..from])
+            }
+            _ => None,
+        }
+    }
+
+    /// This plan with the rates that trials in a closed loop have shown, and what showed them. `None` if no
+    /// writer of a workload has begun a file. The time that they took is taken from that of the sweep.
+    pub fn with_write_rates(&self, trials: &[TrialRecord], took: Nanos) -> Option<(Plan, Vec<Slowest>)> {
+        let mut plan = self.clone();
+        let mut all = Vec::new();
+        for index in std::mem::take(&mut plan.unmeasured_rates) {
+            let slowest = slowest(trials.iter().filter(|trial| trial.workload == self.workloads[index]))?;
+            let Workload::Fileserver(load) = &mut plan.workloads[index] else { continue };
+            load.write_rate = Some(Rate { per_second: slowest.rate, arrivals: Arrivals::Constant });
+            plan.overrides.push(format!("workloads.{index}.{WRITE_RATE}={}", slowest.rate));
+            all.push(slowest);
+        }
+        if let Some(limit) = &mut plan.time_limit {
+            let left = limit.as_secs_f64() - took.as_secs_f64();
+            *limit = Nanos::from_secs(left.max(1.0) as u64);
+            plan.overrides.push(format!("time_limit=\"{}s\"", limit.0 / 1_000_000_000));
+        }
+        Some((plan, all))
+    }
+}
+
+fn slowest<'t>(trials: impl Iterator<Item = &'t TrialRecord>) -> Option<Slowest> {
+    let measured = trials.filter(|trial| trial.outcome == Outcome::Measured);
+    let rates = measured.filter_map(|trial| Some((&trial.configuration.name, files_per_s(trial)?)));
+    let (configuration, files_per_s) = rates.min_by(|(_, a), (_, b)| a.total_cmp(b))?;
+    let rate = two_digits(files_per_s * SHARE);
+    Some(Slowest { configuration: configuration.clone(), files_per_s, rate })
+}
+
+/// How many files the writers of a trial began in a second.
+fn files_per_s(trial: &TrialRecord) -> Option<f64> {
+    let phases = trial.phases.iter().filter_map(|phase| {
+        let writers = phase.roles.iter().find(|role| role.role == Role::Writer)?;
+        let opened = writers.operations.iter().find(|one| one.operation == Operation::Openat)?;
+        Some(opened.lat_ns.count as f64 / phase.window_ns.as_secs_f64())
+    });
+    phases.last().filter(|rate| *rate > 0.0)
+}
+
+/// Rounded down to two digits: it is one trial's.
+fn two_digits(rate: f64) -> f64 {
+    let digit = 10_f64.powi(rate.log10().floor() as i32 - 1);
+    let rounded = (rate / digit).floor() * digit;
+    // Without the digits of a binary fraction.
+    (rounded * 1e6).round() / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsdyno_testkit::{configuration, trial};
+
+    fn plan(more: &str) -> Result<Plan, PlanError> {
+        let text = format!(
+            "name = \"mine\"\nrepetitions = \"auto\"\nmax_repetitions = 9\ntime_limit = \"10m\"\n{more}[device]\n\
+             image = \"/a.img\"\nsize = \"1G\"\n[axes]\nfilesystem = [\"ext4\", \"xfs\"]\n[[workloads]]\nkind = \
+             \"null\"\n[[workloads]]\nkind = \"fileserver\"\ntree_size = \"64M\"\nwrite_rate = \"auto\"\n"
+        );
+        Plan::parse(&text, "mine.toml", &["workloads.window=3s".to_string()])
+    }
+
+    #[test]
+    fn the_slowest_decides_the_rate_of_all() {
+        let asked = plan("").unwrap();
+        assert!(asked.measures_write_rate());
+        let closed = asked.in_closed_loop();
+        // What is stored of both can be parsed again, as to continue them.
+        let again = |plan: &Plan, name: &str| Plan::parse(&plan.text, name, &plan.overrides).unwrap();
+        assert_eq!(again(&closed, "other.toml"), closed);
+        assert_eq!((closed.name.as_str(), closed.repetitions, closed.enough), ("mine-closed-loop", 1, None));
+        assert_eq!(closed.before_closed_loop(), Some(&asked.overrides[..]));
+        assert_eq!(asked.before_closed_loop(), None);
+
+        let of = |case: u32, name: &str, count: u64| {
+            let mut trial = trial(case, 0, case, configuration(name, "bfq"), 50.0);
+            trial.workload = closed.workloads[1].clone();
+            for role in trial.phases.iter_mut().flat_map(|phase| &mut phase.roles) {
+                let mut operations = role.operations.iter_mut();
+                let opened = operations.find(|one| one.operation == Operation::Openat);
+                opened.into_iter().for_each(|one| one.lat_ns.count = count);
+            }
+            trial
+        };
+        // Windows of 30 s.
+        let mut trials = vec![of(0, "ext4", 9000), of(1, "xfs", 3570), of(2, "btrfs", 30)];
+        trials[2].outcome = Outcome::Failed { error: fsdyno_core::Failure::new("load", "it hung") };
+        let (paced, slowest) = asked.with_write_rates(&trials, Nanos::from_secs(100)).unwrap();
+        assert_eq!((slowest[0].configuration.as_str(), slowest[0].files_per_s), ("xfs bfq", 119.0));
+        assert_eq!(slowest[0].rate, 83.0);
+        let Workload::Fileserver(load) = &paced.workloads[1] else { panic!("a file server") };
+        assert_eq!(load.write_rate.map(|rate| rate.per_second), Some(83.0));
+        assert_eq!((paced.time_limit, paced.measures_write_rate()), (Some(Nanos::from_secs(500)), false));
+        assert_eq!(again(&paced, "other.toml"), paced);
+        assert_eq!(paced.before_closed_loop(), None);
+        assert!(asked.with_write_rates(&trials[2..], Nanos(0)).is_none(), "nothing was measured");
+    }
+
+    #[test]
+    fn a_race_is_given_its_rate() {
+        let error = plan("protocol = \"race\"\n").unwrap_err().to_string();
+        assert!(error.contains("a number of files a second: it is not measured before a race"), "{error}");
+    }
+
+    #[test]
+    fn rates_have_two_digits() {
+        for (rate, expected) in [(83.37, 83.0), (1234.0, 1200.0), (0.4567, 0.45), (7.0, 7.0), (99.99, 99.0)] {
+            assert_eq!(two_digits(rate), expected);
+        }
+    }
+}
