@@ -135,7 +135,7 @@ Examples:
 Examples:
   sudo fsdyno durability durability        a plan that comes with fsdyno
   sudo fsdyno durability PLAN --cuts 300   your own plan; its device is not touched
-  sudo fsdyno durability --show 3/0/12     mounts the disk after cut 12 of sweep 3, trial 0")]
+  sudo fsdyno durability --show 3/1/12     mounts the disk after cut 12 of sweep 3, trial 1")]
     Durability(Durability),
     /// Show what a plan would do: every case and command, the time and space needed, and what is in the way.
     #[command(after_help = "\

@@ -63,7 +63,7 @@ fn measure(row: &ComparedMeasure) -> Value {
         let Estimate { value, interval, n } = row.estimates[side];
         json!({
             "value": value, "low": interval.map(|i| i.low), "high": interval.map(|i| i.high),
-            "geometric_mean": row.typical[side], "trials": n, "at_least": row.at_least[side],
+            "trials": n, "at_least": row.at_least[side],
         })
     };
     let ratio = row.ratio.map(|ratio| {
@@ -164,13 +164,11 @@ const COLUMNS: &[&str] = &[
     "a_value",
     "a_low",
     "a_high",
-    "a_geometric_mean",
     "a_trials",
     "a_at_least",
     "b_value",
     "b_low",
     "b_high",
-    "b_geometric_mean",
     "b_trials",
     "b_at_least",
     "ratio",
@@ -220,9 +218,9 @@ fn identity(comparison: &Comparison, case: &ComparedCase, measure: String) -> [S
 }
 
 /// The rate of a side; the trials are the logs with an acknowledged promise.
-fn lost(lost: &Lost) -> [String; 6] {
+fn lost(lost: &Lost) -> [String; 5] {
     let [low, high] = lost.rate_interval.map_or(Default::default(), |ends| ends.map(|end| end.to_string()));
-    [maybe(lost.rate), low, high, String::new(), lost.logs.to_string(), false.to_string()]
+    [maybe(lost.rate), low, high, lost.logs.to_string(), false.to_string()]
 }
 
 fn loss_judgement(row: &LossRow) -> [String; 10] {
@@ -240,11 +238,10 @@ fn ends(interval: Option<Interval>) -> [String; 2] {
     [maybe(interval.map(|interval| interval.low)), maybe(interval.map(|interval| interval.high))]
 }
 
-fn value(row: &ComparedMeasure, side: usize) -> [String; 6] {
+fn value(row: &ComparedMeasure, side: usize) -> [String; 5] {
     let Estimate { value, interval, n } = row.estimates[side];
     let [low, high] = ends(interval);
-    let typical = row.typical[side].to_string();
-    [value.to_string(), low, high, typical, n.to_string(), row.at_least[side].to_string()]
+    [value.to_string(), low, high, n.to_string(), row.at_least[side].to_string()]
 }
 
 fn judgement(row: &ComparedMeasure) -> [String; 10] {
@@ -316,7 +313,7 @@ mod tests {
         let text = String::from_utf8(out).unwrap();
         let row = text.lines().find(|line| line.contains("acknowledged-lost (flushed)")).unwrap();
         let cells: Vec<&str> = row.split(',').collect();
-        assert_eq!((cells.len(), cells[8], cells[14], cells[27]), (COLUMNS.len(), "0", "1", "loses more"));
+        assert_eq!((cells.len(), cells[8], cells[13], cells[25]), (COLUMNS.len(), "0", "1", "loses more"));
         assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
     }
 }

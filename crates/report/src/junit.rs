@@ -15,6 +15,7 @@ use fsdyno_verdict::comparison::{ComparedCase, ComparedMeasure, Comparison, Find
 use fsdyno_verdict::durability::{Finding as LossFinding, LossRow};
 use fsdyno_verdict::judgement::Class;
 use fsdyno_verdict::recommendation::{Answer, Question, Recommendation};
+use fsdyno_verdict::text;
 use maud::{Markup, html};
 use std::io::{self, Write};
 
@@ -74,7 +75,7 @@ fn of_trial(trial: &TrialRecord, class: String) -> Test {
     let sentinel = if trial.sentinel { " (sentinel)" } else { "" };
     Test {
         class,
-        name: format!("{}, trial {}{sentinel}", trial.configuration.name, trial.trial),
+        name: format!("{}, trial {}{sentinel}", trial.configuration.name, text::nth(trial.trial)),
         seconds: LifecycleStep::Total.of(&trial.lifecycle_ns).map(|time| time.as_secs_f64()),
         end: match &trial.outcome {
             Outcome::Measured => End::Passed,
@@ -206,7 +207,7 @@ mod tests {
         println!("{text}");
         assert!(text.starts_with("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites "), "{text}");
         assert!(text.contains("tests=\"7\" failures=\"1\" skipped=\"2\""), "{text}");
-        assert!(text.contains("name=\"x&lt;fs&gt; &quot;bfq&quot; &amp; \\x1b], trial 5\""), "{text}");
+        assert!(text.contains("name=\"x&lt;fs&gt; &quot;bfq&quot; &amp; \\x1b], trial 6\""), "{text}");
         assert!(text.contains("<failure message=\"3 readers, 3 writers: write"), "{text}");
         assert!(text.contains("<skipped message=\"program 'mkfs.btrfs' is not installed; "), "{text}");
     }

@@ -79,7 +79,7 @@ fn configurations(out: &mut dyn Write, ranking: &Ranking, answer: &Answer) -> io
     writeln!(out)?;
     let several = ranking.rows.iter().any(|row| row.trials > 1);
     if several {
-        writeln!(out, "Means over n trials; (max): the longest of all trials.")?;
+        writeln!(out, "Geometric means over n trials; (max): the longest of all trials.")?;
     }
     if ranking.rows.iter().any(|row| !row.risks.is_empty()) {
         writeln!(out, "{WEAKENS}: {WEAKENS_LEGEND}.")?;
@@ -146,9 +146,9 @@ fn messages(out: &mut dyn Write, view: &View) -> io::Result<()> {
         )?;
     }
     for group in &view.recommendation.failed {
-        let numbers: Vec<String> = group.trials.iter().map(u32::to_string).collect();
+        let numbers = text::numbers(group.trials.iter().copied());
         let error = escaped(&group.error.to_string());
-        writeln!(out, "- **failed** trial {}, {}: {error}", numbers.join(", "), escaped(&group.name))?;
+        writeln!(out, "- **failed** trial {numbers}, {}: {error}", escaped(&group.name))?;
     }
     Ok(())
 }
@@ -286,7 +286,7 @@ mod tests {
         assert_eq!([rows[2][0].as_str(), rows[3][0].as_str()], ["ext4 bfq !", "xfs bfq"]);
         assert!(text.contains("\n**Keep 'xfs bfq': 29.4 MB/s"), "{text}");
         assert!(text.contains("\n- **warning** durability (2 trials): barrier = 0\n"), "{text}");
-        assert!(text.contains("\n- **failed** trial 5, xfs bfq: "), "{text}");
+        assert!(text.contains("\n- **failed** trial 6, xfs bfq: "), "{text}");
     }
 
     #[test]

@@ -119,8 +119,10 @@ fn interval(values: &[Weighted], kind: MeanKind, seed: u64, value: f64) -> Inter
     let tail = tail(values.len());
     let ends =
         [kind.unscaled(quantile(means.iter(), tail)), kind.unscaled(quantile(means.iter().rev(), tail))];
-    // Only rounding could make an interval exclude its own estimate.
-    Interval { low: ends[0].min(value), high: ends[1].max(value) }
+    // Only rounding could make an interval exclude its own estimate, or leave the range of the values.
+    let all = || values.iter().map(|one| one.value);
+    let (least, most) = (all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max));
+    Interval { low: ends[0].min(value).max(least), high: ends[1].max(value).min(most) }
 }
 
 /// What a draw adds up: values by their weights, and the weights.

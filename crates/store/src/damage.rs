@@ -20,7 +20,7 @@ pub struct DamagedTrial {
 
 impl fmt::Display for DamagedTrial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "trial {}: {}", self.trial, self.reason)
+        write!(f, "trial {}: {}", self.trial + 1, self.reason)
     }
 }
 

@@ -195,7 +195,7 @@ pub enum StoreError {
         nearest: Option<String>,
     },
     /// A trial is stored only once.
-    #[error("trial {trial} of sweep {sweep} is already stored")]
+    #[error("trial {} of sweep {sweep} is already stored", trial + 1)]
     TrialExists {
         /// The sweep.
         sweep: SweepId,
@@ -259,7 +259,7 @@ pub enum StoreError {
         reason: String,
     },
     /// A stored trial cannot be read.
-    #[error("trial {trial} of sweep {sweep} in '{path}' is damaged: {reason}")]
+    #[error("trial {} of sweep {sweep} in '{path}' is damaged: {reason}", trial + 1)]
     DamagedTrial {
         /// The file.
         path: PathBuf,
@@ -271,7 +271,7 @@ pub enum StoreError {
         reason: String,
     },
     /// A trial is too large to store.
-    #[error("trial {trial} has {bytes} bytes of {part}; the limit is {most}")]
+    #[error("trial {} has {bytes} bytes of {part}; the limit is {most}", trial + 1)]
     TooLong {
         /// The trial.
         trial: u32,
@@ -283,7 +283,7 @@ pub enum StoreError {
         most: usize,
     },
     /// A trial could not be compressed.
-    #[error("cannot compress trial {trial}")]
+    #[error("cannot compress trial {}", trial + 1)]
     Compress {
         /// The trial.
         trial: u32,

@@ -84,7 +84,7 @@ fn outlined(trial: u32, document: &[u8]) -> Parsed<(TrialRecord, Vec<u8>)> {
     let record: TrialRecord = serde_json::from_slice(&json).map_err(|error| error.to_string())?;
     match record.trial {
         own if own == trial => Ok((record, json)),
-        other => Err(format!("its document is that of trial {other}")),
+        other => Err(format!("its document is that of trial {}", other + 1)),
     }
 }
 

@@ -220,21 +220,31 @@ impl<'a> Taken<'a> {
             _ => confounder::FOREIGN_SHARE,
         };
         (self.factor > 1.0 && self.shares[0] - self.shares[1] > limit)
-            .then(|| self.words() + ", may explain it")
+            .then(|| self.words() + ", which may explain it")
     }
 
     /// The doubt if what was taken may be the whole of a difference.
     fn beyond(&self, ratio: &Ratio) -> Option<String> {
         let least = ratio.interval.map_or(1.0, |interval| interval.low.max(1.0 / interval.high));
-        (self.factor > 1.0 && least <= self.factor)
-            .then(|| format!("{}, may explain a factor of up to {:.2}", self.words(), self.factor))
+        (self.factor > 1.0 && least <= self.factor).then(|| {
+            format!(
+                "{}, which may have made {} up to {:.2} times slower",
+                self.words(),
+                self.names[0],
+                self.factor
+            )
+        })
     }
 
     fn words(&self) -> String {
         let [a, b] = self.shares.map(text::percent);
+        let who = match self.kind {
+            WarningKind::StealTime => "other virtual machines",
+            _ => "other programs",
+        };
         format!(
-            "{}, {a} of the processors in trials of {} and {b} in those of {}",
-            self.kind, self.names[0], self.names[1]
+            "{who} had {a} of the processors in trials of {} and {b} in those of {} ({})",
+            self.names[0], self.names[1], self.kind
         )
     }
 }
@@ -317,12 +327,12 @@ mod tests {
         assert_eq!(
             doubt(0.93, 0.07).as_deref(),
             Some(
-                "foreign-load, 7.0 % of the processors in trials of B and 1.0 % in those of A, may explain a \
-                 factor of up to 1.14"
+                "other programs had 7.0 % of the processors in trials of B and 1.0 % in those of A \
+                 (foreign-load), which may have made B up to 1.14 times slower"
             )
         );
         // With 40 %, any processor may have been shared by two.
-        assert!(doubt(0.67, 0.4).is_some_and(|why| why.ends_with("may explain a factor of up to 1.96")));
+        assert!(doubt(0.67, 0.4).is_some_and(|why| why.ends_with("may have made B up to 1.96 times slower")));
         assert_eq!(doubt(0.2, 0.4), None);
         assert_eq!(doubt(0.93, 0.02), None, "not worth a warning");
         assert_eq!(doubt(1.5, 0.4), None, "it did not make its side better");

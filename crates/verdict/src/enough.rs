@@ -165,7 +165,7 @@ impl Tally {
     fn half_width(&self, case: u32, measure: &Measure, seed: u64) -> Option<f64> {
         let measure = self.deciding(case, measure);
         let values: Vec<Value> = self.of_case(case).filter_map(|trial| measure.value(trial)).collect();
-        let estimate = estimate_of(&values, seed)?;
+        let estimate = estimate_of(&measure, &values, seed)?;
         let interval = estimate.interval?;
         (estimate.value > 0.0).then(|| (interval.high - interval.low) / 2.0 / estimate.value)
     }
@@ -244,8 +244,8 @@ mod tests {
 
     #[test]
     fn a_case_is_not_repeated_once_its_interval_is_narrow_enough() {
-        // The interval of so few trials is their range. For 95 and 105, half of it is 5 % of the mean.
-        let trials = [(0, 0, 95), (0, 1, 94), (1, 0, 105), (1, 1, 106)];
+        // The interval of so few trials is their range. For 96 and 105, half of it is 4.5 % of the mean.
+        let trials = [(0, 0, 96), (0, 1, 94), (1, 0, 105), (1, 1, 106)];
         let trials = trials.map(|(block, case, ms)| trial(block, case, Some(ms)));
         assert_eq!(wanting(&trials, 2), [1]);
         // With eight trials the interval is narrower than their range.

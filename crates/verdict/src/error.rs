@@ -5,7 +5,7 @@ use fsdyno_stats::DistributionError;
 
 /// A stored histogram cannot be decoded, or does not fit the others.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot read the histogram of '{operation}' in trial {trial}")]
+#[error("cannot read the histogram of '{operation}' in trial {}", trial + 1)]
 pub struct UnreadableHistogram {
     /// The trial.
     pub trial: u32,

@@ -4,9 +4,11 @@
 //! Means and their intervals contain the differences between machines, and so a reader must know them.
 
 use crate::outcomes::is_measured;
+use crate::ranking::kind_of_mean;
 use crate::text;
 use fsdyno_core::TrialRecord;
-use fsdyno_core::measure::Measure;
+use fsdyno_core::measure::{Measure, Value};
+use fsdyno_stats::mean;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// By how much a machine may differ from the others before it is named: more than SNIA allows values of a
@@ -25,14 +27,17 @@ pub(crate) fn by_block<'a>(
     measure: &Measure,
     trials: impl IntoIterator<Item = &'a TrialRecord>,
 ) -> BTreeMap<(u32, Option<&'a str>), f64> {
-    let mut values: BTreeMap<_, Vec<f64>> = BTreeMap::new();
+    let mut values: BTreeMap<_, Vec<Value>> = BTreeMap::new();
     for trial in trials {
         if let Some(value) = measure.value(trial) {
-            values.entry(together(trial)).or_default().push(value.value);
+            values.entry(together(trial)).or_default().push(value);
         }
     }
-    let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len() as f64;
-    values.into_iter().map(|(place, values)| (place, mean(values))).collect()
+    let mean_of = |values: Vec<Value>| {
+        let plain: Vec<f64> = values.iter().map(|value| value.value).collect();
+        mean(&plain, kind_of_mean(measure, &values))
+    };
+    values.into_iter().filter_map(|(place, values)| Some((place, mean_of(values)?))).collect()
 }
 
 /// What trials are paired by, as numbers.

@@ -233,7 +233,7 @@ mod tests {
         let good = fixture::operation(Operation::Openat, &[17_000]);
         let damaged = OperationResult { histogram: "none".to_string(), ..good.clone() };
         let error = latencies(&[(3, &good), (4, &damaged)]).unwrap_err();
-        assert_eq!(error.to_string(), "cannot read the histogram of 'openat' in trial 4");
+        assert_eq!(error.to_string(), "cannot read the histogram of 'openat' in trial 5");
     }
 
     /// A phase of this length in which one worker moved so many bytes, all in its reads.

@@ -1,6 +1,7 @@
 //! The outcomes of a sweep's trials: which were measured, and the skipped cases, failures and warnings in
 //! groups.
 
+use crate::text;
 use fsdyno_core::outcome::{Failure, Outcome};
 use fsdyno_core::{TrialRecord, WarningKind};
 use serde::Serialize;
@@ -39,7 +40,7 @@ pub struct Text {
 impl std::fmt::Display for Text {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.of_trial {
-            Some(trial) => write!(f, "for example in trial {trial}, {}", self.text),
+            Some(trial) => write!(f, "for example in trial {}, {}", text::nth(trial), self.text),
             None => f.write_str(&self.text),
         }
     }

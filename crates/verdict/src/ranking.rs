@@ -9,7 +9,7 @@ use crate::load::{Load, loads};
 use crate::outcomes::is_measured;
 use fsdyno_core::measure::{Direction, Measure, Value};
 use fsdyno_core::{TrialRecord, Workload};
-use fsdyno_stats::{Better, Estimate, MeanKind, Weighted, best_first, estimate, median};
+use fsdyno_stats::{Better, Estimate, MeanKind, best_first, estimate, median};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
@@ -53,7 +53,7 @@ pub struct RankedCase {
 /// A measure over the trials of a case.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CaseEstimate {
-    /// Mean and interval.
+    /// Mean and interval; the mean is geometric where it has a ratio to others.
     pub estimate: Estimate,
     /// The median of the trials, of two in the middle their mean: if it is far from the mean, few trials
     /// decide the mean. With fewer than three trials it says nothing new, and is absent.
@@ -208,7 +208,7 @@ fn ranked_case(measures: &[Measure], seed: u64, trials: &[&TrialRecord], safety:
 /// A measure over trials of one case; `None` if none has a value. The seed is that of the bootstrap.
 pub fn figure(measure: &Measure, seed: u64, trials: &[&TrialRecord]) -> Option<CaseEstimate> {
     let values: Vec<Value> = trials.iter().filter_map(|trial| measure.value(trial)).collect();
-    let estimate = estimate_of(&values, seed)?;
+    let estimate = estimate_of(measure, &values, seed)?;
     let max = values.iter().map(|value| value.value).fold(f64::MIN, f64::max);
     let mut sorted: Vec<f64> = values.iter().map(|value| value.value).collect();
     sorted.sort_by(f64::total_cmp);
@@ -232,9 +232,17 @@ fn is_stuck(trial: &TrialRecord) -> bool {
 }
 
 /// The mean of a measure over trials.
-pub(crate) fn estimate_of<'v>(values: impl IntoIterator<Item = &'v Value>, seed: u64) -> Option<Estimate> {
-    let weighted = values.into_iter().map(|value| Weighted { value: value.value, weight: value.weight });
-    estimate(&weighted.collect::<Vec<_>>(), MeanKind::Arithmetic, seed)
+pub(crate) fn estimate_of(measure: &Measure, values: &[Value], seed: u64) -> Option<Estimate> {
+    let plain: Vec<f64> = values.iter().map(|value| value.value).collect();
+    estimate(&plain, kind_of_mean(measure, values), seed)
+}
+
+/// Geometric, so that the ratio of two configurations is that of their means. What has no ratio has the
+/// arithmetic mean: counts of faults and of losses, which are 0 where all is well, and what was 0 in a trial.
+pub(crate) fn kind_of_mean(measure: &Measure, values: &[Value]) -> MeanKind {
+    let is_count = measure.is_of_faults() || measure.is_often_zero();
+    let has_ratio = !is_count && values.iter().all(|value| value.value > 0.0);
+    if has_ratio { MeanKind::Geometric } else { MeanKind::Arithmetic }
 }
 
 #[cfg(test)]
@@ -259,7 +267,8 @@ mod tests {
         let rankings = rankings(&"longest-stall".parse().unwrap(), 42, &fixture::trials());
         let [xfs, ext4] = &rankings[0].rows[..] else { panic!("two rows") };
         assert!(ext4.figures[0].unwrap().at_least && !xfs.figures[0].unwrap().at_least);
-        assert_eq!(ext4.figures[0].unwrap().estimate.value, (30e9 + 40e6) / 2.0);
+        let mean = ext4.figures[0].unwrap().estimate.value;
+        assert!((mean / (30e9_f64 * 40e6).sqrt() - 1.0).abs() < 1e-9, "{mean}");
     }
 
     #[test]

@@ -14,7 +14,7 @@ const WORTH_A_LINE: Nanos = Nanos::from_millis(100);
 /// One line for each blocked worker of a role; `trial` is given if there are several.
 pub fn workers(trial: Option<u32>, phase: &PhaseResult, role: &RoleResult) -> Vec<String> {
     let name = |worker: usize| match trial {
-        Some(trial) => format!("trial {trial}, {} {worker}", role.role),
+        Some(trial) => format!("trial {}, {} {worker}", text::nth(trial), role.role),
         None => format!("{} {worker}", role.role),
     };
     let lines = role.worker_results.iter().enumerate().filter_map(|(index, worker)| {
@@ -96,7 +96,7 @@ mod tests {
         let expected =
             "writer 0: 0 completed, 1 operation >= 30 s (mkdirat, >= 62.0 s, begun 2.00 s before the window)";
         assert_eq!(workers(None, &phase, &phase.roles[0]), [expected]);
-        assert_eq!(workers(Some(4), &phase, &phase.roles[0]), [format!("trial 4, {expected}")]);
+        assert_eq!(workers(Some(4), &phase, &phase.roles[0]), [format!("trial 5, {expected}")]);
     }
 
     #[test]

@@ -19,6 +19,16 @@ pub fn time_in_words(time: Time) -> String {
     format!("{} {unit}", number.replace(">=", ">= "))
 }
 
+/// A trial, or a block, as people count them: from 1. In formats for programs they are counted from 0.
+pub fn nth(number: u32) -> u32 {
+    number.saturating_add(1)
+}
+
+/// Trials as people count them: `1, 3, 4`.
+pub fn numbers(trials: impl IntoIterator<Item = u32>) -> String {
+    trials.into_iter().map(|trial| nth(trial).to_string()).collect::<Vec<_>>().join(", ")
+}
+
 fn scaled(time: Time) -> (String, &'static str) {
     let prefix = if time.at_least { ">=" } else { "" };
     if time.ns < 1000 {
@@ -75,9 +85,9 @@ pub fn quiet(waits: &[Quiet]) -> Option<String> {
     })
 }
 
-/// `began with copies of what trials 0 and 8 had prepared`.
+/// `began with copies of what trials 1 and 9 had prepared`.
 pub fn prepared_in(trials: &BTreeSet<u32>) -> Option<String> {
-    let numbers: Vec<String> = trials.iter().map(u32::to_string).collect();
+    let numbers: Vec<String> = trials.iter().map(|trial| nth(*trial).to_string()).collect();
     let (last, before) = numbers.split_last()?;
     Some(match before {
         [] => format!("began with a copy of what trial {last} had prepared"),

@@ -90,26 +90,23 @@ pub struct Value {
     /// Whether it is only a lower bound, because it depends on operations whose end was not seen. Printed
     /// with `>=`.
     pub at_least: bool,
-    /// How much it counts in a mean over trials: the divisor of a quotient such as a rate ([`Quotient`]), and
-    /// 1 for everything else.
-    pub weight: f64,
 }
 
 impl Value {
-    /// What is known exactly, and is no quotient.
+    /// What is known exactly.
     fn exact(value: f64) -> Value {
-        Value { value, at_least: false, weight: 1.0 }
+        Value { value, at_least: false }
     }
 
-    /// What is no quotient, and perhaps only a lower bound.
+    /// What is perhaps only a lower bound.
     fn bound(value: f64, at_least: bool) -> Value {
         Value { at_least, ..Value::exact(value) }
     }
 }
 
 impl From<Quotient> for Value {
-    fn from(Quotient { value, weight }: Quotient) -> Value {
-        Value { value, at_least: false, weight }
+    fn from(quotient: Quotient) -> Value {
+        Value::exact(quotient.value)
     }
 }
 

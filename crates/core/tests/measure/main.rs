@@ -89,10 +89,7 @@ fn processor_time_is_a_share_of_the_window() {
     let mut busy = trial();
     let (user_ns, system_ns) = (Nanos::from_secs(6), Nanos::from_secs(9));
     busy.phases[2].roles[0].cpu = CpuTime { user_ns, system_ns };
-    assert_eq!(
-        value_in(&busy, "c/writer/cpu-share"),
-        Some(Value { value: 0.5, at_least: false, weight: 30.0 })
-    );
+    assert_eq!(value_in(&busy, "c/writer/cpu-share"), Some(Value { value: 0.5, at_least: false }));
     busy.phases[2].window_ns = Nanos(0);
     assert_eq!(value_in(&busy, "c/writer/cpu-share"), None);
     // It was not read.
@@ -113,7 +110,6 @@ fn the_time_of_removing_is_left_out_of_one_rate_only() {
     writer.operations.push(sample(Operation::Unlinkat, latency));
     let value = value_in(&removing, "c/writer/rate-without-removal").unwrap();
     assert!((value.value / whole.value - 1.25).abs() < 1e-6, "{value:?} {whole:?}");
-    assert!((value.weight - 24.0).abs() < 1e-6, "{value:?}");
     assert_eq!(value_in(&removing, "write"), Some(whole), "all bytes over all of the window");
     // Some of these hung beyond the end of the window.
     removing.phases[2].roles[0].removing_ns = Some(Nanos(WINDOW.0 / 10 * workers));
@@ -130,21 +126,9 @@ fn counts_are_divided_by_the_time_of_the_whole_run() {
         counting.phases[phase].roles[0].counts.insert("bytes read".to_string(), 45_000_000);
     }
     let seconds = 30.0 * counting.phases.len() as f64;
-    let expected = Some(Value { value: 90e6 / seconds, at_least: false, weight: seconds });
+    let expected = Some(Value { value: 90e6 / seconds, at_least: false });
     assert_eq!(value_in(&counting, "postmark-read"), expected);
     assert_eq!(value_in(&counting, "postmark-write"), None);
-}
-
-#[test]
-fn a_rate_counts_by_the_time_that_it_is_over() {
-    let weight = |measure: &str| value_in(&trial(), measure).unwrap().weight;
-    assert_eq!((weight("read"), weight("throughput")), (30.0, 90.0));
-    assert_eq!(weight("longest-stall"), 1.0);
-    // 3 s of reading, whatever the window.
-    let mut busy = trial();
-    let rates = &mut busy.phases[0].roles[0].rates;
-    (rates.bytes, rates.data_bytes_per_s) = (90_000_000, Some(30e6));
-    assert_eq!(value_in(&busy, "a/reader/data-rate").map(|value| value.weight), Some(3.0));
 }
 
 #[test]
@@ -195,7 +179,7 @@ fn a_percentile_of_too_few_operations_does_not_rank() {
 fn a_stall_that_fills_the_window_is_a_lower_bound() {
     let mut stalled = trial();
     stalled.phases[2].roles[0].longest_stall_ns = WINDOW;
-    let expected = Some(Value { value: 30e9, at_least: true, weight: 1.0 });
+    let expected = Some(Value { value: 30e9, at_least: true });
     assert_eq!(value_in(&stalled, "longest-stall"), expected);
     assert_eq!(value_in(&stalled, "c/writer/longest-stall"), expected);
 }
@@ -205,13 +189,10 @@ fn a_trial_has_figures_besides_its_phases() {
     let mut built = trial();
     assert_eq!(value_in(&built, "umount-time"), None);
     built.lifecycle_ns.umount = Some(Nanos::from_millis(3));
-    assert_eq!(value_in(&built, "umount-time"), Some(Value { value: 3e6, at_least: false, weight: 1.0 }));
+    assert_eq!(value_in(&built, "umount-time"), Some(Value { value: 3e6, at_least: false }));
     assert_eq!(value_in(&built, "extents-per-file"), None);
     built.layout = Some(Layout { sampled: 4, extents: 5, ..Layout::default() });
-    assert_eq!(
-        value_in(&built, "extents-per-file"),
-        Some(Value { value: 1.25, at_least: false, weight: 1.0 })
-    );
+    assert_eq!(value_in(&built, "extents-per-file"), Some(Value { value: 1.25, at_least: false }));
     let measure: Measure = "extents-per-file".parse().unwrap();
     assert_eq!((measure.unit(), measure.direction()), (Unit::Extents, Direction::LowerIsBetter));
 }
@@ -227,7 +208,7 @@ fn unwatched_workers_have_only_the_stalls_that_were_reported() {
         assert_eq!(value_in(&told, measure), None, "{measure}");
     }
     told.phases[2].roles[0].longest_stall_ns = WINDOW;
-    assert_eq!(value_in(&told, "longest-stall"), Some(Value { value: 30e9, at_least: false, weight: 1.0 }));
+    assert_eq!(value_in(&told, "longest-stall"), Some(Value { value: 30e9, at_least: false }));
 }
 
 /// A trial that hung after a few operations must not drop out of a mean over trials, which would look better.
@@ -239,7 +220,7 @@ fn a_percentile_of_few_operations_one_of_which_is_stuck_is_a_lower_bound() {
     stuck.phases[2].roles[1].operations = vec![sample(Operation::ReadFirstByte, lat_ns)];
     assert_eq!(value_in(&stuck, "first-byte-p999"), None);
     stuck.phases[2].roles[1].operations[0].lat_ns.at_least_from = Some(30_000_000_000);
-    assert_eq!(value_in(&stuck, "first-byte-p999"), Some(Value { value: 30e9, at_least: true, weight: 1.0 }));
+    assert_eq!(value_in(&stuck, "first-byte-p999"), Some(Value { value: 30e9, at_least: true }));
 }
 
 /// Readers that never got their first byte must not drop out of the ranking.
@@ -248,10 +229,7 @@ fn an_operation_that_covers_the_window_bounds_every_quantile() {
     let mut blocked = trial();
     let lat_ns = Latency { max: 31_000_000_000, at_least_from: Some(31_000_000_000), ..Latency::default() };
     blocked.phases[2].roles[1].operations = vec![sample(Operation::ReadFirstByte, lat_ns)];
-    assert_eq!(
-        value_in(&blocked, "first-byte-p999"),
-        Some(Value { value: 31e9, at_least: true, weight: 1.0 })
-    );
+    assert_eq!(value_in(&blocked, "first-byte-p999"), Some(Value { value: 31e9, at_least: true }));
     assert_eq!(value_in(&blocked, "c/reader/read first byte/mean"), None);
     blocked.phases[2].roles[1].operations[0].lat_ns = Latency::default();
     assert_eq!(value_in(&blocked, "first-byte-p999"), None);
@@ -278,15 +256,12 @@ fn processor_time_counts_workers_and_the_threads_that_worked_for_them() {
         phase.telemetry = Some(telemetry);
     }
     // 5 s for 500 MB in each phase.
-    assert_eq!(
-        value_in(&trial, "cpu-per-mb"),
-        Some(Value { value: 10_000_000.0, at_least: false, weight: 1500.0 })
-    );
+    assert_eq!(value_in(&trial, "cpu-per-mb"), Some(Value { value: 10_000_000.0, at_least: false }));
     let workers = &mut trial.phases[0].roles[0].worker_results;
     workers.truncate(1);
     workers[0].completed = 1000;
     let each = value_in(&trial, "a/reader/cpu-per-operation");
-    assert_eq!(each, Some(Value { value: 3_000_000.0, at_least: false, weight: 1000.0 }));
+    assert_eq!(each, Some(Value { value: 3_000_000.0, at_least: false }));
     trial.phases[0].roles[0].worker_results.clear();
     assert_eq!(value_in(&trial, "a/reader/cpu-per-operation"), None);
     trial.phases[1].telemetry = None;
@@ -315,18 +290,12 @@ fn a_program_without_separate_phases_has_one_figure_of_processor_time() {
     };
     trial.phases.push(whole);
     // 1 s and 1 s of the program, 3 s of a kernel thread, for 1000 MB.
-    assert_eq!(
-        value_in(&trial, "cpu-per-mb"),
-        Some(Value { value: 5_000_000.0, at_least: false, weight: 1000.0 })
-    );
+    assert_eq!(value_in(&trial, "cpu-per-mb"), Some(Value { value: 5_000_000.0, at_least: false }));
     // A phase too short for the program to measure is ignored; without any processor time there is no value.
     let telemetry = trial.phases.pop().and_then(|whole| whole.telemetry);
     trial.phases[0].telemetry = telemetry.clone();
     (trial.phases[1].telemetry, trial.phases[1].window_ns) = (telemetry, Nanos(0));
-    assert_eq!(
-        value_in(&trial, "cpu-per-mb"),
-        Some(Value { value: 8_000_000.0, at_least: false, weight: 500.0 })
-    );
+    assert_eq!(value_in(&trial, "cpu-per-mb"), Some(Value { value: 8_000_000.0, at_least: false }));
     trial.phases[0].roles[0].cpu = CpuTime::default();
     assert_eq!(value_in(&trial, "cpu-per-mb"), None);
 }

@@ -25,7 +25,7 @@ pub struct Durability {
     #[arg(long, value_name = "SWEEP", num_args = 0..=1, default_missing_value = "latest", conflicts_with_all = ["cuts", "show", "io_errors"])]
     pub resume: Option<String>,
     /// Mount the disk of a trial as it was after a cut, to look at it, until Enter is pressed. The trial
-    /// must have kept its log (`keep_log = true`); trials and cuts are counted from 0, as in the results.
+    /// must have kept its log (`keep_log = true`); trials are counted from 1, cuts from 0.
     #[arg(
         long,
         value_name = "SWEEP/TRIAL/CUT[/MODEL[/SUBSET]]",
@@ -42,7 +42,7 @@ pub struct Durability {
 pub struct StateName {
     /// A selector of a sweep.
     pub sweep: String,
-    /// Number of the trial.
+    /// Number of the trial, as people count: from 1.
     pub trial: u32,
     /// Number of the cut.
     pub cut: u32,
@@ -57,7 +57,7 @@ impl FromStr for StateName {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let expected =
-            || format!("expected SWEEP/TRIAL/CUT, such as 3/0/12 or 3/0/12/subset/1, not '{text}'");
+            || format!("expected SWEEP/TRIAL/CUT, such as 3/1/12 or 3/1/12/subset/1, not '{text}'");
         let parts: Vec<&str> = text.split('/').collect();
         let (sweep, trial, cut, rest) = match parts[..] {
             [sweep, trial, cut, ref rest @ ..] if rest.len() <= 2 && !sweep.is_empty() => {
@@ -83,10 +83,10 @@ mod tests {
     #[test]
     fn a_state_has_a_name() {
         let state = |text: &str| text.parse::<StateName>();
-        let plain = StateName { sweep: "3".to_string(), trial: 0, cut: 12, model: None, subset: 0 };
-        assert_eq!(state("3/0/12"), Ok(plain.clone()));
+        let plain = StateName { sweep: "3".to_string(), trial: 1, cut: 12, model: None, subset: 0 };
+        assert_eq!(state("3/1/12"), Ok(plain.clone()));
         let whole = StateName { model: Some("subset".to_string()), subset: 1, ..plain };
-        assert_eq!(state("3/0/12/subset/1"), Ok(whole));
+        assert_eq!(state("3/1/12/subset/1"), Ok(whole));
         for wrong in ["", "3", "3/0", "/0/1", "3/x/1", "3/0/-1", "3/0/1/subset/1/2"] {
             assert!(state(wrong).is_err(), "{wrong}");
         }

@@ -15,6 +15,7 @@ use fsdyno_core::workload::{Durability, IoErrors, Workload};
 use fsdyno_core::{DeviceSpec, TrialRecord};
 use fsdyno_host::quoted;
 use fsdyno_sweep::{Plan, ShownState, show_state, verify_privileges};
+use fsdyno_verdict::text;
 use std::io::{self, BufRead};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -118,7 +119,7 @@ fn show(surroundings: &Surroundings, name: &StateName) -> Result {
     let shelves = surroundings.results()?;
     let (store, sweep) = find(surroundings, &shelves, Some(&name.sweep))?;
     let id = sweep.summary.id;
-    let trial = store.trials(id)?.into_iter().find(|trial| trial.trial == name.trial);
+    let trial = store.trials(id)?.into_iter().find(|trial| text::nth(trial.trial) == name.trial);
     let usage = |error| Trouble::new(Status::Usage, error);
     let trial = trial.ok_or_else(|| usage(anyhow!("sweep {id} has no trial {}", name.trial)))?;
     let Workload::Durability(parameters) = &trial.workload else {
@@ -128,7 +129,7 @@ fn show(surroundings: &Surroundings, name: &StateName) -> Result {
         let number = name.trial;
         return Err(usage(anyhow!("trial {number} ran on several disks, and only single ones can be shown")));
     }
-    let log = store.files_of(id).join(name.trial.to_string()).join("log");
+    let log = store.files_of(id).join(trial.trial.to_string()).join("log");
     if !log.join("entries").exists() {
         return Err(usage(anyhow!("trial {} has not kept its log", name.trial))
             .hint("run it again with --set workloads.keep_log=true"));

@@ -84,7 +84,7 @@ fn relation(id: SweepId, twin: &Twin) -> String {
     match (more, fewer) {
         _ if *is_planned_otherwise => format!("{began}, but its plan or machine is not the same"),
         _ if !different.is_empty() => {
-            let (trials, first) = (trials(different.len()), different[0]);
+            let (trials, first) = (trials(different.len()), different[0] + 1);
             format!("{began}, but says something else in {trials}, first in trial {first}")
         }
         (0, 0) => format!("{same}; fsdyno delete {id} removes the copy"),

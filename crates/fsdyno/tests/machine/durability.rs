@@ -211,7 +211,7 @@ fn a_state_can_be_looked_at() {
         assert!(!Path::new(&directory).exists());
     }
     for (wrong, reason) in
-        [("latest/0/99", "cuts 0 to 2"), ("latest/77/0", "no trial 77"), ("latest/0/0/x", "cache models")]
+        [("latest/1/99", "cuts 0 to 2"), ("latest/77/0", "no trial 77"), ("latest/1/0/x", "cache models")]
     {
         let refused = sandbox.run(&["durability", "--show", wrong]);
         assert_eq!(refused.status.code(), Some(2), "{}", describe(&refused));

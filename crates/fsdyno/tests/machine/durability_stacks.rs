@@ -35,7 +35,7 @@ fn swept(device: &str, load: &str) -> Value {
     assert!(left.iter().all(|entry| !entry.file_name().to_string_lossy().contains("fsdyno-")), "{left:?}");
     let trial = trials(&sandbox).pop().expect("a trial");
     assert_eq!(trial["outcome"], "measured", "{}", trial["error"]);
-    let shown = fsdyno(&sandbox, &["durability", "--show", "latest/0/0"]).output().expect("run fsdyno");
+    let shown = fsdyno(&sandbox, &["durability", "--show", "latest/1/0"]).output().expect("run fsdyno");
     assert_eq!(shown.status.code(), Some(2), "{}", describe(&shown));
     assert!(describe(&shown).contains("only single ones can be shown"), "{}", describe(&shown));
     trial

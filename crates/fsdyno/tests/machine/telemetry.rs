@@ -302,7 +302,7 @@ fn sweep() {
 
     for (arguments, line) in [
         (&["show", "--telemetry"][..], "device "),
-        (&["show", "--telemetry=samples"], "1 reader, trial 0: "),
+        (&["show", "--telemetry=samples"], "1 reader, trial 1: "),
         (&["show", "--full"], "kernel threads: "),
         (&["show", "--summary", "--measure", "cpu-per-mb"], "(processor time for each MB)"),
         (&["show", "--telemetry", "--format", "csv"], "sweep,sweep_name,trial,"),

@@ -92,7 +92,7 @@ fn notes(view: &View) -> Markup {
                 li.failed {
                     strong { "failed" } " "
                     @if failed.trials.len() == 1 { "trial " } @else { "trials " }
-                    (failed.trials.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")) ", " (failed.name) ": " (failed.error)
+                    (text::numbers(failed.trials.iter().copied())) ", " (failed.name) ": " (failed.error)
                     @if !failed.error.details.trim().is_empty() {
                         details { summary { "output" } pre { (failed.error.details) } }
                     }

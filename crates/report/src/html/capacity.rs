@@ -64,8 +64,9 @@ fn chart(configurations: &[Vec<Curve<'_>>], quantile: Quantile, within_ns: u64) 
                     x: json!(rounded(point.intended_per_s)),
                     y: json!(seconds(ns)),
                     text: format!(
-                        "{}, trial {trial}<br>{intended} iterations/s: {quantile} {}",
+                        "{}, trial {}<br>{intended} iterations/s: {quantile} {}",
                         plain(name),
+                        text::nth(*trial),
                         words.replace(">=", "at least")
                     ),
                     filled: point.met,

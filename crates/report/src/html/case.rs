@@ -36,7 +36,7 @@ pub fn case(
             }
             @if let (Some(trial), true) = (shown, measured.len() > 1 && !case.phases.is_empty()) {
                 p.note {
-                    "Charts over time show trial " (trial.trial) ", the one of " (measured.len()) " with the \
+                    "Charts over time show trial " (text::nth(trial.trial)) ", the one of " (measured.len()) " with the \
                      longest stall. "
                     "Tables contain all trials."
                 }

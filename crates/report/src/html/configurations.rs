@@ -63,7 +63,7 @@ fn workload(
             (heat_map(ranking, names))
         }
         p.note {
-            "Best first by " strong { (measure) } ". Each figure is the mean over " i { "n" } " trials"
+            "Best first by " strong { (measure) } ". Each figure is the geometric mean over " i { "n" } " trials"
             @if intervals(ranking) { ", with its \
                 " (interval_name(ranking.rows.iter().map(RankedCase::with_value))) " below" }
             "; " i { "(max)" } " is the longest of all trials."

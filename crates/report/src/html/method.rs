@@ -66,7 +66,7 @@ fn protocol(header: &SweepHeader, trials: &[TrialRecord]) -> Markup {
                         "ramp " (text::setting(phase.ramp_ns)) ", window \
                          " (text::window(phase.window_ns, has_rates(phase))) ", drain "
                         (text::time_in_words(Time { ns: phase.drain_ns.0, at_least: false })) " in \
-                            trial " (trial.trial)
+                            trial " (text::nth(trial.trial))
                         @if let Some(quiet) = phase.quiet {
                             @if let Some(text) = text::quiet(&[quiet]) { "; " (text) }
                         }
@@ -247,8 +247,8 @@ fn seeds(trials: &[TrialRecord]) -> Markup {
                     tbody {
                         @for trial in trials {
                             tr {
-                                th scope="row" { (trial.trial) }
-                                td { (trial.block) }
+                                th scope="row" { (text::nth(trial.trial)) }
+                                td { (text::nth(trial.block)) }
                                 td { (trial.configuration.name) @if trial.sentinel { " (sentinel)" } }
                                 td { (workloads.name(&trial.workload)) }
                                 td { (outcome(&trial.outcome)) }

@@ -228,7 +228,7 @@ mod tests {
         assert!(!page.contains("<td>0ns</td>"));
         let too_short = "time not reported";
         assert!(page.contains(&format!("1 reader <span class=\"unit\">{too_short}</span>")));
-        assert!(page.contains(&format!("ramp 30 s, window {too_short}, drain 12.0 ms in trial 0")));
+        assert!(page.contains(&format!("ramp 30 s, window {too_short}, drain 12.0 ms in trial 1")));
         let case = &fsdyno_verdict::view::cases(&trials).unwrap()[0];
         let curves = distribution::curves(case, &trials).unwrap();
         let chart = distribution::chart(&curves[0].subject, &[&curves[0]]);

@@ -50,8 +50,9 @@ fn chart(configurations: &[Vec<Line<'_, Scaling>>]) -> Chart {
                     x: json!(point.workers),
                     y: json!(rounded(point.per_s)),
                     text: format!(
-                        "{}, trial {trial}<br>{workers}: {rate} iterations/s, each in {takes}",
-                        plain(name)
+                        "{}, trial {}<br>{workers}: {rate} iterations/s, each in {takes}",
+                        plain(name),
+                        text::nth(*trial)
                     ),
                     filled: Some(point) == knee,
                 });

@@ -319,9 +319,8 @@ pub(crate) fn notes(comparison: &Comparison) -> Vec<String> {
     let mut notes = Vec::new();
     if tested > 0 {
         notes.push(format!(
-            "(A and B: means over the trials; B/A: ratio of their geometric means; {pairing}; p from \
-             {test} on the logarithm, corrected for {} by Holm's procedure; differences up to {} \
-             do not matter)",
+            "(A and B: geometric means over the trials; B/A: their ratio; {pairing}; p from {test} on the \
+             logarithm, corrected for {} by Holm's procedure; differences up to {} do not matter)",
             text::plural(tested as u64, "comparison"),
             text::percent(comparison.threshold)
         ));
@@ -430,7 +429,8 @@ mod tests {
         );
         assert!(at("no material difference") < at("longest-stall"));
         assert!(lines[at("read-under-write")].contains("0.90") && lines[at("slower")] == "  slower");
-        assert!(text.contains("compared within their blocks") && text.contains("6 comparisons"));
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains("compared within their blocks") && words.contains("6 comparisons"));
         assert!(at("B compared with A: ") < at("a -> b: fileserver") && text.contains("undecided.\n"));
     }
 

@@ -38,11 +38,12 @@ pub(super) fn curves(out: &mut dyn Write, case: &CaseView, style: Style) -> io::
 
 /// `, trial 4 (the middle one of 5)`.
 fn of_trial(role: &RoleView, shown: &TrialCurve) -> String {
+    let trial = text::nth(shown.trial);
     match role.curves.len() {
         1 => String::new(),
-        2 => format!(", trial {} (the lower of 2)", shown.trial),
-        odd if odd % 2 == 1 => format!(", trial {} (the middle one of {odd})", shown.trial),
-        even => format!(", trial {} (the lower of the two in the middle of {even})", shown.trial),
+        2 => format!(", trial {trial} (the lower of 2)"),
+        odd if odd % 2 == 1 => format!(", trial {trial} (the middle one of {odd})"),
+        even => format!(", trial {trial} (the lower of the two in the middle of {even})"),
     }
 }
 
@@ -95,7 +96,7 @@ mod tests {
         assert_eq!(
             text,
             "\
-ext4 none under flow: response times of 4 clients by their rate, trial 0 (the
+ext4 none under flow: response times of 4 clients by their rate, trial 1 (the
   lower of 2)
 iterations/s  achieved     p50     p90     p99   p99.9  p99.99      max     met
 150                150  13.5ms  17.1ms  17.9ms       -       -   36.0ms     yes

@@ -14,16 +14,13 @@ use std::io::{self, Write};
 /// # Errors
 /// Those of `out`.
 pub fn full(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Result<()> {
-    let numbers: Vec<String> = case.trials.iter().map(u32::to_string).collect();
-    let trials = match &numbers[..] {
-        [only] => format!("trial {only}"),
-        several if case.phases.is_empty() => {
-            format!("{} trials merged: {}", several.len(), several.join(", "))
-        }
+    let numbers = text::numbers(case.trials.iter().copied());
+    let trials = match case.trials.len() {
+        1 => format!("trial {numbers}"),
+        several if case.phases.is_empty() => format!("{several} trials merged: {numbers}"),
         several => format!(
-            "{} trials merged: {} (counts, rates and processor times are means, percentiles those of all)",
-            several.len(),
-            several.join(", ")
+            "{several} trials merged: {numbers} (counts, rates and processor times are means, percentiles those \
+             of all)"
         ),
     };
     let title = format!("{} under {}, {trials}", case.configuration.name, case.workload_name);
@@ -294,9 +291,9 @@ close             3300  2.00us  2.32us  2.40us  2.40us       -   200us
     #[test]
     fn merged_trials_are_named() {
         let text = text(&fixture::trials(), 0);
-        assert!(text.starts_with("ext4 bfq under fileserver, 2 trials merged: 0, 4 (counts,"), "{text}");
+        assert!(text.starts_with("ext4 bfq under fileserver, 2 trials merged: 1, 5 (counts,"), "{text}");
         assert!(text.contains("\n1 reader (30 s in each of 2 trials)\n"), "{text}");
-        assert!(text.contains("\n  trial 4, writer 0: 0 completed, 1 operation >= 30 s (mkdirat,"), "{text}");
+        assert!(text.contains("\n  trial 5, writer 0: 0 completed, 1 operation >= 30 s (mkdirat,"), "{text}");
     }
 
     #[test]

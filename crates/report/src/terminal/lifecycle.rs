@@ -128,6 +128,7 @@ fn checks(out: &mut dyn Write, case: &CaseView, style: Style) -> io::Result<()> 
     for (trial, check) in damaged.chain(first) {
         let verdict = if check.clean { "clean" } else { "damaged" };
         let paint = if check.clean { Paint::Plain } else { Paint::Alert };
+        let trial = text::nth(*trial);
         style.paragraph(out, paint, 0, &format!("{} (trial {trial}): {verdict}", check.command))?;
         let lines: Vec<&str> =
             check.output.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
@@ -166,10 +167,10 @@ mod tests {
     #[test]
     fn a_clean_check_shows_its_end_and_a_damaged_filesystem_everything() {
         let clean = text(|trial| trial.built.check = check(true));
-        assert!(clean.contains("e2fsck -fn /dev/loop3 (trial 0): clean\n  Pass 6: checking\n"), "{clean}");
+        assert!(clean.contains("e2fsck -fn /dev/loop3 (trial 1): clean\n  Pass 6: checking\n"), "{clean}");
         let damaged = text(|trial| trial.built.check = check(trial.trial != 4));
         assert!(
-            damaged.contains("e2fsck -fn /dev/loop3 (trial 4): damaged\n  Pass 1: checking\n"),
+            damaged.contains("e2fsck -fn /dev/loop3 (trial 5): damaged\n  Pass 1: checking\n"),
             "{damaged}"
         );
         assert!(!damaged.contains("clean"), "{damaged}");

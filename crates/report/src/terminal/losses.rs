@@ -283,7 +283,7 @@ pub(crate) fn mount_errors(losses: &Losses) -> Vec<String> {
 pub(crate) fn losing(losses: &Losses) -> Vec<String> {
     let line = |one: &fsdyno_verdict::durability::LosingTrial| {
         let state = &one.state;
-        let (trial, cut, model) = (one.trial, state.cut, state.model.name());
+        let (trial, cut, model) = (text::nth(one.trial), state.cut, state.model.name());
         format!("trial {trial}, cut {cut}, {model}, state {}: {}", state.subset, state.found.join("; "))
     };
     let more = losses.losing.len().saturating_sub(LISTED);

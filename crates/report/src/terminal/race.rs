@@ -87,7 +87,7 @@ fn finalists(out: &mut dyn Write, found: &RaceAnswer, style: Style) -> io::Resul
         out,
         Paint::Plain,
         0,
-        "(means over the fresh trials only; the order is that of all trials)",
+        "(geometric means over the fresh trials only; the order is that of all trials)",
     )
 }
 

@@ -158,7 +158,7 @@ fn write_standings(
     let mut below = Vec::new();
     let is_page = matches!(extent, Extent::Page(_));
     if !is_page && answer.standings.iter().any(|one| one.to_best.is_some()) {
-        below.push("to the best: ratio of geometric means, verdicts corrected for their number");
+        below.push("to the best: ratio of the means, verdicts corrected for their number");
     }
     let tells_how_many = |one: &Contender| {
         one.with_value > 1 && matches!(one.verdict, Verdict::CannotTell { needed: Some(_) })
@@ -372,7 +372,7 @@ mod tests {
             "!  ext4 bfq",
             "weakens what survives",
             "skipped: btrfs bfq",
-            "failed: trial 5",
+            "failed: trial 6",
             "with 2 trials",
             "How to build the default, 'xfs bfq'",
             "mkfs.xfs DEVICE",
@@ -392,7 +392,7 @@ mod tests {
         let mut out = Vec::new();
         recommendation(&mut out, &found, Extent::Full, &Style::default()).unwrap();
         let text = String::from_utf8(out).unwrap();
-        assert!(text.contains(">=15.0s [40.0ms, >=30.0s]"), "{text}");
+        assert!(text.contains(">=1.09s [40.0ms, >=30.0s]"), "{text}");
     }
 
     #[test]

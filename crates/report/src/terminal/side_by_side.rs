@@ -136,7 +136,7 @@ mod tests {
         let text = text("bonnie-schedulers-2009", 80);
         assert!(text.contains("XFS CFQ: measured as 'xfs bfq'"));
         let write = text.lines().find(|line| line.starts_with("block_write_kb_per_s")).unwrap();
-        assert!(write.contains("39901") && write.contains("150 [100, 200]"), "{write}");
+        assert!(write.contains("39901") && write.contains("141 [100, 200]"), "{write}");
         assert!(text.contains("published but not measured: skipped: the kernel has no jfs"));
         for label in ["Reiser CFQ", "XFS Tuned", "Ext4 Deadline"] {
             assert!(text.contains(&format!("\n  {label} (counterpart: '")), "{label}");

@@ -76,13 +76,13 @@ pub fn telemetry(
             writeln!(out)?;
         }
         let first = trials[0];
-        let numbers: Vec<String> = trials.iter().map(|trial| trial.trial.to_string()).collect();
-        let noun = if numbers.len() == 1 { "trial" } else { "trials" };
+        let numbers = text::numbers(trials.iter().map(|trial| trial.trial));
+        let noun = if trials.len() == 1 { "trial" } else { "trials" };
         let title = format!(
             "{} under {}, {noun} {}",
             first.configuration.name,
             workloads.name(&first.workload),
-            numbers.join(", ")
+            numbers
         );
         style.paragraph(out, Paint::Heading, 0, &title)?;
         if let Some(text) = first.timer.as_ref().and_then(overhead) {
@@ -386,7 +386,8 @@ fn write_samples(
             writeln!(out)?;
         }
         let title = format!(
-            "{phase}, trial {trial}: {} of {}",
+            "{phase}, trial {}: {} of {}",
+            text::nth(*trial),
             text::plural(telemetry.samples.len() as u64, "sample"),
             text::setting(telemetry.interval_ns)
         );

@@ -172,14 +172,14 @@ fn what_belongs_to_another_trial_is_not_read() {
     let error = store.trials(id).unwrap_err().to_string();
     let path = std::fs::canonicalize(directory.path()).unwrap().join("results.db");
     let expected = format!(
-        "trial 0 of sweep 1 in '{}' is damaged: its bulk data is that of another trial",
+        "trial 1 of sweep 1 in '{}' is damaged: its bulk data is that of another trial",
         path.display()
     );
     assert_eq!(error, expected);
     assert_eq!(store.outlines(id).unwrap().len(), 2);
     database.execute(&swap.replace("bulk", "document"), []).unwrap();
     let error = store.outlines(id).unwrap_err().to_string();
-    assert!(error.ends_with("its document is that of trial 1"), "{error}");
+    assert!(error.ends_with("its document is that of trial 2"), "{error}");
 }
 
 #[test]

@@ -28,7 +28,7 @@ use crate::machines::by_block;
 use crate::ranking::estimate_of;
 use fsdyno_core::measure::{Direction, Measure, Value};
 use fsdyno_core::{Operation, TrialRecord, Workload};
-use fsdyno_stats::{Estimate, MeanKind, Ratio, Verdict, holm, independent, mann_whitney, mean, paired};
+use fsdyno_stats::{Estimate, Ratio, Verdict, holm, independent, mann_whitney, paired};
 use matching::Case;
 use std::borrow::Cow;
 use std::path::Path;
@@ -129,11 +129,9 @@ pub struct ComparedCase {
 pub struct ComparedMeasure {
     /// Which measure.
     pub measure: Measure,
-    /// Means with their intervals: total work over total time for rates, arithmetic for times.
+    /// Means with their intervals, as in every table.
     pub estimates: [Estimate; 2],
-    /// Geometric means of the compared values; the second divided by the first is the ratio.
-    pub typical: [f64; 2],
-    /// Second to first; absent if a value is zero.
+    /// Second to first, of the blocks that both sides have if they ran in the same; absent if a value is 0.
     pub ratio: Option<Ratio>,
     /// The p value of that ratio, corrected for all rows of the comparison.
     pub corrected_p: Option<f64>,
@@ -322,7 +320,7 @@ fn row(measure: &Measure, cases: [&Case<'_>; 2], of: [Side<'_>; 2], seed: u64) -
     };
     let sides = cases.map(values);
     let [a, b] = [0, 1].map(|side| sides[side].iter().map(|value| value.value).collect::<Vec<f64>>());
-    let estimates = [estimate_of(&sides[0], seed)?, estimate_of(&sides[1], seed)?];
+    let estimates = [estimate_of(measure, &sides[0], seed)?, estimate_of(measure, &sides[1], seed)?];
     let blocks = cases.map(|case| by_block(measure, case.trials.iter().copied()));
     let pairs: Vec<(f64, f64)> =
         blocks[0].iter().filter_map(|(block, a)| Some((*a, *blocks[1].get(block)?))).collect();
@@ -331,10 +329,6 @@ fn row(measure: &Measure, cases: [&Case<'_>; 2], of: [Side<'_>; 2], seed: u64) -
     let rank_p = mann_whitney(&all[0], &all[1]);
     let ratio = if same_sweep && pairs.len() > 1 { paired(&pairs) } else { independent(&all[0], &all[1]) };
     let ratio = under_looks(ratio, of.iter().any(|side| side.repeated_looks));
-    let of_ratio = match ratio {
-        Some(ratio) if ratio.paired => pairs.into_iter().unzip(),
-        _ => all.into(),
-    };
     let incomparable = matching::incomparable(cases, measure);
     let doubts = ratio.map_or_else(Doubt::default, |ratio| {
         let sides = [0, 1].map(|side| DoubtfulSide { trials: &cases[side].trials, whole: of[side].whole });
@@ -343,7 +337,6 @@ fn row(measure: &Measure, cases: [&Case<'_>; 2], of: [Side<'_>; 2], seed: u64) -
     Some(ComparedMeasure {
         measure: measure.clone(),
         estimates,
-        typical: [mean(&of_ratio.0, MeanKind::Geometric)?, mean(&of_ratio.1, MeanKind::Geometric)?],
         ratio,
         corrected_p: ratio.and_then(|ratio| ratio.p),
         rank_p,

@@ -4,6 +4,7 @@
 use super::{Question, Side};
 use crate::drift::{Drift, drift};
 use crate::outcomes::{Text, carriers, text_of};
+use crate::text;
 use fsdyno_core::measure::Measure;
 use fsdyno_core::{TrialRecord, WarningKind};
 
@@ -25,7 +26,9 @@ impl SharedWarning {
     pub fn text(&self) -> String {
         let side = if self.trials[0] > 0 { "A" } else { "B" };
         match self.example.of_trial {
-            Some(trial) => format!("for example in trial {trial} of {side}, {}", self.example.text),
+            Some(trial) => {
+                format!("for example in trial {} of {side}, {}", text::nth(trial), self.example.text)
+            }
             None => self.example.text.clone(),
         }
     }

@@ -382,7 +382,7 @@ impl Found<'_, '_> {
         let own = || self.outcomes.iter().zip(self.records).filter(|(one, _)| one.cell == cell);
         let fresh = own().filter(|(one, _)| one.block >= fresh_from);
         let values: Vec<Value> = fresh.filter_map(|(_, trial)| self.wanted.measure.value(trial)).collect();
-        let estimate = estimate_of(&values, self.race.seed);
+        let estimate = estimate_of(&self.wanted.measure, &values, self.race.seed);
         Finalist {
             raced: self.rivals[cell].raced.clone(),
             trials: values.len(),

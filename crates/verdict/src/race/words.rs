@@ -19,7 +19,7 @@ pub(super) fn judgement(found: &RaceAnswer, measure: &Measure, nothing_differs: 
     let is_sure = found.regret_bound <= found.threshold;
     let sure = match is_sure {
         true => format!("With 95 % probability, no configuration is more than {bound} better."),
-        false => format!("Another may be up to {bound} better (95 %)."),
+        false => format!("Another may be up to {bound} better than '{name}' (95 %)."),
     };
     // The default may also be the best by chance.
     let stays = found.pick.case == found.default.case;

@@ -153,7 +153,7 @@ pub(super) fn effects(
         if measure.is_often_zero() {
             return AxisEffects::default();
         }
-        let zero = valued.iter().find(|(_, value)| *value <= 0.0).map(|(trial, _)| trial.trial);
+        let zero = valued.iter().find(|(_, value)| *value <= 0.0).map(|(trial, _)| text::nth(trial.trial));
         let which = zero.map_or(String::new(), |trial| format!(", but trial {trial} has {measure} = 0"));
         return AxisEffects {
             notes: vec![format!(

@@ -17,6 +17,8 @@ use fsdyno_core::{TrialRecord, WarningKind};
 
 /// The most that one reads before deciding.
 const MOST: usize = 3;
+/// One trial of so many, disturbed or not, does not decide a mean.
+const RARE: usize = 20;
 
 /// The reasons to doubt what an answer says of its `own` trials, of all trials of the sweep.
 pub(super) fn doubts(
@@ -71,6 +73,7 @@ fn without_phase(text: &str) -> &str {
 }
 
 /// The warnings that bear on what decides: first those that few trials carry, which make them unlike others.
+/// Those of so few that no mean changes are notes.
 fn carried(answer: &Answer, measure: &Measure, own: &[&TrialRecord]) -> Vec<String> {
     let from_memory = [WarningKind::PageCache, WarningKind::CachesNotDropped];
     let is_invalid = answer.judgement.class == Class::Invalid;
@@ -81,7 +84,11 @@ fn carried(answer: &Answer, measure: &Measure, own: &[&TrialRecord]) -> Vec<Stri
     let bears = |group: &&WarningGroup| {
         let explains = doubt::may_explain(group.kind, measure)
             || hides == Some(group.kind) && doubt::bears_on(WarningKind::PageCache, measure);
-        explains && !(is_invalid && from_memory.contains(&group.kind)) && !group.is_note(own.len())
+        let is_rare = !measure.is_of_the_slowest() && carriers(own, group.kind) * RARE <= own.len();
+        explains
+            && !is_rare
+            && !(is_invalid && from_memory.contains(&group.kind))
+            && !group.is_note(own.len())
     };
     let mut groups: Vec<&WarningGroup> = answer.warnings.iter().filter(bears).collect();
     groups.sort_by_key(|group| group.trials >= own.len());

@@ -14,6 +14,7 @@
 use super::contender::{Compared, Contender, Verdict, of_case};
 use super::words::{listed, quantity, times_or_percent, trials_do, turned};
 use super::{faults, standing};
+use crate::confounder;
 use crate::doubt;
 use crate::drift::Drift;
 use crate::judgement::{Class, Judgement};
@@ -28,6 +29,8 @@ use fsdyno_core::{TrialRecord, WarningKind};
 
 /// The most configurations that a headline names.
 const NAMED: usize = 3;
+/// With this share of all processors used by others, over all trials, figures should be measured again.
+const BUSY: f64 = 0.25;
 
 /// A judgement with the configurations that it is about, as indices of the standings.
 pub(super) struct Judged {
@@ -79,7 +82,8 @@ impl Evidence<'_, '_> {
             baseline: self.baseline(best, default),
         };
         if let Some((why, next)) = self.not_what_was_asked() {
-            return keep(Class::Invalid, format!("This sweep cannot answer: {why}."), Some(next));
+            let headline = format!("This sweep cannot answer: {why}.{}", self.kept(default));
+            return keep(Class::Invalid, headline, self.and_on_a_quiet_machine(Some(next)));
         }
         if standings[best].zero == standings[best].with_value {
             let measure = self.measure.in_words();
@@ -104,7 +108,8 @@ impl Evidence<'_, '_> {
         let open: Vec<&Contender> = self.rivals(best).filter(undecided).collect();
         if !open.is_empty() {
             if let Some(why) = open.iter().map(|one| one.doubt.as_deref()).collect::<Option<Vec<&str>>>() {
-                let headline = format!("This sweep cannot answer: {}.{}", why[0], self.failed());
+                let headline =
+                    format!("This sweep cannot answer: {}.{}{}", why[0], self.failed(), self.kept(default));
                 let next = match open.iter().chain([&&standings[best]]).any(|one| one.failed > 0) {
                     true => "Find out why trials failed (`fsdyno show --notes`), and measure again.",
                     false => "Measure again what is in doubt, while the machine does nothing else.",
@@ -112,7 +117,7 @@ impl Evidence<'_, '_> {
                 return keep(Class::Invalid, headline, Some(next.to_string()));
             }
             let (headline, next) = self.undecided(best, default, &open);
-            return keep(Class::Undecided, headline, next);
+            return keep(Class::Undecided, headline, self.and_on_a_quiet_machine(next));
         }
         let as_good = self.rivals(best).filter(|one| one.verdict == Verdict::AsGood).count();
         if best_or_as_good(&standings[default]) && as_good > 0 {
@@ -126,12 +131,14 @@ impl Evidence<'_, '_> {
     /// The judgement of a race, unless its pick is worse in a guard measure.
     pub fn judge_race(&self, race: &RaceAnswer) -> Judged {
         let of = |case: u32| self.standings.iter().position(|one| one.case == case && one.value.is_some());
-        let judgement = race.judgement.clone();
+        let mut judgement = race.judgement.clone();
         let (pick, default) = (of(race.pick.case), of(race.default.case));
         match (judgement.class, pick) {
             (Class::Winner, Some(pick)) => self.unless_guarded(pick, default.unwrap_or(pick), judgement),
             _ => {
                 let baseline = pick.zip(default).and_then(|(pick, default)| self.baseline(pick, default));
+                judgement.headline += &pick.map_or(String::new(), |pick| self.price(pick, baseline));
+                judgement.next = self.and_on_a_quiet_machine(judgement.next);
                 Judged { judgement, winner: None, default, leader: pick, baseline }
             }
         }
@@ -141,11 +148,12 @@ impl Evidence<'_, '_> {
     fn unless_guarded(&self, chosen: usize, default: usize, winner: Judgement) -> Judged {
         let baseline = self.baseline(chosen, default);
         let loss = self.guard_loss(chosen, baseline);
-        let judgement = loss.as_ref().map_or(winner, |loss| Judgement {
+        let mut judgement = loss.as_ref().map_or(winner, |loss| Judgement {
             class: Class::TradeOff,
             headline: self.trade_off(chosen, baseline, default, loss),
             next: None,
         });
+        judgement.next = self.and_on_a_quiet_machine(judgement.next);
         let winner = loss.is_none().then_some(chosen);
         Judged { judgement, winner, default: Some(default), leader: Some(chosen), baseline }
     }
@@ -224,6 +232,30 @@ impl Evidence<'_, '_> {
         Some((format!("{carriers} of {} {why}", text::plural(trials.len() as u64, "trial")), remedy))
     }
 
+    /// What is to be done next, and if others used much of the machine, that it be left alone.
+    fn and_on_a_quiet_machine(&self, next: Option<String>) -> Option<String> {
+        let shares = self.trials.iter().map(|trial| confounder::foreign_share(trial));
+        if shares.sum::<f64>() <= BUSY * self.trials.len() as f64 {
+            return next;
+        }
+        Some(match next {
+            Some(next) => format!("{next} And measure while the machine does nothing else."),
+            None => "Measure again while the machine does nothing else, before you rely on this.".to_string(),
+        })
+    }
+
+    /// ` Keep the default, 'ext4'.`
+    fn kept(&self, default: usize) -> String {
+        format!(" Keep the default, '{}'.", self.standings[default].name)
+    }
+
+    /// What the one ahead costs, if it is materially worse in a guard measure.
+    fn price(&self, chosen: usize, baseline: Option<usize>) -> String {
+        let loss = self.guard_loss(chosen, baseline);
+        let name = &self.standings[chosen].name;
+        loss.map_or(String::new(), |loss| format!(" The price of '{name}' would be {}.", loss.in_words()))
+    }
+
     fn alone(&self, one: &Contender) -> String {
         let rest = match self.failed_always {
             [] => "there is nothing to compare it with".to_string(),
@@ -234,7 +266,8 @@ impl Evidence<'_, '_> {
 
     fn only_safe(&self, one: &Contender) -> String {
         format!(
-            "Keep '{}': {}, the only configuration measured that is safe in a power cut.{}",
+            "Keep '{}': {}. Each other configuration measured weakens what survives a power cut, by its \
+             settings or as seen here.{}",
             one.name,
             self.figure(one),
             self.failed()
@@ -276,8 +309,9 @@ impl Evidence<'_, '_> {
         let one = &self.standings[chosen];
         let than =
             baseline.map_or(String::new(), |other| format!(", {}", self.compared(chosen, other, default)));
+        let unsure = if chosen == default { "" } else { " If you cannot say, keep the default." };
         format!(
-            "No winner: '{}' has {}{than}, but {}. Which matters more?",
+            "No winner: '{}' has {}{than}, but {}. Which matters more?{unsure}",
             one.name,
             self.figure(one),
             loss.in_words()
@@ -323,35 +357,31 @@ impl Evidence<'_, '_> {
 
     fn undecided(&self, best: usize, default: usize, open: &[&Contender]) -> (String, Option<String>) {
         let (leader, of_default) = (&self.standings[best], &self.standings[default]);
-        let keep = format!("Keep the default, '{}'.", of_default.name);
+        let keep = self.kept(default);
         let fewest = open.iter().map(|one| one.with_value).min().unwrap_or(0).min(leader.with_value);
         let others = match open {
             [only] if only.case == of_default.case => format!("the default, '{}'", only.name),
-            [only] => format!("'{}'", only.name),
-            [first, rest @ ..] => {
-                format!("'{}' and {}", first.name, text::plural(rest.len() as u64, "other"))
-            }
-            [] => String::new(),
+            few if few.len() < NAMED => names(&few.iter().map(|one| one.name.clone()).collect::<Vec<_>>()),
+            many => format!("'{}' and {} others", many[0].name, many.len() - 1),
         };
         let apart = format!("{} not tell it from {others}", trials_do(leader, open[0]));
         let headline = match of_default.verdict {
             Verdict::Worse => {
-                let price = self.guard_loss(best, Some(default)).map(|loss| loss.in_words());
+                let price = self.price(best, Some(default));
                 format!(
-                    "No winner yet: '{}' has {}, {}, but {apart}.{}",
+                    "No winner yet: '{}' has {}, {}, but {apart}.{price} Keep the default until that is decided.",
                     leader.name,
                     self.figure(leader),
-                    self.compared(best, default, default),
-                    price.map_or(String::new(), |price| format!(" Its price is {price}."))
+                    self.compared(best, default, default)
                 )
             }
             _ => match self.less_than_the_machine_varies() {
-                Some(why) => format!("No winner yet: {why}. {keep}"),
+                Some(why) => format!("No winner yet: {why}.{keep}"),
                 None => format!(
-                    "No winner yet: '{}' has {}, the best measured, but {apart}. {}",
+                    "No winner yet: '{}' has {}, the best measured, but {apart}.{}",
                     leader.name,
                     self.figure(leader),
-                    if best == default { "Keep it: it is the default." } else { &keep }
+                    if best == default { " Keep it: it is the default." } else { &keep }
                 ),
             },
         };
@@ -395,18 +425,22 @@ impl Evidence<'_, '_> {
         carriers(self.trials, WarningKind::Imported) > 0
     }
 
-    /// Says so if the means of all differ by less than the sentinel varied.
+    /// Says so if none is shown to be worse, and the means of all differ by less than the sentinel varied.
     fn less_than_the_machine_varies(&self) -> Option<String> {
+        if self.standings.iter().any(|one| one.verdict == Verdict::Worse) {
+            return None;
+        }
         let drift = self.drift.filter(|drift| drift.measure == self.measure.name())?;
         let (low, high) = drift.range();
         let means = || self.standings.iter().filter_map(|one| one.value);
         let (least, most) = (means().fold(f64::MAX, f64::min), means().fold(0.0, f64::max));
         (low > 0.0 && least > 0.0 && high / low > most / least).then(|| {
             format!(
-                "the {} differ less than this machine itself varies ({} to {} for one and the same)",
+                "the {} differ less than this machine itself varies ({} to {} in trials of '{}' alone)",
                 means().count(),
                 text::quantity(self.measure, low, false),
-                text::quantity(self.measure, high, false)
+                text::quantity(self.measure, high, false),
+                drift.name
             )
         })
     }
@@ -460,7 +494,21 @@ impl Evidence<'_, '_> {
             Some([tested, silent, again]) => {
                 format!("{silent} silent losses and {again} that a second fsync hides, after {tested} faults")
             }
-            None => format!("{} ({})", quantity(self.measure, one), self.measure.in_words()),
+            None => format!("{} ({})", self.range_of_losses(one), self.measure.in_words()),
+        }
+    }
+
+    /// The value of the measure, or what is lost under the cache models of which each may be the disk's.
+    fn range_of_losses(&self, one: &Contender) -> String {
+        let losses = one.losses.as_ref().filter(|_| self.measure.is_often_zero());
+        let rates = losses.iter().flat_map(|losses| &losses.models).filter_map(|one| one.acknowledged.rate);
+        let (least, most) = (rates.clone().fold(f64::MAX, f64::min), rates.fold(0.0, f64::max));
+        match least < most {
+            true => {
+                let [least, most] = [least, most].map(|rate| text::quantity(self.measure, rate, false));
+                format!("{least} to {most}, by the disk's cache")
+            }
+            false => quantity(self.measure, one),
         }
     }
 

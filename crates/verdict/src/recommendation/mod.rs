@@ -262,6 +262,7 @@ impl<'a> Asked<'a> {
         sentences.extend(race.into_iter().flat_map(|race| race.sentences.iter().cloned()));
         sentences.extend(words::never_synced(answer, measured));
         sentences.extend(words::wrong_inside(answer));
+        sentences.extend(measure.is_of_faults().then(|| words::FALSE_SUCCESS.to_string()));
         sentences.extend(self.header.finished.is_none().then(|| words::so_far(own)));
         sentences.extend(other.map(|race| raced::for_another(race, measure)));
         sentences

@@ -15,6 +15,10 @@ use fsdyno_stats::Estimate;
 /// The measure of searches for the highest rate.
 pub(super) const CAPACITY: &str = "flow-capacity";
 
+/// What a user can do about it, whatever the filesystem.
+pub(super) const FALSE_SUCCESS: &str = "A false success is a second fsync that succeeds although data was lost: \
+    programs must take the first error of fsync as final.";
+
 /// What the choice costs, and what would be faster but less safe.
 pub(super) fn sentences(answer: &Answer, measure: &Measure, threshold: f64) -> Vec<String> {
     let Some(leader) = answer.leader() else { return Vec::new() };
@@ -161,8 +165,9 @@ fn price(answer: &Answer, leader: &Contender, measure: &Measure, threshold: f64)
                 weaker.risks.join("; ")
             ));
         }
-        // A directory is as its owner made it.
-        None if winner.is_durable() && winner.configuration.filesystem == Configuration::EXISTING => {}
+        // A directory is as its owner made it, and requests that fail are no power cut.
+        None if winner.is_durable()
+            && (winner.configuration.filesystem == Configuration::EXISTING || measure.is_of_faults()) => {}
         None if winner.is_durable() => parts.push(match &winner.basis {
             Basis::Measured(losses) => format!("{who} is durable, {}.", losses.summary()),
             Basis::Unknown => {

@@ -82,7 +82,7 @@ fn a_case_shows_every_model_and_promise() {
         "\nreplace-unsynced +  0 of 1,296",
         "129 wrong      12 wrong",
         "not mounted under flushed: mount: bad superblock (EUCLEAN) (3 states)",
-        "trial 1, cut 7, flushed, state 0: append 3: 4096 of 8192 bytes;",
+        "trial 2, cut 7, flushed, state 0: append 3: 4096 of 8192 bytes;",
         "(1 more such states; --format json has them)",
     ] {
         assert!(whole.contains(wanted), "{wanted} in {whole}");

@@ -24,7 +24,7 @@ fn schedulers_have_the_published_rows_in_both_tables() {
     let tables: Vec<&str> = text.split("\n\n").collect();
     let bonnie = tables.iter().find(|table| table.starts_with("bonnie")).unwrap();
     assert_eq!(bonnie.lines().count(), 1 + 11 + 1);
-    assert_eq!(line(bonnie, "XFS CFQ"), ["XFS", "CFQ", "942.0", "150", "-"]);
+    assert_eq!(line(bonnie, "XFS CFQ"), ["XFS", "CFQ", "942.0", "141", "-"]);
     assert_eq!(line(bonnie, "JFS CFQ"), ["JFS", "CFQ", "-", "-", "-"]);
     assert_eq!(line(bonnie, "btrfs bfq"), ["btrfs", "bfq", "942.0", "50", "-"]);
     assert!(text.contains("\nskipped: the kernel has no jfs (JFS CFQ)\n"));

@@ -17,7 +17,7 @@ fn averages_of_a_case_are_over_all_its_trials() {
     let first = rest.split("\n\n").next().unwrap();
     assert_eq!(
         head,
-        "ext4 bfq under fileserver, trials 0, 4\nfsdyno's own overhead: 61.5 ns per operation, 61.9 ns with \
+        "ext4 bfq under fileserver, trials 1, 5\nfsdyno's own overhead: 61.5 ns per operation, 61.9 ns with \
          telemetry (null\n  workload, without the system call)"
     );
     assert_eq!(
@@ -50,8 +50,8 @@ cost of telemetry: 62 readings, 2.00 ms of CPU each (0.2 % of one processor),
 #[test]
 fn samples_are_listed_trial_by_trial() {
     let all = text(&fixture::with_telemetry(fixture::trials()), true, 80);
-    assert!(all.contains("\n1 reader, trial 0: 30 samples of 1 s\n"), "{all}");
-    assert!(all.contains("\n1 reader, trial 4: 30 samples of 1 s\n"), "{all}");
+    assert!(all.contains("\n1 reader, trial 1: 30 samples of 1 s\n"), "{all}");
+    assert!(all.contains("\n1 reader, trial 5: 30 samples of 1 s\n"), "{all}");
     assert_eq!(all.lines().filter(|line| line.starts_with("loop0  30.0 ")).count(), 4 * 3, "{all}");
 }
 

@@ -58,7 +58,7 @@ fn failed_trials_are_told_and_prove_nothing() {
     assert_eq!((xfs.verdict, xfs.doubt.as_deref()), (Verdict::CannotTell { needed: None }, Some(why)));
     assert_eq!(ext4.verdict, Verdict::Best);
     let headline = &answer.judgement.headline;
-    assert_eq!(*headline, format!("This sweep cannot answer: {why}."));
+    assert_eq!(*headline, format!("This sweep cannot answer: {why}. Keep the default, 'ext4 none'."));
     // Nor does the filesystem win as a setting.
     assert_eq!(
         answer.axes[0].text,
