@@ -85,10 +85,8 @@ fn carried(answer: &Answer, measure: &Measure, own: &[&TrialRecord]) -> Vec<Stri
         let explains = doubt::may_explain(group.kind, measure)
             || hides == Some(group.kind) && doubt::bears_on(WarningKind::PageCache, measure);
         let is_rare = !measure.is_of_the_slowest() && carriers(own, group.kind) * RARE <= own.len();
-        explains
-            && !is_rare
-            && !(is_invalid && from_memory.contains(&group.kind))
-            && !group.is_note(own.len())
+        let is_said = is_invalid && from_memory.contains(&group.kind);
+        explains && !(is_rare || is_said || group.is_note(own.len()))
     };
     let mut groups: Vec<&WarningGroup> = answer.warnings.iter().filter(bears).collect();
     groups.sort_by_key(|group| group.trials >= own.len());
