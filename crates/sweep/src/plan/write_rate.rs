@@ -145,12 +145,12 @@ fn slowest<'t>(trials: impl Iterator<Item = &'t TrialRecord>) -> Option<Slowest>
 
 /// How many files the writers of a trial began in a second.
 fn files_per_s(trial: &TrialRecord) -> Option<f64> {
-    let phases = trial.phases.iter().filter_map(|phase| {
+    let mut phases = trial.phases.iter().rev().filter_map(|phase| {
         let writers = phase.roles.iter().find(|role| role.role == Role::Writer)?;
         let opened = writers.operations.iter().find(|one| one.operation == Operation::Openat)?;
         Some(opened.lat_ns.count as f64 / phase.window_ns.as_secs_f64())
     });
-    phases.last().filter(|rate| *rate > 0.0)
+    phases.next().filter(|rate| *rate > 0.0)
 }
 
 /// Rounded down to two digits: it is one trial's.
