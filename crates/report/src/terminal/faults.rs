@@ -59,8 +59,10 @@ pub(super) fn summary(
     }
     write_table(out, table, style)?;
     if let Extent::Page(more) = extent {
-        let text =
-            format!("(what each column means: {more} --notes; every fault: {more} --full{})", weakens(weak));
+        let text = format!(
+            "(one fault may be in several columns; what they mean: {more} --notes; every fault: {more} --full{})",
+            weakens(weak)
+        );
         return style.paragraph(out, Paint::Plain, 0, &text);
     }
     style.paragraph(out, Paint::Plain, 0, &format!("({})", SUMMARY_LEGEND.join("; ")))?;

@@ -107,14 +107,21 @@ impl Evidence<'_, '_> {
         let undecided = |one: &&Contender| matches!(one.verdict, Verdict::CannotTell { .. });
         let open: Vec<&Contender> = self.rivals(best).filter(undecided).collect();
         if !open.is_empty() {
-            if let Some(why) = open.iter().map(|one| one.doubt.as_deref()).collect::<Option<Vec<&str>>>() {
+            if open.iter().all(|one| one.doubt.is_some()) {
+                // Of several reasons the one that is about the default.
+                let about_default = open.iter().find(|one| one.case == standings[default].case);
+                let why = about_default.unwrap_or(&open[0]).doubt.as_deref().unwrap_or_default();
                 let headline =
-                    format!("This sweep cannot answer: {}.{}{}", why[0], self.failed(), self.kept(default));
+                    format!("This sweep cannot answer: {why}.{}{}", self.failed(), self.kept(default));
                 let next = match open.iter().chain([&&standings[best]]).any(|one| one.failed > 0) {
-                    true => "Find out why trials failed (`fsdyno show --notes`), and measure again.",
-                    false => "Measure again what is in doubt, while the machine does nothing else.",
+                    true => self.and_on_a_quiet_machine(Some(
+                        "Find out why trials failed (`fsdyno show --notes`), and measure again.".to_string(),
+                    )),
+                    false => Some(
+                        "Measure again what is in doubt, while the machine does nothing else.".to_string(),
+                    ),
                 };
-                return keep(Class::Invalid, headline, Some(next.to_string()));
+                return keep(Class::Invalid, headline, next);
             }
             let (headline, next) = self.undecided(best, default, &open);
             return keep(Class::Undecided, headline, self.and_on_a_quiet_machine(next));
@@ -225,7 +232,7 @@ impl Evidence<'_, '_> {
         });
         let (kind, carriers) = found.next()?;
         let why = match kind {
-            WarningKind::PageCache => "read from memory instead of the device",
+            WarningKind::PageCache => "read from memory instead of the device in some phase",
             _ => "began with what was still in memory",
         };
         let remedy = self.load.remedy_for_memory(trials).unwrap_or_else(|| sentence(kind.remedy()));
@@ -408,7 +415,8 @@ impl Evidence<'_, '_> {
                 self.sweep
             ),
             None => self.unless_trees_fit().unwrap_or_else(|| {
-                "More trials alone hardly decide this: what would help is a quieter machine, or longer windows."
+                "More trials alone hardly decide this: what would help is longer windows, or a machine on which \
+                 one and the same trial varies less."
                     .to_string()
             }),
         }

@@ -111,7 +111,7 @@ fn price(answer: &Answer, leader: &Contender, measure: &Measure, threshold: f64)
     let [who, whose] =
         if leads || answer.standings.len() == 1 { ["It", "its"] } else { ["The default", "the default's"] };
     if let Some(baseline) = answer.baseline().filter(|_| leads) {
-        let Costs { worse, not_worse, unknown } = costs(answer, winner, threshold);
+        let Costs { worse, not_worse, is_better, unknown } = costs(answer, winner, threshold);
         if !worse.is_empty() {
             parts.push(format!(
                 "Compared with '{}', {} in these trials.",
@@ -119,12 +119,11 @@ fn price(answer: &Answer, leader: &Contender, measure: &Measure, threshold: f64)
                 worse.join(" and ")
             ));
         } else if !not_worse.is_empty() && winner.is_complete() {
-            parts.push(format!(
-                "In {} it is better than '{}', or at most {} worse.",
-                listed(&not_worse),
-                baseline.name,
-                hundredths(threshold)
-            ));
+            let or_worse = match is_better {
+                true => String::new(),
+                false => format!(", or at most {} worse", hundredths(threshold)),
+            };
+            parts.push(format!("In {} it is better than '{}'{or_worse}.", listed(&not_worse), baseline.name));
         }
         if !unknown.is_empty() {
             parts.push(format!(
@@ -198,12 +197,14 @@ struct Costs {
     worse: Vec<String>,
     /// The measures in which it is not.
     not_worse: Vec<String>,
+    /// Whether it is better in all of these.
+    is_better: bool,
     /// Those in which lower bounds hide it.
     unknown: Vec<String>,
 }
 
 fn costs(answer: &Answer, winner: &Contender, threshold: f64) -> Costs {
-    let mut costs = Costs::default();
+    let mut costs = Costs { is_better: true, ..Costs::default() };
     let point = |case: u32| answer.pareto.points.iter().find(|point| point.case == case);
     let Some((own, other)) = point(winner.case).zip(answer.baseline().and_then(|one| point(one.case))) else {
         return costs;
@@ -225,6 +226,7 @@ fn costs(answer: &Answer, winner: &Contender, threshold: f64) -> Costs {
             let amount = |(value, bound)| text::quantity(&measure, value, bound);
             costs.worse.push(format!("{heading} is {} instead of {}", amount(of(own)), amount(of(other))));
         } else {
+            costs.is_better &= (value > of_other) == objective.higher_is_better && value != of_other;
             costs.not_worse.push(heading);
         }
     }
@@ -357,8 +359,9 @@ pub(crate) fn notes(answer: &Answer) -> Vec<String> {
 
 /// What the interval of so few trials cannot show.
 pub(super) fn few(answer: &Answer) -> Option<String> {
-    // What failing requests do is no sample.
-    if answer.measure.parse::<Measure>().is_ok_and(|measure| measure.is_of_faults()) {
+    // What failing requests do is no sample, and what power cuts lose has intervals of its own.
+    let is_counted = |measure: Measure| measure.is_of_faults() || measure.is_often_zero();
+    if answer.measure.parse().is_ok_and(is_counted) {
         return None;
     }
     let fewest = answer.standings.iter().filter(|one| one.value.is_some()).map(|one| one.with_value).min();

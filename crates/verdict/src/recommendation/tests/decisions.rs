@@ -224,8 +224,8 @@ fn what_was_read_from_memory_answers_nothing() {
     assert_eq!((answer.judgement.class, answer.winner), (Class::Invalid, None));
     assert_eq!(
         answer.judgement.headline,
-        "This sweep cannot answer: 16 of 18 trials read from memory instead of the device. Keep the default, \
-         'c0'."
+        "This sweep cannot answer: 16 of 18 trials read from memory instead of the device in some phase. Keep \
+         the default, 'c0'."
     );
     let next = answer.judgement.next.unwrap();
     assert_eq!(
