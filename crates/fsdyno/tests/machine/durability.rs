@@ -188,7 +188,8 @@ fn a_state_can_be_looked_at() {
     let parameters = "cuts = 3\npromises = 10\nduration = \"200ms\"\nunsynced = \"100ms\"\nkeep_log = true";
     let xfs = ["name = \"xfs\"\nfilesystem = \"xfs\""];
     let trials = trials(&sandbox, &plan(&sandbox, &xfs, parameters));
-    let number = trials[0]["trial"].as_u64().expect("a number");
+    // Programs count from 0.
+    let number = trials[0]["trial"].as_u64().expect("a number") + 1;
     let state = format!("latest/{number}/2/flushed");
     for by_signal in [false, true] {
         let mut shown = sandbox.fsdyno(&["durability", "--show", &state]);
