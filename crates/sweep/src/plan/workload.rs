@@ -51,7 +51,11 @@ fn resolve_within(
         let literal = literal(&entry.node).ok_or_else(|| table.refuse(key, "a value other than a date"))?;
         let settings = match shorthand.filter(|shorthand| shorthand.name == key) {
             Some(shorthand) => spelt_out(&table, shorthand, &literal)?,
-            None if key == WRITE_RATE && is_file_server(&workload) && leaves_closed(&literal) => Vec::new(),
+            None if key == WRITE_RATE && is_file_server(&workload) => match literal {
+                Literal::Text(word) if write_rate::is_closed(&word) => Vec::new(),
+                Literal::Table(_) | Literal::Integer(_) | Literal::Float(_) => vec![(key, literal)],
+                _ => return Err(table.refuse(key, write_rate::EXPECTED)),
+            },
             None if key == STEADY => match literal {
                 Literal::Table(_) => vec![(RAMP, literal)],
                 _ => return Err(table.refuse(key, "a table such as { within = \"10%\", over = 5 }")),
@@ -88,11 +92,6 @@ fn resolve_within(
 
 fn is_file_server(workload: &Workload) -> bool {
     matches!(workload, Workload::Fileserver(_))
-}
-
-/// Whether a rate is a word for writers without one.
-fn leaves_closed(rate: &Literal) -> bool {
-    matches!(rate, Literal::Text(word) if write_rate::is_closed(word))
 }
 
 /// What a key that sets several parameters means for each of them.

@@ -17,6 +17,9 @@ use fsdyno_core::{Nanos, Operation, Outcome, Role, TrialRecord, Workload};
 pub(super) const WRITE_RATE: &str = "write_rate";
 /// Its value for writers that begin the next file when the last one is closed.
 const CLOSED: &str = "closed";
+/// What the key accepts.
+pub(super) const EXPECTED: &str =
+    "a number of files a second, { per_second = 200, arrivals = \"poisson\" }, \"auto\" or \"closed\"";
 /// What ends the name of the sweep that measures it.
 const SUFFIX: &str = "-closed-loop";
 /// The share of what the slowest does: below it, queues of arrivals stay short, and a trial that is a third
@@ -209,6 +212,20 @@ mod tests {
         assert_eq!(again(&paced, "other.toml"), paced);
         assert_eq!(paced.before_closed_loop(), None);
         assert!(asked.with_write_rates(&trials[2..], Nanos(0)).is_none(), "nothing was measured");
+    }
+
+    #[test]
+    fn what_is_no_rate_is_told_from_one() {
+        let with = |rate: &str| {
+            let set = [format!("workloads.write_rate={rate}")];
+            let parsed = plan("").map(|plan| Plan::parse(&plan.text, "mine.toml", &set)).unwrap();
+            parsed.map(|plan| plan.measures_write_rate()).map_err(|error| error.to_string())
+        };
+        assert_eq!((with("\"auto\""), with("\"closed\""), with("12.5")), (Ok(true), Ok(false), Ok(false)));
+        for wrong in ["\"fast\"", "[1]", "true", "-1"] {
+            assert!(with(wrong).unwrap_err().contains("write_rate"), "{wrong}");
+        }
+        assert!(with("\"fast\"").unwrap_err().contains(EXPECTED), "{:?}", with("\"fast\""));
     }
 
     #[test]
