@@ -121,6 +121,11 @@ impl Ratio {
         Ratio { value, interval, p, n, paired, spread, freedom_each, error, at_any_time: false }
     }
 
+    /// Whether interval and p value are those of [`Ratio::at_any_time`].
+    pub fn holds_at_any_time(&self) -> bool {
+        self.at_any_time
+    }
+
     /// The same ratio with the interval and the p value that hold after every look at once, for trials whose
     /// number was decided by looking at them: see [`any_time`]. For samples without common blocks that is an
     /// approximation, as Welch's degrees of freedom are.

@@ -245,7 +245,7 @@ fn of_load() -> Vec<Named> {
         ).in_words("writes until they are on the device"),
         named(
             "cpu-per-mb",
-            "user and system time for each MB moved, total over total of all phases and trials: that of the \
+            "user and system time for each MB moved, total over total of all phases of a trial: that of the \
              workers, and of the kernel threads that worked for them (writeback, journal, filesystem, reclaim, \
              loop, block)",
             MeasureSource::CpuPerMegabyte,

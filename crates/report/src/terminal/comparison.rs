@@ -315,6 +315,8 @@ pub(crate) fn notes(comparison: &Comparison) -> Vec<String> {
             "Student's t test, or Welch's where they do not",
         ),
     };
+    let looked = ratios().any(|ratio| ratio.holds_at_any_time());
+    let test = if looked { "a confidence sequence that holds after every look" } else { test };
     let tested = comparison.rows().filter(|row| row.corrected_p.is_some()).count();
     let mut notes = Vec::new();
     if tested > 0 {

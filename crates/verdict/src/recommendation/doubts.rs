@@ -93,7 +93,12 @@ fn carried(answer: &Answer, measure: &Measure, own: &[&TrialRecord]) -> Vec<Stri
     let trials = text::plural(own.len() as u64, "trial");
     let in_words = |group: &WarningGroup| {
         let carriers = carriers(own, group.kind);
-        format!("{} in {carriers} of {trials}: {}", group.kind, without_phase(&group.example.text))
+        let one_of_them = if group.example.of_trial.is_some() { "for example, " } else { "" };
+        format!(
+            "{} in {carriers} of {trials}: {one_of_them}{}",
+            group.kind,
+            without_phase(&group.example.text)
+        )
     };
     groups.into_iter().map(in_words).collect()
 }

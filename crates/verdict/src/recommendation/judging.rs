@@ -107,6 +107,9 @@ impl Evidence<'_, '_> {
         let undecided = |one: &&Contender| matches!(one.verdict, Verdict::CannotTell { .. });
         let open: Vec<&Contender> = self.rivals(best).filter(undecided).collect();
         if !open.is_empty() {
+            if let Some(most) = self.most_to_gain(best, default) {
+                return keep(Class::NoDifference, self.nothing_better(default, most), None);
+            }
             if open.iter().all(|one| one.doubt.is_some()) {
                 // Of several reasons the one that is about the default.
                 let about_default = open.iter().find(|one| one.case == standings[default].case);
@@ -204,6 +207,37 @@ impl Evidence<'_, '_> {
         let simpler = as_good.filter(|(_, one)| one.changes < self.standings[best].changes);
         let simpler = simpler.filter(|(_, one)| is_better(one) == Some(true));
         simpler.min_by_key(|(_, one)| one.changes).map_or(best, |(index, _)| index)
+    }
+
+    /// By how much any other may be better than the default at most, if that is shown to be immaterial
+    /// although nothing more is. It must be shown of each, so that none needs a correction for the others (R.
+    /// L. Berger, "Multiparameter hypothesis testing and acceptance sampling", Technometrics 24(4), 1982).
+    fn most_to_gain(&self, best: usize, default: usize) -> Option<f64> {
+        let of_default = &self.standings[default];
+        let sound = |one: &Contender| one.is_complete() && one.doubt.is_none() && !one.at_least;
+        let matters = |one: &&Contender| one.case != of_default.case && one.verdict != Verdict::Worse;
+        let mut most = 0.0_f64;
+        for one in self.rivals(best).chain([&self.standings[best]]).filter(matters) {
+            let [low, high] = self.ratio(default, one)?.interval?;
+            most = most.max(match self.measure.direction() {
+                Direction::HigherIsBetter => high - 1.0,
+                Direction::LowerIsBetter => 1.0 / low - 1.0,
+            });
+            if !sound(one) {
+                return None;
+            }
+        }
+        (sound(of_default) && most <= self.threshold).then_some(most)
+    }
+
+    fn nothing_better(&self, default: usize, most: f64) -> String {
+        format!(
+            "Keep the default, '{}': no other is materially better in {} (by {} at most, 95 %).{}",
+            self.standings[default].name,
+            self.measure.in_words(),
+            text::at_most(most),
+            self.failed()
+        )
     }
 
     /// The ratio of one to another: the one that the table shows, as far as the best is one of the two.
@@ -371,7 +405,7 @@ impl Evidence<'_, '_> {
             few if few.len() < NAMED => names(&few.iter().map(|one| one.name.clone()).collect::<Vec<_>>()),
             many => format!("'{}' and {} others", many[0].name, many.len() - 1),
         };
-        let apart = format!("{} not tell it from {others}", trials_do(leader, open[0]));
+        let apart = format!("{} not tell it from {others}", trials_do(leader, open));
         let headline = match of_default.verdict {
             Verdict::Worse => {
                 let price = self.price(best, Some(default));

@@ -300,11 +300,12 @@ pub(super) fn quantity(measure: &Measure, one: &Contender) -> String {
 }
 
 /// `6 trials of each do`.
-pub(super) fn trials_do(one: &Contender, other: &Contender) -> String {
-    match (one.with_value, other.with_value) {
+pub(super) fn trials_do(one: &Contender, others: &[&Contender]) -> String {
+    let counts = || others.iter().map(|other| other.with_value).chain([one.with_value]);
+    match (counts().min().unwrap_or(0), counts().max().unwrap_or(0)) {
         (1, 1) => "1 trial of each does".to_string(),
-        (a, b) if a == b => format!("{a} trials of each do"),
-        (a, b) => format!("{a} and {b} trials do"),
+        (fewest, most) if fewest == most => format!("{fewest} trials of each do"),
+        (fewest, most) => format!("{fewest} to {most} trials of each do"),
     }
 }
 

@@ -172,7 +172,8 @@ fn a_clear_winner_settles_a_sweep_and_a_failed_trial_keeps_it_from_being_settled
         settled(&Recommendation::new(&header, &trials, &Question::default()))
     };
     assert_eq!(settled_with(0.5, false), Settled::Decided);
-    assert!(matches!(settled_with(0.96, false), Settled::Open(names) if names.len() == 2));
+    assert!(matches!(settled_with(1.04, false), Settled::Open(names) if names.len() == 2));
+    assert_eq!(settled_with(0.96, false), Settled::Decided, "nothing is better than the default");
     assert_eq!(settled_with(1.5, true), Settled::Hopeless, "the better one has failed");
 }
 
