@@ -194,7 +194,7 @@ Examples:
     #[command(after_help = "Examples:\n  fsdyno export 3 --directory tables")]
     Export(Export),
     /// Scan a directory into a model of its file sizes and shape, for use in a plan.
-    #[command(after_help = "Examples:\n  fsdyno profile /srv/data > data.toml")]
+    #[command(after_help = "Examples:\n  fsdyno profile /srv/data -o data.json")]
     Profile(Profile),
     /// List what this machine can run, and what to install for the rest.
     #[command(after_help = "Examples:\n  fsdyno doctor")]

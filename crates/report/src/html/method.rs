@@ -57,8 +57,12 @@ fn protocol(header: &SweepHeader, trials: &[TrialRecord]) -> Markup {
                     " (text::plural(sentinels as u64, "time")) " (sentinel)" }
             }
             dt { "intervals" }
-            dd { "95 %, over trials, not operations: of means by bootstrap, of ratios by Student's t of their \
-                logarithms; no outlier is removed" }
+            dd {
+                "95 %, over trials, not operations: of means by bootstrap, of ratios by "
+                @if header.looks.are_repeated() { "a confidence sequence that holds after every look at " }
+                @else { "Student's t of " }
+                "their logarithms; no outlier is removed"
+            }
             @if let Some(trial) = first {
                 @for phase in &trial.phases {
                     dt { "phase " (phase.name) }
