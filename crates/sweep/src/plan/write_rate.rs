@@ -10,6 +10,7 @@ use super::document::{Document, Section, Value};
 use super::protocol::AUTO;
 use super::raw::RawPlan;
 use crate::error::PlanError;
+use fsdyno_core::sweep_name;
 use fsdyno_core::workload::{Arrivals, Rate};
 use fsdyno_core::{Nanos, Operation, Outcome, Role, TrialRecord, Workload};
 
@@ -26,9 +27,11 @@ const SUFFIX: &str = "-closed-loop";
 /// slower than that one still keeps up.
 const SHARE: f64 = 0.7;
 
-/// The name of the sweep that measures the rate for one of this name.
+/// The name of the sweep that measures the rate for one of this name, which may be too long for more.
 pub fn closed_loop_name(name: &str) -> String {
-    format!("{name}{SUFFIX}")
+    let longest = sweep_name::LONGEST - SUFFIX.len();
+    let end = (0..=longest.min(name.len())).rev().find(|end| name.is_char_boundary(*end)).unwrap_or(0);
+    format!("{}{SUFFIX}", &name[..end])
 }
 
 /// Whether a value of the key leaves writers in a closed loop, at first or for good.
@@ -89,7 +92,8 @@ impl Plan {
     pub fn in_closed_loop(&self) -> Plan {
         let name = closed_loop_name(&self.name);
         let rates = self.unmeasured_rates.iter();
-        let changes = [format!("name=\"{name}\""), "repetitions=1".to_string()].into_iter();
+        let quoted = toml::Value::String(name.clone());
+        let changes = [format!("name={quoted}"), "repetitions=1".to_string()].into_iter();
         let changes =
             changes.chain(rates.map(|index| format!("workloads.{index}.{WRITE_RATE}=\"{CLOSED}\"")));
         Plan {
@@ -104,7 +108,8 @@ impl Plan {
 
     /// If this is such a sweep, the `PATH=VALUE` arguments without those that make it one.
     pub fn before_closed_loop(&self) -> Option<&[String]> {
-        let is_name = |one: &String| one.starts_with("name=") && one.ends_with(&format!("{SUFFIX}\""));
+        let is_name =
+            |one: &String| one.starts_with("name=") && one.trim_end_matches(['"', '\'']).ends_with(SUFFIX);
         let from = self.overrides.iter().rposition(is_name)?;
         let closes = |one: &String| {
             one.starts_with("workloads.") && one.ends_with(&format!(".{WRITE_RATE}=\"{CLOSED}\""))
@@ -226,6 +231,19 @@ mod tests {
             assert!(with(wrong).unwrap_err().contains("write_rate"), "{wrong}");
         }
         assert!(with("\"fast\"").unwrap_err().contains(EXPECTED), "{:?}", with("\"fast\""));
+    }
+
+    #[test]
+    fn any_name_becomes_that_of_both_sweeps() {
+        let long = "é".repeat(sweep_name::LONGEST / 2);
+        for name in [r#"a "b" 'c' \d"#, long.as_str()] {
+            let set = format!("name={}", toml::Value::String(name.to_string()));
+            let asked = Plan::parse(&plan("").unwrap().text, "mine.toml", &[set]).unwrap();
+            let closed = asked.in_closed_loop();
+            let again = Plan::parse(&closed.text, "other.toml", &closed.overrides).unwrap();
+            assert_eq!((&again, again.name.ends_with(SUFFIX)), (&closed, true));
+            assert_eq!(closed.before_closed_loop(), Some(&asked.overrides[..]));
+        }
     }
 
     #[test]
