@@ -436,10 +436,13 @@ impl Evidence<'_, '_> {
             _ => None,
         });
         let needed = needed.collect::<Option<Vec<usize>>>().and_then(|needed| needed.into_iter().max());
+        // What two trials say of how many it takes is a guess.
+        let begins = fewest < 2 || fewest < 3 && needed.is_none();
         match needed.filter(|needed| *needed > fewest) {
-            _ if fewest < 2 && self.is_imported() => "To decide, begin with 6 trials of each.".to_string(),
-            _ if fewest < 2 => format!(
-                "To decide, begin with 6 trials of each (`fsdyno sweep --more 5 {}` adds five).",
+            _ if begins && self.is_imported() => "To decide, begin with 6 trials of each.".to_string(),
+            _ if begins => format!(
+                "To decide, begin with 6 trials of each (`fsdyno sweep --more {} {}` adds them).",
+                6 - fewest,
                 self.sweep
             ),
             Some(needed) if self.is_imported() => format!("To decide: about {needed} trials of each."),
