@@ -347,7 +347,7 @@ fn a_flow_is_measured_in_a_directory_and_shown_everywhere() {
     let place = tempfile::tempdir_in("/var/tmp").expect("a directory on a disk");
     let plan = format!(
         "repetitions = 2\n[device]\ndirectory = \"{}\"\n[[workloads]]\nkind = \"flow\"\nramp = 0\n\
-         window = \"1s\"\n[workloads.files.note]\ncount = 30\nsize = \"4k\"\nprefill = \"50%\"\n\
+         window = \"2s\"\n[workloads.files.note]\ncount = 30\nsize = \"4k\"\nprefill = \"50%\"\n\
          [workloads.roles.client]\nworkers = 2\n\
          steps = [{{ create = \"note\" }}, {{ write = \"whole\" }}, \"fsync\", \"close\", {{ stat = \"note\" \
          }}, {{ unlink = \"note\", choose = \"oldest\" }}]\n",
@@ -357,7 +357,7 @@ fn a_flow_is_measured_in_a_directory_and_shown_everywhere() {
     sandbox.sweep(&plan);
     sandbox.shows(&["show", "latest"], &["flow-iterations", "flow, 2 clients"]);
     sandbox.shows(&["show", "latest", "--full"], &["openat create", "unlinkat", "fsync", "statx", "client"]);
-    sandbox.shows(&["show", "latest", "--measure", "flow/client/fsync/mean"], &["flow/client/fsync/mean"]);
+    sandbox.shows(&["show", "latest", "--measure", "flow/client/fsync/p99"], &["flow/client/fsync/p99"]);
     sandbox.shows(&["recommend", "latest", "--for", "latency"], &["flow"]);
     sandbox.shows(&["compare", "1", "2"], &["flow-iterations"]);
     let report = sandbox.path("report.html").display().to_string();
