@@ -42,7 +42,7 @@ impl Pace {
         Nanos(times.fold(0, u64::saturating_add))
     }
 
-    /// The whole sweep, with this many blocks, and one before them if that measures the rate of writers.
+    /// The whole sweep with this many blocks, plus one block if the write rate is measured first.
     pub fn sweep(&self, plan: &Plan, blocks: u32) -> Nanos {
         let once = estimate::time_of_images(plan).0;
         let blocks = blocks.saturating_add(u32::from(plan.measures_write_rate()));

@@ -213,7 +213,7 @@ pub fn unmet_on_disks(configuration: &Configuration, devices: &Devices) -> Optio
 }
 
 /// Why images cannot be attached: no loop devices, or a place that hides them, as a container or a changed
-/// root may. What is attached to them is not asked, which only root may read.
+/// root may. Does not open the devices, which only root may do.
 fn missing_loops(host: &mut dyn Host) -> Option<String> {
     match (host.list_directory(Path::new("/sys/block")), host.file_identity(Path::new("/dev/loop-control"))) {
         (Err(error), _) => {

@@ -237,8 +237,8 @@ pub(crate) fn estimate_of(measure: &Measure, values: &[Value], seed: u64) -> Opt
     estimate(&plain, kind_of_mean(measure, values), seed)
 }
 
-/// Geometric, so that the ratio of two configurations is that of their means. What has no ratio has the
-/// arithmetic mean: counts of faults and of losses, which are 0 where all is well, and what was 0 in a trial.
+/// Geometric, so that the ratio of two configurations equals the ratio of their means. Counts of faults and
+/// losses, and measures that were 0 in some trial, have no ratio and use the arithmetic mean.
 pub(crate) fn kind_of_mean(measure: &Measure, values: &[Value]) -> MeanKind {
     let is_count = measure.is_of_faults() || measure.is_often_zero();
     let has_ratio = !is_count && values.iter().all(|value| value.value > 0.0);

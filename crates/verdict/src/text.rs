@@ -19,12 +19,12 @@ pub fn time_in_words(time: Time) -> String {
     format!("{} {unit}", number.replace(">=", ">= "))
 }
 
-/// A trial, or a block, as people count them: from 1. In formats for programs they are counted from 0.
+/// The number of a trial or block as shown to people, counted from 1. Machine-readable formats count from 0.
 pub fn nth(number: u32) -> u32 {
     number.saturating_add(1)
 }
 
-/// Trials as people count them: `1, 3, 4`.
+/// A list of trial numbers for people: `1, 3, 4`.
 pub fn numbers(trials: impl IntoIterator<Item = u32>) -> String {
     trials.into_iter().map(|trial| nth(trial).to_string()).collect::<Vec<_>>().join(", ")
 }

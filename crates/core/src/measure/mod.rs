@@ -93,12 +93,12 @@ pub struct Value {
 }
 
 impl Value {
-    /// What is known exactly.
+    /// An exact value.
     fn exact(value: f64) -> Value {
         Value { value, at_least: false }
     }
 
-    /// What is perhaps only a lower bound.
+    /// A value that may be only a lower bound.
     fn bound(value: f64, at_least: bool) -> Value {
         Value { at_least, ..Value::exact(value) }
     }
@@ -258,7 +258,7 @@ impl Measure {
         matches!(self.source, MeasureSource::Durability(LossFigure::Acknowledged))
     }
 
-    /// Whether it is what failing requests do.
+    /// True for the measures of the `io-errors` workload, which count faults.
     pub fn is_of_faults(&self) -> bool {
         matches!(self.source, MeasureSource::Faults(_))
     }

@@ -42,7 +42,7 @@ pub struct Durability {
 pub struct StateName {
     /// A selector of a sweep.
     pub sweep: String,
-    /// Number of the trial, as people count: from 1.
+    /// Number of the trial, counted from 1.
     pub trial: u32,
     /// Number of the cut.
     pub cut: u32,

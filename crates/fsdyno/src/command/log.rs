@@ -2,6 +2,7 @@
 
 use fsdyno_core::TrialRecord;
 use fsdyno_core::result::{CommandRun, LogEntry};
+use fsdyno_verdict::text::nth;
 use std::io::{self, Write};
 
 /// What precedes the lines below a step.
@@ -12,7 +13,7 @@ pub fn print(out: &mut dyn Write, trials: &[TrialRecord]) -> io::Result<()> {
     for (number, trial) in trials.iter().enumerate() {
         let gap = if number > 0 { "\n" } else { "" };
         let name = &trial.configuration.name;
-        writeln!(out, "{gap}trial {} (block {}): {name}", trial.trial + 1, trial.block + 1)?;
+        writeln!(out, "{gap}trial {} (block {}): {name}", nth(trial.trial), nth(trial.block))?;
         if trial.built.log.is_empty() {
             writeln!(out, "  nothing was done to the machine, or by a version that kept no log")?;
         }

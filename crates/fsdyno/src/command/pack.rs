@@ -9,7 +9,7 @@ use crate::out;
 use crate::say;
 use anyhow::{Context, anyhow};
 use fsdyno_store::{StoreError, SweepId, Twin};
-use fsdyno_verdict::text::plural;
+use fsdyno_verdict::text::{nth, plural};
 use std::fs::{self, Metadata};
 use std::io::{Write, stdin};
 use std::path::Path;
@@ -84,7 +84,7 @@ fn relation(id: SweepId, twin: &Twin) -> String {
     match (more, fewer) {
         _ if *is_planned_otherwise => format!("{began}, but its plan or machine is not the same"),
         _ if !different.is_empty() => {
-            let (trials, first) = (trials(different.len()), different[0] + 1);
+            let (trials, first) = (trials(different.len()), nth(different[0]));
             format!("{began}, but says something else in {trials}, first in trial {first}")
         }
         (0, 0) => format!("{same}; fsdyno delete {id} removes the copy"),

@@ -179,7 +179,7 @@ fn ranking(measure: &Measure) -> String {
     format!("ranked by {}{meaning}; {better}", measure.name())
 }
 
-/// What comes before the sweep.
+/// Announces the sweep that measures the write rate, if the plan needs one.
 fn write_rate(plan: &Plan) -> Option<String> {
     plan.measures_write_rate().then(|| {
         "before that, one trial of each case with writers in a closed loop: 70 % of what the slowest \

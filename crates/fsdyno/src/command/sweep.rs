@@ -250,18 +250,18 @@ fn overwrite(text: &str, plan: &Plan) -> std::result::Result<Overwrite, Trouble>
     })
 }
 
-/// How a plan is carried out.
+/// Runs plans with the options of one command.
 pub struct Course<'a> {
     pub surroundings: &'a Surroundings,
-    /// What the user has confirmed.
+    /// The devices and changes that the user has confirmed.
     pub confirmation: &'a Confirmation,
     pub elsewhere: Elsewhere<'a>,
     pub shown: Shown,
 }
 
 impl Course<'_> {
-    /// Executes a plan with progress on stderr, after the sweep that measures the rate of its writers if
-    /// there is one, and prints the results.
+    /// Executes a plan with progress on stderr and prints the results. If the plan needs a measured write
+    /// rate, the sweep that measures it runs first.
     pub fn run(
         &self,
         plan: &Plan,
@@ -277,7 +277,7 @@ impl Course<'_> {
         };
         if let Some(first) = &first {
             say::note(&format!(
-                "first, writers in a closed loop show what each configuration can write (sweep '{}')",
+                "measuring first how fast each configuration writes (sweep '{}')",
                 first.name
             ));
         }
@@ -343,7 +343,7 @@ impl Course<'_> {
     }
 }
 
-/// The plan whose rate of writers this one measures, as it is stored.
+/// Recovers the original plan from a stored sweep that measured its write rate.
 fn before_closed_loop(plan: &Plan) -> std::result::Result<Option<Plan>, Trouble> {
     let Some(overrides) = plan.before_closed_loop() else { return Ok(None) };
     let file = format!("{}.toml", plan.name);
@@ -354,14 +354,13 @@ fn before_closed_loop(plan: &Plan) -> std::result::Result<Option<Plan>, Trouble>
 fn tell_of_rate(slowest: &Slowest, sweep: SweepId) {
     let Slowest { configuration, files_per_s, rate } = slowest;
     say::note(&format!(
-        "writers begin {rate} files a second from now on, on every configuration: 70 % of the \
-         {files_per_s:.0} of '{configuration}', the slowest in a closed loop (sweep {sweep})"
+        "writers begin {rate} files a second on every configuration: 70 % of the {files_per_s:.0} of \
+         '{configuration}', the slowest (sweep {sweep})"
     ));
 }
 
 fn no_write_rate(sweep: SweepId) -> Trouble {
-    let error =
-        anyhow!("no writer of sweep {sweep}, in a closed loop, began a file, so that no rate follows");
+    let error = anyhow!("no writer of sweep {sweep} began a file, so the write rate cannot be set");
     Trouble::new(Status::TrialFailed, error)
         .hint(format!("`fsdyno show {sweep} --notes` says why; or set `write_rate` to a number"))
 }

@@ -3,8 +3,7 @@
 use crate::support::{MAKING_FILESYSTEMS, Sandbox, describe};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader};
-use std::process::{Output, Stdio};
+use std::process::Output;
 
 tests! {
     a_sweep_that_decides_itself_is_killed_continued_and_extended: MAKING_FILESYSTEMS;
@@ -50,15 +49,7 @@ fn a_sweep_that_decides_itself_is_killed_continued_and_extended() {
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
     assert!(shown.contains("4 to 5 blocks, 12 to 15 trials"), "{shown}");
 
-    let mut command = sandbox.fsdyno(&["sweep", &plan]);
-    let mut sweep = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("run fsdyno");
-    let lines = BufReader::new(sweep.stderr.take().expect("a pipe")).lines();
-    for line in lines.map_while(Result::ok) {
-        if line.contains("trial 5 of 12: ") {
-            sweep.kill().expect("send SIGKILL");
-        }
-    }
-    sweep.wait().expect("its end");
+    sandbox.kill_at(&["sweep", &plan], "trial 5 of 12: ");
     said(&sandbox.run(&["restore"]), 0);
     let more = said(&sandbox.run(&["sweep", "--more", "1", "auto"]), 2);
     assert!(more.contains("has not ended, so nothing can be added to it yet"), "{more}");

@@ -3,8 +3,6 @@
 
 use crate::support::{MAKING_FILESYSTEMS, Sandbox, describe, json};
 use serde_json::Value;
-use std::io::{BufRead, BufReader};
-use std::process::Stdio;
 
 tests! {
     what_all_can_write_is_measured_before_the_sweep: MAKING_FILESYSTEMS;
@@ -61,15 +59,7 @@ fn what_all_can_write_is_measured_before_the_sweep() {
 fn an_interrupted_measurement_of_the_rate_is_continued() {
     let sandbox = Sandbox::new();
     let plan = plan(&sandbox);
-    let mut command = sandbox.fsdyno(&["sweep", &plan]);
-    let mut sweep = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("run fsdyno");
-    let lines = BufReader::new(sweep.stderr.take().expect("a pipe")).lines();
-    for line in lines.map_while(Result::ok) {
-        if line.contains("trial 1 of ") {
-            sweep.kill().expect("send SIGKILL");
-        }
-    }
-    sweep.wait().expect("its end");
+    sandbox.kill_at(&["sweep", &plan], "trial 1 of ");
     let resumed = sandbox.run(&["sweep", &plan, "--resume"]);
     let told = String::from_utf8_lossy(&resumed.stderr).into_owned();
     assert_eq!(resumed.status.code(), Some(0), "{}", describe(&resumed));

@@ -106,7 +106,7 @@ pub struct Plan {
     pub devices: Devices,
     /// What runs on them.
     pub workloads: Vec<Workload>,
-    /// The positions of those of which the rate of writers is to be measured before the sweep.
+    /// Indices of the workloads whose write rate must be measured before the sweep.
     #[serde(skip)]
     pub(crate) unmeasured_rates: Vec<usize>,
     /// The commands of the user around trials and phases.

@@ -1,9 +1,8 @@
-//! `write_rate = "auto"`: the rate at which the writers of a file server begin files, measured once before
-//! the sweep.
+//! `write_rate = "auto"`: measures how fast a file server's writers can go, once, before the sweep.
 //!
-//! In a closed loop, readers gain where writers are slow. At one rate they are compared beside the same work.
-//! It must be one that every configuration sustains, and is a share of what the slowest does in a closed
-//! loop: a sweep of its own, with one trial of each configuration, whose results stay.
+//! In a closed loop, a filesystem with slow writers leaves more of the device to its readers. At a common
+//! rate, readers compete with the same work everywhere. Every configuration must sustain that rate, so it is
+//! a fraction of the slowest one's, found by a separate closed-loop sweep whose results are kept.
 
 use super::Plan;
 use super::document::{Document, Section, Value};
@@ -18,31 +17,31 @@ use fsdyno_core::{Nanos, Operation, Outcome, Role, TrialRecord, Workload};
 pub(super) const WRITE_RATE: &str = "write_rate";
 /// Its value for writers that begin the next file when the last one is closed.
 const CLOSED: &str = "closed";
-/// What the key accepts.
+/// The accepted values, for error messages.
 pub(super) const EXPECTED: &str =
     "a number of files a second, { per_second = 200, arrivals = \"poisson\" }, \"auto\" or \"closed\"";
-/// What ends the name of the sweep that measures it.
+/// Suffix of the name of the measuring sweep.
 const SUFFIX: &str = "-closed-loop";
-/// The share of what the slowest does: below it, queues of arrivals stay short, and a trial that is a third
-/// slower than that one still keeps up.
+/// The fraction of the slowest configuration's rate. It leaves room for a trial that is 30 % slower, and
+/// keeps queues short.
 const SHARE: f64 = 0.7;
 
-/// The name of the sweep that measures the rate for one of this name, which may be too long for more.
+/// The name of the sweep that measures the rate for another one. Long names are cut to make room.
 pub fn closed_loop_name(name: &str) -> String {
     let longest = sweep_name::LONGEST - SUFFIX.len();
     let end = (0..=longest.min(name.len())).rev().find(|end| name.is_char_boundary(*end)).unwrap_or(0);
     format!("{}{SUFFIX}", &name[..end])
 }
 
-/// Whether a value of the key leaves writers in a closed loop, at first or for good.
+/// True for the words that leave writers in a closed loop: `auto` until the rate is known, and `closed`.
 pub(super) fn is_closed(text: &str) -> bool {
     [AUTO, CLOSED].contains(&text)
 }
 
-/// The positions of the workloads whose rate is to be measured.
+/// Indices of the workloads whose rate must be measured.
 ///
 /// # Errors
-/// If the plan is one in which it cannot be.
+/// If the plan is a race, or runs on a fleet or on clients, where no rate is measured.
 pub(super) fn unmeasured(
     document: &Document,
     raw: &RawPlan,
@@ -71,19 +70,19 @@ pub(super) fn unmeasured(
     Ok(found)
 }
 
-/// What the sweep in a closed loop has shown.
+/// The result of the closed-loop sweep.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Slowest {
     /// The configuration with the slowest writers.
     pub configuration: String,
-    /// How many files all of them together began in a second.
+    /// Files per second that its writers together began.
     pub files_per_s: f64,
-    /// The rate that follows.
+    /// The rate derived from it, in files per second.
     pub rate: f64,
 }
 
 impl Plan {
-    /// Whether a rate of writers is to be measured before it is carried out.
+    /// True if a write rate must be measured before this plan can run.
     pub fn measures_write_rate(&self) -> bool {
         !self.unmeasured_rates.is_empty()
     }
@@ -106,7 +105,7 @@ impl Plan {
         }
     }
 
-    /// If this is such a sweep, the `PATH=VALUE` arguments without those that make it one.
+    /// The original `PATH=VALUE` arguments, if [`Plan::in_closed_loop`] made this plan.
     pub fn before_closed_loop(&self) -> Option<&[String]> {
         let is_name =
             |one: &String| one.starts_with("name=") && one.trim_end_matches(['"', '\'']).ends_with(SUFFIX);
@@ -122,8 +121,8 @@ impl Plan {
         }
     }
 
-    /// This plan with the rates that trials in a closed loop have shown, and what showed them. `None` if no
-    /// writer of a workload has begun a file. The time that they took is taken from that of the sweep.
+    /// This plan with the rates derived from closed-loop trials, and the slowest configuration of each
+    /// workload. `took` is subtracted from the time limit. `None` if no writer of a workload began a file.
     pub fn with_write_rates(&self, trials: &[TrialRecord], took: Nanos) -> Option<(Plan, Vec<Slowest>)> {
         let mut plan = self.clone();
         let mut all = Vec::new();
@@ -151,7 +150,7 @@ fn slowest<'t>(trials: impl Iterator<Item = &'t TrialRecord>) -> Option<Slowest>
     Some(Slowest { configuration: configuration.clone(), files_per_s, rate })
 }
 
-/// How many files the writers of a trial began in a second.
+/// Files per second that the writers of a trial began, in its last phase with writers.
 fn files_per_s(trial: &TrialRecord) -> Option<f64> {
     let mut phases = trial.phases.iter().rev().filter_map(|phase| {
         let writers = phase.roles.iter().find(|role| role.role == Role::Writer)?;
@@ -161,11 +160,11 @@ fn files_per_s(trial: &TrialRecord) -> Option<f64> {
     phases.next().filter(|rate| *rate > 0.0)
 }
 
-/// Rounded down to two digits: it is one trial's.
+/// Rounds down to two significant digits; a single trial is no more precise.
 fn two_digits(rate: f64) -> f64 {
     let digit = 10_f64.powi(rate.log10().floor() as i32 - 1);
     let rounded = (rate / digit).floor() * digit;
-    // Without the digits of a binary fraction.
+    // Removes binary rounding noise such as 0.45000000000000001.
     (rounded * 1e6).round() / 1e6
 }
 
@@ -188,7 +187,7 @@ mod tests {
         let asked = plan("").unwrap();
         assert!(asked.measures_write_rate());
         let closed = asked.in_closed_loop();
-        // What is stored of both can be parsed again, as to continue them.
+        // Resuming parses the stored plan again.
         let again = |plan: &Plan, name: &str| Plan::parse(&plan.text, name, &plan.overrides).unwrap();
         assert_eq!(again(&closed, "other.toml"), closed);
         assert_eq!((closed.name.as_str(), closed.repetitions, closed.enough), ("mine-closed-loop", 1, None));

@@ -17,7 +17,7 @@ use fsdyno_core::{TrialRecord, WarningKind};
 
 /// The most that one reads before deciding.
 const MOST: usize = 3;
-/// One trial of so many, disturbed or not, does not decide a mean.
+/// A warning in fewer than one of so many trials hardly changes a mean.
 const RARE: usize = 20;
 
 /// The reasons to doubt what an answer says of its `own` trials, of all trials of the sweep.
@@ -73,7 +73,7 @@ fn without_phase(text: &str) -> &str {
 }
 
 /// The warnings that bear on what decides: first those that few trials carry, which make them unlike others.
-/// Those of so few that no mean changes are notes.
+/// Warnings in very few trials are left to the notes.
 fn carried(answer: &Answer, measure: &Measure, own: &[&TrialRecord]) -> Vec<String> {
     let from_memory = [WarningKind::PageCache, WarningKind::CachesNotDropped];
     let is_invalid = answer.judgement.class == Class::Invalid;

@@ -29,7 +29,7 @@ use fsdyno_core::{TrialRecord, WarningKind};
 
 /// The most configurations that a headline names.
 const NAMED: usize = 3;
-/// With this share of all processors used by others, over all trials, figures should be measured again.
+/// If other programs used more than this share of all processors, the page advises measuring again.
 const BUSY: f64 = 0.25;
 
 /// A judgement with the configurations that it is about, as indices of the standings.
@@ -111,7 +111,7 @@ impl Evidence<'_, '_> {
                 return keep(Class::NoDifference, self.nothing_better(default, most), None);
             }
             if open.iter().all(|one| one.doubt.is_some()) {
-                // Of several reasons the one that is about the default.
+                // Of several reasons, prefer the one about the default.
                 let about_default = open.iter().find(|one| one.case == standings[default].case);
                 let why = about_default.unwrap_or(&open[0]).doubt.as_deref().unwrap_or_default();
                 let headline =
@@ -209,9 +209,9 @@ impl Evidence<'_, '_> {
         simpler.min_by_key(|(_, one)| one.changes).map_or(best, |(index, _)| index)
     }
 
-    /// By how much any other may be better than the default at most, if that is shown to be immaterial
-    /// although nothing more is. It must be shown of each, so that none needs a correction for the others (R.
-    /// L. Berger, "Multiparameter hypothesis testing and acceptance sampling", Technometrics 24(4), 1982).
+    /// The largest possible gain over the default, if it is immaterial for every other configuration. Because
+    /// it must be immaterial for all of them, no correction for multiple comparisons is needed (R. L. Berger,
+    /// "Multiparameter hypothesis testing and acceptance sampling", Technometrics 24(4), 1982).
     fn most_to_gain(&self, best: usize, default: usize) -> Option<f64> {
         let of_default = &self.standings[default];
         let sound = |one: &Contender| one.is_complete() && one.doubt.is_none() && !one.at_least;
@@ -273,7 +273,7 @@ impl Evidence<'_, '_> {
         Some((format!("{carriers} of {} {why}", text::plural(trials.len() as u64, "trial")), remedy))
     }
 
-    /// What is to be done next, and if others used much of the machine, that it be left alone.
+    /// Adds the advice to use an idle machine, if other programs used much of this one.
     fn and_on_a_quiet_machine(&self, next: Option<String>) -> Option<String> {
         let shares = self.trials.iter().map(|trial| confounder::foreign_share(trial));
         if shares.sum::<f64>() <= BUSY * self.trials.len() as f64 {
@@ -290,7 +290,7 @@ impl Evidence<'_, '_> {
         format!(" Keep the default, '{}'.", self.standings[default].name)
     }
 
-    /// What the one ahead costs, if it is materially worse in a guard measure.
+    /// Names the guard measure in which the leader is materially worse, if there is one.
     fn price(&self, chosen: usize, baseline: Option<usize>) -> String {
         let loss = self.guard_loss(chosen, baseline);
         let name = &self.standings[chosen].name;
@@ -436,7 +436,7 @@ impl Evidence<'_, '_> {
             _ => None,
         });
         let needed = needed.collect::<Option<Vec<usize>>>().and_then(|needed| needed.into_iter().max());
-        // What two trials say of how many it takes is a guess.
+        // Two trials are too few to estimate how many are needed.
         let begins = fewest < 2 || fewest < 3 && needed.is_none();
         match needed.filter(|needed| *needed > fewest) {
             _ if begins && self.is_imported() => "To decide, begin with 6 trials of each.".to_string(),
@@ -543,7 +543,7 @@ impl Evidence<'_, '_> {
         }
     }
 
-    /// The value of the measure, or what is lost under the cache models of which each may be the disk's.
+    /// The value of the measure; for losses, the range over all models of the disk's cache.
     fn range_of_losses(&self, one: &Contender) -> String {
         let losses = one.losses.as_ref().filter(|_| self.measure.is_often_zero());
         let rates = losses.iter().flat_map(|losses| &losses.models).filter_map(|one| one.acknowledged.rate);

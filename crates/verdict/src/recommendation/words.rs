@@ -15,7 +15,7 @@ use fsdyno_stats::Estimate;
 /// The measure of searches for the highest rate.
 pub(super) const CAPACITY: &str = "flow-capacity";
 
-/// What a user can do about it, whatever the filesystem.
+/// Advice on false successes that applies to every filesystem.
 pub(super) const FALSE_SUCCESS: &str = "A false success is a second fsync that succeeds although data was lost: \
     programs must take the first error of fsync as final.";
 

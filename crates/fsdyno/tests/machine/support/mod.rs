@@ -14,10 +14,11 @@ use libtest_mimic::{Arguments, Conclusion, Failed, Trial};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::chown;
 use std::panic::{catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -422,6 +423,19 @@ impl Sandbox {
     /// Runs the binary until it ends.
     pub fn run(&self, arguments: &[&str]) -> Output {
         self.fsdyno(arguments).output().expect("run fsdyno")
+    }
+
+    /// Runs the binary and kills it as soon as a line on stderr contains this text.
+    pub fn kill_at(&self, arguments: &[&str], text: &str) {
+        let mut command = self.fsdyno(arguments);
+        let mut running = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("run fsdyno");
+        let lines = BufReader::new(running.stderr.take().expect("a pipe")).lines();
+        for line in lines.map_while(Result::ok) {
+            if line.contains(text) {
+                running.kill().expect("send SIGKILL");
+            }
+        }
+        running.wait().expect("its end");
     }
 
     /// Runs the binary, which succeeds or has warnings, and requires that it prints all of these texts.
