@@ -7,10 +7,12 @@
 
 use crate::error::{GuestError, Result};
 use fsdyno_core::Bytes;
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
 
 /// The directory of the cache: `$XDG_CACHE_HOME/fsdyno`.
 pub(crate) struct Cache {
@@ -41,18 +43,17 @@ impl Cache {
     /// The packages of libraries that a package depends on and that are not installed; none if apt does not
     /// know it.
     pub fn libraries_of(&self, package: &str) -> Vec<String> {
-        let said = run(Command::new("apt-cache").args(["depends", package])).unwrap_or_default();
+        let said = ask_apt(&["depends", package]).unwrap_or_default();
         let is_absent = |name: &String| {
             let status = run(Command::new("dpkg-query").args(["-W", "-f=${db:Status-Status}", name]));
             status.map_or(true, |status| status != b"installed")
         };
-        libraries(&String::from_utf8_lossy(&said)).into_iter().filter(is_absent).collect()
+        libraries(&said).into_iter().filter(is_absent).collect()
     }
 
     /// How much there is to be downloaded of a package; `None` if apt does not know it.
     pub fn size_of(&self, package: &str) -> Option<Bytes> {
-        let said = run(Command::new("apt-cache").args(["show", "--no-all-versions", package])).ok()?;
-        download_size(&String::from_utf8_lossy(&said))
+        download_size(&ask_apt(&["show", "--no-all-versions", package]).ok()?)
     }
 
     /// Where a package is unpacked; it is downloaded if necessary.
@@ -104,6 +105,21 @@ fn libraries(depends: &str) -> Vec<String> {
 /// Whether packages can be downloaded on this machine.
 pub(crate) fn can_fetch() -> bool {
     ["apt-get", "apt-cache", "dpkg"].iter().all(|program| fsdyno_host::local::find_program(program).is_some())
+}
+
+/// Asks apt-cache(8), and each question only once: where apt keeps no cache of its own, an answer takes a
+/// second.
+pub(crate) fn ask_apt(question: &[&str]) -> Result<String> {
+    static ANSWERS: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
+    let key = question.join(" ");
+    let mut answers = ANSWERS.lock().expect("nobody panics while asking");
+    if let Some(answer) = answers.get(&key) {
+        return Ok(answer.clone());
+    }
+    let said = run(Command::new("apt-cache").args(question))?;
+    let answer = String::from_utf8_lossy(&said).into_owned();
+    answers.insert(key, answer.clone());
+    Ok(answer)
 }
 
 /// Runs a program on the host; returns its standard output.

@@ -6,7 +6,6 @@ use fsdyno_core::KernelSpec;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// A kernel that a guest can boot.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,8 +50,7 @@ pub(crate) fn get(spec: &KernelSpec, cache: &Cache) -> Result<Kernel> {
 
 /// The newest package of a version that apt knows.
 pub(crate) fn newest_offered(spec: &KernelSpec, version: &str) -> Result<String> {
-    let listed = cache::run(Command::new("apt-cache").args(["pkgnames", &format!("{PACKAGE}{version}.")]))?;
-    let names = String::from_utf8_lossy(&listed);
+    let names = cache::ask_apt(&["pkgnames", &format!("{PACKAGE}{version}.")])?;
     let offered = names.lines().filter(|name| is_package(name, version)).map(str::to_string).collect();
     newest(version, offered).ok_or_else(|| {
         let reason = "no package source has it (apt-cache pkgnames linux-image- lists what is available, \
