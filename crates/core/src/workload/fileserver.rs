@@ -16,9 +16,10 @@ parameters! {
         readers: u32 = 3, "number of readers in the phases with several readers; the first phase has one";
         writers: u32 = 3, "number of writers in the last phase; 0 skips that phase";
         write_rate: Option<Rate> = None, "how many files all writers together begin in a second, whether or not \
-            the filesystem keeps up: a number, `{ per_second = 200, arrivals = \"poisson\" }`, or `\"auto\"`, \
-            70 % of what the slowest configuration does, measured before the sweep; by default, \
-            `\"closed\"`, each writer begins the next file when the last one is closed";
+            the filesystem keeps up: a number, `{ per_second = 200, arrivals = \"poisson\" }`, `\"auto\"`, 70 % \
+            of what the slowest configuration does, measured before the sweep, or `\"closed\"`: each writer \
+            begins the next file when the last one is closed. By default `\"auto\"` where a sweep has several \
+            trials of several configurations, and `\"closed\"` elsewhere: in races, on fleets and on clients";
         ramp: Ramp = Ramp::secs(30), "duration of the load before each window, or `until-throttled`: until \
             the device keeps up with the writers; `steady` takes its place";
         window: Nanos = Nanos::from_secs(30), "length of the measured part of each phase";

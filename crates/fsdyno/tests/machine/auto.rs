@@ -16,6 +16,7 @@ fn plan(sandbox: &Sandbox) -> String {
     let text = format!(
         "name = \"auto\"\nrepetitions = \"auto\"\nmax_repetitions = {MOST}\n[device]\nimage = \"{}\"\n\
          size = \"512M\"\n[axes]\nfilesystem = [\"ext4\", \"xfs\"]\n[[workloads]]\nkind = \"fileserver\"\n\
+         write_rate = \"closed\"\n\
          tree_size = \"1M\"\nwriter_space = \"4M\"\nreaders = 1\nwriters = 1\nramp = 0\nwindow = \"100ms\"\n",
         sandbox.path("fsdyno.img").display()
     );

@@ -37,6 +37,7 @@ filesystem = ["ext4"]
 scheduler = ["mq-deadline", "none"]
 [[workloads]]
 kind = "fileserver"
+write_rate = "closed"
 tree_size = "8M"
 readers = 1
 writers = 1
@@ -67,7 +68,7 @@ fn bad_plans_get_one_clear_error() {
         ("\"256M\"", "\"256 potatoes\"", &["plan.toml:6:8", "256 potatoes", "64M"]),
         ("\"200ms\"", "\"3 parsecs\"", &["plan.toml:", "3 parsecs", "500ms"]),
         ("kind = \"fileserver\"", "kind = \"fileserve\"", &["plan.toml:11:8", "did you mean 'fileserver'"]),
-        ("readers =", "raeders =", &["plan.toml:13:1", "did you mean 'readers'"]),
+        ("readers =", "raeders =", &["plan.toml:14:1", "did you mean 'readers'"]),
         ("[axes]", "[axes]\ndata = [\"journal\"]\ndelalloc = [1]", &["contradicts itself"]),
         ("[axes]", "[axes]\njournal = [\"external\"]", &["plan.toml:", "[device.journals]"]),
         ("name = \"quick\"", "name = \"quick", &["plan.toml:1:"]),

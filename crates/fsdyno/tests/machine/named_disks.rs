@@ -76,6 +76,7 @@ fn sweep_with(
     let plan = format!(
         "name = \"named\"\nrepetitions = 2\n[device]\nblock = \"{}\"\n{device}\n{}[axes]\n\
          filesystem = {filesystems:?}\n{axes}\n[[workloads]]\nkind = \"fileserver\"\ntree_size = \"1M\"\n\
+         write_rate = \"closed\"\n\
          writer_space = \"4M\"\nreaders = 1\nwriters = 1\nramp = 0\nwindow = \"50ms\"\n",
         data.display(),
         log.unwrap_or_default()

@@ -23,7 +23,7 @@ fn plan(image: &Path, window: &str) -> String {
         "repetitions = 2\n[device]\nimage = \"{}\"\nsize = \"{SIZE}\"\nsector = 4096\n\
          preallocate = \"write\"\n[axes]\nfilesystem = [\"ext4\", \"xfs\", \"btrfs\"]\n[[workloads]]\n\
          kind = \"fileserver\"\ntree_size = \"4M\"\nwriters = 1\nreaders = 1\nwriter_space = \"8M\"\n\
-         ramp = 0\nwindow = \"{window}\"\n",
+         write_rate = \"closed\"\nramp = 0\nwindow = \"{window}\"\n",
         image.display()
     )
 }

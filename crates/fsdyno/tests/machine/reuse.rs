@@ -30,7 +30,7 @@ fn plan(place: &Path) -> String {
          [axes]\nfilesystem = [\"ext4\", \"xfs\", \"btrfs\"]\natime = [\"noatime\", \"strictatime\"]\n\
          [axes.ext4]\njournal = [\"internal\", \"external\"]\n\
          [[workloads]]\nkind = \"fileserver\"\ntree_size = \"24M\"\nwriters = 1\nreaders = 1\n\
-         writer_space = \"16M\"\nramp = 0\nwindow = \"50ms\"\nverify = true\n",
+         write_rate = \"closed\"\nwriter_space = \"16M\"\nramp = 0\nwindow = \"50ms\"\nverify = true\n",
         image("disk.img"),
         image("journal.img")
     )

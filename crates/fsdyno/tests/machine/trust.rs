@@ -30,8 +30,8 @@ const BLOCKS: u32 = 10;
 /// machine's noise and do not depend on the luck of a single comparison.
 ///
 /// A single comparison finds a difference in at most 5 of 100 sweeps. The ways share their trials, so their
-/// share varies round that: with seven measures and normal noise, 501 ways of 99 in 100 sweeps find at most
-/// 8 %, and none of 300 more than 9 %. So the bound is 10 %; without Holm's correction it would be about 25 %.
+/// share varies round that: with seven measures and normal noise, it is at most 8 % in 99 of 100 sweeps, and
+/// in none of 300 above 9 %. So the bound is 10 %; without Holm's correction it would be about 25 %.
 fn real_trials_of_one_configuration_do_not_differ() {
     let sandbox = Sandbox::new();
     let plan = format!(
@@ -49,6 +49,7 @@ name = "again"
 filesystem = "ext4"
 [[workloads]]
 kind = "fileserver"
+write_rate = "closed"
 tree_size = "4M"
 readers = 1
 writers = 1

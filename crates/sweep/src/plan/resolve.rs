@@ -97,7 +97,8 @@ fn resolve(
             .map_err(|error| document.error(&Origin::Document, PlanProblem::Measure(error)))?,
         (None, None) => return Err(document.error(&Origin::Document, PlanProblem::NoWorkload)),
     };
-    let unmeasured_rates = write_rate::unmeasured(document, &raw, &workloads)?;
+    let compares = configurations.len() > 1 && (raw.repetitions > 1 || raw.enough.is_some());
+    let unmeasured_rates = write_rate::unmeasured(document, &raw, &workloads, compares)?;
     let plan = Plan {
         hooks: raw.hooks.clone().relative_to(base),
         guest: raw.guest,

@@ -1,4 +1,5 @@
-//! `write_rate = "auto"`: measures how fast a file server's writers can go, once, before the sweep.
+//! `write_rate = "auto"`, the default where configurations are compared: measures how fast a file server's
+//! writers can go, once, before the sweep.
 //!
 //! In a closed loop, a filesystem with slow writers leaves more of the device to its readers. At a common
 //! rate, readers compete with the same work everywhere. Every configuration must sustain that rate, so it is
@@ -38,34 +39,38 @@ pub(super) fn is_closed(text: &str) -> bool {
     [AUTO, CLOSED].contains(&text)
 }
 
-/// Indices of the workloads whose rate must be measured.
+/// Indices of the workloads whose rate must be measured: those that say so, and, in a plan that `compares`
+/// configurations, those that say nothing, except where no rate is measured.
 ///
 /// # Errors
-/// If the plan is a race, or runs on a fleet or on clients, where no rate is measured.
+/// If a plan that is a race, or runs on a fleet or on clients, wants a rate to be measured.
 pub(super) fn unmeasured(
     document: &Document,
     raw: &RawPlan,
     workloads: &[Workload],
+    compares: bool,
 ) -> Result<Vec<usize>, PlanError> {
+    let elsewhere = match (raw.race.is_some(), raw.fleet.is_some(), raw.clients.is_some()) {
+        (true, ..) => Some("a race"),
+        (_, true, _) => Some("a fleet"),
+        (.., true) => Some("clients"),
+        _ => None,
+    };
     let mut found = Vec::new();
     for (index, (one, workload)) in raw.workloads.iter().zip(workloads).enumerate() {
         let Workload::Fileserver(load) = workload else { continue };
         let table = Section::new(document, &one.node, one.table)?;
-        let is_auto = table.get(WRITE_RATE).is_some_and(|node| node.value == Value::String(AUTO.to_string()));
-        if !is_auto || load.writers == 0 {
+        let set = table.get(WRITE_RATE).map(|node| &node.value);
+        let is_asked = set == Some(&Value::String(AUTO.to_string()));
+        let is_default = set.is_none() && compares && elsewhere.is_none();
+        if load.writers == 0 || !(is_asked || is_default) {
             continue;
         }
-        let elsewhere = match (raw.race.is_some(), raw.fleet.is_some(), raw.clients.is_some()) {
-            (true, ..) => "a race",
-            (_, true, _) => "a fleet",
-            (.., true) => "clients",
-            _ => {
-                found.push(index);
-                continue;
-            }
-        };
-        let expected = format!("a number of files a second: it is not measured before {elsewhere}");
-        return Err(table.refuse(WRITE_RATE, expected));
+        if let Some(elsewhere) = elsewhere {
+            let expected = format!("a number of files a second: it is not measured before {elsewhere}");
+            return Err(table.refuse(WRITE_RATE, expected));
+        }
+        found.push(index);
     }
     Ok(found)
 }
@@ -216,6 +221,27 @@ mod tests {
         assert_eq!(again(&paced, "other.toml"), paced);
         assert_eq!(paced.before_closed_loop(), None);
         assert!(asked.with_write_rates(&trials[2..], Nanos(0)).is_none(), "nothing was measured");
+    }
+
+    #[test]
+    fn a_plan_that_compares_measures_unless_it_says_otherwise() {
+        let text = plan("").unwrap().text;
+        let text = text.replace("write_rate = \"auto\"\n", "").replace("time_limit = \"10m\"\n", "");
+        let text = text.replace("[[workloads]]\nkind = \"null\"\n", "");
+        let measures = |sets: &[&str]| {
+            let sets: Vec<String> = sets.iter().map(|set| (*set).to_string()).collect();
+            Plan::parse(&text, "mine.toml", &sets).unwrap().measures_write_rate()
+        };
+        assert!(measures(&[]) && measures(&["repetitions=2"]));
+        for sets in [
+            &["repetitions=1"][..],
+            &["axes.filesystem=\"ext4\""],
+            &["workloads.writers=0"],
+            &["workloads.write_rate=\"closed\""],
+            &["protocol=\"race\""],
+        ] {
+            assert!(!measures(sets), "{sets:?}");
+        }
     }
 
     #[test]

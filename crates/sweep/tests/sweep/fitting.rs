@@ -19,6 +19,7 @@ size = "16G"
 filesystem = ["ext4", "xfs", "btrfs"]
 [[workloads]]
 kind = "fileserver"
+write_rate = "closed"
 tree_size = "4G"
 writer_space = "1G"
 ramp = "5s"

@@ -39,7 +39,8 @@ fn a_bench_uses_a_directory_as_it_is() {
 fn a_dry_run_lists_commands_time_and_space_and_changes_nothing() {
     let mut host = FakeHost::new();
     let before = host.snapshot();
-    let fileserver = "kind = \"fileserver\"\ntree_size = \"1G\"\nwriter_space = \"100M\"";
+    let fileserver =
+        "kind = \"fileserver\"\nwrite_rate = \"closed\"\ntree_size = \"1G\"\nwriter_space = \"100M\"";
     let plan = lab::plan(
         &PLAN.replace("kind = \"null\"", fileserver),
         &["workloads.ramp=8s", "workloads.window=2s", "repetitions=3"],
