@@ -232,7 +232,7 @@ impl Group {
                 true => "on all clients".to_string(),
                 false => format!("client {}", names.join(", ")),
             };
-            let warning = Warning::new(warning.kind, format!("{whose}: {}", warning.text));
+            let warning = Warning { text: format!("{whose}: {}", warning.text), ..warning };
             self.output.push_back(EngineOutput::Event(Box::new(EngineEvent::Warning(warning))));
         }
         self.output.push_back(EngineOutput::Event(Box::new(event)));

@@ -361,8 +361,8 @@ fn warnings(phase: &PhaseResult) -> Vec<Warning> {
             (_, Some(late)) if late > room_ns => format!("it began {} into the window", Nanos(late)),
             _ => return None,
         };
-        let text = format!("phase '{}': client '{}': {reason}", phase.name, client.client);
-        Some(Warning::new(WarningKind::BegunApart, text))
+        let text = format!("client '{}': {reason}", client.client);
+        Some(Warning::new(WarningKind::BegunApart, text).in_phase(&phase.name))
     });
     said.collect()
 }

@@ -243,13 +243,30 @@ impl fmt::Display for WarningKind {
 pub struct Warning {
     /// What kind.
     pub kind: WarningKind,
-    /// One line of text.
+    /// Name of the phase it is about; absent if it is about the whole trial, or if that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<String>,
+    /// One line of text, without the phase.
     pub text: String,
 }
 
 impl Warning {
-    /// A warning of this kind.
+    /// A warning of this kind about the whole trial.
     pub fn new(kind: WarningKind, text: impl Into<String>) -> Self {
-        Warning { kind, text: text.into() }
+        Warning { kind, phase: None, text: text.into() }
+    }
+
+    /// The same about one phase.
+    pub fn in_phase(self, name: &str) -> Self {
+        Warning { phase: Some(name.to_string()), ..self }
+    }
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.phase {
+            Some(phase) => write!(f, "phase '{phase}': {}", self.text),
+            None => f.write_str(&self.text),
+        }
     }
 }

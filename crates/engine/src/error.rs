@@ -357,8 +357,8 @@ fn printed_hint(printed: &str) -> Option<&'static str> {
 fn hint(errno: Errno) -> Option<&'static str> {
     match errno {
         Errno::NOSPC => Some(
-            "make the workload smaller (tree_size, writer_space, file_size, size, files; of a flow, count, size \
-             and limit of its files), or use a larger device",
+            "use a larger device, or make what the workload writes smaller (tree_size, writer_space, file_size; \
+             in a flow, count and size of its files)",
         ),
         Errno::DQUOT => Some("this user's quota is used up; make tree_size smaller"),
         Errno::IO => Some("the device or the filesystem reported an error; see the kernel log"),

@@ -177,6 +177,11 @@ impl<'a, 'e> Session<'a, 'e> {
         self.progress.event(EngineEvent::Warning(Warning::new(kind, text)));
     }
 
+    /// Adds one about a phase.
+    pub(crate) fn warn_in(&mut self, phase: &str, kind: WarningKind, text: impl Into<String>) {
+        self.progress.event(EngineEvent::Warning(Warning::new(kind, text).in_phase(phase)));
+    }
+
     /// Writes back dirty data and, if requested, empties the caches.
     pub(crate) fn settle(&mut self, phase: &str, after_ns: u64) -> Result<(), EngineError> {
         let is_durable = self.make_durable(phase, after_ns)?;
@@ -194,8 +199,8 @@ impl<'a, 'e> Session<'a, 'e> {
             true
         })??;
         self.dropped = dropped.unwrap_or_else(|errno| {
-            let text = format!("phase '{phase}': cannot write '{DROP_CACHES}': {errno}");
-            self.warn(WarningKind::CachesNotDropped, text);
+            let text = format!("cannot write '{DROP_CACHES}': {errno}");
+            self.warn_in(phase, WarningKind::CachesNotDropped, text);
             None
         });
         Ok(())
@@ -244,11 +249,11 @@ impl<'a, 'e> Session<'a, 'e> {
             && missed.0 > loaded.0 / 100
         {
             let text = format!(
-                "phase '{phase}': {} of {loaded} did not stay in memory; use smaller files, raise `memory`, \
-                 or look for what else drops caches",
+                "{} of {loaded} did not stay in memory; use smaller files, raise `memory`, or look for what else \
+                 drops caches",
                 missed.min(loaded)
             );
-            self.warn(WarningKind::CacheNotWarm, text);
+            self.warn_in(phase, WarningKind::CacheNotWarm, text);
         }
         self.cache = Some(CacheAtStart {
             state,
@@ -274,11 +279,10 @@ impl<'a, 'e> Session<'a, 'e> {
         }
         if !quiet.reached {
             let text = format!(
-                "phase '{phase}': the device was not calm after {}: {} requests in that time, {} dirty at the \
-                 end",
+                "the device was not calm after {}: {} requests in that time, {} dirty at the end",
                 quiet.waited_ns, quiet.requests, quiet.dirty
             );
-            self.warn(WarningKind::NotQuiet, text);
+            self.warn_in(phase, WarningKind::NotQuiet, text);
         }
         self.quiet = Some(quiet);
         Ok(())
@@ -314,16 +318,16 @@ impl<'a, 'e> Session<'a, 'e> {
         }
         let name = result.name.clone();
         if let Some(failure) = late {
-            let text = format!("phase '{name}': after the window, {failure}: {}", failure.errno);
-            self.warn(WarningKind::LateFailure, text);
+            let text = format!("after the window, {failure}: {}", failure.errno);
+            self.warn_in(&name, WarningKind::LateFailure, text);
         }
         if is_unthrottled {
             let text = format!(
-                "phase '{name}': after {} of ramp, writers were still faster than the device; limit \
-                 `memory`, write more, or lower vm.dirty_bytes",
+                "after {} of ramp, writers were still faster than the device; limit `memory`, write more, or \
+                 lower vm.dirty_bytes",
                 result.ramp_ns
             );
-            self.warn(WarningKind::NotThrottled, text);
+            self.warn_in(&name, WarningKind::NotThrottled, text);
         }
         self.progress.event(EngineEvent::Phase(Box::new(result)));
         self.unsynced = (written.bytes > 0).then_some(written);

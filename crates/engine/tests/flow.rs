@@ -427,7 +427,7 @@ fn a_rate_that_is_too_high_is_reported() {
     let text = warning(WarningKind::Censored);
     assert!(text.ends_with(" of 100 iterations of clients had not ended at the drain limit"), "{text}");
     let text = warning(WarningKind::Saturated);
-    assert!(text.starts_with("phase 'flow': of 500 iterations per second, clients completed "), "{text}");
+    assert!(text.starts_with("of 500 iterations per second, clients completed "), "{text}");
     let left_behind = |event: &EngineEvent| matches!(event, EngineEvent::Warning(warning) if warning.kind == WarningKind::LeftBehind);
     assert!(!events.iter().any(left_behind), "a worker that is late does not hang");
 }

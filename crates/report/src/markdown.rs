@@ -176,8 +176,9 @@ pub fn comparison(out: &mut dyn Write, comparison: &Comparison) -> io::Result<()
     }
     for warning in &comparison.warnings {
         let ([a, b], [of_a, of_b]) = (warning.trials, warning.of);
+        let word = if warning.is_note() { "note:" } else { "**warning**" };
         let text = escaped(&warning.text());
-        writeln!(out, "- **warning** {} (A: {a} of {of_a} trials, B: {b} of {of_b}): {text}", warning.kind)?;
+        writeln!(out, "- {word} {} (A: {a} of {of_a} trials, B: {b} of {of_b}): {text}", warning.kind)?;
     }
     notes_on(comparison).iter().try_for_each(|note| writeln!(out, "\n{}", escaped(note)))
 }

@@ -127,7 +127,7 @@ impl Older<'_> {
 
     fn warnings(&self, trial_id: i64) -> Result<Vec<Warning>> {
         self.each("SELECT * FROM warnings WHERE trial_id = ? ORDER BY position", [trial_id], |row| {
-            Ok(Warning { kind: word(row, "kind")?, text: get(row, "text")? })
+            Ok(Warning { kind: word(row, "kind")?, phase: None, text: get(row, "text")? })
         })
     }
 

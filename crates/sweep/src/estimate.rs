@@ -206,7 +206,7 @@ fn dry_case(
         _ if !case.impossible.is_empty() => Vec::new(),
         _ => commands(plan, &case, seed, queues),
     };
-    let mut notes: Vec<String> = case.warnings.iter().map(|warning| warning.text.clone()).collect();
+    let mut notes: Vec<String> = case.warnings.iter().map(Warning::to_string).collect();
     let fills = case.configuration.precondition().is_some();
     if let Some(error) = unknown.device.as_ref().filter(|_| fills).or(unknown.conditioned.as_ref()) {
         notes.push(format!("the time to fill the device is unknown and not included: {error}"));

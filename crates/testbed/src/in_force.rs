@@ -87,7 +87,7 @@ pub(crate) fn risks_of_directory(
         let Some(outer) = below.and_then(|image| mount_of(mounts, &image)) else { break };
         let of_outer = risks_of_filesystem(host, outer).into_iter();
         found.extend(
-            of_outer.map(|Warning { kind, text }| Warning { kind, text: format!("below it, {text}") }),
+            of_outer.map(|warning| Warning { text: format!("below it, {}", warning.text), ..warning }),
         );
         below = image_below(host, outer);
         found.extend(unflushed(host, outer, below.is_some()));

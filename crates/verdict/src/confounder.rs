@@ -2,16 +2,18 @@
 //! configuration.
 //!
 //! A pure function of the record: what was measured, what the machine did meanwhile, and what the machine is.
-//! Each confounder is reported once, for the phase in which it was worst. Others are reported where they are
-//! detected: the engine reports trees smaller than memory, readers that started their tree again, and a slow
-//! timer; the testbed reports options that are not in force and settings that weaken what survives a power
-//! cut.
+//! Each confounder is reported for every phase that it was seen in, the worst first. Others are reported
+//! where they are detected: the engine reports trees smaller than memory, readers that started their tree
+//! again, and a slow timer; the testbed reports options that are not in force and settings that weaken what
+//! survives a power cut.
 //!
 //! The thresholds separate what any healthy run shows from what changes its figures by several percent.
 
+use crate::text;
 use fsdyno_core::environment::DeviceFacts;
 use fsdyno_core::figures::total;
 use fsdyno_core::filesystem;
+use fsdyno_core::measure::Measure;
 use fsdyno_core::operation::Moves;
 use fsdyno_core::profile;
 use fsdyno_core::result::{CpuTime, RoleResult, WHOLE_RUN, Watched};
@@ -47,7 +49,7 @@ pub fn confounders(record: &TrialRecord) -> Vec<Warning> {
         return Vec::new();
     }
     let seen = Watched::of(&record.phases);
-    let found = [
+    let of_phases = [
         page_cache(record, &seen),
         write_cache_absorbed(record, &seen),
         cache_not_warm(record, &seen),
@@ -56,10 +58,9 @@ pub fn confounders(record: &TrialRecord) -> Vec<Warning> {
         processors_saturated(&seen),
         steal_time(&seen),
         other_io(record, &seen),
-        compression(record),
-        write_cache(record),
     ];
-    found.into_iter().flatten().collect()
+    let of_trial = [compression(record), write_cache(record)];
+    of_phases.into_iter().flatten().chain(of_trial.into_iter().flatten()).collect()
 }
 
 /// Bytes per second over the time in which the machine was watched.
@@ -67,49 +68,54 @@ fn rate(one: &Watched<'_>, bytes: u64) -> f64 {
     bytes as f64 / one.telemetry.window.length_ns.as_secs_f64().max(1e-9)
 }
 
-/// The phase with the largest weight, if that exceeds the limit.
-fn worst<'s, 'a>(
-    seen: &'s [Watched<'a>],
+/// A warning for each phase whose weight exceeds the limit, the largest first, with the text that its weight
+/// has.
+fn beyond<'a>(
+    kind: WarningKind,
+    seen: &[Watched<'a>],
     limit: f64,
     weight: impl Fn(&Watched<'a>) -> Option<f64>,
-) -> Option<(&'s Watched<'a>, f64)> {
+    text: impl Fn(&Watched<'a>, f64) -> Option<String>,
+) -> Vec<Warning> {
     let weighed = seen.iter().filter_map(|one| Some((one, weight(one)?)));
-    weighed.max_by(|a, b| a.1.total_cmp(&b.1)).filter(|(_, weight)| *weight > limit)
-}
-
-fn warning(kind: WarningKind, one: &Watched<'_>, text: &str) -> Option<Warning> {
-    let text = match one.name {
-        WHOLE_RUN => format!("{WHOLE_RUN}: {text}"),
-        name => format!("phase '{name}': {text}"),
+    let mut heavy: Vec<(&Watched<'a>, f64)> = weighed.filter(|(_, weight)| *weight > limit).collect();
+    heavy.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let warning = |(one, weight): (&Watched<'a>, f64)| {
+        let text = text(one, weight)?;
+        Some(match one.name {
+            WHOLE_RUN => Warning::new(kind, format!("{WHOLE_RUN}: {text}")),
+            name => Warning::new(kind, text).in_phase(name),
+        })
     };
-    Some(Warning::new(kind, text))
+    heavy.into_iter().filter_map(warning).collect()
 }
 
 /// Bytes that workers read but the device did not deliver. A filesystem that compresses returns more than it
 /// reads, so it cannot be judged. Phases that are meant to read from memory get no warning.
-fn page_cache(record: &TrialRecord, seen: &[Watched<'_>]) -> Option<Warning> {
+fn page_cache(record: &TrialRecord, seen: &[Watched<'_>]) -> Vec<Warning> {
     if compresses(record) || record.configuration.cache() == CacheState::Warm {
-        return None;
+        return Vec::new();
     }
     let read = |one: &Watched<'_>| -> u64 { total(one.roles.iter().map(|role| bytes_read(role))) };
     let meant =
         |one: &Watched<'_>| matches!(record.workload, Workload::DeviceRead(_)) && one.name == CACHED.name;
-    let (one, share) = worst(seen, CACHED_SHARE, |one| {
+    let share = |one: &Watched<'_>| {
         if meant(one) {
             return None;
         }
         let bytes = read(one);
         let from_device = one.telemetry.filesystem_device(members(record))?.read_bytes;
         (bytes >= FEW_BYTES).then(|| 1.0 - from_device.min(bytes) as f64 / bytes as f64)
-    })?;
-    let device = one.telemetry.devices.first()?;
-    let text = format!(
-        "{:.0} % of the {:.0} MB read came from the page cache: device '{device}' delivered {:.0} MB",
-        share * 100.0,
-        megabytes(read(one)),
-        megabytes(one.telemetry.filesystem_device(members(record))?.read_bytes)
-    );
-    warning(WarningKind::PageCache, one, &text)
+    };
+    beyond(WarningKind::PageCache, seen, CACHED_SHARE, share, |one, share| {
+        let device = one.telemetry.devices.first()?;
+        Some(format!(
+            "{:.0} % of the {:.0} MB read came from the page cache: device '{device}' delivered {:.0} MB",
+            share * 100.0,
+            megabytes(read(one)),
+            megabytes(one.telemetry.filesystem_device(members(record))?.read_bytes)
+        ))
+    })
 }
 
 /// How many bytes are written to the devices for each byte of file data.
@@ -126,65 +132,65 @@ fn members(record: &TrialRecord) -> usize {
 /// Bytes that workers wrote but the device did not receive in the window: the page cache absorbed them. A
 /// filesystem that compresses writes fewer bytes than it is given, and one that journals data may have it on
 /// the device of its journal, so neither can be judged.
-fn write_cache_absorbed(record: &TrialRecord, seen: &[Watched<'_>]) -> Option<Warning> {
+fn write_cache_absorbed(record: &TrialRecord, seen: &[Watched<'_>]) -> Vec<Warning> {
     let mut options = record.built.mount_options_in_force.split(',');
     if compresses(record) || options.any(|option| option == "data=journal") {
-        return None;
+        return Vec::new();
     }
-    let absorbed = |one: &Watched<'_>| {
-        let bytes: u64 = total(one.roles.iter().map(|role| bytes_written(role)));
-        let written = one.telemetry.filesystem_device(members(record))?.write_bytes;
-        let to_device = (written as f64 / written_per_byte(record)) as u64;
-        let share = 1.0 - to_device.min(bytes) as f64 / bytes.max(1) as f64;
-        let text = format!(
-            "{:.0} % of the {:.0} MB written in phase '{}'",
-            share * 100.0,
-            megabytes(bytes),
-            one.name
-        );
-        (bytes >= FEW_BYTES && share > ABSORBED_SHARE).then_some(text)
+    let written = |one: &Watched<'_>| -> u64 { total(one.roles.iter().map(|role| bytes_written(role))) };
+    let share = |one: &Watched<'_>| {
+        let bytes = written(one);
+        let on_device = one.telemetry.filesystem_device(members(record))?.write_bytes;
+        let to_device = (on_device as f64 / written_per_byte(record)) as u64;
+        (bytes >= FEW_BYTES).then(|| 1.0 - to_device.min(bytes) as f64 / bytes as f64)
     };
-    let phases: Vec<String> = seen.iter().filter_map(absorbed).collect();
-    let device = seen.first()?.telemetry.devices.first()?;
-    (!phases.is_empty()).then(|| {
-        let text = format!(
-            "{} did not reach device '{device}' in that time; see write-durable",
-            phases.join(" and ")
-        );
-        Warning::new(WarningKind::WriteCacheAbsorbed, text)
+    beyond(WarningKind::WriteCacheAbsorbed, seen, ABSORBED_SHARE, share, |one, share| {
+        Some(format!(
+            "{:.0} % of the {:.0} MB written did not reach device '{}' in that time; see write-durable",
+            share * 100.0,
+            megabytes(written(one)),
+            one.telemetry.devices.first()?
+        ))
     })
 }
 
 /// Bytes that came from the device although the plan wants everything in memory.
-fn cache_not_warm(record: &TrialRecord, seen: &[Watched<'_>]) -> Option<Warning> {
+fn cache_not_warm(record: &TrialRecord, seen: &[Watched<'_>]) -> Vec<Warning> {
     if record.configuration.cache() != CacheState::Warm {
-        return None;
+        return Vec::new();
     }
     let is_warmed =
         |one: &Watched<'_>| record.phases.iter().any(|phase| phase.name == one.name && phase.cache.is_some());
     let read = |one: &Watched<'_>| -> u64 { total(one.roles.iter().map(|role| bytes_read(role))) };
     let from_device = |one: &Watched<'_>| Some(one.telemetry.filesystem_device(members(record))?.read_bytes);
-    let (one, share) = worst(seen, COLD_SHARE, |one| {
+    let share = |one: &Watched<'_>| {
         let (bytes, from_device) = (read(one), from_device(one)?);
         (is_warmed(one) && bytes >= FEW_BYTES).then(|| from_device as f64 / bytes as f64)
-    })?;
-    let text = format!(
-        "cache = \"warm\", but {:.0} MB were read from the device, {:.0} % of what was read; look for what \
-         else uses memory or drops caches",
-        megabytes(from_device(one)?),
-        share * 100.0
-    );
-    warning(WarningKind::CacheNotWarm, one, &text)
+    };
+    beyond(WarningKind::CacheNotWarm, seen, COLD_SHARE, share, |one, share| {
+        Some(format!(
+            "cache = \"warm\", but {:.0} MB were read from the device, {:.0} % of what was read; look for what \
+             else uses memory or drops caches",
+            megabytes(from_device(one)?),
+            share * 100.0
+        ))
+    })
 }
 
-/// Share of all processors that other processes used, in the phase in which they used most.
-pub(crate) fn foreign_share(record: &TrialRecord) -> f64 {
-    worst(&Watched::of(&record.phases), 0.0, foreign).map_or(0.0, |(_, share)| share)
+/// Share of all processors that other processes used, in the phase of a measure in which they used most.
+pub(crate) fn foreign_share(record: &TrialRecord, measure: &Measure) -> f64 {
+    most(record, measure, foreign)
 }
 
-/// Share of all processors that the hypervisor took away, in the phase in which it took most.
-pub(crate) fn steal_share(record: &TrialRecord) -> f64 {
-    worst(&Watched::of(&record.phases), 0.0, stolen).map_or(0.0, |(_, share)| share)
+/// Share of all processors that the hypervisor took away, in the phase of a measure in which it took most.
+pub(crate) fn steal_share(record: &TrialRecord, measure: &Measure) -> f64 {
+    most(record, measure, stolen)
+}
+
+fn most(record: &TrialRecord, measure: &Measure, share: fn(&Watched<'_>) -> Option<f64>) -> f64 {
+    let seen = Watched::of(&record.phases);
+    let of_measure = seen.iter().filter(|one| one.name == WHOLE_RUN || measure.covers(record, one.name));
+    of_measure.filter_map(share).fold(0.0, f64::max)
 }
 
 /// How many processors the machine has that was watched.
@@ -208,22 +214,18 @@ fn stolen(one: &Watched<'_>) -> Option<f64> {
 }
 
 /// Processor time of processes that are neither fsdyno's nor the kernel's.
-fn foreign_load(seen: &[Watched<'_>]) -> Option<Warning> {
-    let (one, share) = worst(seen, FOREIGN_SHARE, foreign)?;
-    let busiest = one.telemetry.window.tasks.iter().find(|task| task.kind == TaskKind::Process);
+fn foreign_load(seen: &[Watched<'_>]) -> Vec<Warning> {
     // What the one that measures used is not among them.
     let name = |task: &TaskTime| match &*task.name {
         "fsdyno" => "another 'fsdyno'".to_string(),
         name => format!("'{name}'"),
     };
-    let busiest = busiest.map(|task| format!(", {} the most", name(task))).unwrap_or_default();
-    let processors = one.telemetry.processors;
-    let text = format!(
-        "other processes used {:.0} % of {processors} processor{}{busiest}",
-        share * 100.0,
-        if processors == 1 { "" } else { "s" }
-    );
-    warning(WarningKind::ForeignLoad, one, &text)
+    beyond(WarningKind::ForeignLoad, seen, FOREIGN_SHARE, foreign, |one, share| {
+        let busiest = one.telemetry.window.tasks.iter().find(|task| task.kind == TaskKind::Process);
+        let busiest = busiest.map(|task| format!(", {} the most", name(task))).unwrap_or_default();
+        let processors = text::plural(u64::from(one.telemetry.processors), "processor");
+        Some(format!("other processes used {:.0} % of {processors}{busiest}", share * 100.0))
+    })
 }
 
 /// What a role wrote. A writer does nothing else that moves data.
@@ -248,22 +250,23 @@ fn bytes_moved(role: &RoleResult, way: Moves) -> u64 {
 }
 
 /// Work that mkfs left to the kernel. The thread serves every ext4 filesystem of the machine.
-fn lazy_initialisation(seen: &[Watched<'_>]) -> Option<Warning> {
-    let (one, time_ns) = worst(seen, LAZY_INIT.0 as f64, |one| {
+fn lazy_initialisation(seen: &[Watched<'_>]) -> Vec<Warning> {
+    let used = |one: &Watched<'_>| {
         one.telemetry.window.task_ns.get(&TaskKind::LazyInit).map(|time_ns| *time_ns as f64)
-    })?;
-    let text = format!(
-        "ext4lazyinit used {:.0} ms of processor time to initialise inode tables, of this or another \
-         filesystem of the machine",
-        time_ns / 1e6
-    );
-    warning(WarningKind::LazyInitialisation, one, &text)
+    };
+    beyond(WarningKind::LazyInitialisation, seen, LAZY_INIT.0 as f64, used, |_, time_ns| {
+        Some(format!(
+            "ext4lazyinit used {:.0} ms of processor time to initialise inode tables, of this or another \
+             filesystem of the machine",
+            time_ns / 1e6
+        ))
+    })
 }
 
 /// Workers that leave no processor idle measure the processors. `null` does so by design. Those of clients
 /// have other processors than the server that is watched.
-fn processors_saturated(seen: &[Watched<'_>]) -> Option<Warning> {
-    let (one, share) = worst(seen, WORKERS_SHARE, |one| {
+fn processors_saturated(seen: &[Watched<'_>]) -> Vec<Warning> {
+    let used = |one: &Watched<'_>| {
         if one.is_server {
             return None;
         }
@@ -271,27 +274,26 @@ fn processors_saturated(seen: &[Watched<'_>]) -> Option<Warning> {
         let used = roles().fold(CpuTime::default(), |sum, role| sum + role.cpu).total().0 as f64;
         let all = one.window_ns.0 as f64 * f64::from(one.telemetry.processors);
         (all > 0.0).then(|| used / all)
-    })?;
-    let processors = one.telemetry.processors;
-    let text = format!(
-        "workers used {:.0} % of {processors} processor{}: processor time is the limit, not the device",
-        share.min(1.0) * 100.0,
-        if processors == 1 { "" } else { "s" }
-    );
-    warning(WarningKind::ProcessorsSaturated, one, &text)
+    };
+    beyond(WarningKind::ProcessorsSaturated, seen, WORKERS_SHARE, used, |one, share| {
+        Some(format!(
+            "workers used {:.0} % of {}: processor time is the limit, not the device",
+            share.min(1.0) * 100.0,
+            text::plural(u64::from(one.telemetry.processors), "processor")
+        ))
+    })
 }
 
-fn steal_time(seen: &[Watched<'_>]) -> Option<Warning> {
-    let (one, share) = worst(seen, STEAL_SHARE, stolen)?;
-    let text =
-        format!("the hypervisor gave {:.1} % of the processors' time to others (steal)", share * 100.0);
-    warning(WarningKind::StealTime, one, &text)
+fn steal_time(seen: &[Watched<'_>]) -> Vec<Warning> {
+    beyond(WarningKind::StealTime, seen, STEAL_SHARE, stolen, |_, share| {
+        Some(format!("the hypervisor gave {:.1} % of the processors' time to others (steal)", share * 100.0))
+    })
 }
 
 /// Other processes that read and write during the measurement. The kernel does not report on which device. If
 /// the filesystem is ours alone, they can only have used the disk below it, and moved at most what that disk
 /// moved beyond our own I/O. In a directory, what the workers moved counts as that, wherever it went.
-fn other_io(record: &TrialRecord, seen: &[Watched<'_>]) -> Option<Warning> {
+fn other_io(record: &TrialRecord, seen: &[Watched<'_>]) -> Vec<Warning> {
     let others = |one: &Watched<'_>| -> u64 {
         total(one.telemetry.other_processes.iter().flat_map(|other| [other.read_bytes, other.write_bytes]))
     };
@@ -304,24 +306,25 @@ fn other_io(record: &TrialRecord, seen: &[Watched<'_>]) -> Option<Warning> {
         };
         Some((others(one).min(disk.saturating_sub(own)), disk))
     };
-    let (one, share) = worst(seen, OTHERS_SHARE, |one| {
+    let share = |one: &Watched<'_>| {
         let (bytes, disk) = on_disk(one)?;
         (rate(one, bytes) > OTHERS_RATE).then(|| bytes as f64 / disk.max(1) as f64)
-    })?;
-    let first = one.telemetry.other_processes.first()?;
-    let more = match one.telemetry.other_processes.len() - 1 {
-        0 => String::new(),
-        more => format!(" and {more} more"),
     };
-    let text = format!(
-        "process '{}' ({}){more} read and wrote up to {:.0} MB on block devices, {:.0} % of what '{}' moved",
-        first.name,
-        first.pid,
-        megabytes(on_disk(one)?.0),
-        share * 100.0,
-        one.telemetry.devices.last()?
-    );
-    warning(WarningKind::OtherIo, one, &text)
+    beyond(WarningKind::OtherIo, seen, OTHERS_SHARE, share, |one, share| {
+        let first = one.telemetry.other_processes.first()?;
+        let more = match one.telemetry.other_processes.len() - 1 {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        Some(format!(
+            "'{}' (process {}){more} moved up to {:.0} MB, {:.0} % of what '{}' moved",
+            first.name,
+            first.pid,
+            megabytes(on_disk(one)?.0),
+            share * 100.0,
+            one.telemetry.devices.last()?
+        ))
+    })
 }
 
 /// A filesystem that compresses moves fewer bytes than it was given, if the content compresses well. If it

@@ -24,7 +24,7 @@
 
 use crate::confounder;
 use crate::drift::drift;
-use crate::outcomes::{carriers, carries, failed_beside, is_measured};
+use crate::outcomes::{carriers_in, carries_in, failed_beside, is_measured};
 use crate::text;
 use fsdyno_core::measure::{Direction, Measure};
 use fsdyno_core::{Role, TrialRecord, WarningKind};
@@ -120,10 +120,10 @@ impl Doubt {
                 Effect::Flatters => (better, worse),
             };
             let [a, b] = [more, less].map(|side| (names[side], sides[side].trials));
-            match Taken::of(*kind, a, b) {
-                None => carried(*kind, a, b),
+            match Taken::of(*kind, measure, a, b) {
+                None => carried(*kind, measure, a, b),
                 Some(taken) if measure.is_of_the_slowest() => {
-                    carried(*kind, a, b).or_else(|| taken.clearly())
+                    carried(*kind, measure, a, b).or_else(|| taken.clearly())
                 }
                 Some(taken) => taken.beyond(ratio),
             }
@@ -171,8 +171,8 @@ fn missing(measure: &Measure, name: &str, side: DoubtfulSide<'_, '_>) -> Option<
 }
 
 /// A kind that many more trials of one side carry.
-fn carried(kind: WarningKind, more: Named<'_, '_>, less: Named<'_, '_>) -> Option<String> {
-    let counts = [more.1, less.1].map(|trials| (carriers(trials, kind), trials.len()));
+fn carried(kind: WarningKind, measure: &Measure, more: Named<'_, '_>, less: Named<'_, '_>) -> Option<String> {
+    let counts = [more.1, less.1].map(|trials| (carriers_in(trials, kind, measure), trials.len()));
     let [a, b] = counts.map(|(count, all)| count as f64 / all.max(1) as f64);
     let of = |(count, all): (usize, usize), name: &str| format!("{count} of {all} trials of {name}");
     (a - b > BEYOND)
@@ -191,14 +191,20 @@ struct Taken<'a> {
 
 impl<'a> Taken<'a> {
     /// `None` if a kind of warning is about something else, or if it is unknown how much was taken.
-    fn of(kind: WarningKind, more: Named<'a, '_>, less: Named<'a, '_>) -> Option<Taken<'a>> {
-        let share: fn(&TrialRecord) -> f64 = match kind {
+    fn of(
+        kind: WarningKind,
+        measure: &Measure,
+        more: Named<'a, '_>,
+        less: Named<'a, '_>,
+    ) -> Option<Taken<'a>> {
+        let of_phases: fn(&TrialRecord, &Measure) -> f64 = match kind {
             WarningKind::ForeignLoad => confounder::foreign_share,
             WarningKind::StealTime => confounder::steal_share,
             _ => return None,
         };
+        let share = |trial: &TrialRecord| of_phases(trial, measure);
         let is_known = |trial: &&&TrialRecord| share(trial) > 0.0;
-        let warned = more.1.iter().filter(|trial| carries(trial, kind).is_some());
+        let warned = more.1.iter().filter(|trial| carries_in(trial, kind, measure).is_some());
         if !warned.clone().all(|trial| is_known(&trial)) {
             return None;
         }
@@ -394,6 +400,21 @@ mod tests {
         assert_eq!(doubt_about(&a, &warned(b.clone(), 6, WarningKind::PageCache), &[]), None);
         // What the cache absorbed concerns writes.
         assert_eq!(doubt_about(&warned(a, 6, WarningKind::WriteCacheAbsorbed), &b, &[]), None);
+    }
+
+    #[test]
+    fn what_is_known_of_another_phase_explains_nothing() {
+        let [a, b] = sides();
+        let in_phase = |name: &str| {
+            let mut trials = b.clone();
+            let foreign = Warning::new(WarningKind::ForeignLoad, "text").in_phase(name);
+            trials.iter_mut().for_each(|trial| trial.warnings.push(foreign.clone()));
+            doubt_about(&a, &trials, &[])
+        };
+        assert_eq!(in_phase("3 readers, 3 writers"), None, "`read` is of one reader");
+        assert!(
+            in_phase("1 reader").is_some_and(|why| why.starts_with("foreign-load in 6 of 6 trials of B"))
+        );
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use fsdyno_core::Configuration;
 use fsdyno_core::axis::{self, DEFAULT};
+use fsdyno_stats::Ratio;
 
 /// The axis that every configuration has.
 pub(crate) const FILESYSTEM: &str = "filesystem";
@@ -11,9 +12,9 @@ pub const THRESHOLD: f64 = 0.05;
 /// The most trials of each side that are worth asking for.
 const MOST_TRIALS: usize = 99;
 
-/// How many trials would decide, if anybody would make so many.
-pub(crate) fn worth_asking(needed: Option<usize>) -> Option<usize> {
-    needed.filter(|needed| *needed <= MOST_TRIALS)
+/// How many trials would decide, if they are more than there are and anybody would make so many.
+pub(crate) fn worth_asking(needed: Option<usize>, ratio: &Ratio) -> Option<usize> {
+    needed.filter(|needed| (ratio.n + 1..=MOST_TRIALS).contains(needed))
 }
 
 /// The level of an axis in a configuration, set or not.

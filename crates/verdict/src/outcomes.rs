@@ -2,8 +2,9 @@
 //! groups.
 
 use crate::text;
+use fsdyno_core::measure::Measure;
 use fsdyno_core::outcome::{Failure, Outcome};
-use fsdyno_core::{TrialRecord, WarningKind};
+use fsdyno_core::{TrialRecord, Warning, WarningKind};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -51,10 +52,10 @@ pub(crate) fn text_of<'a>(
     trials: impl Iterator<Item = &'a TrialRecord> + Clone,
     kind: WarningKind,
 ) -> Option<Text> {
-    let mut texts = trials.filter_map(|trial| Some((trial.trial, carries(trial, kind)?)));
-    let (trial, text) = texts.next()?;
-    let same = texts.all(|(_, other)| other == text);
-    Some(Text { text: text.to_string(), of_trial: (!same).then_some(trial) })
+    let mut found = trials.filter_map(|trial| Some((trial.trial, carries(trial, kind)?)));
+    let (trial, warning) = found.next()?;
+    let same = found.all(|(_, other)| other == warning);
+    Some(Text { text: warning.to_string(), of_trial: (!same).then_some(trial) })
 }
 
 /// Cases that this machine cannot run for the same reasons.
@@ -93,9 +94,10 @@ pub(crate) fn failed_beside(trials: &[&TrialRecord], whole: &[TrialRecord]) -> u
     whole.iter().filter(|trial| has_failed(trial)).filter(of_case).count()
 }
 
-/// How many kinds of warning these trials carry together.
-pub fn warning_kinds(trials: &[&TrialRecord]) -> usize {
-    WarningKind::ALL.iter().filter(|kind| trials.iter().any(|trial| carries(trial, **kind).is_some())).count()
+/// How many kinds of warning some of `all` trials carry together, besides those that are no more than notes.
+pub(crate) fn warning_kinds(trials: &[&TrialRecord], all: &[&TrialRecord]) -> usize {
+    let is_note = |kind: WarningKind| kind.is_harmless() && carriers(all, kind) == all.len();
+    WarningKind::ALL.iter().filter(|kind| !is_note(**kind) && carriers(trials, **kind) > 0).count()
 }
 
 /// The risks of some trials, as their warnings of durability describe them: what weakens it, and what may.
@@ -115,8 +117,27 @@ pub(crate) fn carriers(trials: &[&TrialRecord], kind: WarningKind) -> usize {
     trials.iter().filter(|trial| carries(trial, kind).is_some()).count()
 }
 
-pub(crate) fn carries(trial: &TrialRecord, kind: WarningKind) -> Option<&str> {
-    trial.warnings.iter().find(|warning| warning.kind == kind).map(|warning| warning.text.as_str())
+/// The warning of this kind that a trial carries: that of its worst phase, if several do.
+pub(crate) fn carries(trial: &TrialRecord, kind: WarningKind) -> Option<&Warning> {
+    trial.warnings.iter().find(|warning| warning.kind == kind)
+}
+
+/// The same of the phases that a measure covers.
+pub(crate) fn carries_in<'t>(
+    trial: &'t TrialRecord,
+    kind: WarningKind,
+    measure: &Measure,
+) -> Option<&'t Warning> {
+    let concerns = |warning: &&Warning| match &warning.phase {
+        Some(phase) => measure.covers(trial, phase),
+        None => true,
+    };
+    trial.warnings.iter().filter(|warning| warning.kind == kind).find(concerns)
+}
+
+/// How many of these trials carry a warning of this kind in the phases that a measure covers.
+pub(crate) fn carriers_in(trials: &[&TrialRecord], kind: WarningKind, measure: &Measure) -> usize {
+    trials.iter().filter(|trial| carries_in(trial, kind, measure).is_some()).count()
 }
 
 /// Every kind of warning that these trials carry.

@@ -6,7 +6,7 @@
 use crate::durability::{Basis, Judged, Losses, Safety};
 use crate::faults::Faults;
 use crate::load::{Load, loads};
-use crate::outcomes::is_measured;
+use crate::outcomes::{self, is_measured};
 use fsdyno_core::measure::{Direction, Measure, Value};
 use fsdyno_core::{TrialRecord, Workload};
 use fsdyno_stats::{Better, Estimate, MeanKind, best_first, estimate, median};
@@ -173,7 +173,7 @@ fn ranked(
         by_case.entry(trial.case).or_default().push(trial);
     }
     let rows: Vec<RankedCase> =
-        by_case.values().map(|trials| ranked_case(&measures, seed, trials, safety)).collect();
+        by_case.values().map(|own| ranked_case(&measures, seed, (own, trials), safety)).collect();
     let values: Vec<Option<f64>> =
         rows.iter().map(|row| row.figures[0].map(|figure| figure.estimate.value)).collect();
     let better = match measures[0].direction() {
@@ -190,13 +190,18 @@ fn ranked(
     Ranking { workload: load.workload.clone(), title: load.title(), measures, rows }
 }
 
-fn ranked_case(measures: &[Measure], seed: u64, trials: &[&TrialRecord], safety: &Safety) -> RankedCase {
+fn ranked_case(
+    measures: &[Measure],
+    seed: u64,
+    (trials, all): (&[&TrialRecord], &[&TrialRecord]),
+    safety: &Safety,
+) -> RankedCase {
     let Judged { risks, basis } = safety.judge(trials);
     RankedCase {
         case: trials[0].case,
         name: trials[0].configuration.name.clone(),
         trials: trials.len(),
-        warning_kinds: crate::outcomes::warning_kinds(trials),
+        warning_kinds: outcomes::warning_kinds(trials, all),
         risks,
         basis,
         losses: Losses::of(trials),

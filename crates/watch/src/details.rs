@@ -69,8 +69,7 @@ fn of_trial(row: &CaseRow, trial: &TrialRecord) -> Vec<(Paint, String)> {
         Outcome::Skipped { unmet } => (Paint::Faint, format!("{at}: skipped: {}", unmet.join("; "))),
         Outcome::Failed { error } => (Paint::Bad, format!("{at}: failed: {error}")),
     }];
-    let warning =
-        |warning: &fsdyno_core::Warning| (Paint::Alert, format!("  {}: {}", warning.kind, warning.text));
+    let warning = |warning: &fsdyno_core::Warning| (Paint::Alert, format!("  {}: {warning}", warning.kind));
     lines.extend(trial.warnings.iter().map(warning));
     lines
 }

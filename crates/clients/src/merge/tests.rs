@@ -184,7 +184,7 @@ fn a_client_that_began_late_or_at_an_unknown_time_is_named() {
     let mut uncertain = part("d", 0, phase(2, 100, &[1]));
     uncertain.after = Some(ClockOffset { offset_ns: 50_000_000, uncertainty_ns: Nanos(50) });
     let parts = vec![part("a", 0, phase(2, 100, &[1])), part("b", 0, late), unknown, uncertain];
-    let texts: Vec<String> = merge(parts).unwrap().1.into_iter().map(|warning| warning.text).collect();
+    let texts: Vec<String> = merge(parts).unwrap().1.into_iter().map(|warning| warning.to_string()).collect();
     assert_eq!(
         texts,
         [

@@ -53,6 +53,17 @@ impl PhaseSelector {
 }
 
 impl Measure {
+    /// Returns whether what happens in the phase with this name can move it in this trial. The steps outside
+    /// the phases, and what counts all phases, can be moved by any.
+    pub fn covers(&self, trial: &TrialRecord, phase: &str) -> bool {
+        match &self.source {
+            MeasureSource::Role(selector, ..) | MeasureSource::Operation(selector, ..) => {
+                selector.find(trial).is_none_or(|own| own.name == phase)
+            }
+            _ => true,
+        }
+    }
+
     /// Returns whether it describes the work of a role in the phase with this name.
     pub fn is_of_phase(&self, name: &str) -> bool {
         match &self.source {

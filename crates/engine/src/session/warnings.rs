@@ -7,27 +7,25 @@ use fsdyno_core::{Nanos, Operation, Role, Warning, WarningKind};
 /// Warnings for the reader of a phase.
 pub(super) fn warnings(phase: &PhaseResult) -> Vec<Warning> {
     let mut warnings = Vec::new();
+    let mut warn = |kind, text: String| warnings.push(Warning::new(kind, text).in_phase(&phase.name));
     for role in &phase.roles {
         let rounds: u64 = role.worker_results.iter().map(|worker| worker.rounds).sum();
-        let (name, times) = (&phase.name, if rounds == 1 { "once" } else { &format!("{rounds} times") });
+        let times = if rounds == 1 { "once" } else { &format!("{rounds} times") };
         if role.role == Role::Reader && rounds > 0 {
-            let text =
-                format!("phase '{name}': readers reached the end of their data {times} and started again");
-            warnings.push(Warning::new(WarningKind::ReaderPasses, text));
+            let text = format!("readers reached the end of their data {times} and started again");
+            warn(WarningKind::ReaderPasses, text);
         }
         if role.role == Role::Writer && rounds > 0 {
             let removing = role.removing(phase.window_ns);
             let text = match role.operations.iter().any(|one| one.operation.is_of_removal()) {
                 true => format!(
-                    "phase '{name}': writers used up their space {times} and removed what they had written, \
-                     which took {:.1} % of their time",
+                    "writers used up their space {times} and removed what they had written, which took {:.1} % of \
+                     their time",
                     removing * 100.0
                 ),
-                false => {
-                    format!("phase '{name}': writers wrote as much as their files have {times}, and went on")
-                }
+                false => format!("writers wrote as much as their files have {times}, and went on"),
             };
-            warnings.push(Warning::new(WarningKind::WriterRounds, text));
+            warn(WarningKind::WriterRounds, text);
         }
         if let Some(kept_up) = &role.open_loop
             && kept_up.fell_behind(phase.window_ns)
@@ -36,14 +34,18 @@ pub(super) fn warnings(phase: &PhaseResult) -> Vec<Warning> {
             // A rate that was found has as many digits as a float; that of a plan has those of the plan.
             let intended_per_s = (intended_per_s * 1e3).round() / 1e3;
             let text = format!(
-                "phase '{name}': of {intended_per_s} iterations per second, {}s completed \
-                 {achieved_per_s:.1}; at the end of the window {backlog_at_end} waited for a worker",
+                "of {intended_per_s} iterations per second, {}s completed {achieved_per_s:.1}; at the end of the \
+                 window {backlog_at_end} waited for a worker",
                 role.role
             );
-            warnings.push(Warning::new(WarningKind::Saturated, text));
+            warn(WarningKind::Saturated, text);
         }
-        warnings.extend(missed_target(phase, role).map(|text| Warning::new(WarningKind::TargetMissed, text)));
-        warnings.extend(too_few(name, role).map(|text| Warning::new(WarningKind::TooFewIterations, text)));
+        if let Some(text) = missed_target(role) {
+            warn(WarningKind::TargetMissed, text);
+        }
+        if let Some(text) = too_few(role) {
+            warn(WarningKind::TooFewIterations, text);
+        }
         let unfinished: Vec<String> = role
             .worker_results
             .iter()
@@ -52,27 +54,29 @@ pub(super) fn warnings(phase: &PhaseResult) -> Vec<Warning> {
             .collect();
         if !unfinished.is_empty() {
             let text = format!(
-                "phase '{name}': {}s still in an operation when the phase was closed: {}",
+                "{}s still in an operation when the phase was closed: {}",
                 role.role,
                 unfinished.join(", ")
             );
-            warnings.push(Warning::new(WarningKind::Censored, text));
-        } else if let Some(text) = unanswered(name, role) {
-            warnings.push(Warning::new(WarningKind::Censored, text));
+            warn(WarningKind::Censored, text);
+        } else if let Some(text) = unanswered(role) {
+            warn(WarningKind::Censored, text);
         }
     }
-    warnings.extend(not_steady(phase).map(|text| Warning::new(WarningKind::NotSteady, text)));
+    if let Some(text) = not_steady(phase) {
+        warn(WarningKind::NotSteady, text);
+    }
     warnings
 }
 
 /// What to say if iterations of an open loop had not ended although no worker was in an operation: all of
 /// them waited for a worker, or for the engine itself.
-fn unanswered(phase: &str, role: &RoleResult) -> Option<String> {
+fn unanswered(role: &RoleResult) -> Option<String> {
     let due = role.open_loop.as_ref()?.due;
     let responses = role.operations.iter().find(|one| one.operation == Operation::ResponseTime)?;
     (responses.censored > 0).then(|| {
         let (open, name) = (responses.censored, role.role);
-        format!("phase '{phase}': {open} of {due} iterations of {name}s had not ended at the drain limit")
+        format!("{open} of {due} iterations of {name}s had not ended at the drain limit")
     })
 }
 
@@ -87,22 +91,22 @@ fn not_steady(phase: &PhaseResult) -> Option<String> {
         ),
         None => "nothing was completed in the last rounds, or there were too few".to_string(),
     };
-    Some(format!("phase '{}': not steady after {} of ramp: {why}", phase.name, phase.ramp_ns))
+    Some(format!("not steady after {} of ramp: {why}", phase.ramp_ns))
 }
 
 /// What to say if a search found no rate that meets the target, or none that meets it for long.
-fn missed_target(phase: &PhaseResult, role: &RoleResult) -> Option<String> {
+fn missed_target(role: &RoleResult) -> Option<String> {
     let search = role.open_loop.as_ref()?.search.as_ref()?;
-    let (name, role_name, until) = (&phase.name, role.role, search.until);
+    let (name, until) = (role.role, search.until);
     let Some(highest) = search.highest_per_s else {
-        return Some(format!("phase '{name}': no rate of {role_name}s met {until}"));
+        return Some(format!("no rate of {name}s met {until}"));
     };
     let response = role.operations.iter().find(|one| one.operation == Operation::ResponseTime)?;
     let took_ns = response.lat_ns.shown(until.quantile)?;
     (took_ns > until.within.0).then(|| {
         format!(
-            "phase '{name}': at {highest:.1} iterations per second {role_name}s met {until} while the rate \
-             was tried, but {} was {} in the window",
+            "at {highest:.1} iterations per second {name}s met {until} while the rate was tried, but {} was {} \
+             in the window",
             until.quantile.label(),
             rounded(Nanos(took_ns))
         )
@@ -111,7 +115,7 @@ fn missed_target(phase: &PhaseResult, role: &RoleResult) -> Option<String> {
 
 /// What to say if the rate that decided a search, the highest that met the target or else the lowest that did
 /// not, had too few iterations to show much of it.
-fn too_few(phase: &str, role: &RoleResult) -> Option<String> {
+fn too_few(role: &RoleResult) -> Option<String> {
     let search = role.open_loop.as_ref()?.search.as_ref()?;
     let points = search.by_rate();
     let point = points.iter().rev().find(|point| point.met).or(points.first())?;
@@ -120,8 +124,7 @@ fn too_few(phase: &str, role: &RoleResult) -> Option<String> {
     let needed = 1.0 / (1.0 - quantile.fraction());
     ((due as f64) < needed * (1.0 - 1e-9)).then(|| {
         format!(
-            "phase '{phase}': {} was judged by {due} iterations at {:.1} per second, which {} the target; it \
-             needs {needed:.0}",
+            "{} was judged by {due} iterations at {:.1} per second, which {} the target; it needs {needed:.0}",
             quantile.label(),
             point.intended_per_s,
             if point.met { "met" } else { "missed" }

@@ -31,7 +31,7 @@ pub fn print(surroundings: &Surroundings, source: &PlanText) -> Result {
         (false, []) => {}
     }
     for warning in &run.warnings {
-        say::note(&format!("{}: {}", warning.kind, warning.text));
+        say::note(&format!("{}: {warning}", warning.kind));
     }
     Ok(Status::Well)
 }

@@ -225,7 +225,7 @@ fn decimal(bytes: u64) -> String {
 /// Warnings about figures that would not answer the question.
 fn foreseen(run: &DryRun) -> Vec<String> {
     let mut lines: Vec<String> =
-        run.warnings.iter().map(|warning| format!("{}: {}", warning.kind, warning.text)).collect();
+        run.warnings.iter().map(|warning| format!("{}: {warning}", warning.kind)).collect();
     if !lines.is_empty() {
         lines.push("fsdyno plan --fix prints the plan with sizes that are large enough".to_string());
     }

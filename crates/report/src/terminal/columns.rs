@@ -58,6 +58,5 @@ pub(super) fn fitting(
 pub(super) fn no_room_for<T: AsRef<str>>(left_out: &[T]) -> Option<String> {
     let names: Vec<&str> = left_out.iter().map(AsRef::as_ref).collect();
     let names = names.join(", ");
-    (!left_out.is_empty())
-        .then(|| format!("(no room for {names}; a wider terminal or --format json has them)"))
+    (!left_out.is_empty()).then(|| format!("(no room for {names}; see --format json)"))
 }

@@ -46,8 +46,9 @@ pub fn comparison(
         style.paragraph(out, Paint::Plain, 0, &note)?;
     }
     if let Extent::Page(_) = extent {
-        let of_sides = comparison.notes.iter().flatten().count();
-        return elsewhere(out, [of_sides, comparison.warnings.len()], extent, *style);
+        let noted = comparison.warnings.iter().filter(|warning| warning.is_note()).count();
+        let notes = comparison.notes.iter().flatten().count() + noted;
+        return elsewhere(out, [notes, comparison.warnings.len() - noted], extent, *style);
     }
     write_surroundings(out, comparison, *style)
 }
@@ -67,12 +68,16 @@ fn write_surroundings(out: &mut dyn Write, comparison: &Comparison, style: Style
     }
     for warning in &comparison.warnings {
         let ([a, b], [of_a, of_b]) = (warning.trials, warning.of);
+        let (word, paint) = match warning.is_note() {
+            true => ("note", Paint::Plain),
+            false => ("warning", Paint::Alert),
+        };
         let text = format!(
-            "warning: {} (A: {a} of {of_a} trials, B: {b} of {of_b}): {}",
+            "{word}: {} (A: {a} of {of_a} trials, B: {b} of {of_b}): {}",
             warning.kind,
             warning.text()
         );
-        style.paragraph(out, Paint::Alert, 0, &text)?;
+        style.paragraph(out, paint, 0, &text)?;
     }
     Ok(())
 }

@@ -189,9 +189,7 @@ fn verdict(one: &Contender) -> String {
         Verdict::AsGood => "as good".to_string(),
         // How many would decide depends on how much trials vary, which one does not show.
         Verdict::CannotTell { .. } if one.with_value == 1 => "cannot tell: 1 trial".to_string(),
-        Verdict::CannotTell { needed: Some(needed) } if needed > one.with_value => {
-            format!("cannot tell: ~{needed}")
-        }
+        Verdict::CannotTell { needed: Some(needed) } => format!("cannot tell: ~{needed}"),
         Verdict::CannotTell { .. } if one.doubt.is_some() => "cannot tell: see note".to_string(),
         Verdict::CannotTell { .. } => "cannot tell".to_string(),
         Verdict::Worse => "worse".to_string(),

@@ -11,7 +11,7 @@ use super::style::{Paint, Style, bar, cell, write_table};
 use super::{faults, losses};
 use comfy_table::{Attribute, Cell, CellAlignment, ColumnConstraint};
 use fsdyno_core::measure::Unit;
-use fsdyno_core::{SweepHeader, printed};
+use fsdyno_core::printed;
 use fsdyno_verdict::outcomes::{FailedTrials, SkippedCases, WarningGroup};
 use fsdyno_verdict::ranking::{CaseEstimate, RankedCase, Ranking};
 use fsdyno_verdict::recommendation::{Answer, Contender};
@@ -19,6 +19,8 @@ use fsdyno_verdict::text::{self, interval_name, measured as number};
 use fsdyno_verdict::view::View;
 use std::io::{self, Write};
 
+/// The measure whose name does not say that it has fewer readers than the others.
+const ONE_READER: &str = "read";
 /// Columns reserved for the names of configurations; longer names wrap if there is no room.
 const NAME_WIDTH: usize = 22;
 
@@ -34,7 +36,7 @@ const DETAIL_LINES: usize = 3;
 /// Those of `out`.
 pub fn summary(out: &mut dyn Write, view: &View, extent: Extent<'_>, style: &Style) -> io::Result<()> {
     let mut text = Vec::new();
-    let notes: Vec<String> = view.notes().into_iter().chain(begun_with(&view.header)).collect();
+    let notes = view.notes();
     let messages = Messages {
         notes: &notes,
         warnings: &view.warnings,
@@ -130,12 +132,6 @@ impl Own {
     }
 }
 
-/// What the command line changed in the plan.
-fn begun_with(header: &SweepHeader) -> Option<String> {
-    let sets: Vec<String> = header.overrides.iter().map(|set| format!("--set '{set}'")).collect();
-    (!sets.is_empty()).then(|| format!("the sweep was begun with {}", sets.join(" ")))
-}
-
 /// What ran.
 pub(crate) fn title(view: &View, ranking: &Ranking) -> String {
     format!("{}: {}", view.header.name, ranking.title)
@@ -199,11 +195,13 @@ fn write_ranking(
 fn below(ranking: &Ranking, shown: &[Column], left_out: &[String]) -> Vec<String> {
     let several = ranking.rows.iter().any(|row| row.trials > 1);
     let longest = shown.iter().skip(1).any(|column| column.name.ends_with(" (max)"));
-    let means = match (several, longest) {
-        (true, true) => Some("(geometric means over n trials; (max): the longest of all trials)".to_string()),
-        (true, false) => Some("(geometric means over n trials)".to_string()),
-        (false, _) => None,
-    };
+    let explained = [
+        several.then_some("geometric means over n trials"),
+        shown.iter().any(|column| column.name == ONE_READER).then_some("read: by one reader"),
+        (several && longest).then_some("(max): the longest of all"),
+    ];
+    let explained: Vec<&str> = explained.into_iter().flatten().collect();
+    let means = (!explained.is_empty()).then(|| format!("({})", explained.join("; ")));
     let weak = ranking.rows.iter().any(|row| !row.risks.is_empty());
     let weak = weak.then(|| format!("({WEAKENS}: {WEAKENS_LEGEND})"));
     means.into_iter().chain(weak).chain(no_room_for(left_out)).collect()
@@ -386,7 +384,7 @@ mod tests {
         };
         let text = narrow(65);
         assert!(text.contains("stall (max)\n") && text.contains(">=30.0s\n"), "{text}");
-        assert!(text.contains("(no room for write, first-byte-p999; a wider"), "{text}");
+        assert!(text.contains("(no room for write, first-byte-p999; see"), "{text}");
         // Then it is its turn, and the deciding measure stays.
         assert!(narrow(40).contains("longest-stall (max)"), "{}", narrow(40));
     }
@@ -400,21 +398,20 @@ demo: fileserver on 20G of trees, 3 readers and 3 writers, window 30s
 
 This sweep cannot answer: 1 of 3 trials of xfs bfq failed, and may have been the
   worst. Keep the default, 'ext4 bfq'.
-None of the default's settings weakens what survives a power cut.
 
                                             read-       first-
                read-under-write        read  many write  byte-    longest-
 configuration      MB/s [range] n warn MB/s  MB/s  MB/s   p999 stall (max)
 ext4 bfq      34.5 [33.0, 36.0] 2    2 57.4  80.4  46.0  348us     >=30.0s
 xfs bfq       29.4 [28.8, 30.0] 2    1 49.0  68.6  39.2  348us      40.0ms
-(geometric means over n trials; (max): the longest of all trials)
+(geometric means over n trials; read: by one reader; (max): the longest of all)
 
 doubt: 1 of 3 trials of xfs bfq failed; its figures are those of the others
 doubt: censored in 1 of 5 trials: 1 operation had not ended when the drain was
   over
 doubt: tree-smaller-than-memory in 5 of 5 trials: the trees (20 GiB) are smaller
   than the memory (64 GiB)
-next: Find out why trials failed (`fsdyno show --notes`), and measure again.
+next: Make the image larger. Then measure again.
 
 note: with 2 trials the interval is their range and holds the true mean in about
   50 % of cases, not 95 %

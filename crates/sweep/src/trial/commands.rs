@@ -288,10 +288,10 @@ impl<'a> TrialCommands<'a> {
             (ending.cause == Cause::Itself).then(|| format!("{ending} before its phase did"))
         });
         if let Some(problem) = &run.failure {
-            let phase = run.phase.as_deref().unwrap_or_default();
+            let phase = run.phase.clone().unwrap_or_default();
             let said = run.output.lines().last().map(|line| format!(": {line}")).unwrap_or_default();
-            let text = format!("phase '{phase}': '{}' {problem}{said}", run.command);
-            self.warnings.push(Warning::new(WarningKind::MonitorEnded, text));
+            let text = format!("'{}' {problem}{said}", run.command);
+            self.warnings.push(Warning::new(WarningKind::MonitorEnded, text).in_phase(&phase));
         }
     }
 }

@@ -48,7 +48,7 @@ pub(super) struct Outages<'h> {
     journal: &'h mut UndoJournal,
     state: State,
     /// What is to be known of them.
-    told: Vec<String>,
+    told: Vec<Warning>,
     /// Why the server did not come back after the end of a phase.
     failure: Option<Box<Failure>>,
 }
@@ -107,25 +107,27 @@ impl<'h> Outages<'h> {
         {
             self.failure = Some(Box::new(error.failure()));
         }
+        let outage = |text: String| Warning::new(WarningKind::ServerOutage, text);
         let told = match (self.state, phase) {
             (State::Back { since_ns, at_ns }, Some(phase)) => {
                 let begin_ns = phase.clock.map_or(since_ns, |clock| clock.begin_ns as i64);
-                let outage =
+                let away =
                     Outage { start_ns: between(begin_ns, since_ns), duration_ns: between(since_ns, at_ns) };
-                phase.outage = Some(outage);
-                format!(
-                    "phase '{}': the server was away for {}, from {} on",
-                    phase.name,
-                    in_words(outage.duration_ns),
-                    in_words(outage.start_ns)
-                )
+                phase.outage = Some(away);
+                outage(format!(
+                    "the server was away for {}, from {} on",
+                    in_words(away.duration_ns),
+                    in_words(away.start_ns)
+                ))
+                .in_phase(&phase.name)
             }
-            (State::Back { since_ns, at_ns }, None) => format!(
+            (State::Back { since_ns, at_ns }, None) => outage(format!(
                 "the load failed after the server had begun to be away for {}",
                 in_words(between(since_ns, at_ns))
-            ),
+            )),
             (State::Serves | State::Due, Some(phase)) => {
-                format!("phase '{}' ended before the server could be away: make it longer", phase.name)
+                let text = "it ended before the server could be away: make it longer".to_string();
+                outage(text).in_phase(&phase.name)
             }
             (State::Serves | State::Due, None) | (State::Idle | State::Away { .. }, _) => return,
         };
@@ -135,8 +137,7 @@ impl<'h> Outages<'h> {
 
     /// Notes when the server was away.
     pub fn note(self, record: &mut TrialRecord) {
-        let told = self.told.into_iter();
-        record.warnings.extend(told.map(|text| Warning::new(WarningKind::ServerOutage, text)));
+        record.warnings.extend(self.told);
     }
 }
 

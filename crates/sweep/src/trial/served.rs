@@ -243,7 +243,7 @@ pub(super) struct AtServer<'h> {
     /// What watches it, while a phase lasts.
     observed: Option<Observed>,
     /// The first phase in which nothing did, and why.
-    unseen: Option<String>,
+    unseen: Option<Warning>,
     outages: Option<Outages<'h>>,
 }
 
@@ -252,21 +252,17 @@ impl<'h> AtServer<'h> {
         AtServer { server, request, observed: None, unseen: None, outages }
     }
 
-    /// A warning if something is not known of the server.
-    fn warning(&self) -> Option<Warning> {
-        Some(Warning::new(WarningKind::NotObserved, self.unseen.as_ref()?))
-    }
-
     /// Notes what is not known of the server, and when it was away.
     pub fn note(self, record: &mut TrialRecord) {
-        record.warnings.extend(self.warning());
+        record.warnings.extend(self.unseen);
         if let Some(outages) = self.outages {
             outages.note(record);
         }
     }
 
     fn note_unseen(&mut self, phase: &str, reason: &str) {
-        self.unseen.get_or_insert_with(|| format!("phase '{phase}': the server was not observed: {reason}"));
+        let text = format!("the server was not observed: {reason}");
+        self.unseen.get_or_insert_with(|| Warning::new(WarningKind::NotObserved, text).in_phase(phase));
     }
 }
 
@@ -337,9 +333,9 @@ mod tests {
             at_server.begin(name, false).unwrap();
             at_server.end(true, Some(&mut PhaseResult::lasting(name, Nanos(0), Vec::new())));
         }
-        let warning = at_server.warning()?;
+        let warning = at_server.unseen?;
         assert_eq!(warning.kind, WarningKind::NotObserved);
-        Some(warning.text)
+        Some(warning.to_string())
     }
 
     #[test]

@@ -397,7 +397,7 @@ fn finding(row: &ComparedMeasure, threshold: f64, comparisons: usize) -> (Findin
         Verdict::Smaller if more_is_better => Finding::Slower,
         Verdict::Smaller => Finding::Faster,
         Verdict::NoMaterialDifference => Finding::NoMaterialDifference,
-        Verdict::CannotTell(needed) => Finding::CannotTell(Lack::Trials(worth_asking(needed))),
+        Verdict::CannotTell(needed) => Finding::CannotTell(Lack::Trials(worth_asking(needed, &ratio))),
     };
     (finding, doubt)
 }

@@ -22,6 +22,11 @@ pub struct SharedWarning {
 }
 
 impl SharedWarning {
+    /// Whether it is no more than a note: harmless, and carried by each compared trial.
+    pub fn is_note(&self) -> bool {
+        self.kind.is_harmless() && self.trials == self.of
+    }
+
     /// What it says, and in which trial if others say something else.
     pub fn text(&self) -> String {
         let side = if self.trials[0] > 0 { "A" } else { "B" };

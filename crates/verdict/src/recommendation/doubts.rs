@@ -9,11 +9,11 @@ use super::words;
 use crate::doubt;
 use crate::drift::Drift;
 use crate::judgement::Class;
-use crate::outcomes::{self, WarningGroup, carriers};
+use crate::outcomes::{self, WarningGroup, carries_in};
 use crate::text;
 use fsdyno_core::measure::Measure;
 use fsdyno_core::outcome::Outcome;
-use fsdyno_core::{TrialRecord, WarningKind};
+use fsdyno_core::{TrialRecord, Warning, WarningKind};
 
 /// The most that one reads before deciding.
 const MOST: usize = 3;
@@ -66,12 +66,6 @@ fn always_failed<'a>(answer: &'a Answer, trials: &'a [TrialRecord]) -> impl Iter
     })
 }
 
-/// The text of a warning without the phase that it was seen in.
-fn without_phase(text: &str) -> &str {
-    let of_phase = text.strip_prefix("phase '").and_then(|rest| rest.split_once("': "));
-    of_phase.map_or(text, |(_, rest)| rest)
-}
-
 /// The warnings that bear on what decides: first those that few trials carry, which make them unlike others.
 /// Warnings in very few trials are left to the notes.
 fn carried(answer: &Answer, measure: &Measure, own: &[&TrialRecord]) -> Vec<String> {
@@ -84,21 +78,24 @@ fn carried(answer: &Answer, measure: &Measure, own: &[&TrialRecord]) -> Vec<Stri
     let bears = |group: &&WarningGroup| {
         let explains = doubt::may_explain(group.kind, measure)
             || hides == Some(group.kind) && doubt::bears_on(WarningKind::PageCache, measure);
-        let is_rare = !measure.is_of_the_slowest() && carriers(own, group.kind) * RARE <= own.len();
         let is_said = is_invalid && from_memory.contains(&group.kind);
-        explains && !(is_rare || is_said || group.is_note(own.len()))
+        explains && !(is_said || group.is_note(own.len()))
     };
-    let mut groups: Vec<&WarningGroup> = answer.warnings.iter().filter(bears).collect();
-    groups.sort_by_key(|group| group.trials >= own.len());
+    let carried = |group: &WarningGroup| {
+        let found: Vec<&Warning> =
+            own.iter().filter_map(|trial| carries_in(trial, group.kind, measure)).collect();
+        let is_rare = !measure.is_of_the_slowest() && found.len() * RARE <= own.len();
+        (!is_rare).then_some((group.kind, found))
+    };
+    let mut kinds: Vec<(WarningKind, Vec<&Warning>)> =
+        answer.warnings.iter().filter(bears).filter_map(carried).collect();
+    kinds.sort_by_key(|(_, found)| found.len() >= own.len());
     let trials = text::plural(own.len() as u64, "trial");
-    let in_words = |group: &WarningGroup| {
-        let carriers = carriers(own, group.kind);
-        let one_of_them = if group.example.of_trial.is_some() { "for example, " } else { "" };
-        format!(
-            "{} in {carriers} of {trials}: {one_of_them}{}",
-            group.kind,
-            without_phase(&group.example.text)
-        )
+    let in_words = |(kind, found): (WarningKind, Vec<&Warning>)| {
+        let first = found.first()?;
+        let one_of_them =
+            if found.iter().any(|other| other.text != first.text) { "for example, " } else { "" };
+        Some(format!("{kind} in {} of {trials}: {one_of_them}{}", found.len(), first.text))
     };
-    groups.into_iter().map(in_words).collect()
+    kinds.into_iter().filter_map(in_words).collect()
 }

@@ -20,16 +20,17 @@ use crate::drift::Drift;
 use crate::judgement::{Class, Judgement};
 use crate::load::Load;
 use crate::looks::under_looks;
-use crate::outcomes::carriers;
+use crate::outcomes::{carriers, carriers_in};
 use crate::race::RaceAnswer;
 use crate::ranking;
 use crate::text;
 use fsdyno_core::measure::{Direction, Measure};
-use fsdyno_core::{TrialRecord, WarningKind};
+use fsdyno_core::{Role, TrialRecord, WarningKind, Workload};
 
 /// The most configurations that a headline names.
 const NAMED: usize = 3;
-/// If other programs used more than this share of all processors, the page advises measuring again.
+/// If other programs used more than this share of all processors on average, or so much as is worth a warning
+/// in half of the trials, the page advises measuring again.
 const BUSY: f64 = 0.25;
 
 /// A judgement with the configurations that it is about, as indices of the standings.
@@ -56,6 +57,8 @@ pub(super) struct Evidence<'a, 't> {
     pub trials: &'a [&'t TrialRecord],
     /// Names of configurations of which every trial failed.
     pub failed_always: &'a [String],
+    /// The next step that all failed trials have in common.
+    pub hint: Option<&'a str>,
     pub drift: Option<&'a Drift>,
     pub threshold: f64,
     pub seed: u64,
@@ -81,7 +84,7 @@ impl Evidence<'_, '_> {
             leader: Some(best),
             baseline: self.baseline(best, default),
         };
-        if let Some((why, next)) = self.not_what_was_asked() {
+        if let Some((why, next)) = self.not_what_was_asked(&standings[best]) {
             let headline = format!("This sweep cannot answer: {why}.{}", self.kept(default));
             return keep(Class::Invalid, headline, self.and_on_a_quiet_machine(Some(next)));
         }
@@ -117,9 +120,11 @@ impl Evidence<'_, '_> {
                 let headline =
                     format!("This sweep cannot answer: {why}.{}{}", self.failed(), self.kept(default));
                 let next = match open.iter().chain([&&standings[best]]).any(|one| one.failed > 0) {
-                    true => self.and_on_a_quiet_machine(Some(
-                        "Find out why trials failed (`fsdyno show --notes`), and measure again.".to_string(),
-                    )),
+                    true => self.and_on_a_quiet_machine(Some(match self.hint {
+                        Some(hint) => format!("{} Then measure again.", sentence(hint)),
+                        None => "Find out why trials failed (`fsdyno show --notes`), and measure again."
+                            .to_string(),
+                    })),
                     false => Some(
                         "Measure again what is in doubt, while the machine does nothing else.".to_string(),
                     ),
@@ -161,11 +166,22 @@ impl Evidence<'_, '_> {
         let mut judgement = loss.as_ref().map_or(winner, |loss| Judgement {
             class: Class::TradeOff,
             headline: self.trade_off(chosen, baseline, default, loss),
-            next: None,
+            next: self.beside_the_same_writes(loss),
         });
         judgement.next = self.and_on_a_quiet_machine(judgement.next);
         let winner = loss.is_none().then_some(chosen);
         Judged { judgement, winner, default: Some(default), leader: Some(chosen), baseline }
+    }
+
+    /// How to compare readers if those that gain are the ones beside slow writers.
+    fn beside_the_same_writes(&self, loss: &GuardLoss) -> Option<String> {
+        let Workload::Fileserver(load) = self.load.workload else { return None };
+        let is_closed = load.write_rate.is_none() && !self.is_imported();
+        (is_closed && loss.measure.role() == Some(Role::Writer)).then(|| {
+            "Nothing limited the writers. To compare readers beside the same writes, set their rate, \
+             `write_rate`."
+                .to_string()
+        })
     }
 
     /// What a configuration is compared with: the default, or if it is that itself, the best other one.
@@ -251,8 +267,9 @@ impl Evidence<'_, '_> {
         }
     }
 
-    /// Says that what was measured is not what was asked, and what to change.
-    fn not_what_was_asked(&self) -> Option<(String, String)> {
+    /// Says that what was measured, of most trials or of the best, is not what was asked, and what to change.
+    /// A configuration that is worse although memory helped it is worse all the same.
+    fn not_what_was_asked(&self, best: &Contender) -> Option<(String, String)> {
         let trials = self.trials;
         let from_memory = [WarningKind::PageCache, WarningKind::CachesNotDropped];
         // A load that is not meant to leave memory answers what was asked.
@@ -260,23 +277,28 @@ impl Evidence<'_, '_> {
         let found = from_memory.into_iter().filter(|kind| {
             doubt::bears_on(*kind, self.measure) && (leaves_memory || *kind != WarningKind::PageCache)
         });
-        let mut found = found.filter_map(|kind| {
-            let carriers = carriers(trials, kind);
-            (2 * carriers > trials.len()).then_some((kind, carriers))
-        });
-        let (kind, carriers) = found.next()?;
+        let of_best: Vec<&TrialRecord> = of_case(trials, best.case).collect();
+        let whose = format!(" of '{}', the best measured,", best.name);
+        let among = [(trials, ""), (&of_best, whose.as_str())];
+        let mut found = found.flat_map(|kind| among.map(|(trials, whose)| (kind, trials, whose)));
+        let (kind, carriers, all, whose) = found.find_map(|(kind, trials, whose)| {
+            let carriers = carriers_in(trials, kind, self.measure);
+            (2 * carriers > trials.len()).then_some((kind, carriers, trials.len(), whose))
+        })?;
         let why = match kind {
-            WarningKind::PageCache => "read from memory instead of the device in some phase",
+            WarningKind::PageCache => "read from memory instead of the device",
             _ => "began with what was still in memory",
         };
         let remedy = self.load.remedy_for_memory(trials).unwrap_or_else(|| sentence(kind.remedy()));
-        Some((format!("{carriers} of {} {why}", text::plural(trials.len() as u64, "trial")), remedy))
+        Some((format!("{carriers} of {}{whose} {why}", text::plural(all as u64, "trial")), remedy))
     }
 
     /// Adds the advice to use an idle machine, if other programs used much of this one.
     fn and_on_a_quiet_machine(&self, next: Option<String>) -> Option<String> {
-        let shares = self.trials.iter().map(|trial| confounder::foreign_share(trial));
-        if shares.sum::<f64>() <= BUSY * self.trials.len() as f64 {
+        let all = self.trials.len();
+        let shares = self.trials.iter().map(|trial| confounder::foreign_share(trial, self.measure));
+        let often = 2 * carriers_in(self.trials, WarningKind::ForeignLoad, self.measure) >= all;
+        if shares.sum::<f64>() <= BUSY * all as f64 && !(often && all > 0) {
             return next;
         }
         Some(match next {

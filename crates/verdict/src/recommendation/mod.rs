@@ -88,6 +88,7 @@ impl Recommendation {
         notes.extend(machines::notes(&header.measure, trials));
         notes.extend(race.as_ref().map(raced::notes).unwrap_or_default());
         notes.extend(looks::notes(&header.looks, trials));
+        notes.extend(begun_with(header));
         let race = race.and_then(Result::ok);
         let (race_of, drift_of) = (race.as_ref(), drift.as_ref());
         let asked = Asked { header, trials, question, safety: &safety, race: race_of, drift: drift_of };
@@ -112,6 +113,12 @@ impl Recommendation {
     }
 }
 
+/// The changes that the command line made to the plan.
+fn begun_with(header: &SweepHeader) -> Option<String> {
+    let sets: Vec<String> = header.overrides.iter().map(|set| format!("--set '{set}'")).collect();
+    (!sets.is_empty()).then(|| format!("the sweep was begun with {}", sets.join(" ")))
+}
+
 /// The workloads of which every trial failed, with the first error of each.
 fn unanswered_workloads(trials: &[TrialRecord], loads: &[Load<'_>]) -> Vec<String> {
     let titles = Workloads::of(trials);
@@ -125,6 +132,16 @@ fn unanswered_workloads(trials: &[TrialRecord], loads: &[Load<'_>]) -> Vec<Strin
         }
     }
     found.into_iter().map(|(_, text)| text).collect()
+}
+
+/// The next step that all of these trials that failed have in common.
+fn common_hint<'t>(trials: &[&'t TrialRecord]) -> Option<&'t str> {
+    let mut hints = trials.iter().filter_map(|trial| match &trial.outcome {
+        Outcome::Failed { error } => Some(error.hint.as_deref()),
+        _ => None,
+    });
+    let first = hints.next()??;
+    hints.all(|hint| hint == Some(first)).then_some(first)
 }
 
 /// Removes the notes of an answer that an earlier one has.
@@ -170,6 +187,7 @@ impl<'a> Asked<'a> {
             standings: &standings,
             trials: &measured,
             failed_always: &failed_always,
+            hint: common_hint(&own),
             drift: self.drift,
             threshold,
             seed,

@@ -140,7 +140,7 @@ impl Against<'_, '_> {
                     let doubt = Doubt::of(measure, ratio, sides, [&best_name, &one.name]);
                     one.doubt = doubt.about(said).cloned();
                     match proven(said, ratio, [best_at_least, one.at_least]) && one.doubt.is_none() {
-                        true => verdict(said, measure.direction()),
+                        true => verdict(said, ratio, measure.direction()),
                         false => Verdict::CannotTell { needed: None },
                     }
                 }
@@ -155,8 +155,9 @@ impl Against<'_, '_> {
     /// one.
     fn beats_all(&self, standings: &[Contender], best: usize, ratios: &[Option<Ratio>]) -> bool {
         let direction = self.measure.direction();
-        let beaten =
-            |ratio: &Ratio| verdict(ratio.verdict(self.threshold, ratio.p), direction) == Verdict::Worse;
+        let beaten = |ratio: &Ratio| {
+            verdict(ratio.verdict(self.threshold, ratio.p), ratio, direction) == Verdict::Worse
+        };
         let mut rivals = standings.iter().zip(ratios).filter(|(one, _)| one.is_rival_of(&standings[best]));
         rivals.all(|(_, ratio)| ratio.as_ref().is_some_and(beaten))
     }
@@ -176,10 +177,10 @@ pub(crate) fn corrected(ratios: &[Option<Ratio>], comparisons: usize) -> Vec<Opt
     ratios.iter().map(|ratio| ratio.and_then(|ratio| ratio.p).and_then(|_| corrected.next())).collect()
 }
 
-fn verdict(said: Said, direction: Direction) -> Verdict {
+fn verdict(said: Said, ratio: &Ratio, direction: Direction) -> Verdict {
     match (said, direction) {
         (Said::NoMaterialDifference, _) => Verdict::AsGood,
-        (Said::CannotTell(needed), _) => Verdict::CannotTell { needed: worth_asking(needed) },
+        (Said::CannotTell(needed), _) => Verdict::CannotTell { needed: worth_asking(needed, ratio) },
         (Said::Larger, Direction::HigherIsBetter) | (Said::Smaller, Direction::LowerIsBetter) => {
             Verdict::BetterAndWeaker
         }

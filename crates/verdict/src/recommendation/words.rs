@@ -55,8 +55,8 @@ pub(super) fn missed(answer: &Answer, trials: &[&TrialRecord]) -> Option<String>
 pub(super) fn never_synced(answer: &Answer, trials: &[&TrialRecord]) -> Option<String> {
     let winner = answer.leader().filter(|one| one.is_durable())?;
     let mut own = trials.iter().filter(|trial| trial.case == winner.case);
-    let text = own.find_map(|trial| carries(trial, WarningKind::DirectoriesNotSynced))?;
-    Some(format!("Its protocol weakens it, whatever the settings: {text}."))
+    let warning = own.find_map(|trial| carries(trial, WarningKind::DirectoriesNotSynced))?;
+    Some(format!("Its protocol weakens it, whatever the settings: {warning}."))
 }
 
 /// Says what power cuts have left inside files of a winner that kept its promises.
@@ -164,9 +164,12 @@ fn price(answer: &Answer, leader: &Contender, measure: &Measure, threshold: f64)
                 weaker.risks.join("; ")
             ));
         }
-        // A directory is as its owner made it, and requests that fail are no power cut.
+        // A directory is as its owner made it, requests that fail are no power cut, and what was not measured
+        // needs no more words.
         None if winner.is_durable()
-            && (winner.configuration.filesystem == Configuration::EXISTING || measure.is_of_faults()) => {}
+            && (winner.configuration.filesystem == Configuration::EXISTING
+                || measure.is_of_faults()
+                || answer.judgement.class == Class::Invalid) => {}
         None if winner.is_durable() => parts.push(match &winner.basis {
             Basis::Measured(losses) => format!("{who} is durable, {}.", losses.summary()),
             Basis::Unknown => {

@@ -6,7 +6,7 @@ use crate::error::UnreadableHistogram;
 use crate::faults::Faults;
 use crate::load::Workloads;
 use crate::merge::{self, Time};
-use crate::outcomes::{is_measured, warning_kinds};
+use crate::outcomes::is_measured;
 use fsdyno_core::figures::{grow, total};
 use fsdyno_core::measure::{Value, durable};
 use fsdyno_core::parallel::in_parallel;
@@ -46,8 +46,6 @@ pub struct CaseView {
     pub scheduler_in_force: String,
     /// Numbers of the measured trials.
     pub trials: Vec<u32>,
-    /// Number of kinds of warning that its trials carry.
-    pub warning_kinds: usize,
     /// Means over the trials.
     pub lifecycle: Lifecycle,
     /// The result of each check, with the number of its trial.
@@ -278,7 +276,6 @@ fn case(trials: &[&TrialRecord], workloads: &Workloads<'_>) -> Result<CaseView, 
         mount_options_in_force: first.built.mount_options_in_force.clone(),
         scheduler_in_force: first.built.scheduler_in_force.clone(),
         trials: trials.iter().map(|trial| trial.trial).collect(),
-        warning_kinds: warning_kinds(trials),
         lifecycle: lifecycle(trials),
         checks: trials.iter().filter_map(|trial| Some((trial.trial, trial.built.check.clone()?))).collect(),
         prepared_in: trials.iter().filter_map(|trial| trial.built.prepared_in).collect(),

@@ -120,18 +120,17 @@ fn measure(
     session.reach(common.reached());
     for role in idle {
         let text = format!(
-            "phase '{name}': no {role} completed an iteration within the window; make `window` longer, or the \
-             iteration shorter"
+            "no {role} completed an iteration within the window; make `window` longer, or the iteration shorter"
         );
-        session.warn(WarningKind::NoIterations, text);
+        session.warn_in(name, WarningKind::NoIterations, text);
     }
     let short = common.short.load(Ordering::Relaxed);
     if short > 0 {
         let text = format!(
-            "phase '{name}': {short} iterations ended early, because a step that is performed at random found \
-             no file; raise `count`, or use a `prefill` nearer to the middle"
+            "{short} iterations ended early, because a step that is performed at random found no file; raise \
+             `count`, or use a `prefill` nearer to the middle"
         );
-        session.warn(WarningKind::ShortIterations, text);
+        session.warn_in(name, WarningKind::ShortIterations, text);
     }
     Ok(())
 }
