@@ -1,4 +1,4 @@
-//! What `fsdyno --version` says: the version, and the commit of a release build.
+//! The text of `fsdyno --version`: the version, and the commit of a release build.
 
 use std::process::Command;
 

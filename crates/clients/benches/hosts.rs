@@ -28,18 +28,18 @@ use std::time::{Duration, Instant};
 
 const SEED: u64 = 19;
 const COUNTS: [usize; 6] = [8, 64, 256, 1_000, 3_000, 10_000];
-/// What a phase lasts.
+/// The duration of a phase.
 const WINDOW: Duration = Duration::from_secs(5);
-/// How long clients prepare: the median, and the spread of its logarithm.
+/// The time that clients take to prepare: the median, and the spread of its logarithm.
 const PREPARE_S: f64 = 3.0;
 const PREPARE_SIGMA: f64 = 0.15;
 /// One way through the network.
 const ONE_WAY_US: (f64, f64) = (40.0, 200.0);
-/// How much longer a message may take, on average.
+/// The mean additional delay of a message.
 const JITTER_US: f64 = 20.0;
-/// How late a thread wakes up, on average.
+/// The mean delay until a thread wakes up.
 const WAKE_UP_US: f64 = 60.0;
-/// How far the clocks of clients are ahead, at most, in seconds.
+/// The most that the clock of a client is ahead, in seconds.
 const OFFSET_S: f64 = 1e6;
 
 fn main() {
@@ -74,7 +74,7 @@ fn time(ns: u64) -> String {
     }
 }
 
-/// What came of a simulation.
+/// The results of a simulation.
 #[derive(Default)]
 struct Found {
     /// Until all engines had started.
@@ -261,7 +261,7 @@ impl SimulatedHost {
         self.send(after + WINDOW, &event(EngineEvent::Done));
     }
 
-    /// What arrives at the coordinator.
+    /// Handles a message that arrives at the coordinator.
     fn receive(&self, letter: Letter, news: &SyncSender<(usize, News)>) {
         self.sign.note();
         match letter {
@@ -316,7 +316,7 @@ impl Member for SimulatedHost {
     }
 }
 
-/// What is on its way to the coordinator.
+/// A message on its way to the coordinator.
 enum Letter {
     /// News.
     Line(Vec<u8>),
@@ -407,7 +407,7 @@ fn progress(stage: Stage, done: f64) -> EngineEvent {
     EngineEvent::Progress { stage, phase: String::new(), done, left_ns: Nanos(0), glance: None }
 }
 
-/// What clients report, which takes long to make.
+/// The reports of clients, which take long to make.
 struct Reports {
     hello: News,
     phase: String,

@@ -22,15 +22,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long an agent tries to reach its coordinator.
+/// The time for which an agent tries to reach its coordinator.
 const JOIN_LIMIT: Duration = Duration::from_secs(30);
-/// How long one address may take.
+/// The time that one address may take.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 /// The pause between attempts.
 const RETRY: Duration = Duration::from_millis(100);
-/// How often to look for orders while an engine runs.
+/// The interval at which to look for orders while an engine runs.
 const TURN: Duration = Duration::from_millis(20);
-/// How long an orphan may take to remove what it has created.
+/// The time that an orphan may take to remove what it has created.
 const CLEAN_UP_LIMIT: Duration = Duration::from_secs(60);
 
 /// Why an agent could not join.
@@ -64,7 +64,7 @@ pub trait MemoryLimiter {
     fn release(&mut self);
 }
 
-/// What is asked of a member of a fleet, and what it says.
+/// The orders to a member of a fleet, and the way to answer them.
 pub struct Membership<'a> {
     link: &'a Link,
     orders: &'a Receiver<ToAgent>,
@@ -90,7 +90,7 @@ impl Membership<'_> {
     }
 }
 
-/// What a member of a fleet does from its first order on.
+/// The work of a member of a fleet from its first order on.
 pub type Member<'a> = dyn FnMut(&str, &Membership<'_>) + 'a;
 
 /// Joins the coordinator at one of the addresses and serves it until it says that there is nothing more to
@@ -200,9 +200,9 @@ struct Link {
     /// When something was last heard of it.
     heard: Mutex<Instant>,
     over: AtomicBool,
-    /// Whether what runs here is to stop: it does when the connection is over, too.
+    /// `true` if the work on this machine is to stop, as it is when the connection is over, too.
     stop: Arc<AtomicBool>,
-    /// Whether it is not to wait for anything.
+    /// `true` if the work is not to wait for anything.
     hurry: Arc<AtomicBool>,
 }
 

@@ -22,22 +22,22 @@ use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long clients may take to start their engines.
+/// The time that clients may take to start their engines.
 const START_LIMIT: Duration = Duration::from_secs(60);
-/// How often to look for lost clients.
+/// The interval at which to look for lost clients.
 const GLANCE: Duration = Duration::from_millis(100);
 /// Of so many clients it is told whenever one comes to another stage; of more, from time to time.
 const ALL_TOLD_OF: usize = 64;
-/// How far in the future phases begin: longer than a busy agent takes to pass it on.
+/// The time until an ordered phase begins: longer than a busy agent takes to pass the order on.
 const MARGIN: Duration = Duration::from_millis(100);
-/// What telling one of them takes.
+/// The time that it takes to send the order to one client.
 const MARGIN_OF_EACH: Duration = Duration::from_micros(40);
 
 /// A running load on all clients.
 pub(crate) struct Group {
     clients: Arc<Members>,
     engines: Vec<Engine>,
-    /// Whether the parent lets phases begin.
+    /// `true` if the parent lets phases begin.
     parent_waits: bool,
     /// The phase that all are ready for.
     ready: Option<String>,
@@ -52,7 +52,7 @@ pub(crate) struct Group {
     looked: Instant,
     /// When it was last told where the clients are.
     told: Instant,
-    /// Whether something has happened that may let all of them go on.
+    /// `true` if something has happened that may let all of them go on.
     is_changed: bool,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct Group {
 #[derive(Default)]
 struct Engine {
     pid: u32,
-    /// What it has reported and others have not yet.
+    /// The events that this engine has reported and that others have not reported yet.
     reported: VecDeque<EngineEvent>,
     position: Option<Position>,
     phases: u32,

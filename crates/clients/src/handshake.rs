@@ -98,7 +98,7 @@ pub(crate) fn introduce(stream: TcpStream, token: &Token, about: About) -> Resul
     Ok(Connection::new(connection, sending, receiving)?)
 }
 
-/// What this machine is.
+/// Returns the facts about this machine.
 pub(crate) fn about(rank: Option<u32>) -> About {
     let system = rustix::system::uname();
     let memory = rustix::system::sysinfo();

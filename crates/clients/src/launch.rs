@@ -28,22 +28,22 @@ use std::time::{Duration, Instant};
 /// The variable in which agents find the token.
 pub const TOKEN: &str = "FSDYNO_TOKEN";
 
-/// How long the launcher may take until all agents have joined.
+/// The time that the launcher may take until all agents have joined.
 const GATHER_LIMIT: Duration = Duration::from_secs(60);
-/// How long agents may take to join after the launcher has ended well.
+/// The time that agents may take to join after the launcher has exited successfully.
 const AFTER_LAUNCHER: Duration = Duration::from_secs(10);
-/// How often to look for connections and for the end of the launcher.
+/// The interval at which to look for connections and for the end of the launcher.
 const TURN: Duration = Duration::from_millis(5);
-/// How many connections may be in their handshake: of one address, and in all.
+/// The number of connections that may be in their handshake: from one address, and in all.
 const STRANGERS_OF_ONE: usize = 32;
 const STRANGERS: usize = 256;
 
-/// What to launch.
+/// The parameters of a launch.
 #[derive(Debug, Clone)]
 pub struct Launch {
     /// The launcher with its arguments, as for a shell without its expansions.
     pub command: String,
-    /// How many agents it starts.
+    /// The number of agents that the launcher starts.
     pub count: u32,
     /// The address to listen on; all of this machine if absent.
     pub listen: Option<IpAddr>,
@@ -88,11 +88,11 @@ pub enum LaunchError {
     /// Not all agents have joined.
     #[error("{joined} of {count} machines joined: {reason}")]
     Missing {
-        /// How many did.
+        /// The number of machines that joined.
         joined: usize,
-        /// How many were expected.
+        /// The number of machines that were expected.
         count: u32,
-        /// What is known about the others.
+        /// The facts known about the others.
         reason: String,
         /// The end of the launcher's output.
         output: String,

@@ -7,11 +7,11 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How much of its output is kept.
+/// The number of bytes of the launcher's output that are kept.
 const OUTPUT_KEPT: usize = 4096;
-/// How long one whose agents are gone may take to exit, and after it was asked to.
+/// The time that a launcher whose agents are gone may take to exit, and again after it was asked to.
 const EXIT_LIMIT: Duration = Duration::from_secs(5);
-/// How often to look whether it has.
+/// The interval at which to check whether it has exited.
 const TURN: Duration = Duration::from_millis(5);
 
 /// The launcher's process.
@@ -41,7 +41,7 @@ impl Launcher {
         Ok(Launcher { child, program: program.to_string(), output })
     }
 
-    /// How it ended, if it has.
+    /// Returns the exit status of the launcher, if it has exited.
     pub fn exited(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }

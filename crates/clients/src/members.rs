@@ -7,10 +7,10 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// How many news may wait to be looked at.
+/// The number of news that may wait to be looked at.
 const NEWS_WAITING: usize = 4096;
 
-/// How many clocks are read at a time: more would disturb each other's round trips.
+/// The number of clocks that are read at a time: more would disturb each other's round trips.
 const CLOCKS_AT_ONCE: usize = 16;
 
 /// News with the number of the member.

@@ -22,7 +22,7 @@ const SHOWS_P999: u64 = 1_000;
 /// The share of a window that may be uncertain because of clocks or a late start.
 const UNCERTAIN_MAX: f64 = 0.01;
 
-/// What is known of one client.
+/// The facts known about one client.
 #[derive(Debug, Clone)]
 pub(crate) struct Part {
     pub client: String,
@@ -31,7 +31,7 @@ pub(crate) struct Part {
     /// Absent if it was lost.
     pub result: Option<PhaseResult>,
     pub lost: Option<String>,
-    /// How long it had been silent when the phase ended for the others.
+    /// The time for which the client had been silent when the phase ended for the others.
     pub silent_ns: Option<Nanos>,
 }
 
@@ -110,7 +110,7 @@ fn client(part: &Part, window_ns: Nanos) -> Result<ClientResult, DistributionErr
     })
 }
 
-/// What the workers of some roles of a client did, whose operations took these times.
+/// Returns the work of a client's workers in some roles, whose operations took these times.
 fn work(roles: &[&RoleResult], latencies: &Distribution) -> ClientWork {
     let workers = || roles.iter().flat_map(|role| &role.worker_results);
     let p999 = latencies.quantile(Quantile::P999.fraction()).filter(|_| latencies.count() >= SHOWS_P999);

@@ -17,12 +17,12 @@ use std::sync::mpsc::Receiver;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a client may take to create, find or remove an empty file.
+/// The time that a client may take to create, find or remove an empty file.
 const LOOK_LIMIT: Duration = Duration::from_secs(30);
-/// How long clients may take to leave.
+/// The time that clients may take to leave.
 const LEAVE_LIMIT: Duration = Duration::from_secs(5);
 
-/// What members of a fleet say, with their numbers.
+/// The reports of members of a fleet, with their numbers.
 pub(crate) type Reports = Receiver<(usize, String)>;
 
 /// Connected clients, and the launcher that has started them.
@@ -107,7 +107,7 @@ impl Pool {
 }
 
 impl Pool {
-    /// What the clients are, in the order of results.
+    /// Returns the facts about the clients, in the order of results.
     pub fn facts(&self) -> Vec<ClientFacts> {
         let facts = |member: &Arc<Client>| ClientFacts {
             client: member.name.clone(),
@@ -148,7 +148,7 @@ impl Pool {
         self.clients.all[member].say(&ToAgent::Interrupt);
     }
 
-    /// What a member says, with its number; nothing if all are silent for so long.
+    /// Returns the next report of a member, with its number, or `None` if all are silent for `timeout`.
     pub fn report(&self, timeout: Duration) -> Option<(usize, String)> {
         self.reports.recv_timeout(timeout).ok()
     }

@@ -7,7 +7,7 @@ use fsdyno_core::{EngineEvent, Glance, Nanos};
 /// Where one client is.
 #[derive(Debug, Clone)]
 pub(crate) struct Position {
-    /// How many phases it has completed.
+    /// The number of phases that the client has completed.
     pub phases: u32,
     pub stage: Stage,
     pub phase: String,
@@ -55,7 +55,7 @@ pub(crate) fn combined(clients: &[(&str, Option<&Position>)]) -> Option<EngineEv
     })
 }
 
-/// What the workers of all clients do.
+/// Returns the activity of the workers of all clients.
 fn glance(clients: &[(&str, &Glance)]) -> Option<Glance> {
     let (_, first) = clients.first()?;
     let roles = first.roles.iter().map(|role| {

@@ -1,4 +1,4 @@
-//! What each of several clients is asked to do.
+//! The request to each of several clients.
 
 use fsdyno_core::{EngineRequest, TelemetryRequest};
 
@@ -22,7 +22,7 @@ pub(crate) fn request_of(request: &EngineRequest, number: usize, count: usize) -
     }
 }
 
-/// What is sampled on a client, which has none of the devices.
+/// Returns the telemetry to sample on a client, which has none of the devices.
 fn of_client(telemetry: &TelemetryRequest) -> TelemetryRequest {
     TelemetryRequest { devices: Vec::new(), ..telemetry.clone() }
 }

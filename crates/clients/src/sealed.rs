@@ -23,7 +23,7 @@ impl Seal {
         Seal { keyed, number: 0 }
     }
 
-    /// What belongs in front of the next line.
+    /// Returns the authentication code that precedes the next line.
     fn next(&mut self, line: &[u8]) -> Hmac<Sha256> {
         let mut mac = self.keyed.clone();
         mac.update(&self.number.to_be_bytes());
@@ -107,7 +107,7 @@ mod tests {
         Seal::new(Hmac::new_from_slice(b"key").expect("any length"))
     }
 
-    /// What the receiver makes of lines that somebody on the way has changed.
+    /// Returns the results of a receiver for lines that somebody on the way has changed.
     fn received(change: impl FnOnce(Vec<String>) -> Vec<String>) -> Vec<Result<String, ErrorKind>> {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let connect = || TcpStream::connect(listener.local_addr().expect("an address")).expect("connected");

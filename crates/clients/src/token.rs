@@ -48,7 +48,7 @@ impl Token {
         hexadecimal(&self.mac("proof", side, nonces).finalize().into_bytes())
     }
 
-    /// Whether a proof is right, in the same time for all wrong ones.
+    /// Returns whether a proof is right, in the same time for all wrong ones.
     pub(crate) fn verify(&self, proof: &str, side: Side, nonces: [&str; 2]) -> bool {
         Token::parse(proof)
             .is_some_and(|proof| self.mac("proof", side, nonces).verify_slice(&proof.0).is_ok())

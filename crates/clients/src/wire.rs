@@ -1,4 +1,4 @@
-//! What passes between the coordinator and an agent over TCP: a handshake, then lines of JSON both ways.
+//! The messages between the coordinator and an agent over TCP: a handshake, then lines of JSON both ways.
 //!
 //! Both prove that they know the token of the launch before either says anything about itself: a stranger who
 //! connects gets no answer to anything but a well-formed greeting, and then one that shows nothing without
@@ -13,13 +13,13 @@ use std::time::Duration;
 /// Version of this protocol, of which the handshake up to [`Answer`] stays the same in all versions.
 pub(crate) const VERSION: u32 = 3;
 
-/// How often each end says that it lives.
+/// The interval at which each end reports that it is alive.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(1);
 
 /// An end that has said nothing for so long is lost. A link that is down gives no end of file.
 pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(10);
 
-/// How long a handshake may take.
+/// The time that a handshake may take.
 pub(crate) const HANDSHAKE_LIMIT: Duration = Duration::from_secs(5);
 
 /// The longest line of a handshake.
@@ -45,7 +45,7 @@ pub(crate) struct Answer {
     pub about: About,
 }
 
-/// What an agent says about itself.
+/// The facts that an agent states about itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct About {
     /// [`VERSION`], and that of the engine.

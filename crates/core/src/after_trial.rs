@@ -1,8 +1,8 @@
-//! What is to happen once the trial in progress has ended, as somebody who watches a sweep wants it.
+//! The action to take once the trial in progress has ended, at the request of somebody who watches a sweep.
 
 use serde::{Deserialize, Serialize};
 
-/// What a sweep does after a trial.
+/// The action of a sweep after a trial.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AfterTrial {

@@ -25,10 +25,10 @@ use levels::METHODS;
 pub struct Axis {
     /// The key in a plan.
     pub name: &'static str,
-    /// What its levels look like.
+    /// The kind of its levels.
     pub levels: Levels,
-    /// Whether every filesystem has this setting. Otherwise it applies to those filesystems whose descriptor
-    /// names it.
+    /// `true` if every filesystem has this setting. Otherwise it applies to those filesystems whose
+    /// descriptor names it.
     pub general: bool,
     /// The level if the plan does not set one and the filesystem has no default of its own; absent if it
     /// depends on the machine or the device.
@@ -443,11 +443,11 @@ pub enum AxisError {
         axis: String,
         /// As written.
         level: String,
-        /// What was expected.
+        /// The description of a valid level.
         expected: String,
         /// The nearest known level.
         nearest: Option<String>,
-        /// What else it takes, for what people ask for and fsdyno does not build.
+        /// The steps to measure a filesystem that fsdyno does not build.
         answer: String,
     },
 }
@@ -468,8 +468,8 @@ pub fn find(name: &str) -> Result<&'static Axis, AxisError> {
     })
 }
 
-/// Whether a filesystem with this level of an axis is the same as without it. An imported table has axes of
-/// its own.
+/// Returns whether a filesystem with this level of an axis is the same as without it. An imported table has
+/// axes of its own.
 pub fn is_default(name: &str, filesystem: &str, level: &str) -> bool {
     level == DEFAULT || find(name).is_ok_and(|axis| axis.is_default(filesystem, level))
 }
@@ -479,7 +479,7 @@ pub fn is_default(name: &str, filesystem: &str, level: &str) -> bool {
 pub struct Level {
     /// The canonical text.
     pub text: String,
-    /// How and why the user's word was changed.
+    /// The change to the user's word, and the reason for it.
     pub note: Option<String>,
 }
 
@@ -533,12 +533,12 @@ impl Axis {
         }
     }
 
-    /// Whether a filesystem with this level is the same as without it.
+    /// Returns whether a filesystem with this level is the same as without it.
     pub fn is_default(&self, filesystem: &str, level: &str) -> bool {
         level == DEFAULT || self.default_level(filesystem) == Some(level)
     }
 
-    /// Whether the setting exists for this filesystem.
+    /// Returns whether the setting exists for this filesystem.
     pub fn applies_to(&self, filesystem: &str) -> bool {
         self.general || filesystem::find(filesystem).is_some_and(|known| known.own_axis(self.name).is_some())
     }

@@ -1,4 +1,4 @@
-//! What is in memory when a phase begins that reads what was there before.
+//! The contents of memory at the beginning of a phase that reads data from before the phase.
 
 use serde::{Deserialize, Serialize};
 

@@ -7,12 +7,12 @@ use crate::units::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// How a filesystem is used before it is measured.
+/// The use of a filesystem before it is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Precondition {
-    /// How full it is made, in percent of its size.
+    /// The percentage of the filesystem's size that is filled.
     pub fill_percent: u32,
-    /// How often a random half of its files is replaced.
+    /// The number of times that a random half of its files is replaced.
     pub age_rounds: u32,
 }
 
@@ -27,7 +27,7 @@ pub struct Configuration {
     pub settings: BTreeMap<String, String>,
 }
 
-/// What decides what a load finds that has been prepared.
+/// The filesystem and the settings that determine what a prepared load finds.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Traces<'a> {
     filesystem: &'a str,
@@ -61,13 +61,13 @@ impl Configuration {
         self.level(MEMORY)?.parse().ok()
     }
 
-    /// What is in memory when a phase begins to read.
+    /// Returns the state of the caches when a phase begins to read.
     pub fn cache(&self) -> CacheState {
         self.level(CACHE).and_then(CacheState::named).unwrap_or_default()
     }
 
-    /// What decides what a load finds that has been prepared: the filesystem and the settings that leave a
-    /// trace in it. Configurations with the same can begin with copies of the same filesystem.
+    /// Returns the filesystem and the settings that leave a trace in what a prepared load finds.
+    /// Configurations with equal traces can begin with copies of the same filesystem.
     pub fn traces(&self) -> Traces<'_> {
         let leaves = |(axis, level): &(&str, &str)| !WITHOUT_TRACE.contains(axis) && *level != DEFAULT;
         let settings = self.settings.iter().map(|(axis, level)| (axis.as_str(), level.as_str()));

@@ -1,4 +1,4 @@
-//! What a trial runs on: disks, and layers built on them.
+//! The devices that a trial runs on: disks, and layers built on them.
 //!
 //! A disk is an image, a block device or, if nothing is formatted, a directory. A layer is an md array, an
 //! lvm volume or a disk slowed down by dm-delay. Layers nest like kernel devices, outermost first. A pool is
@@ -47,11 +47,11 @@ pub struct Pool {
 /// An array of Linux's software RAID.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Md {
-    /// How data lies on the disks.
+    /// The layout of data on the disks.
     pub level: RaidLevel,
     /// Bytes written to one disk before moving on to the next; mdadm's default if absent.
     pub chunk: Option<Bytes>,
-    /// Whether the array keeps a write-intent bitmap.
+    /// The write-intent bitmap of the array, if it keeps one.
     pub bitmap: Bitmap,
     /// Its members.
     pub disks: Vec<DeviceSpec>,
@@ -60,7 +60,7 @@ pub struct Md {
 /// A logical volume over all of its disks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lvm {
-    /// How many disks are written in turn; 1 fills one after the other.
+    /// The number of disks that are written in turn; 1 fills one after the other.
     pub stripes: u32,
     /// Bytes written to one disk before moving on to the next; lvm's default if absent.
     pub stripe_size: Option<Bytes>,
@@ -77,7 +77,7 @@ pub struct Delayed {
     pub disk: Box<DeviceSpec>,
 }
 
-/// How long a disk delays its answers. dm-delay supports whole milliseconds.
+/// The delays of a disk's answers. dm-delay supports whole milliseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delay {
     /// Reads.
@@ -104,7 +104,8 @@ pub enum RaidLevel {
     Raid10,
 }
 
-/// Whether an array keeps a write-intent bitmap, so that only the parts in it are compared after a crash.
+/// The write-intent bitmap of an array, if it keeps one: then only the parts in it are compared after a
+/// crash.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Bitmap {
@@ -140,17 +141,17 @@ impl RaidLevel {
         }
     }
 
-    /// Whether data is cut into chunks.
+    /// Returns whether data is cut into chunks.
     pub const fn has_chunks(self) -> bool {
         !matches!(self, RaidLevel::Raid1)
     }
 
-    /// Whether it stores redundant data, which has to be consistent.
+    /// Returns whether the level stores redundant data, which has to be consistent.
     pub const fn is_redundant(self) -> bool {
         !matches!(self, RaidLevel::Raid0)
     }
 
-    /// Whether it has parity, which is valid only once it has been computed.
+    /// Returns whether the level has parity, which is valid only once it has been computed.
     pub const fn has_parity(self) -> bool {
         matches!(self, RaidLevel::Raid5 | RaidLevel::Raid6)
     }
@@ -191,7 +192,7 @@ impl DeviceSpec {
         DeviceSpec::Block(Block::new(path))
     }
 
-    /// What is done to it before each filesystem is created; nothing for what is no block device.
+    /// Returns the conditioning before each filesystem is created; nothing for anything but a block device.
     pub fn conditioning(&self) -> Conditioning {
         match self {
             DeviceSpec::Block(block) => block.precondition,
@@ -199,8 +200,8 @@ impl DeviceSpec {
         }
     }
 
-    /// Whether a disk is written in full before each filesystem is created, so that mkfs must not discard its
-    /// blocks.
+    /// Returns whether a disk is written in full before each filesystem is created, so that mkfs must not
+    /// discard its blocks.
     pub fn is_filled_before(&self) -> bool {
         self.disks().iter().any(|disk| disk.conditioning().fills() > 0)
     }
@@ -272,17 +273,17 @@ impl DeviceSpec {
         })
     }
 
-    /// Whether every disk is an image, so that its size is known.
+    /// Returns whether every disk is an image, so that its size is known.
     pub fn is_of_images(&self) -> bool {
         self.disks().iter().all(|disk| matches!(disk, DeviceSpec::Image(_)))
     }
 
-    /// Whether every disk is an image that is new in each trial, so that nothing can be on it.
+    /// Returns whether every disk is an image that is new in each trial, so that nothing can be on it.
     pub fn is_of_new_images(&self) -> bool {
         self.disks().iter().all(|disk| matches!(disk, DeviceSpec::Image(image) if !image.is_kept()))
     }
 
-    /// Whether a disk is a block device.
+    /// Returns whether a disk is a block device.
     pub fn is_of_blocks(&self) -> bool {
         self.disks().iter().any(|disk| matches!(disk, DeviceSpec::Block(_)))
     }
@@ -324,7 +325,7 @@ impl DeviceSpec {
         }
     }
 
-    /// How much each of its members holds if the stack holds this much.
+    /// Returns the size that each of its members holds if the stack holds this much.
     pub fn share_of(&self, whole: Bytes) -> Bytes {
         let count = self.below().len().max(1) as u64;
         match self {

@@ -1,4 +1,4 @@
-//! What a trial ran on: everything that a reader must know to judge or to repeat a number.
+//! The environment of a trial: everything that a reader must know to judge or to repeat a number.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -26,11 +26,11 @@ pub struct Environment {
     pub virtualisation: Option<String>,
     /// The kernel's clock source.
     pub clocksource: String,
-    /// How the kernel chooses the processors' frequency (`scaling_governor`): one name, or several if
+    /// The governor that chooses the processors' frequency (`scaling_governor`): one name, or several if
     /// processors differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub governor: Option<String>,
-    /// Whether processors may exceed their nominal frequency.
+    /// `true` if processors may exceed their nominal frequency.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turbo: Option<bool>,
     /// NUMA nodes with processors or memory.
@@ -50,7 +50,7 @@ pub struct Environment {
     /// The machines that did the load, if they are others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clients: Vec<ClientFacts>,
-    /// Whether all of these read the same trees.
+    /// `true` if all of these read the same trees.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shared_trees: bool,
     /// Each device of the stack, outermost first.
@@ -58,7 +58,7 @@ pub struct Environment {
     /// Each layer that was built of devices, outermost first; none where disks are used as they are.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub layers: Vec<LayerFacts>,
-    /// What the kernel kept tools and engines from doing; absent in results of versions that did not confine
+    /// The kernel's restrictions on tools and engines; absent in results of versions that did not confine
     /// them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confinement: Option<Confinement>,
@@ -84,20 +84,20 @@ pub struct ClientFacts {
 pub struct Swap {
     /// All of it, in bytes.
     pub size_bytes: u64,
-    /// What was in use, in bytes.
+    /// The part of it in use, in bytes.
     pub used_bytes: u64,
 }
 
-/// What the kernel keeps tools and engines from doing, outside the devices and directories of their trial.
+/// The kernel's restrictions on tools and engines, outside the devices and directories of their trial.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Confinement {
     /// Landlock version of the kernel; 0 if it has none and nothing was confined.
     pub landlock_abi: u32,
-    /// What it blocks.
+    /// The actions that are blocked.
     pub refused: Vec<String>,
-    /// What a newer version would also block.
+    /// The actions that only a newer version would block.
     pub not_refused: Vec<String>,
-    /// Whether timed operations, which Landlock would slow down, run with every mount read-only except that
+    /// `true` if timed operations, which Landlock would slow down, run with every mount read-only except that
     /// of the trial's directory.
     #[serde(default)]
     pub read_only_mounts: bool,

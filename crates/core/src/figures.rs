@@ -19,7 +19,7 @@ pub const LATENCY_BITS: u32 = 42;
 /// overflow.
 pub const SMALLEST: f64 = 1e-18;
 
-/// Whether a measurement can produce this number.
+/// Returns whether a measurement can produce this number.
 pub fn is_possible(number: f64) -> bool {
     is_at_most(LARGEST, number)
 }
@@ -68,7 +68,7 @@ fn is_of_number(byte: u8) -> bool {
     byte.is_ascii_digit() || b"+-.eE".contains(&byte)
 }
 
-/// What follows a string whose opening quote has been consumed.
+/// Returns the rest of the text after a string whose opening quote has been consumed.
 fn after_string(mut rest: &[u8]) -> &[u8] {
     while let Some(at) = rest.iter().position(|byte| *byte == b'"' || *byte == b'\\') {
         let end = if rest[at] == b'"' { at + 1 } else { at + 2 };

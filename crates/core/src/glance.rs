@@ -1,4 +1,4 @@
-//! What a load is doing at a moment, for somebody who watches it.
+//! The activity of a load at one moment, for somebody who watches it.
 //!
 //! An engine takes a glance with each sign of life, about once a second, from what its workers record anyway.
 //! No result comes from glances: an operation that takes longer than [`MEMORY`] is missing in the rates of
@@ -9,13 +9,13 @@ use crate::telemetry::{CpuSplit, DeviceActivity};
 use crate::units::Nanos;
 use serde::{Deserialize, Serialize};
 
-/// How long after it started an operation is still counted by the glance that follows its end.
+/// The time after the start of an operation within which the glance that follows its end still counts it.
 pub const MEMORY: Nanos = Nanos(5_000_000_000);
 
 /// A worker that has completed nothing for so long is shown as waiting.
 pub const STALL: Nanos = Nanos(100_000_000);
 
-/// What the workers of a phase did since the previous glance, and what holds them up now.
+/// The activity of the workers of a phase since the previous glance, and what holds them up now.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Glance {
     /// Time since the previous glance, or since the window began.
@@ -24,7 +24,7 @@ pub struct Glance {
     pub roles: Vec<RoleGlance>,
     /// The latest telemetry sample of the window; absent without telemetry and outside of windows.
     pub machine: Option<MachineGlance>,
-    /// What taking all glances of the phase has cost so far, in time of the thread that coordinates it.
+    /// The cost of all glances of the phase so far, in time of the thread that coordinates it.
     pub cost_ns: Nanos,
 }
 
@@ -33,7 +33,7 @@ pub struct Glance {
 pub struct RoleGlance {
     /// Which role.
     pub role: Role,
-    /// How many workers.
+    /// The number of workers.
     pub workers: u32,
     /// Operations of the sample that ended since the previous glance: none before the window begins.
     pub operations: u64,
@@ -45,7 +45,7 @@ pub struct RoleGlance {
     pub bytes: u64,
     /// The worker that has completed nothing for the longest time, if that is longer than [`STALL`].
     pub waiting: Option<Waiting>,
-    /// How many iterations are due per second; absent if one is due whenever a worker is free.
+    /// The number of iterations that are due per second; absent if one is due whenever a worker is free.
     #[serde(default)]
     pub offered: Option<OfferedRate>,
 }
@@ -55,7 +55,7 @@ pub struct RoleGlance {
 pub struct OfferedRate {
     /// Iterations per second.
     pub per_second: f64,
-    /// Whether a search tries it, to find the highest one.
+    /// `true` if a search is trying this rate, to find the highest one.
     pub is_tried: bool,
 }
 
@@ -68,7 +68,7 @@ pub struct Waiting {
     pub operation: Option<Operation>,
     /// The directory that it works in, relative to the engine's; empty if the workload does not say.
     pub directory: String,
-    /// How many workers of the role are waiting.
+    /// The number of workers of the role that are waiting.
     pub workers: u32,
 }
 
@@ -79,7 +79,7 @@ pub struct MachineGlance {
     pub length_ns: Nanos,
     /// Kernel name of the device with the filesystem.
     pub device: String,
-    /// What it did; absent if the kernel does not report it.
+    /// The activity of the device; absent if the kernel does not report it.
     pub activity: Option<DeviceActivity>,
     /// All processors together.
     pub cpu: Option<CpuSplit>,
@@ -107,8 +107,8 @@ impl RoleGlance {
         (self.operations > 0).then(|| Nanos(self.busy_ns.0 / self.operations))
     }
 
-    /// Whether the slowest operation says anything. Before the window begins, only what happens to be in
-    /// flight is known.
+    /// Returns whether the time of the slowest operation says anything. Before the window begins, only what
+    /// happens to be in flight is known.
     pub fn is_timed(&self) -> bool {
         self.operations > 0 || self.waiting.is_some()
     }

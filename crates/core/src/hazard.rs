@@ -1,4 +1,4 @@
-//! What a setting does to what survives a power cut.
+//! The effect of a setting on what survives a power cut.
 //!
 //! A setting is declared along with its hazard, and whatever is not declared harmless is not durable: it
 //! weakens what survives, or what it does is unknown. A list of dangerous settings instead would pass the

@@ -46,7 +46,7 @@ impl fmt::Display for KernelSpec {
     }
 }
 
-/// How a guest's disks are cached by the machine that runs it.
+/// The caching of a guest's disks by the machine that runs it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DiskCache {
@@ -81,9 +81,9 @@ pub struct GuestShape {
     pub processors: u32,
     /// Its memory.
     pub memory: Bytes,
-    /// How its disks are cached.
+    /// The caching of its disks.
     pub cache: DiskCache,
-    /// Whether it may go on from a snapshot of a booted guest, if its processors are emulated.
+    /// `true` if it may continue from a snapshot of a booted guest, if its processors are emulated.
     pub snapshot: bool,
 }
 

@@ -1,5 +1,5 @@
-//! How a sweep decided when to end, if its trials did: how often it was judged, and which blocks were added
-//! or measured again.
+//! The decisions about the end of a sweep, if its trials made them: how often it was judged, and which blocks
+//! were added or measured again.
 
 use crate::TrialRecord;
 use crate::units::Nanos;

@@ -21,7 +21,7 @@ macro_rules! operations {
                 match self { $(Operation::$variant => $name,)* }
             }
 
-            /// What the step does with file data.
+            /// Returns the direction in which the step moves file data, if it does.
             pub const fn moves(self) -> Moves {
                 match self { $(Operation::$variant => $moves,)* }
             }
@@ -29,7 +29,7 @@ macro_rules! operations {
     };
 }
 
-/// Whether a step moves file data, and in which direction.
+/// The direction in which a step moves file data, if it does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moves {
     /// Names and inodes only.
@@ -124,26 +124,27 @@ operations! {
 }
 
 impl Operation {
-    /// Whether it is a whole iteration, which consists of operations, rather than one of them.
+    /// Returns whether this is a whole iteration, which consists of operations, rather than one of them.
     pub fn is_an_iteration(self) -> bool {
         matches!(self, Operation::ResponseTime | Operation::ServiceTime)
     }
 
-    /// Whether its time belongs to the data rate of a role: it moves data after the first byte, or makes sure
-    /// after each piece that the data is on the device.
+    /// Returns whether the time of the operation belongs to the data rate of a role: it moves data after the
+    /// first byte, or makes sure after each piece that the data is on the device.
     pub fn is_of_data(self) -> bool {
         let first = matches!(self, Operation::ReadFirstByte | Operation::WriteFirstByte);
         self == Operation::Fdatasync || (self.moves() != Moves::Nothing && !first)
     }
 
-    /// Whether it removes names.
+    /// Returns whether the operation removes names.
     pub fn is_of_removal(self) -> bool {
         matches!(self, Operation::Unlinkat | Operation::Rmdir)
     }
 
-    /// Whether its time belongs to the rate with overhead of a role that performs these operations. As in the
-    /// tables of FsOpBench, a reader's time includes finding the file, and a writer's includes closing it.
-    /// Without a first byte there is no such table, and a worker's time includes everything that it does.
+    /// Returns whether the time of the operation belongs to the rate with overhead of a role that performs
+    /// these operations. As in the tables of FsOpBench, a reader's time includes finding the file, and a
+    /// writer's includes closing it. Without a first byte there is no such table, and a worker's time
+    /// includes everything that it does.
     pub fn is_of_overhead(self, performed: impl Iterator<Item = Operation> + Clone) -> bool {
         let published = performed
             .clone()

@@ -1,10 +1,10 @@
-//! How a trial ended.
+//! The outcome of a trial.
 
 use crate::operation::Operation;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// How a trial ended. A trial counts as failed until it has been measured.
+/// The outcome of a trial. A trial counts as failed until it has been measured.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
     /// Every phase was measured.
@@ -16,7 +16,7 @@ pub enum Outcome {
     },
     /// Something went wrong.
     Failed {
-        /// What and where.
+        /// The failure and its place.
         error: Failure,
     },
 }
@@ -39,13 +39,13 @@ pub struct Failure {
     pub step: String,
     /// The operation that failed, if there was one.
     pub operation: Option<Operation>,
-    /// What it was done to.
+    /// The path that it was applied to.
     pub path: Option<String>,
     /// The error number, if the kernel gave one.
     pub errno: Option<i32>,
     /// One line: the chain of causes.
     pub message: String,
-    /// What the tool printed, and what was left behind.
+    /// The output of the tool, and anything that was left behind.
     pub details: String,
     /// The next step for the user.
     pub hint: Option<String>,

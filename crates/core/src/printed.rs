@@ -1,4 +1,4 @@
-//! What a program prints when it fails, and which of its lines say why.
+//! The output of a program that fails, and the lines of it that give the reason.
 
 /// Output of a program that has failed: the lines that say why, at most `most` of them.
 ///
@@ -44,7 +44,7 @@ fn explanation(output: &str) -> Vec<&str> {
     explanation
 }
 
-/// Whether a line after usage says something again: `mkfs.x: error: no such device`, `ERROR: ...`.
+/// Returns whether a line after usage is a message again: `mkfs.x: error: no such device`, `ERROR: ...`.
 fn is_message(line: &str) -> bool {
     let named = line.split_once(": ").is_some_and(|(program, _)| {
         !program.is_empty() && program.chars().all(|c| c.is_ascii_alphanumeric() || "-_./+".contains(c))

@@ -5,7 +5,7 @@ use crate::figures::total;
 /// `PF_KTHREAD` of include/linux/sched.h: a kernel thread.
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
-/// What is read of it.
+/// The fields of the file that are used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessStat<'a> {
     /// The name, which may contain spaces and parentheses.
@@ -14,7 +14,7 @@ pub struct ProcessStat<'a> {
     pub state: char,
     /// Its parent.
     pub parent: u32,
-    /// Whether it is a kernel thread.
+    /// `true` for a kernel thread.
     pub is_kernel: bool,
     /// User time in ticks: its own, and that of the children that it has waited for.
     pub user_ticks: u64,

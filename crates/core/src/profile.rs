@@ -1,5 +1,5 @@
-//! How a filesystem that spreads over several disks keeps data or metadata on them (btrfs-progs 6.2,
-//! `btrfs_raid_array`).
+//! The ways in which a filesystem that spreads over several disks keeps data or metadata on them (btrfs-progs
+//! 6.2, `btrfs_raid_array`).
 
 use crate::hazard::Hazard;
 
@@ -10,9 +10,9 @@ pub struct Profile {
     pub name: &'static str,
     /// The fewest disks that it needs.
     pub least_disks: usize,
-    /// How many copies of each block there are.
+    /// The number of copies of each block.
     pub copies: u32,
-    /// How many disks of each stripe hold parity.
+    /// The number of disks of each stripe that hold parity.
     pub parity: u32,
 }
 
@@ -42,7 +42,7 @@ pub const NAMES: [&str; PROFILES.len()] = {
     names
 };
 
-/// What they do to what survives a power cut (btrfs(5), "RAID56 status and known problems").
+/// The effect of the profiles on what survives a power cut (btrfs(5), "RAID56 status and known problems").
 pub const HAZARD: Hazard = Hazard::By(&[
     (&["single", "dup", "raid0", "raid1", "raid1c3", "raid1c4", "raid10"], Hazard::Harmless),
     (
@@ -59,7 +59,7 @@ pub fn find(name: &str) -> Option<&'static Profile> {
 }
 
 impl Profile {
-    /// How many bytes are written to this many disks for each byte of data.
+    /// Returns the number of bytes written to this many disks for each byte of data.
     pub fn written_per_byte(&self, disks: usize) -> f64 {
         let (disks, parity) = (disks as f64, f64::from(self.parity));
         f64::from(self.copies) * disks / (disks - parity).max(1.0)

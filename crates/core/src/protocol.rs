@@ -20,7 +20,7 @@ use std::path::PathBuf;
 /// Version of this protocol; the engine refuses any other.
 pub const PROTOCOL_VERSION: u32 = 1;
 
-/// How the paths begin where trials mount filesystems; 128 random bits in hexadecimal follow.
+/// The prefix of the paths where trials mount filesystems; 128 random bits in hexadecimal follow.
 pub const MOUNT_PREFIX: &str = "/run/fsdyno-";
 
 /// Everything that the engine needs to know.
@@ -30,25 +30,25 @@ pub struct EngineRequest {
     pub version: u32,
     /// An existing directory; the engine creates and removes only what is below it.
     pub directory: PathBuf,
-    /// What to do there.
+    /// The workload to run there.
     pub workload: Workload,
     /// The state to bring the filesystem into first.
     #[serde(default)]
     pub precondition: Option<Precondition>,
-    /// How much of it.
+    /// The part of the workload to run.
     #[serde(default)]
     pub part: EnginePart,
-    /// Whether the filesystem has been unmounted and mounted again before this part.
+    /// `true` if the filesystem has been unmounted and mounted again before this part.
     #[serde(default)]
     pub remounted: bool,
     /// Seed of trees and contents.
     pub seed: u64,
-    /// Whether to drop the page cache before each phase; needs root.
+    /// `true` to drop the page cache before each phase; needs root.
     pub drop_caches: bool,
-    /// What to have in memory when a phase begins that reads what was there before.
+    /// The state to bring the caches into for a phase that reads what was there before.
     #[serde(default)]
     pub cache: CacheState,
-    /// Whether to remove the trees at the end; a filesystem that is thrown away needs no cleaning up.
+    /// `true` to remove the trees at the end; a filesystem that is thrown away needs no cleaning up.
     pub clean_up: bool,
     /// The block device below that directory, for a workload that reads it directly.
     #[serde(default)]
@@ -56,40 +56,40 @@ pub struct EngineRequest {
     /// The size of what the filesystem was created on, the same for all filesystems; absent in a directory.
     #[serde(default)]
     pub device_bytes: Option<Bytes>,
-    /// How many machines do the same at the same time, and share the free space.
+    /// The number of machines that do the same at the same time, and share the free space.
     #[serde(default = "one")]
     pub machines: u32,
     /// The seed whose trees all of these machines read: the one that has it as its own creates them for all.
     /// If absent, each has trees of its own.
     #[serde(default)]
     pub shared: Option<u64>,
-    /// What to sample while phases are measured; nothing if absent.
+    /// The telemetry to sample while phases are measured; nothing if absent.
     #[serde(default)]
     pub telemetry: Option<TelemetryRequest>,
-    /// How long a phase that ends with its work may complete nothing before it is given up and reported with
-    /// what is in flight; for ever if absent.
+    /// The time for which a phase that ends with its work may complete nothing before it is given up and
+    /// reported with the operations in flight; unlimited if absent.
     #[serde(default)]
     pub patience: Option<Nanos>,
-    /// Whether to wait for a calm device before each phase.
+    /// The wait for a calm device before each phase, if there is one.
     #[serde(default)]
     pub quiesce: Option<Quiesce>,
     /// The memory cgroup to work in; that of the sender if absent.
     #[serde(default)]
     pub memory: Option<MemoryGroup>,
-    /// Whether to report that a phase is ready ([`EngineEvent::Ready`]) and wait for a line on stdin.
+    /// `true` to report that a phase is ready ([`EngineEvent::Ready`]) and wait for a line on stdin.
     #[serde(default)]
     pub pauses: bool,
     /// Where workers write marks ([`crate::durability::Mark`]), each as a whole sector at offset 0: a file
     /// that puts them into the log of the device below the directory. Absent if nothing is recorded.
     #[serde(default)]
     pub marks: Option<PathBuf>,
-    /// Whether to read again what a verified load has left.
+    /// The point at which to read again what a verified load has left, if at all.
     #[serde(default)]
     pub reread: Reread,
-    /// How far the writers came in earlier parts ([`EngineEvent::Reached`]).
+    /// The progress of the writers in earlier parts ([`EngineEvent::Reached`]).
     #[serde(default)]
     pub reached: Vec<Reached>,
-    /// Whether to do nothing but sample, from [`EngineEvent::Ready`] until the parent closes stdin.
+    /// `true` to do nothing but sample, from [`EngineEvent::Ready`] until the parent closes stdin.
     #[serde(default)]
     pub observes: bool,
 }
@@ -134,14 +134,14 @@ fn one() -> u32 {
 pub struct MemoryGroup {
     /// Its directory, which exists.
     pub directory: PathBuf,
-    /// What everything in it may use together, page cache included.
+    /// The memory that everything in it may use together, page cache included.
     pub limit: Bytes,
 }
 
 /// A wait for a calm device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quiesce {
-    /// How long at most.
+    /// The longest time to wait.
     pub limit: Nanos,
     /// Kernel names of the block devices that must be calm: `loop0`, `vda`.
     pub devices: Vec<String>,
@@ -166,7 +166,7 @@ pub enum EngineEvent {
     },
     /// About once a second, as a sign of life.
     Progress {
-        /// What is being done.
+        /// The current stage.
         stage: Stage,
         /// The phase, empty while preparing.
         phase: String,
@@ -174,7 +174,7 @@ pub enum EngineEvent {
         done: f64,
         /// Estimated time until the last phase ends.
         left_ns: Nanos,
-        /// What the workers of a phase are doing, for somebody who watches.
+        /// The activity of the workers of a phase, for somebody who watches.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         glance: Option<Box<Glance>>,
     },
@@ -182,9 +182,9 @@ pub enum EngineEvent {
     Filled(Filled),
     /// The trees have been created.
     Prepared {
-        /// How long it took.
+        /// The time that creating them took.
         duration_ns: Nanos,
-        /// What was created.
+        /// The trees that were created.
         trees: TreeSummary,
     },
     /// A phase begins as soon as the parent sends a line.
@@ -194,26 +194,26 @@ pub enum EngineEvent {
     },
     /// A phase has ended.
     Phase(Box<PhaseResult>),
-    /// What the last phase wrote is on the device now, or the wait for that was given up.
+    /// The data that the last phase wrote is on the device now, or the wait for that was given up.
     Durable {
         /// For the result of the phase.
         durable: Durable,
-        /// How much of its time followed the phase.
+        /// The part of its time that followed the phase.
         written_back_ns: Nanos,
     },
-    /// How far the writers of a verified load came in the last phase.
+    /// The progress of the writers of a verified load in the last phase.
     Reached {
         /// Each writer.
         writers: Vec<Reached>,
     },
     /// Everything that a verified load has left was read again, and is as it was written.
     ReadAgain {
-        /// What was read.
+        /// The files that were read.
         read_again: ReadAgain,
-        /// How long it took.
+        /// The time that reading them took.
         duration_ns: Nanos,
     },
-    /// What one that only observes has seen.
+    /// The telemetry of an engine that only observes.
     Observed(Box<Telemetry>),
     /// The layout of the files after the last phase.
     Layout(Layout),

@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
-/// What a race may spend.
+/// The budget of a race.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum RaceBudget {
     /// As many trials as halving needs.
@@ -56,7 +56,7 @@ impl fmt::Display for RaceBudget {
 }
 
 impl RaceBudget {
-    /// How many trials it may spend, if it counts them.
+    /// Returns the number of trials that the race may spend, if its budget counts them.
     pub const fn trials(self) -> Option<u32> {
         match self {
             RaceBudget::Trials(trials) => Some(trials),
@@ -80,11 +80,11 @@ impl Serialize for RaceBudget {
 /// The rules of a race: with the trials so far, they decide what comes next.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RaceRules {
-    /// What it may spend.
+    /// The budget of the race.
     pub budget: RaceBudget,
-    /// What it races for.
+    /// The measure that the configurations compete on.
     pub measure: Measure,
-    /// How many configurations began.
+    /// The number of configurations at the start.
     pub configurations: u32,
 }
 

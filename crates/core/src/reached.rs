@@ -1,4 +1,4 @@
-//! How far the writers of a verified load have come, and what was read again at its end.
+//! The progress of the writers of a verified load, and the files that were read again at its end.
 //!
 //! The content of every file follows from the seed and from how often it was written over. So a writer only
 //! has to say how far it came, and whoever reads later, in another process and after the filesystem has been
@@ -19,7 +19,7 @@ pub enum Reread {
     Only,
 }
 
-/// How far a writer had come when its last phase ended.
+/// The progress of a writer when its last phase ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Reached {
@@ -27,7 +27,7 @@ pub enum Reached {
     File {
         /// The file, relative to the engine's directory.
         file: String,
-        /// How many blocks it wrote.
+        /// The number of blocks that it wrote.
         blocks: u64,
         /// Those of them, by number, that it wrote while an earlier write of the same block was in flight:
         /// either may have come last.
@@ -37,11 +37,11 @@ pub enum Reached {
     Tree {
         /// Which of the writers.
         worker: u32,
-        /// How many trees it had completed and removed before.
+        /// The number of trees that it had completed and removed before.
         round: u64,
         /// Files of the tree that were complete.
         files: u64,
-        /// Whether it had begun to remove them.
+        /// `true` if it had begun to remove the files.
         removing: bool,
         /// The space that the tree may occupy, from which the sizes of its files follow, in bytes.
         space_bytes: u64,
@@ -54,7 +54,7 @@ pub enum Reached {
         segment: u64,
         /// Bytes that it had written to it; `None` if it had not opened it.
         bytes: Option<u64>,
-        /// Whether it had removed the segment before.
+        /// `true` if it had removed the previous segment.
         removed: bool,
     },
     /// A worker of a flow had files of a set to itself. Files that are not listed are as they were made.
@@ -75,7 +75,7 @@ pub enum Reached {
         /// Blocks that were written over: how far behind the one before each is, counted over all files, and
         /// the first and the last of the versions that it can have.
         versions: Vec<(u64, u32, u32)>,
-        /// Whether these are all of them. If there were too many, they are a random sample, and the others
+        /// `true` if these are all of them. If there were too many, they are a random sample, and the others
         /// may have any version.
         all: bool,
         /// Those among them with a write that has not ended. They may have any version, or parts of several.
@@ -101,8 +101,8 @@ pub struct OwnedFile {
     pub parts: Option<Vec<(u64, u64, u32)>>,
 }
 
-/// What was read again at the end of a trial. Everything was as it had been written, else the trial would
-/// have failed.
+/// The files that were read again at the end of a trial. Everything was as it had been written, else the
+/// trial would have failed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadAgain {
     /// Files.
@@ -116,8 +116,8 @@ pub struct ReadAgain {
     /// Removed files that were looked for, and are gone.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub gone: u64,
-    /// Whether the filesystem had been unmounted and mounted again before; if not, what was read may have
-    /// come from memory.
+    /// `true` if the filesystem had been unmounted and mounted again before; if not, the data may have come
+    /// from memory.
     pub remounted: bool,
 }
 

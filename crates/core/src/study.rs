@@ -22,7 +22,7 @@ macro_rules! studies {
                 match self { $(Study::$variant => $name,)* }
             }
 
-            /// What it was about, in one line.
+            /// Returns the subject of the study, in one line.
             pub const fn title(self) -> &'static str {
                 match self { $(Study::$variant => $title,)* }
             }

@@ -1,11 +1,11 @@
-//! What is known about a sweep besides its trials.
+//! The facts about a sweep besides its trials.
 
 use crate::looks::Looks;
 use crate::measure::Measure;
 use crate::race::RaceRules;
 use serde::Serialize;
 
-/// What a report says about a sweep besides its trials.
+/// The facts that a report states about a sweep besides its trials.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SweepHeader {
     /// Identifier in the store.
@@ -14,7 +14,7 @@ pub struct SweepHeader {
     pub name: String,
     /// The plan as executed.
     pub plan_toml: String,
-    /// What the command line changed in it: `path=value`.
+    /// The changes that the command line made to the plan: `path=value`.
     pub overrides: Vec<String>,
     /// RFC 3339, UTC.
     pub started: String,
@@ -22,7 +22,7 @@ pub struct SweepHeader {
     pub finished: Option<String>,
     /// Seed of the sweep.
     pub seed: u64,
-    /// What the summary ranks by.
+    /// The measure that the summary ranks by.
     pub measure: Measure,
     /// The rules of the race, if it was one.
     #[serde(skip_serializing_if = "Option::is_none")]

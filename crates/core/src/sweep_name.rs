@@ -2,9 +2,9 @@
 
 /// The word that selects the sweep that started last of those that are finished and have results.
 pub const LATEST: &str = "latest";
-/// What precedes the number or the name of a sweep that root has stored.
+/// The prefix of the number or the name of a sweep that root has stored.
 pub const ROOTS_PREFIX: &str = "root:";
-/// What precedes the name of a published study.
+/// The prefix of the name of a published study.
 pub const PUBLISHED_PREFIX: &str = "published:";
 /// The longest name, in bytes.
 pub const LONGEST: usize = 256;

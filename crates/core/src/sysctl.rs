@@ -44,17 +44,17 @@ pub const KNOWN: &[(&str, Hazard)] = &[
 /// page of sysfs).
 pub const VALUE_BYTES_MAX: usize = 4095;
 
-/// Whether a plan may set it without permission on the command line.
+/// Returns whether a plan may set this sysctl without permission on the command line.
 pub fn is_known(key: &str) -> bool {
     KNOWN.iter().any(|(known, _)| *known == key)
 }
 
-/// What it does to what survives a power cut.
+/// Returns the effect of a sysctl on what survives a power cut.
 pub fn hazard(key: &str) -> Hazard {
     KNOWN.iter().find(|(known, _)| *known == key).map_or(Hazard::Unknown, |(_, hazard)| *hazard)
 }
 
-/// Whether a text is a key: components of `a-z`, `0-9`, `_` and `-`, joined by dots.
+/// Returns whether a text is a key: components of `a-z`, `0-9`, `_` and `-`, joined by dots.
 ///
 /// sysctl(8) also accepts slashes instead of dots, and components with dots or capitals (names of network
 /// interfaces). Neither is allowed here: a component must never be more than one name in a directory.
@@ -62,13 +62,13 @@ pub fn is_key(text: &str) -> bool {
     text.split('.').all(is_component)
 }
 
-/// Whether a text is one component of a key, and so one name below `/proc/sys`.
+/// Returns whether a text is one component of a key, and so one name below `/proc/sys`.
 pub fn is_component(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-';
     !text.is_empty() && text.chars().all(plain)
 }
 
-/// Whether a text can be the value of a sysctl.
+/// Returns whether a text can be the value of a sysctl.
 ///
 /// It is one line of at most [`VALUE_BYTES_MAX`]. It appears in commands that people paste and in a line of
 /// `sysctl.d`, where `$(…)` and the like would have a meaning.

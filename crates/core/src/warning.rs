@@ -6,7 +6,7 @@ use std::fmt;
 /// Declares the kinds of warning once: variant, printed name, meaning, and what to do.
 macro_rules! warnings {
     ($($variant:ident = $name:literal: $meaning:literal, $remedy:literal;)*) => {
-        /// What kind of confounder.
+        /// The kind of confounder.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub enum WarningKind {
             $(#[doc = $meaning] #[serde(rename = $name)] $variant,)*
@@ -21,12 +21,12 @@ macro_rules! warnings {
                 match self { $(WarningKind::$variant => $name,)* }
             }
 
-            /// What it means, for the reference.
+            /// Returns the meaning of the warning, for the reference.
             pub const fn meaning(self) -> &'static str {
                 match self { $(WarningKind::$variant => $meaning,)* }
             }
 
-            /// What a user can do about it, for the reference.
+            /// Returns the remedy for a user, for the reference.
             pub const fn remedy(self) -> &'static str {
                 match self { $(WarningKind::$variant => $remedy,)* }
             }
@@ -35,8 +35,8 @@ macro_rules! warnings {
 }
 
 impl WarningKind {
-    /// Whether a trial with it measured what was asked all the same, so that it is no reason for doubt where
-    /// every trial carries it.
+    /// Returns whether a trial with this warning measured what was asked all the same, so that it is no
+    /// reason for doubt where every trial carries it.
     pub const fn is_harmless(self) -> bool {
         matches!(
             self,
@@ -241,7 +241,7 @@ impl fmt::Display for WarningKind {
 /// A confounder, stored with its trial and shown in every report.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Warning {
-    /// What kind.
+    /// The kind of warning.
     pub kind: WarningKind,
     /// Name of the phase it is about; absent if it is about the whole trial, or if that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]

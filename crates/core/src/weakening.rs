@@ -57,7 +57,7 @@ fn default_commit(filesystem: &str) -> Option<u64> {
     axis::find("commit").ok()?.default_level(filesystem)?.parse().ok()
 }
 
-/// What a level of an axis does, beyond what the words do that it becomes.
+/// Returns the warning that a level of an axis needs, besides those of the words that it becomes.
 pub fn of_level(filesystem: &str, name: &str, level: &str) -> Option<Warning> {
     let hazard = match (name.strip_prefix(SYSCTL_PREFIX), axis::find(name)) {
         (Some(key), Ok(_)) => sysctl::hazard(key),

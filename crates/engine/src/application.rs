@@ -1,8 +1,8 @@
-//! What an application does on a disk whose requests fail: it overwrites or appends blocks and calls
-//! fsync(2), or reads. Each step is a process of its own, because the filesystem is mounted anew in between,
-//! and because it may hang.
+//! The work of an application on a disk whose requests fail: it overwrites or appends blocks and calls
+//! fsync(2), or reads. Each step is a process of its own, because the filesystem is mounted again in between,
+//! and because the step may hang.
 //!
-//! Every sector says whose it is and of which version (`sector`), so that what is read can be judged without
+//! Every sector says whose it is and of which version (`sector`), so that the data read can be judged without
 //! knowing what was written, and so that the disk can tell data from everything else.
 
 use crate::plant::{CREATE, DIRECTORY, FILE_MODE};
@@ -15,8 +15,8 @@ use rustix::io::Errno;
 use std::path::Path;
 
 const FILE: &str = "file";
-/// How large the file is before, and how much is overwritten or appended: too much for any filesystem to keep
-/// it in an inode or a tree.
+/// The size of the file at first, and of the part that is overwritten or appended: too large for any
+/// filesystem to keep in an inode or a tree.
 const PART: usize = 64 << 10;
 const SECTORS: u64 = (PART / SECTOR) as u64;
 /// Versions of what is written.
@@ -52,7 +52,7 @@ pub fn act(directory: &Path, act: Act, seed: u64) -> Witnessed {
     Witnessed { first: name(first), again: name(again), reads, usable: usable(directory) }
 }
 
-/// What is in the part of the file that it was about.
+/// Reads the part of the file that `act` concerns, and judges its content.
 pub fn look(directory: &Path, act: Act, seed: u64) -> Content {
     read(directory, act, seed).1
 }

@@ -15,10 +15,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-/// How long cancelled work may take to notice.
+/// The time that cancelled work may take to notice.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What the thread reports, and whether it is to stop.
+/// The progress that the thread reports, and the flag that asks it to stop.
 #[derive(Default)]
 pub(crate) struct Gauge {
     done: AtomicU64,
@@ -32,7 +32,7 @@ impl Gauge {
         self.done.fetch_add(by, Ordering::Relaxed);
     }
 
-    /// How much is done.
+    /// Returns the amount of work done.
     pub(crate) fn done(&self) -> u64 {
         self.done.load(Ordering::Relaxed)
     }
@@ -44,13 +44,13 @@ impl Gauge {
         }
     }
 
-    /// Whether the work should end here.
+    /// Returns whether the work should end here.
     pub(crate) fn cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
     }
 }
 
-/// What comes from the thread.
+/// A message from the thread.
 enum Word<T> {
     Look,
     /// `Err`: it panicked.

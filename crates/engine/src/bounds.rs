@@ -1,4 +1,5 @@
-//! What the engine may change, enforced by the kernel wherever that does not slow down measured operations.
+//! The limits on what the engine may change, enforced by the kernel wherever that does not slow down measured
+//! operations.
 //!
 //! Everything that the engine does apart from the timed operations, and every program that it starts, runs on
 //! threads that Landlock confines to the directory of the request. The workers are not confined: whenever a
@@ -23,12 +24,12 @@ pub(crate) const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
 /// Where programs discard output.
 const NULL: &str = "/dev/null";
 
-/// How long work may go on, and what it may change.
+/// The limits on how long work may go on, and on what it may change.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds<'a> {
     /// Set to end the work.
     pub stop: &'a AtomicBool,
-    /// What it may change; `None`: anything.
+    /// The confinement of the work; `None`: it may change anything.
     pub confined: Option<&'a Confined>,
 }
 
@@ -66,7 +67,7 @@ fn marks(request: &EngineRequest) -> Option<&Path> {
     request.marks.as_deref().filter(|_| matches!(request.workload, Workload::Durability(_)))
 }
 
-/// What a request confines work to.
+/// The confinement that a request imposes on work.
 #[derive(Debug, Clone)]
 pub(crate) struct Confined(Option<Arc<Ruleset>>);
 

@@ -18,7 +18,7 @@ const SUB_BUCKET_BITS: u32 = 11;
 const VALUE_BITS: u32 = fsdyno_core::figures::LATENCY_BITS;
 /// Largest value that has a bucket of its own; longer ones are counted in the last bucket.
 pub(crate) const LARGEST_NS: u64 = (1 << VALUE_BITS) - 1;
-/// How many buckets there are.
+/// The number of buckets.
 pub(crate) const COUNT: usize = ((VALUE_BITS - SUB_BUCKET_BITS + 2) << (SUB_BUCKET_BITS - 1)) as usize;
 
 const SIGNIFICANT_DIGITS: u8 = 3;

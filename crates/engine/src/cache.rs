@@ -1,4 +1,4 @@
-//! What is in memory when a phase begins: emptying the kernel's caches, and filling them again.
+//! The contents of memory when a phase begins: emptying the kernel's caches, and filling them again.
 
 use crate::background::Gauge;
 use crate::bounds::DROP_CACHES;
@@ -14,19 +14,19 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// How often caches are dropped at most.
+/// The maximum number of times that caches are dropped.
 const MOST_DROPS: u32 = 8;
 /// If less than this goes away, dropping once more is of no use.
 const NOTHING: Bytes = Bytes(Bytes::MIB);
 /// Bytes of each read that fills the page cache.
 const PIECE: usize = 1 << 20;
 
-/// What dropping caches did.
+/// The outcome of dropping caches.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Dropped {
-    /// How often they were dropped.
+    /// The number of times that the caches were dropped.
     pub drops: u32,
-    /// What is left of page cache, buffers and reclaimable slabs of the whole machine.
+    /// The bytes left in page cache, buffers and reclaimable slabs of the whole machine.
     pub left: Bytes,
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn drop_all() -> Result<Dropped, Errno> {
     Ok(Dropped { drops: MOST_DROPS, left })
 }
 
-/// What caches of the machine hold that is in no process.
+/// Returns the bytes that caches of the machine hold and that are in no process.
 fn cached() -> Bytes {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let value = |key| meminfo::value(&text, key).unwrap_or_default().0;

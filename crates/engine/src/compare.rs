@@ -8,7 +8,7 @@ use crate::wrong::{Found, Problem};
 use fsdyno_core::workload;
 use std::ops::RangeInclusive;
 
-/// What a reader compares with. Allocates nothing once it exists.
+/// The expected content that a reader compares with. Allocates nothing once it exists.
 #[derive(Debug)]
 pub(crate) struct Comparer {
     content: Content,
@@ -20,7 +20,7 @@ impl Comparer {
         Comparer { content: Content::new(content, seed, longest) }
     }
 
-    /// Whether this is a version of a file from `position` on.
+    /// Checks that `found` is this version of a file from `position` on.
     ///
     /// # Errors
     /// The first sector that is not.
@@ -59,7 +59,7 @@ impl Comparer {
         }
     }
 
-    /// Whether this is any version of a file from `position` on.
+    /// Checks that `found` is some version of a file from `position` on.
     ///
     /// # Errors
     /// The first sector that is not of the same version as the others.
@@ -77,8 +77,8 @@ impl Comparer {
         self.check(file, version, position, found)
     }
 
-    /// Whether each sector is one of these versions of a file. If a write was in flight during the read, a
-    /// sector may be `torn` between two versions, which differ only in their stamps.
+    /// Checks that each sector is one of these versions of a file. If a write was in flight during the read,
+    /// a sector may be `torn` between two versions, which differ only in their stamps.
     ///
     /// # Errors
     /// The first sector that is not.
@@ -113,7 +113,7 @@ impl Comparer {
         Ok(())
     }
 
-    /// Whether each byte is as it was written, or zero.
+    /// Checks that each byte is as it was written, or zero.
     ///
     /// # Errors
     /// The first sector of which neither is true.
@@ -134,7 +134,7 @@ impl Comparer {
         }
     }
 
-    /// Whether there is nothing but zeros from `position` of a file on.
+    /// Checks that there is nothing but zeros from `position` of a file on.
     ///
     /// # Errors
     /// The first byte that is not.
@@ -160,7 +160,7 @@ impl Comparer {
         Err(Problem::Hole { offset, found })
     }
 
-    /// What the first sector is that is wrong.
+    /// Returns the problem with the first sector that is wrong.
     #[cold]
     fn judge(&mut self, file: FileIdentity, version: u32, position: u64, found: &[u8]) -> Problem {
         let expected = self.content.bytes(file.version(version), position, found.len());
@@ -230,7 +230,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(200))]
 
-        /// What was written is found, from any position and in any piece.
+        /// Checks that written data is accepted, from any position and in any piece.
         #[test]
         fn what_was_written_passes(
             kind in 0..3_usize, version in any::<u32>(), position in 0..5_000_000_u64, length in 0..LENGTH,

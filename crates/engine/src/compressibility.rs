@@ -1,4 +1,4 @@
-//! How well the files of a real directory compress: an estimate from a few blocks of them.
+//! An estimate of how well the files of a real directory compress, from a few blocks of them.
 //!
 //! Blocks are drawn by bytes, so that a large file counts for as much as it occupies: [`BLOCKS`] reservoirs
 //! of one file each, a file being kept with the probability of its share of all bytes so far. Each block is
@@ -11,7 +11,7 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
 use std::path::{Path, PathBuf};
 
-/// How many blocks are read at most: 32 MiB.
+/// The maximum number of blocks read: 32 MiB.
 const BLOCKS: usize = 256;
 /// The unit in which btrfs compresses (btrfs(5), COMPRESSION).
 const BLOCK: u64 = 128 * 1024;
@@ -94,7 +94,7 @@ mod tests {
         bytes
     }
 
-    /// What the engine writes as `{ compressible = share }` is measured as that share.
+    /// Checks that what the engine writes as `{ compressible = share }` is measured as that share.
     #[test]
     fn the_share_is_that_of_the_bytes_that_compress() {
         for share in [0.0, 0.25, 0.5, 1.0] {

@@ -83,7 +83,7 @@ impl FileIdentity {
         FileIdentity { stamp: self.stamp ^ (u64::from(version) << 32), ..self }
     }
 
-    /// What tells it from all others, for [`FileIdentity::stamped`].
+    /// Returns the stamp that distinguishes the file from all others, for [`FileIdentity::stamped`].
     pub(crate) fn stamp(self) -> u64 {
         self.stamp
     }
@@ -115,8 +115,8 @@ pub(crate) fn version_of_size(size_bytes: u64) -> u32 {
     size_bytes as u32
 }
 
-/// What the identity of a file derives from, and the seeds of what a directory contains: the seed of the
-/// directory above and the name.
+/// Returns the seed that the identity of a file, and the seeds of a directory's contents, derive from. It
+/// depends on the seed of the directory above and on the name.
 pub(crate) fn path_seed(above: u64, name: &CStr) -> u64 {
     // FNV-1a, which needs no table; what it leaves alike, the derivation scatters.
     let fold = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
@@ -182,7 +182,7 @@ impl Content {
         &self.pool.as_slice()[begin..begin + length]
     }
 
-    /// Whether these are the bytes of a file from `position` on.
+    /// Returns whether these are the bytes of a file from `position` on.
     #[inline]
     pub(crate) fn is(&mut self, file: FileIdentity, position: u64, found: &[u8]) -> bool {
         self.bytes(file, position, found.len()) == found

@@ -1,4 +1,4 @@
-//! What can go wrong in the engine, and how it is reported to the parent.
+//! The errors of the engine, and how they are reported to the parent.
 
 use crate::wrong::Wrong;
 use fsdyno_core::outcome::{VERIFICATION, chain};
@@ -15,9 +15,9 @@ use std::path::{Path, PathBuf};
 pub struct OperationFailure {
     /// Which operation, if it is a timed one.
     pub operation: Option<Operation>,
-    /// What it was done to, relative to the engine's directory.
+    /// The object of the operation, relative to the engine's directory.
     pub path: String,
-    /// What the kernel said.
+    /// The kernel's error.
     pub errno: Errno,
 }
 
@@ -55,7 +55,7 @@ pub enum EngineError {
     Parameter {
         /// Its key in a plan.
         parameter: &'static str,
-        /// What it must be.
+        /// The requirement on its value.
         expected: String,
     },
     /// A flow that cannot be performed.
@@ -63,15 +63,15 @@ pub enum EngineError {
     Flow {
         /// The part that is to blame.
         place: String,
-        /// What is wrong with it.
+        /// The problem with that part.
         problem: String,
     },
     /// The workload does not have that many parts.
     #[error("part {} of {} was requested, but the workload has {parts}", part.number + 1, part.of)]
     NoSuchPart {
-        /// What was requested.
+        /// The part that was requested.
         part: EnginePart,
-        /// How many there are.
+        /// The number of parts that the workload has.
         parts: u32,
     },
     /// The size of a file that an earlier part of the workload created has changed.
@@ -102,7 +102,7 @@ pub enum EngineError {
     /// The kernel does not provide io_uring.
     #[error("io_uring cannot be used")]
     IoUring {
-        /// What the kernel said.
+        /// The kernel's error.
         #[source]
         errno: Errno,
     },
@@ -112,11 +112,11 @@ pub enum EngineError {
     /// A system call outside the workload failed.
     #[error("cannot {action} '{}'", path.display())]
     System {
-        /// What was tried, as an infinitive.
+        /// The action that was attempted, as an infinitive.
         action: &'static str,
         /// The object of the action.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         #[source]
         errno: Errno,
     },
@@ -127,7 +127,7 @@ pub enum EngineError {
         step: String,
         /// The system call and the kernel's error.
         failure: OperationFailure,
-        /// What the kernel said.
+        /// The kernel's error.
         #[source]
         errno: Errno,
     },
@@ -136,7 +136,7 @@ pub enum EngineError {
     Wrong {
         /// The phase, or what was done instead.
         step: String,
-        /// What was expected and what was found.
+        /// The expected data and the data found.
         wrong: Wrong,
     },
     /// A phase that ends with its work completed nothing for too long.
@@ -144,7 +144,7 @@ pub enum EngineError {
     NoProgress {
         /// The phase.
         step: String,
-        /// How long it was waited for.
+        /// The time that the engine waited for progress.
         patience: Nanos,
     },
     /// A program that the workload runs did not do what it should.
@@ -152,7 +152,7 @@ pub enum EngineError {
     Program {
         /// The program.
         program: &'static str,
-        /// What is wrong.
+        /// The problem.
         problem: String,
         /// The end of what it printed.
         printed: String,
@@ -163,19 +163,19 @@ pub enum EngineError {
          {needed_bytes}"
     )]
     Room {
-        /// How full it was made.
+        /// The fill level, in percent.
         percent: u32,
-        /// What is left for a user.
+        /// The space left for a user, in bytes.
         free_bytes: u64,
-        /// What the workload creates before it measures.
+        /// The bytes that the workload creates before it measures.
         needed_bytes: u64,
     },
     /// The machine does not have the memory that the workers need.
     #[error("the workers need {needed} of memory, but only {available} is available")]
     Memory {
-        /// What they allocate.
+        /// The memory that the workers allocate.
         needed: Bytes,
-        /// What the machine can give without swapping.
+        /// The memory that the machine can provide without swapping.
         available: Bytes,
     },
     /// The kernel refused to start a thread.
@@ -318,8 +318,8 @@ const BTRFS: u64 = 0x9123_683e;
 /// Less free space than this share of a filesystem is none.
 const NEGLIGIBLE: u64 = 100;
 
-/// What a filesystem lacks that is full in spite of free space, with the figures that `df` and `df -i` show,
-/// and the next step.
+/// Returns the reason why a filesystem is full in spite of free space, with the figures that `df` and `df -i`
+/// show, and the next step.
 fn unusable(space: &StatVfs, is_btrfs: bool) -> Option<(String, &'static str)> {
     let free_mb = space.f_bavail.saturating_mul(space.f_frsize) / 1_000_000;
     if space.f_bavail <= space.f_blocks / NEGLIGIBLE {

@@ -194,8 +194,8 @@ impl Filling<'_> {
 }
 
 impl Planted {
-    /// Whether a file is removed in this round: it was spared in all earlier rounds of its tree, but not in
-    /// this one.
+    /// Returns whether a file is removed in this round: it was spared in all earlier rounds of its tree, but
+    /// not in this one.
     fn goes_in(&self, index: u64, round: u32) -> bool {
         let spared =
             |round: u32| derive_seed(self.seed, &[CHOICE, u64::from(round), index]).is_multiple_of(2);

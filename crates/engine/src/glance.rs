@@ -24,7 +24,7 @@ pub(crate) struct Glances {
     /// The stage that it was taken in.
     stage: Option<Stage>,
     cost_ns: u64,
-    /// What the last one saw, by worker.
+    /// The totals seen by the last glance, by worker.
     seen: Vec<Seen>,
 }
 
@@ -135,7 +135,7 @@ fn slowest(record: &WorkerRecord, from: usize) -> u64 {
     intervals.map(|interval| interval.max_ns.get()).max().unwrap_or(0)
 }
 
-/// What a worker is in, and whether it waits.
+/// Adds the current operations of a worker, and its wait if it waits, to the glance at its role.
 fn look_at(record: &WorkerRecord, role: &mut RoleGlance, now_ns: u64, timer: Timer) {
     if record.finished_ns.get() != 0 {
         return;

@@ -105,7 +105,7 @@ fn sample(base: &Path, seed: u64, gauge: &Gauge, layout: &mut Layout) -> Vec<Pat
 struct Pieces {
     /// Places on the device: extents that are adjacent there are one.
     extents: u64,
-    /// Whether some extent is not adjacent to the one before it.
+    /// `true` if some extent is not adjacent to the one before it.
     apart: bool,
 }
 

@@ -73,7 +73,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How often an engine that only observes looks whether it is time for a sample.
+/// The interval at which an engine that only observes checks whether it is time for a sample.
 const OBSERVED_EVERY: Duration = Duration::from_millis(50);
 
 /// The engine as a process: reads one request as a line of JSON, writes events as lines of JSON, and stops
@@ -185,7 +185,7 @@ fn watch(stop: &Arc<AtomicBool>, cues: &Arc<Cues>, request: &EngineRequest) {
 /// an error. Threads whose system calls never return are left behind.
 ///
 /// # Errors
-/// What kept the engine from its work; [`EngineError::Stopped`] if `stop` was set.
+/// The error that kept the engine from its work; [`EngineError::Stopped`] if `stop` was set.
 pub fn run(
     request: &EngineRequest,
     stop: &AtomicBool,
@@ -291,7 +291,7 @@ fn read_again(session: &mut Session<'_, '_>) -> Result<(), EngineError> {
     }
 }
 
-/// Whether the workload can run, and has the requested part.
+/// Checks that the workload can run and has the requested part.
 fn check(request: &EngineRequest) -> Result<(), EngineError> {
     let (load, part) = (request.workload.load(), request.part);
     request.workload.check()?;

@@ -1,4 +1,4 @@
-//! How the workers of a phase begin together: each prepares, reports that it is ready, and waits at a gate
+//! The common start of the workers of a phase: each prepares, reports that it is ready, and waits at a gate
 //! until the coordinator knows the window. [`work`] is the life of its thread.
 
 use crate::error::OperationFailure;
@@ -64,7 +64,7 @@ impl Lineup {
     }
 }
 
-/// What workers tell the coordinator.
+/// A message from a worker to the coordinator.
 pub(crate) enum Message {
     /// Everything is prepared.
     Ready,

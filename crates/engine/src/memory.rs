@@ -36,7 +36,7 @@ fn write(path: &Path, text: &str) -> Result<(), EngineError> {
     written.map(drop).map_err(EngineError::system("limit memory by writing to", path))
 }
 
-/// What was used of a group until now, and how often its limit was reached.
+/// Returns the memory use of a group until now, and the number of times that its limit was reached.
 pub(crate) fn used(group: &MemoryGroup) -> GroupMemory {
     let read = |name: &str| std::fs::read_to_string(group.directory.join(name)).ok();
     let number = |name: &str| read(name)?.trim().parse::<u64>().ok();
@@ -51,8 +51,8 @@ pub(crate) fn used(group: &MemoryGroup) -> GroupMemory {
     }
 }
 
-/// What the pages of a group have that is not on the disk yet, dirty or being written back; `None` where the
-/// kernel does not say.
+/// Returns the bytes in pages of a group that are not on the disk yet, dirty or being written back; `None`
+/// where the kernel does not say.
 pub(crate) fn dirty(group: &MemoryGroup) -> Option<Bytes> {
     let text = std::fs::read_to_string(group.directory.join("memory.stat")).ok()?;
     let value = |key: &str| {

@@ -79,7 +79,8 @@ impl Object<'_> {
     }
 }
 
-/// How a worker tells that the window has ended and none of its operations is in flight any more.
+/// The callback by which a worker reports that the window has ended and none of its operations is in flight
+/// any more.
 pub(crate) struct Settled(Box<dyn FnOnce() + Send>);
 
 impl Settled {
@@ -172,7 +173,7 @@ impl Meter {
         Self::new(timer, window, Arc::new(WorkerRecord::new(role, steps, Some(window.length_ns()))), None)
     }
 
-    /// How often each operation was performed inside the window.
+    /// Returns the number of times that each operation was performed inside the window.
     pub fn counts(&self) -> Vec<(Operation, u64)> {
         let record = &self.record;
         record.steps.iter().copied().zip(record.operations.iter().map(OperationRecord::samples)).collect()
@@ -211,7 +212,7 @@ impl Meter {
     /// # Errors
     /// [`Halt::Over`] if the phase is over.
     pub(crate) fn rest_until(&mut self, until_ns: u64) -> Result<(), Halt> {
-        /// How often it checks whether the phase is over.
+        /// The interval at which the worker checks whether the phase is over.
         const LOOK_UP_NS: u64 = 50_000_000;
         loop {
             let now_ns = self.look_up()?;
@@ -267,7 +268,7 @@ impl Meter {
         }
     }
 
-    /// Whether the operation that ended last did so inside the window.
+    /// Returns whether the operation that ended last did so inside the window.
     #[inline(always)]
     fn is_inside(&self) -> bool {
         !self.over && self.record.tally.any(self.window)

@@ -10,7 +10,7 @@ pub trait Observer {
     fn begin(&mut self);
     /// The window is in progress. Called several times a second.
     fn look(&mut self);
-    /// What it saw last in the window in progress, for somebody who watches.
+    /// Returns the latest observations of the window in progress, for somebody who watches.
     fn latest(&self) -> Option<MachineGlance> {
         None
     }

@@ -48,7 +48,7 @@ pub(crate) struct OperationRecord {
     pub(crate) min_ns: Counter,
     /// Bytes of operations that began outside the window.
     pub(crate) unsampled_bytes: Counter,
-    /// How many they were.
+    /// The number of operations that began outside the window.
     pub(crate) unsampled: Counter,
     squares_low: Counter,
     squares_high: Counter,
@@ -84,12 +84,12 @@ impl OperationRecord {
         self.squares_high.set((squares >> 64) as u64);
     }
 
-    /// How many were counted.
+    /// Returns the number of operations counted.
     pub(crate) fn samples(&self) -> u64 {
         self.timeline.iter().map(|interval| interval.count.get()).sum()
     }
 
-    /// How long they took together.
+    /// Returns the total time of the operations counted.
     pub(crate) fn sum_ns(&self) -> u64 {
         self.timeline.iter().map(|interval| interval.sum_ns.get()).sum()
     }

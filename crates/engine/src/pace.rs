@@ -22,7 +22,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// What the moments of a role derive from.
+/// The word that the moments of a role derive from.
 const MOMENTS: u64 = 9;
 
 /// The moments at which iterations are due, one after the other, in nanoseconds from the first possible one.
@@ -62,7 +62,8 @@ impl Moments {
         self.next_ns
     }
 
-    /// How many are due until a moment, that moment included; it may not be before that of an earlier call.
+    /// Returns the number of iterations that are due until a moment, that moment included. The moment may not
+    /// be before that of an earlier call.
     fn due_until(&mut self, moment_ns: u64) -> u64 {
         while self.next_ns <= moment_ns {
             self.advance();
@@ -86,16 +87,16 @@ pub(crate) struct Segment {
     pub(crate) begin_ns: u64,
     /// Nothing is due from here on.
     pub(crate) end_ns: u64,
-    /// Whether it is tried in a search, so that its response times are kept apart.
+    /// `true` if the segment is tried in a search, so that its response times are kept apart.
     is_tried: bool,
     /// The number of the next iteration that nobody has taken.
     next: AtomicU64,
-    /// What nobody has taken is given up.
+    /// `true` if iterations that nobody has taken are given up.
     is_closed: AtomicBool,
 }
 
 impl Segment {
-    /// How many have been taken, or more if there are no others.
+    /// Returns the number of iterations that have been taken, or more if there are no others.
     pub(crate) fn taken(&self) -> u64 {
         self.next.load(Ordering::Relaxed)
     }
@@ -112,11 +113,11 @@ pub(crate) struct Schedule {
     pub(crate) pace: Pace,
     seed: u64,
     current: Mutex<Arc<Segment>>,
-    /// How many segments there have been.
+    /// The number of segments so far.
     epoch: AtomicU64,
-    /// What a search has found.
+    /// The result of a search.
     pub(crate) curve: OnceLock<RateCurve>,
-    /// How long a worker rests if nothing is due until the search goes on.
+    /// The time that a worker rests if nothing is due until the search goes on.
     pub(crate) rest_ns: AtomicU64,
 }
 
@@ -215,7 +216,7 @@ impl Calendar {
         self.begin_ns.saturating_add(self.moments.due_ns(number))
     }
 
-    /// How many are due before a moment.
+    /// Returns the number of iterations that are due before a moment.
     pub(crate) fn due_before(&mut self, moment_ns: u64) -> u64 {
         match moment_ns.checked_sub(self.begin_ns + 1) {
             Some(until_ns) => self.moments.due_until(until_ns),
@@ -271,7 +272,7 @@ impl Follower {
         end_ns.saturating_add(rest_ns)
     }
 
-    /// How many are due at a moment that come after the one with this number.
+    /// Returns the number of iterations that are due at a moment and come after the one with this number.
     pub(crate) fn behind(&mut self, number: u64, now_ns: u64) -> u64 {
         let moment_ns = now_ns.saturating_add(1).min(self.segment.end_ns);
         self.due.as_mut().map_or(0, |due| due.due_before(moment_ns)).saturating_sub(number + 1)
@@ -310,17 +311,17 @@ pub(crate) struct Paced {
     /// The segment that it is of, and how many of that segment began before the window.
     pub(crate) epoch: Counter,
     pub(crate) begun_before: Counter,
-    /// How many began in each interval of the window.
+    /// The iterations that began in each interval of the window.
     pub(crate) begun: Box<[Begun]>,
-    /// How many ended inside the window.
+    /// The number of iterations that ended inside the window.
     pub(crate) ended: Counter,
     /// When the last one of the sample ended, if that was after the window; else 0.
     pub(crate) last_ended_ns: Counter,
-    /// How many of the sample the worker had waited for, and how late it began them.
+    /// The number of iterations of the sample that the worker had waited for, and how late it began them.
     pub(crate) awaited: Counter,
     pub(crate) late_sum_ns: Counter,
     pub(crate) late_max_ns: Counter,
-    /// What a search looks at.
+    /// The response times that a search looks at.
     pub(crate) tried: Option<Tried>,
 }
 
@@ -328,13 +329,13 @@ pub(crate) struct Paced {
 /// before each.
 #[derive(Debug)]
 pub(crate) struct Tried {
-    /// What response times must not exceed.
+    /// The limit that response times must not exceed.
     within_ns: u64,
     pub(crate) buckets: Box<[Counter]>,
     pub(crate) ended: Counter,
-    /// How many of these took no longer.
+    /// The number of ended iterations that took no longer than the limit.
     pub(crate) in_time: Counter,
-    /// How many of these ended before their segment did.
+    /// The number of ended iterations that ended before their segment did.
     pub(crate) inside: Counter,
     /// When the last one ended.
     pub(crate) last_ended_ns: Counter,
@@ -445,13 +446,13 @@ impl Paced {
         self.due_ns.set(0);
     }
 
-    /// Whether it was due, and ended, inside the window: nothing else needs the lock.
+    /// Returns whether the iteration was due, and ended, inside the window: nothing else needs the lock.
     pub(crate) fn is_inside(&self, window: Window, end_ns: u64) -> bool {
         self.due_ns.get() >= window.begin_ns && end_ns < window.end_ns
     }
 
-    /// Whether all iterations that are due before the end of the window have been taken, and this worker has
-    /// none of them: it has taken a later one.
+    /// Returns whether all iterations that are due before the end of the window have been taken, and this
+    /// worker has none of them: it has taken a later one.
     pub(crate) fn is_done_with(&self, window: Window) -> bool {
         self.due_ns.get() >= window.end_ns
     }

@@ -40,16 +40,16 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use wait::{Found, Wait};
 
-/// How often the coordinator checks.
+/// The interval between checks by the coordinator.
 pub(crate) const LOOK_UP: Duration = Duration::from_millis(100);
 
-/// How often it checks whether the parent lets the phase begin.
+/// The interval at which the coordinator checks whether the parent lets the phase begin.
 pub(crate) const CUE: Duration = Duration::from_millis(5);
 
-/// How long before the moment to begin a phase the coordinator stops sleeping.
+/// The time before the moment to begin a phase at which the coordinator stops sleeping.
 const SPIN: Duration = Duration::from_micros(100);
 
-/// How long to wait for workers that were told to stop before they are left behind.
+/// The time to wait for workers that were asked to stop before they are left behind.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 struct Worker {
@@ -150,7 +150,7 @@ struct Crew<'o> {
     messages: Receiver<Message>,
     ready: usize,
     ended: usize,
-    /// How many have settled, or ended without that.
+    /// The number of workers that have settled, or ended without settling.
     settled: usize,
     /// Processor time of each worker: at the beginning of the window, and then within it.
     cpu: Vec<CpuTime>,
@@ -160,10 +160,10 @@ struct Crew<'o> {
     is_given_up: bool,
     /// When the load is to begin, on the timer; at once if absent.
     begins_at_ns: Option<u64>,
-    /// How much later than that it began.
+    /// The delay with which the load began.
     late_ns: Option<Nanos>,
     observer: &'o mut dyn Observer,
-    /// What the observer saw, once the window has ended.
+    /// The telemetry of the observer, once the window has ended.
     telemetry: Option<Telemetry>,
     glances: Glances,
 }
@@ -465,7 +465,7 @@ impl Crew<'_> {
         }
     }
 
-    /// How many threads are still there.
+    /// Returns the number of threads that remain.
     fn remaining(&self) -> u32 {
         self.workers.iter().filter(|worker| worker.thread.is_some()).count() as u32
     }

@@ -16,10 +16,10 @@ use std::ffi::CStr;
 /// Bytes per `write`.
 pub(crate) const PIECE: usize = 1 << 20;
 
-/// How a directory is opened to work in it.
+/// The flags to open a directory to work in.
 pub(crate) const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-/// How a file is created.
+/// The flags to create a file.
 pub(crate) const CREATE: OFlags =
     OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 /// Permissions of directories.

@@ -92,7 +92,7 @@ impl Scan {
         Ok(())
     }
 
-    /// Whether the file has not been counted yet.
+    /// Counts a file, and returns whether it had not been counted yet.
     fn file(&mut self, attributes: &Statx, name: &CStr, depth: u64) -> bool {
         if attributes.stx_nlink > 1 && !self.seen.insert(attributes.stx_ino) {
             return false;

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How often there is a sign of life.
+/// The interval between signs of life.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// What the parent has said about the beginning of phases.
+/// The parent's messages about the beginning of phases.
 #[derive(Debug, Default)]
 pub(crate) struct Cues {
-    /// How often it has let one begin.
+    /// The number of times that the parent has let a phase begin.
     given: AtomicU32,
     /// When the last one is to begin, on `CLOCK_MONOTONIC`; 0 for at once.
     at_ns: AtomicU64,
@@ -31,7 +31,7 @@ impl Cues {
 /// Reports the progress of the engine to the parent. `done` never decreases within a stage.
 pub(crate) struct Progress<'a> {
     events: &'a mut dyn FnMut(EngineEvent),
-    /// What comes after the current phase or the preparation.
+    /// The time that everything after the current phase or the preparation takes.
     future_ns: u64,
     last: Option<(Instant, Stage, String, f64)>,
     /// Set if phases wait for the parent; then also the number of phases that have asked.
@@ -56,7 +56,7 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// Whether that phase still has to wait.
+    /// Returns whether the phase that is ready still has to wait.
     pub(crate) fn must_wait(&self) -> bool {
         self.pauses.as_ref().is_some_and(|(cues, asked)| cues.given.load(Ordering::Acquire) < *asked)
     }
@@ -77,8 +77,8 @@ impl<'a> Progress<'a> {
         (self.events)(event);
     }
 
-    /// Whether [`Progress::tell`] would report this stage now: if a second has passed, or if it has just
-    /// begun.
+    /// Returns whether [`Progress::tell`] would report this stage now: if a second has passed, or if the
+    /// stage has just begun.
     pub(crate) fn is_due(&self, stage: Stage, phase: &str) -> bool {
         self.last_of(stage, phase).is_none_or(|(when, _)| when.elapsed() >= INTERVAL)
     }

@@ -40,7 +40,7 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
-    /// What is left after this many bytes; `None` if that is all.
+    /// Returns the rest of the piece after this many bytes; `None` if nothing is left.
     #[inline(always)]
     pub(crate) fn rest(self, done: usize) -> Option<Piece> {
         let length = self.length.saturating_sub(done);
@@ -50,7 +50,7 @@ impl Piece {
 
 /// The supply of a worker's requests.
 pub(crate) trait Supply {
-    /// Whether they write.
+    /// `true` if the requests write.
     const WRITES: bool;
 
     /// The next piece; `None` if there is nothing more to do.
@@ -62,7 +62,7 @@ pub(crate) trait Supply {
     /// Looks at what was read from this position on: nothing if the file ends there.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The problem with the data read.
     fn check(&mut self, position: u64, found: &[u8]) -> Result<(), Problem>;
 }
 
@@ -185,7 +185,7 @@ impl<S: Supply> Queue<'_, S> {
         self.ring.submit_and_wait(want)
     }
 
-    /// What a slot does next after this many bytes: the rest of its piece, or the next one.
+    /// Continues a slot after this many bytes: with the rest of its piece, or with the next one.
     #[inline(always)]
     fn go_on(&mut self, slot: usize, moved: usize, meter: &Meter) {
         let rest = self.pieces[slot].rest(moved);

@@ -10,11 +10,11 @@ use fsdyno_core::units::Bytes;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How often it looks.
+/// The interval between two looks.
 const LOOK: Duration = Duration::from_millis(100);
-/// How many looks in a row must find nothing.
+/// The number of looks in a row that must find nothing.
 const LOOKS: u32 = 5;
-/// How much may be dirty or on its way: a machine that nobody uses still writes its logs.
+/// The number of bytes that may be dirty or on their way: a machine that nobody uses still writes its logs.
 const DIRTY: Bytes = Bytes(Bytes::MIB);
 
 /// One look at the machine.
@@ -23,7 +23,7 @@ struct Look {
     /// Requests that the devices have completed since they appeared.
     completed: u64,
     in_flight: u64,
-    /// What is dirty or being written back.
+    /// The bytes that are dirty or being written back.
     dirty: Bytes,
 }
 
@@ -73,7 +73,7 @@ fn look(directory: &Path, devices: &[String], group: Option<&MemoryGroup>) -> Lo
     look
 }
 
-/// What is dirty or being written back on the whole machine.
+/// Returns the bytes that are dirty or being written back on the whole machine.
 fn dirty() -> Bytes {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let value = |key| meminfo::value(&text, key).unwrap_or_default().0;
@@ -84,7 +84,8 @@ fn dirty() -> Bytes {
 mod tests {
     use super::*;
 
-    /// What looks find, one after the other; the last one again and again.
+    /// Waits for calm with looks that find these figures, one after the other and then the last ones again
+    /// and again.
     fn quiet(limit: Duration, looks: &[(u64, u64, u64)]) -> (Quiet, usize) {
         let mut taken = 0;
         let look = || {

@@ -1,5 +1,5 @@
-//! What a worker has done, in memory that the coordinator can read while the worker runs, or hangs in the
-//! kernel.
+//! The record of what a worker has done, in memory that the coordinator can read while the worker runs, or
+//! hangs in the kernel.
 //!
 //! Everything is allocated before the phase begins and has a fixed size, however many operations follow. The
 //! worker is the only writer. What happens at the edges of the window is rare and takes a lock ([`Closing`]),
@@ -72,7 +72,7 @@ pub(crate) struct Crossing {
     pub(crate) bytes: u64,
 }
 
-/// What happened at the edges of the window.
+/// The operations that crossed the edges of the window.
 #[derive(Debug, Default)]
 pub(crate) struct Closing {
     /// The coordinator has read the record; nothing may be added.
@@ -97,12 +97,12 @@ impl Closing {
 #[repr(align(128))]
 pub(crate) struct WorkerRecord {
     pub(crate) role: Role,
-    /// What [`StepIndex`] counts.
+    /// The operations that [`StepIndex`] counts.
     pub(crate) steps: &'static [Operation],
     pub(crate) operations: Box<[OperationRecord]>,
     /// The worker's own current operation.
     pub(crate) slot: Slot,
-    /// What it also has in flight, if it keeps many operations at once.
+    /// The operations in flight in addition to the worker's own, if it keeps many at once.
     slots: OnceLock<Box<[Slot]>>,
     /// The end of the window, or 0: stop now.
     pub(crate) deadline_ns: Counter,
@@ -181,7 +181,7 @@ impl WorkerRecord {
         self.slots.get().map_or(&[], |slots| slots)
     }
 
-    /// How many operations can be in flight at once.
+    /// Returns the number of operations that can be in flight at once.
     pub(crate) fn depth(&self) -> u64 {
         self.slots().len().max(1) as u64
     }
@@ -215,7 +215,7 @@ impl WorkerRecord {
         self.deadline_ns.set(0);
     }
 
-    /// How many operations were counted so far.
+    /// Returns the number of operations counted so far.
     pub(crate) fn performed(&self) -> u64 {
         self.operations.iter().map(OperationRecord::samples).sum()
     }

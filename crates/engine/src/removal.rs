@@ -12,7 +12,7 @@ pub(crate) const ENTRIES: usize = 32 << 10;
 
 /// The remover: each method is one system call that may be timed.
 pub(crate) trait Remover {
-    /// What ends the removal early.
+    /// The error that ends the removal early.
     type Error;
 
     /// A step that is not timed has failed.

@@ -10,7 +10,7 @@ use rustix::fs::{Advice, AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 use std::path::Path;
 
-/// What it is called in errors.
+/// The name of this step in errors.
 pub(crate) const STEP: &str = "read again";
 
 /// Bytes per read.

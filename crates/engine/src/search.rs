@@ -16,14 +16,15 @@ use ladder::Ladder;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// How long a worker rests if nothing is due until the search goes on, if there are few; and for how many
-/// workers it is so long. More of them look less often, so that looking never keeps the processors busy.
+/// The time that a worker rests if nothing is due until the search goes on, if there are few workers; and the
+/// number of workers up to which they rest that long. More of them look less often, so that looking never
+/// keeps the processors busy.
 const REST_NS: u64 = 5_000_000;
 const FEW_WORKERS: u64 = 64;
 /// A segment begins so many rests after it is posted: every worker has looked by then.
 const RESTS_AHEAD: u64 = 4;
 
-/// What a search is doing.
+/// The stage of a search.
 #[derive(Debug)]
 enum Stage {
     /// The workers never wait. What they complete after the first look at or after a moment counts, since the
@@ -133,7 +134,7 @@ impl Search {
         Some(self.settle(now_ns))
     }
 
-    /// How many iterations are due in the segment.
+    /// Returns the number of iterations that are due in the segment.
     fn due(&self) -> Option<u64> {
         Some(Calendar::of(&self.segment)?.due_before(self.segment.end_ns))
     }
@@ -146,9 +147,9 @@ impl Search {
         Some(())
     }
 
-    /// Whether the segment is over and everything in it has been served. What has not begun after one more
-    /// step is given up; what is under way is waited for, because the next rate would inherit a worker that
-    /// is stuck.
+    /// Returns whether the segment is over and everything in it has been served. Iterations that have not
+    /// begun after one more step are given up; those under way are waited for, because the next rate would
+    /// inherit a worker that is stuck.
     fn is_over(&self, now_ns: u64, due: Option<u64>) -> bool {
         let step_ns = self.goal.step.0;
         if now_ns < self.segment.end_ns {
@@ -165,7 +166,7 @@ impl Search {
         }
     }
 
-    /// What became of a rate.
+    /// Returns the results of trying a rate.
     fn point(&self, rate: f64, due: u64, now_ns: u64) -> RatePoint {
         let sums = self.sums();
         let (ended, in_time) = (sums.ended - self.before.ended, sums.in_time - self.before.in_time);
@@ -243,7 +244,7 @@ impl Search {
         begin_ns.saturating_add(self.goal.step.0)
     }
 
-    /// How long before its beginning a segment is posted.
+    /// Returns the time by which a segment is posted before it begins.
     fn ahead_ns(&self) -> u64 {
         RESTS_AHEAD * self.schedule.rest_ns.load(Ordering::Relaxed)
     }

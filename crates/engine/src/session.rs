@@ -34,10 +34,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long removing may make no progress while a worker hangs in the same filesystem.
+/// The time that removing may make no progress while a worker hangs in the same filesystem.
 const SHORT_PATIENCE: Duration = Duration::from_secs(5);
-/// How long it may make no progress otherwise: a slow disk that writes back much may need this long for one
-/// name.
+/// The time that removing may make no progress otherwise: a slow disk that writes back much may need this
+/// long for one name.
 const LONG_PATIENCE: Duration = Duration::from_secs(60);
 
 /// One request in execution.
@@ -53,19 +53,19 @@ pub(crate) struct Session<'a, 'e> {
     base: Option<PathBuf>,
     /// Threads that hang in the kernel.
     left_behind: u32,
-    /// How far the writers of a verified load have come, in this part and in earlier ones.
+    /// The progress of the writers of a verified load, in this part and in earlier ones.
     pub(crate) reached: Vec<Reached>,
     /// Files and directories that were created before the phases.
     names: u64,
-    /// What the last phase wrote, as long as nobody has waited for it to be on the device.
+    /// The data that the last phase wrote, as long as nobody has waited for it to be on the device.
     unsynced: Option<Written>,
-    /// How long that wait took.
+    /// The duration of that wait.
     written_back_ns: Nanos,
-    /// What dropping caches did before the next phase.
+    /// The outcome of dropping caches before the next phase.
     dropped: Option<Dropped>,
-    /// What is in memory at the beginning of the next phase, if it reads what was there before.
+    /// The contents of memory at the beginning of the next phase, if that phase reads what was there before.
     cache: Option<CacheAtStart>,
-    /// What waiting for a calm device found before the next phase.
+    /// The outcome of waiting for a calm device before the next phase.
     pub(crate) quiet: Option<Quiet>,
 }
 
@@ -116,7 +116,7 @@ impl<'a, 'e> Session<'a, 'e> {
         Ok(base)
     }
 
-    /// Whether nothing was there before.
+    /// Returns whether the request starts from scratch.
     fn begins(&self) -> bool {
         self.request.part.is_first() && self.request.reread != Reread::Only
     }

@@ -1,23 +1,23 @@
-//! How long a phase lasts.
+//! The duration of a phase.
 
 use fsdyno_core::units::Nanos;
 use fsdyno_core::workload::{Ramp, Timing};
 
-/// How long a phase lasts.
+/// The duration of a phase.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Span {
     /// For a given time.
     Timed {
         ramp: Ramp,
         window: Nanos,
-        /// How long to wait for operations in flight at the end of the window.
+        /// The time to wait for operations in flight at the end of the window.
         drain_limit: Nanos,
     },
     /// Until every worker has done its work, which is about this many operations, for the estimate of the
     /// remaining time.
     Whole {
         operations: u64,
-        /// How long nothing may be completed before the work is given up; `None`: for ever.
+        /// The time for which nothing may be completed before the work is given up; `None`: for ever.
         patience: Option<Nanos>,
     },
 }
@@ -35,7 +35,7 @@ impl Span {
         Span::Whole { operations, patience: None }
     }
 
-    /// How long nothing may be completed before the work is given up.
+    /// Returns the time for which nothing may be completed before the work is given up.
     pub(crate) fn patience(self) -> Option<Nanos> {
         match self {
             Span::Whole { patience, .. } => patience,

@@ -18,7 +18,7 @@ impl Rounds {
         Rounds { steady, since: None, rates: Vec::new() }
     }
 
-    /// Whether the load is steady now, when so many operations have been completed.
+    /// Returns whether the load is steady now that this many operations have been completed.
     pub(crate) fn look(&mut self, now_ns: u64, completed: u64) -> bool {
         let (since_ns, before) = *self.since.get_or_insert((now_ns, completed));
         let elapsed_ns = now_ns - since_ns;
@@ -30,7 +30,7 @@ impl Rounds {
         self.excursion().is_some_and(|excursion| self.steady.allows(excursion))
     }
 
-    /// What the ramp has found.
+    /// Returns the findings of the ramp.
     pub(crate) fn verdict(&self) -> Steadiness {
         let excursion = self.excursion();
         Steadiness {

@@ -39,19 +39,19 @@ impl Pages {
     }
 }
 
-/// What a ramp waits for.
+/// The state of the writers that a ramp waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Writers {
     /// They have not been throttled yet, or it is too early to tell.
     Free,
-    /// What is written back keeps up with what they write, or they bypass the page cache.
+    /// Writing back keeps up with what they write, or they bypass the page cache.
     Throttled,
     /// There are none, or they write nothing.
     Absent,
 }
 
 impl Writers {
-    /// Whether there is still something to wait for.
+    /// Returns whether there is still something to wait for.
     pub(crate) fn is_free(self) -> bool {
         self == Writers::Free
     }
@@ -74,7 +74,7 @@ pub(crate) struct Throttle {
 }
 
 impl Throttle {
-    /// What is known now, when the workers have written this many bytes since they began.
+    /// Returns the state of the writers now that the workers have written this many bytes since they began.
     pub(crate) fn look(&mut self, at_ns: u64, written: u64, pages: Option<Pages>) -> Writers {
         let begin_ns = *self.begin_ns.get_or_insert(at_ns);
         if written == 0 {

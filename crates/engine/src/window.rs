@@ -63,7 +63,7 @@ impl Window {
         }
     }
 
-    /// How much of an operation lies inside.
+    /// Returns the time that an operation spends inside the window.
     pub(crate) fn overlap_ns(&self, start_ns: u64, end_ns: u64) -> u64 {
         end_ns.min(self.end_ns).saturating_sub(start_ns.max(self.begin_ns))
     }
@@ -75,7 +75,7 @@ pub(crate) struct Tally {
     /// When the worker began, until something has completed.
     last_completion_ns: Counter,
     longest_stall_ns: Counter,
-    /// Whether something has completed after the window: 0 or 1.
+    /// `1` if something has completed after the window, else `0`.
     concluded: Counter,
     over_100ms_ns: Counter,
     over_1s_ns: Counter,
@@ -85,7 +85,7 @@ pub(crate) struct Tally {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Stalls {
     pub(crate) longest_ns: u64,
-    /// Whether the last one, which may become the longest, had not ended when the worker was given up.
+    /// `true` if the last stall, which may become the longest, had not ended when the worker was given up.
     pub(crate) at_least: bool,
     /// Share of the window, 0 to 1.
     pub(crate) over_100ms: f64,
@@ -114,15 +114,15 @@ impl Tally {
         self.last_completion_ns.raise(until_ns);
     }
 
-    /// How long the worker has completed nothing. `None` before it begins, while it rests, and once the
-    /// window is over for it: what it does then is not recorded.
+    /// Returns the time for which the worker has completed nothing. `None` before it begins, while it rests,
+    /// and once the window is over for it: later operations are not recorded.
     pub(crate) fn waiting_ns(&self, now_ns: u64) -> Option<u64> {
         let since_ns = self.last_completion_ns.get();
         let waits = since_ns > 0 && since_ns < now_ns && self.concluded.get() == 0;
         waits.then(|| now_ns - since_ns)
     }
 
-    /// Whether an operation has ended inside the window.
+    /// Returns whether an operation has ended inside the window.
     #[inline(always)]
     pub(crate) fn any(&self, window: Window) -> bool {
         self.last_completion_ns.get() > window.begin_ns
@@ -194,7 +194,7 @@ pub(crate) mod tests {
     const SECOND: u64 = 1_000_000_000;
     const WINDOW: Window = Window { begin_ns: 10 * SECOND, end_ns: 20 * SECOND };
 
-    /// What a worker does with its operations, one after the other.
+    /// Records the operations of a worker, one after the other, and returns its stalls.
     fn run(window: Window, operations: &[(u64, u64)], given_up_ns: Option<u64>) -> Stalls {
         let tally = Tally::new();
         tally.begin(0);

@@ -7,11 +7,11 @@ use std::fmt;
 pub struct Wrong {
     /// The file, relative to the engine's directory.
     pub path: String,
-    /// What is wrong with it.
+    /// The problem with the file.
     pub problem: Problem,
 }
 
-/// What is wrong with a file.
+/// A problem with a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Problem {
     /// A sector of it.
@@ -20,14 +20,14 @@ pub enum Problem {
         offset: u64,
         /// Which sector of 512 bytes belongs there.
         number: u64,
-        /// What is there.
+        /// The data found there.
         found: Found,
     },
     /// Something in a hole: a part that was never written.
     Hole {
         /// Where the first byte is that is not zero.
         offset: u64,
-        /// What is there.
+        /// The data found there.
         found: Found,
     },
     /// It does not have the size that it was written with, in bytes.
@@ -43,7 +43,7 @@ pub enum Problem {
     Present,
 }
 
-/// What a sector turned out to be.
+/// The verdict on a sector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
     /// Only zeros.

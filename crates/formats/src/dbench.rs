@@ -12,7 +12,7 @@ const MEGABYTE: f64 = 1e6;
 /// Reads the output of a run.
 ///
 /// # Errors
-/// What it did not print.
+/// Names the part of the output that is missing.
 pub fn output(stdout: &str) -> Result<Results, String> {
     let line = stdout.lines().rev().find(|line| line.starts_with("Throughput "));
     let line = line.ok_or("it printed no throughput")?;

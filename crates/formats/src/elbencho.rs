@@ -1,9 +1,9 @@
 //! elbencho: the tables of its console, the files of `--csvfile` and `--jsonfile`, and its live statistics.
 //!
-//! What is read is the result when the last thread was done. A run is a sequence of phases with the same
-//! options; a phase that comes again, or other options, begin the next one, because elbencho appends to its
-//! files. Rates in MiB/s are whole numbers except in JSON. Live statistics (`--livecsv`) are those of
-//! moments: the last line of a phase has its totals so far.
+//! The figures that are read are those of the moment when the last thread was done. A run is a sequence of
+//! phases with the same options; a phase that comes again, or other options, begin the next one, because
+//! elbencho appends to its files. Rates in MiB/s are whole numbers except in JSON. Live statistics
+//! (`--livecsv`) are those of moments: the last line of a phase has its totals so far.
 
 use crate::run::{Figures, Misread, Report, Run, Runs, Word, lines, options};
 use fsdyno_core::Role;
@@ -116,7 +116,7 @@ const FIGURES: &[(&str, &str, f64)] = &[
     ("MiB [last]", "bytes", Bytes::MIB as f64),
 ];
 
-/// What comes before the names of what is read in a phase that mixes reads and writes.
+/// The prefixes of names: none, and that of the reads in a phase that mixes reads and writes.
 const MIXES: [&str; 2] = ["", "rwmix read "];
 
 /// Latencies are those of whole entries and of single requests: the name in the CSV and in JSON.

@@ -34,8 +34,8 @@ const ASIDE: &[&str] = &[
     "-z", "-c",
 ];
 
-/// What a report states about a test, as text or JSON and as older versions name it, and the name of the
-/// option.
+/// The names of the facts that a report states about a test, as text or JSON and as older versions have them,
+/// each with the name of the option.
 const STATED: &[(&str, &str)] = &[
     ("api", "api"),
     ("access", "access"),
@@ -66,7 +66,7 @@ struct Reading {
     repetitions: u32,
     /// The iterations of the current test.
     iterations: Vec<Run>,
-    /// Whether any test has a table of them.
+    /// `true` if any test has a table of iterations.
     has_iterations: bool,
 }
 
@@ -289,7 +289,7 @@ const JSON: &[(&str, &str)] = &[
     ("latency", "Latency(s)"),
 ];
 
-/// What a row is about.
+/// Returns the access that a row is about, and its role.
 fn access(cells: &BTreeMap<&str, Word<'_>>) -> Option<(&'static str, Role)> {
     match cells.get("access")?.text {
         "write" => Some(("write", Role::Writer)),

@@ -50,7 +50,7 @@ const ASIDE: &[&str] = &[
     "-u", "-w", "-x", "-y", "-z", "-+u", "-C",
 ];
 
-/// What it prints.
+/// The unit of the figures that iozone prints.
 #[derive(Clone, Copy, Default, PartialEq)]
 enum Unit {
     #[default]
@@ -63,7 +63,7 @@ enum Unit {
 #[derive(Default)]
 struct Reading {
     runs: Runs,
-    /// What is known of every run.
+    /// The facts known about every run.
     known: Run,
     unit: Unit,
     /// Where the headings of the table end: sizes and records, then the tests.

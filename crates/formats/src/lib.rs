@@ -29,7 +29,7 @@ use fsdyno_core::{PhaseResult, Warning, WarningKind};
 pub struct Results {
     /// Its phases.
     pub phases: Vec<PhaseResult>,
-    /// What a reader must know about them.
+    /// The facts about the phases that a reader must know.
     pub warnings: Vec<Warning>,
 }
 

@@ -37,14 +37,14 @@ const TESTS: &[(&str, Role)] = &[
 const ASIDE: &[&str] =
     &["-d", "-i", "-v", "-V", "-P", "-Z", "-p", "--print-all-procs", "--showRankStatistics"];
 
-/// What precedes a table.
+/// The facts that precede a table.
 #[derive(Default)]
 struct Head {
     tasks: u32,
     /// Files or directories of all tasks.
     items: f64,
     iterations: u32,
-    /// Whether the table has times instead of rates.
+    /// `true` if the table has times instead of rates.
     times: bool,
 }
 

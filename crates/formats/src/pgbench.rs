@@ -15,7 +15,7 @@ const ACCOUNTS: u64 = 100_000;
 /// Reads the output of `pgbench -i` and of the run after it.
 ///
 /// # Errors
-/// What it did not print.
+/// Names the part of the output that is missing.
 pub fn output(stdout: &str) -> Result<Results, String> {
     let initialise_s =
         after(stdout, "done in ").ok_or("it did not print how long the initialisation took")?;

@@ -19,8 +19,8 @@ const MOST_WORDS: usize = 500;
 pub struct Run {
     /// The version of the program, if the report states it.
     pub version: Option<String>,
-    /// What the report states about the work, by name. Where it was done, and what was printed about it, is
-    /// not part of it.
+    /// The facts that the report states about the work, by name. Where the work was done, and what was
+    /// printed about it, is not part of them.
     pub options: BTreeMap<String, String>,
     /// Its configuration, if the report has a name for it.
     pub label: Option<String>,
@@ -91,7 +91,7 @@ pub struct Misread {
     pub line: usize,
     /// In characters, from 1.
     pub column: usize,
-    /// What is wrong there.
+    /// The problem at this place.
     pub problem: String,
 }
 
@@ -118,12 +118,12 @@ impl<'t> Word<'t> {
         Word { text, begin, ..self }
     }
 
-    /// What is between white space.
+    /// Returns the parts between white space.
     pub(crate) fn words(self) -> Vec<Word<'t>> {
         self.text.split_whitespace().map(|text| self.part(text)).collect()
     }
 
-    /// What is between separators.
+    /// Returns the parts between separators.
     pub(crate) fn cells(self, separator: char) -> Vec<Word<'t>> {
         self.text.split(separator).map(|text| self.part(text.trim())).collect()
     }
@@ -159,7 +159,7 @@ pub(crate) fn lines(text: &str) -> impl Iterator<Item = Word<'_>> + Clone {
     text.trim_start_matches('\u{feff}').lines().enumerate().map(Word::line)
 }
 
-/// What a report states, unless it is longer than anything that people state.
+/// Returns the text that a report states, unless it is longer than anything that people state.
 pub(crate) fn stated(text: &str) -> Option<String> {
     (1..=200).contains(&text.len()).then(|| text.to_string())
 }
@@ -232,9 +232,9 @@ fn attached(word: &str) -> (&str, &str) {
 pub struct Report {
     /// The program.
     pub program: Program,
-    /// What its reports say nothing about.
+    /// The subjects that its reports do not mention.
     pub silent: &'static str,
-    /// Whether a text looks like one of its reports.
+    /// Returns whether a text looks like one of its reports.
     pub recognises: fn(&str) -> bool,
     /// The runs in a report.
     pub read: fn(&str) -> Result<Vec<Run>, Misread>,

@@ -41,7 +41,7 @@ struct Reading {
     seconds: f64,
     events: f64,
     latency_sum_ms: f64,
-    /// Whether the lines of latencies are of requests: those of threads look alike.
+    /// `true` if the lines of latencies are those of requests: those of threads look alike.
     in_latency: bool,
 }
 
@@ -64,7 +64,7 @@ fn runs(text: &str) -> Result<Vec<Run>, Misread> {
 }
 
 impl Reading {
-    /// What a line says about the work.
+    /// Records the facts that a line states about the work.
     fn stated(&mut self, line: Word<'_>) {
         let text = line.text.trim();
         let mut state = |name: &str, value: &str| {

@@ -74,7 +74,7 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// What a new user does first.
+/// The first steps of a new user.
 const START_HERE: &str = "\
 Start here:
   fsdyno doctor             what this machine can run, and what to install for the rest
@@ -187,7 +187,7 @@ Examples:
   fsdyno race --replay 3                        what a race would have cost and picked
   fsdyno race --replay mine --budget 90 --format json")]
     Race(Race),
-    /// What changes stored results.
+    /// Commands that change stored results.
     #[command(flatten)]
     Results(Results),
     /// Export the results of a sweep as tidy tables, for data frames and databases.
@@ -263,7 +263,7 @@ pub struct Bench {
     /// Set any parameter of the workload, as in a plan: `readers=8`, `tree=impressions`, `direct=true`.
     #[arg(long, value_name = "NAME=VALUE")]
     pub set: Vec<String>,
-    /// How many machines --launch starts; each has workers and trees of its own.
+    /// Number of machines that --launch starts; each has workers and trees of its own.
     #[arg(long, value_name = "COUNT", requires = "launch", value_parser = clap::value_parser!(u32).range(1..))]
     pub clients: Option<u32>,
     #[command(flatten)]
@@ -313,7 +313,7 @@ pub struct Sweep {
     pub format: Format,
 }
 
-/// What may be destroyed or set.
+/// Options that confirm what may be destroyed or set.
 #[derive(Debug, Default, Args)]
 pub struct Confirmed {
     /// Confirm that everything on this block device, which the plan names, will be lost.
@@ -451,8 +451,8 @@ pub enum TableFormat {
 pub struct Recommend {
     /// Number or name of the sweep [default: the latest].
     pub sweep: Option<String>,
-    /// What to optimise: `throughput`, `latency`, `stalls`, `cpu`, or a measure such as `read-under-write`
-    /// [default: the plan's measure].
+    /// The goal: `throughput`, `latency`, `stalls`, `cpu`, or a measure such as `read-under-write` [default:
+    /// the plan's measure].
     #[arg(long = "for", visible_alias = "measure", value_name = "GOAL")]
     pub goal: Option<String>,
     /// The largest difference that does not matter.

@@ -1,11 +1,11 @@
-//! How fsdyno ends: an exit code that scripts can rely on, and at most one error for a person.
+//! The end of fsdyno: an exit code that scripts can rely on, and at most one error for a person.
 
 use crate::say;
 use fsdyno_path::LinkOfOthers;
 use fsdyno_store::StoreError;
 use std::process::ExitCode;
 
-/// What an exit code means.
+/// The meaning of an exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
     /// Success.
@@ -79,7 +79,7 @@ impl Trouble {
         Trouble { status: if refused { Status::Refused } else { status }, error, hint }
     }
 
-    /// Whether nobody reads the output any more, who has seen enough (`fsdyno show | head`).
+    /// Returns whether nobody reads the output any more, having seen enough (`fsdyno show | head`).
     pub fn is_about_a_lost_reader(&self) -> bool {
         is_broken_pipe(&self.error)
     }

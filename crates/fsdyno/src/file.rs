@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-/// What output is written to; the encoder of Parquet requires `Send`.
+/// The destination of output; the encoder of Parquet requires `Send`.
 pub type Output<'a> = dyn Write + Send + 'a;
 
 /// The filesystem of pipes that have no name (include/uapi/linux/magic.h).

@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How long stopping may take before the user is told how to end it.
+/// The time that stopping may take before the user is told how to end it.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// What the user has asked for by signals.
+/// The requests that the user has made by signals.
 #[derive(Debug, Clone, Default)]
 pub struct Interrupt {
     /// Stop, and undo everything.

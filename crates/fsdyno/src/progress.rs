@@ -1,4 +1,4 @@
-//! How a long command shows that it is alive: a bar with the remaining time on a terminal, plain lines
+//! The signs that a long command is alive: a bar with the remaining time on a terminal, plain lines
 //! elsewhere.
 
 use crate::say;
@@ -14,9 +14,9 @@ pub struct Display {
     /// Hidden where stderr is no terminal, and if the user wants quiet.
     bar: ProgressBar,
     terminal: bool,
-    /// Whether lines are shown.
+    /// `true` if lines are shown.
     lines: bool,
-    /// Whether something else has the terminal.
+    /// `true` while something else has the terminal.
     covered: Cell<bool>,
 }
 

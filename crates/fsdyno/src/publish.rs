@@ -1,4 +1,4 @@
-//! What a running sweep says of itself to those who watch it, and what they have asked it for.
+//! The status that a running sweep publishes to those who watch it, and their requests to the sweep.
 //!
 //! Each event of the sweep comes by here. A page in memory is written at most four times a second, unless
 //! something has changed that must be seen; the time that takes is counted and shown to whoever watches. A

@@ -58,7 +58,7 @@ impl Ready {
         self.header().next().unwrap_or_default()
     }
 
-    /// What its header says under this word, on one line.
+    /// Returns the text of its header under this word, on one line.
     pub fn entry(self, word: &str) -> Option<String> {
         let mut lines = self.header().skip_while(|line| line.split_whitespace().next() != Some(word));
         let first = lines.next()?.strip_prefix(word)?.trim().to_string();

@@ -11,31 +11,31 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// How much to say on stderr.
+/// The amount of output on stderr.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loudness {
     /// Results, errors and what is left on the machine.
     Quiet,
     /// Notes and progress as well.
     Usual,
-    /// What is done to the machine as well.
+    /// Everything that is done to the machine as well.
     Verbose,
 }
 
 static LOUDNESS: OnceLock<Loudness> = OnceLock::new();
 
-/// How much to say from now on, as the command line asks.
+/// Sets the amount of output from now on, as the command line asks.
 pub fn be(loudness: Loudness) {
     // The command line is read once.
     let _ = LOUDNESS.set(loudness);
 }
 
-/// Whether the user wants results and errors only.
+/// Returns whether the user wants results and errors only.
 pub fn is_quiet() -> bool {
     LOUDNESS.get() == Some(&Loudness::Quiet)
 }
 
-/// Whether the user wants to see what is done to the machine.
+/// Returns whether the user wants to see what is done to the machine.
 pub fn is_verbose() -> bool {
     LOUDNESS.get() == Some(&Loudness::Verbose)
 }
@@ -47,7 +47,7 @@ pub fn remark(line: &str) {
     }
 }
 
-/// What is kept while something else has the terminal.
+/// The lines that are kept while something else has the terminal.
 static HELD: Mutex<Option<Vec<String>>> = Mutex::new(None);
 
 /// From now on, keeps what would be written.
@@ -80,9 +80,9 @@ pub fn note(line: &str) {
     write_out(&format!("{text}\n"));
 }
 
-/// How long to wait for a reader that has stopped reading.
+/// The time to wait for a reader that has stopped reading.
 const PATIENCE: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
-/// What a pipe takes at once if it is writable at all (PIPE_BUF in pipe(7)).
+/// The number of bytes that a pipe takes at once if it is writable at all (PIPE_BUF in pipe(7)).
 const PIECE: usize = 4096;
 /// Lines that were left out since the reader has stopped reading.
 static LEFT_OUT: AtomicU64 = AtomicU64::new(0);
@@ -110,7 +110,7 @@ fn write_out(text: &str) {
     }
 }
 
-/// Whether it can be written to without blocking, now or in this time.
+/// Returns whether stderr can be written to without blocking, now or in this time.
 fn takes(stderr: &impl AsFd, patience: Timespec) -> bool {
     let mut polled = [PollFd::new(stderr, PollFlags::OUT)];
     // An error is what writing will find.

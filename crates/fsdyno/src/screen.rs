@@ -13,7 +13,7 @@ use std::process::{Child, Command};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long the screen may take to leave when the sweep has ended.
+/// The time that the screen may take to leave when the sweep has ended.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The screen, as long as the user looks at it.

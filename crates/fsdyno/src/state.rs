@@ -22,7 +22,7 @@ const STORE: &str = "results.db";
 const UNDO: &str = "undo";
 const ROOT: u32 = 0;
 
-/// What determines where things are.
+/// The settings that determine where things are.
 #[derive(Debug, Clone, Default)]
 struct Asked {
     root: bool,
@@ -138,7 +138,7 @@ impl State {
     }
 }
 
-/// Whether a directory holds undo journals.
+/// Returns whether a directory holds undo journals.
 fn has_journals(directory: &Path) -> bool {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     entries.into_iter().any(|entry| entry.path().extension().is_some_and(|extension| extension == "journal"))
@@ -174,8 +174,8 @@ fn asked(variable: &str) -> Asked {
     }
 }
 
-/// Whether this is root, and not a user who appears as root in a user namespace, where the machine's files
-/// belong to nobody.
+/// Returns whether this is root, and not a user who appears as root in a user namespace, where the machine's
+/// files belong to nobody.
 pub fn is_root() -> bool {
     geteuid().is_root() && std::fs::metadata("/").is_ok_and(|root| root.uid() == ROOT)
 }

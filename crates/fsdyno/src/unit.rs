@@ -15,14 +15,14 @@ use std::path::{Path, PathBuf};
 /// Where local units are stored (systemd.unit(5)).
 pub const PATH: &str = "/etc/systemd/system/fsdyno-restore.service";
 
-/// What the unit depends on.
+/// The facts that the unit depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unit {
     /// The fsdyno binary.
     pub binary: PathBuf,
     /// The directory of state.
     pub state: PathBuf,
-    /// Whether both are on the root filesystem.
+    /// `true` if both are on the root filesystem.
     pub early: bool,
 }
 
@@ -93,7 +93,7 @@ fn word(path: &Path) -> String {
     }
 }
 
-/// Whether a path, or its nearest existing parent directory, is on the root filesystem.
+/// Returns whether a path, or its nearest existing parent directory, is on the root filesystem.
 fn is_on_root(path: &Path) -> bool {
     let device = |path: &Path| std::fs::metadata(path).ok().map(|found| found.dev());
     path.ancestors().find_map(device) == device(Path::new("/"))

@@ -1,5 +1,5 @@
-//! What a person reads about stored sweeps: one answer and one value in every command, warnings where they
-//! bear on it, and formats to paste. The built binary, on stores of hand-made trials.
+//! The output that a person reads about stored sweeps: one answer and one value in every command, warnings
+//! where they bear on it, and formats to paste. The built binary, on stores of hand-made trials.
 
 use fsdyno_core::workload::{Streaming, Workload};
 use fsdyno_core::{Operation, Role, TrialRecord, Warning, WarningKind};
@@ -59,7 +59,7 @@ impl Stored {
         self.directory.path()
     }
 
-    /// What a command prints; it must succeed.
+    /// Returns the output of a command, which must succeed.
     fn text(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         let (code, out, err) = said(&output);

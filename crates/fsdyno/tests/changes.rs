@@ -1,4 +1,4 @@
-//! What users do with stored sweeps: delete, rename, note, pack and unpack.
+//! The changes that users make to stored sweeps: delete, rename, note, pack and unpack.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};

@@ -17,7 +17,7 @@ type Names = Vec<String>;
 /// A source file, without its unit tests.
 #[derive(Default)]
 struct Module {
-    /// What it imports: how that is called here, and the path as it is written.
+    /// The items that it imports: the name of each here, and the path as it is written.
     imports: BTreeMap<String, Names>,
     /// Every other path that it names, as written.
     named: Vec<Names>,
@@ -215,7 +215,8 @@ impl Crate {
     }
 }
 
-/// What is left when modules are taken away that need none of the rest, or that none of the rest needs.
+/// Returns the modules that are left when those are taken away that need none of the rest, or that none of
+/// the rest needs.
 fn circle(mut needs: BTreeMap<Names, BTreeSet<Names>>) -> BTreeMap<Names, BTreeSet<Names>> {
     loop {
         let needed: BTreeSet<Names> = needs.values().flatten().cloned().collect();

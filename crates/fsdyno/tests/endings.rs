@@ -1,4 +1,4 @@
-//! How a sweep ends when whoever watched it is gone: closed pipes, full devices, a lost terminal.
+//! The end of a sweep when whoever watched it is gone: closed pipes, full devices, a lost terminal.
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
@@ -84,7 +84,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// What a pipe is like whose reader has gone.
+/// Returns a pipe whose reader has gone.
 fn closed_pipe() -> Stdio {
     let (reader, writer) = std::io::pipe().expect("a pipe");
     drop(reader);

@@ -70,7 +70,26 @@ fn no_banned_phrase_comes_back() {
     assert!(found.is_empty(), "not plain English:\n{}", found.join("\n"));
 }
 
-/// Whether the width of a line matters: comments, and pages except for tables and addresses.
+/// A doc comment begins as those of the standard library do: with a noun phrase for a type or a field, with a
+/// verb in the third person for a function.
+#[test]
+fn doc_comments_begin_with_a_noun_or_a_verb() {
+    let mut found = Vec::new();
+    for (path, text) in texts().into_iter().filter(|(path, _)| extension(path) == "rs") {
+        let mut is_first = true;
+        for (number, line) in (1..).zip(text.lines()) {
+            let comment = ["///", "//!"].iter().find_map(|mark| line.trim_start().strip_prefix(mark));
+            let word = comment.and_then(|comment| comment.split_whitespace().next());
+            if is_first && word.is_some_and(|word| ["What", "How", "Whether"].contains(&word)) {
+                found.push(format!("{}:{number}: {}", path.display(), line.trim()));
+            }
+            is_first = comment.is_none();
+        }
+    }
+    assert!(found.is_empty(), "begin with the thing or with what the function does:\n{}", found.join("\n"));
+}
+
+/// Returns whether the width of a line matters: comments, and pages except for tables and addresses.
 fn counts(path: &Path, line: &str) -> bool {
     let line = line.trim_start();
     let text = line.trim_start_matches(['/', '!', '#']).trim_start();

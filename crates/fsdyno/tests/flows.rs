@@ -14,8 +14,8 @@ use Operation::{
     Readdir, Renameat, Statx, Unlinkat, Write,
 };
 
-/// What a definition says of one role: what a worker does at the beginning, and in each iteration. Operations
-/// whose number depends on the sizes of files, or on chance, are left out.
+/// The operations of one role by its definition: those of a worker at the beginning, and in each iteration.
+/// Operations whose number depends on the sizes of files, or on chance, are left out.
 struct Expected {
     role: Role,
     iterations: u64,

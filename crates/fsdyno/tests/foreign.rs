@@ -7,7 +7,7 @@ use desk::Desk;
 use serde_json::{Value, json};
 use std::fs;
 
-/// What fio printed, of a version or with an option that its name says.
+/// The output of fio, of a version or with an option that its name says.
 macro_rules! captured {
     ($name:literal) => {
         include_bytes!(concat!("../../formats/captured/fio/", $name)).as_slice()
@@ -40,7 +40,7 @@ fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("a number, not {value}"))
 }
 
-/// Whether these are the rates of a role, in MB/s and operations per second.
+/// Returns whether these are the rates of a role, in MB/s and operations per second.
 fn has_rates(role: &Value, megabytes: f64, operations: f64) -> bool {
     let rates = &role["rates"];
     let [bytes, per_s] = ["aggregate_bytes_per_s", "operations_per_s"].map(|name| number(&rates[name]));

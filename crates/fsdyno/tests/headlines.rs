@@ -42,7 +42,7 @@ impl Stored {
         stored
     }
 
-    /// What a command prints; it must succeed.
+    /// Returns the output of a command, which must succeed.
     fn text(&self, arguments: &[&str]) -> String {
         let output = Command::new(env!("CARGO_BIN_EXE_fsdyno"))
             .args(arguments)

@@ -1,5 +1,5 @@
-//! What fsdyno inherits from whoever starts it: signals, limits, capabilities, namespaces, and pipes as
-//! inputs. It must work all the same, or say what is in the way and change nothing.
+//! The state that fsdyno inherits from whoever starts it: signals, limits, capabilities, namespaces, and
+//! pipes as inputs. It must work all the same, or say what is in the way and change nothing.
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
@@ -68,7 +68,7 @@ fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
 }
 
-/// Whether a program exists that changes what is inherited; without it there is nothing to test.
+/// Returns whether a program exists that changes what is inherited; without it there is nothing to test.
 fn works(starter: &[&str]) -> bool {
     let output = Command::new(starter[0]).args(&starter[1..]).arg("true").output();
     output.is_ok_and(|output| output.status.success())

@@ -130,7 +130,7 @@ fn the_example_of_the_guide_is_a_table() {
     assert_eq!(said, "sweep 1 'simulated': 432 trials of 72 cases from 1 file; fsdyno show 1\n");
 }
 
-/// What other programs read: the keys that the guide names.
+/// The JSON has the keys that the guide names, which other programs read.
 #[test]
 fn a_race_is_replayed_on_a_table() {
     let desk = Desk::new();

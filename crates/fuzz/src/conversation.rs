@@ -9,8 +9,8 @@ use std::time::Duration;
 
 /// A placeholder in answers for the directory where the filesystem is mounted, whose name is random.
 pub const TARGET: &str = "TARGET";
-/// How often the same request is answered before the guest is lost. Waiting for a busy device would take real
-/// time.
+/// The number of times that the same request is answered before the guest is lost. Waiting for a busy device
+/// would take real time.
 const MOST_ALIKE: u32 = 3;
 
 /// The other end of a connection.

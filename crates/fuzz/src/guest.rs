@@ -22,7 +22,7 @@ const SEED: u64 = 42;
 struct Trial {
     filesystem: &'static str,
     settings: &'static [(&'static str, &'static str)],
-    /// Whether it is on an array of both disks.
+    /// `true` if the trial is on an array of both disks.
     on_array: bool,
 }
 

@@ -81,8 +81,8 @@ fn identities(journal: &[u8]) -> Vec<FileIdentity> {
     entries.filter_map(identity).collect()
 }
 
-/// Whether two entries describe one inode differently: after the first is undone, the other has nothing to
-/// compare.
+/// Returns whether two entries describe one inode differently: after the first is undone, the other has
+/// nothing to compare.
 fn contradict(identities: &[FileIdentity]) -> bool {
     identities.iter().any(|one| identities.iter().any(|other| one.inode == other.inode && one != other))
 }

@@ -107,8 +107,8 @@ pub fn assert_untouched(before: &Machine, after: &Machine) {
     assert!(after.files.keys().all(|path| before.files.contains_key(path)), "a file was created");
 }
 
-/// Whether this identity is that of a file of somebody else. A journal that contains it looks like an honest
-/// one.
+/// Returns whether this identity is that of a file of somebody else. A journal that contains it looks like an
+/// honest one.
 pub fn is_of_others(host: &FakeHost, identity: &FileIdentity) -> bool {
     host.snapshot().files[Path::new(DIARY)].0.inode == identity.inode
 }

@@ -16,8 +16,8 @@ use fsdyno_verdict::{Question, Recommendation, View};
 use std::io::{self, Write};
 use std::path::Path;
 
-/// How many inputs there are for each HTML page, and for each side-by-side table among those shown in the
-/// layout of a study. These two cost more than everything else.
+/// The number of inputs for each HTML page, and for each side-by-side table among those shown in the layout
+/// of a study. These two cost more than everything else.
 const PAGES: u64 = 2048;
 const BESIDE: u64 = 16;
 

@@ -35,7 +35,7 @@ struct Bench {
 struct Column {
     table: &'static str,
     name: String,
-    /// Whether the old store has it, but not the new one.
+    /// `true` if the old store has the column, but the new one does not.
     is_old: bool,
 }
 

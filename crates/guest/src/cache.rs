@@ -51,7 +51,7 @@ impl Cache {
         libraries(&said).into_iter().filter(is_absent).collect()
     }
 
-    /// How much there is to be downloaded of a package; `None` if apt does not know it.
+    /// Returns the download size of a package; `None` if apt does not know the package.
     pub fn size_of(&self, package: &str) -> Option<Bytes> {
         download_size(&ask_apt(&["show", "--no-all-versions", package]).ok()?)
     }
@@ -102,7 +102,7 @@ fn libraries(depends: &str) -> Vec<String> {
     names.filter(is_library).map(str::to_string).collect()
 }
 
-/// Whether packages can be downloaded on this machine.
+/// Returns whether packages can be downloaded on this machine.
 pub(crate) fn can_fetch() -> bool {
     ["apt-get", "apt-cache", "dpkg"].iter().all(|program| fsdyno_host::local::find_program(program).is_some())
 }

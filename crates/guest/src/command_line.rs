@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What executes the guest's instructions.
+/// The component that executes the guest's instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Accelerator {
     /// The processor, by the kernel's module.
@@ -32,7 +32,7 @@ impl Accelerator {
     }
 }
 
-/// What QEMU inherits.
+/// The files and sockets that QEMU inherits.
 pub(crate) struct Inherited {
     pub console: Arc<OwnedFd>,
     pub agent: Arc<OwnedFd>,
@@ -45,7 +45,7 @@ pub(crate) struct Inherited {
     pub log: Option<Arc<OwnedFd>>,
     /// The stream of commands to QEMU itself.
     pub monitor: Option<Arc<OwnedFd>>,
-    /// What it goes on from.
+    /// The snapshot from which the guest resumes.
     pub snapshot: Option<Arc<OwnedFd>>,
 }
 
@@ -77,8 +77,8 @@ impl Inherited {
     }
 }
 
-/// What QEMU may not do once it runs: change its user, start programs, move between processors, use system
-/// calls that no libc uses any more (qemu(1)).
+/// The actions that are forbidden to QEMU once it runs: changing its user, starting programs, moving between
+/// processors, using system calls that no libc uses any more (qemu(1)).
 const SANDBOX: &str = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
 
 /// The words after the program's name.

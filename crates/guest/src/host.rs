@@ -27,9 +27,9 @@ use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long an engine has to exit before it is killed.
+/// The time that an engine has to exit before it is killed.
 const GRACE: Duration = Duration::from_secs(2);
-/// How often to check whether anybody is still waiting for a guest.
+/// The interval at which to check whether anybody is still waiting for a guest.
 const GLANCE: Duration = Duration::from_millis(100);
 
 /// A running guest.
@@ -125,7 +125,7 @@ impl GuestHost {
         NotStarted { error: Box::new(error), last_words: self.last_words() }
     }
 
-    /// How much memory QEMU uses.
+    /// Returns the amount of memory that QEMU uses.
     pub fn resident(&self) -> Bytes {
         self.machine().resident()
     }
@@ -159,7 +159,7 @@ impl GuestHost {
         self.heard(answer, what, limit, interrupt)
     }
 
-    /// What was heard; a guest that owes a line is given up.
+    /// Returns the line that was heard; a guest that owes one is given up.
     fn heard(
         &mut self,
         heard: std::result::Result<Vec<u8>, Silence>,
@@ -202,7 +202,7 @@ fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether a guest is gone, for whatever reason.
+/// Returns whether the error means that a guest is gone, for whatever reason.
 pub(crate) fn is_lost(error: &HostError) -> bool {
     matches!(error, HostError::Lost { .. })
 }
@@ -324,7 +324,7 @@ struct GuestEngine {
     machine: Arc<Mutex<Machine>>,
     port: EnginePort,
     pid: u32,
-    /// Whether it has closed its output.
+    /// `true` if the engine has closed its output.
     over: bool,
 }
 

@@ -36,9 +36,9 @@ const MOUNTS: &[(&str, &str, &str)] = &[
     ("tmpfs", "/run", "TMPFS"),
     ("tmpfs", "/tmp", "TMPFS"),
 ];
-/// How long the ports may take to appear.
+/// The time that the ports may take to appear.
 const PORTS_LIMIT: Duration = Duration::from_secs(30);
-/// How often to check for an engine's events between commands.
+/// The interval at which to check for an engine's events between commands.
 const TURN: Duration = Duration::from_millis(20);
 
 /// Runs as the first process of a guest until it is switched off.

@@ -1,5 +1,5 @@
-//! What takes long to make or to find out and serves later guests as well: decompressed kernels, snapshots,
-//! and that KVM does not work.
+//! Results that take long to obtain and serve later guests as well: decompressed kernels, snapshots, and the
+//! finding that KVM does not work.
 //!
 //! Files are kept in the download cache until the machine reboots or they take too much space. Each has the
 //! hash of whatever it was made from in its name, and at its end a checksum of its name and content: one that
@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
-/// How much space all of them take at most.
+/// The most space that all kept files may take together.
 const MOST: Bytes = Bytes(4 * Bytes::GIB);
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
@@ -43,10 +43,10 @@ pub(crate) fn hexadecimal(hash: &[u8]) -> String {
     hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// How a file ends, and its checksum after that.
+/// The marker at the end of a file, which is followed by the file's checksum.
 const SEAL: &[u8; 12] = b"fsdyno kept\n";
 const SEAL_BYTES: u64 = SEAL.len() as u64 + size_of::<u32>() as u64;
-/// How much is read at once to sum it up.
+/// The number of bytes that are read at once to compute a checksum.
 const PIECE: usize = 1 << 20;
 
 /// Files that were whole when this process read them, as they were then (device, inode, length, time of the
@@ -79,7 +79,7 @@ fn seal(name: &str, file: &File) -> io::Result<()> {
     file.write_all_at(&[&SEAL[..], &sum.to_le_bytes()].concat(), length)
 }
 
-/// Whether a file of this name is as it was sealed.
+/// Returns whether a file of this name is as it was sealed.
 fn is_whole(name: &str, file: &File, length: u64) -> io::Result<bool> {
     let Some(content) = length.checked_sub(SEAL_BYTES) else { return Ok(false) };
     let mut end = [0; SEAL_BYTES as usize];
@@ -88,12 +88,12 @@ fn is_whole(name: &str, file: &File, length: u64) -> io::Result<bool> {
     Ok(seal == SEAL && expected == sum(name, file, content)?.to_le_bytes())
 }
 
-/// Whether only we or root can change it.
+/// Returns whether only this user or root can change a file or directory.
 fn is_trusted(found: &Metadata) -> bool {
     [0, geteuid().as_raw()].contains(&found.uid()) && found.mode() & 0o022 == 0
 }
 
-/// What is known about a file.
+/// The state of a kept file, as far as it is known.
 pub(crate) enum Known {
     /// It is there.
     There(File),
@@ -107,7 +107,7 @@ pub(crate) enum Known {
 #[derive(Debug, Clone)]
 pub(crate) struct Kept {
     directory: PathBuf,
-    /// How much space they take at most.
+    /// The most space that the files may take.
     most: Bytes,
 }
 
@@ -158,7 +158,7 @@ impl Kept {
         Ok(Some((file, found.len())))
     }
 
-    /// Whether it was tried in vain.
+    /// Returns whether a file was noted as one that cannot be made.
     pub fn has_failed(&self, name: &str) -> bool {
         matches!(self.find(name), Known::Never)
     }

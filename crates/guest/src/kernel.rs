@@ -68,8 +68,8 @@ const LARGEST: u64 = 256 << 20;
 
 const PACKAGE: &str = "linux-image-";
 
-/// Whether a package is a kernel of this version: `linux-image-6.1.0-56-amd64`, but none of the special
-/// variants.
+/// Returns whether a package is a kernel of this version: `linux-image-6.1.0-56-amd64`, but none of the
+/// special variants.
 fn is_package(name: &str, version: &str) -> bool {
     let release = name.strip_prefix(PACKAGE).and_then(|rest| rest.strip_prefix(version));
     release.is_some_and(|rest| {

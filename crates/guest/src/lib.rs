@@ -56,10 +56,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// How long a guest's kernel may take until its first output if a processor executes it. If KVM only seems to
-/// work, there is no output at all, and this is the one-time cost of finding out.
+/// The time that a guest's kernel may take until its first output if a processor executes it. If KVM only
+/// seems to work, there is no output at all, and this is the one-time cost of finding out.
 const KVM_PATIENCE: Duration = Duration::from_secs(4);
-/// How long a guest may take to answer; an emulated one needs 3 to 10 seconds on idle processors.
+/// The time that a guest may take to answer; an emulated one needs 3 to 10 seconds on idle processors.
 const BOOT_PATIENCE: Duration = Duration::from_secs(180);
 /// Why a guest under KVM is given up.
 const SILENT: &str = "the kernel does not boot under KVM";
@@ -69,7 +69,7 @@ const KVM: &str = "kvm";
 /// Guests by QEMU.
 pub struct Qemu {
     parts: Parts,
-    /// Whether the processor can execute guests; unknown before the first one.
+    /// `true` if the processor can execute guests; `None` as long as that is unknown.
     kvm: Option<bool>,
     version: Option<String>,
     /// Set by somebody who does not want to wait for a guest any longer.
@@ -143,7 +143,7 @@ impl Qemu {
         missing
     }
 
-    /// Whether kernels from Debian packages can be downloaded.
+    /// Returns whether kernels from Debian packages can be downloaded.
     pub fn can_fetch_kernels() -> bool {
         cache::can_fetch()
     }
@@ -154,7 +154,7 @@ impl Qemu {
         String::from_utf8_lossy(&output.stdout).lines().next().map(str::to_string)
     }
 
-    /// What a machine for a request is started with, except for what it is connected to.
+    /// Returns the setup with which a machine for a request is started, without its disks, links and log.
     fn setup(
         &self,
         request: &GuestRequest,
@@ -384,7 +384,7 @@ fn size_of_file(disk: &OwnedFd) -> Option<Bytes> {
     is_file.then(|| Bytes(found.st_size.unsigned_abs()))
 }
 
-/// Whether the kernel offers KVM to this user.
+/// Returns whether the kernel offers KVM to this user.
 fn kvm_may_work() -> bool {
     access(Path::new("/dev/kvm"), Access::READ_OK | Access::WRITE_OK).is_ok()
 }

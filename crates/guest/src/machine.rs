@@ -31,22 +31,22 @@ use std::time::{Duration, Instant};
 
 /// The program.
 pub(crate) const QEMU: &str = "qemu-system-x86_64";
-/// How much of the console to keep, from its end.
+/// The number of bytes of the console that are kept, from its end.
 const CONSOLE_KEPT: usize = 64 * 1024;
-/// How many lines of it to report.
+/// The most lines of the console that are reported.
 const LINES_TOLD: usize = 20;
-/// How long QEMU may take to exit after it was killed or its guest has powered off.
+/// The time that QEMU may take to exit after it was killed or its guest has powered off.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// A kernel's first output (init/version.c), which appears if it is told to print everything.
 const FIRST_LINE: &str = "Linux version";
-/// How a kernel announces serious problems, root causes first.
+/// The words by which a kernel announces serious problems, root causes first.
 const ALARMS: &[&str] = &["BUG:", "Oops:", "general protection fault", "Kernel panic", "I/O error, dev"];
 /// The coarsest alignment that a disk requires, in bytes.
 const FIRST_BLOCK: u64 = 4096;
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// What a machine is started with.
+/// The parameters with which a machine is started.
 pub(crate) struct Setup<'a> {
     /// Its kernel, a bzImage or one to enter directly, which any user may read who has the descriptor; the
     /// archive likewise.
@@ -54,7 +54,7 @@ pub(crate) struct Setup<'a> {
     pub initramfs: File,
     pub shape: GuestShape,
     pub disks: Vec<Disk<'a>>,
-    /// Whether another machine has the last disk, too.
+    /// `true` if another machine has the last disk, too.
     pub shares_last: bool,
     pub links: Vec<Cable<'a>>,
     /// Where QEMU logs the requests to the first disk, if it is to.
@@ -65,7 +65,7 @@ pub(crate) struct Setup<'a> {
     pub start: Start,
 }
 
-/// How a machine begins.
+/// The way in which a machine starts.
 pub(crate) enum Start {
     /// Its kernel boots.
     Boot,
@@ -83,7 +83,7 @@ pub(crate) enum Disk<'a> {
     Blank(Bytes),
 }
 
-/// What a network interface is connected to.
+/// The connection of a network interface.
 pub(crate) enum Cable<'a> {
     /// One end of a cable to another guest.
     To(&'a Link),
@@ -96,7 +96,7 @@ pub(crate) struct Machine {
     child: Child,
     console: Arc<Mutex<Vec<u8>>>,
     complaints: Arc<Mutex<Vec<u8>>>,
-    /// Whether it has not exited on its own.
+    /// `true` if the machine was killed before it exited on its own.
     killed: bool,
     started: Instant,
 }
@@ -153,7 +153,7 @@ impl Machine {
         told.join("\n")
     }
 
-    /// Whether the guest's kernel reports that it has started, within this time.
+    /// Returns whether the guest's kernel reports within this time that it has started.
     pub fn begins(&mut self, limit: Duration) -> bool {
         let deadline = Instant::now() + limit;
         while Instant::now() < deadline && !self.has_exited() {
@@ -165,17 +165,17 @@ impl Machine {
         false
     }
 
-    /// Whether QEMU has exited.
+    /// Returns whether QEMU has exited.
     pub fn has_exited(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(Some(_)))
     }
 
-    /// How long ago QEMU was started.
+    /// Returns the time since QEMU was started.
     pub fn age(&self) -> Duration {
         self.started.elapsed()
     }
 
-    /// How much memory QEMU uses, which is no less than what its guest has touched.
+    /// Returns the amount of memory that QEMU uses, no less than the amount that its guest has touched.
     pub fn resident(&self) -> Bytes {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
         meminfo::value(&status, "VmRSS").unwrap_or_default()
@@ -212,7 +212,7 @@ impl Drop for Machine {
     }
 }
 
-/// What QEMU inherits, and the host's ends of it: the ports and the console.
+/// Returns the files and sockets that QEMU inherits, and the host's ends of them: the ports and the console.
 fn inherited(setup: &Setup<'_>) -> Result<(Inherited, Ports, UnixStream)> {
     let of_qemu = Path::new(QEMU);
     let cloned = |file: &OwnedFd| file.try_clone().map(Arc::new);
@@ -260,7 +260,8 @@ fn inherited(setup: &Setup<'_>) -> Result<(Inherited, Ports, UnixStream)> {
     opened().map_err(GuestError::file("open the files and sockets of", of_qemu))
 }
 
-/// What QEMU may change in addition to what it inherits: the kernel module that executes its guest.
+/// Returns the bounds of QEMU: apart from what it inherits, it may change only the kernel module that
+/// executes its guest.
 fn bounds() -> io::Result<Option<Ruleset>> {
     Ruleset::new(["/dev/kvm", "/dev/null"].map(|path| (path, Access::File)))
 }

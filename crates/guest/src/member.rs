@@ -13,7 +13,7 @@ use std::sync::mpsc::{Sender, SyncSender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often a thread that listens looks whether anybody still wants to know.
+/// The interval at which a listening thread checks whether anybody is still interested.
 const TURN: Duration = Duration::from_secs(1);
 
 /// Why nothing more is heard of a guest.

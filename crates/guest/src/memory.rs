@@ -6,7 +6,7 @@
 use fsdyno_core::{Bytes, GuestShape, meminfo};
 use std::fs;
 
-/// What QEMU uses in addition: itself, translated code, the archive.
+/// The memory that QEMU uses in addition to the guest's: for itself, translated code and the archive.
 const QEMU_ITSELF: Bytes = Bytes(256 * Bytes::MIB);
 
 /// Why the host has no room for these guests together, and what to do; `None` if it has, or if that is

@@ -30,7 +30,7 @@ const HELPERS: &[&str] = &[
     "nls_cp437",
     "nls_ascii",
 ];
-/// What every guest needs: its bus, its disks, its way out.
+/// The modules that every guest needs: for its bus, its disks and its ports.
 const GUEST: &[&str] = &["virtio_pci", "virtio_blk", "virtio_console"];
 
 /// A module, uncompressed.
@@ -72,7 +72,7 @@ impl Modules {
         Ok(Some(Modules { files, built_in }))
     }
 
-    /// Whether the kernel has this module, as a file or built in.
+    /// Returns whether the kernel has this module, as a file or built in.
     pub fn have(&self, name: &str) -> bool {
         let name = canonical(name);
         self.files.contains_key(&name) || self.built_in.contains(&name)

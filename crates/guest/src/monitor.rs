@@ -11,9 +11,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// How long QEMU may take for an answer, which it gives at once.
+/// The time that QEMU may take to answer, which it normally does at once.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long it may take to save a guest.
+/// The time that QEMU may take to save a guest.
 const SAVING: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(10);
 /// More bytes per second than any file takes; the default is what a network takes.

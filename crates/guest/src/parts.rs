@@ -1,4 +1,4 @@
-//! What guests are made of: kernels, and archives of programs and modules.
+//! The parts of guests: kernels, and archives of programs and modules.
 
 use crate::cache::Cache;
 use crate::command_line::Accelerator;
@@ -19,14 +19,15 @@ use std::rc::Rc;
 /// Programs that agents run.
 const AGENT_PROGRAMS: &[(&str, &str)] = &[("wipefs", "util-linux"), ("sync", "coreutils")];
 
-/// How many archives are kept for later guests; each takes the space of fsdyno's binary and the programs.
+/// The number of archives that are kept for later guests; each takes the space of fsdyno's binary and the
+/// programs.
 const ARCHIVES: usize = 8;
 
 /// Kernels and archives, as far as they have been needed.
 pub(crate) struct Parts {
     binary: PathBuf,
     pub cache: Cache,
-    /// What later guests use again, if it can be kept.
+    /// The files that later guests use again, if they can be kept.
     pub kept: Option<Kept>,
     kernels: BTreeMap<KernelSpec, Rc<Found>>,
     /// The latest archives, the oldest first: the trials of a sweep ask for a few of them over and over.
@@ -35,7 +36,7 @@ pub(crate) struct Parts {
     absent: BTreeMap<KernelSpec, Vec<String>>,
 }
 
-/// What an archive was asked to contain.
+/// The requested contents of an archive.
 type Contents = (KernelSpec, Vec<GuestModule>, Vec<GuestProgram>);
 
 /// A kernel and its modules.
@@ -44,7 +45,7 @@ pub(crate) struct Found {
     modules: Option<Modules>,
     /// The hash of its image.
     pub hash: Vec<u8>,
-    /// What an emulated processor boots instead of the image, once it is known.
+    /// The kernel that an emulated processor boots instead of the image, once it is known.
     decompressed: OnceCell<Option<File>>,
 }
 
@@ -60,7 +61,7 @@ impl Archive {
     /// use half of the memory that the kernel and the archive leave (tmpfs(5), `size`), and silently skips
     /// what does not fit.
     fn fits(&self, memory: Bytes) -> Result<()> {
-        /// What the kernel takes for itself.
+        /// The memory that the kernel takes for itself.
         const KERNEL: u64 = 64 * Bytes::MIB;
         let least = 3 * self.size + KERNEL;
         if memory.0 >= least {
@@ -119,7 +120,8 @@ impl Parts {
         Ok(found)
     }
 
-    /// What a present kernel lacks for a request. One that has to be downloaded is examined later.
+    /// Returns the requirements of a request that a present kernel does not meet. A kernel that has to be
+    /// downloaded is examined later.
     pub fn lacks(&mut self, request: &GuestRequest) -> Result<Vec<String>> {
         if !self.kernels.contains_key(&request.kernel) {
             // Querying apt takes half a second, so it is not done for every case.

@@ -52,7 +52,7 @@ impl EnginePort {
         }
     }
 
-    /// What is heard next.
+    /// Returns the next line, or the reason why none was heard within the timeout.
     pub fn hear(&self, timeout: Duration) -> Heard {
         self.news.next(timeout)
     }

@@ -28,8 +28,8 @@ const LIBRARIES: &[&str] = &["usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu",
 /// Files for a guest: the path there, and the path here.
 pub(crate) type Files = BTreeMap<PathBuf, PathBuf>;
 
-/// Whether a program can be given to a guest: it is installed, or in a package that is in the cache or can be
-/// downloaded.
+/// Returns whether a program can be given to a guest: it is installed, or in a package that is in the cache
+/// or can be downloaded.
 pub(crate) fn at_hand(program: &GuestProgram, cache: &Cache) -> bool {
     let packaged =
         || in_package(&cache.place(&program.package), &program.name).is_some() || crate::cache::can_fetch();
@@ -113,7 +113,7 @@ pub(crate) fn add_file(
     Ok(())
 }
 
-/// What the loader would load for a program, including packages below these directories.
+/// Returns the libraries that the loader would load for a program, including those below these directories.
 fn listed(loader: &Path, program: &Path, roots: &[PathBuf]) -> Result<Vec<(String, Option<PathBuf>)>> {
     let mut command = Command::new(loader);
     // Like `--list`, which would refuse a program if a library is missing (ldd(1)).

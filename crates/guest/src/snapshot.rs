@@ -22,7 +22,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How long a guest that goes on from a snapshot may take to answer; it needs half a second.
+/// The time that a guest that resumes from a snapshot may take to answer; it needs half a second.
 pub(crate) const RESUME_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Snapshots that this process could not save. Trying that again would cost each trial another boot.
@@ -39,7 +39,7 @@ pub(crate) struct Snapshot {
     pub file: File,
 }
 
-/// What makes one guest like another until it is woken.
+/// The properties by which one guest is like another until it is woken.
 pub(crate) struct Likeness<'a> {
     /// The hash of its kernel's image.
     pub kernel: &'a [u8],

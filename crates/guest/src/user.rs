@@ -37,8 +37,8 @@ fn kvm_group() -> Option<u32> {
     (node.mode() & GROUP_READS_AND_WRITES == GROUP_READS_AND_WRITES && node.gid() != 0).then_some(node.gid())
 }
 
-/// Whether a user namespace contains this number: each line has its first number inside, its first number
-/// outside, and the count (user_namespaces(7)).
+/// Returns whether a user namespace contains this number: each line of the map has its first number inside,
+/// its first number outside, and the count (user_namespaces(7)).
 fn is_mapped(map: &str, number: u32) -> bool {
     map.lines().any(|line| {
         let numbers: Vec<u64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();

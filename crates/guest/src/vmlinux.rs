@@ -20,7 +20,7 @@ use std::process::{Command, Stdio};
 const WITH_PAYLOAD: u16 = 0x0208;
 /// The unit in which the header counts the size of the part that runs in real mode.
 const SECTOR: usize = 512;
-/// What that size means if it is zero.
+/// The size of that part, in sectors, if the header says zero.
 const SETUP_SECTORS: u8 = 4;
 /// The owner and the type of the note with the entry point (include/xen/interface/elfnote.h,
 /// `XEN_ELFNOTE_PHYS32_ENTRY`).
@@ -31,11 +31,11 @@ const ENTRY_POINT: (&[u8], u32) = (b"Xen", 18);
 const LONGEST_IMAGE: u64 = 64 << 20;
 const LONGEST_KERNEL: u64 = 512 << 20;
 
-/// How a kernel is compressed.
+/// A format in which kernels are compressed.
 struct Compression {
     program: &'static str,
     begins: &'static [u8],
-    /// Whether the build appends the uncompressed size (scripts/Makefile.lib, `size_append`).
+    /// `true` if the build appends the uncompressed size (scripts/Makefile.lib, `size_append`).
     size_follows: bool,
 }
 
@@ -76,7 +76,7 @@ fn decompressed_inside(image: &Path, directory: &Path) -> Option<File> {
     can_be_entered(&kernel).then(|| with_content(directory, &kernel).ok())?
 }
 
-/// What a program makes of a file, if it succeeds.
+/// Returns the output of a decompression program for a file, if the program succeeds.
 fn decompressed(program: &str, input: File) -> Option<Vec<u8>> {
     let mut command = Command::new(program);
     command.arg("-dcq").stdin(input).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -105,7 +105,7 @@ fn with_content(directory: &Path, content: &[u8]) -> Result<File> {
     Ok(file)
 }
 
-/// What is compressed in a bzImage (Documentation/arch/x86/boot.rst).
+/// Returns the compressed part of a bzImage (Documentation/arch/x86/boot.rst).
 fn payload(image: &[u8]) -> Option<&[u8]> {
     let header = image.get(..0x250)?;
     let number = |at: usize| header[at..at + 4].try_into().map(u32::from_le_bytes).ok();
@@ -120,7 +120,7 @@ fn payload(image: &[u8]) -> Option<&[u8]> {
     image.get(begin..end)
 }
 
-/// Whether a kernel has the entry point that QEMU looks for.
+/// Returns whether a kernel has the entry point that QEMU looks for.
 fn can_be_entered(kernel: &[u8]) -> bool {
     let Ok(elf) = ElfFile64::<Endianness>::parse(kernel) else { return false };
     let endian = elf.endian();

@@ -19,14 +19,14 @@ pub(crate) const ENGINE_PORT: &str = "fsdyno.engine";
 /// The first line of a guest.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Ready {
-    /// Whether its kernel's random numbers can be made its own.
+    /// `true` if the random number generator of the guest's kernel can be reseeded.
     pub reseeds: bool,
 }
 
 /// The first line to a guest.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Wake {
-    /// What its random numbers are to be made from.
+    /// The seed of the guest's random numbers.
     pub seed: [u8; SEED],
 }
 
@@ -43,7 +43,7 @@ pub(crate) type Awake = Result<(), String>;
 /// The next line to a guest, once it answers: before that nobody knows when it will read what it is told.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Time {
-    /// What time it is, since 1970.
+    /// The current time, since 1970.
     pub now: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! What a trial pays for its devices: attach, probe, open, mount, unmount, detach, each of many rounds on a
+//! The cost of a trial's devices: attach, probe, open, mount, unmount, detach, each of many rounds on a
 //! sparse image of 4 GiB in memory, through `LocalHost` and through `AgentHost`; and one round trip to the
 //! agent.
 //!

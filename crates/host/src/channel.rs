@@ -24,10 +24,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How much longer the other end may take than the limit of a command, which it enforces itself.
+/// The time that the other end may take beyond the limit of a command, which it enforces itself.
 const COMMAND_MARGIN: Duration = Duration::from_secs(10);
 
-/// How long a step may take before it is given up.
+/// The times that steps may take before they are given up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// A step that reads or changes little: 60 s.
@@ -49,7 +49,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// How long a request may take; at most `most`, if given.
+    /// Returns the time that a request may take; at most `most`, if given.
     pub fn of(&self, request: &Request, most: Option<Duration>) -> Duration {
         let usual = match request {
             Request::Run { command } => command.limit + COMMAND_MARGIN,
@@ -82,7 +82,7 @@ pub trait Channel {
     /// Everything that works at the other end keeps this descriptor open until it is gone, if it could
     /// outlive this process.
     fn hold(&mut self, _lock: Arc<OwnedFd>) {}
-    /// Whether the other end has ended on its own.
+    /// Returns whether the other end has ended on its own.
     fn is_over(&mut self) -> bool {
         false
     }
@@ -134,7 +134,7 @@ pub fn question(request: &Request) -> Result<Vec<u8>> {
 /// Parses an answer.
 ///
 /// # Errors
-/// What the other end says; [`HostError::Lost`] if the answer is not valid.
+/// The error that the other end reports; [`HostError::Lost`] if the answer is not valid.
 pub fn understand<T: DeserializeOwned>(host: &str, line: &[u8]) -> Result<T> {
     serde_json::from_slice::<Result<T>>(line).unwrap_or_else(|error| {
         Err(HostError::Lost {

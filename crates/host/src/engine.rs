@@ -4,7 +4,7 @@ use crate::plight::Plight;
 use fsdyno_core::EngineEvent;
 use std::time::Duration;
 
-/// What an engine sent within the time limit.
+/// The output of an engine within the time limit.
 #[derive(Debug, Clone, PartialEq)]
 pub enum EngineOutput {
     /// An event.
@@ -36,7 +36,7 @@ pub trait EngineProcess {
     fn process(&self) -> String {
         format!("process {}", self.pid())
     }
-    /// What keeps it, if it is silent or does not end; only its own machine can say.
+    /// Returns the reason why the engine is silent or does not end; only its own machine can say.
     fn plight(&self) -> Plight {
         Plight::Unknown
     }

@@ -1,4 +1,4 @@
-//! What a server shows to clients.
+//! The directories that a server shows to clients.
 
 use crate::nfs::NfsExport;
 use crate::smb::SmbShare;
@@ -6,7 +6,7 @@ use fsdyno_core::result::ServeProtocol;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// What stops a server, as a user would type it.
+/// Returns the commands that stop a server, as a user would type them.
 pub fn end_of(protocol: ServeProtocol) -> &'static str {
     match protocol {
         ServeProtocol::Nfs => "rpc.nfsd 0; exportfs -ua",
@@ -40,7 +40,7 @@ impl Export {
         }
     }
 
-    /// How many threads serve, if their number is fixed.
+    /// Returns the number of threads that serve, if it is fixed.
     pub fn threads(&self) -> Option<u32> {
         match self {
             Export::Nfs(export) => Some(export.threads),
@@ -48,7 +48,7 @@ impl Export {
         }
     }
 
-    /// What a user would type.
+    /// Returns the commands that a user would type.
     pub fn lines(&self) -> Vec<String> {
         match self {
             Export::Nfs(export) => export.lines(),

@@ -17,9 +17,9 @@ pub struct GuardedCommand {
     pub words: Vec<String>,
     /// Further environment variables.
     pub environment: Vec<(String, String)>,
-    /// How long it may run; for ever if absent.
+    /// The time that the command may run; unlimited if absent.
     pub limit: Option<Duration>,
-    /// How large a file may become by its writes; unlimited if absent.
+    /// The size to which a file may grow by the command's writes; unlimited if absent.
     pub file_limit: Option<Bytes>,
 }
 
@@ -37,7 +37,7 @@ pub enum Cause {
     Abandoned,
 }
 
-/// How a command ended, and what became of what it had started.
+/// The outcome of a command, and of everything that it had started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ending {
     /// Why.
@@ -46,7 +46,7 @@ pub struct Ending {
     pub status: i32,
     /// From its start until nothing of it was left.
     pub took: Nanos,
-    /// The end of what it printed, invalid UTF-8 replaced, at most 64 KiB.
+    /// Its output, invalid UTF-8 replaced; of a long one, the beginning and the end, 64 KiB together.
     pub output: String,
     /// Processes that it had started and that were killed.
     pub killed: u32,
@@ -55,7 +55,7 @@ pub struct Ending {
 }
 
 impl fmt::Display for Ending {
-    /// How it ended, after `the command`: `ended with status 3`.
+    /// Writes the outcome, to follow `the command`: `ended with status 3`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.cause, self.status) {
             (Cause::Limit, _) => f.write_str("was killed at its time limit"),
@@ -68,7 +68,7 @@ impl fmt::Display for Ending {
 
 /// A command that runs. Dropping it ends the command and everything that it has started.
 pub trait Guarded {
-    /// How it ended, waiting this long for it; `None` if it still runs.
+    /// Returns the outcome, waiting this long for it; `None` if the command still runs.
     ///
     /// # Errors
     /// The command could not be started, or its guardian died.

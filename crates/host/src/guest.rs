@@ -17,14 +17,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::SyncSender;
 
-/// What a guest must have.
+/// The requirements on a guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GuestRequest {
     /// Its kernel.
     pub kernel: KernelSpec,
     /// Its processors, memory and disk cache.
     pub shape: GuestShape,
-    /// What the kernel must support.
+    /// The features that the kernel must support.
     pub modules: Vec<GuestModule>,
     /// Programs that are to be run in it.
     pub programs: Vec<GuestProgram>,
@@ -38,7 +38,7 @@ pub struct GuestRequest {
 pub struct GuestModule {
     /// The name of the module: `ext4`, `bfq`. It may also be built in.
     pub name: String,
-    /// What to do if a kernel does not have it.
+    /// The step to take if a kernel does not have the module.
     pub hint: Option<String>,
 }
 
@@ -62,16 +62,16 @@ pub struct GuestProgram {
 pub struct Download {
     /// Its name.
     pub package: String,
-    /// How much there is to be downloaded, if the package source says so.
+    /// The size of the download, if the package source reports it.
     pub size: Option<Bytes>,
 }
 
 /// The context of a result that comes from a guest.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GuestFacts {
-    /// What runs it and how: `QEMU 7.2.22, tcg, 2 processors, 1 GiB, disks with cache=none`.
+    /// The program that runs it, and how: `QEMU 7.2.22, tcg, 2 processors, 1 GiB, disks with cache=none`.
     pub description: String,
-    /// Whether its processors are emulated by software.
+    /// `true` if its processors are emulated by software.
     pub emulated: bool,
     /// Release of its kernel.
     pub release: String,
@@ -113,11 +113,11 @@ pub trait Guest: Host {
 /// A guest that is wanted, and what it gets of this machine.
 #[derive(Debug)]
 pub struct Wanted<'a> {
-    /// What it must have.
+    /// The requirements on the guest.
     pub request: &'a GuestRequest,
     /// Its disks, for reading and writing, in the order of the request.
     pub disks: &'a [OwnedFd],
-    /// Whether another guest has the last of them, too.
+    /// `true` if another guest has the last of the disks, too.
     pub shares_last: bool,
     /// Its network interfaces, from `eth0` on.
     pub links: &'a [Link],
@@ -150,7 +150,7 @@ pub fn cable() -> io::Result<(Link, Link)> {
 /// Why there is no guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotStarted {
-    /// What went wrong.
+    /// The error that kept the guest from starting.
     pub error: Box<HostError>,
     /// The last lines of the console, if it came that far.
     pub last_words: String,
@@ -167,7 +167,7 @@ pub trait Guests {
     /// Everything that keeps such a guest from being started, one line each. Nothing is started and nothing
     /// is downloaded.
     fn unmet(&mut self, request: &GuestRequest) -> Vec<String>;
-    /// Whether their processors are emulated, as far as that is known before one has run.
+    /// Returns whether the guests' processors are emulated, as far as that is known before a guest has run.
     fn are_emulated(&mut self) -> bool {
         true
     }
@@ -183,8 +183,8 @@ pub trait Guests {
     /// Starts guests at the same time and waits until all of them answer, or until `interrupt` is set.
     ///
     /// # Errors
-    /// What a guest lacks, that it did not boot, or that nobody was waiting for it any longer. None is left
-    /// then.
+    /// A guest lacks something, a guest did not boot, or nobody was waiting for it any longer. No guest is
+    /// left then.
     fn start_all(
         &mut self,
         wanted: &[Wanted<'_>],

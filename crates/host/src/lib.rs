@@ -54,9 +54,9 @@ pub enum HostError {
     /// The kernel refused a syscall or a file operation.
     #[error("cannot {action} '{object}': {reason}")]
     System {
-        /// What was tried, as an infinitive: `open`, `attach a loop device to`.
+        /// The attempted action, as an infinitive: `open`, `attach a loop device to`.
         action: String,
-        /// What it was tried on.
+        /// The object of the action.
         object: String,
         /// The kernel's error number, or 0 if the error did not come from the kernel.
         errno: i32,
@@ -88,7 +88,7 @@ pub enum HostError {
     IdentityChanged {
         /// Device node.
         path: String,
-        /// What differs, before and now.
+        /// The properties that differ, before and now.
         difference: String,
     },
     /// Something else has replaced a file or a loop device of fsdyno's; it was left alone.
@@ -96,13 +96,13 @@ pub enum HostError {
     Replaced {
         /// File or node.
         path: String,
-        /// What is there instead.
+        /// The difference from the original.
         difference: String,
     },
     /// The step did not return within its time limit; the process that carries it out was abandoned.
     #[error("{action} did not return within {seconds} s")]
     Hung {
-        /// What was tried.
+        /// The attempted action.
         action: String,
         /// The time it was given.
         seconds: u64,
@@ -163,7 +163,7 @@ pub struct ImageHandle(pub u64);
 /// An image that was just made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewImage {
-    /// What further steps name it by.
+    /// The handle by which further steps name the image.
     pub handle: ImageHandle,
     /// Which file it is.
     pub identity: FileIdentity,
@@ -176,7 +176,7 @@ pub struct AttachedLoop {
     pub node: PathBuf,
     /// Which device, and which attachment of it.
     pub identity: DeviceIdentity,
-    /// Whether somebody has set it read-only, which outlives an attachment (blockdev(8), `--setro`).
+    /// `true` if somebody has set it read-only, which outlives an attachment (blockdev(8), `--setro`).
     pub read_only: bool,
 }
 
@@ -215,13 +215,13 @@ pub struct Command {
     pub program: String,
     /// Its arguments.
     pub arguments: Vec<Argument>,
-    /// How long it may take.
+    /// The time that the program may take.
     pub limit: Duration,
     /// Further environment variables.
     pub environment: Vec<(String, String)>,
-    /// What it may change in addition to the devices that its arguments name.
+    /// The paths that the program may change in addition to the devices that its arguments name.
     pub grants: Vec<Grant>,
-    /// Whether it may not even change those devices.
+    /// `true` if the program may not even change those devices.
     pub reads_only: bool,
 }
 
@@ -292,12 +292,12 @@ pub fn quoted(word: &str) -> Cow<'_, str> {
     }
 }
 
-/// What a program did.
+/// The outcome of a program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Output {
     /// Its exit status, or 128 + the signal that ended it.
     pub status: i32,
-    /// Its standard output, invalid UTF-8 replaced, the last 64 KiB.
+    /// Its standard output, invalid UTF-8 replaced; of a long one, the beginning and the end, 64 KiB together.
     pub stdout: String,
     /// Its standard error, likewise.
     pub stderr: String,
@@ -305,10 +305,10 @@ pub struct Output {
     pub duration: Nanos,
 }
 
-/// How a loop device is attached.
+/// The options with which a loop device is attached.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoopOptions {
-    /// Whether it bypasses the page cache of the filesystem that holds its file.
+    /// `true` if the device bypasses the page cache of the filesystem that holds its file.
     pub direct_io: bool,
     /// Its logical block size in bytes.
     pub block_size: u32,
@@ -350,7 +350,7 @@ pub trait Host {
 
     /// Runs a program until it exits. A status other than 0 is not an error here.
     fn run(&mut self, command: &Command) -> Result<Output>;
-    /// What the kernel of this host keeps programs and engines from doing.
+    /// Returns the restrictions that the kernel of this host imposes on programs and engines.
     fn confinement(&mut self) -> Result<Confinement>;
     /// Where a program is, if it is installed.
     fn find_program(&mut self, program: &str) -> Result<Option<PathBuf>>;
@@ -373,11 +373,11 @@ pub trait Host {
     fn remove_trace_instance(&mut self, name: &str) -> Result<bool>;
     /// Removes a directory with everything in it, following no links and entering no other filesystem.
     fn remove_tree(&mut self, path: &Path) -> Result<()>;
-    /// What is at a path, without following links; `None` if nothing is.
+    /// Returns the identity of the file at a path, without following links; `None` if there is none.
     fn file_identity(&mut self, path: &Path) -> Result<Option<FileIdentity>>;
-    /// Whether an image may be created in this directory, which is opened as in [`Host::create_image`].
+    /// Checks that an image may be created in this directory, which is opened as in [`Host::create_image`].
     fn verify_directory(&mut self, path: &Path) -> Result<()>;
-    /// Whether directories that are made in this one can be used by their paths: as root only if no other
+    /// Checks that directories that are made in this one can be used by their paths: as root only if no other
     /// user can put something else in their place.
     fn verify_uncontested(&mut self, path: &Path) -> Result<()>;
     /// Creates a sparse file of this apparent size with `O_EXCL`, and syncs it. Its directory is opened once,
@@ -411,8 +411,8 @@ pub trait Host {
     fn open_device(&mut self, path: &Path, expected: &DeviceIdentity) -> Result<DeviceHandle>;
     /// Verifies the identity again on the open descriptor.
     fn verify_device(&mut self, handle: DeviceHandle, expected: &DeviceIdentity) -> Result<()>;
-    /// Whether somebody claims an open device exclusively: a mount, an array, swap, another opener with
-    /// `O_EXCL`.
+    /// Returns whether somebody claims an open device exclusively: a mount, an array, swap, another opener
+    /// with `O_EXCL`.
     fn is_claimed(&mut self, handle: DeviceHandle) -> Result<bool>;
     /// Writes fsdyno's mark into the first sector of an open device, by which any later probe recognises that
     /// its content was fsdyno's ([`probe::SCRATCH_MARK`]). `node` is for whoever reads about it.
@@ -439,7 +439,7 @@ pub trait Host {
     /// Stops it, and makes it forget the export, whose filesystem can then be unmounted.
     fn stop_serving(&mut self, protocol: ServeProtocol) -> Result<()>;
 
-    /// Whether the host has ended on its own, without asking it anything.
+    /// Returns whether the host has ended on its own, without asking it anything.
     fn has_ended(&mut self) -> bool {
         false
     }
@@ -448,8 +448,8 @@ pub trait Host {
     /// that cannot abandon a step waits for its end in any case.
     fn limit_steps(&mut self, _limit: Option<Duration>) {}
 
-    /// What was done since the last call: changes and programs, in order. Nothing from a host that keeps no
-    /// log.
+    /// Returns the log entries since the last call: changes and programs, in order. A host that keeps no log
+    /// returns none.
     fn take_log(&mut self) -> Vec<LogEntry> {
         Vec::new()
     }

@@ -19,10 +19,10 @@ pub const STREAM_MAX: usize = 256 << 20;
 /// The longest text file that a host reads: files in sysfs and procfs are far shorter.
 pub const TEXT_MAX: usize = 4 << 20;
 
-/// How many bytes of an invalid line to report, and of each end of the error.
+/// The number of bytes of an invalid line to report, and of each end of the error.
 const EXCERPT: usize = 200;
 
-/// How much may wait to be read: bytes, and lines.
+/// The limits on the data that waits to be read: bytes, and lines.
 const WAITING_BYTES: usize = 2 * LINE_MAX;
 const WAITING_LINES: usize = 1024;
 
@@ -44,7 +44,7 @@ impl fmt::Display for Excess {
     }
 }
 
-/// What arrived within the time limit.
+/// The input that arrived within the time limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Heard {
     /// A line, including its end; the last line of a stream may have none.
@@ -101,7 +101,7 @@ struct Waiting {
     bytes: usize,
     /// Why no more lines will come.
     over: Option<Heard>,
-    /// Whether nobody is listening any more.
+    /// `true` if nobody is listening any more.
     abandoned: bool,
 }
 

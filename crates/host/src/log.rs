@@ -1,5 +1,5 @@
-//! What a host did: the steps that changed something or ran a program, for whoever wants to know what a trial
-//! did to the machine. Steps that only look are not in it.
+//! The log of a host: the steps that changed something or ran a program, for anyone who wants to know what a
+//! trial did to the machine. Steps that only look are not in it.
 
 use crate::HostError;
 use crate::export::end_of;

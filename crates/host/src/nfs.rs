@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// Where clients of version 3 find the mount protocol, which gives them the handle of the directory.
 pub const MOUNT_PORT: u16 = 20048;
 
-/// How long clients may claim what they had before the server started.
+/// The time in which clients may claim the state that they had before the server started.
 pub const GRACE: Nanos = Nanos::from_secs(10);
 
 /// A directory for other machines, which is the root of what the server shows (`fsid=0`).
@@ -16,17 +16,17 @@ pub const GRACE: Nanos = Nanos::from_secs(10);
 pub struct NfsExport {
     /// The root of a mounted filesystem.
     pub directory: PathBuf,
-    /// Whether an answer says that something is on the disk (exports(5), `sync`); otherwise the server
+    /// `true` if an answer means that the data is on the disk (exports(5), `sync`); otherwise the server
     /// answers before that (`async`).
     pub sync: bool,
-    /// How many threads serve.
+    /// The number of threads that serve.
     pub threads: u32,
     /// The addresses of the clients, which may all be root there.
     pub clients: Vec<String>,
-    /// Whether clients may claim what they had before the server went away (RFC 8881, 8.4.2), for which it
-    /// gives them some time before it serves anything else.
+    /// `true` if clients may claim the state that they had before the server went away (RFC 8881, 8.4.2), for
+    /// which it gives them some time before it serves anything else.
     pub reclaims: bool,
-    /// Whether clients may use version 3 of the protocol, too.
+    /// `true` if clients may use version 3 of the protocol, too.
     pub version_3: bool,
 }
 
@@ -37,7 +37,7 @@ impl NfsExport {
         format!("rw,{sync},insecure,no_root_squash,no_subtree_check,fsid=0")
     }
 
-    /// What a user would type.
+    /// Returns the commands that a user would type.
     pub fn lines(&self) -> Vec<String> {
         let directory = self.directory.to_string_lossy();
         let exports = self.clients.iter().map(|client| {

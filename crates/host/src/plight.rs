@@ -1,4 +1,4 @@
-//! What keeps a process from making progress, or from ending when it is killed.
+//! The reasons why a process makes no progress, or does not end when it is killed.
 //!
 //! A thread that hangs in the kernel and one that others leave no processor look the same from outside: both
 //! are silent. `/proc` tells them apart, by the state of each thread and by the time that it had on a
@@ -10,14 +10,14 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How often a process is looked at: a thread that works also waits in the kernel now and then.
+/// The number of looks at a process: a thread that works also waits in the kernel now and then.
 const LOOKS: usize = 4;
 /// The time between two looks.
 const BETWEEN: Duration = Duration::from_millis(50);
 /// A thread that is ready to run and gets less than this share of a processor is kept waiting.
 const LITTLE: f64 = 0.5;
 
-/// What keeps a process.
+/// The reason why a process makes no progress or does not end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plight {
     /// A thread of it waits in the kernel and cannot be interrupted.
@@ -50,7 +50,7 @@ impl Plight {
         judge(&looks, begin.elapsed())
     }
 
-    /// What to say of a process that was killed and is still there, after its name and `which`.
+    /// Returns the text about a process that was killed and still exists, to follow its name and `which`.
     pub fn of_killed(self) -> &'static str {
         match self {
             Plight::InKernel => "hangs in the kernel and cannot be killed",
@@ -60,7 +60,8 @@ impl Plight {
     }
 }
 
-/// What several looks at the threads of a process say: only what is so in all of them keeps it.
+/// Returns the plight that several looks at the threads of a process show: only a state that lasts through
+/// all of them counts.
 fn judge(looks: &[Vec<Thread>], elapsed: Duration) -> Plight {
     let [first, others @ ..] = looks else { return Plight::Unknown };
     if first.is_empty() {

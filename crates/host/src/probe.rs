@@ -4,7 +4,7 @@ use fsdyno_core::Bytes;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// What identifies a device; compared before every destructive step.
+/// The identity of a device; compared before every destructive step.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceIdentity {
     /// Device number, major and minor.
@@ -36,7 +36,7 @@ pub struct Partition {
     pub start_bytes: u64,
 }
 
-/// What identifies a file.
+/// The identity of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileIdentity {
     /// Device number of its filesystem.
@@ -45,7 +45,7 @@ pub struct FileIdentity {
     pub inode: u64,
     /// Time of birth in nanoseconds since 1970, if the filesystem stores it.
     pub birth_ns: Option<i64>,
-    /// Whether it is a regular file.
+    /// `true` if it is a regular file.
     pub regular: bool,
 }
 
@@ -66,7 +66,7 @@ pub struct LoopInfo {
 }
 
 impl LoopInfo {
-    /// Whether the filesystem of the backing file answers.
+    /// Returns whether the filesystem of the backing file answers.
     pub const fn answers(&self) -> bool {
         self.backing_inode != 0
     }
@@ -133,7 +133,7 @@ pub enum Use {
     Alias {
         /// The other device.
         name: String,
-        /// How it is in use.
+        /// The use of the other device.
         how: String,
     },
     /// A member of a mounted multi-device filesystem (btrfs).
@@ -169,7 +169,7 @@ pub const UNKNOWN_DATA: &str = "unknown-data";
 /// The kind of the mark that fsdyno itself leaves on a disk ([`crate::Host::mark_device`]).
 pub const SCRATCH_MARK: &str = "fsdyno-scratch";
 
-/// What shows that a device contains something: a filesystem, a member of an array, a partition table, or
+/// The evidence that a device contains something: a filesystem, a member of an array, a partition table, or
 /// data of unknown kind.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signature {
@@ -202,9 +202,9 @@ pub struct Room {
     pub size: Bytes,
     /// Device number of the filesystem as its mount shows it: the same for all subvolumes of a btrfs.
     pub device: (u32, u32),
-    /// Whether the filesystem lives in memory.
+    /// `true` if the filesystem lives in memory.
     pub in_memory: bool,
-    /// What else is stored there that fsdyno needs space for: `the store`.
+    /// Other data there that fsdyno needs space for: `the store`.
     pub shared_with: Vec<String>,
 }
 
@@ -216,7 +216,7 @@ pub struct DeviceProbe {
     pub path: PathBuf,
     /// The path with links resolved.
     pub canonical: PathBuf,
-    /// Whether it is a block device at all.
+    /// `true` if it is a block device at all.
     pub block: bool,
     /// Which device.
     pub identity: DeviceIdentity,
@@ -227,12 +227,12 @@ pub struct DeviceProbe {
     /// Other partitions of its disk that are in use, each with its use: `'sda1', which is mounted at '/'`.
     #[serde(default)]
     pub shared_with: Vec<String>,
-    /// What shows that it contains something.
+    /// The evidence that it contains something.
     pub signatures: Vec<Signature>,
     /// Its logical block size.
     #[serde(default)]
     pub sector_bytes: u64,
-    /// What could not be determined, and why.
+    /// The facts that could not be determined, and why.
     pub unknown: Vec<String>,
 }
 

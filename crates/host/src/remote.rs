@@ -17,13 +17,13 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// How long an engine may take to end.
+/// The time that an engine may take to end.
 const STOP_LIMIT: Duration = Duration::from_secs(5);
 
-/// How long to wait once more for one that was given this time before.
+/// The time to wait once more for an engine that was given `STOP_LIMIT` before.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// What is asked of the other end.
+/// An order to the other end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
@@ -38,7 +38,7 @@ pub enum Order {
     Stop,
     /// End it.
     Kill,
-    /// What time is it there?
+    /// Report the time there.
     Clock {
         /// The answer has the same.
         number: u32,
@@ -55,7 +55,7 @@ impl Order {
     }
 }
 
-/// What the other end says.
+/// A report from the other end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum News {
@@ -77,7 +77,7 @@ pub enum News {
     Closed(String),
     /// It was told to exit.
     Ended {
-        /// Whether it is gone.
+        /// `true` if the engine is gone.
         gone: bool,
     },
     /// The time there.
@@ -146,7 +146,7 @@ impl Engines {
         Engines { host: LocalHost::new(binary, Vec::new()), engine: None, is_over: false }
     }
 
-    /// Whether there is an engine to listen to.
+    /// Returns whether there is an engine to listen to.
     pub fn is_busy(&self) -> bool {
         self.engine.is_some() && !self.is_over
     }
@@ -185,7 +185,7 @@ impl Engines {
         }
     }
 
-    /// What the engine says, waiting this long for it.
+    /// Returns the engine's next report, waiting this long for it.
     pub fn news(&mut self, timeout: Duration) -> Option<News> {
         let engine = self.engine.as_mut().filter(|_| !self.is_over)?;
         let news = News::of(engine.next(timeout));

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 pub struct SmbShare {
     /// The directory.
     pub directory: PathBuf,
-    /// Whether a client that syncs waits until the data is on the disk (smb.conf(5), `strict sync`).
+    /// `true` if a client that syncs waits until the data is on the disk (smb.conf(5), `strict sync`).
     pub strict_sync: bool,
 }
 
@@ -22,7 +22,7 @@ impl SmbShare {
         vec![format!("strict sync = {}", if self.strict_sync { "yes" } else { "no" })]
     }
 
-    /// What a user would type.
+    /// Returns the commands that a user would type.
     pub fn lines(&self) -> Vec<String> {
         let directory = self.directory.to_string_lossy();
         let options = self.options().into_iter().map(|option| option.replace(" = ", "="));

@@ -218,7 +218,7 @@ pub(crate) fn line(value: &impl Serialize) -> serde_json::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// What is being done, for messages: `unmounting '/mnt'`.
+/// The action in progress, for messages: `unmounting '/mnt'`.
 impl fmt::Display for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (action, object) = match self {

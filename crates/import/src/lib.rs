@@ -38,7 +38,7 @@ pub enum Format {
     Fio,
     /// Lines of bonnie++, 1.03 to 2.00.
     BonnieCsv,
-    /// What one of the [`REPORTS`] reads.
+    /// A report that one of the [`REPORTS`] reads.
     Report(Program),
 }
 
@@ -76,7 +76,7 @@ pub enum ImportError {
         line: usize,
         /// In characters, from 1.
         column: usize,
-        /// What is wrong there.
+        /// The problem at this place.
         problem: String,
     },
     /// It is too large for a result.
@@ -309,7 +309,7 @@ fn name<D: BorrowMut<Draft>>(drafts: &mut [D]) {
     }
 }
 
-/// Whether a measurement can produce these figures. Infinities are impossible, and JSON has none.
+/// Returns whether a measurement can produce these figures. Infinities are impossible, and JSON has none.
 fn is_possible(phases: &[PhaseResult]) -> bool {
     serde_json::to_vec(phases).is_ok_and(|json| {
         figures::impossible(&json).is_none() && serde_json::from_slice::<Vec<PhaseResult>>(&json).is_ok()

@@ -1,5 +1,5 @@
 //! Reports of programs that only others run, as trials of the workload `external`: one trial for each run.
-//! What a report states about the work is part of the workload, so runs that did other work are other cases.
+//! The work that a report states is part of the workload, so runs that did other work are other cases.
 
 use crate::{Draft, File, ImportError, warning};
 use fsdyno_core::configuration::Configuration;

@@ -32,12 +32,12 @@ const MOST_COLUMNS: usize = 256;
 const VALUE: &str = "value";
 /// The filesystem, unless there is a column for it.
 const UNKNOWN: &str = "unknown";
-/// What a cell contains in place of a figure.
+/// The contents of a cell without a figure.
 const NO_FIGURE: [&str; 4] = ["", "-", "NA", "N/A"];
-/// What separates the columns: the first of these that the line of headings contains.
+/// The characters that may separate columns; the first of these that the line of headings contains does.
 const SEPARATORS: [char; 3] = ['\t', ';', ','];
 
-/// What a table does not say itself.
+/// The facts about a table that it does not state itself.
 #[derive(Debug, Clone, Default)]
 pub struct TableOptions {
     /// Headings of columns with figures; the first one ranks. If empty, `value` or the first one with a unit.
@@ -53,13 +53,13 @@ pub struct TableOptions {
 pub struct Imported {
     /// In the order of the rows.
     pub trials: Vec<TrialRecord>,
-    /// What ranks them.
+    /// The measure that ranks the trials.
     pub measure: Measure,
     /// Which columns were left out, and why.
     pub notes: Vec<String>,
 }
 
-/// What a column holds.
+/// The contents of a column.
 enum Holds {
     Setting,
     Filesystem,
@@ -67,7 +67,7 @@ enum Holds {
     Configuration,
     Block,
     Figure(Column, Style),
-    /// What is left out.
+    /// A column that is left out.
     Nothing,
 }
 
@@ -301,8 +301,8 @@ fn too_wide(at: &CellPosition<'_>) -> ImportError {
     at.error(MOST_COLUMNS, format!("more than {MOST_COLUMNS} columns"))
 }
 
-/// Whether a comment ahead of the first row has the headings, as in files for gnuplot: it has as many cells
-/// as the row, and that has a number.
+/// Returns whether a comment ahead of the first row has the headings, as in files for gnuplot: it has as many
+/// cells as the row, and the row has a number.
 fn names(comment: &StringRecord, first: &StringRecord) -> bool {
     let has_number = first.iter().any(|cell| cell.trim().parse::<f64>().is_ok());
     has_number && comment.len() > 1 && comment.len() == first.len()
@@ -436,7 +436,7 @@ fn is_wanted(heading: &Heading<'_>, ranking: &str, options: &TableOptions) -> bo
     heading.is_named(ranking) || options.measures.iter().any(|name| heading.is_named(name))
 }
 
-/// What a column holds, and a note if that is nothing.
+/// Returns the contents of a column, and a note if the column is left out.
 fn held(
     heading: &Heading<'_>,
     style: Style,

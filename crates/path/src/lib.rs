@@ -7,9 +7,9 @@
 //! have made it lead where it leads. (The kernel's `fs.protected_symlinks` covers only the last component, in
 //! sticky directories that everybody can write to, and can be switched off.)
 //!
-//! What comes out is an open directory and a name in it. What is done to them afterwards is done through that
-//! descriptor, so it does not matter who renames the directories on the way in the meantime. Another user may
-//! still choose between directories that he can rename anyway, which gains him nothing.
+//! The result is an open directory and a name in it. Everything that is done to them afterwards is done
+//! through that descriptor, so it does not matter who renames the directories on the way in the meantime.
+//! Another user may still choose between directories that he can rename anyway, which gains him nothing.
 //!
 //! cap-std resolves paths beneath a directory in the same way, but it looks at no owner: it refuses links
 //! that leave the directory and follows all others, and root's own links may lead anywhere.

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 pub struct Untrusted {
     /// The component that is wrong.
     pub place: PathBuf,
-    /// What is wrong with it.
+    /// The reason why the component cannot be trusted.
     pub reason: String,
 }
 

@@ -29,7 +29,7 @@ pub struct LinkOfOthers {
 }
 
 impl LinkOfOthers {
-    /// Whether an error says that there is one.
+    /// Returns whether such a link is the cause of an error.
     pub fn is_cause_of(error: &io::Error) -> bool {
         error.get_ref().is_some_and(|inner| inner.is::<LinkOfOthers>())
     }
@@ -89,8 +89,8 @@ impl Directory {
         is_ours(link) && !(is_root() && self.is_contested)
     }
 
-    /// Whether another user may create and rename what is in it. The sticky bit does not help against that:
-    /// what is not there yet can be put there.
+    /// Returns whether another user may create and rename entries of the directory. The sticky bit does not
+    /// help against that: an entry that does not exist yet can be created.
     ///
     /// # Errors
     /// The system's.
@@ -110,7 +110,7 @@ impl Directory {
         PathBuf::from(format!("/proc/self/fd/{}", self.descriptor.as_raw_fd())).join(name.as_ref())
     }
 
-    /// Whether another user can rename, remove or replace it, or what is in it.
+    /// Returns whether another user can rename, remove or replace the directory, or its entries.
     pub fn is_contested(&self) -> bool {
         self.is_contested
     }
@@ -122,7 +122,7 @@ impl AsFd for Directory {
     }
 }
 
-/// What to do about directories that do not exist.
+/// The treatment of directories that do not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Missing {
     IsAnError,
@@ -302,7 +302,7 @@ impl Walk {
         Ok(None)
     }
 
-    /// Whether a directory is closed to everybody whom this walk does not trust.
+    /// Checks that a directory is closed to everybody whom this walk does not trust.
     fn verify(&self, directory: &Directory, is_on_the_way: bool) -> Result<(), Stop> {
         let Some(user) = self.trust else { return Ok(()) };
         let found = fstat(directory);
@@ -331,14 +331,14 @@ fn is_link(found: &OwnedFd) -> rustix::io::Result<bool> {
     Ok(FileType::from_raw_mode(fstat(found)?.st_mode) == FileType::Symlink)
 }
 
-/// Whether the kernel goes by the file itself and not by the text: `/tmp/x (deleted)`, `pipe:[4711]`
-/// (proc_pid_fd(5)). The other links of /proc, such as `self`, are relative.
+/// Returns whether the kernel resolves a link by the file itself and not by the text: `/tmp/x (deleted)`,
+/// `pipe:[4711]` (proc_pid_fd(5)). The other links of /proc, such as `self`, are relative.
 fn is_magic(target: &Path) -> bool {
     target.is_absolute() || target.as_os_str().as_bytes().contains(&b':')
 }
 
-/// Whether this is root, and not a user who appears as root in a user namespace, where the machine's files
-/// belong to nobody.
+/// Returns whether this is root, and not a user who appears as root in a user namespace, where the machine's
+/// files belong to nobody.
 fn is_root() -> bool {
     geteuid().is_root() && stat("/").is_ok_and(|root| root.st_uid == ROOT)
 }
@@ -347,7 +347,7 @@ fn is_ours(found: &Stat) -> bool {
     [ROOT, geteuid().as_raw()].contains(&found.st_uid)
 }
 
-/// Whether another user can rename, remove or replace what is in a directory.
+/// Returns whether another user can rename, remove or replace the entries of a directory.
 fn can_be_changed(directory: &Stat) -> bool {
     !is_ours(directory) || (directory.st_mode & WRITE_OF_OTHERS != 0 && directory.st_mode & STICKY == 0)
 }
@@ -356,7 +356,8 @@ fn untrusted(place: &Path, reason: String) -> Stop {
     Stop { place: place.to_path_buf(), error: io::Error::other(reason) }
 }
 
-/// Whether nobody else can write to it or, if it is only on the way, replace what is in it.
+/// Checks that nobody else can write to a file or directory or, if it is only on the way, replace its
+/// entries.
 pub(crate) fn closed(found: &Stat, user: u32, sticky_is_fine: bool) -> Result<(), String> {
     owned(found, user)?;
     if found.st_mode & WRITE_OF_OTHERS == 0 || (sticky_is_fine && found.st_mode & STICKY != 0) {

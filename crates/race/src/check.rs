@@ -1,4 +1,4 @@
-//! Whether the trials look like what the model predicts of them.
+//! A check of whether the trials look as the model predicts.
 //!
 //! Posterior predictive checks with discrepancies that depend on the parameters (A. Gelman, X.-L. Meng and
 //! H. Stern, "Posterior predictive assessment of model fitness via realized discrepancies", Statistica Sinica
@@ -8,22 +8,23 @@
 
 /// The check of a discrepancy fails if so few of the predicted ones are as large.
 const ALPHA: f64 = 0.01;
-/// How much wider a bound gets at least if a check fails.
+/// The minimum factor by which a bound is widened if a check fails.
 const LEAST_WIDENING: f64 = 1.5;
 
-/// What the check found.
+/// The findings of the check.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Doubts {
-    /// Whether the noise has outliers that the model does not expect.
+    /// `true` if the noise has outliers that the model does not expect.
     pub noise: bool,
-    /// Whether configurations deviate from what their levels predict as the model does not expect.
+    /// `true` if configurations deviate from what their levels predict in a way that the model does not
+    /// expect.
     pub deviations: bool,
-    /// What the regret bound is multiplied by: 1 without doubts.
+    /// The factor by which the regret bound is multiplied: 1 without doubts.
     pub widening: f64,
 }
 
 impl Doubts {
-    /// Whether there is any doubt.
+    /// Returns whether there is any doubt.
     pub fn any(&self) -> bool {
         self.noise || self.deviations
     }
@@ -84,7 +85,7 @@ impl Discrepancies {
         share(&self.largest) < ALPHA || share(&self.fourth) < ALPHA
     }
 
-    /// How much larger than predicted the largest is, in the median.
+    /// Returns the median ratio of the largest discrepancy to the predicted one.
     fn ratio(&self) -> f64 {
         let mut ratios: Vec<f64> =
             self.largest.iter().map(|(found, predicted)| found / predicted.max(f64::MIN_POSITIVE)).collect();

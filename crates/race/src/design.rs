@@ -1,4 +1,4 @@
-//! What configurations have in common: levels of axes, and pairs of levels.
+//! The features that configurations have in common: levels of axes, and pairs of levels.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +11,9 @@ const MOST_COLUMNS: usize = 400;
 pub struct Cells {
     /// The columns of each configuration, which have the value 1 there.
     columns: Vec<Vec<usize>>,
-    /// How many columns are levels of axes; those of pairs follow.
+    /// The number of columns that are levels of axes; those of pairs follow.
     levels: usize,
-    /// How many columns there are.
+    /// The number of all columns.
     all: usize,
 }
 
@@ -54,7 +54,7 @@ impl Cells {
         Cells { columns, levels: mains, all }
     }
 
-    /// How many configurations there are.
+    /// Returns the number of configurations.
     pub fn count(&self) -> usize {
         self.columns.len()
     }

@@ -7,7 +7,7 @@ use crate::check::Doubts;
 pub struct Draws {
     /// For each draw, the logarithm of each configuration.
     drawn: Vec<Vec<f64>>,
-    /// Whether a configuration has trials.
+    /// For each configuration, `true` if it has trials.
     measured: Vec<bool>,
     doubts: Doubts,
 }
@@ -17,7 +17,7 @@ impl Draws {
         Draws { drawn, measured, doubts }
     }
 
-    /// What the check found.
+    /// Returns the findings of the check.
     pub fn doubts(&self) -> Doubts {
         self.doubts
     }

@@ -1,4 +1,4 @@
-//! What the trials so far say of each configuration.
+//! The posterior of each configuration, given the trials so far.
 //!
 //! A trial's logarithm is `block + levels + pairs + deviation + noise`. Blocks have a flat prior. The others
 //! are normal with mean 0 and standard deviations that are unknown multiples of that of the noise, whose own
@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 pub struct Logarithm {
     /// Which configuration.
     pub cell: usize,
-    /// What it shares with other trials: the state of the machine.
+    /// The block, whose trials share the state of the machine.
     pub block: u32,
     /// The natural logarithm of the measure, with the sign that makes larger better.
     pub value: f64,
@@ -113,12 +113,12 @@ impl Posterior {
         &self.means
     }
 
-    /// How probable it is that no configuration differs from another, given even odds beforehand.
+    /// Returns the probability that no configuration differs from another, given even odds beforehand.
     pub fn nothing_differs(&self) -> f64 {
         self.nothing_differs
     }
 
-    /// How many trials a configuration has.
+    /// Returns the number of trials of a configuration.
     pub fn trials_of(&self, cell: usize) -> usize {
         self.by_cell[cell].len()
     }
@@ -165,7 +165,7 @@ impl Posterior {
         means.iter().all(|mean| mean.is_finite()).then_some(means).filter(|_| !self.points.is_empty())
     }
 
-    /// What effects predict of a configuration.
+    /// Returns the value that effects predict for a configuration.
     fn predicted(&self, cell: usize, effects: &DVector<f64>) -> f64 {
         self.cells.of(cell).iter().map(|column| effects[*column]).sum()
     }
@@ -223,7 +223,7 @@ fn prior(deviation: f64, scale: f64) -> f64 {
     deviation / (1.0 + (deviation / scale).powi(2))
 }
 
-/// What depends on the trials and the variance of deviations only.
+/// The quantities that depend only on the trials and the variance of deviations.
 struct Sums {
     deviation: f64,
     /// X' H^-1 X, H the covariance of deviations and noise.

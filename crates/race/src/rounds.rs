@@ -13,7 +13,7 @@ const SURE_OF_NOTHING: f64 = 0.5;
 /// Draws from the posterior: the error of the bound's probability is below 1 %.
 const DRAWS: usize = 2000;
 
-/// What a race is about.
+/// The definition of a race.
 #[derive(Debug, Clone)]
 pub struct Race {
     /// The configurations.
@@ -22,7 +22,7 @@ pub struct Race {
     pub default: usize,
     /// The rounds.
     pub schedule: Schedule,
-    /// What it may cost; absent if the schedule alone decides.
+    /// The budget; `None` if the schedule alone decides.
     pub budget: Option<Budget>,
     /// Differences up to this do not matter, as a difference of logarithms.
     pub threshold: f64,
@@ -30,12 +30,12 @@ pub struct Race {
     pub seed: u64,
 }
 
-/// What a race may cost: trials, or time.
+/// The budget of a race: trials, or time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Budget {
     /// The most that all trials may cost together.
     pub limit: u64,
-    /// What the sentinels have cost so far: the block, and the cost. None if there are no sentinels.
+    /// The block and the cost of each sentinel so far; empty if there are no sentinels.
     pub sentinels: Vec<(u32, u64)>,
     /// The most blocks that there can be; absent if as many as are wanted.
     pub blocks: Option<u32>,
@@ -46,7 +46,8 @@ pub struct Budget {
 pub struct Outcome {
     /// The block of the race, from 0.
     pub block: u32,
-    /// What the trial shares with others: in a replay, the block of the sweep that it was taken from.
+    /// The block that the trial shares with others: in a replay, the block of the sweep that it was taken
+    /// from.
     pub shared: u32,
     /// The configuration.
     pub cell: usize,
@@ -54,11 +55,11 @@ pub struct Outcome {
     pub value: Option<f64>,
     /// Further measures, larger is better.
     pub others: Vec<Option<f64>>,
-    /// What it has cost, in the unit of the budget.
+    /// The cost of the trial, in the unit of the budget.
     pub cost: u64,
 }
 
-/// What comes next.
+/// The next step of a race.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NextStep {
     /// A block is not complete.
@@ -67,10 +68,10 @@ pub enum NextStep {
         number: u32,
         /// Its configurations.
         cells: Vec<usize>,
-        /// Whether it measures the last few again.
+        /// `true` if the block measures the last few configurations again.
         fresh: bool,
-        /// How many blocks of these configurations may be measured at once, this one included: those of the
-        /// round that are expected to be affordable.
+        /// The number of blocks of these configurations that may be measured at once, this one included:
+        /// those of the round that are expected to be affordable.
         at_once: u32,
     },
     /// Every round is complete.
@@ -97,9 +98,9 @@ pub enum Why {
     Rank {
         /// Its rank in the round, from 1.
         rank: usize,
-        /// How many took part.
+        /// The number of configurations that took part.
         of: usize,
-        /// How far it was behind the best of the round, as a difference of logarithms.
+        /// The distance from the best of the round, as a difference of logarithms.
         behind: f64,
     },
     /// It has no value to rank.
@@ -109,7 +110,7 @@ pub enum Why {
 /// Where a race is.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Progress {
-    /// What comes next.
+    /// The next step.
     pub step: NextStep,
     /// In the order in which it happened.
     pub dropped: Vec<Dropped>,
@@ -119,33 +120,33 @@ pub struct Progress {
     pub fresh_from: Option<u32>,
     /// The rounds so far and those to come.
     pub rounds: Vec<Round>,
-    /// Whether a block was left out because the budget did not suffice for it.
+    /// `true` if a block was left out because the budget did not suffice for it.
     pub cut: bool,
 }
 
-/// What a race says.
+/// The answer of a race.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {
     /// The pick.
     pub pick: usize,
-    /// Whether the default was kept because nothing is shown to be worth the change.
+    /// `true` if the default was kept because nothing is shown to be worth the change.
     pub default_kept: bool,
     /// With 95 % probability, no configuration is better than the pick by more than this, as a difference of
     /// logarithms.
     pub bound: f64,
     /// The same for the default.
     pub default_bound: f64,
-    /// How much better than the default the pick is expected to be, as a difference of logarithms.
+    /// The expected advantage of the pick over the default, as a difference of logarithms.
     pub gain: f64,
     /// The configurations that are worse than the pick by more than the threshold with less than even odds,
     /// best first; without the pick.
     pub as_good: Vec<usize>,
     /// The expected logarithm of each configuration; only differences have a meaning.
     pub means: Vec<f64>,
-    /// How probable it is that all configurations are the same, if that and the opposite were equally
-    /// probable before the race.
+    /// The probability that all configurations are the same, if that and the opposite were equally probable
+    /// before the race.
     pub nothing_differs: f64,
-    /// What the check of the model found.
+    /// The findings of the check of the model.
     pub doubts: crate::Doubts,
 }
 
@@ -165,7 +166,7 @@ pub struct Running<'a> {
     over: bool,
 }
 
-/// What is to be done about the current round.
+/// The state of the current round.
 enum Look {
     /// This block is not complete.
     Lacks(u32),
@@ -207,8 +208,8 @@ impl<'a> Running<'a> {
         self.progress(NextStep::Over)
     }
 
-    /// Whether a block is affordable depends on the blocks before it alone, so that an interrupted race comes
-    /// to the same end.
+    /// Returns the state of the current round. Whether a block is affordable depends on the blocks before it
+    /// alone, so that an interrupted race comes to the same end.
     fn look(&self, outcomes: &[Outcome]) -> Look {
         let blocks = self.first..self.first + self.rounds[self.round].blocks;
         for number in blocks {
@@ -250,8 +251,8 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// Whether the budget suffices for so many blocks from this one on, and before the last round for the
-    /// least of that as well. Without the first block there is nothing to go by.
+    /// Returns whether the budget suffices for so many blocks from this one on, and before the last round
+    /// also for the minimum of that round. Without the first block there is nothing to go by.
     fn affords(&self, count: u32, number: u32, outcomes: &[Outcome]) -> bool {
         let Some(budget) = self.race.budget.as_ref().filter(|_| number > 0) else { return true };
         let before: Vec<&Outcome> = outcomes.iter().filter(|one| one.block < number).collect();
@@ -304,7 +305,7 @@ impl<'a> Running<'a> {
 }
 
 impl Budget {
-    /// What the trials of the blocks before this one have cost.
+    /// Returns the cost of the trials of the blocks before this one.
     fn spent(&self, before: &[&Outcome], number: u32) -> u64 {
         let sentinels = self.sentinels.iter().filter(|(block, _)| *block < number).map(|(_, cost)| *cost);
         before.iter().map(|one| one.cost).chain(sentinels).fold(0, u64::saturating_add)
@@ -317,15 +318,15 @@ impl Race {
         Running::new(self).after(outcomes)
     }
 
-    /// What another block of these configurations is expected to cost: the mean of their trials so far.
+    /// Returns the expected cost of another block of these configurations: the mean of their trials so far.
     fn cost_of_block(&self, budget: &Budget, cells: &[usize], before: &[&Outcome], number: u32) -> u64 {
         let sentinels = budget.sentinels.iter().filter(|(block, _)| *block < number).map(|(_, cost)| *cost);
         let of = |cell: usize| mean(before.iter().filter(|one| one.cell == cell).map(|one| one.cost));
         cells.iter().map(|cell| of(*cell)).chain([mean(sentinels)]).fold(0, u64::saturating_add)
     }
 
-    /// How many blocks the last round has: as many as the rest of the budget allows. If it does not allow the
-    /// least, those that are kept for another measure give way, the worst first.
+    /// Returns the number of blocks of the last round: as many as the rest of the budget allows. If it does
+    /// not allow the minimum, the configurations that are kept for another measure give way, the worst first.
     fn last_blocks(
         &self,
         budget: &Budget,

@@ -1,4 +1,4 @@
-//! How the rounds of a race fit into a budget.
+//! The schedule of a race: rounds that fit into a budget.
 
 /// So many configurations are measured again at the end, besides the default.
 pub const FINALISTS: usize = 4;
@@ -6,7 +6,7 @@ pub const FINALISTS: usize = 4;
 pub(crate) const LEAST_FRESH: u32 = 2;
 /// More blocks than this do not make a figure much more precise.
 pub(crate) const MOST_BLOCKS: u32 = 12;
-/// What a round may leave of the configurations, as the divisor: halving if the budget allows it.
+/// The divisors by which a round may reduce the number of configurations: halving if the budget allows it.
 const DIVISORS: [usize; 8] = [2, 3, 4, 6, 8, 12, 16, usize::MAX];
 
 /// The rounds of a race.
@@ -21,9 +21,9 @@ pub struct Schedule {
 /// A round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Round {
-    /// How many configurations take part; the default comes in addition where it is not among them.
+    /// The number of configurations that take part; the default comes in addition where it is not among them.
     pub cells: usize,
-    /// How often each is measured.
+    /// The number of times that each is measured.
     pub blocks: u32,
 }
 
@@ -38,7 +38,7 @@ pub enum BudgetError {
     TooSmall {
         /// Trials that may be spent.
         budget: u32,
-        /// How many configurations there are.
+        /// The number of configurations.
         cells: usize,
         /// Trials of the shortest race.
         least: u32,
@@ -46,7 +46,7 @@ pub enum BudgetError {
     /// Not enough blocks for the shortest race.
     #[error("a race needs at least {} blocks, but the sweep has {blocks}", LEAST_FRESH + 1)]
     TooFewBlocks {
-        /// How many there are.
+        /// The number of blocks that the sweep has.
         blocks: u32,
     },
     /// A single configuration.
@@ -126,7 +126,7 @@ impl Schedule {
         Schedule { rounds, trials }
     }
 
-    /// How many blocks it has.
+    /// Returns the number of blocks of all rounds.
     pub fn blocks(&self) -> u32 {
         self.rounds.iter().map(|round| round.blocks).sum()
     }

@@ -13,7 +13,7 @@ use std::path::Path;
 pub struct Base {
     file: Named,
     size: Bytes,
-    /// What has been replayed; nothing if absent.
+    /// The entries that have been replayed; none if absent.
     replayed: Option<Covered>,
 }
 
@@ -55,7 +55,7 @@ impl Base {
         self.file.read_at(buffer, at)
     }
 
-    /// Whether it is the same as another disk, where either has data.
+    /// Checks that the disk is the same as another one, where either has data.
     ///
     /// # Errors
     /// [`RecorderError::Differs`] with the first difference; [`RecorderError::File`].

@@ -36,7 +36,7 @@ impl Disk {
         })
     }
 
-    /// What was done.
+    /// Returns the log of everything that was done.
     pub fn log(&self) -> &Log {
         &self.log
     }

@@ -1,4 +1,4 @@
-//! What can go wrong with a recorded disk.
+//! The errors of a recorded disk.
 
 use rustix::io::Errno;
 use std::io;
@@ -10,11 +10,11 @@ pub enum RecorderError {
     /// A file of the recorder could not be used.
     #[error("cannot {action} '{}'", path.display())]
     File {
-        /// What was tried, as an infinitive.
+        /// The action that was tried, as an infinitive.
         action: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the kernel said.
+        /// The error that the kernel returned.
         #[source]
         source: io::Error,
     },
@@ -23,7 +23,7 @@ pub enum RecorderError {
     Damaged {
         /// Number of the entry.
         entry: u64,
-        /// What is wrong.
+        /// The problem with the entry.
         problem: &'static str,
     },
     /// There is no such place in the log.
@@ -31,7 +31,7 @@ pub enum RecorderError {
     NoSuchCut {
         /// Where it was to be cut.
         at: u64,
-        /// How many there are.
+        /// The number of entries.
         entries: u64,
     },
     /// The log, replayed, is not the disk.

@@ -10,7 +10,7 @@ pub enum ByteSource {
     Log(u64),
     /// Nowhere: they are zeros.
     Zeros,
-    /// What recovery has written, at the same offset.
+    /// The data that recovery has written, at the same offset.
     Overlay,
 }
 
@@ -82,12 +82,12 @@ impl Extents {
         parts
     }
 
-    /// How many ranges there are.
+    /// Returns the number of ranges.
     pub fn len(&self) -> usize {
         self.ranges.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no ranges.
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }

@@ -27,21 +27,21 @@ impl Faults {
         self.trouble.get_or_insert(trouble);
     }
 
-    /// Whether a write of these bytes fails.
+    /// Decides whether a write of these bytes fails.
     pub fn write(&mut self, bytes: &[u8]) -> bool {
         self.decide(
             |data| if has_data(bytes, data) { RequestKind::WriteData } else { RequestKind::WriteMetadata },
         )
     }
 
-    /// Whether a read that would give these bytes fails.
+    /// Decides whether a read that would give these bytes fails.
     pub fn read(&mut self, bytes: &[u8]) -> bool {
         self.decide(
             |data| if has_data(bytes, data) { RequestKind::ReadData } else { RequestKind::ReadMetadata },
         )
     }
 
-    /// Whether a flush fails.
+    /// Decides whether a flush fails.
     pub fn flush(&mut self) -> bool {
         self.decide(|_| RequestKind::Flush)
     }

@@ -6,7 +6,7 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// How much is copied at a time.
+/// The number of bytes that are copied at a time.
 pub(crate) const PIECE: usize = 1 << 20;
 /// Access to the files of a log: what is on the disk may be secret.
 const OWNER_ONLY: u32 = 0o600;

@@ -19,9 +19,9 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-/// How many requests wait at most.
+/// The largest number of requests that wait.
 const WAITING: usize = 8;
-/// How long the kernel may keep attributes: nothing changes behind its back.
+/// The time for which the kernel may keep attributes: nothing changes behind its back.
 const LASTING: Duration = Duration::from_secs(3600);
 
 type Work = Box<dyn FnOnce(&mut Recorded) + Send>;
@@ -297,8 +297,8 @@ impl Filesystem for Files {
     }
 }
 
-/// How the kernel uses the disk: the disk after a cut may be kept in memory, and read ahead, because a mount
-/// makes thousands of small reads. All others get every request as it was made.
+/// Returns the flags of the opened disk: the disk after a cut may be kept in memory, and read ahead, because
+/// a mount makes thousands of small reads. All others get every request as it was made.
 fn flags(recorded: &Recorded) -> FopenFlags {
     match recorded.is_after_cut {
         true => FopenFlags::empty(),

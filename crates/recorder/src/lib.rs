@@ -6,7 +6,7 @@
 //! flush ([`Base`]), from those later writes in the log that survive in it ([`survivors`]), and from an
 //! overlay that takes what recovery writes. So a cut costs a mount and a look.
 //!
-//! What counts as flushed is what had been completed when the flush arrived, which is all that a drive
+//! Everything that had been completed when a flush arrived counts as flushed, which is all that a drive
 //! promises: a write that was still in flight may be lost although it ended before the flush did.
 //!
 //! Requests to the disk can also be made to fail, with EIO as from a drive that is broken.

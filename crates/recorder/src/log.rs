@@ -17,7 +17,7 @@ const ENTRY: u64 = 40;
 /// Entries that are read at a time.
 const BATCH: u64 = 4096;
 
-/// What was done.
+/// The kind of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Data was written.
@@ -26,7 +26,7 @@ pub enum Kind {
     Zeros,
     /// All entries of its part before this number had been completed when the flush arrived.
     Flush {
-        /// How many.
+        /// The number below which all entries of the part are covered.
         covers: u64,
     },
     /// A worker noted something.
@@ -36,11 +36,11 @@ pub enum Kind {
 /// One entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
-    /// What was done.
+    /// The kind.
     pub kind: Kind,
     /// To which bytes of the disk: of a flush, those of its part; 0 of a mark.
     pub offset: u64,
-    /// How many.
+    /// The number of bytes.
     pub length: u64,
     /// Where its data is in the data of the log.
     pub data: u64,
@@ -105,12 +105,12 @@ impl Covered {
         self.upto.iter().copied().max().unwrap_or(0)
     }
 
-    /// Whether an entry of this number is covered.
+    /// Returns whether an entry of this number is covered.
     pub(crate) fn has(&self, number: u64, entry: &Entry) -> bool {
         self.upto.get(self.part_of(entry)).is_some_and(|upto| number < *upto)
     }
 
-    /// Whether this covers all that another one does.
+    /// Returns whether this covers everything that another one does.
     pub(crate) fn includes(&self, other: &Covered) -> bool {
         self.part == other.part && self.upto.iter().zip(&other.upto).all(|(own, its)| own >= its)
     }
@@ -136,7 +136,7 @@ pub struct Log {
     bytes: u64,
     /// The size of the disk.
     size: Bytes,
-    /// How many parts it has.
+    /// The number of parts of the disk.
     parts: u32,
 }
 
@@ -171,7 +171,7 @@ impl Log {
         Ok(Log { entries, data, count: length / ENTRY, bytes, size, parts: 1 })
     }
 
-    /// How many entries there are.
+    /// Returns the number of entries.
     pub fn count(&self) -> u64 {
         self.count
     }

@@ -28,7 +28,7 @@ const FIRST_DISK: u64 = 3;
 const BLANK: StateRequest =
     StateRequest { at: 0, model: CacheModel::Completed, seed: 0, atom: Bytes(SECTOR), volatile: Bytes(0) };
 
-/// What the disk is.
+/// The stage that the disk is in.
 #[derive(Debug)]
 pub(crate) enum Stage {
     /// Nobody has created it yet: the next one is recorded.
@@ -53,12 +53,12 @@ pub(crate) struct Recorded {
     /// A log that was complete before.
     complete: Option<Log>,
     pub state: Option<State>,
-    /// Whether that is the disk after a cut.
+    /// `true` if that state is the disk after a cut.
     pub is_after_cut: bool,
     pub faults: Faults,
     /// Of all parts together.
     pub size: Bytes,
-    /// How many parts it has, each of which is a file.
+    /// The number of parts of the disk, each of which is a file.
     parts: u32,
     /// The files of this disk in the order of their creation, each with its name until it is removed.
     files: Vec<Option<OsString>>,
@@ -144,7 +144,7 @@ impl Recorded {
         (number.saturating_sub(FIRST_DISK) % u64::from(self.parts)) as u32
     }
 
-    /// Whether a file was created for the disk that is there, or was the last one.
+    /// Returns whether a file was created for the disk that is there, or for the one that was there last.
     pub fn is_current(&self, number: u64) -> bool {
         (self.first..self.first + self.files.len() as u64).contains(&number)
     }

@@ -18,15 +18,15 @@ use std::ops::Range;
 /// Probabilities that a write survives, one of which holds for a state: nearly nothing, about half, and
 /// nearly everything.
 const SHARES: [f64; 3] = [0.1, 0.5, 0.9];
-/// How many of the surviving writes are torn.
+/// The share of the surviving writes that are torn.
 const TORN: f64 = 0.25;
 
-/// What is on a disk after a cut.
+/// The content of a disk after a cut.
 #[derive(Debug)]
 pub struct Survivors {
-    /// What has survived because it was flushed.
+    /// The entries that have survived because they were flushed.
     pub flushed: Covered,
-    /// What has survived of all other entries.
+    /// The ranges that have survived of all other entries.
     pub extents: Extents,
 }
 
@@ -89,7 +89,7 @@ pub fn survivors(log: &Log, request: &StateRequest) -> Result<Survivors> {
     Ok(Survivors { flushed, extents })
 }
 
-/// How much of a cache an entry takes.
+/// Returns the number of bytes of a cache that an entry takes.
 fn bytes_of(entry: &Entry) -> u64 {
     if entry.kind == Kind::Write { entry.length } else { 0 }
 }

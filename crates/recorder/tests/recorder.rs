@@ -77,7 +77,7 @@ fn record(directory: &Path, steps: &[Step]) -> Disk {
 /// The filling of each atom.
 type Content = [u8; ATOMS];
 
-/// What a step makes of the atoms that survive of it.
+/// Applies a step to those of its atoms that survive.
 fn apply(content: &mut Content, number: usize, step: &Step, survives: impl Fn(usize) -> bool) {
     let (at, length, filling) = match *step {
         Step::Write { at, length } => (at, length, filling(number)),
@@ -90,7 +90,7 @@ fn apply(content: &mut Content, number: usize, step: &Step, survives: impl Fn(us
 /// A flush of the first part that covers everything before it.
 const FLUSH: Step = Step::Flush { part: 0, missing: 0 };
 
-/// Whether the flushes among these steps cover one of them.
+/// Returns whether the flushes among these steps cover one of them.
 fn is_flushed(steps: &[Step], number: usize) -> bool {
     let of = |at: usize| (at / OF_PART) as u32;
     let own = match steps[number] {

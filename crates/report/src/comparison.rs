@@ -147,7 +147,7 @@ fn needs(row: &ComparedMeasure) -> Option<usize> {
     }
 }
 
-/// What else may explain the difference, if that is why there is no verdict.
+/// Returns the other explanation of the difference, if that is why there is no verdict.
 fn doubt(row: &ComparedMeasure) -> Option<&str> {
     row.doubt.as_deref().filter(|_| row.finding == Finding::CannotTell(Lack::Doubt))
 }

@@ -37,7 +37,7 @@ fn environment(trials: &[TrialRecord]) -> Option<&Environment> {
 pub struct Document<'a> {
     /// [`SCHEMA_VERSION`].
     pub schema_version: u32,
-    /// What was executed, when and where.
+    /// The sweep that was executed, when and where.
     pub sweep: Sweep<'a>,
     /// The judgement for each workload; `fsdyno recommend` has the evidence.
     pub answers: Vec<Judged>,
@@ -79,10 +79,10 @@ impl From<Answer> for Judged {
 /// One execution of a plan.
 #[derive(Debug, Serialize)]
 pub struct Sweep<'a> {
-    /// What the store knows about it.
+    /// The facts in the store about the sweep.
     #[serde(flatten)]
     pub header: &'a SweepHeader,
-    /// What the first measured trial ran on; null until there is one.
+    /// The environment of the first measured trial, or else of the first trial; null until there is one.
     pub environment: Option<&'a Environment>,
 }
 

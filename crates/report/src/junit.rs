@@ -21,7 +21,7 @@ use std::io::{self, Write};
 
 const DECLARATION: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>";
 
-/// How a test ended.
+/// The outcome of a test.
 enum End {
     Passed,
     Failed { message: String, details: String },

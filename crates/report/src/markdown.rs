@@ -87,7 +87,7 @@ fn configurations(out: &mut dyn Write, ranking: &Ranking, answer: &Answer) -> io
     writeln!(out)
 }
 
-/// What power cuts lose, under every cache model of each configuration.
+/// Writes the losses from power cuts, under every cache model of each configuration.
 fn lost(out: &mut dyn Write, ranking: &Ranking) -> io::Result<()> {
     let rows = ranking.rows.iter().filter_map(|row| Some((row, row.losses.as_ref()?)));
     let rows: Vec<_> =
@@ -112,7 +112,7 @@ fn lost(out: &mut dyn Write, ranking: &Ranking) -> io::Result<()> {
     writeln!(out)
 }
 
-/// What failing requests do to each configuration.
+/// Writes the effects of failing requests on each configuration.
 fn failed(out: &mut dyn Write, ranking: &Ranking) -> io::Result<()> {
     let rows: Vec<_> = ranking.rows.iter().filter_map(|row| Some((row, row.faults.as_ref()?))).collect();
     if rows.is_empty() {

@@ -13,7 +13,7 @@ use std::io::{self, Write};
 const OWN: &[&str] =
     &["\x1b[0m", "\x1b[1m", "\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[38;5;11m", "\x1b[39m", "\x1b[22m"];
 
-/// What is written, which decides how dangerous characters are escaped.
+/// The kind of text that is written, which decides how dangerous characters are escaped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spelling {
     /// Text.
@@ -31,7 +31,7 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     spelt(text, Spelling::Plain)
 }
 
-/// Whether a character controls the terminal or is invisible.
+/// Returns whether a character controls the terminal or is invisible.
 fn is_dangerous(letter: char) -> bool {
     match letter {
         // Most text consists of these.

@@ -19,12 +19,13 @@
 //! for clinical trials", Biometrika 70(3), 1983) has narrower intervals at its last look, and none after it:
 //! a sweep that is continued because it has not decided would have no level left.
 
-/// How large differences are expected to be, in standard deviations of one pair. It changes after how many
-/// blocks a difference is found, and never how often a nonexistent one is: with 2, the interval is narrowest
-/// for about 4 to 12 blocks.
+/// The expected size of differences, in standard deviations of one pair. It changes after how many blocks a
+/// difference is found, and never how often a nonexistent one is: with 2, the interval is narrowest for about
+/// 4 to 12 blocks.
 const SPREAD: f64 = 2.0;
 
-/// How much larger the variance of a mean of so many observations is under the alternative.
+/// Returns the factor by which the variance of a mean of so many observations is larger under the
+/// alternative.
 fn inflation(size: f64) -> f64 {
     1.0 + size * SPREAD * SPREAD
 }

@@ -39,15 +39,15 @@ pub struct Ratio {
     pub p: Option<f64>,
     /// Number of pairs, or of trials of the smaller side.
     pub n: usize,
-    /// Whether it was computed within blocks.
+    /// `true` if it was computed within blocks.
     pub paired: bool,
     /// Standard deviation of the logarithm of the ratio of one pair, or of one trial of each side.
     pub(crate) spread: f64,
     /// Degrees of freedom that each pair, or each trial on both sides, adds to those of the spread.
     freedom_each: f64,
-    /// How far its logarithm may be from the true one.
+    /// The possible error of its logarithm.
     error: Error,
-    /// Whether interval and p value hold however often the trials are looked at.
+    /// `true` if interval and p value hold however often the trials are looked at.
     at_any_time: bool,
 }
 
@@ -97,7 +97,7 @@ pub fn independent(first: &[f64], second: &[f64]) -> Option<Ratio> {
     })
 }
 
-/// How far the logarithm of a ratio may be from the true one.
+/// The possible error of the logarithm of a ratio.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Error {
     pub variance: f64,
@@ -121,7 +121,7 @@ impl Ratio {
         Ratio { value, interval, p, n, paired, spread, freedom_each, error, at_any_time: false }
     }
 
-    /// Whether interval and p value are those of [`Ratio::at_any_time`].
+    /// Returns whether interval and p value are those of [`Ratio::at_any_time`].
     pub fn holds_at_any_time(&self) -> bool {
         self.at_any_time
     }
@@ -148,18 +148,13 @@ impl Ratio {
         Ratio { interval: Some(interval), p: Some(p), at_any_time: true, ..self }
     }
 
-    /// Whether interval and p value hold however often the trials are looked at.
-    pub fn is_at_any_time(&self) -> bool {
-        self.at_any_time
-    }
-
     /// The number of observations that a difference in units of the spread rests on: pairs, or of two samples
     /// of as many trials each, half of them, as their difference has twice the variance.
     fn size(&self, n: usize) -> f64 {
         if self.paired { n as f64 } else { n as f64 / 2.0 }
     }
 
-    /// What so few trials cannot show, in one line; `None` from 6 trials on.
+    /// Returns a line that says what so few trials cannot show; `None` from 6 trials on.
     pub fn note(&self) -> Option<&'static str> {
         match self.n {
             n @ ..=1 => estimate::note(n),
@@ -194,10 +189,10 @@ impl Ratio {
         Verdict::CannotTell(self.needed(tolerated, comparisons))
     }
 
-    /// How many trials would decide in 4 of 5 cases if ratio and spread are as measured: J. Cohen,
-    /// "Statistical power analysis for the behavioral sciences", 1988, on a power of 80 %. `None` if a
-    /// thousand would not, as for a ratio next to the threshold. Among several comparisons, a difference must
-    /// pass the first step of Holm's procedure.
+    /// Returns the number of trials that would decide in 4 of 5 cases if ratio and spread are as measured:
+    /// J. Cohen, "Statistical power analysis for the behavioral sciences", 1988, on a power of 80 %. `None`
+    /// if a thousand would not, as for a ratio next to the threshold. Among several comparisons, a difference
+    /// must pass the first step of Holm's procedure.
     fn needed(&self, tolerated: f64, comparisons: usize) -> Option<usize> {
         let difference = self.value.ln().abs();
         let decides = |n: usize| self.decided(difference, tolerated, comparisons, n) >= POWER;

@@ -7,8 +7,8 @@
 //! narrow by about sqrt((n-1)/n) and by the difference between the normal and the t distribution. The
 //! expanded one takes a = Phi(-sqrt(n/(n-1)) t(0.975, n-1)) and 1-a, which corrects both.
 //!
-//! How often in 100 cases a 95 % interval contained the true mean, simulated with 1,500 samples of normally
-//! distributed values each:
+//! The number of cases in 100 in which a 95 % interval contained the true mean, simulated with 1,500 samples
+//! of normally distributed values each:
 //!
 //! | trials | plain percentile | BCa | expanded percentile |
 //! |---|---|---|---|
@@ -62,20 +62,20 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Whether the two have a value in common.
+    /// Returns whether the two have a value in common.
     pub fn overlaps(&self, other: &Interval) -> bool {
         self.low <= other.high && other.low <= self.high
     }
 }
 
 impl Estimate {
-    /// What the interval of so few trials cannot show, in one line; `None` from 6 trials on.
+    /// Returns a line that says what the interval of so few trials cannot show; `None` from 6 trials on.
     pub fn note(&self) -> Option<&'static str> {
         note(self.n)
     }
 }
 
-/// What the interval of the mean of so few values cannot show.
+/// Returns a line that says what the interval of the mean of so few values cannot show.
 pub(crate) fn note(trials: usize) -> Option<&'static str> {
     // Shares from the table above. 3+3 trials have no two-sided Mann-Whitney p below 0.10; 6 are needed for a
     // 95 % order-statistic interval of the median.
@@ -125,7 +125,7 @@ fn interval(values: &[Weighted], kind: MeanKind, seed: u64, value: f64) -> Inter
     Interval { low: ends[0].min(value).max(least), high: ends[1].max(value).min(most) }
 }
 
-/// What a draw adds up: values by their weights, and the weights.
+/// The sums of a draw: values by their weights, and the weights.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sum {
     values: f64,

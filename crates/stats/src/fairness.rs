@@ -1,6 +1,6 @@
-//! How evenly something is shared: the rates of concurrent streams.
+//! The fairness with which something is shared: the rates of concurrent streams.
 
-/// How evenly something is shared.
+/// The fairness with which something is shared.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Fairness {
     /// Jain's index: 1 if all shares are equal, 1/n if one of n has everything (R. Jain, D. Chiu, W. Hawe, "A

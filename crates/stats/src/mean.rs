@@ -1,6 +1,6 @@
 //! Means over trials: each kind of number has the one that is right for it.
 
-/// How numbers are averaged.
+/// The way in which numbers are averaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MeanKind {
     /// Times, counts, and rates. The weight of a rate is the time that it was measured over, so that the mean
@@ -48,8 +48,8 @@ impl MeanKind {
         }
     }
 
-    /// Whether this mean is defined for these numbers: all finite, their weights positive, and none negative
-    /// if it is geometric.
+    /// Returns whether this mean is defined for these numbers: all finite, their weights positive, and none
+    /// negative if it is geometric.
     fn accepts(self, values: &[Weighted]) -> bool {
         let signed = self == MeanKind::Arithmetic;
         values.iter().all(|Weighted { value, weight }| {

@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(Moderated::of(&[vec![1.0, 2.0], vec![2.0], vec![3.0, 3.1]]), None);
     }
 
-    /// Whether the best of samples with these deviations beats every other one by more than 5 %.
+    /// Returns whether the best of samples with these deviations beats every other one by more than 5 %.
     fn one_wins(random: &mut Xoshiro256PlusPlus, deviations: &[f64], first: f64) -> bool {
         let mut draw = |deviation: f64| LogNormal::new(0.0, deviation).unwrap().sample(random);
         let mut samples: Vec<Vec<f64>> =

@@ -1,8 +1,8 @@
 //! Mean rates of things that come in clusters: promises lost, of those made, log by log.
 //!
-//! Whether one promise of a log survives says much about the next one of the same log: they share its writes,
-//! and each cut looks at most of them again. So the cluster is the unit: whole clusters are drawn, as in the
-//! module `estimate`, with as much weight in the mean as they have members (W. G. Cochran, "Sampling
+//! The survival of one promise of a log says much about that of the next one of the same log: they share its
+//! writes, and each cut looks at most of them again. So the cluster is the unit: whole clusters are drawn, as
+//! in the module `estimate`, with as much weight in the mean as they have members (W. G. Cochran, "Sampling
 //! techniques", 3rd edition, 1977, section 9A.1 on the ratio to size). The difference of two rates is the
 //! bootstrap for independent samples of the module `compare`, without logarithms: a rate is often 0.
 
@@ -19,7 +19,7 @@ const DRAWS: usize = 10_000;
 /// range of the clusters, and often has no width at all.
 pub const CLUSTERS_ENOUGH: usize = 6;
 
-/// How many of the members of a cluster have a property.
+/// The number of the members of a cluster that have a property.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cluster {
     /// Those that have it.
@@ -38,7 +38,7 @@ pub struct RateDifference {
 }
 
 impl RateDifference {
-    /// Whether the interval excludes 0.
+    /// Returns whether the interval excludes 0.
     pub fn is_shown(&self) -> bool {
         self.interval.low > 0.0 || self.interval.high < 0.0
     }

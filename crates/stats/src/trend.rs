@@ -1,4 +1,4 @@
-//! Whether something goes up or down over time, and by how much.
+//! The trend of something over time: whether it goes up or down, and by how much.
 //!
 //! The test is that of H. B. Mann ("Nonparametric tests against trend", Econometrica 13, 1945) and M. G.
 //! Kendall, which asks for every pair whether the later value is larger. It assumes no shape of the trend and
@@ -53,7 +53,7 @@ pub fn trend(points: &[(f64, f64)]) -> Option<Trend> {
     Some(Trend { p, slope: median(&slopes), interval: Interval { low: slopes[low], high: slopes[high] } })
 }
 
-/// How often each value occurs.
+/// Returns the number of times that each value occurs.
 fn ties(mut values: Vec<f64>) -> Vec<usize> {
     values.sort_unstable_by(f64::total_cmp);
     values.chunk_by(|a, b| a == b).map(<[f64]>::len).collect()

@@ -17,7 +17,7 @@ fn times() -> usize {
     std::env::var("FSDYNO_SIMULATIONS").map_or(1, |times| times.parse().unwrap())
 }
 
-/// How trials vary. The number is the coefficient of variation, or about that.
+/// The variation between trials. The number is the coefficient of variation, or about that.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Noise {
     Normal(f64),

@@ -3,7 +3,7 @@
 //! A single number is LEB128. A column is the number of its values and, if there are any, the size of the
 //! largest in bytes (1 byte) and that many planes: first the lowest byte of each value, then the next.
 
-/// What was read, or why that is impossible.
+/// The value that was read, or the reason why there is none.
 pub(crate) type Parsed<T> = Result<T, String>;
 
 const SHORT: &str = "its bulk data ends too early";

@@ -1,4 +1,4 @@
-//! What a user may change about stored sweeps: their names and notes, and whether they exist.
+//! The changes that a user may make to stored sweeps: their names and notes, and whether they exist.
 
 use crate::error::{Result, StoreError, Trying};
 use crate::id::SweepId;

@@ -6,11 +6,11 @@
 //! Elias' gamma code. It is our own because what is stored must be readable for ever, whatever becomes of a
 //! crate, and because it is short.
 
-/// How many of the bits after the first of a number depend on the context.
+/// The number of bits after the first of a number that depend on the context.
 const TOP_BITS: u32 = 2;
 /// After so many decisions in one place the latest ones count most.
 const MEMORY: usize = 64;
-/// How much the next decision counts after so many, of 65536: as one more than those and a half.
+/// The weight of the next decision after so many, of 65536: as one more than those and a half.
 const WEIGHTS: [u32; MEMORY + 1] = {
     let mut weights = [0; MEMORY + 1];
     let mut decisions = 0;
@@ -23,7 +23,7 @@ const WEIGHTS: [u32; MEMORY + 1] = {
 /// The least probability, of 65536.
 const LEAST: u16 = 16;
 
-/// How likely 1 is in one place.
+/// The probability of a 1 in one place.
 #[derive(Debug, Clone, Copy)]
 struct Odds {
     /// Of 65536.
@@ -52,7 +52,7 @@ pub(crate) trait Decisions {
     fn decide(&mut self, of_one: u16, bit: bool) -> bool;
 }
 
-/// What was learnt about one kind of number.
+/// The odds learnt about one kind of number.
 pub(crate) struct Numbers {
     /// For each context, whether a number of so many bits has more.
     longer: Vec<[Odds; 64]>,
@@ -183,12 +183,12 @@ impl<'a> Reader<'a> {
         self.at = self.at << 8 | u32::from(byte);
     }
 
-    /// Whether all bytes of the code were needed, and no others.
+    /// Returns whether all bytes of the code were needed, and no others.
     pub(crate) fn is_at_the_end(&self) -> bool {
         self.missing == 0 && self.bytes.len() == 0
     }
 
-    /// Whether there were not enough bytes.
+    /// Returns whether there were not enough bytes.
     pub(crate) fn is_short(&self) -> bool {
         self.missing > 0
     }

@@ -35,7 +35,7 @@ const BUCKETS_MAX: u64 = 1 << 16;
 /// The maximum of all histograms of a trial; the largest seen have a hundredth of it.
 const ALL_BUCKETS_MAX: u64 = 1 << 24;
 
-/// How a histogram is stored.
+/// The forms in which a histogram is stored.
 const AS_IT_IS: u8 = 0;
 const AS_COUNTS: u8 = 1;
 
@@ -65,7 +65,7 @@ pub(crate) fn put_histograms(bytes: &mut Vec<u8>, histograms: &[Vec<u8>]) {
     put_bytes(bytes, &code.finish());
 }
 
-/// What [`put_histograms`] added.
+/// Reads the histograms that [`put_histograms`] added.
 pub(crate) fn histograms(from: &mut Bytes<'_>, number: usize) -> Parsed<Vec<Vec<u8>>> {
     enum Form<'a> {
         AsItIs(&'a [u8]),
@@ -114,7 +114,7 @@ fn broken() -> String {
     "a histogram in its bulk data is broken".to_string()
 }
 
-/// What is learnt of gaps and counts. Where buckets are close to each other and full, so are the next ones.
+/// The odds learnt of gaps and counts. Where buckets are close to each other and full, so are the next ones.
 struct Model {
     gaps: Numbers,
     counts: Numbers,
@@ -164,7 +164,7 @@ impl Model {
 struct Counts {
     /// Both heads without the two lengths.
     heads: Vec<u8>,
-    /// How many empty buckets are before each that is not.
+    /// The number of empty buckets before each that is not empty.
     gaps: Vec<u64>,
     counts: Vec<u64>,
 }
@@ -223,7 +223,7 @@ mod tests {
     use hdrhistogram::Histogram;
     use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 
-    /// How it is stored, and what comes back.
+    /// Returns the form in which a histogram is stored, and the histogram that comes back.
     fn there_and_back(v2: &[u8]) -> (u8, Vec<u8>) {
         let mut bytes = Vec::new();
         put_histograms(&mut bytes, &[v2.to_vec()]);

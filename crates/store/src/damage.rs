@@ -14,7 +14,7 @@ use std::fmt;
 pub struct DamagedTrial {
     /// Its number, from 0.
     pub trial: u32,
-    /// What is wrong with it.
+    /// The fault in the trial.
     pub reason: String,
 }
 

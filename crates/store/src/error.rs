@@ -13,7 +13,7 @@ pub enum StoreError {
     Directory {
         /// The directory.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// The path of the store leads through a link of another user.
@@ -67,7 +67,7 @@ pub enum StoreError {
     Open {
         /// The file.
         path: PathBuf,
-        /// What SQLite said.
+        /// The error of SQLite.
         source: rusqlite::Error,
     },
     /// The file could not be read.
@@ -75,7 +75,7 @@ pub enum StoreError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// Results of others are only read.
@@ -91,7 +91,7 @@ pub enum StoreError {
     NotWritable {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// The filesystem that holds the store is nearly full.
@@ -102,17 +102,17 @@ pub enum StoreError {
     NoRoom {
         /// The file.
         path: PathBuf,
-        /// What was to be written.
+        /// The size of the data that was to be written.
         more: Bytes,
-        /// What is free.
+        /// The space that is free.
         free: Bytes,
-        /// What stays free.
+        /// The space that stays free.
         reserve: Bytes,
     },
     /// A file is not a packed sweep.
     #[error("not a packed sweep: {problem}")]
     NotPacked {
-        /// What is wrong with it.
+        /// The problem with the file.
         problem: String,
     },
     /// A sweep is deleted, but not its other files.
@@ -122,13 +122,13 @@ pub enum StoreError {
         sweep: SweepId,
         /// Their directory.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// A sweep could not be packed.
     #[error("cannot write the packed sweep")]
     Pack {
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// The file is damaged.
@@ -146,7 +146,7 @@ pub enum StoreError {
         path: PathBuf,
         /// Its copy.
         copy: PathBuf,
-        /// What went wrong.
+        /// The reason for the failure.
         reason: String,
     },
     /// The schema could not be upgraded.
@@ -159,15 +159,15 @@ pub enum StoreError {
         path: PathBuf,
         /// The copy of the original.
         copy: Option<PathBuf>,
-        /// What went wrong.
+        /// The reason for the failure.
         reason: String,
     },
     /// A statement failed.
     #[error("cannot {action}")]
     Sql {
-        /// What was tried, as an infinitive.
+        /// The action that was tried, as an infinitive.
         action: &'static str,
-        /// What SQLite said.
+        /// The error of SQLite.
         source: rusqlite::Error,
     },
     /// No sweep has been run yet.
@@ -176,11 +176,11 @@ pub enum StoreError {
     /// `latest` means one that is finished and has results.
     #[error("no finished sweep with results is stored yet; sweep {selector} ('{name}') {end}")]
     NoneFinished {
-        /// How to select the last one.
+        /// The selector of the last sweep.
         selector: String,
         /// Its name.
         name: String,
-        /// How it ended: `was interrupted after 3 of 12 trials`.
+        /// The outcome of the sweep: `was interrupted after 3 of 12 trials`.
         end: String,
     },
     /// No sweep has this number or name.
@@ -213,7 +213,7 @@ pub enum StoreError {
     Histogram {
         /// The operation that it belongs to.
         operation: Operation,
-        /// What is wrong with it.
+        /// The fault in the histogram.
         source: base64::DecodeError,
     },
     /// A record that could not be stored could not be kept in a file either.
@@ -248,14 +248,14 @@ pub enum StoreError {
         /// Why.
         source: serde_json::Error,
     },
-    /// What is stored of a sweep beside its trials cannot be read.
+    /// The stored data of a sweep, apart from its trials, cannot be read.
     #[error("sweep {sweep} in '{path}' is damaged: {reason}")]
     DamagedSweep {
         /// The file.
         path: PathBuf,
         /// The sweep.
         sweep: SweepId,
-        /// What is wrong with it.
+        /// The fault in the data.
         reason: String,
     },
     /// A stored trial cannot be read.
@@ -267,7 +267,7 @@ pub enum StoreError {
         sweep: SweepId,
         /// The trial.
         trial: u32,
-        /// What is wrong with it.
+        /// The fault in the trial.
         reason: String,
     },
     /// A trial is too large to store.
@@ -347,8 +347,8 @@ impl StoreError {
         }
     }
 
-    /// Whether SQLite could not write, as on a full filesystem, where it cannot even create the index of its
-    /// log that every reader needs (`SQLITE_IOERR_SHMSIZE`).
+    /// Returns whether SQLite could not write, as on a full filesystem, where it cannot even create the index
+    /// of its log that every reader needs (`SQLITE_IOERR_SHMSIZE`).
     pub(crate) fn wants_room(&self) -> bool {
         use rusqlite::ErrorCode::{DiskFull, SystemIoFailure};
         let (StoreError::Open { source, .. } | StoreError::Sql { source, .. }) = self else { return false };

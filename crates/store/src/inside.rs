@@ -1,4 +1,4 @@
-//! Whether a directory that the user's programs may have changed is still ours, before anything in it is
+//! A check that a directory that the user's programs may have changed is still ours, before anything in it is
 //! counted or removed.
 
 use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, statx};
@@ -18,7 +18,7 @@ impl OwnMount {
     /// same mount. That one need not exist.
     ///
     /// # Errors
-    /// What is in the way, with its path; what cannot be read.
+    /// An error that names the path in the way, or that of reading a path.
     pub fn reaching(base: &Path, directory: &Path) -> io::Result<Self> {
         let (number, _) = look(base)?;
         let own = OwnMount { number };
@@ -36,7 +36,7 @@ impl OwnMount {
         Ok(own)
     }
 
-    /// Whether a path is a directory on it, and no link to one.
+    /// Returns whether a path is a directory on this mount, and not a link to one.
     pub fn holds(self, directory: &Path) -> bool {
         self.check(directory).is_ok()
     }
@@ -45,7 +45,7 @@ impl OwnMount {
     /// removed already.
     ///
     /// # Errors
-    /// What is in the way, with its path; what cannot be removed.
+    /// An error that names the path in the way, or that of reading or removing a path.
     pub fn remove(self, directory: &Path) -> io::Result<()> {
         let mut open = vec![directory.to_path_buf()];
         while let Some(directory) = open.pop() {

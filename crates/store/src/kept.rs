@@ -56,14 +56,15 @@ struct Version {
     fsdyno_kept_trial: u32,
 }
 
-/// What happened to kept records.
+/// The outcome of adding kept records.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Added {
-    /// What was added to the store, one line each.
+    /// The records that were added to the store, one line each.
     pub added: Vec<String>,
-    /// What could not be added, and why, one line each; the files stay.
+    /// The records that could not be added, and why, one line each; the files stay.
     pub left: Vec<String>,
-    /// What can never be added, because the store has been replaced, one line each; the files stay.
+    /// The records that can never be added, because the store has been replaced, one line each; the files
+    /// stay.
     pub orphaned: Vec<String>,
 }
 

@@ -60,12 +60,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// How long to wait for another process to finish writing.
+/// The time to wait for another process to finish writing.
 const BUSY_LIMIT: Duration = Duration::from_secs(30);
 /// The maximum size of a value in bytes; the histograms of a trial have less than a thousandth of it.
 const LONGEST_VALUE: i32 = 256 << 20;
 
-/// What follows the name of the database in that of the directory with the other files of its sweeps.
+/// The suffix that turns the name of the database into that of the directory with the other files of its
+/// sweeps.
 const FILES: &str = ".files";
 
 /// The results of all sweeps.
@@ -81,7 +82,7 @@ pub struct Store {
     running: Option<kept::Running>,
     /// The directory of the copy that is read, if it is not the file itself.
     directory: Option<TempDir>,
-    /// What users write before the number of a sweep to select one of this store.
+    /// The text that users write before the number of a sweep to select one of this store.
     prefix: &'static str,
     /// Device and inode of the file, as it was opened to be written.
     file: Option<(u64, u64)>,
@@ -167,8 +168,8 @@ impl Store {
         room::check(&self.path, 0)
     }
 
-    /// Whether its path still leads to the file that was opened to be written. If somebody has removed or
-    /// moved that, SQLite goes on writing to it.
+    /// Returns whether the path of the store still leads to the file that was opened to be written. If
+    /// somebody has removed or moved that file, SQLite goes on writing to it.
     pub fn is_in_place(&self) -> bool {
         let Some(file) = self.file else { return true };
         // The latest trials may be in its log only.
@@ -177,7 +178,7 @@ impl Store {
         found == Some(file) && !own_descriptors().any(|link| link.as_os_str() == log.as_str())
     }
 
-    /// What is next to the database and named after it.
+    /// Returns the path of the file next to the database that is named after it.
     fn beside(&self, suffix: &str) -> PathBuf {
         self.path.with_file_name(named_after(&self.path, suffix))
     }
@@ -230,7 +231,7 @@ impl Store {
     }
 }
 
-/// What the open files of this process are called now.
+/// Returns the current names of the open files of this process.
 fn own_descriptors() -> impl Iterator<Item = PathBuf> {
     let descriptors = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     descriptors.filter_map(|entry| fs::read_link(entry.path()).ok())
@@ -243,13 +244,13 @@ fn named_after(store: &Path, suffix: &str) -> OsString {
     name
 }
 
-/// Whether nobody but this user can change what is in a directory.
+/// Returns whether nobody but this user can change the entries of a directory.
 fn is_own(directory: &Directory) -> bool {
     let others = 0o022;
     fstat(directory).is_ok_and(|found| found.st_uid == geteuid().as_raw() && found.st_mode & others == 0)
 }
 
-/// What is at a place.
+/// Returns the metadata of the file at a place.
 fn file_at(place: &Place) -> Option<Metadata> {
     fs::symlink_metadata(place.through()).ok()
 }

@@ -22,7 +22,8 @@ pub(crate) const WINDOW_LOG_MAX: u32 = 27;
 /// level 19 takes four times as long and saves 2 %.
 const LEVEL: i32 = 13;
 
-/// What most documents have in common, so that the first trial of a store is as small as the hundredth.
+/// The text that most documents have in common, so that the first trial of a store is as small as the
+/// hundredth.
 ///
 /// Documents name it, so it never changes (`dictionary/README.md`).
 const DICTIONARY: &[u8] = include_bytes!("dictionary/1.zdict");

@@ -168,7 +168,7 @@ fn write_line(out: &mut impl Write, value: &impl Serialize) -> Result<()> {
 /// The lines of a file that nobody vouches for.
 struct Lines<R> {
     input: R,
-    /// How many more bytes they may have.
+    /// The number of bytes that the remaining lines may have.
     left: u64,
 }
 

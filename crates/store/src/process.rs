@@ -1,4 +1,4 @@
-//! Whether the process that runs a sweep still exists.
+//! A check that the process that runs a sweep still exists.
 //!
 //! A process ID alone is soon reused; together with its start time and the boot it identifies one process for
 //! good. So a killed sweep can be distinguished from a running one without a lock that could be left behind.
@@ -11,7 +11,7 @@ pub(crate) fn this() -> String {
     of(std::process::id()).unwrap_or_default()
 }
 
-/// Whether the process of this name still exists.
+/// Returns whether the process of this name still exists.
 pub(crate) fn is_alive(name: &str) -> bool {
     let pid = name.split(':').nth(1).and_then(|pid| pid.parse().ok());
     pid.and_then(of).is_some_and(|found| found == name)

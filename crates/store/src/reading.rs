@@ -60,7 +60,7 @@ impl Store {
     }
 }
 
-/// Whether root would have to trust what others can put next to the database.
+/// Returns whether root would have to trust files that others can put next to the database.
 pub(crate) fn is_open_to_others(place: &Place) -> bool {
     geteuid().is_root() && place.directory.is_open_to_others().unwrap_or(true)
 }

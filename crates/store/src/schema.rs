@@ -50,12 +50,13 @@ fn migrations() -> Migrations<'static> {
     Migrations::new(SCRIPTS.iter().map(migration).collect())
 }
 
-/// How a file identifies itself.
+/// The facts by which a file identifies itself.
 struct Identity {
     application_id: i64,
     version: i64,
     tables: i64,
-    /// What has the name of a table of ours and is none, such as a view without an end.
+    /// The number of objects that have the name of a table of ours and are not one, such as a view without an
+    /// end.
     disguised: i64,
 }
 
@@ -113,7 +114,7 @@ pub(crate) fn bring_up_to_date(connection: &mut Connection, path: &Path, copy: O
     }
 }
 
-/// Whether a store has the schema of this version.
+/// Returns whether a store has the schema of this version.
 pub(crate) fn is_latest(connection: &Connection) -> bool {
     identity(connection).is_ok_and(|identity| identity.version == SCRIPTS.len() as i64)
 }
@@ -131,7 +132,7 @@ pub(crate) fn copy_older(connection: &Connection, path: &Path, place: &Place) ->
     copy(connection, path, place, latest)
 }
 
-/// What of a file is checked.
+/// The extent of the check of a file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Depth {
     Pages,

@@ -21,7 +21,7 @@ pub struct NewSweep {
     pub name: String,
     /// The plan, as the user wrote it.
     pub plan_toml: String,
-    /// What the command line changed in it: `path=value`.
+    /// The changes that the command line made to the plan: `path=value`.
     pub overrides: Vec<String>,
     /// The seed from which the seeds of all trials derive.
     pub seed: u64,
@@ -91,7 +91,7 @@ impl Origin {
 pub struct SweepSummary {
     /// Its number.
     pub id: SweepId,
-    /// How a user selects it: its number, or `root:` and its number.
+    /// The text with which a user selects it: its number, or `root:` and its number.
     pub selector: String,
     /// The name of its plan.
     pub name: String,
@@ -103,7 +103,7 @@ pub struct SweepSummary {
     pub state: SweepState,
     /// Where it comes from.
     pub origin: Origin,
-    /// What the user has noted about it.
+    /// The note of the user about it.
     pub note: Option<String>,
     /// The number of cases.
     pub cases: u32,
@@ -123,12 +123,12 @@ impl SweepSummary {
         self.measured + self.skipped + self.failed
     }
 
-    /// Whether it is finished and has results, so that it can be the latest one.
+    /// Returns whether the sweep is finished and has results, so that it can be the latest one.
     pub fn is_complete(&self) -> bool {
         self.state == SweepState::Finished && self.measured > 0
     }
 
-    /// How it ended, as the end of a sentence about it.
+    /// Returns the outcome of the sweep, as the end of a sentence about it.
     pub fn end(&self) -> String {
         match self.state {
             SweepState::Running => {
@@ -214,7 +214,8 @@ const SUMMARY: &str =
         plan_toml, overrides, sweeps.seed AS seed, measure, sweeps.environment AS environment, note, origin, looks
     FROM sweeps LEFT JOIN trials ON trials.sweep_id = sweeps.id";
 
-/// What orders sweeps: when they began, but of those that were run here not before an earlier one.
+/// The expression that orders sweeps: when they began, but of those that were run here not before an earlier
+/// one.
 const BEGAN: &str = "CASE origin
         WHEN 'run' THEN max(julianday(sweeps.started)) FILTER (WHERE origin = 'run') OVER (ORDER BY sweeps.id)
         ELSE julianday(sweeps.started)

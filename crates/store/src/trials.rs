@@ -11,7 +11,7 @@ use rusqlite::{Connection, ErrorCode, Params, Row, TransactionBehavior};
 use std::collections::BTreeSet;
 
 const STORE: &str = "store a trial";
-/// What is read of trials.
+/// The parts of trials that are read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Parts {
     All,

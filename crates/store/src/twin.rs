@@ -1,4 +1,4 @@
-//! What two sweeps that began at the same moment with the same seed have in common.
+//! The comparison of two sweeps that began at the same moment with the same seed.
 
 use crate::Store;
 use crate::error::{Result, StoreError, Trying};
@@ -12,13 +12,13 @@ use rusqlite::OptionalExtension;
 pub struct Twin {
     /// Its number.
     pub id: SweepId,
-    /// How many trials only it has.
+    /// The number of trials that only the twin has.
     pub more: usize,
-    /// How many trials it lacks.
+    /// The number of trials that the twin does not have.
     pub fewer: usize,
     /// The trials of both that do not say the same, or that cannot be read.
     pub different: Vec<u32>,
-    /// Whether its plan, overrides, measure or environment is another one.
+    /// `true` if its plan, overrides, measure or environment is another one.
     pub is_planned_otherwise: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What somebody who watches a sweep has asked it to do between two trials.
+//! The requests of somebody who watches a sweep, which it follows between two trials.
 //!
 //! A request never touches the trial in progress: unlike Ctrl-C, it loses nothing. Whoever runs the sweep
 //! passes requests on, from wherever they come; the sweep looks at them before each trial.
@@ -7,7 +7,7 @@ use fsdyno_core::{AfterTrial, Nanos};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
-/// How often a sweep that pauses looks whether it still has to.
+/// The interval at which a paused sweep checks whether it still has to pause.
 const GLANCE: Duration = Duration::from_millis(100);
 
 /// The latest request; any thread may change it at any time.
@@ -20,7 +20,7 @@ impl Asked {
         self.0.store(wish.byte(), Ordering::Relaxed);
     }
 
-    /// What is asked for.
+    /// Returns the latest request.
     pub fn get(&self) -> AfterTrial {
         AfterTrial::from_byte(self.0.load(Ordering::Relaxed))
     }

@@ -31,7 +31,7 @@ const RAMP: Nanos = Nanos::from_secs(4);
 const WINDOW: Nanos = Nanos::from_secs(8);
 const DRAIN_LIMIT: Nanos = Nanos::from_secs(10);
 
-/// What a user may set for a bench; the rest depends on the free space.
+/// The settings of a bench that a user may choose; the rest depends on the free space.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct BenchOptions {
     /// A flow in place of `fileserver`.
@@ -46,7 +46,7 @@ pub struct BenchOptions {
     pub memory: Option<Bytes>,
     /// `NAME=VALUE` for any parameter of the workload, as in a plan.
     pub set: Vec<String>,
-    /// How many other machines do the load.
+    /// The number of other machines that run the load.
     pub clients: Option<u32>,
 }
 
@@ -58,7 +58,7 @@ pub enum BenchError {
     Directory {
         /// The directory.
         directory: String,
-        /// What the host said.
+        /// The error that the host reported.
         source: Box<HostError>,
     },
     /// The smallest default does not fit.
@@ -69,9 +69,9 @@ pub enum BenchError {
     NoRoom {
         /// The directory.
         directory: String,
-        /// What is free there, without the reserve.
+        /// The free space there, without the reserve.
         free: Bytes,
-        /// What the smallest trees and their writers need, on all machines together.
+        /// The space that the smallest trees and their writers need, on all machines together.
         needed: Bytes,
     },
     /// Its name cannot be written into a plan.

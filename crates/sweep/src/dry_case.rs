@@ -1,17 +1,17 @@
-//! What one case of a plan would do.
+//! The dry run of one case of a plan.
 
 use fsdyno_core::{Configuration, Nanos, Warning, Workload};
 use serde::Serialize;
 use std::borrow::Cow;
 
-/// What one case would do.
+/// The dry run of one case.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DryCase {
     /// Position in the plan, from 0.
     pub case: u32,
-    /// What would be built.
+    /// The configuration that would be built.
     pub configuration: Configuration,
-    /// What would run on it.
+    /// The workload that would run on it.
     pub workload: Workload,
     /// See [`Case::label`](crate::plan::Case::label).
     #[serde(skip)]

@@ -1,4 +1,4 @@
-//! What can be wrong with a plan, and where.
+//! The problems that a plan can have, and where they are.
 //!
 //! Only the first problem is reported: its place in the file or on the command line, the line itself, what
 //! was expected, the nearest known word, and the next step in [`PlanError::hint`]. Nothing here looks at the
@@ -68,7 +68,7 @@ impl Location {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{location}: {problem}{}", location.excerpt())]
 pub struct PlanError {
-    /// What is wrong.
+    /// The problem.
     pub problem: Box<PlanProblem>,
     /// Where.
     pub location: Box<Location>,
@@ -149,7 +149,7 @@ impl PlanError {
     }
 }
 
-/// What is wrong with a plan.
+/// A problem of a plan.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum PlanProblem {
     /// A name that a sweep cannot have.
@@ -222,7 +222,7 @@ pub enum PlanProblem {
         path: String,
         /// The part of it that could be followed.
         at: String,
-        /// What was found there.
+        /// A description of the value there.
         found: String,
     },
     /// No such key.
@@ -242,15 +242,15 @@ pub enum PlanProblem {
     Value {
         /// The key.
         key: String,
-        /// What it must be.
+        /// A description of the values that it may have.
         expected: String,
-        /// What was found.
+        /// A description of the value that was found.
         found: String,
     },
     /// An unknown word.
     #[error("unknown {what} '{word}'{}", did_you_mean(nearest, known))]
     UnknownWord {
-        /// What kind of word.
+        /// The kind of word.
         what: &'static str,
         /// As written.
         word: String,
@@ -264,7 +264,7 @@ pub enum PlanProblem {
     Unit {
         /// The key.
         key: String,
-        /// What is wrong with it.
+        /// The problem with the value.
         error: UnitError,
     },
     /// Invalid words of another program.
@@ -272,7 +272,7 @@ pub enum PlanProblem {
     Shorthand {
         /// The key.
         key: String,
-        /// What is wrong with it.
+        /// The problem with the words.
         error: ShorthandError,
     },
     /// A parameter that two keys set, or that one sets twice.
@@ -405,7 +405,7 @@ pub enum PlanProblem {
     /// Too many cases.
     #[error("the plan has {count} cases; the limit is {limit}")]
     TooManyCases {
-        /// How many.
+        /// The number of cases.
         count: u128,
         /// The limit.
         limit: u128,
@@ -413,7 +413,7 @@ pub enum PlanProblem {
     /// Too many trials.
     #[error("the plan has {count} trials; the limit is {limit}")]
     TooManyTrials {
-        /// How many.
+        /// The number of trials.
         count: u128,
         /// The limit.
         limit: u128,
@@ -432,7 +432,7 @@ pub enum PlanProblem {
     /// A maximum of what is not counted by the answer.
     #[error("'max_repetitions' requires 'repetitions = \"auto\"'")]
     MostWithoutAuto,
-    /// What power cuts and errors lose is a share of cuts, judged by other rules.
+    /// The losses from power cuts and errors are a share of cuts, judged by other rules.
     #[error("'repetitions = \"auto\"' needs a load that is measured, and the plan has none")]
     AutoOfRecorded,
     /// A measure that is often 0 has no ratios to decide by.
@@ -450,7 +450,7 @@ pub enum PlanProblem {
     /// A race over several workloads, each of which has an answer of its own.
     #[error("a race has one workload, but the plan has {count}")]
     RaceOfWorkloads {
-        /// How many.
+        /// The number of workloads.
         count: usize,
     },
     /// A race in which a condition of the load varies.
@@ -477,7 +477,7 @@ pub enum PlanProblem {
     RaceTooShort {
         /// The budget.
         time: Nanos,
-        /// How many configurations there are.
+        /// The number of configurations.
         configurations: usize,
         /// Trials of the shortest race.
         least: u32,
@@ -487,7 +487,7 @@ pub enum PlanProblem {
     /// A flow that cannot be performed.
     #[error("{message}")]
     Flow {
-        /// What is wrong.
+        /// A description of the problem.
         message: String,
     },
 }

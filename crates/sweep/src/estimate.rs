@@ -1,5 +1,5 @@
-//! What a plan would do: every case with its exact commands and unmet requirements, and the time and space it
-//! needs.
+//! The dry run of a plan: every case with its exact commands and unmet requirements, and the time and space
+//! that the plan needs.
 //!
 //! Nothing is built. The windows are exact; the rest of a trial depends on the machine and is estimated from
 //! the assumptions below. During a sweep the durations of finished trials replace the estimate.
@@ -32,7 +32,7 @@ pub(crate) const ASSUMED_TREE_RATE: u64 = 200_000_000;
 /// The same through a server, all of it in guests that are emulated: seen with two and with three clients on
 /// two processors.
 const ASSUMED_SERVED_RATE: u64 = 1_000_000;
-/// How many times as fast as that an image is assumed to be copied.
+/// The assumed rate at which an image is copied, as a multiple of the rate at which trees are created.
 const COPIES_FASTER: u64 = 3;
 /// Rate below which a device counts as hung, in bytes per second: the watchdog gives up a tree that is
 /// created or synced more slowly.
@@ -43,12 +43,14 @@ pub(crate) const ASSUMED_LIFECYCLE: Nanos = Nanos::from_secs(2);
 const ASSUMED_BOOT: Nanos = Nanos::from_secs(10);
 /// The same if it resumes from a snapshot, or is not emulated.
 const ASSUMED_RESUMPTION: Nanos = Nanos::from_secs(1);
-/// How much longer programs take there: mkfs, checks, and what looks at many disks after the load.
+/// The factor by which programs take longer in a guest: mkfs, checks, and whatever looks at many disks after
+/// the load.
 const ASSUMED_SLOWNESS: u64 = 5;
-/// How much longer it takes there to create and read trees: seen of all operations of filesystems.
+/// The factor by which it takes longer in an emulated guest to create and read trees: seen of all operations
+/// of filesystems.
 const ASSUMED_OPERATION_SLOWNESS: u64 = 10;
 
-/// What a plan would do.
+/// The dry run of a plan.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DryRun {
     /// Every case in the order of the plan.
@@ -60,10 +62,10 @@ pub struct DryRun {
     pub trials: u32,
     /// The maximum.
     pub trials_max: u32,
-    /// What the race is expected to be, if it is one and at least two configurations can run.
+    /// The expected race, if the plan is a race and at least two configurations can run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub race: Option<ForeseenRace>,
-    /// What changes the plan: `--set`, and what `--for` chose.
+    /// The arguments that change the plan: `--set`, and those that `--for` chose.
     pub overrides: Vec<String>,
     /// Estimated time of the whole sweep, with the minimum number of trials; at most the time limit, unless
     /// the first block takes longer.
@@ -72,7 +74,7 @@ pub struct DryRun {
     pub time_max_ns: Nanos,
     /// The most space that the images may use on the filesystems that hold them.
     pub space_bytes: Bytes,
-    /// Whether the sweep needs root, and this process does not have it.
+    /// `true` if the sweep needs root, and this process does not have it.
     pub needs_root: bool,
     /// Why not.
     #[serde(skip)]
@@ -80,7 +82,7 @@ pub struct DryRun {
     /// The commands of the plan that would run around its trials, one line each: the sweep needs
     /// `--allow-hooks`.
     pub hooks: Vec<String>,
-    /// Whether its guests are emulated, as far as that is known before one has run; absent if it has none.
+    /// `true` if the guests are emulated, as far as that is known before one has run; `None` without guests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub emulated: Option<bool>,
     /// The packages that are downloaded for its guests.
@@ -89,7 +91,7 @@ pub struct DryRun {
     /// Warnings about figures that would not answer the question.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Warning>,
-    /// What would keep the sweep from starting even as root, and with every device confirmed.
+    /// The reasons that would keep the sweep from starting even as root, and with every device confirmed.
     pub refusals: Vec<Refusal>,
 }
 
@@ -166,7 +168,7 @@ fn requests(plan: &Plan, cases: &[Case]) -> Vec<GuestRequest> {
     requests
 }
 
-/// What is downloaded for them, each package once.
+/// Returns the packages that are downloaded for these guests, each once.
 fn downloads(guests: &mut dyn Guests, requests: &[GuestRequest]) -> Vec<Download> {
     let all: BTreeSet<Download> = requests.iter().flat_map(|request| guests.downloads(request)).collect();
     all.into_iter().collect()
@@ -267,7 +269,7 @@ fn commands(plan: &Plan, case: &Case, seed: u64, queues: &DiskQueues) -> Vec<Str
     std::iter::once(before).chain(within).chain([after]).collect()
 }
 
-/// What is not done in each trial.
+/// Returns a note on the steps that are not done in each trial.
 fn shared(case: &Case) -> Option<String> {
     let cases = case.shared_by?;
     let cases = plural(cases.into(), "case");
@@ -329,7 +331,7 @@ fn filled_bytes(configuration: &Configuration, size: Option<Bytes>) -> u64 {
     }
 }
 
-/// What keeps its configuration from being built.
+/// Returns the reasons why the configuration of a case cannot be built.
 fn of_configuration(host: &mut dyn Host, guests: &mut dyn Guests, plan: &Plan, case: &Case) -> Vec<String> {
     if !case.impossible.is_empty() {
         return case.impossible.clone();
@@ -358,7 +360,7 @@ fn of_configuration(host: &mut dyn Host, guests: &mut dyn Guests, plan: &Plan, c
     unmet
 }
 
-/// What keeps its workload from running.
+/// Returns the reasons why the workload of a case cannot run.
 pub(crate) fn of_workload(host: &mut dyn Host, plan: &Plan, case: &Case, cache_varies: bool) -> Vec<String> {
     // What a guest lacks is determined with its configuration, and in the guest itself. The recorder of its
     // disk is on this machine.

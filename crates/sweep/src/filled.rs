@@ -1,9 +1,8 @@
-//! Whether what a fill leaves of a device is enough for what a workload prepares and
-//! is certain to write.
+//! A check of whether a fill leaves enough of a device for what a workload prepares and is certain to write.
 //!
-//! What is left is an upper bound: the blocks of the filesystem as its mkfs makes it, without what it keeps
-//! from files. If even that is too little, a trial fails once its device is filled. What would fit is said
-//! with a little to spare, because files take whole blocks.
+//! The space that is left is an upper bound: the blocks of the filesystem as its mkfs makes it, without those
+//! that it keeps from files. If even that is too little, a trial fails once its device is filled. The sizes
+//! that would fit are reported with a little to spare, because files take whole blocks.
 
 use crate::plan::{Case, Plan};
 use crate::sizes::examine;
@@ -69,7 +68,7 @@ impl NoRoom {
         })
     }
 
-    /// What is in the way.
+    /// Returns the text that says why the workload does not fit.
     pub fn reason(&self) -> String {
         let NoRoom { percent, device, left, needed, .. } = self;
         format!(
@@ -81,7 +80,7 @@ impl NoRoom {
         )
     }
 
-    /// What fits.
+    /// Returns the text that says what would fit.
     pub fn remedy(&self) -> String {
         let fill = self.fitting_percent.map(|percent| format!("fill it to {percent} %, "));
         let fits = self.left.0 - self.left.0 / SPARE;
@@ -93,7 +92,7 @@ impl NoRoom {
     }
 }
 
-/// What a fill leaves at most.
+/// Returns the most space that a fill leaves.
 fn left(configuration: &Configuration, device: Bytes, percent: u32) -> Bytes {
     let filesystem = filesystem::find(&configuration.filesystem);
     let Some(capacity) = filesystem.map(|filesystem| filesystem.capacity(configuration, device)) else {

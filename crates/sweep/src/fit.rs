@@ -1,11 +1,11 @@
 //! A plan fitted to a time: `--for 15m`.
 //!
-//! What makes an answer certain is kept for as long as possible. First the number of repetitions follows the
-//! time, down to [`LEAST_BLOCKS`] and up to [`MOST_BLOCKS`]; a plan that compares something becomes one that
-//! ends as soon as its answer is decided. If that is not enough, windows and their ramps
-//! become shorter, all by the same factor and none below a floor; then trees become as small as the plan's
-//! limit of memory allows. Configurations are never dropped, and what the user has set stays. If all that is
-//! not enough, there is no such plan, and the error says what the least time is.
+//! Whatever makes an answer certain is kept for as long as possible. First the number of repetitions follows
+//! the time, down to [`LEAST_BLOCKS`] and up to [`MOST_BLOCKS`]; a plan that compares something becomes one
+//! that ends as soon as its answer is decided. If that is not enough, windows and their ramps become shorter,
+//! all by the same factor and none below a floor; then trees become as small as the plan's limit of memory
+//! allows. Configurations are never dropped, and what the user has set stays. If all that is not enough,
+//! there is no such plan, and the error says what the least time is.
 //!
 //! The choice consists of `PATH=VALUE` arguments like those of `--set`, so that it is stored with the sweep,
 //! and `--resume` takes it from there. One of them is the plan's own time limit: the estimate may be wrong.
@@ -38,7 +38,7 @@ const WHOLE: u64 = 1000;
 pub struct Fit {
     /// The plan, whose arguments include the choice.
     pub plan: Plan,
-    /// What was chosen, one phrase each: `5 repetitions (plan: 6)`.
+    /// The choices, one phrase each: `5 repetitions (plan: 6)`.
     pub choices: Vec<String>,
     /// The estimated time of all repetitions, or of as many as fit if the answer may need fewer.
     pub time: Nanos,
@@ -65,7 +65,7 @@ pub enum FitError {
         blocks: u32,
         /// The number of cases.
         cases: usize,
-        /// What the longest trial takes then.
+        /// The time that the longest trial takes then.
         trial: Nanos,
         /// The least time to ask for.
         least: Nanos,
@@ -122,13 +122,13 @@ struct Fitting<'a> {
     plan: &'a Plan,
 }
 
-/// What is chosen.
+/// A choice of blocks, windows and trees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Choice {
     blocks: u32,
-    /// How long windows and ramps are, in thousandths of the plan's.
+    /// The length of windows and ramps, in thousandths of the plan's.
     windows: u64,
-    /// Whether trees are as small as they may be.
+    /// `true` if trees are as small as they may be.
     has_small_trees: bool,
 }
 
@@ -197,12 +197,12 @@ impl Fitting<'_> {
         self.set_paths().any(|path| path == "repetitions" || path.starts_with("repetitions."))
     }
 
-    /// Whether the sweep is judged before its time is up.
+    /// Returns whether the sweep is judged before its time is up.
     fn has_looks(&self, choice: &Choice) -> bool {
         self.decides() && choice.blocks >= AUTO_LEAST
     }
 
-    /// Whether the fitted plan may end as soon as its answer is decided.
+    /// Returns whether the fitted plan may end as soon as its answer is decided.
     fn decides(&self) -> bool {
         match self.plan.enough {
             Some(enough) => enough.is_auto(),
@@ -283,14 +283,14 @@ impl Fitting<'_> {
         self.set.iter().filter_map(|set| set.split_once('=')).map(|(path, _)| path.trim())
     }
 
-    /// Whether the user has set a parameter of a workload.
+    /// Returns whether the user has set a parameter of a workload.
     fn is_set(&self, workload: usize, name: &str) -> bool {
         let everywhere = format!("workloads.{name}");
         let here = format!("workloads.{workload}.{name}");
         self.set_paths().any(|path| path == everywhere || path == here)
     }
 
-    /// What differs from the plan.
+    /// Returns the differences from the plan, in words.
     fn in_words(&self, choice: &Choice, fitted: &Plan) -> Vec<String> {
         let (then, now) = (self.plan.repetitions, fitted.repetitions);
         let asked = match self.plan.enough.is_some_and(|enough| enough.is_auto()) {

@@ -26,7 +26,7 @@ pub struct Fix {
     pub path: String,
     /// Its value, a size.
     pub value: Bytes,
-    /// What it is for.
+    /// The purpose of the change.
     pub why: String,
 }
 

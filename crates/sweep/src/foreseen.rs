@@ -14,7 +14,7 @@ use std::path::Path;
 pub(crate) struct FromMemory<'a> {
     pub case: &'a DryCase,
     pub rereads: Rereads,
-    /// What its load may use; all of the machine's memory if that is absent.
+    /// The most memory that its load may use; `None` if it may use all of the machine's memory.
     pub limit: Option<Bytes>,
     memory: Bytes,
 }

@@ -1,4 +1,4 @@
-//! How a sweep is to be run, and where.
+//! The options of a sweep, and the machines on which it runs.
 
 use crate::asked::Asked;
 use fsdyno_core::{Nanos, Warning};
@@ -13,12 +13,12 @@ use std::sync::atomic::AtomicBool;
 /// The most blocks that are added at once.
 const MOST_ADDED: u32 = 100_000;
 
-/// How a sweep is to be run.
+/// The options with which a sweep is run.
 #[derive(Debug)]
 pub struct RunOptions<'a> {
     /// Directory of the undo journals.
     pub state_dir: &'a Path,
-    /// What the user has confirmed.
+    /// The confirmation of the user.
     pub confirmation: &'a Confirmation,
     /// Where to keep the record of a trial if neither the store nor its directory accepts it.
     pub keep: &'a [PathBuf],
@@ -26,9 +26,9 @@ pub struct RunOptions<'a> {
     pub interrupt: &'a AtomicBool,
     /// Set by a second Ctrl-C: stop waiting, and report what is left.
     pub hurry: &'a AtomicBool,
-    /// What is to happen once the trial in progress has ended.
+    /// The request to follow once the trial in progress has ended.
     pub asked: &'a Asked,
-    /// What is known of the devices from before: trials on this machine carry it.
+    /// The warnings about the devices that are known from before: trials on this machine carry them.
     pub known: &'a [Warning],
     /// Continue this sweep instead of starting a new one.
     pub resume: Option<SweepId>,

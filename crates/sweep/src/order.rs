@@ -27,7 +27,7 @@ pub struct Slot {
     pub block: u32,
     /// Index of its case.
     pub case: u32,
-    /// Whether it is the sentinel, with which the block begins.
+    /// `true` if it is the sentinel, with which the block begins.
     pub sentinel: bool,
     /// Seed of trees, contents, filesystem UUID and hash seed.
     pub seed: u64,

@@ -1,4 +1,4 @@
-//! How long the blocks of a plan are estimated to take, here or on a machine that can run everything.
+//! The estimated time of the blocks of a plan, here or on a machine that can run everything.
 
 use crate::estimate;
 use crate::order::{order_with, sentinel};
@@ -9,10 +9,10 @@ use fsdyno_core::Nanos;
 use fsdyno_host::Host;
 use fsdyno_host::guest::Guests;
 
-/// What decides how long a plan takes besides the plan. It stays the same as long as neither its cases nor
-/// its devices change.
+/// The facts that decide how long a plan takes, besides the plan itself. They stay the same as long as
+/// neither its cases nor its devices change.
 pub(crate) struct Pace {
-    /// Whether each case runs; the trials of the others are skipped.
+    /// For each case, `true` if it runs; the trials of the others are skipped.
     runs: Vec<bool>,
     sizes: Sizes,
 }

@@ -21,11 +21,11 @@ struct Preparation {
     prepared: Prepared,
     case: Case,
     seed: u64,
-    /// What was made; absent while it is being prepared, and if that has failed.
+    /// The result of the preparation; `None` while it is in progress, and if it has failed.
     made: Option<Made>,
 }
 
-/// What preparing has reported, which belongs to the record of each trial that begins with a copy.
+/// The report of a preparation, which belongs to the record of each trial that begins with a copy.
 #[derive(Debug, Clone)]
 pub(crate) struct Made {
     /// The trial that prepared it.
@@ -35,7 +35,7 @@ pub(crate) struct Made {
     pub trees: TreeSummary,
     pub filled: Option<Filled>,
     pub warnings: Vec<Warning>,
-    /// How far the writers of a verified load came.
+    /// The points that the writers of a verified load reached.
     pub reached: Vec<Reached>,
 }
 
@@ -56,7 +56,7 @@ impl Preparations {
         Ok(Preparations { journal: UndoJournal::create(host, directory)?, all: Vec::new() })
     }
 
-    /// What a trial begins with, if it is ready.
+    /// Returns the preparation that a trial begins with, if it is ready.
     pub fn ready(&self, case: &Case, slot: &Slot) -> Option<(&Prepared, &Made)> {
         let found = self.all.iter().find(|one| one.serves(case, slot.seed))?;
         Some((&found.prepared, found.made.as_ref()?))

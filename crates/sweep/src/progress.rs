@@ -1,4 +1,4 @@
-//! What a running sweep reports: where it is, and how long it will take.
+//! The reports of a running sweep: where it is, and how long it will take.
 
 use crate::estimate::trial_time;
 use crate::order::Slot;
@@ -14,7 +14,7 @@ use std::time::Instant;
 /// A report of a running sweep.
 #[derive(Debug)]
 pub enum Progress<'a> {
-    /// What an earlier sweep had left was undone, or could not be.
+    /// The leftovers of an earlier sweep were undone, or could not be.
     Restored(&'a UndoReport),
     /// The sweep is in the store now, under this number.
     Began(SweepId),
@@ -33,7 +33,7 @@ pub enum Progress<'a> {
     Paused {
         /// The trial.
         next: u32,
-        /// Whether it has not been said before.
+        /// `true` if this has not been reported before.
         first: bool,
     },
     /// It goes on after so long a pause.
@@ -49,14 +49,14 @@ pub enum Progress<'a> {
     },
     /// A block is complete of a sweep whose trials decide whether it goes on.
     Judged {
-        /// What they say, a line each; none if that was told before an interruption.
+        /// The conclusions from the trials, a line each; empty if they were reported before an interruption.
         lines: &'a [String],
         /// Trials in all, as far as they are planned.
         trials: u32,
     },
     /// A block of a race is complete. After an interruption, those of the earlier run are reported again.
     Raced {
-        /// What the race says after it; the sweep has no name there.
+        /// The answer of the race after the block; the sweep has no name there.
         answer: &'a Result<RaceAnswer, RaceError>,
         /// The same in a line each; none if that was told before an interruption.
         lines: &'a [String],
@@ -65,16 +65,16 @@ pub enum Progress<'a> {
     },
     /// The first block takes longer than the plan's time limit, and is run all the same.
     LongBlock {
-        /// What it is expected to take in all.
+        /// The time that the block is expected to take in all.
         block: Nanos,
         /// The limit.
         limit: Nanos,
     },
     /// The sweep ends, because another block would not fit into the plan's time limit.
     TimeIsUp {
-        /// How many were run.
+        /// The number of blocks that were run.
         blocks: u32,
-        /// How many the plan has.
+        /// The number of blocks that the plan has.
         planned: u32,
         /// The limit.
         limit: Nanos,
@@ -92,7 +92,7 @@ pub struct Position {
     pub configuration: String,
     /// Kind of the workload.
     pub workload: Cow<'static, str>,
-    /// Whether it is the sentinel.
+    /// `true` if the trial is the sentinel.
     pub sentinel: bool,
     /// Index of the case in the plan.
     pub case: u32,
@@ -100,22 +100,22 @@ pub struct Position {
     pub block: u32,
     /// The machine of a fleet that runs it.
     pub machine: Option<String>,
-    /// How many trials are done, without this one. Of those that other machines are running, the share that
-    /// is done counts.
+    /// The number of trials that are done, without this one. Of those that other machines are running, the
+    /// share that is done counts.
     pub behind: f64,
-    /// What is being done: `mkfs`, `prepare`, `measure`.
+    /// The current step: `mkfs`, `prepare`, `measure`.
     pub stage: Cow<'static, str>,
     /// The phase of the load; empty outside of phases.
     pub phase: String,
     /// Share of the stage that is done, 0 to 1, if the engine says so.
     pub stage_done: Option<f64>,
-    /// What the workers are doing, once they do something. It is of the latest sign of life, not of `phase`.
+    /// The activity of the workers, once there is any. It belongs to the latest sign of life, not to `phase`.
     pub glance: Option<Glance>,
     /// Share of the trial that is done, 0 to 1; an estimate that never goes back.
     pub fraction: f64,
     /// Estimated time until the sweep ends, or until the block ends if more may follow.
     pub left: Nanos,
-    /// Whether blocks may follow that are not planned yet.
+    /// `true` if blocks may follow that are not planned yet.
     pub more_may_follow: bool,
 }
 
@@ -151,10 +151,10 @@ impl Course {
     }
 }
 
-/// What a running trial reports.
+/// A report of a running trial.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Moment<'a> {
-    /// What is being done.
+    /// The current step.
     pub stage: &'a str,
     /// Time until the load ends, once that is known.
     pub left: Option<Nanos>,
@@ -162,7 +162,7 @@ pub(crate) struct Moment<'a> {
     pub phase: &'a str,
     /// Share of the stage that is done, if the engine says so.
     pub done: Option<f64>,
-    /// What the workers are doing.
+    /// The activity of the workers.
     pub glance: Option<&'a Glance>,
 }
 
@@ -248,13 +248,13 @@ impl Clock {
         self.taken = self.taken.saturating_add(duration.0);
     }
 
-    /// What a trial of this case will take.
+    /// Returns the time that a trial of this case is expected to take.
     pub fn expected(&self, case: u32) -> Nanos {
         let scale = if self.estimated == 0 { 1.0 } else { self.taken as f64 / self.estimated as f64 };
         Nanos((self.estimates[case as usize].0 as f64 * scale) as u64)
     }
 
-    /// What trials of these cases will take together.
+    /// Returns the time that trials of these cases are expected to take together.
     pub fn left(&self, cases: &[u32]) -> Nanos {
         Nanos(cases.iter().map(|case| self.expected(*case).0).fold(0, u64::saturating_add))
     }

@@ -30,10 +30,10 @@ use std::path::{Path, PathBuf};
 pub const QUICK: &str = "quick";
 /// The image that is created in a directory.
 const IMAGE: &str = "fsdyno-quick.img";
-/// What is compared, where it is available.
+/// The filesystems that are compared, where they are available.
 const FILESYSTEMS: [&str; 3] = ["ext4", "xfs", "btrfs"];
-/// How many repetitions fit: with that many, half of the sweeps find a difference of 15 % between three
-/// filesystems if trials vary by 5 %.
+/// The number of repetitions that fit: with that many, half of the sweeps find a difference of 15 % between
+/// three filesystems if trials vary by 5 %.
 const REPETITIONS: u32 = 8;
 /// The smallest size of all trees: with less, there are too few files for a window.
 const LEAST_TREES: Bytes = Bytes(512 * Bytes::MIB);
@@ -45,15 +45,15 @@ const ROOM: u64 = 4;
 const CACHED: u64 = 16;
 /// The least memory: with less, three writers of large files may be killed for it.
 const LEAST_MEMORY: Bytes = Bytes(64 * Bytes::MIB);
-/// The longest useful window, and the shortest.
+/// The shortest useful window, and the longest.
 const WINDOWS: [Nanos; 2] = [Nanos::from_secs(2), Nanos::from_secs(30)];
 
-/// What a user asks for.
+/// The choices of a user.
 #[derive(Debug)]
 pub struct QuickOptions<'a> {
     /// A block device, a directory for an image, or an image to be created.
     pub target: &'a Path,
-    /// How long the sweep may take.
+    /// The time that the sweep may take.
     pub time: Nanos,
     /// `PATH=VALUE` arguments that change the plan.
     pub set: &'a [String],
@@ -76,21 +76,21 @@ pub enum QuickError {
     /// It does not exist, or cannot be examined.
     #[error("cannot use '{}'", target.display())]
     Target {
-        /// What the user named.
+        /// The path that the user named.
         target: PathBuf,
-        /// What the host said.
+        /// The error that the host reported.
         source: Box<HostError>,
     },
     /// It is meant to be a device, and does not exist.
     #[error("'{}' does not exist", target.display())]
     Absent {
-        /// What the user named.
+        /// The path that the user named.
         target: PathBuf,
     },
     /// It is something else.
     #[error("'{}' exists and is neither a block device nor a directory", target.display())]
     Kind {
-        /// What the user named.
+        /// The path that the user named.
         target: PathBuf,
     },
     /// A device needs root even to be examined.
@@ -102,20 +102,20 @@ pub enum QuickError {
     /// Its name cannot be written into a plan.
     #[error("the name '{}' is not valid UTF-8", target.display())]
     Name {
-        /// What the user named.
+        /// The path that the user named.
         target: PathBuf,
     },
     /// It is too small.
     #[error("'{}' has only {room}{}; quick needs at least {needed}", target.display(),
         if *is_block { "" } else { " free beyond the reserve" })]
     NoRoom {
-        /// What the user named.
+        /// The path that the user named.
         target: PathBuf,
-        /// What it has.
+        /// The space that there is.
         room: Bytes,
-        /// What it would need.
+        /// The space that is needed.
         needed: Bytes,
-        /// Whether it is a device of that size.
+        /// `true` if the target is a device of that size.
         is_block: bool,
     },
     /// No filesystem can be created here.
@@ -187,8 +187,8 @@ pub fn quick(
 }
 
 impl Quick {
-    /// What was chosen, for a person: a line on the device and the number of trials, and one on the load;
-    /// then what is not compared.
+    /// Returns the choices, for a person: a line on the device and the number of trials, and one on the load;
+    /// then the filesystems that are not compared.
     pub fn choices(&self) -> Vec<String> {
         let names: Vec<String> =
             self.plan.configurations.iter().map(|one| one.configuration.name.clone()).collect();
@@ -207,14 +207,14 @@ impl Quick {
 
 /// Where filesystems are created.
 struct Site {
-    /// What the user named.
+    /// The path that the user named.
     target: PathBuf,
     /// The device, or the image.
     path: PathBuf,
     is_block: bool,
-    /// What there is for trees, writers and the filesystem itself.
+    /// The space for trees, writers and the filesystem itself.
     room: Bytes,
-    /// What distinguishes the device from others even after the next boot.
+    /// The text that distinguishes the device from others even after the next boot.
     identity: Option<String>,
 }
 
@@ -270,7 +270,7 @@ impl Site {
 struct Draft<'a> {
     place: &'a Site,
     time: Nanos,
-    /// What half of the machine's memory is, if that is known.
+    /// Half of the machine's memory, if that is known.
     memory_max: Bytes,
     filesystems: Vec<&'static str>,
     trees: Bytes,
@@ -343,7 +343,7 @@ impl<'a> Draft<'a> {
         self.ramp = Ramp::For(rounded_down(Nanos(self.window.0 / 2)));
     }
 
-    /// What the fitted plan has instead.
+    /// Takes over the sizes and times of the fitted plan.
     fn take(&mut self, fitted: &Plan) {
         if let Some(Workload::Fileserver(load)) = fitted.workloads.first() {
             self.trees = load.tree_size;

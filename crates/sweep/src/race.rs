@@ -6,16 +6,16 @@ use fsdyno_core::{Nanos, RaceBudget, RaceRules, TrialRecord};
 use fsdyno_verdict::race::{Block, BudgetError, LiveRace, RaceAnswer, RaceError, Round, Schedule, usable};
 use serde::Serialize;
 
-/// What a race is expected to be.
+/// A race as it is expected to run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ForeseenRace {
-    /// What it may spend, as the plan says.
+    /// The budget, as the plan says.
     pub budget: Option<String>,
     /// The rounds: how many configurations, and how often each.
     pub rounds: Vec<ForeseenRound>,
-    /// Whether the budget is expected to suffice for all of them.
+    /// `true` if the budget is expected to suffice for all of them.
     pub fits: bool,
-    /// How many configurations can run on this machine.
+    /// The number of configurations that can run on this machine.
     pub configurations: usize,
     /// Trials of these rounds, sentinels included.
     pub trials: u32,
@@ -26,9 +26,9 @@ pub struct ForeseenRace {
 /// A round of a race.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct ForeseenRound {
-    /// How many configurations take part, without the default where it is not among them.
+    /// The number of configurations that take part, without the default where it is not among them.
     pub configurations: usize,
-    /// How often each is measured.
+    /// The number of times that each is measured.
     pub blocks: u32,
 }
 
@@ -67,13 +67,13 @@ pub(crate) struct Racing {
     pub later: Vec<u32>,
 }
 
-/// What follows a block.
+/// The continuation of a race after a block.
 pub(crate) struct Followed {
     /// The cases of the next block; none if the race is over.
     pub cases: Vec<u32>,
-    /// How many such blocks follow at once.
+    /// The number of such blocks that follow at once.
     pub blocks: u32,
-    /// What the race says after the blocks so far.
+    /// The answer of the race after the blocks so far.
     pub answer: Result<RaceAnswer, RaceError>,
     /// The same in a line each.
     pub said: Vec<String>,

@@ -21,9 +21,9 @@ const DISK: &str = "disk";
 const BLOCK: u64 = 4096;
 /// Only root can record a disk.
 pub(crate) const ROOT: u32 = 0;
-/// What to do if no log can be written somewhere.
+/// The advice if no log can be written somewhere.
 pub(crate) const LOG_HINT: &str = "name an image in a directory of root's, or in /var/tmp";
-/// What stands for a directory of a random name.
+/// The placeholder for a directory of a random name.
 const SOME_MOUNTPOINT: &str = "/run/fsdyno-RANDOM";
 
 /// The load of a case that runs on a disk of its own, which fsdyno shows.
@@ -59,7 +59,7 @@ pub(crate) fn load(case: &Case) -> Option<Recorded<'_>> {
 pub(crate) struct Shape<'a> {
     /// The plan's device, if it is more than one disk.
     stack: Option<&'a DeviceSpec>,
-    /// How much it holds, about.
+    /// The approximate capacity of the device.
     size: Bytes,
 }
 
@@ -69,7 +69,7 @@ impl<'a> Shape<'a> {
         Shape { stack: is_stack.then_some(data), size }
     }
 
-    /// How many disks it has.
+    /// Returns the number of disks.
     pub fn parts(self) -> usize {
         self.stack.map_or(1, |stack| stack.disks().len())
     }
@@ -113,7 +113,7 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// How many members the array has of which one may be missing; `None` if it needs all of them.
+    /// Returns the number of members of an array of which one may be missing; `None` if it needs all of them.
     pub fn members(self) -> Option<usize> {
         match self.stack {
             Some(DeviceSpec::Md(Md { level, disks, .. })) if level.is_redundant() => Some(disks.len()),
@@ -140,7 +140,8 @@ pub(crate) fn log_directory(devices: &Devices, otherwise: &Path) -> PathBuf {
     }
 }
 
-/// Whether others could have the files of a log written elsewhere, who can replace the directory in this one.
+/// Checks that nobody else can have the files of a log written elsewhere by replacing the directory in this
+/// one.
 pub(crate) fn check_log_directory(parent: &Path) -> Result<(), Untrusted> {
     trusted::check(&parent.join("log"), ROOT)
 }
@@ -159,7 +160,7 @@ pub(crate) fn planned_devices(plan: &Plan, load: Recorded<'_>) -> Devices {
     Shape::of(&plan.devices.data, load.size()).devices(Path::new(SOME_MOUNTPOINT), true)
 }
 
-/// What comes before and after the commands of a case.
+/// Returns the steps before and after the commands of a case.
 pub(crate) fn before_and_after(plan: &Plan, load: Recorded<'_>) -> (String, String) {
     let shape = Shape::of(&plan.devices.data, load.size());
     let names = shape.names();

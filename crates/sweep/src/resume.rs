@@ -132,7 +132,7 @@ fn difference(sweep: &Sweep, text: &str, overrides: &[String]) -> Option<SweepEr
     Some(SweepError::PlanDiffers { sweep: *id, name: name.clone(), differs })
 }
 
-/// Whether a plan sets the name that a sweep has.
+/// Returns whether a plan sets the name that a sweep has.
 fn is_named_like(sweep: &Sweep, text: &str) -> bool {
     let table: Option<toml::Table> = toml::from_str(text).ok();
     let name = table.as_ref().and_then(|table| table.get("name")?.as_str());

@@ -9,9 +9,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How often the free space is looked at: a fast disk writes a reserve of 1 GiB in about this time.
+/// The interval at which the free space is checked: a fast disk writes a reserve of 1 GiB in about this time.
 const INTERVAL: Duration = Duration::from_millis(500);
-/// How long a look may take. A filesystem that does not answer is the engine's trouble, not this one's.
+/// The time that a look may take. A filesystem that does not answer is the engine's problem, not this one's.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Looks at the free space while a load runs.

@@ -97,7 +97,7 @@ pub fn run(
 struct Sweeping<'a> {
     options: &'a RunOptions<'a>,
     cases: &'a [Case],
-    /// What keeps each case from running here.
+    /// For each case, the reasons why it cannot run here.
     unmet: &'a [Vec<String>],
     around: Around<'a>,
     runner: Runner<'a>,

@@ -1,5 +1,5 @@
-//! What runs trials on a machine, one after the other: the devices that it may use, the overhead that was
-//! measured there, and what earlier trials have left.
+//! The runner of the trials on a machine, one after the other: the devices that it may use, the overhead that
+//! was measured there, and what earlier trials have left.
 
 use crate::estimate;
 use crate::guest_request;
@@ -22,7 +22,7 @@ use fsdyno_core::{Configuration, DeviceSpec, Nanos, Outcome, TrialRecord};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-/// What each case needs that this machine does not have, and how large its devices are.
+/// The requirements of each case that this machine does not meet, and the sizes of its devices.
 pub(crate) struct Here {
     pub unmet: Vec<Vec<String>>,
     pub sizes: Sizes,
@@ -43,23 +43,23 @@ pub(crate) struct Runner<'a> {
     plan: &'a Plan,
     options: &'a RunOptions<'a>,
     cases: &'a [Case],
-    /// What keeps each case from running here.
+    /// For each case, the reasons why it cannot run here.
     unmet: &'a [Vec<String>],
     pub scratch: ScratchDevices<'a>,
     /// Overhead of the tool by kernel: of the host, and of guests once each has run.
     overheads: BTreeMap<String, Overhead>,
-    /// What is left of trials, one line each.
+    /// The leftovers of trials, one line each.
     pub left: Vec<String>,
 }
 
-/// What came of a trial.
+/// The result of running a trial.
 pub(crate) enum Ran {
     /// It has ended, and counts.
     Ended {
         record: Box<TrialRecord>,
-        /// What it took; absent if it was not begun.
+        /// The time that the trial took; `None` if it was not begun.
         took: Option<Nanos>,
-        /// Whether it was stopped, and is only kept because it has left something.
+        /// `true` if the trial was stopped, and is only kept because it has left something.
         interrupted: bool,
         /// Why no further trial can run.
         broken: Result<(), SweepError>,

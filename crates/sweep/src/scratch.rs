@@ -21,12 +21,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(crate) struct ScratchDevices<'a> {
     plan: &'a Plan,
     options: &'a RunOptions<'a>,
-    /// What is to be built on them.
+    /// The configurations that are to be built on them.
     configurations: Vec<Configuration>,
     pub testbed: Testbed,
     pub devices: Devices,
     pub journal: UndoJournal,
-    /// What trials begin with that do not begin with a filesystem of their own.
+    /// The preparations for trials that do not begin with a filesystem of their own.
     pub preparations: Option<Preparations>,
     /// That of the images that are kept from trial to trial, once they are made.
     kept: Option<UndoJournal>,

@@ -1,4 +1,4 @@
-//! How large the devices of a plan are, as far as that decides how long a trial takes.
+//! The sizes of the devices of a plan, as far as they decide how long a trial takes.
 
 use crate::plan::{Case, Plan};
 use fsdyno_core::device::{Block, Image};
@@ -10,28 +10,28 @@ use serde::{Deserialize, Serialize};
 /// Assumed time until a device is calm; it takes half a second to see that it is.
 const ASSUMED_CALM: Nanos = Nanos::from_secs(1);
 
-/// What decides how long a trial takes, beside its load.
+/// The facts that decide how long a trial takes, besides its load.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Sizes {
     /// The device of the data, where it is known and some case fills it.
     pub device: Option<Bytes>,
-    /// What is written to disks before a filesystem is created.
+    /// The number of bytes that are written to disks before a filesystem is created.
     pub conditioned: Bytes,
-    /// How long each phase waits for a calm device.
+    /// The time that each phase waits for a calm device.
     pub calm: Nanos,
-    /// Whether guests may resume from a snapshot.
+    /// `true` if guests may resume from a snapshot.
     pub resumes: bool,
-    /// Whether guests are emulated, as far as that is known.
+    /// `true` if guests are emulated, as far as that is known.
     #[serde(default)]
     pub emulated: bool,
-    /// Whether guests do the load on a filesystem that another one serves.
+    /// `true` if guests run the load on a filesystem that another guest serves.
     pub served: bool,
-    /// How many machines do the load on one filesystem.
+    /// The number of machines that run the load on one filesystem.
     pub machines: u64,
-    /// How many of them prepare it.
+    /// The number of machines that prepare the load.
     pub preparing: u64,
-    /// How many disks an array, a volume or a pool has, which is put together again after each power cut; 0
-    /// of a single disk.
+    /// The number of disks of an array, a volume or a pool, which is put together again after each power cut;
+    /// 0 for a single disk.
     pub assembled: u64,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct Unknown {
 }
 
 impl Sizes {
-    /// What the plan itself says; the sizes of devices are not in it.
+    /// Returns the facts that the plan itself gives; the sizes of devices are not in it.
     pub(crate) fn of_plan(plan: &Plan) -> Self {
         Sizes {
             device: None,
@@ -84,7 +84,7 @@ pub(crate) fn examine(host: &mut dyn Host, plan: &Plan, cases: &[Case]) -> (Size
     (sizes, unknown)
 }
 
-/// How long a phase is expected to wait for a calm device.
+/// Returns the time that a phase is expected to wait for a calm device.
 fn calm(plan: &Plan) -> Nanos {
     plan.quiesce.map_or(Nanos(0), |limit| limit.min(ASSUMED_CALM))
 }

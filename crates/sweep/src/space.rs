@@ -23,7 +23,8 @@ pub(crate) fn least_space_of(plan: &Plan, load: &dyn Load) -> Bytes {
     Bytes(on_all(plan, prepared, least - prepared))
 }
 
-/// What all machines together need: what each prepares, or one for all, and what each writes in addition.
+/// Returns the bytes that all machines need together: those that each prepares, or one for all, and those
+/// that each writes in addition.
 fn on_all(plan: &Plan, prepared: u64, written: u64) -> u64 {
     let prepared = prepared.saturating_mul(plan.preparing());
     prepared.saturating_add(written.saturating_mul(plan.machines()))

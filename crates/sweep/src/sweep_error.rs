@@ -18,9 +18,9 @@ pub enum SweepError {
     /// There are not as many clients as the plan wants.
     #[error("the plan wants {planned} clients, and there are {clients}")]
     Clients {
-        /// How many it wants.
+        /// The number of clients that the plan wants.
         planned: u32,
-        /// How many there are.
+        /// The number of clients that there are.
         clients: usize,
     },
     /// A client is lost, and what follows needs it.
@@ -79,7 +79,7 @@ pub enum SweepError {
     /// The engine does not run, even without a filesystem.
     #[error("cannot run the engine: {failure}")]
     Engine {
-        /// What went wrong.
+        /// The failure.
         failure: Box<Failure>,
     },
     /// The filesystem with the images or with the directory under test has only its reserve left.
@@ -94,7 +94,7 @@ pub enum SweepError {
     HooksNotAllowed {
         /// Them, one line each.
         commands: Vec<String>,
-        /// Whether they would run as root.
+        /// `true` if they would run as root.
         as_root: bool,
     },
     /// Somebody has removed the file of the store.
@@ -125,9 +125,9 @@ pub enum SweepError {
         }
     )]
     NoRace {
-        /// How many the plan has.
+        /// The number of configurations of the plan.
         configurations: usize,
-        /// How many can run.
+        /// The number of configurations that can run.
         runs: usize,
     },
     /// A sweep can only continue with the plan that it was started with.
@@ -204,21 +204,21 @@ pub enum SweepError {
         sweep: SweepId,
         /// The disk, as the plan names it.
         path: PathBuf,
-        /// What was there.
+        /// A description of the disk that was there.
         then: String,
-        /// What is there now.
+        /// A description of the disk that is there now.
         now: String,
     },
 }
 
-/// What a sweep was started with, where it differs from the plan that should continue it.
+/// The part of a sweep's original plan that differs from the plan that should continue it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Differs {
     /// The text of the plan.
     Text,
     /// The arguments that change it.
     Overrides {
-        /// What they were.
+        /// The arguments that the sweep was started with.
         then: Vec<String>,
     },
     /// A file that the plan names, such as that of a flow.

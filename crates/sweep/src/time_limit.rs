@@ -10,7 +10,7 @@ use fsdyno_core::{Nanos, TrialRecord};
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-/// How much of its time a sweep has used.
+/// The time limit of a sweep, and the time that it has used.
 pub(crate) struct TimeLimit {
     limit: Nanos,
     /// By earlier runs of the sweep.
@@ -18,7 +18,7 @@ pub(crate) struct TimeLimit {
     since: Instant,
     /// For how long the sweep has paused since then.
     paused: Nanos,
-    /// Whether the first block is known to take longer.
+    /// `true` if the first block is known to take longer.
     pub is_exceeded: bool,
 }
 
@@ -47,19 +47,19 @@ impl TimeLimit {
         self.paused.0 = self.paused.0.saturating_add(paused.0);
     }
 
-    /// Whether so much more fits.
+    /// Returns whether so much more time fits.
     fn allows(&self, more: Nanos) -> bool {
         self.with(more) <= self.limit
     }
 
-    /// What the sweep will have taken after so much more.
+    /// Returns the time that the sweep will have taken after so much more.
     pub fn with(&self, more: Nanos) -> Nanos {
         let worked = Nanos::from(self.since.elapsed()).0.saturating_sub(self.paused.0);
         Nanos(self.earlier.0.saturating_add(worked).saturating_add(more.0))
     }
 
-    /// Whether the trial at an index begins a block that no longer fits. `stored` are the trials of earlier
-    /// runs.
+    /// Returns whether the trial at an index begins a block that no longer fits. `stored` are the trials of
+    /// earlier runs.
     pub fn forbids(&self, slots: &[Slot], index: usize, stored: &BTreeSet<u32>, clock: &Clock) -> bool {
         let Some(block) = slots[index..].chunk_by(|one, other| one.block == other.block).next() else {
             return false;

@@ -1,4 +1,4 @@
-//! What an open block device reports about itself: `include/uapi/linux/fs.h`.
+//! The properties that an open block device reports about itself: `include/uapi/linux/fs.h`.
 
 use rustix::io::{Errno, Result};
 use rustix::ioctl::{Getter, NoArg, Opcode, ioctl, opcode};

@@ -1,4 +1,4 @@
-//! What a program or a thread may change: the kernel's Landlock (landlock(7)).
+//! The changes that a program or a thread may make: the kernel's Landlock (landlock(7)).
 //!
 //! Whatever a [`Ruleset`] does not grant is blocked: writing, truncating, creating and removing names, ioctls
 //! of devices, TCP, and signals and abstract sockets beyond the confined processes. Reading and executing
@@ -24,7 +24,7 @@ const KINDS: &[(u32, &str)] = &[
     (6, "signals and abstract sockets (Linux 6.12)"),
 ];
 
-/// What is granted on a file or below a directory.
+/// The permission that is granted on a file or below a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// To write and truncate this file or device, and the ioctls of a device.
@@ -67,12 +67,12 @@ pub fn abi() -> u32 {
     u32::try_from(version).unwrap_or(0)
 }
 
-/// What a Landlock of this version blocks.
+/// Returns the kinds of access that a Landlock of this version blocks.
 pub fn refused(abi: u32) -> Vec<&'static str> {
     KINDS.iter().filter(|(since, _)| *since <= abi).map(|(_, kind)| *kind).collect()
 }
 
-/// What a Landlock of this version does not block, although it should.
+/// Returns the kinds of access that a Landlock of this version does not block, although it should.
 pub fn beyond(abi: u32) -> Vec<&'static str> {
     KINDS.iter().filter(|(since, _)| *since > abi).map(|(_, kind)| *kind).collect()
 }
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
     use std::fs::{self, File};
 
-    /// What a confined thread may not do.
+    /// Returns the result of an attempt in a thread that is confined to these grants.
     fn tried(grants: &[(&Path, Access)], attempt: impl FnOnce() -> io::Result<()> + Send) -> io::Result<()> {
         let ruleset = Ruleset::new(grants.iter().copied()).unwrap().expect("Landlock");
         std::thread::scope(|scope| {

@@ -34,18 +34,18 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// Whether `physical` says where it is.
+    /// Returns whether `physical` says where the extent is.
     pub fn has_place(&self) -> bool {
         self.flags & (UNKNOWN | INLINE) == 0
     }
 
-    /// Whether the file has no further extent.
+    /// Returns whether the file has no further extent.
     pub fn is_last(&self) -> bool {
         self.flags & LAST != 0
     }
 }
 
-/// What the kernel fills.
+/// The structure that the kernel fills.
 #[repr(C)]
 #[derive(Debug, Clone)]
 pub struct Batch {

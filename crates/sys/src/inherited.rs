@@ -1,5 +1,6 @@
-//! What a process has inherited from the one that started it, where it would change what this one does: the
-//! dispositions of signals, the mask of those that are blocked, limits, and a standard output that is closed.
+//! The attributes that a process has inherited from the one that started it, where they would change its
+//! behaviour: the dispositions of signals, the mask of blocked signals, limits, and a standard output that is
+//! closed.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fmt;
@@ -45,7 +46,7 @@ pub fn reset_signals() {
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, none.as_ptr(), std::ptr::null_mut()) };
 }
 
-/// Whether this process ignores a signal.
+/// Returns whether this process ignores a signal.
 pub fn is_ignored(signal: i32) -> bool {
     let mut action = MaybeUninit::<libc::sigaction>::uninit();
     // SAFETY: no new action is given, and the pointer is to a local that the call fills. For a number that is
@@ -87,7 +88,7 @@ impl fmt::Display for TooLow {
 
 impl std::error::Error for TooLow {}
 
-/// What this process and those that it starts need of a resource.
+/// The amount of a resource that this process and those that it starts need.
 #[derive(Debug, PartialEq, Eq)]
 struct Need {
     resource: Resource,

@@ -40,12 +40,12 @@ impl Status {
         (self.0.lo_rdevice != 0).then_some(self.0.lo_rdevice)
     }
 
-    /// Whether the device detaches itself when its last opener closes it.
+    /// Returns whether the device detaches itself when its last opener closes it.
     pub fn autoclear(&self) -> bool {
         self.0.lo_flags & AUTOCLEAR != 0
     }
 
-    /// Whether the backing file is accessed with direct I/O.
+    /// Returns whether the backing file is accessed with direct I/O.
     pub fn direct_io(&self) -> bool {
         self.0.lo_flags & DIRECT_IO != 0
     }

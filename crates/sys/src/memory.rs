@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 #[derive(Debug)]
 pub struct Allocator;
 
-/// What to print, and the exit code.
+/// The message to print, and the exit code.
 static LAST_WORDS: OnceLock<(&str, i32)> = OnceLock::new();
 
 /// Has this process end so when there is no memory left. It must have nothing to undo: no destructor runs.

@@ -6,7 +6,7 @@ use rustix::io::{Errno, Result};
 use rustix::ioctl::{NoArg, Opcode, Setter, ioctl, opcode};
 use std::ffi::c_int;
 
-/// How many bytes [`reseed`] takes: as many as the generator's key has.
+/// The number of bytes that [`reseed`] takes: as many as the generator's key has.
 pub const SEED: usize = 32;
 
 /// Random bytes and their entropy in bits (random(4), `struct rand_pool_info`).
@@ -26,7 +26,7 @@ fn device() -> Result<OwnedFd> {
     open("/dev/urandom", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// Whether the generator of this kernel can be reseeded at once.
+/// Returns whether the generator of this kernel can be reseeded at once.
 pub fn can_be_reseeded() -> bool {
     // SAFETY: the request has no argument.
     let reseeded = device().and_then(|device| unsafe { ioctl(&device, NoArg::<RESEED>::new()) });

@@ -30,7 +30,7 @@ const FILE: types::Fixed = types::Fixed(0);
 pub struct Completion {
     /// Its slot, free again.
     pub slot: usize,
-    /// How many bytes were moved; 0: the end of the file.
+    /// The number of bytes moved; 0 at the end of the file.
     pub result: Result<usize>,
 }
 
@@ -39,7 +39,7 @@ pub struct Ring {
     /// Freed by hand: before the buffers, and only when nothing is in flight.
     ring: ManuallyDrop<IoUring>,
     buffers: Buffers,
-    /// Whether the kernel has pinned the buffers permanently.
+    /// `true` if the kernel has pinned the buffers permanently.
     registered: bool,
     has_file: bool,
     /// By slot: queued or in flight.
@@ -79,18 +79,18 @@ impl Ring {
         Ok(ring)
     }
 
-    /// How many requests can be in flight.
+    /// Returns the number of requests that can be in flight.
     pub fn depth(&self) -> usize {
         self.busy.len()
     }
 
-    /// Whether the buffers are registered; they are not if the limit of locked memory (`RLIMIT_MEMLOCK`)
-    /// forbids it, and each request then pins its own.
+    /// Returns whether the buffers are registered; they are not if the limit of locked memory
+    /// (`RLIMIT_MEMLOCK`) forbids it, and each request then pins its own.
     pub fn registered(&self) -> bool {
         self.registered
     }
 
-    /// How many requests are queued or in flight.
+    /// Returns the number of requests that are queued or in flight.
     #[inline]
     pub fn occupied(&self) -> usize {
         self.occupied
@@ -176,7 +176,7 @@ impl Ring {
         Ok(())
     }
 
-    /// How many completed requests wait for [`Ring::reap`]. No system call.
+    /// Returns the number of completed requests that wait for [`Ring::reap`]. Makes no system call.
     #[inline]
     pub fn ended(&mut self) -> usize {
         self.ring.completion().len()

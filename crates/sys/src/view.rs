@@ -17,7 +17,7 @@ use std::path::Path;
 const HARMLESS: [&str; 6] =
     ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
 
-/// What stays writable in a view.
+/// The files and devices that stay writable in a view.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Granted<'a> {
     /// Files, and directories with everything below them except what is mounted there: they can be changed.
@@ -31,7 +31,7 @@ pub struct Granted<'a> {
     pub left_out: Option<&'a str>,
 }
 
-/// Whether this kernel lets this process have such a view. This is tried on a separate thread.
+/// Returns whether this kernel lets this process have such a view. This is tried on a separate thread.
 pub fn possible() -> bool {
     let tried = || std::thread::spawn(|| enter(Granted::default())).join();
     matches!(tried(), Ok(Ok(true)))
@@ -133,8 +133,8 @@ fn set(path: &Path, flags: u32, wanted: u32, cleared: u32) -> rustix::io::Result
     })
 }
 
-/// Whether something is mounted at a path; kernels that cannot say (before Linux 5.8) do not support views
-/// either.
+/// Returns whether something is mounted at a path; kernels that cannot report this (before Linux 5.8) do not
+/// support views either.
 fn is_mount(path: &Path) -> rustix::io::Result<bool> {
     let found = statx(CWD, path, AtFlags::empty(), StatxFlags::empty())?;
     Ok(found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))

@@ -1,4 +1,4 @@
-//! What happened between two readings. Counters that went backwards (a device that was attached again) count
+//! The activity between two readings. Counters that went backwards (a device that was attached again) count
 //! as zero.
 
 use crate::parse::DiskCounters;

@@ -25,8 +25,8 @@ impl Stack {
         self.numbers = numbers;
     }
 
-    /// Whether a device is part of the stack: itself, or as a partition. If no stack is known, every device
-    /// is.
+    /// Returns whether a device is part of the stack: itself, or as a partition. If no stack is known, every
+    /// device is part of it.
     pub(crate) fn contains(&self, device: &str) -> bool {
         self.names.is_empty() || self.names.iter().any(|name| is_or_is_part(device, name))
     }
@@ -38,8 +38,8 @@ impl Stack {
     }
 }
 
-/// Whether `device` is the disk or one of its partitions: `vda1` of `vda`, `loop1p2` of `loop1`, never
-/// `loop10` of `loop1`.
+/// Returns whether `device` is the disk or one of its partitions: `vda1` of `vda`, `loop1p2` of `loop1`,
+/// never `loop10` of `loop1`.
 fn is_or_is_part(device: &str, disk: &str) -> bool {
     let Some(rest) = device.strip_prefix(disk) else { return false };
     let number = match disk.ends_with(|last: char| last.is_ascii_digit()) {

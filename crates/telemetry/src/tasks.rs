@@ -1,4 +1,4 @@
-//! What each task of the machine did since the last reading.
+//! The activity of each task of the machine since the last reading.
 //!
 //! For a kernel thread, only `schedstat` is read, which is exact and cheap; only if it ran is its name read,
 //! because kernel workers are named after what they work for. For a process, `stat` is read, in ticks of 10
@@ -15,7 +15,7 @@ use std::collections::HashMap;
 /// The maximum number of ancestors to follow.
 const MOST_ANCESTORS: usize = 64;
 
-/// What the tasks did between two readings.
+/// The activity of the tasks between two readings.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Activity {
     /// Tasks that ran.
@@ -53,7 +53,7 @@ struct Task {
     owed: Used,
 }
 
-/// What a task and the children that it has waited for used.
+/// The resources that a task and the children that it has waited for used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Used {
     cpu_ns: u64,
@@ -205,8 +205,8 @@ impl Tasks {
     }
 }
 
-/// Whether a process that fsdyno has started serves a filesystem: Samba's smbd, which adds the address of its
-/// client to its name.
+/// Returns whether a process that fsdyno has started serves a filesystem: Samba's smbd, which adds the
+/// address of its client to its name.
 fn is_server(name: &str) -> bool {
     name.strip_prefix("smbd").is_some_and(|rest| !rest.starts_with(|next: char| next.is_ascii_alphanumeric()))
 }

@@ -1,4 +1,4 @@
-//! What a machine supports for a filesystem: its kernel, and its tools.
+//! The support of a machine for a filesystem: its kernel, and its tools.
 
 use crate::filesystem::{Filesystem, Tool};
 use crate::kernel_module::has_module;
@@ -14,7 +14,7 @@ pub fn absent_tools(host: &mut dyn Host, tools: &'static [Tool]) -> Vec<&'static
     tools.iter().filter(|tool| !matches!(host.find_program(tool.program), Ok(Some(_)))).collect()
 }
 
-/// Whether a kernel has a filesystem.
+/// The support of a kernel for a filesystem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KernelSupport {
     /// It is built in, or its module is loaded.
@@ -27,7 +27,7 @@ pub enum KernelSupport {
     Unknown,
 }
 
-/// Whether the kernel of a host has a filesystem.
+/// Determines whether the kernel of a host has a filesystem.
 pub fn kernel_support(host: &mut dyn Host, filesystem: &dyn Filesystem) -> KernelSupport {
     let Ok(known) = host.read_text(Path::new("/proc/filesystems")) else { return KernelSupport::Unknown };
     if known.split_whitespace().any(|word| word == filesystem.descriptor().kernel_type) {
@@ -49,12 +49,12 @@ pub fn kernel_elsewhere(filesystem: &dyn Filesystem) -> String {
     }
 }
 
-/// What a host has of the requirements of a kind of layer.
+/// The support of a host for a kind of layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LayerSupport {
     /// Its word in plans: `md`, `lvm`, `delay`.
     pub name: &'static str,
-    /// Whether the kernel has it; some level of it, for md.
+    /// `true` if the kernel has the layer; for md, some level of it.
     pub in_kernel: bool,
     /// The levels of md that the kernel has.
     pub levels: Vec<&'static str>,
@@ -62,7 +62,7 @@ pub struct LayerSupport {
     pub missing: Vec<&'static Tool>,
 }
 
-/// What a host has of the requirements of each kind of layer.
+/// Returns the support of a host for each kind of layer.
 pub fn layer_support(host: &mut dyn Host) -> Vec<LayerSupport> {
     let md = |level: &RaidLevel| Md { level: *level, chunk: None, bitmap: Bitmap::None, disks: Vec::new() };
     let disk = Box::new(DeviceSpec::block(PathBuf::new()));

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 const STEP: &str = "precondition";
-/// What is written between two looks at whether the user wants to stop.
+/// The number of bytes written between two checks of whether the user wants to stop.
 const PIECE: u64 = 64 * Bytes::MIB;
 /// The mark in the first sector stays: until a filesystem is there, it shows that the data is fsdyno's. A
 /// whole block is left out, so that random data cannot look like one of the signatures that are only two

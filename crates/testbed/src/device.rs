@@ -26,16 +26,16 @@ use fsdyno_host::{AttachedLoop, DeviceHandle, Host, HostError, LoopOptions, NewI
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long a device may be held open by something that only reads it, as udev does after each change.
+/// The time that a device may be held open by something that only reads it, as udev does after each change.
 const GLANCE: Duration = Duration::from_secs(5);
-/// How long a device may be claimed by something that ends on its own, such as a program that checks before
-/// it acts.
+/// The time that a device may be claimed by something that ends on its own, such as a program that checks
+/// before it acts.
 const CLAIM_PATIENCE: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(50);
 const EWOULDBLOCK: i32 = 11;
 const EEXIST: i32 = 17;
 
-/// What is to become of what is on a device.
+/// The treatment of the contents of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Contents {
     /// A new filesystem follows.
@@ -66,9 +66,9 @@ pub(crate) struct Device {
     pub sector: Bytes,
     /// The devices that a layer is built on; empty for a disk.
     pub below: Vec<Device>,
-    /// How a layer was made; nothing for a disk.
+    /// The facts about a layer that was built; nothing for a disk.
     pub made: Option<LayerFacts>,
-    /// How long it took to put the layer together again, if it was there already.
+    /// The time that it took to put the layer together again, if it was there already.
     pub assembled: Nanos,
 }
 
@@ -320,7 +320,7 @@ pub(crate) fn open_patiently(
     }
 }
 
-/// Whether nobody claims an open device, after waiting for a moment.
+/// Returns whether nobody claims an open device, after waiting for a moment.
 pub(crate) fn is_free(host: &mut dyn Host, handle: DeviceHandle, step: &'static str) -> Result<bool> {
     let start = Instant::now();
     while host.is_claimed(handle).map_err(TestbedError::at(step))? {

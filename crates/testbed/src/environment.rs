@@ -91,7 +91,7 @@ fn allowed_processors(status: &str) -> u32 {
     count(list).unwrap_or_default()
 }
 
-/// How many there are in a list such as `0-3,8`; `None` if there is no list.
+/// Returns the number of items in a list such as `0-3,8`; `None` if there is no list.
 fn count(list: &str) -> Option<u32> {
     let ranges = list.trim().split(',').map(|range| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
@@ -112,8 +112,8 @@ fn governor(host: &mut dyn Host) -> Option<String> {
     (!governors.is_empty()).then(|| governors.into_iter().collect::<Vec<_>>().join(", "))
 }
 
-/// Whether processors may exceed their nominal frequency, as `intel_pstate/no_turbo` or `cpufreq/boost` say
-/// (Documentation/admin-guide/pm/cpufreq.rst).
+/// Returns whether processors may exceed their nominal frequency, as `intel_pstate/no_turbo` or
+/// `cpufreq/boost` say (Documentation/admin-guide/pm/cpufreq.rst).
 fn turbo(no_turbo: &str, boost: &str) -> Option<bool> {
     match (no_turbo, boost) {
         ("0", _) | ("", "1") => Some(true),

@@ -33,7 +33,7 @@ pub enum TestbedError {
     Host {
         /// The step of the trial: `attach`, `mkfs`, `mount`.
         step: &'static str,
-        /// What the host said.
+        /// The error from the host.
         #[source]
         source: HostError,
     },
@@ -57,7 +57,7 @@ pub enum TestbedError {
     NotMade {
         /// The device node.
         node: PathBuf,
-        /// What it was told to write.
+        /// The identifier that mkfs was told to write.
         identifier: String,
     },
     /// The mount at the trial's directory is not the filesystem that was created.
@@ -67,7 +67,7 @@ pub enum TestbedError {
         target: PathBuf,
         /// The device node that was to be mounted.
         node: PathBuf,
-        /// What mountinfo shows.
+        /// The mount that mountinfo shows.
         found: String,
     },
     /// A layer was created, but nothing or something else holds the device that should be part of it.
@@ -76,11 +76,11 @@ pub enum TestbedError {
         if holders.is_empty() { "nothing" } else { holders }
     )]
     WrongStack {
-        /// What was to be made.
+        /// The layer that was to be made.
         wanted: String,
         /// The node of a device that it was made of.
         node: PathBuf,
-        /// What holds it, by the kernel's names.
+        /// The holders of that device, by the kernel's names.
         holders: String,
     },
     /// An array takes too long to compute its parity.
@@ -94,7 +94,7 @@ pub enum TestbedError {
     /// The user interrupted while waiting for something.
     #[error("interrupted while {what}")]
     Interrupted {
-        /// What it was waiting for: `the array in '/sys/block/md127/md' was computing its parity`.
+        /// The activity that was waited for: `the array in '/sys/block/md127/md' was computing its parity`.
         what: String,
     },
     /// Whoever looks like root is not, and what its journals list was changed by root.
@@ -102,13 +102,13 @@ pub enum TestbedError {
     Powerless {
         /// Where the journals are.
         directory: PathBuf,
-        /// What is missing.
+        /// The missing privilege.
         lack: Lack,
     },
     /// The undo journal cannot be kept, so nothing may be changed.
     #[error("cannot {action} the undo journal '{path}'")]
     Journal {
-        /// What was tried.
+        /// The attempted action.
         action: &'static str,
         /// The journal.
         path: PathBuf,

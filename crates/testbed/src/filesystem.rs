@@ -1,8 +1,8 @@
-//! How each filesystem is created, mounted, verified and checked: one type per family, and nothing of that
-//! anywhere else.
+//! The creation, mounting, verification and checking of each filesystem: one type per family, and nothing of
+//! that anywhere else.
 //!
-//! What does not depend on a machine is in its descriptor ([`fsdyno_core::filesystem`]), where both are
-//! registered.
+//! The facts that do not depend on a machine are in a filesystem's descriptor ([`fsdyno_core::filesystem`]),
+//! where both are registered.
 
 use crate::words::{self, Grammar, Words};
 pub(crate) use crate::words::{raw_mkfs, raw_mount};
@@ -72,11 +72,11 @@ pub struct Targets {
     pub others: Vec<Target>,
     /// Where its external journal is.
     pub journal: Option<Target>,
-    /// Whether mkfs must leave the contents of unused blocks as they are instead of discarding them.
+    /// `true` if mkfs must leave the contents of unused blocks as they are instead of discarding them.
     pub keeps_blocks: bool,
 }
 
-/// What a mount shows if a level is in force.
+/// The options that a mount shows if a level is in force.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Shown {
     /// This option, optionally with a level after a colon (`compress=zlib:3`).
@@ -93,12 +93,12 @@ pub struct Expectation {
     pub axis: &'static str,
     /// Its level.
     pub level: String,
-    /// What the mount shows.
+    /// The options that the mount shows.
     pub shown: Shown,
 }
 
 impl Expectation {
-    /// Whether the options of a mount, joined by commas, show it.
+    /// Returns whether the options of a mount, joined by commas, show that the level is in force.
     pub fn met(&self, options: &str) -> bool {
         let shows = |word: &String| {
             let shown = options.split(',').filter_map(|shown| shown.strip_prefix(word.as_str()));
@@ -111,7 +111,7 @@ impl Expectation {
     }
 }
 
-/// What files can use of a filesystem, as statfs(2) has it.
+/// The space of a filesystem that files can use, as in statfs(2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capacity {
     /// Its blocks: of these, a fill takes a percentage.
@@ -133,7 +133,7 @@ pub trait Filesystem: std::fmt::Debug + Sync {
     }
     /// The smallest device that its mkfs accepts.
     fn minimum_size(&self, configuration: &Configuration) -> Bytes;
-    /// What its files can use at most of a device of this size.
+    /// Returns the space that its files can use at most on a device of this size.
     fn capacity(&self, _configuration: &Configuration, size: Bytes) -> Capacity {
         Capacity { whole: size, kept_back: Bytes(0) }
     }
@@ -186,11 +186,11 @@ pub trait Filesystem: std::fmt::Debug + Sync {
     fn beside_a_copy(&self) -> Option<&'static [&'static str]> {
         None
     }
-    /// How to see that its own mount options are in force.
+    /// Returns the expectations that show whether its own mount options are in force.
     fn expectations(&self, _configuration: &Configuration) -> Vec<Expectation> {
         Vec::new()
     }
-    /// What it does itself to what survives a power cut, whatever its settings.
+    /// Returns the effect of the filesystem itself on what survives a power cut, whatever its settings.
     fn own_hazard(&self) -> Hazard {
         Hazard::Harmless
     }
@@ -217,7 +217,7 @@ pub trait Filesystem: std::fmt::Debug + Sync {
     fn check_small(&self, targets: &Targets) -> Option<Command> {
         self.check(targets)
     }
-    /// Whether a check found it clean; `None` if the check itself failed.
+    /// Returns whether a check found the filesystem clean; `None` if the check itself failed.
     fn clean(&self, output: &Output) -> Option<bool>;
     /// The command that prints its geometry, if its mkfs does not.
     fn geometry(&self, _targets: &Targets) -> Option<Command> {
@@ -230,7 +230,7 @@ pub(crate) fn minimum_size(configuration: &Configuration) -> Bytes {
     find(&configuration.filesystem).map_or(Bytes(0), |filesystem| filesystem.minimum_size(configuration))
 }
 
-/// What its tools and its mount take.
+/// Returns the words that a filesystem's tools and mount take.
 pub(crate) fn grammar(filesystem: &dyn Filesystem) -> Grammar {
     Grammar {
         filesystem: filesystem.name(),
@@ -284,9 +284,9 @@ pub(crate) fn all_expectations(
     expectations
 }
 
-/// What the settings of a configuration weaken that was built elsewhere. Nothing there is known to be
-/// durable, so what is unknown of a setting says nothing more. Of a filesystem that is not known, what its
-/// settings weaken on any other.
+/// Returns warnings about the settings that weaken durability, for a configuration that was built elsewhere.
+/// Nothing there is known to be durable, so settings of unknown effect add no warning. For an unknown
+/// filesystem, the warnings are those for its settings on any other filesystem.
 pub fn declared_risks(configuration: &Configuration) -> Vec<Warning> {
     let mut found = match find(&configuration.filesystem) {
         Some(filesystem) => all_risks(filesystem, configuration),
@@ -302,7 +302,8 @@ pub fn foreseen_risks(configuration: &Configuration) -> Vec<Warning> {
     find(&configuration.filesystem).map_or(Vec::new(), |filesystem| all_risks(filesystem, configuration))
 }
 
-/// What a filesystem and the settings of a configuration do to what survives a power cut.
+/// Returns warnings about the effect of a filesystem and the settings of a configuration on what survives a
+/// power cut.
 pub(crate) fn all_risks(filesystem: &dyn Filesystem, configuration: &Configuration) -> Vec<Warning> {
     let own = filesystem.own_hazard().warning(filesystem.name(), filesystem.name(), "");
     distinct(own.into_iter().chain(risks_of_settings(filesystem, configuration)).collect())
@@ -334,7 +335,7 @@ pub(crate) fn distinct(warnings: Vec<Warning>) -> Vec<Warning> {
     found
 }
 
-/// What was requested but is not in force.
+/// Returns warnings about the settings that were requested but are not in force.
 pub(crate) fn not_in_force(expectations: &[Expectation], options: &str) -> Vec<Warning> {
     let missing = expectations.iter().filter(|expectation| !expectation.met(options));
     missing
@@ -373,7 +374,7 @@ pub(crate) const DATA_MODES: Hazard = Hazard::By(&[
 pub(crate) const NO_RECOVERY: Hazard =
     Hazard::Weakens("no recovery: what was synced last is missing, because the log is not replayed");
 
-/// How to see the axis if the kernel shows nothing but `nobarrier`.
+/// Returns the expectation for the axis `barrier` if the kernel shows nothing but `nobarrier`.
 pub(crate) fn nobarrier_in_force(configuration: &Configuration) -> Option<Expectation> {
     let level = configuration.level("barrier")?;
     let shown = if level == "1" { none_of(["nobarrier"]) } else { Shown::Word("nobarrier".to_string()) };

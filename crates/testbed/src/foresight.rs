@@ -1,5 +1,5 @@
-//! What is known about a configuration before anything is changed: whether it is consistent, whether this
-//! machine can run it, and which commands it needs.
+//! The facts that are known about a configuration before anything is changed: whether it is consistent,
+//! whether this machine can run it, and which commands it needs.
 
 use crate::capability::{KernelSupport, absent_tools, kernel_elsewhere, kernel_support};
 use crate::carriers;
@@ -155,7 +155,8 @@ fn option_key(word: &str) -> &str {
     }
 }
 
-/// Whether building a configuration takes root: it creates and mounts a filesystem, or changes settings.
+/// Returns whether building a configuration takes root: it creates and mounts a filesystem, or changes
+/// settings.
 pub fn needs_root(configuration: &Configuration) -> bool {
     let sysctls = configuration.settings.keys().any(|axis| axis.starts_with(SYSCTL_PREFIX));
     sysctls || filesystem::find(&configuration.filesystem).is_some()

@@ -1,8 +1,8 @@
 //! The guards before the first destructive step: all of them, on all devices that the plan names, without
 //! writing anything.
 //!
-//! What the host found out about a device is passed to [`refusals`], a pure function. A fact that could not
-//! be determined is a refusal. Each refusal says what is in the way and what to do next; all of them are
+//! The host's findings about a device are passed to [`refusals`], a pure function. A fact that could not be
+//! determined is a refusal. Each refusal says what is in the way and what to do next; all of them are
 //! reported, not just the first.
 
 mod confirmation;
@@ -41,7 +41,7 @@ pub struct Testbed {
     pub(crate) devices: Devices,
     pub(crate) confirmation: Confirmation,
     pub(crate) needs: BTreeMap<PathBuf, Need>,
-    /// Whether block devices are new and contain only zeros.
+    /// `true` if block devices are new and contain only zeros.
     pub(crate) blank_disks: bool,
     knowledge: Arc<Mutex<Knowledge>>,
 }
@@ -61,7 +61,7 @@ pub(crate) struct Knowledge {
     pub tools: BTreeMap<String, String>,
     /// The geometry of filesystems, by configuration.
     pub geometry: BTreeMap<String, String>,
-    /// What does not change from trial to trial.
+    /// The part of the environment that does not change from trial to trial.
     pub environment: Option<Environment>,
 }
 
@@ -137,8 +137,8 @@ impl Testbed {
     }
 }
 
-/// What [`Testbed::verify`] would refuse after the user has confirmed every device of the plan. Nothing is
-/// written.
+/// Returns the refusals that [`Testbed::verify`] would report after the user has confirmed every device of
+/// the plan. Nothing is written.
 pub fn foresee(
     host: &mut dyn Host,
     devices: &Devices,
@@ -170,13 +170,13 @@ fn sysctl_refusals(configurations: &[Configuration], confirmation: &Confirmation
         .collect()
 }
 
-/// What the guards found.
+/// The findings of the guards.
 struct Examined {
     /// All that is in the way.
     refusals: Vec<Refusal>,
     /// The identities of the block devices.
     identities: BTreeMap<PathBuf, DeviceIdentity>,
-    /// What the user has confirmed, by the paths of the plan.
+    /// The user's confirmations, by the paths of the plan.
     confirmation: Confirmation,
 }
 
@@ -252,7 +252,7 @@ fn needs(devices: &Devices, configurations: &[Configuration], space: Bytes) -> B
     needs
 }
 
-/// What each disk of a stack has to hold.
+/// Adds the share of a need that each disk of a stack has to meet.
 fn share_out(spec: &DeviceSpec, need: &Need, needs: &mut BTreeMap<PathBuf, Need>) {
     let below = spec.below();
     if below.is_empty() {

@@ -1,4 +1,4 @@
-//! What a guest needs for a configuration, and what the configuration looks like inside.
+//! The requirements of a configuration on a guest, and the form of the configuration inside it.
 //!
 //! Images become disks of the guest; there they are block devices like any other, with the same guards, locks
 //! and steps. Once the guest is gone, only the images are left to undo on the host.
@@ -80,14 +80,14 @@ pub fn commands(
     commands_on(&configuration, &devices, seed, &DiskQueues::new(), Some(while_mounted))
 }
 
-/// What a user who requested a guest has confirmed for it: its disks are new and nobody else's; its settings
-/// have passed the guards of the sweep.
+/// Returns the confirmations of a user who requested a guest: its disks are new and nobody else's; its
+/// settings have passed the guards of the sweep.
 pub fn confirmation(configuration: &Configuration, disks: &[PathBuf]) -> Confirmation {
     let sysctls = tunable::sysctl_keys(configuration).map(str::to_string).collect();
     Confirmation { destroy: disks.to_vec(), sysctls, ..Confirmation::default() }
 }
 
-/// What the kernel must support for a configuration, as module names.
+/// Returns the features that the kernel must support for a configuration, as module names.
 pub fn modules(configuration: &Configuration, devices: &Devices) -> Vec<GuestModule> {
     let filesystem = filesystem::find(&configuration.filesystem).map(|filesystem| GuestModule {
         name: filesystem.descriptor().module.to_string(),

@@ -12,7 +12,7 @@ pub(crate) struct MadeImage {
     pub path: PathBuf,
     pub handle: ImageHandle,
     pub identity: FileIdentity,
-    /// Whether it stays open for the next trial.
+    /// `true` if the image stays open for the next trial.
     pub kept: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What is in force where a load runs, and what that does to what survives a power cut.
+//! The settings in force where a load runs, and their effect on what survives a power cut.
 //!
 //! A plan says what was asked for. A directory may be on any filesystem, mounted by anybody, and also where
 //! fsdyno mounts, defaults of tools and kernels decide along with the plan. So the mount itself is judged, by
@@ -22,17 +22,17 @@ const MEMORY_DISKS: [&str; 2] = ["ram", "zram"];
 /// Images in images, of which no more are looked at.
 const DEPTH_MAX: u32 = 4;
 
-/// Whether the files of a mount are in memory.
+/// Returns whether the files of a mount are in memory.
 pub(crate) fn is_in_memory(mount: &MountInfo) -> bool {
     IN_MEMORY.contains(&mount.filesystem.as_str())
 }
 
-/// Whether a block device of this name is in memory.
+/// Returns whether a block device of this name is in memory.
 pub(crate) fn is_memory_disk(name: &str) -> bool {
     MEMORY_DISKS.iter().any(|kind| name.starts_with(kind))
 }
 
-/// What a filesystem does as it is mounted.
+/// Returns warnings about a filesystem as it is mounted.
 pub(crate) fn risks_of_filesystem(host: &mut dyn Host, mount: &MountInfo) -> Vec<Warning> {
     let kind = mount.filesystem.as_str();
     let options = mount.options.split(',');
@@ -74,7 +74,7 @@ fn ext_name(host: &mut dyn Host, mount: &MountInfo) -> Option<String> {
     uevent.lines().find_map(|line| line.strip_prefix("DEVNAME=")).map(|name| name.replace('/', "!"))
 }
 
-/// What the mount of a directory does, and what is below it as far as the kernel shows it.
+/// Returns warnings about the mount of a directory, and about everything below it that the kernel shows.
 pub(crate) fn risks_of_directory(
     host: &mut dyn Host,
     mounts: &[MountInfo],

@@ -16,7 +16,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How much is written before it is synced, so that little of it is in memory at any time.
+/// The number of bytes written before each sync, so that little of the data is in memory at any time.
 const PIECE: u64 = 16 * Bytes::MIB;
 
 impl Testbed {
@@ -65,7 +65,7 @@ impl Testbed {
         Ok(true)
     }
 
-    /// Whether some image is written before the first trial.
+    /// Returns whether some image is written before the first trial.
     pub fn keeps_images(&self) -> bool {
         self.kept().next().is_some()
     }

@@ -3,7 +3,7 @@
 use fsdyno_host::Host;
 use std::path::{Path, PathBuf};
 
-/// Whether the kernel can load a module of this name (modules.dep, as depmod(8) writes it).
+/// Returns whether the kernel can load a module of this name (modules.dep, as depmod(8) writes it).
 pub(crate) fn has_module(host: &mut dyn Host, name: &str) -> bool {
     let Ok(release) = host.read_text(Path::new("/proc/sys/kernel/osrelease")) else { return false };
     let index = PathBuf::from(format!("/lib/modules/{}/modules.dep", release.trim()));

@@ -1,4 +1,4 @@
-//! How fsdyno recognises what it created, in any sweep: by marks that can be recognised without the seed.
+//! The marks by which fsdyno recognises what it created, in any sweep and without the seed.
 //!
 //! Its UUIDs are of version 8 (RFC 9562, 5.8), and their first 48 bits spell `fsdyno`; the other 74 free bits
 //! follow from the trial. Arrays and volume groups are recognised by their names. What carries such a mark
@@ -25,7 +25,7 @@ pub(crate) fn uuid(bits: u128) -> String {
     [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]].join("-")
 }
 
-/// Whether fsdyno created what carries this signature.
+/// Returns whether fsdyno created the content that carries this signature.
 pub(crate) fn is_ours(signature: &Signature) -> bool {
     let uuid = signature.uuid.as_deref().map(digits).unwrap_or_default();
     let label = signature.label.as_deref().unwrap_or_default();
@@ -46,8 +46,8 @@ pub(crate) fn is_ours(signature: &Signature) -> bool {
     }
 }
 
-/// Whether this is one of fsdyno's UUIDs, or a serial number in place of one: 32 bits, which the tag fills,
-/// or 64.
+/// Returns whether this is one of fsdyno's UUIDs, or a serial number in place of one: 32 bits, which the tag
+/// fills, or 64.
 pub(crate) fn is_identifier(text: &str) -> bool {
     let digits = digits(text);
     match digits.len() {

@@ -21,7 +21,7 @@ pub const LEAST: Bytes = Bytes(32 * Bytes::MIB);
 /// The maximum: more than any machine has, and exact in every format of results.
 pub const MOST: Bytes = Bytes(1 << 50);
 
-/// What the configuration asks for and cannot be.
+/// Returns the contradiction if the configuration asks for memory that is out of range.
 pub(crate) fn contradiction(configuration: &Configuration) -> Option<String> {
     let asked = configuration.memory().filter(|asked| !(LEAST..=MOST).contains(asked))?;
     Some(format!("memory = {asked} is out of range ({LEAST} to {MOST})"))
@@ -63,8 +63,8 @@ fn unmet(reason: String) -> TestbedError {
     TestbedError::Unmet { unmet: vec![format!("memory cannot be limited: {reason}")] }
 }
 
-/// What is used for data, if it is on a filesystem in memory: it is as fast as memory, and its pages cannot
-/// be reclaimed, so that a limit would end the load.
+/// Returns the path that is used for data, if it is on a filesystem in memory: such a filesystem is as fast
+/// as memory, and its pages cannot be reclaimed, so that a limit would end the load.
 pub fn in_memory(host: &mut dyn Host, device: &DeviceSpec) -> Option<PathBuf> {
     device.disks().into_iter().find_map(|disk| {
         let path = disk.path();
@@ -77,7 +77,7 @@ pub fn in_memory(host: &mut dyn Host, device: &DeviceSpec) -> Option<PathBuf> {
     })
 }
 
-/// Whether the kernel has killed something in a group because its limit was reached.
+/// Returns whether the kernel has killed something in a group because its limit was reached.
 pub fn has_killed(host: &mut dyn Host, group: &MemoryGroup) -> bool {
     ["memory.events", "memory.oom_control"].into_iter().any(|file| {
         let text = host.read_text(&group.directory.join(file)).unwrap_or_default();
@@ -85,9 +85,9 @@ pub fn has_killed(host: &mut dyn Host, group: &MemoryGroup) -> bool {
     })
 }
 
-/// Whether writers may fill a group with pages that are not on the disk yet: version 1 does not slow them
-/// down before that (`writeback_throttling_sane` in mm/vmscan.c), and while the disk stalls nothing can be
-/// reclaimed.
+/// Returns whether writers may fill a group with pages that are not on the disk yet: version 1 does not slow
+/// them down before that (`writeback_throttling_sane` in mm/vmscan.c), and while the disk stalls nothing can
+/// be reclaimed.
 pub fn lets_writers_fill(host: &mut dyn Host, group: &MemoryGroup) -> bool {
     host.read_text(&group.directory.join("memory.oom_control")).is_ok()
 }

@@ -30,7 +30,7 @@ impl Mounted {
         Mounted { trial, directory, target }
     }
 
-    /// Whether it can be unmounted: not if a directory is used as it is.
+    /// Returns whether the filesystem can be unmounted: not if a directory is used as it is.
     pub fn can_be_remounted(&self) -> bool {
         self.target.is_some()
     }
@@ -45,7 +45,7 @@ impl Mounted {
         &self.trial.built
     }
 
-    /// What mkfs and mount took.
+    /// Returns the time that mkfs and mount took.
     pub fn lifecycle(&self) -> &Lifecycle {
         &self.trial.lifecycle
     }
@@ -126,8 +126,9 @@ impl Mounted {
 }
 
 impl Unmounted {
-    /// Whether its devices are free. Another mount namespace that was created meanwhile may still have it
-    /// mounted (mount_namespaces(7)); unmounting it here then writes nothing back and empties no cache.
+    /// Returns whether the devices of the filesystem are free. Another mount namespace that was created
+    /// meanwhile may still have the filesystem mounted (mount_namespaces(7)); unmounting it here then writes
+    /// nothing back and empties no cache.
     ///
     /// # Errors
     /// [`TestbedError::Host`] if a device cannot be opened again.

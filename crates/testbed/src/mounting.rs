@@ -34,7 +34,7 @@ pub(crate) fn mount_again(
     Ok(())
 }
 
-/// How a volume is mounted each time, from the device that is open.
+/// Returns the request by which a volume is mounted each time, from the device that is open.
 pub(crate) fn mount_request(trial: &Trial, volume: &Volume, open: DeviceHandle) -> MountRequest {
     let log = volume.journal.as_ref().map(|device| device.target.node.as_path());
     let members =

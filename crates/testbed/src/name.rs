@@ -27,40 +27,40 @@ pub(crate) fn trace_instance() -> String {
     format!("fsdyno-{}", random_name())
 }
 
-/// Whether memory cgroups of ours may be at a path or below it.
+/// Returns whether memory cgroups of ours may be at a path or below it.
 pub(crate) fn may_hold_groups(path: &Path) -> bool {
     is_straight(path) && path.starts_with(CGROUPS)
 }
 
-/// Whether a path is one of a memory cgroup of ours.
+/// Returns whether a path is that of a memory cgroup of ours.
 pub(crate) fn is_memory_group(path: &Path) -> bool {
     may_hold_groups(path) && has_name(path, "fsdyno-")
 }
 
-/// Whether a path begins at the root and can be one.
+/// Returns whether a path begins at the root and contains no NUL.
 pub(crate) fn is_absolute(path: &Path) -> bool {
     path.is_absolute() && !path.as_os_str().as_encoded_bytes().contains(&0)
 }
 
-/// Whether it also contains no `..`, so that it stays below its root.
+/// Returns whether an absolute path also contains no `..`, so that it stays below its root.
 pub(crate) fn is_straight(path: &Path) -> bool {
     let straight = |component| matches!(component, Component::RootDir | Component::Normal(_));
     is_absolute(path) && path.components().all(straight)
 }
 
-/// Whether a path is one where trials are mounted.
+/// Returns whether a path is one where trials are mounted.
 pub(crate) fn is_mount_directory(path: &Path) -> bool {
     let name = path.to_str().and_then(|path| path.strip_prefix(MOUNT_PREFIX));
     name.is_some_and(is_id)
 }
 
-/// Whether the last name is this prefix and 128 bits in hexadecimal.
+/// Returns whether the last name of a path is this prefix and 128 bits in hexadecimal.
 pub(crate) fn has_name(path: &Path, prefix: &str) -> bool {
     let name = path.file_name().and_then(|name| name.to_str());
     name.and_then(|name| name.strip_prefix(prefix)).is_some_and(is_id)
 }
 
-/// Whether these are 128 bits in hexadecimal.
+/// Returns whether these digits are 128 bits in hexadecimal.
 pub(crate) fn is_id(digits: &str) -> bool {
     digits.len() == ID_DIGITS
         && digits.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))

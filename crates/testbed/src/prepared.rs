@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const STEP: &str = "copy";
-/// How much is copied before it is synced, so that little of it is in memory at any time.
+/// The number of bytes copied before each sync, so that little of the data is in memory at any time.
 const PIECE: u64 = 16 * Bytes::MIB;
 const BLOCK: usize = 1 << 20;
 
@@ -35,7 +35,7 @@ const BLOCK: usize = 1 << 20;
 #[derive(Debug)]
 pub struct Prepared {
     testbed: Testbed,
-    /// What it is prepared with.
+    /// The configuration that the filesystem is prepared with.
     configuration: Configuration,
     seed: u64,
     images: Vec<Original>,
@@ -51,11 +51,11 @@ struct Original {
     file: OwnedFd,
     /// As it was when it was complete.
     state: Option<State>,
-    /// Whether a copy may share its blocks.
+    /// `true` if a copy may share its blocks.
     shareable: bool,
 }
 
-/// What changes when a file is written or cut.
+/// The properties that change when a file is written or truncated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct State {
     size: i64,
@@ -191,7 +191,7 @@ impl Prepared {
         Ok(())
     }
 
-    /// Whether the images are as they were when they were complete.
+    /// Returns whether the images are as they were when they were complete.
     pub fn is_unchanged(&self) -> bool {
         self.images.iter().all(|original| original.state == State::of(&original.file))
     }
@@ -203,8 +203,9 @@ impl Prepared {
     }
 }
 
-/// Whether the loop device of an image can still bypass the page cache if it shares blocks with another file:
-/// xfs then takes direct I/O in whole blocks only (fs/xfs/xfs_iops.c, `xfs_report_dioalign`).
+/// Returns whether the loop device of an image can still bypass the page cache if the image shares blocks
+/// with another file: xfs then takes direct I/O in whole blocks only (fs/xfs/xfs_iops.c,
+/// `xfs_report_dioalign`).
 fn may_share_blocks(file: &OwnedFd, image: &Image) -> bool {
     const XFS: u32 = 0x5846_5342;
     match rustix::fs::fstatfs(file) {

@@ -1,4 +1,4 @@
-//! What a host lacks of the privileges that building filesystems takes. User 0 is not root of the machine in
+//! The privileges that building filesystems takes and that a host lacks. User 0 is not root of the machine in
 //! a user namespace (user_namespaces(7)), nor without the capability by which filesystems are mounted
 //! (capabilities(7)).
 
@@ -51,7 +51,7 @@ impl Lack {
         }
     }
 
-    /// What to do about it.
+    /// Returns the step that makes up for the lack.
     pub fn hint(self) -> &'static str {
         match self {
             Lack::Root => "run it with sudo",

@@ -1,5 +1,5 @@
-//! How to build a configuration by hand on another device: the commands of its trials, without what makes
-//! these repeatable.
+//! The recipe for building a configuration by hand on another device: the commands of its trials, without the
+//! parts that make these repeatable.
 //!
 //! The code that built the configuration writes the recipe to the trial, so that a recommendation can show
 //! commands that were actually measured.
@@ -25,7 +25,7 @@ pub(crate) fn recipe(configuration: &Configuration, volume: &Volume) -> Recipe {
     }
 }
 
-/// What matters of the devices of a trial.
+/// The properties of a trial's devices that matter for a recipe.
 struct Devices {
     size: Option<Bytes>,
     sector: Option<Bytes>,

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 pub struct Refusal {
     /// The device, or the sysctl, as the plan names it.
     pub device: PathBuf,
-    /// What is in the way, as the end of a sentence about it.
+    /// The obstacle, as the end of a sentence about the device or sysctl.
     pub reason: String,
     /// The next step.
     pub hint: String,

@@ -1,4 +1,4 @@
-//! What the text of a setting of sysfs or a sysctl means: what is in force, and what brings it back.
+//! The meaning of a setting's text in sysfs or a sysctl: the value in force, and the text that restores it.
 
 use std::path::Path;
 
@@ -12,8 +12,8 @@ pub(crate) fn to_write_back(path: &Path, text: &str) -> String {
     chosen.unwrap_or(text).to_string()
 }
 
-/// Whether a setting is what it was. Journals of versions before 0.2 have its text without white space at its
-/// ends.
+/// Returns whether a setting has its old value again. Journals of versions before 0.2 have its text without
+/// white space at its ends.
 pub(crate) fn is_back(path: &Path, text: &str, old: &str) -> bool {
     let now = to_write_back(path, text);
     now == old || now.trim() == old
@@ -39,7 +39,7 @@ pub(crate) fn offered(text: &str) -> Vec<&str> {
     text.split_whitespace().map(|word| word.trim_matches(['[', ']'])).collect()
 }
 
-/// Whether two values are the same but for white space.
+/// Returns whether two values are the same but for white space.
 pub(crate) fn same(one: &str, other: &str) -> bool {
     one.split_whitespace().eq(other.split_whitespace())
 }

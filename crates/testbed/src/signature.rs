@@ -5,8 +5,8 @@
 //! wipefs(8) wipes it, and writes nothing else, on the descriptor that was verified. It opens the device
 //! exclusively, so it fails if something is using the device by then.
 //!
-//! What a trial leaves is recognised by the UUID passed to its mkfs. A signature without that UUID stays,
-//! whatever it is.
+//! The signatures that a trial leaves are recognised by the UUID passed to its mkfs. A signature without that
+//! UUID stays, whatever it is.
 
 use crate::Result;
 use crate::filesystem::{Filesystem, Target};
@@ -87,7 +87,7 @@ pub(crate) fn clear(host: &mut dyn Host, disk: &Target, uuid: &str) -> fsdyno_ho
     Ok(true)
 }
 
-/// Whether a device carries this UUID, as it does after a mkfs that was told to write it.
+/// Returns whether a device carries this UUID, as it does after a mkfs that was told to write it.
 pub(crate) fn bears(host: &mut dyn Host, device: &Target, uuid: &str) -> fsdyno_host::Result<bool> {
     Ok(!find(host, device, uuid)?.is_empty())
 }

@@ -76,7 +76,7 @@ pub fn find(
     open(host, journal, &wanted, Images::Given(&testbed.kept_images())).map(Formatted)
 }
 
-/// What is to be opened.
+/// The stack that is to be opened.
 pub(crate) struct Wanted<'a> {
     pub testbed: &'a Testbed,
     pub configuration: &'a Configuration,
@@ -211,7 +211,7 @@ impl Formatted {
         Formatted(trial)
     }
 
-    /// What mkfs took.
+    /// Returns the time that mkfs took.
     pub fn lifecycle(&self) -> &Lifecycle {
         &self.0.lifecycle
     }

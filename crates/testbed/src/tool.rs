@@ -19,7 +19,7 @@ pub(crate) fn run_to_success(host: &mut dyn Host, step: &'static str, command: &
     })
 }
 
-/// What a plan asks for and cannot be.
+/// Returns the error for a plan that asks for something impossible.
 pub(crate) fn contradiction(why: String) -> TestbedError {
     TestbedError::Contradiction { contradictions: vec![why] }
 }

@@ -1,4 +1,4 @@
-//! What every state of a trial carries along: its configuration, and what it is built on.
+//! The data that every state of a trial carries along: its configuration, and the place where it runs.
 
 use crate::Result;
 use crate::device::{self, Device};
@@ -18,7 +18,7 @@ pub(crate) const SLOW_RATE: u64 = 10_000_000;
 const MKFS_BASE: Duration = Duration::from_secs(30);
 const MKFS_MOST: Duration = Duration::from_secs(3600);
 
-/// What a trial runs on.
+/// The place where a trial runs.
 #[derive(Debug, Clone)]
 pub(crate) enum Location {
     /// An existing directory.
@@ -91,7 +91,7 @@ impl Volume {
     }
 }
 
-/// What every state of a trial carries along.
+/// The data that every state of a trial carries along.
 #[derive(Debug, Clone)]
 pub(crate) struct Trial {
     pub testbed: Testbed,

@@ -21,11 +21,11 @@ pub(crate) struct Setting {
     pub axis: String,
     /// Its file.
     pub path: PathBuf,
-    /// What to write.
+    /// The value to write.
     pub value: String,
     /// A setting that the kernel changes along with this one.
     pub companion: Option<PathBuf>,
-    /// Whether the companion must be restored after this one; otherwise before it.
+    /// `true` if the companion must be restored after this setting; otherwise it is restored before it.
     pub companion_last: bool,
 }
 

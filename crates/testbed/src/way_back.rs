@@ -1,10 +1,10 @@
-//! What can be undone, and what has to wait for what.
+//! The changes that can be undone, and the order between them.
 
 use fsdyno_host::probe::FileIdentity;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// How to undo one change.
+/// The way to undo one change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "undo")]
 pub enum UndoAction {
@@ -79,12 +79,12 @@ pub enum UndoAction {
     ClearLabel {
         /// The device as the plan names it.
         disk: PathBuf,
-        /// What it has to carry to be fsdyno's.
+        /// The label that the device has to carry to be fsdyno's.
         label: Label,
     },
 }
 
-/// What a layer writes to its disks in order to recognise them.
+/// The label that a layer writes to its disks in order to recognise them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Label {
@@ -165,7 +165,8 @@ impl UndoAction {
         }
     }
 
-    /// What to do if these settings were seen to be in force: any other one is restored whatever it is now.
+    /// Returns the action to take if these settings were seen to be in force: any other setting is restored
+    /// whatever it is now.
     pub(crate) fn knowing(self, in_force: &[PathBuf]) -> UndoAction {
         match self {
             UndoAction::WriteSetting { path, old, new } => {
@@ -176,20 +177,20 @@ impl UndoAction {
         }
     }
 
-    /// Whether it restores one of these settings.
+    /// Returns whether the action restores one of these settings.
     pub(crate) fn is_of_setting(&self, settings: &[PathBuf]) -> bool {
         matches!(self, UndoAction::WriteSetting { path, .. } if settings.contains(path))
     }
 
-    /// Whether it takes down something that is built on disks.
+    /// Returns whether the action takes down something that is built on disks.
     pub(crate) fn is_layer(&self) -> bool {
         matches!(self, UndoAction::StopArray { .. } | UndoAction::RemoveMapping { .. })
     }
 }
 
-/// What has to stay because something that depends on it, or would change it again, could not be undone: an
-/// image whose loop device is still attached, a device whose filesystem is still mounted, a setting that
-/// changes along with one that is not restored yet.
+/// Returns the reason why a change has to stay, if something that depends on it, or would change it again,
+/// could not be undone: an image whose loop device is still attached, a device whose filesystem is still
+/// mounted, a setting that changes along with one that is not restored yet.
 pub(crate) fn stands_on(action: &UndoAction, left: &[UndoAction]) -> Option<&'static str> {
     left.iter().find_map(|other| match (action, other) {
         (UndoAction::RemoveFile { identity: Some(identity), .. }, UndoAction::DetachLoop { image, .. }) => {

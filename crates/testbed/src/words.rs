@@ -12,7 +12,7 @@
 use fsdyno_core::hazard::Hazard;
 use fsdyno_core::{Configuration, Warning};
 
-/// What a word takes, and therefore whether a plan may use it.
+/// The value that a word takes, and therefore whether a plan may use the word.
 #[derive(Debug, Clone, Copy)]
 pub enum Takes {
     /// Nothing.
@@ -36,8 +36,8 @@ pub enum Takes {
 /// The words of a tool, an option or a mount.
 pub type Words = &'static [Word];
 
-/// What some of them take, what they do to what survives a power cut, and their names. Where the hazard
-/// depends on the word they are one setting, of which the last word counts.
+/// The value that some words take, their effect on what survives a power cut, and their names. Where the
+/// hazard depends on the word they are one setting, of which the last word counts.
 pub type Word = (Takes, Hazard, &'static [&'static str]);
 
 /// It names what only the plan's device section may name.
@@ -51,7 +51,7 @@ pub(crate) const OURS: Takes = Takes::Never("is reserved: fsdyno sets it itself 
 /// The filesystem would not be where it is mounted from, or not completely.
 pub(crate) const ELSEWHERE: Takes =
     Takes::Never("does not create a complete filesystem at the start of the device");
-/// What a filesystem may do if it finds an error. `panic` would take the machine down.
+/// The actions that a filesystem may take if it finds an error. `panic` would take the machine down.
 pub(crate) const ON_ERRORS: Takes = Takes::OneOf(&["continue", "remount-ro"]);
 
 /// Signs before a feature, most of which disable it.
@@ -100,7 +100,7 @@ pub(crate) struct Given<'a> {
     pub value: Option<&'a str>,
 }
 
-/// What a filesystem's tools and mount take.
+/// The words that a filesystem's tools and mount take.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Grammar {
     pub filesystem: &'static str,
@@ -249,8 +249,8 @@ const OF_EVERY_MOUNT: Words = &[
     ),
 ];
 
-/// What the words of a mount do to what survives a power cut, whether a plan asks for them or the kernel
-/// shows them.
+/// Returns warnings about the effect of the words of a mount on what survives a power cut, whether a plan
+/// asks for them or the kernel shows them.
 pub(crate) fn risks_of_mount<'a>(
     filesystem: &str,
     own: Words,
@@ -345,8 +345,8 @@ pub(crate) fn unfit_word(words: &[Word], word: &str) -> Vec<String> {
     }
 }
 
-/// What is wrong with a mount option. An unknown word without a value is passed to the kernel, which knows
-/// whether it exists: such a word cannot name anything.
+/// Returns the problem with a mount option. An unknown word without a value is passed to the kernel, which
+/// knows whether it exists: such a word cannot name anything.
 fn of_mount(grammar: Grammar, word: &str) -> Option<String> {
     let (name, value) = word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
     let why = match (find(grammar.mount, name), value) {

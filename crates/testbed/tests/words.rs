@@ -1,4 +1,4 @@
-//! What each level of each axis becomes in the words of mkfs, mount and sysfs.
+//! The words of mkfs, mount and sysfs that each level of each axis becomes.
 
 use fsdyno_core::device::{Bitmap, Delay, Delayed, Image, Md, RaidLevel};
 use fsdyno_core::filesystem::Identifier;

@@ -1,4 +1,4 @@
-//! What programs that are not ours have printed, and the parameters of these runs.
+//! The output of programs that are not ours, and the parameters of these runs.
 
 use fsdyno_core::Bytes;
 use fsdyno_core::workload::Bonnie;

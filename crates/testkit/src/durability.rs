@@ -6,7 +6,8 @@ use fsdyno_core::result::*;
 use fsdyno_core::workload::{Durability as Parameters, Workload};
 use fsdyno_core::{Configuration, Nanos};
 
-/// How many of each promise are acknowledged before the cuts of a trial, summed over its 60 states.
+/// The number of promises of each kind that are acknowledged before the cuts of a trial, summed over its 60
+/// states.
 pub const MADE: u64 = 432;
 
 /// A trial that lost nothing: 60 cuts, with one state of each cache model.

@@ -5,7 +5,7 @@ use fsdyno_core::{Bytes, Nanos, Role};
 
 /// Bytes of each `read` and `write` of [`small_streaming`].
 pub const STREAMED_BLOCK: u64 = 64 * Bytes::KIB;
-/// How many of these a file of [`small_streaming`] has; the last one is not complete.
+/// The number of these blocks in a file of [`small_streaming`]; the last one is not complete.
 pub const STREAMED_BLOCKS: u64 = 33;
 
 /// Streams of two small files, in memory a matter of milliseconds.

@@ -1,4 +1,4 @@
-//! What a test needs from the machine, and how to tell what is missing.
+//! The requirements of a test on the machine, and how to find those that are not met.
 
 use std::fs;
 use std::path::Path;
@@ -12,8 +12,8 @@ pub enum Requirement {
     Loop,
     /// `/dev/fuse`.
     Fuse,
-    /// What it takes to show a disk of which every request is known: FUSE and loop devices. fsdyno shows it
-    /// below `/run`, and attaches it to a loop device.
+    /// The means to show a disk of which every request is known: FUSE and loop devices. fsdyno shows it below
+    /// `/run`, and attaches it to a loop device.
     Recorder,
     /// The same, to be killed: until such a disk is taken down, mkfs.btrfs fails on whatever it examines.
     DyingRecorder,
@@ -44,7 +44,7 @@ pub enum Requirement {
 }
 
 impl Requirement {
-    /// Whether it is this one, or has it among those that it consists of.
+    /// Returns whether this is the given requirement, or has it among its parts.
     pub fn includes(self, requirement: Requirement) -> bool {
         match self {
             Requirement::All(all) => all.iter().any(|one| one.includes(requirement)),
@@ -52,7 +52,7 @@ impl Requirement {
         }
     }
 
-    /// What is missing, if it is.
+    /// Returns the name of what is missing, or `None` if the requirement is met.
     pub fn unmet(self) -> Option<String> {
         let (met, text) = match self {
             Requirement::Root => (rustix::process::geteuid().is_root(), "root".to_string()),

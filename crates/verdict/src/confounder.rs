@@ -1,5 +1,5 @@
-//! What a reader must know before trusting the figures of a trial: what influenced them besides the
-//! configuration.
+//! The confounders of a trial: influences on its figures besides the configuration, which a reader must know
+//! before trusting them.
 //!
 //! A pure function of the record: what was measured, what the machine did meanwhile, and what the machine is.
 //! Each confounder is reported for every phase that it was seen in, the worst first. Others are reported
@@ -118,7 +118,7 @@ fn page_cache(record: &TrialRecord, seen: &[Watched<'_>]) -> Vec<Warning> {
     })
 }
 
-/// How many bytes are written to the devices for each byte of file data.
+/// Returns the number of bytes that are written to the devices for each byte of file data.
 fn written_per_byte(record: &TrialRecord) -> f64 {
     let profile = record.configuration.level("data_profile").and_then(profile::find);
     profile.map_or(1.0, |profile| profile.written_per_byte(members(record)))
@@ -193,7 +193,7 @@ fn most(record: &TrialRecord, measure: &Measure, share: fn(&Watched<'_>) -> Opti
     of_measure.filter_map(share).fold(0.0, f64::max)
 }
 
-/// How many processors the machine has that was watched.
+/// Returns the number of processors of the machine that was watched.
 pub(crate) fn processors(record: &TrialRecord) -> u32 {
     Watched::of(&record.phases).first().map_or(1, |one| one.telemetry.processors)
 }
@@ -228,7 +228,7 @@ fn foreign_load(seen: &[Watched<'_>]) -> Vec<Warning> {
     })
 }
 
-/// What a role wrote. A writer does nothing else that moves data.
+/// Returns the number of bytes that a role wrote. A writer does nothing else that moves data.
 fn bytes_written(role: &RoleResult) -> u64 {
     match role.role {
         Role::Writer => role.rates.bytes,
@@ -236,7 +236,8 @@ fn bytes_written(role: &RoleResult) -> u64 {
     }
 }
 
-/// What a role read. A reader does nothing else; of the others, the steps say which bytes they read.
+/// Returns the number of bytes that a role read. A reader does nothing else; of the others, the operations
+/// say which bytes they read.
 fn bytes_read(role: &RoleResult) -> u64 {
     match role.role {
         Role::Reader => role.rates.bytes,

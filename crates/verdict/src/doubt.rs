@@ -1,4 +1,4 @@
-//! What may explain a difference between two sides other than what they are.
+//! Explanations for a difference between two sides that do not lie in the sides themselves.
 //!
 //! A test of significance knows how much trials vary. It does not know that other processes used the machine
 //! during all trials of one side, or that the machine itself became twice as fast during a sweep that another
@@ -43,7 +43,7 @@ pub(crate) struct DoubtfulSide<'a, 't> {
     pub whole: &'t [TrialRecord],
 }
 
-/// How a confounder moves figures.
+/// The effect of a confounder on figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Effect {
     /// The trial was slower than its configuration is.
@@ -73,7 +73,7 @@ fn effect(kind: WarningKind) -> Option<Effect> {
     }
 }
 
-/// Whether a kind of warning can move this measure.
+/// Returns whether a kind of warning can move this measure.
 pub fn bears_on(kind: WarningKind, measure: &Measure) -> bool {
     let role = measure.role();
     match kind {
@@ -85,8 +85,8 @@ pub fn bears_on(kind: WarningKind, measure: &Measure) -> bool {
     }
 }
 
-/// Whether what a kind of warning says may be what makes a difference in this measure: it moves it, or says
-/// that something else was measured.
+/// Returns whether a kind of warning may explain a difference in this measure: its cause moves the measure,
+/// or it says that something else was measured.
 pub(crate) fn may_explain(kind: WarningKind, measure: &Measure) -> bool {
     use WarningKind as W;
     let moves = effect(kind).is_some() && bears_on(kind, measure);
@@ -96,7 +96,7 @@ pub(crate) fn may_explain(kind: WarningKind, measure: &Measure) -> bool {
     moves || is_other || kind == W::Censored
 }
 
-/// What may explain the ratio of the second side to the first, in words, by what it forbids.
+/// The possible explanations for the ratio of the second side to the first, in words, by what they forbid.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Doubt {
     /// Why the measure means something else on each side, which forbids every verdict.
@@ -105,7 +105,7 @@ pub(crate) struct Doubt {
     better_misses: Option<String>,
     /// The same of the worse side, which forbid only to call both equal, or to ask for more trials.
     worse_misses: Option<String>,
-    /// What would explain a difference.
+    /// The explanation for a difference, if there is one.
     explained: Option<String>,
 }
 
@@ -142,7 +142,7 @@ impl Doubt {
         Doubt { incomparable, ..self }
     }
 
-    /// What forbids this verdict.
+    /// Returns the reason that forbids this verdict.
     pub fn about(&self, said: Verdict) -> Option<&String> {
         self.incomparable.as_ref().or(self.better_misses.as_ref()).or(match said {
             Verdict::Larger | Verdict::Smaller => self.explained.as_ref(),

@@ -34,7 +34,7 @@ pub struct Drift {
     /// Its value in each measured trial, in order of execution; on a fleet, divided by the level of its
     /// machine.
     pub values: Vec<f64>,
-    /// Whether they are those of several machines.
+    /// `true` if the values are those of several machines.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub of_fleet: bool,
     /// The fitted trend; absent if there are too few trials.
@@ -52,8 +52,8 @@ pub struct FittedTrend {
     pub p: f64,
     /// Number of trials that it is based on.
     pub trials: usize,
-    /// Whether it is based on all trials, each relative to the mean of its case, because the sentinel
-    /// has too few.
+    /// `true` if it is based on all trials, each relative to the mean of its case, because the sentinel has
+    /// too few.
     pub of_all_trials: bool,
 }
 
@@ -95,12 +95,12 @@ impl Drift {
         self.unsteady().filter(|_| !varies).map(|_| highest / lowest)
     }
 
-    /// What a reader must know about how steady the machine was, besides the warning.
+    /// Returns the notes that a reader must know about the steadiness of the machine, besides the warning.
     pub fn notes(&self) -> Vec<String> {
         self.variation().into_iter().chain(self.unsteady()).collect()
     }
 
-    /// How much the sentinel varied, although its configuration did not.
+    /// Returns the note on how much the sentinel varied, although its configuration did not.
     fn variation(&self) -> Option<String> {
         let measure: Measure = self.measure.parse().ok()?;
         let (lowest, highest) = self.range();
@@ -135,7 +135,8 @@ impl Drift {
     }
 }
 
-/// What the sentinel shows; `None` in a sweep without one, or if fewer than two of its trials have a value.
+/// Returns the drift that the sentinel shows; `None` in a sweep without one, or if fewer than two of its
+/// trials have a value.
 pub fn drift(measure: &Measure, trials: &[TrialRecord]) -> Option<Drift> {
     let sentinel = trials.iter().find(|trial| trial.sentinel)?;
     let own_workload = || trials.iter().filter(|trial| trial.workload == sentinel.workload);

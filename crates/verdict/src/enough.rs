@@ -26,11 +26,11 @@ use std::collections::BTreeSet;
 pub struct Enough {
     /// Maximum number of blocks.
     pub max: u32,
-    /// What must be reached before.
+    /// The aim that must be reached before then.
     pub until: Until,
 }
 
-/// What is reached by repeating.
+/// The aim of repeating.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Until {
     /// A case is known well enough: half of its interval as a share of the mean, 0.05 for 5 %.
@@ -48,13 +48,13 @@ impl Enough {
         }
     }
 
-    /// Whether the sweep ends once the answer is decided.
+    /// Returns whether the sweep ends once the answer is decided.
     pub fn is_auto(&self) -> bool {
         self.until == Until::Decided
     }
 }
 
-/// What disturbs a whole machine, and with it all trials of a block alike.
+/// The disturbances of a whole machine, which affect all trials of a block alike.
 const DISTURBANCES: [WarningKind; 3] =
     [WarningKind::ForeignLoad, WarningKind::StealTime, WarningKind::OtherIo];
 
@@ -101,7 +101,7 @@ impl Tally {
         cases.into_iter().collect()
     }
 
-    /// What disturbed the machine during each of these blocks; blocks during which nothing did are left out.
+    /// Returns the disturbances of the machine during each of these blocks; blocks without any are left out.
     pub fn disturbed(&self, blocks: std::ops::Range<u32>) -> Vec<(u32, Vec<WarningKind>)> {
         let why = |block: u32| -> Vec<WarningKind> {
             let own: Vec<&TrialRecord> = self.trials.iter().filter(|trial| trial.block == block).collect();

@@ -1,4 +1,4 @@
-//! What requests that failed did to applications, over the trials of a configuration.
+//! The effects of failed requests on applications, over the trials of a configuration.
 
 use fsdyno_core::TrialRecord;
 use fsdyno_core::durability::Fault;
@@ -7,13 +7,13 @@ use fsdyno_core::result::{FaultResult, Harm, Usable};
 /// All faults of one configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Faults {
-    /// How many trials there are.
+    /// The number of trials.
     pub trials: usize,
-    /// What came of each fault, in the order of [`Fault::ALL`]; several in a row if trials differ.
+    /// The outcomes of each fault, in the order of [`Fault::ALL`]; several in a row if trials differ.
     pub outcomes: Vec<FaultOutcome>,
 }
 
-/// What came of a fault in some trials.
+/// The outcome of a fault in some trials.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FaultOutcome {
     /// That of the first of them.
@@ -36,12 +36,12 @@ impl Faults {
         (!outcomes.is_empty()).then_some(Faults { trials: trials.len(), outcomes })
     }
 
-    /// How many faults were tested.
+    /// Returns the number of faults that were tested.
     pub fn tested(&self) -> usize {
         self.count(|result| result.harm() != Harm::Untested)
     }
 
-    /// How many did this to the application, in some trial.
+    /// Returns the number of faults that did this harm to the application, in some trial.
     pub fn did(&self, harm: Harm) -> usize {
         self.count(|result| result.harm() == harm)
     }

@@ -1,7 +1,7 @@
 //! The judgement: what trials say, made once for every command, in exactly one class.
 //!
-//! What decides the class of a sweep is in [`recommendation`](crate::recommendation), of a race in
-//! [`race`](crate::race).
+//! The rules that decide the class of a sweep are in [`recommendation`](crate::recommendation), those for a
+//! race in [`race`](crate::race).
 
 use serde::Serialize;
 
@@ -21,13 +21,13 @@ pub enum Class {
     Invalid,
 }
 
-/// What a sweep, a race or an import says about one workload.
+/// The judgement of a sweep, a race or an import about one workload.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Judgement {
     /// Its class.
     pub class: Class,
     /// It in one or two sentences.
     pub headline: String,
-    /// What would decide, or what to change; absent if nothing has to be done.
+    /// The step that would decide, or the change to make; absent if nothing has to be done.
     pub next: Option<String>,
 }

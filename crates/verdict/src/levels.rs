@@ -1,4 +1,4 @@
-//! What configurations have set, and what differs from its default.
+//! The settings of configurations, and those that differ from their defaults.
 
 use fsdyno_core::Configuration;
 use fsdyno_core::axis::{self, DEFAULT};
@@ -12,7 +12,8 @@ pub const THRESHOLD: f64 = 0.05;
 /// The most trials of each side that are worth asking for.
 const MOST_TRIALS: usize = 99;
 
-/// How many trials would decide, if they are more than there are and anybody would make so many.
+/// Returns the number of trials that would decide, if it is more than there are and anybody would make so
+/// many.
 pub(crate) fn worth_asking(needed: Option<usize>, ratio: &Ratio) -> Option<usize> {
     needed.filter(|needed| (ratio.n + 1..=MOST_TRIALS).contains(needed))
 }
@@ -26,7 +27,7 @@ pub(crate) fn level(configuration: &Configuration, name: &str) -> String {
     configuration.level(name).or_else(default).unwrap_or(DEFAULT).to_string()
 }
 
-/// How many settings differ from their defaults.
+/// Returns the number of settings that differ from their defaults.
 pub(crate) fn changes(configuration: &Configuration) -> usize {
     let changed =
         |(name, level): &(&String, &String)| !axis::is_default(name, &configuration.filesystem, level);

@@ -1,4 +1,4 @@
-//! What ran on configurations: only under the same load are they compared.
+//! The loads that ran on configurations: only under the same load are they compared.
 
 use crate::outcomes::is_measured;
 use crate::text::whose_trees;
@@ -65,7 +65,7 @@ impl<'a> Workloads<'a> {
         workload.name_among(self.all.iter().map(|(other, _)| *other))
     }
 
-    /// What one of them does, in one line that tells it from the others.
+    /// Returns a line that describes one of them and distinguishes it from the others.
     pub fn title(&self, workload: &Workload) -> String {
         let title = workload.load().title();
         let is_alike =
@@ -97,31 +97,32 @@ pub(crate) struct Load<'a> {
     pub workload: &'a Workload,
     /// Axis and level.
     conditions: Vec<(&'static str, &'a str)>,
-    /// How many other machines did it.
+    /// The number of other machines that did the load.
     clients: usize,
-    /// Whether all of these read the same trees.
+    /// `true` if all of these read the same trees.
     shared_trees: bool,
     /// For how long their server was to be away in each phase.
     outage: Option<Nanos>,
-    /// What the workload does, in one line that tells it from the others.
+    /// The line that describes the workload and distinguishes it from the others.
     title: String,
 }
 
 impl<'a> Load<'a> {
-    /// Whether a trial ran under it.
+    /// Returns whether a trial ran under this load.
     pub fn has(&self, trial: &TrialRecord) -> bool {
         trial.workload == *self.workload
             && self.conditions.iter().all(|(axis, found)| level(trial, axis) == *found)
     }
 
-    /// What to set so that reads come from the device; `None` if only the workload's user can say.
+    /// Returns the advice on what to set so that reads come from the device; `None` if only the workload's
+    /// user can say.
     pub fn remedy_for_memory(&self, trials: &[&TrialRecord]) -> Option<String> {
         let trial = trials.first()?;
         let memory = Bytes(trial.environment.memory_bytes);
         Some(self.workload.load().rereads()?.remedy(trial.configuration.memory(), memory))
     }
 
-    /// What ran, in one line.
+    /// Returns a line that describes the load.
     pub fn title(&self) -> String {
         let conditions = self.conditions.iter().map(|(axis, level)| format!(", {axis}={level}"));
         let clients = match self.clients {

@@ -1,5 +1,5 @@
-//! What the looks that decided how many trials a sweep has mean for its figures: the level of its ratios, and
-//! what is said of them.
+//! The effect on the figures of a sweep of the looks that decided how many trials it has: the level of its
+//! ratios, and the notes on them.
 
 use crate::outcomes::is_measured;
 use crate::text;
@@ -12,7 +12,7 @@ pub(crate) fn under_looks(ratio: Option<Ratio>, repeated: bool) -> Option<Ratio>
     if repeated { ratio.map(Ratio::at_any_time) } else { ratio }
 }
 
-/// What a reader must know of the looks at a sweep, one line each.
+/// Returns the notes that a reader must know about the looks at a sweep, one line each.
 pub fn notes(looks: &Looks, trials: &[TrialRecord]) -> Vec<String> {
     let mut notes = Vec::new();
     if looks.are_repeated() {

@@ -40,7 +40,7 @@ pub(crate) fn by_block<'a>(
     values.into_iter().filter_map(|(place, values)| Some((place, mean_of(values)?))).collect()
 }
 
-/// What trials are paired by, as numbers.
+/// The blocks and machines that trials are paired by, as numbers.
 #[derive(Debug)]
 pub(crate) struct Shared<'a>(BTreeMap<(u32, Option<&'a str>), u32>);
 
@@ -58,14 +58,14 @@ impl<'a> Shared<'a> {
     }
 }
 
-/// What the machine of trials is called that ran where the store is.
+/// The name of the machine of trials that ran where the store is.
 const HERE: &str = "the machine with the store";
 
 fn machine_of(trial: &TrialRecord) -> &str {
     trial.machine.as_deref().unwrap_or(HERE)
 }
 
-/// How a machine stands to the others.
+/// The level of a machine relative to the others.
 #[derive(Debug, Clone, PartialEq)]
 struct Level<'a> {
     machine: &'a str,
@@ -75,7 +75,8 @@ struct Level<'a> {
     variance: f64,
 }
 
-/// What a reader must know about the machines of a fleet, one line each; nothing about a single machine.
+/// Returns the notes that a reader must know about the machines of a fleet, one line each; none about a
+/// single machine.
 pub fn notes(measure: &Measure, trials: &[TrialRecord]) -> Vec<String> {
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
     let mut blocks: BTreeMap<u32, BTreeSet<&str>> = BTreeMap::new();
@@ -168,12 +169,12 @@ fn levels<'a>(measure: &Measure, trials: &'a [TrialRecord]) -> Vec<Level<'a>> {
     relative.into_iter().filter_map(level).collect()
 }
 
-/// Whether trials ran on several machines.
+/// Returns whether trials ran on several machines.
 pub(crate) fn is_fleet(values: &[(&TrialRecord, f64)]) -> bool {
     values.iter().map(|(trial, _)| trial.machine.as_deref()).collect::<BTreeSet<_>>().len() > 1
 }
 
-/// What to multiply a value with to make it one of an average machine: the level of each machine, by trials
+/// Returns the values as those of an average machine: each is divided by the level of its machine, by trials
 /// of one case.
 pub(crate) fn levelled(values: &[(&TrialRecord, f64)]) -> Vec<f64> {
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;

@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Time {
     /// Nanoseconds.
     pub ns: u64,
-    /// Whether it is a lower bound, printed with `>=`.
+    /// `true` if it is a lower bound, printed with `>=`.
     pub at_least: bool,
 }
 
@@ -81,8 +81,9 @@ pub fn distribution(parts: &[(u32, &OperationResult)]) -> Result<Distribution, U
     Ok(merged.unwrap_or_else(Distribution::empty))
 }
 
-/// How evenly the workers of a role worked: the mean over trials. Those of a flow, whose files may be of any
-/// size, by their iterations; others by the data that they moved, or, if they move none, by operations.
+/// Returns the fairness among the workers of a role: the mean over trials. Workers of a flow, whose files may
+/// be of any size, are compared by their iterations; others by the data that they moved, or, if they move
+/// none, by operations.
 pub fn fairness(workload: Option<&Workload>, parts: &[&RoleResult]) -> Option<Fairness> {
     let is_flow = matches!(workload, Some(Workload::Flow(_)));
     let of_part = |part: &RoleResult| {

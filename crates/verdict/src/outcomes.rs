@@ -21,7 +21,8 @@ pub struct WarningGroup {
 }
 
 impl WarningGroup {
-    /// Whether it is no more than a note: harmless, and carried by each of so many measured trials.
+    /// Returns whether the warning is no more than a note: harmless, and carried by each of so many measured
+    /// trials.
     pub fn is_note(&self, measured: usize) -> bool {
         self.kind.is_harmless() && self.trials >= measured
     }
@@ -78,23 +79,24 @@ pub struct FailedTrials {
     pub error: Failure,
 }
 
-/// Whether a trial has figures that count: not those of a disturbed block that was measured again.
+/// Returns whether a trial has figures that count: those of a disturbed block that was measured again do not.
 pub fn is_measured(trial: &TrialRecord) -> bool {
     trial.outcome == Outcome::Measured && !trial.is_measured_again()
 }
 
-/// Whether a trial has failed, and counts.
+/// Returns whether a trial has failed, and counts.
 pub(crate) fn has_failed(trial: &TrialRecord) -> bool {
     matches!(trial.outcome, Outcome::Failed { .. }) && !trial.is_measured_again()
 }
 
-/// How many other trials of the cases of these have failed.
+/// Returns the number of other trials of the cases of these that have failed.
 pub(crate) fn failed_beside(trials: &[&TrialRecord], whole: &[TrialRecord]) -> usize {
     let of_case = |one: &&TrialRecord| trials.iter().any(|trial| trial.case == one.case);
     whole.iter().filter(|trial| has_failed(trial)).filter(of_case).count()
 }
 
-/// How many kinds of warning some of `all` trials carry together, besides those that are no more than notes.
+/// Returns the number of kinds of warning that some of `all` trials carry together, besides those that are no
+/// more than notes.
 pub(crate) fn warning_kinds(trials: &[&TrialRecord], all: &[&TrialRecord]) -> usize {
     let is_note = |kind: WarningKind| kind.is_harmless() && carriers(all, kind) == all.len();
     WarningKind::ALL.iter().filter(|kind| !is_note(**kind) && carriers(trials, **kind) > 0).count()
@@ -112,7 +114,7 @@ pub(crate) fn risks<'a>(trials: impl IntoIterator<Item = &'a TrialRecord>) -> Ve
     risks
 }
 
-/// How many of these trials carry a warning of this kind.
+/// Returns the number of these trials that carry a warning of this kind.
 pub(crate) fn carriers(trials: &[&TrialRecord], kind: WarningKind) -> usize {
     trials.iter().filter(|trial| carries(trial, kind).is_some()).count()
 }
@@ -135,7 +137,7 @@ pub(crate) fn carries_in<'t>(
     trial.warnings.iter().filter(|warning| warning.kind == kind).find(concerns)
 }
 
-/// How many of these trials carry a warning of this kind in the phases that a measure covers.
+/// Returns the number of these trials that carry a warning of this kind in the phases that a measure covers.
 pub(crate) fn carriers_in(trials: &[&TrialRecord], kind: WarningKind, measure: &Measure) -> usize {
     trials.iter().filter(|trial| carries_in(trial, kind, measure).is_some()).count()
 }

@@ -38,13 +38,13 @@ pub struct RankedCase {
     pub trials: usize,
     /// Number of kinds of warning that these trials carry.
     pub warning_kinds: usize,
-    /// How it weakens what survives a power cut, or may; empty if it is durable.
+    /// The ways in which it weakens what survives a power cut, or may; empty if it is durable.
     pub risks: Vec<String>,
-    /// What says so.
+    /// The basis for saying whether it is durable.
     pub basis: Basis,
-    /// What power cuts have lost in these trials; absent under other workloads.
+    /// The losses of these trials in power cuts; absent under other workloads.
     pub losses: Option<Losses>,
-    /// What came of requests that failed; absent under other workloads.
+    /// The outcomes of requests that failed; absent under other workloads.
     pub faults: Option<Faults>,
     /// One for each measure; `None` if no trial has a value.
     pub figures: Vec<Option<CaseEstimate>>,
@@ -60,15 +60,15 @@ pub struct CaseEstimate {
     pub median: Option<f64>,
     /// The largest value of any trial.
     pub max: f64,
-    /// Whether some value, and thus the mean and the maximum, is only a lower bound. A trial that is stuck
+    /// `true` if some value, and thus the mean and the maximum, is only a lower bound. A trial that is stuck
     /// and has no value is one, too, where less is better.
     pub at_least: bool,
-    /// Whether the lower end of the interval is only a lower bound.
+    /// `true` if the lower end of the interval is only a lower bound.
     pub low_at_least: bool,
 }
 
 impl RankedCase {
-    /// How many of its trials have a value of the measure that decides the order.
+    /// Returns the number of its trials that have a value of the measure that decides the order.
     pub fn with_value(&self) -> usize {
         self.figures[0].map_or(0, |figure| figure.estimate.n)
     }
@@ -91,7 +91,7 @@ impl Ranking {
         if self.is_longest(column) { figure.max } else { figure.estimate.value }
     }
 
-    /// Whether a column shows the longest of all trials, which is another figure than their mean.
+    /// Returns whether a column shows the longest of all trials, which is another figure than their mean.
     pub fn is_longest(&self, column: usize) -> bool {
         column > 0 && self.measures[column].name() == LONGEST
     }
@@ -228,7 +228,7 @@ pub fn figure(measure: &Measure, seed: u64, trials: &[&TrialRecord]) -> Option<C
     Some(CaseEstimate { estimate, median, max, at_least, low_at_least })
 }
 
-/// Whether something in a trial had not ended at the drain limit.
+/// Returns whether something in a trial had not ended at the drain limit.
 fn is_stuck(trial: &TrialRecord) -> bool {
     let mut roles = trial.phases.iter().flat_map(|phase| &phase.roles);
     roles.any(|role| {

@@ -1,4 +1,4 @@
-//! How the rate of a role grows with its workers.
+//! The growth of the rate of a role with its workers.
 
 use crate::merge;
 use crate::view::CaseView;
@@ -9,11 +9,11 @@ use fsdyno_stats::Fairness;
 /// One number of workers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ScalingPoint {
-    /// How many worked.
+    /// The number of workers.
     pub workers: u32,
     /// Iterations per second of all of them together.
     pub per_s: f64,
-    /// How evenly they did.
+    /// The fairness among the workers.
     pub fairness: Option<Fairness>,
 }
 

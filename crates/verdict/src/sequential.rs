@@ -16,7 +16,7 @@ use crate::recommendation::{Answer, Contender, Question, Recommendation, Verdict
 use crate::text;
 use fsdyno_core::{Looks, Measure, SweepHeader, TrialRecord, WarningKind};
 
-/// What the trials so far have decided.
+/// The state of the decision after the trials so far.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Settled {
     /// A configuration is better than all others, or nothing that could matter differs.
@@ -30,7 +30,7 @@ pub enum Settled {
 /// Configurations that are named while nothing is decided.
 const NAMED: usize = 4;
 
-/// What the trials say after these looks at them, by the rules of every answer.
+/// Returns the recommendation that the trials give after these looks at them, by the rules of every answer.
 pub fn judge(trials: &[TrialRecord], measure: &Measure, seed: u64, looks: &Looks) -> Recommendation {
     let mut trials = trials.to_vec();
     for trial in &mut trials {
@@ -53,7 +53,7 @@ pub fn judge(trials: &[TrialRecord], measure: &Measure, seed: u64, looks: &Looks
     Recommendation::new(&header, &trials, &Question::default())
 }
 
-/// What the answers for all workloads have decided together.
+/// Returns the state of the decision in the answers for all workloads together.
 pub fn settled(recommendation: &Recommendation) -> Settled {
     let mut open: Vec<String> = Vec::new();
     let mut hopeless = false;
@@ -81,7 +81,8 @@ pub fn settled(recommendation: &Recommendation) -> Settled {
     }
 }
 
-/// What one answer has decided: nothing as long as a rival of the best may be as good or better.
+/// Returns the state of the decision in one answer: nothing is decided as long as a rival of the best may be
+/// as good or better.
 fn settled_for(answer: &Answer) -> Settled {
     if matches!(answer.judgement.class, Class::Winner | Class::TradeOff | Class::NoDifference) {
         return Settled::Decided;
@@ -103,7 +104,7 @@ fn settled_for(answer: &Answer) -> Settled {
     }
 }
 
-/// What the trials of so many blocks say, in a line.
+/// Returns a line that reports what the trials of so many blocks say.
 pub fn said(blocks: u32, settled: &Settled, recommendation: &Recommendation) -> String {
     let after = format!("after {}", text::plural(blocks.into(), "block"));
     match settled {

@@ -55,7 +55,7 @@ pub fn human(duration: Nanos) -> String {
     Nanos::from_secs(if seconds >= 3600 { seconds / 60 * 60 } else { seconds }).to_string()
 }
 
-/// What ramps found that waited for the load to be steady, each with its length; `None` without any.
+/// Returns the text on ramps that waited for the load to be steady, each with its length; `None` without any.
 pub fn steadiness(ramps: &[(Nanos, Steadiness)]) -> Option<String> {
     let (least, most) =
         (ramps.iter().map(|(ramp, _)| *ramp).min()?, ramps.iter().map(|(ramp, _)| *ramp).max()?);
@@ -70,7 +70,7 @@ pub fn steadiness(ramps: &[(Nanos, Steadiness)]) -> Option<String> {
     })
 }
 
-/// What waiting for a calm device found before a phase; `None` if no trial waited.
+/// Returns the text on waiting for a calm device before a phase; `None` if no trial waited.
 pub fn quiet(waits: &[Quiet]) -> Option<String> {
     let longest = waits.iter().map(|quiet| quiet.waited_ns).max()?;
     let longest = time_in_words(Time { ns: longest.0, at_least: false });
@@ -202,8 +202,8 @@ pub fn bound(difference: f64) -> String {
     }
 }
 
-/// What to call the intervals of means over these numbers of trials: only from 6 on do they have the coverage
-/// of a 95 % interval, and with 2 to 4 they are no more than the range of the trials.
+/// Returns the name of the intervals of means over these numbers of trials: only from 6 on do they have the
+/// coverage of a 95 % interval, and with 2 to 4 they are no more than the range of the trials.
 pub fn interval_name(trials: impl IntoIterator<Item = usize>) -> &'static str {
     let (mut fewest, mut most) = (usize::MAX, 0);
     for count in trials.into_iter().filter(|count| *count > 1) {
@@ -229,7 +229,7 @@ pub fn count(count: u64) -> String {
     text
 }
 
-/// What follows the number of clients.
+/// Returns the text that follows the number of clients.
 pub fn whose_trees(shared: bool) -> &'static str {
     if shared { ", which read the same trees" } else { "" }
 }

@@ -49,7 +49,7 @@ const SILENT: Duration = Duration::from_secs(5);
 pub struct Attached {
     page: File,
     process: OwnedFd,
-    /// How often the page had been written when it was read last.
+    /// The number of times that the page had been written when it was read last.
     seen: Option<u64>,
     /// The course of the race, and how often that had been published when it was read.
     race: Option<(u32, RaceCourse)>,
@@ -111,13 +111,13 @@ impl Attached {
         }
     }
 
-    /// How long ago the page was written, if that is long for a sweep that runs.
+    /// Returns the time since the page was written, if that is long for a sweep that runs.
     pub fn silence(&self) -> Option<Nanos> {
         let written = self.page.metadata().and_then(|found| found.modified()).ok()?;
         written.elapsed().ok().filter(|age| *age >= SILENT).map(Nanos::from)
     }
 
-    /// What watchers have asked for.
+    /// Returns the action that watchers have asked for.
     pub fn asked(&self) -> AfterTrial {
         page::asked(&self.page)
     }
@@ -130,7 +130,7 @@ impl Attached {
         page::ask(&self.page, wish)
     }
 
-    /// Whether the process still exists. A zombie does not count.
+    /// Returns whether the process still exists. A zombie does not count.
     pub fn is_alive(&self) -> bool {
         let mut ended = [PollFd::new(&self.process, PollFlags::IN)];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };

@@ -56,7 +56,7 @@ fn in_race(scene: &Scene, row: &CaseRow) -> Option<(Paint, String)> {
     Some((Paint::Plain, text))
 }
 
-/// How a trial ended, with its value or the reason, and its warnings.
+/// Returns the outcome of a trial, with its value or the reason, and its warnings.
 fn of_trial(row: &CaseRow, trial: &TrialRecord) -> Vec<(Paint, String)> {
     let at = format!("block {}, trial {}", trial.block + 1, trial.trial + 1);
     let mut lines = vec![match &trial.outcome {
@@ -82,8 +82,8 @@ fn wrap(text: &str, look: Look, width: usize) -> Vec<String> {
     textwrap::wrap(&text, options).iter().map(|line| look.fit(line, width)).collect()
 }
 
-/// What watching costs, in percent of one processor: the sweep, which looks at its workers and publishes, and
-/// this program.
+/// Returns the cost of watching, in percent of one processor: that of the sweep, which looks at its workers
+/// and publishes, and that of this program.
 fn cost(scene: &Scene) -> Option<String> {
     let percent = |share: f64| format!("{:.2} %", share * 100.0);
     let publishing = scene.status.as_ref().map(|status| status.publishing.share())?;

@@ -14,18 +14,18 @@ pub const SMALLEST: (u16, u16) = (40, 10);
 /// From this height on, everything about the current trial is shown.
 const TALL: usize = 16;
 
-/// What the user looks at.
+/// The view that the user has chosen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct View {
     /// The row that keys act on.
     pub(crate) cursor: usize,
     /// The first row of the table, or the first line of a case, that is shown.
     pub(crate) top: usize,
-    /// Whether the case of the row is shown in full.
+    /// `true` if the case of the row is shown in full.
     pub(crate) details: bool,
-    /// Whether the user is asked whether the sweep is to stop.
+    /// `true` while the user is asked whether the sweep is to stop.
     pub(crate) stops: bool,
-    /// What went wrong with the last key.
+    /// The problem with the last key.
     pub(crate) trouble: Option<String>,
 }
 
@@ -132,7 +132,8 @@ fn progress(scene: &Scene, look: Look, width: usize) -> Line<'static> {
     Line::from(look.span(Paint::Good, look.bar(share, width)))
 }
 
-/// How many trials failed, were skipped or carry warnings: as many kinds of them as have room.
+/// Returns the numbers of trials that failed, were skipped or carry warnings: as many kinds of them as have
+/// room.
 fn warnings(scene: &Scene, look: Look, width: usize) -> Line<'static> {
     let counts = scene.counts().into_iter().filter(|(count, _)| *count > 0);
     let mut parts: Vec<String> = counts.map(|(count, what)| format!("{count} {what}")).collect();

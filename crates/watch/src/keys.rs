@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::stdio::stdin;
 use std::time::Duration;
 
-/// How long the rest of the sequence of a key may take, over a slow connection.
+/// The time that the rest of the sequence of a key may take, over a slow connection.
 const REST: Duration = Duration::from_millis(50);
 
 /// A key that means something here.
@@ -28,7 +28,7 @@ pub(crate) enum Key {
     Interrupt,
 }
 
-/// What came of waiting for keys.
+/// The result of waiting for keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Input {
     /// These, possibly none.
@@ -53,7 +53,7 @@ pub(crate) fn wait(patience: Duration) -> Input {
     Input::Keys(keys(&bytes))
 }
 
-/// What stdin has to read within this time.
+/// Reads the bytes that stdin has within this time.
 fn read(patience: Duration) -> Result<Vec<u8>, Input> {
     let terminal = stdin();
     let mut ready = [PollFd::new(&terminal, PollFlags::IN)];

@@ -1,4 +1,5 @@
-//! How things look on this terminal: with or without colour, with or without Unicode; and text that fits.
+//! The look of the screen on this terminal: with or without colour, with or without Unicode; and text that
+//! fits.
 
 use fsdyno_core::Nanos;
 use fsdyno_report::visible;
@@ -7,23 +8,23 @@ use ratatui::text::Span;
 use std::borrow::Cow;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// What the terminal can show.
+/// The abilities of the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Look {
-    /// Whether to colour.
+    /// `true` if colours are used.
     pub colour: bool,
-    /// Whether its locale has Unicode's block elements.
+    /// `true` if its locale has Unicode's block elements.
     pub unicode: bool,
 }
 
-/// What colour and weight convey in addition to the words.
+/// The meaning that colour and weight convey in addition to the words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Paint {
     Plain,
     Faint,
     Heading,
     Good,
-    /// What a reader must not miss.
+    /// Text that a reader must not miss.
     Alert,
     Bad,
     /// The row that keys act on.
@@ -111,7 +112,7 @@ fn within(letters: impl Iterator<Item = char>, columns: usize) -> String {
         .collect()
 }
 
-/// How many columns a text takes.
+/// Returns the number of columns that a text takes.
 pub(crate) fn columns(text: &str) -> usize {
     text.width()
 }

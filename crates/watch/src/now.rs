@@ -59,7 +59,7 @@ fn place(now: &Now, look: Look, width: usize) -> Line<'static> {
     Line::from(line)
 }
 
-/// What is being done, and how much of it is done.
+/// Returns the step in progress, and how much of it is done.
 fn step(now: &Now, scene: &Scene, look: Look, width: usize) -> Line<'static> {
     let phase = if now.phase.is_empty() { String::new() } else { format!(" '{}'", now.phase) };
     let silence =
@@ -120,7 +120,7 @@ fn stall(scene: &Scene, look: Look, width: usize) -> Line<'static> {
     Line::from(look.span(paint, look.fit(&text, width)))
 }
 
-/// What the workers of a role did in the last second, and the slowest operation of each second before.
+/// Returns the work of a role in the last second, and the slowest operation of each second before.
 fn workers(scene: &Scene, role: &RoleGlance, length: Nanos, look: Look, width: usize) -> Line<'static> {
     let rate = text::megabytes_per_s(RoleGlance::per_s(role.bytes, length));
     let operations = match RoleGlance::per_s(role.operations, length) {

@@ -39,7 +39,7 @@ const TEXT: usize = 24;
 /// The longest text that is read. A status with the longest names has a hundredth of it, and the course of a
 /// race with 1,000 configurations a fiftieth.
 const MOST: usize = 8 << 20;
-/// How often a record that does not fit its checksum is read again.
+/// The number of times that a record that does not fit its checksum is read.
 const ATTEMPTS: u32 = 5;
 
 /// Why there is no status on a page.
@@ -48,7 +48,7 @@ pub enum PageError {
     /// It could not be created, read or written.
     #[error("cannot {action} the page of a sweep")]
     System {
-        /// What was tried.
+        /// The action that was tried.
         action: &'static str,
         /// Why it failed.
         source: io::Error,
@@ -56,10 +56,10 @@ pub enum PageError {
     /// Nothing was published yet.
     #[error("the sweep has not said anything yet")]
     Empty,
-    /// What is there is not a status.
+    /// The text on the page is not a status.
     #[error("the page of the sweep is damaged: {reason}")]
     Damaged {
-        /// What is wrong with it.
+        /// The fault in the text.
         reason: String,
     },
     /// Another version of fsdyno runs the sweep.
@@ -122,7 +122,7 @@ impl Page {
         self.file.write_all_at(&self.record, at).map_err(system("write"))
     }
 
-    /// What watchers have asked for.
+    /// Returns the action that watchers have asked for.
     pub fn asked(&self) -> AfterTrial {
         asked(&self.file)
     }
@@ -149,7 +149,7 @@ pub(crate) fn ask(file: &File, wish: AfterTrial) -> Result<(), PageError> {
     file.write_all_at(&[wish.byte()], 0).map_err(system("write"))
 }
 
-/// How often a page had been written when its status was; `None` if that never was.
+/// Returns the number of times that a page had been written when its status was; `None` if it has no status.
 pub(crate) fn writes(file: &File) -> Option<u64> {
     let mut header = [0; TEXT];
     file.read_exact_at(&mut header, RECORD).ok()?;

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// The longest reason that is published; what a trial failed of is stored with it.
 const LONGEST: usize = 160;
 
-/// What a race has found so far. Names come from plans: nothing of them is to be shown raw.
+/// The findings of a race so far. Names come from plans: nothing of them is to be shown raw.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RaceCourse {
     /// The regret bound after each of the latest complete blocks, a share: 0.12 for 12 %.
@@ -22,17 +22,17 @@ pub struct RaceCourse {
     pub complete: u32,
     /// Planned blocks, the complete ones included.
     pub blocks: u32,
-    /// How many configurations began it.
+    /// The number of configurations that began it.
     pub configurations: u32,
-    /// How many are left.
+    /// The number of configurations left.
     pub left: u32,
     /// The name of the pick.
     pub pick: String,
-    /// What was dropped, in order.
+    /// The configurations that were dropped, in order.
     pub dropped: Vec<DroppedCase>,
     /// The first block, from 0, whose figures count as those of the last few; absent before it is known.
     pub fresh_from: Option<u32>,
-    /// Whether every round is complete, or left out because the budget did not suffice for it.
+    /// `true` if every round is complete, or left out because the budget did not suffice for it.
     pub is_over: bool,
     /// Why there is no answer.
     pub trouble: Option<String>,

@@ -9,19 +9,19 @@ use fsdyno_verdict::ranking::{CaseEstimate, standings};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// How many seconds of the slowest operations are kept.
+/// The number of seconds for which the slowest operations are kept.
 const STRIP: usize = 240;
 
 /// A sweep as the store knows it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SweepFacts {
-    /// How a user selects it.
+    /// The text with which a user selects it.
     pub selector: String,
     /// The name of its plan.
     pub name: String,
     /// When it began, RFC 3339, UTC.
     pub started: String,
-    /// What it ranks by.
+    /// The measure that it ranks by.
     pub measure: Measure,
     /// Its seed.
     pub seed: u64,
@@ -31,13 +31,13 @@ pub struct SweepFacts {
     pub blocks: u32,
     /// The case that is repeated as the sentinel.
     pub sentinel: Option<u32>,
-    /// Whether it is a race.
+    /// `true` if it is a race.
     pub is_race: bool,
     /// The state.
     pub state: State,
 }
 
-/// What a sweep is doing.
+/// The state of a sweep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     /// It prepares.
@@ -67,7 +67,7 @@ impl State {
         }
     }
 
-    /// Whether a process is behind it.
+    /// Returns whether a process runs the sweep.
     pub const fn is_alive(self) -> bool {
         matches!(self, State::Starting | State::Running | State::Paused)
     }
@@ -141,13 +141,13 @@ pub(crate) struct CaseRow {
     pub figure: Option<CaseEstimate>,
     /// Measured trials.
     pub trials: usize,
-    /// Whether it weakens what survives a power cut.
+    /// `true` if it weakens what survives a power cut.
     pub risky: bool,
-    /// Whether the race has dropped it.
+    /// `true` if the race has dropped it.
     pub dropped: bool,
 }
 
-/// What is shown.
+/// The contents of the screen.
 #[derive(Debug)]
 pub struct Scene {
     pub(crate) sweep: SweepFacts,
@@ -164,11 +164,11 @@ pub struct Scene {
     /// The slowest operation of each second of the phase, by role.
     strips: Vec<(Role, VecDeque<Nanos>)>,
     strip_of: (u32, String),
-    /// What glances had cost at the first one of the phase that was seen, and the time since then.
+    /// The cost of glances at the first one of the phase that was seen, and the time since then.
     glanced: Option<(Nanos, Nanos)>,
-    /// What watching costs: share of one processor.
+    /// The cost of watching: share of one processor.
     pub(crate) own_cost: Option<f64>,
-    /// How long the sweep has said nothing, if that is long.
+    /// The time for which the sweep has said nothing, if that is long.
     pub(crate) silence: Option<Nanos>,
 }
 
@@ -281,7 +281,7 @@ impl Scene {
         self.glance = Some(glance);
     }
 
-    /// What glances at the workers cost, as a share of one processor.
+    /// Returns the cost of glances at the workers, as a share of one processor.
     pub(crate) fn glance_cost(&self) -> f64 {
         let Some((glance, (first, since))) = self.glance.as_ref().zip(self.glanced) else { return 0.0 };
         let cost = glance.cost_ns.0.saturating_sub(first.0);
@@ -301,7 +301,7 @@ impl Scene {
         status.now.as_ref()
     }
 
-    /// Whether the sweep says that it has ended.
+    /// Returns whether the sweep says that it has ended.
     pub(crate) fn has_ended(&self) -> bool {
         self.status.as_ref().is_some_and(|status| status.stage == Stage::Ended)
     }
@@ -313,7 +313,7 @@ impl Scene {
         }
     }
 
-    /// What somebody has asked for.
+    /// Returns the action that somebody has asked for.
     pub(crate) fn asked(&self) -> AfterTrial {
         self.status
             .as_ref()
@@ -353,7 +353,7 @@ impl Scene {
         self.sweep.blocks.max(begun).max(raced).max(self.now().map_or(0, |now| now.block + 1))
     }
 
-    /// How many trials of each kind there are.
+    /// Returns the number of failed and of skipped trials.
     pub(crate) fn counts(&self) -> [(usize, &'static str); 2] {
         let count = |is: fn(&Outcome) -> bool| self.trials.iter().filter(|trial| is(&trial.outcome)).count();
         [

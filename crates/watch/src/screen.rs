@@ -19,7 +19,7 @@ const FRAME: Duration = Duration::from_millis(250);
 /// Nothing has changed for so long: what counts down is drawn again.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// What a screen needs from outside: what the store knows.
+/// The facts that a screen needs from outside: those of the store.
 pub trait Outside {
     /// Brings the scene up to date with what is stored. Called when a trial was stored, and when the sweep
     /// has begun or ended.
@@ -48,15 +48,15 @@ pub enum Left {
 /// A screen, without its terminal.
 #[derive(Debug)]
 pub struct Screen {
-    /// What it shows.
+    /// The scene that it shows.
     pub scene: Scene,
-    /// How.
+    /// The look of the terminal.
     pub look: Look,
-    /// Whether to leave it as soon as the sweep has ended.
+    /// `true` if the screen is left as soon as the sweep has ended.
     pub until_end: bool,
 }
 
-/// What a key wants.
+/// The action that a key asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wish {
     Nothing,
@@ -156,7 +156,7 @@ fn cpu() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// What a key changes in the view, and what it wants beyond that.
+/// Changes the view as a key wants, and returns the action that the key asks for beyond that.
 fn obey(scene: &mut Scene, view: &mut View, key: Key) -> Wish {
     view.trouble = None;
     if key == Key::Interrupt {

@@ -1,4 +1,4 @@
-//! What a running sweep publishes of itself.
+//! The status that a running sweep publishes.
 
 use fsdyno_core::{AfterTrial, Glance, Nanos};
 use serde::{Deserialize, Serialize};
@@ -22,21 +22,22 @@ pub struct Status {
     pub plan: String,
     /// Its number in the store, once it is there.
     pub sweep: Option<i64>,
-    /// What it is doing.
+    /// The stage that it has reached.
     pub stage: Stage,
-    /// What somebody who watches has asked for, as far as the sweep has seen it.
+    /// The action that somebody who watches has asked for, as far as the sweep has seen it.
     pub asked: AfterTrial,
     /// The current trial; the last one between two of them.
     pub now: Option<Now>,
-    /// How many trials this process has stored.
+    /// The number of trials that this process has stored.
     pub stored: u32,
-    /// How often it has published the course of its race, which is not part of this; 0 if it is no race.
+    /// The number of times that it has published the course of its race, which is not part of this; 0 if it
+    /// is not a race.
     pub raced: u32,
-    /// What publishing has cost.
+    /// The cost of publishing.
     pub publishing: Publishing,
 }
 
-/// What a sweep is doing.
+/// The stage of a sweep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
@@ -65,7 +66,7 @@ pub struct Now {
     pub configuration: String,
     /// Kind of the workload.
     pub workload: String,
-    /// Whether it is the sentinel.
+    /// `true` if it is the sentinel.
     pub sentinel: bool,
     /// The machine of a fleet that runs it; others may run trials as well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -78,16 +79,16 @@ pub struct Now {
     pub done: Option<f64>,
     /// Estimated time until the sweep ends, or the block if more may follow.
     pub left_ns: Nanos,
-    /// Whether blocks may follow that are not planned yet.
+    /// `true` if blocks may follow that are not planned yet.
     pub more_may_follow: bool,
-    /// What the workers were doing at the latest sign of life of the phase.
+    /// The activity of the workers at the latest sign of life of the phase.
     pub glance: Option<Glance>,
 }
 
-/// What publishing has cost a sweep so far.
+/// The cost of publishing for a sweep so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Publishing {
-    /// How often the page was written.
+    /// The number of times that the page was written.
     pub writes: u64,
     /// Processor time of that.
     pub cpu_ns: Nanos,

@@ -10,7 +10,7 @@ use ratatui::text::{Line, Span};
 
 /// The columns of `## `.
 const RANK: usize = 3;
-/// What the signs of the blocks mean.
+/// The meaning of the signs of the blocks.
 const LEGEND: &str = "o measured, w with warnings, X failed, - skipped, > running, . not measured";
 /// The same, of the sign that only a race has.
 const LEGEND_OF_RACE: &str = "/ dropped by the race";
@@ -19,7 +19,7 @@ const NAME: usize = 28;
 /// The shortest.
 const SHORTEST: usize = 10;
 
-/// How the columns of a table share its width.
+/// The division of the width of a table among its columns.
 #[derive(Debug, Clone, Copy)]
 struct Columns {
     name: usize,
@@ -57,7 +57,7 @@ impl Columns {
     }
 }
 
-/// What the signs of the blocks mean, in lines.
+/// Returns the meaning of the signs of the blocks, in lines.
 pub(crate) fn legend(scene: &Scene) -> impl Iterator<Item = &'static str> {
     [LEGEND].into_iter().chain(scene.sweep.is_race.then_some(LEGEND_OF_RACE))
 }
@@ -85,7 +85,7 @@ fn case(row: &Row) -> Option<&CaseRow> {
     }
 }
 
-/// What the columns are, the measure above its figures.
+/// Returns the headings of the columns, the measure above its figures.
 fn heading(scene: &Scene, look: Look, width: usize, sizes: Columns) -> Line<'static> {
     let by = by(scene);
     let blocks = scene.blocks() as usize;

@@ -19,16 +19,16 @@ pub(crate) struct Call {
     pub enter_ns: u64,
     /// When it returned; absent if it did not, and for requests to rings.
     pub exit_ns: Option<u64>,
-    /// What it returned: bytes, for reads and writes.
+    /// The value that it returned: bytes, for reads and writes.
     pub value: Option<i64>,
 }
 
-/// What distinguishes the operations of a role from the other calls of its threads.
+/// The properties that distinguish the operations of a role from the other calls of its threads.
 #[derive(Debug)]
 pub(crate) struct Habits {
     /// All that the role performs.
     pub performed: BTreeSet<Operation>,
-    /// Whether opening and closing a directory are operations, too.
+    /// `true` if opening and closing a directory are operations, too.
     pub opens_directories: bool,
     /// When its phase began. Operations name files relative to a directory. What is opened by an absolute
     /// path before that, operations may read and write, but do not close; what is opened like that later is
@@ -159,7 +159,7 @@ fn operation(
     candidates.iter().copied().find(|candidate| performed.contains(candidate))
 }
 
-/// Whether an operation is one call of the kernel, or one request to a ring.
+/// Returns whether an operation is one call of the kernel, or one request to a ring.
 pub(crate) fn is_a_call(operation: Operation) -> bool {
     // A step through a directory may be served from the buffer of an earlier call.
     !matches!(operation, Operation::Readdir | Operation::Null) && !operation.is_an_iteration()

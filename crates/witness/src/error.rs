@@ -16,9 +16,9 @@ pub enum Unavailable {
     Setting {
         /// The file.
         file: String,
-        /// What was to be written.
+        /// The value that was to be written.
         value: String,
-        /// What the kernel said.
+        /// The error that the kernel returned.
         errno: Errno,
     },
     /// No thread could be started.

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 /// KiB of the kernel's buffer for each instance and processor: a quarter of a second of the quickest loads.
 const BUFFER_KIB: u32 = 16 << 10;
-/// How often the buffers are read.
+/// The interval at which the buffers are read.
 const PAUSE: Duration = Duration::from_millis(20);
-/// What is kept of one trial at most; the rest counts as lost. 50 bytes each.
+/// The largest number of events that are kept of one trial; the rest counts as lost. Each takes 50 bytes.
 const MOST: usize = 40_000_000;
 /// Bytes of the largest page of a buffer.
 const PAGE: usize = 64 << 10;
@@ -28,7 +28,7 @@ pub(crate) struct Moment {
     pub what: What,
 }
 
-/// What happened.
+/// The kind of an event, with its details.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum What {
     /// A system call was entered, with its number and three arguments.
@@ -41,7 +41,7 @@ pub(crate) enum What {
     Completed { device: u32, bytes: u64, writes: bool },
 }
 
-/// What was heard since the last time.
+/// The events that were heard since the last time.
 #[derive(Debug, Default)]
 pub struct Heard {
     pub(crate) moments: Vec<Moment>,
@@ -51,7 +51,7 @@ pub struct Heard {
     pub lost: u64,
 }
 
-/// What a tracepoint is about.
+/// The kind of event that a tracepoint is about.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     Enter,

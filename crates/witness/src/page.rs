@@ -23,7 +23,7 @@ const TIME_BITS: u32 = 27;
 const STAMP_BITS: u32 = 59;
 
 /// Calls `each` with the time and the bytes of every event of a page, and returns how many were lost before.
-/// What cannot be an event ends the page.
+/// Data that cannot be an event ends the page.
 pub(crate) fn events(page: &[u8], mut each: impl FnMut(u64, &[u8])) -> u64 {
     let (Some(mut time), Some(length)) = (long(page, 0), long(page, 8)) else { return 0 };
     let bytes = (length & LENGTH) as usize;

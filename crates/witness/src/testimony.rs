@@ -19,7 +19,7 @@ const GAP: f64 = 1.5;
 /// With fewer operations, one that was interrupted between the clock and the kernel decides the median.
 const FEW: u64 = 20;
 
-/// What the kernel says of a trial.
+/// The kernel's account of a trial.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Testimony {
     /// One for each operation of each role and phase.
@@ -43,13 +43,13 @@ pub struct Row {
     pub operation: Operation,
     /// Operations that started in the window.
     pub count: Agreement,
-    /// What they moved; absent if they move nothing, or if the kernel does not say (rings).
+    /// The bytes that they moved; absent if they move nothing, or if the kernel does not say (rings).
     pub bytes: Option<Agreement>,
     /// Their time; absent if there are too few, if half of them are much slower than the other half, and for
     /// requests to rings, whose end the kernel sees before the engine looks.
     pub median: Option<Median>,
-    /// What others did on the processors meanwhile, if that was enough to shift medians: an operation that is
-    /// interrupted between the engine's clock and the kernel's takes longer in one of the two.
+    /// The activity of others on the processors meanwhile, if it was enough to shift medians: an operation
+    /// that is interrupted between the engine's clock and the kernel's takes longer in one of the two.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disturbed: Option<String>,
 }
@@ -72,9 +72,9 @@ pub struct DeviceRow {
 /// A number that the engine reports, and what the kernel allows for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Agreement {
-    /// What the engine reports.
+    /// The number that the engine reports.
     pub reported: u64,
-    /// What it must be.
+    /// The range in which it must be.
     pub kernel: Range,
 }
 
@@ -92,14 +92,14 @@ pub struct Range {
 pub struct Median {
     /// Between the engine's two readings of the clock.
     pub reported_ns: f64,
-    /// What the way into the kernel and out of it takes.
+    /// The time that the way into the kernel and out of it takes.
     pub way: Way,
     /// Between entry and exit. If operations are in doubt, the median is one of several.
     pub kernel_ns: Range,
 }
 
-/// What the way into the kernel and out of it takes, between the engine's two readings of the clock and the
-/// kernel's two tracepoints, in nanoseconds.
+/// The time that the way into the kernel and out of it takes, between the engine's two readings of the clock
+/// and the kernel's two tracepoints, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Way {
     /// If the processor's caches have everything that it needs.
@@ -109,12 +109,12 @@ pub struct Way {
 }
 
 impl Agreement {
-    /// Whether there was nothing to compare.
+    /// Returns whether there was nothing to compare.
     fn is_of_nothing(&self) -> bool {
         self.reported == 0 && self.kernel.most == 0
     }
 
-    /// Whether they agree.
+    /// Returns whether the two agree.
     pub fn holds(&self) -> bool {
         (self.kernel.least..=self.kernel.most).contains(&self.reported)
     }
@@ -126,7 +126,8 @@ impl Median {
         [self.kernel_ns.most, self.kernel_ns.least].map(|kernel_ns| self.reported_ns - kernel_ns as f64)
     }
 
-    /// Whether the difference is the way into the kernel and out of it, within 2 % of the median or 100 ns.
+    /// Returns whether the difference is the way into the kernel and out of it, within 2 % of the median or
+    /// 100 ns.
     pub fn holds(&self) -> bool {
         let tolerance_ns = (MEDIAN_SHARE * self.reported_ns).max(MEDIAN_NS);
         let [least, most] = self.difference_ns();
@@ -141,13 +142,13 @@ impl Row {
         numbers.map(|one| one.holds()).chain(self.median.map(|median| median.holds()))
     }
 
-    /// Whether everything agrees.
+    /// Returns whether all comparisons agree.
     pub fn holds(&self) -> bool {
         self.comparisons().all(|holds| holds)
     }
 
-    /// Whether nothing but the median differs, in a trial in which others may be the reason. Numbers and
-    /// bytes are the same on a busy machine.
+    /// Returns whether nothing but the median differs, in a trial in which others may be the reason. Numbers
+    /// and bytes are the same on a busy machine.
     pub fn is_disturbed(&self) -> bool {
         let exact = self.count.holds() && self.bytes.is_none_or(|bytes| bytes.holds());
         self.disturbed.is_some() && exact && !self.holds()
@@ -160,7 +161,7 @@ impl DeviceRow {
         [self.read, self.written].into_iter().filter(|one| !one.is_of_nothing()).map(|one| one.holds())
     }
 
-    /// Whether both agree.
+    /// Returns whether both numbers agree.
     pub fn holds(&self) -> bool {
         self.read.holds() && self.written.holds()
     }
@@ -203,7 +204,7 @@ impl Testimony {
     }
 }
 
-/// What others took of the processors during a trial, if that is worth a warning.
+/// Returns the text on the processor time that others took during a trial, if that is worth a warning.
 fn disturbance(trial: &TrialRecord) -> Option<String> {
     let takes = |kind| matches!(kind, WarningKind::ForeignLoad | WarningKind::StealTime);
     trial.warnings.iter().find(|warning| takes(warning.kind)).map(|warning| warning.text.clone())
@@ -252,13 +253,13 @@ fn is_worker(name: &str, role: Role) -> bool {
     })
 }
 
-/// Whether an operation may have started in the window: the engine reads the clock at some moment between the
-/// end of the thread's previous call and the beginning of this one.
+/// Returns whether an operation may have started in the window: the engine reads the clock at some moment
+/// between the end of the thread's previous call and the beginning of this one.
 fn is_possible(call: &Call, clock: WindowClock) -> bool {
     call.enter_ns >= clock.begin_ns && call.after_ns < clock.end_ns
 }
 
-/// Whether it certainly did.
+/// Returns whether an operation certainly started in the window.
 fn is_certain(call: &Call, clock: WindowClock) -> bool {
     call.after_ns >= clock.begin_ns && call.enter_ns < clock.end_ns
 }
@@ -303,8 +304,8 @@ fn row(
     Row { workload, phase, role, operation, count, bytes, median, disturbed: None }
 }
 
-/// What the device with the filesystem moved between the first and the last reading of its counters. Each
-/// reading takes a moment, in which a request may or may not have counted.
+/// Compares the bytes that the device with the filesystem moved between the first and the last reading of its
+/// counters. Each reading takes a moment, in which a request may or may not have counted.
 fn device(workload: &str, trial: &TrialRecord, phase: &PhaseResult, moments: &[Moment]) -> Option<DeviceRow> {
     let telemetry = phase.telemetry.as_ref()?;
     let name = telemetry.devices.first()?;

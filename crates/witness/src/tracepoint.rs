@@ -84,7 +84,7 @@ impl Instance<'_> {
 }
 
 impl Tracepoint {
-    /// Whether an event is of this tracepoint: its number comes first.
+    /// Returns whether an event is of this tracepoint: its number comes first.
     pub(crate) fn is_of(&self, event: &[u8]) -> bool {
         event.get(..2) == Some(&self.id.to_ne_bytes()[..])
     }

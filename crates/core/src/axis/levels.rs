@@ -1,11 +1,11 @@
-//! What the levels of an axis look like, and their canonical form.
+//! The kinds of levels that an axis can have, and their canonical form.
 
 use crate::filesystem;
 use crate::sysctl;
 use crate::units::{Bytes, Nanos};
 use std::fmt;
 
-/// What the levels of an axis look like.
+/// The kind of levels that an axis has.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Levels {
     /// A filesystem that fsdyno builds.
@@ -80,7 +80,7 @@ impl Levels {
         }
     }
 
-    /// What an error says was expected.
+    /// Returns the description of a valid level, for an error message.
     pub(super) fn expected(&self) -> String {
         match self {
             Levels::Filesystem | Levels::Words(_) | Levels::Compression => format!("one of {self}"),

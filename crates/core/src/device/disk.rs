@@ -1,4 +1,5 @@
-//! What stacks are built on: images and block devices, and the state of their blocks before a trial.
+//! The disks that stacks are built on: images and block devices, and the state of their blocks before a
+//! trial.
 
 use crate::units::Bytes;
 use serde::{Deserialize, Serialize};
@@ -16,9 +17,9 @@ pub struct Block {
     pub precondition: Conditioning,
 }
 
-/// What is done to a block device before each filesystem is created on it; what is done to the filesystem
-/// then is a [`crate::configuration::Precondition`]. A flash drive serves writes from erased blocks as long
-/// as it has some, and slows down once it has to make them itself.
+/// The treatment of a block device before each filesystem is created on it; the treatment of the filesystem
+/// after that is a [`crate::configuration::Precondition`]. A flash drive serves writes from erased blocks as
+/// long as it has some, and slows down once it has to make them itself.
 ///
 /// Source: SNIA Solid State Storage Performance Test Specification 2.0.2, "Purge" and "Workload Independent
 /// Preconditioning".
@@ -43,18 +44,18 @@ pub struct Image {
     pub path: PathBuf,
     /// Its apparent size.
     pub size: Bytes,
-    /// Whether the loop device bypasses the page cache of the filesystem that holds the file
+    /// `true` if the loop device bypasses the page cache of the filesystem that holds the file
     /// (`LO_FLAGS_DIRECT_IO`).
     pub direct_io: bool,
     /// The logical block of the loop device: one of [`Image::SECTORS`].
     #[serde(default = "usual_sector")]
     pub sector: Bytes,
-    /// Whether its blocks are there before a trial begins.
+    /// The allocation of its blocks before a trial begins.
     #[serde(default)]
     pub preallocate: Preallocation,
 }
 
-/// Whether the blocks of an image are allocated in the filesystem that holds it before a trial begins.
+/// The allocation of an image's blocks, in the filesystem that holds it, before a trial begins.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Preallocation {
@@ -97,7 +98,7 @@ impl Conditioning {
         }
     }
 
-    /// How often all of it is written.
+    /// Returns the number of times that the whole device is written.
     pub const fn fills(self) -> u32 {
         match self {
             Conditioning::None | Conditioning::Discard => 0,
@@ -106,7 +107,7 @@ impl Conditioning {
         }
     }
 
-    /// Whether nothing is done.
+    /// Returns whether nothing is done.
     pub const fn is_none(&self) -> bool {
         matches!(self, Conditioning::None)
     }
@@ -142,7 +143,7 @@ impl Image {
         Image { path: name.into(), ..self.clone() }
     }
 
-    /// Whether it outlives a trial.
+    /// Returns whether the image outlives a trial.
     pub fn is_kept(&self) -> bool {
         self.preallocate == Preallocation::Write
     }

@@ -1,4 +1,4 @@
-//! What workers note in the log of the device.
+//! The marks that workers leave in the log of the device.
 
 use super::Promise;
 use crate::units::Nanos;
@@ -16,11 +16,11 @@ const CONTENT: usize = CHECKED + 4;
 /// Something that a worker noted at a place in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark {
-    /// What it was about; `None` for work that nothing syncs.
+    /// The promise that it was about; `None` for work that nothing syncs.
     pub promise: Option<Promise>,
     /// Its number, counted from 0 for each promise.
     pub number: u64,
-    /// Whether it begins or has been acknowledged.
+    /// The moment that is noted: the promise begins, or has been acknowledged.
     pub moment: Moment,
     /// When, by `CLOCK_MONOTONIC`: of the worker's kernel when it notes it, and of the recorder's in the log.
     pub time_ns: Nanos,

@@ -20,12 +20,12 @@ pub use summary::LogSummary;
 
 use crate::workload::parameter::words;
 
-/// What every sector of a file begins with that workers write on a recorded disk, so that data can be told
+/// The first bytes of every sector of a file that workers write on a recorded disk, which distinguish data
 /// from everything else.
 pub const DATA: [u8; 8] = *b"fsdyFILE";
 
 words! {
-    /// What workers do, and what they may rely on afterwards.
+    /// The actions of workers, and the guarantees that they may rely on afterwards.
     #[derive(PartialOrd, Ord, Hash)]
     Promise, "promise" {
         /// A new file is written, and fsync(2) is called on it and on its directory.

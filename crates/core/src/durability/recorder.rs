@@ -19,7 +19,7 @@ pub struct CompleteLog {
     pub size: Bytes,
 }
 
-/// What a recorder is asked for.
+/// A request to a recorder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "snake_case")]
 pub enum RecorderRequest {
@@ -33,15 +33,15 @@ pub enum RecorderRequest {
         mountpoint: PathBuf,
         /// A log of one part to read instead of making one. Several recorders can read the same log.
         complete: Option<CompleteLog>,
-        /// How many files the disk consists of, each of which is flushed by itself.
+        /// The number of files that make up the disk, each of which is flushed by itself.
         parts: u32,
-        /// Whether processes of other users may use the files, once they have been given them open: then the
+        /// `true` if processes of other users may use the files, once they have received them open: then the
         /// permissions decide, which are root's. Otherwise the kernel keeps everybody else away.
         shared: bool,
     },
     /// Chooses places in the complete log.
     Cuts {
-        /// How many.
+        /// The number of places.
         count: u32,
         /// Decides which.
         seed: u64,
@@ -70,7 +70,7 @@ pub enum RecorderRequest {
 /// A disk as it may be after a power cut.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StateRequest {
-    /// How many entries of the log were completed before the cut.
+    /// The number of entries of the log that were completed before the cut.
     pub at: u64,
     /// Which of them survive.
     pub model: CacheModel,
@@ -78,7 +78,7 @@ pub struct StateRequest {
     pub seed: u64,
     /// The unit in which the device writes as a whole.
     pub atom: Bytes,
-    /// How many of the most recent bytes the model `window` may lose.
+    /// The number of the most recent bytes that the model `window` may lose.
     pub volatile: Bytes,
 }
 
@@ -89,24 +89,24 @@ pub struct FaultRequest {
     pub request: RequestKind,
     /// The first of them that fails, counted from 1.
     pub nth: u32,
-    /// Whether all later ones fail, too.
+    /// `true` if all later ones fail, too.
     pub for_good: bool,
-    /// What a sector with data begins with.
+    /// The first bytes of a sector with data.
     pub data: [u8; 8],
 }
 
 /// A place in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cut {
-    /// How many entries were completed before it.
+    /// The number of entries that were completed before it.
     pub at: u64,
-    /// How many of them are marks.
+    /// The number of those entries that are marks.
     pub marks: u64,
     /// When it is, by `CLOCK_MONOTONIC`.
     pub time_ns: Nanos,
 }
 
-/// What a recorder answers.
+/// A reply of a recorder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "reply", rename_all = "snake_case")]
 pub enum RecorderReply {
@@ -119,12 +119,12 @@ pub enum RecorderReply {
     },
     /// The log.
     Summary {
-        /// What was recorded.
+        /// The summary of the recorded log.
         summary: LogSummary,
     },
     /// Requests have failed until now.
     Faults {
-        /// How many did since the last [`RecorderRequest::Fail`].
+        /// The number of requests that failed since the last [`RecorderRequest::Fail`].
         failed: u64,
         /// Why a request failed that was not to fail: the recorder's own files could not be used.
         trouble: Option<String>,

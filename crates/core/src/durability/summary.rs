@@ -1,4 +1,4 @@
-//! What a log contains.
+//! The contents of a log.
 
 use super::Promise;
 use crate::units::Nanos;
@@ -17,6 +17,6 @@ pub struct LogSummary {
     pub flushes: u64,
     /// From the first entry to the last.
     pub duration_ns: Nanos,
-    /// How many of each promise were acknowledged in the whole log, for those that were.
+    /// The number of acknowledged promises of each kind in the whole log, for those that were acknowledged.
     pub promises: Vec<(Promise, u64)>,
 }

@@ -37,7 +37,7 @@ macro_rules! register {
 }
 for_each_filesystem!(register);
 
-/// What is known about a filesystem without looking at a machine.
+/// The facts about a filesystem that do not depend on a machine.
 #[derive(Debug, PartialEq)]
 pub struct Descriptor {
     /// Its name in plans, and the one by which libblkid knows it.
@@ -52,14 +52,14 @@ pub struct Descriptor {
     pub tools: &'static [Tool],
     /// The axes that not every filesystem has, and those for which it has a default of its own.
     pub axes: &'static [OwnAxis],
-    /// Whether it has a separate journal or log, whose location can be chosen.
+    /// `true` if it has a separate journal or log, whose location can be chosen.
     pub has_journal: bool,
-    /// Whether an NFS server can show it: its inodes must be found again by what a file handle keeps
-    /// (Documentation/filesystems/nfs/exporting.rst).
+    /// `true` if an NFS server can export it: the contents of a file handle must suffice to find its inodes
+    /// again (Documentation/filesystems/nfs/exporting.rst).
     pub is_exportable: bool,
     /// Mount options that stop it from flushing the disk's write cache (Linux, Documentation/filesystems).
     pub barrier_off: &'static [&'static str],
-    /// What its kernel threads are called.
+    /// The names of its kernel threads.
     pub threads: &'static [ThreadName],
     /// The kind of identifier that mkfs gives it, by which it is recognised later.
     pub identifier: Identifier,
@@ -96,7 +96,7 @@ pub struct Tool {
     pub version_argument: &'static str,
 }
 
-/// What a user does to have a program of this package; see [`Tool::package`].
+/// Returns the step to install a program of this package; see [`Tool::package`].
 pub fn how_to_install(package: &str) -> String {
     match package {
         "" => "Debian 12 has no package of it; see docs/guide/guests.md".to_string(),
@@ -122,14 +122,14 @@ impl Tool {
     }
 }
 
-/// How the name of a kernel thread begins, or that of the queue for which a shared worker works.
+/// The beginning of the name of a kernel thread, or of the queue for which a shared worker works.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ThreadName {
     /// Its beginning.
     pub prefix: &'static str,
-    /// What such a thread does.
+    /// The kind of work that such a thread does.
     pub kind: TaskKind,
-    /// Whether the name of the device follows after the first slash, if there is one.
+    /// `true` if the name of the device follows after the first slash, if there is one.
     pub names_device: bool,
 }
 
@@ -143,7 +143,7 @@ impl ThreadName {
     }
 }
 
-/// What identifies a filesystem: what libblkid shows as its UUID.
+/// The identifier of a filesystem, which libblkid shows as its UUID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Identifier {
     /// A UUID.
@@ -157,7 +157,7 @@ pub enum Identifier {
 }
 
 impl Identifier {
-    /// How many hexadecimal digits it has.
+    /// Returns the number of hexadecimal digits of the identifier.
     pub const fn digits(self) -> usize {
         match self {
             Identifier::Uuid | Identifier::HiddenUuid => 32,
@@ -207,8 +207,8 @@ pub(crate) fn unknown(name: &str) -> (Option<&'static str>, String) {
     }
 }
 
-/// Whether one of these mount options stops this filesystem from flushing the disk's write cache. For a
-/// filesystem that fsdyno does not know, the options of all others count.
+/// Returns whether one of these mount options stops this filesystem from flushing the disk's write cache. For
+/// a filesystem that fsdyno does not know, the options of all others count.
 pub fn switches_barriers_off<'a>(name: &str, options: impl IntoIterator<Item = &'a str>) -> bool {
     let known = find(name);
     let off = |option: &str| match known {

@@ -11,7 +11,7 @@ use super::{Direction, Measure, MeasureSource, PrintedUnit, Unit};
 pub struct Column {
     /// The measure of its values.
     pub measure: Measure,
-    /// How many base units one unit of the column is: 10^6 for MB/s.
+    /// The number of base units in one unit of the column: 10^6 for MB/s.
     pub factor: f64,
 }
 

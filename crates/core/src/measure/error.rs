@@ -46,7 +46,7 @@ pub enum MeasureError {
         /// The units that imply a direction.
         known: Box<[&'static str]>,
     },
-    /// What follows `<=`, or precedes it.
+    /// An invalid text before or after `<=`.
     #[error("'{text}' is not {}", crate::workload::flow::NoTarget)]
     NoTarget {
         /// As written.
@@ -57,12 +57,12 @@ pub enum MeasureError {
     Parts {
         /// As written.
         name: String,
-        /// How many.
+        /// The number of its parts.
         parts: usize,
     },
 }
 
-/// What precedes the direction in parentheses.
+/// Returns the text that precedes the direction in parentheses.
 fn prefix(unit: &str) -> String {
     if unit.is_empty() { String::new() } else { format!("{unit}, ") }
 }

@@ -7,9 +7,9 @@ use crate::result::{RoleResult, TrialRecord};
 /// A figure of the flushes of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum FlushFigure {
-    /// How many per second.
+    /// The number of flushes per second.
     Rate,
-    /// How long each took, in the mean.
+    /// The mean time of a flush.
     Time,
 }
 

@@ -5,7 +5,7 @@ use crate::workload::{LatencyTarget, Workload};
 use std::fmt;
 use std::str::FromStr;
 
-/// What a configuration is chosen for.
+/// The goal that a configuration is chosen for.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Goal {
     /// High throughput: bytes, or whatever the workload counts.

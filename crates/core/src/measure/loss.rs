@@ -9,7 +9,7 @@ use crate::result::{Durability, FaultResult, Harm, ModelResult};
 pub(super) enum LossFigure {
     /// The share of acknowledged promises.
     Acknowledged,
-    /// How far back work is missing that nothing synced: the median over the states.
+    /// The age of the oldest lost work that nothing synced: the median over the states.
     Unsynced,
     /// The median time to mount.
     Recovery,

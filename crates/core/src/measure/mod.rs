@@ -56,7 +56,7 @@ enum MeasureSource {
     Role(PhaseSelector, Role, Figure),
     /// A statistic of one operation of a role.
     Operation(PhaseSelector, Role, Operation, Statistic),
-    /// What a workload counts under a name, per second of all its phases together.
+    /// The count that a workload keeps under a name, per second of all its phases together.
     CountRate(&'static str),
     /// A figure of a flow as a whole.
     Flow(FlowFigure),
@@ -74,7 +74,7 @@ enum MeasureSource {
     Lifecycle(&'static str),
     /// Mean number of extents per file after the load.
     ExtentsPerFile,
-    /// What power cuts have lost.
+    /// The losses from power cuts.
     Durability(LossFigure),
     /// The share of faults that did this to the application.
     Faults(Harm),
@@ -87,7 +87,7 @@ enum MeasureSource {
 pub struct Value {
     /// In the base unit: bytes per second, nanoseconds, a count, a share from 0 to 1.
     pub value: f64,
-    /// Whether it is only a lower bound, because it depends on operations whose end was not seen. Printed
+    /// `true` if it is only a lower bound, because it depends on operations whose end was not seen. Printed
     /// with `>=`.
     pub at_least: bool,
 }
@@ -183,7 +183,8 @@ impl Measure {
             .map(|(_, measure)| measure)
     }
 
-    /// Whether it describes the whole trial rather than its phases, and so exists for every workload.
+    /// Returns whether the measure describes the whole trial rather than its phases, and so exists for every
+    /// workload.
     pub fn is_of_lifecycle(&self) -> bool {
         matches!(self.source, MeasureSource::Lifecycle(_) | MeasureSource::ExtentsPerFile)
     }
@@ -203,18 +204,18 @@ impl Measure {
         &self.name
     }
 
-    /// What it says, in a line; `None` if it has no short name.
+    /// Returns the meaning of the measure, in a line; `None` if it has no short name.
     pub fn meaning(&self) -> Option<&'static str> {
         Measure::named().find(|(name, _)| *name == self.name).map(|(_, meaning)| meaning)
     }
 
-    /// What a sentence calls it: in the words of the trade, or else its name.
+    /// Returns the name of the measure in a sentence: in the words of the trade, or else its own.
     pub fn in_words(&self) -> &str {
         let words = NAMED.iter().find(|named| named.name == self.name).and_then(|named| named.words);
         words.unwrap_or_else(|| Column::name_of(&self.name))
     }
 
-    /// What its values count.
+    /// Returns the unit of its values.
     pub fn unit(&self) -> Unit {
         match self.source {
             MeasureSource::Role(_, _, figure) => figure.unit(),
@@ -253,7 +254,7 @@ impl Measure {
         }
     }
 
-    /// Whether its values are often 0, which has no ratio: then tests of its own compare it.
+    /// Returns whether its values are often 0, which has no ratio: then separate tests compare it.
     pub fn is_often_zero(&self) -> bool {
         matches!(self.source, MeasureSource::Durability(LossFigure::Acknowledged))
     }
@@ -278,7 +279,7 @@ impl Measure {
         }
     }
 
-    /// Whether it waits until what was written is on the device.
+    /// Returns whether the measure waits until the written data is on the device.
     pub fn is_durable(&self) -> bool {
         matches!(self.source, MeasureSource::Durable | MeasureSource::Role(_, _, Figure::DurableRate))
     }
@@ -300,8 +301,8 @@ impl Measure {
         }
     }
 
-    /// Whether tables show it beside the measure that ranks, if it has a value: what is about the load, and
-    /// does not only sum up or explain what others show.
+    /// Returns whether tables show the measure next to the one that ranks, if it has a value: it is about the
+    /// load, and does not only sum up or explain what others show.
     pub fn is_shown_beside(&self) -> bool {
         !self.is_of_lifecycle()
             && !matches!(self.source, MeasureSource::Throughput | MeasureSource::Flushes(_))
@@ -318,8 +319,9 @@ impl Measure {
         columns.into_iter().filter_map(|name| name.parse().ok()).collect()
     }
 
-    /// Whether this workload can have it. A name that begins with a workload's name applies to that workload
-    /// and to the program that it is modelled on: phases with the same name mean different things elsewhere.
+    /// Returns whether this workload can have the measure. A name that begins with a workload's name applies
+    /// to that workload and to the program that it is modelled on: phases with the same name mean different
+    /// things elsewhere.
     pub fn is_for(&self, workload: &Workload) -> bool {
         if matches!(self.source, MeasureSource::Column(..)) {
             return true;
@@ -404,7 +406,7 @@ pub fn durable<'p>(phases: impl IntoIterator<Item = &'p PhaseResult> + Clone) ->
     (seconds > 0.0).then_some(Value { at_least: given_up, ..value })
 }
 
-/// What the roles of all phases counted under a name, over the time of all phases.
+/// Returns the sum of the counts that the roles of all phases have under a name, over the time of all phases.
 fn count_rate(name: &str, phases: &[PhaseResult]) -> Option<Value> {
     let roles = phases.iter().flat_map(|phase| &phase.roles);
     let counts: Vec<u64> = roles.filter_map(|role| role.counts.get(name).copied()).collect();

@@ -39,7 +39,7 @@ pub(super) fn statistics() -> impl Iterator<Item = (&'static str, Statistic)> + 
     STATISTICS.iter().copied().chain(quantiles)
 }
 
-/// What other programs call a measure, and what it is called here.
+/// The names of measures in other programs, and their names here.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("bandwidth", "throughput"),
     ("bw", "throughput"),

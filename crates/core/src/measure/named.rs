@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 pub(super) struct Named {
     pub(super) name: &'static str,
     pub(super) help: Cow<'static, str>,
-    /// What a sentence calls it; absent if its name says enough.
+    /// The name in a sentence; absent if its own name says enough.
     pub(super) words: Option<&'static str>,
     pub(super) source: MeasureSource,
     /// The kind of the only workload that it is for, if its name does not begin with it.
@@ -86,7 +86,7 @@ const EXTENTS_PER_FILE: Named = named(
     MeasureSource::ExtentsPerFile,
 );
 
-/// What the device did, and what it may lose.
+/// Returns the measures of the device's activity and of its possible losses.
 fn of_device() -> [Named; 7] {
     [
         named(

@@ -1,4 +1,4 @@
-//! How measures find a phase in a trial.
+//! The selection of the phase of a trial that a measure is about.
 
 use super::{Measure, MeasureSource};
 use crate::operation::Role;
@@ -6,7 +6,7 @@ use crate::result::{PhaseResult, TrialRecord};
 use crate::workload::Workload;
 use std::borrow::Cow;
 
-/// How to find a phase in a trial.
+/// The way to find a phase in a trial.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum PhaseSelector {
     /// The first in which one reader works alone.

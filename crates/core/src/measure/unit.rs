@@ -1,8 +1,8 @@
-//! What the values of measures count, and which way is better.
+//! The units of the values of measures, and which way is better.
 
 use std::fmt;
 
-/// What a value counts.
+/// The unit of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Unit {
     /// Bytes per second, shown as MB/s (10^6).
@@ -21,7 +21,7 @@ pub enum Unit {
     Extents,
     /// A share from 0 to 1, shown in percent.
     Share,
-    /// What an imported table counts; the name of the measure has the unit.
+    /// The unit of an imported table, which the name of the measure states.
     Number,
 }
 
@@ -131,7 +131,7 @@ impl PrintedUnit {
         PrintedUnit::Milliseconds,
         PrintedUnit::Seconds,
     ];
-    /// What other programs print for the same.
+    /// The symbols that other programs print for the same units.
     const ALIASES: [(&str, PrintedUnit); 3] = [
         ("KB/s", PrintedUnit::KilobytesPerSecond),
         ("IOPS", PrintedUnit::OperationsPerSecond),
@@ -164,12 +164,12 @@ impl PrintedUnit {
         self.facts().0
     }
 
-    /// What it counts.
+    /// Returns the unit of which it is a multiple or a fraction.
     pub const fn unit(self) -> Unit {
         self.facts().1
     }
 
-    /// How many base units one of it is: 10^6 for MB/s.
+    /// Returns the number of base units in one of it: 10^6 for MB/s.
     pub const fn factor(self) -> f64 {
         self.facts().2
     }

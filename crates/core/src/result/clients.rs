@@ -1,4 +1,4 @@
-//! What each of several machines did in a phase.
+//! The results of each of several machines in a phase.
 
 use super::CpuTime;
 use crate::operation::Role;
@@ -11,18 +11,18 @@ use serde::{Deserialize, Serialize};
 pub struct ClientResult {
     /// Its name: that of its host, with a number where several run on one.
     pub client: String,
-    /// What all of its workers did.
+    /// The work of all of its workers.
     #[serde(flatten)]
     pub work: ClientWork,
     /// The same by role.
     pub roles: Vec<ClientRole>,
     /// Processor time of its workers in the window.
     pub cpu: CpuTime,
-    /// How much later than agreed it began; absent if the agreed moment is unknown to it.
+    /// The delay from the agreed moment to its beginning; absent if the agreed moment is unknown to it.
     pub late_ns: Option<Nanos>,
-    /// How long it worked: the window, or until its own work was done.
+    /// The time for which it worked: the window, or until its own work was done.
     pub active_ns: Nanos,
-    /// What its machine did in its window; absent if it was not sampled.
+    /// The activity of its machine in its window; absent if it was not sampled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub telemetry: Option<Telemetry>,
     /// Its clock against the coordinator's before the phase.
@@ -40,15 +40,15 @@ pub struct ClientResult {
 pub struct ClientRole {
     /// Which role.
     pub role: Role,
-    /// What they did.
+    /// The work of these workers.
     #[serde(flatten)]
     pub work: ClientWork,
 }
 
-/// What some workers of a client did.
+/// The work of some workers of a client.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClientWork {
-    /// How many workers.
+    /// The number of workers.
     pub workers: u32,
     /// Bytes of operations that ended inside the window.
     pub bytes: u64,
@@ -59,7 +59,7 @@ pub struct ClientWork {
     pub p999_ns: Option<Nanos>,
     /// The longest time in which one of them completed nothing, as in [`super::RoleResult`].
     pub longest_stall_ns: Nanos,
-    /// Whether it may have been longer.
+    /// `true` if the stall may have been longer.
     pub longest_stall_at_least: bool,
 }
 
@@ -67,14 +67,15 @@ pub struct ClientWork {
 /// "Probabilistic clock synchronization", 1989).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockOffset {
-    /// What to add to the coordinator's clock.
+    /// The difference to add to the coordinator's clock.
     pub offset_ns: i64,
     /// The error is no larger than this: half of the round trip.
     pub uncertainty_ns: Nanos,
 }
 
 impl ClientResult {
-    /// How certain its clock is: the worse of both readings, and how far they are apart.
+    /// Returns the uncertainty of its clock: that of the worse reading, or the distance between both if that
+    /// is larger.
     pub fn clock_uncertainty(&self) -> Option<Nanos> {
         let (before, after) = (self.clock_before?, self.clock_after?);
         let apart = before.offset_ns.abs_diff(after.offset_ns);

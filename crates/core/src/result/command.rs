@@ -46,7 +46,7 @@ pub struct CommandRun {
     pub phase: Option<String>,
     /// The command line, with `{out}` replaced.
     pub command: String,
-    /// How long it ran.
+    /// The time for which it ran.
     pub took_ns: Nanos,
     /// Why it counts as failed, if it does.
     pub failure: Option<String>,

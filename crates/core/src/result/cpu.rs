@@ -18,7 +18,7 @@ impl CpuTime {
         Nanos(self.user_ns.0.saturating_add(self.system_ns.0))
     }
 
-    /// What was used since an earlier reading.
+    /// Returns the time that was used since an earlier reading.
     #[must_use]
     pub fn since(&self, earlier: &CpuTime) -> CpuTime {
         CpuTime {

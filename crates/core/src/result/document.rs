@@ -1,4 +1,4 @@
-//! How a trial is serialised: the public JSON of a trial, and what the store keeps of it.
+//! The serialised form of a trial: its public JSON, and the part of it that the store keeps.
 //!
 //! Within a version of the documents that contain trials, keys are only added. Times are nanoseconds, sizes
 //! bytes, shares 0 to 1. Fields that are derived from others but that a reader needs (the kernel of the
@@ -119,7 +119,7 @@ impl Serialize for TrialRecord {
     }
 }
 
-/// What was built, in one place: what the plan asks for, and what the tools and the kernel made of it.
+/// The configuration in one place: as the plan asks for it, and as the tools and the kernel built it.
 #[derive(Serialize, Deserialize)]
 struct Configured<'a> {
     name: Cow<'a, str>,
@@ -196,7 +196,7 @@ impl<'de> Deserialize<'de> for Parameterised<'static> {
     }
 }
 
-/// What [`TrialRecord`] is read from.
+/// The document from which a [`TrialRecord`] is read.
 #[derive(Deserialize)]
 pub(super) struct Read {
     trial: u32,

@@ -1,15 +1,15 @@
-//! What survived power cuts.
+//! The data that survived power cuts.
 
 use crate::durability::{CacheModel, LogSummary, Promise, PromiseBasis};
 use crate::units::Nanos;
 use serde::{Deserialize, Serialize};
 
-/// What power cuts at places in one log have left of one filesystem.
+/// The findings on one filesystem after power cuts at places in one log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Durability {
-    /// What was recorded.
+    /// The summary of the recorded log.
     pub log: LogSummary,
-    /// How many places the log was cut at; each cache model has at least one state per cut.
+    /// The number of places at which the log was cut; each cache model has at least one state per cut.
     pub cuts: u32,
     /// One result per cache model.
     pub models: Vec<ModelResult>,
@@ -17,7 +17,7 @@ pub struct Durability {
     pub losing: Vec<LosingState>,
 }
 
-/// What was found under one cache model.
+/// The findings under one cache model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelResult {
     /// Which writes survived.
@@ -36,18 +36,19 @@ pub struct ModelResult {
     pub damaged: u32,
     /// The time to mount, recovery included.
     pub recovery_ns: Spread,
-    /// What became of each promise, for those that were made.
+    /// The outcome of each promise, for those that were made.
     pub promises: Vec<PromiseResult>,
-    /// How much of the work that nothing synced was lost: files with content.
+    /// The loss of work that nothing synced: files with content.
     pub unsynced_files: UnsyncedResult,
     /// The same for directories, of which only the name can be lost.
     pub unsynced_names: UnsyncedResult,
-    /// How much of that work survived, by its age at the cut; files and directories together.
+    /// The survival of that work, by its age at the cut; files and directories together.
     pub survival: Vec<AgeBin>,
 }
 
 impl ModelResult {
-    /// How many promises that the standard makes were acknowledged, and how many of them were lost.
+    /// Returns the number of acknowledged promises that the standard makes, and the number of them that were
+    /// lost.
     pub fn acknowledged(&self) -> (u64, u64) {
         let standard = self.promises.iter().filter(|one| one.promise.source() == PromiseBasis::Standard);
         standard.fold((0, 0), |(made, lost): (u64, u64), one| {
@@ -79,14 +80,14 @@ impl Spread {
     }
 }
 
-/// What became of one promise.
+/// The outcome of one promise.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PromiseResult {
     /// Which.
     pub promise: Promise,
-    /// How many were acknowledged before the cuts, summed over all states.
+    /// The number of promises of this kind that were acknowledged before the cuts, summed over all states.
     pub made: u64,
-    /// How many of them were not kept. All of them where the filesystem could not be mounted.
+    /// The number of those that were not kept. All of them where the filesystem could not be mounted.
     pub lost: u64,
     /// Files that contain what they must not.
     pub wrong: Wrong,
@@ -94,7 +95,7 @@ pub struct PromiseResult {
     pub states: u32,
     /// States in which at least one was not kept.
     pub losing: u32,
-    /// How many different ones were lost in some state, of all that were made in this log.
+    /// The number of different ones that were lost in some state, of all that were made in this log.
     pub lost_once: u64,
 }
 
@@ -137,13 +138,13 @@ impl Wrong {
     }
 }
 
-/// How much of the work that nothing synced was lost, over the states in which there was some.
+/// The loss of work that nothing synced, over the states in which there was some.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnsyncedResult {
     /// States that were mounted and whose cut came when nothing was synced any more: before, such work
     /// was synced along with what others did.
     pub states: u32,
-    /// How many were lost.
+    /// The number of files or directories that were lost.
     pub lost: Spread,
     /// The age of the oldest that was lost: how far back in time work is missing.
     pub lost_ns: Spread,
@@ -159,9 +160,9 @@ pub struct UnsyncedResult {
 pub struct AgeBin {
     /// The upper end of the bin; the lower end is half of it, or 0 for the first.
     pub up_to_ns: Nanos,
-    /// How many there were, over all states.
+    /// The number of files and directories of this age, over all states.
     pub made: u64,
-    /// How many of them were there after the cut.
+    /// The number of them that were there after the cut.
     pub survived: u64,
 }
 
@@ -174,11 +175,11 @@ pub struct LosingState {
     pub model: CacheModel,
     /// Which of the states of this cut and model, from 0.
     pub subset: u32,
-    /// What was found, in at most three lines.
+    /// The findings, in at most three lines.
     pub found: Vec<String>,
 }
 
-/// What a look at one filesystem after a cut found.
+/// The findings of a look at one filesystem after a cut.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verified {
     /// The promises that were acknowledged before the cut.
@@ -187,7 +188,7 @@ pub struct Verified {
     pub files: VerifiedUnsynced,
     /// Directories that nothing synced.
     pub names: VerifiedUnsynced,
-    /// How much of that work survived, by age.
+    /// The survival of that work, by age.
     pub survival: Vec<AgeBin>,
     /// The first few things that were lost or wrong, one line each.
     pub found: Vec<String>,
@@ -198,7 +199,7 @@ pub struct Verified {
 pub struct VerifiedPromise {
     /// Which.
     pub promise: Promise,
-    /// How many were acknowledged before the cut.
+    /// The number of promises of this kind that were acknowledged before the cut.
     pub made: u64,
     /// The numbers of those that were not kept.
     pub lost: Vec<u64>,
@@ -209,9 +210,9 @@ pub struct VerifiedPromise {
 /// Work that nothing synced, in one state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VerifiedUnsynced {
-    /// How many were done before the cut.
+    /// The number of files or directories that were made before the cut.
     pub made: u64,
-    /// How many of them are gone, empty, short or wrong.
+    /// The number of them that are gone, empty, short or wrong.
     pub lost: u64,
     /// From when the oldest of these was done to the cut.
     pub lost_ns: Nanos,

@@ -1,15 +1,15 @@
-//! What came of requests to a disk that failed.
+//! The consequences of requests to a disk that failed.
 
 use crate::durability::{Act, Fault};
 use crate::workload::parameter::words;
 use serde::{Deserialize, Serialize};
 
 words! {
-    /// What is in the part of a file that a fault is about.
+    /// The content of the part of a file that a fault is about.
     Content, "content" {
-        /// What the application wrote last.
+        /// The data that the application wrote last.
         New = "new",
-        /// What was there before.
+        /// The data that was there before.
         Old = "old",
         /// Zeros in place of data.
         Zeros = "zeros",
@@ -25,7 +25,7 @@ words! {
 }
 
 words! {
-    /// Whether a filesystem can still be used.
+    /// The extent to which a filesystem can still be used.
     Usable, "usability" {
         /// A new file can be created, written and synced.
         Writable = "writable",
@@ -40,38 +40,40 @@ words! {
     }
 }
 
-/// What the application saw while requests failed.
+/// The observations of the application while requests failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Witnessed {
-    /// What the first fsync(2) said, or the first read(2): the name of the error, or `None` if it succeeded.
-    /// A write(2) or open(2) that failed counts as the first.
+    /// The result of the first fsync(2), or of the first read(2): the name of the error, or `None` if it
+    /// succeeded. A write(2) or open(2) that failed counts as the first.
     pub first: Option<String>,
     /// The same of the second.
     pub again: Option<String>,
-    /// What was then read, through the page cache where the kernel still had it.
+    /// The content that was then read, through the page cache where the kernel still had it.
     pub reads: Content,
-    /// Whether the filesystem could still be used.
+    /// The extent to which the filesystem could still be used.
     pub usable: Usable,
 }
 
-/// What came of one fault.
+/// The consequences of one fault.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FaultResult {
-    /// What failed.
+    /// The kind of fault.
     pub fault: Fault,
-    /// How many requests did. With none, nothing was tested: the filesystem made no such request.
+    /// The number of requests that failed. With none, nothing was tested: the filesystem made no such
+    /// request.
     pub failed: u64,
-    /// What the application saw; absent if a step hung.
+    /// The observations of the application; absent if a step hung.
     pub witnessed: Option<Witnessed>,
     /// Why the filesystem could not be mounted again once nothing failed any more; absent if it could.
     pub mount_error: Option<String>,
-    /// What was then read; absent if it was not mounted.
+    /// The content that was then read; absent if the filesystem was not mounted.
     pub after: Option<Content>,
-    /// Whether the check then found it whole; absent if there is none, or it was not mounted.
+    /// `true` if the check then found the filesystem whole; absent if there is no check, or it was not
+    /// mounted.
     pub clean: Option<bool>,
 }
 
-/// What a fault did to an application.
+/// The harm that a fault did to an application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Harm {
@@ -94,8 +96,8 @@ impl FaultResult {
         FaultResult { fault, failed: 0, witnessed: None, mount_error: None, after: None, clean: None }
     }
 
-    /// What it did to the application. The error of a read is told or it is not: what was on the disk before
-    /// must be there afterwards.
+    /// Returns the harm that the fault did to the application. The error of a read is reported or it is not:
+    /// the data that was on the disk before must be there afterwards.
     pub fn harm(&self) -> Harm {
         // Who never gets an answer has not been told that all is well.
         let Some(witnessed) = &self.witnessed else { return Harm::Told };

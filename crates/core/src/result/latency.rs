@@ -78,7 +78,7 @@ impl Latency {
         self.known(quantile).filter(|_| quantile == Quantile::P50 || self.count >= least)
     }
 
-    /// Whether a statistic with this value is only a lower bound, printed with `>=`.
+    /// Returns whether a statistic with this value is only a lower bound, printed with `>=`.
     pub fn is_bound(&self, value_ns: u64) -> bool {
         self.at_least_from.is_some_and(|bound_ns| value_ns >= bound_ns)
     }
@@ -113,7 +113,7 @@ impl Serialize for Known<'_> {
     }
 }
 
-/// What [`Latency`] is read from.
+/// The document from which a [`Latency`] is read.
 #[derive(Deserialize)]
 struct Read {
     #[serde(rename = "N")]

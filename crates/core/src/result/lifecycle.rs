@@ -33,7 +33,7 @@ macro_rules! lifecycle {
                 match self { $(LifecycleStep::$variant => $label,)* }
             }
 
-            /// What it is, for the reference.
+            /// Returns the description of the step, for the reference.
             pub const fn help(self) -> &'static str {
                 match self { $(LifecycleStep::$variant => $help,)* }
             }
@@ -43,7 +43,7 @@ macro_rules! lifecycle {
                 match self { $(LifecycleStep::$variant => $measure,)* }
             }
 
-            /// How long it took in a trial; `None` if it did not happen.
+            /// Returns the time that the step took in a trial; `None` if it did not happen.
             pub const fn of(self, lifecycle: &Lifecycle) -> Option<Nanos> {
                 match self { $(LifecycleStep::$variant => lifecycle.$key,)* }
             }

@@ -1,4 +1,4 @@
-//! What a trial measured, in the form that is stored, shown and exported.
+//! The results of a trial, in the form that is stored, shown and exported.
 //!
 //! Times and sizes are integers of nanoseconds and bytes. Statistics that depend on operations whose end was
 //! not seen are marked (`at_least`).
@@ -60,47 +60,47 @@ pub struct TrialRecord {
     pub block: u32,
     /// Index of its case in the plan.
     pub case: u32,
-    /// Whether this is a repetition of the first case as the sentinel, in addition to the block.
+    /// `true` if this is a repetition of the first case as the sentinel, in addition to the block.
     pub sentinel: bool,
     /// The machine of a fleet that ran it; absent if it ran on the machine that has the store.
     pub machine: Option<String>,
     /// Seed of trees, contents, filesystem UUID and hash seed.
     pub seed: u64,
-    /// What was built.
+    /// The configuration that was built.
     pub configuration: Configuration,
-    /// What it was built on.
+    /// The device that it was built on.
     pub device: DeviceSpec,
-    /// What ran on it.
+    /// The workload that ran on it.
     pub workload: Workload,
-    /// How it ended.
+    /// The outcome of the trial.
     pub outcome: Outcome,
-    /// What a reader must know about the result.
+    /// The warnings for a reader of the result.
     pub warnings: Vec<Warning>,
-    /// How the engine measured time; absent if it never ran.
+    /// The timer of the engine; absent if the engine never ran.
     pub timer: Option<TimerFacts>,
     /// Durations outside the windows.
     pub lifecycle_ns: Lifecycle,
-    /// What was built, in the words of the tools and the kernel.
+    /// The commands and settings of the build, in the words of the tools and the kernel.
     pub built: Built,
-    /// What it ran on.
+    /// The environment in which it ran.
     pub environment: Environment,
     /// The hooks and monitors of the plan that ran with it, in order.
     pub commands: Vec<CommandRun>,
     /// The trees that were created.
     pub trees: TreeSummary,
-    /// How full the filesystem was made before the load; absent for a fresh one.
+    /// The filling of the filesystem before the load; absent for a fresh one.
     pub filled: Option<Filled>,
-    /// How the files were laid out on the filesystem after the load; absent if the load did not finish.
+    /// The layout of the files on the filesystem after the load; absent if the load did not finish.
     pub layout: Option<Layout>,
-    /// What was read again at the end; absent if the load was not verified, or if it failed.
+    /// The files that were read again at the end; absent if the load was not verified, or if it failed.
     pub read_again: Option<ReadAgain>,
     /// One result per phase.
     pub phases: Vec<PhaseResult>,
-    /// What power cuts have left; only of the workload `durability`.
+    /// The findings after power cuts; only of the workload `durability`.
     pub durability: Option<Durability>,
-    /// What came of requests that failed, one for each fault; only of the workload `io-errors`.
+    /// The consequences of requests that failed, one entry for each fault; only of the workload `io-errors`.
     pub io_errors: Vec<FaultResult>,
-    /// What an imported table has of it: values in base units by the name of their measure.
+    /// The values that an imported table has for the trial, in base units, by the name of their measure.
     pub columns: BTreeMap<String, f64>,
     /// Wall-clock start and end, RFC 3339, UTC.
     pub started: String,
@@ -124,9 +124,9 @@ pub struct Built {
     /// The trial that created the filesystem and everything on it that this one began with; absent if this
     /// trial did so for itself alone.
     pub prepared_in: Option<u32>,
-    /// How clients saw it; absent without `[serve]`.
+    /// The export that clients saw; absent without `[serve]`.
     pub served: Option<Served>,
-    /// How to build the same on another device; absent if nothing was built.
+    /// The recipe for building the same on another device; absent if nothing was built.
     pub recipe: Option<Recipe>,
     /// Everything that was done to the machine, in order; empty in results of versions that did not keep it.
     pub log: Vec<LogEntry>,
@@ -135,17 +135,17 @@ pub struct Built {
 /// A change that a trial made to the machine, or a command that it ran.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogEntry {
-    /// What was done, as a command line where there is one: `mkfs.ext4 ...`, `mount -t ext4 ...`.
+    /// The action, as a command line where there is one: `mkfs.ext4 ...`, `mount -t ext4 ...`.
     pub step: String,
-    /// How long it took.
+    /// The duration of the action.
     pub took_ns: Nanos,
     /// Why it failed, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// How to build a configuration on another device: the commands of the trial, without the options that pin
-/// its hidden factors and without those that suppress a tool's questions. [`Recipe::DEVICE`],
+/// The recipe for building a configuration on another device: the commands of the trial, without the options
+/// that pin its hidden factors and without those that suppress a tool's questions. [`Recipe::DEVICE`],
 /// [`Recipe::JOURNAL`] and [`Recipe::MOUNTPOINT`] are placeholders for the user's own.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recipe {
@@ -164,7 +164,7 @@ pub struct Recipe {
     pub queue: Vec<(String, String)>,
     /// Names of sysctls, with their values.
     pub sysctl: Vec<(String, String)>,
-    /// How a server shows it to clients, if one does.
+    /// The recipe for showing it to clients by a server, if one does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub serve: Option<ServeRecipe>,
 }
@@ -189,20 +189,20 @@ impl Recipe {
 pub struct CheckResult {
     /// The command line.
     pub command: String,
-    /// Whether the filesystem is clean.
+    /// `true` if the filesystem is clean.
     pub clean: bool,
     /// The end of what it printed.
     pub output: String,
 }
 
-/// How the filesystem was filled before the load.
+/// The filling of the filesystem before the load.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Filled {
-    /// How long it took.
+    /// The duration of the filling.
     pub duration_ns: Nanos,
     /// Size of the filesystem, as statvfs(3) reports it.
     pub size_bytes: u64,
-    /// How much of it was in use in the end.
+    /// The part of it that was in use in the end.
     pub used_bytes: u64,
     /// Files present, without those that ageing has removed.
     pub files: u64,
@@ -222,7 +222,7 @@ impl Filled {
 }
 
 impl TrialRecord {
-    /// How long the trial took; zero if its stored times do not make sense.
+    /// Returns the duration of the trial; zero if its stored times are not valid.
     pub fn duration(&self) -> Nanos {
         let [started, finished] = [&self.started, &self.finished].map(|text| humantime::parse_rfc3339(text));
         let took = started.ok().zip(finished.ok()).and_then(|(from, to)| to.duration_since(from).ok());
@@ -233,21 +233,21 @@ impl TrialRecord {
 /// Free space of a filesystem, and the layout of the files that a load left on it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Layout {
-    /// How long writeback took before the files could be examined. It is part of the time to unmount.
+    /// The time that writeback took before the files could be examined. It is part of the time to unmount.
     pub written_back_ns: Nanos,
     /// Size of the filesystem.
     pub size_bytes: u64,
-    /// How much of it is free, including the space reserved for root.
+    /// The free part of it, including the space reserved for root.
     pub free_bytes: u64,
     /// Regular files below the engine's directory.
     pub files: u64,
-    /// Whether all of its directories were walked; false if that would have taken too long.
+    /// `true` if all directories below it were walked; `false` if that would have taken too long.
     pub complete: bool,
     /// Files with blocks of their own that were examined, a random sample.
     pub sampled: u64,
     /// Extents of these files; those that are adjacent on the device count as one.
     pub extents: u64,
-    /// How many of these files are fragmented.
+    /// The number of these files that are fragmented.
     pub fragmented: u64,
     /// Why nothing is known about the extents.
     pub unknown: Option<String>,
@@ -265,7 +265,7 @@ impl Layout {
     }
 }
 
-/// How the engine measures time, and what that costs.
+/// The timer of the engine, and its cost.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TimerFacts {
     /// `tsc` or `CLOCK_MONOTONIC`.

@@ -1,4 +1,4 @@
-//! What became of the iterations of a role with a rate.
+//! The outcome of the iterations of a role with a rate.
 
 use super::Latency;
 use crate::units::Nanos;
@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 /// The share of iterations that may wait for workers that keep up.
 const WAITING: f64 = 0.02;
 
-/// How the workers of a role with a rate kept up with it. An iteration belongs to the sample if it was *due*
-/// inside the window, whenever it began and ended, so that a pause cannot hide the iterations that it kept
-/// waiting (coordinated omission).
+/// The extent to which the workers of a role with a rate kept up with it. An iteration belongs to the sample
+/// if it was *due* inside the window, whenever it began and ended, so that a pause cannot hide the iterations
+/// that it kept waiting (coordinated omission).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OpenLoop {
     /// The rate of the window in iterations per second: the one that the plan asks for, or that the trial has
@@ -18,7 +18,7 @@ pub struct OpenLoop {
     pub intended_per_s: f64,
     /// When iterations were due.
     pub arrivals: Arrivals,
-    /// How many were due inside the window.
+    /// The number of iterations that were due inside the window.
     pub due: u64,
     /// Iterations that ended inside the window, per second, whenever they were due.
     pub achieved_per_s: f64,
@@ -28,16 +28,16 @@ pub struct OpenLoop {
     /// The largest number of iterations in the window that were due and had not begun, without the one that
     /// was about to.
     pub backlog_max: u64,
-    /// How many of them there were when the window ended.
+    /// The number of such iterations when the window ended.
     pub backlog_at_end: u64,
     /// The largest number of them in each interval of the window.
     pub backlog: Backlog,
-    /// How late workers began that had waited for the moment, on average: the part of the response time that
-    /// is due to the timer and the scheduler of the kernel. 0 if none waited.
+    /// The mean delay with which workers began after waiting for the moment: the part of the response time
+    /// that is due to the timer and the scheduler of the kernel. 0 if none waited.
     pub late_ns_mean: f64,
     /// The longest such delay.
     pub late_ns_max: u64,
-    /// How the rate was found; absent if the plan has one.
+    /// The search that found the rate; absent if the plan sets the rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<RateCurve>,
 }
@@ -48,11 +48,11 @@ pub struct OpenLoop {
 pub struct RateCurve {
     /// The target, such as `p99 <= 20ms`.
     pub until: LatencyTarget,
-    /// What the workers completed per second when they did not wait (a closed loop).
+    /// The number of iterations per second that the workers completed when they did not wait (a closed loop).
     pub closed_per_s: f64,
     /// The highest rate that met the target; absent if none did.
     pub highest_per_s: Option<f64>,
-    /// Whether a higher one was tried that did not: otherwise the highest is only a lower bound.
+    /// `true` if a higher rate was tried that missed it: otherwise the highest is only a lower bound.
     pub has_limit: bool,
     /// The rates that were tried, in this order.
     pub points: Vec<RatePoint>,
@@ -72,16 +72,16 @@ impl RateCurve {
 pub struct RatePoint {
     /// Iterations per second.
     pub intended_per_s: f64,
-    /// How many were due.
+    /// The number of iterations that were due.
     pub due: u64,
-    /// How many of them ended per second, until the last one had.
+    /// The number of them that ended per second, until the last one had.
     pub achieved_per_s: f64,
-    /// How many waited for a worker when the last one was due, as far as that can be told from how many ended
-    /// later.
+    /// The number that waited for a worker when the last one was due, as far as that can be inferred from the
+    /// number that ended later.
     pub backlog_at_end: u64,
-    /// How many had not ended when this rate was given up. They count with the time seen so far.
+    /// The number that had not ended when this rate was given up. They count with the time seen so far.
     pub unfinished: u64,
-    /// Whether the target was met, and the workers kept up: with more than one in fifty waiting at the end,
+    /// `true` if the target was met and the workers kept up: with more than one in fifty waiting at the end,
     /// response times would have grown further.
     pub met: bool,
     /// Response times.
@@ -89,15 +89,15 @@ pub struct RatePoint {
 }
 
 impl RatePoint {
-    /// Whether the workers did not keep up: more than one iteration in fifty waited at the end.
+    /// Returns whether the workers did not keep up: more than one iteration in fifty waited at the end.
     pub fn fell_behind(&self) -> bool {
         self.backlog_at_end as f64 > WAITING * self.due as f64
     }
 }
 
 impl OpenLoop {
-    /// Whether the workers did not keep up in a window of this length: iterations waited at its end, and
-    /// fewer had ended than were due. A pause that they made up for does not count, and the last few
+    /// Returns whether the workers did not keep up in a window of this length: iterations waited at its end,
+    /// and fewer had ended than were due. A pause that they made up for does not count, and the last few
     /// iterations that are still under way make no difference.
     pub fn fell_behind(&self, window: Nanos) -> bool {
         let due_per_s = self.due as f64 / window.as_secs_f64();

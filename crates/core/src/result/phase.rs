@@ -1,4 +1,4 @@
-//! What the workers of a phase did.
+//! The results of the workers of a phase.
 
 use super::{ClientResult, CpuTime, Latency, OpenLoop, Outage, Quiet, Steadiness, absent};
 use crate::cache::CacheState;
@@ -19,10 +19,10 @@ pub struct PhaseResult {
     /// The measured part; from the first operation to the last if the phase lasts until its work is done.
     /// Zero if an external program was too fast to measure, and then there are no rates either.
     pub window_ns: Nanos,
-    /// Whether the load was steady when the window began; absent if the ramp did not wait for that.
+    /// The steadiness of the load when the window began; absent if the ramp did not wait for that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steady: Option<Steadiness>,
-    /// What waiting for a calm device found before the phase; absent if the plan does not ask for that.
+    /// The outcome of waiting for a calm device before the phase; absent if the plan does not ask for that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quiet: Option<Quiet>,
     /// Time after the window until the last operation had ended, or the limit.
@@ -30,7 +30,8 @@ pub struct PhaseResult {
     /// The window on the clock of the machine; absent if an external program did the work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<WindowClock>,
-    /// How much later than agreed the load began, if several machines began it together: the latest of them.
+    /// The delay of the load's start after the agreed moment, if several machines began it together: that of
+    /// the latest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_ns: Option<Nanos>,
     /// When the server of those that did the load was away, if the plan asks for that.
@@ -41,17 +42,17 @@ pub struct PhaseResult {
     pub clients: Vec<ClientResult>,
     /// Results by role, writers before readers, as in the published tables.
     pub roles: Vec<RoleResult>,
-    /// What the machine did in the window; absent if it was not sampled.
+    /// The activity of the machine in the window; absent if it was not sampled.
     #[serde(default)]
     pub telemetry: Option<Telemetry>,
-    /// What the load used of the memory that it was limited to; absent if it was not.
+    /// The load's use of the memory that it was limited to; absent if it was not limited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<GroupMemory>,
-    /// What was in memory when it began; absent if it does not read what was there before.
+    /// The state of the caches when it began; absent if it does not read what was there before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<CacheAtStart>,
-    /// What it wrote, until that was on the device; absent if it wrote nothing, or if the workload went on
-    /// without waiting for that.
+    /// The data that it wrote, and the time until that was on the device; absent if it wrote nothing, or if
+    /// the workload went on without waiting for that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub durable: Option<Durable>,
 }
@@ -66,7 +67,7 @@ pub struct WindowClock {
     pub end_ns: u64,
 }
 
-/// What the workers of a phase wrote, until the device had it.
+/// The data that the workers of a phase wrote, and the time until the device had it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Durable {
     /// Bytes that they wrote in ramp, window and drain. Zero if a worker hung and the wait for the device was
@@ -76,36 +77,37 @@ pub struct Durable {
     pub duration_ns: Nanos,
 }
 
-/// What was in memory when a phase began.
+/// The state of the caches when a phase began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CacheAtStart {
-    /// What the plan asks for.
+    /// The state that the plan asks for.
     pub state: CacheState,
-    /// Whether the filesystem had just been mounted. Otherwise caches were only dropped, which leaves what
-    /// the filesystem holds on to.
+    /// `true` if the filesystem had just been mounted. Otherwise caches were only dropped, which leaves the
+    /// part that the filesystem holds on to.
     pub remounted: bool,
-    /// How often caches were dropped until nothing more went away; 0 without the privilege.
+    /// The number of times that caches were dropped until nothing more went away; 0 without the privilege.
     pub drops: u32,
-    /// What was left of page cache, buffers and reclaimable slabs of the whole machine; absent if they were
+    /// The amount left of page cache, buffers and reclaimable slabs of the whole machine; absent if they were
     /// not dropped.
     pub left: Option<Bytes>,
-    /// What was then read from the device to reach the state; absent if it is `cold`, and where the kernel
-    /// does not count what is read (FUSE).
+    /// The amount then read from the device to reach the state; absent if the state is `cold`, and where the
+    /// kernel does not count reads (FUSE).
     pub loaded: Option<Bytes>,
-    /// What was read from the device when the same was done once more: what did not stay in memory.
+    /// The amount read from the device when the same was done once more: the part that did not stay in
+    /// memory.
     pub missed: Option<Bytes>,
 }
 
 /// The use of a memory cgroup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupMemory {
-    /// What everything in it may use together, page cache included.
+    /// The memory that everything in it may use together, page cache included.
     pub limit: Bytes,
     /// The most that was used until the end of the phase (`memory.peak`, `memory.max_usage_in_bytes`);
     /// absent where the kernel does not keep it (version 2 before Linux 5.19).
     pub peak: Option<Bytes>,
-    /// How often the limit was reached in the phase, which made the kernel reclaim pages (`max` in
-    /// `memory.events`, `memory.failcnt`).
+    /// The number of times that the limit was reached in the phase, which made the kernel reclaim pages
+    /// (`max` in `memory.events`, `memory.failcnt`).
     pub reclaims: u64,
 }
 
@@ -142,7 +144,8 @@ impl PhaseResult {
 /// reporting when one ended and the next began.
 pub const WHOLE_RUN: &str = "whole run";
 
-/// What was watched as one: a phase, or all phases of a program together if they could not be separated.
+/// The part that was watched as one: a phase, or all phases of a program together if they could not be
+/// separated.
 #[derive(Debug, Clone)]
 pub struct Watched<'a> {
     /// Name of the phase, or [`WHOLE_RUN`].
@@ -151,9 +154,9 @@ pub struct Watched<'a> {
     pub window_ns: Nanos,
     /// Everything that worked meanwhile.
     pub roles: Vec<&'a RoleResult>,
-    /// What the machine did meanwhile.
+    /// The activity of the machine meanwhile.
     pub telemetry: &'a Telemetry,
-    /// Whether the machine is a server, and others did the work.
+    /// `true` if the machine is a server, and others did the work.
     pub is_server: bool,
 }
 
@@ -191,18 +194,18 @@ impl<'a> Watched<'a> {
     }
 }
 
-/// What the workers of one role did in one phase.
+/// The results of the workers of one role in one phase.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct RoleResult {
     /// Which role.
     pub role: Role,
-    /// How many workers.
+    /// The number of workers.
     pub workers: u32,
     /// The longest time in which a worker completed nothing, of which at least one moment is inside the
     /// window. Its whole length counts, also in the ramp and in the drain.
     #[serde(deserialize_with = "absent::or_default")]
     pub longest_stall_ns: Nanos,
-    /// Whether it had not ended at the drain limit.
+    /// `true` if that stall had not ended at the drain limit.
     #[serde(default)]
     pub longest_stall_at_least: bool,
     /// Share of the window that workers spent in operations longer than 100 ms, 0 to 1, mean over workers.
@@ -223,8 +226,8 @@ pub struct RoleResult {
     /// It may be known without either.
     #[serde(default)]
     pub reported_cpu_share: Option<f64>,
-    /// What a workload counts by name in addition to its items, such as the files that postmark created, read
-    /// and appended to.
+    /// The counts that a workload keeps by name in addition to its items, such as those of the files that
+    /// postmark created, read and appended to.
     #[serde(default)]
     pub counts: BTreeMap<String, u64>,
     /// The longest time that one item took, from the start of its first operation to the end of its last;
@@ -235,8 +238,9 @@ pub struct RoleResult {
     /// only a part is inside; absent if they removed none, or if an older version measured them.
     #[serde(default)]
     pub removing_ns: Option<Nanos>,
-    /// How the workers kept up with the rate of the role; absent if it has none. The distributions of their
-    /// iterations are among the operations ([`Operation::ResponseTime`], [`Operation::ServiceTime`]).
+    /// The extent to which the workers kept up with the rate of the role; absent if it has none. The
+    /// distributions of their iterations are among the operations ([`Operation::ResponseTime`],
+    /// [`Operation::ServiceTime`]).
     #[serde(default)]
     pub open_loop: Option<OpenLoop>,
     /// Each worker separately.
@@ -268,8 +272,9 @@ impl RoleResult {
         }
     }
 
-    /// Whether its workers were watched. Those of an external program are not: only what the program reports
-    /// is known about their stalls and operations, and a zero means unknown.
+    /// Returns whether the workers of the role were watched. Those of an external program are not: only the
+    /// figures that the program reports are known about their stalls and operations, and a zero means
+    /// unknown.
     pub fn is_watched(&self) -> bool {
         !self.worker_results.is_empty()
     }
@@ -354,8 +359,8 @@ impl RoleResult {
         (self.is_watched() || self.longest_stall_ns > Nanos(0)).then_some(self.longest_stall_ns)
     }
 
-    /// Whether the longest stall in this window is only a lower bound. In results up to version 0.2 stalls
-    /// are cut at the edges of the window, so that one that fills it may have been longer.
+    /// Returns whether the longest stall in this window is only a lower bound. In results up to version 0.2
+    /// stalls are cut at the edges of the window, so that one that fills it may have been longer.
     pub fn stall_is_bound(&self, window: Nanos) -> bool {
         self.is_watched() && (self.longest_stall_at_least || self.longest_stall_ns == window)
     }
@@ -371,22 +376,24 @@ pub struct WorkerResult {
     pub spanning: u64,
     /// The longest time in which it completed nothing, as in [`RoleResult`].
     pub longest_stall_ns: Nanos,
-    /// Whether that had not ended at the drain limit.
+    /// `true` if that stall had not ended at the drain limit.
     #[serde(default)]
     pub longest_stall_at_least: bool,
     /// Share of the window spent in operations longer than 100 ms; the mean if several are in flight at once.
     pub time_over_100ms: f64,
     /// The same for 1 s.
     pub time_over_1s: f64,
-    /// How often it finished its tree (a reader), or had to start a new one for lack of space (a writer).
+    /// The number of times that it finished its tree (a reader), or had to start a new one for lack of space
+    /// (a writer).
     pub rounds: u64,
     /// Bytes of operations that ended inside the window.
     #[serde(default)]
     pub bytes: u64,
-    /// What it finished inside the window of what the workload counts: files, transactions, iterations.
+    /// The number of items that it finished inside the window, as the workload counts them: files,
+    /// transactions, iterations.
     #[serde(default)]
     pub items: u64,
-    /// How long it worked: the window, or until its work was done.
+    /// The time for which it worked: the window, or until its work was done.
     #[serde(default)]
     pub active_ns: Nanos,
     /// Processor time in the window.
@@ -405,9 +412,9 @@ pub struct InFlight {
     pub operation: Operation,
     /// Start relative to the start of the window; negative before it.
     pub start_ns: i64,
-    /// How long it took, or at least took.
+    /// The time that it took, or at least took.
     pub duration_ns: Nanos,
-    /// Whether its end was never seen.
+    /// `true` if its end was never seen.
     pub at_least: bool,
 }
 
@@ -440,8 +447,8 @@ pub struct Rates {
 pub struct OperationResult {
     /// Which operation.
     pub operation: Operation,
-    /// How many operations of the sample had not ended at the drain limit; each counts with the time seen so
-    /// far.
+    /// The number of operations of the sample that had not ended at the drain limit; each counts with the
+    /// time seen so far.
     pub censored: u64,
     /// The distribution of its latency.
     pub lat_ns: Latency,
@@ -474,8 +481,8 @@ pub struct Timeline {
 pub struct SlowOperation {
     /// Start relative to the start of the window.
     pub start_ns: u64,
-    /// How long it took, or at least took if censored.
+    /// The time that it took, or at least took if censored.
     pub duration_ns: u64,
-    /// What it was done to, relative to the engine's directory.
+    /// The path that it was applied to, relative to the engine's directory.
     pub path: String,
 }

@@ -1,4 +1,4 @@
-//! How a server showed the filesystem to clients.
+//! The export of a filesystem by a server, and its mount by clients.
 
 use crate::units::Nanos;
 use serde::{Deserialize, Serialize};
@@ -30,12 +30,12 @@ impl ServeProtocol {
 /// An export, and how clients mounted it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Served {
-    /// How they see it.
+    /// The protocol by which clients see it.
     #[serde(default)]
     pub protocol: ServeProtocol,
     /// The options of the export, in the words of exports(5) or smb.conf(5).
     pub export: String,
-    /// How many threads served, if their number is fixed.
+    /// The number of threads that served, if it is fixed.
     pub threads: Option<u32>,
     /// The mount of the first client, as an equivalent command line.
     pub mount_command: String,
@@ -55,15 +55,15 @@ pub struct Outage {
     pub duration_ns: Nanos,
 }
 
-/// How to show a filesystem to clients by a server of one's own.
+/// The recipe for showing a filesystem to clients by a server of one's own.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServeRecipe {
-    /// How they see it.
+    /// The protocol by which clients see it.
     #[serde(default)]
     pub protocol: ServeProtocol,
     /// Options in the words of exports(5) or smb.conf(5).
     pub export_options: Vec<String>,
-    /// How many threads serve, if their number is fixed.
+    /// The number of threads that serve, if it is fixed.
     pub threads: Option<u32>,
     /// Options with which clients mount.
     pub mount_options: Vec<String>,

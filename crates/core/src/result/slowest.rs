@@ -3,11 +3,11 @@
 use super::RoleResult;
 use crate::units::Nanos;
 
-/// How many slow operations of one kind are kept, at most.
+/// The maximum number of slow operations of one kind that are kept.
 pub const SLOWEST: usize = 64;
-/// How many of a role are always kept: as many as a report draws.
+/// The number of slow operations of a role that are always kept: as many as a report draws.
 pub const SLOWEST_OF_ROLE: usize = 24;
-/// How many of one kind are always kept.
+/// The number of slow operations of one kind that are always kept.
 const SLOWEST_AT_LEAST: usize = 16;
 /// One of so many is kept: those beyond p99.9.
 const ONE_OF: u64 = 1_000;

@@ -1,4 +1,4 @@
-//! What a block device did, and the columns of `iostat -x`.
+//! The activity of a block device, and the columns of `iostat -x`.
 
 use super::ratio;
 use crate::figures::grow;

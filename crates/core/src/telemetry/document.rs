@@ -1,4 +1,4 @@
-//! How telemetry is serialised: each sample with the columns of iostat, which are derived from it.
+//! The serialised form of telemetry: each sample with the columns of iostat, which are derived from it.
 
 use super::{Column, DeviceActivity, Sample, Telemetry};
 use serde::Serialize;

@@ -3,7 +3,7 @@
 use crate::figures::grow;
 use serde::{Deserialize, Serialize};
 
-/// What a journal did.
+/// The activity of a journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JournalActivity {
     /// As the kernel names it: `loop0-8`, `loop0`.
@@ -31,7 +31,7 @@ pub enum Log {
 pub struct Jbd2 {
     /// Transactions committed.
     pub transactions: u64,
-    /// How many of them were requested (fsync).
+    /// The number of those transactions that were requested (fsync).
     pub requested: u64,
     /// Running mean of the commit time, weighted towards recent commits.
     pub commit_ns_mean: u64,
@@ -56,11 +56,11 @@ pub struct XfsLog {
     pub writes: u64,
     /// Bytes in them.
     pub bytes: u64,
-    /// How often a task found all log buffers busy.
+    /// The number of times that a task found all log buffers busy.
     pub no_buffer: u64,
     /// Forced log writes (fsync, and waiting for a pinned buffer).
     pub forces: u64,
-    /// How many of them had to wait.
+    /// The number of forced log writes that had to wait.
     pub force_sleeps: u64,
     /// Transactions that had to wait for space in the log.
     pub space_sleeps: u64,

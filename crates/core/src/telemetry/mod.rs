@@ -1,4 +1,4 @@
-//! What the machine did while a phase was measured, as `iostat -x`, `top`, `/proc/meminfo` and
+//! The activity of the machine while a phase was measured, as `iostat -x`, `top`, `/proc/meminfo` and
 //! `/proc/pressure` show it.
 //!
 //! A [`Sample`] holds *differences* of kernel counters between two readings, never rates: two adjacent
@@ -29,7 +29,7 @@ pub const WINDOW_TASKS: usize = 12;
 /// Samples kept of one phase. If there are more, pairs are merged and the interval doubles.
 pub(crate) const MOST_SAMPLES: usize = 300;
 
-/// What is to be sampled while phases are measured.
+/// The devices to sample while phases are measured, and the interval.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TelemetryRequest {
     /// Time between samples.
@@ -57,13 +57,13 @@ pub struct Telemetry {
     /// Processes other than fsdyno's that read or wrote block devices in the window, those with the most
     /// bytes first.
     pub other_processes: Vec<ProcessIo>,
-    /// What sampling itself cost.
+    /// The cost of sampling itself.
     pub cost: SamplingCost,
     /// Lines of /proc and /sys that could not be parsed.
     pub unparsed_lines: u64,
 }
 
-/// What sampling cost.
+/// The cost of sampling.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SamplingCost {
     /// Readings of the whole machine, the first one at the beginning of the window included.
@@ -76,7 +76,7 @@ pub struct SamplingCost {
     pub wall_ns_max: u64,
 }
 
-/// What happened between two readings. A fact that the kernel does not report is absent.
+/// The activity between two readings. A fact that the kernel does not report is absent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// Start relative to the first reading of the window.
@@ -214,7 +214,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What `iostat -x` of sysstat 12.6.1 prints for a disk whose counters grew by this much within 0.61 s.
+    /// Checks the columns against the output of `iostat -x` of sysstat 12.6.1 for a disk whose counters grew
+    /// by this much within 0.61 s.
     #[test]
     fn columns_are_those_of_iostat() {
         let activity = DeviceActivity {

@@ -66,9 +66,9 @@ impl TaskKind {
         }
     }
 
-    /// Whether these are kernel threads that work for the filesystem under test. Some of them cannot be
-    /// distinguished from those of another filesystem on the machine: only a name that contains a device says
-    /// for whom it works.
+    /// Returns whether these are kernel threads that work for the filesystem under test. Some of them cannot
+    /// be distinguished from those of another filesystem on the machine: only a name that contains a device
+    /// says for whom it works.
     pub const fn works_for_storage(self) -> bool {
         matches!(
             self,
@@ -95,7 +95,7 @@ pub struct TaskTime {
     pub pid: Option<u32>,
     /// As the kernel names it: `jbd2/loop0-8`, `kworker flush-7:0`.
     pub name: String,
-    /// What it is.
+    /// The kind of task.
     pub kind: TaskKind,
     /// User and system time.
     pub cpu_ns: u64,

@@ -7,7 +7,7 @@ use crate::operation::{Operation, Role};
 use crate::units::{Bytes, Nanos};
 
 words! {
-    /// What a record is written over.
+    /// The data that a record is written over.
     Segments, "kind of segments" {
         /// Nothing: each record makes its file longer, as in SQLite's WAL and RocksDB.
         Append = "append",
@@ -38,7 +38,7 @@ parameters! {
 }
 
 steps! {
-    /// What a writer performs.
+    /// The operations of a writer.
     writer {
         OPENAT = Openat,
         FSYNC = Fsync,

@@ -78,13 +78,13 @@ parameters! {
 }
 
 impl Durability {
-    /// How many states are looked at, over all models.
+    /// Returns the number of states that are looked at, over all models.
     pub fn states(&self) -> u64 {
         let per_cut = self.models.iter().map(|model| u64::from(self.subsets_of(*model)));
         per_cut.sum::<u64>() * u64::from(self.cuts)
     }
 
-    /// How many states of a model are looked at per cut.
+    /// Returns the number of states of a model that are looked at per cut.
     pub const fn subsets_of(&self, model: CacheModel) -> u32 {
         match model {
             CacheModel::Completed | CacheModel::Flushed => 1,
@@ -94,7 +94,7 @@ impl Durability {
 }
 
 impl Workload {
-    /// Whether it runs on recorded disks of fsdyno's own instead of the plan's devices.
+    /// Returns whether the workload runs on recorded disks of fsdyno's own instead of the plan's devices.
     pub const fn is_recorded(&self) -> bool {
         matches!(self, Workload::Durability(_) | Workload::IoErrors(_))
     }

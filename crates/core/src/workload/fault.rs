@@ -4,8 +4,8 @@ use super::parameter::words;
 use serde::{Deserialize, Serialize};
 
 words! {
-    /// What an application does, which of the requests that result from it fails, and whether only that one
-    /// does, or all later ones of its kind, too.
+    /// The action of an application, which of the requests that result from it fails, and whether only that
+    /// one does, or all later ones of its kind, too.
     #[derive(PartialOrd, Ord, Hash)]
     Fault, "fault" {
         /// It overwrites blocks of a file and calls fsync(2); the write of their data fails once.
@@ -44,7 +44,7 @@ words! {
 }
 
 words! {
-    /// What an application does.
+    /// The action of an application.
     Act, "act" {
         /// It overwrites blocks that a file already has, and calls fsync(2) twice.
         Overwrite = "overwrite",
@@ -93,7 +93,7 @@ impl Fault {
         Fault::ReadMetadataForGood,
     ];
 
-    /// What the application does.
+    /// Returns the action of the application.
     pub const fn act(self) -> Act {
         match self {
             Fault::OverwriteData
@@ -134,7 +134,7 @@ impl Fault {
         }
     }
 
-    /// Whether all later requests of the kind fail, too.
+    /// Returns whether all later requests of the kind fail, too.
     pub fn is_for_good(self) -> bool {
         self.name().ends_with("-for-good")
     }

@@ -39,7 +39,7 @@ parameters! {
 }
 
 steps! {
-    /// What a reader performs.
+    /// The operations of a reader.
     reader {
         READDIR = Readdir,
         STATX = Statx,
@@ -48,7 +48,7 @@ steps! {
         READ = Read,
         CLOSE = Close,
     }
-    /// What a writer performs.
+    /// The operations of a writer.
     writer {
         OPENAT = Openat,
         WRITE_FIRST_BYTE = WriteFirstByte,

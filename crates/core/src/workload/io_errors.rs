@@ -5,7 +5,7 @@ use super::parameter::{Refusal, parameters};
 use super::{Load, Need, Timing};
 use crate::units::{Bytes, Nanos};
 
-/// What the file of a fault has at most.
+/// The maximum size of the file of a fault.
 const FILES: Bytes = Bytes(Bytes::MIB);
 /// Assumed time to make a small filesystem, mount it three times, and check it.
 const ASSUMED_FAULT: Nanos = Nanos::from_millis(60);

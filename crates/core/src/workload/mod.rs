@@ -62,9 +62,9 @@ pub(crate) const MAX_IO_SIZE: Bytes = Bytes(64 * Bytes::MIB);
 /// Direct I/O must be aligned to this.
 pub(crate) const DIRECT_ALIGNMENT: u64 = 4 * Bytes::KIB;
 
-/// What a sweep must know about a workload in order to check, plan and monitor it.
+/// The facts that a sweep must know about a workload in order to check, plan and monitor it.
 pub trait Load {
-    /// Whether the parameters are valid, individually and in combination.
+    /// Checks that the parameters are valid, individually and in combination.
     ///
     /// # Errors
     /// The first that is not.
@@ -96,7 +96,7 @@ pub trait Load {
     }
     /// The phases that last for a given time.
     fn timing(&self) -> Timing;
-    /// What it takes besides, on an assumed machine: work that follows the load.
+    /// Returns the time that it takes besides, on an assumed machine: work that follows the load.
     fn follows(&self) -> Nanos {
         Nanos(0)
     }
@@ -109,7 +109,7 @@ pub trait Load {
     fn parts(&self) -> u32 {
         1 + self.cold().into_iter().filter(|cold| *cold).count() as u32
     }
-    /// Whether its first part only prepares what the others use, and measures nothing.
+    /// Returns whether the first part only prepares what the others use, and measures nothing.
     fn prepares_apart(&self) -> bool {
         self.cold().first() == Some(&true)
     }
@@ -134,7 +134,7 @@ pub trait Load {
     fn guards(&self) -> Vec<String> {
         self.latency().into_iter().collect()
     }
-    /// What it does, a line for each part, if its kind does not say that already.
+    /// Returns the description of the work, a line for each part, if the kind does not say that already.
     fn in_words(&self) -> Vec<String> {
         Vec::new()
     }
@@ -142,7 +142,8 @@ pub trait Load {
     fn without_effect(&self) -> Vec<(&'static [&'static str], &'static str)> {
         Vec::new()
     }
-    /// Whether what it reads is compared with what was written, and everything is read again at its end.
+    /// Returns whether the data that it reads is compared with what was written, and everything is read again
+    /// at its end.
     fn verifies(&self) -> bool {
         false
     }
@@ -150,7 +151,7 @@ pub trait Load {
     fn memory(&self) -> Bytes {
         Bytes(0)
     }
-    /// What it requires of the machine besides a filesystem.
+    /// Returns the requirements on the machine besides a filesystem.
     fn needs(&self) -> &'static [Need] {
         &[]
     }
@@ -183,13 +184,13 @@ pub struct Tool {
 /// The phases that last for a given time, as opposed to those that last until their work is done.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Timing {
-    /// How many there are.
+    /// The number of these phases.
     pub windows: u32,
     /// Load before each window.
     pub ramp: Ramp,
     /// The measured part.
     pub window: Nanos,
-    /// How long to wait for operations in flight at the end of the window.
+    /// The time to wait for operations in flight at the end of the window.
     pub drain_limit: Nanos,
 }
 
@@ -239,7 +240,7 @@ macro_rules! workloads {
                 }
             }
 
-            /// What a sweep must know about it.
+            /// Returns the facts that a sweep must know about it.
             pub fn load(&self) -> &dyn Load {
                 match self {
                     $(Workload::$variant(parameters) => parameters,)*
@@ -296,7 +297,8 @@ workloads! {
 }
 
 impl Workload {
-    /// What its figures are about: its kind, and for an external program the workload that is modelled on it.
+    /// Returns the kind of work that its figures are about: its own kind, and for an external program the
+    /// workload that is modelled on it.
     pub const fn model(&self) -> &'static str {
         match self {
             Workload::External(external) => external.program.model(),
@@ -304,7 +306,7 @@ impl Workload {
         }
     }
 
-    /// Whether the parameters are valid: each workload's own rules, and those of all.
+    /// Checks that the parameters are valid: each workload's own rules, and those of all.
     ///
     /// # Errors
     /// The first that is not.
@@ -383,12 +385,12 @@ fn check_io_size(parameter: &'static str, size: Bytes, direct: bool) -> Result<(
 /// Assumed rate at which files are read again, in bytes per second.
 const ASSUMED_READ_RATE: u64 = 200_000_000;
 
-/// How long it takes to read these again at the end of a verified load.
+/// Returns the time that it takes to read this many bytes again at the end of a verified load.
 const fn reread_time(bytes: Bytes) -> Nanos {
     Nanos::from_secs(bytes.0 / ASSUMED_READ_RATE)
 }
 
-/// What a plan says about a verified load.
+/// Returns the description of a verified load in a plan.
 fn verified_in_words(verify: bool, also: &str) -> Vec<String> {
     let words = format!(
         "verify: every byte that is read is compared with what was written; at the end, after unmounting and \
@@ -473,12 +475,12 @@ pub struct Profile {
     pub depth: Vec<Bin>,
     /// Regular files by the length of their names in bytes.
     pub name_length_bytes: Vec<Bin>,
-    /// How well the files compress; absent if that is unknown.
+    /// The compressibility of the files; absent if it is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compressible: Option<Compressibility>,
 }
 
-/// How well files compress, estimated from a sample of their blocks.
+/// The compressibility of files, estimated from a sample of their blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Compressibility {
@@ -486,7 +488,7 @@ pub struct Compressibility {
     pub share: f64,
     /// The standard error of the share.
     pub standard_error: f64,
-    /// How many blocks were read.
+    /// The number of blocks that were read.
     pub blocks: u64,
 }
 
@@ -498,7 +500,7 @@ pub struct Bin {
     pub low: u64,
     /// Largest value.
     pub high: u64,
-    /// How many.
+    /// The number of values in the bin.
     pub count: u64,
 }
 

@@ -1,4 +1,4 @@
-//! How workloads are called where there is room for a few words.
+//! The names of workloads where there is room for a few words.
 
 use super::Workload;
 use super::parameter::Listed;
@@ -17,8 +17,8 @@ impl Workload {
         }
     }
 
-    /// What tells it from all of these: its name, followed by its [`differences`](Self::differences) from
-    /// those of the same name.
+    /// Returns the name that distinguishes the workload from all of these: its own, followed by its
+    /// [`differences`](Self::differences) from those of the same name.
     pub fn name_among<'a>(&self, all: impl Iterator<Item = &'a Workload>) -> Cow<'static, str> {
         let name = self.name();
         match self.differences(all.filter(|other| other.name() == name)) {
@@ -27,7 +27,7 @@ impl Workload {
         }
     }
 
-    /// What tells each of these from the others.
+    /// Returns the names that distinguish each of these from the others.
     pub fn names(all: &[Workload]) -> Vec<Cow<'static, str>> {
         let mut namesakes: BTreeMap<Cow<'static, str>, Varying> = BTreeMap::new();
         for workload in all {

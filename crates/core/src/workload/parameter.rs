@@ -42,7 +42,7 @@ impl Literal {
     }
 }
 
-/// What a literal may refer to outside the plan.
+/// The things outside the plan that a literal may refer to.
 pub trait Surroundings {
     /// Size of the device that filesystems are created on, if it is known beforehand.
     fn device_size(&self) -> Option<Bytes>;
@@ -302,7 +302,7 @@ pub enum ShorthandError {
         nearest.as_ref().map(|nearest| format!("; did you mean '{nearest}'?")).unwrap_or_default()
     )]
     UnknownWord {
-        /// What kind of word.
+        /// The kind of word.
         what: &'static str,
         /// As written.
         word: String,
@@ -325,9 +325,9 @@ pub enum ShorthandError {
     Value {
         /// As written.
         word: String,
-        /// What it accepts.
+        /// The value that the word accepts.
         expected: &'static str,
-        /// What was found.
+        /// The value that was found.
         found: Option<String>,
     },
 }
@@ -345,7 +345,7 @@ macro_rules! parameters {
         pub struct $name {
             $(#[doc = $help] pub $field: $type,)*
             $(
-                /// What the file states, if the result is imported.
+                /// The statements of the file, if the result is imported.
                 #[serde(skip_serializing_if = "Option::is_none")]
                 pub $imported: Option<$stated>,
             )?

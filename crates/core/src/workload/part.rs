@@ -10,7 +10,7 @@ use std::ops::Range;
 pub struct EnginePart {
     /// Which, from 0.
     pub number: u32,
-    /// How many there are.
+    /// The number of parts.
     pub of: u32,
 }
 
@@ -38,12 +38,12 @@ impl EnginePart {
         begin.unwrap_or(cold.len())..cuts().nth(self.number as usize).unwrap_or(cold.len())
     }
 
-    /// Whether it begins with an empty directory.
+    /// Returns whether the part begins with an empty directory.
     pub fn is_first(self) -> bool {
         self.number == 0
     }
 
-    /// Whether nothing comes after it.
+    /// Returns whether nothing comes after the part.
     pub fn is_last(self) -> bool {
         self.number + 1 >= self.of
     }

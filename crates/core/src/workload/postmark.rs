@@ -112,7 +112,7 @@ impl Postmark {
     }
 }
 
-/// What the engine remembers of a file, at least: its number, directory and size.
+/// The minimum memory of the engine for a file: its number, directory and size.
 const BYTES_PER_FILE: u64 = 24;
 
 impl Load for Postmark {

@@ -1,4 +1,4 @@
-//! How long the load runs before a window.
+//! The duration of the load before a window.
 
 use super::parameter::{Literal, Parameter, ParameterError, Surroundings};
 use super::steady::Steady;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
-/// How long the load runs before a window.
+/// The duration of the load before a window.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Ramp {
     /// For this time.
@@ -42,7 +42,7 @@ impl Ramp {
         }
     }
 
-    /// Whether it depends on the load how long it takes.
+    /// Returns whether the duration depends on the load.
     pub const fn is_open_ended(self) -> bool {
         !matches!(self, Ramp::For(_))
     }

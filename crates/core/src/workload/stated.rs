@@ -1,4 +1,4 @@
-//! What a file of another program states about the work behind its figures.
+//! The statements in a file of another program about the work behind its figures.
 
 use super::Workload;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ pub struct Stated {
 }
 
 impl Workload {
-    /// What the file of an imported result states.
+    /// Returns the statements in the file of an imported result.
     pub const fn stated(&self) -> Option<&Stated> {
         match self {
             Workload::External(external) => external.imported.as_ref(),
@@ -24,8 +24,8 @@ impl Workload {
         }
     }
 
-    /// Whether both do the same work: external programs with the same options, whatever their versions and
-    /// the names of their job files; other workloads with the same parameters.
+    /// Returns whether both do the same work: external programs with the same options, whatever their
+    /// versions and the names of their job files; other workloads with the same parameters.
     pub fn does_same_as(&self, other: &Workload) -> bool {
         match (self, other) {
             (Workload::External(a), Workload::External(b)) if a.options().is_some() => {

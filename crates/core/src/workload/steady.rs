@@ -11,27 +11,27 @@ use crate::units::{Nanos, Size};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What counts as steady, and how long to wait for it.
+/// The definition of a steady load, and the time to wait for it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Steady {
     /// The most that the line through the rounds may rise or fall, as a share of the mean; the rates
     /// themselves may vary by twice that.
     pub within: f64,
-    /// How many rounds in a row.
+    /// The number of rounds in a row.
     pub over: u32,
-    /// How long one is.
+    /// The length of a round.
     pub round: Nanos,
     /// When the window begins at the latest.
     pub limit: Nanos,
 }
 
-/// How much a rate varied over the last rounds, as shares of its mean.
+/// The variation of a rate over the last rounds, as shares of its mean.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Excursion {
     /// From the lowest to the highest round.
     pub range: f64,
-    /// How far the straight line of the least squares rises or falls from the first round to the last.
+    /// The rise or fall of the straight line of the least squares from the first round to the last.
     pub slope: f64,
 }
 
@@ -74,8 +74,8 @@ impl Steady {
         }
     }
 
-    /// How much these rates vary, one per round; `None` if there are fewer rounds than asked for, or if
-    /// nothing was done in them.
+    /// Returns the variation of these rates, one per round; `None` if there are fewer rounds than asked for,
+    /// or if nothing was done in them.
     pub fn excursion(&self, rates: &[f64]) -> Option<Excursion> {
         let last = &rates[rates.len().checked_sub(self.over as usize)?..];
         let count = last.len() as f64;
@@ -94,7 +94,7 @@ impl Steady {
         Some(Excursion { range: (most - least) / mean, slope: slope * (count - 1.0) / mean })
     }
 
-    /// Whether that is little enough.
+    /// Returns whether the variation is little enough.
     pub fn allows(&self, excursion: Excursion) -> bool {
         excursion.range <= 2.0 * self.within && excursion.slope.abs() <= self.within
     }

@@ -7,7 +7,7 @@ use crate::operation::{Operation, Role};
 use crate::units::{Bytes, Nanos};
 
 words! {
-    /// How requests reach the kernel.
+    /// The way in which requests reach the kernel.
     IoEngine, "I/O engine" {
         /// One system call each.
         Sync = "sync",
@@ -85,7 +85,7 @@ const SECTOR: u64 = 512;
 const MAX_BUFFERS: Bytes = Bytes(Bytes::GIB);
 
 impl Stage {
-    /// Whether it lasts for a given time, rather than until its work is done.
+    /// Returns whether the stage lasts for a given time, rather than until its work is done.
     pub fn timed(self) -> bool {
         matches!(self, Stage::RandomRead | Stage::RandomWrite | Stage::Mixed)
     }
@@ -109,7 +109,7 @@ impl Streaming {
         self.file_size.0 / multiple * multiple
     }
 
-    /// Whether the files have to be created before the first stage.
+    /// Returns whether the files have to be created before the first stage.
     pub fn needs_files(&self) -> bool {
         self.stages.first() != Some(&Stage::Write)
     }

@@ -1,4 +1,4 @@
-//! What was measured for an imported table.
+//! The load that was measured for an imported table.
 
 use super::parameter::{Refusal, parameters};
 use super::{Load, Timing};

@@ -13,7 +13,7 @@ use rustix::fs::{Mode, OFlags};
 use std::fmt::Write as _;
 use std::process::Command;
 
-/// How user instructions are counted.
+/// The method of counting user instructions.
 #[derive(Debug, Clone, Copy)]
 enum Count {
     Perf,

@@ -40,7 +40,7 @@ impl Tool {
     }
 }
 
-/// What every tool does.
+/// The task that every tool performs.
 #[derive(Debug, Clone, Copy)]
 pub struct Task {
     pub name: &'static str,

@@ -16,7 +16,7 @@ use std::process::Command;
 
 const PAGE: usize = 4096;
 
-/// What one run took.
+/// The time and processor time that one run took.
 #[derive(Debug, Clone, Copy)]
 pub struct Cost {
     pub seconds: f64,

@@ -51,7 +51,7 @@ impl Meter {
         }
     }
 
-    /// Whether iterations begin when they are due.
+    /// Returns whether iterations begin when they are due.
     pub(crate) fn is_paced(&self) -> bool {
         self.follower.is_some()
     }

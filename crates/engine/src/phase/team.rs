@@ -1,4 +1,4 @@
-//! What a phase consists of, and what it leaves.
+//! The workers of a phase, and its outcome.
 
 use crate::error::OperationFailure;
 use crate::lineup::Lineup;
@@ -59,7 +59,7 @@ pub(crate) struct Run {
     pub(crate) is_unthrottled: bool,
 }
 
-/// What the workers of a phase have written, from its ramp to its drain.
+/// The data that the workers of a phase have written, from its ramp to its drain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Written {
     pub(crate) bytes: u64,

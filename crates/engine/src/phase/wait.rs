@@ -1,4 +1,4 @@
-//! What a ramp waits for, so that the window begins when that has come.
+//! The events that a ramp can wait for, so that the window begins when one has come.
 
 use crate::record::WorkerRecord;
 use crate::search::Search;
@@ -11,7 +11,7 @@ use fsdyno_core::workload::Ramp;
 /// in it before it learns of it.
 const AHEAD_NS: u64 = 5_000_000;
 
-/// What a ramp has found, if it was to wait for something.
+/// The findings of a ramp, if it was to wait for something.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Found {
     pub(super) writers: Option<Writers>,
@@ -24,7 +24,7 @@ pub(super) struct Wait {
     pub(super) found: Found,
 }
 
-/// What it waits for.
+/// The event that a ramp waits for.
 enum Event {
     Throttled(Throttle),
     Steady(Rounds),

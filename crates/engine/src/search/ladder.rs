@@ -7,12 +7,12 @@
 
 /// The first rate, and the distance to the next, as shares of the closed loop's.
 const STRIDE: f64 = 0.2;
-/// How many rates are tried upwards. The last is 1.6 times the closed loop's: what keeps up there has no
-/// limit that this search would find.
+/// The number of rates tried upwards. The last is 1.6 times the closed loop's: workers that keep up there
+/// have no limit that this search would find.
 const UP: u32 = 8;
-/// How often a gap is halved: to a fortieth of the closed loop's rate.
+/// The number of times that a gap is halved: to a fortieth of the closed loop's rate.
 const HALVINGS: u32 = 3;
-/// How often the first rate is halved if it is too high.
+/// The number of times that the first rate is halved if it is too high.
 const DOWN: u32 = 4;
 
 /// A search for the highest rate.
@@ -83,7 +83,7 @@ impl Ladder {
         self.met
     }
 
-    /// Whether a higher one did not: otherwise the rate is only a lower bound.
+    /// Returns whether a higher rate missed the target: otherwise the rate found is only a lower bound.
     pub(crate) fn has_limit(&self) -> bool {
         self.missed.is_some()
     }

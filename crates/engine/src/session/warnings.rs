@@ -1,4 +1,4 @@
-//! What the reader of a phase must know about it.
+//! The facts that the reader of a phase must know.
 
 use fsdyno_core::result::{OpenLoop, PhaseResult, RoleResult};
 use fsdyno_core::workload::Excursion;
@@ -69,8 +69,8 @@ pub(super) fn warnings(phase: &PhaseResult) -> Vec<Warning> {
     warnings
 }
 
-/// What to say if iterations of an open loop had not ended although no worker was in an operation: all of
-/// them waited for a worker, or for the engine itself.
+/// Returns the text to show if iterations of an open loop had not ended although no worker was in an
+/// operation: all of them waited for a worker, or for the engine itself.
 fn unanswered(role: &RoleResult) -> Option<String> {
     let due = role.open_loop.as_ref()?.due;
     let responses = role.operations.iter().find(|one| one.operation == Operation::ResponseTime)?;
@@ -80,7 +80,7 @@ fn unanswered(role: &RoleResult) -> Option<String> {
     })
 }
 
-/// What to say if the ramp was to last until the load was steady, and that never came.
+/// Returns the text to show if the ramp was to last until the load was steady, and that never came.
 fn not_steady(phase: &PhaseResult) -> Option<String> {
     let steady = phase.steady.filter(|steady| !steady.reached)?;
     let why = match steady.excursion {
@@ -94,7 +94,7 @@ fn not_steady(phase: &PhaseResult) -> Option<String> {
     Some(format!("not steady after {} of ramp: {why}", phase.ramp_ns))
 }
 
-/// What to say if a search found no rate that meets the target, or none that meets it for long.
+/// Returns the text to show if a search found no rate that meets the target, or none that meets it for long.
 fn missed_target(role: &RoleResult) -> Option<String> {
     let search = role.open_loop.as_ref()?.search.as_ref()?;
     let (name, until) = (role.role, search.until);
@@ -113,8 +113,8 @@ fn missed_target(role: &RoleResult) -> Option<String> {
     })
 }
 
-/// What to say if the rate that decided a search, the highest that met the target or else the lowest that did
-/// not, had too few iterations to show much of it.
+/// Returns the text to show if the rate that decided a search, the highest that met the target or else the
+/// lowest that did not, had too few iterations to show much of it.
 fn too_few(role: &RoleResult) -> Option<String> {
     let search = role.open_loop.as_ref()?.search.as_ref()?;
     let points = search.by_rate();

@@ -30,7 +30,7 @@ pub(crate) struct Finished {
     given_up_ns: u64,
 }
 
-/// What was in flight at the edges of the window.
+/// The operations in flight at the edges of the window.
 #[derive(Debug, Default)]
 struct Edges {
     at_begin: Vec<Flight>,
@@ -53,7 +53,7 @@ impl Flight {
         self.until_ns.saturating_sub(self.start_ns)
     }
 
-    /// How much of it was inside the window.
+    /// Returns the time that the operation spent inside the window.
     fn inside_ns(&self, window: Window) -> u64 {
         self.until_ns.min(window.end_ns).saturating_sub(self.start_ns.max(window.begin_ns))
     }
@@ -110,8 +110,8 @@ impl Finished {
         Finished { record: Arc::clone(record), edges, stalls, active_ns, cpu, whole, given_up_ns: now_ns }
     }
 
-    /// How long after the window its last operation, or iteration if its role has a rate, ended or was given
-    /// up.
+    /// Returns how long after the window the last operation of the worker, or its last iteration if its role
+    /// has a rate, ended or was given up.
     pub(crate) fn drain_ns(&self, window: Window) -> u64 {
         let flights = self.edges.at_end.iter().map(|flight| flight.until_ns);
         let iterations = self.record.paced.iter().map(|paced| match paced.under_way() {
@@ -121,7 +121,7 @@ impl Finished {
         flights.chain(iterations).max().unwrap_or(0).saturating_sub(window.end_ns)
     }
 
-    /// Whether it was still in an operation of the window.
+    /// Returns whether the worker was still in an operation of the window.
     pub(crate) fn hangs(&self) -> bool {
         self.edges.at_end.iter().any(|flight| !flight.ended)
     }

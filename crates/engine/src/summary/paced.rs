@@ -12,8 +12,8 @@ use fsdyno_core::Operation;
 use fsdyno_core::result::{Backlog, OpenLoop, OperationResult};
 use fsdyno_core::units::Nanos;
 
-/// How the workers of a role kept up with its rate, and their response and service times; `None` if it has no
-/// rate.
+/// Returns how the workers of a role kept up with its rate, and their response and service times; `None` if
+/// the role has no rate.
 pub(super) fn result(workers: &[Finished], window: Window) -> Option<(OpenLoop, [OperationResult; 2])> {
     let each: Vec<&Paced> = workers.iter().filter_map(|worker| worker.record.paced.as_ref()).collect();
     let schedule = &each.first()?.schedule;

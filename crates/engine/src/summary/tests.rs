@@ -175,7 +175,7 @@ fn with_many_in_flight_only_the_one_that_hangs_is_censored() {
     assert_eq!((unfinished.start_ns, unfinished.at_least), (500 * MILLISECOND as i64, true));
 }
 
-/// What a worker does over the three seconds of ramp, window and drain.
+/// Returns a strategy for the operations of a worker over the three seconds of ramp, window and drain.
 fn operations() -> impl Strategy<Value = Vec<(u64, u64)>> {
     crate::window::tests::operations(0..200 * MILLISECOND, 0..600 * MILLISECOND, 0..30)
 }

@@ -16,7 +16,7 @@ pub use name::Name;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// What comes next on the walk.
+/// The next step of the walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Entry {
     /// A directory in the current one, which becomes the current one.
@@ -67,7 +67,7 @@ pub struct Tree<'a> {
     left_bytes: u64,
 }
 
-/// What is still to come in one directory.
+/// The entries still to come in one directory.
 #[derive(Debug)]
 struct Level {
     files: u64,

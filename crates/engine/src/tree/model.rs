@@ -126,9 +126,9 @@ fn scanned(profile: &Profile) -> Result<Model, EngineError> {
     })
 }
 
-/// How many times more, or fewer, subdirectories a directory of each depth has than the mean directory, so
-/// that files appear at the depths of the profile: level by level as many directories as files, relative to
-/// the level above.
+/// Returns, for each depth, the ratio of the number of subdirectories of a directory to that of the mean
+/// directory, so that files appear at the depths of the profile: level by level as many directories as files,
+/// relative to the level above.
 fn scale_by_depth(depth: &[Bin], mean: f64) -> Vec<f64> {
     const DEEPEST: usize = 64;
     let mut files = vec![0_u64; DEEPEST + 1];

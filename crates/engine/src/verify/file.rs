@@ -15,7 +15,7 @@ const READ: OFlags = OFlags::RDONLY
     .union(OFlags::NOCTTY)
     .union(OFlags::CLOEXEC);
 
-/// Whether a name exists, and what it is.
+/// The object that a name refers to, if any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Name {
     /// There is none.
@@ -128,7 +128,7 @@ impl Sectors {
         }
     }
 
-    /// How many are not as they should be.
+    /// Returns the number of sectors that are not as they should be.
     pub(super) fn bad(&self) -> u64 {
         self.missing + self.zeros + self.garbage + self.old + self.foreign
     }

@@ -1,10 +1,10 @@
 //! Judges what a power cut has left: which promises of `durability` were kept, and how much of the work that
 //! nothing synced is still there.
 //!
-//! What workers have done follows from the seed, and how far they had come from the marks before the cut;
-//! so only names are looked at that must or may exist, no directory is listed, and no more of a file is read
-//! than was written to it, plus one sector. The filesystem may be damaged and answer anything. An error of
-//! the kernel about a file is a loss.
+//! The work of the workers follows from the seed, and their progress from the marks before the cut; so only
+//! names that must or may exist are looked at, no directory is listed, and no more of a file is read than was
+//! written to it, plus one sector. The filesystem may be damaged and return anything. An error of the kernel
+//! about a file is a loss.
 
 mod file;
 mod names;
@@ -54,7 +54,7 @@ pub enum VerifyError {
     Open {
         /// The directory.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         #[source]
         errno: Errno,
     },
@@ -104,7 +104,7 @@ fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// What is looked at, and what was done there.
+/// The place that is examined, and the work that was done there.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     record: &'a Record,
@@ -114,7 +114,7 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// What became of a promise; nothing if none was made.
+    /// Returns the outcome of a promise; nothing if none was made.
     fn promised(self, promise: Promise) -> (Option<VerifiedPromise>, Notes) {
         let (mut reader, mut notes) = (Reader::new(self.script), Notes::default());
         let counts = self.record.counts(Some(promise));
@@ -130,7 +130,7 @@ impl Place<'_> {
         (any.then_some(VerifiedPromise { promise, made: counts.acknowledged, lost, wrong }), notes)
     }
 
-    /// What became of the work that nothing synced.
+    /// Returns the outcome of the work that nothing synced.
     fn unsynced(self, cut_ns: Nanos) -> (unsynced::Looked, Notes) {
         let (mut reader, mut notes) = (Reader::new(self.script), Notes::default());
         let directory = open_directory(self.base, script::directory(None)).ok();

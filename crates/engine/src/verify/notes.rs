@@ -1,9 +1,9 @@
-//! What a person is told, in a few lines.
+//! A report for people, in a few lines.
 
 use super::file::Sectors;
 use std::fmt::Write;
 
-/// How many lines there are at most.
+/// The maximum number of lines.
 const LINES: usize = 8;
 
 /// The first few things that were lost or wrong.

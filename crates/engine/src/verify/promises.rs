@@ -217,7 +217,7 @@ impl<'r> Look<'r> {
         looked
     }
 
-    /// Whether a file is at least as long as what was written to it.
+    /// Returns whether a file is at least as long as the data written to it.
     pub(super) fn is_long_enough(name: Name, length: u64) -> bool {
         matches!(name, Name::File(bytes) if bytes >= length * SECTOR as u64)
     }

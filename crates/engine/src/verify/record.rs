@@ -1,12 +1,12 @@
-//! How far the workers had come, by their marks.
+//! The progress of the workers, by their marks.
 
 use super::VerifyError;
 use fsdyno_core::durability::{MARK_BYTES, Mark, Moment, Promise};
 use fsdyno_core::units::Nanos;
 use std::io::Read;
 
-/// How much of one kind was done. Numbers are counted from 0, and each worker finishes one before it begins
-/// the next: so at most one has begun without being acknowledged.
+/// The amount of work of one kind that was done. Numbers are counted from 0, and each worker finishes one
+/// piece before it begins the next: so at most one has begun without being acknowledged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     pub(super) begun: u64,

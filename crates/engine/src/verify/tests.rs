@@ -24,7 +24,7 @@ fn scratch() -> TempDir {
     if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap()
 }
 
-/// What a run has left, and its marks.
+/// The directory that a run has left, and its marks.
 struct Left {
     directory: TempDir,
     marks: Vec<u8>,
@@ -85,7 +85,7 @@ impl Left {
         judge(self.directory.path(), &self.marks)
     }
 
-    /// What is found once a file is damaged.
+    /// Returns the verdict after damaging a file.
     fn damaged(&self, path: &str, damage: impl FnOnce(&Path)) -> Verified {
         let path = self.path(path);
         let before = fs::read(&path).ok();
@@ -103,7 +103,7 @@ impl Left {
     }
 }
 
-/// What was lost and wrong, of the only promise of which anything was.
+/// Returns the only promise of which anything was lost or wrong, with its losses and its wrong data.
 fn only(found: &Verified) -> (Promise, Vec<u64>, Wrong) {
     assert_eq!(found.files.lost + found.names.lost + found.files.wrong.total(), 0, "{found:?}");
     let bad = |one: &&VerifiedPromise| !one.lost.is_empty() || one.wrong.total() > 0;

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 /// The upper end of the first bin of ages.
 const FIRST_BIN: Nanos = Nanos::from_millis(1);
 
-/// What was found of it.
+/// The findings about the work that nothing synced.
 #[derive(Debug, Default)]
 pub(super) struct Looked {
     pub(super) files: VerifiedUnsynced,

@@ -39,7 +39,8 @@ struct Layout {
     /// The first field with figures of the small files: rate and percentage of each test.
     small: usize,
     latencies: Option<usize>,
-    /// Whether the whole file is moved one byte at a time; otherwise the line does not say how much of it is.
+    /// `true` if the whole file is moved one byte at a time; otherwise the line does not say how much of it
+    /// is.
     whole_file_by_character: bool,
 }
 
@@ -113,7 +114,7 @@ const LAYOUTS: &[Layout] = &[
     },
 ];
 
-/// How the headings begin that `-x` prints, from 1.03 and from later versions.
+/// The beginnings of the headings that `-x` prints, from 1.03 and from later versions.
 const HEADINGS: [&str; 2] = ["name,file_size,", "format_version,bonnie_version,"];
 
 /// The result lines among all lines that bonnie++ prints, each with its number from 1.
@@ -147,7 +148,7 @@ pub struct Line<'t> {
 pub struct TestResult {
     /// Its figures, as far as the line has them.
     pub phase: PhaseResult,
-    /// Whether it was too quick for a rate.
+    /// `true` if the test was too quick for a rate.
     pub too_quick: bool,
 }
 
@@ -157,7 +158,7 @@ pub enum LineError {
     /// No layout has this number of fields.
     #[error("its result line has {found} fields instead of 27, 47, 48 or 50")]
     Fields {
-        /// How many the line has.
+        /// The number of fields that the line has.
         found: usize,
     },
     /// A field is not valid.
@@ -167,9 +168,9 @@ pub enum LineError {
         number: usize,
         /// The column where it begins, in characters, from 1.
         column: usize,
-        /// What was expected.
+        /// The expected kind of value.
         expected: &'static str,
-        /// What was found.
+        /// The text that was found.
         found: String,
     },
 }
@@ -356,7 +357,7 @@ enum Field {
     Value(f64),
 }
 
-/// How much work each copy has to do, as far as it is known.
+/// The amount of work of each copy, as far as it is known.
 struct Amounts {
     copies: f64,
     /// Bytes moved one at a time.

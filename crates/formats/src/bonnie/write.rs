@@ -32,7 +32,7 @@ pub struct Run<'a> {
     pub parameters: &'a Bonnie,
     /// Links instead of files.
     pub links: Option<Links>,
-    /// How many copies ran at once.
+    /// The number of copies that ran at once.
     pub copies: u32,
     /// The seed of random orders.
     pub seed: u64,
@@ -45,13 +45,13 @@ pub struct Run<'a> {
 /// The results of one test.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TestFigures {
-    /// How fast it was; `None` if it was too quick for a rate.
+    /// The speed; `None` if the test was too quick for a rate.
     pub speed: Option<Speed>,
-    /// How long the longest operation took; 0 if unknown.
+    /// The duration of the longest operation; 0 if unknown.
     pub longest_ns: u64,
 }
 
-/// How fast a test was.
+/// The speed of a test.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Speed {
     /// KiB, seeks or files per second.

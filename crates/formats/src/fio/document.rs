@@ -21,8 +21,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The entry that adds up those of all clients.
 const ALL_CLIENTS: &str = "All clients";
 
-/// How far the starts of two documents of one run may be apart, because fio rounds the elapsed time up to a
-/// second.
+/// The most by which the starts of two documents of one run may differ, because fio rounds the elapsed time
+/// up to a second.
 const SAME_START_MS: i64 = 1000;
 
 /// Bytes of a KiB.
@@ -113,8 +113,8 @@ pub(super) struct Latencies {
     pub mean: f64,
     pub stddev: f64,
     pub bins: BTreeMap<String, u64>,
-    /// What fio prints without bins: percentages, each with the value below which that share of the samples
-    /// is.
+    /// The percentiles that fio prints without bins: percentages, each with the value below which that share
+    /// of the samples is.
     pub percentile: BTreeMap<String, u64>,
 }
 
@@ -268,7 +268,7 @@ impl Document {
         Some(printed.saturating_sub(i64::try_from(elapsed).unwrap_or(i64::MAX).saturating_mul(1000)))
     }
 
-    /// Whether it continues the run of an earlier one.
+    /// Returns whether this document continues the run of an earlier one.
     fn continues(&self, before: &Document) -> bool {
         let [a, b] = [before.began_ms(), self.began_ms()];
         let together = a.zip(b).is_some_and(|(a, b)| a.abs_diff(b) <= SAME_START_MS.unsigned_abs());
@@ -344,7 +344,7 @@ fn next(printed: &str, from: usize, failed: bool) -> Option<usize> {
     at.map(|at| from + at)
 }
 
-/// What was printed instead of JSON.
+/// Returns a description of the format that was printed instead of JSON.
 fn instead(printed: &str) -> &'static str {
     let is_terse =
         |line: &str| line.split_once(";fio-").is_some_and(|(version, _)| version.parse::<u32>().is_ok());

@@ -1,4 +1,5 @@
-//! How many jobs an entry of a document stands for, and whether it can be what its options say.
+//! The number of jobs that an entry of a document stands for, and whether the entry can be what its options
+//! say.
 //!
 //! Under `group_reporting`, fio adds the jobs of a group up, and prints the name of one and the options of
 //! another. Switches are not among the options that it prints, so only the figures show whether it has done
@@ -8,7 +9,7 @@ use super::document::{Direction, Document, Job};
 use super::{option, workload};
 use fsdyno_core::Bytes;
 
-/// How many operations it takes until their mean size says something: the last one of a file may be short.
+/// The number of operations from which their mean size is meaningful: the last one of a file may be short.
 const ENOUGH: u64 = 1000;
 
 /// Options under which jobs that write also read, or the reverse.
@@ -46,11 +47,11 @@ const SYNCS: &[&str] = &[
     "verify",
 ];
 
-/// What an entry stands for.
+/// The jobs that an entry stands for.
 pub(super) struct Entry {
     /// The number of jobs.
     pub jobs: u32,
-    /// What must be known about it.
+    /// The fact about the entry that a reader must know.
     pub note: Option<String>,
 }
 
@@ -130,7 +131,7 @@ impl std::fmt::Display for Seen {
     }
 }
 
-/// How long one of the jobs of an entry took, in milliseconds, with the figures that say so.
+/// Returns the duration of one of the jobs of an entry, in milliseconds, with the figures that state it.
 pub(super) fn lasted(job: &Job, document: &Document) -> (String, f64) {
     let all = [("read", &job.read), ("write", &job.write), ("trim", &job.trim), ("mixed", &job.mixed)];
     let ran = all.into_iter().filter(|(_, one)| one.runtime_ms > 0);
@@ -193,8 +194,8 @@ fn is_on(value: &str) -> bool {
     value != "0" && value != "none"
 }
 
-/// Whether operations of this size move so many bytes. With `kb_base=1000` a k is 1000, if that option
-/// precedes the size.
+/// Returns whether operations of this size move so many bytes. With `kb_base=1000` a k is 1000, if that
+/// option precedes the size.
 fn has_size(one: &Direction, size: Bytes, decimal: bool) -> bool {
     let most = u128::from(one.operations) * u128::from(size.0);
     let least = match one.operations {

@@ -52,7 +52,7 @@ pub struct Run {
     pub timestamp: Option<i64>,
     /// The options of its jobs by name; empty if they are not printed.
     pub options: BTreeMap<String, String>,
-    /// What it did.
+    /// The results of the run.
     pub results: Results,
 }
 
@@ -67,8 +67,8 @@ impl Latencies {
         !self.bins.is_empty() || !self.percentile.is_empty()
     }
 
-    /// Whether the value at this share of the samples is known: any with bins, otherwise those of fio's
-    /// `percentile_list`.
+    /// Returns whether the value at this share of the samples is known: any with bins, otherwise those of
+    /// fio's `percentile_list`.
     fn knows(&self, share: f64) -> bool {
         let is_it = |text: &String| text.parse().is_ok_and(|percent| is_share(percent, share));
         !self.bins.is_empty() || self.percentile.keys().any(is_it)
@@ -110,7 +110,7 @@ pub enum FioError {
     /// It is not JSON of fio.
     #[error("cannot parse its JSON: {error}")]
     Json {
-        /// What is wrong; its position is that in the document.
+        /// The error; its position is that in the document.
         error: serde_json::Error,
         /// Where the document begins in the text, in bytes.
         begin: usize,
@@ -180,7 +180,7 @@ fn run(document: &Document, note: Option<String>) -> Result<Run, FioError> {
 }
 
 impl Job {
-    /// Whether it was to go on after errors, and did.
+    /// Returns whether the job was to go on after errors, and did.
     fn went_on(&self, document: &Document) -> bool {
         self.total_err.is_some() || option(self, document, "continue_on_error").is_some()
     }
@@ -244,7 +244,7 @@ fn results(document: &Document, options: &mut BTreeMap<String, String>) -> Resul
     Ok(report)
 }
 
-/// Whether two jobs do the same.
+/// Returns whether two jobs do the same.
 fn alike(one: &Job, other: &Job) -> bool {
     let does = |job: &'_ Job| -> Vec<(String, String)> {
         let kept = job.options.iter().filter(|(key, _)| workload::says_what(key));
@@ -253,7 +253,7 @@ fn alike(one: &Job, other: &Job) -> bool {
     does(one) == does(other)
 }
 
-/// What a reader must know about a job that went on after errors.
+/// Returns the text about a job that went on after errors.
 fn errors_of(job: &Job) -> String {
     let errors = job.total_err.map_or("errors".to_string(), |count| match count {
         1 => "1 error".to_string(),

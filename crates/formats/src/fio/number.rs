@@ -36,7 +36,7 @@ impl Visitor<'_> for AnyNumber {
         whole.or_else(decimal).map(Some).map_err(|_| E::invalid_type(serde::de::Unexpected::Str(text), &self))
     }
 
-    /// What was not a number, for example a mean of nothing.
+    /// Returns `None` for a value that was not a number, for example a mean of nothing.
     fn visit_unit<E>(self) -> Result<Self::Value, E> {
         Ok(None)
     }

@@ -45,7 +45,7 @@ impl Title {
 pub struct TablePhase {
     /// `3 readers, 3 writers`.
     pub name: String,
-    /// How long it was measured, as written: `30s`.
+    /// The measured time, as written: `30s`.
     pub window: String,
     /// The rows, in order.
     pub rows: Vec<LatencyRow>,
@@ -69,7 +69,7 @@ pub enum RowValues {
     Latency {
         /// The operation.
         operation: Operation,
-        /// How many there were.
+        /// The number of these operations.
         count: u64,
         /// Minimum, maximum, mean, median and standard deviation.
         milliseconds: [Option<Number>; STATISTICS.len()],
@@ -88,7 +88,7 @@ pub enum RowValues {
 pub struct Number {
     /// As printed.
     pub value: f64,
-    /// Whether it is only a lower bound.
+    /// `true` if the value is only a lower bound.
     pub at_least: bool,
 }
 
@@ -104,7 +104,7 @@ pub struct RoleRows {
     pub latencies: [(&'static str, Operation); 4],
     /// Letter and name of the last row, the rates.
     pub rate: &'static str,
-    /// What the second rate includes.
+    /// The parts that the second rate includes.
     overhead: &'static str,
 }
 

@@ -14,9 +14,9 @@ pub struct ParseError {
     pub line: usize,
     /// In characters, from 1.
     pub column: usize,
-    /// What was expected.
+    /// The syntax that was expected.
     pub expected: String,
-    /// What was found.
+    /// The text that was found.
     pub found: String,
 }
 
@@ -160,7 +160,8 @@ fn phase(lines: &mut Lines<'_>) -> Result<TablePhase, ParseError> {
     }
 }
 
-/// Whether a line begins like a row, with a capital letter and a blank; `Linux` and `3 readers` do not.
+/// Returns whether a line begins like a row, with a capital letter and a blank; `Linux` and `3 readers` do
+/// not.
 pub(super) fn begins_row(line: &str) -> bool {
     let mut characters = line.chars();
     characters.next().is_some_and(|c| c.is_ascii_uppercase()) && characters.next() == Some(' ')

@@ -14,7 +14,7 @@ use fsdyno_core::{PhaseResult, Role, WarningKind};
 
 /// Below this, whole seconds are coarser than 10 %.
 const FINE_SECONDS: f64 = 10.0;
-/// How many numbers the terse report has.
+/// The count of numbers in the terse report.
 const NUMBERS: usize = 13;
 
 /// Reads the output of a run with `set report terse` and `show`.

@@ -12,7 +12,7 @@ use std::fmt;
 /// The results of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figures<'a> {
-    /// How long the whole run took.
+    /// The duration of the whole run.
     pub total_s: f64,
     /// Decimals of seconds; the original has none.
     pub decimals: usize,
@@ -27,7 +27,7 @@ pub struct Figures<'a> {
 /// The results of one of the three phases.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PhaseFigures<'a> {
-    /// How long it took.
+    /// The duration of the phase.
     pub seconds: f64,
     /// The number of its files or transactions.
     pub items: u64,

@@ -7,11 +7,11 @@ use fsdyno_core::durability::Act;
 /// Options of `fsdyno application`.
 #[derive(Debug, Args)]
 pub struct Application {
-    /// What to do.
+    /// The step to carry out.
     pub step: ApplicationStep,
     /// Where the filesystem is mounted.
     pub directory: OutputPath,
-    /// What the application does: `overwrite`, `append` or `read`.
+    /// The action of the application: `overwrite`, `append` or `read`.
     #[arg(value_parser = act)]
     pub act: Act,
     /// Decides what is written.

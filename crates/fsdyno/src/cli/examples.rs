@@ -25,7 +25,7 @@ const OTHERS: &[&str] = &[
     "systemctl",
 ];
 
-/// What is wrong with a line of shell, if anything.
+/// Returns the problem with a line of shell, if it has one.
 fn problem(line: &str) -> Option<String> {
     let Some(commands) = simple_commands(line) else { return Some("quotes do not match".to_string()) };
     commands.iter().find_map(|command| {
@@ -42,7 +42,7 @@ fn problem(line: &str) -> Option<String> {
     })
 }
 
-/// Whether make knows a word: a target of the Makefile, or a variable.
+/// Returns whether make knows a word: a target of the Makefile, or a variable.
 fn is_target(word: &str) -> bool {
     let text = std::fs::read_to_string(root().join("Makefile")).expect("the Makefile");
     let mut rules = text.lines().filter_map(|line| line.split_once(':'));

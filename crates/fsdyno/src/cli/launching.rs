@@ -47,7 +47,7 @@ pub enum Elsewhere<'a> {
 }
 
 impl<'a> Elsewhere<'a> {
-    /// What the command line asks for.
+    /// Returns the machines that the command line asks for.
     pub fn of(launching: &'a Launching, fleet: Option<Option<u32>>) -> Self {
         match (&launching.launch, fleet) {
             (None, _) => Elsewhere::Nowhere,

@@ -1,9 +1,9 @@
-//! How much every command says on stderr.
+//! The amount of output of every command on stderr.
 
 use crate::say;
 use clap::Args;
 
-/// How much to say on stderr.
+/// Options for the amount of output on stderr.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct Loudness {
     /// Print results, errors and what is left on the machine, but no progress and no notes.
@@ -16,7 +16,7 @@ pub struct Loudness {
 }
 
 impl Loudness {
-    /// What these options ask for.
+    /// Returns the amount of output that these options ask for.
     pub fn asked(self) -> say::Loudness {
         match self {
             Loudness { quiet: true, .. } => say::Loudness::Quiet,

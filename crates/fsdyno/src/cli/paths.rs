@@ -45,7 +45,7 @@ paths! {
 }
 
 impl OutputPath {
-    /// Whether the value of an argument is such a path.
+    /// Returns whether the value of an argument is such a path.
     pub fn is_value_of(argument: &Arg) -> bool {
         argument.get_value_parser().type_id() == TypeId::of::<OutputPath>()
     }

@@ -11,7 +11,7 @@ pub struct Quick {
     /// such as /var/tmp, or a path where nothing is.
     #[arg(value_name = "DEVICE")]
     pub device: OutputPath,
-    /// How long it may take: sizes, windows and repetitions follow from it.
+    /// The time that it may take: sizes, windows and repetitions follow from it.
     #[arg(long = "for", value_name = "TIME", default_value = "15m", value_parser = time)]
     pub time: Nanos,
     /// Write the plan to a file, to edit it, and run nothing.

@@ -12,7 +12,7 @@ pub struct Racing {
     /// fraction of the trials. The same as `protocol = "race"` in the plan.
     #[arg(long)]
     pub race: bool,
-    /// What the race may spend: trials, such as `200`, or time, such as `24h` [default: as many trials as
+    /// The budget of the race: trials, such as `200`, or time, such as `24h` [default: as many trials as
     /// halving needs].
     #[arg(long, value_name = "BUDGET")]
     pub budget: Option<RaceBudget>,

@@ -93,8 +93,8 @@ pub struct Compare {
     /// name of a configuration, levels such as `kernel=6.12`, or part of a name.
     #[arg(value_name = "A", default_value = "latest")]
     pub first: String,
-    /// What to compare with the baseline, in the same form. Two cases of one sweep are compared within its
-    /// blocks.
+    /// The side to compare with the baseline, in the same form. Two cases of one sweep are compared within
+    /// its blocks.
     #[arg(value_name = "B", required_unless_present = "with")]
     second: Option<String>,
     /// B as an option, to compare with the latest sweep: `fsdyno compare --with published:NAME`.
@@ -123,7 +123,7 @@ impl Compare {
     }
 }
 
-/// How much telemetry to show.
+/// The amount of telemetry to show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Detail {
     /// Averages over each window.

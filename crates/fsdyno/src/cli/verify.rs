@@ -12,7 +12,7 @@ pub struct Verify {
     pub directory: InputPath,
     /// A file of marks, one after the other.
     pub marks: InputPath,
-    /// How many of them come before the cut.
+    /// The number of these marks that come before the cut.
     pub count: u64,
     /// When the cut came, in nanoseconds by the clock of the marks.
     #[arg(value_parser = nanoseconds)]

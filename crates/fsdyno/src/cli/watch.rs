@@ -16,7 +16,7 @@ pub struct Watch {
     pub until_end: bool,
 }
 
-/// What a sweep can be asked for.
+/// A request to a running sweep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Then {
     /// Wait, until it is asked for something else.

@@ -26,7 +26,7 @@ pub struct SweepRequest<'a> {
     pub confirmation: &'a Confirmation,
     pub continued: Option<Continued>,
     pub display: &'a Display,
-    /// Whether it has a screen of its own.
+    /// `true` if the sweep has a screen of its own.
     pub screen: bool,
     /// Which other machines take part.
     pub elsewhere: Elsewhere<'a>,
@@ -36,7 +36,7 @@ pub struct SweepRequest<'a> {
 #[derive(Debug, Clone, Copy)]
 pub struct Continued {
     pub sweep: SweepId,
-    /// What is added to it, if it has ended.
+    /// The blocks that are added to it, if it has ended.
     pub more: Option<MoreBlocks>,
 }
 
@@ -146,7 +146,7 @@ pub fn status(ended: &SweepOutcome) -> Status {
     }
 }
 
-/// What somebody who watches has asked for.
+/// Returns the words for a request of somebody who watches.
 fn wished(wish: AfterTrial) -> &'static str {
     match wish {
         AfterTrial::Pause => "asked to pause after this trial",

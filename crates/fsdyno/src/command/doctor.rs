@@ -23,13 +23,13 @@ use std::path::Path;
 /// One thing that a sweep may need.
 #[derive(Debug, Serialize)]
 struct Finding {
-    /// What.
+    /// The name of the thing.
     subject: String,
-    /// Whether the machine has it.
+    /// `true` if the machine has it.
     ok: bool,
-    /// What was found.
+    /// The state that was found.
     found: String,
-    /// What to do about it.
+    /// The remedy, if one is needed.
     #[serde(skip_serializing_if = "Option::is_none")]
     remedy: Option<String>,
 }
@@ -55,7 +55,7 @@ pub fn run(surroundings: &Surroundings, options: &Doctor) -> Result {
     Ok(Status::Well)
 }
 
-/// Whether the kernel has confirmed what fsdyno says.
+/// Returns the finding on whether the kernel has confirmed what fsdyno reports.
 fn last_selfcheck(surroundings: &Surroundings) -> Finding {
     let last = selfcheck::last(surroundings.state.directory());
     let holds = |last: &Kept| last.lost == 0 && last.compared > 0 && last.agree == last.compared;
@@ -177,7 +177,7 @@ fn tools_found(missing: &[&fsdyno_testbed::Tool]) -> String {
     }
 }
 
-/// What the kernel keeps tools and engines from doing.
+/// Returns the finding on what the kernel keeps tools and engines from doing.
 fn confinement(host: &mut dyn Host) -> Finding {
     let found = host.confinement().unwrap_or_default();
     let remedy = match (found.landlock_abi, found.not_refused.is_empty()) {

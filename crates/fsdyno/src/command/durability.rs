@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How often it is looked whether a state is to be unmounted.
+/// The interval at which to check whether a state is to be unmounted.
 const LOOK_UP: Duration = Duration::from_millis(50);
 /// Where disks are recorded if the plan names no image.
 const USUAL: &str = "/var/tmp/fsdyno-recorded.img";

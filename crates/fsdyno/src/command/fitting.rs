@@ -25,7 +25,7 @@ pub fn fitted(
     fit(&parse, set, time, &mut surroundings.host()?, &mut surroundings.guests()?).map_err(of_fit)
 }
 
-/// What was chosen, on one line.
+/// Returns the choices that were made, on one line.
 pub fn choice(time: Nanos, fit: &Fit) -> String {
     format!("--for {}: {}; about {}", human(time), fit.choices.join(", "), human(fit.time))
 }

@@ -1,4 +1,4 @@
-//! What is known about whether it matters how images are made, by the filesystem that holds them.
+//! The findings on whether it matters how images are made, by the filesystem that holds them.
 
 use crate::file;
 use fsdyno_core::device::{Image, Preallocation};
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// The file with the last one for each filesystem, below the directory of state.
 const FILE: &str = "images.json";
 
-/// How an image can be made.
+/// A way in which an image can be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Way {
     pub(super) preallocate: Preallocation,
@@ -20,7 +20,7 @@ pub(super) struct Way {
 }
 
 impl Way {
-    /// Whether an image is like this one where this one differs from another.
+    /// Returns whether an image is like this one where this one differs from another.
     fn is_shared_by(self, image: &Image, other: Way) -> bool {
         (self.preallocate == other.preallocate || self.preallocate == image.preallocate)
             && (self.sector == other.sector || self.sector == image.sector)
@@ -32,7 +32,7 @@ impl Way {
     }
 }
 
-/// What was found on one filesystem.
+/// The findings on one filesystem.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Kept {
     /// Device number of the filesystem that holds the images, and one of its directories.
@@ -57,9 +57,9 @@ pub(super) struct Compared {
     pub(super) interval: Option<[f64; 2]>,
     /// In words.
     pub(super) verdict: String,
-    /// Whether they differ by more than a share of 5 %.
+    /// `true` if the means differ by more than a share of 5 %.
     pub(super) differs: bool,
-    /// Whether the trials show that they do or that they do not.
+    /// `true` if the trials show that they do or that they do not.
     #[serde(default)]
     pub(super) is_decided: bool,
 }
@@ -87,7 +87,7 @@ pub(super) fn keep(state: &Path, kept: &Kept) -> anyhow::Result<()> {
     file::replace(&state.join(FILE), &text, Permissions::from_mode(0o644))
 }
 
-/// What the trials of a plan are to be warned of: images on a filesystem where others were faster or slower.
+/// Returns the warnings for the trials of a plan: images on a filesystem where others were faster or slower.
 pub(super) fn warnings(state: &Path, plan: &Plan) -> Vec<Warning> {
     let all = all_kept(state);
     let disks = plan.devices.all().flat_map(DeviceSpec::disks);

@@ -11,7 +11,7 @@ use fsdyno_verdict::text::{plural, time_in_words};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-/// How many clients are named when they have joined.
+/// The number of clients that are named when they have joined.
 const NAMED: usize = 8;
 
 /// Starts the machines that a plan wants; none without a launcher. `tell` shows a line to the user.
@@ -47,7 +47,7 @@ pub fn launched(
     Ok(Some(pool))
 }
 
-/// How many clients the plan wants from a launcher.
+/// Returns the number of clients that the plan wants from a launcher.
 fn clients(plan: &Plan) -> Result<u32, Trouble> {
     if plan.serve.is_some() {
         let error = anyhow!("--launch starts clients, and those of [serve] are guests");
@@ -59,7 +59,7 @@ fn clients(plan: &Plan) -> Result<u32, Trouble> {
     })
 }
 
-/// How many machines share the trials of the plan.
+/// Returns the number of machines that share the trials of the plan.
 fn fleet(plan: &Plan) -> Result<u32, Trouble> {
     plan.fleet.as_ref().map(|fleet| fleet.count).ok_or_else(|| {
         let error = anyhow!("--fleet shares trials among machines, and the plan has none");

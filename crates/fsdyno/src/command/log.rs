@@ -1,11 +1,11 @@
-//! What trials did to the machine: `fsdyno show --log`, and `--verbose` while a sweep runs.
+//! The steps that trials took on the machine: `fsdyno show --log`, and `--verbose` while a sweep runs.
 
 use fsdyno_core::TrialRecord;
 use fsdyno_core::result::{CommandRun, LogEntry};
 use fsdyno_verdict::text::nth;
 use std::io::{self, Write};
 
-/// What precedes the lines below a step.
+/// The indentation of the lines below a step.
 const INDENT: &str = "                ";
 
 /// Prints the steps of each trial.

@@ -142,7 +142,7 @@ fn only_reads(command: &Command) -> bool {
     )
 }
 
-/// What a command needs to know about its environment.
+/// The facts about its environment that a command needs.
 struct Surroundings {
     /// Where undo journals are, and results unless `--store` names another file: `fsdyno restore` finds the
     /// journals whatever `--store` says, so whoever created that file cannot give root orders.
@@ -153,7 +153,7 @@ struct Surroundings {
     roots_store: Option<PathBuf>,
     /// `fsdyno` with the options that name these places, for commands in hints.
     program: String,
-    /// How text on stdout is laid out.
+    /// The layout of text on stdout.
     style: Style,
 }
 
@@ -254,12 +254,12 @@ fn columns() -> Option<usize> {
     (columns > 0).then_some(columns)
 }
 
-/// Whether the terminal can show only text.
+/// Returns whether the terminal can show only text.
 fn is_dumb() -> bool {
     std::env::var_os("TERM").is_none_or(|kind| kind == "dumb")
 }
 
-/// Whether the locale uses Unicode (locale(7): the first of these that is set counts).
+/// Returns whether the locale uses Unicode (locale(7): the first of these that is set counts).
 fn speaks_unicode() -> bool {
     let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set).unwrap_or_default().to_lowercase();

@@ -75,7 +75,7 @@ pub fn unpack(surroundings: &Surroundings, options: &Unpack) -> Result {
     Ok(Status::Well)
 }
 
-/// What another sweep is to the one that was unpacked, and which of them nobody needs.
+/// Returns the relation of another sweep to the one that was unpacked, and which of them nobody needs.
 fn relation(id: SweepId, twin: &Twin) -> String {
     let Twin { id: other, more, fewer, different, is_planned_otherwise } = twin;
     let trials = |count: usize| plural(count as u64, "trial");

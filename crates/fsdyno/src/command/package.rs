@@ -62,7 +62,7 @@ fn page(command: clap::Command) -> anyhow::Result<Vec<u8>> {
     Ok(String::from_utf8(page)?.replace(".SH EXTRA", ".SH EXAMPLES").into_bytes())
 }
 
-/// What the definition of the command line does not say.
+/// Returns the sections that do not follow from the definition of the command line.
 fn further_sections() -> Roff {
     let mut roff = Roff::new();
     let mut entries = |section: &str, entries: &[(String, String)]| {

@@ -163,13 +163,13 @@ fn print(
     }
 }
 
-/// How often the cases of a plan are measured that ends once its answer is decided.
+/// Returns the range of the number of blocks, if the plan ends once its answer is decided.
 fn blocks(plan: &Plan) -> String {
     let enough = plan.enough.filter(|enough| enough.is_auto());
     enough.map_or(String::new(), |enough| format!("{} to {} blocks, ", plan.repetitions, enough.max))
 }
 
-/// What will decide between the cases.
+/// Returns the measure that will decide between the cases.
 fn ranking(measure: &Measure) -> String {
     let better = match measure.direction() {
         Direction::HigherIsBetter => "more is better",
@@ -232,7 +232,7 @@ fn foreseen(run: &DryRun) -> Vec<String> {
     lines
 }
 
-/// How long it takes on the machines of its fleet, if it has one.
+/// Returns the lines about the time that the machines of the plan's fleet take, if it has one.
 fn fleet(plan: &Plan, run: &DryRun) -> Vec<String> {
     let Some(FleetPlan { count, disks }) = &plan.fleet else { return Vec::new() };
     let count = *count;
@@ -250,7 +250,7 @@ fn fleet(plan: &Plan, run: &DryRun) -> Vec<String> {
     std::iter::once(shared).chain(own).collect()
 }
 
-/// What the race will do, if it is one.
+/// Returns the lines about the race, if the sweep is one.
 fn race(plan: &Plan, run: &DryRun) -> Vec<String> {
     let race = match (&run.race, &plan.race) {
         (Some(race), _) => race,

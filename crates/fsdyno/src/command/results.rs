@@ -1,4 +1,5 @@
-//! What a user can look at: the user's own results and, beside them, what root has measured on this machine.
+//! The results that a user can look at: the user's own and, beside them, those that root has measured on this
+//! machine.
 
 use super::{Surroundings, not_found};
 use crate::exit::{Status, Trouble};
@@ -14,9 +15,9 @@ use std::collections::BTreeSet;
 /// Stores to read, the user's own first.
 pub struct Shelves {
     stores: Vec<Store>,
-    /// Whether the user has been told that a newer sweep is not the latest.
+    /// `true` once the user has been told that a newer sweep is not the latest.
     told: Cell<bool>,
-    /// How many sweeps cannot be read, once the user has been told.
+    /// The number of sweeps that cannot be read, once the user has been told.
     damaged: Cell<Option<usize>>,
     /// Sweeps of which the user has been told that they are not finished.
     unfinished: RefCell<BTreeSet<String>>,
@@ -76,7 +77,7 @@ impl Shelves {
         self.each_sweep(|store, sweep| Ok(Checked { damaged: store.damaged_trials(sweep.id)?, sweep }))
     }
 
-    /// Whether the user has been told of sweeps that cannot be read.
+    /// Returns whether the user has been told of sweeps that cannot be read.
     pub fn has_damaged_sweeps(&self) -> bool {
         self.damaged.get().is_some_and(|count| count > 0)
     }

@@ -33,7 +33,7 @@ const STORE: &str = "selfcheck.db";
 const CALLS: usize = 20_000;
 /// The same where each finds the processor's caches full of something else.
 const CALLS_COLD: usize = 200;
-/// How often that is measured; the median counts.
+/// The number of times that this is measured; the median counts.
 const TRIES: usize = 3;
 /// More than most caches of a processor.
 const BALLAST: usize = 32 << 20;
@@ -127,7 +127,7 @@ kind = "device-read"
 window = "600ms"
 "#;
 
-/// What is kept of a selfcheck.
+/// The record that is kept of a selfcheck.
 #[derive(Debug, Serialize)]
 struct Document<'a> {
     #[serde(flatten)]
@@ -144,7 +144,7 @@ pub(super) struct Kept {
     pub fsdyno: String,
     /// Figures that were compared.
     pub compared: usize,
-    /// How many of them agree.
+    /// The number of these figures that agree.
     pub agree: usize,
     /// Medians that differ in trials in which others used the processors, which may be the reason.
     #[serde(default)]

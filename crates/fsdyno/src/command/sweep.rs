@@ -70,12 +70,12 @@ fn verify_terminal() -> std::result::Result<(), Trouble> {
         .hint("leave it out: progress is shown in lines, and fsdyno watch shows the sweep elsewhere"))
 }
 
-/// How a sweep is shown while it runs and when it has ended.
+/// The way in which a sweep is shown while it runs and when it has ended.
 #[derive(Debug, Clone, Copy)]
 pub struct Shown {
     /// The format of the results.
     pub format: Format,
-    /// Whether it has a screen of its own.
+    /// `true` if it has a screen of its own.
     pub screen: bool,
 }
 
@@ -232,7 +232,8 @@ fn listening(address: IpAddr, port: u16) -> String {
     if port == 0 { address.to_string() } else { SocketAddr::new(address, port).to_string() }
 }
 
-/// What an `--overwrite` confirms. A kind alone would apply to every device of the plan, whatever is on it.
+/// Returns what an `--overwrite` confirms. A kind alone would apply to every device of the plan, whatever is
+/// on it.
 fn overwrite(text: &str, plan: &Plan) -> std::result::Result<Overwrite, Trouble> {
     text.parse().map_err(|error: OverwriteError| {
         let mut disks = plan.devices.all().flat_map(DeviceSpec::disks);

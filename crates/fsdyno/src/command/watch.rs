@@ -128,7 +128,8 @@ const BOUNDS: u32 = 12;
 /// Of a race with more configurations only the latest is: each takes seconds.
 const MANY: u32 = 250;
 
-/// What a stored race said after its latest blocks; `None` if the sweep was none, or no block is complete.
+/// Returns the course of a stored race after its latest blocks; `None` if the sweep was not a race, or no
+/// block is complete.
 fn raced(header: &SweepHeader, trials: &[TrialRecord]) -> Option<RaceCourse> {
     let mut course = RaceCourse::default();
     let rules = header.race.as_ref()?;

@@ -32,7 +32,7 @@ impl Desk {
         command.output().expect("run fsdyno")
     }
 
-    /// What a command prints that must succeed.
+    /// Returns the output of a command that must succeed.
     pub fn succeeds(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         assert!(output.status.success(), "{arguments:?}: {output:?}");
@@ -45,7 +45,7 @@ impl Desk {
         serde_json::from_str(&text).expect("JSON")
     }
 
-    /// What a command says that must refuse its input.
+    /// Returns the message of a command that must refuse its input.
     pub fn refuses(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {output:?}");

@@ -79,7 +79,8 @@ impl Reader {
         fs::write(path, text).expect("a file");
     }
 
-    /// What the examples refer to: sweeps by number and by name, results of other programs, a fio job.
+    /// Creates what the examples refer to: sweeps by number and by name, results of other programs, a fio
+    /// job.
     fn prepare(&self) {
         let captured = pages::root().join("crates/formats/captured");
         let copy = |from: &str, to: &str| {
@@ -202,8 +203,8 @@ fn every_plan_can_be_dry_run() {
     }
 }
 
-/// Whether a sweep of the plan would be refused for nothing but what this machine lacks: space, or a disk
-/// or a directory that the example names.
+/// Returns whether a sweep of the plan would be refused only because this machine lacks something: space, or
+/// a disk or a directory that the example names.
 fn is_refused_only_here(shown: &str) -> bool {
     let Some((_, refusals)) = shown.split_once("a sweep would be refused:\n") else { return false };
     let mut reasons = refusals.lines().filter(|line| line.starts_with('\''));

@@ -23,7 +23,7 @@ pub struct Block {
     pub at: String,
     /// The word after the fence.
     pub language: String,
-    /// What is between the fences.
+    /// The text between the fences.
     pub text: String,
 }
 

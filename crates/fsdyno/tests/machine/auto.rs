@@ -28,7 +28,7 @@ fn said(output: &Output, code: i32) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// How many trials each block has.
+/// Returns the number of trials of each block.
 fn blocks(stored: &Value) -> BTreeMap<u64, usize> {
     let mut blocks = BTreeMap::new();
     for trial in stored["trials"].as_array().expect("trials") {

@@ -90,7 +90,7 @@ fn run(rows: &[Row]) {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// What is not as requested, one line each.
+/// Returns everything that is not as requested, one line each.
 fn try_row(row: &Row) -> Vec<String> {
     // In memory if there is room, because hundreds of filesystems are created.
     let directory = fsdyno_testkit::in_memory();
@@ -146,7 +146,7 @@ fn try_row(row: &Row) -> Vec<String> {
 /// Filesystems that the machine must have for any of these tests to run.
 const REQUIRED: &[&str] = &["ext2", "ext3", "ext4", "xfs", "btrfs"];
 
-/// Whether the kernel and the tools of this machine support a filesystem.
+/// Returns whether the kernel and the tools of this machine support a filesystem.
 fn is_here(host: &mut LocalHost, name: &str) -> bool {
     let filesystem = filesystem::find(name).expect("a filesystem");
     kernel_support(host, filesystem) != KernelSupport::Absent

@@ -234,7 +234,7 @@ impl Stored<'_> {
         self.role(phase)["rates"][figure].as_u64().expect("a number")
     }
 
-    /// How often an operation was performed in all phases except those that move single bytes.
+    /// Returns the number of these operations in all phases except those that move single bytes.
     fn calls(&self, operations: &[&str]) -> u64 {
         let phases = self.0["phases"].as_array().expect("phases").iter();
         let phases =
@@ -299,7 +299,7 @@ impl Stored<'_> {
 struct Original {
     /// Calls of the whole run, by name.
     calls: BTreeMap<String, u64>,
-    /// What it printed.
+    /// The output of the program.
     printed: String,
 }
 

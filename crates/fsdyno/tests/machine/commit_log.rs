@@ -91,7 +91,7 @@ fn roles(trial: &Value) -> impl Iterator<Item = &Value> {
     phases(trial).iter().flat_map(|phase| phase["roles"].as_array().expect("roles"))
 }
 
-/// How often fsdyno says that an operation was performed in the windows.
+/// Returns the number of times that an operation was performed in the windows, according to fsdyno.
 fn performed(trial: &Value, operation: &str) -> u64 {
     roles(trial)
         .flat_map(|role| role["operations"].as_array().expect("operations"))

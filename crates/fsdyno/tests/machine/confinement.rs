@@ -1,5 +1,5 @@
-//! What the kernel refuses to tools that are told to change something outside their trial, bypassing all of
-//! our own checks.
+//! The refusals of the kernel to tools that are told to change something outside their trial, bypassing all
+//! of our own checks.
 
 use crate::guests::{GUEST, opened, qemu, request};
 use crate::support::disk::Disk;

@@ -41,8 +41,8 @@ fn swept(device: &str, load: &str) -> Value {
     trial
 }
 
-/// How many promises were made and lost, how many files had something wrong in them, and how many states
-/// there were, over all models.
+/// Returns the numbers of promises made, of promises lost, of files that had something wrong in them, and of
+/// states, over all models.
 fn told(trial: &Value) -> [u64; 4] {
     let models = trial["durability"]["models"].as_array().expect("models");
     let states = models.iter().map(|model| model["states"].as_u64().expect("a count")).sum();

@@ -1,5 +1,5 @@
-//! What a user or a plan names by mistake or on purpose: a device as store or report, an image among the
-//! system's files, a value that the kernel changes.
+//! The things that a user or a plan names by mistake or on purpose: a device as store or report, an image
+//! among the system's files, a value that the kernel changes.
 
 use crate::support::guarded::{LOOP, Loop, ext4, hash};
 use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe};

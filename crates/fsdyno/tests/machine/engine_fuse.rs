@@ -227,7 +227,7 @@ fn an_error_names_operation_path_and_errno() {
     assert!(hint.is_some());
 }
 
-/// What is delayed, and which operation of which role must show it.
+/// The requests that are delayed, and the role and the operations that must show it.
 const DELAYS: &[(&[Kind], Role, &[Operation])] = &[
     (&[Kind::Readdir], Role::Reader, &[Operation::Readdir]),
     (&[Kind::Lookup], Role::Reader, &[Operation::Statx]),

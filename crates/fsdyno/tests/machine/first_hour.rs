@@ -1,4 +1,4 @@
-//! What a new user tries in the first hour: ready plans, wrong words, the results of a fio job.
+//! The first hour of a new user: ready plans, wrong words, the results of a fio job.
 
 use crate::support::{Requirement, Sandbox, describe, json};
 use std::fs;

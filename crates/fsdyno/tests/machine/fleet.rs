@@ -100,7 +100,7 @@ fn await_members_end(hosts: &Hosts) {
     wait_until("the members end", || (0..2).all(|host| hosts.processes(host, "fsdyno").is_empty()));
 }
 
-/// How many filesystems on images of this test are mounted.
+/// Returns the number of mounted filesystems on images of this test.
 fn mounted(sandbox: &Sandbox) -> usize {
     let mounts = fs::read_to_string("/proc/mounts").expect("mounts");
     let loops = mounts.lines().filter_map(|line| line.split(' ').next()?.strip_prefix("/dev/"));
@@ -251,7 +251,8 @@ fn an_interrupted_fleet_is_undone() {
     assert_nothing_is_left(&sandbox, &hosts, 2);
 }
 
-/// What carries out steps on x2 is stopped, so that the trial cannot be undone until it is abandoned.
+/// The processes that carry out steps on x2 are stopped, so that the trial cannot be undone until it is
+/// abandoned.
 fn a_second_signal_ends_the_wait_for_a_machine_that_hangs() {
     let sandbox = Sandbox::new();
     let hosts = Hosts::with_own_states(&sandbox, 2);

@@ -19,8 +19,8 @@ tests! {
     several_numbers_of_workers_are_swept_and_shown: MAKING_FILESYSTEMS;
 }
 
-/// What is found in the trace of a plan's load. How far that comes in its time depends on the machine: the
-/// window is longer until there is enough.
+/// Returns what `enough` finds in the trace of a plan's load. How far the load comes in its time depends on
+/// the machine: the window is longer until there is enough.
 fn traced_load<T>(
     sandbox: &Sandbox,
     strace: &[&str],
@@ -37,8 +37,8 @@ fn traced_load<T>(
 
 const WORKERS: u64 = 2;
 
-/// What filebench's definition does in one iteration: what the line that strace prints for it contains, and
-/// what it does not. One read gets a file and one finds its end.
+/// The calls of one iteration of filebench's definition: the text that the line of strace for each contains,
+/// the text that it does not contain, and the number of calls. One read gets a file and one finds its end.
 const CALLS: &[(&str, &str, u64)] = &[
     ("unlinkat(", "AT_REMOVEDIR", 1),
     ("O_RDWR|O_CREAT|O_EXCL", "O_DIRECTORY", 1),
@@ -85,14 +85,14 @@ fn varmail_makes_the_calls_of_its_definition() {
     assert_eq!(fs::read_dir(place.path()).expect("the directory").count(), 0, "it is left as it was");
 }
 
-/// How paths show what they are: the database, its journal or log, and the directory.
+/// The parts of paths that identify the database, its journal or log, and the directory.
 struct Paths<'a> {
     database: &'a str,
     log: &'a str,
     directory: &'a str,
 }
 
-/// What a line of strace changes about a database, if it does.
+/// Returns the change to a database that a line of strace shows, if there is one.
 fn change(line: &str, paths: &Paths<'_>) -> Option<String> {
     // Another thread may have interrupted it; its end is then on another line.
     let line = line.split_once(" <unfinished").map_or(line, |(begun, _)| begun);
@@ -235,9 +235,9 @@ fn fs_mark_makes_the_calls_of_the_program() {
     assert_eq!(traced_load(&sandbox, &strace[2..], &plan, of_flow), Some(program.clone()));
 }
 
-/// How often each kind of call succeeds in a part of a trace that begins with the first sync, for every 24
-/// files that are created in it, and the means of what reads and writes return in KiB. The part has as many
-/// files as `files` makes of those after the first sync; `None` if there are fewer.
+/// Returns the number of calls of each kind that succeed in a part of a trace that begins with the first
+/// sync, for every 24 files that are created in it, and the means of what reads and writes return in KiB. The
+/// part has as many files as `files` makes of those after the first sync; `None` if there are fewer.
 fn office_calls(
     trace: &str,
     place: &str,
@@ -279,7 +279,7 @@ fn office_calls(
 }
 
 fn dbench_makes_the_calls_of_the_program() {
-    /// How much may differ, as a share or in calls.
+    /// The difference that is allowed, as a share or in calls.
     const TOLERANCE: (f64, f64) = (0.1, 1.5);
     /// The load of dbench repeats itself every 188 files or so, and is the same on every machine.
     const PROGRAM_FILES: usize = 2 * 188;

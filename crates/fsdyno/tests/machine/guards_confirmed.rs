@@ -1,4 +1,4 @@
-//! What a confirmation covers, what needs none, and what happens between the guards and the first write.
+//! The scope of a confirmation, what needs none, and what happens between the guards and the first write.
 
 use crate::support::guarded::{
     BTRFS, LOOP, LVM, Loop, NAMESPACE, ask, block, confirming, host, overwrite, refused, succeed, tool,

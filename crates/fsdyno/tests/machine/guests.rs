@@ -338,7 +338,7 @@ fn by_nobody(sandbox: &Sandbox, arguments: &[&str]) -> std::process::Command {
     command
 }
 
-/// What mkfs.ext4 writes to the image of these tests, about 25 MiB, and part of a tree of 32 MiB.
+/// The amount that mkfs.ext4 writes to the image of these tests, about 25 MiB, and part of a tree of 32 MiB.
 const UNDER_LOAD: u64 = 32 << 20;
 
 /// The virtual machine, once its guest has written so much, but not that of the previous trial.

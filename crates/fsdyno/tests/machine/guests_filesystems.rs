@@ -91,7 +91,7 @@ fn warns(trial: &Value, kind: &str) -> bool {
     trial["warnings"].as_array().expect("warnings").iter().any(|warning| warning["kind"] == kind)
 }
 
-/// What is requested of a filesystem beyond its defaults, and what must be in force.
+/// The settings that are requested of a filesystem beyond its defaults, and those that must be in force.
 struct Asked {
     filesystem: &'static str,
     levels: &'static str,

@@ -56,7 +56,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// How many processes run `sleep` for this long.
+/// Returns the number of processes that run `sleep` for this long.
 fn sleepers(seconds: &str) -> usize {
     let line = format!("sleep\0{seconds}\0");
     let processes = fs::read_dir("/proc").expect("/proc").flatten();

@@ -40,7 +40,7 @@ tests! {
     ];
 }
 
-/// What is done at the moment when something happens to this name.
+/// An action at the moment when something happens to this name.
 type Swap = fn(&Field, &str) -> rustix::io::Result<()>;
 
 const SWAPS: &[Swap] = &[

@@ -1,4 +1,4 @@
-//! What survives a power cut is judged by what is in force, whoever mounted it.
+//! Survival of a power cut is judged by the settings in force, whoever mounted the filesystem.
 
 use crate::support::guarded::{LOOP, Loop, Mount, ext4, succeed, tool};
 use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe};

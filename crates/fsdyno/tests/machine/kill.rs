@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often the sweep is killed.
+/// The number of times that the sweep is killed.
 const KILLS: u32 = 10;
 
 /// Changes everything that the testbed can change, in about two seconds: scheduler, readahead, a sysctl, two
@@ -99,7 +99,7 @@ fn a_killed_sweep_is_restored_and_keeps_its_finished_trials() {
 struct Reported {
     /// Trials that fsdyno had reported as finished.
     finished: BTreeSet<u64>,
-    /// Whether it was still running.
+    /// `true` if it was still running.
     killed: bool,
 }
 

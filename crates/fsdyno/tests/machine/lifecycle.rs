@@ -1,4 +1,4 @@
-//! What surrounds the load on real filesystems: the layout of its files, and filling before it.
+//! The steps around the load on real filesystems: the layout of its files, and filling before it.
 
 use crate::support::disk::Disk;
 use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe, wait_until};

@@ -136,7 +136,7 @@ fn processes(group: &Path) -> impl Iterator<Item = u32> {
     text.lines().filter_map(|line| line.parse().ok()).collect::<Vec<_>>().into_iter()
 }
 
-/// Whether a process is another one, or was started by it, directly or not.
+/// Returns whether a process is another one, or was started by it, directly or not.
 fn descends(process: u32, from: u32) -> bool {
     let parent_of = |process: &u32| {
         let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;

@@ -30,7 +30,7 @@ const NEEDED: &[Requirement] = &[
 
 const FILESYSTEMS: [&str; 5] = ["ext2", "ext3", "ext4", "xfs", "btrfs"];
 
-/// What mkfs.xfs and mkfs.btrfs accept.
+/// Sizes that mkfs.xfs and mkfs.btrfs accept.
 const SIZE: Bytes = Bytes(320 * Bytes::MIB);
 const JOURNAL: Bytes = Bytes(96 * Bytes::MIB);
 const SECTORS: [u32; 2] = [512, 4096];
@@ -118,7 +118,7 @@ fn a_disk_is_swept_and_swept_again() {
     sweep(&other, &["btrfs", "xfs"], Path::new(disk.node()), None, "");
 }
 
-/// What the file of a disk has allocated is what was written to the disk and not discarded.
+/// The file of a disk has allocated the data that was written to the disk and not discarded.
 fn a_disk_is_filled_or_discarded_before_each_trial() {
     let (sandbox, memory) = (Sandbox::new(), in_memory());
     let image = memory.path().join("disk.img");

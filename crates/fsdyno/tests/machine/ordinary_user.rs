@@ -1,4 +1,4 @@
-//! What a user without root meets: sweeps that need root, and the results that root has measured.
+//! The view of a user without root: sweeps that need root, and the results that root has measured.
 
 use crate::support::guarded::Loop;
 use crate::support::{NOBODY, Requirement, Sandbox, describe, json};

@@ -56,7 +56,7 @@ fn succeeds(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// What an installation must be good for, whoever made it; its unit is checked by systemd itself.
+/// The checks that an installation must pass, whoever made it; its unit is checked by systemd itself.
 const WORKS: &str = "
 fsdyno --version
 fsdyno plans | grep -q '^which-filesystem$'

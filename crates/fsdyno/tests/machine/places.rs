@@ -12,7 +12,7 @@ tests! {
     a_place_that_hides_what_a_sweep_needs_is_named_and_nothing_is_changed: NAMESPACE;
 }
 
-/// What a program needs below a root of its own.
+/// The directories that a program needs below a root of its own.
 const BELOW: [&str; 8] = ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/dev", "/sys"];
 
 /// The plan of a sweep on one image, or on a disk.

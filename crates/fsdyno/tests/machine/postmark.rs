@@ -108,7 +108,7 @@ fn succeed(command: &mut Command) {
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// What can be parsed from a report, ours or theirs.
+/// The parts of a report, ours or theirs, that can be parsed.
 #[derive(Debug)]
 struct Report {
     files: Vec<(String, u64)>,

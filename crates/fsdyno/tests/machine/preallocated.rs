@@ -28,7 +28,7 @@ fn plan(image: &Path, window: &str) -> String {
     )
 }
 
-/// What is seen of an image while it is attached.
+/// The facts that are seen of an image while it is attached.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Seen {
     inode: u64,

@@ -1,4 +1,5 @@
-//! What does not fit is refused before anything is written, and a reserve stays free while a load writes.
+//! Data that does not fit is refused before anything is written, and a reserve stays free while a load
+//! writes.
 
 use crate::support::{Requirement, Sandbox, describe, json};
 use std::fs::{self, File};

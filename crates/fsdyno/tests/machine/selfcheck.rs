@@ -1,4 +1,4 @@
-//! What fsdyno says of operations, against the kernel's own tracepoints.
+//! The figures that fsdyno reports for operations, against the kernel's own tracepoints.
 
 use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe, json, wait_until};
 use rustix::fs::{Dir, Mode, OFlags};

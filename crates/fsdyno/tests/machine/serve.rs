@@ -122,7 +122,7 @@ fn assert_was_watched(phase: &Value) {
     }
 }
 
-/// What mkfs.ext4 writes to the image of these tests, about 25 MiB, and part of a tree of 64 MiB.
+/// The amount that mkfs.ext4 writes to the image of these tests, about 25 MiB, and part of a tree of 64 MiB.
 const UNDER_LOAD: u64 = 30 << 20;
 
 fn a_server_that_is_gone_fails_its_trial_at_once() {
@@ -157,7 +157,7 @@ workers = 2
 steps = [{ open = "log" }, { overwrite = "4k" }, "fsync", "close"]
 "#;
 
-/// What clients lived through when the server of this version of NFS was away for so long: the trial.
+/// Returns the trial in which the server of this version of NFS was away from its clients for so long.
 fn restarted(version: &str, outage_ms: u64, window: &str) -> Value {
     let sandbox = Sandbox::new();
     let rest = format!(

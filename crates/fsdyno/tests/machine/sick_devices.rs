@@ -98,7 +98,7 @@ fn image(sandbox: &Sandbox) -> PathBuf {
     sandbox.path("sick/scratch.img")
 }
 
-/// Whether a request changes the image once its filesystem is mounted.
+/// Returns whether a request changes the image once its filesystem is mounted.
 fn changes(asked: &Asked<'_>, image: &Path) -> bool {
     matches!(asked.kind, Kind::Write | Kind::Fsync | Kind::Fallocate)
         && image.file_name().is_some_and(|name| asked.path == Path::new(name))

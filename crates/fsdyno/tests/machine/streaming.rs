@@ -143,8 +143,8 @@ fn trial_on(sandbox: &Sandbox, place: &str, stages: &str, arguments: &[&str]) ->
     (sweep["trials"][0].clone(), calls.lines().filter(mounts).count())
 }
 
-/// How many system calls submitted how many requests, in a stage of random reads that wait for so many of
-/// eight.
+/// Returns the number of system calls by the number of requests that each submitted, in a stage of random
+/// reads that wait for so many of eight.
 fn submissions(sandbox: &Sandbox, batch: u32, direct: bool) -> BTreeMap<u32, usize> {
     let load = format!(
         "io = \"io_uring\"\niodepth = 8\nbatch = {batch}\ndirect = {direct}\nstages = \

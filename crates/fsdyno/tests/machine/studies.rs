@@ -33,7 +33,7 @@ struct Ready {
     cases: (usize, usize),
     /// Arguments that reduce it to seconds; empty if it has no study or other tests run it.
     scaled: &'static [&'static str],
-    /// What its study's layout must show.
+    /// The texts that its study's layout must show.
     shows: &'static [&'static str],
 }
 
@@ -175,7 +175,7 @@ fn every_ready_plan_can_be_scaled_down_as_it_says() {
     assert!(scaled >= 6, "{scaled}");
 }
 
-/// Whether a case or a trial uses a filesystem that this machine does not support.
+/// Returns whether a case or a trial uses a filesystem that this machine does not support.
 fn is_lost(of: &Value) -> bool {
     let lost = |name| match name {
         "reiserfs" => [Requirement::Filesystem("reiserfs"), Requirement::Program("mkfs.reiserfs")],

@@ -40,7 +40,7 @@ tests! {
 /// The files that iostat reads.
 const FOR_IOSTAT: [&str; 3] = ["device", "stat", "uptime"];
 
-/// What the kernel reported at one moment.
+/// The texts that the kernel reported at one moment.
 #[derive(Debug)]
 struct Moment {
     diskstats: String,
@@ -122,7 +122,8 @@ fn json_name(column: &str) -> &str {
 /// Figures by their names.
 type Columns = Vec<(&'static str, f64)>;
 
-/// What the sampler computes from two moments: the columns of the device, and the shares of the processors.
+/// Returns the figures of the sampler from two moments: the columns of the device, and the shares of the
+/// processors.
 fn ours(root: &Path, device: &str, before: &Moment, after: &Moment) -> (Columns, Columns) {
     let mut sampler = Sampler::below(root, Nanos::from_secs(1), vec![device.to_string()]);
     before.write_for_sampler(root);
@@ -148,8 +149,8 @@ fn ours(root: &Path, device: &str, before: &Moment, after: &Moment) -> (Columns,
     (columns.collect(), shares)
 }
 
-/// What iostat computes from them. It reads the kernel's files twice, a second apart: in a private mount
-/// namespace, our files are mounted over them, and change in between, while it is stopped.
+/// Returns the figures of iostat from them. It reads the kernel's files twice, a second apart: in a private
+/// mount namespace, our files are mounted over them, and change in between, while it is stopped.
 fn iostat(sandbox: &Sandbox, device: &str, before: &Moment, after: &Moment) -> (Value, Value) {
     let directory = sandbox.path("iostat");
     fs::create_dir_all(&directory).expect("a directory");

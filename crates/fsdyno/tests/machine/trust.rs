@@ -1,5 +1,5 @@
-//! Whether `compare` can be trusted: real trials of one configuration under two names, and a real slowdown of
-//! 10 %.
+//! Evidence that `compare` can be trusted: real trials of one configuration under two names, and a real
+//! slowdown of 10 %.
 
 use crate::support::sick::{Behaviour, Kind, mount};
 use crate::support::{Requirement, Sandbox, describe, json};
@@ -90,8 +90,8 @@ window = "150ms"
     assert_eq!(compared.status.code(), Some(code), "{}", describe(&compared));
 }
 
-/// Whether a comparison finds a difference, however small, when the second name has the trial of each block
-/// that `other` says, and the first name the rest.
+/// Returns whether a comparison finds a difference, however small, when the second name has the trial of each
+/// block that `other` selects, and the first name the rest.
 fn differs(blocks: &[&[TrialRecord]], other: impl Fn(u32) -> u32) -> bool {
     let mut sides = [Vec::new(), Vec::new()];
     for (trial, index) in blocks.iter().flat_map(|block| block.iter().zip(0..)) {

@@ -29,7 +29,7 @@ tests! {
     a_file_that_changes_after_the_load_fails_the_trial: MAKING_FILESYSTEMS;
 }
 
-/// What a sick filesystem does to the bytes of a read.
+/// The change that a sick filesystem makes to the bytes of a read.
 type Alteration = fn(&mut Vec<u8>);
 
 const FLIP: Alteration = |data| data[700] ^= 16;
@@ -162,7 +162,7 @@ fn a_filesystem_that_alters_data_is_caught_while_the_load_runs() {
     assert!(found(TRUNCATE).starts_with("too short: expected "), "{}", found(TRUNCATE));
 }
 
-/// What the phases read was right.
+/// The data that the phases read was right.
 fn a_filesystem_that_alters_data_later_is_caught_at_the_end() {
     let write = streaming(IoEngine::Sync, &[Stage::Write]);
     let failure = failure(&write, "stream-0", 0, FLIP, true);

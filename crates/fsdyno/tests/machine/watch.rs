@@ -98,7 +98,7 @@ impl<'s> Pane<'s> {
         self.press("Enter");
     }
 
-    /// Whether the terminal is as a shell needs it: no other screen, a cursor, lines and echo.
+    /// Checks that the terminal is as a shell needs it: no other screen, a cursor, lines and echo.
     fn is_restored(&self) {
         let modes = || self.tmux(&["display-message", "-p", "#{alternate_on} #{cursor_flag}"]);
         wait_for(|| (modes().trim() == "0 1").then_some(()), || format!("modes {}", modes()));

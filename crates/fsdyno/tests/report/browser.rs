@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 /// The program to run.
 pub const PROGRAM: &str = "chromium";
-/// How long an answer may take before the browser is considered hung.
+/// The time that an answer may take before the browser is considered hung.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// A browser with one page. It ends when dropped.
@@ -174,7 +174,7 @@ impl Browser {
         );
     }
 
-    /// What the page has complained about since it was opened: exceptions, console errors, violations of its
+    /// Returns the complaints of the page since it was opened: exceptions, console errors, violations of its
     /// policy.
     pub fn complaints(&mut self) -> Vec<String> {
         // A round trip, so that everything earlier has arrived.

@@ -108,7 +108,7 @@ impl TestArea {
         Scratch { disks: (0..device.disks()).map(disk).collect(), directory }
     }
 
-    /// What a sweep has left after it was restored.
+    /// Returns the remains of a sweep after it was restored.
     pub fn left(&self, scratch: &Scratch) -> Vec<String> {
         let mut left = Vec::new();
         let names = |path: &Path| {
@@ -245,8 +245,8 @@ impl Drop for TestArea {
 pub struct Look(BTreeMap<String, String>);
 
 impl Look {
-    /// What has changed. A loop device that was created in the meantime stays as a free one; its settings do
-    /// not matter.
+    /// Returns the changes. A loop device that was created in the meantime stays as a free one; its settings
+    /// do not matter.
     pub fn differences(&self, now: &Look) -> Vec<String> {
         let both = self.0.iter().filter_map(|(key, old)| Some((key, old, now.0.get(key)?)));
         let changed = both.filter(|(_, old, new)| old != new);
@@ -260,7 +260,7 @@ impl Look {
     }
 }
 
-/// What a run may destroy.
+/// The directory and the disks that a run may destroy.
 pub struct Scratch {
     directory: PathBuf,
     disks: Vec<Disk>,

@@ -1,4 +1,4 @@
-//! How a sweep ends: by a signal, or because what it depends on disappears or fills up.
+//! The end of a sweep: by a signal, or because something that it depends on disappears or fills up.
 
 use crate::area::{Filler, Scratch, TestArea, described};
 use crate::plan::{Device, SmallPlan};
@@ -17,7 +17,7 @@ const GUEST_MS: u64 = 40_000;
 /// A sweep that takes longer than this has hung, in seconds.
 const LIMIT_S: u64 = 300;
 
-/// What happens to a sweep at a random moment.
+/// An event that happens to a sweep at a random moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Ending {
     Kill,
@@ -36,7 +36,7 @@ pub enum Ending {
     Whole,
 }
 
-/// How a sweep ended.
+/// The outcome of a sweep.
 pub struct Ended {
     pub status: String,
     pub said: String,

@@ -5,7 +5,7 @@ use rand::RngExt;
 use rand::seq::IndexedRandom;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// What a plan creates filesystems on.
+/// The place where a plan creates filesystems.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Device {
     Image,
@@ -26,7 +26,7 @@ impl Device {
         *[Image, Image, Images, Images, Block, Block, Blocks, Directory].choose(random).expect("a list")
     }
 
-    /// How many disks it needs.
+    /// Returns the number of disks that it needs.
     pub fn disks(self) -> usize {
         match self {
             Device::Block => 1,

@@ -33,7 +33,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 const NAME: &str = "this machine";
-/// How long a step may take once somebody is in a hurry.
+/// The time that a step may take once somebody is in a hurry.
 const HURRIED: Duration = Duration::from_secs(5);
 
 /// This machine, in a process that can be abandoned. The agent dies with the thread whose call started it, so
@@ -46,10 +46,10 @@ pub struct AgentHost {
     limit: Option<Duration>,
     /// Set by somebody who does not want to wait any longer.
     hurry: Arc<AtomicBool>,
-    /// Whether the step that was running then has been given up.
+    /// `true` once the step that was running when `hurry` was set has been given up.
     hurried: bool,
     agent: Option<Agent>,
-    /// What every process of this host inherits.
+    /// The descriptors that every process of this host inherits.
     held: Vec<Arc<OwnedFd>>,
     /// Agents that did not answer; some may still hang.
     given_up: Vec<Agent>,

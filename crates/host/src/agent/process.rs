@@ -12,9 +12,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long an agent has to exit after it was killed, or its stdin closed, before it counts as hung.
+/// The time that an agent has to exit after it was killed, or its stdin closed, before it counts as hung.
 const GRACE: Duration = Duration::from_secs(1);
-/// How often to check whether an answer is still wanted.
+/// The interval at which to check whether an answer is still wanted.
 const GLANCE: Duration = Duration::from_millis(100);
 
 pub(super) struct Agent {

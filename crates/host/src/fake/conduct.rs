@@ -1,4 +1,4 @@
-//! What no host may be asked to do, whatever the plan: a step that breaks one of these rules panics.
+//! The rules that no step on a host may break, whatever the plan; a step that breaks one of them panics.
 //!
 //! The rules know nothing about plans and share no code with what they check. A file, directory, loop device
 //! or array may be changed only by whoever created it; a device is opened, verified and unchanged before
@@ -20,7 +20,7 @@ const SETTINGS: [&str; 2] = ["/proc/sys", "/sys"];
 const DEVICE_OPTIONS: [&str; 7] =
     ["device", "journal_path", "journal_dev", "jdev", "logdev", "rtdev", "loop"];
 
-/// What was done to a machine, and by whom.
+/// The record of actions on a machine, and of who took them.
 #[derive(Debug, Default)]
 pub(super) struct Conduct {
     /// Inodes of the files that were created here.
@@ -28,7 +28,7 @@ pub(super) struct Conduct {
     directories: BTreeSet<PathBuf>,
     /// Every path that was made, written, renamed or removed, and every device node that was opened.
     touched: BTreeSet<PathBuf>,
-    /// Whether somebody else is acting, to whom the rules do not apply.
+    /// `true` while somebody else is acting, to whom the rules do not apply.
     somebody_else: bool,
 }
 
@@ -132,7 +132,7 @@ impl FakeHost {
         self.touch(path);
     }
 
-    /// Whether this node was opened by this process and has not changed since.
+    /// Returns whether this node was opened by this process and has not changed since.
     fn is_verified(&self, node: &Path) -> bool {
         let now = self.probe(node).map(|probe| probe.identity);
         self.verified.get(node).is_some_and(|then| now.is_ok_and(|now| now == *then))
@@ -190,8 +190,8 @@ impl FakeHost {
         self.rule(broken.is_none(), || format!("run '{}': {}", command.line(), broken.unwrap_or_default()));
     }
 
-    /// Whether the words of a command may name this path: an open device, or a directory or an array that was
-    /// created here.
+    /// Returns whether the words of a command may name this path: an open device, or a directory or an array
+    /// that was created here.
     fn may_be_named(&self, path: &Path) -> bool {
         let open = self.open.values().any(|(node, _)| node == path);
         let layer = self.machine.layers.get(path).is_some_and(|layer| layer.ours);
@@ -246,7 +246,7 @@ mod tests {
         host
     }
 
-    /// Whether a step broke a rule.
+    /// Returns whether a step broke a rule.
     fn broken<T>(step: impl FnOnce(&mut FakeHost) -> Result<T>) -> bool {
         let mut host = host();
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| step(&mut host)));

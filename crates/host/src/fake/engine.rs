@@ -9,11 +9,11 @@ use std::time::Duration;
 pub struct FakeEngine {
     /// Its output, in order.
     pub outputs: VecDeque<EngineOutput>,
-    /// Whether it stays silent after that, like one whose worker hangs; otherwise its stdout ends.
+    /// `true` if the engine stays silent after that, like one whose worker hangs; otherwise its stdout ends.
     pub hangs: bool,
-    /// Whether it cannot be ended.
+    /// `true` if the engine cannot be ended.
     pub unstoppable: bool,
-    /// What keeps it then; unknown if absent.
+    /// The plight that the engine then reports; unknown if absent.
     pub plight: Option<Plight>,
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 pub struct FakeGuardian(Arc<Mutex<Vec<GuardedCommand>>>);
 
 impl FakeGuardian {
-    /// What it was asked to run, in order.
+    /// Returns the commands that the guardian was asked to run, in order.
     pub fn commands(&self) -> Vec<GuardedCommand> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

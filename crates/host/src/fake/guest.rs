@@ -15,13 +15,13 @@ use std::sync::mpsc::SyncSender;
 pub struct FakeGuests {
     /// The results of the next requests.
     pub next: VecDeque<Result<FakeHost, NotStarted>>,
-    /// What was requested.
+    /// The requests so far.
     pub requests: Vec<GuestRequest>,
-    /// What every request lacks.
+    /// The unmet requirements of every request.
     pub unmet: Vec<String>,
-    /// What every request needs from elsewhere.
+    /// The downloads that every request needs.
     pub downloads: Vec<Download>,
-    /// Whether a processor executes them.
+    /// `true` if a processor executes the guests.
     pub by_kvm: bool,
 }
 

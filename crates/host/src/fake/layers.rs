@@ -22,7 +22,7 @@ pub struct FakeLayer {
     pub known_by: String,
     /// Its options as mdadm had them, or the table of a mapping.
     pub words: Vec<String>,
-    /// Whether it was made here, and not by somebody else.
+    /// `true` if the layer was made here, and not by somebody else.
     pub(super) ours: bool,
     /// A number that distinguishes it from earlier ones of this machine.
     sequence: u64,
@@ -229,7 +229,8 @@ impl FakeHost {
         })
     }
 
-    /// What sysfs reports about layers: `/sys/block/md127/md/level`, `/sys/block/dm-0/dm/name`.
+    /// Returns an attribute of a layer as sysfs reports it: `/sys/block/md127/md/level`,
+    /// `/sys/block/dm-0/dm/name`.
     pub(super) fn layer_attribute(&self, path: &Path) -> Option<String> {
         let below = path.strip_prefix("/sys/block").ok()?.to_str()?;
         let (name, file) = below.split_once('/')?;

@@ -51,7 +51,7 @@ const LOOPS: u32 = 4;
 /// The filesystems of its kernel.
 const KERNEL_HAS: [&str; 5] = ["ext2", "ext3", "ext4", "xfs", "btrfs"];
 
-/// What should go wrong at a step.
+/// A fault to inject at a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// The step is not done and reports that; everything continues after it.
@@ -79,7 +79,7 @@ pub struct Machine {
     pub mounts: Vec<MountInfo>,
     /// Arrays and mappings.
     pub layers: BTreeMap<PathBuf, FakeLayer>,
-    /// What arrays and volume groups have written to devices in order to recognise them.
+    /// The labels that arrays and volume groups have written to devices in order to recognise them.
     pub labels: BTreeMap<PathBuf, String>,
     /// The UUID of the filesystem or journal that was made on each device last.
     pub signatures: BTreeMap<PathBuf, String>,
@@ -89,7 +89,7 @@ pub struct Machine {
 #[derive(Debug, Default)]
 pub struct FakeHost {
     machine: Machine,
-    /// What each block device is; loop devices are probed from the state instead.
+    /// The probe of each block device; loop devices are probed from the state instead.
     pub blocks: BTreeMap<PathBuf, DeviceProbe>,
     /// The block devices that a plan names: no other may be opened. `None`: any may.
     pub planned: Option<BTreeSet<PathBuf>>,
@@ -97,15 +97,15 @@ pub struct FakeHost {
     pub programs: BTreeMap<String, Output>,
     /// Free and total bytes, everywhere.
     pub space: (Bytes, Bytes),
-    /// What else needs space in the filesystem of all files except those in /dev/shm.
+    /// Other data that needs space in the filesystem of all files except those in /dev/shm.
     pub shared_with: Vec<String>,
     /// Devices that somebody claims exclusively without any other visible use.
     pub claimed: BTreeSet<PathBuf>,
-    /// Whether another mount namespace keeps every filesystem mounted that is unmounted here.
+    /// `true` if another mount namespace keeps every filesystem mounted that is unmounted here.
     pub keeps_mounted: bool,
     /// Uses that begin when a device is opened for the first time.
     pub taken_meanwhile: BTreeMap<PathBuf, Use>,
-    /// Whether mounts are of other devices than they show.
+    /// `true` if mounts are of other devices than they show.
     pub mounts_claim_nothing: bool,
     /// Devices that carry fsdyno's mark.
     pub marks: BTreeSet<PathBuf>,
@@ -113,21 +113,21 @@ pub struct FakeHost {
     pub mount_shows: Vec<String>,
     /// Options that are accepted, but not shown.
     pub mount_hides: Vec<String>,
-    /// How many of the next unmounts find the filesystem busy.
+    /// The number of upcoming unmounts that find the filesystem busy.
     pub busy_unmounts: u32,
-    /// How many of the next arrays that are stopped come up again at once, as udev would assemble them.
+    /// The number of upcoming stops of arrays that come up again at once, as udev would assemble them.
     pub reassemblies: u32,
     /// Loop devices that somebody has set read-only.
     pub read_only_loops: BTreeSet<PathBuf>,
-    /// What the next engines do.
+    /// The behaviour of the next engines.
     pub engines: VecDeque<FakeEngine>,
-    /// Whether every mkfs succeeds without writing anything.
+    /// `true` if every mkfs succeeds without writing anything.
     pub mkfs_makes_nothing: bool,
-    /// Whether arrays never finish their background work.
+    /// `true` if arrays never finish their background work.
     pub arrays_stay_busy: bool,
     /// Who runs commands of users.
     pub guardian: FakeGuardian,
-    /// What its kernel keeps programs from doing.
+    /// The restrictions that the machine's kernel imposes on programs.
     pub confinement: Confinement,
     /// Its description as a guest.
     pub facts: GuestFacts,
@@ -292,7 +292,7 @@ impl FakeHost {
         self.machine.clone()
     }
 
-    /// Whether its process has died.
+    /// Returns whether the host's process has died.
     pub fn is_lost(&self) -> bool {
         self.lost
     }
@@ -332,7 +332,7 @@ impl FakeHost {
         FileIdentity { device: FILES, inode: self.last_inode, birth_ns, regular: true }
     }
 
-    /// Whether anything stands at a path.
+    /// Returns whether anything exists at a path.
     fn exists(&self, path: &Path) -> bool {
         self.machine.files.contains_key(path)
             || self.machine.directories.contains(path)
@@ -365,8 +365,8 @@ impl FakeHost {
         })
     }
 
-    /// Whether the filesystem on a node was created together with this device, as one with an external
-    /// journal is.
+    /// Returns whether the filesystem on a node was created together with this device, as one with an
+    /// external journal is.
     fn made_with(&self, node: &str, device: &Path) -> bool {
         let made = |line: &&String| line.starts_with("mkfs.") && line.ends_with(&format!(" {node}"));
         let words = self.commands.iter().rfind(made).map(|line| line.split([' ', ',', '=']));

@@ -1,5 +1,5 @@
-//! What the words of a command name, according to the tools' own grammar, written from their manuals and
-//! sources, independently of the testbed.
+//! The paths and devices that the words of a command name, according to the tools' own grammar, written from
+//! their manuals and sources, independently of the testbed.
 
 use crate::{Argument, Command};
 use std::path::Path;
@@ -196,8 +196,8 @@ impl Tool {
         value.and_then(|value| self.named_by(&value))
     }
 
-    /// What a value names without being checked: a path, the value of a suboption, or `file`, which makes
-    /// the tool treat its target as a file.
+    /// Returns a message if a value names something without being checked: a path, the value of a suboption,
+    /// or `file`, which makes the tool treat its target as a file.
     fn named_by(&self, value: &str) -> Option<String> {
         if value.contains('/') {
             return Some(format!("'{value}' is a path"));

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 /// Where system programs are, if `PATH` does not include these directories.
 const SBIN: &[&str] = &["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/local/bin", "/usr/bin", "/bin"];
 
-/// How much of each output is kept, from its end.
+/// The number of bytes of each output that are kept, half of them from its beginning.
 const OUTPUT_KEPT: usize = 64 * 1024;
 
 /// Where a program is: the first executable file of this name in `PATH` and the sbin directories.
@@ -182,7 +182,7 @@ impl<'a> Watched<'a> {
     }
 }
 
-/// Whether a descriptor becomes readable in time.
+/// Returns whether a descriptor becomes readable in time.
 pub(crate) fn wait_readable(descriptor: BorrowedFd<'_>, timeout: Duration) -> bool {
     let deadline = Instant::now() + timeout;
     loop {

@@ -1,5 +1,5 @@
-//! What the kernel lets a program change: only the devices that its arguments name and what its command
-//! grants.
+//! The bounds that the kernel sets for a program: it may change only the devices that its arguments name and
+//! the paths that its command grants.
 
 use crate::{Command, DeviceHandle, Grant, HostError, Result};
 use fsdyno_core::environment::Confinement;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// Where every program may write.
 const NULL: &str = "/dev/null";
 
-/// What this kernel can block.
+/// Returns the confinement that this kernel supports.
 pub(crate) fn of_this_kernel() -> Confinement {
     let abi = confine::abi();
     let owned = |kinds: Vec<&str>| kinds.into_iter().map(str::to_string).collect();
@@ -34,7 +34,7 @@ pub(super) fn ruleset(
         .map_err(|error| HostError::system("confine", Path::new(&command.program), error))
 }
 
-/// What a program may change.
+/// Returns the paths that a program may change, each with its access.
 fn granted(command: &Command, devices: &[(DeviceHandle, Arc<OwnedFd>)]) -> Vec<(PathBuf, Access)> {
     // Even a reader asks for size and geometry. An ioctl that changes a device needs a descriptor for
     // writing.

@@ -90,8 +90,8 @@ impl OpenDevice {
         }
     }
 
-    /// Whether somebody claims the device: a mount, an array, a swap area, or another exclusive opener. The
-    /// claim of this check itself is released at once, because a tool could not work alongside it.
+    /// Returns whether somebody claims the device: a mount, an array, a swap area, or another exclusive
+    /// opener. The claim of this check itself is released at once, because no tool could work alongside it.
     pub(super) fn is_claimed(&self) -> Result<bool> {
         match self.open_again(OFlags::RDONLY | OFlags::EXCL | OFlags::NONBLOCK) {
             Ok(_) => Ok(false),
@@ -134,7 +134,7 @@ impl OpenDevice {
         rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty())
     }
 
-    /// Whether this path leads to the device.
+    /// Checks that this path leads to the device.
     pub(super) fn is_at(&self, path: &Path) -> Result<()> {
         let failed = |error: Errno| HostError::system("examine", path, error);
         let number = |stat: rustix::fs::Stat| device_number(stat.st_rdev);

@@ -50,7 +50,7 @@ pub(super) fn open(path: &Path, reserved: &[(String, PathBuf)]) -> Result<Direct
     }
 }
 
-/// Whether a file could be made in a directory. A user without privileges asks on behalf of root.
+/// Checks that a file could be made in a directory. A user without privileges asks on behalf of root.
 pub(super) fn verify_writable(directory: &Directory, path: &Path) -> Result<()> {
     match rustix::fs::accessat(directory, ".", Access::WRITE_OK, AtFlags::EACCESS) {
         Ok(()) => Ok(()),
@@ -59,8 +59,9 @@ pub(super) fn verify_writable(directory: &Directory, path: &Path) -> Result<()> 
     }
 }
 
-/// Whether directories may be made in this one and used by their paths: as root only where no other user can
-/// put something else in their place. There he could, at any moment, let root write or remove somewhere else.
+/// Checks that directories may be made in this one and used by their paths: as root only where no other user
+/// can put something else in their place. Otherwise that user could, at any moment, make root write or remove
+/// somewhere else.
 pub(super) fn verify_uncontested(path: &Path) -> Result<()> {
     if !geteuid().is_root() || !opened(path)?.is_contested() {
         return Ok(());
@@ -97,7 +98,7 @@ mod tests {
     use std::fs::Permissions;
     use std::os::unix::fs::{PermissionsExt, chown};
 
-    /// What nobody else can rename is safe to use by its path; a sticky directory is as well.
+    /// Entries that nobody else can rename are safe by their paths; so are those of a sticky directory.
     #[test]
     fn root_works_only_where_nobody_else_can_rename() {
         if !geteuid().is_root() {

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long an engine has to exit before it is killed.
+/// The time that an engine has to exit before it is killed.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Starts an engine, which begins its work at once. It is killed when the calling thread ends.

@@ -31,7 +31,7 @@ pub(super) fn list_directory(path: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// What is at a path, without following links.
+/// Returns the identity of the file at a path, without following links.
 pub(super) fn identity(path: &Path) -> Result<Option<FileIdentity>> {
     identity_at(CWD, path)
 }

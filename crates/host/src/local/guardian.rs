@@ -31,17 +31,17 @@ use std::process::{self, Child, ChildStdin, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What a parent writes to have its command end.
+/// The line that a parent writes to end its command.
 const END: &[u8] = b"end\n";
-/// How long a command has after SIGINT: perf writes its data then.
+/// The time that a command has after SIGINT: perf writes its data then.
 const AFTER_INT: Duration = Duration::from_secs(10);
-/// How long after SIGTERM.
+/// The time that a command has after SIGTERM.
 const AFTER_TERM: Duration = Duration::from_secs(2);
-/// How long to wait for killed processes to be gone.
+/// The time to wait for killed processes to be gone.
 const AFTER_KILL: Duration = Duration::from_secs(5);
-/// How often limits are looked at.
+/// The interval at which limits are checked.
 const GLANCE: Duration = Duration::from_millis(500);
-/// How much of the output that is left at the end is read.
+/// The most reads of the output that is left at the end.
 const LAST_READS: usize = 64;
 
 /// Starts guardians: copies of this binary.
@@ -157,7 +157,7 @@ fn in_words(error: &std::io::Error) -> String {
     }
 }
 
-/// What the parent has sent.
+/// The input from the parent.
 #[derive(Default)]
 struct Inbox {
     bytes: Vec<u8>,
@@ -288,7 +288,8 @@ impl Running {
         }
     }
 
-    /// Whether the command has ended, has printed something, and whether the parent has sent something.
+    /// Returns whether the command has ended, whether it has printed something, and whether the parent has
+    /// sent something.
     fn ready(&self, timeout: Duration) -> (bool, bool, bool) {
         let stdin = rustix::stdio::stdin();
         let mut polled =

@@ -102,7 +102,7 @@ impl OpenImage {
         rustix::fs::renameat_with(&self.directory, from, &self.directory, to, RenameFlags::NOREPLACE)
     }
 
-    /// Whether a name in its directory is that of this file.
+    /// Returns whether a name in the image's directory is that of this file.
     fn is_named(&self, name: &OsStr) -> Result<bool> {
         let found = files::identity_at(self.directory.as_fd(), Path::new(name))?;
         Ok(found.is_some_and(|found| found == self.identity))

@@ -12,7 +12,7 @@ use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// How many other free devices to try if somebody else is faster.
+/// The number of other free devices to try if somebody else is faster.
 const ATTACH_RACES: usize = 64;
 
 /// An attached loop device, with what [`LoopInfo`] leaves out.
@@ -51,8 +51,8 @@ pub(super) fn attach(image: &OpenImage, options: &LoopOptions) -> Result<Attache
     Err(failed(Errno::BUSY))
 }
 
-/// What was attached, as reported by the descriptor that attached it: as long as that is open, nobody can
-/// give the device another file.
+/// Returns the attached device as reported by the descriptor that attached it: as long as that is open,
+/// nobody can give the device another file.
 fn read_back(
     device: &OwnedFd,
     node: PathBuf,
@@ -152,9 +152,9 @@ fn queue(node: &Path, attribute: &str) -> PathBuf {
     Path::new("/sys/block").join(node.file_name().unwrap_or_default()).join("queue").join(attribute)
 }
 
-/// Whether discards were switched off, as for images that are kept. The kernel keeps that for the next file,
-/// and accepts no other value any more: without discards their granularity is 0, of which nothing is a
-/// multiple (seen with 6.18; `queue_discard_max_store`).
+/// Returns whether discards were switched off, as for images that are kept. The kernel keeps that for the
+/// next file, and accepts no other value any more: without discards their granularity is 0, of which nothing
+/// is a multiple (seen with 6.18; `queue_discard_max_store`).
 fn has_lost_discards(node: &Path) -> bool {
     let is_zero = |attribute| fs::read_to_string(queue(node, attribute)).map(|text| text.trim() == "0");
     matches!((is_zero("discard_max_bytes"), is_zero("discard_max_hw_bytes")), (Ok(true), Ok(false)))
@@ -235,8 +235,8 @@ fn detach_once(attached: &LoopInfo) -> rustix::io::Result<Detached> {
     }
 }
 
-/// What a loop device is attached to, if that is no longer this file or this attachment. If its file does not
-/// answer, the number of the attachment decides alone.
+/// Returns an error if a loop device no longer has this file or this attachment. If its file does not answer,
+/// the number of the attachment decides alone.
 fn other_than(attached: &LoopInfo, device: &OwnedFd, file_now: File) -> Option<HostError> {
     let file = (attached.backing_device, attached.backing_inode);
     let diskseq = block::diskseq(device.as_fd()).ok();
@@ -272,7 +272,7 @@ pub(super) fn attached() -> Result<Vec<Attached>> {
     Ok(found)
 }
 
-/// What a loop device is attached to; `None` if it is free, or became so in the meantime.
+/// Returns the attachment of a loop device; `None` if it is free, or became so in the meantime.
 fn look(name: &str) -> Result<Option<Attached>> {
     let file = Path::new("/sys/block").join(name).join("loop/backing_file");
     let Ok(backing_path) = fs::read_to_string(&file) else {

@@ -55,7 +55,8 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long to retry a step while a device or a mount is busy: udev and others open devices for a moment.
+/// The time for which a step is retried while a device or a mount is busy: udev and others open devices for a
+/// moment.
 const BUSY_PATIENCE: Duration = Duration::from_secs(1);
 
 /// This machine.
@@ -67,7 +68,7 @@ pub struct LocalHost {
     /// The files of loop devices that this host has attached, by their device numbers.
     attached: HashMap<(u32, u32), FileIdentity>,
     next_handle: u64,
-    /// Whether this machine is a guest, which serves nobody else.
+    /// `true` if this machine is a guest, which serves nobody else.
     is_guest: bool,
     /// The server that it has started, if that is a program.
     server: Option<smb::Server>,

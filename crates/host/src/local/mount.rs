@@ -137,7 +137,7 @@ impl KernelLog {
         KernelLog(log.filter(|log| rustix::fs::seek(log, SeekFrom::End(0)).is_ok()))
     }
 
-    /// What was logged since then that names the device.
+    /// Returns the records that were logged since the log was opened and name the device.
     fn lines_about(&self, source: &Path) -> Vec<String> {
         let name = source.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let records = self.0.as_ref().map(|log| records(log.as_fd())).unwrap_or_default();

@@ -137,7 +137,7 @@ mod tests {
     use onc_rpc::auth::AuthUnixParams;
     use std::os::unix::net::UnixStream;
 
-    /// What is answered to a call; nothing if the connection ends.
+    /// Returns the answer to a call; nothing if the connection ends.
     fn asked(root: Option<&[u8]>, program: u32, procedure: u32, payload: &[u8]) -> Option<Vec<u8>> {
         let credentials = AuthFlavor::AuthUnix(AuthUnixParams::new(0, &b"client"[..], 0, 0, []));
         let none = AuthFlavor::AuthNone(None);

@@ -20,11 +20,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a recorder has to unmount itself and exit before it is killed.
+/// The time that a recorder has to unmount itself and exit before it is killed.
 const GRACE: Duration = Duration::from_secs(2);
-/// How long a recorder may be stopped before it is killed.
+/// The time that a recorder may be stopped before it is killed.
 const STOPPED_MOST: Duration = Duration::from_secs(5);
-/// How often to look whether it is.
+/// The interval at which to check whether a recorder is stopped.
 const GLANCE: Duration = Duration::from_millis(250);
 
 /// Starts a recorder: a copy of this binary, which is killed when the calling thread ends.

@@ -15,7 +15,7 @@ const DIRECTORY: &str = "/run/fsdyno-smb";
 const LOG: &str = "log.smbd";
 /// Port 445 with any address, and the state of a socket that listens, as in `/proc/net/tcp`.
 const LISTENS: (&str, &str) = (":01BD", "0A");
-/// How long it may take to listen, and to end.
+/// The time that the server may take to listen, and to end.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(20);
 

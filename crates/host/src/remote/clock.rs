@@ -8,9 +8,9 @@ use std::sync::PoisonError;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-/// How often a clock is read; the fastest round trip counts.
+/// The number of times that a clock is read; the fastest round trip counts.
 const READINGS: u32 = 20;
-/// How long one reading may take.
+/// The time that one reading may take.
 const READING_LIMIT: Duration = Duration::from_secs(2);
 
 /// Reads the clock at the other end of a stream.
@@ -24,7 +24,7 @@ struct Readings {
     asked: u32,
 }
 
-/// What the clock showed, and when the answer arrived here.
+/// The time that the clock showed, and the time at which the answer arrived here.
 #[derive(Debug, Clone, Copy)]
 pub struct ClockReading {
     /// Which question it answers.

@@ -1,4 +1,4 @@
-//! What was last heard of another machine.
+//! The last sign of life of another machine.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;

@@ -261,8 +261,7 @@ fn dies(_: &Sandbox) {
     assert!(host.mounts().is_ok());
 }
 
-/// Kills a process that runs a command, by itself and by an agent: the command is gone, and the agent too.
-/// What the agent and a command have open; `ls` names the file behind each descriptor.
+/// Checks that the agent and a command have a held file open; `ls` names the file behind each descriptor.
 fn held(sandbox: &Sandbox) {
     let path = sandbox.path("lock");
     let mut host = agent();
@@ -282,6 +281,7 @@ fn held(sandbox: &Sandbox) {
     drop(host);
     fs::File::open(&path).unwrap().try_lock().expect("nobody is left");
 }
+/// Kills a process that runs a command, by itself and by an agent: the command is gone, and so is the agent.
 fn parent_dies(_: &Sandbox) {
     for (how, seconds) in [("local", "1000.0625"), ("agent", "1000.03125")] {
         let mut victim = std::process::Command::new(binary()).args(["victim", how, seconds]).spawn().unwrap();
@@ -299,7 +299,7 @@ fn parent_dies(_: &Sandbox) {
     }
 }
 
-/// What the program does when it is to be killed: it waits for a command.
+/// Runs a command and waits for it, until the program is killed.
 pub fn be_killed() {
     let arguments: Vec<String> = std::env::args().collect();
     let command = Command::new("sleep").args([arguments[3].clone()]);

@@ -1,4 +1,4 @@
-//! What the guards get to see, one use of a device a test.
+//! The uses of a device that the guards get to see, one per test.
 
 use crate::support::Requirement::{Filesystem, Loop, Program, Root};
 use crate::support::{Afterwards, Requirement, Sandbox, Test, attach, binary, detach, host, request, sh};

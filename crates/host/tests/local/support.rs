@@ -128,7 +128,7 @@ pub fn detach(device: &Path) {
     host().detach_loop(&attached).expect("detach");
 }
 
-/// What a loop device is attached to.
+/// Returns the attachment of a loop device.
 pub fn attached(device: &Path) -> Option<LoopInfo> {
     host().loops().expect("the loop devices").into_iter().find(|one| one.device == device)
 }

@@ -1,4 +1,4 @@
-//! What the heading of a column says: what it counts, in which unit, and whether it tells runs apart.
+//! The meaning of a column's heading: what is counted, in which unit, and whether it distinguishes runs.
 //!
 //! Units are recognised as people write them: `rate (MB/s)`, `rate(MB/sec)`, `rate [MB/s]`, `rate_mb_s`,
 //! `MiB/s [last]`, `p99_us`, `RuntimeMS`. Only a unit in parentheses or brackets is certain. One that is a
@@ -17,17 +17,17 @@ pub(super) struct Heading<'a> {
     unit: Declared<'a>,
 }
 
-/// What a heading says about the unit of its column.
+/// The unit that a heading declares for its column.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Declared<'a> {
     Nothing,
-    /// What is in parentheses or brackets.
+    /// The text in parentheses or brackets.
     Enclosed(&'a str),
     /// A word of the name.
     InName(&'static str),
 }
 
-/// What tells runs of the same configuration apart.
+/// Headings of columns that distinguish runs of the same configuration.
 const RUNS: [&str; 14] = [
     "run",
     "iter",
@@ -44,7 +44,7 @@ const RUNS: [&str; 14] = [
     "block",
     "#",
 ];
-/// What may follow these: `run no`, `trial_id`.
+/// Words that may follow these: `run no`, `trial_id`.
 const NUMBERS: [&str; 7] = ["no", "nr", "num", "number", "id", "idx", "index"];
 /// When something was measured.
 const MOMENTS: [&str; 7] = ["timestamp", "date", "datetime", "epoch", "started", "finished", "when"];
@@ -138,7 +138,7 @@ impl<'a> Heading<'a> {
         Heading { text, name, unit }
     }
 
-    /// Whether a user who writes this means that column, with or without its unit.
+    /// Returns whether a user who writes this name means that column, with or without its unit.
     pub(super) fn is_named(&self, name: &str) -> bool {
         [self.text, self.name].contains(&name.trim())
     }
@@ -179,22 +179,22 @@ impl<'a> Heading<'a> {
         self.name.replace('(', "[").replace(')', "]")
     }
 
-    /// Whether its unit is in parentheses or brackets, and says which way is better.
+    /// Returns whether the unit of the column is in parentheses or brackets, and says which way is better.
     pub(super) fn is_certain(&self) -> bool {
         matches!(self.unit, Declared::Enclosed(_)) && self.own_column().is_some()
     }
 
-    /// Whether its name ends in the unit of a rate.
+    /// Returns whether the name of the column ends in the unit of a rate.
     pub(super) fn is_rate(&self) -> bool {
         self.own_column().is_some_and(|column| column.measure.direction() == Direction::HigherIsBetter)
     }
 
-    /// Whether it is a time, for which less is better, by its words.
+    /// Returns whether the column is a time, for which less is better, by its words.
     pub(super) fn is_latency(&self) -> bool {
         words(self.name).iter().any(|word| ["lat", "latency", "clat", "slat", "stall"].contains(&&**word))
     }
 
-    /// Whether the column tells runs of one configuration apart.
+    /// Returns whether the column distinguishes runs of one configuration.
     pub(super) fn is_run(&self) -> bool {
         if self.text.trim() == "#" {
             return true;
@@ -231,12 +231,12 @@ impl<'a> Heading<'a> {
         says_so && filled().next().is_some() && filled().all(is_number)
     }
 
-    /// Whether the column says when something was measured.
+    /// Returns whether the column says when something was measured.
     pub(super) fn is_moment(&self) -> bool {
         words(self.name).iter().any(|word| MOMENTS.contains(&&**word))
     }
 
-    /// Whether the column has figures rather than a setting, although no parentheses say so.
+    /// Returns whether the column has figures rather than a setting, although no parentheses say so.
     pub(super) fn is_measured(&self, cells: &[&str], style: Style) -> bool {
         let filled: Vec<&str> = cells.iter().copied().filter(|cell| !cell.is_empty()).collect();
         if filled.is_empty() || !filled.iter().all(|cell| style.parse(cell).is_some()) {
@@ -266,7 +266,7 @@ fn is_exact(cell: &str) -> bool {
     cell.contains(['.', ',']) && digits.trim_start_matches('0').trim_end_matches('0').len() >= 3
 }
 
-/// Whether what is in parentheses is neither a known unit with a direction nor a direction.
+/// Returns whether the text in parentheses is neither a known unit with a direction nor a direction.
 fn unknown(inside: &str) -> bool {
     Column::new(&format!("a ({inside})"), None, None).is_err()
 }
@@ -336,7 +336,7 @@ fn unit_in(name: &str) -> Option<&'static str> {
     whole.or_else(joined)
 }
 
-/// Whether a word multiplies the unit after it: a prefix such as `k` or `Mi`, or a number.
+/// Returns whether a word multiplies the unit after it: a prefix such as `k` or `Mi`, or a number.
 fn is_multiple(word: &str) -> bool {
     let digits = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
     let prefix = word.strip_suffix(['i', 'I']).unwrap_or(word);

@@ -1,9 +1,9 @@
 //! Numbers as people and spreadsheets write them: `1234.5`, `1,234.5`, `1.234,5`, `1 234,5`.
 
-/// What separates the groups of three digits, besides a comma or a point.
+/// The characters that separate groups of three digits, besides a comma or a point.
 const SPACES: [char; 4] = [' ', '\u{a0}', '\u{202f}', '\''];
 
-/// How the numbers of a column are written.
+/// The way in which the numbers of a column are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Style {
     /// `1,234.5`
@@ -15,7 +15,8 @@ pub(super) enum Style {
 }
 
 impl Style {
-    /// What the cells of each column prove, else those of all columns, else what is usual in such a table.
+    /// Returns the styles that the cells of each column prove, else those of all columns, else what is usual
+    /// in such a table.
     pub(super) fn of_columns<'a>(
         columns: impl IntoIterator<Item = Vec<&'a str>>,
         separator: char,

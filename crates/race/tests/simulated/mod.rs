@@ -7,9 +7,9 @@ use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Normal};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// What a difference is that matters: 5 %.
+/// The smallest difference that matters: 5 %.
 const THRESHOLD: f64 = 0.0513;
-/// How many levels each axis has.
+/// The number of levels of each axis.
 const AXES: &[usize] = &[3, 2, 3, 2, 2];
 pub const CELLS: usize = 72;
 /// The same for a large sweep.
@@ -18,7 +18,7 @@ pub const MANY_CELLS: usize = 960;
 /// Standard deviation of the effect of a block.
 const BLOCKS: f64 = 0.05;
 
-/// What is simulated.
+/// The kind of world that is simulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Effects of levels, interactions of pairs and deviations; 8 configurations within 5 % of the best;
@@ -81,7 +81,7 @@ impl World {
         self.truth[cell] + self.blocks[block as usize] + normal(&mut self.random, self.noise) + outlier
     }
 
-    /// How much better the best is than this one.
+    /// Returns the difference between the best configuration and this one.
     fn regret(&self, cell: usize) -> f64 {
         self.truth.iter().copied().fold(f64::NEG_INFINITY, f64::max) - self.truth[cell]
     }
@@ -129,14 +129,14 @@ fn truth(axes: &[usize], random: &mut Xoshiro256PlusPlus) -> Vec<f64> {
 /// One race.
 struct Raced {
     trials: usize,
-    /// Whether the pick is within 5 % of the best.
+    /// `true` if the pick is within 5 % of the best.
     pub good: bool,
-    /// How much better the best is than the pick.
+    /// The difference between the best configuration and the pick.
     pub regret: f64,
     pub bound: f64,
-    /// Whether the bound that was told after the first block held for the pick of then.
+    /// `true` if the bound that was reported after the first block held for the pick at that time.
     pub held_early: bool,
-    /// Whether the default is the pick.
+    /// `true` if the default is the pick.
     pub kept: bool,
     pub default_bound: f64,
     pub doubted: bool,
@@ -189,7 +189,8 @@ impl World {
     }
 }
 
-/// How often measuring every configuration so many times finds one within 5 % of the best.
+/// Returns the number of replays in which measuring every configuration so many times finds one within 5 % of
+/// the best.
 pub fn exhaustive(kind: Kind, replays: usize, times: u32) -> usize {
     let is_good = |seed: &usize| {
         let mut world = World::new(kind, *seed as u64);
@@ -209,9 +210,9 @@ pub struct Summary {
     pub trials: usize,
     pub good: usize,
     pub held: usize,
-    /// How often the bound that was told after the first block held.
+    /// The number of races in which the bound that was reported after the first block held.
     pub held_early: usize,
-    /// How often a bound half as wide would have held.
+    /// The number of races in which a bound half as wide would have held.
     pub half_held: usize,
     pub kept: usize,
     /// Those in which no configuration is said to be materially better than the default.

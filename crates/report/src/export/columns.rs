@@ -15,7 +15,7 @@ use fsdyno_verdict::Workloads;
 use fsdyno_verdict::view::{ClientView, ClientsOfRole};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a row is about; each table fills as many levels as it has.
+/// The subject of a row; each table fills as many levels as it has.
 #[derive(Clone, Copy)]
 pub(super) struct Row<'a> {
     pub header: &'a SweepHeader,
@@ -124,7 +124,7 @@ pub(super) fn of(kind: Kind, trials: &[TrialRecord]) -> Vec<Column> {
     columns
 }
 
-/// What tells the workload of a trial from those of the others.
+/// Returns the column that distinguishes the workload of a trial from those of the others.
 fn of_workload(
     name: &str,
     trials: &[TrialRecord],
@@ -136,7 +136,7 @@ fn of_workload(
     text(name, move |row| by_case.get(&row.trial.case).cloned())
 }
 
-/// What identifies a trial in every table.
+/// Returns the columns that identify a trial in every table.
 fn identity(trials: &[TrialRecord]) -> Vec<Column> {
     vec![
         text("sweep", |row| Some(row.header.id.clone())),

@@ -57,7 +57,7 @@ impl Kind {
     }
 }
 
-/// How a table is written.
+/// The format of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// CSV with a header.

@@ -63,7 +63,7 @@ fn recipe_to_copy(recipe: &RecipeText) -> Markup {
     }
 }
 
-/// What was skipped, what failed, and every warning.
+/// Renders the notes: skipped and failed trials, and every warning.
 fn notes(view: &View) -> Markup {
     let mut notes = view.notes();
     for note in view.recommendation.answers.iter().flat_map(|answer| &answer.notes) {

@@ -56,7 +56,7 @@ pub fn case(
     }
 }
 
-/// What follows the name: the deciding figure, the longest stall, the number of trials.
+/// Returns the text after the name: the deciding figure, the longest stall, the number of trials.
 fn facts(case: &CaseView, trials: &[&TrialRecord], measure: &Measure) -> String {
     let mut facts = Vec::new();
     // The mean does not depend on the order of trials or on the seed of the interval.
@@ -173,7 +173,7 @@ fn operation_row(view: &OperationView) -> Markup {
     }
 }
 
-/// What was run and what was in force, in the first trial.
+/// Renders the commands that were run and the settings in force, in the first trial.
 fn built(case: &CaseView, trials: &[&TrialRecord]) -> Markup {
     let times: Vec<String> = LifecycleStep::ALL
         .iter()

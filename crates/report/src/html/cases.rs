@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Maximum size of all cases on the page in bytes; the rest stays below 2 MB in ordinary sweeps.
 const BYTES_MAX: usize = 4_000_000;
 
-/// How many cases are read at once.
+/// The number of cases that are read at once.
 const AT_ONCE: usize = 8;
 
 /// The cases of the page.
@@ -29,7 +29,7 @@ pub struct Cases {
     /// By number.
     shown: BTreeMap<u32, Markup>,
     curves: BTreeMap<u32, Vec<Curve>>,
-    /// How many cases were measured.
+    /// The number of cases that were measured.
     all: usize,
 }
 
@@ -70,7 +70,7 @@ impl Cases {
         Ok(cases)
     }
 
-    /// Whether a case is on the page.
+    /// Returns whether a case is on the page.
     pub fn has(&self, case: u32) -> bool {
         self.shown.contains_key(&case)
     }

@@ -23,7 +23,7 @@ use std::io::Write;
 pub struct Chart {
     /// Traces.
     pub data: Vec<Value>,
-    /// What is special about its layout; the script adds what all charts share.
+    /// The part of the layout that only this chart has; the script adds what all charts share.
     pub layout: Value,
     /// The same figures as text.
     pub tables: Vec<Table>,
@@ -32,7 +32,7 @@ pub struct Chart {
 /// A table behind a chart. The first cell of a row names it.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Table {
-    /// What it shows.
+    /// The caption.
     pub caption: String,
     /// Columns.
     pub head: Vec<String>,

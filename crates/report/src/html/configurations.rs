@@ -210,7 +210,7 @@ fn strip(ranking: &Ranking, figure: Option<CaseEstimate>) -> Markup {
     }
 }
 
-/// How many times worse than the best: 1 for the best itself.
+/// Returns how many times worse than the best a value is: 1 for the best itself.
 fn ratio(direction: Direction, best: f64, value: f64) -> f64 {
     let ratio = match direction {
         Direction::HigherIsBetter => best / value,

@@ -77,7 +77,7 @@ pub fn curves(case: &CaseView, trials: &[TrialRecord]) -> Result<Vec<Curve>, Rep
     Ok(curves)
 }
 
-/// What the trials of a case recorded of an operation.
+/// Returns the results that the trials of a case recorded of an operation.
 fn recorded<'t>(
     trials: &'t [TrialRecord],
     case: &CaseView,

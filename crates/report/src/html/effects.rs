@@ -1,4 +1,4 @@
-//! What each setting does: the ratio of each level to the mean of all levels of its axis, with its interval.
+//! The effects of settings: the ratio of each level to the mean of all levels of its axis, with its interval.
 //!
 //! One chart for all axes of a workload, on one scale of ratios, so that small effects look small next to
 //! large ones.

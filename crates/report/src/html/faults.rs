@@ -1,4 +1,4 @@
-//! What requests to a disk that failed did: a table of configurations, and one of the faults of each.
+//! The effects of failed requests to a disk: a table of configurations, and one of the faults of each.
 
 use super::sentence::sentence;
 use super::table::table;

@@ -9,16 +9,16 @@ use serde_json::{Value, json};
 
 /// Height of a chart in pixels.
 pub(super) const HEIGHT: u32 = 340;
-/// How many configurations are drawn, the best ones.
+/// The number of configurations that are drawn, the best ones.
 const CONFIGURATIONS_MAX: usize = 14;
 
-/// What a trial of a configuration has found.
+/// The result of a trial of a configuration.
 pub(super) struct Line<'a, T> {
     /// The configuration.
     pub name: &'a str,
     /// The trial.
     pub trial: u32,
-    /// What it has found.
+    /// The result of the trial.
     pub found: T,
 }
 
@@ -69,9 +69,9 @@ pub(super) fn section<'a, T>(
 pub(super) struct Point {
     pub x: Value,
     pub y: Value,
-    /// What is shown beside it.
+    /// The text that is shown beside it.
     pub text: String,
-    /// Whether it is filled; the others are empty.
+    /// `true` if it is filled; the others are empty.
     pub filled: bool,
 }
 

@@ -1,5 +1,5 @@
-//! What power cuts lose: a table of every cache model of each configuration, and a chart of how old work has
-//! to be to survive.
+//! The losses from power cuts: a table of every cache model of each configuration, and a chart of how old
+//! work has to be to survive.
 
 use super::chart::{self, Chart, Names, Table, plain};
 use super::sentence::sentence;
@@ -56,7 +56,7 @@ fn of_models(rows: &[(&RankedCase, &ModelLosses)], columns: &[Column]) -> Markup
     table::table("Lost in power cuts", &heads.collect::<Vec<_>>(), &cells.collect::<Vec<_>>())
 }
 
-/// How much of the work that nothing synced survives, by its age at the cut.
+/// Renders how much of the work that nothing synced survives, by its age at the cut.
 fn survival(model: CacheModel, rows: &[(&RankedCase, &ModelLosses)], names: &mut Names) -> Markup {
     let lines: Vec<(&RankedCase, &[AgeBin])> = rows
         .iter()
@@ -131,7 +131,7 @@ fn survival_chart(model: CacheModel, lines: &[(&RankedCase, &[AgeBin])]) -> Char
     Chart { data: data.collect(), layout, tables: vec![table] }
 }
 
-/// What a case shows besides the table: the logs, each promise, and states that lost something.
+/// Renders the rest of a case, besides the table: the logs, each promise, and states that lost something.
 pub fn case(losses: &Losses) -> Markup {
     let promises = promise_rows(losses);
     let lines: Vec<String> = mount_errors(losses).into_iter().chain(losing(losses)).collect();

@@ -1,4 +1,4 @@
-//! How it was measured: everything needed to judge the figures or to measure them again.
+//! The method of measurement: everything needed to judge the figures or to measure them again.
 
 use fsdyno_core::SweepHeader;
 use fsdyno_core::environment::{DeviceFacts, Swap};
@@ -11,7 +11,7 @@ use fsdyno_verdict::text;
 use maud::{Markup, html};
 use std::collections::BTreeSet;
 
-/// Whether a phase has a rate, measured or reported.
+/// Returns whether a phase has a rate, measured or reported.
 fn has_rates(phase: &PhaseResult) -> bool {
     phase.roles.iter().any(|role| role.rates.aggregate_bytes_per_s > 0.0 || role.rates.items_per_s > 0.0)
 }

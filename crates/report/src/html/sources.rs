@@ -1,10 +1,10 @@
-//! What a page is made from.
+//! The sources of a page.
 
 use crate::error::ReportError;
 use fsdyno_core::SweepHeader;
 use fsdyno_core::TrialRecord;
 
-/// What a page is made from.
+/// The data from which a page is made.
 pub struct Sources<'a> {
     /// The sweep.
     pub header: SweepHeader,

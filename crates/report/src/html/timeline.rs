@@ -59,7 +59,7 @@ pub fn chart(phase: &PhaseResult) -> (Chart, u32) {
     parts.finish(phase, tables)
 }
 
-/// Whether there is anything to draw.
+/// Returns whether there is anything to draw.
 pub fn has_chart(phase: &PhaseResult) -> bool {
     phase.roles.iter().any(has_timeline) || phase.telemetry.is_some()
 }
@@ -269,7 +269,7 @@ fn outline(outage: &Outage) -> Value {
     })
 }
 
-/// What each role moved or, if no operation moves data, completed.
+/// Draws the data that each role moved or, if no operation moves data, the operations that it completed.
 fn rates(parts: &mut Parts, phase: &PhaseResult) {
     let moves = phase
         .roles
@@ -322,7 +322,7 @@ fn rate(role: &RoleResult, window: Nanos, bytes: bool) -> Option<(f64, Vec<f64>)
     Some((interval.as_secs_f64(), (0..length).map(per_second).collect()))
 }
 
-/// How many iterations of the roles with a rate were due and had not begun.
+/// Draws the number of iterations of the roles with a rate that were due and had not begun.
 fn backlog(parts: &mut Parts, phase: &PhaseResult) {
     let paced = || phase.roles.iter().filter_map(|role| Some((role, &role.open_loop.as_ref()?.backlog)));
     if paced().next().is_none() {

@@ -40,7 +40,7 @@ impl Counterpart {
         }
     }
 
-    /// Whether a configuration is the counterpart, on whatever kernel and with whatever memory.
+    /// Returns whether a configuration is the counterpart, on whatever kernel and with whatever memory.
     pub fn is(&self, configuration: &Configuration) -> bool {
         match self {
             Counterpart::Name(name) => configuration.name == *name,

@@ -27,7 +27,7 @@ pub struct Published {
     pub name: &'static str,
     /// The study that published them.
     pub study: Study,
-    /// What was measured, on what.
+    /// The title: what was measured, and on which machine.
     pub title: &'static str,
     /// Where it was published.
     pub source: &'static str,
@@ -35,7 +35,7 @@ pub struct Published {
     figures: FiguresText,
 }
 
-/// How figures are stored.
+/// The form in which figures are stored.
 #[derive(Debug)]
 enum FiguresText {
     /// CSV: columns of labels, the counterpart, and these columns of figures.

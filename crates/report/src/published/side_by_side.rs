@@ -31,14 +31,14 @@ pub struct SideBySide {
     pub sweep_name: String,
     /// The name of the published figures.
     pub published: &'static str,
-    /// What was measured, on what.
+    /// The title: what was measured, and on which machine.
     pub title: &'static str,
     /// Where it was published.
     pub source: &'static str,
     /// The warning that our figures come from emulated processors, if they do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub emulation: Option<String>,
-    /// What identifies a published row.
+    /// The names of the labels that identify a published row.
     pub keys: Vec<String>,
     /// The published rows with a counterpart in the sweep.
     pub rows: Vec<PrintedRow>,
@@ -46,7 +46,7 @@ pub struct SideBySide {
     pub missing: Vec<Missing>,
     /// Configurations of the sweep that correspond to no published row.
     pub unpublished: Vec<String>,
-    /// What a reader must know about the figures of all rows.
+    /// The facts about the figures of all rows that a reader must know.
     pub notes: Vec<String>,
 }
 
@@ -94,7 +94,7 @@ pub struct Ours {
     pub high: Option<f64>,
     /// Number of trials.
     pub trials: usize,
-    /// Whether it is only a lower bound.
+    /// `true` if it is only a lower bound.
     pub at_least: bool,
 }
 
@@ -173,7 +173,7 @@ pub(crate) struct Found<'t> {
     /// Those that were measured.
     pub measured: Vec<&'t TrialRecord>,
     others: Vec<&'t TrialRecord>,
-    /// Whether the sweep has it on several kernels, so that no single one can be compared.
+    /// `true` if the sweep has it on several kernels, so that no single one can be compared.
     several_kernels: bool,
 }
 
@@ -188,7 +188,7 @@ impl<'t> Found<'t> {
         Found { measured, others, several_kernels: false }
     }
 
-    /// Whether this is a configuration of these trials.
+    /// Returns whether a configuration of these trials has this name.
     fn has(&self, name: &str) -> bool {
         self.measured.iter().chain(&self.others).any(|trial| trial.configuration.name == name)
     }

@@ -8,9 +8,9 @@ use fsdyno_formats::fsopbench::{self, ParseError, RowValues, STATISTICS};
 /// A table of published figures.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Table {
-    /// What identifies a row: `experiment`, `configuration`.
+    /// The names of the labels that identify a row: `experiment`, `configuration`.
     pub keys: Vec<String>,
-    /// What was measured.
+    /// The figures that were measured.
     pub columns: Vec<Column>,
     /// The configurations that were measured.
     pub rows: Vec<Row>,
@@ -133,12 +133,12 @@ const COUNTERPART: &str = "counterpart";
 pub struct PublishedError {
     /// The name of the figures.
     pub name: &'static str,
-    /// What is wrong.
+    /// The fault.
     #[source]
     pub problem: Problem,
 }
 
-/// What is wrong with a file.
+/// The fault in a file.
 #[derive(Debug, thiserror::Error)]
 pub enum Problem {
     /// Not CSV, or a row with too few or too many fields.
@@ -149,7 +149,7 @@ pub enum Problem {
     FsOpBench {
         /// The number of the run.
         run: &'static str,
-        /// What is wrong, and where.
+        /// The fault, and where it is.
         source: ParseError,
     },
     /// Unexpected columns.

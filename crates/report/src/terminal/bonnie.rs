@@ -37,8 +37,8 @@ pub fn bonnie(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Result
     Ok(())
 }
 
-/// Whether some of the phases per character made a system call for each byte. Imported lines of versions
-/// before 1.92 have figures of putc and getc instead.
+/// Returns whether some of the phases per character made a system call for each byte. Imported lines of
+/// versions before 1.92 have figures of putc and getc instead.
 fn per_byte(case: &CaseView) -> bool {
     let versions = case.environment.tools.get("bonnie++").map(String::as_str).unwrap_or_default();
     let buffered = versions.contains("bonnie++ 1.0");
@@ -46,12 +46,12 @@ fn per_byte(case: &CaseView) -> bool {
     !buffered && [WRITE_CHAR.name, READ_CHAR.name].into_iter().any(measured)
 }
 
-/// Whether a workload has bonnie++'s tables and lines, as the native one and the real program have.
+/// Returns whether a workload has bonnie++'s tables and lines, as the native one and the real program have.
 pub fn is_bonnie(workload: &Workload) -> bool {
     Asked::of(workload).is_some()
 }
 
-/// What was requested of the native workload or of the real program.
+/// The request to the native workload or to the real program.
 struct Asked {
     parameters: Bonnie,
     /// Arguments that only the real program has.
@@ -219,8 +219,8 @@ mod tests {
         assert!(table.contains("\nhost            64M 2535k  94 ") && table.contains("7000ms"), "{table}");
     }
 
-    /// What the engine stores of the same run of the real program: whole rates, and neither time nor
-    /// processor time where there is no rate.
+    /// Returns the record that the engine stores of the same run of the real program: whole rates, and
+    /// neither time nor processor time where there is no rate.
     fn real(number: u32, arguments: &str) -> TrialRecord {
         let mut trial = trial(number);
         let program = Program::Bonnie;

@@ -1,4 +1,4 @@
-//! What each of several clients did in a phase.
+//! The work of each of several clients in a phase.
 
 use super::style::{Paint, Style, cell, write_table};
 use comfy_table::Cell;

@@ -2,7 +2,7 @@
 
 /// Marks what weakens what survives a power cut, or may.
 pub(crate) const WEAKENS: &str = "!";
-/// What the mark means.
+/// The meaning of the mark.
 pub(crate) const WEAKENS_LEGEND: &str =
     "weakens what survives a power cut, or may; never wins if a safe one was measured";
 
@@ -24,7 +24,7 @@ pub(crate) fn marked(name: &str, durable: bool, some_weaken: bool) -> String {
     }
 }
 
-/// What the mark means, after what else is said of a table; nothing if nothing in it is marked.
+/// Returns the meaning of the mark, to follow the other notes on a table; empty if nothing is marked.
 pub(super) fn weakens(some_weaken: bool) -> String {
     if some_weaken { format!("; {WEAKENS}: {WEAKENS_LEGEND}") } else { String::new() }
 }

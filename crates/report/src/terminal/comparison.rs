@@ -53,7 +53,7 @@ pub fn comparison(
     write_surroundings(out, comparison, *style)
 }
 
-/// What the machine did, and the warnings of the compared trials.
+/// Writes the notes about the machine, and the warnings of the compared trials.
 fn write_surroundings(out: &mut dyn Write, comparison: &Comparison, style: Style) -> io::Result<()> {
     let notes = || comparison.notes.iter().flatten().count();
     if notes() + comparison.warnings.len() > 0 {
@@ -82,7 +82,7 @@ fn write_surroundings(out: &mut dyn Write, comparison: &Comparison, style: Style
     Ok(())
 }
 
-/// What is not in the table of a case.
+/// Returns the trials and measures of a case that are not in its table.
 pub(crate) fn left_out(case: &ComparedCase) -> Vec<String> {
     let sides = ["A", "B"].into_iter().zip(case.not_measured).filter(|(_, trials)| *trials > 0);
     let trials = sides.map(|(letter, trials)| {
@@ -132,7 +132,7 @@ fn write_case(out: &mut dyn Write, case: &ComparedCase, style: Style) -> io::Res
     write_losses(out, case, style)
 }
 
-/// What power cuts lose, by verdict.
+/// Writes the losses from power cuts, by verdict.
 fn write_losses(out: &mut dyn Write, case: &ComparedCase, style: Style) -> io::Result<()> {
     if case.losses.is_empty() {
         return Ok(());
@@ -306,7 +306,7 @@ fn write_alone(out: &mut dyn Write, letter: &str, alone: &[UncomparedCase], styl
     Ok(())
 }
 
-/// How to read the table, and what its intervals cannot show.
+/// Returns the explanation of the table, and of what its intervals cannot show.
 pub(crate) fn notes(comparison: &Comparison) -> Vec<String> {
     let ratios = || comparison.rows().filter_map(|row| row.ratio);
     let (pairing, test) = match (ratios().any(|ratio| ratio.paired), ratios().any(|ratio| !ratio.paired)) {

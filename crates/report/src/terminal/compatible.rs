@@ -114,7 +114,7 @@ fn journal(case: &CaseView) -> Option<String> {
     }
 }
 
-/// How file data is journalled. The kernel does not show `ordered` if it is the filesystem's default.
+/// Returns how file data is journalled. The kernel does not show `ordered` if it is the filesystem's default.
 fn data(case: &CaseView, options: &[&str], journal: Option<&str>) -> Option<String> {
     let shown = options.iter().find_map(|option| option.strip_prefix("data="));
     let journalled = journal.is_some_and(|journal| journal != "none");

@@ -61,7 +61,7 @@ fn row(point: &RatePoint) -> Vec<Cell> {
     cells.chain([time(latency.max), kept.to_string()]).map(cell).collect()
 }
 
-/// What follows from a curve.
+/// Returns the conclusion from a curve.
 pub(crate) fn conclusion(shown: &TrialCurve) -> String {
     let curve = &shown.curve;
     let closed =

@@ -1,4 +1,4 @@
-//! What requests to a disk that failed did: a row for each configuration, and one for each fault of a case.
+//! The effects of failed requests to a disk: a row for each configuration, and one for each fault of a case.
 
 use super::columns::{marked, weakens};
 use super::page::Extent;
@@ -13,7 +13,7 @@ use std::io::{self, Write};
 /// The heading of the rows of [`summary_row`].
 pub(crate) const SUMMARY: [&str; 6] =
     ["faults", "silent losses", "false success", "not usable", "not mounted", "damaged"];
-/// What they mean.
+/// The meaning of these columns.
 pub(crate) const SUMMARY_LEGEND: [&str; 2] = [
     "silent losses: data is lost or wrong although every call succeeded; false success: fsync \
      reported the error once, and succeeded when it was called again, although the data is lost",
@@ -21,7 +21,7 @@ pub(crate) const SUMMARY_LEGEND: [&str; 2] = [
      afterwards, when nothing failed any more",
 ];
 
-/// What the columns of [`table`] mean.
+/// The meaning of the columns of [`table`].
 pub(crate) const LEGEND: [&str; 2] = [
     "fsync, again: what the first and the second call said (of read-..., what the reads said); reads: what \
      was then read; then: whether a file could still be created; after, check: when it was mounted again",
@@ -29,7 +29,7 @@ pub(crate) const LEGEND: [&str; 2] = [
      lost; -: the filesystem made no such request",
 ];
 
-/// Whether requests failed in these trials: not so under other workloads.
+/// Returns whether requests failed in these trials: not so under other workloads.
 pub(super) fn are_known(ranking: &Ranking) -> bool {
     ranking.rows.iter().any(|row| row.faults.is_some())
 }

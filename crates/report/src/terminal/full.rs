@@ -122,7 +122,7 @@ pub(crate) fn rates(view: &RoleView) -> String {
     )
 }
 
-/// What writers did while they did not make room, if that is another figure.
+/// Returns the rate of writers without the time of making room, if that is another figure.
 fn without_removal(view: &RoleView, all: &str) -> String {
     let rate = view.without_removal_bytes_per_s.map(text::megabytes_per_s).filter(|rate| rate != all);
     rate.map_or(String::new(), |rate| format!(" ({rate} MB/s without the time of removing)"))

@@ -1,4 +1,4 @@
-//! What surrounds the phases of a case: creating, mounting, unmounting and checking its filesystem, and the
+//! The steps around the phases of a case: creating, mounting, unmounting and checking its filesystem, and the
 //! layout of its files.
 
 use super::style::{Paint, Style};

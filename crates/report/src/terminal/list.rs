@@ -7,7 +7,7 @@ use std::io::{self, Write};
 /// A line of the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SweepRow {
-    /// How a user selects the sweep: its number, or `root:` and its number.
+    /// The text with which a user selects the sweep: its number, or `root:` and its number.
     pub id: String,
     /// Name of the plan.
     pub name: String,
@@ -15,7 +15,7 @@ pub struct SweepRow {
     pub started: String,
     /// One word, such as `finished`.
     pub state: &'static str,
-    /// Whether the sweep can be resumed.
+    /// `true` if the sweep can be resumed.
     pub is_unfinished: bool,
     /// Number of cases.
     pub cases: u32,
@@ -27,9 +27,9 @@ pub struct SweepRow {
     pub skipped: u32,
     /// Trials that failed.
     pub failed: u32,
-    /// What the user has noted about it.
+    /// The note of the user about it.
     pub note: Option<String>,
-    /// What is damaged in it, a line for each trial.
+    /// The damage in it, a line for each trial.
     pub damaged: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What power cuts have lost: the worst of each configuration, and all of them for one case.
+//! The losses from power cuts: the worst of each configuration, and all of them for one case.
 //!
 //! Cells have two lines, so that seven columns fit a terminal of 80: a count and what it says of the logs, a
 //! median and the maximum below it.
@@ -22,7 +22,7 @@ const NAME_WIDTH: usize = 18;
 /// States that are listed of those that lost something; the JSON has more.
 const LISTED: usize = 8;
 
-/// How to read the columns.
+/// The explanation of the columns.
 pub(crate) const LEGEND: [&str; 3] = [
     "acknowledged lost: of what a program was told is safe (as POSIX or a manual page promises), over all \
      states after a cut, and in how many recorded logs",
@@ -31,7 +31,7 @@ pub(crate) const LEGEND: [&str; 3] = [
     "p50 above, max below; of several logs, p50 is the median of theirs",
 ];
 
-/// Whether power cuts have lost anything, or nothing, in these trials: not so under other workloads.
+/// Returns whether power cuts have lost anything, or nothing, in these trials: not so under other workloads.
 pub(super) fn are_known(ranking: &Ranking) -> bool {
     ranking.rows.iter().any(|row| row.losses.is_some())
 }
@@ -108,7 +108,7 @@ fn write_columns(
     no_room_for(&left_out).map_or(Ok(()), |text| style.paragraph(out, Paint::Plain, 0, &text))
 }
 
-/// What each model means, and how to read the columns.
+/// Writes the meaning of each model, and the explanation of the columns.
 fn explain(out: &mut dyn Write, models: &[&ModelLosses], style: Style) -> io::Result<()> {
     for model in CacheModel::ALL.iter().filter(|model| models.iter().any(|one| one.model == **model)) {
         style.paragraph(out, Paint::Plain, 0, &format!("{}: {}", model.name(), model.description()))?;
@@ -194,19 +194,19 @@ pub(super) fn details(out: &mut dyn Write, case: &CaseView, style: Style) -> io:
     failures.iter().chain(&losing).try_for_each(|line| style.paragraph(out, Paint::Alert, 0, line))
 }
 
-/// What the marks after promises mean.
+/// The meaning of the marks after promises.
 pub(crate) const MARKS: &str = "(unmarked: promised by POSIX or a manual page; *: kept in practice, but \
     promised by no manual page; +: promised by nobody; wrong: files with zeros, old or foreign data, or \
     garbage)";
 
-/// What is wrong inside although it is no damage.
+/// Returns the line about wrong contents that are not damage.
 fn unpromised(losses: &Losses) -> Option<String> {
     let most = losses.models.iter().map(|one| one.unpromised.total()).max().filter(|most| *most > 0)?;
     let files = text::plural(most, "file");
     Some(format!("In work that nothing had promised to keep, up to {files} had something wrong inside."))
 }
 
-/// What was recorded and where it was cut.
+/// Returns the summary of what was recorded and where it was cut.
 pub(crate) fn log(losses: &Losses) -> String {
     let log = &losses.log;
     format!(
@@ -221,7 +221,7 @@ pub(crate) fn log(losses: &Losses) -> String {
     )
 }
 
-/// How much may be lost where nothing was.
+/// Returns the bound on how much may be lost where nothing was.
 pub(crate) fn bounds(losses: &Losses) -> Option<String> {
     let none: Vec<&ModelLosses> =
         losses.models.iter().filter(|one| one.acknowledged.at_most_of_cuts().is_some()).collect();

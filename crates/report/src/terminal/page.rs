@@ -17,7 +17,7 @@ const HEIGHT: usize = 24 - 1;
 const FEW_ROWS: usize = 6;
 const FEWEST_ROWS: usize = 2;
 
-/// How much of an answer is written.
+/// The extent to which an answer is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent<'a> {
     /// A page. What is not on it is printed by this command with `--notes` or `--full`.
@@ -42,7 +42,7 @@ pub(super) struct Rows<'a> {
 /// The parts of an answer, each ready to be written.
 pub(super) struct Page<'a> {
     pub head: Vec<u8>,
-    /// What else is said, a paragraph each.
+    /// The other statements, a paragraph each.
     pub paragraphs: Vec<Vec<u8>>,
     pub rows: Rows<'a>,
     /// The number of reasons for doubt.
@@ -51,7 +51,7 @@ pub(super) struct Page<'a> {
     pub foot: &'a dyn Fn(&mut dyn Write, usize) -> io::Result<()>,
 }
 
-/// How many of its parts a page has room for.
+/// The number of its parts for which a page has room.
 #[derive(Debug, Clone, Copy)]
 struct Room {
     paragraphs: usize,

@@ -1,4 +1,4 @@
-//! What a race found, as text.
+//! The findings of a race, as text.
 
 use super::style::{Paint, Style, write_table};
 use comfy_table::Cell;

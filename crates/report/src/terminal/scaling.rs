@@ -1,4 +1,4 @@
-//! How the rate of a role grows with its workers.
+//! The growth of the rate of a role with its workers.
 
 use super::style::{Paint, Style, cell, write_table};
 use fsdyno_verdict::merge::Time;
@@ -39,7 +39,7 @@ pub(super) fn scaling(out: &mut dyn Write, case: &CaseView, style: Style) -> io:
     style.paragraph(out, Paint::Plain, 0, &conclusion(&scaling))
 }
 
-/// How many times the rate of the first.
+/// Returns the ratio of the rate to that of the first.
 fn speed_up(first: &ScalingPoint, point: &ScalingPoint) -> String {
     match first.per_s > 0.0 {
         true => format!("{:.2}", point.per_s / first.per_s),
@@ -52,7 +52,7 @@ fn takes(point: &ScalingPoint) -> String {
     point.iteration_ns().map_or("-".to_string(), time)
 }
 
-/// What follows from the rates.
+/// Returns the conclusion from the rates.
 fn conclusion(scaling: &Scaling) -> String {
     let (Some(knee), Some(best)) = (scaling.knee(), scaling.best()) else {
         return "No iteration was completed.".to_string();

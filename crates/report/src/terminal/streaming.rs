@@ -189,7 +189,7 @@ mod tests {
         assert!(lines.iter().skip(2).all(|line| line.len() <= 80), "{lines:#?}");
     }
 
-    /// What arrived of a stage whose workers hung is unknown.
+    /// The amount of data that arrived from a stage whose workers hung is unknown.
     #[test]
     fn a_bound_is_marked() {
         let mut trial = trial();

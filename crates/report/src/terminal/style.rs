@@ -1,18 +1,18 @@
-//! How text is laid out: width, colour, paragraphs and tables.
+//! The layout of text: width, colour, paragraphs and tables.
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{Attribute, Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Table};
 use std::borrow::Cow;
 use std::io::{self, Write};
 
-/// How text is laid out.
+/// The layout of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Style {
     /// Maximum width of a line in columns.
     pub width: usize,
-    /// Whether to colour.
+    /// `true` if text is coloured.
     pub colour: bool,
-    /// Whether the terminal shows Unicode's block elements, of which bars consist.
+    /// `true` if the terminal shows Unicode's block elements, of which bars consist.
     pub blocks: bool,
 }
 
@@ -30,12 +30,12 @@ pub(super) fn bar(share: f64, columns: u32) -> String {
     format!("{}{}", "█".repeat(eighths / 8), EIGHTHS[eighths % 8])
 }
 
-/// What colour conveys in addition to the words.
+/// The meaning that colour conveys in addition to the words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Paint {
     Plain,
     Heading,
-    /// What a reader must not miss.
+    /// Text that a reader must not miss.
     Alert,
     /// Better than the baseline.
     Good,

@@ -132,7 +132,7 @@ impl Own {
     }
 }
 
-/// What ran.
+/// Returns the name of the sweep, and the title of the workload.
 pub(crate) fn title(view: &View, ranking: &Ranking) -> String {
     format!("{}: {}", view.header.name, ranking.title)
 }
@@ -191,7 +191,7 @@ fn write_ranking(
     below.iter().try_for_each(|line| style.paragraph(out, Paint::Plain, 0, line))
 }
 
-/// How to read the table, and what is not in it.
+/// Returns the explanation of the table, and the list of what is not in it.
 fn below(ranking: &Ranking, shown: &[Column], left_out: &[String]) -> Vec<String> {
     let several = ranking.rows.iter().any(|row| row.trials > 1);
     let longest = shown.iter().skip(1).any(|column| column.name.ends_with(" (max)"));
@@ -314,7 +314,7 @@ pub(super) struct Messages<'a> {
 }
 
 impl Messages<'_> {
-    /// How many notes and how many warnings there are.
+    /// Returns the number of notes and the number of warnings.
     pub fn count(&self) -> [usize; 2] {
         let noted = self.warnings.iter().filter(|group| group.is_note(self.measured)).count();
         [self.notes.len() + noted, self.warnings.len() - noted + self.skipped.len() + self.failed.len()]

@@ -1,4 +1,4 @@
-//! What the machine did while a case was measured, in the terms of `iostat -x`, `vmstat` and `top`.
+//! The activity of the machine while a case was measured, in the terms of `iostat -x`, `vmstat` and `top`.
 //!
 //! Averages are over the windows of all trials of a case, so a longer window weighs more. The columns of
 //! `iostat -x` do not all fit, so the most important come first, and those left out are named.
@@ -45,7 +45,7 @@ const BY_WEIGHT: &[Column] = &[
     Column::DiscardMergeRate,
 ];
 
-/// How many other processes are named, those that read and wrote the most.
+/// The number of other processes that are named, those that read and wrote the most.
 const MOST_OTHERS: usize = 3;
 
 /// One trial's telemetry of a phase.
@@ -190,7 +190,7 @@ fn shares(cpu: &CpuSplit) -> String {
     parts.join(", ")
 }
 
-/// What the load used of its limit.
+/// Returns the memory that the load used of its limit.
 fn limited(parts: &[TrialTelemetry<'_>]) -> Option<String> {
     let groups: Vec<GroupMemory> = parts.iter().filter_map(|part| part.memory).collect();
     let limit = groups.first()?.limit;
@@ -200,7 +200,7 @@ fn limited(parts: &[TrialTelemetry<'_>]) -> Option<String> {
     Some(format!("memory of the load: limited to {}{peak}; limit reached {reclaims}", text::size(limit)))
 }
 
-/// What was in memory at the beginning.
+/// Returns the state of the caches at the beginning.
 fn caches(parts: &[TrialTelemetry<'_>]) -> Option<String> {
     let caches: Vec<CacheAtStart> = parts.iter().filter_map(|part| part.cache).collect();
     let first = caches.first()?;
@@ -358,7 +358,7 @@ fn other_process(other: &ProcessIo) -> String {
     )
 }
 
-/// What sampling cost.
+/// Returns the cost of sampling.
 fn cost(parts: &[TrialTelemetry<'_>], length: Nanos) -> String {
     let costs = || parts.iter().map(|part| &part.telemetry.cost);
     let sum = |of: fn(&SamplingCost) -> u64| total(costs().map(of));

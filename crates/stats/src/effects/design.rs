@@ -235,7 +235,7 @@ impl<'a> Design<'a> {
         self.products.at(self.products.size - 1, self.products.size - 1)
     }
 
-    /// What a term explains beyond all terms that do not contain it, as a share of the total.
+    /// Returns the share of the total that a term explains beyond all terms that do not contain it.
     pub(super) fn share(&self, kind: &Kind, total: f64) -> f64 {
         let Some(this) = self.model.terms.iter().find(|term| term.kind == *kind).filter(|_| total > 0.0)
         else {

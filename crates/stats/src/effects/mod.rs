@@ -41,7 +41,7 @@ use least_squares::{Base, Fit};
 /// Something that varies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Factor {
-    /// How many levels it has.
+    /// The number of levels.
     pub levels: usize,
     /// The factor, and its level, within which this one exists; absent if it exists everywhere.
     pub within: Option<(usize, usize)>,

@@ -1,4 +1,4 @@
-//! What goes in comes out, and damage in between is reported.
+//! Stored records come back as they were, and damage in between is reported.
 
 use crate::fixture::{store_with_sweep, sweep, trial, usual_trial};
 use fsdyno_core::{Outcome, TrialRecord};

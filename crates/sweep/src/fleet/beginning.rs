@@ -1,4 +1,5 @@
-//! How the sweep of a fleet begins: what is confirmed for which machine, and whether all can run trials.
+//! The beginning of the sweep of a fleet: what is confirmed for which machine, and whether all can run
+//! trials.
 
 use super::machine::{Machine, TURN};
 use super::wire::{News, Ready};
@@ -17,10 +18,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-/// What each case of the plan needs that a machine does not have, and how large its devices are.
+/// The requirements of each case of the plan that a machine does not meet, and the sizes of its devices.
 type Looked = (Vec<Vec<String>>, Sizes);
 
-/// What is confirmed for each machine: `--destroy NAME:DEVICE`.
+/// Returns the confirmations for each machine: `--destroy NAME:DEVICE`.
 pub(super) fn confirmations(
     plan: &Plan,
     names: &[String],
@@ -84,7 +85,7 @@ fn twice(
     })
 }
 
-/// What a member says of its own devices, as it is to be done here.
+/// Returns a member's reason about its own devices, with the options as they are written here.
 fn of_machine(reason: &str, name: &str) -> String {
     let reason = reason.strip_prefix("refused, nothing was written\n").unwrap_or(reason);
     let here = ["destroy", "overwrite"].map(|option| format!("--{option} "));

@@ -4,17 +4,17 @@ use crate::order::Slot;
 use crate::progress::Course;
 use std::time::Duration;
 
-/// How long to wait for news of machines before looking at everything else.
+/// The time to wait for news of machines before looking at everything else.
 pub(super) const TURN: Duration = Duration::from_millis(50);
 
 /// A machine.
 #[derive(Debug)]
 pub(super) struct Machine {
     pub name: String,
-    /// Whether it takes trials.
+    /// `true` if the machine takes trials.
     pub ready: bool,
     pub running: Option<Running>,
-    /// Whether it has said what is left on it.
+    /// `true` if the machine has reported what is left on it.
     pub has_left: bool,
     /// Why it runs no further trials, if nobody has asked for that.
     pub lost: Option<String>,

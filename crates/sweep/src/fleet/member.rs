@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// How often the coordinator is told where a trial is, unless its stage changes.
+/// The interval at which the place of a trial is reported to the coordinator, unless its stage changes.
 const BETWEEN: Duration = Duration::from_millis(250);
 
 /// A member that was given a plan.
@@ -46,7 +46,7 @@ impl<'m> FleetMember<'m> {
         &self.task.plan
     }
 
-    /// What the user has confirmed for this machine.
+    /// Returns the user's confirmation for this machine.
     pub fn confirmation(&self) -> &Confirmation {
         &self.task.confirmation
     }
@@ -134,7 +134,7 @@ fn serials(plan: &Plan, machines: &mut Machines<'_>) -> Vec<(PathBuf, String)> {
         .collect()
 }
 
-/// What the coordinator was told last.
+/// The last report to the coordinator.
 struct Told<'a> {
     member: &'a FleetMember<'a>,
     last: Option<(Instant, At)>,

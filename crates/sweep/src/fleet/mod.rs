@@ -31,7 +31,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use wire::{News, Order, Task, line};
 
-/// How long members may take to take down what is stuck, once there is nothing more to do.
+/// The time that members may take to take down what is stuck, once there is nothing more to do.
 const LEAVE_LIMIT: Duration = Duration::from_secs(60);
 /// The same if the user does not want to wait.
 const HURRY_LIMIT: Duration = Duration::from_secs(10);
@@ -107,11 +107,11 @@ struct Fleet<'a> {
     machines: Vec<Machine>,
     blocks: Blocks<'a>,
     queue: Queue,
-    /// Whether no further block fits into the time of the sweep.
+    /// `true` if no further block fits into the time of the sweep.
     is_out_of_time: bool,
     /// Since when no trial is begun because somebody who watches wants that.
     paused: Option<Instant>,
-    /// What no stored trial says yet: which machines have left, and why.
+    /// The warnings that no stored trial has yet: which machines have left, and why.
     gone: Vec<Warning>,
     outcome: SweepOutcome,
 }
@@ -362,7 +362,7 @@ impl Fleet<'_> {
         Ok(())
     }
 
-    /// What members have left.
+    /// Records the leftovers of a member.
     fn left(&mut self, number: usize, lines: Vec<String>) {
         let machine = &mut self.machines[number];
         (machine.ready, machine.has_left) = (false, true);

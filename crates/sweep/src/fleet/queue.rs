@@ -33,7 +33,7 @@ impl Queue {
         })
     }
 
-    /// Whether no trial of a block has been given to anybody.
+    /// Returns whether no trial of a block has been given to anybody.
     pub fn is_new(&self, block: u32) -> bool {
         !self.owners.contains_key(&block)
     }
@@ -70,12 +70,12 @@ impl Queue {
         self.waiting(slots).next()
     }
 
-    /// Whether there is one.
+    /// Returns whether a trial is waiting.
     pub fn is_left(&self, slots: &[Slot]) -> bool {
         self.first(slots).is_some()
     }
 
-    /// How many trials are done.
+    /// Returns the number of trials that are done.
     pub fn number_done(&self) -> usize {
         self.done.len()
     }
@@ -90,7 +90,8 @@ mod tests {
     use super::*;
     use crate::order::blocks;
 
-    /// What machines take in turn, each finishing at once, unless it is lost after so many trials.
+    /// Returns, for each block, the machines that have taken its trials. They take them in turn, each
+    /// finishing at once, unless it is lost after so many trials.
     fn run(machines: &[(&str, usize)], slots: &[Slot]) -> BTreeMap<u32, Vec<String>> {
         let mut queue = Queue::new(&BTreeSet::new(), &[]);
         let mut taken: BTreeMap<u32, Vec<String>> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! What passes between the coordinator of a fleet and its members, in lines that the clients' connection
+//! The messages between the coordinator of a fleet and its members, in lines that the clients' connection
 //! carries.
 
 use crate::order::Slot;
@@ -29,11 +29,11 @@ pub(super) enum Order {
     End,
 }
 
-/// What a member is to do.
+/// The task of a member.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Task {
     pub plan: Plan,
-    /// What the user has confirmed for this machine.
+    /// The user's confirmation for this machine.
     pub confirmation: Confirmation,
     /// The sweep that is resumed, and the devices on which this machine has run trials of it.
     pub resumed: Option<(i64, Vec<DeviceFacts>)>,
@@ -62,19 +62,19 @@ pub(super) enum News {
     Interrupted,
     /// No further trial can run there. One that runs does not count.
     Broken(String),
-    /// What is left on it at the end, one line each.
+    /// The leftovers on the machine at the end, one line each.
     Left(Vec<String>),
 }
 
 /// A member that can run trials.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Ready {
-    /// What each case needs that is not there.
+    /// The requirements of each case that the machine does not meet.
     pub unmet: Vec<Vec<String>>,
     pub sizes: Sizes,
     /// Its named disks that have a serial number, with that.
     pub serials: Vec<(PathBuf, String)>,
-    /// What was restored on it before, and what could not be.
+    /// The things that were restored on it before, and those that could not be.
     pub restored: Vec<String>,
     pub left: Vec<String>,
 }
@@ -102,7 +102,7 @@ impl From<&Moment<'_>> for At {
 }
 
 impl At {
-    /// Whether it is the same stage and phase.
+    /// Returns whether the stage and the phase are the same.
     pub fn is_like(&self, other: &At) -> bool {
         (&self.stage, &self.phase) == (&other.stage, &other.phase)
     }

@@ -21,8 +21,8 @@ pub(super) fn check(document: &Document, raw: &RawPlan, plan: &Plan) -> Result<(
 }
 
 impl Plan {
-    /// Whether repeating until the answer is decided makes sense for this plan: it compares something by a
-    /// measure of a load.
+    /// Returns whether repeating until the answer is decided makes sense for this plan: it compares something
+    /// by a measure of a load.
     pub(crate) fn can_decide(&self) -> bool {
         let is_load = self.workloads.iter().any(|workload| !workload.is_recorded());
         let compares = self.configurations.len() > 1;

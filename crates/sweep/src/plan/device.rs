@@ -142,7 +142,7 @@ fn disk(table: &Section<'_>, kind: &str) -> Result<DeviceSpec, PlanError> {
     })
 }
 
-/// How long a disk delays its answers: `delay` for everything that has no delay of its own.
+/// Returns the time by which a disk delays its answers: `delay` for everything that has no delay of its own.
 fn delay(table: &Section<'_>) -> Result<Option<Delay>, PlanError> {
     let one = |key: &str| -> Result<Option<Nanos>, PlanError> {
         match table.unit::<Nanos>(key)? {

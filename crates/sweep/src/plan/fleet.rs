@@ -16,7 +16,7 @@ const MAX_MACHINES: u32 = 10_000;
 /// Machines that share the trials of a plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FleetPlan {
-    /// How many.
+    /// The number of machines.
     pub count: u32,
     /// By the name of a machine: what it has in place of the plan's disks, by their paths.
     pub disks: BTreeMap<String, BTreeMap<PathBuf, DeviceSpec>>,

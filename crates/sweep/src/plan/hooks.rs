@@ -2,7 +2,8 @@
 //!
 //! A command is split into words as a shell would split it, but no shell runs it: what a plan shows is what
 //! is executed, and a path in place of `{out}` needs no quoting. Whoever wants a shell writes `sh -c '...'`.
-//! What only a shell understands is refused, so that nothing is passed to a program as a word by mistake.
+//! Anything that only a shell understands is refused, so that nothing is passed to a program as a word by
+//! mistake.
 
 use super::document::{Document, Node, Origin, Section, Value};
 use super::keys::{self, names};
@@ -12,13 +13,13 @@ use fsdyno_core::result::CommandKind;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// How long a hook may run, unless the plan sets it.
+/// The time that a hook may run, unless the plan sets it.
 pub(super) const DEFAULT_TIMEOUT: Nanos = Nanos::from_secs(60);
 /// The maximum number of monitors.
 const MAX_MONITORS: usize = 16;
-/// What a command may be.
+/// A description of the commands that are accepted.
 const COMMAND: &str = "a command: a program and its arguments, quoted as in a shell";
-/// What stands for the file that a monitor may write.
+/// The placeholder for the file that a monitor may write.
 const OUT: &str = "{out}";
 
 /// The commands of a plan.
@@ -26,7 +27,7 @@ const OUT: &str = "{out}";
 pub struct Hooks {
     /// All of them, hooks first.
     pub commands: Vec<PlanCommand>,
-    /// How long a hook may run.
+    /// The time that a hook may run.
     pub timeout: Nanos,
 }
 
@@ -42,7 +43,7 @@ pub struct PlanCommand {
 }
 
 impl Hooks {
-    /// Whether the plan has no command.
+    /// Returns whether the plan has no command.
     pub fn is_empty(&self) -> bool {
         self.commands.is_empty()
     }
@@ -76,7 +77,7 @@ impl PlanCommand {
         self.words.iter().map(|word| word.replace(OUT, &path.to_string_lossy())).collect()
     }
 
-    /// Whether it is told a file to write to.
+    /// Returns whether the command has a placeholder for a file to write.
     pub(crate) fn writes(&self) -> bool {
         self.words.iter().any(|word| word.contains(OUT))
     }

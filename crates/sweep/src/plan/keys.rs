@@ -18,7 +18,7 @@ pub struct Key {
 pub struct KeyTable {
     /// As written: `[device]`.
     pub name: &'static str,
-    /// What it is for, in a sentence.
+    /// The purpose of the table, in a sentence.
     pub about: &'static str,
     /// Its keys, in the order of importance.
     pub keys: &'static [Key],

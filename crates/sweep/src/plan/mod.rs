@@ -75,36 +75,36 @@ pub struct Plan {
     /// When a case has been repeated enough; absent if the number of blocks is fixed.
     #[serde(skip)]
     pub enough: Option<Enough>,
-    /// What it may spend as a race, if it is one.
+    /// The budget of the plan as a race; `None` if it is no race.
     #[serde(skip)]
     pub race: Option<RaceBudget>,
-    /// How long the sweep may take: it ends after the last block that fits.
+    /// The time that the sweep may take: it ends after the last block that fits.
     pub time_limit: Option<Nanos>,
     /// Seed of the order, the trees, the contents and the filesystem UUIDs.
     pub seed: u64,
-    /// What the summary ranks by.
+    /// The measure that the summary ranks by.
     pub measure: Measure,
-    /// How long an engine may make no progress beyond the expected duration of its stage, and how long a step
-    /// of taking a trial down may last once something hangs.
+    /// The time that an engine may make no progress beyond the expected duration of its stage, and that a
+    /// step of taking a trial down may last once something hangs.
     pub watchdog: Nanos,
-    /// How long to wait before each phase until the device is calm; not at all if absent.
+    /// The longest wait before each phase until the device is calm; `None` if there is no such wait.
     pub quiesce: Option<Nanos>,
-    /// Whether trials begin with copies of a filesystem that is prepared once in a block.
+    /// `true` if trials begin with copies of a filesystem that is prepared once in a block.
     pub reuse: bool,
-    /// How many other machines do the load; this one if absent.
+    /// The number of other machines that run the load; `None` if this one runs it.
     pub clients: Option<u32>,
-    /// Whether all of these read the same trees.
+    /// `true` if all of these machines read the same trees.
     pub shared_trees: bool,
-    /// How these see the filesystem, if it is shown to them by a server.
+    /// The settings with which a server shows them the filesystem; `None` if no server does.
     pub serve: Option<Serve>,
     /// The machines that share its trials, if the sweep is to run on several.
     #[serde(skip)]
     pub fleet: Option<FleetPlan>,
     /// Time between telemetry samples while a phase is measured; no sampling if absent.
     pub telemetry: Option<Nanos>,
-    /// What filesystems are made on.
+    /// The devices that filesystems are made on.
     pub devices: Devices,
-    /// What runs on them.
+    /// The workloads that run on them.
     pub workloads: Vec<Workload>,
     /// Indices of the workloads whose write rate must be measured before the sweep.
     #[serde(skip)]
@@ -121,7 +121,7 @@ pub struct Plan {
 /// A filesystem that a server shows to clients.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Serve {
-    /// How they see it.
+    /// The protocol by which they see it.
     pub protocol: ServeProtocol,
     /// Options with which clients mount it, in addition to those of axes.
     pub mount: Vec<String>,
@@ -135,11 +135,11 @@ pub struct Serve {
 pub struct Case {
     /// Position in the plan, from 0.
     pub index: u32,
-    /// What is built.
+    /// The configuration that is built.
     pub configuration: Configuration,
-    /// What runs on it.
+    /// The workload that runs on it.
     pub workload: Workload,
-    /// What tells that from the other workloads of the plan, in a few words.
+    /// A few words that distinguish the workload from the others of the plan.
     pub label: Cow<'static, str>,
     /// Notes for the reader of its results: old names that were mapped, and settings that are only close to
     /// what was meant.
@@ -148,8 +148,8 @@ pub struct Case {
     pub contradictions: Vec<String>,
     /// Why it cannot be built on any machine, as the plan says. Its trials are skipped as well.
     pub impossible: Vec<String>,
-    /// How many cases begin with copies of the same filesystem, this one included; absent if each trial
-    /// begins with its own.
+    /// The number of cases that begin with copies of the same filesystem, this one included; `None` if each
+    /// trial begins with its own.
     pub shared_by: Option<u32>,
 }
 
@@ -163,26 +163,26 @@ pub(crate) struct Planned {
 }
 
 impl Planned {
-    /// Whether some machine could run it.
+    /// Returns whether some machine could run the configuration.
     pub fn makes_sense(&self) -> bool {
         self.contradictions.is_empty() && self.impossible.is_empty()
     }
 }
 
 impl Plan {
-    /// Whether configurations differ in an axis.
+    /// Returns whether configurations differ in an axis.
     pub(crate) fn varies(&self, axis: &str) -> bool {
         let mut levels = self.configurations.iter().map(|planned| planned.configuration.level(axis));
         let first = levels.next();
         levels.any(|level| Some(level) != first)
     }
 
-    /// How many machines do the load.
+    /// Returns the number of machines that run the load.
     pub(crate) fn machines(&self) -> u64 {
         u64::from(self.clients.unwrap_or(1))
     }
 
-    /// How many of them prepare it.
+    /// Returns the number of machines that prepare the load.
     pub(crate) fn preparing(&self) -> u64 {
         if self.shared_trees { 1 } else { self.machines() }
     }

@@ -1,5 +1,5 @@
-//! How the trials of a plan are spent, and on which machines: the keys `repetitions`, `max_repetitions`,
-//! `protocol`, `budget`, `reuse`, `clients` and `serve`.
+//! The keys that say how the trials of a plan are spent, and on which machines: `repetitions`,
+//! `max_repetitions`, `protocol`, `budget`, `reuse`, `clients` and `serve`.
 
 use super::Serve;
 use super::document::{Document, Node, Origin, Section, Value};
@@ -67,7 +67,7 @@ pub(super) fn repetitions(
     Ok((min, Some(Enough { max, until: Until::Narrow(half_width) })))
 }
 
-/// What the sweep may spend if it is a race; `None` if it is none.
+/// Returns the budget of the sweep if it is a race; `None` if it is none.
 pub(super) fn asked(plan: &Section<'_>) -> Result<Option<RaceBudget>, PlanError> {
     let is_race = match plan.string("protocol")? {
         None => false,
@@ -90,7 +90,7 @@ pub(super) fn asked(plan: &Section<'_>) -> Result<Option<RaceBudget>, PlanError>
     }
 }
 
-/// Whether trials begin with copies of what was prepared once.
+/// Returns whether trials begin with copies of a filesystem that was prepared once.
 pub(super) fn reuses(plan: &Section<'_>) -> Result<bool, PlanError> {
     match plan.string("reuse")? {
         None => Ok(false),
@@ -102,9 +102,9 @@ pub(super) fn reuses(plan: &Section<'_>) -> Result<bool, PlanError> {
 /// `[clients]`.
 #[derive(Debug)]
 pub(super) struct RawClients {
-    /// How many there are.
+    /// The number of clients.
     pub count: u32,
-    /// Whether all read the same trees, which a single one does anyway.
+    /// `true` if all clients read the same trees, which a single one does anyway.
     pub shares_trees: bool,
     pub share_at: Origin,
     /// Options with which they mount what is served.
@@ -133,7 +133,7 @@ fn words(table: &Section<'_>) -> Result<Vec<String>, PlanError> {
     Ok(text.split(',').map(str::trim).filter(|word| !word.is_empty()).map(str::to_string).collect())
 }
 
-/// How the filesystem is shown to these clients, if it is.
+/// Returns the settings with which the filesystem is shown to these clients, if it is.
 pub(super) fn serve(
     document: &Document,
     plan: &Section<'_>,

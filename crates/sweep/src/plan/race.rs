@@ -10,8 +10,8 @@ use fsdyno_core::workload::Ramp;
 use fsdyno_core::{Nanos, RaceBudget, Workload};
 use fsdyno_verdict::race::{Schedule, usable};
 
-/// What a stored sweep was allowed to spend as a race, from the text and the arguments of its plan; `None` if
-/// it was no race, or if the text is no plan.
+/// Returns the budget that a stored sweep had as a race, from the text and the arguments of its plan; `None`
+/// if it was no race, or if the text is no plan.
 pub fn race_budget(text: &str, overrides: &[String]) -> Option<RaceBudget> {
     let (document, root) = Document::parse("the stored plan", text, overrides, raw::takes_key).ok()?;
     asked(&Section::new(&document, &root, "the plan").ok()?).ok()?
@@ -58,7 +58,7 @@ pub(super) fn check(document: &Document, raw: &RawPlan, plan: &Plan) -> Result<(
     Ok(())
 }
 
-/// What any trial takes at least: its windows, and their ramps if these have a length.
+/// Returns the time that any trial takes at least: its windows, and their ramps if these have a length.
 fn least_time(plan: &Plan) -> Nanos {
     let least = |workload: &Workload| {
         let timing = workload.load().timing();

@@ -25,7 +25,7 @@ use fsdyno_verdict::enough::Enough;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-/// How long an engine may be silent beyond the expected duration of its stage, unless the plan sets it.
+/// The time that an engine may be silent beyond the expected duration of its stage, unless the plan sets it.
 pub(super) const DEFAULT_WATCHDOG: Nanos = Nanos::from_secs(60);
 const SHORTEST_QUIESCE: Nanos = Nanos::from_secs(1);
 /// Time between telemetry samples, unless the plan sets it.
@@ -44,7 +44,7 @@ pub(crate) struct RawPlan {
     pub repetitions: u32,
     pub enough: Option<Enough>,
     pub repetitions_at: Origin,
-    /// What the sweep may spend as a race, if it is one.
+    /// The budget of the sweep as a race, if it is one.
     pub race: Option<RaceBudget>,
     pub budget_at: Origin,
     pub time_limit_at: Origin,
@@ -122,12 +122,12 @@ pub(crate) struct RawWorkload {
     pub workload: Workload,
     /// The table.
     pub node: Node,
-    /// What the table is called.
+    /// The name of the table.
     pub table: &'static str,
 }
 
-/// Whether `--set ARRAY.KEY=VALUE` refers to this table of the array: only workloads of a kind that has the
-/// key.
+/// Returns whether `--set ARRAY.KEY=VALUE` refers to this table of the array: of workloads, only to those of
+/// a kind that has the key.
 pub(crate) fn takes_key(array: &str, table: &Table, key: &str) -> bool {
     let kind = table.get("kind").and_then(|entry| match &entry.node.value {
         Value::String(kind) => Some(kind.as_str()),
@@ -203,7 +203,7 @@ impl RawPlan {
     }
 }
 
-/// How long the sweep may take.
+/// Returns the time that the sweep may take.
 fn time_limit(plan: &Section<'_>) -> Result<Option<Nanos>, PlanError> {
     match plan.unit("time_limit")? {
         Some(Nanos(0)) => Err(plan.refuse("time_limit", "greater than zero")),
@@ -220,7 +220,7 @@ fn memory(plan: &Section<'_>) -> Result<Option<String>, PlanError> {
     Ok(memory.map(|memory| memory.to_string()))
 }
 
-/// What is in memory when any load begins to read, as a level of the axis.
+/// Returns the state of the cache when any load begins to read, as a level of the axis.
 fn cache(plan: &Section<'_>) -> Result<Option<String>, PlanError> {
     let cache = plan.string("cache")?;
     if cache.is_some_and(|cache| CacheState::named(cache).is_none()) {

@@ -273,7 +273,7 @@ fn all_contradictions(raw: &RawPlan, configuration: &Configuration, devices: &De
     found
 }
 
-/// What the plan says for all configurations applies to those that have no level of their own.
+/// Applies the levels that the plan sets for all configurations to one that has no level of its own.
 fn set_general(raw: &RawPlan, configuration: &mut Configuration) {
     for (axis, level) in [(MEMORY, &raw.memory), (CACHE, &raw.cache)] {
         if let Some(level) = level {

@@ -1,4 +1,5 @@
-//! What must hold for a plan whose trials begin with copies of what was prepared once, and how many share it.
+//! The requirements on a plan whose trials begin with copies of a filesystem that was prepared once, and the
+//! number of configurations that share it.
 
 use super::Plan;
 use super::document::Document;
@@ -51,8 +52,8 @@ fn unfit(plan: &Plan) -> Option<String> {
 }
 
 impl Plan {
-    /// How many configurations begin with copies of the same filesystem under a workload; nothing if trials
-    /// do not begin with copies.
+    /// Returns the number of configurations that begin with copies of the same filesystem under a workload,
+    /// for each such filesystem; empty if trials do not begin with copies.
     pub(super) fn sharing(&self) -> BTreeMap<Traces<'_>, u32> {
         let mut sharing = BTreeMap::new();
         for one in self.configurations.iter().filter(|one| self.reuse && one.makes_sense()) {

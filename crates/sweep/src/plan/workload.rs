@@ -16,7 +16,7 @@ use std::path::Path;
 
 /// The key that says which flow the others change.
 const FLOW: &str = "flow";
-/// How often a flow may refer to another one; more than that is a circle.
+/// The maximum number of references that are followed from flow to flow; more than that is a circle.
 const MAX_REFERENCES: u32 = 8;
 
 /// Sets every parameter that the plan gives, and checks them together.
@@ -94,7 +94,7 @@ fn is_file_server(workload: &Workload) -> bool {
     matches!(workload, Workload::Fileserver(_))
 }
 
-/// What a key that sets several parameters means for each of them.
+/// Returns the settings that a key for several parameters stands for, one for each of them.
 fn spelt_out(
     table: &Section<'_>,
     shorthand: Shorthand,

@@ -32,11 +32,11 @@ pub(crate) struct Blocks<'a> {
     race_limit: Option<TimeLimit>,
     /// The race that it is.
     racing: Option<Racing>,
-    /// What decides about further blocks, if all trials together do.
+    /// The decisions about further blocks, if all trials together make them.
     deciding: Option<Deciding>,
     /// The trials so far, if their number depends on them.
     tally: Tally,
-    /// How many blocks are planned at a time beyond the minimum.
+    /// The number of blocks that are planned at a time beyond the minimum.
     at_a_time: u32,
 }
 
@@ -101,7 +101,7 @@ impl<'a> Blocks<'a> {
         count(self.slots.len() + self.later().len())
     }
 
-    /// Whether more blocks may be planned after this one.
+    /// Returns whether more blocks may be planned after this one.
     pub fn more_may_follow(&self, block: u32) -> bool {
         match &self.deciding {
             Some(deciding) => deciding.more_may_follow(self.plan, block),
@@ -114,7 +114,7 @@ impl<'a> Blocks<'a> {
         self.limit.iter_mut().chain(&mut self.race_limit).for_each(|limit| limit.rest(paused));
     }
 
-    /// Whether the trial at an index begins a block that does not fit into the time of the sweep.
+    /// Returns whether the trial at an index begins a block that does not fit into the time of the sweep.
     pub fn forbids(&self, index: usize) -> bool {
         let limit = self.limit.as_ref();
         limit.is_some_and(|limit| limit.forbids(&self.slots, index, &self.stored, &self.clock))

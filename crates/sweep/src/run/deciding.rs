@@ -9,30 +9,30 @@
 //! A sweep that has ended goes on for so many blocks, or for a time, within which it ends as soon as it is
 //! decided, unless it already was.
 //!
-//! What was planned in an earlier run stays planned: nothing is judged twice.
+//! Blocks that were planned in an earlier run stay planned: nothing is judged twice.
 
 use crate::plan::Plan;
 use fsdyno_core::{Looks, More, RepeatedBlock, WarningKind};
 use fsdyno_verdict::enough::{Tally, Until};
 use fsdyno_verdict::sequential::{self, Settled};
 
-/// What decides about further blocks.
+/// The decisions about further blocks.
 pub(crate) struct Deciding {
     looks: Looks,
-    /// How many blocks have stored trials of an earlier run.
+    /// The number of blocks that have stored trials of an earlier run.
     known: u32,
-    /// What is being added to a sweep that had ended.
+    /// The addition to a sweep that had ended.
     more: Option<More>,
 }
 
-/// What follows the blocks so far.
+/// The continuation after the blocks so far.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Following {
     /// The cases of the next block; none if the sweep is over.
     pub cases: Vec<u32>,
-    /// Whether it is measured in the place of another, so that nothing else is planned with it.
+    /// `true` if the block is measured in the place of another, so that nothing else is planned with it.
     pub is_repeat: bool,
-    /// What the trials so far say, a line each.
+    /// The conclusions from the trials so far, a line each.
     pub said: Vec<String>,
 }
 
@@ -48,7 +48,7 @@ impl Deciding {
         &self.looks
     }
 
-    /// Whether blocks may follow this one that are not planned yet.
+    /// Returns whether blocks may follow this one that are not planned yet.
     pub fn more_may_follow(&self, plan: &Plan, block: u32) -> bool {
         match self.more {
             Some(More { from, blocks: Some(blocks), .. }) => block + 1 < from.saturating_add(blocks),
@@ -57,7 +57,7 @@ impl Deciding {
         }
     }
 
-    /// What follows the first `blocks` blocks, all trials of which are in the tally.
+    /// Returns the continuation after the first `blocks` blocks, all trials of which are in the tally.
     pub fn next(&mut self, plan: &Plan, tally: &Tally, blocks: u32) -> Following {
         if blocks < self.known {
             let cases = composition(plan, tally, blocks, self.more);
@@ -92,7 +92,7 @@ impl Deciding {
         Following { cases, is_repeat: false, said }
     }
 
-    /// Whether no further block follows, apart from those that are measured again.
+    /// Returns whether no further block follows, apart from those that are measured again.
     fn is_over(&self, plan: &Plan, tally: &Tally, settled: &Settled, blocks: u32) -> bool {
         let is_open = |settled: &Settled| matches!(settled, Settled::Open(_));
         match self.more {
@@ -109,7 +109,7 @@ impl Deciding {
         }
     }
 
-    /// How many of so many blocks count.
+    /// Returns the number of blocks that count, out of so many.
     fn counted(&self, blocks: u32) -> u32 {
         (0..blocks).map(|block| u32::from(self.looks.in_place_of(block).is_none())).sum()
     }

@@ -1,4 +1,4 @@
-//! What a sweep has in the store, and how it gets there.
+//! The part of a sweep that is in the store, and how it gets there.
 
 use super::{SweepEnd, SweepOutcome};
 use crate::options::{MoreBlocks, RunOptions};
@@ -12,20 +12,20 @@ use fsdyno_store::{NewSweep, Store, SweepId};
 use fsdyno_testbed::running_kernel;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What there is of a sweep that goes on; nothing of a new one.
+/// The stored part of a sweep that goes on; empty for a new one.
 #[derive(Debug, Default)]
 pub(crate) struct Earlier {
     /// The numbers of its trials.
     pub stored: BTreeSet<u32>,
-    /// What matters of them.
+    /// These trials in outline.
     pub trials: Vec<TrialRecord>,
     /// The looks at them that decided how many there are.
     pub looks: Looks,
-    /// What is being added to it after it had ended.
+    /// The addition to it after it had ended.
     pub more: Option<More>,
 }
 
-/// What there is of the sweep that these options continue.
+/// Returns the stored part of the sweep that these options continue.
 pub(crate) fn earlier(
     plan: &Plan,
     mut host: Option<&mut dyn Host>,

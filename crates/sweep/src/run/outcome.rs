@@ -1,14 +1,14 @@
-//! How a sweep ended, and what it has left.
+//! The outcome of a sweep, and what it has left.
 
 use crate::sweep_error::SweepError;
 use fsdyno_store::SweepId;
 
-/// How a sweep ended.
+/// The outcome of a sweep.
 #[derive(Debug)]
 pub struct SweepOutcome {
     /// Its number in the store.
     pub sweep: SweepId,
-    /// How it ended.
+    /// The way in which it ended.
     pub end: SweepEnd,
     /// Trials stored by this run that were measured.
     pub measured: u32,
@@ -16,15 +16,15 @@ pub struct SweepOutcome {
     pub skipped: u32,
     /// Trials stored by this run that failed.
     pub failed: u32,
-    /// What is left on the machine, of this sweep or of earlier ones, one line each.
+    /// The leftovers on the machine, of this sweep or of earlier ones, one line each.
     pub left: Vec<String>,
     /// Why it could not continue, if that ended it.
     pub broken: Option<SweepError>,
-    /// Whether its results have been copied elsewhere, because somebody has removed the store.
+    /// `true` if its results have been copied elsewhere, because somebody has removed the store.
     pub is_elsewhere: bool,
 }
 
-/// How a sweep ended.
+/// The way in which a sweep ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SweepEnd {
     /// Every planned trial is stored, or all that fit into the time limit, and the machine is as it was.

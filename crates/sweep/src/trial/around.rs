@@ -1,4 +1,4 @@
-//! What runs around a trial, wherever it runs itself: the hooks before and after it, on this machine.
+//! The hooks before and after a trial, which run on this machine, wherever the trial itself runs.
 
 use super::commands::TrialCommands;
 use super::watch::LoadEnd;
@@ -13,7 +13,7 @@ use fsdyno_host::Host;
 use fsdyno_store::{Store, SweepId};
 use std::path::PathBuf;
 
-/// What the trials of a sweep have in common for the commands of their plan.
+/// The context that the trials of a sweep share for the commands of their plan.
 #[derive(Clone)]
 pub(crate) struct Around<'a> {
     plan: &'a Plan,

@@ -19,20 +19,20 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How often a hook is looked at.
+/// The interval at which a hook is checked.
 const GLANCE: Duration = Duration::from_millis(20);
-/// How long to wait for the end of what was asked to end, which takes its guardian at most 17 s.
+/// The time to wait for the end of a process that was asked to end, which takes its guardian at most 17 s.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How often the files of monitors are counted.
+/// The interval at which the files of monitors are counted.
 const COUNT: Duration = Duration::from_millis(500);
-/// How many lines of a hook's output an error shows.
+/// The number of lines of a hook's output that an error shows.
 const LINES: usize = 10;
 
 /// A trial to the commands of its plan.
 pub(crate) struct TrialCommands<'a> {
     hooks: &'a Hooks,
     guardian: Box<dyn Guardian>,
-    /// What every command is told.
+    /// The environment variables of every command.
     variables: Vec<(&'static str, String)>,
     /// The device as the plan names it.
     device: String,
@@ -80,7 +80,7 @@ impl<'a> TrialCommands<'a> {
         }
     }
 
-    /// Whether an engine must wait before each phase.
+    /// Returns whether an engine must wait before each phase.
     pub fn are_at_phases(&self) -> bool {
         self.hooks.at_phases().is_some()
     }

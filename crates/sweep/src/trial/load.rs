@@ -11,11 +11,11 @@ use fsdyno_core::{EngineRequest, Failure, Nanos, Reached, TrialRecord};
 use fsdyno_host::Host;
 use fsdyno_testbed::{Mounted, memory};
 
-/// What an engine leaves for those after it.
+/// The results of an engine that the following steps need.
 pub(super) struct Loaded {
-    /// How long it took after its last phase to write everything back.
+    /// The time that the engine took after its last phase to write everything back.
     pub written_back: Nanos,
-    /// How far its writers came.
+    /// The points that its writers reached.
     pub reached: Vec<Reached>,
 }
 

@@ -54,11 +54,11 @@ pub(crate) struct Bench<'a, 'p> {
     pub testbed: &'a Testbed,
     pub device: &'a DeviceSpec,
     pub journal: &'a mut UndoJournal,
-    /// Whether the host ends with the trial, so that there is nothing on it to take down.
+    /// `true` if the host ends with the trial, so that there is nothing on it to take down.
     pub host_ends: bool,
     pub interrupt: &'a AtomicBool,
     pub hurry: &'a AtomicBool,
-    /// What trials begin with that do not begin with a filesystem of their own.
+    /// The preparations for trials that do not begin with a filesystem of their own.
     pub preparations: Option<&'a mut Preparations>,
     /// The overhead of the tool.
     pub overhead: Overhead,
@@ -79,13 +79,13 @@ pub(crate) struct Bench<'a, 'p> {
 /// A trial that has ended.
 pub(crate) struct Ended {
     pub record: TrialRecord,
-    /// What could not be taken down, one line each.
+    /// The things that could not be taken down, one line each.
     pub left: Vec<String>,
     /// The process that cannot be killed, which no journal can undo.
     pub stuck: Option<String>,
-    /// Whether the user stopped it: then it does not count, and `--resume` runs it again.
+    /// `true` if the user stopped it: then it does not count, and `--resume` runs it again.
     pub interrupted: bool,
-    /// Whether it was stopped because a filesystem had only its reserve left. It does not count either.
+    /// `true` if it was stopped because a filesystem had only its reserve left. It does not count either.
     pub no_room: bool,
 }
 
@@ -353,7 +353,7 @@ fn device_bytes(device: &DeviceSpec, record: &TrialRecord) -> Option<Bytes> {
     (!matches!(device, DeviceSpec::Directory { .. })).then_some(Bytes(facts.size_bytes))
 }
 
-/// What every part of a trial's load has in common.
+/// Returns the request that every part of a trial's load has in common.
 fn engine_request(bench: &mut Bench<'_, '_>, slot: &Slot, case: &Case, mounted: &Mounted) -> EngineRequest {
     let keeps = matches!(bench.device, DeviceSpec::Directory { .. });
     let Bench { plan, host, .. } = bench;

@@ -1,5 +1,5 @@
-//! What a server did while its clients worked: an engine there that only observes, and the part of what it
-//! saw that was within a phase.
+//! The activity of a server while its clients worked: an engine there that only observes, and the part of its
+//! observations that was within a phase.
 
 use fsdyno_core::result::PhaseResult;
 use fsdyno_core::{EngineEvent, EngineRequest, Nanos, Telemetry, TelemetryRequest};
@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 /// The longest time between samples: the edges of a window, which only its clients know, are as exact as
 /// this.
 const INTERVAL: Nanos = Nanos::from_millis(500);
-/// How long the observer may take to begin, and to say what it has seen.
+/// The time that the observer may take to begin, and to report what it has seen.
 const LIMIT: Duration = Duration::from_secs(10);
 const GLANCE: Duration = Duration::from_millis(50);
 
 /// A server that is observed.
 pub(super) struct Observed {
     engine: Box<dyn EngineProcess>,
-    /// What to add to this machine's `CLOCK_MONOTONIC` for that of the server.
+    /// The offset to add to this machine's `CLOCK_MONOTONIC` for that of the server.
     offset_ns: i64,
 }
 

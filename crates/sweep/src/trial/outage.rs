@@ -17,9 +17,9 @@ use fsdyno_verdict::text::time_in_words;
 /// The share of a phase before the server goes away.
 const BEFORE: f64 = 0.1;
 
-/// How to restart a server.
+/// The settings of the restart of a server.
 pub(super) struct Restart {
-    /// How long it is away.
+    /// The time that the server is away.
     pub outage: Nanos,
     pub protocol: ServeProtocol,
     pub configuration: Configuration,
@@ -47,7 +47,7 @@ pub(super) struct Outages<'h> {
     mounted: &'h mut Mounted,
     journal: &'h mut UndoJournal,
     state: State,
-    /// What is to be known of them.
+    /// The warnings about the outages.
     told: Vec<Warning>,
     /// Why the server did not come back after the end of a phase.
     failure: Option<Box<Failure>>,

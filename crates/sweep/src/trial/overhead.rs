@@ -16,7 +16,7 @@ const LONGEST_WINDOW: Nanos = Nanos::from_millis(500);
 /// The shortest, for plans whose own windows are shorter than a sample.
 const SHORTEST_WINDOW: Nanos = Nanos::from_millis(100);
 
-/// How often to try: on a busy machine a worker may get no processor within a whole window.
+/// The number of attempts: on a busy machine a worker may get no processor within a whole window.
 const ATTEMPTS: usize = 3;
 
 /// Measures it without telemetry and, if the plan samples telemetry, with it. The null workload touches

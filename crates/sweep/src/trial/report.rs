@@ -1,4 +1,4 @@
-//! What an engine is asked for, and what it reports.
+//! The request to an engine, and its report.
 
 use fsdyno_core::result::{Filled, Layout, RoleResult, TimerFacts, TreeSummary};
 use fsdyno_core::{
@@ -30,21 +30,21 @@ pub(crate) struct Overhead {
     pub with_telemetry_ns_per_op: Option<f64>,
 }
 
-/// What an engine reported before it ended, however it ended.
+/// The report of an engine until it ended, however it ended.
 #[derive(Debug, Default)]
 pub(crate) struct EngineReport {
     pub timer: Option<TimerFacts>,
     pub prepare: Option<Nanos>,
     pub trees: TreeSummary,
     pub phases: Vec<PhaseResult>,
-    /// How long it took after the last phase until its data was on the device: what the unmount would have
-    /// taken longer.
+    /// The time after the last phase until its data was on the device, by which the unmount would have taken
+    /// longer.
     pub written_back: Nanos,
     pub filled: Option<Filled>,
     pub layout: Option<Layout>,
-    /// How far the writers of a verified load came.
+    /// The points that the writers of a verified load reached.
     pub reached: Vec<Reached>,
-    /// What was read again, and how long that took.
+    /// The data that was read again, and the time that this took.
     pub read_again: Option<(ReadAgain, Nanos)>,
     pub warnings: Vec<Warning>,
 }

@@ -32,14 +32,14 @@ pub(crate) struct Booted {
 /// The clients of a server.
 pub(crate) struct ServedClients {
     configuration: Configuration,
-    /// How they see the filesystem.
+    /// The settings with which they see the filesystem.
     serve: Serve,
     clients: Vec<Box<dyn Guest>>,
     members: Arc<Members>,
     facts: Vec<ClientFacts>,
     /// Their memory cgroups, once they have any.
     groups: Vec<MemoryGroup>,
-    /// Whether the server exports its filesystem.
+    /// `true` if the server exports its filesystem.
     is_exported: bool,
 }
 
@@ -113,7 +113,7 @@ impl ServedClients {
         }))
     }
 
-    /// How the server restarts in each phase, if the plan asks for that.
+    /// Returns the settings of the server's restart in each phase, if the plan asks for that.
     pub(super) fn restart(&self) -> Option<Restart> {
         Some(Restart {
             outage: self.serve.outage?,
@@ -123,7 +123,7 @@ impl ServedClients {
         })
     }
 
-    /// What the clients are.
+    /// Returns the facts about the clients.
     pub fn facts(&self) -> Vec<ClientFacts> {
         self.facts.clone()
     }
@@ -187,7 +187,7 @@ impl ServedClients {
         Ok(())
     }
 
-    /// Whether the kernel of a client has killed something because of the limit of its memory.
+    /// Returns whether the kernel of a client has killed something because of the limit of its memory.
     pub(super) fn has_killed(&mut self) -> bool {
         self.clients
             .iter_mut()
@@ -236,13 +236,13 @@ impl ServedClients {
     }
 }
 
-/// What happens on the server at the phases of its clients.
+/// The activity on the server at the phases of its clients.
 pub(super) struct AtServer<'h> {
     server: &'h mut dyn Host,
     request: &'h EngineRequest,
-    /// What watches it, while a phase lasts.
+    /// The observer of the server, while a phase lasts.
     observed: Option<Observed>,
-    /// The first phase in which nothing did, and why.
+    /// The first phase in which the server was not observed, and why.
     unseen: Option<Warning>,
     outages: Option<Outages<'h>>,
 }
@@ -321,7 +321,7 @@ mod tests {
     use fsdyno_host::EngineOutput;
     use fsdyno_host::fake::{FakeEngine, FakeHost};
 
-    /// What is said after two phases on a server whose observers do this.
+    /// Returns the text of the warning after two phases on a server whose observers do this.
     fn said(observers: &[FakeEngine], telemetry: Option<TelemetryRequest>) -> Option<String> {
         let mut server = FakeHost::new();
         server.write_setting("/proc/uptime", "5.00 9.00\n");

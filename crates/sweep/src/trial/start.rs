@@ -1,5 +1,5 @@
-//! How a trial begins: with a filesystem of its own, or with a copy of one that was prepared for several
-//! trials of the block.
+//! The beginning of a trial: with a filesystem of its own, or with a copy of one that was prepared for
+//! several trials of the block.
 
 use super::precondition::condition;
 use super::{Bench, Stop, cached_by_host, device_bytes, engine_request, load, unmount_between, unproven};
@@ -23,7 +23,7 @@ pub(super) struct Begun {
     pub mounted: Mounted,
     /// The memory cgroup of the load, if the configuration asks for one.
     pub group: Option<MemoryGroup>,
-    /// How far the writers came in the parts of the load that are done.
+    /// The points that the writers reached in the parts of the load that are done.
     pub reached: Vec<Reached>,
     /// The parts of the load that are done.
     pub parts_done: u32,

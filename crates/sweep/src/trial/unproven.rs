@@ -5,7 +5,7 @@ use crate::plan::Case;
 use fsdyno_core::result::{Lifecycle, TreeSummary};
 use fsdyno_core::{DeviceSpec, Failure, Outcome, TrialRecord};
 
-/// What is wrong with a trial of which nothing is known yet.
+/// The fault of a trial of which nothing is known yet.
 pub(super) const UNPROVEN: &str = "did not finish";
 
 /// The record of a trial of which nothing is known yet.

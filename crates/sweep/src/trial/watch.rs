@@ -16,14 +16,14 @@ use std::time::{Duration, Instant};
 
 /// The most that filling writes between two signs of progress.
 const FILL_STEP: Bytes = Bytes(Bytes::GIB);
-/// How often interruption is checked while the engine is silent.
+/// The interval at which interruption is checked while the engine is silent.
 const GLANCE: Duration = Duration::from_millis(100);
 /// The same while it waits for a hook.
 const SHORT_GLANCE: Duration = Duration::from_millis(5);
-/// How long an engine may take to exit on its own and, after being killed, to disappear.
+/// The time that an engine may take to exit on its own and, after being killed, to disappear.
 const STOP_LIMIT: Duration = Duration::from_secs(10);
 
-/// How an engine's run ended.
+/// The way in which an engine's run ended.
 #[derive(Debug)]
 pub(crate) enum LoadEnd {
     /// It did all phases.
@@ -56,17 +56,17 @@ pub(crate) struct EnginePosition {
     pub glance: Option<Box<Glance>>,
 }
 
-/// What is done while an engine runs.
+/// The actions while an engine runs.
 pub(crate) struct Looks<'a> {
     /// Called with its position whenever that changes.
     pub place: &'a mut dyn FnMut(&EnginePosition),
     /// Says why it must stop for lack of room.
     pub room: &'a mut dyn FnMut() -> Option<Failure>,
-    /// What runs at its phases.
+    /// The activity at its phases.
     pub at_phases: &'a mut dyn AtPhases,
 }
 
-/// What else runs at the phases of an engine that waits before each of them.
+/// An activity at the phases of an engine that waits before each of them.
 pub(crate) trait AtPhases {
     /// A phase is ready to begin. `settled`: the engine has written back and emptied caches for it.
     fn begin(&mut self, _phase: &str, _settled: bool) -> Result<(), Box<Failure>> {
@@ -85,7 +85,7 @@ pub(crate) trait AtPhases {
 /// Nothing.
 impl AtPhases for () {}
 
-/// What ends the wait for an engine.
+/// The flags that end the wait for an engine.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stops<'a> {
     /// The user wants it to stop.
@@ -224,14 +224,14 @@ fn follow(
     }
 }
 
-/// How long a phase that ends with its work may complete nothing: a little less than until the engine is
-/// given up, so that what was measured is reported.
+/// Returns the time that a phase that ends with its work may complete nothing: a little less than until the
+/// engine is given up, so that what was measured is reported.
 pub(crate) fn patience(watchdog: Nanos, workload: &Workload) -> Nanos {
     let limit = Duration::from(watchdog) + allowance(Stage::Measure, workload);
     Nanos::from(limit / 10 * 9)
 }
 
-/// How long a stage should take at most if nothing is wrong.
+/// Returns the time that a stage should take at most if nothing is wrong.
 fn allowance(stage: Stage, workload: &Workload) -> Duration {
     let load = workload.load();
     let timing = load.timing();
@@ -251,7 +251,8 @@ fn allowance(stage: Stage, workload: &Workload) -> Duration {
     }
 }
 
-/// What is created before the phases and written by them; as much again if only the free space limits that.
+/// Returns the bytes created before the phases and written by them; if only the free space limits the latter,
+/// four times those created.
 fn most_bytes(workload: &Workload) -> u64 {
     let (prepared, written) = (workload.load().prepares().0, workload.load().writes().0);
     prepared.saturating_add(if written == u64::MAX { prepared.saturating_mul(3) } else { written })

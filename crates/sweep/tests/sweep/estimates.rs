@@ -1,4 +1,4 @@
-//! What filling takes, estimated on a machine in memory.
+//! The time of filling, estimated on a machine in memory.
 
 use crate::lab::plan;
 use fsdyno_core::Bytes;

@@ -119,7 +119,7 @@ fn a_time_that_is_too_short_is_refused_with_the_least() {
     assert!(matches!(wrong, FitError::Plan(_)), "{wrong}");
 }
 
-/// What a fit must never go below.
+/// Returns the size of the trees, the ramp and the window, which a fit must never reduce below their floors.
 fn fileserver(plan: &Plan) -> (Bytes, Nanos, Nanos) {
     let Workload::Fileserver(load) = &plan.workloads[0] else { panic!("a fileserver") };
     let Ramp::For(ramp) = load.ramp else { panic!("a fixed ramp") };

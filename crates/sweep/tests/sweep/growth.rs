@@ -8,7 +8,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 const FEW: usize = 125;
 const TIMES: usize = 8;
-/// What is linear takes about 8 times as long, what is quadratic 64 times.
+/// The most growth that passes: something linear takes about 8 times as long, something quadratic 64 times.
 const MOST: f64 = 20.0;
 
 /// Processor time of this thread to read a plan and to say what it would do, in nanoseconds. Nothing else on
@@ -25,7 +25,7 @@ fn cost(text: &str) -> i64 {
     now() - start
 }
 
-/// How many times as much eight times the input costs.
+/// Returns the factor by which eight times the input costs more.
 fn growth(text: impl Fn(usize) -> String) -> f64 {
     let least = |count: usize| (0..3).map(|_| cost(&text(count))).min().unwrap();
     least(FEW * TIMES) as f64 / least(FEW) as f64

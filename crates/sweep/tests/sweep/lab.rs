@@ -51,9 +51,9 @@ pub struct Lab {
     pub interrupt: AtomicBool,
     pub hurry: AtomicBool,
     pub asked: Arc<Asked>,
-    /// What is added to the sweep that goes on.
+    /// The blocks to add to the sweep that goes on.
     pub more: Option<MoreBlocks>,
-    /// Whether commands of plans may run.
+    /// `true` if commands of plans may run.
     pub allow_hooks: bool,
     overheads: usize,
     directory: tempfile::TempDir,
@@ -116,7 +116,7 @@ impl Lab {
         run(plan, &mut machines, &mut self.store, &options, &mut |progress| watch(&progress, interrupt))
     }
 
-    /// What `fsdyno restore` does after a crash.
+    /// Does what `fsdyno restore` does after a crash.
     pub fn restore(&mut self) -> RestoreReport {
         self.host.revive();
         let journals = self.journal_directory();
@@ -127,7 +127,7 @@ impl Lab {
         self.store.trials(outcome.sweep).unwrap()
     }
 
-    /// How many journals are left.
+    /// Returns the number of journals that are left.
     pub fn journals(&self) -> usize {
         std::fs::read_dir(self.journal_directory()).unwrap().count()
     }

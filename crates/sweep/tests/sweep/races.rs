@@ -16,7 +16,7 @@ const SET: [&str; 3] = [
     "axes.scheduler=[\"none\", \"mq-deadline\", \"kyber\", \"bfq\"]",
     "measure=null/null/operation-rate",
 ];
-/// What goes on after the first block: the best four, and the default.
+/// The configurations that go on after the first block: the best four, and the default.
 const LEFT: [u32; 5] = [0, 4, 5, 6, 7];
 /// Trials of such a race: 8 and the sentinel, then twice 5 and the sentinel.
 const TRIALS: usize = 21;
@@ -51,7 +51,7 @@ fn places(trials: &[TrialRecord]) -> Vec<(u32, u32, u32, bool, u64)> {
     trials.iter().map(|trial| (trial.trial, trial.block, trial.case, trial.sentinel, trial.seed)).collect()
 }
 
-/// What the stored trials say.
+/// Returns the answer of the stored trials.
 fn told(lab: &Lab, sweep: SweepId) -> RaceAnswer {
     let stored = lab.store.sweep(sweep).unwrap();
     let budget = race_budget(&stored.plan_toml, &stored.overrides).expect("a race");

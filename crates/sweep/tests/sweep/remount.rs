@@ -24,7 +24,7 @@ kind = "streaming"
 file_size = "64M"
 "#;
 
-/// How long it takes after the writing until everything is on the device.
+/// The time after the writing until everything is on the device.
 const WRITTEN_BACK: Nanos = Nanos::from_secs(5);
 
 /// A machine whose engines write, then read.

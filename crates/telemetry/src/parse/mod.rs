@@ -12,10 +12,10 @@ pub use journal::{btrfs_commits, jbd2_info, xfs_stats};
 pub use system::{DiskCounters, cpu_time, disks, memory, stalls};
 pub use task::{TaskIo, run_time_ns, task_io};
 
-/// What was read, and how many lines could not be parsed.
+/// The value read, and the number of lines that could not be parsed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Parsed<T> {
-    /// What was parsed.
+    /// The parsed value.
     pub value: T,
     /// Lines that could not be parsed, or that are missing.
     pub unparsed: u64,

@@ -14,7 +14,7 @@ pub(super) const FAMILY: &[&dyn Filesystem] = &[&Bcachefs];
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Bcachefs;
 
-/// What `bcachefs format` accepts as blocks, and the kernel mounts: no more than a page.
+/// The block sizes that `bcachefs format` accepts and the kernel mounts: no more than a page.
 const BLOCK: u64 = 4096;
 const BLOCKS: std::ops::RangeInclusive<u64> = 512..=BLOCK;
 /// The smallest image that was formatted, mounted by Linux 6.16, and found clean.

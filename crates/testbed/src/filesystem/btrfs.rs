@@ -17,7 +17,7 @@ pub(super) const FAMILY: &[&dyn Filesystem] = &[&Btrfs];
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Btrfs;
 
-/// What mkfs.btrfs 6.2 accepts with metadata twice, and once.
+/// The smallest devices that mkfs.btrfs 6.2 accepts, in bytes, with metadata twice, and once.
 const SIZE_MIN_DUP: u64 = 109 * Bytes::MIB;
 const SIZE_MIN_SINGLE: u64 = 47 * Bytes::MIB;
 

@@ -575,8 +575,8 @@ fn journal_blocks(blocks: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// What statfs(2) says of new filesystems (e2fsprogs 1.47.0, Linux 6.18): block size, blocks, and those
-    /// of the free ones that files cannot have.
+    /// The capacity agrees with statfs(2) of new filesystems (e2fsprogs 1.47.0, Linux 6.18): block size,
+    /// blocks, and those of the free ones that files cannot have.
     #[test]
     fn files_have_what_the_kernel_says() {
         for (device, block, blocks, kept_back) in [

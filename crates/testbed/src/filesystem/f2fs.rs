@@ -12,7 +12,7 @@ pub(super) const FAMILY: &[&dyn Filesystem] = &[&F2fs];
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct F2fs;
 
-/// What mkfs.f2fs 1.15 accepts.
+/// The smallest device that mkfs.f2fs 1.15 accepts.
 const SIZE_MIN: Bytes = Bytes(52 * Bytes::MIB);
 const BLOCK: u64 = 4096;
 

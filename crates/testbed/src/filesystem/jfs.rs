@@ -13,7 +13,7 @@ pub(super) const FAMILY: &[&dyn Filesystem] = &[&Jfs];
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Jfs;
 
-/// What mkfs.jfs 1.1.15 accepts.
+/// The smallest device that mkfs.jfs 1.1.15 accepts.
 const SIZE_MIN: Bytes = Bytes(16 * Bytes::MIB);
 const BLOCK: u64 = 4096;
 /// The log may take a tenth of the device.

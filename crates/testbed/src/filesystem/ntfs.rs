@@ -15,7 +15,7 @@ pub(super) const FAMILY: &[&dyn Filesystem] = &[&Ntfs];
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Ntfs;
 
-/// What mkfs.ntfs 2022.10 accepts on sectors of 512 bytes.
+/// The smallest device that mkfs.ntfs 2022.10 accepts, with sectors of 512 bytes.
 const SIZE_MIN: Bytes = Bytes(2 * Bytes::MIB);
 const CLUSTERS: std::ops::RangeInclusive<u64> = 512..=2 * Bytes::MIB;
 /// In addition to the data a volume has a dozen files of its own, at least one cluster each.

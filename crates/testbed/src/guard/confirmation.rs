@@ -1,4 +1,4 @@
-//! What the user has confirmed on the command line; each confirmation is for one device, by name.
+//! The user's confirmations on the command line; each is for one device, by name.
 
 use fsdyno_host::Host;
 use fsdyno_host::probe::DeviceProbe;
@@ -7,16 +7,16 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// What the user has confirmed on the command line.
+/// The user's confirmations on the command line.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Confirmation {
     /// Paths of block devices that may be destroyed, or serial numbers of whole disks.
     pub destroy: Vec<PathBuf>,
-    /// What may be overwritten on them.
+    /// The signatures that may be overwritten on those devices.
     pub overwrite: Vec<Overwrite>,
     /// Sysctls beyond the known ones that may be set.
     pub sysctls: Vec<String>,
-    /// Whether the commands of the plan may run.
+    /// `true` if the commands of the plan may run.
     pub hooks: bool,
 }
 
@@ -64,12 +64,12 @@ impl fmt::Display for Overwrite {
 }
 
 impl Confirmation {
-    /// Whether the user has named this device as one that may be destroyed.
+    /// Returns whether the user has named this device as one that may be destroyed.
     pub(super) fn destroys(&self, probe: &DeviceProbe) -> bool {
         self.destroy.iter().any(|name| names(name, probe))
     }
 
-    /// Whether a signature of this kind may be overwritten on this device.
+    /// Returns whether a signature of this kind may be overwritten on this device.
     pub(super) fn overwrites(&self, probe: &DeviceProbe, kind: &str) -> bool {
         self.overwrite.iter().any(|one| one.kind == kind && names(&one.device, probe))
     }
@@ -88,7 +88,7 @@ impl Confirmation {
     }
 }
 
-/// Whether this is a name of the device.
+/// Returns whether this is a name of the device.
 fn names(name: &Path, probe: &DeviceProbe) -> bool {
     // A serial number belongs to a disk, and does not say which of its partitions is meant.
     let serial = probe.identity.serial.as_deref().filter(|_| probe.identity.partition.is_none());

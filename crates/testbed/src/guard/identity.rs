@@ -42,7 +42,7 @@ pub(super) fn pin_differences(pinned: &str, identity: &DeviceIdentity) -> Vec<St
     parts.filter_map(|part| differ(part.trim())).collect()
 }
 
-/// What precedes `,KEY=...` at the end of a text, and that part without its comma.
+/// Splits `,KEY=...` off the end of a text; that part is returned without its comma.
 fn split_last<'a>(text: &'a str, key: &str) -> (&'a str, Option<String>) {
     match text.rsplit_once(&format!(",{key}=")) {
         Some((rest, value)) => (rest, Some(format!("{key}={value}"))),

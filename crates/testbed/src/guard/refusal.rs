@@ -11,12 +11,12 @@ use fsdyno_host::probe::{DeviceProbe, Signature, UNKNOWN_DATA, Use};
 use fsdyno_host::quoted;
 use std::path::Path;
 
-/// What the plan requires of a device.
+/// The requirement of the plan on a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Need {
     /// The least size.
     pub size: Bytes,
-    /// What needs it.
+    /// The part of the plan that needs this size.
     pub by: String,
 }
 
@@ -106,7 +106,7 @@ fn used(path: &Path, uses: &[Use]) -> Vec<Refusal> {
     refusals
 }
 
-/// What is on the device.
+/// Returns the text about the content of the device.
 fn holds(signature: &Signature) -> String {
     let Signature { kind, offset, .. } = signature;
     match kind == UNKNOWN_DATA {

@@ -129,8 +129,9 @@ fn shape(md: &Md) -> Vec<String> {
     words
 }
 
-/// What mdadm changes apart from its members. It creates nodes and links for the array in /dev, and accesses
-/// it through a temporary node of its own: in /dev or, if that is not writable, in /tmp.
+/// Returns the grants for everything that mdadm changes apart from its members. It creates nodes and links
+/// for the array in /dev, and accesses it through a temporary node of its own: in /dev or, if that is not
+/// writable, in /tmp.
 fn making_nodes() -> Vec<Grant> {
     let [dev, tmp, map] = ["/dev", "/tmp", "/run/mdadm"].map(PathBuf::from);
     vec![Grant::Nodes(dev), Grant::Nodes(tmp.clone()), Grant::Tree(tmp), Grant::Tree(map)]
@@ -184,7 +185,7 @@ fn finished(
     }
 }
 
-/// What sysfs says about an array.
+/// The properties of an array that sysfs reports.
 struct Found {
     level: String,
     disks: String,

@@ -35,21 +35,21 @@ pub(crate) struct Member {
     pub size_bytes: Option<u64>,
 }
 
-/// How a layer is made.
+/// The parameters with which a layer is made.
 #[derive(Debug, Clone)]
 pub(crate) struct Making<'a> {
-    /// What it is built on.
+    /// The devices that the layer is built on.
     pub members: &'a [Member],
     /// 128 random bits in hexadecimal.
     pub id: &'a str,
-    /// Whether its disks are new and contain only zeros.
+    /// `true` if its disks are new and contain only zeros.
     pub blank: bool,
 }
 
 /// A layer that was built, and may still be busy.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Made<'a> {
-    /// How it was made.
+    /// The parameters with which the layer was made.
     pub making: &'a Making<'a>,
     /// Its directory in sysfs: `/sys/block/md127`.
     pub directory: &'a Path,
@@ -62,7 +62,7 @@ pub(crate) struct Made<'a> {
 pub(crate) struct InForce {
     /// For a person: `raid1 of 2 disks, metadata 1.2, no bitmap`.
     pub text: String,
-    /// What was requested but is not in force, one line each.
+    /// The properties that were requested but are not in force, one line each.
     pub differences: Vec<String>,
 }
 
@@ -70,9 +70,9 @@ pub(crate) struct InForce {
 pub(crate) trait Layer {
     /// The programs that it needs.
     fn tools(&self) -> &'static [Tool];
-    /// What the kernel must support, as module names.
+    /// Returns the features that the kernel must support, as module names.
     fn modules(&self) -> Vec<&'static str>;
-    /// What this kernel lacks for it.
+    /// Returns the requirements of the layer that this kernel does not meet.
     fn unmet(&self, host: &mut dyn Host) -> Vec<String>;
     /// The commands that make it, in order.
     fn commands(&self, making: &Making<'_>) -> Vec<Command>;
@@ -215,7 +215,7 @@ fn dmsetup() -> Command {
     Command::new("dmsetup").may_change(controlling_mappings())
 }
 
-/// What device-mapper tools change apart from the devices below a mapping.
+/// Returns the grants for everything that device-mapper tools change apart from the devices below a mapping.
 fn controlling_mappings() -> [Grant; 2] {
     [Grant::File("/dev/mapper/control".into()), Grant::Nodes("/dev".into())]
 }

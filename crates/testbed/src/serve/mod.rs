@@ -40,7 +40,7 @@ const MOUNT_WORDS: Words = &[
 
 /// Where clients mount what the server shows.
 const MOUNT_POINT: &str = "/mnt";
-/// How often caches are dropped at most: each time, what the time before has made clean can go.
+/// The most times that caches are dropped: each time, the caches that the time before has made clean can go.
 const DROPS_MOST: usize = 10;
 /// The share of what is cached that counts as falling.
 const FALLING: f64 = 0.01;
@@ -49,23 +49,24 @@ const STEP: &str = "serve";
 /// The program that gives interfaces their addresses (ip(8)).
 const IP: (&str, &str) = ("ip", "iproute2");
 
-/// What a protocol has of its own.
+/// The parts of serving that are specific to a protocol.
 trait Serving: Sync {
     /// The axes of serving that it has.
     fn axes(&self) -> &'static [&'static str];
     /// Mount options of clients that a plan may name.
     fn mount_words(&self) -> Words;
-    /// What the kernel of the server must have.
+    /// Returns the modules that the kernel of the server must have.
     fn modules_of_server(&self) -> &'static [&'static str];
-    /// What the kernels of clients must have.
+    /// Returns the modules that the kernels of clients must have.
     fn modules_of_client(&self) -> &'static [&'static str];
     /// The program that serves, with its package; none if the kernel does.
     fn program(&self) -> Option<(&'static str, &'static str)>;
     /// The most bytes that a client reads or writes at a time.
     fn transfer_most(&self) -> u64;
-    /// What settings cannot be.
+    /// Returns the problems with settings that the protocol does not support.
     fn contradictions(&self, configuration: &Configuration) -> Vec<String>;
-    /// What is shown to these clients; whether they may have used it before the server went away.
+    /// Returns the export for these clients; `reclaims` says whether they may have used it before the server
+    /// went away.
     fn export(
         &self,
         configuration: &Configuration,
@@ -73,7 +74,7 @@ trait Serving: Sync {
         clients: Vec<String>,
         reclaims: bool,
     ) -> Export;
-    /// How long clients may wait after the server has come back from being away.
+    /// Returns the time that clients may wait after the server has come back from being away.
     fn wait_after_outage(&self, configuration: &Configuration) -> Nanos;
     /// The kernel's name of what clients mount, where it is on this server, and the options that are neither
     /// axes nor the plan's.
@@ -85,7 +86,8 @@ trait Serving: Sync {
     ) -> (&'static str, String, Vec<String>);
     /// The options of axes, as `/proc/mounts` shows them; `all` with those that are at their defaults.
     fn options(&self, configuration: &Configuration, all: bool) -> Vec<String>;
-    /// What a power cut of the server may lose although a client has synced it, whatever the settings.
+    /// Returns a warning about data that a power cut of the server may lose although a client has synced it,
+    /// whatever the settings.
     fn never_synced(&self) -> Option<&'static str>;
     /// The options of an export as users would write them on a server of their own.
     fn recipe(&self, configuration: &Configuration) -> Vec<String>;
@@ -98,7 +100,7 @@ fn of(protocol: ServeProtocol) -> &'static dyn Serving {
     }
 }
 
-/// What is wrong with a mount option that a plan names for clients (nfs(5), mount.cifs(8)).
+/// Returns the problem with a mount option that a plan names for clients (nfs(5), mount.cifs(8)).
 pub fn unfit_mount(protocol: ServeProtocol, word: &str) -> Option<String> {
     let known = [MOUNT_WORDS, of(protocol).mount_words()].concat();
     let (name, shown) = (word.split_once('=').map_or(word, |(name, _)| name), word.escape_debug());
@@ -124,12 +126,12 @@ fn program((name, package): (&str, &str)) -> GuestProgram {
     GuestProgram { name: name.to_string(), package: package.to_string() }
 }
 
-/// What the kernel of the server must have.
+/// Returns the modules that the kernel of the server must have.
 pub fn modules_of_server(protocol: ServeProtocol) -> Vec<GuestModule> {
     modules(of(protocol).modules_of_server())
 }
 
-/// What the kernels of clients must have.
+/// Returns the modules that the kernels of clients must have.
 pub fn modules_of_client(protocol: ServeProtocol) -> Vec<GuestModule> {
     modules(of(protocol).modules_of_client())
 }
@@ -138,7 +140,8 @@ fn modules(names: &[&str]) -> Vec<GuestModule> {
     std::iter::once(&"virtio_net").chain(names).map(|name| GuestModule::from(*name)).collect()
 }
 
-/// What is wrong with the settings of serving; `served` is the protocol, if the filesystem is served at all.
+/// Returns the problems with the settings of serving; `served` is the protocol, if the filesystem is served
+/// at all.
 pub fn contradictions(configuration: &Configuration, served: Option<ServeProtocol>) -> Vec<String> {
     let asked = OF_SERVING.into_iter().filter(|axis| configuration.level(axis).is_some());
     let Some(protocol) = served else {
@@ -313,7 +316,7 @@ fn mount_of(
     }
 }
 
-/// What is not as it was asked for.
+/// Returns warnings about everything that is not as it was requested.
 pub fn warnings(configuration: &Configuration, served: &Served) -> Vec<Warning> {
     let in_force: Vec<&str> = served.mount_options_in_force.split(',').collect();
     let asked = of(served.protocol).options(configuration, false).into_iter();
@@ -332,7 +335,7 @@ pub fn warnings(configuration: &Configuration, served: &Served) -> Vec<Warning> 
     warnings
 }
 
-/// How to serve it elsewhere.
+/// Returns the recipe for serving the filesystem elsewhere.
 pub fn recipe(protocol: ServeProtocol, configuration: &Configuration, words: &[String]) -> ServeRecipe {
     let export = export_of(protocol, configuration, Path::new(Recipe::MOUNTPOINT), 0, false);
     let options = of(protocol).options(configuration, true).into_iter();

@@ -13,8 +13,8 @@ use std::path::Path;
 /// The kernel's name of the filesystem, and that of version 3.
 const KIND: &str = "nfs4";
 const KIND_3: &str = "nfs";
-/// What clients of version 3 would otherwise ask rpcbind. Their locks are their own, because no load of
-/// fsdyno locks anything.
+/// The options that save clients of version 3 from asking rpcbind. Their locks are their own, because no load
+/// of fsdyno locks anything.
 const OPTIONS_3: [&str; 3] = ["port=2049", "mountproto=tcp", "nolock"];
 const VERSION: &str = "4.2";
 const THREADS: u32 = 8;

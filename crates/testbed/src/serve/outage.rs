@@ -35,12 +35,12 @@ pub fn come_back(
     server.serve(&export).map_err(TestbedError::at(STEP))
 }
 
-/// How long clients may wait after a server has come back.
+/// Returns the time that clients may wait after a server has come back.
 pub fn wait_after_outage(protocol: ServeProtocol, configuration: &Configuration) -> Nanos {
     of(protocol).wait_after_outage(configuration)
 }
 
-/// What happens to the server in each phase, for a dry run.
+/// Returns the line that says what happens to the server in each phase, for a dry run.
 pub fn outage_line(protocol: ServeProtocol, outage: Nanos) -> String {
     format!("in each phase: {}; ip link set down; umount; {outage} later, all of it again", end_of(protocol))
 }

@@ -43,7 +43,7 @@ impl Serving for Smb {
         Some(("smbd", "samba"))
     }
 
-    /// What smbd offers (smb.conf(5), `smb2 max read`).
+    /// Returns the most bytes that smbd offers (smb.conf(5), `smb2 max read`).
     fn transfer_most(&self) -> u64 {
         8 * Bytes::MIB
     }

@@ -58,7 +58,7 @@ pub(super) struct JournalFile {
 /// The journal of a process that is gone.
 pub(super) struct Adopted {
     pub file: JournalFile,
-    /// Whether the machine has been rebooted since.
+    /// `true` if the machine has been rebooted since.
     pub rebooted: bool,
     pub actions: Vec<UndoAction>,
 }
@@ -139,7 +139,7 @@ impl JournalFile {
         &self.path
     }
 
-    /// What every process that carries out steps has to inherit.
+    /// Returns the descriptor that every process that carries out steps has to inherit.
     pub fn steps(&self) -> Arc<OwnedFd> {
         Arc::clone(&self.steps)
     }
@@ -339,7 +339,7 @@ fn locked(file: &File, hope: impl Fn() -> bool) -> io::Result<bool> {
     }
 }
 
-/// Whether the process named in a journal is running; assumed if that cannot be determined.
+/// Returns whether the process named in a journal is running; assumes so if that cannot be determined.
 fn owner_lives(journal: &Path) -> bool {
     let text = fs::read_to_string(journal).unwrap_or_default();
     let header = text.lines().next().and_then(|line| serde_json::from_str::<Header>(line).ok());

@@ -1,4 +1,4 @@
-//! What an undo journal is allowed to request.
+//! The actions that an undo journal is allowed to request.
 //!
 //! A journal is in a directory that nobody else can write to, but it is only a file: it may be damaged,
 //! restored from a backup of another machine, or written by somebody who got that far. So each kind of action
@@ -10,7 +10,7 @@ use crate::name::{has_name, is_absolute, is_id, is_memory_group, is_mount_direct
 use crate::way_back::{Label, UndoAction};
 use fsdyno_host::setting::{BYTES_MAX, Setting};
 
-/// What is wrong with an action: something that fsdyno never journals.
+/// Returns the problem with an action, if it is one that fsdyno never journals.
 pub(super) fn violation(action: &UndoAction) -> Option<String> {
     let (what, holds) = match action {
         UndoAction::RemoveFile { path, identity: None } => (
@@ -62,8 +62,7 @@ pub(super) fn violation(action: &UndoAction) -> Option<String> {
     (!holds).then(|| format!("it {what}: {}", action.describe()))
 }
 
-/// Whether a path means the same in every directory.
-/// `fsdyno-ID` of a delay, `fsdyno_ID-data` of a volume.
+/// Returns whether a name is that of a mapping: `fsdyno-ID` of a delay, `fsdyno_ID-data` of a volume.
 fn is_mapping(name: &str) -> bool {
     let delay = name.strip_prefix("fsdyno-").is_some_and(is_id);
     let volume = name.strip_prefix("fsdyno_").and_then(|rest| rest.split_once('-'));

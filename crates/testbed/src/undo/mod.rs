@@ -23,24 +23,24 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use step::undo;
 
-/// How long undoing waits for something that is busy: an engine that was killed may still be exiting.
+/// The time that undoing waits for something that is busy: an engine that was killed may still be exiting.
 const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(20);
 const EBUSY: i32 = 16;
 const EAGAIN: i32 = 11;
 
-/// What undoing did.
+/// The outcome of undoing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UndoReport {
-    /// What was undone, one line each; what did not need undoing is not listed.
+    /// The changes that were undone, one line each; those that did not need undoing are not listed.
     pub undone: Vec<String>,
-    /// What is left behind and why, one line each.
+    /// The changes that are left behind and why, one line each.
     pub left: Vec<String>,
     /// Settings that somebody else has changed in the meantime, which stay as they are.
     pub foreign: Vec<String>,
 }
 
-/// What [`restore`] did.
+/// The outcome of [`restore`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RestoreReport {
     /// Journals that no live process holds, all of them processed.
@@ -49,7 +49,7 @@ pub struct RestoreReport {
     pub running: usize,
     /// Journals that were moved aside, now or before, because they are not valid: nothing in them is undone.
     pub aside: Vec<PathBuf>,
-    /// What was undone, left and foreign, in all journals.
+    /// The changes that were undone, left or foreign, in all journals.
     pub report: UndoReport,
 }
 
@@ -157,7 +157,7 @@ impl UndoJournal {
         }
     }
 
-    /// Whether nothing is left to undo.
+    /// Returns whether nothing is left to undo.
     pub fn is_empty(&self) -> bool {
         self.actions.is_empty()
     }
@@ -301,7 +301,7 @@ impl UndoJournal {
         }
     }
 
-    /// What is left to undo, one line each.
+    /// Returns the changes that are left to undo, one line each.
     pub fn waiting(&self) -> Vec<String> {
         self.actions.iter().rev().map(UndoAction::describe).collect()
     }
@@ -387,8 +387,8 @@ pub fn restore_within(host: &mut dyn Host, directory: &Path, patience: Duration)
     Ok(result)
 }
 
-/// What a journal made may have been used by what another one made, which is gone by now: tries again as long
-/// as that undoes something.
+/// Tries the rest again as long as that undoes something: things that one journal made may have been used by
+/// things that another one made, which are gone by now.
 fn undo_what_others_held(host: &mut dyn Host, waiting: &mut [(UndoJournal, UndoReport)]) {
     loop {
         let mut undone = false;

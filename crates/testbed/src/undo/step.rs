@@ -1,4 +1,4 @@
-//! How each action is undone.
+//! The steps by which each action is undone.
 
 use crate::name::is_mount_directory;
 use crate::way_back::{UndoAction, Undone};
@@ -8,7 +8,7 @@ use fsdyno_host::{Command, DeviceHandle, Host, HostError};
 use std::path::Path;
 use std::time::Duration;
 
-/// How long writing back cached data to a slow device may take.
+/// The time that writing back cached data to a slow device may take.
 const WRITE_BACK: Duration = Duration::from_secs(300);
 const ENOENT: i32 = 2;
 const ENOTCONN: i32 = 107;
@@ -103,8 +103,8 @@ pub(super) fn undo(
     }
 }
 
-/// What is at a path. The files of a recorder are gone with its process, although its mountpoint is still
-/// there.
+/// Returns the identity of the file at a path. The files of a recorder are gone with its process, although
+/// its mountpoint is still there.
 fn still_there(host: &mut dyn Host, path: &Path) -> fsdyno_host::Result<Option<FileIdentity>> {
     match host.file_identity(path) {
         Err(HostError::System { errno: ENOTCONN, .. }) if path.parent().is_some_and(is_mount_directory) => {
@@ -143,8 +143,8 @@ fn detach(host: &mut dyn Host, image: &FileIdentity, path: &Path) -> fsdyno_host
     Ok(Undone::Done(format!("detached {} from '{}'", nodes.join(", "), path.display())))
 }
 
-/// Whether a loop device has this image. After the image was removed, another file may have got its inode,
-/// but with another birth time.
+/// Returns whether a loop device has this image. After the image was removed, another file may have got its
+/// inode, but with another birth time.
 fn has(host: &mut dyn Host, found: &LoopInfo, image: &FileIdentity) -> fsdyno_host::Result<bool> {
     if (found.backing_device, found.backing_inode) != (image.device, image.inode) {
         return Ok(false);
@@ -166,8 +166,8 @@ fn write_back(host: &mut dyn Host, target: &Path) -> fsdyno_host::Result<()> {
     }
 }
 
-/// Whether a file is the one that fsdyno created. Device numbers are reassigned at boot; inode and birth time
-/// stay.
+/// Returns whether a file is the one that fsdyno created. Device numbers are reassigned at boot; inode and
+/// birth time stay.
 fn same_file(found: &FileIdentity, ours: &FileIdentity, rebooted: bool) -> bool {
     let same_device = found.device == ours.device || (rebooted && ours.birth_ns.is_some());
     same_device

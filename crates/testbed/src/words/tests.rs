@@ -636,8 +636,8 @@ fn of_words_of_one_setting_the_last_counts_also_over_an_axis() {
     }
 }
 
-/// What kernels show of mounts with the defaults of mkfs and mount: Linux 6.18 for the first five, and guests
-/// with Debian's 6.1 for the others.
+/// Checks that the options that kernels show for mounts with the defaults of mkfs and mount are no risk:
+/// Linux 6.18 for the first five, and guests with Debian's 6.1 for the others.
 #[test]
 fn nothing_of_a_usual_mount_is_a_risk() {
     let shown = [

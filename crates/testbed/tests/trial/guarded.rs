@@ -1,4 +1,4 @@
-//! What a trial refuses, requires and warns of before it writes.
+//! The refusals, requirements and warnings of a trial before it writes.
 
 use crate::lab::{Case, DISK, IMAGE, Lab, block, case, configuration, devices, image, machine};
 use fsdyno_core::{Bytes, WarningKind};

@@ -99,7 +99,7 @@ pub(super) fn cases(trials: &[TrialRecord]) -> Vec<Case<'_>> {
     cases.into_values().collect()
 }
 
-/// Whether two cases match.
+/// A rule that decides whether two cases match.
 type Rule<'r> = dyn Fn(&Case<'_>, &Case<'_>) -> bool + 'r;
 
 /// Finds the cases of the first side among those of the second.
@@ -148,7 +148,7 @@ pub(super) fn pairs(first: &[Case<'_>], second: &[Case<'_>]) -> Found {
     Found { pairs: all.into_iter().filter(measured).collect(), alone }
 }
 
-/// Whether the figures of two cases mean the same things.
+/// Returns whether the figures of two cases mean the same things.
 fn is_like(a: &Case<'_>, b: &Case<'_>) -> bool {
     a.workload().model() == b.workload().model()
 }
@@ -216,7 +216,8 @@ fn common<'c>(configuration: &'c Configuration, changed: &BTreeSet<String>) -> B
     kept.filter_map(|axis| level_of(configuration, &axis).map(|level| (axis, level))).collect()
 }
 
-/// What differs between two cases: settings, kernel, clients, device, and parameters of the workload.
+/// Returns the differences between two cases: settings, kernel, clients, device, and parameters of the
+/// workload.
 pub(super) fn differences(sides: [&Case<'_>; 2]) -> Vec<Difference> {
     let difference = |what: &str, levels: [String; 2]| {
         (levels[0] != levels[1]).then(|| Difference { what: what.to_string(), levels })
@@ -284,14 +285,14 @@ pub(super) fn incomparable(sides: [&Case<'_>; 2], measure: &Measure) -> Option<S
     })
 }
 
-/// Whether this version of bonnie++ uses `putc` and `getc`: those before 1.92.
+/// Returns whether this version of bonnie++ uses `putc` and `getc`: those before 1.92.
 fn moves_characters_through_buffers(version: &str) -> bool {
     let number = version.trim_start_matches(|letter: char| !letter.is_ascii_digit());
     let end = number.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(number.len());
     number[..end].parse::<f64>().is_ok_and(|number| number < 1.92)
 }
 
-/// How many other machines did the load.
+/// Returns the number of other machines that did the load, and whether they read the same trees.
 fn clients(case: &Case<'_>) -> String {
     let environment = &case.any.environment;
     format!("{}{}", environment.clients.len(), whose_trees(environment.shared_trees))

@@ -7,7 +7,7 @@
 //! have, except those of the lifecycle and `throughput`, which sums up the others. Only if there are none
 //! does it have the rates and mean latencies of each role. Whatever one side lacks is listed.
 //!
-//! What power cuts lose has tests of its own ([`crate::durability`]), in a family of its own.
+//! Losses in power cuts have tests of their own ([`crate::durability`]), in a family of their own.
 //!
 //! A difference that something else may explain ([`crate::doubt`]) is not called faster or slower. What bears
 //! on the answer is part of it: the notes on each side's machine, and the warnings of the compared trials.
@@ -36,7 +36,7 @@ use std::path::Path;
 /// One of the two sides.
 #[derive(Debug, Clone, Copy)]
 pub struct Side<'a> {
-    /// What the user calls it.
+    /// The name that the user gives it.
     pub name: &'a str,
     /// The sweep of its trials: two sides of one sweep share blocks.
     pub sweep: i64,
@@ -48,18 +48,18 @@ pub struct Side<'a> {
     pub trials: &'a [TrialRecord],
     /// All trials of its sweep, whose sentinel shows what the machine itself did.
     pub whole: &'a [TrialRecord],
-    /// Whether trials of its sweep were looked at to decide how many there are.
+    /// `true` if trials of its sweep were looked at to decide how many there are.
     pub repeated_looks: bool,
 }
 
 impl Side<'_> {
-    /// Whether both are from one sweep.
+    /// Returns whether both sides are from one sweep.
     fn shares_sweep_with(&self, other: &Side<'_>) -> bool {
         (self.store, self.sweep) == (other.store, other.sweep)
     }
 }
 
-/// What is compared, and how strictly.
+/// The measures to compare, and the strictness of the comparison.
 #[derive(Debug, Clone)]
 pub struct Question {
     /// The measures; if empty, every named one that both sides have, except `throughput` and those of the
@@ -82,13 +82,13 @@ pub struct Comparison {
     pub cases: Vec<ComparedCase>,
     /// Cases without trials to compare on the other side.
     pub alone: [Vec<UncomparedCase>; 2],
-    /// What the sentinels of each side's sweep show about the machine; one sweep is described once.
+    /// The notes on the machine, from the sentinels of each side's sweep; one sweep is described once.
     pub notes: [Vec<String>; 2],
     /// The warnings of the compared trials.
     pub warnings: Vec<SharedWarning>,
 }
 
-/// What identifies a side.
+/// The identity of a side.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SideName {
     /// As the user calls it.
@@ -108,15 +108,15 @@ pub struct ComparedCase {
     pub workload: Workload,
     /// The name of that, with what tells it from the other workloads of that side.
     pub workload_name: Cow<'static, str>,
-    /// What it does, in one line that tells it from the others.
+    /// The line that describes the workload and distinguishes it from the others.
     pub workload_title: String,
-    /// What differs between the sides, as far as it is known.
+    /// The differences between the sides, as far as they are known.
     pub differences: Vec<Difference>,
     /// Trials that were not measured, on each side.
     pub not_measured: [usize; 2],
     /// One row per measure.
     pub rows: Vec<ComparedMeasure>,
-    /// What power cuts lose, one row per cache model; empty under other workloads.
+    /// The losses in power cuts, one row per cache model; empty under other workloads.
     pub losses: Vec<LossRow>,
     /// Requested measures without a value on one or both sides.
     pub without: Vec<Measure>,
@@ -139,9 +139,9 @@ pub struct ComparedMeasure {
     pub rank_p: Option<f64>,
     /// The verdict.
     pub finding: Finding,
-    /// What forbids the verdict that the trials would give.
+    /// The reason that forbids the verdict that the trials would give.
     pub doubt: Option<String>,
-    /// What would forbid which verdict.
+    /// The doubts, by the verdicts that they would forbid.
     doubts: Doubt,
     /// For each side, whether some value is only a lower bound.
     pub at_least: [bool; 2],
@@ -241,7 +241,7 @@ impl Comparison {
         }
     }
 
-    /// Whether something got worse.
+    /// Returns whether something got worse.
     pub fn regressed(&self) -> bool {
         let loses_more = |row: &LossRow| row.finding == durability::Finding::LosesMore;
         self.rows().any(|row| row.finding == Finding::Slower)
@@ -249,7 +249,7 @@ impl Comparison {
             || self.alone[1].iter().any(|case| case.is_lost)
     }
 
-    /// What power cuts lose, of all cases.
+    /// Returns the losses in power cuts, of all cases.
     pub fn losses(&self) -> impl Iterator<Item = &LossRow> {
         self.cases.iter().flat_map(|case| &case.losses)
     }
@@ -402,8 +402,8 @@ fn finding(row: &ComparedMeasure, threshold: f64, comparisons: usize) -> (Findin
     (finding, doubt)
 }
 
-/// Whether a verdict holds if some values are only lower bounds, or whether more trials can lead to one: such
-/// a value can prove that its side is larger, and nothing else.
+/// Returns whether a verdict holds if some values are only lower bounds, or whether more trials can lead to
+/// one: such a value can prove that its side is larger, and nothing else.
 pub(crate) fn proven(verdict: Verdict, ratio: &Ratio, at_least: [bool; 2]) -> bool {
     match verdict {
         Verdict::Larger => !at_least[0],

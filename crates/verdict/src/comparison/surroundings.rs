@@ -1,5 +1,5 @@
-//! What surrounds a comparison and bears on its answer: what the machine did during the sweeps of both sides,
-//! and the warnings of the compared trials.
+//! The surroundings of a comparison that bear on its answer: the behaviour of the machine during the sweeps
+//! of both sides, and the warnings of the compared trials.
 
 use super::{Question, Side};
 use crate::drift::{Drift, drift};
@@ -22,12 +22,12 @@ pub struct SharedWarning {
 }
 
 impl SharedWarning {
-    /// Whether it is no more than a note: harmless, and carried by each compared trial.
+    /// Returns whether the warning is no more than a note: harmless, and carried by each compared trial.
     pub fn is_note(&self) -> bool {
         self.kind.is_harmless() && self.trials == self.of
     }
 
-    /// What it says, and in which trial if others say something else.
+    /// Returns the text of the warning, and the trial that it is from if others say something else.
     pub fn text(&self) -> String {
         let side = if self.trials[0] > 0 { "A" } else { "B" };
         match self.example.of_trial {
@@ -39,7 +39,7 @@ impl SharedWarning {
     }
 }
 
-/// What is said of a sweep that was looked at to decide how many trials it has.
+/// The note on a sweep that was looked at to decide how many trials it has.
 const JUDGED_AGAIN: &str = "the sweep was judged again and again to decide whether it goes on: intervals and p \
                             values of ratios are those that hold after every look at once";
 /// Kinds that say nothing about the figures.
@@ -57,7 +57,8 @@ pub(super) fn warnings(sides: [&[&TrialRecord]; 2]) -> Vec<SharedWarning> {
     kinds.filter_map(shared).collect()
 }
 
-/// What the sentinels of each side's sweep show, and whether its trials decided how many there are.
+/// Returns the notes on what the sentinels of each side's sweep show, and on looks that decided its number of
+/// trials.
 pub(super) fn notes(sides: [Side<'_>; 2], question: &Question) -> [Vec<String>; 2] {
     let one_sweep = sides[0].shares_sweep_with(&sides[1]);
     let of = |side: Side<'_>| {

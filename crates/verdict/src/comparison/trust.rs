@@ -21,7 +21,7 @@ struct Machine {
     random: Xoshiro256PlusPlus,
     /// A trial without noise.
     template: TrialRecord,
-    /// How much trials differ, and in addition each measure of a trial.
+    /// The noise by which trials differ, and in addition each measure of a trial.
     noise: f64,
 }
 

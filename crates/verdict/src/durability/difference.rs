@@ -1,4 +1,4 @@
-//! Whether one of two configurations loses more than another one.
+//! The test of whether one of two configurations loses more than the other.
 //!
 //! Two tests look at the same cache model on both sides. Fisher's exact test compares how many logs lost any
 //! acknowledged promise. With enough logs, the bootstrap also compares the rates at which promises were lost,
@@ -60,7 +60,7 @@ impl Finding {
     }
 }
 
-/// How strictly to judge.
+/// The strictness of a judgement.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Judge {
     /// There are at least as many comparisons as this, of which the clearest may have been picked.
@@ -99,9 +99,9 @@ pub(crate) fn correct(rows: &mut [&mut LossRow], judge: Judge) {
     }
 }
 
-/// Whether every log of one side lost something and none of the other did, over at least three logs each: of
-/// 20 ways to choose three of six logs, one does that, which is a one-sided p value of 5 %. It is not
-/// corrected: the models look at the same logs, and a promise that is broken each time is not broken by
+/// Returns whether every log of one side lost something and none of the other did, over at least three logs
+/// each: of 20 ways to choose three of six logs, one does that, which is a one-sided p value of 5 %. It is
+/// not corrected: the models look at the same logs, and a promise that is broken each time is not broken by
 /// chance.
 fn always_and_never([a, b]: [&Lost; 2]) -> bool {
     let enough = a.logs.min(b.logs) >= LOGS_ENOUGH;

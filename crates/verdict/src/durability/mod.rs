@@ -1,4 +1,4 @@
-//! What power cuts lose: the trials of a configuration merged, by cache model.
+//! The losses in power cuts: the trials of a configuration merged, by cache model.
 //!
 //! A trial records one log and looks at many states of it. The promises of a log share its writes, and every
 //! cut looks at most of them again, so the log is the unit of all intervals: those of the share of logs that
@@ -31,14 +31,14 @@ use std::collections::BTreeMap;
 /// Seed of the intervals of rates: the same logs have the same interval in every report.
 const SEED: u64 = 1;
 
-/// What the logs of one configuration have lost.
+/// The losses of all logs of one configuration.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Losses {
-    /// How many logs, one per trial.
+    /// The number of logs, one per trial.
     pub logs: usize,
     /// Cuts, over all logs.
     pub cuts: u64,
-    /// What was recorded, over all logs.
+    /// The summary of everything that was recorded, over all logs.
     pub log: LogSummary,
     /// One for each cache model, in the order of [`CacheModel::ALL`].
     pub models: Vec<ModelLosses>,
@@ -58,7 +58,7 @@ pub struct LosingTrial {
     pub state: LosingState,
 }
 
-/// What was lost under one cache model, over all logs.
+/// The losses under one cache model, over all logs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ModelLosses {
     /// Which writes survived.
@@ -89,7 +89,7 @@ pub struct ModelLosses {
     pub damaged: u64,
     /// The time to mount, recovery included, in nanoseconds; absent if nothing could be mounted.
     pub recovery_ns: Option<Spread>,
-    /// How much of the work that nothing synced survived, by its age at the cut.
+    /// The unsynced work that survived, by its age at the cut.
     pub survival: Vec<AgeBin>,
 }
 
@@ -98,14 +98,14 @@ pub struct ModelLosses {
 pub struct PromiseLosses {
     /// Which.
     pub promise: Promise,
-    /// How many were lost.
+    /// The number of such promises that were lost.
     #[serde(flatten)]
     pub lost: Lost,
     /// Files that contain what they must not.
     pub wrong: Wrong,
 }
 
-/// How many promises were lost of those that were acknowledged before the cuts, summed over all states.
+/// The number of promises that were lost, of those acknowledged before the cuts, summed over all states.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Lost {
     /// Acknowledged.
@@ -128,11 +128,11 @@ pub struct Lost {
     by_log: Vec<Cluster>,
 }
 
-/// How much of the work that nothing synced was lost. Of several logs, a median is the median of theirs, and
-/// a maximum the largest.
+/// The unsynced work that was lost. Of several logs, a median is the median of theirs, and a maximum the
+/// largest.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct UnsyncedLosses {
-    /// How far back in time work is missing, in nanoseconds: of files or of names, whichever is more.
+    /// The time that missing work reaches back, in nanoseconds: of files or of names, whichever is more.
     pub lost_ns: Spread,
     /// Files with content.
     pub files: Spread,
@@ -271,12 +271,12 @@ impl Losses {
         }
     }
 
-    /// What was found under one model.
+    /// Returns the losses under one model.
     pub fn model(&self, model: CacheModel) -> Option<&ModelLosses> {
         self.models.iter().find(|one| one.model == model)
     }
 
-    /// Whether an acknowledged promise was lost under any model.
+    /// Returns whether an acknowledged promise was lost under any model.
     pub fn loses(&self) -> bool {
         self.models.iter().any(|one| one.acknowledged.lost > 0)
     }

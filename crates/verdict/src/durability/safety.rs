@@ -1,4 +1,4 @@
-//! Whether a configuration is durable: what power cuts have shown of it, else what its settings declare.
+//! The durability of a configuration: as power cuts have shown it, else as its settings declare it.
 //!
 //! The testbed declares which settings weaken what survives a power cut, or may because nobody has classified
 //! them, and stores that with each trial. If
@@ -21,7 +21,7 @@ const STATES_ENOUGH: u64 = 60;
 /// The models that clear a setting that is declared unsafe.
 const VOLATILE: [CacheModel; 2] = [CacheModel::Flushed, CacheModel::Subset];
 
-/// What says whether a configuration is durable.
+/// The basis for saying whether a configuration is durable.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "by")]
 pub enum Basis {
@@ -33,7 +33,7 @@ pub enum Basis {
     Measured(MeasuredLosses),
 }
 
-/// What power cuts have shown of a configuration.
+/// The losses that power cuts have shown of a configuration.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MeasuredLosses {
     /// Each cache model, in the order of [`CacheModel::ALL`].
@@ -42,7 +42,7 @@ pub struct MeasuredLosses {
     pub worst: usize,
 }
 
-/// What was lost under one cache model.
+/// The losses under one cache model.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct MeasuredModel {
     /// Which writes survived.
@@ -82,12 +82,12 @@ impl MeasuredLosses {
         MeasuredLosses { models, worst: losses.worst }
     }
 
-    /// Whether an acknowledged promise was lost under any model.
+    /// Returns whether an acknowledged promise was lost under any model.
     pub fn loses(&self) -> bool {
         self.models.iter().any(|one| one.lost > 0)
     }
 
-    /// What was lost, without a verb before it: `113 of 113 acknowledged promises lost in 3 of 3 logs`.
+    /// Returns the losses without a verb before them: `113 of 113 acknowledged promises lost in 3 of 3 logs`.
     pub fn summary(&self) -> String {
         let worst = &self.models[self.worst];
         match self.loses() {
@@ -113,8 +113,8 @@ impl MeasuredLosses {
         }
     }
 
-    /// What it loses, in a sentence about it: `with a volatile cache it loses 113 of 113 acknowledged
-    /// promises; with every completed write surviving (model completed) none in 60 states`.
+    /// Returns a sentence about the losses of the configuration: `with a volatile cache it loses 113 of 113
+    /// acknowledged promises; with every completed write surviving (model completed) none in 60 states`.
     pub fn sentence(&self) -> String {
         let worst = &self.models[self.worst];
         let loses = format!(
@@ -141,21 +141,21 @@ fn cache(model: CacheModel) -> &'static str {
     }
 }
 
-/// Whether a configuration is durable.
+/// The judgement of whether a configuration is durable.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Judged {
-    /// How it weakens what survives a power cut, or may; empty if it is durable.
+    /// The ways in which it weakens what survives a power cut, or may; empty if it is durable.
     pub risks: Vec<String>,
     pub basis: Basis,
 }
 
-/// What the sweep shows of its configurations, apart for power cuts alone and for those along with which a
-/// disk was lost: an array that keeps its promises as long as it has all disks is not unsafe.
+/// The losses that the sweep shows of its configurations, apart for power cuts alone and for those along with
+/// which a disk was lost: an array that keeps its promises as long as it has all disks is not unsafe.
 pub(crate) struct Safety {
     measured: BTreeMap<(Kept, bool), Losses>,
 }
 
-/// How a configuration keeps data: its filesystem and settings. How much memory a load had plays no part.
+/// The way in which a configuration keeps data: its filesystem and settings, not the memory that a load had.
 type Kept = (String, BTreeMap<String, String>);
 
 fn kept(configuration: &Configuration) -> Kept {
@@ -196,8 +196,8 @@ impl Safety {
         }
     }
 
-    /// How trials of any configurations weaken what survives, in words without figures: they are the same for
-    /// every configuration that weakens it in the same way.
+    /// Returns the ways in which trials of any configurations weaken what survives, in words without figures:
+    /// they are the same for every configuration that weakens it in the same way.
     pub fn kinds<'a>(&self, trials: impl Iterator<Item = &'a TrialRecord>) -> Vec<String> {
         let mut kinds: Vec<String> = Vec::new();
         for trial in trials {
@@ -224,7 +224,7 @@ impl Safety {
     }
 }
 
-/// What says whether the configuration of some trials is durable if no power cut does.
+/// Returns the basis for saying whether the configuration of some trials is durable if no power cut does.
 fn basis(trials: &[&TrialRecord]) -> Basis {
     let all = |kind| trials.iter().all(|trial| carries(trial, kind).is_some());
     let any = |kind| trials.iter().any(|trial| carries(trial, kind).is_some());
@@ -232,7 +232,7 @@ fn basis(trials: &[&TrialRecord]) -> Basis {
     if unknown && !any(WarningKind::Durability) { Basis::Unknown } else { Basis::Declared }
 }
 
-/// Whether a disk was lost along with power; `None` under any other load.
+/// Returns whether a disk was lost along with power; `None` under any other load.
 fn is_degraded(trial: &TrialRecord) -> Option<bool> {
     match &trial.workload {
         Workload::Durability(parameters) => Some(parameters.degraded),
@@ -240,7 +240,7 @@ fn is_degraded(trial: &TrialRecord) -> Option<bool> {
     }
 }
 
-/// Whether enough states with a volatile cache lost nothing, and could all be used.
+/// Returns whether enough states with a volatile cache lost nothing, and could all be used.
 fn is_cleared(losses: &Losses) -> bool {
     let enough = |model: CacheModel| losses.model(model).is_some_and(|one| one.states >= STATES_ENOUGH);
     // What was never promised may still show what others had deleted.

@@ -10,7 +10,7 @@ pub(super) fn over_logs(logs: impl Iterator<Item = Spread>) -> Option<Spread> {
     Some(Spread { max, ..Spread::of(logs.iter().map(|log| log.p50).collect()) })
 }
 
-/// What was lost of the work that nothing synced.
+/// Returns the losses of unsynced work.
 pub(super) fn unsynced(logs: &[&ModelResult]) -> Option<UnsyncedLosses> {
     let some = |part: &&UnsyncedResult| part.states > 0;
     let farthest = logs.iter().filter_map(|log| {

@@ -39,7 +39,7 @@ pub struct LiveRace {
 pub struct Block {
     /// Its cases in the plan's order; none if the race is over.
     pub cases: Vec<u32>,
-    /// How many blocks of them may be measured at once.
+    /// The number of blocks of these cases that may be measured at once.
     pub at_once: u32,
     /// The cases of the trials that are planned after these, sentinels included. Which they will be is not
     /// known; how many, and about how long they take, is.
@@ -74,8 +74,8 @@ fn before(trials: &[TrialRecord], number: u32) -> Vec<&TrialRecord> {
     trials.iter().filter(|trial| trial.block < number).collect()
 }
 
-/// What a stored race said after each of its latest complete blocks, at most so many, the earliest first.
-/// Each is computed from the trials, which takes as long as one [`answer`].
+/// Returns the answers that a stored race gave after each of its latest complete blocks, at most `most` of
+/// them, the earliest first. Each is computed from the trials, which takes as long as one [`answer`].
 ///
 /// # Errors
 /// [`RaceError`], [`RaceError::FirstBlock`] if no block is complete.
@@ -92,7 +92,7 @@ pub fn history(
     (complete.saturating_sub(most) + 1..=complete).map(answer).collect()
 }
 
-/// What the stored trials of a race say, whether it is over or not.
+/// Returns the answer that the stored trials of a race give, whether it is over or not.
 ///
 /// # Errors
 /// [`RaceError`].
@@ -178,7 +178,7 @@ impl<'a> Course<'a> {
         Ok(Course { rules, rivals, out, trials, first, wanted, race, outcomes, records, progress })
     }
 
-    /// How many blocks are complete.
+    /// Returns the number of complete blocks.
     fn complete(&self) -> u32 {
         match self.progress.step {
             NextStep::Block { number, .. } => number,
@@ -280,7 +280,7 @@ fn ran(trial: &TrialRecord) -> bool {
     !matches!(trial.outcome, Ending::Skipped { .. })
 }
 
-/// What a trial costs in the unit of the budget.
+/// Returns the cost of a trial in the unit of the budget.
 fn cost(rules: &RaceRules, trial: &TrialRecord) -> u64 {
     match rules.budget {
         _ if !ran(trial) => 0,
@@ -289,12 +289,12 @@ fn cost(rules: &RaceRules, trial: &TrialRecord) -> u64 {
     }
 }
 
-/// What is left of a budget for those that race.
+/// The part of a budget that is left for the configurations that race.
 struct RivalsBudget<'a> {
     rules: &'a RaceRules,
-    /// What the others have cost.
+    /// The cost of the other trials of the first block.
     others: u64,
-    /// What the first trials of those that race and of the sentinel have cost, and how many they are.
+    /// The cost of the first trials of the configurations that race and of the sentinel, and their number.
     first: (u64, u64),
     sentinels: Vec<(u32, u64)>,
 }

@@ -23,12 +23,12 @@ use fsdyno_race::{Dropped, NextStep, Outcome, Progress, Race, Why};
 use rivals::{Rival, Wanted};
 use serde::Serialize;
 
-/// What to replay.
+/// The race to replay.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RaceQuestion {
     /// Trials that it may take; if absent, as many as halving needs.
     pub budget: Option<u32>,
-    /// What to race for; if absent, the plan's measure.
+    /// The goal of the race; if absent, the plan's measure.
     pub goal: Option<Goal>,
     /// A difference of up to this does not matter: 0.05 for 5 %.
     pub threshold: f64,
@@ -72,7 +72,7 @@ pub enum RaceError {
     NoTrialLeft {
         /// Its name.
         name: String,
-        /// How many are stored.
+        /// The number of stored trials.
         trials: usize,
     },
     /// Not every configuration was measured once.
@@ -81,9 +81,9 @@ pub enum RaceError {
          dropped before all have"
     )]
     FirstBlock {
-        /// How many have run.
+        /// The number of configurations that have run.
         measured: usize,
-        /// How many there are.
+        /// The number of all configurations.
         configurations: u32,
     },
     /// All others failed or were skipped.
@@ -100,7 +100,7 @@ pub enum RaceError {
     },
 }
 
-/// What a race found.
+/// The result of a race.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RaceAnswer {
     /// Version of this document.
@@ -115,33 +115,33 @@ pub struct RaceAnswer {
     pub measure: String,
     /// Its unit in words: `bytes_per_s`, `ns`.
     pub unit: &'static str,
-    /// Whether more of it is better.
+    /// `true` if more of the measure is better.
     pub higher_is_better: bool,
     /// Differences up to this do not matter.
     pub threshold: f64,
-    /// Whether it is over.
+    /// The state of the race.
     pub state: RaceState,
-    /// What it may spend, if a sweep ran it within a budget.
+    /// The budget that it may spend, if a sweep ran it within one.
     pub budget: Option<String>,
-    /// What comes next, if it is not over.
+    /// The next block, if the race is not over.
     pub next: Option<NextBlock>,
-    /// What it says.
+    /// The judgement.
     pub judgement: Judgement,
-    /// How far it has come, and what it took.
+    /// The progress of the race and what it took, in sentences.
     pub sentences: Vec<String>,
     /// Trials that it took, sentinels included.
     pub trials: usize,
-    /// How long they took when they were measured; absent if that is unknown.
+    /// The time that these trials took when they were measured; absent if that is unknown.
     pub time_ns: Option<Nanos>,
     /// Trials of the sweep, sentinels included.
     pub sweep_trials: usize,
-    /// How long they took.
+    /// The time that these trials took.
     pub sweep_time_ns: Option<Nanos>,
     /// The rounds, as planned.
     pub rounds: Vec<PlannedRound>,
-    /// What to use.
+    /// The configuration to use.
     pub pick: Raced,
-    /// Whether that is the default because nothing is shown to be worth the change.
+    /// `true` if that is the default because nothing is shown to be worth the change.
     pub default_kept: bool,
     /// The default: the configuration with the fewest settings changed.
     pub default: Raced,
@@ -157,17 +157,17 @@ pub struct RaceAnswer {
     /// Those that were measured again, best first, with their fresh figures only; before that, all that are
     /// left.
     pub finalists: Vec<Finalist>,
-    /// What was dropped, in order.
+    /// The configurations that were dropped, in order.
     pub eliminations: Vec<Elimination>,
-    /// What did not take part, because it weakens what survives a power cut.
+    /// The configurations that did not take part, because they weaken what survives a power cut.
     pub not_entered: Vec<Raced>,
-    /// What makes the bound doubtful, one line each. It is widened then, except for trials without a value.
+    /// The reasons to doubt the bound, one line each. It is widened then, except for trials without a value.
     pub doubts: Vec<String>,
-    /// What all trials of the sweep say.
+    /// The result of all trials of the sweep.
     pub whole_sweep: Option<WholeSweep>,
 }
 
-/// How far a race is.
+/// The state of a race.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RaceState {
@@ -186,20 +186,20 @@ pub enum RaceState {
 pub struct NextBlock {
     /// Its number, from 1.
     pub block: u32,
-    /// How many blocks are planned.
+    /// The number of planned blocks.
     pub blocks: u32,
-    /// How many configurations it has.
+    /// The number of configurations in it.
     pub configurations: usize,
-    /// Whether it measures the last few again.
+    /// `true` if it measures the last few configurations again.
     pub fresh: bool,
 }
 
 /// A round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct PlannedRound {
-    /// How many configurations take part, without a default that comes in addition.
+    /// The number of configurations that take part, without a default that comes in addition.
     pub configurations: usize,
-    /// How often each is measured.
+    /// The number of times that each configuration is measured.
     pub blocks: u32,
 }
 
@@ -223,7 +223,7 @@ pub struct Finalist {
     pub trials: usize,
     /// All of its trials, those that it was selected by included.
     pub all: usize,
-    /// How many of all failed, or have no value above 0.
+    /// The number of all its trials that failed, or have no value above 0.
     pub missing: usize,
     /// The mean of the fresh ones; absent if none has a value.
     pub value: Option<f64>,
@@ -243,15 +243,15 @@ pub struct Elimination {
     pub after_trials: usize,
     /// Its rank in the round, from 1; absent if it had no value.
     pub rank: Option<usize>,
-    /// How many took part in the round.
+    /// The number of configurations that took part in the round.
     pub of: Option<usize>,
-    /// How much worse than the best of the round it was expected to be, as a share.
+    /// The share by which it was expected to be worse than the best of the round.
     pub behind: Option<f64>,
     /// The reason in words.
     pub why: String,
 }
 
-/// What all trials of the sweep say, by their means.
+/// The result of all trials of the sweep, by their means.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct WholeSweep {
     /// The best of those that took part.
@@ -261,41 +261,43 @@ pub struct WholeSweep {
 }
 
 impl RaceAnswer {
-    /// Whether a trial counts for the figures of its configuration: of those that were measured again, only
-    /// the fresh ones do. The sentinel's do not: a race gives all that are left the same number of trials.
+    /// Returns whether a trial counts for the figures of its configuration: of those that were measured
+    /// again, only the fresh ones do. The sentinel's do not: a race gives all that are left the same number
+    /// of trials.
     pub fn counts(&self, trial: &TrialRecord) -> bool {
         let of = |one: &&Finalist| one.raced.case == trial.case && one.trials > 0;
         let is_fresh = || self.fresh_from.is_none_or(|fresh_from| trial.block >= fresh_from);
         !trial.sentinel && (!self.finalists.iter().any(|one| of(&one)) || is_fresh())
     }
 
-    /// Whether a configuration is still in the race, or was at its end.
+    /// Returns whether a configuration is still in the race, or was at its end.
     pub fn is_left(&self, case: u32) -> bool {
         self.finalists.iter().any(|one| one.raced.case == case)
     }
 
-    /// What a sweep says after this many complete blocks, a line each: what was dropped, the bound, and what
-    /// comes next.
+    /// Returns the lines that a sweep reports after this many complete blocks: the dropped configurations,
+    /// the bound, and the next block.
     pub fn after_block(&self, blocks: u32) -> Vec<String> {
         words::after_block(self, blocks)
     }
 
-    /// How many blocks are complete.
+    /// Returns the number of complete blocks.
     pub fn complete_blocks(&self) -> u32 {
         self.next.map_or_else(|| self.blocks(), |next| next.block - 1)
     }
 
-    /// How many blocks are planned, those that are complete included.
+    /// Returns the number of planned blocks, those that are complete included.
     pub fn blocks(&self) -> u32 {
         self.blocks_until(self.rounds.len())
     }
 
-    /// How many blocks the first rounds have together.
+    /// Returns the number of blocks that the first rounds have together.
     pub fn blocks_until(&self, round: usize) -> u32 {
         self.rounds.iter().take(round).map(|round| round.blocks).sum()
     }
 
-    /// What was dropped after each round, a line each: the first few with their reasons.
+    /// Returns a line about the configurations that were dropped after each round: the first few with their
+    /// reasons.
     pub fn drops(&self) -> Vec<String> {
         (1..=self.rounds.len()).filter_map(|round| words::dropped_after(self, round)).collect()
     }

@@ -24,7 +24,7 @@ pub(super) fn rivals<'a>(trials: &[&'a TrialRecord]) -> Vec<Rival<'a>> {
     cases.into_iter().map(rival).collect()
 }
 
-/// What configurations have in common: the levels of all axes.
+/// Returns the levels of all axes, which show what configurations have in common.
 pub(super) fn cells(rivals: &[Rival<'_>]) -> Cells {
     let axes: BTreeSet<&str> = rivals
         .iter()
@@ -52,7 +52,7 @@ pub(super) fn default(rivals: &[Rival<'_>]) -> Option<usize> {
     (0..rivals.len()).min_by_key(|cell| changes(&rivals[*cell].raced.configuration))
 }
 
-/// What is raced for.
+/// The measure that is raced for, with the others that make trade-offs.
 pub(super) struct Wanted {
     pub measure: Measure,
     pub others: Vec<Measure>,

@@ -3,12 +3,13 @@ use crate::fixture;
 use fsdyno_core::{RaceRules, Warning, WarningKind};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How much faster a configuration is than the slowest, as a logarithm: the sum of what its levels do.
+/// Returns how much faster a configuration is than the slowest, as a logarithm: the sum of the effects of its
+/// levels.
 fn truth(case: u32) -> f64 {
     f64::from(case / 4) * 0.4 + f64::from(case % 4) * 0.1
 }
 
-/// What the block of a trial adds: sums of several say which blocks they were.
+/// Returns the share that the block of a trial adds: sums of several show which blocks they were.
 fn of_block(block: u32) -> f64 {
     1e-4 * f64::from(1 << block)
 }
@@ -251,7 +252,7 @@ fn what_weakens_durability_is_dropped_after_the_first_block_of_a_race() {
     }
 }
 
-/// What a stored race says of its blocks is what the race said after each of them.
+/// Checks that a stored race says the same of its blocks as the race said after each of them.
 #[test]
 fn the_history_of_a_race_is_what_it_said_block_by_block() {
     let (trials, rules) = live(fsdyno_core::RaceBudget::Halving, |_| {});

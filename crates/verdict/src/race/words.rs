@@ -1,4 +1,4 @@
-//! What a race found, in words.
+//! The result of a race, in words.
 
 use super::{Elimination, Finalist, NextBlock, RaceAnswer, RaceState};
 use crate::judgement::{Class, Judgement};
@@ -65,18 +65,18 @@ pub(super) fn judgement(found: &RaceAnswer, measure: &Measure, nothing_differs: 
     Judgement { class, headline: format!("{first}{missing} {sure}{others}{keep}"), next }
 }
 
-/// What would decide.
+/// Returns the step that would decide.
 fn next(class: Class, state: RaceState) -> Option<String> {
     (class == Class::Undecided && state != RaceState::Unfinished)
         .then(|| "To decide: a larger `budget`, or a sweep of only those that are left.".to_string())
 }
 
-/// How far the race has come, and what it took.
+/// Returns the sentences on how far the race has come, and what it took.
 pub(super) fn sentences(found: &RaceAnswer) -> Vec<String> {
     vec![if found.state == RaceState::Replayed { replayed(found) } else { run(found) }]
 }
 
-/// What a replay took compared with its sweep.
+/// Returns the text on what a replay took compared with its sweep.
 fn replayed(found: &RaceAnswer) -> String {
     let share = found.trials as f64 / found.sweep_trials.max(1) as f64;
     let mut cost = format!(
@@ -98,7 +98,7 @@ fn replayed(found: &RaceAnswer) -> String {
     cost
 }
 
-/// How far a race has come, and what it took.
+/// Returns the text on how far a race has come, and what it took.
 fn run(found: &RaceAnswer) -> String {
     let trials = text::plural(found.trials as u64, "trial");
     let configurations = found.eliminations.len() + found.finalists.len();
@@ -129,7 +129,7 @@ fn next_in_words(next: &NextBlock) -> String {
     format!("block {block} of {blocks} is next, with {configurations} configurations{again}")
 }
 
-/// What is said of a race after this many complete blocks, a line each.
+/// Returns the lines about a race after this many complete blocks.
 pub(super) fn after_block(found: &RaceAnswer, blocks: u32) -> Vec<String> {
     let mut end = 0;
     let ended = found.rounds.iter().zip(1..).filter_map(|(round, number)| {
@@ -185,7 +185,7 @@ pub(super) fn missing(one: &Finalist) -> Option<String> {
     })
 }
 
-/// What makes the bound doubtful.
+/// Returns the reasons to doubt the bound.
 pub(super) fn doubts(doubts: &Doubts) -> Vec<String> {
     let widened = format!("the bound is {:.1} times as wide as without this", doubts.widening);
     let noise =

@@ -10,7 +10,7 @@ use crate::outcomes::{FailedTrials, SkippedCases, WarningGroup};
 use crate::race::RaceAnswer;
 use serde::Serialize;
 
-/// What to use, for each workload of a sweep.
+/// The configuration to use, for each workload of a sweep.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Recommendation {
     /// Identifier of the sweep in the store.
@@ -21,11 +21,11 @@ pub struct Recommendation {
     pub goal: String,
     /// A difference of up to this does not matter.
     pub threshold: f64,
-    /// What the sentinel shows about the machine.
+    /// The drift of the machine that the sentinel shows.
     pub drift: Option<Drift>,
     /// The same in words, one line each, besides the warning of a trend.
     pub notes: Vec<String>,
-    /// What the race says, if the sweep was one and its first block is complete.
+    /// The answer of the race, if the sweep was one and its first block is complete.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub race: Option<RaceAnswer>,
     /// One for each workload with a measured trial, in the plan's order.
@@ -39,7 +39,7 @@ pub struct Recommendation {
     pub failed: Vec<FailedTrials>,
 }
 
-/// What to use for one workload.
+/// The configuration to use for one workload.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Answer {
     /// Kind of the workload.
@@ -54,11 +54,11 @@ pub struct Answer {
     pub instead_of: Option<String>,
     /// Its unit in words: `bytes_per_s`, `ns`.
     pub unit: &'static str,
-    /// Whether more of it is better.
+    /// `true` if more of the measure is better.
     pub higher_is_better: bool,
-    /// What the trials say.
+    /// The judgement of the trials.
     pub judgement: Judgement,
-    /// What else there is to say: what a winner costs, and what would be faster but less safe.
+    /// Further sentences: what a winner costs, and what would be faster but less safe.
     pub sentences: Vec<String>,
     /// The reasons to doubt the judgement, at most three, first what could change it most.
     pub doubts: Vec<String>,
@@ -85,13 +85,13 @@ pub struct Answer {
     pub residual_share: Option<f64>,
     /// The trade-offs between measures.
     pub pareto: ParetoFront,
-    /// How to build the winner, or the configuration that was asked for; absent if there is none, if nothing
-    /// has to be built, and for sweeps of earlier versions.
+    /// The recipe for the winner, or for the configuration that was asked for; absent if there is none, if
+    /// nothing has to be built, and for sweeps of earlier versions.
     pub recipe: Option<RecipeText>,
-    /// How to build the default, which is kept; absent where `recipe` is not.
+    /// The recipe for the default, which is kept; absent where `recipe` is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default_recipe: Option<RecipeText>,
-    /// What a reader must know about this answer, one line each.
+    /// The notes that a reader must know about this answer, one line each.
     pub notes: Vec<String>,
     /// Warnings of its trials.
     pub warnings: Vec<WarningGroup>,

@@ -51,16 +51,16 @@ pub struct AxisAnswer {
 pub struct LevelAnswer {
     /// The level.
     pub level: String,
-    /// Whether it is the default.
+    /// `true` if the level is the default.
     pub is_default: bool,
-    /// How it weakens what survives a power cut, or may.
+    /// The ways in which the level weakens what survives a power cut, or may.
     pub risks: Vec<String>,
     /// Ratio to the mean of all levels, not used for verdicts; absent if the trials cannot separate it from
     /// something else.
     pub effect: Option<Compared>,
     /// Ratio to the best level that weakens nothing.
     pub to_best: Option<Compared>,
-    /// Whether it is worse than that one, by more than the threshold.
+    /// `true` if the level is worse than the best one, by more than the threshold.
     pub worse: bool,
     /// Why it is not called worse although the trials show that.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -280,14 +280,14 @@ fn distinct(levels: impl Iterator<Item = String>) -> Vec<String> {
     found
 }
 
-/// What effects are judged by.
+/// The basis on which effects are judged.
 struct Judged<'a, 't> {
     measure: &'a Measure,
     trials: &'a [&'t TrialRecord],
     whole: &'t [TrialRecord],
     threshold: f64,
     safety: &'a Safety,
-    /// Whether trials were looked at to decide how many there are.
+    /// `true` if trials were looked at to decide how many there are.
     looks: bool,
 }
 

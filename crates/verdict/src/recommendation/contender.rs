@@ -20,7 +20,7 @@ pub struct Contender {
     pub trials: usize,
     /// Number of other trials of it that failed.
     pub failed: usize,
-    /// How many of the measured ones have a value of the measure.
+    /// The number of measured trials that have a value of the measure.
     pub with_value: usize,
     /// In how many of these more would be better, and the value is 0: nothing was achieved.
     pub zero: usize,
@@ -28,26 +28,26 @@ pub struct Contender {
     pub value: Option<f64>,
     /// Its 95 % interval; absent with a single trial.
     pub interval: Option<[f64; 2]>,
-    /// Whether the value of some trial is only a lower bound.
+    /// `true` if the value of some trial is only a lower bound.
     pub at_least: bool,
-    /// Whether the lower end of the interval is only a lower bound.
+    /// `true` if the lower end of the interval is only a lower bound.
     pub low_at_least: bool,
     /// Ratio to the best; absent for the best itself, and if there is no ratio.
     pub to_best: Option<Compared>,
     /// The verdict.
     #[serde(flatten)]
     pub verdict: Verdict,
-    /// How it weakens what survives a power cut, or may, one line each; empty if it is durable.
+    /// The ways in which it weakens what survives a power cut, or may, one line each; empty if it is durable.
     pub risks: Vec<String>,
-    /// What says whether it is durable.
+    /// The basis for saying whether it is durable.
     #[serde(rename = "durable")]
     pub basis: Basis,
-    /// What power cuts have lost in these trials; absent under other workloads.
+    /// The losses of these trials in power cuts; absent under other workloads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub losses: Option<Losses>,
     /// Number of settings that differ from their defaults.
     pub changes: usize,
-    /// What may explain the difference to the best other than the configuration.
+    /// The reason, other than the configuration, that may explain the difference to the best.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub doubt: Option<String>,
 }
@@ -61,7 +61,7 @@ pub struct Compared {
     pub interval: Option<[f64; 2]>,
     /// The p value, corrected for the number of comparisons if a verdict is based on it.
     pub p: Option<f64>,
-    /// Whether it was computed within blocks.
+    /// `true` if it was computed within blocks.
     pub paired: bool,
     /// Number of blocks or trials that it is based on.
     pub n: usize,
@@ -102,13 +102,13 @@ impl Compared {
 }
 
 impl Contender {
-    /// Whether none of its settings weakens what survives a power cut, or may.
+    /// Returns whether none of its settings weakens what survives a power cut, or may.
     pub fn is_durable(&self) -> bool {
         self.risks.is_empty()
     }
 
-    /// Whether it may win against the best: it has a value, is as safe in a power cut, and achieved something
-    /// in every trial if the best did.
+    /// Returns whether it may win against the best: it has a value, is as safe in a power cut, and achieved
+    /// something in every trial if the best did.
     pub(crate) fn is_rival_of(&self, best: &Contender) -> bool {
         self.case != best.case
             && self.value.is_some()
@@ -116,8 +116,8 @@ impl Contender {
             && (self.zero == 0 || best.zero > 0)
     }
 
-    /// Whether it worked in every trial: none failed, has no value, or achieved nothing. What is missing may
-    /// have been the worst.
+    /// Returns whether it worked in every trial: none failed, has no value, or achieved nothing. A missing
+    /// trial may have been the worst.
     pub fn is_complete(&self) -> bool {
         self.failed == 0 && self.with_value == self.trials && self.zero == 0
     }

@@ -2,7 +2,7 @@
 //! machine that drifted, what explains a difference, what bears on the deciding measure, too few trials, and
 //! configurations that could not be measured.
 //!
-//! What every trial carries and what is harmless is no reason; nothing is left out of the notes.
+//! A harmless warning that every trial carries is no reason; nothing is left out of the notes.
 
 use super::answer::Answer;
 use super::words;

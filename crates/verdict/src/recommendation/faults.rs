@@ -1,9 +1,10 @@
-//! What failing requests do, as far as it decides what to use.
+//! The effects of failing requests, as far as they decide what to use.
 //!
-//! What is lost without an error decides. What is lost although fsync, called again, succeeds orders those
-//! that are alike in it, and is said, but nobody makes a new filesystem for it: programs must not retry a
-//! failed fsync on any. What a filesystem does after a fault is a property of its code rather than a sample,
-//! so that a configuration is worse if each of its trials is worse than each of the best one.
+//! Data that is lost without an error decides. Data that is lost although fsync, called again, succeeds
+//! orders the configurations that are alike in the former, and is reported, but nobody makes a new filesystem
+//! for it: programs must not retry a failed fsync on any. The behaviour of a filesystem after a fault is a
+//! property of its code rather than a sample, so that a configuration is worse if each of its trials is worse
+//! than each of the best one.
 
 use super::contender::{Contender, Verdict, of_case};
 use crate::faults::Faults;
@@ -39,8 +40,9 @@ pub(super) fn verdicts(
     Some(standings.iter().enumerate().map(verdict).collect())
 }
 
-/// How many faults were tested in some trials, how many lost data without an error, and after how many a
-/// second fsync succeeded although it was lost; `None` if another measure decides.
+/// Returns the number of faults that were tested in some trials, of those that lost data without an error,
+/// and of those after which a second fsync succeeded although data was lost; `None` if another measure
+/// decides.
 pub(super) fn counts(measure: &Measure, trials: &[&TrialRecord], case: u32) -> Option<[usize; 3]> {
     if !measure.is_of_faults() {
         return None;

@@ -46,7 +46,7 @@ pub(super) struct Judged {
     pub baseline: Option<usize>,
 }
 
-/// What a judgement is made of.
+/// The evidence that a judgement is based on.
 pub(super) struct Evidence<'a, 't> {
     /// The sweep, as commands take it.
     pub sweep: &'a str,
@@ -62,7 +62,7 @@ pub(super) struct Evidence<'a, 't> {
     pub drift: Option<&'a Drift>,
     pub threshold: f64,
     pub seed: u64,
-    /// Whether trials were looked at to decide how many there are.
+    /// `true` if trials were looked at to decide how many there are.
     pub looks: bool,
 }
 
@@ -173,7 +173,7 @@ impl Evidence<'_, '_> {
         Judged { judgement, winner, default: Some(default), leader: Some(chosen), baseline }
     }
 
-    /// How to compare readers if those that gain are the ones beside slow writers.
+    /// Returns the advice on comparing readers if those that gain are the ones beside slow writers.
     fn beside_the_same_writes(&self, loss: &GuardLoss) -> Option<String> {
         let Workload::Fileserver(load) = self.load.workload else { return None };
         let is_closed = load.write_rate.is_none() && !self.is_imported();
@@ -184,7 +184,8 @@ impl Evidence<'_, '_> {
         })
     }
 
-    /// What a configuration is compared with: the default, or if it is that itself, the best other one.
+    /// Returns the configuration that the chosen one is compared with: the default, or if that was chosen
+    /// itself, the best other one.
     fn baseline(&self, chosen: usize, default: usize) -> Option<usize> {
         if chosen == default { self.runner_up(chosen) } else { Some(default) }
     }
@@ -451,7 +452,7 @@ impl Evidence<'_, '_> {
         (headline + &self.failed(), Some(self.to_decide(open, fewest)))
     }
 
-    /// What would decide between these; `fewest` is their smallest number of trials.
+    /// Returns the step that would decide between these; `fewest` is their smallest number of trials.
     fn to_decide(&self, open: &[&Contender], fewest: usize) -> String {
         let needed = open.iter().map(|one| match one.verdict {
             Verdict::CannotTell { needed } => needed,
@@ -481,13 +482,14 @@ impl Evidence<'_, '_> {
         }
     }
 
-    /// What to set if most trials may have read from memory, which no telemetry has seen.
+    /// Returns the advice on what to set if most trials may have read from memory, which no telemetry has
+    /// seen.
     fn unless_trees_fit(&self) -> Option<String> {
         let fit = 2 * carriers(self.trials, WarningKind::TreeSmallerThanMemory) > self.trials.len();
         fit.then(|| self.load.remedy_for_memory(self.trials)).flatten()
     }
 
-    /// Whether trials come from a file, so that nothing can be added to them.
+    /// Returns whether trials come from a file, so that nothing can be added to them.
     fn is_imported(&self) -> bool {
         carriers(self.trials, WarningKind::Imported) > 0
     }

@@ -1,4 +1,4 @@
-//! What power cuts lose, as far as it decides what to use.
+//! The losses in power cuts, as far as they decide what to use.
 
 use super::contender::{Contender, Verdict, pairs};
 use crate::durability::{self, Basis, Finding, Judge, LossRow};
@@ -38,7 +38,8 @@ pub(super) fn verdicts(
     Some(standings.iter().enumerate().map(verdict).collect())
 }
 
-/// What was measured of a configuration that loses acknowledged promises; `None` of others.
+/// Returns the losses that were measured of a configuration that loses acknowledged promises; `None` for
+/// others.
 pub(super) fn measured(one: &Contender) -> Option<&durability::MeasuredLosses> {
     match &one.basis {
         Basis::Measured(losses) if losses.loses() => Some(losses),

@@ -77,7 +77,7 @@ impl Default for Question {
 }
 
 impl Recommendation {
-    /// What the trials of a sweep recommend.
+    /// Makes the recommendation of a sweep from its trials.
     pub fn new(header: &SweepHeader, trials: &[TrialRecord], question: &Question) -> Recommendation {
         let loads = loads(trials);
         let goal = question.goal.as_ref().map_or(header.measure.name().to_string(), Goal::to_string);
@@ -153,7 +153,7 @@ fn say_once(answers: &mut [Answer]) {
     }
 }
 
-/// What the answers for all workloads of a sweep are made of.
+/// The basis of the answers for all workloads of a sweep.
 struct Asked<'a> {
     header: &'a SweepHeader,
     trials: &'a [TrialRecord],
@@ -248,7 +248,7 @@ impl<'a> Asked<'a> {
         self.race.filter(|race| race.measure == measure.name())
     }
 
-    /// How to build the winner or what was asked for, and else the default.
+    /// Returns the recipe for the winner or the configuration that was asked for, and else for the default.
     fn recipes(
         &self,
         standings: &[Contender],
@@ -265,7 +265,7 @@ impl<'a> Asked<'a> {
         [recipe, kept.and_then(|one| recipe::text(one, measured))]
     }
 
-    /// What is said after the headline.
+    /// Returns the sentences after the headline.
     fn sentences(
         &self,
         answer: &Answer,

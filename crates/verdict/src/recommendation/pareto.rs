@@ -14,7 +14,7 @@ use serde::Serialize;
 /// The configurations in all objectives.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct ParetoFront {
-    /// What they are judged by besides safety; the first decides the ranking.
+    /// The measures that the configurations are judged by besides safety; the first decides the ranking.
     pub objectives: Vec<Objective>,
     /// The configurations that have a value of each, in the order of the ranking.
     pub points: Vec<ParetoPoint>,
@@ -27,9 +27,9 @@ pub struct Objective {
     pub measure: String,
     /// Its unit in words: `bytes_per_s`, `ns`.
     pub unit: &'static str,
-    /// Whether more of it is better.
+    /// `true` if more of the measure is better.
     pub higher_is_better: bool,
-    /// What of the trials is shown: `mean` or `max`.
+    /// The statistic of the trials that is shown: `mean` or `max`.
     pub statistic: &'static str,
 }
 
@@ -51,11 +51,11 @@ pub struct ParetoPoint {
     pub values: Vec<f64>,
     /// Which of them are only lower bounds.
     pub at_least: Vec<bool>,
-    /// How many trials have each.
+    /// The number of trials that have each value.
     pub trials: Vec<usize>,
-    /// Whether it weakens nothing.
+    /// `true` if the configuration weakens nothing.
     pub durable: bool,
-    /// Whether no other configuration is at least as good in everything and better in something.
+    /// `true` if no other configuration is at least as good in everything and better in something.
     pub on_front: bool,
 }
 

@@ -4,7 +4,7 @@ use crate::race::{self, RaceAnswer, RaceError, RaceState};
 use fsdyno_core::measure::Measure;
 use fsdyno_core::{SweepHeader, TrialRecord};
 
-/// What the race of a sweep says; `None` if it was none.
+/// Returns the answer of the race of a sweep; `None` if the sweep was no race.
 pub(super) fn of(
     header: &SweepHeader,
     trials: &[TrialRecord],
@@ -21,7 +21,7 @@ pub(super) fn parts<'a>(race: &RaceAnswer, measured: &[&'a TrialRecord]) -> [Vec
     [compared.copied().collect(), first.copied().collect()]
 }
 
-/// What is said of an answer by another measure than that of the race.
+/// Returns the sentence about an answer by another measure than that of the race.
 pub(super) fn for_another(race: &RaceAnswer, measure: &Measure) -> String {
     format!(
         "Only configurations that the race for {} did not drop are compared: a dropped one may be better by \
@@ -30,7 +30,7 @@ pub(super) fn for_another(race: &RaceAnswer, measure: &Measure) -> String {
     )
 }
 
-/// What a reader must know before the figures.
+/// Returns the notes that a reader must know before the figures.
 pub(super) fn notes(found: &Result<RaceAnswer, RaceError>) -> Vec<String> {
     let race = match found {
         Ok(race) => race,

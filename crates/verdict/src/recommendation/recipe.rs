@@ -8,21 +8,21 @@ use fsdyno_core::TrialRecord;
 use fsdyno_core::result::{Recipe, ServeProtocol, ServeRecipe};
 use serde::Serialize;
 
-/// How to build a configuration.
+/// The steps that build a configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RecipeText {
     /// Name of the configuration.
     pub name: String,
     /// In the order of execution.
     pub steps: Vec<RecipeStep>,
-    /// What the user has to know, one line each.
+    /// The notes that the user has to know, one line each.
     pub notes: Vec<String>,
 }
 
 /// One step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RecipeStep {
-    /// What it does.
+    /// The action of the step.
     pub title: String,
     /// The file that the lines go into; absent for commands.
     pub file: Option<&'static str>,
@@ -39,7 +39,7 @@ pub(super) fn text(standing: &Contender, trials: &[&TrialRecord]) -> Option<Reci
     last.map(|recipe| steps(&standing.name, recipe))
 }
 
-/// How a server shows it to its clients.
+/// Returns the steps by which a server shares the filesystem with its clients.
 fn serving(serve: &ServeRecipe) -> Vec<RecipeStep> {
     match serve.protocol {
         ServeProtocol::Nfs => by_nfs(serve),

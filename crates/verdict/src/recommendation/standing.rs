@@ -90,13 +90,13 @@ pub(super) fn standings(
     }
 }
 
-/// What configurations are compared by.
+/// The basis on which configurations are compared.
 struct Against<'a, 't> {
     measure: &'a Measure,
     trials: &'a [&'t TrialRecord],
     whole: &'t [TrialRecord],
     threshold: f64,
-    /// Whether trials were looked at to decide how many there are.
+    /// `true` if trials were looked at to decide how many there are.
     looks: bool,
 }
 
@@ -148,11 +148,11 @@ impl Against<'_, '_> {
         }
     }
 
-    /// Whether the best is shown to be better than each of its rivals, every one by an uncorrected test. That
-    /// the one with the best mean beats all others is a single claim, which is false in at most 5 % of sweeps
-    /// without any correction: S. Gutmann and Z. Maymin, "Is the selected population the best?", Ann.
-    /// Statist. 15(1), 1987. That is said of one look. What is weaker in a power cut is no rival of a durable
-    /// one.
+    /// Returns whether the best is shown to be better than each of its rivals, every one by an uncorrected
+    /// test. That the one with the best mean beats all others is a single claim, which is false in at most
+    /// 5 % of sweeps without any correction: S. Gutmann and Z. Maymin, "Is the selected population the
+    /// best?", Ann. Statist. 15(1), 1987. That holds for one look. A configuration that is weaker in a power
+    /// cut is no rival of a durable one.
     fn beats_all(&self, standings: &[Contender], best: usize, ratios: &[Option<Ratio>]) -> bool {
         let direction = self.measure.direction();
         let beaten = |ratio: &Ratio| {
@@ -226,7 +226,7 @@ impl Common {
     }
 }
 
-/// Whether every trial of these cases has the value 0, which has no ratio.
+/// Returns whether every trial of these cases has the value 0, which has no ratio.
 fn never_above_zero(measure: &Measure, trials: &[&TrialRecord], cases: [u32; 2]) -> bool {
     let mut values =
         cases.into_iter().flat_map(|case| of_case(trials, case)).filter_map(|trial| measure.value(trial));
@@ -240,7 +240,7 @@ mod tests {
     use rand_distr::{Distribution, LogNormal};
     use rand_xoshiro::Xoshiro256PlusPlus;
 
-    /// Whether any of several identical configurations is called different from the luckiest.
+    /// Returns whether any of several identical configurations is called different from the luckiest.
     fn some_differs(seed: u64, configurations: usize) -> bool {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let noise = LogNormal::new(0.0, 0.1).unwrap();

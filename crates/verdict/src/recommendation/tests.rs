@@ -424,7 +424,7 @@ fn safe_configurations_without_a_value_are_not_called_unsafe() {
     assert!(sentences.contains("Every configuration that has a value is unsafe"), "{sentences}");
 }
 
-/// What failing requests do is a property of the code: a single trial shows it.
+/// The effects of failing requests are a property of the code: a single trial shows them.
 #[test]
 fn silent_losses_decide_and_false_successes_of_fsync_are_said() {
     let trial_of = |name: &str, case: u32, mended: &[Fault]| {

@@ -1,4 +1,4 @@
-//! What is said after the judgement: what a winner costs, what would be faster but less safe, and notes.
+//! The text after the judgement: what a winner costs, what would be faster but less safe, and notes.
 
 use super::answer::Answer;
 use super::contender::{Compared, Contender, Verdict};
@@ -19,7 +19,7 @@ pub(super) const CAPACITY: &str = "flow-capacity";
 pub(super) const FALSE_SUCCESS: &str = "A false success is a second fsync that succeeds although data was lost: \
     programs must take the first error of fsync as final.";
 
-/// What the choice costs, and what would be faster but less safe.
+/// Returns the sentences on what the choice costs, and what would be faster but less safe.
 pub(super) fn sentences(answer: &Answer, measure: &Measure, threshold: f64) -> Vec<String> {
     let Some(leader) = answer.leader() else { return Vec::new() };
     let mut sentences = vec![price(answer, leader, measure, threshold)];
@@ -81,7 +81,7 @@ pub(super) fn wrong_inside(answer: &Answer) -> Option<String> {
     ))
 }
 
-/// What a configuration that is ahead would gain, and what it was seen to lose.
+/// Returns the sentence on what a configuration that is ahead would gain, and what it was seen to lose.
 fn bought(answer: &Answer, winner: &Contender, one: &Contender, measure: &Measure) -> Option<String> {
     let losses = losses::measured(one)?;
     let by = one.to_best.map(|compared| difference(&compared))?;
@@ -102,8 +102,8 @@ fn than(answer: &Answer, winner: &Contender) -> String {
     other.map_or(String::new(), |best| format!(" compared with '{}'", best.name))
 }
 
-/// What a winner costs in other measures, how safe it or else the default is, and what would be better at
-/// the price of safety.
+/// Returns the text on what a winner costs in other measures, how safe it or else the default is, and what
+/// would be better at the price of safety.
 fn price(answer: &Answer, leader: &Contender, measure: &Measure, threshold: f64) -> String {
     let mut parts = Vec::new();
     let leads = matches!(answer.judgement.class, Class::Winner | Class::TradeOff);
@@ -182,7 +182,7 @@ fn price(answer: &Answer, leader: &Contender, measure: &Measure, threshold: f64)
     parts.join(" ")
 }
 
-/// How many configurations are safe in a power cut, with a value or without.
+/// Returns the number of configurations that are safe in a power cut, with a value or without.
 fn safe(answer: &Answer) -> usize {
     answer.standings.iter().filter(|one| one.is_durable()).count()
 }
@@ -193,14 +193,14 @@ fn weaker_ahead(answer: &Answer) -> impl Iterator<Item = &Contender> {
     answer.standings.iter().take_while(move |one| Some(one.case) != leader).filter(|one| !one.is_durable())
 }
 
-/// How the winner compares with the baseline in the measures that do not decide.
+/// The comparison of the winner with the baseline in the measures that do not decide.
 #[derive(Default)]
 struct Costs {
     /// Where it is worse by more than the threshold: both values.
     worse: Vec<String>,
     /// The measures in which it is not.
     not_worse: Vec<String>,
-    /// Whether it is better in all of these.
+    /// `true` if it is better in all of these.
     is_better: bool,
     /// Those in which lower bounds hide it.
     unknown: Vec<String>,
@@ -312,7 +312,7 @@ pub(super) fn trials_do(one: &Contender, others: &[&Contender]) -> String {
     }
 }
 
-/// What a reader must know besides the answer: notes on its figures, without those on effects.
+/// Returns the notes that a reader must know besides the answer: on its figures, without those on effects.
 pub(crate) fn notes(answer: &Answer) -> Vec<String> {
     let mut notes = Vec::new();
     notes.extend(answer.instead_of.as_ref().map(|wanted| {
@@ -361,7 +361,7 @@ pub(crate) fn notes(answer: &Answer) -> Vec<String> {
     notes
 }
 
-/// What the interval of so few trials cannot show.
+/// Returns a line that says what the interval of so few trials cannot show.
 pub(super) fn few(answer: &Answer) -> Option<String> {
     // What failing requests do is no sample, and what power cuts lose has intervals of its own.
     let is_counted = |measure: Measure| measure.is_of_faults() || measure.is_often_zero();
@@ -373,7 +373,7 @@ pub(super) fn few(answer: &Answer) -> Option<String> {
     few.note().map(str::to_string)
 }
 
-/// What explains differences to the best, other than what the configurations are.
+/// Returns the explanations for differences to the best, other than the configurations themselves.
 pub(super) fn in_doubt(answer: &Answer) -> Vec<String> {
     let mut doubts: Vec<(&str, Vec<&str>)> = Vec::new();
     for (one, doubt) in answer.standings.iter().filter_map(|one| Some((one, one.doubt.as_deref()?))) {
@@ -394,7 +394,7 @@ pub(super) fn partly_failed(answer: &Answer) -> impl Iterator<Item = String> {
     })
 }
 
-/// What says which configurations are durable, if it is not the same for all.
+/// Returns the note on the basis for saying which configurations are durable, if it is not the same for all.
 fn bases(answer: &Answer) -> Option<String> {
     // In the order of the plan, so that the answers for several workloads say the same.
     let mut standings: Vec<&Contender> = answer.standings.iter().collect();

@@ -28,15 +28,15 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct CaseView {
     /// Index in the plan.
     pub case: u32,
-    /// What was built.
+    /// The configuration that was built.
     pub configuration: Configuration,
-    /// What it was built on.
+    /// The device that it was built on.
     pub device: DeviceSpec,
-    /// What ran on it.
+    /// The workload that ran on it.
     pub workload: Workload,
     /// The name of the workload, with what tells it from the others of the sweep.
     pub workload_name: Cow<'static, str>,
-    /// What the workload does, in one line that tells it from the others of the sweep.
+    /// The line that describes the workload and distinguishes it from the others of the sweep.
     pub workload_title: String,
     /// The environment of the first trial.
     pub environment: Environment,
@@ -52,17 +52,17 @@ pub struct CaseView {
     pub checks: Vec<(u32, CheckResult)>,
     /// The trials that prepared what its trials have begun with copies of, each once.
     pub prepared_in: BTreeSet<u32>,
-    /// How full the filesystem of each trial was made.
+    /// The filling of the filesystem of each trial.
     pub filled: Vec<Filled>,
     /// The layout of the files of each trial.
     pub layouts: Vec<Layout>,
-    /// What was read again at the end of each trial.
+    /// The files that were read again at the end of each trial.
     pub read_again: Vec<ReadAgain>,
     /// The phases.
     pub phases: Vec<PhaseView>,
-    /// What power cuts have lost; absent under other workloads.
+    /// The losses in power cuts; absent under other workloads.
     pub losses: Option<Losses>,
-    /// What came of requests that failed; absent under other workloads.
+    /// The outcomes of requests that failed; absent under other workloads.
     pub faults: Option<Faults>,
 }
 
@@ -73,11 +73,11 @@ pub struct PhaseView {
     pub name: String,
     /// The measured part; the mean over trials if each lasted until its work was done.
     pub window_ns: Nanos,
-    /// How many trials have it.
+    /// The number of trials that have the phase.
     pub trials: usize,
     /// The ramps that waited for the load to be steady, and what each found.
     pub ramps: Vec<(Nanos, Steadiness)>,
-    /// What waiting for a calm device found before the phase, in each trial that waited.
+    /// The results of waiting for a calm device before the phase, in each trial that waited.
     pub quiet: Vec<Quiet>,
     /// Bytes per second written until everything was on the device; absent if nothing was written.
     pub durable: Option<Value>,
@@ -90,14 +90,14 @@ pub struct PhaseView {
     pub kernel: Option<KernelView>,
 }
 
-/// What kernel threads did for one phase, the mean over trials.
+/// The work of kernel threads for one phase, the mean over trials.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct KernelView {
     /// Processor time by kind.
     pub by_kind: BTreeMap<TaskKind, u64>,
     /// Processor time of workers and kernel threads in nanoseconds per 10^6 bytes; absent if none were moved.
     pub cpu_ns_per_megabyte: Option<f64>,
-    /// Whether they are those of a server, whose clients have the workers.
+    /// `true` if the threads are those of a server, whose clients have the workers.
     pub of_server: bool,
 }
 
@@ -106,10 +106,10 @@ pub struct KernelView {
 pub struct RoleView {
     /// Which role.
     pub role: Role,
-    /// How many workers.
+    /// The number of workers.
     pub workers: u32,
-    /// Whether the workers were watched. If not, shares of time are unknown, and stalls too unless a program
-    /// reported them.
+    /// `true` if the workers were watched. If not, shares of time are unknown, and stalls too unless a
+    /// program reported them.
     pub watched: bool,
     /// The longest of all trials.
     pub longest_stall: Time,
@@ -126,22 +126,23 @@ pub struct RoleView {
     /// Processor time over the windows of the trials in which that is known. Trials count by the length of
     /// their windows, or all alike if one of these is unknown.
     pub cpu_share: Option<f64>,
-    /// How many trials that is.
+    /// The number of trials that have the role.
     pub trials: usize,
     /// Bytes per second over the time in which the workers did not remove what they had written; absent if
     /// they removed nothing.
     pub without_removal_bytes_per_s: Option<f64>,
     /// The longest that one item took in any trial; absent if the workload does not measure that.
     pub longest_item: Option<Nanos>,
-    /// How the workers kept up with the rate of the role; absent if it has none.
+    /// The figures on how the workers kept up with the rate of the role; absent if it has none.
     pub open_loop: Option<OpenLoopView>,
-    /// What a search for the highest rate has found in each trial; empty if the plan has a rate.
+    /// The result of the search for the highest rate in each trial; empty if the plan has a rate.
     pub curves: Vec<TrialCurve>,
-    /// How evenly the workers moved data, by the rate of each while it worked: the mean over trials.
+    /// The fairness among the workers, by the rate at which each moved data while it worked: the mean over
+    /// trials.
     pub fairness: Option<Fairness>,
     /// Operations that the workers completed, all trials together.
     pub completed: u64,
-    /// What the workload counts, by name; means over trials.
+    /// The counts of the workload, by name; means over trials.
     pub counts: BTreeMap<String, u64>,
     /// Each operation.
     pub operations: Vec<OperationView>,
@@ -149,7 +150,7 @@ pub struct RoleView {
     pub remarks: Vec<String>,
 }
 
-/// How the workers of a role with a rate kept up with it, over all trials of a case.
+/// The figures on how the workers of a role with a rate kept up with it, over all trials of a case.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OpenLoopView {
     /// The rate at which iterations were due, per second: that of the plan, or the mean of those found.
@@ -162,9 +163,9 @@ pub struct OpenLoopView {
     pub backlog_max: u64,
     /// The largest such number at the end of a window.
     pub backlog_at_end: u64,
-    /// How many were not even begun at the drain limit, all trials together.
+    /// The number of iterations that were not even begun at the drain limit, all trials together.
     pub never_begun: u64,
-    /// How late workers began that had waited for the moment: the mean over trials, and the most.
+    /// The lateness of workers that had waited for the moment to begin: the mean over trials, and the most.
     pub late_ns_mean: f64,
     /// See `late_ns_mean`.
     pub late_ns_max: u64,
@@ -175,7 +176,7 @@ pub struct OpenLoopView {
 pub struct TrialCurve {
     /// The trial.
     pub trial: u32,
-    /// What it found.
+    /// The curve that the trial found.
     pub curve: RateCurve,
 }
 
@@ -216,7 +217,7 @@ pub struct OperationView {
     pub operation: Operation,
     /// The mean number over the trials that have the phase.
     pub count: u64,
-    /// How many operations of the sample had not ended at the drain limit.
+    /// The number of operations of the sample that had not ended at the drain limit.
     pub censored: u64,
     /// The merged distribution.
     pub latency: Latency,
@@ -342,7 +343,8 @@ fn roles(parts: &[(u32, &PhaseResult)]) -> Vec<Role> {
     roles
 }
 
-/// What kernel threads did for a phase, or for all phases of a program that does not separate them.
+/// Returns the work of kernel threads for a phase, or for all phases of a program that does not separate
+/// them.
 fn merge_kernel(name: &str, trials: &[&TrialRecord]) -> Option<KernelView> {
     let with_it = trials.iter().filter(|trial| trial.phases.iter().any(|phase| phase.name == name));
     let parts = with_it.map(|trial| Watched::of(&trial.phases).into_iter().find(|one| one.name == name));

@@ -1,4 +1,4 @@
-//! What each of several clients did in a phase, over all trials of a case.
+//! The work of each of several clients in a phase, over all trials of a case.
 
 use crate::merge::Time;
 use fsdyno_core::result::{ClientResult, ClientRole, PhaseResult};
@@ -8,33 +8,33 @@ use fsdyno_stats::{Fairness, MeanKind, fairness, mean, median};
 /// The clients of a phase.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClientsView {
-    /// How many there are.
+    /// The number of clients.
     pub clients: usize,
     /// The roles of the phase.
     pub roles: Vec<ClientsOfRole>,
-    /// How much later than agreed the last one began, in any trial.
+    /// The time by which the last client began later than agreed, in any trial.
     pub late: Option<Nanos>,
-    /// How uncertain the worst clock was, in any trial; absent if one could not be read.
+    /// The uncertainty of the worst clock, in any trial; absent if one could not be read.
     pub clock_uncertainty: Option<Nanos>,
-    /// How long their server was away at most, in any trial; absent if it never was.
+    /// The longest time that their server was away, in any trial; absent if it never was.
     pub outage: Option<Nanos>,
 }
 
-/// How the workers of one role were served on each client.
+/// The service that the workers of one role received on each client.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClientsOfRole {
     /// The role.
     pub role: Role,
-    /// Whether its workers move data. If not, operations count in place of bytes.
+    /// `true` if its workers move data. If not, operations count in place of bytes.
     pub moves: bool,
     /// Each client, in the order of the first trial.
     pub clients: Vec<ClientView>,
-    /// How evenly the clients did their work per second, in the trial in which that was worst. In each trial
-    /// another client may be slow, so that the means say nothing of it.
+    /// The fairness among the clients, by their work per second, in the trial in which it was worst. In each
+    /// trial another client may be slow, so that the means say nothing of it.
     pub fairness: Option<Fairness>,
     /// The rate of the slowest over that of the median client, in the trial in which that was least.
     pub slowest_to_median: Option<f64>,
-    /// How many trials there are.
+    /// The number of trials.
     pub trials: usize,
 }
 
@@ -43,7 +43,7 @@ pub struct ClientsOfRole {
 pub struct ClientView {
     /// Its name.
     pub client: String,
-    /// How many workers it had.
+    /// The number of its workers.
     pub workers: u32,
     /// Bytes per second, or operations if none are moved; the mean over trials.
     pub per_s: f64,
@@ -53,7 +53,7 @@ pub struct ClientView {
     pub p999: Option<Nanos>,
     /// The longest stall of any trial.
     pub longest_stall: Time,
-    /// How much later than agreed the client began at most; absent if that was never known.
+    /// The longest time by which the client began later than agreed; absent if that was never known.
     pub late: Option<Nanos>,
     /// Share of the time of its processors that was used, by whatever ran on it; the mean over trials. Absent
     /// if one of them was not watched.
@@ -118,7 +118,7 @@ impl ClientsOfRole {
 }
 
 impl ClientView {
-    /// What one client did in several trials.
+    /// Merges the work of one client in several trials.
     fn of(name: &str, parts: &[(&ClientResult, &ClientRole)], moves: bool) -> ClientView {
         let roles = || parts.iter().map(|(_, part)| part);
         let p999 = roles().map(|part| part.work.p999_ns).collect::<Option<Vec<_>>>();
@@ -150,7 +150,7 @@ fn rates(parts: &[(&ClientResult, &ClientRole)], moves: bool) -> Vec<f64> {
     parts.iter().map(rate).collect()
 }
 
-/// How busy the processors of a client were.
+/// Returns the share of time in which the processors of a client were busy.
 fn busy(parts: &[(&ClientResult, &ClientRole)]) -> Option<f64> {
     let share = |(client, _): &(&ClientResult, &ClientRole)| {
         let cpu = client.telemetry.as_ref()?.window.cpu?;

@@ -28,11 +28,11 @@ pub struct View {
     pub cases: Vec<CaseView>,
     /// The ranking of the configurations for each load.
     pub rankings: Vec<Ranking>,
-    /// What to use, with an answer for each ranking, in the same order.
+    /// The configurations to use, with an answer for each ranking, in the same order.
     pub recommendation: Recommendation,
     /// Every kind of warning that some trial carries.
     pub warnings: Vec<WarningGroup>,
-    /// How many trials were measured.
+    /// The number of measured trials.
     pub measured: usize,
 }
 
@@ -67,7 +67,7 @@ impl View {
         }
     }
 
-    /// What the race says, if the sweep was one.
+    /// Returns the answer of the race, if the sweep was one.
     pub fn race(&self) -> Option<&RaceAnswer> {
         self.recommendation.race.as_ref()
     }
@@ -78,8 +78,8 @@ fn counted(race: &RaceAnswer, trials: &[TrialRecord]) -> Vec<TrialRecord> {
     trials.iter().filter(|trial| race.counts(trial)).cloned().collect()
 }
 
-/// What is left of a race comes first: the figures of the others are those of few trials, and may be better
-/// by luck.
+/// Puts the configurations that are left of a race first: the figures of the others are those of few trials,
+/// and may be better by luck.
 fn raced(race: &RaceAnswer, mut rankings: Vec<Ranking>) -> Vec<Ranking> {
     for ranking in &mut rankings {
         ranking.rows.sort_by_key(|row| !race.is_left(row.case));
@@ -88,7 +88,7 @@ fn raced(race: &RaceAnswer, mut rankings: Vec<Ranking>) -> Vec<Ranking> {
 }
 
 impl View {
-    /// What a reader must know besides the answers and before the figures, one line each.
+    /// Returns the notes that a reader must know besides the answers and before the figures, one line each.
     pub fn notes(&self) -> Vec<String> {
         let answers = self.recommendation.answers.iter().flat_map(notes_on_figures);
         let mut notes: Vec<String> = Vec::new();

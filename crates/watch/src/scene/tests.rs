@@ -182,7 +182,7 @@ fn several_loads_are_ranked_apart() {
     assert!(scene.warnings.iter().any(|group| group.kind == WarningKind::PageCache));
 }
 
-/// What a trial of a configuration of [`raced`] reads: the later, the faster.
+/// Returns the rate at which a trial of a configuration of [`raced`] reads: the later, the faster.
 fn rate(case: u32, block: u32) -> f64 {
     100.0 * (1.0 + 0.2 * f64::from(case)) * (1.0 + 0.001 * f64::from(block))
 }

@@ -60,9 +60,9 @@ const BYTES_PER_CALL: u64 = 200;
 const BYTES_PER_NAME: u64 = 4096;
 
 steps! {
-    /// What is done to the large file.
+    /// The operations on the large file.
     large { READ = Read, WRITE = Write, LSEEK = Lseek, FSYNC = Fsync, CLOSE = Close }
-    /// What is done to the small files.
+    /// The operations on the small files.
     small {
         READDIR = Readdir,
         STATX = Statx,
@@ -104,7 +104,7 @@ pub const TESTS: [PhaseSpec; 12] = [
     RANDOM_DELETE,
 ];
 
-/// What a reader of figures per character must know (bonnie++ 2.00, README-2.00).
+/// The note that a reader of figures per character needs (bonnie++ 2.00, README-2.00).
 pub const PER_CHARACTER: &str = "per character: one system call for each byte, as in bonnie++ since 1.92; \
     earlier versions used the C library's buffered putc and getc, so figures from before then cannot be \
     compared with these";
@@ -149,12 +149,12 @@ impl Bonnie {
         Bytes(rounded * Bytes::MIB)
     }
 
-    /// Whether there is a large file.
+    /// Returns whether there is a large file.
     pub(crate) fn has_large_file(&self) -> bool {
         self.size != Some(Bytes(0))
     }
 
-    /// How much of a large file of this size is moved one byte per call.
+    /// Returns the part of a large file of this size that is moved one byte per call.
     pub fn char_size_of(&self, size: Bytes) -> Bytes {
         self.char_size.min(size)
     }

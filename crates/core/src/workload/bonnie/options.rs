@@ -61,7 +61,7 @@ fn read(text: &str) -> Result<Vec<Setting>, ShorthandError> {
 
 type Read = fn(&str) -> Result<Vec<Setting>, ShorthandError>;
 
-/// What an option is followed by.
+/// The text that follows an option, if any.
 enum Letter {
     Alone(Read),
     /// Optionally the rest of its own word.

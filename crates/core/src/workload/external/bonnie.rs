@@ -24,7 +24,7 @@ pub struct Arguments {
     pub told_seed: Option<u32>,
 }
 
-/// What replaces the small files.
+/// The links that replace the small files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Links {
     /// Names of one file.

@@ -14,7 +14,7 @@ const MOST_CLIENTS: u32 = 4096;
 /// The arguments of dbench.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Arguments {
-    /// How long it runs (`-t`).
+    /// The time for which it runs (`-t`).
     pub seconds: u32,
     /// The processes that replay the load at once, the last word.
     pub clients: u32,

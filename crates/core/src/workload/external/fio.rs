@@ -47,7 +47,7 @@ const ENGINES: &[&str] = &[
 pub struct JobFile {
     /// As the plan names it.
     pub path: String,
-    /// What it says.
+    /// The text of the file.
     pub text: String,
 }
 
@@ -83,12 +83,12 @@ struct Section<'a> {
 }
 
 impl Section<'_> {
-    /// Whether a switch is on: without a value, or with any other than 0.
+    /// Returns whether a switch is on: without a value, or with any other than 0.
     fn is_set(&self, key: &str) -> bool {
         self.options.get(key).is_some_and(|value| *value != "0")
     }
 
-    /// What it does: its options without those that say where, and how it is reported.
+    /// Returns the options that say what the job does, without those that say where, and how it is reported.
     fn does(&self) -> Vec<(&str, &str)> {
         let does = |key: &str| says_what(key) && !ARRANGED.contains(&key);
         self.options.iter().map(|(key, value)| (*key, *value)).filter(|(key, _)| does(key)).collect()
@@ -124,7 +124,7 @@ const ALIASES: &[(&str, &str)] = &[
     ("timeout", "runtime"),
 ];
 
-/// Whether an option says what a job does, not where or how it is reported.
+/// Returns whether an option says what a job does, not where or how it is reported.
 pub fn says_what(option: &str) -> bool {
     !ASIDE.contains(&option)
 }
@@ -167,7 +167,7 @@ impl JobFile {
         options_of(self.sections().into_iter().map(|job| (job.name, job.options)))
     }
 
-    /// Whether it stays inside the engine's directory.
+    /// Checks that the job file stays inside the engine's directory.
     pub(super) fn check(&self) -> Result<(), String> {
         let mut jobs = 0;
         for (number, line) in self.lines() {
@@ -214,8 +214,8 @@ impl JobFile {
         self.check_groups()
     }
 
-    /// Whether fio reports each job. Under `group_reporting` it adds the jobs of a group up, and prints the
-    /// name of one and the options of another: where they differ, one would vanish in the other.
+    /// Checks that fio reports each job. Under `group_reporting` it adds the jobs of a group up, and prints
+    /// the name of one and the options of another: where they differ, one would vanish in the other.
     fn check_groups(&self) -> Result<(), String> {
         let sections = self.sections();
         let mut groups: Vec<Vec<&Section<'_>>> = Vec::new();
@@ -318,14 +318,14 @@ fn first_word(key: &str) -> &str {
 /// workload.
 const MOST: u64 = 1024;
 
-/// Whether a value is a number up to a limit; fio's size suffixes are parsed, and fio itself rejects what is
-/// not a number.
+/// Returns whether a value is a number up to a limit; fio's size suffixes are parsed, and fio itself rejects
+/// anything that is not a number.
 fn is_at_most(value: &str, most: u64) -> bool {
     value.parse::<Bytes>().is_ok_and(|number| number.0 <= most)
 }
 
-/// Whether some part of a value is an absolute path or contains `..`. Lists are separated by colons and
-/// commas.
+/// Returns whether some part of a value is an absolute path or contains `..`. Lists are separated by colons
+/// and commas.
 fn leads_elsewhere(value: &str) -> bool {
     value
         .split([':', ',', ' ', '='])

@@ -92,7 +92,7 @@ impl Program {
         }
     }
 
-    /// Whether it takes `arguments`.
+    /// Returns whether the program takes `arguments`.
     const fn takes_arguments(self) -> bool {
         matches!(self, Program::Bonnie | Program::Dbench | Program::Sqlite | Program::Pgbench)
     }

@@ -18,7 +18,7 @@ pub struct Arguments {
     pub clients: u32,
     /// Threads that drive them (`-j`).
     pub threads: u32,
-    /// How long it runs (`-T`).
+    /// The time for which it runs (`-T`).
     pub seconds: u32,
     /// `-N`: simple updates; `-S`: reads only; without either, the transaction of TPC-B.
     pub switches: Vec<String>,

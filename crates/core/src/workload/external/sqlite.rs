@@ -1,4 +1,4 @@
-//! What sqlite3 does to a database: the tests of "Database Speed Comparison"
+//! The work of sqlite3 on a database: the tests of "Database Speed Comparison"
 //! (<https://www.sqlite.org/speed.html>), scaled by the number of rows, with the journal of the plan.
 
 use std::fmt::Write;
@@ -73,7 +73,7 @@ fn unknown(word: &str) -> String {
 pub struct Test {
     /// The name of its phase.
     pub phase: &'static str,
-    /// How many transactions, if each statement is one, else how many statements or rows.
+    /// The number of transactions, if each statement is one, else the number of statements or rows.
     pub items: u32,
 }
 

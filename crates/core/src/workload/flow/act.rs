@@ -1,11 +1,11 @@
-//! What workers of a flow do, step by step.
+//! The steps of the workers of a flow.
 
 use crate::operation::Operation;
 use crate::units::{Bytes, Nanos};
 use crate::workload::SizeRange;
 use serde::{Deserialize, Serialize};
 
-/// How a step chooses among the files that exist.
+/// The way in which a step chooses among the files that exist.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Choice {
@@ -28,7 +28,7 @@ pub enum Choice {
     },
 }
 
-/// How a file is opened.
+/// The flags with which a file is opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flags {
     /// `O_DIRECT`.
@@ -42,14 +42,14 @@ pub struct Flags {
 /// A step, and how often it is performed when its turn comes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FlowStep {
-    /// What is done.
+    /// The action.
     pub act: Act,
     /// Greater than 0, at most 1.
     pub probability: f64,
 }
 
-/// What a step does. `set` and `to` are names of file sets, `handle` and `from` those of open files; `buffer`
-/// is the size of each read or write of many, and `size` that of a single one.
+/// The action of a step. `set` and `to` are names of file sets, `handle` and `from` those of open files;
+/// `buffer` is the size of each read or write of many, and `size` that of a single one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "fields with the same name mean the same everywhere, as said above")]

@@ -1,4 +1,4 @@
-//! Whether a flow can be performed: every step has the file that it needs, and for as long as it runs.
+//! The check that a flow can be performed: every step has the file that it needs, and for as long as it runs.
 //!
 //! A set whose files appear and disappear belongs to one role, and each of its workers has a share of the
 //! names that no other one touches. So the number of files at each step follows from the steps alone, and a
@@ -92,7 +92,7 @@ fn check_role(flow: &Flow, role: &FlowRole) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// What a worker may have of a set when a step's turn comes.
+/// The files of a set that a worker may have when a step's turn comes.
 #[derive(Debug, Clone, Copy)]
 struct Files {
     /// The names that it has to itself, or that are for all.
@@ -111,7 +111,7 @@ struct Opened {
     flags: Flags,
     /// A step has created it, so it is none of those that were open by then.
     is_new: bool,
-    /// How many steps had opened one before.
+    /// The number of steps that had opened one before.
     order: usize,
 }
 
@@ -124,7 +124,7 @@ struct Walk<'a> {
     is_certain: bool,
     files: BTreeMap<String, Files>,
     open: BTreeMap<String, Opened>,
-    /// How many steps have opened a file.
+    /// The number of steps that have opened a file.
     opened: usize,
 }
 

@@ -20,15 +20,15 @@ const GAMMA_LIMIT: u64 = 16;
 pub struct FileSet {
     /// By which steps name it.
     pub name: String,
-    /// How many names there are, and so how many files can exist at once.
+    /// The number of names, and so the number of files that can exist at once.
     pub count: u64,
     /// Sizes of the files that are there at the beginning, and of those that are written whole.
     pub size: FileSize,
-    /// How many files a directory has; all are in one directory if absent.
+    /// The number of files in a directory; all are in one directory if absent.
     pub per_directory: Option<u32>,
     /// The share of the files that exist at the beginning.
     pub prefill: f64,
-    /// Whether each worker has directories of its own.
+    /// `true` if each worker has directories of its own.
     pub private: bool,
     /// A file that is appended to is emptied first when it has this size.
     pub limit: Bytes,
@@ -175,7 +175,7 @@ impl FileSet {
         fields.set("limit", &mut self.limit)
     }
 
-    /// How many of some names exist at the beginning.
+    /// Returns the number of files that exist at the beginning, out of this many names.
     pub fn prefilled(&self, of: u64) -> u64 {
         (of as f64 * self.prefill).round() as u64
     }

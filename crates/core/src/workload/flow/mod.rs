@@ -57,21 +57,22 @@ parameters! {
 /// Workers that perform the same steps.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FlowRole {
-    /// What they are called in results.
+    /// The name of the workers in results.
     pub role: Role,
-    /// How many there are; the most, if the trial measures with several numbers of them.
+    /// The number of workers; the most, if the trial measures with several numbers of them.
     pub workers: u32,
     /// The numbers of workers to measure with, one after the other and growing; empty if there is only one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub counts: Vec<u32>,
-    /// Whether its iterations are not counted as work of the flow.
+    /// `true` if its iterations are not counted as work of the flow.
     pub background: bool,
-    /// How often the workers together begin an iteration; as soon as they can if absent (a closed loop).
+    /// The pace at which the workers together begin iterations; if absent, they begin as soon as they can (a
+    /// closed loop).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Pace>,
-    /// What each worker does once before its first iteration.
+    /// The steps that each worker performs once before its first iteration.
     pub begin: Vec<FlowStep>,
-    /// What each worker does in an iteration.
+    /// The steps that each worker performs in an iteration.
     pub steps: Vec<FlowStep>,
 }
 
@@ -130,7 +131,7 @@ impl FlowRole {
         Operation::ALL.iter().copied().filter(|operation| performed.contains(operation)).collect()
     }
 
-    /// Whether it posts a signal that another role waits for.
+    /// Returns whether the role posts a signal that another role waits for.
     fn answers(&self, other: &FlowRole) -> bool {
         let posts = |wanted: &str| {
             let mut steps = self.all_steps().into_iter();
@@ -140,7 +141,7 @@ impl FlowRole {
         steps.any(|step| matches!(&step.act, Act::Await { signal, .. } if posts(signal)))
     }
 
-    /// Whether it names a set.
+    /// Returns whether the role names a set.
     pub fn uses(&self, name: &str) -> bool {
         self.all_steps().into_iter().any(|step| step.act.sets().contains(&name))
     }
@@ -246,7 +247,7 @@ impl Parameter for FlowRoles {
 }
 
 impl Flow {
-    /// Whether files of a set appear or disappear.
+    /// Returns whether files of a set appear or disappear.
     pub fn changes(&self, set: &str) -> bool {
         self.roles.0.iter().flat_map(FlowRole::all_steps).any(|step| match &step.act {
             Act::Create { set: name, .. } | Act::Unlink { set: name, .. } => name == set,
@@ -266,18 +267,19 @@ impl Flow {
         names.collect::<std::collections::BTreeSet<String>>().into_iter().collect()
     }
 
-    /// Whether each worker has names of a set that no other one touches.
+    /// Returns whether each worker has names of a set that no other one touches.
     pub fn divides(&self, set: &FileSet) -> bool {
         set.private || self.changes(&set.name)
     }
 
-    /// How many workers share the names of a set, if its files appear and disappear; else how many use it.
+    /// Returns the number of workers that share the names of a set, if its files appear and disappear; else
+    /// the number that use it.
     pub fn sharers(&self, set: &str) -> u32 {
         let workers = self.roles.0.iter().filter(|role| role.uses(set)).map(|role| role.workers);
         workers.fold(0, u32::saturating_add).max(1)
     }
 
-    /// How many files of a set exist at the beginning.
+    /// Returns the number of files of a set that exist at the beginning.
     pub fn prefilled(&self, set: &FileSet) -> u64 {
         if !self.divides(set) {
             return set.prefilled(set.count);
@@ -363,7 +365,8 @@ impl Load for Flow {
         format!("flow{name}, {}, window {}", self.roles.written(), self.window)
     }
 
-    /// How many iterations a role with a rate completes says little: as many as are due, if it keeps up.
+    /// The number of iterations that a role with a rate completes says little: as many as are due, if it
+    /// keeps up.
     fn default_measure(&self) -> &'static str {
         match self.main().and_then(|role| role.rate) {
             Some(Pace::Highest(_)) => "flow-capacity",
@@ -397,7 +400,7 @@ impl Load for Flow {
     }
 
     fn memory(&self) -> Bytes {
-        /// What the source of contents keeps besides its longest write.
+        /// The memory of the source of contents besides its longest write.
         const POOL: u64 = Bytes::MIB;
         let of_role = |role: &FlowRole| {
             let (reads, writes) = self.buffers(role);
@@ -425,7 +428,7 @@ impl Load for Flow {
         self.verify
     }
 
-    /// What was there at the beginning; what the load adds is unknown.
+    /// Returns the time for the files that were there at the beginning; what the load adds is unknown.
     fn follows(&self) -> Nanos {
         if self.verify { super::reread_time(self.prepares()) } else { Nanos(0) }
     }

@@ -1,5 +1,5 @@
-//! How often the iterations of a role begin: an open loop, in which requests arrive whether or not the
-//! filesystem keeps up.
+//! The rate at which the iterations of a role begin: an open loop, in which requests arrive whether or not
+//! the filesystem keeps up.
 
 use super::Flow;
 use crate::quantile::Quantile;
@@ -16,7 +16,7 @@ use std::str::FromStr;
 /// one in 11 days.
 const MAX_PER_SECOND: f64 = 1e6;
 const MIN_PER_SECOND: f64 = 1e-6;
-/// How long a rate is tried, unless the plan says otherwise.
+/// The time for which a rate is tried, unless the plan says otherwise.
 const STEP: Nanos = Nanos::from_secs(5);
 const SHORTEST_STEP: Nanos = Nanos::from_millis(100);
 const LONGEST_STEP: Nanos = Nanos::from_secs(3600);
@@ -54,7 +54,7 @@ impl Rate {
 pub struct RateSearch {
     /// The target.
     pub until: LatencyTarget,
-    /// How long each rate is tried.
+    /// The time for which each rate is tried.
     pub step: Nanos,
     /// When iterations are due.
     pub arrivals: Arrivals,
@@ -67,13 +67,13 @@ impl RateSearch {
     /// Between two steps, somebody has to look.
     const BETWEEN: Nanos = Nanos::from_millis(250);
 
-    /// How long it may take.
+    /// Returns the longest time that the search may take.
     pub fn longest(&self) -> Nanos {
         Nanos(self.step.0.saturating_add(Self::BETWEEN.0).saturating_mul(Self::STEPS))
     }
 }
 
-/// How often the workers of a role together begin an iteration.
+/// The rate at which the workers of a role together begin iterations.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Pace {
@@ -83,7 +83,7 @@ pub enum Pace {
     Highest(RateSearch),
 }
 
-/// What a quantile of response times must not exceed: `p99 <= 20ms`.
+/// The limit on a quantile of response times: `p99 <= 20ms`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LatencyTarget {
     /// Which quantile.
@@ -177,7 +177,7 @@ impl Parameter for PerSecond {
     }
 }
 
-/// How long a rate is tried.
+/// The time for which a rate is tried.
 struct Try(Nanos);
 
 impl Parameter for Try {

@@ -8,7 +8,7 @@ use crate::workload::plural;
 /// The most numbers of workers: each takes a ramp, a window, and file sets of its own.
 const MOST: usize = 16;
 
-/// What a plan says about the workers of a role: one number, or several.
+/// The numbers of workers of a role that a plan states: one number, or several.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct WorkerCounts(pub(super) Vec<u32>);
 
@@ -41,8 +41,9 @@ impl Flow {
         self.roles.0.iter().find(|role| !role.counts.is_empty())
     }
 
-    /// What runs one after the other: the name of each phase, and a flow with one number of workers. The
-    /// phase with the most workers is the last, and has the name that the phase of every flow has.
+    /// Returns the stages that run one after the other: the name of each phase, and a flow with one number of
+    /// workers. The phase with the most workers is the last, and has the name that the phase of every flow
+    /// has.
     pub fn stages(&self) -> Vec<(String, Flow)> {
         let Some(scaled) = self.scaled() else { return vec![(PHASE.to_string(), self.clone())] };
         let stage = |workers: &u32| {
@@ -61,7 +62,7 @@ impl Flow {
     }
 }
 
-/// Whether the numbers of workers fit to the rest of the flow, each of whose stages is checked by itself.
+/// Checks that the numbers of workers fit the rest of the flow, each of whose stages is checked by itself.
 pub(super) fn check(flow: &Flow) -> Result<(), Refusal> {
     let mut scaled = flow.roles.0.iter().filter(|role| !role.counts.is_empty());
     let Some(role) = scaled.next() else { return Ok(()) };

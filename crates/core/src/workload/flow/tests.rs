@@ -29,7 +29,7 @@ pub(super) fn flow(steps: Vec<Literal>) -> Flow {
     flow
 }
 
-/// What is wrong with it, and where.
+/// Returns the problem with a flow that is refused, and its place.
 pub(super) fn refused(flow: &Flow) -> String {
     let refusal = flow.check().unwrap_err();
     format!("{}: {}", Inside::path(refusal.parameter, &refusal.within), refusal.expected)

@@ -1,4 +1,5 @@
-//! Whether a flow can be verified. What is known about the contents of files depends on how they are written.
+//! The check that a flow can be verified. What is known about the contents of files depends on how they are
+//! written.
 
 use super::act::{Act, Flags, FlowStep};
 use super::files::FileSet;
@@ -17,7 +18,7 @@ const KNOWN_FILE: u64 = 112;
 const KNOWN_BLOCK: u64 = 8;
 const KNOWN_END: u64 = 24;
 
-/// How the files of a set are written while the flow runs.
+/// The way in which the files of a set are written while the flow runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Written {
     /// They are not.
@@ -30,7 +31,7 @@ pub enum Written {
     AtTheEnd,
 }
 
-/// What a step does to the contents of a file.
+/// The effect of a step on the contents of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Does {
     Opens,
@@ -64,7 +65,7 @@ impl Deed<'_> {
 }
 
 impl Flow {
-    /// How the files of a set are written, if the flow can be verified.
+    /// Returns the way in which the files of a set are written, if the flow can be verified.
     pub fn written(&self, set: &FileSet) -> Written {
         let deeds = deeds(self);
         self.judge(set, &of_set(&deeds, &set.name))
@@ -103,7 +104,7 @@ impl Flow {
         }
     }
 
-    /// Whether each file of a set is used by a single worker.
+    /// Returns whether each file of a set is used by a single worker.
     pub fn has_owner(&self, set: &FileSet) -> bool {
         self.divides(set) || self.sharers(&set.name) == 1
     }
@@ -190,7 +191,7 @@ fn check_shared(flow: &Flow, set: &FileSet, deeds: &[&Deed<'_>]) -> Result<(), R
     })
 }
 
-/// Whether a step links files of this set.
+/// Returns whether a step links files of this set.
 fn is_linked(flow: &Flow, name: &str) -> bool {
     let mut steps = flow.roles.0.iter().flat_map(FlowRole::all_steps);
     steps.any(|step| matches!(&step.act, Act::Link { set, .. } if set == name))
@@ -200,7 +201,7 @@ fn of_set<'d, 'a>(deeds: &'d [Deed<'a>], set: &str) -> Vec<&'d Deed<'a>> {
     deeds.iter().filter(|deed| deed.set == set).collect()
 }
 
-/// What every step does, in the order of the plan.
+/// Returns the effect of every step, in the order of the plan.
 fn deeds(flow: &Flow) -> Vec<Deed<'_>> {
     let mut walk = Walk::default();
     for role in &flow.roles.0 {

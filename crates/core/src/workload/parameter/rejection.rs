@@ -67,8 +67,8 @@ impl ParameterError {
 pub struct Refusal {
     /// The parameter to blame.
     pub parameter: &'static str,
-    /// What it must be, as a phrase such as `a multiple of 4k for direct I/O`. A sentence that says what is
-    /// wrong if `within` is not empty.
+    /// The requirement, as a phrase such as `a multiple of 4k for direct I/O`; if `within` is not empty, a
+    /// sentence that states the problem.
     pub expected: String,
     /// The part of its value that is to blame.
     pub within: Vec<Inside>,
@@ -88,7 +88,7 @@ impl Refusal {
         Refusal { parameter, expected: expected.into(), within: Vec::new() }
     }
 
-    /// What is wrong with a part of a parameter.
+    /// Returns the refusal of a part of a parameter, with a sentence that states the problem.
     pub(crate) fn sentence(parameter: &'static str, within: Vec<Inside>, text: impl Into<String>) -> Refusal {
         Refusal { parameter, expected: text.into(), within }
     }

@@ -31,7 +31,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(super) const NAME: &CStr = c"large";
 pub(super) const FILE: Object<'_> = Object { directory: b"", name: NAME };
 
-/// What seeds are derived from, in addition to that of the trial.
+/// The words that seeds are derived from, in addition to the seed of the trial.
 const WRITTEN: u64 = 10;
 const SOUGHT: u64 = 11;
 

@@ -18,12 +18,12 @@ const LONGEST_NAME: usize = 6 + DIGITS + LONGEST_EXTRA + 1;
 /// Digits of the number in a name.
 const DIGITS: usize = 10;
 
-/// What seeds are derived from, in addition to that of the trial.
+/// The words that seeds are derived from, in addition to the seed of the trial.
 const NAMES: u64 = 20;
 const SIZES: u64 = 21;
 const CONTENT: u64 = 22;
 
-/// How files are named.
+/// The naming scheme of files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
     /// Number first: names in the order in which files are created.
@@ -41,7 +41,7 @@ pub(super) struct Files {
     directories: u32,
     min_size: u64,
     max_size: u64,
-    /// How many.
+    /// The number of files.
     pub(super) count: u64,
 }
 
@@ -59,7 +59,7 @@ impl Files {
         }
     }
 
-    /// What the content of a file is derived from. Both passes have their own files.
+    /// Returns the identity from which the content of a file is derived. Both passes have their own files.
     pub(super) fn identity(&self, number: u64) -> FileIdentity {
         FileIdentity::new(derive_seed(self.seed, &[CONTENT]), number)
     }

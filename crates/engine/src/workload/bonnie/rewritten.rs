@@ -1,4 +1,4 @@
-//! How often the chunks of the large file were written back by seekers, as far as that is certain.
+//! The number of times that seekers wrote back each chunk of the large file, as far as that is certain.
 //!
 //! A seeker that writes reads the chunk, takes 1 from one of its bytes, and writes it back, as in the
 //! original. Two of them at once may both begin with the same content, and then one of the changes is lost;
@@ -11,24 +11,24 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 #[derive(Debug, Default)]
 pub(super) struct Rewritten(Mutex<HashMap<u64, Changes>>);
 
-/// How much was taken from the byte of a chunk.
+/// The amount taken from the byte of a chunk.
 #[derive(Debug, Clone, Copy, Default)]
 struct Changes {
     /// At least, since the last moment when nobody was writing.
     low: u64,
     /// At most: as often as somebody began.
     high: u64,
-    /// How many are between reading and having written.
+    /// The number of seekers that are between reading and having written.
     writing: u32,
 }
 
 impl Rewritten {
-    /// How much a read that begins now finds taken, at least.
+    /// Returns the least amount that a read that begins now finds taken.
     pub(super) fn at_least(&self, chunk: u64) -> u64 {
         self.lock().get(&chunk).map_or(0, |changes| changes.low)
     }
 
-    /// How much a read that has ended may have found taken, at most.
+    /// Returns the greatest amount that a read that has ended may have found taken.
     pub(super) fn at_most(&self, chunk: u64) -> u64 {
         self.lock().get(&chunk).map_or(0, |changes| changes.high)
     }

@@ -33,7 +33,7 @@ use std::path::{Path, PathBuf};
 const TOP: &CStr = c"small";
 pub(super) const TOP_OBJECT: Object<'_> = Object { directory: b"", name: TOP };
 
-/// What seeds are derived from, in addition to that of the trial.
+/// The words that seeds are derived from, in addition to the seed of the trial.
 const STAT_ORDER: u64 = 30;
 const DELETE_ORDER: u64 = 31;
 
@@ -51,21 +51,21 @@ pub(super) struct Small {
     verify: bool,
 }
 
-/// What the files of a pass are compared with when they are read.
+/// The expected files of a pass, for comparison when they are read.
 struct Checker {
     comparer: Comparer,
     files: Files,
 }
 
 impl Checker {
-    /// What a file of this name was written as.
+    /// Returns the identity and size with which a file of this name was written.
     fn expected(&self, object: Object<'_>) -> Result<Expected, Halt> {
         let number = self.files.number(object.name).ok_or_else(|| object.wrong(Problem::Present))?;
         Ok(Expected { identity: self.files.identity(number), size: self.files.size(number) })
     }
 }
 
-/// What a file was written as.
+/// The identity and size with which a file was written.
 struct Expected {
     identity: FileIdentity,
     size: u64,

@@ -171,7 +171,7 @@ impl Made {
         Made { seed, files: parameters.files(), sizes: parameters.sizes() }
     }
 
-    /// What a file's contents follow from, and its size in bytes.
+    /// Returns the identity that a file's contents follow from, and its size in bytes.
     fn file(&self, index: u64) -> (FileIdentity, u64) {
         let (low, high) = self.sizes;
         let size = low + derive_seed(self.seed, &[index, 1]) % (high - low + 1);
@@ -195,7 +195,7 @@ fn file_name(index: u64) -> CString {
 }
 
 struct Worker {
-    /// What it compares with what it reads.
+    /// The files as they were made, for comparison with what is read.
     expected: Option<(Made, Comparer)>,
     content: Content,
     data: Vec<u8>,

@@ -31,9 +31,9 @@ use std::ffi::{CStr, CString};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// What identities of files derive from.
+/// The word that identities of files derive from.
 const LOGS: u64 = 5;
-/// How many files a writer uses in turn if they are overwritten.
+/// The number of files that a writer uses in turn if they are overwritten.
 const IN_TURN: u64 = 2;
 const OVERWRITE: OFlags = OFlags::WRONLY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
@@ -118,7 +118,7 @@ fn job(log: Log, content: workload::Content, ledger: Option<Ledger>) -> Job {
     })
 }
 
-/// How far a writer has come.
+/// The progress of a writer.
 struct Headway {
     segment: u64,
     /// In it, if it is open.
@@ -132,7 +132,7 @@ struct Log {
     number: u32,
     path: PathBuf,
     name: String,
-    /// What identities of its files derive from, and the bytes of all logs.
+    /// The seed that identities of its files derive from, and the seed of the bytes of all logs.
     seed: u64,
     pool: u64,
     record: usize,
@@ -193,7 +193,7 @@ impl Log {
         rustix::fs::fsync(&directory).map_err(|errno| self.failure(Operation::Fsync, c"", errno))
     }
 
-    /// What contents of a file follow from, before any version.
+    /// Returns the identity that contents of a file follow from, before any version.
     fn file(&self, number: u64) -> FileIdentity {
         FileIdentity::new(self.seed, number)
     }

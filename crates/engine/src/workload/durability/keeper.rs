@@ -1,4 +1,4 @@
-//! How each promise is made: the system calls that the documentation of [`Promise`] names.
+//! The way in which each promise is made: the system calls that the documentation of [`Promise`] names.
 
 use super::script::{self, Script, Unsynced, Write};
 use super::sector::SECTOR;
@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use std::ffi::CString;
 use std::path::Path;
 
-/// How a file is opened that exists.
+/// The flags to open an existing file.
 const EXISTING: OFlags = OFlags::RDWR.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 type Done<T = ()> = Result<T, OperationFailure>;
@@ -27,7 +27,7 @@ pub(crate) struct Keeper {
     open: Option<(u64, OwnedFd)>,
     /// Files in memory, by their numbers.
     mapped: Vec<Mapping>,
-    /// What is about to be written.
+    /// The bytes about to be written.
     buffer: Vec<u8>,
 }
 
@@ -259,7 +259,8 @@ impl Keeper {
     }
 }
 
-/// What went wrong with a file, or with its directory if it has no name.
+/// Returns a function that turns an error into the failure of an operation on a file, or on its directory if
+/// it has no name.
 fn failed(
     promise: Option<Promise>,
     operation: Operation,

@@ -38,9 +38,9 @@ const PROMISES: &str = "promises";
 const UNSYNCED: &str = "unsynced";
 /// Time between two pieces of work that nothing syncs.
 const INTERVAL: Duration = Duration::from_millis(20);
-/// How often those who wait look whether they are to stop.
+/// The interval at which those who wait check whether they are to stop.
 const LOOK_UP: Duration = Duration::from_millis(20);
-/// How long to wait for the other workers when one has failed.
+/// The time to wait for the other workers when one has failed.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Runs the workload.
@@ -117,7 +117,7 @@ fn failure(step: &'static str) -> impl FnOnce(OperationFailure) -> EngineError {
     move |failure| EngineError::operation(step, failure)
 }
 
-/// How long everything takes.
+/// The length of each stage of the workload.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Course {
     promises: u32,

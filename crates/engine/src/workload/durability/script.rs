@@ -1,5 +1,5 @@
-//! What workers do, as a function of seed, promise and number: the workers perform it, and the verifier looks
-//! for it, so that they cannot disagree.
+//! The actions of workers, as a function of seed, promise and number: the workers perform them, and the
+//! verifier looks for them, so that the two cannot disagree.
 
 use super::sector::{SECTOR, SectorAddress};
 use crate::tree::derive_seed;
@@ -8,19 +8,19 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::ops::Range;
 
-/// What everything here derives from, together with the seed.
+/// The word that everything here derives from, together with the seed.
 const SCRIPT: u64 = u64::from_le_bytes(*b"promises");
 /// The directory of work that nothing syncs, and its number in place of that of a promise.
 const UNSYNCED: (&str, u64) = ("unsynced", 255);
-/// How many records a file gets before the next one begins.
+/// The number of records that a file gets before the next one begins.
 const RECORDS: u64 = 16;
-/// How many files are overwritten in turn.
+/// The number of files that are overwritten in turn.
 const OVERWRITTEN: u64 = 4;
 /// Their length in sectors: 64 to 256 KiB.
 const OVERWRITTEN_SECTORS: Range<u64> = 128..513;
-/// How many files are replaced in turn.
+/// The number of files that are replaced in turn.
 const REPLACED: u64 = 8;
-/// How many files one syncfs(2) is for.
+/// The number of files that one syncfs(2) is for.
 const TOGETHER: Range<u64> = 2..6;
 /// Length in sectors of a file that nothing syncs: 2 to 16 KiB.
 const UNSYNCED_SECTORS: Range<u64> = 4..33;
@@ -80,7 +80,7 @@ impl Script {
         Script { seed }
     }
 
-    /// What is in a sector.
+    /// Returns the address that is stored in a sector.
     pub(crate) fn place(&self, promise: Option<Promise>, file: u64, sector: u64) -> SectorAddress {
         SectorAddress { seed: self.seed, file: number_of(promise) << 56 | file, sector }
     }
@@ -93,7 +93,7 @@ impl Script {
         }
     }
 
-    /// How many files exist, written and synced, before the first promise.
+    /// Returns the number of files that exist, written and synced, before the first promise.
     pub(crate) fn prepared(&self, promise: Promise) -> u64 {
         match promise {
             Promise::Overwrite | Promise::Msync => OVERWRITTEN,
@@ -112,7 +112,7 @@ impl Script {
         Write { file, sectors: 0..length, generation: 0 }
     }
 
-    /// What is written for the promise of this number: in most cases, one piece.
+    /// Returns the writes for the promise of this number: in most cases, one piece.
     pub(crate) fn writes(&self, promise: Promise, number: u64) -> Vec<Write> {
         let mut random = self.random(Some(promise), number);
         let whole = |file, random: &mut _| Write { file, sectors: 0..length(random), generation: 0 };

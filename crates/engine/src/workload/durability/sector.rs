@@ -1,4 +1,4 @@
-//! What files contain: sectors that say whose they are, so that after a power cut each one can be judged
+//! The contents of files: sectors that say whose they are, so that after a power cut each one can be judged
 //! alone.
 //!
 //! A sector begins with a magic number, the seed, the file, the generation and its number in the file, and
@@ -32,7 +32,7 @@ pub(crate) struct SectorAddress {
     pub(crate) sector: u64,
 }
 
-/// What a sector of a file turned out to be.
+/// The verdict on a sector of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
     /// The file ends before it, or it cannot be read.
@@ -43,7 +43,7 @@ pub(crate) enum Found {
     Garbage,
     /// A sector of another file, another place or another seed.
     Foreign,
-    /// What a worker has written there, in this generation.
+    /// The data that a worker has written there, in this generation.
     Written(u64),
 }
 

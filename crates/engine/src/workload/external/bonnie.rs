@@ -14,7 +14,7 @@ use fsdyno_core::workload::external::bonnie::Arguments;
 use fsdyno_core::{Warning, WarningKind};
 use fsdyno_formats::Results;
 
-/// What it prints on stderr when it begins each part, unless it runs in quiet mode.
+/// The lines that bonnie++ prints on stderr when it begins each part, unless it runs in quiet mode.
 const ANNOUNCED: &[cut::AnnouncedPhase] = &[
     announced(WRITE_CHAR, "Writing a byte at a time..."),
     announced(WRITE_BLOCK, "Writing intelligently..."),
@@ -34,7 +34,7 @@ const fn announced(test: PhaseSpec, announced: &'static str) -> cut::AnnouncedPh
     cut::AnnouncedPhase { phase: test.name, announced }
 }
 
-/// How to start it. The seed determines the random orders, unless the arguments set one.
+/// Returns the invocation of bonnie++. The seed determines the random orders, unless the arguments set one.
 pub(super) fn invocation(parameters: &External, seed: u64) -> Result<Invocation, EngineError> {
     let parsed: Arguments = parameters.parsed_arguments()?;
     let mut arguments: Vec<String> = ["-d", ".", "-m", "fsdyno"].map(String::from).to_vec();

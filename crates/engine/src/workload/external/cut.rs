@@ -11,7 +11,7 @@ use std::mem;
 pub(super) struct AnnouncedPhase {
     /// The name of the phase.
     pub(super) phase: &'static str,
-    /// How its line begins. The part ends with the line.
+    /// The beginning of its line. The part ends with the line.
     pub(super) announced: &'static str,
 }
 

@@ -4,7 +4,7 @@ use super::cut::Stream;
 use super::process::Invocation;
 use fsdyno_core::workload::external::dbench::{Arguments, LOAD};
 
-/// How to start it.
+/// Returns the invocation of dbench.
 pub(super) fn invocation(told: &Arguments) -> Invocation {
     let fixed = ["-D", ".", "-c", LOAD, "-t"].map(str::to_string);
     let times = [told.seconds.to_string()];

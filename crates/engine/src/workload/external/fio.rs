@@ -4,7 +4,7 @@ use super::cut::Stream;
 use super::process::Invocation;
 use fsdyno_core::workload::JobFile;
 
-/// How to start it. Files without a directory go into the working directory.
+/// Returns the invocation of fio. Files without a directory go into the working directory.
 pub(super) fn invocation(job: Option<&JobFile>) -> Invocation {
     Invocation {
         program: "fio",

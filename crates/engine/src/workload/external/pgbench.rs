@@ -12,7 +12,7 @@ const PARTS: &[AnnouncedPhase] = &[
 
 const SCRIPT: &str = include_str!("pgbench.sh");
 
-/// How to start it.
+/// Returns the invocation of pgbench.
 pub(super) fn invocation(told: &Arguments) -> Invocation {
     let numbers = [told.scale, told.clients, told.threads, told.seconds].map(|number| number.to_string());
     let fixed = ["-c".to_string(), SCRIPT.to_string(), "pgbench".to_string()];

@@ -10,8 +10,8 @@ const PARTS: &[AnnouncedPhase] = &[
     AnnouncedPhase { phase: native::DELETE.name, announced: "Deleting files..." },
 ];
 
-/// How to start it. The commands come from standard input, because a file would be on the filesystem under
-/// test.
+/// Returns the invocation of postmark. The commands come from standard input, because a file would be on the
+/// filesystem under test.
 pub(super) fn invocation(commands: &[String]) -> Invocation {
     let mut input = String::from("set location .\n");
     for command in commands {

@@ -5,9 +5,9 @@
 //! is killed. Without privileges, the engine looks up the processes below it and kills them one by one when
 //! it stops.
 //!
-//! How much of its work a program has done is unknown. The progress that the engine reports only shows that
-//! the program is working: processor time and bytes of all its processes. If a program hangs in the kernel,
-//! neither increases, and the watchdog of the sweep intervenes.
+//! It is unknown how much of its work a program has done. The progress that the engine reports only shows
+//! that the program is working: processor time and bytes of all its processes. If a program hangs in the
+//! kernel, neither increases, and the watchdog of the sweep intervenes.
 
 use super::cut::{AnnouncedPhase, PhaseCutter, Stream};
 use super::pulse;
@@ -33,26 +33,26 @@ use std::time::{Duration, Instant};
 
 /// Where to look for programs.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-/// How much of a program's stderr is kept, from the end.
+/// The number of bytes of a program's stderr that are kept, from both ends.
 const KEPT: usize = 64 << 10;
 /// The most that a program may print on stdout; a result of fio with a thousand jobs has a few MiB.
 const MOST: usize = 256 << 20;
-/// How often its output is read.
+/// The interval at which the output of a program is read.
 const GLANCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
-/// How often to check whether it is working.
+/// The interval between checks whether a program is working.
 const PULSE: Duration = Duration::from_millis(500);
-/// How long to wait for a killed program.
+/// The time to wait for a killed program.
 const PATIENCE: Duration = Duration::from_millis(1500);
 
-/// How to start a program.
+/// The command line and the input that start a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Invocation {
-    /// What errors call it.
+    /// The name of the program in errors.
     pub(super) program: &'static str,
-    /// What is executed: the program, or the shell of its script.
+    /// The file that is executed: the program, or the shell of its script.
     pub(super) executable: &'static str,
     pub(super) arguments: Vec<String>,
-    /// What it reads from its standard input.
+    /// The text on its standard input.
     pub(super) input: String,
     /// Which parts of its work it announces, and where.
     pub(super) parts: &'static [AnnouncedPhase],
@@ -167,7 +167,7 @@ fn ending(status: ExitStatus) -> String {
 /// A running program. It is killed when dropped.
 struct Running {
     child: Child,
-    /// Whether the processes that it starts end with it.
+    /// `true` if the processes that the program starts end with it.
     enclosed: bool,
     stdout: Pipe,
     stderr: Pipe,
@@ -216,7 +216,7 @@ impl Running {
         pulse::cpu(self.child.id())
     }
 
-    /// Whether it has ended. It is not reaped, so its processor time can still be read.
+    /// Returns whether the program has ended. It is not reaped, so its processor time can still be read.
     fn ended(&self) -> Result<bool, Errno> {
         let Some(pid) = Pid::from_raw(self.child.id().cast_signed()) else { return Err(Errno::SRCH) };
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
@@ -249,7 +249,7 @@ impl Drop for Running {
 struct Pipe {
     pipe: Option<OwnedFd>,
     text: Vec<u8>,
-    /// How much of both ends is kept.
+    /// The number of bytes that are kept, from both ends.
     keeps: usize,
 }
 

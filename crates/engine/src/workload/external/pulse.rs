@@ -1,4 +1,4 @@
-//! Whether an external program is working: the processor time and the bytes that it and its children have
+//! Signs that an external program is working: the processor time and the bytes that it and its children have
 //! used.
 
 use fsdyno_core::process_stat::ProcessStat;

@@ -4,8 +4,8 @@ use super::cut::Stream;
 use super::process::Invocation;
 use fsdyno_core::workload::external::sqlite::Arguments;
 
-/// How to start it. The script comes from standard input, because a file would be on the filesystem under
-/// test.
+/// Returns the invocation of sqlite3. The script comes from standard input, because a file would be on the
+/// filesystem under test.
 pub(super) fn invocation(told: &Arguments, seed: u64) -> Invocation {
     let arguments = ["-batch", "-init", "/dev/null", "speed.db"].map(str::to_string).to_vec();
     let input = told.script(seed);

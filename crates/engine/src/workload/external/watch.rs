@@ -5,7 +5,7 @@ use crate::observer::Observer;
 use fsdyno_core::Telemetry;
 use fsdyno_core::result::CpuTime;
 
-/// What was seen of a program while it ran.
+/// The observations of a program while it ran.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     pub(super) parts: Vec<Seen>,
@@ -13,7 +13,7 @@ pub(super) struct Watch {
     pub(super) whole: Option<Telemetry>,
 }
 
-/// What was seen of one part.
+/// The observations of one part.
 #[derive(Debug)]
 pub(super) struct Seen {
     pub(super) phase: &'static str,

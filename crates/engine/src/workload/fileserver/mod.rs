@@ -207,17 +207,17 @@ fn left_ns(elapsed_ns: f64, done: f64, whole_bytes: f64) -> u64 {
     left.max(0.0) as u64
 }
 
-/// What the trees and the filling leave of the device: the same for all filesystems on it, so that no writer
-/// has to remove more often because its filesystem reserves more or counts differently. `None` in a
-/// directory.
+/// Returns the bytes that the trees and the filling leave of the device: the same for all filesystems on it,
+/// so that no writer has to remove more often because its filesystem reserves more or counts differently.
+/// `None` in a directory.
 fn device_space(request: &EngineRequest, parameters: &Fileserver) -> Option<u64> {
     let device = request.device_bytes?.0;
     let filled = request.precondition.map_or(0, |precondition| u64::from(precondition.fill_percent));
     Some((device - device / 100 * filled.min(100)).saturating_sub(parameters.prepares().0))
 }
 
-/// How much space one writer may use, of which there are as many on each of several machines. `device_bytes`:
-/// see [`device_space`].
+/// Returns the space that one writer may use, with the same number of writers on each of several machines.
+/// `device_bytes`: see [`device_space`].
 fn writer_space(
     parameters: &Fileserver,
     base: &Path,

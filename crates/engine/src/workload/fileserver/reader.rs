@@ -34,11 +34,11 @@ pub(super) struct Assignment {
     pub(super) tree: String,
     pub(super) io_size: usize,
     pub(super) direct: bool,
-    /// What it compares with what it reads.
+    /// The expected files, for comparison with what is read.
     pub(super) expects: Option<Expects>,
 }
 
-/// What follows from the parameters about the files of a tree.
+/// The properties of the files of a tree that follow from the parameters.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Expects {
     /// Of the tree.
@@ -259,7 +259,8 @@ impl Reader {
     }
 }
 
-/// What is wrong with a file of this size. Its sectors say, as their version, with which size it was written.
+/// Returns the problem with a file of this size. Its sectors say, as their version, with which size it was
+/// written.
 #[cold]
 fn of_size(problem: Problem, found: u64) -> Problem {
     match problem {

@@ -30,7 +30,7 @@ struct Expected {
     limits: Limits,
     /// Files of it that were created.
     files: u64,
-    /// Whether any of it may be gone.
+    /// `true` if any of the tree may be gone.
     removing: bool,
 }
 

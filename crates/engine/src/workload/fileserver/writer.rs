@@ -40,7 +40,7 @@ pub(super) struct Assignment {
     pub(super) ledger: Option<Ledger>,
 }
 
-/// What one writer may occupy.
+/// The space that one writer may occupy.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Space {
     pub(super) bytes: u64,

@@ -20,7 +20,7 @@ const BACK: u32 = 9;
 const FAR: u32 = (1 << BACK) - 1;
 const _: () = assert!(32 + FLIGHTS + 2 * BACK == 64);
 
-/// What is known of a block at one moment.
+/// The state of a block at one moment, as far as it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct State {
     /// The version of the last write that has begun.
@@ -73,10 +73,10 @@ fn earlier(last: u32, behind: u32) -> u32 {
     if behind == FAR { 0 } else { last.saturating_sub(behind) }
 }
 
-/// What a sample of blocks derives from.
+/// The seed that a sample of blocks derives from.
 const SAMPLE: u64 = 13;
 
-/// What another process has to know of blocks ([`Reached::Blocks`]).
+/// The facts about blocks that another process has to know ([`Reached::Blocks`]).
 ///
 /// [`Reached::Blocks`]: fsdyno_core::Reached::Blocks
 #[derive(Debug)]
@@ -99,7 +99,7 @@ pub(super) struct Begun {
 pub(super) struct Blocks {
     /// Bytes of each.
     pub(super) block: u64,
-    /// How many each file has.
+    /// The number of blocks of each file.
     each: u64,
     words: Box<[AtomicU64]>,
 }
@@ -156,7 +156,7 @@ impl Blocks {
         }
     }
 
-    /// What is known of a block now.
+    /// Returns the state of a block now.
     #[inline]
     pub(super) fn state(&self, block: usize) -> State {
         State::of(self.words[block].load(Ordering::Acquire))
@@ -166,7 +166,7 @@ impl Blocks {
     /// was read.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The problem with the data read.
     pub(super) fn check(
         &self,
         comparer: &mut Comparer,
@@ -193,10 +193,10 @@ impl Blocks {
         Ok(())
     }
 
-    /// What another process has to know: for each block that was written over, its distance from the one
-    /// before and the first and last version that it may have; and the blocks with a write that never
-    /// ended. If more than `most` were written over, about that many of them are told, and nothing about
-    /// the others.
+    /// Returns the facts that another process has to know: for each block that was written over, its distance
+    /// from the one before and the first and last version that it may have; and the blocks with a write that
+    /// never ended. If more than `most` were written over, about that many of them are reported, and nothing
+    /// about the others.
     pub(super) fn told(&self, most: u64) -> Told {
         let states = || (0..self.words.len()).map(|number| self.state(number));
         let written = states().filter(|state| state.last > 0).count() as u64;

@@ -7,7 +7,7 @@ use crate::compare::Comparer;
 use crate::content::FileIdentity;
 use crate::wrong::Problem;
 
-/// What a part of a file is.
+/// The source of a part of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Source {
     /// Nothing was ever written there.
@@ -146,7 +146,7 @@ impl Contents {
     /// Compares what was read from a position on.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The problem with the data read.
     pub(super) fn check(&self, comparer: &mut Comparer, position: u64, found: &[u8]) -> Result<(), Problem> {
         let (mut at, mut rest) = (position, found);
         for part in &self.parts[self.parts.partition_point(|part| part.until <= position)..] {
@@ -277,7 +277,7 @@ mod tests {
         assert_eq!((contents.parts.len(), contents.size()), (1, 34_000));
     }
 
-    /// What was there before a file was cut does not pass for what was appended since.
+    /// Checks that data from before a file was cut does not pass for data appended since.
     #[test]
     fn what_was_cut_off_does_not_come_back() {
         let file = FileIdentity::new(3, 1);

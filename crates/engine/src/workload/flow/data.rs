@@ -18,9 +18,9 @@ struct Piece {
     length: usize,
     /// Of a verified file.
     version: u32,
-    /// What they are if nothing is verified: the bytes of this file from a position on.
+    /// The bytes if nothing is verified: those of this file from a position on.
     plain: (FileIdentity, u64),
-    /// Whether the file becomes longer by what is written behind its end.
+    /// `true` if bytes written behind the end of the file make it longer.
     extends: bool,
 }
 

@@ -1,4 +1,4 @@
-//! How long files are that several workers append to.
+//! The lengths of files that several workers append to.
 //!
 //! The bytes at a position follow from the position alone, so workers that write to the same place write
 //! the same. Only the length depends on all of them. Once a file has been emptied, a worker that had looked
@@ -18,7 +18,7 @@ struct End {
     emptied: AtomicBool,
 }
 
-/// How long a file may be.
+/// The lengths that a file may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Reach {
     /// Unless it was emptied.
@@ -53,7 +53,7 @@ impl Ends {
         self.0[file as usize].emptied.store(true, Ordering::Release);
     }
 
-    /// How long a file may be now.
+    /// Returns the lengths that a file may have now.
     pub(super) fn reach(&self, file: u64) -> Reach {
         let End { done, begun, emptied } = &self.0[file as usize];
         Reach {
@@ -79,7 +79,7 @@ impl Reach {
     /// be before that, `self` afterwards.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The problem with the data read.
     pub(super) fn check(
         self,
         before: Reach,

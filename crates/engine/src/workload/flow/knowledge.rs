@@ -1,4 +1,4 @@
-//! What a worker of a verified flow knows about the contents of files.
+//! The knowledge of a worker of a verified flow about the contents of files.
 //!
 //! It tracks its own files as a filesystem would: names, the file that each name leads to, and what that file
 //! contains ([`Contents`]). Workers that share files also share what they know about them: the versions of
@@ -21,7 +21,7 @@ pub(super) type Place = [usize; 2];
 /// No file.
 const NONE: u32 = u32::MAX;
 
-/// What the workers that share the files of a set know together.
+/// The common knowledge of the workers that share the files of a set.
 #[derive(Debug)]
 pub(super) enum Shared {
     /// Nothing: contents follow from the seed, or only their owner knows them.
@@ -47,7 +47,7 @@ impl Shared {
     }
 }
 
-/// What is known about an open file.
+/// The knowledge about an open file.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Kept {
     /// Nothing is verified.
@@ -62,14 +62,14 @@ pub(super) enum Kept {
     End { set: usize, file: u64, identity: FileIdentity },
 }
 
-/// What one worker knows.
+/// The knowledge of one worker.
 pub(super) struct Knowledge {
     comparer: Comparer,
     shared: Arc<[Shared]>,
     /// Per set, which file each of the worker's names leads to; empty for a set that is not its own.
     names: Vec<Vec<u32>>,
     files: Vec<Contents>,
-    /// How many names and open files lead to each.
+    /// The number of names and open files that lead to each file.
     links: Vec<u32>,
     /// Those that nothing leads to.
     free: Vec<u32>,
@@ -80,8 +80,8 @@ pub(super) struct Knowledge {
 }
 
 impl Knowledge {
-    /// What a worker knows at the beginning. It has at most `handles` files open; `uses`: whether its steps
-    /// name a set.
+    /// Returns the knowledge of a worker at the beginning. The worker has at most `handles` files open;
+    /// `uses` says whether its steps name a set.
     pub(super) fn new(
         sets: &[Set],
         shared: Arc<[Shared]>,
@@ -115,7 +115,7 @@ impl Knowledge {
         known
     }
 
-    /// What is known about a file that was opened by its name.
+    /// Notes that a file was opened by its name, and returns the knowledge about it.
     pub(super) fn opened(&mut self, [set, name]: Place, of: &Set, worker: u64, file: File) -> Kept {
         let identity = || of.identity(worker, file);
         match of.written {
@@ -188,7 +188,7 @@ impl Knowledge {
         }
     }
 
-    /// How long a file of the worker's own is.
+    /// Returns the size of a file of the worker's own.
     pub(super) fn size(&self, kept: Kept) -> Option<u64> {
         match kept {
             Kept::Own(own) => Some(self.files[own as usize].size()),
@@ -196,7 +196,7 @@ impl Knowledge {
         }
     }
 
-    /// How much of a file of the worker's own comes after a position.
+    /// Returns the number of bytes of a file of the worker's own that come after a position.
     pub(super) fn room(&self, kept: Kept, position: u64) -> u64 {
         self.size(kept).map_or(u64::MAX, |size| size.saturating_sub(position))
     }
@@ -327,7 +327,7 @@ impl Knowledge {
     /// Compares what it returned.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The problem with the data read.
     #[inline]
     pub(super) fn check(
         &mut self,
@@ -369,7 +369,7 @@ impl Knowledge {
         }
     }
 
-    /// What became of its own files, if they belong to the sample.
+    /// Returns the final state of the worker's own files, if they belong to the sample.
     pub(super) fn told(&self, sets: &[Set], worker: u64, sample: Sample) -> Vec<Reached> {
         let of_set = |(set, names): (&Set, &Vec<u32>)| {
             let mut room = MOST_PARTS / set.sharers;
@@ -407,7 +407,7 @@ pub(super) fn made(set: &Set, worker: u64, name: u32) -> Contents {
 /// The most parts of files of a set of which another process is told.
 const MOST_PARTS: u64 = 300_000;
 
-/// What the sample derives from.
+/// The word that the sample derives from.
 const SAMPLE: u64 = 12;
 
 /// Which of the files with an owner are remembered and read again.
@@ -418,7 +418,8 @@ pub(super) struct Sample {
 }
 
 impl Sample {
-    /// What another process is told about them must fit into a message, which has at most 32 MiB.
+    /// The most files in the sample: the report about them to another process must fit into a message, which
+    /// has at most 32 MiB.
     const MOST: u64 = 200_000;
 
     /// Of the files of these sets.

@@ -54,13 +54,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 use worker::Worker;
 
-/// What random choices of workers derive from.
+/// The word that random choices of workers derive from.
 const WORKERS: u64 = 7;
-/// What their contents derive from.
+/// The word that contents written by workers derive from.
 const CONTENTS: u64 = 8;
 /// The most blocks of which another process is told what they contain: all must fit into a message.
 const MOST_BLOCKS: u64 = 1_000_000;
-/// What a file costs in addition to its bytes, for the progress of preparing.
+/// The cost of a file in addition to its bytes, for the progress of preparing.
 const FILE_COST: u64 = 4096;
 
 /// Runs the workload: one phase, or one for each number of workers, each with file sets of its own.
@@ -174,7 +174,7 @@ fn team(role: &FlowRole, program: Program, common: &Common) -> Team {
     Team { schedule, ..Team::new(role.role, steps, (0..role.workers).map(job).collect()) }
 }
 
-/// What all workers of all roles have in common.
+/// The state that all workers of all roles have in common.
 #[derive(Clone)]
 struct Common {
     sets: Arc<[Set]>,
@@ -183,7 +183,7 @@ struct Common {
     seed: u64,
     short: Arc<AtomicU64>,
     content: fsdyno_core::workload::Content,
-    /// What workers know together about the contents of each set.
+    /// The common knowledge of workers about the contents of each set.
     shared: Arc<[Shared]>,
     /// Where each notes what it has left.
     ledger: Ledger,
@@ -206,7 +206,7 @@ impl Common {
         })
     }
 
-    /// What the workers have left.
+    /// Returns the state in which the workers have left the files.
     fn reached(&self) -> Vec<Reached> {
         let sets = self.sets.len() as u64;
         let of_set = |(set, shared): (&Set, &Shared)| {
@@ -225,7 +225,7 @@ impl Common {
     }
 }
 
-/// What a worker is created from, in its own thread.
+/// The parts that a worker is created from, in its own thread.
 struct Hired {
     program: Arc<Program>,
     common: Common,

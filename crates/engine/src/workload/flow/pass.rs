@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How often the workers of a role together performed each operation.
+/// The number of times that the workers of a role together performed each operation.
 pub type Performed = (Role, Vec<(Operation, u64)>);
 
 /// A flow whose files exist.
@@ -29,7 +29,7 @@ impl<'a> ReadyFlow<'a> {
     /// Creates the files of a flow in a directory.
     ///
     /// # Errors
-    /// What is wrong with the flow, or the first system call that failed.
+    /// The problem with the flow, or the first system call that failed.
     pub fn prepare(flow: &'a Flow, directory: &Path, seed: u64) -> Result<Self, EngineError> {
         let common = Common::of(flow, PathBuf::from(directory), seed)?;
         let mut content = Content::new(flow.content, seed, PIECE);

@@ -64,7 +64,7 @@ impl Pool {
         Pool::Changing(Box::new(slots))
     }
 
-    /// How many exist.
+    /// Returns the number of files that exist.
     pub(super) fn existing(&self) -> u32 {
         match self {
             Pool::Still { count, .. } => *count,

@@ -50,7 +50,7 @@ pub(super) enum Task {
     Await { signal: usize, count: u64 },
 }
 
-/// What the workers of a role perform.
+/// The steps that the workers of a role perform.
 #[derive(Debug)]
 pub(super) struct Program {
     /// Once.
@@ -63,11 +63,11 @@ pub(super) struct Program {
     pub(super) handles: usize,
     /// The largest read, and the largest write.
     pub(super) buffers: (usize, usize),
-    /// Whether it reads directories.
+    /// `true` if the program reads directories.
     pub(super) lists: bool,
-    /// Whether it must know the sizes of files.
+    /// `true` if the program must know the sizes of files.
     pub(super) is_sized: bool,
-    /// Whether it maps files.
+    /// `true` if the program maps files.
     pub(super) maps: bool,
     /// The sets that it names.
     pub(super) sets: Vec<String>,

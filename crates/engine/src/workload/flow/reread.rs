@@ -1,7 +1,8 @@
-//! What a flow has left, read again at the end.
+//! The files that a flow has left, read again at the end.
 //!
-//! Which files there are, and what each contains, follows from the seed and from what the workers told. A
-//! file of a worker that told nothing, or one that does not belong to the sample, is left out and counted.
+//! Which files there are, and what each contains, follows from the seed and from what the workers reported. A
+//! file of a worker that reported nothing, or one that does not belong to the sample, is left out and
+//! counted.
 
 use super::Common;
 use super::blocks::Blocks;

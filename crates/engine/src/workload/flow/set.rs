@@ -11,7 +11,7 @@ use rand_distr::{Distribution, Gamma};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::ffi::CStr;
 
-/// What identities of files derive from.
+/// The word that identities of files derive from.
 const SETS: u64 = 6;
 /// The longest path below the directory of a set: directories of workers and levels, and a file.
 const LONGEST: usize = 127;
@@ -23,7 +23,7 @@ const NAMES: u64 = 1 << 40;
 pub(super) struct File {
     /// Of the worker's own names if they are divided, else of all.
     pub(super) name: u32,
-    /// How often the name was used before.
+    /// The number of times that the name was used before.
     pub(super) incarnation: u32,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Set {
     pub(super) is_divided: bool,
     /// The number of workers among which the names are divided.
     pub(super) sharers: u64,
-    /// How its files are written, if what is read is verified.
+    /// The way in which its files are written, if what is read is verified.
     pub(super) written: Option<Written>,
     seed: u64,
     sizes: Sizes,
@@ -75,13 +75,13 @@ impl Set {
         Ok(set)
     }
 
-    /// How many names a worker has, or all workers together.
+    /// Returns the number of names that a worker has, or all workers together.
     pub(super) fn names(&self, worker: u64) -> u64 {
         let (each, more) = (self.files.count / self.sharers, self.files.count % self.sharers);
         if self.is_divided { each + u64::from(worker < more) } else { self.files.count }
     }
 
-    /// How many of them exist at the beginning.
+    /// Returns the number of these names that exist at the beginning.
     pub(super) fn prefilled(&self, worker: u64) -> u64 {
         self.files.prefilled(self.names(worker))
     }
@@ -155,14 +155,14 @@ impl Set {
         }
     }
 
-    /// What its contents follow from.
+    /// Returns the identity that the contents of a file follow from.
     pub(super) fn identity(&self, worker: u64, file: File) -> FileIdentity {
         FileIdentity::new(self.number(worker, file), 0)
     }
 }
 
-/// How many directories of the last level each directory of a level has below it, from the top, with at most
-/// `width` directories in each. One directory needs no level: it is that of the set.
+/// Returns the number of directories of the last level that each directory of a level has below it, from the
+/// top, with at most `width` directories in each. One directory needs no level: it is that of the set.
 fn levels(directories: u64, width: u64) -> Vec<u64> {
     if directories <= 1 {
         return Vec::new();

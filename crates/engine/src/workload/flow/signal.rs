@@ -5,7 +5,7 @@ use crate::meter::{Halt, Meter};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How often a worker that waits checks whether the phase is over.
+/// The interval at which a worker that waits checks whether the phase is over.
 const LOOK_UP: Duration = Duration::from_millis(20);
 
 /// A counter.
@@ -24,7 +24,7 @@ struct State {
     /// The place in the queue of the next worker that waits, and of the one that is served.
     last: u64,
     first: u64,
-    /// How many wait for the counter to fall below its limit.
+    /// The number of workers that wait for the counter to fall below its limit.
     blocked: u32,
 }
 
@@ -90,7 +90,7 @@ impl Signal {
     }
 }
 
-/// How waiting ends makes no difference: the caller looks again.
+/// Waits for a change. How the wait ends makes no difference: the caller looks again.
 fn wait<'a>(changed: &Condvar, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
     changed.wait_timeout(state, LOOK_UP).unwrap_or_else(PoisonError::into_inner).0
 }

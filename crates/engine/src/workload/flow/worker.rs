@@ -28,10 +28,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const ENTRIES: usize = 32 << 10;
 /// The name of the extended attribute.
 const ATTRIBUTE: &std::ffi::CStr = c"user.fsdyno";
-/// How long a worker waits that found no file for a step.
+/// The time that a worker waits if it found no file for a step.
 const WITHOUT_FILE_NS: u64 = 1_000_000;
 
-/// How an iteration ends.
+/// The end of an iteration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ended {
     /// With its last step.
@@ -78,9 +78,10 @@ pub(super) struct Worker {
     held: Vec<bool>,
     counters: Vec<u32>,
     pub(super) content: Option<Content>,
-    /// What it knows of contents, if they are verified.
+    /// The knowledge about contents, if they are verified.
     pub(super) known: Option<Box<Knowledge>>,
-    /// What contents of appended and overwritten bytes follow from: never the same twice.
+    /// The seed and the count that contents of appended and overwritten bytes follow from: never the same
+    /// twice.
     seed: u64,
     writes: u64,
     pub(super) buffer: AlignedBuffer,
@@ -153,7 +154,7 @@ impl Worker {
         }
     }
 
-    /// What became of its files, if they are verified.
+    /// Returns the final state of the worker's files, if they are verified.
     pub(super) fn told(&self) -> Vec<Reached> {
         let sample = Sample::of(&self.sets);
         self.known.as_ref().map_or(Vec::new(), |known| known.told(&self.sets, self.number, sample))
@@ -361,7 +362,7 @@ impl Worker {
         Some(name)
     }
 
-    /// What the bytes of an append or an overwrite follow from.
+    /// Returns the identity that the bytes of an append or an overwrite follow from.
     #[inline]
     pub(super) fn fresh(&mut self) -> FileIdentity {
         self.writes += 1;

@@ -105,7 +105,7 @@ mod tests {
         pieces
     }
 
-    /// What was requested, and how many bytes arrived.
+    /// Returns the sizes of the requests, and the number of bytes that arrived.
     fn read(size: u64, block: u64, buffer: u64) -> (Vec<u64>, u64) {
         let (mut asked, mut position) = (Vec::new(), 0);
         let get = |piece: u64| -> Result<u64, Infallible> {

@@ -119,8 +119,8 @@ fn prepare(
     Ok(foreseen)
 }
 
-/// What the parts will do, which depends only on the parameters. A pool that would run out of files, which
-/// ends the original without a report, is rejected before anything is created.
+/// Returns the work that the parts will do, which depends only on the parameters. A pool that would run out
+/// of files, which ends the original without a report, is rejected before anything is created.
 fn foresee(parameters: &Postmark, gauge: &background::Gauge) -> Result<[Sum; 3], EngineError> {
     let mut script = Script::new(parameters);
     let [mut create, mut transactions, mut delete] = [Sum::default(); 3];
@@ -194,7 +194,7 @@ struct Worker {
     transactions: u32,
     script: Script,
     content: Content,
-    /// What it compares with what it reads.
+    /// The expected content, for comparison with what is read.
     expected: Option<Comparer>,
     data: Vec<u8>,
     /// For the content of files.
@@ -202,7 +202,7 @@ struct Worker {
     buffering: bool,
     read: u64,
     write: u64,
-    /// What was done in the part.
+    /// The work that was done in the part.
     sum: Sum,
 }
 

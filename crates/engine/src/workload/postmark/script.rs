@@ -1,4 +1,5 @@
-//! What postmark does, file by file, without doing it: the choices of the original, drawn in its order.
+//! The actions of postmark, file by file, without performing them: the choices of the original, drawn in its
+//! order.
 //!
 //! The pool is a table with room for twice the initial number of files; each action affects a file that is
 //! drawn from the table until a place with a file is hit. So only size, number and directory of a file are
@@ -25,7 +26,7 @@ pub(super) struct File {
     pub(super) size_bytes: u64,
 }
 
-/// What is done to a file.
+/// An action on a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Deed {
     /// Creates it with its size.
@@ -53,7 +54,7 @@ pub(super) struct Script {
     next: usize,
     /// There is no free place before this one.
     full_below: usize,
-    /// How many files there ever were, and how many of them are gone.
+    /// The number of files created so far, and the number of those deleted.
     created: u32,
     deleted: u32,
     low: u32,
@@ -259,7 +260,7 @@ mod tests {
         SizeRange { low: Bytes(low), high: Bytes(high) }
     }
 
-    /// What the original counts. Its own sums of bytes lose digits; these do not.
+    /// Checks the totals that the original counts. Its own sums of bytes lose digits; these do not.
     #[test]
     fn a_run_has_the_totals_of_the_original() {
         let p = |number, transactions| Postmark { number, transactions, ..Postmark::default() };

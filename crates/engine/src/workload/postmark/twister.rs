@@ -59,7 +59,7 @@ impl Twister {
 mod tests {
     use super::*;
 
-    /// What the original's own code returns.
+    /// Checks the numbers against those that the original's own code returns.
     #[test]
     fn numbers_are_those_of_the_original() {
         for (seed, expected) in [

@@ -41,7 +41,7 @@ use std::time::Instant;
 use stream::{Course, Ready, Stream};
 use versions::Versions;
 
-/// What seeds and identities of files derive from.
+/// The words that seeds and identities of files derive from.
 const FILES: u64 = 3;
 const RANDOM: u64 = 4;
 
@@ -295,19 +295,19 @@ fn file_name(stream: u32) -> String {
     format!("stream-{stream}")
 }
 
-/// What a pass is called in errors.
+/// The name of a pass in errors.
 const PASS: &str = "1 pass";
 
-/// How to go through a file once, outside any phase.
+/// A way to go through a file once, outside any phase.
 #[derive(Debug, Clone, Copy)]
 pub struct Pass {
-    /// Whether it writes instead of reading.
+    /// `true` if it writes instead of reading.
     pub writes: bool,
-    /// Whether it bypasses the page cache.
+    /// `true` if it bypasses the page cache.
     pub direct: bool,
     /// Requests in flight at once, in a ring; `None`: one system call at a time.
     pub depth: Option<u32>,
-    /// How many of them to wait for each time.
+    /// The number of requests to wait for each time.
     pub batch: u32,
     /// Bytes of each request.
     pub block: usize,
@@ -315,7 +315,7 @@ pub struct Pass {
     pub file_bytes: u64,
     /// This many blocks at random positions, chosen by this seed; `None`: all, sequentially.
     pub random: Option<(u64, u64)>,
-    /// What it writes.
+    /// The content that it writes.
     pub content: Content,
 }
 

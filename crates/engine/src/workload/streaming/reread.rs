@@ -1,4 +1,4 @@
-//! What the stages have left, read again at the end.
+//! The files that the stages have left, read again at the end.
 
 use super::versions::Versions;
 use super::{FILES, Plan, file_name, mixed_name, reached_in};

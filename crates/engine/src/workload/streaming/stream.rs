@@ -26,7 +26,7 @@ use std::path::Path;
 const MOVE: StepIndex = write::MOVE;
 const SYNC: StepIndex = write::SYNC;
 
-/// How a worker goes through its file.
+/// The way in which a worker goes through its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Course {
     /// Sequentially, once.
@@ -56,17 +56,17 @@ pub(crate) struct Stream {
     pub(crate) direct: bool,
     /// Requests in flight at once, in a ring; `None`: one system call at a time.
     pub(crate) depth: Option<u32>,
-    /// How many of them to wait for each time.
+    /// The number of requests to wait for each time.
     pub(crate) batch: u32,
-    /// Whether the file is synced at the end.
+    /// `true` if the file is synced at the end.
     pub(crate) fsync: bool,
-    /// What is written.
+    /// The content that is written.
     pub(crate) content: workload::Content,
     pub(crate) seed: u64,
     pub(crate) identity: FileIdentity,
     /// The version of the file that it begins to write.
     pub(super) version: u32,
-    /// What it compares with what it reads.
+    /// The expected versions, for comparison with what is read.
     pub(super) expects: Option<Versions>,
     /// Where it notes how far it came.
     pub(super) ledger: Option<Ledger>,
@@ -91,7 +91,7 @@ impl Stream {
         if self.writes && self.fsync { steps } else { up_to(steps, MOVE) }
     }
 
-    /// How many operations its course has; `None` if it has no end.
+    /// Returns the number of operations of the course; `None` if it has no end.
     pub(crate) fn operations(&self) -> Option<u64> {
         match self.course {
             Course::Once => Some(self.file_bytes.div_ceil(self.block as u64) + u64::from(self.fsync)),
@@ -243,14 +243,14 @@ struct Pieces {
     random: Xoshiro256PlusPlus,
     /// Where the next sequential piece begins.
     next: u64,
-    /// How many random ones are left.
+    /// The number of random pieces left.
     left: u64,
     /// Which version of the file the piece drawn last belongs to, if it is written.
     version: u32,
     drawn: Drawn,
     content: Content,
     identity: FileIdentity,
-    /// What the buffers of a ring contain, by slot.
+    /// The contents of the buffers of a ring, by slot.
     held: Box<[Held]>,
     /// The buffer of single system calls; a ring has its own buffers.
     buffer: AlignedBuffer,

@@ -12,8 +12,8 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::sync::Arc;
 
-/// How many blocks of one worker may be written while another write of the same block is in flight, before
-/// nothing is known about the order of any.
+/// The number of blocks of one worker that may be written while another write of the same block is in flight,
+/// before nothing is known about the order of any.
 const MOST_UNORDERED: usize = 1 << 16;
 
 /// The versions of a file.
@@ -21,7 +21,7 @@ const MOST_UNORDERED: usize = 1 << 16;
 pub(super) struct Versions {
     /// That of everything that was not written over.
     pub(super) first: u32,
-    /// What was written over.
+    /// The blocks that were written over.
     over: Option<Over>,
 }
 
@@ -92,7 +92,7 @@ impl Versions {
     /// Compares what was read from a position on.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The problem with the data read.
     #[inline]
     pub(super) fn check(
         &self,
@@ -153,10 +153,10 @@ fn ascending(blocks: impl Iterator<Item = u64>) -> Arc<[u64]> {
     blocks.into()
 }
 
-/// How far a writer is.
+/// The progress of a writer.
 #[derive(Debug)]
 pub(super) struct Drawn {
-    /// How many blocks it has begun to write.
+    /// The number of blocks that the writer has begun to write.
     pub(super) blocks: u64,
     /// Those of them that were begun while another write of the same block was in flight.
     unordered: Vec<u64>,
@@ -183,7 +183,8 @@ impl Drawn {
         self.slots[slot] = (position, version);
     }
 
-    /// How far it came in a file, for whoever reads that later; `None` if it has lost count.
+    /// Returns the progress of the writer in a file, for whoever reads the file later; `None` if the writer
+    /// has lost count.
     pub(super) fn reached(self, file: &str) -> Option<Reached> {
         let Drawn { blocks, unordered, .. } = self;
         (unordered.len() < MOST_UNORDERED).then(|| Reached::File {

@@ -3,7 +3,7 @@
 use fsdyno_testbed::filesystem;
 use fsdyno_testbed::words::Takes;
 
-/// How to verify, from outside the testbed, that a row is in force.
+/// The evidence, from outside the testbed, that a row is in force.
 #[derive(Debug, Clone, Copy)]
 pub enum Evidence {
     /// The mount shows this option.

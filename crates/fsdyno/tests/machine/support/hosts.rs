@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub struct Hosts {
     hosts: Vec<Child>,
     bridge: String,
-    /// What `ssh` would be: `rsh HOST COMMAND...`, with nothing of the environment but PATH.
+    /// The program in place of `ssh`: `rsh HOST COMMAND...`, with nothing of the environment but PATH.
     pub rsh: PathBuf,
     /// Their network.
     pub network: String,

@@ -6,7 +6,7 @@ const UNHARMED: &str = "a panic never leaves a test";
 
 /// Tests that wait for each other, in the order of their turns.
 pub(super) struct Lane {
-    /// How many have come, and how many may have begun.
+    /// The number of tests that have come, and the number that may have begun.
     turns: Mutex<(usize, usize)>,
     ended: Condvar,
 }
@@ -22,7 +22,7 @@ pub(super) static APART: Lane = Lane::of(1);
 /// mount namespace keeps what is mounted, and would hold these disks; one whose process is dead disturbs
 /// mkfs.btrfs. Whoever makes either waits until all of these have ended.
 pub(super) static RECORDED: Lane = Lane::of(1);
-/// How many of these have not ended.
+/// The number of these tests that have not ended.
 static RECORDED_LEFT: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());
 
 /// A test on recorded disks that will run, is running, or was filtered out.

@@ -53,7 +53,7 @@ pub struct Test {
     pub body: fn(),
 }
 
-/// What is needed to create and mount ext4, xfs and btrfs.
+/// The requirements for creating and mounting ext4, xfs and btrfs.
 pub const MAKING_FILESYSTEMS: &[Requirement] = &[
     Requirement::Root,
     Requirement::Loop,
@@ -89,27 +89,28 @@ impl Test {
         Requirement::All(self.requires).includes(requirement)
     }
 
-    /// Whether its disks, or those of its guests, are files that fsdyno shows below `/run`.
+    /// Returns whether the test's disks, or those of its guests, are files that fsdyno shows below `/run`.
     fn is_recorded(&self) -> bool {
         self.needs(Requirement::Recorder) || self.emulates() && self.needs(Requirement::Fuse)
     }
 
-    /// Whether it disturbs those on recorded disks, or is disturbed by them: it makes mount namespaces, kills
-    /// who shows the disk, or looks for whatever is left in `/run`.
+    /// Returns whether the test disturbs those on recorded disks, or is disturbed by them: it makes mount
+    /// namespaces, kills the process that shows the disk, or looks for whatever is left in `/run`.
     fn disturbs(&self) -> bool {
         [Requirement::Program("unshare"), Requirement::DyingRecorder, Requirement::NoRecorder]
             .iter()
             .any(|requirement| self.needs(*requirement))
     }
 
-    /// Whether it uses nothing of the machine that others use, except that it may mount FUSE filesystems.
+    /// Returns whether the test uses nothing of the machine that others use, except that it may mount FUSE
+    /// filesystems.
     fn is_apart(&self) -> bool {
         let elsewhere = self.emulates() || self.needs(Requirement::Fuse);
         let shares = self.needs(Requirement::Loop) || self.needs(Requirement::IoUring);
         !shares && (elsewhere || !self.needs(Requirement::Root))
     }
 
-    /// Whether it boots virtual machines, which keep a processor busy.
+    /// Returns whether the test boots virtual machines, which keep a processor busy.
     fn emulates(&self) -> bool {
         self.needs(Requirement::Program("qemu-system-x86_64"))
     }
@@ -285,7 +286,7 @@ fn is_recorded(block: &Path) -> bool {
     fs::read_to_string(block.join("loop/backing_file")).is_ok_and(|file| file.starts_with("/run/fsdyno-"))
 }
 
-/// What a test must not change.
+/// The state that a test must not change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Machine {
     state: BTreeMap<String, String>,
@@ -496,7 +497,7 @@ pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     wait_for(|| holds().then_some(()), || format!("never happened: {what}"));
 }
 
-/// What a run printed.
+/// Returns the JSON that a run printed.
 pub fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", describe(output)))
 }

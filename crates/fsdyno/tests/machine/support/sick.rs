@@ -46,7 +46,7 @@ pub struct Asked<'a> {
     pub kind: Kind,
     /// Path of the file or directory, below the mountpoint.
     pub path: &'a Path,
-    /// How many other files had this path before it.
+    /// The number of other files that had this path before it.
     pub predecessors: u32,
 }
 
@@ -68,7 +68,7 @@ impl Answered<'_> {
     }
 }
 
-/// What happens to a request.
+/// The treatment of a request.
 #[derive(Debug, Clone, Copy)]
 pub enum Treatment {
     /// It is answered at once.
@@ -85,12 +85,12 @@ type Rule = Box<dyn FnMut(&Asked<'_>) -> Treatment + Send>;
 type Work = Box<dyn FnOnce() + Send>;
 type Alteration = Box<dyn FnMut(&Answered<'_>, &mut Vec<u8>) + Send>;
 
-/// How the filesystem behaves; shared with the test, which may change it at any moment.
+/// The behaviour of the filesystem; shared with the test, which may change it at any moment.
 pub struct Behaviour {
     rule: Mutex<Rule>,
     alteration: Mutex<Alteration>,
     held: Mutex<Vec<Work>>,
-    /// How long the kernel may cache names.
+    /// The time for which the kernel may cache names.
     names_last: Duration,
 }
 
@@ -151,7 +151,7 @@ impl Behaviour {
         count
     }
 
-    /// How many requests are held.
+    /// Returns the number of requests that are held.
     pub fn held(&self) -> usize {
         lock(&self.held).len()
     }
@@ -169,7 +169,7 @@ pub struct Sick {
     session: Option<BackgroundSession>,
 }
 
-/// How long whatever uses the filesystem may take to end.
+/// The time that whatever uses the filesystem may take to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 const SERVERS: usize = 4;
 

@@ -1,4 +1,5 @@
-//! What the machine and fsdyno need, and the block devices that carry it, directly or through layers.
+//! The paths and swap areas that the machine and fsdyno need, and the block devices that carry them, directly
+//! or through layers.
 
 use super::Number;
 use super::graph::Graph;

@@ -1,5 +1,5 @@
-//! What is read from a device itself: whether it contains anything at all, and details by which a person
-//! recognises the content.
+//! The facts that are read from a device itself: whether it contains anything at all, and details by which a
+//! person recognises the content.
 
 use crate::probe::Signature;
 use rustix::io::Errno;
@@ -7,9 +7,9 @@ use std::os::fd::BorrowedFd;
 
 /// Both ends are read completely up to this length: that is where labels, tables and superblocks are.
 const EDGE: u64 = 1 << 20;
-/// How many places between them are sampled, evenly spread.
+/// The number of places between the ends that are sampled, evenly spread.
 const PLACES: u64 = 64;
-/// How much is read at each place.
+/// The number of bytes that are read at each place.
 const PLACE: u64 = 4096;
 
 /// Offset and length of the name of the directory of the last mount in a superblock of ext2, ext3 or ext4 at

@@ -1,5 +1,5 @@
-//! What the kernel exports to other machines: targets of NVMe (nvmet) and SCSI (LIO), and USB gadgets that
-//! are disks.
+//! The kernel's exports to other machines: targets of NVMe (nvmet) and SCSI (LIO), and USB gadgets that are
+//! disks.
 //!
 //! The kernel holds what it exports without any process and, except for LIO on block devices, without
 //! claiming it. All are set up in configfs, which says what they export. One that is set up but not enabled

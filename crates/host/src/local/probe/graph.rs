@@ -1,5 +1,5 @@
-//! How block devices are built on each other: partitions, arrays, loop devices and the filesystems that hold
-//! their files.
+//! The graph of block devices that are built on each other: partitions, arrays, loop devices and the
+//! filesystems that hold their files.
 
 use super::Number;
 use super::nodes::devices_named;
@@ -29,7 +29,7 @@ pub(super) struct Node {
     pub(super) slaves: Vec<Number>,
     /// The devices built on it.
     pub(super) holders: Vec<Number>,
-    /// What a loop device is attached to.
+    /// The file or device that a loop device is attached to.
     pub(super) backing: Option<Backing>,
     /// World-wide name of a disk.
     pub(super) wwid: Option<String>,
@@ -37,7 +37,7 @@ pub(super) struct Node {
     pub(super) btrfs: Option<String>,
 }
 
-/// What a loop device is attached to.
+/// The file or device that a loop device is attached to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Backing {
     /// Device number of the filesystem, and inode.
@@ -198,7 +198,7 @@ impl Graph {
         if all.is_empty() { named } else { all }
     }
 
-    /// What a device is built on, including itself, down to the disks.
+    /// Returns the devices that these are built on, including themselves, down to the disks.
     pub(super) fn below(&self, start: impl IntoIterator<Item = Number>) -> BTreeSet<Number> {
         let mut found = BTreeSet::new();
         let mut open: Vec<Number> = start.into_iter().collect();

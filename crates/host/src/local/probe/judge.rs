@@ -12,7 +12,7 @@ pub(super) struct Facts {
     /// Our own first.
     pub(super) namespaces: Vec<Namespace>,
     pub(super) swaps: Vec<Swap>,
-    /// What each device carries.
+    /// Everything that each device carries.
     pub(super) carried: BTreeMap<Number, Vec<String>>,
     pub(super) openers: Vec<Opener>,
 }

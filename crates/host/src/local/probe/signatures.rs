@@ -16,8 +16,8 @@ use std::time::Duration;
 /// Reading a few blocks; a device that takes longer is broken.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// What shows that a device of this size contains something, each once; otherwise the reason why this is
-/// unknown.
+/// Returns the signatures that show that a device of this size contains something, each once; otherwise the
+/// reason why this is unknown.
 pub(super) fn read(device: &Arc<OwnedFd>, size: u64) -> Result<Vec<Signature>, String> {
     let mut found = known(device)?;
     let bytes = content::Bytes::of(device.as_fd());

@@ -1,4 +1,5 @@
-//! What the system tables name: fstab(5) and crypttab(5), whose entries may be mounted or opened at any time.
+//! The devices that the system tables name: fstab(5) and crypttab(5), whose entries may be mounted or opened
+//! at any time.
 //!
 //! An entry names a device by its path or by a tag (`UUID=`, `LABEL=`, `PARTUUID=`, `PARTLABEL=`, `ID=`). A
 //! tag is looked up among udev's links, and compared with what was read from the device itself, for machines
@@ -32,14 +33,14 @@ pub(super) struct Entry {
     device: Named,
 }
 
-/// How an entry names it.
+/// The name of a device in an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Named {
     Path(PathBuf),
     Tag(&'static str, String),
 }
 
-/// What was read from a device that a tag may refer to.
+/// The facts that were read from a device that a tag may refer to.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Known<'a> {
     pub(super) signatures: &'a [Signature],
@@ -166,7 +167,7 @@ impl Known<'_> {
         }
     }
 
-    /// Whether a device without such a tag is known to have none.
+    /// Returns whether a device without such a tag is known to have none.
     fn tells(&self, tag: &str) -> bool {
         match (self.partition, tag) {
             (None, _) => true,
@@ -200,7 +201,7 @@ fn link_name(value: &str) -> String {
     name
 }
 
-/// What a path leads to, links followed.
+/// Returns the device or file that a path leads to, links followed.
 pub(super) fn opened_at(path: &Path) -> Option<Opened> {
     let stat = rustix::fs::stat(path).ok()?;
     match rustix::fs::FileType::from_raw_mode(stat.st_mode) {

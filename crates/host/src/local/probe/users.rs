@@ -42,8 +42,8 @@ pub(super) fn namespaces(unknown: &mut Vec<String>) -> Vec<Namespace> {
     found
 }
 
-/// What a process sees: its mount namespace, and the directory that is its root, beyond which the kernel
-/// lists no mounts.
+/// Returns the view of a process: its mount namespace, and the directory that is its root, beyond which the
+/// kernel lists no mounts.
 fn view(process: &Path) -> std::io::Result<(PathBuf, Number, u64)> {
     let namespace = fs::read_link(process.join("ns/mnt"))?;
     let wanted = StatxFlags::TYPE | StatxFlags::INO;
@@ -109,7 +109,7 @@ fn parse_swaps(text: &str) -> Vec<(PathBuf, bool)> {
     areas.collect()
 }
 
-/// What processes may hold open.
+/// A device or file that processes may hold open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Opened {
     /// A block device.
@@ -233,7 +233,7 @@ fn has_gone(error: &std::io::Error) -> bool {
     error.raw_os_error().is_some_and(|number| gone.iter().any(|errno| errno.raw_os_error() == number))
 }
 
-/// Whether a filesystem is mounted from this device: by number, or by the node that its source names.
+/// Returns whether a filesystem is mounted from this device: by number, or by the node that its source names.
 pub(super) fn is_mounted_from(mount: &MountInfo, number: Number) -> bool {
     mount.device == number || (mount.device.0 == 0 && devices_named(&mount.source).contains(&number))
 }

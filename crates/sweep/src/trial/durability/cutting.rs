@@ -150,7 +150,7 @@ fn helper(
     Some((machine.another()?, beside))
 }
 
-/// What a second thread needs to look at states.
+/// The inputs of a second thread that looks at states.
 struct Help<'a> {
     log: CompleteLog,
     marks: PathBuf,
@@ -158,10 +158,10 @@ struct Help<'a> {
     configuration: &'a Configuration,
 }
 
-/// What became of it.
+/// The result of the second thread.
 #[derive(Default)]
 struct Helped {
-    /// What is left behind, one line each.
+    /// The leftovers, one line each.
     left: Vec<String>,
     log: Vec<LogEntry>,
 }

@@ -136,7 +136,8 @@ impl Faulty<'_> {
         Ok(unmounted.mount_again(host, journal)?)
     }
 
-    /// What the application does while requests fail, and what is there afterwards.
+    /// Makes requests fail while the application runs. Returns what it witnessed, and what is there
+    /// afterwards.
     fn suffer(&mut self, fault: Fault, mounted: Mounted) -> Result<FaultResult, Stop> {
         let request = FaultRequest {
             request: fault.request(),

@@ -14,7 +14,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-/// How long another mount namespace may keep a filesystem, and how often that is looked at.
+/// The time that another mount namespace may keep a filesystem, and the interval at which that is checked.
 const RELEASE: Duration = Duration::from_secs(20);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 

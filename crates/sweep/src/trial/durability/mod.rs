@@ -38,9 +38,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How long the recorder may take for a reply: it may have to replay a whole log.
+/// The time that the recorder may take for a reply: it may have to replay a whole log.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// How long a step on a disk after a cut may take. Recovery of such a small disk takes less than a second.
+/// The time that a step on a disk after a cut may take. Recovery of such a small disk takes less than a
+/// second.
 const STEP_LIMIT: Duration = Duration::from_secs(30);
 
 /// Everything that such a trial needs in addition to its case.

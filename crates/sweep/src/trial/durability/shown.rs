@@ -20,9 +20,9 @@ use std::sync::atomic::AtomicBool;
 pub struct ShownState {
     /// The log that the trial has kept.
     pub log: PathBuf,
-    /// What it built.
+    /// The configuration that the trial built.
     pub configuration: Configuration,
-    /// How it recorded and cut.
+    /// The parameters with which it recorded and cut.
     pub parameters: Durability,
     /// Its seed.
     pub seed: u64,
@@ -38,7 +38,7 @@ pub struct ShownState {
 /// Returns what is left, one line each.
 ///
 /// # Errors
-/// What failed; everything has been taken down as far as possible. A disk that cannot be mounted is one.
+/// The failure; everything has been taken down as far as possible. A disk that cannot be mounted is one.
 pub fn show_state(
     host: &mut dyn Host,
     state_dir: &Path,

@@ -24,9 +24,9 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How many guests may be lost to the disks of one trial.
+/// The number of guests that may be lost to the disks of one trial.
 const LOST_MOST: u32 = 5;
-/// How long a guest may take to show that it still works.
+/// The time that a guest may take to show that it still works.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(10);
 
 /// Where a recorded disk is used.
@@ -41,7 +41,7 @@ pub(super) struct Site {
     marks: PathBuf,
     /// Where these marks are read.
     pub marks_so_far: PathBuf,
-    /// How many guests have been lost.
+    /// The number of guests that have been lost.
     lost: u32,
 }
 
@@ -143,7 +143,7 @@ impl Site {
         Ok(())
     }
 
-    /// Whether it is a guest.
+    /// Returns whether the site is a guest.
     pub fn is_guest(&self) -> bool {
         self.inside.is_some()
     }
@@ -169,7 +169,7 @@ impl Site {
     /// when it ends.
     ///
     /// # Errors
-    /// What is left within a guest: it cannot go on with another disk.
+    /// The leftovers within a guest: it cannot go on with another disk.
     pub fn note_left(&self, left: Vec<String>, ended: &mut Ended) -> Result<(), Box<Failure>> {
         if self.inside.is_some() && !left.is_empty() {
             let text = format!("left behind within the guest: {}", left.join("; "));
@@ -193,7 +193,8 @@ impl Site {
         self.inside.as_mut().map(|inside| inside.file.undo_all(machine).left).unwrap_or_default()
     }
 
-    /// Whether it is a guest that no longer works. A machine that no longer works cannot be asked.
+    /// Returns whether the site is a guest that no longer works. A machine that no longer works cannot be
+    /// asked.
     pub fn is_lost(&mut self) -> bool {
         let Some(Inside { guest, .. }) = &mut self.inside else { return false };
         guest.limit_steps(Some(SIGN_OF_LIFE));

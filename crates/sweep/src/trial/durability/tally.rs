@@ -1,4 +1,4 @@
-//! What was found in all states, added up.
+//! The findings on all states, added up.
 
 use fsdyno_core::Nanos;
 use fsdyno_core::durability::{CacheModel, Cut, Mark, Moment, Promise};
@@ -9,17 +9,17 @@ use fsdyno_core::result::{
 use fsdyno_core::workload;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How many states that lost something are listed.
+/// The maximum number of listed states that lost something.
 const LISTED: usize = 64;
-/// How many lines are kept of each.
+/// The maximum number of lines that are kept of each.
 const LINES: usize = 3;
 
-/// What became of a disk.
+/// The findings on a disk.
 #[derive(Debug)]
 pub(super) enum Found {
     /// The kernel refused to mount it.
     NotMounted {
-        /// What it said.
+        /// The reason that the kernel gave.
         reason: String,
     },
     /// A step on it did not return.
@@ -27,10 +27,10 @@ pub(super) enum Found {
     /// It was mounted, verified, unmounted and checked.
     Looked {
         recovery: Nanos,
-        /// Whether nobody else looked at a disk meanwhile.
+        /// `true` if nobody else looked at a disk meanwhile.
         alone: bool,
         verified: Verified,
-        /// What the check said, if the filesystem has one.
+        /// The verdict of the check, if the filesystem has one.
         clean: Option<bool>,
     },
 }

@@ -1,4 +1,4 @@
-//! What is left to look at of the states of a log, for all who look at them.
+//! The states of a log that are left to look at, for all who look at them.
 
 use super::looking::{Looking, Turns};
 use super::site::Site;
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// What all who look at the states of a log share.
+/// The data that all who look at the states of a log share.
 pub(super) struct Work<'a> {
     pub cuts: &'a [Cut],
     /// The models and subsets that each cut is looked at under.
@@ -53,7 +53,7 @@ pub(super) struct Queue<'a> {
     /// Has what was found in the order of the states, so that it does not depend on who was faster.
     tally: Tally<'a>,
     tallied: usize,
-    /// What was found on states after the first that is still being looked at.
+    /// The findings on states after the first that is still being looked at.
     ahead: BTreeMap<usize, Found>,
 }
 
@@ -83,7 +83,7 @@ impl<'a> Work<'a> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many states there are.
+    /// Returns the number of states.
     fn states(&self) -> usize {
         self.cuts.len() * self.of_each.len()
     }
@@ -135,7 +135,7 @@ impl<'a> Work<'a> {
         Nanos((each * self.states().saturating_sub(done) as f64) as u64)
     }
 
-    /// How many states were looked at, and what was found.
+    /// Returns the number of states that were looked at, and the findings.
     pub fn result(self) -> (u64, Losses) {
         let mut queue = self.queue();
         let done = queue.done();
@@ -177,7 +177,7 @@ pub(super) fn of_each_cut(parameters: &Durability) -> Vec<(CacheModel, u32)> {
     parameters.models.iter().copied().flat_map(subsets).collect()
 }
 
-/// What a state is made of; the same for the same sweep, trial, cut, model and subset.
+/// Returns the request for a state; the same for the same sweep, trial, cut, model and subset.
 pub(super) fn state_of(
     parameters: &Durability,
     seed: u64,

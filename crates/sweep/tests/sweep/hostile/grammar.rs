@@ -52,7 +52,7 @@ impl Draft {
 /// A generator of plans.
 pub struct Grammar<'a> {
     random: &'a mut Xoshiro256PlusPlus,
-    /// How often a value is one that is meant to do harm.
+    /// The share of values that are meant to do harm.
     malice: f64,
 }
 

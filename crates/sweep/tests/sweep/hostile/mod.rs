@@ -39,7 +39,7 @@ const STEPS: usize = 120;
 /// nothing.
 const LEAST_SHARE: f64 = 0.1;
 
-/// How far a plan came.
+/// The point that a plan reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Came {
     /// It is no plan.
@@ -191,7 +191,7 @@ impl Attempt {
         run(plan, &mut machines, &mut store, &options, &mut |_| {})
     }
 
-    /// What `fsdyno restore` does, twice.
+    /// Does what `fsdyno restore` does, twice.
     fn restore(&mut self) {
         let undo = self.state.path().join("undo");
         self.host.revive();
@@ -216,7 +216,8 @@ impl Attempt {
     }
 }
 
-/// What a plan may touch, taken from its parsed form: names are resolved here and nowhere else.
+/// Returns the parts of the machine that a plan may touch, taken from its parsed form: names are resolved
+/// here and nowhere else.
 fn allowed(plan: &Plan, confirmed: &[PathBuf]) -> Allowed {
     let disks = || plan.devices.all().flat_map(DeviceSpec::disks);
     let images = disks().filter(|disk| matches!(disk, DeviceSpec::Image(_)));

@@ -1,8 +1,8 @@
-//! What the values of a plan are drawn from: good ones, and ones that are meant to do harm.
+//! The words that the values of a plan are drawn from: good ones, and ones that are meant to do harm.
 
 use super::machine::{DECOY_DISK, DECOY_LOOP, PRECIOUS};
 
-/// What is meant to leave the plan's own ground, to be taken for an option, or to overflow.
+/// The words that are meant to leave the plan's own ground, to be taken for an option, or to overflow.
 pub const HOSTILE: &[&str] = &[
     "",
     " ",

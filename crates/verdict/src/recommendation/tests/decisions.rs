@@ -75,7 +75,7 @@ impl Truth {
         self.configurations.iter().map(|one| one.read).fold(0.0, f64::max)
     }
 
-    /// Whether a winner is worse than the best by more than the threshold.
+    /// Returns whether a winner is worse than the best by more than the threshold.
     fn is_wrong(&self, answer: &Answer) -> bool {
         let winner = answer.winner().map(|winner| self.configurations[winner.case as usize]);
         winner.is_some_and(|winner| winner.read * 1.05 < self.best())
@@ -117,7 +117,7 @@ fn any_truth(seed: u64) -> Truth {
     }
 }
 
-/// Whether a judgement is in the class that the comparisons below it have by definition.
+/// Returns whether a judgement is in the class that the comparisons below it have by definition.
 fn is_of_its_class(answer: &Answer, trials: &[TrialRecord]) -> bool {
     let best = answer.standings.iter().find(|one| one.verdict == Verdict::Best).map(|best| best.case);
     let are_mostly_from_memory = |among: &dyn Fn(&TrialRecord) -> bool| {
@@ -143,8 +143,8 @@ fn is_of_its_class(answer: &Answer, trials: &[TrialRecord]) -> bool {
     }
 }
 
-/// How many times as good as the default the others may be, as far as the table says: each is compared with
-/// the best.
+/// Returns how many times as good as the default the others may be, as far as the table says: each is
+/// compared with the best.
 fn most_to_gain(answer: &Answer) -> f64 {
     let upper =
         |one: &Contender| one.to_best.and_then(|ratio| ratio.interval).map_or(f64::NAN, |ends| ends[1]);

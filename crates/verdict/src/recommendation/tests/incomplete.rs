@@ -46,7 +46,7 @@ fn fail(trials: &mut [TrialRecord], case: u32, count: usize) {
     }
 }
 
-/// What failed may have been the worst: a filesystem that stops working must not win by that.
+/// A failed trial may have been the worst: a filesystem that stops working must not win by that.
 #[test]
 fn failed_trials_are_told_and_prove_nothing() {
     let mut trials = sweep(&[("ext4", "none", 1.0), ("xfs", "none", 1.3)]);

@@ -10,7 +10,7 @@ use std::time::UNIX_EPOCH;
 pub(super) struct Nodes {
     nodes: HashMap<u64, Node>,
     last: u64,
-    /// How many files each path has had.
+    /// The number of files that each path has had.
     made: HashMap<PathBuf, u32>,
 }
 
@@ -18,7 +18,7 @@ struct Node {
     parent: u64,
     name: OsString,
     predecessors: u32,
-    /// Whether it has lost its last name, and disappears when it is no longer used.
+    /// `true` if it has lost its last name, and disappears when it is no longer used.
     unlinked: bool,
     content: Content,
 }
