@@ -30,4 +30,7 @@ pub struct SweepHeader {
     /// The looks at its trials that decided how many there are, if they did.
     #[serde(skip_serializing_if = "Looks::is_empty")]
     pub looks: Looks,
+    /// The text that selected the cases that are shown, if not all of them are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub selected: Option<String>,
 }

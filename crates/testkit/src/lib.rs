@@ -48,6 +48,7 @@ pub fn header(measure: &str) -> SweepHeader {
         measure: measure.parse().expect("a measure"),
         race: None,
         looks: Default::default(),
+        selected: None,
     }
 }
 

@@ -177,20 +177,26 @@ fn cache_not_warm(record: &TrialRecord, seen: &[Watched<'_>]) -> Vec<Warning> {
     })
 }
 
-/// Share of all processors that other processes used, in the phase of a measure in which they used most.
+/// Share of all processors that other processes used during the phases of a measure.
 pub(crate) fn foreign_share(record: &TrialRecord, measure: &Measure) -> f64 {
-    most(record, measure, foreign)
+    over_phases(record, measure, foreign)
 }
 
-/// Share of all processors that the hypervisor took away, in the phase of a measure in which it took most.
+/// Share of all processors that the hypervisor took away during the phases of a measure.
 pub(crate) fn steal_share(record: &TrialRecord, measure: &Measure) -> f64 {
-    most(record, measure, stolen)
+    over_phases(record, measure, stolen)
 }
 
-fn most(record: &TrialRecord, measure: &Measure, share: fn(&Watched<'_>) -> Option<f64>) -> f64 {
+/// Returns the mean of a share over the phases of a measure, by their lengths.
+fn over_phases(record: &TrialRecord, measure: &Measure, share: fn(&Watched<'_>) -> Option<f64>) -> f64 {
     let seen = Watched::of(&record.phases);
     let of_measure = seen.iter().filter(|one| one.name == WHOLE_RUN || measure.covers(record, one.name));
-    of_measure.filter_map(share).fold(0.0, f64::max)
+    let (mut taken, mut all) = (0.0, 0.0);
+    for (one, share) in of_measure.filter_map(|one| Some((one, share(one)?))) {
+        let length = one.telemetry.window.length_ns.as_secs_f64();
+        (taken, all) = (taken + share * length, all + length);
+    }
+    if all > 0.0 { taken / all } else { 0.0 }
 }
 
 /// Returns the number of processors of the machine that was watched.

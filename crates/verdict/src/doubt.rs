@@ -77,7 +77,9 @@ fn effect(kind: WarningKind) -> Option<Effect> {
 pub fn bears_on(kind: WarningKind, measure: &Measure) -> bool {
     let role = measure.role();
     match kind {
-        WarningKind::PageCache => !measure.is_of_lifecycle() && role != Some(Role::Writer),
+        WarningKind::PageCache => {
+            !measure.is_of_lifecycle() && !measure.is_durable() && role != Some(Role::Writer)
+        }
         WarningKind::WriteCacheAbsorbed => {
             !measure.is_of_lifecycle() && !measure.is_durable() && role != Some(Role::Reader)
         }

@@ -49,6 +49,7 @@ pub fn judge(trials: &[TrialRecord], measure: &Measure, seed: u64, looks: &Looks
         measure: measure.clone(),
         race: None,
         looks: looks.clone(),
+        selected: None,
     };
     Recommendation::new(&header, &trials, &Question::default())
 }

@@ -60,6 +60,9 @@ impl Measure {
             MeasureSource::Role(selector, ..) | MeasureSource::Operation(selector, ..) => {
                 selector.find(trial).is_none_or(|own| own.name == phase)
             }
+            MeasureSource::Durable => {
+                trial.phases.iter().any(|own| own.name == phase && own.durable.is_some())
+            }
             _ => true,
         }
     }

@@ -168,6 +168,8 @@ fn tell(display: &Display, program: &str, plan: &Plan, progress: &Progress<'_>) 
                 display.line(&format!("left behind: {line}"));
             }
         }
+        Progress::Began(_) if plan.before_closed_loop().is_some() => display
+            .line(&format!("measuring first how fast each configuration writes (sweep '{}')", plan.name)),
         Progress::Began(_) => {}
         Progress::Machine { name, line } => display.line(&format!("{name}: {line}")),
         Progress::Paused { next, first } => {

@@ -282,6 +282,7 @@ fn header(sweep: &Sweep, measure: Option<&str>) -> anyhow::Result<SweepHeader> {
     Ok(SweepHeader {
         race: race.transpose()?,
         looks: sweep.looks.clone(),
+        selected: None,
         id: sweep.summary.selector.clone(),
         name: sweep.summary.name.clone(),
         plan_toml: sweep.plan_toml.clone(),

@@ -5,6 +5,7 @@ use crate::cli::{DocumentFormat, Recommend};
 use crate::exit::{Status, Trouble};
 use crate::out;
 use anyhow::anyhow;
+use fsdyno_core::SweepHeader;
 use fsdyno_core::measure::{Goal, MeasureError};
 use fsdyno_report::terminal::{self, Extent};
 use fsdyno_verdict::{Question, Recommendation};
@@ -15,7 +16,7 @@ pub fn run(surroundings: &Surroundings, options: &Recommend) -> Result {
     let shelves = surroundings.results()?;
     let (store, sweep) = find(surroundings, &shelves, options.sweep.as_deref())?;
     shelves.tell_of_unfinished(&sweep.summary);
-    let header = header(&sweep, None)?;
+    let header = SweepHeader { selected: options.case.clone(), ..header(&sweep, None)? };
     if header.race.is_some() && options.case.is_some() {
         let error = anyhow!("sweep {} was a race, which is judged as a whole", sweep.summary.selector);
         return Err(Trouble::new(Status::Usage, error).hint("omit --case"));

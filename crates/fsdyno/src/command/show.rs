@@ -40,7 +40,7 @@ pub fn run(surroundings: &Surroundings, options: &Show) -> Result {
         // A race is judged as a whole.
         Some(case) => {
             let trials = chosen(counted(&header, trials), Some(case))?;
-            (SweepHeader { race: None, ..header }, trials)
+            (SweepHeader { race: None, selected: Some(case.clone()), ..header }, trials)
         }
     };
     verify_measured(&header, &trials, options.measure.as_deref())?;

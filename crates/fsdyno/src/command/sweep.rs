@@ -276,12 +276,6 @@ impl Course<'_> {
             Some(Continued { more: None, .. }) => (before_closed_loop(plan)?, None),
             _ => (None, None),
         };
-        if let Some(first) = &first {
-            say::note(&format!(
-                "measuring first how fast each configuration writes (sweep '{}')",
-                first.name
-            ));
-        }
         let first = first.as_ref().unwrap_or(plan);
         let begun = Instant::now();
         let ended = self.execute(first, continued, &mut store, &interrupt)?;

@@ -58,5 +58,5 @@ pub(super) fn fitting(
 pub(super) fn no_room_for<T: AsRef<str>>(left_out: &[T]) -> Option<String> {
     let names: Vec<&str> = left_out.iter().map(AsRef::as_ref).collect();
     let names = names.join(", ");
-    (!left_out.is_empty()).then(|| format!("(no room for {names}; see --format json)"))
+    (!left_out.is_empty()).then(|| format!("(no room for {names}; try COLUMNS=120)"))
 }

@@ -13,9 +13,16 @@ use std::io::{self, Write};
 /// Lines of an answer; the last one of a page says what is elsewhere.
 const HEIGHT: usize = 24 - 1;
 
-/// Rows that a table keeps while paragraphs make room, and when they have made all of it.
-const FEW_ROWS: usize = 6;
-const FEWEST_ROWS: usize = 2;
+/// A part of a page of which there is more or less.
+type Part = fn(&mut Room) -> &mut usize;
+
+/// The parts of a page that make room for the rest, in turn, each down to so many.
+const MAKES_ROOM: [(Part, usize); 7] = {
+    const ROWS: Part = |room| &mut room.rows;
+    const DOUBTS: Part = |room| &mut room.doubts;
+    const PARAGRAPHS: Part = |room| &mut room.paragraphs;
+    [(ROWS, 6), (DOUBTS, 2), (PARAGRAPHS, 1), (ROWS, 4), (PARAGRAPHS, 0), (DOUBTS, 1), (ROWS, 2)]
+};
 
 /// The extent to which an answer is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,16 +78,10 @@ impl Page<'_> {
             Ok(lines(&text) <= HEIGHT)
         };
         room.rows = room.rows.min(HEIGHT);
-        for (few_paragraphs, few_rows) in [(1, FEW_ROWS), (0, FEWEST_ROWS)] {
-            while room.rows > few_rows && !fits(room)? {
-                room.rows -= 1;
+        for (of, least) in MAKES_ROOM {
+            while *of(&mut room) > least && !fits(room)? {
+                *of(&mut room) -= 1;
             }
-            while room.paragraphs > few_paragraphs && !fits(room)? {
-                room.paragraphs -= 1;
-            }
-        }
-        while room.doubts > 1 && !fits(room)? {
-            room.doubts -= 1;
         }
         // What went last may have left room for rows that went before.
         while room.rows < self.rows.count && fits(Room { rows: room.rows + 1, ..room })? {
@@ -104,7 +105,7 @@ impl Page<'_> {
         (self.rows.write)(out, &|row| kept.contains(&row))?;
         if rows < self.rows.count {
             let others = text::plural((self.rows.count - rows) as u64, "other");
-            let text = format!("(and {others}: {more} --full)");
+            let text = format!("(and {others}: {more} --notes)");
             style.paragraph(out, Paint::Plain, 0, &text)?;
         }
         (self.foot)(out, doubts)

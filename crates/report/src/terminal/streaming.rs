@@ -205,7 +205,7 @@ mod tests {
         let lines = table(trial);
         assert!(lines.iter().skip(2).all(|line| line.len() <= 80), "{lines:#?}");
         let text = lines.join(" ");
-        assert!(text.contains("(no room for even, min/max; see --format json"), "{text}");
+        assert!(text.contains("(no room for even, min/max; try COLUMNS=120"), "{text}");
     }
 
     #[test]

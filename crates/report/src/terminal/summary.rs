@@ -384,7 +384,7 @@ mod tests {
         };
         let text = narrow(65);
         assert!(text.contains("stall (max)\n") && text.contains(">=30.0s\n"), "{text}");
-        assert!(text.contains("(no room for write, first-byte-p999; see"), "{text}");
+        assert!(text.contains("(no room for write, first-byte-p999; try"), "{text}");
         // Then it is its turn, and the deciding measure stays.
         assert!(narrow(40).contains("longest-stall (max)"), "{}", narrow(40));
     }
@@ -445,7 +445,7 @@ failed: trial 6, xfs bfq: 3 readers, 3 writers: write 'w1/d0/f3': no space left
         };
         let text = page(Extent::Page("fsdyno show"));
         assert!(text.lines().count() <= 24, "{text}");
-        assert!(text.contains(" others: fsdyno show --full)"), "{text}");
+        assert!(text.contains(" others: fsdyno show --notes)"), "{text}");
         assert!(text.contains("fsdyno show --notes)"), "{text}");
         assert!(page(Extent::Notes).lines().filter(|line| line.starts_with("ext4")).count() >= 40);
     }

@@ -68,6 +68,7 @@ fn told(lab: &Lab, sweep: SweepId) -> RaceAnswer {
         measure,
         race: Some(rules.clone()),
         looks: Default::default(),
+        selected: None,
     };
     answer(&header, &rules, &lab.store.outlines(sweep).unwrap(), 0.05).unwrap()
 }

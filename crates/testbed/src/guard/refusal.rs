@@ -62,8 +62,9 @@ pub fn refusals(
     if !confirmation.destroys(probe) {
         let hint = match probe.uses.is_empty() {
             true => format!(
-                "everything on it will be lost; confirm with --destroy {}",
-                quoted(&path.to_string_lossy())
+                "everything on it will be lost; confirm with --destroy {}{}",
+                quoted(&path.to_string_lossy()),
+                named_instead(confirmation)
             ),
             false => "everything on it would be lost".to_string(),
         };
@@ -72,6 +73,15 @@ pub fn refusals(
         refusals.push(refusal(path, reason, hint));
     }
     refusals
+}
+
+/// Names the devices that were confirmed, if any were: perhaps one of them was meant, and the plan is wrong.
+fn named_instead(confirmation: &Confirmation) -> String {
+    let names = confirmation.destroy.iter().map(|path| path.display().to_string());
+    match &names.collect::<Vec<_>>()[..] {
+        [] => String::new(),
+        names => format!("; --destroy names only {}", names.join(" and ")),
+    }
 }
 
 pub(super) fn too_small(path: &Path, size: Bytes, need: &Need) -> Refusal {

@@ -12,6 +12,7 @@
 //! several: here the error to avoid is a loss that nobody names.
 
 use super::contender::{Compared, Contender, Verdict, of_case};
+use super::recipe::quoted;
 use super::words::{listed, quantity, times_or_percent, trials_do, turned};
 use super::{faults, standing};
 use crate::confounder;
@@ -25,7 +26,9 @@ use crate::race::RaceAnswer;
 use crate::ranking;
 use crate::text;
 use fsdyno_core::measure::{Direction, Measure};
-use fsdyno_core::{Role, TrialRecord, WarningKind, Workload};
+use fsdyno_core::result::LifecycleStep;
+use fsdyno_core::{DeviceSpec, Nanos, Role, TrialRecord, WarningKind, Workload};
+use std::collections::BTreeSet;
 
 /// The most configurations that a headline names.
 const NAMED: usize = 3;
@@ -310,7 +313,11 @@ impl Evidence<'_, '_> {
 
     /// ` Keep the default, 'ext4'.`
     fn kept(&self, default: usize) -> String {
-        format!(" Keep the default, '{}'.", self.standings[default].name)
+        // A single one is no choice.
+        match self.standings.len() {
+            1 => String::new(),
+            _ => format!(" Keep the default, '{}'.", self.standings[default].name),
+        }
     }
 
     /// Names the guard measure in which the leader is materially worse, if there is one.
@@ -463,23 +470,33 @@ impl Evidence<'_, '_> {
         let begins = fewest < 2 || fewest < 3 && needed.is_none();
         match needed.filter(|needed| *needed > fewest) {
             _ if begins && self.is_imported() => "To decide, begin with 6 trials of each.".to_string(),
-            _ if begins => format!(
-                "To decide, begin with 6 trials of each (`fsdyno sweep --more {} {}` adds them).",
-                6 - fewest,
-                self.sweep
-            ),
+            _ if begins => format!("To decide, begin with 6 trials of each ({}).", self.adding(6 - fewest)),
             Some(needed) if self.is_imported() => format!("To decide: about {needed} trials of each."),
-            Some(needed) => format!(
-                "To decide: about {needed} trials of each (`fsdyno sweep --more {} {}` adds them).",
-                needed - fewest,
-                self.sweep
-            ),
+            Some(needed) => {
+                format!("To decide: about {needed} trials of each ({}).", self.adding(needed - fewest))
+            }
             None => self.unless_trees_fit().unwrap_or_else(|| {
                 "More trials alone hardly decide this: what would help is longer windows, or a machine on which \
                  one and the same trial varies less."
                     .to_string()
             }),
         }
+    }
+
+    /// Returns the command that adds so many blocks, and the time that they take.
+    fn adding(&self, blocks: usize) -> String {
+        let disks = self.trials.first().map_or(Vec::new(), |trial| trial.device.disks());
+        let confirmed = disks.into_iter().filter_map(|disk| match disk {
+            DeviceSpec::Block(block) => Some(format!(" --destroy {}", quoted(&block.path.to_string_lossy()))),
+            _ => None,
+        });
+        let command = format!("fsdyno sweep --more {blocks} {}{}", self.sweep, confirmed.collect::<String>());
+        let took = self.trials.iter().filter_map(|trial| LifecycleStep::Total.of(&trial.lifecycle_ns));
+        let took: f64 = took.map(Nanos::as_secs_f64).sum();
+        let measured: BTreeSet<u32> = self.trials.iter().map(|trial| trial.block).collect();
+        let minutes = (took * blocks as f64 / measured.len().max(1) as f64 / 60.0).ceil();
+        let time = (minutes > 0.0).then(|| format!(" in about {}", Nanos::from_secs(60 * minutes as u64)));
+        format!("`{command}` adds them{}", time.unwrap_or_default())
     }
 
     /// Returns the advice on what to set if most trials may have read from memory, which no telemetry has

@@ -90,10 +90,15 @@ impl Recommendation {
         notes.extend(looks::notes(&header.looks, trials));
         notes.extend(begun_with(header));
         let race = race.and_then(Result::ok);
-        let (race_of, drift_of) = (race.as_ref(), drift.as_ref());
-        let asked = Asked { header, trials, question, safety: &safety, race: race_of, drift: drift_of };
+        let asked = Asked { header, trials, question, safety: &safety, race: race.as_ref() };
         let mut answers: Vec<Answer> = loads.iter().map(|load| asked.answer(load)).collect();
         say_once(&mut answers);
+        // Of other cases, the answer may be another.
+        if let Some(text) = &header.selected {
+            for Answer { judgement, .. } in &mut answers {
+                judgement.headline = format!("Of '{text}' alone: {}", judgement.headline);
+            }
+        }
         let drifted = drift.as_ref().and_then(Drift::warning);
         let is_said = |drifted: &String| answers.iter().any(|answer| answer.doubts.contains(drifted));
         notes.splice(..0, drifted.filter(|drifted| !is_said(drifted)));
@@ -160,7 +165,6 @@ struct Asked<'a> {
     question: &'a Question,
     safety: &'a Safety,
     race: Option<&'a RaceAnswer>,
-    drift: Option<&'a Drift>,
 }
 
 impl<'a> Asked<'a> {
@@ -180,6 +184,7 @@ impl<'a> Asked<'a> {
         let (threshold, seed) = (question.threshold, header.seed);
         let standings = standing::standings(&ranking, &measured, trials, threshold, seed, looks);
         let failed_always = failed_always(&own);
+        let drift = drift::drift(&measure, trials);
         let evidence = Evidence {
             sweep: &header.id,
             measure: &measure,
@@ -188,7 +193,7 @@ impl<'a> Asked<'a> {
             trials: &measured,
             failed_always: &failed_always,
             hint: common_hint(&own),
-            drift: self.drift,
+            drift: drift.as_ref(),
             threshold,
             seed,
             looks,
@@ -226,7 +231,7 @@ impl<'a> Asked<'a> {
             warnings: warnings(own.iter().copied()),
         };
         answer.notes.splice(..0, words::notes(&answer));
-        answer.doubts = doubts::doubts(&answer, &measure, self.drift, trials, &own);
+        answer.doubts = doubts::doubts(&answer, &measure, drift.as_ref(), trials, &own);
         answer.sentences = self.sentences(&answer, &measure, &measured, own.len());
         answer
     }

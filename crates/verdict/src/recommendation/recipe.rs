@@ -156,7 +156,8 @@ fn udev(recipe: &Recipe) -> String {
     matches.into_iter().chain(settings).collect::<Vec<_>>().join(", ")
 }
 
-fn quoted(value: &str) -> String {
+/// Quotes a word of a command line if it contains blanks.
+pub(super) fn quoted(value: &str) -> String {
     if value.contains(char::is_whitespace) { format!("'{value}'") } else { value.to_string() }
 }
 
