@@ -247,11 +247,13 @@ impl Surroundings {
 const WIDTH: usize = 100;
 /// Nothing can be laid out in less.
 const NARROWEST: usize = 40;
+/// No terminal is wider.
+const WIDEST: usize = 10_000;
 
 /// The width that the user asks for: `COLUMNS` (environ(7)).
 fn columns() -> Option<usize> {
     let columns: usize = std::env::var("COLUMNS").ok()?.trim().parse().ok()?;
-    (columns > 0).then_some(columns)
+    (columns > 0).then_some(columns.min(WIDEST))
 }
 
 /// Returns whether the terminal can show only text.

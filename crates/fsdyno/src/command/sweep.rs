@@ -3,7 +3,7 @@
 use super::carry_out::{Continued, SweepRequest, carry_out, status};
 use super::fitting::{choice, fitted};
 use super::show;
-use super::source::source;
+use super::source::{PlanText, source};
 use super::{Result, Surroundings, header, is_dumb, not_found, overrides, trouble};
 use crate::cli::{Confirmed, Elsewhere, Format, Launching, Sweep};
 use crate::exit::{Status, Trouble};
@@ -15,7 +15,7 @@ use fsdyno_core::sweep_name::LATEST;
 use fsdyno_core::{DeviceSpec, Nanos};
 use fsdyno_host::quoted;
 use fsdyno_report::terminal::Extent;
-use fsdyno_store::{Store, Sweep as Stored, SweepId, SweepSummary};
+use fsdyno_store::{Store, Sweep as Stored, SweepId, SweepState, SweepSummary};
 use fsdyno_sweep::{
     Plan, Slowest, SweepEnd, SweepError, SweepOutcome, interrupted, order, unfinished, verify_privileges,
 };
@@ -23,7 +23,7 @@ use fsdyno_testbed::Confirmation;
 use fsdyno_testbed::guard::{Overwrite, OverwriteError};
 use std::io::{IsTerminal, stdin, stdout};
 use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 pub fn run(surroundings: &Surroundings, options: &Sweep) -> Result {
@@ -113,6 +113,7 @@ pub fn run_plan(
         overwrite,
         sysctls: confirmed.allow_sysctl.clone(),
         hooks: confirmed.allow_hooks,
+        given_for: Vec::new(),
     };
     let course = Course { surroundings, confirmation: &confirmation, elsewhere, shown };
     let ended = course.run(plan, continued)?;
@@ -174,7 +175,12 @@ pub fn resumed(
 ) -> std::result::Result<(Plan, SweepId), Trouble> {
     let source = source(plan)?;
     let named = (selector != LATEST).then_some(selector);
-    let found = unfinished(&surroundings.open_store()?, named, &source.text, set);
+    let store = surroundings.open_store()?;
+    let found = match unfinished(&store, named, &source.text, set) {
+        // It has measured the rate, and the sweep that was asked for has not begun.
+        Err(error) => measured_only_the_rate(&store, &source, &error)?.ok_or(error),
+        found => found,
+    };
     let stored = found.map_err(|error| match error {
         SweepError::Store(error) => not_found(surroundings, error),
         other => trouble::of_sweep(other),
@@ -182,6 +188,23 @@ pub fn resumed(
     let plan = source.parse(&stored.overrides)?;
     tell_of_resuming(&stored);
     Ok((plan, stored.summary.id))
+}
+
+/// The finished sweep that nothing was found beside to resume, if all that it did is to measure the rate for
+/// another one.
+fn measured_only_the_rate(
+    store: &Store,
+    source: &PlanText,
+    error: &SweepError,
+) -> std::result::Result<Option<Stored>, Trouble> {
+    let SweepError::NothingToResume { state: Some(SweepState::Finished), candidate: Some((sweep, _)) } =
+        error
+    else {
+        return Ok(None);
+    };
+    let stored = store.sweep(*sweep)?;
+    let plan = source.parse(&stored.overrides)?;
+    Ok(plan.before_closed_loop().is_some().then_some(stored))
 }
 
 /// Says which sweep continues, and what it was begun with.
@@ -278,8 +301,16 @@ impl Course<'_> {
         };
         let first = first.as_ref().unwrap_or(plan);
         let begun = Instant::now();
-        let ended = self.execute(first, continued, &mut store, &interrupt)?;
-        let Some(asked) = asked else { return self.show(first, ended, &store) };
+        let Some(asked) = asked else {
+            let ended = self.execute(first, continued, self.confirmation, &mut store, &interrupt)?;
+            return self.show(first, ended, &store);
+        };
+        // Both sweeps write to the devices that were confirmed, whatever has their names later.
+        let disks = asked.devices.all().flat_map(DeviceSpec::disks);
+        let named = disks.filter(|disk| matches!(disk, DeviceSpec::Block(_)));
+        let named: Vec<PathBuf> = named.map(|disk| disk.path().to_path_buf()).collect();
+        let confirmation = self.confirmation.clone().for_those_now(&mut self.surroundings.host()?, &named);
+        let ended = self.execute(first, continued, &confirmation, &mut store, &interrupt)?;
         if ended.end != SweepEnd::Finished {
             return Ok(ended);
         }
@@ -289,7 +320,9 @@ impl Course<'_> {
             return Err(no_write_rate(ended.sweep));
         };
         slowest.iter().for_each(|one| tell_of_rate(one, ended.sweep));
-        let ended = self.execute(&paced, None, &mut store, &interrupt)?;
+        let ended = self.execute(&paced, None, &confirmation, &mut store, &interrupt).inspect_err(|_| {
+            say::note("the write rate has been measured: `sweep PLAN --resume` goes on from here");
+        })?;
         self.show(&paced, ended, &store)
     }
 
@@ -297,10 +330,11 @@ impl Course<'_> {
         &self,
         plan: &Plan,
         continued: Option<Continued>,
+        confirmation: &Confirmation,
         store: &mut Store,
         interrupt: &Interrupt,
     ) -> std::result::Result<SweepOutcome, Trouble> {
-        let Course { surroundings, confirmation, elsewhere, shown } = *self;
+        let Course { surroundings, elsewhere, shown, .. } = *self;
         let display = Display::new(order(plan).len() as u64);
         let request = SweepRequest {
             plan,
@@ -341,7 +375,7 @@ impl Course<'_> {
 /// Recovers the original plan from a stored sweep that measured its write rate.
 fn before_closed_loop(plan: &Plan) -> std::result::Result<Option<Plan>, Trouble> {
     let Some(overrides) = plan.before_closed_loop() else { return Ok(None) };
-    let file = format!("{}.toml", plan.name);
+    let file = format!("{}.toml", plan.name_before_closed_loop());
     let plan = Plan::parse(&plan.text, &file, overrides).map_err(trouble::of_plan)?;
     Ok(plan.measures_write_rate().then_some(plan))
 }

@@ -1,12 +1,18 @@
 //! `write_rate = "auto"` as users run it: what every filesystem can write is measured before the sweep, also
 //! if that is interrupted.
 
+use crate::support::disk::Disk;
 use crate::support::{MAKING_FILESYSTEMS, Sandbox, describe, json};
+use fsdyno_core::Bytes;
 use serde_json::Value;
+use std::fs;
+use std::os::unix::fs::symlink;
 
 tests! {
     what_all_can_write_is_measured_before_the_sweep: MAKING_FILESYSTEMS;
     an_interrupted_measurement_of_the_rate_is_continued: MAKING_FILESYSTEMS;
+    a_rate_that_was_measured_before_a_kill_is_used: MAKING_FILESYSTEMS;
+    both_sweeps_write_to_the_disk_that_was_confirmed: MAKING_FILESYSTEMS;
 }
 
 fn plan(sandbox: &Sandbox) -> String {
@@ -69,4 +75,48 @@ fn an_interrupted_measurement_of_the_rate_is_continued() {
     let more = sandbox.run(&["sweep", "--more", "1", "paced"]);
     assert_eq!(more.status.code(), Some(0), "{}", describe(&more));
     verify_both(&sandbox, &told);
+}
+
+/// Killed when the rate is known, and before the sweep that was asked for has begun, or soon after that.
+fn a_rate_that_was_measured_before_a_kill_is_used() {
+    let sandbox = Sandbox::new();
+    let text = fs::read_to_string(plan(&sandbox)).expect("the plan");
+    // Without a name, both sweeps are named after the file.
+    let unnamed = text.replace("name = \"paced\"\n", "");
+    let plan = sandbox.write("paced.toml", &unnamed).display().to_string();
+    sandbox.kill_at(&["sweep", &plan], "writers begin ");
+    let resumed = sandbox.run(&["sweep", &plan, "--resume"]);
+    assert_eq!(resumed.status.code(), Some(0), "{}", describe(&resumed));
+    let of = |name: &str| rates(&json(&sandbox.run(&["show", name, "--format", "json"])));
+    let paced = of("paced");
+    assert!(paced.len() >= 4 && paced[0].is_some() && paced.iter().all(|one| *one == paced[0]), "{paced:?}");
+    assert!(of("paced-closed-loop").iter().all(Option::is_none));
+}
+
+/// The plan names a disk by a link, which leads to another one after the last trial that measures the rate.
+fn both_sweeps_write_to_the_disk_that_was_confirmed() {
+    let sandbox = Sandbox::new();
+    let disk = |name: &str| Disk::new(&sandbox.path(name), Bytes(320 * Bytes::MIB));
+    let (named, decoy) = (disk("named.img"), disk("decoy.img"));
+    let (link, other) = (sandbox.path("disk"), sandbox.path("other"));
+    symlink(named.node(), &link).expect("a link");
+    symlink(decoy.node(), &other).expect("a link");
+    let image = format!("image = \"{}\"\nsize = \"512M\"\n", sandbox.path("fsdyno.img").display());
+    let block = format!("block = \"{}\"\n", link.display());
+    let hooks = format!(
+        "[hooks]\nafter_trial = \"sh -c 'test $FSDYNO_SWEEP.$FSDYNO_TRIAL != 1.2 || mv -T {} {}'\"\n[device]\n",
+        other.display(),
+        link.display()
+    );
+    let text = fs::read_to_string(plan(&sandbox)).expect("the plan");
+    let text = text.replace(&image, &block).replace("[device]\n", &hooks);
+    let plan = sandbox.write("plan.toml", &text).display().to_string();
+    let confirmed = link.display().to_string();
+    let swept = sandbox.run(&["sweep", &plan, "--allow-hooks", "--destroy", &confirmed]);
+    let told = String::from_utf8_lossy(&swept.stderr).into_owned();
+    assert_eq!(fs::read_link(&link).expect("a link").display().to_string(), decoy.node(), "{told}");
+    assert_eq!(swept.status.code(), Some(3), "{}", describe(&swept));
+    assert!(told.contains("is another device now (") && told.contains("--resume` goes on"), "{told}");
+    let bytes = fs::read(sandbox.path("decoy.img")).expect("the image");
+    assert!(bytes.iter().all(|byte| *byte == 0), "the other disk was written to");
 }

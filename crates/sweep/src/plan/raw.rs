@@ -14,7 +14,7 @@ use crate::error::{PlanError, PlanProblem};
 use fsdyno_core::axis::{self, Axis, SYSCTL_PREFIX};
 use fsdyno_core::filesystem;
 use fsdyno_core::kernel::{DEBIAN_PREFIX, HOST_KERNEL};
-use fsdyno_core::sweep_name;
+use fsdyno_core::sweep_name::{self, NameError};
 use fsdyno_core::workload::Durability;
 use fsdyno_core::{
     AXES, Bytes, CacheState, DeviceSpec, DiskCache, GuestShape, KernelSpec, Measure, Nanos, RaceBudget,
@@ -408,6 +408,9 @@ fn configurations(document: &Document, plan: &Section<'_>) -> Result<Vec<RawConf
     for node in plan.tables("configurations")? {
         let table = Section::new(document, node, "[[configurations]]")?;
         let name = table.required_string("name")?.trim().to_string();
+        if name.chars().any(char::is_control) {
+            return Err(table.error("name", NameError::Control.into()));
+        }
         if !seen.insert(name.clone()) {
             return Err(table.error("name", PlanProblem::NameTwice { name }));
         }
@@ -433,11 +436,12 @@ fn configurations(document: &Document, plan: &Section<'_>) -> Result<Vec<RawConf
     Ok(configurations)
 }
 
-/// Text for a person, not empty.
+/// Text for a person, not empty, in one line.
 fn sentence(table: &Section<'_>, key: &str) -> Result<Option<String>, PlanError> {
-    match table.string(key)?.map(str::trim) {
-        Some("") => Err(table.refuse(key, "a sentence")),
-        text => Ok(text.map(str::to_string)),
+    let one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match table.string(key)?.map(one_line) {
+        Some(text) if text.is_empty() => Err(table.refuse(key, "a sentence")),
+        text => Ok(text),
     }
 }
 

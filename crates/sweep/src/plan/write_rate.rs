@@ -126,6 +126,11 @@ impl Plan {
         }
     }
 
+    /// The name of the sweep that this one measures the rate for; as far as it was not too long.
+    pub fn name_before_closed_loop(&self) -> &str {
+        self.name.strip_suffix(SUFFIX).unwrap_or(&self.name)
+    }
+
     /// This plan with the rates derived from closed-loop trials, and the slowest configuration of each
     /// workload. `took` is subtracted from the time limit. `None` if no writer of a workload began a file.
     pub fn with_write_rates(&self, trials: &[TrialRecord], took: Nanos) -> Option<(Plan, Vec<Slowest>)> {

@@ -1,5 +1,6 @@
 //! The user's confirmations on the command line; each is for one device, by name.
 
+use super::identity::identity_text;
 use fsdyno_host::Host;
 use fsdyno_host::probe::DeviceProbe;
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,10 @@ pub struct Confirmation {
     pub sysctls: Vec<String>,
     /// `true` if the commands of the plan may run.
     pub hooks: bool,
+    /// The identities of devices, by their paths, if the confirmation is only for those that have these paths
+    /// when it is given: a command that runs two sweeps must not find another device in the second.
+    #[serde(default)]
+    pub given_for: Vec<(PathBuf, String)>,
 }
 
 /// A kind of signature that may be overwritten on a device: `/dev/sdb=ext4`.
@@ -64,6 +69,23 @@ impl fmt::Display for Overwrite {
 }
 
 impl Confirmation {
+    /// The same confirmation, only for the devices that have these paths now.
+    pub fn for_those_now(mut self, host: &mut dyn Host, paths: &[PathBuf]) -> Self {
+        for path in paths {
+            // One that cannot be examined is refused by the guards, which say why.
+            if let Ok(probe) = host.probe_device(path) {
+                self.given_for.push((path.clone(), identity_text(&probe.identity)));
+            }
+        }
+        self
+    }
+
+    /// Returns the identity of the device that this path had when it was confirmed, if it is another one now.
+    pub(super) fn replaced(&self, path: &Path, probe: &DeviceProbe) -> Option<&str> {
+        let (_, then) = self.given_for.iter().find(|(known, _)| known == path)?;
+        (*then != identity_text(&probe.identity)).then_some(then)
+    }
+
     /// Returns whether the user has named this device as one that may be destroyed.
     pub(super) fn destroys(&self, probe: &DeviceProbe) -> bool {
         self.destroy.iter().any(|name| names(name, probe))

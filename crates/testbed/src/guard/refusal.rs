@@ -50,6 +50,11 @@ pub fn refusals(
     let hint = confirming_all(path, &foreign);
     refusals.extend(foreign.into_iter().map(|signature| refusal(path, holds(signature), &hint)));
     refusals.extend(other_device(path, spec, probe));
+    refusals.extend(confirmation.replaced(path, probe).map(|then| {
+        let now = identity_text(&probe.identity);
+        let reason = format!("is another device now ({now}) than the one that was confirmed ({then})");
+        refusal(path, reason, "if it is the right one, start the command again, which confirms it")
+    }));
     if probe.size() < need.size {
         refusals.push(too_small(path, probe.size(), need));
     }
