@@ -46,7 +46,7 @@ pub struct Ending {
     pub status: i32,
     /// From its start until nothing of it was left.
     pub took: Nanos,
-    /// Its output, invalid UTF-8 replaced; of a long one, the beginning and the end, 64 KiB together.
+    /// Its output, invalid UTF-8 replaced; of a long one, 64 KiB: the beginning and the end.
     pub output: String,
     /// Processes that it had started and that were killed.
     pub killed: u32,

@@ -297,7 +297,7 @@ pub fn quoted(word: &str) -> Cow<'_, str> {
 pub struct Output {
     /// Its exit status, or 128 + the signal that ended it.
     pub status: i32,
-    /// Its standard output, invalid UTF-8 replaced; of a long one, the beginning and the end, 64 KiB together.
+    /// Its standard output, invalid UTF-8 replaced; of a long one, 64 KiB: the beginning and the end.
     pub stdout: String,
     /// Its standard error, likewise.
     pub stderr: String,
