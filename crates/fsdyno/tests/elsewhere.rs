@@ -176,10 +176,11 @@ fn a_hostile_plan_cannot_control_a_terminal() {
     let rest = "filesystem = \"ext4\"\n[[workloads]]\nkind = \"null\"\n[device]\nimage = \"/tmp/a.img\"\n\
         size = \"1G\"\n";
     let turned = toml_string(TURNED);
-    let good = format!("name = {turned}\n[[configurations]]\nname = {name}\n{rest}");
+    let good = format!("name = {turned}\n[[configurations]]\nname = {turned}\n{rest}");
+    let several_lines = format!("name = {turned}\n[[configurations]]\nname = {name}\n{rest}");
     let bad = format!("name = {name}\nmeasure = {name}\n[[configurations]]\n{rest}");
     let raw = "# \u{202e}\nname = \"\u{202e}\u{200b}\nx".to_string();
-    for (text, status) in [(good, 0), (bad, 2), (raw, 2)] {
+    for (text, status) in [(good, 0), (several_lines, 2), (bad, 2), (raw, 2)] {
         let output = store.run(&["plan", &store.file("plan.toml", &text)]);
         assert_eq!(output.status.code(), Some(status), "{output:?}");
         assert_harmless("stdout", &output.stdout);
