@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// The time that stopping may take before the user is told how to end it.
+/// The time that stopping may take before a message says how to end it.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The requests that the user has made by signals.

@@ -15,9 +15,9 @@ use std::collections::BTreeSet;
 /// Stores to read, the user's own first.
 pub struct Shelves {
     stores: Vec<Store>,
-    /// `true` once the user has been told that a newer sweep is not the latest.
+    /// `true` once a message has said that a newer sweep is not the latest.
     told: Cell<bool>,
-    /// The number of sweeps that cannot be read, once the user has been told.
+    /// The number of sweeps that cannot be read, once a message has said so.
     damaged: Cell<Option<usize>>,
     /// Sweeps of which the user has been told that they are not finished.
     unfinished: RefCell<BTreeSet<String>>,
@@ -77,7 +77,7 @@ impl Shelves {
         self.each_sweep(|store, sweep| Ok(Checked { damaged: store.damaged_trials(sweep.id)?, sweep }))
     }
 
-    /// Returns whether the user has been told of sweeps that cannot be read.
+    /// Returns whether a message has reported sweeps that cannot be read.
     pub fn has_damaged_sweeps(&self) -> bool {
         self.damaged.get().is_some_and(|count| count > 0)
     }

@@ -1,4 +1,4 @@
-//! The refusals of the kernel to tools that are told to change something outside their trial, bypassing all
+//! The refusals of the kernel to tools that are asked to change something outside their trial, bypassing all
 //! of our own checks.
 
 use crate::guests::{GUEST, opened, qemu, request};
