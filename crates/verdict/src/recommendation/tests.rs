@@ -89,8 +89,11 @@ fn the_default_is_kept_where_nothing_is_shown_to_be_better() {
     let headline = &answer.judgement.headline;
     let wanted = "between 'ext4 bfq' and 'ext4 none'. Keep the default, 'ext4 none'.";
     assert!(headline.ends_with(wanted), "{headline}");
-    assert_eq!(answer.axes[0].best, None);
-    assert_eq!(answer.axes[0].text, "no clear indication");
+    assert!(answer.axes.is_empty(), "the levels of a single axis are the configurations");
+    let alike = [("ext4", "none", 1.0), ("ext4", "bfq", 1.02), ("xfs", "none", 1.0), ("xfs", "bfq", 1.02)];
+    let axes = recommend(&sweep(&alike), None).answers[0].axes.clone();
+    let scheduler = axes.iter().find(|axis| axis.axis == "scheduler").expect("an axis");
+    assert_eq!((scheduler.best.as_deref(), scheduler.text.as_str()), (None, "no clear indication"));
 }
 
 #[test]
@@ -216,8 +219,11 @@ fn one_trial_of_each_decides_nothing() {
     let answer = &recommend(&trials, None).answers[0];
     assert!(matches!(answer.standings[1].verdict, Verdict::CannotTell { .. }));
     assert!(answer.notes[0].contains("one trial has no interval"), "{:?}", answer.notes);
-    // All of the variance is the effect's where nothing is left to chance.
-    assert_eq!(answer.axes[0].share, None);
+    // All of the variance is that of effects where nothing is left to chance.
+    let mut trials = sweep(&[("ext4", "none", 1.0), ("ext4", "bfq", 3.0), ("xfs", "none", 2.0)]);
+    trials.truncate(3);
+    let axes = &recommend(&trials, None).answers[0].axes;
+    assert!(!axes.is_empty() && axes.iter().all(|axis| axis.share.is_none()), "{axes:?}");
 }
 
 /// Two configurations with a worker that was blocked during the whole window of each trial, and perhaps
@@ -288,7 +294,17 @@ fn speed_that_is_bought_with_losses_says_what_it_loses() {
     let loses = "] here (reads while others write); with a volatile cache it loses 25,920 of 25,920 acknowledged \
         promises; with every completed write surviving (model completed) none in 360 states.";
     assert!(bought.ends_with(loses), "{bought}");
-    let axis = speed.axes.iter().find(|axis| axis.axis == "barrier").unwrap();
+    // As a level, with another axis beside it.
+    let trials = fixture::durability_trials(6, true);
+    let other = trials.iter().cloned().map(|mut trial| {
+        trial.case += 100;
+        trial.configuration.name += " 256k";
+        trial.configuration.settings.insert("readahead".to_string(), "256k".to_string());
+        trial
+    });
+    let both: Vec<TrialRecord> = trials.iter().cloned().chain(other).collect();
+    let recommendation = recommend(&both, None);
+    let axis = recommendation.answers[1].axes.iter().find(|axis| axis.axis == "barrier").unwrap();
     let weak = "measured: acknowledged promises lost";
     assert_eq!((axis.best.as_deref(), axis.levels[0].risks[0].as_str()), (None, weak), "{axis:?}");
 }
