@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn an_entry_ends_where_the_next_begins() {
         let demo = Ready::named("demo").expect("the demo");
-        let takes = "under 4 minutes on 2 cores; up to 4 GiB in /var/tmp, released at the end";
+        let takes = "about 4 minutes on 2 cores; up to 4 GiB in /var/tmp, released at the end";
         assert_eq!(demo.entry("Takes").as_deref(), Some(takes));
         assert_eq!(demo.entry("Costs"), None);
     }
