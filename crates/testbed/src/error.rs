@@ -49,7 +49,7 @@ pub enum TestbedError {
         /// The end of what it printed.
         output: String,
     },
-    /// mkfs succeeded, but the device does not carry the UUID or serial number that mkfs was told to write.
+    /// mkfs succeeded, but the device does not carry the UUID or serial number that mkfs was to write.
     #[error(
         "mkfs succeeded, but '{node}' does not carry the identifier '{identifier}' that mkfs was told to \
          write"
@@ -57,7 +57,7 @@ pub enum TestbedError {
     NotMade {
         /// The device node.
         node: PathBuf,
-        /// The identifier that mkfs was told to write.
+        /// The identifier that mkfs was to write.
         identifier: String,
     },
     /// The mount at the trial's directory is not the filesystem that was created.

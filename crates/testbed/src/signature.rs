@@ -87,7 +87,7 @@ pub(crate) fn clear(host: &mut dyn Host, disk: &Target, uuid: &str) -> fsdyno_ho
     Ok(true)
 }
 
-/// Returns whether a device carries this UUID, as it does after a mkfs that was told to write it.
+/// Returns whether a device carries this UUID, as it does after an mkfs that was given it.
 pub(crate) fn bears(host: &mut dyn Host, device: &Target, uuid: &str) -> fsdyno_host::Result<bool> {
     Ok(!find(host, device, uuid)?.is_empty())
 }

@@ -163,7 +163,7 @@ impl Stack {
     ///
     /// # Errors
     /// [`TestbedError::Tool`] with the output of mkfs; [`TestbedError::NotMade`] if the device does not carry
-    /// the identifier that mkfs was told to write.
+    /// the identifier that mkfs was to write.
     pub fn format(self, host: &mut dyn Host) -> Result<Formatted> {
         let Stack(mut trial) = self;
         let Location::Volume(volume) = &trial.location else { return Ok(Formatted(trial)) };

@@ -33,13 +33,13 @@ fn rates(document: &Value) -> Vec<Option<f64>> {
 }
 
 /// Two sweeps are stored, the first in a closed loop and the second at the rate that it showed.
-fn verify_both(sandbox: &Sandbox, told: &str) {
-    let rate = told.split_once("writers begin ").and_then(|(_, rest)| rest.split_once(" files a second"));
-    let (rate, rest) = rate.unwrap_or_else(|| panic!("no rate in {told}"));
+fn verify_both(sandbox: &Sandbox, stderr: &str) {
+    let rate = stderr.split_once("writers begin ").and_then(|(_, rest)| rest.split_once(" files a second"));
+    let (rate, rest) = rate.unwrap_or_else(|| panic!("no rate in {stderr}"));
     let rate: f64 = rate.parse().expect("a rate");
     let slowest = rest.split_once("70 % of the ").and_then(|(_, rest)| rest.split_once(" of '"));
     let slowest: f64 = slowest.expect("what the slowest does").0.parse().expect("a rate");
-    assert!(rate <= 0.7 * slowest + 1.0 && rate > 0.6 * slowest - 1.0, "{told}");
+    assert!(rate <= 0.7 * slowest + 1.0 && rate > 0.6 * slowest - 1.0, "{stderr}");
     let of = |name: &str| rates(&json(&sandbox.run(&["show", name, "--format", "json"])));
     assert!(of("paced-closed-loop").iter().all(Option::is_none));
     let paced = of("paced");
@@ -67,14 +67,14 @@ fn an_interrupted_measurement_of_the_rate_is_continued() {
     let plan = plan(&sandbox);
     sandbox.kill_at(&["sweep", &plan], "trial 1 of ");
     let resumed = sandbox.run(&["sweep", &plan, "--resume"]);
-    let told = String::from_utf8_lossy(&resumed.stderr).into_owned();
+    let stderr = String::from_utf8_lossy(&resumed.stderr).into_owned();
     assert_eq!(resumed.status.code(), Some(0), "{}", describe(&resumed));
-    assert!(told.contains("resuming sweep 1 ('paced-closed-loop'"), "{told}");
-    verify_both(&sandbox, &told);
+    assert!(stderr.contains("resuming sweep 1 ('paced-closed-loop'"), "{stderr}");
+    verify_both(&sandbox, &stderr);
     // What is added to it later has the same rate.
     let more = sandbox.run(&["sweep", "--more", "1", "paced"]);
     assert_eq!(more.status.code(), Some(0), "{}", describe(&more));
-    verify_both(&sandbox, &told);
+    verify_both(&sandbox, &stderr);
 }
 
 /// Killed when the rate is known, and before the sweep that was asked for has begun, or soon after that.
@@ -113,10 +113,10 @@ fn both_sweeps_write_to_the_disk_that_was_confirmed() {
     let plan = sandbox.write("plan.toml", &text).display().to_string();
     let confirmed = link.display().to_string();
     let swept = sandbox.run(&["sweep", &plan, "--allow-hooks", "--destroy", &confirmed]);
-    let told = String::from_utf8_lossy(&swept.stderr).into_owned();
-    assert_eq!(fs::read_link(&link).expect("a link").display().to_string(), decoy.node(), "{told}");
+    let stderr = String::from_utf8_lossy(&swept.stderr).into_owned();
+    assert_eq!(fs::read_link(&link).expect("a link").display().to_string(), decoy.node(), "{stderr}");
     assert_eq!(swept.status.code(), Some(3), "{}", describe(&swept));
-    assert!(told.contains("is another device now (") && told.contains("--resume` goes on"), "{told}");
+    assert!(stderr.contains("is another device now (") && stderr.contains("--resume` goes on"), "{stderr}");
     let bytes = fs::read(sandbox.path("decoy.img")).expect("the image");
     assert!(bytes.iter().all(|byte| *byte == 0), "the other disk was written to");
 }

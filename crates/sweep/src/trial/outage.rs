@@ -48,14 +48,14 @@ pub(super) struct Outages<'h> {
     journal: &'h mut UndoJournal,
     state: State,
     /// The warnings about the outages.
-    told: Vec<Warning>,
+    warnings: Vec<Warning>,
     /// Why the server did not come back after the end of a phase.
     failure: Option<Box<Failure>>,
 }
 
 impl<'h> Outages<'h> {
     pub fn new(restart: Restart, mounted: &'h mut Mounted, journal: &'h mut UndoJournal) -> Self {
-        Outages { restart, mounted, journal, state: State::Idle, told: Vec::new(), failure: None }
+        Outages { restart, mounted, journal, state: State::Idle, warnings: Vec::new(), failure: None }
     }
 
     /// A phase begins.
@@ -108,7 +108,7 @@ impl<'h> Outages<'h> {
             self.failure = Some(Box::new(error.failure()));
         }
         let outage = |text: String| Warning::new(WarningKind::ServerOutage, text);
-        let told = match (self.state, phase) {
+        let warning = match (self.state, phase) {
             (State::Back { since_ns, at_ns }, Some(phase)) => {
                 let begin_ns = phase.clock.map_or(since_ns, |clock| clock.begin_ns as i64);
                 let away =
@@ -131,13 +131,13 @@ impl<'h> Outages<'h> {
             }
             (State::Serves | State::Due, None) | (State::Idle | State::Away { .. }, _) => return,
         };
-        self.told.push(told);
+        self.warnings.push(warning);
         self.state = State::Idle;
     }
 
     /// Notes when the server was away.
     pub fn note(self, record: &mut TrialRecord) {
-        record.warnings.extend(self.told);
+        record.warnings.extend(self.warnings);
     }
 }
 
