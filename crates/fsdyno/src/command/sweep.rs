@@ -190,8 +190,8 @@ pub fn resumed(
     Ok((plan, stored.summary.id))
 }
 
-/// Returns the latest sweep of a plan, which has nothing left to resume, if all that it did was to measure the
-/// rate for another sweep.
+/// Returns the latest sweep of a plan, which has nothing left to resume, if all that it did was to measure
+/// the rate for another sweep.
 fn measured_only_the_rate(
     store: &Store,
     source: &PlanText,
