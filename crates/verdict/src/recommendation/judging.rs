@@ -403,13 +403,28 @@ impl Evidence<'_, '_> {
             several if several == all => format!("the {all}"),
             several => format!("{several} of {all}"),
         };
+        let what = self.measure.in_words();
+        if let Some(logs) = self.fewest_logs() {
+            return format!(
+                "No difference shown in {what} between {between}: none lost any, in {} of each or more. Keep the \
+                 default, '{}'.{}",
+                text::plural(logs as u64, "log"),
+                self.standings[default].name,
+                self.failed()
+            );
+        }
         format!(
-            "No material difference{within} in {} between {between}.{} Keep the default, '{}'.{}",
-            self.measure.in_words(),
+            "No material difference{within} in {what} between {between}.{} Keep the default, '{}'.{}",
             self.fewest_hidden(default),
             self.standings[default].name,
             self.failed()
         )
+    }
+
+    /// The fewest logs of one of those that lost nothing; `None` if another measure decides.
+    fn fewest_logs(&self) -> Option<usize> {
+        let alike = self.standings.iter().filter(|one| self.measure.is_often_zero() && best_or_as_good(one));
+        alike.filter_map(|one| Some(one.losses.as_ref()?.logs)).min()
     }
 
     /// Who is ahead among those that lose nothing, or the same, without an error.

@@ -331,6 +331,11 @@ fn what_loses_least_wins_and_zeros_are_equal() {
     let answer = &recommend(&trials, None).answers[0];
     assert_eq!(answer.standings[1].verdict, Verdict::AsGood);
     assert_eq!(answer.judgement.class, Class::NoDifference);
+    assert_eq!(
+        answer.judgement.headline,
+        "No difference shown in acknowledged promises lost between 'ext4 none' and 'xfs': none lost any, in 6 \
+         logs of each or more. Keep the default, 'ext4 none'."
+    );
     let sentences = answer.paragraphs().collect::<Vec<_>>().join(" ");
     assert!(!sentences.contains("NaN") && !sentences.contains("inf"), "{sentences}");
     let recovery = &recommend(&trials, Some("unsynced-lost")).answers[0];
