@@ -97,7 +97,7 @@ pub struct DryRun {
 
 /// Determines what a plan would do on this host, without changing it.
 pub fn dry_run(plan: &Plan, host: &mut dyn Host, guests: &mut dyn Guests) -> DryRun {
-    let seed = order(plan).first().map_or(plan.seed, |slot| slot.seed);
+    let seed = order(plan).first().map_or(plan.rules.seed, |slot| slot.seed);
     let cases = plan.cases();
     let mut examined = examine(host, plan, &cases);
     let requests = requests(plan, &cases);
@@ -122,7 +122,7 @@ pub fn dry_run(plan: &Plan, host: &mut dyn Host, guests: &mut dyn Guests) -> Dry
     let (slots, all) = (order_with(plan, sentinel), most(plan, sentinel));
     // The first block is run whatever the limit is.
     let first: Vec<Slot> = slots.iter().take_while(|slot| slot.block == 0).copied().collect();
-    let most = plan.time_limit.map_or(u64::MAX, |limit| limit.0.max(time(&first)));
+    let most = plan.rules.time_limit.map_or(u64::MAX, |limit| limit.0.max(time(&first)));
     let before = if plan.measures_write_rate() { time(&first) } else { 0 };
     let run = DryRun {
         race: None,

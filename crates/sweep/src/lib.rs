@@ -53,8 +53,8 @@ pub use options::{Machines, MoreBlocks, MoreBlocksError, RunOptions};
 pub use order::{Slot, order};
 pub use pace::nominal_time;
 pub use plan::{
-    Case, FleetPlan, Hooks, KEY_TABLES, Key, KeyTable, MAX_PLAN_BYTES, Plan, PlanCommand, Slowest,
-    closed_loop_name, race_budget, study,
+    Case, FleetPlan, Hooks, Key, KeyTable, MAX_PLAN_BYTES, Plan, PlanCommand, Reuse, Rules, Slowest,
+    closed_loop_name, key_tables, race_budget, study,
 };
 pub use progress::{Position, Progress};
 pub use quick::{QUICK, Quick, QuickError, QuickOptions, quick};

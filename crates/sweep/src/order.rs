@@ -43,7 +43,7 @@ pub fn order(plan: &Plan) -> Vec<Slot> {
 
 /// The same with this sentinel.
 pub(crate) fn order_with(plan: &Plan, sentinel: Option<u32>) -> Vec<Slot> {
-    blocks(plan.seed, plan.repetitions, cases(plan), sentinel)
+    blocks(plan.rules.seed, plan.repetitions, cases(plan), sentinel)
 }
 
 fn cases(plan: &Plan) -> u32 {
@@ -65,7 +65,7 @@ pub(crate) fn further(
     (block, wanting): (u32, &[u32]),
     first_trial: u32,
 ) -> Vec<Slot> {
-    let complete = blocks(plan.seed, block + 1, cases(plan), sentinel);
+    let complete = blocks(plan.rules.seed, block + 1, cases(plan), sentinel);
     let own = complete.into_iter().filter(|slot| slot.block == block);
     let wanting: BTreeSet<&u32> = wanting.iter().collect();
     let needed = own.filter(|slot| slot.sentinel || wanting.contains(&slot.case));
@@ -74,7 +74,7 @@ pub(crate) fn further(
 
 /// Every trial that the plan may run: the order if every case needs the maximum number of blocks.
 pub(crate) fn most(plan: &Plan, sentinel: Option<u32>) -> Vec<Slot> {
-    blocks(plan.seed, plan.enough.map_or(plan.repetitions, |enough| enough.max), cases(plan), sentinel)
+    blocks(plan.rules.seed, plan.enough.map_or(plan.repetitions, |enough| enough.max), cases(plan), sentinel)
 }
 
 /// `repetitions` blocks of `cases` cases, each preceded by the sentinel.

@@ -86,7 +86,7 @@ impl Racing {
         let budget = plan.race?;
         let configurations = u32::try_from(plan.cases().len()).unwrap_or(u32::MAX);
         let rules = RaceRules { budget, measure: plan.measure.clone(), configurations };
-        let mut race = LiveRace::new(rules, plan.seed);
+        let mut race = LiveRace::new(rules, plan.rules.seed);
         earlier.iter().for_each(|trial| race.add(trial));
         // What a trial takes here is known after the first block.
         let rounds =

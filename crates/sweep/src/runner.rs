@@ -150,7 +150,7 @@ impl<'a> Runner<'a> {
 
     /// Tries once more to take down what was stuck, and gives up the journals. Returns all that is left.
     pub fn leave(self, machines: &mut Machines<'_>) -> Vec<String> {
-        machines.host.limit_steps(Some(self.plan.watchdog.into()));
+        machines.host.limit_steps(Some(self.plan.rules.watchdog.into()));
         let mut left = self.left;
         left.extend(self.scratch.leave(machines.host, self.options.hurry));
         left

@@ -7,7 +7,7 @@
 use crate::filled;
 use crate::options::RunOptions;
 use crate::order::Slot;
-use crate::plan::{Case, Plan};
+use crate::plan::{Case, Plan, Reuse};
 use crate::preparations::Preparations;
 use crate::recorded::refused_log_directory;
 use crate::space::{least_space, short_of_room};
@@ -145,7 +145,8 @@ fn preparations(
     host: &mut dyn Host,
     options: &RunOptions<'_>,
 ) -> Result<Option<Preparations>, TestbedError> {
-    plan.reuse.then(|| Preparations::new(host, options.state_dir)).transpose()
+    let reuses = plan.rules.reuse == Reuse::Prepared;
+    reuses.then(|| Preparations::new(host, options.state_dir)).transpose()
 }
 
 /// All guards.

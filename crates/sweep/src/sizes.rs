@@ -86,7 +86,7 @@ pub(crate) fn examine(host: &mut dyn Host, plan: &Plan, cases: &[Case]) -> (Size
 
 /// Returns the time that a phase is expected to wait for a calm device.
 fn calm(plan: &Plan) -> Nanos {
-    plan.quiesce.map_or(Nanos(0), |limit| limit.min(ASSUMED_CALM))
+    plan.rules.quiesce.map_or(Nanos(0), |limit| limit.min(ASSUMED_CALM))
 }
 
 fn conditioned(host: &mut dyn Host, plan: &Plan) -> Result<Bytes, HostError> {

@@ -16,7 +16,7 @@ pub enum ServeProtocol {
 
 impl ServeProtocol {
     /// Every one.
-    pub const ALL: [ServeProtocol; 2] = [ServeProtocol::Nfs, ServeProtocol::Smb];
+    pub const ALL: &'static [ServeProtocol] = &[ServeProtocol::Nfs, ServeProtocol::Smb];
 
     /// Its name in plans.
     pub const fn name(self) -> &'static str {

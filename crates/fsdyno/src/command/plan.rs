@@ -110,7 +110,7 @@ fn print(
     let skipped = run.cases.iter().filter(|case| !case.unmet.is_empty()).count();
     let cases = plural(run.cases.len() as u64, "case");
     // The sweep ends earlier then.
-    let is_cut = plan.time_limit.is_some_and(|limit| run.time_ns >= limit);
+    let is_cut = plan.rules.time_limit.is_some_and(|limit| run.time_ns >= limit);
     let up_to = if is_cut { "up to " } else { "" };
     let (trials, time) = match run.trials_max > run.trials {
         false => (format!("{up_to}{}", plural(u64::from(run.trials), "trial")), human(run.time_ns)),

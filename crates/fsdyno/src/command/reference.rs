@@ -9,7 +9,7 @@ use clap_markdown::{MarkdownOptions, help_markdown_custom};
 use fsdyno_core::axis::{AXES, SYSCTL_PREFIX, WITHOUT_TRACE};
 use fsdyno_core::measure::Measure;
 use fsdyno_core::{Study, WarningKind, Workload, sysctl};
-use fsdyno_sweep::KEY_TABLES;
+use fsdyno_sweep::key_tables;
 use std::fmt::{Display, Write};
 
 pub fn run(options: &Reference) -> Result {
@@ -72,7 +72,7 @@ fn keys(page: &mut String) -> std::fmt::Result {
          A plan is a TOML file. `fsdyno plans` lists the plans that come with fsdyno; `fsdyno plan PLAN` \
          shows what one would do. `--set PATH=VALUE` changes any key for one run: `--set device.size=4G`."
     )?;
-    for table in KEY_TABLES {
+    for table in key_tables() {
         writeln!(
             page,
             "\n### {}\n\n{}\n\n| key | default | meaning |\n|---|---|---|",
@@ -80,7 +80,7 @@ fn keys(page: &mut String) -> std::fmt::Result {
         )?;
         for key in table.keys {
             // Defaults are values, or words about where the value comes from.
-            let default = match key.default {
+            let default = match key.default.as_str() {
                 words if words.is_empty() || words.contains(' ') => words.to_string(),
                 value => format!("`{value}`"),
             };

@@ -1,16 +1,15 @@
 //! A plan that repeats until its answer is decided: what must hold for it.
 
 use super::Plan;
-use super::document::Document;
 use super::raw::RawPlan;
 use crate::error::{PlanError, PlanProblem};
 
 /// Refuses a plan that no number of repetitions decides by its rules.
-pub(super) fn check(document: &Document, raw: &RawPlan, plan: &Plan) -> Result<(), PlanError> {
+pub(super) fn check(raw: &RawPlan<'_>, plan: &Plan) -> Result<(), PlanError> {
     if !plan.enough.is_some_and(|enough| enough.is_auto()) {
         return Ok(());
     }
-    let error = |problem| Err(document.error(&raw.repetitions_at, problem));
+    let error = |problem| Err(raw.error("repetitions", problem));
     if plan.workloads.iter().all(|workload| workload.is_recorded()) {
         return error(PlanProblem::AutoOfRecorded);
     }

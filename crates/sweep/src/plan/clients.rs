@@ -1,7 +1,6 @@
 //! Which plans other machines can carry out (`[clients]`), and on what they see (`[serve]`).
 
 use super::Plan;
-use super::document::Document;
 use super::raw::RawPlan;
 use crate::error::{PlanError, PlanProblem};
 use fsdyno_core::workload::Ramp;
@@ -11,21 +10,21 @@ use fsdyno_testbed::serve::{self, CLIENTS_MOST};
 const SECOND: Nanos = Nanos::from_secs(1);
 
 /// Refuses a plan that clients cannot carry out.
-pub(super) fn check(document: &Document, raw: &RawPlan, plan: &Plan) -> Result<(), PlanError> {
+pub(super) fn check(raw: &RawPlan<'_>, plan: &Plan) -> Result<(), PlanError> {
     if let Some(reason) = plan.serve.as_ref().and_then(|_| not_served(plan)) {
-        return Err(document.error(&raw.serve_at, PlanProblem::NotServed { reason }));
+        return Err(raw.error("serve", PlanProblem::NotServed { reason }));
     }
-    if let Some(clients) = raw.clients.as_ref().filter(|clients| clients.shares_trees)
+    if plan.shared_trees
         && let Some(reason) = plan.workloads.iter().find_map(not_shared)
     {
         let problem = PlanProblem::NotElsewhere { place: "on clients", reason };
-        return Err(document.error(&clients.share_at, problem));
+        return Err(raw.error_in("clients", "share", problem));
     }
     let reason = plan
         .clients
         .and_then(|_| unfit(plan))
         .map(|reason| PlanProblem::NotElsewhere { place: "on clients", reason });
-    reason.map_or(Ok(()), |problem| Err(document.error(&raw.clients_at, problem)))
+    reason.map_or(Ok(()), |problem| Err(raw.error("clients", problem)))
 }
 
 fn not_served(plan: &Plan) -> Option<String> {
@@ -109,7 +108,7 @@ fn unfit(plan: &Plan) -> Option<String> {
             plan.devices.data
         ));
     }
-    if plan.quiesce.is_some() {
+    if plan.rules.quiesce.is_some() {
         return Some("`quiesce` watches devices of this machine only".to_string());
     }
     plan.workloads.iter().find_map(|workload| of_workload(plan, workload))

@@ -4,8 +4,8 @@
 //! `[device.md]` and `[device.lvm]` build one device from several disks, and `[device.pool]` leaves that to
 //! the filesystem; `disks` lists them: one table each, or one with `count` for identical images.
 
-use super::document::{Document, Node, Origin, Section, Value};
-use super::keys::{self, KeyTable, names};
+use super::document::{Origin, Section, Value};
+use super::keys::{KeyTable, Keys, table};
 use crate::error::{PlanError, PlanProblem};
 use fsdyno_core::device::{
     Bitmap, Block, Conditioning, Delay, Delayed, Image, Lvm, Md, Pool, Preallocation, RaidLevel,
@@ -19,8 +19,122 @@ use std::path::PathBuf;
 const MAX_DISKS: u32 = 26;
 /// The smallest chunk and stripe: a page.
 const LEAST_CHUNK: Bytes = Bytes(4 * Bytes::KIB);
-/// The tables of keys that describe a disk.
-const DISK: [KeyTable; 3] = [keys::IMAGE, keys::BLOCK, keys::DELAY];
+/// The keys that describe a disk.
+const DISK: [&[&str]; 3] = [ImageKeys::NAMES, BlockKeys::NAMES, DelayKeys::NAMES];
+/// The kinds of disks that have a table of their own.
+const KINDS: [&str; 2] = ["image", "block"];
+
+table! {
+    "[device]",
+    "What filesystems are created on: exactly one of `image`, `block`, `directory`, `md`, `lvm` and `pool`.";
+    struct DeviceKeys {
+        directory: PathBuf, directory,
+            "measure an existing directory as it is: nothing is formatted, and no axis applies; an absolute \
+             path, or relative to where fsdyno runs";
+        md: DeviceSpec, |device, key| device.table(key, "[device.md]")?.map(md).transpose(),
+            "an array of several disks; see `[device.md]`";
+        lvm: DeviceSpec, |device, key| device.table(key, "[device.lvm]")?.map(lvm).transpose(),
+            "a logical volume on several disks; see `[device.lvm]`";
+        pool: DeviceSpec, |device, key| device.table(key, "[device.pool]")?.map(pool).transpose(),
+            "several disks for a filesystem that spreads over them; see `[device.pool]`";
+        journals: BTreeMap<String, RawJournal> = BTreeMap::new(), journals,
+            "at most 26 devices for external journals, by name, for the axis `journal`: each is a disk with \
+             the keys below";
+    }
+}
+
+table! {
+    "an image",
+    "A file that the sweep creates, attaches to a loop device, and removes: in `[device]`, in a table of \
+     `[device.journals]`, or as one of the `disks` of an array, a volume or a pool.";
+    struct ImageKeys {
+        image: PathBuf as required, absolute, "absolute path of the file; it must not exist";
+        size: Bytes as required, size, "required: its size, such as `\"8G\"`";
+        preallocate: Preallocation = Preallocation::default(), Section::word,
+            "`\"write\"`: written in full once per sweep and kept for its trials, as a disk would be; \
+             `\"none\"`: new and sparse in each trial";
+        sector: u64 = Image::SECTORS[0].0, sector, "bytes of a logical block of the loop device: 512 or 4096";
+        direct_io: bool = true, Section::boolean,
+            "whether the loop device bypasses the page cache of the filesystem that holds the image";
+    }
+}
+
+table! {
+    "a block device",
+    "A disk or a partition, in the same places. Everything on it is lost; `--destroy` must confirm it.";
+    struct BlockKeys {
+        block: PathBuf as required, absolute, "its absolute path, best from /dev/disk/by-id";
+        identity: String, |table, key| Ok(table.string(key)?.map(str::to_string)),
+            "refuse any device but this one; `fsdyno plan` prints the line";
+        precondition: Conditioning = Conditioning::default(), Section::word,
+            "what is done to all of it before each filesystem is created: `\"discard\"`, `\"fill-once\"` or \
+             `\"fill-twice\"` (written in order with random data; mkfs then does not discard), or `\"none\"`";
+    }
+}
+
+table! {
+    "a slow disk", "Any image or block device can delay its answers (dm-delay). Whole milliseconds.";
+    struct DelayKeys {
+        delay: Nanos, milliseconds, "delay of everything that has no delay of its own";
+        read_delay: Nanos, milliseconds, "delay of reads";
+        write_delay: Nanos, milliseconds, "delay of writes";
+        flush_delay: Nanos, milliseconds, "delay of cache flushes";
+    }
+}
+
+table! {
+    "[device.md]", "An array of Linux' md driver.";
+    struct MdKeys {
+        level: RaidLevel as required, Section::word,
+            "required: `\"raid0\"`, `\"raid1\"`, `\"raid5\"`, `\"raid6\"` or `\"raid10\"`";
+        disks: Vec<DeviceSpec> as required, disks, "required: a list of disks, or one image with `count`";
+        chunk: Bytes, chunk, "bytes on one disk before the next one, for levels that stripe; a power of two";
+        bitmap: Bitmap = Bitmap::default(), Section::word,
+            "write-intent bitmap of a redundant array: `\"none\"` or `\"internal\"`";
+    }
+}
+
+table! {
+    "[device.lvm]", "A logical volume.";
+    struct LvmKeys {
+        disks: Vec<DeviceSpec> as required, disks, "required: a list of disks, or one image with `count`";
+        stripes: u32 = 1, |table, key| table.integer(key, 1..=MAX_DISKS),
+            "number of stripes, a divisor of the number of disks; 1: linear";
+        stripe_size: Bytes, chunk, "bytes on one disk before the next one; a power of two";
+    }
+}
+
+table! {
+    "[device.pool]",
+    "Disks over which the filesystem spreads itself: btrfs, by the axes `data_profile` and `profile`.";
+    struct PoolKeys {
+        disks: Vec<DeviceSpec> as required, disks,
+            "required: a list of at least two disks, or one image with `count`";
+    }
+}
+
+table! {
+    "disks",
+    "Several equal images at once, as one table in place of a list: the keys of an image, and this one.";
+    struct AlikeKeys {
+        count: u32 as required, |table, key| table.integer(key, 1..=MAX_DISKS),
+            "how many; the names of the files end in `.1`, `.2` and so on";
+    }
+}
+
+/// The tables that name devices, for the reference.
+pub(super) fn tables() -> Vec<KeyTable> {
+    vec![
+        DeviceKeys::table(),
+        ImageKeys::table(),
+        BlockKeys::table(),
+        DelayKeys::table(),
+        MdKeys::table(),
+        LvmKeys::table(),
+        PoolKeys::table(),
+        AlikeKeys::table(),
+    ]
+}
 
 /// A device for journals.
 #[derive(Debug)]
@@ -29,44 +143,56 @@ pub(crate) struct RawJournal {
     pub at: Origin,
 }
 
-/// `[device]`: the data device, and those for journals.
-pub(crate) fn devices(
-    document: &Document,
-    device: &Section<'_>,
-) -> Result<(DeviceSpec, BTreeMap<String, RawJournal>), PlanError> {
-    device.only(&[names(&DISK), names(&[keys::DEVICE])].concat())?;
-    let data = match exactly_one(device, &["image", "block", "directory", "md", "lvm", "pool"])? {
-        kind @ ("md" | "lvm" | "pool") => {
-            for key in names(&DISK) {
-                if device.get(key).is_some() {
-                    return Err(pointless(device, key, kind));
-                }
-            }
-            stack(document, device, kind)?
-        }
-        kind => disk(device, kind)?,
-    };
-    Ok((data, journals(document, device)?))
+/// The devices of a plan as written.
+#[derive(Debug)]
+pub(crate) struct RawDevices {
+    /// The device with the data.
+    pub data: DeviceSpec,
+    /// Those for journals, by name.
+    pub journals: BTreeMap<String, RawJournal>,
 }
 
-fn journals(document: &Document, device: &Section<'_>) -> Result<BTreeMap<String, RawJournal>, PlanError> {
-    let Some(node) = device.get("journals") else { return Ok(BTreeMap::new()) };
+/// Reads `[device]`.
+pub(super) fn devices(plan: &Section<'_>, key: &'static str) -> Result<Option<RawDevices>, PlanError> {
+    plan.table(key, "[device]")?.map(|device| of_table(&device)).transpose()
+}
+
+fn of_table(device: &Section<'_>) -> Result<RawDevices, PlanError> {
+    device.only(&[&DISK.concat(), DeviceKeys::NAMES].concat())?;
+    let kind = exactly_one(device, &["image", "block", "directory", "md", "lvm", "pool"])?;
+    let data = match KINDS.contains(&kind) {
+        true => Some(disk(device, kind)?),
+        false => {
+            refuse_others(device, &[], kind)?;
+            None
+        }
+    };
+    let DeviceKeys { directory, md, lvm, pool, journals } = DeviceKeys::read(device)?;
+    let directory = directory.map(|path| DeviceSpec::Directory { path });
+    let data = device.required("device", data.or(directory).or(md).or(lvm).or(pool))?;
+    Ok(RawDevices { data, journals })
+}
+
+fn journals(
+    device: &Section<'_>,
+    key: &'static str,
+) -> Result<Option<BTreeMap<String, RawJournal>>, PlanError> {
+    let Some(table) = device.table(key, "[device.journals]")? else { return Ok(None) };
     let mut journals = BTreeMap::new();
-    for (name, entry) in Section::new(document, node, "[device.journals]")?.entries() {
-        let spec = disk_of(document, &entry.node, format!("[device.journals] {name}"))?;
-        journals.insert(name.to_string(), RawJournal { spec, at: entry.key.clone() });
+    for (name, entry) in table.entries() {
+        let own = Section::new(device.document(), &entry.node, format!("[device.journals] {name}"))?;
+        journals.insert(name.to_string(), RawJournal { spec: disk_of(&own)?, at: entry.key.clone() });
     }
     if journals.len() > MAX_DISKS as usize {
-        return Err(device.refuse("journals", format!("at most {MAX_DISKS} devices")));
+        return Err(device.refuse(key, format!("at most {MAX_DISKS} devices")));
     }
-    Ok(journals)
+    Ok(Some(journals))
 }
 
 /// A single disk that has a table of its own.
-pub(super) fn disk_of(document: &Document, node: &Node, name: String) -> Result<DeviceSpec, PlanError> {
-    let table = Section::new(document, node, name)?;
-    table.only(&names(&DISK))?;
-    disk(&table, exactly_one(&table, &["image", "block"])?)
+pub(super) fn disk_of(table: &Section<'_>) -> Result<DeviceSpec, PlanError> {
+    table.only(&DISK.concat())?;
+    disk(table, exactly_one(table, &KINDS)?)
 }
 
 /// Whichever of these keys the table has.
@@ -89,146 +215,118 @@ fn pointless(table: &Section<'_>, key: &str, beside: &str) -> PlanError {
     table.error(key, PlanProblem::Pointless { key: key.to_string(), beside: beside.to_string() })
 }
 
+/// Refuses keys of disks that do not belong to this kind.
+fn refuse_others(table: &Section<'_>, belong: &[&str], kind: &str) -> Result<(), PlanError> {
+    let other = DISK.concat().into_iter().find(|key| table.get(key).is_some() && !belong.contains(key));
+    other.map_or(Ok(()), |key| Err(pointless(table, key, kind)))
+}
+
 /// A disk of this kind, possibly slowed down.
 fn disk(table: &Section<'_>, kind: &str) -> Result<DeviceSpec, PlanError> {
-    let belongs = match kind {
-        "image" => names(&[keys::IMAGE, keys::DELAY]),
-        "block" => names(&[keys::BLOCK, keys::DELAY]),
-        _ => Vec::new(),
+    let own = if kind == "image" { ImageKeys::NAMES } else { BlockKeys::NAMES };
+    refuse_others(table, &[own, DelayKeys::NAMES].concat(), kind)?;
+    let disk = if kind == "image" {
+        let ImageKeys { image, size, preallocate, sector, direct_io } = ImageKeys::read(table)?;
+        DeviceSpec::Image(Image { direct_io, sector: Bytes(sector), preallocate, ..Image::new(image, size) })
+    } else {
+        let BlockKeys { block, identity, precondition } = BlockKeys::read(table)?;
+        DeviceSpec::Block(Block { path: block, identity, precondition })
     };
-    for key in names(&DISK) {
-        if table.get(key).is_some() && !belongs.contains(&key) {
-            return Err(pointless(table, key, kind));
-        }
-    }
-    let text = table.string(kind)?.unwrap_or_default();
-    if text.is_empty() || (kind != "directory" && !text.starts_with('/')) {
-        return Err(table.refuse(kind, "an absolute path"));
-    }
-    // A line break would forge lines of messages. udev makes no such names (`util_replace_chars`).
-    if text.chars().any(char::is_control) {
-        return Err(table.refuse(kind, "a path without control characters"));
-    }
-    let path = PathBuf::from(text);
-    let disk = match kind {
-        "image" => {
-            let size: Bytes = table.required("size", table.unit("size")?)?;
-            if size.0 == 0 {
-                return Err(table.refuse("size", "greater than zero"));
-            }
-            let direct_io = table.boolean("direct_io")?.unwrap_or(true);
-            let sector = table.unit("sector")?.unwrap_or(Image::SECTORS[0]);
-            if !Image::SECTORS.contains(&sector) {
-                let known: Vec<String> = Image::SECTORS.iter().map(Bytes::to_string).collect();
-                return Err(table.refuse("sector", known.join(" or ")));
-            }
-            // With the usual one, the kernel rounds down.
-            if sector != Image::SECTORS[0] && !size.0.is_multiple_of(sector.0) {
-                return Err(table.refuse("size", format!("a multiple of sector, {sector}")));
-            }
-            let preallocate = choice(table, "preallocate", Preallocation::ALL, Preallocation::name)?;
-            DeviceSpec::Image(Image { direct_io, sector, preallocate, ..Image::new(path, size) })
-        }
-        "block" => {
-            let identity = table.string("identity")?.map(str::to_string);
-            let precondition = choice(table, "precondition", Conditioning::ALL, Conditioning::name)?;
-            DeviceSpec::Block(Block { path, identity, precondition })
-        }
-        _ => DeviceSpec::Directory { path },
-    };
-    Ok(match delay(table)? {
+    Ok(match delay(DelayKeys::read(table)?) {
         Some(delay) => DeviceSpec::Delayed(Delayed { delay, disk: Box::new(disk) }),
         None => disk,
     })
 }
 
-/// Returns the time by which a disk delays its answers: `delay` for everything that has no delay of its own.
-fn delay(table: &Section<'_>) -> Result<Option<Delay>, PlanError> {
-    let one = |key: &str| -> Result<Option<Nanos>, PlanError> {
-        match table.unit::<Nanos>(key)? {
-            Some(delay) if !delay.0.is_multiple_of(Nanos::from_millis(1).0) => {
-                Err(table.refuse(key, "a whole number of milliseconds"))
-            }
-            delay => Ok(delay),
-        }
-    };
-    let all = one("delay")?;
-    let [read, write, flush] = [one("read_delay")?, one("write_delay")?, one("flush_delay")?];
-    if [all, read, write, flush].iter().all(Option::is_none) {
-        return Ok(None);
-    }
+/// Returns the time by which a disk delays its answers, if it does.
+fn delay(keys: DelayKeys) -> Option<Delay> {
+    let DelayKeys { delay: all, read_delay: read, write_delay: write, flush_delay: flush } = keys;
     let or_all = |own: Option<Nanos>| own.or(all).unwrap_or_default();
-    Ok(Some(Delay { read: or_all(read), write: or_all(write), flush: or_all(flush) }))
+    let any = [all, read, write, flush].iter().any(Option::is_some);
+    any.then(|| Delay { read: or_all(read), write: or_all(write), flush: or_all(flush) })
 }
 
-/// An array, a volume, or several disks for a filesystem that spreads over them.
-fn stack(document: &Document, device: &Section<'_>, kind: &str) -> Result<DeviceSpec, PlanError> {
-    let Some(node) = device.get(kind) else { return Err(device.refuse(kind, "a table")) };
-    let table = Section::new(document, node, format!("[device.{kind}]"))?;
-    match kind {
-        "md" => md(document, &table),
-        "lvm" => lvm(document, &table),
-        _ => pool(document, &table),
+fn milliseconds(table: &Section<'_>, key: &'static str) -> Result<Option<Nanos>, PlanError> {
+    match table.unit::<Nanos>(key)? {
+        Some(delay) if !delay.0.is_multiple_of(Nanos::from_millis(1).0) => {
+            Err(table.refuse(key, "a whole number of milliseconds"))
+        }
+        delay => Ok(delay),
     }
 }
 
-fn md(document: &Document, table: &Section<'_>) -> Result<DeviceSpec, PlanError> {
-    table.only(&names(&[keys::MD]))?;
-    let names: Vec<&str> = RaidLevel::ALL.iter().map(|level| level.name()).collect();
-    let word = table.required_string("level")?;
-    let level = RaidLevel::ALL.iter().copied().find(|level| level.name() == word);
-    let level =
-        level.ok_or_else(|| table.error("level", PlanProblem::unknown_word("level", word, &names)))?;
-    if table.get("chunk").is_some() && !level.has_chunks() {
-        return Err(pointless(table, "chunk", level.name()));
+/// A path that may be relative.
+fn directory(table: &Section<'_>, key: &'static str) -> Result<Option<PathBuf>, PlanError> {
+    match table.string(key)? {
+        None => Ok(None),
+        Some("") => Err(table.refuse(key, "an absolute path")),
+        // A line break would forge lines of messages. udev makes no such names (`util_replace_chars`).
+        Some(text) if text.chars().any(char::is_control) => {
+            Err(table.refuse(key, "a path without control characters"))
+        }
+        Some(text) => Ok(Some(PathBuf::from(text))),
+    }
+}
+
+fn absolute(table: &Section<'_>, key: &'static str) -> Result<Option<PathBuf>, PlanError> {
+    match directory(table, key)? {
+        Some(path) if path.is_relative() => Err(table.refuse(key, "an absolute path")),
+        path => Ok(path),
+    }
+}
+
+fn size(table: &Section<'_>, key: &'static str) -> Result<Option<Bytes>, PlanError> {
+    match table.unit(key)? {
+        Some(Bytes(0)) => Err(table.refuse(key, "greater than zero")),
+        size => Ok(size),
+    }
+}
+
+fn sector(table: &Section<'_>, key: &'static str) -> Result<Option<u64>, PlanError> {
+    let Some(sector) = table.unit(key)? else { return Ok(None) };
+    if !Image::SECTORS.contains(&sector) {
+        let known: Vec<String> = Image::SECTORS.iter().map(Bytes::to_string).collect();
+        return Err(table.refuse(key, known.join(" or ")));
+    }
+    // With the usual one, the kernel rounds down.
+    let divides = |size: Bytes| sector == Image::SECTORS[0] || size.0.is_multiple_of(sector.0);
+    if !size(table, "size")?.is_none_or(divides) {
+        return Err(table.refuse("size", format!("a multiple of sector, {sector}")));
+    }
+    Ok(Some(sector.0))
+}
+
+fn md(table: Section<'_>) -> Result<DeviceSpec, PlanError> {
+    let MdKeys { level, disks, chunk, bitmap } = table.read()?;
+    if chunk.is_some() && !level.has_chunks() {
+        return Err(pointless(&table, "chunk", level.name()));
     }
     if table.get("bitmap").is_some() && !level.is_redundant() {
-        return Err(pointless(table, "bitmap", level.name()));
+        return Err(pointless(&table, "bitmap", level.name()));
     }
-    let bitmap = choice(table, "bitmap", Bitmap::ALL, Bitmap::name)?;
-    let disks = disks(document, table)?;
     if disks.len() < level.least_disks() {
-        return Err(too_many_or_few(
-            table,
-            format!("at least {} disks for {word}", level.least_disks()),
-            &disks,
-        ));
+        let expected = format!("at least {} disks for {}", level.least_disks(), level.name());
+        return Err(too_many_or_few(&table, expected, &disks));
     }
-    Ok(DeviceSpec::Md(Md { level, chunk: chunk(table, "chunk")?, bitmap, disks }))
+    Ok(DeviceSpec::Md(Md { level, chunk, bitmap, disks }))
 }
 
-/// One of these by its name; the default if the key is absent.
-fn choice<T: Copy + Default>(
-    table: &Section<'_>,
-    key: &'static str,
-    all: &[T],
-    name: impl Fn(T) -> &'static str,
-) -> Result<T, PlanError> {
-    let Some(word) = table.string(key)? else { return Ok(T::default()) };
-    let names: Vec<&str> = all.iter().map(|one| name(*one)).collect();
-    let known = all.iter().copied().find(|one| name(*one) == word);
-    known.ok_or_else(|| table.error(key, PlanProblem::unknown_word(key, word, &names)))
-}
-
-fn lvm(document: &Document, table: &Section<'_>) -> Result<DeviceSpec, PlanError> {
-    table.only(&names(&[keys::LVM]))?;
-    let disks = disks(document, table)?;
-    let stripes = table.integer("stripes", 1..=MAX_DISKS)?.unwrap_or(1);
+fn lvm(table: Section<'_>) -> Result<DeviceSpec, PlanError> {
+    let LvmKeys { disks, stripes, stripe_size } = table.read()?;
     if !(disks.len() as u64).is_multiple_of(stripes.into()) {
         return Err(table.refuse("stripes", format!("a divisor of the number of disks, {}", disks.len())));
     }
-    if stripes == 1 && table.get("stripe_size").is_some() {
-        return Err(pointless(table, "stripe_size", "a linear volume"));
+    if stripes == 1 && stripe_size.is_some() {
+        return Err(pointless(&table, "stripe_size", "a linear volume"));
     }
-    Ok(DeviceSpec::Lvm(Lvm { stripes, stripe_size: chunk(table, "stripe_size")?, disks }))
+    Ok(DeviceSpec::Lvm(Lvm { stripes, stripe_size, disks }))
 }
 
-fn pool(document: &Document, table: &Section<'_>) -> Result<DeviceSpec, PlanError> {
-    table.only(&names(&[keys::POOL]))?;
-    let disks = disks(document, table)?;
+fn pool(table: Section<'_>) -> Result<DeviceSpec, PlanError> {
+    let PoolKeys { disks } = table.read()?;
     match disks.len() {
         1 => Err(too_many_or_few(
-            table,
+            &table,
             "at least 2 disks; one alone is `image` or `block`".to_string(),
             &disks,
         )),
@@ -237,7 +335,7 @@ fn pool(document: &Document, table: &Section<'_>) -> Result<DeviceSpec, PlanErro
 }
 
 /// Bytes written to one disk before moving on to the next.
-fn chunk(table: &Section<'_>, key: &str) -> Result<Option<Bytes>, PlanError> {
+fn chunk(table: &Section<'_>, key: &'static str) -> Result<Option<Bytes>, PlanError> {
     match table.unit::<Bytes>(key)? {
         Some(size) if size < LEAST_CHUNK || !size.0.is_power_of_two() => {
             Err(table.refuse(key, format!("a power of two and at least {LEAST_CHUNK}")))
@@ -247,19 +345,14 @@ fn chunk(table: &Section<'_>, key: &str) -> Result<Option<Bytes>, PlanError> {
 }
 
 /// The disks of a stack: a list of tables, or one table with a number of identical images.
-fn disks(document: &Document, table: &Section<'_>) -> Result<Vec<DeviceSpec>, PlanError> {
-    let node = table.required("disks", table.get("disks"))?;
-    let name = format!("{} disks", table.name);
+fn disks(table: &Section<'_>, key: &'static str) -> Result<Option<Vec<DeviceSpec>>, PlanError> {
+    let Some(node) = table.get(key) else { return Ok(None) };
+    let own = |node| Section::new(table.document(), node, format!("{} disks", table.name));
     let disks = match &node.value {
         Value::Array(nodes) => {
-            let one = |node: &Node| {
-                let table = Section::new(document, node, name.clone())?;
-                table.only(&names(&DISK))?;
-                disk(&table, exactly_one(&table, &["image", "block"])?)
-            };
-            nodes.iter().map(one).collect::<Result<Vec<_>, _>>()?
+            nodes.iter().map(|node| disk_of(&own(node)?)).collect::<Result<Vec<_>, _>>()?
         }
-        _ => alike(&Section::new(document, node, name)?)?,
+        _ => alike(&own(node)?)?,
     };
     if disks.is_empty() || disks.len() > MAX_DISKS as usize {
         return Err(too_many_or_few(table, format!("a list of 1 to {MAX_DISKS} disks"), &disks));
@@ -268,9 +361,9 @@ fn disks(document: &Document, table: &Section<'_>) -> Result<Vec<DeviceSpec>, Pl
     paths.sort();
     if let Some(twice) = paths.windows(2).find(|pair| pair[0] == pair[1]) {
         let path = twice[0].display().to_string();
-        return Err(table.error("disks", PlanProblem::SameDevice { path }));
+        return Err(table.error(key, PlanProblem::SameDevice { path }));
     }
-    Ok(disks)
+    Ok(Some(disks))
 }
 
 fn too_many_or_few(table: &Section<'_>, expected: String, disks: &[DeviceSpec]) -> PlanError {
@@ -280,14 +373,14 @@ fn too_many_or_few(table: &Section<'_>, expected: String, disks: &[DeviceSpec]) 
 
 /// Images of the same name with numbers appended, from 1 to `count`.
 fn alike(table: &Section<'_>) -> Result<Vec<DeviceSpec>, PlanError> {
-    table.only(&[names(&DISK), names(&[keys::ALIKE])].concat())?;
-    let kind = exactly_one(table, &["image", "block"])?;
+    table.only(&[&DISK.concat(), AlikeKeys::NAMES].concat())?;
+    let kind = exactly_one(table, &KINDS)?;
     if kind == "block" {
         return Err(
             table.refuse("block", "a list of disks such as [{ block = \"...\" }, { block = \"...\" }]")
         );
     }
-    let count: u32 = table.required("count", table.integer("count", 1..=MAX_DISKS)?)?;
+    let AlikeKeys { count } = AlikeKeys::read(table)?;
     let first = disk(table, kind)?;
     let numbered = |number: u32| {
         first.on_other_disks(&mut |disk| {

@@ -325,6 +325,11 @@ impl<'d> Section<'d> {
         }
     }
 
+    /// The table of a key, if there is one.
+    pub fn table(&self, key: &str, name: impl Into<String>) -> Result<Option<Section<'d>>, PlanError> {
+        self.get(key).map(|node| Section::new(self.document, node, name)).transpose()
+    }
+
     /// Rejects unknown keys.
     pub fn only(&self, known: &[&str]) -> Result<(), PlanError> {
         match self.table.iter().find(|(key, _)| !known.contains(&key.as_str())) {
@@ -362,6 +367,16 @@ impl<'d> Section<'d> {
     /// An error at the value of a key.
     pub fn error(&self, key: &str, problem: PlanProblem) -> PlanError {
         self.document.error(self.at(key), problem)
+    }
+
+    /// An error at a key of one of its tables.
+    pub fn error_in(&self, table: &str, key: &str, problem: PlanProblem) -> PlanError {
+        match self.get(table).map(|node| &node.value) {
+            Some(Value::Table(inner)) if inner.contains_key(key) => {
+                self.document.error(&inner[key].node.origin, problem)
+            }
+            _ => self.error(table, problem),
+        }
     }
 
     /// The error for a value that the key does not accept.

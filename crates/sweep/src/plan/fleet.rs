@@ -2,8 +2,8 @@
 
 use super::Plan;
 use super::device::disk_of;
-use super::document::{Document, Origin, Section};
-use super::keys::{self, names};
+use super::document::{Origin, Section};
+use super::keys::table;
 use crate::error::{PlanError, PlanProblem};
 use fsdyno_core::{DeviceSpec, Devices};
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,55 +22,76 @@ pub struct FleetPlan {
     pub disks: BTreeMap<String, BTreeMap<PathBuf, DeviceSpec>>,
 }
 
-/// `[fleet]`, with the place of each path.
-#[derive(Debug)]
-pub(super) struct RawFleet {
-    pub plan: FleetPlan,
-    pub at: Origin,
-    paths: Vec<(PathBuf, Origin)>,
+table! {
+    "[fleet]",
+    "Machines that share the trials of the sweep: each block runs on one of them, on its own device. `--fleet \
+     --launch` on the command line starts them; see [Fleets](../guide/fleet.md).";
+    /// `[fleet]`.
+    #[derive(Debug)]
+    pub(super) struct FleetKeys {
+        count: u32 as required, |table, key| table.integer(key, 1..=MAX_MACHINES), "required: how many";
+        disks: Vec<OwnDisk> = Vec::new(), own_disks,
+            "disks that a machine has in place of those in `[device]`: `[fleet.disks.NAME]` with lines such as \
+             `\"/dev/sdb\" = { block = \"/dev/nvme0n1\" }`";
+    }
 }
 
-/// Reads the table.
-pub(super) fn fleet(document: &Document, plan: &Section<'_>) -> Result<Option<RawFleet>, PlanError> {
-    let Some(node) = plan.get("fleet") else { return Ok(None) };
-    let table = Section::new(document, node, "[fleet]")?;
-    table.only(&names(&[keys::FLEET]))?;
-    let count = table.required("count", table.integer("count", 1..=MAX_MACHINES)?)?;
-    let (mut disks, mut paths) = (BTreeMap::new(), Vec::new());
-    if let Some(node) = table.get("disks") {
-        for (machine, entry) in Section::new(document, node, "[fleet.disks]")?.entries() {
-            if machine.is_empty() || machine.chars().any(|c| c.is_control() || c.is_whitespace()) {
-                return Err(
-                    table.refuse("disks", "a table for each machine, by the name that `hostname` prints")
-                );
-            }
-            let of_machine = Section::new(document, &entry.node, format!("[fleet.disks.{machine}]"))?;
-            let mut own = BTreeMap::new();
-            for (path, entry) in of_machine.entries() {
-                let name = format!("[fleet.disks.{machine}] {path}");
-                own.insert(PathBuf::from(path), disk_of(document, &entry.node, name)?);
-                paths.push((PathBuf::from(path), entry.key.clone()));
-            }
-            disks.insert(machine.to_string(), own);
+/// A disk that a machine has in place of another.
+#[derive(Debug, Clone)]
+pub(super) struct OwnDisk {
+    machine: String,
+    replaced: PathBuf,
+    disk: DeviceSpec,
+    at: Origin,
+}
+
+fn own_disks(fleet: &Section<'_>, key: &'static str) -> Result<Option<Vec<OwnDisk>>, PlanError> {
+    let Some(table) = fleet.table(key, "[fleet.disks]")? else { return Ok(None) };
+    let mut disks = Vec::new();
+    for (machine, entry) in table.entries() {
+        if machine.is_empty() || machine.chars().any(|c| c.is_control() || c.is_whitespace()) {
+            return Err(fleet.refuse(key, "a table for each machine, by the name that `hostname` prints"));
+        }
+        let of_machine = Section::new(fleet.document(), &entry.node, format!("[fleet.disks.{machine}]"))?;
+        for (path, entry) in of_machine.entries() {
+            let name = format!("[fleet.disks.{machine}] {path}");
+            disks.push(OwnDisk {
+                machine: machine.to_string(),
+                replaced: PathBuf::from(path),
+                disk: disk_of(&Section::new(fleet.document(), &entry.node, name)?)?,
+                at: entry.key.clone(),
+            });
         }
     }
-    Ok(Some(RawFleet { plan: FleetPlan { count, disks }, at: plan.at("fleet").clone(), paths }))
+    Ok(Some(disks))
+}
+
+impl FleetKeys {
+    /// The machines, with the disks of each.
+    pub fn plan(&self) -> FleetPlan {
+        let mut disks: BTreeMap<String, BTreeMap<_, _>> = BTreeMap::new();
+        for OwnDisk { machine, replaced, disk, .. } in &self.disks {
+            disks.entry(machine.clone()).or_default().insert(replaced.clone(), disk.clone());
+        }
+        FleetPlan { count: self.count, disks }
+    }
 }
 
 /// Refuses a plan that no fleet can carry out, and disks in place of none.
-pub(super) fn check(document: &Document, fleet: Option<&RawFleet>, plan: &Plan) -> Result<(), PlanError> {
+pub(super) fn check(section: &Section<'_>, fleet: Option<&FleetKeys>, plan: &Plan) -> Result<(), PlanError> {
     let Some(fleet) = fleet else { return Ok(()) };
-    let refuse = |at: &Origin, reason: String| {
-        Err(document.error(at, PlanProblem::NotElsewhere { place: "in a fleet", reason }))
-    };
+    let problem = |reason| PlanProblem::NotElsewhere { place: "in a fleet", reason };
     if let Some(reason) = unfit(plan) {
-        return refuse(&fleet.at, reason);
+        return Err(section.error("fleet", problem(reason)));
     }
     let disks: BTreeSet<&Path> =
         plan.devices.all().flat_map(DeviceSpec::disks).map(DeviceSpec::path).collect();
-    match fleet.paths.iter().find(|(path, _)| !disks.contains(&**path)) {
+    match fleet.disks.iter().find(|own| !disks.contains(&*own.replaced)) {
         None => Ok(()),
-        Some((path, at)) => refuse(at, format!("[device] has no disk '{}' to replace", path.display())),
+        Some(OwnDisk { replaced, at, .. }) => {
+            let reason = format!("[device] has no disk '{}' to replace", replaced.display());
+            Err(section.document().error(at, problem(reason)))
+        }
     }
 }
 

@@ -5,8 +5,8 @@
 //! Anything that only a shell understands is refused, so that nothing is passed to a program as a word by
 //! mistake.
 
-use super::document::{Document, Node, Origin, Section, Value};
-use super::keys::{self, names};
+use super::document::{Document, Node, Section, Value};
+use super::keys::table;
 use crate::error::{PlanError, PlanProblem};
 use fsdyno_core::Nanos;
 use fsdyno_core::result::CommandKind;
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 /// The time that a hook may run, unless the plan sets it.
-pub(super) const DEFAULT_TIMEOUT: Nanos = Nanos::from_secs(60);
+const TIMEOUT: Nanos = Nanos::from_secs(60);
 /// The maximum number of monitors.
 const MAX_MONITORS: usize = 16;
 /// A description of the commands that are accepted.
@@ -43,6 +43,16 @@ pub struct PlanCommand {
 }
 
 impl Hooks {
+    /// Those of `[hooks]`, and the monitors.
+    pub(super) fn of_plan(hooks: Option<&HookKeys>, monitors: &[PlanCommand]) -> Hooks {
+        let own =
+            hooks.into_iter().flat_map(|keys| [&keys.before_trial, &keys.before_phase, &keys.after_trial]);
+        Hooks {
+            commands: own.flatten().chain(monitors).cloned().collect(),
+            timeout: hooks.map_or(TIMEOUT, |keys| keys.timeout),
+        }
+    }
+
     /// Returns whether the plan has no command.
     pub fn is_empty(&self) -> bool {
         self.commands.is_empty()
@@ -88,35 +98,38 @@ impl PlanCommand {
     }
 }
 
-/// The commands as written.
-pub(super) fn hooks(document: &Document, plan: &Section<'_>) -> Result<Hooks, PlanError> {
-    let (mut commands, mut timeout) = (Vec::new(), DEFAULT_TIMEOUT);
-    if let Some(node) = plan.get("hooks") {
-        let table = Section::new(document, node, "[hooks]")?;
-        table.only(&names(&[keys::HOOKS]))?;
-        timeout = match table.unit("timeout")? {
-            Some(Nanos(0)) => return Err(table.refuse("timeout", "greater than zero")),
-            timeout => timeout.unwrap_or(DEFAULT_TIMEOUT),
-        };
-        for kind in [CommandKind::BeforeTrial, CommandKind::BeforePhase, CommandKind::AfterTrial] {
-            if let Some(node) = table.get(kind.name()) {
-                commands.push(command(document, kind, node)?);
-            }
-        }
+table! {
+    "[hooks]", "Commands of your own around trials and phases. A sweep refuses them without `--allow-hooks`.";
+    /// `[hooks]`.
+    #[derive(Debug, Clone)]
+    pub(super) struct HookKeys {
+        before_trial: PlanCommand, |table, key| hook(table, key, CommandKind::BeforeTrial),
+            "runs before anything of a trial is built";
+        before_phase: PlanCommand, |table, key| hook(table, key, CommandKind::BeforePhase),
+            "runs when the workers of a phase are ready, before its ramp";
+        after_trial: PlanCommand, |table, key| hook(table, key, CommandKind::AfterTrial),
+            "runs after everything of a trial was taken down, also if the trial failed";
+        timeout: Nanos = TIMEOUT, |table, key| table.time(key, Nanos(1), "greater than zero"),
+            "how long each of them may run before it is killed and the trial fails";
     }
-    if let Some(node) = plan.get("monitor") {
-        let nodes = match &node.value {
-            Value::Array(nodes) => nodes.as_slice(),
-            _ => std::slice::from_ref(node),
-        };
-        if nodes.len() > MAX_MONITORS {
-            return Err(plan.refuse("monitor", format!("at most {MAX_MONITORS} commands")));
-        }
-        for node in nodes {
-            commands.push(command(document, CommandKind::Monitor, node)?);
-        }
+}
+
+fn hook(table: &Section<'_>, key: &str, kind: CommandKind) -> Result<Option<PlanCommand>, PlanError> {
+    table.get(key).map(|node| command(table.document(), kind, node)).transpose()
+}
+
+/// Reads `monitor`: a command, or several.
+pub(super) fn monitor(plan: &Section<'_>, key: &'static str) -> Result<Option<Vec<PlanCommand>>, PlanError> {
+    let Some(node) = plan.get(key) else { return Ok(None) };
+    let nodes = match &node.value {
+        Value::Array(nodes) => nodes.as_slice(),
+        _ => std::slice::from_ref(node),
+    };
+    if nodes.len() > MAX_MONITORS {
+        return Err(plan.refuse(key, format!("at most {MAX_MONITORS} commands")));
     }
-    Ok(Hooks { commands, timeout })
+    let commands = nodes.iter().map(|node| command(plan.document(), CommandKind::Monitor, node));
+    commands.collect::<Result<_, _>>().map(Some)
 }
 
 fn command(document: &Document, kind: CommandKind, node: &Node) -> Result<PlanCommand, PlanError> {
@@ -148,10 +161,4 @@ fn words(text: &str) -> Option<Vec<String>> {
 fn is_for_a_shell(word: &str) -> bool {
     let redirects = word.trim_start_matches(|c: char| c.is_ascii_digit()).starts_with(['<', '>']);
     redirects || ["|", "||", "&", "&&", ";"].contains(&word)
-}
-
-/// Where the plan names the first command that runs at phases.
-pub(super) fn place_of(plan: &Section<'_>, kind: CommandKind) -> Origin {
-    let key = if kind == CommandKind::Monitor { "monitor" } else { "hooks" };
-    plan.at(key).clone()
 }

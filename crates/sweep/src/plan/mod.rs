@@ -33,22 +33,26 @@ mod race;
 mod raw;
 mod resolve;
 mod reuse;
+mod tables;
 mod workload;
 mod write_rate;
 
 pub use file::MOST as MAX_PLAN_BYTES;
 pub use fleet::FleetPlan;
 pub use hooks::{Hooks, PlanCommand};
-pub use keys::{Key, KeyTable, TABLES as KEY_TABLES};
+pub use keys::{Key, KeyTable};
+pub use protocol::Reuse;
 pub use race::race_budget;
+pub use raw::Rules;
 pub use resolve::study;
+pub use tables::key_tables;
 pub use write_rate::{Slowest, closed_loop_name};
 
 pub(crate) use protocol::{AUTO, AUTO_LEAST, AUTO_MOST};
 
 use fsdyno_core::result::ServeProtocol;
 use fsdyno_core::{
-    Configuration, Devices, GuestShape, KernelSpec, Measure, Nanos, RaceBudget, Study, Warning, Workload,
+    Configuration, Devices, GuestShape, KernelSpec, Measure, Nanos, RaceBudget, Warning, Workload,
 };
 use fsdyno_verdict::enough::Enough;
 use serde::{Deserialize, Serialize};
@@ -67,8 +71,8 @@ pub struct Plan {
     /// The `PATH=VALUE` arguments that changed it.
     #[serde(skip)]
     pub overrides: Vec<String>,
-    /// The published study that it repeats.
-    pub study: Option<Study>,
+    /// The rules by which all of its trials are run.
+    pub rules: Rules,
     /// The number of blocks, which is the number of trials of each case; the minimum if `enough` is set. 1 in
     /// a race, of which only the first block has every case.
     pub repetitions: u32,
@@ -78,19 +82,8 @@ pub struct Plan {
     /// The budget of the plan as a race; `None` if it is no race.
     #[serde(skip)]
     pub race: Option<RaceBudget>,
-    /// The time that the sweep may take: it ends after the last block that fits.
-    pub time_limit: Option<Nanos>,
-    /// Seed of the order, the trees, the contents and the filesystem UUIDs.
-    pub seed: u64,
     /// The measure that the summary ranks by.
     pub measure: Measure,
-    /// The time that an engine may make no progress beyond the expected duration of its stage, and that a
-    /// step of taking a trial down may last once something hangs.
-    pub watchdog: Nanos,
-    /// The longest wait before each phase until the device is calm; `None` if there is no such wait.
-    pub quiesce: Option<Nanos>,
-    /// `true` if trials begin with copies of a filesystem that is prepared once in a block.
-    pub reuse: bool,
     /// The number of other machines that run the load; `None` if this one runs it.
     pub clients: Option<u32>,
     /// `true` if all of these machines read the same trees.
@@ -100,8 +93,6 @@ pub struct Plan {
     /// The machines that share its trials, if the sweep is to run on several.
     #[serde(skip)]
     pub fleet: Option<FleetPlan>,
-    /// Time between telemetry samples while a phase is measured; no sampling if absent.
-    pub telemetry: Option<Nanos>,
     /// The devices that filesystems are made on.
     pub devices: Devices,
     /// The workloads that run on them.

@@ -2,19 +2,56 @@
 //! `max_repetitions`, `protocol`, `budget`, `reuse`, `clients` and `serve`.
 
 use super::Serve;
-use super::document::{Document, Node, Origin, Section, Value};
-use super::keys::{self, names};
+use super::document::{Origin, Section, Value};
+use super::keys::{Word, Written, table};
 use crate::error::{PlanError, PlanProblem};
 use fsdyno_core::result::ServeProtocol;
 use fsdyno_core::units::Size;
 use fsdyno_core::{Nanos, RaceBudget};
 use fsdyno_testbed::serve::unfit_mount;
 use fsdyno_verdict::enough::{Enough, Until};
+use serde::{Deserialize, Serialize};
 
-/// The names of protocols.
-const PROTOCOLS: [&str; 2] = ["exhaustive", "race"];
-/// The values of `reuse`.
-const REUSE: [&str; 2] = ["none", "prepared"];
+/// The way in which trials are spent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Protocol {
+    /// Every case as often.
+    Exhaustive,
+    /// Configurations are dropped as evidence grows.
+    Race,
+}
+
+impl Word for Protocol {
+    const ALL: &'static [Self] = &[Protocol::Exhaustive, Protocol::Race];
+
+    fn name(self) -> &'static str {
+        match self {
+            Protocol::Exhaustive => "exhaustive",
+            Protocol::Race => "race",
+        }
+    }
+}
+
+/// The filesystem that trials begin with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Reuse {
+    /// A filesystem of their own.
+    None,
+    /// Copies of a filesystem that is prepared once in a block.
+    Prepared,
+}
+
+impl Word for Reuse {
+    const ALL: &'static [Self] = &[Reuse::None, Reuse::Prepared];
+
+    fn name(self) -> &'static str {
+        match self {
+            Reuse::None => "none",
+            Reuse::Prepared => "prepared",
+        }
+    }
+}
 
 /// Stopping and starting a server takes about as long by itself.
 const SHORTEST_OUTAGE: Nanos = Nanos::from_secs(1);
@@ -30,140 +67,181 @@ pub(crate) const AUTO_MOST: u32 = 20;
 /// The maximum number of clients.
 const MAX_CLIENTS: u32 = 10_000;
 
+table! {
+    "repetitions", "Repeats each case until its interval is narrow enough. All three keys are required.";
+    /// The aim of repeating, and the number of trials that it may take.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(super) struct Narrow {
+        // A single trial has no interval.
+        min: u32 as required, |table, key| table.integer(key, 2..=MAX_REPETITIONS),
+            "trials of each case at least; 2 or more";
+        max: u32 as required, |table, key| {
+            let least = table.integer("min", 2..=MAX_REPETITIONS)?;
+            table.integer(key, least.unwrap_or(2)..=MAX_REPETITIONS)
+        }, "trials of each case at most";
+        until: f64 as required, half_width,
+            "half the width of the 95 % interval of `measure`, as a percentage of the mean, such as `\"5%\"`";
+    }
+}
+
+/// A percentage as a share.
+fn half_width(table: &Section<'_>, key: &'static str) -> Result<Option<f64>, PlanError> {
+    match table.unit::<Size>(key)? {
+        None => Ok(None),
+        Some(Size::Percent(percent)) if percent > 0.0 => Ok(Some(percent / 100.0)),
+        Some(_) => Err(table.refuse(key, "a percentage of the mean, greater than 0%, such as 5%")),
+    }
+}
+
+/// The repetitions of each case, as written.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Repetitions {
+    /// This often.
+    Times(u32),
+    /// As often as the answer needs.
+    Auto,
+    /// Until its interval is narrow.
+    Until(Narrow),
+}
+
+impl Written for Repetitions {
+    fn written(&self) -> String {
+        match self {
+            Repetitions::Times(times) => times.to_string(),
+            Repetitions::Auto => AUTO.to_string(),
+            Repetitions::Until(narrow) => format!("{narrow:?}"),
+        }
+    }
+}
+
+/// Reads `repetitions`.
+pub(super) fn repetitions(plan: &Section<'_>, key: &'static str) -> Result<Option<Repetitions>, PlanError> {
+    match plan.get(key).map(|node| &node.value) {
+        Some(Value::String(text)) if text == AUTO => Ok(Some(Repetitions::Auto)),
+        Some(Value::String(_)) => Err(plan.refuse(key, "\"auto\", a whole number, or { min, max, until }")),
+        Some(Value::Table(_)) => Ok(plan.read_table(key, key)?.map(Repetitions::Until)),
+        _ => Ok(plan.integer(key, 1..=MAX_REPETITIONS)?.map(Repetitions::Times)),
+    }
+}
+
+/// Reads `max_repetitions`.
+pub(super) fn max_repetitions(plan: &Section<'_>, key: &'static str) -> Result<Option<u32>, PlanError> {
+    plan.integer(key, 2..=MAX_REPETITIONS)
+}
+
 /// The number of blocks: fixed, or a minimum and a maximum with what to reach.
-pub(super) fn repetitions(
-    document: &Document,
+pub(super) fn blocks(
     plan: &Section<'_>,
+    repetitions: Repetitions,
+    most: Option<u32>,
 ) -> Result<(u32, Option<Enough>), PlanError> {
-    let most = plan.integer("max_repetitions", 2..=MAX_REPETITIONS)?;
-    let is_auto =
-        matches!(plan.get("repetitions").map(|node| &node.value), Some(Value::String(text)) if text == AUTO);
     // The command line may replace `auto` by a number.
     let is_replaced = matches!(plan.at("repetitions"), Origin::Argument(_));
-    if most.is_some() && !is_auto && !is_replaced {
+    if most.is_some() && repetitions != Repetitions::Auto && !is_replaced {
         return Err(plan.error("max_repetitions", PlanProblem::MostWithoutAuto));
     }
-    let node = match plan.get("repetitions") {
-        None => return Ok((1, None)),
-        Some(_) if is_auto => {
+    Ok(match repetitions {
+        Repetitions::Times(times) => (times, None),
+        Repetitions::Auto => {
             let max = most.unwrap_or(AUTO_MOST);
-            return Ok((AUTO_LEAST.min(max), Some(Enough { max, until: Until::Decided })));
+            (AUTO_LEAST.min(max), Some(Enough { max, until: Until::Decided }))
         }
-        Some(node) if matches!(node.value, Value::Table(_)) => node,
-        Some(node) if matches!(node.value, Value::String(_)) => {
-            return Err(plan.refuse("repetitions", "\"auto\", a whole number, or { min, max, until }"));
+        Repetitions::Until(Narrow { min, max, until }) => {
+            (min, Some(Enough { max, until: Until::Narrow(until) }))
         }
-        Some(_) => return Ok((plan.integer("repetitions", 1..=MAX_REPETITIONS)?.unwrap_or(1), None)),
-    };
-    let table = Section::new(document, node, "repetitions")?;
-    table.only(&names(&[keys::REPETITIONS]))?;
-    // A single trial has no interval.
-    let min: u32 = table.required("min", table.integer("min", 2..=MAX_REPETITIONS)?)?;
-    let max: u32 = table.required("max", table.integer("max", min..=MAX_REPETITIONS)?)?;
-    let half_width = match table.required("until", table.unit::<Size>("until")?)? {
-        Size::Percent(percent) if percent > 0.0 => percent / 100.0,
-        _ => return Err(table.refuse("until", "a percentage of the mean, greater than 0%, such as 5%")),
-    };
-    Ok((min, Some(Enough { max, until: Until::Narrow(half_width) })))
+    })
+}
+
+/// Reads `budget`.
+pub(super) fn budget(plan: &Section<'_>, key: &'static str) -> Result<Option<RaceBudget>, PlanError> {
+    let Some(node) = plan.get(key) else { return Ok(None) };
+    let budget = node.scalar().and_then(|text| text.parse().ok());
+    let refuse = || plan.refuse(key, "a number of trials or a time, such as 200 or 24h");
+    budget.map(Some).ok_or_else(refuse)
 }
 
 /// Returns the budget of the sweep if it is a race; `None` if it is none.
-pub(super) fn asked(plan: &Section<'_>) -> Result<Option<RaceBudget>, PlanError> {
-    let is_race = match plan.string("protocol")? {
-        None => false,
-        Some(name) if PROTOCOLS.contains(&name) => name == PROTOCOLS[1],
-        Some(name) => {
-            return Err(plan.error("protocol", PlanProblem::unknown_word("protocol", name, &PROTOCOLS)));
-        }
-    };
-    let budget = match plan.get("budget").map(Node::scalar) {
-        None => None,
-        Some(text) => match text.as_deref().map(str::parse::<RaceBudget>) {
-            Some(Ok(budget)) => Some(budget),
-            _ => return Err(plan.refuse("budget", "a number of trials or a time, such as 200 or 24h")),
-        },
-    };
-    match (is_race, budget) {
-        (false, Some(_)) => Err(plan.error("budget", PlanProblem::BudgetWithoutRace)),
-        (false, None) => Ok(None),
-        (true, budget) => Ok(Some(budget.unwrap_or_default())),
+pub(super) fn race(
+    plan: &Section<'_>,
+    protocol: Protocol,
+    budget: Option<RaceBudget>,
+) -> Result<Option<RaceBudget>, PlanError> {
+    match (protocol, budget) {
+        (Protocol::Exhaustive, Some(_)) => Err(plan.error("budget", PlanProblem::BudgetWithoutRace)),
+        (Protocol::Exhaustive, None) => Ok(None),
+        (Protocol::Race, budget) => Ok(Some(budget.unwrap_or_default())),
     }
 }
 
-/// Returns whether trials begin with copies of a filesystem that was prepared once.
-pub(super) fn reuses(plan: &Section<'_>) -> Result<bool, PlanError> {
-    match plan.string("reuse")? {
-        None => Ok(false),
-        Some(word) if REUSE.contains(&word) => Ok(word == REUSE[1]),
-        Some(word) => Err(plan.error("reuse", PlanProblem::unknown_word("reuse", word, &REUSE))),
+table! {
+    "[clients]",
+    "Machines that do the load together, in a `directory` that they share, or in what `[serve]` shows them. \
+     `--launch` on the command line starts them, except those of `[serve]`; see \
+     [Clients](../guide/clients.md).";
+    /// `[clients]`.
+    #[derive(Debug)]
+    pub(super) struct ClientKeys {
+        count: u32 as required, |table, key| table.integer(key, 1..=MAX_CLIENTS),
+            "required: how many; each has the workers of the workload to itself, and trees unless they share \
+             them";
+        share: bool = false, Section::boolean,
+            "whether all of them read the same trees, which the first one creates: `fileserver` without \
+             `verify`";
+        mount: Vec<String> = Vec::new(), mount_options,
+            "options with which clients mount what `[serve]` shows them, comma-separated; version, sizes, \
+             connections and `sync` have axes";
     }
 }
 
-/// `[clients]`.
-#[derive(Debug)]
-pub(super) struct RawClients {
-    /// The number of clients.
-    pub count: u32,
-    /// `true` if all clients read the same trees, which a single one does anyway.
-    pub shares_trees: bool,
-    pub share_at: Origin,
-    /// Options with which they mount what is served.
-    pub mount: Vec<String>,
-    pub mount_at: Origin,
-}
-
-/// The other machines that do the load.
-pub(super) fn clients(document: &Document, plan: &Section<'_>) -> Result<Option<RawClients>, PlanError> {
-    let Some(node) = plan.get("clients") else { return Ok(None) };
-    let table = Section::new(document, node, "[clients]")?;
-    table.only(&names(&[keys::CLIENTS]))?;
-    let count = table.required("count", table.integer("count", 1..=MAX_CLIENTS)?)?;
-    Ok(Some(RawClients {
-        count,
-        shares_trees: table.boolean("share")?.unwrap_or(false) && count > 1,
-        share_at: table.at("share").clone(),
-        mount: words(&table)?,
-        mount_at: table.at("mount").clone(),
-    }))
+impl ClientKeys {
+    /// Returns whether all clients read the same trees, which a single one does anyway.
+    pub fn shares_trees(&self) -> bool {
+        self.share && self.count > 1
+    }
 }
 
 /// Mount options, whatever they are.
-fn words(table: &Section<'_>) -> Result<Vec<String>, PlanError> {
-    let text = table.string("mount")?.unwrap_or_default();
-    Ok(text.split(',').map(str::trim).filter(|word| !word.is_empty()).map(str::to_string).collect())
+fn mount_options(table: &Section<'_>, key: &'static str) -> Result<Option<Vec<String>>, PlanError> {
+    let words = |text: &str| {
+        text.split(',').map(str::trim).filter(|word| !word.is_empty()).map(str::to_string).collect()
+    };
+    Ok(table.string(key)?.map(words))
 }
 
-/// Returns the settings with which the filesystem is shown to these clients, if it is.
+table! {
+    "[serve]",
+    "Shows the filesystem to the clients of `[clients]`. Server and clients are guests, each of them a machine \
+     as in `[guest]`; see [Serving a filesystem](../guide/clients.md#serving-a-filesystem).";
+    /// `[serve]`.
+    #[derive(Debug)]
+    pub(super) struct ServeKeys {
+        protocol: ServeProtocol as required, Section::word, "required: `nfs` or `smb`";
+        outage: Nanos, |table, key| table.time(key, SHORTEST_OUTAGE, "at least 1s"),
+            "restart the server in each phase, as when its machine reboots: it stops serving, unmounts the \
+             filesystem, is away for this long, and serves again";
+    }
+}
+
+/// Returns the settings with which the filesystem is shown to clients, if it is.
 pub(super) fn serve(
-    document: &Document,
     plan: &Section<'_>,
-    clients: Option<&RawClients>,
+    serve: Option<&ServeKeys>,
+    clients: Option<&ClientKeys>,
 ) -> Result<Option<Serve>, PlanError> {
     let mount = clients.map(|clients| clients.mount.clone()).unwrap_or_default();
-    let Some(node) = plan.get("serve") else {
-        return match clients.filter(|_| !mount.is_empty()) {
-            None => Ok(None),
-            Some(clients) => Err(document.error(
-                &clients.mount_at,
-                PlanProblem::NotElsewhere {
-                    place: "on clients",
-                    reason: "`mount` is for what [serve] shows them, and a directory is mounted already"
-                        .to_string(),
-                },
-            )),
+    let refuse = |problem| Err(plan.error_in("clients", "mount", problem));
+    let Some(&ServeKeys { protocol, outage }) = serve else {
+        return match mount.is_empty() {
+            true => Ok(None),
+            false => refuse(PlanProblem::NotElsewhere {
+                place: "on clients",
+                reason: "`mount` is for what [serve] shows them, and a directory is mounted already"
+                    .to_string(),
+            }),
         };
     };
-    let table = Section::new(document, node, "[serve]")?;
-    table.only(&names(&[keys::SERVE]))?;
-    let name = table.required_string("protocol")?;
-    let Some(protocol) = ServeProtocol::ALL.into_iter().find(|protocol| protocol.name() == name) else {
-        let known = ServeProtocol::ALL.map(ServeProtocol::name);
-        return Err(table.error("protocol", PlanProblem::unknown_word("protocol", name, &known)));
-    };
-    match clients.zip(mount.iter().find_map(|word| unfit_mount(protocol, word))) {
-        None => {
-            Ok(Some(Serve { protocol, mount, outage: table.time("outage", SHORTEST_OUTAGE, "at least 1s")? }))
-        }
-        Some((clients, reason)) => Err(document.error(&clients.mount_at, PlanProblem::NotServed { reason })),
+    match mount.iter().find_map(|word| unfit_mount(protocol, word)) {
+        None => Ok(Some(Serve { protocol, mount, outage })),
+        Some(reason) => refuse(PlanProblem::NotServed { reason }),
     }
 }

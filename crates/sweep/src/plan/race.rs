@@ -1,7 +1,7 @@
 //! A plan as a race: what must hold for it, and what a stored one was.
 
-use super::document::{Document, Origin, Section};
-use super::protocol::asked;
+use super::document::{Document, Section};
+use super::protocol::{self, Protocol};
 use super::raw::{self, RawPlan};
 use super::{Plan, Planned};
 use crate::error::{PlanError, PlanProblem};
@@ -14,45 +14,46 @@ use fsdyno_verdict::race::{Schedule, usable};
 /// if it was no race, or if the text is no plan.
 pub fn race_budget(text: &str, overrides: &[String]) -> Option<RaceBudget> {
     let (document, root) = Document::parse("the stored plan", text, overrides, raw::takes_key).ok()?;
-    asked(&Section::new(&document, &root, "the plan").ok()?).ok()?
+    let plan = Section::new(&document, &root, raw::PLAN).ok()?;
+    let protocol = plan.word("protocol").ok()?.unwrap_or(Protocol::Exhaustive);
+    protocol::race(&plan, protocol, protocol::budget(&plan, "budget").ok()?).ok()?
 }
 
 /// Refuses a plan that cannot be a race.
-pub(super) fn check(document: &Document, raw: &RawPlan, plan: &Plan) -> Result<(), PlanError> {
+pub(super) fn check(document: &Document, raw: &RawPlan<'_>, plan: &Plan) -> Result<(), PlanError> {
     let Some(budget) = plan.race else { return Ok(()) };
-    let error = |at: &Origin, problem| Err(document.error(at, problem));
+    let error = |key: &str, problem| Err(raw.error(key, problem));
     if raw.enough.is_some_and(|enough| !enough.is_auto()) {
-        return error(&raw.repetitions_at, PlanProblem::NotInRace { key: "until" });
+        return error("repetitions", PlanProblem::NotInRace { key: "until" });
     }
-    if raw.time_limit.is_some() {
-        return error(&raw.time_limit_at, PlanProblem::NotInRace { key: "time_limit" });
+    if raw.rules.time_limit.is_some() {
+        return error("time_limit", PlanProblem::NotInRace { key: "time_limit" });
     }
     if let Some(second) = raw.workloads.get(1) {
-        return error(&second.node.origin, PlanProblem::RaceOfWorkloads { count: raw.workloads.len() });
+        let problem = PlanProblem::RaceOfWorkloads { count: raw.workloads.len() };
+        return Err(document.error(&second.node.origin, problem));
     }
     if let Some(axis) = CONDITIONS.into_iter().find(|axis| plan.varies(axis)) {
-        let at = raw.axes.iter().find(|one| one.name == axis).map_or(&raw.axes_at, |one| &one.at);
-        return error(at, PlanProblem::RaceOfLoads { axis });
+        let own = raw.parts.axes.iter().find(|one| one.name == axis);
+        let at = own.map_or(raw.at("axes"), |one| &one.at);
+        return Err(document.error(at, PlanProblem::RaceOfLoads { axis }));
     }
     if plan.measure.is_often_zero() {
-        return error(
-            &raw.measure_at,
-            PlanProblem::RaceForZeros { measure: plan.measure.name().to_string() },
-        );
+        return error("measure", PlanProblem::RaceForZeros { measure: plan.measure.name().to_string() });
     }
     let configurations = plan.configurations.iter().filter(|one| Planned::makes_sense(one)).count();
     let trials = budget.trials();
     let least = match Schedule::new(configurations, trials, None, true) {
         Ok(_) => Schedule::least(configurations, true),
         Err(found) => {
-            let at = if trials.is_some() && configurations > 1 { &raw.budget_at } else { &raw.axes_at };
-            return error(at, PlanProblem::Race(found));
+            let key = if trials.is_some() && configurations > 1 { "budget" } else { "axes" };
+            return error(key, PlanProblem::Race(found));
         }
     };
     if let RaceBudget::Time(time) = budget {
         let needed = Nanos(least_time(plan).0.saturating_mul(least.into()));
         if needed > usable(time) {
-            return error(&raw.budget_at, PlanProblem::RaceTooShort { time, configurations, least, needed });
+            return error("budget", PlanProblem::RaceTooShort { time, configurations, least, needed });
         }
     }
     Ok(())

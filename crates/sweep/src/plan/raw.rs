@@ -1,15 +1,15 @@
 //! The first stage of a plan: every key and value is interpreted, but nothing is looked up on the system.
 //!
-//! A [`RawPlan`] keeps the place of everything that a later stage may still reject. It treats each key on its
-//! own; [`super::resolve`] handles the combination of axes, contradictions and the content of profiles.
+//! Each key is treated on its own; [`super::resolve`] handles the combination of axes, contradictions and the
+//! content of profiles. What a later stage may still reject keeps its place, or is found by its key.
 
 use super::Serve;
-use super::device::{self, RawJournal};
+use super::device::{self, RawDevices};
 use super::document::{Document, Entry, Node, Origin, Section, Table, Value};
-use super::fleet::{self, RawFleet};
-use super::hooks::{self, Hooks};
-use super::keys::{self, RAMP, STEADY, names};
-use super::protocol::{self, RawClients};
+use super::fleet::FleetKeys;
+use super::hooks::{self, HookKeys, PlanCommand};
+use super::keys::{KeyTable, Keys, table};
+use super::protocol::{self, ClientKeys, Protocol, Repetitions, Reuse, ServeKeys};
 use crate::error::{PlanError, PlanProblem};
 use fsdyno_core::axis::{self, Axis, SYSCTL_PREFIX};
 use fsdyno_core::filesystem;
@@ -17,68 +17,162 @@ use fsdyno_core::kernel::{DEBIAN_PREFIX, HOST_KERNEL};
 use fsdyno_core::sweep_name::{self, NameError};
 use fsdyno_core::workload::Durability;
 use fsdyno_core::{
-    AXES, Bytes, CacheState, DeviceSpec, DiskCache, GuestShape, KernelSpec, Measure, Nanos, RaceBudget,
-    Study, Workload,
+    AXES, Bytes, CacheState, DiskCache, GuestShape, KernelSpec, Measure, Nanos, RaceBudget, Study, Workload,
 };
 use fsdyno_testbed::memory::{LEAST, MOST};
 use fsdyno_verdict::enough::Enough;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-/// The time that an engine may be silent beyond the expected duration of its stage, unless the plan sets it.
-pub(super) const DEFAULT_WATCHDOG: Nanos = Nanos::from_secs(60);
 const SHORTEST_QUIESCE: Nanos = Nanos::from_secs(1);
-/// Time between telemetry samples, unless the plan sets it.
-pub(super) const DEFAULT_TELEMETRY: Nanos = Nanos::from_secs(1);
 /// The shortest time between samples: how often the engine checks.
 const SHORTEST_TELEMETRY: Nanos = Nanos::from_millis(100);
 /// The maximum number of processors of a guest.
 const MAX_PROCESSORS: u32 = 255;
 /// The minimum memory of a guest: enough for fsdyno and a distribution kernel.
 const LEAST_MEMORY: Bytes = Bytes(256 * Bytes::MIB);
+/// The plan itself as a table, in messages.
+pub(super) const PLAN: &str = "the plan";
+
 /// A plan as written.
-#[derive(Debug)]
-pub(crate) struct RawPlan {
-    pub name: String,
-    pub study: Option<Study>,
+pub(crate) struct RawPlan<'d> {
+    /// The plan itself, which knows the places of its keys.
+    pub section: Section<'d>,
+    /// The parts that it consists of.
+    pub parts: Parts,
+    /// The rules by which its trials are run.
+    pub rules: Rules,
+    /// The workloads, with that of `[durability]`.
+    pub workloads: Vec<RawWorkload>,
+    /// The number of blocks; the minimum if `enough` is set.
     pub repetitions: u32,
+    /// When a case has been repeated enough, if that is not a fixed number.
     pub enough: Option<Enough>,
-    pub repetitions_at: Origin,
     /// The budget of the sweep as a race, if it is one.
     pub race: Option<RaceBudget>,
-    pub budget_at: Origin,
-    pub time_limit_at: Origin,
-    pub time_limit: Option<Nanos>,
-    pub seed: u64,
-    pub measure: Option<Measure>,
-    pub measure_at: Origin,
-    pub watchdog: Nanos,
-    pub quiesce: Option<Nanos>,
-    pub reuse: bool,
-    pub reuse_at: Origin,
-    pub telemetry: Option<Nanos>,
-    /// The level of the axis `memory` wherever no other is set.
-    pub memory: Option<String>,
-    /// The same for the axis `cache`.
-    pub cache: Option<String>,
-    pub device: DeviceSpec,
-    pub journals: BTreeMap<String, RawJournal>,
-    pub axes: Vec<RawAxis>,
-    pub axes_at: Origin,
-    pub configurations: Vec<RawConfiguration>,
-    pub workloads: Vec<RawWorkload>,
-    /// Kernels that the plan names itself.
-    pub kernels: BTreeMap<String, KernelSpec>,
-    pub guest: GuestShape,
-    /// The machines that do the load, if they are others.
-    pub clients: Option<RawClients>,
-    pub clients_at: Origin,
+    /// The settings with which clients are shown the filesystem, if they are.
     pub serve: Option<Serve>,
-    pub serve_at: Origin,
-    pub fleet: Option<RawFleet>,
-    pub hooks: Hooks,
-    /// Where the first command is that runs at phases.
-    pub hooks_at: Origin,
+}
+
+table! {
+    "the plan", "The top of the file.";
+    /// The parts that the sweep consists of.
+    #[derive(Debug)]
+    pub(crate) struct Parts {
+        name: String as "the name of the file", name, "name of the sweep in `list`, reports and file names";
+        device: RawDevices as required, device::devices, "required: the scratch device, see `[device]`";
+        axes: Vec<RawAxis> = Vec::new(), axes,
+            "settings to vary: every combination of their levels is a configuration; see [Axes](#axes)";
+        configurations: Vec<RawConfiguration> = Vec::new(), configurations,
+            "single configurations, with names, in addition to the combinations of `[axes]`";
+        workloads: Vec<RawWorkload> = Vec::new(), workloads,
+            "required: one or more loads, each of which runs on every configuration; see \
+             [Workloads](#workloads)";
+        durability: RawWorkload, durability,
+            "what each configuration loses at a power cut, measured after the other loads: the parameters of \
+             the workload [`durability`](#durability), or none for its defaults";
+        repetitions: Repetitions = Repetitions::Times(1), protocol::repetitions,
+            "trials of each case, one per block. `\"auto\"`: as many as the answer needs, at least 4; see \
+             [Sweeps that decide by themselves](../guide/auto.md). Or `{ min, max, until }`: repeat until \
+             intervals are narrow enough";
+        max_repetitions: u32 as "20", protocol::max_repetitions,
+            "the most of them with `repetitions = \"auto\"`, 2 or more";
+        protocol: Protocol = Protocol::Exhaustive, Section::word,
+            "how trials are spent: `\"exhaustive\"`, every case as often, or `\"race\"`, which drops \
+             configurations as evidence grows; see [Races](../guide/race.md)";
+        budget: RaceBudget as "as many trials as halving needs", protocol::budget,
+            "what a race may spend: trials, such as `200` or `\"200 trials\"`, or time, such as `\"24h\"`";
+        measure: Measure as "the workload's own", measure,
+            "what the summary ranks by, and what `recommend` optimises; see [Measures](#measures)";
+        memory: String, memory,
+            "memory of the load and of the page cache that it fills, such as `\"512M\"`, wherever the axis \
+             `memory` is not set";
+        cache: String, cache,
+            "what is in memory when a phase begins to read, wherever the axis `cache` is not set: `\"cold\"`, \
+             `\"metadata-warm\"` or `\"warm\"`";
+        clients: ClientKeys, |plan, key| plan.read_table(key, "[clients]"),
+            "run the loads on other machines; see `[clients]`";
+        serve: ServeKeys, |plan, key| plan.read_table(key, "[serve]"),
+            "show the filesystem to clients; see `[serve]`";
+        fleet: FleetKeys, |plan, key| plan.read_table(key, "[fleet]"),
+            "machines that share the trials; see `[fleet]`";
+        hooks: HookKeys, |plan, key| plan.read_table(key, "[hooks]"),
+            "commands to run around trials and phases; see `[hooks]`";
+        monitor: Vec<PlanCommand> = Vec::new(), hooks::monitor,
+            "commands to run during each phase, such as `[\"perf record -a -o {out}\"]`; needs `--allow-hooks`";
+        kernels: BTreeMap<String, KernelSpec> = BTreeMap::new(), kernels,
+            "kernels of your own, by name, for the axis `kernel`; see [Kernels](#kernels)";
+        guest: GuestShape, guest,
+            "the virtual machine of trials on other kernels; see [Kernels](#kernels)";
+    }
+}
+
+table! {
+    "the plan", "The top of the file.";
+    /// The keys of a plan that say how all of its trials are run, whatever it consists of.
+    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+    pub struct Rules {
+        time_limit: Nanos, |plan, key| plan.time(key, Nanos(1), "greater than zero"),
+            "how long the sweep may take, such as `\"15m\"`: it ends after the last block that fits; the \
+             first block is always run";
+        seed: u64 = 42, |plan, key| plan.integer(key, 0..=u64::MAX),
+            "seed of the order of trials, of trees, of contents and of the UUIDs of filesystems";
+        telemetry: Option<Nanos> = Some(Nanos::from_secs(1)), telemetry,
+            "time between two looks at the counters of /proc and /sys, at least `\"100ms\"`; `false`: none";
+        quiesce: Nanos, |plan, key| plan.time(key, SHORTEST_QUIESCE, "at least 1s"),
+            "how long to wait before each phase, at most, until the device serves no request for half a second \
+             and at most 1 MiB is dirty, such as `\"30s\"`; no wait if absent";
+        reuse: Reuse = Reuse::None, Section::word,
+            "`\"prepared\"`: what mkfs makes and the load prepares is made once in a block, and copied for \
+             each configuration that differs only in how it is mounted or its disks are driven, instead of \
+             `\"none\"`; see [Preparing once](../guide/workloads.md#preparing-once-for-several-trials-reuse)";
+        watchdog: Nanos = Nanos::from_secs(60), |plan, key| plan.time(key, Nanos(1), "greater than zero"),
+            "how long an engine may make no progress beyond the expected duration of its stage before the \
+             trial is given up";
+        study: Study, Section::word,
+            "the published study that the plan repeats; `show --as published` then uses its layout";
+    }
+}
+
+table! {
+    "[kernels] NAME", "A kernel of your own for `kernel = \"NAME\"`.";
+    pub(super) struct KernelKeys {
+        image: PathBuf as required, file,
+            "required: the file `arch/x86/boot/bzImage` of a kernel build, relative to the plan";
+        modules: PathBuf, file, "the directory filled by `make modules_install INSTALL_MOD_PATH=DIR`";
+    }
+}
+
+table! {
+    "[guest]", "The virtual machine in which every kernel except `host` runs.";
+    pub(super) struct GuestKeys {
+        processors: u32 = GuestShape::default().processors, |table, key| table.integer(key, 1..=MAX_PROCESSORS),
+            "number of processors";
+        memory: Bytes = GuestShape::default().memory, guest_memory, "memory size, at least 256M";
+        cache: DiskCache = GuestShape::default().cache, Section::word,
+            "how the virtual machine caches its disks, as QEMU calls it: `none`, `writeback` or `unsafe`";
+        snapshot: bool = GuestShape::default().snapshot, Section::boolean,
+            "whether an emulated guest resumes from a snapshot of one that has booted, instead of booting \
+             itself";
+    }
+}
+
+table! {
+    "[[configurations]]",
+    "A single configuration: `filesystem`, any other axis with one level, and these keys.";
+    pub(super) struct ConfigurationKeys {
+        name: String as required, configuration_name, "required: its name in tables";
+        note: String, sentence, "a note that is shown with its results";
+        impossible: String, sentence, "why it cannot be built today; its trials are skipped with this reason";
+    }
+}
+
+/// The keys of the plan itself, for the reference.
+pub(super) fn plan_table() -> KeyTable {
+    let mut plan = Parts::table();
+    plan.keys.extend(Rules::table().keys);
+    plan
 }
 
 /// An axis with its levels, everywhere or within one filesystem.
@@ -139,6 +233,11 @@ pub(crate) fn takes_key(array: &str, table: &Table, key: &str) -> bool {
     }
 }
 
+/// The key of a workload that says how long its load runs before a window.
+pub(super) const RAMP: &str = "ramp";
+/// The key that says when its load is steady. It takes the place of [`RAMP`], and sets the same parameter.
+pub(super) const STEADY: &str = "steady";
+
 /// The keys of a workload's table.
 fn workload_keys(workload: &Workload) -> Vec<&'static str> {
     let shorthand = workload.load().shorthand().map(|shorthand| shorthand.name);
@@ -147,151 +246,120 @@ fn workload_keys(workload: &Workload) -> Vec<&'static str> {
     std::iter::once("kind").chain(shorthand).chain(parameters).chain(steady).collect()
 }
 
-impl RawPlan {
+impl<'d> RawPlan<'d> {
     /// Types a parsed document.
-    pub fn read(document: &Document, root: &Node, file_stem: &str) -> Result<RawPlan, PlanError> {
-        let plan = Section::new(document, root, "the plan")?;
-        plan.only(&names(&[keys::PLAN]))?;
-        let device = match plan.get("device") {
-            Some(node) => Section::new(document, node, "[device]")?,
-            None => return Err(document.error(&Origin::Document, PlanProblem::NoDevice)),
-        };
-        let (data, journals) = device::devices(document, &device)?;
-        let measure = plan.string("measure")?.map(|measure| {
-            measure.parse().map_err(|error| plan.error("measure", PlanProblem::Measure(error)))
-        });
-        let (repetitions, enough) = protocol::repetitions(document, &plan)?;
-        let hooks = hooks::hooks(document, &plan)?;
-        let clients = protocol::clients(document, &plan)?;
-        let serve = protocol::serve(document, &plan, clients.as_ref())?;
+    pub fn read(document: &'d Document, root: &'d Node) -> Result<Self, PlanError> {
+        let plan = Section::new(document, root, PLAN)?;
+        plan.only(&[Parts::NAMES, Rules::NAMES].concat())?;
+        if plan.get("device").is_none() {
+            return Err(plan.error("device", PlanProblem::NoDevice));
+        }
+        let (mut parts, rules) = (Parts::read(&plan)?, Rules::read(&plan)?);
+        let mut workloads = std::mem::take(&mut parts.workloads);
+        workloads.extend(parts.durability.take());
+        if workloads.is_empty() {
+            return Err(document.error(&Origin::Document, PlanProblem::NoWorkload));
+        }
+        let (repetitions, enough) = protocol::blocks(&plan, parts.repetitions, parts.max_repetitions)?;
         Ok(RawPlan {
-            name: name(&plan, file_stem)?,
-            hooks_at: hooks.at_phases().map_or(Origin::Document, |one| hooks::place_of(&plan, one.kind)),
-            hooks,
-            clients,
-            clients_at: plan.at("clients").clone(),
-            serve,
-            serve_at: plan.at("serve").clone(),
-            fleet: fleet::fleet(document, &plan)?,
-            study: study(&plan)?,
+            race: protocol::race(&plan, parts.protocol, parts.budget)?,
+            serve: protocol::serve(&plan, parts.serve.as_ref(), parts.clients.as_ref())?,
+            section: plan,
+            parts,
+            rules,
+            workloads,
             repetitions,
             enough,
-            repetitions_at: plan.at("repetitions").clone(),
-            race: protocol::asked(&plan)?,
-            budget_at: plan.at("budget").clone(),
-            time_limit_at: plan.at("time_limit").clone(),
-            time_limit: time_limit(&plan)?,
-            seed: plan.integer("seed", 0..=u64::MAX)?.unwrap_or(42),
-            measure: measure.transpose()?,
-            measure_at: plan.at("measure").clone(),
-            watchdog: plan.time("watchdog", Nanos(1), "greater than zero")?.unwrap_or(DEFAULT_WATCHDOG),
-            quiesce: plan.time("quiesce", SHORTEST_QUIESCE, "at least 1s")?,
-            reuse: protocol::reuses(&plan)?,
-            reuse_at: plan.at("reuse").clone(),
-            telemetry: telemetry(&plan)?,
-            memory: memory(&plan)?,
-            cache: cache(&plan)?,
-            device: data,
-            journals,
-            axes: axes(document, &plan)?,
-            axes_at: plan.at("axes").clone(),
-            configurations: configurations(document, &plan)?,
-            workloads: workloads(document, &plan)?,
-            kernels: kernels(document, &plan)?,
-            guest: guest(document, &plan)?,
         })
     }
-}
 
-/// Returns the time that the sweep may take.
-fn time_limit(plan: &Section<'_>) -> Result<Option<Nanos>, PlanError> {
-    match plan.unit("time_limit")? {
-        Some(Nanos(0)) => Err(plan.refuse("time_limit", "greater than zero")),
-        limit => Ok(limit),
+    /// The place of the value of a key.
+    pub fn at(&self, key: &str) -> &Origin {
+        self.section.at(key)
+    }
+
+    /// An error at the value of a key.
+    pub fn error(&self, key: &str, problem: PlanProblem) -> PlanError {
+        self.section.error(key, problem)
+    }
+
+    /// An error at the key of a table.
+    pub fn error_in(&self, table: &str, key: &str, problem: PlanProblem) -> PlanError {
+        self.section.error_in(table, key, problem)
     }
 }
 
 /// The memory of all loads, as a level of the axis.
-fn memory(plan: &Section<'_>) -> Result<Option<String>, PlanError> {
-    let memory = plan.unit::<Bytes>("memory")?;
+fn memory(plan: &Section<'_>, key: &'static str) -> Result<Option<String>, PlanError> {
+    let memory = plan.unit::<Bytes>(key)?;
     if memory.is_some_and(|memory| !(LEAST..=MOST).contains(&memory)) {
-        return Err(plan.refuse("memory", format!("a size from {LEAST} to {MOST}")));
+        return Err(plan.refuse(key, format!("a size from {LEAST} to {MOST}")));
     }
     Ok(memory.map(|memory| memory.to_string()))
 }
 
 /// Returns the state of the cache when any load begins to read, as a level of the axis.
-fn cache(plan: &Section<'_>) -> Result<Option<String>, PlanError> {
-    let cache = plan.string("cache")?;
+fn cache(plan: &Section<'_>, key: &'static str) -> Result<Option<String>, PlanError> {
+    let cache = plan.string(key)?;
     if cache.is_some_and(|cache| CacheState::named(cache).is_none()) {
-        return Err(plan.refuse("cache", format!("one of {}", CacheState::NAMES.join(", "))));
+        return Err(plan.refuse(key, format!("one of {}", CacheState::NAMES.join(", "))));
     }
     Ok(cache.map(str::to_string))
 }
 
-/// The published study that a plan repeats.
-pub(crate) fn study(plan: &Section<'_>) -> Result<Option<Study>, PlanError> {
-    let Some(name) = plan.string("study")? else { return Ok(None) };
-    let names: Vec<&str> = Study::ALL.iter().map(|study| study.name()).collect();
-    let known = name.parse::<Study>();
-    known.map(Some).map_err(|_| plan.error("study", PlanProblem::unknown_word("study", name, &names)))
+fn measure(plan: &Section<'_>, key: &'static str) -> Result<Option<Measure>, PlanError> {
+    let measure = plan.string(key)?.map(str::parse);
+    measure.transpose().map_err(|error| plan.error(key, PlanProblem::Measure(error)))
 }
 
-/// The name of the sweep. A file may be called what a sweep cannot be.
-fn name(plan: &Section<'_>, file_stem: &str) -> Result<String, PlanError> {
-    let valid = match plan.string("name")? {
-        Some(name) => sweep_name::check(name).map_err(|error| plan.error("name", error.into()))?,
-        None => sweep_name::check(file_stem).unwrap_or("plan"),
-    };
-    Ok(valid.to_string())
+fn name(plan: &Section<'_>, key: &'static str) -> Result<Option<String>, PlanError> {
+    let valid = plan.string(key)?.map(sweep_name::check);
+    Ok(valid.transpose().map_err(|error| plan.error(key, error.into()))?.map(str::to_string))
+}
+
+fn file(table: &Section<'_>, key: &'static str) -> Result<Option<PathBuf>, PlanError> {
+    Ok(table.string(key)?.map(PathBuf::from))
 }
 
 /// The plan's own kernels, by their names on the axis `kernel`.
-fn kernels(document: &Document, plan: &Section<'_>) -> Result<BTreeMap<String, KernelSpec>, PlanError> {
-    let Some(node) = plan.get("kernels") else { return Ok(BTreeMap::new()) };
+fn kernels(plan: &Section<'_>, key: &'static str) -> Result<Option<BTreeMap<String, KernelSpec>>, PlanError> {
+    let Some(table) = plan.table(key, "[kernels]")? else { return Ok(None) };
     let mut kernels = BTreeMap::new();
-    for (name, entry) in Section::new(document, node, "[kernels]")?.entries() {
-        let table = Section::new(document, &entry.node, format!("[kernels] {name}"))?;
-        table.only(&names(&[keys::KERNEL]))?;
+    for (name, entry) in table.entries() {
+        let own = Section::new(plan.document(), &entry.node, format!("[kernels] {name}"))?;
+        let KernelKeys { image, modules } = own.read()?;
         if name == HOST_KERNEL || name.starts_with(DEBIAN_PREFIX) {
-            return Err(document.error(&entry.key, PlanProblem::KernelName { name: name.to_string() }));
+            let problem = PlanProblem::KernelName { name: name.to_string() };
+            return Err(plan.document().error(&entry.key, problem));
         }
-        let image = PathBuf::from(table.required_string("image")?);
-        let modules = table.string("modules")?.map(PathBuf::from);
         let name = name.to_string();
         kernels.insert(name.clone(), KernelSpec::Image { name, image, modules });
     }
-    Ok(kernels)
+    Ok(Some(kernels))
+}
+
+fn guest_memory(table: &Section<'_>, key: &'static str) -> Result<Option<Bytes>, PlanError> {
+    match table.unit(key)? {
+        Some(memory) if memory < LEAST_MEMORY => Err(table.refuse(key, format!("at least {LEAST_MEMORY}"))),
+        memory => Ok(memory),
+    }
 }
 
 /// The machine that guests see.
-fn guest(document: &Document, plan: &Section<'_>) -> Result<GuestShape, PlanError> {
-    let usual = GuestShape::default();
-    let Some(node) = plan.get("guest") else { return Ok(usual) };
-    let table = Section::new(document, node, "[guest]")?;
-    table.only(&names(&[keys::GUEST]))?;
-    let memory = table.unit("memory")?.unwrap_or(usual.memory);
-    if memory < LEAST_MEMORY {
-        return Err(table.refuse("memory", format!("at least {LEAST_MEMORY}")));
-    }
-    let cache = match table.string("cache")? {
-        None => usual.cache,
-        Some(word) => {
-            let names: Vec<&str> = DiskCache::ALL.iter().map(|cache| cache.name()).collect();
-            let known = DiskCache::ALL.iter().copied().find(|cache| cache.name() == word);
-            known
-                .ok_or_else(|| table.error("cache", PlanProblem::unknown_word("cache mode", word, &names)))?
-        }
-    };
-    let processors = table.integer("processors", 1..=MAX_PROCESSORS)?.unwrap_or(usual.processors);
-    let snapshot = table.boolean("snapshot")?.unwrap_or(usual.snapshot);
-    Ok(GuestShape { processors, memory, cache, snapshot })
+fn guest(plan: &Section<'_>, key: &'static str) -> Result<Option<GuestShape>, PlanError> {
+    let keys = plan.read_table::<GuestKeys>(key, "[guest]")?;
+    Ok(keys.map(|GuestKeys { processors, memory, cache, snapshot }| GuestShape {
+        processors,
+        memory,
+        cache,
+        snapshot,
+    }))
 }
 
 /// Every axis; nested ones with the filesystem that they apply to.
-fn axes(document: &Document, plan: &Section<'_>) -> Result<Vec<RawAxis>, PlanError> {
-    let Some(node) = plan.get("axes") else { return Ok(Vec::new()) };
-    let table = Section::new(document, node, "[axes]")?;
+fn axes(plan: &Section<'_>, key: &'static str) -> Result<Option<Vec<RawAxis>>, PlanError> {
+    let Some(table) = plan.table(key, "[axes]")? else { return Ok(None) };
+    let document = plan.document();
     let mut axes = Vec::new();
     for (key, entry) in table.entries() {
         match filesystem::find(key).map(|filesystem| filesystem.name) {
@@ -315,7 +383,7 @@ fn axes(document: &Document, plan: &Section<'_>) -> Result<Vec<RawAxis>, PlanErr
     }
     let rank = |axis: &RawAxis| AXES.iter().position(|known| known.name == axis.name).unwrap_or(AXES.len());
     axes.sort_by(|a, b| (rank(a), &a.name).cmp(&(rank(b), &b.name)));
-    Ok(axes)
+    Ok(Some(axes))
 }
 
 /// The axes that one key names: itself, or every sysctl below `sysctl`.
@@ -400,17 +468,15 @@ fn level(document: &Document, name: &str, axis: &'static Axis, node: &Node) -> R
     Ok(RawLevel { text: level.text, note: level.note, at: node.origin.clone() })
 }
 
-fn configurations(document: &Document, plan: &Section<'_>) -> Result<Vec<RawConfiguration>, PlanError> {
+fn configurations(plan: &Section<'_>, key: &'static str) -> Result<Option<Vec<RawConfiguration>>, PlanError> {
+    let document = plan.document();
     let mut configurations: Vec<RawConfiguration> = Vec::new();
     let mut seen = BTreeSet::new();
     // Those that are not axes.
-    let own_keys = names(&[keys::CONFIGURATION]);
-    for node in plan.tables("configurations")? {
+    let own_keys = ConfigurationKeys::NAMES;
+    for node in plan.tables(key)? {
         let table = Section::new(document, node, "[[configurations]]")?;
-        let name = table.required_string("name")?.trim().to_string();
-        if name.chars().any(char::is_control) {
-            return Err(table.error("name", NameError::Control.into()));
-        }
+        let ConfigurationKeys { name, note, impossible } = ConfigurationKeys::read(&table)?;
         if !seen.insert(name.clone()) {
             return Err(table.error("name", PlanProblem::NameTwice { name }));
         }
@@ -424,20 +490,21 @@ fn configurations(document: &Document, plan: &Section<'_>) -> Result<Vec<RawConf
         let (filesystem, settings): (Vec<_>, Vec<_>) =
             settings_of.into_iter().partition(|(name, _, _): &RawSetting| name == "filesystem");
         let filesystem = filesystem.into_iter().map(|(_, _, level)| level.text).collect();
-        configurations.push(RawConfiguration {
-            name,
-            filesystem,
-            settings,
-            note: sentence(&table, "note")?,
-            impossible: sentence(&table, "impossible")?,
-            at: table.at("name").clone(),
-        });
+        let at = table.at("name").clone();
+        configurations.push(RawConfiguration { name, filesystem, settings, note, impossible, at });
     }
-    Ok(configurations)
+    Ok(Some(configurations))
+}
+
+fn configuration_name(table: &Section<'_>, key: &'static str) -> Result<Option<String>, PlanError> {
+    match table.string(key)?.map(str::trim) {
+        Some(name) if name.chars().any(char::is_control) => Err(table.error(key, NameError::Control.into())),
+        name => Ok(name.map(str::to_string)),
+    }
 }
 
 /// Text for a person, not empty, in one line.
-fn sentence(table: &Section<'_>, key: &str) -> Result<Option<String>, PlanError> {
+fn sentence(table: &Section<'_>, key: &'static str) -> Result<Option<String>, PlanError> {
     let one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     match table.string(key)?.map(one_line) {
         Some(text) if text.is_empty() => Err(table.refuse(key, "a sentence")),
@@ -445,26 +512,21 @@ fn sentence(table: &Section<'_>, key: &str) -> Result<Option<String>, PlanError>
     }
 }
 
-fn workloads(document: &Document, plan: &Section<'_>) -> Result<Vec<RawWorkload>, PlanError> {
+fn workloads(plan: &Section<'_>, key: &'static str) -> Result<Option<Vec<RawWorkload>>, PlanError> {
     const ARRAY: &str = "[[workloads]]";
-    let nodes = plan.tables("workloads")?;
-    let listed = nodes.iter().map(|node| workload(&Section::new(document, node, ARRAY)?, node, ARRAY));
-    let asked = plan.get("durability").filter(|node| !matches!(node.value, Value::Boolean(false)));
-    let cuts = asked.map(|node| durability(document, node));
-    let workloads = listed.chain(cuts).collect::<Result<Vec<_>, _>>()?;
-    match workloads.is_empty() {
-        true => Err(document.error(&Origin::Document, PlanProblem::NoWorkload)),
-        false => Ok(workloads),
-    }
+    let one = |node| workload(&Section::new(plan.document(), node, ARRAY)?, node, ARRAY);
+    plan.tables(key)?.iter().map(one).collect::<Result<_, _>>().map(Some)
 }
 
 /// `[durability]`: the workload of that name, after the others. `durability = false` is as good as none.
-fn durability(document: &Document, node: &Node) -> Result<RawWorkload, PlanError> {
+fn durability(plan: &Section<'_>, key: &'static str) -> Result<Option<RawWorkload>, PlanError> {
     const TABLE: &str = "[durability]";
+    let asked = plan.get(key).filter(|node| !matches!(node.value, Value::Boolean(false)));
+    let Some(node) = asked else { return Ok(None) };
     let workload = Workload::Durability(Durability::default());
     let parameters: Vec<&str> = workload.list().into_iter().map(|listed| listed.name).collect();
-    Section::new(document, node, TABLE)?.only(&parameters)?;
-    Ok(RawWorkload { workload, node: node.clone(), table: TABLE })
+    Section::new(plan.document(), node, TABLE)?.only(&parameters)?;
+    Ok(Some(RawWorkload { workload, node: node.clone(), table: TABLE }))
 }
 
 fn workload(table: &Section<'_>, node: &Node, name: &'static str) -> Result<RawWorkload, PlanError> {
@@ -476,11 +538,14 @@ fn workload(table: &Section<'_>, node: &Node, name: &'static str) -> Result<RawW
 }
 
 /// Time between samples; none for `false`.
-fn telemetry(plan: &Section<'_>) -> Result<Option<Nanos>, PlanError> {
-    let expected = "an interval of at least 100ms, or false";
-    match plan.get("telemetry").map(|node| &node.value) {
-        None | Some(Value::Boolean(true)) => Ok(Some(DEFAULT_TELEMETRY)),
-        Some(Value::Boolean(false)) => Ok(None),
-        Some(_) => plan.time("telemetry", SHORTEST_TELEMETRY, expected),
+fn telemetry(plan: &Section<'_>, key: &'static str) -> Result<Option<Option<Nanos>>, PlanError> {
+    match plan.get(key).map(|node| &node.value) {
+        // As by default.
+        None | Some(Value::Boolean(true)) => Ok(None),
+        Some(Value::Boolean(false)) => Ok(Some(None)),
+        Some(_) => {
+            let time = plan.time(key, SHORTEST_TELEMETRY, "an interval of at least 100ms, or false")?;
+            Ok(time.map(Some))
+        }
     }
 }

@@ -1,12 +1,17 @@
 //! The second stage of a plan: what its parts mean together.
 
 use super::document::{Document, Origin, Section};
+use super::fleet::FleetKeys;
+use super::hooks::Hooks;
 use super::product::{mapped, name_conditions, product, product_size};
+use super::protocol::ClientKeys;
 use super::raw::{self, RawAxis, RawConfiguration, RawLevel, RawPlan};
 use super::{Plan, Planned, auto, clients, file, fleet, race, reuse, workload, write_rate};
 use crate::error::{PlanError, PlanProblem};
 use fsdyno_core::axis::{CACHE, DEFAULT, MEMORY};
 use fsdyno_core::kernel::{DEBIAN_PREFIX, HOST_KERNEL};
+use fsdyno_core::result::CommandKind;
+use fsdyno_core::sweep_name;
 use fsdyno_core::{Configuration, DeviceSpec, Devices, KernelSpec, Study, Warning, WarningKind};
 use fsdyno_testbed::{contradictions, serve};
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,10 +52,8 @@ impl Plan {
     /// The first problem, with its place.
     pub fn parse(text: &str, file: &str, overrides: &[String]) -> Result<Plan, PlanError> {
         let (document, root) = Document::parse(file, text, overrides, raw::takes_key)?;
-        let stem = Path::new(file).file_stem().map_or("plan".into(), |stem| stem.to_string_lossy());
-        let raw = RawPlan::read(&document, &root, &stem)?;
-        let base = Path::new(file).parent().unwrap_or(Path::new(""));
-        resolve(&document, raw, text, overrides, base)
+        let raw = RawPlan::read(&document, &root)?;
+        resolve(&document, raw, text, overrides, Path::new(file))
     }
 }
 
@@ -61,16 +64,17 @@ impl Plan {
 /// If the text is not valid TOML, or names an unknown study.
 pub fn study(text: &str, overrides: &[String]) -> Result<Option<Study>, PlanError> {
     let (document, root) = Document::parse("the stored plan", text, overrides, raw::takes_key)?;
-    raw::study(&Section::new(&document, &root, "the plan")?)
+    Section::new(&document, &root, raw::PLAN)?.word("study")
 }
 
 fn resolve(
     document: &Document,
-    raw: RawPlan,
+    raw: RawPlan<'_>,
     text: &str,
     overrides: &[String],
-    base: &Path,
+    file: &Path,
 ) -> Result<Plan, PlanError> {
+    let base = file.parent().unwrap_or(Path::new(""));
     let devices = devices(document, &raw)?;
     let workloads = raw
         .workloads
@@ -82,79 +86,80 @@ fn resolve(
         _ => configurations(document, &raw, &devices)?,
     };
     let kernels = kernels(document, &raw, base)?;
-    if let Some(command) = raw.hooks.at_phases()
+    let hooks = Hooks::of_plan(raw.parts.hooks.as_ref(), &raw.parts.monitor);
+    if let Some(command) = hooks.at_phases()
         && let Some(kernel) = configurations.iter().find_map(|one| one.configuration.guest_kernel())
     {
         let (key, kernel) = (command.kind.name(), kernel.to_string());
-        return Err(document.error(&raw.hooks_at, PlanProblem::NotInGuests { key, kernel }));
+        let table = if command.kind == CommandKind::Monitor { "monitor" } else { "hooks" };
+        return Err(raw.error(table, PlanProblem::NotInGuests { key, kernel }));
     }
-    let measure = match (raw.measure.clone(), workloads.first()) {
-        (Some(measure), _) => measure,
-        (None, Some(workload)) => workload
-            .load()
-            .default_measure()
-            .parse()
-            .map_err(|error| document.error(&Origin::Document, PlanProblem::Measure(error)))?,
-        (None, None) => return Err(document.error(&Origin::Document, PlanProblem::NoWorkload)),
+    let default = workloads.first().map_or("", |workload| workload.load().default_measure());
+    let measure = match &raw.parts.measure {
+        Some(measure) => measure.clone(),
+        None => {
+            default.parse().map_err(|error| document.error(&Origin::Document, PlanProblem::Measure(error)))?
+        }
     };
     let compares = configurations.len() > 1 && (raw.repetitions > 1 || raw.enough.is_some());
     let unmeasured_rates = write_rate::unmeasured(document, &raw, &workloads, compares)?;
+    let parts = &raw.parts;
     let plan = Plan {
-        hooks: raw.hooks.clone().relative_to(base),
-        guest: raw.guest,
+        hooks: hooks.relative_to(base),
+        guest: parts.guest.unwrap_or_default(),
         kernels,
-        name: raw.name.clone(),
+        name: parts.name.clone().unwrap_or_else(|| name_of(file)),
         text: text.to_string(),
         overrides: overrides.to_vec(),
-        study: raw.study,
         repetitions: if raw.race.is_some() { 1 } else { raw.repetitions },
         // A race decides itself how often each configuration is measured.
         enough: raw.enough.filter(|enough| raw.race.is_none() || !enough.is_auto()),
         race: raw.race,
-        time_limit: raw.time_limit,
-        seed: raw.seed,
+        rules: raw.rules.clone(),
         measure,
-        watchdog: raw.watchdog,
-        quiesce: raw.quiesce,
-        reuse: raw.reuse,
-        clients: raw.clients.as_ref().map(|clients| clients.count),
-        shared_trees: raw.clients.as_ref().is_some_and(|clients| clients.shares_trees),
+        clients: parts.clients.as_ref().map(|clients| clients.count),
+        shared_trees: parts.clients.as_ref().is_some_and(ClientKeys::shares_trees),
         serve: raw.serve.clone(),
-        fleet: raw.fleet.as_ref().map(|fleet| fleet.plan.clone()),
-        telemetry: raw.telemetry,
+        fleet: parts.fleet.as_ref().map(FleetKeys::plan),
         devices,
         workloads,
         unmeasured_rates,
         configurations,
     };
     race::check(document, &raw, &plan)?;
-    auto::check(document, &raw, &plan)?;
-    reuse::check(document, &raw, &plan)?;
-    clients::check(document, &raw, &plan)?;
-    fleet::check(document, raw.fleet.as_ref(), &plan)?;
+    auto::check(&raw, &plan)?;
+    reuse::check(&raw, &plan)?;
+    clients::check(&raw, &plan)?;
+    fleet::check(&raw.section, raw.parts.fleet.as_ref(), &plan)?;
     Ok(plan)
+}
+
+/// The name of a sweep that its plan does not name. A file may be called what a sweep cannot be.
+fn name_of(file: &Path) -> String {
+    let stem = file.file_stem().map(|stem| stem.to_string_lossy()).unwrap_or_default();
+    sweep_name::check(&stem).unwrap_or("plan").to_string()
 }
 
 /// The kernels behind the levels of the axis `kernel`. Paths are relative to `base`.
 fn kernels(
     document: &Document,
-    raw: &RawPlan,
+    raw: &RawPlan<'_>,
     base: &Path,
 ) -> Result<BTreeMap<String, KernelSpec>, PlanError> {
-    let of_axes = raw.axes.iter().filter(|axis| axis.name == KERNEL).flat_map(|axis| &axis.levels);
-    let of_configurations = raw.configurations.iter().flat_map(|configuration| &configuration.settings);
+    let of_axes = raw.parts.axes.iter().filter(|axis| axis.name == KERNEL).flat_map(|axis| &axis.levels);
+    let of_configurations = raw.parts.configurations.iter().flat_map(|configuration| &configuration.settings);
     let named = of_configurations.filter(|(name, _, _)| name == KERNEL).map(|(_, _, level)| level);
     let guests = of_axes.chain(named).filter(|level| ![HOST_KERNEL, DEFAULT].contains(&level.text.as_str()));
     guests
         .map(|level| {
-            let spec = match raw.kernels.get(&level.text) {
+            let spec = match raw.parts.kernels.get(&level.text) {
                 Some(KernelSpec::Image { name, image, modules }) => KernelSpec::Image {
                     name: name.clone(),
                     image: base.join(image),
                     modules: modules.as_ref().map(|modules| base.join(modules)),
                 },
                 _ => kernel(&level.text).ok_or_else(|| {
-                    let known = raw.kernels.keys().map(String::as_str).chain([HOST_KERNEL]);
+                    let known = raw.parts.kernels.keys().map(String::as_str).chain([HOST_KERNEL]);
                     let nearest = fsdyno_core::nearest(&level.text, known).map(str::to_string);
                     let name = level.text.clone();
                     document.error(&level.at, PlanProblem::UnknownKernel { name, nearest })
@@ -178,33 +183,40 @@ fn kernel(level: &str) -> Option<KernelSpec> {
     }
 }
 
-fn devices(document: &Document, raw: &RawPlan) -> Result<Devices, PlanError> {
-    let mut paths: BTreeSet<&Path> = raw.device.disks().into_iter().map(DeviceSpec::path).collect();
-    for journal in raw.journals.values() {
+fn devices(document: &Document, raw: &RawPlan<'_>) -> Result<Devices, PlanError> {
+    let mut paths: BTreeSet<&Path> =
+        raw.parts.device.data.disks().into_iter().map(DeviceSpec::path).collect();
+    for journal in raw.parts.device.journals.values() {
         if !paths.insert(journal.spec.path()) {
             let path = journal.spec.path().display().to_string();
             return Err(document.error(&journal.at, PlanProblem::SameDevice { path }));
         }
     }
-    let journals = raw.journals.iter().map(|(name, journal)| (name.clone(), journal.spec.clone())).collect();
-    Ok(Devices { data: raw.device.clone(), journals })
+    let journals = raw
+        .parts
+        .device
+        .journals
+        .iter()
+        .map(|(name, journal)| (name.clone(), journal.spec.clone()))
+        .collect();
+    Ok(Devices { data: raw.parts.device.data.clone(), journals })
 }
 
 /// The single configuration of a plan that uses a directory as it is.
-fn existing(document: &Document, raw: &RawPlan) -> Result<Vec<Planned>, PlanError> {
+fn existing(document: &Document, raw: &RawPlan<'_>) -> Result<Vec<Planned>, PlanError> {
     let pointless =
         |key: &str| PlanProblem::Pointless { key: key.to_string(), beside: "directory".to_string() };
-    if let Some(axis) = raw.axes.first() {
+    if let Some(axis) = raw.parts.axes.first() {
         return Err(document.error(&axis.at, pointless(&axis.name)));
     }
-    if let Some(configuration) = raw.configurations.first() {
+    if let Some(configuration) = raw.parts.configurations.first() {
         return Err(document.error(&configuration.at, pointless("configurations")));
     }
-    if let Some(journal) = raw.journals.values().next() {
+    if let Some(journal) = raw.parts.device.journals.values().next() {
         return Err(document.error(&journal.at, pointless("journals")));
     }
     let mut configuration = Configuration {
-        name: raw.device.path().display().to_string(),
+        name: raw.parts.device.data.path().display().to_string(),
         filesystem: Configuration::EXISTING.to_string(),
         settings: Default::default(),
     };
@@ -215,36 +227,40 @@ fn existing(document: &Document, raw: &RawPlan) -> Result<Vec<Planned>, PlanErro
         contradictions: Vec::new(),
         impossible: Vec::new(),
     }];
-    check_counts(document, raw, 1)?;
+    check_counts(raw, 1)?;
     Ok(planned)
 }
 
 /// The product of the axes plus the named configurations, each with its contradictions.
-fn configurations(document: &Document, raw: &RawPlan, devices: &Devices) -> Result<Vec<Planned>, PlanError> {
-    let filesystems = raw.axes.iter().find(|axis| axis.name == "filesystem");
-    if filesystems.is_none() && raw.configurations.is_empty() {
-        return Err(document.error(&raw.axes_at, PlanProblem::NoFilesystem));
+fn configurations(
+    document: &Document,
+    raw: &RawPlan<'_>,
+    devices: &Devices,
+) -> Result<Vec<Planned>, PlanError> {
+    let filesystems = raw.parts.axes.iter().find(|axis| axis.name == "filesystem");
+    if filesystems.is_none() && raw.parts.configurations.is_empty() {
+        return Err(raw.error("axes", PlanProblem::NoFilesystem));
     }
     check_axes(document, raw, filesystems)?;
-    for axis in &raw.axes {
+    for axis in &raw.parts.axes {
         for level in &axis.levels {
             check_journal(document, &axis.name, level, devices)?;
         }
     }
-    check_counts(document, raw, product_size(&raw.axes))?;
-    let mut planned = product(&raw.axes);
+    check_counts(raw, product_size(&raw.parts.axes))?;
+    let mut planned = product(&raw.parts.axes);
     for one in planned.iter_mut().filter(|one| one.impossible.is_empty()) {
         set_general(raw, &mut one.configuration);
         one.contradictions = all_contradictions(raw, &one.configuration, devices);
     }
-    name_conditions(&raw.axes, &mut planned);
+    name_conditions(&raw.parts.axes, &mut planned);
     if let Some(first) = planned.first()
         && planned.iter().all(|one| !one.contradictions.is_empty())
     {
         return Err(document.error(&blamed(raw, &first.contradictions), contradiction(first)));
     }
     let mut names: BTreeSet<String> = planned.iter().map(|one| one.configuration.name.clone()).collect();
-    for one in &raw.configurations {
+    for one in &raw.parts.configurations {
         let kernels = kernel_levels(raw, &one.filesystem);
         for kernel in kernels_of(one, kernels) {
             let mut named = named(document, one, devices)?;
@@ -266,7 +282,7 @@ fn configurations(document: &Document, raw: &RawPlan, devices: &Devices) -> Resu
     Ok(planned)
 }
 
-fn all_contradictions(raw: &RawPlan, configuration: &Configuration, devices: &Devices) -> Vec<String> {
+fn all_contradictions(raw: &RawPlan<'_>, configuration: &Configuration, devices: &Devices) -> Vec<String> {
     let mut found = contradictions(configuration, devices);
     let served = raw.serve.as_ref().map(|serve| serve.protocol);
     found.extend(serve::contradictions(configuration, served));
@@ -274,8 +290,8 @@ fn all_contradictions(raw: &RawPlan, configuration: &Configuration, devices: &De
 }
 
 /// Applies the levels that the plan sets for all configurations to one that has no level of its own.
-fn set_general(raw: &RawPlan, configuration: &mut Configuration) {
-    for (axis, level) in [(MEMORY, &raw.memory), (CACHE, &raw.cache)] {
+fn set_general(raw: &RawPlan<'_>, configuration: &mut Configuration) {
+    for (axis, level) in [(MEMORY, &raw.parts.memory), (CACHE, &raw.parts.cache)] {
         if let Some(level) = level {
             configuration.settings.entry(axis.to_string()).or_insert_with(|| level.clone());
         }
@@ -285,7 +301,7 @@ fn set_general(raw: &RawPlan, configuration: &mut Configuration) {
 /// A named configuration, which must not contradict itself.
 fn consistent(
     document: &Document,
-    plan: &RawPlan,
+    plan: &RawPlan<'_>,
     raw: &RawConfiguration,
     mut named: Planned,
     devices: &Devices,
@@ -300,8 +316,8 @@ fn consistent(
 }
 
 /// The levels of the axis `kernel` for a filesystem: its own take precedence over the general ones.
-fn kernel_levels<'a>(raw: &'a RawPlan, filesystem: &str) -> &'a [RawLevel] {
-    let axis = |within| raw.axes.iter().find(|axis| axis.name == KERNEL && axis.within == within);
+fn kernel_levels<'a>(raw: &'a RawPlan<'_>, filesystem: &str) -> &'a [RawLevel] {
+    let axis = |within| raw.parts.axes.iter().find(|axis| axis.name == KERNEL && axis.within == within);
     axis(Some(filesystem)).or_else(|| axis(None)).map_or(&[], |axis| &axis.levels)
 }
 
@@ -317,12 +333,16 @@ fn kernels_of<'a>(
 }
 
 /// Every axis must apply to at least one of the filesystems that it is set for.
-fn check_axes(document: &Document, raw: &RawPlan, filesystems: Option<&RawAxis>) -> Result<(), PlanError> {
+fn check_axes(
+    document: &Document,
+    raw: &RawPlan<'_>,
+    filesystems: Option<&RawAxis>,
+) -> Result<(), PlanError> {
     let names: Vec<&str> = match filesystems {
         Some(axis) => axis.levels.iter().map(|level| level.text.as_str()).collect(),
         None => Vec::new(),
     };
-    for axis in &raw.axes {
+    for axis in &raw.parts.axes {
         let asked = axis.within.map_or(names.clone(), |filesystem| vec![filesystem]);
         if axis.within.is_some() && axis.name == "filesystem" {
             let problem = PlanProblem::Pointless {
@@ -379,19 +399,19 @@ fn check_journal(
     Err(document.error(&level.at, problem))
 }
 
-fn check_counts(document: &Document, raw: &RawPlan, product: u128) -> Result<(), PlanError> {
-    let named = raw.configurations.iter().map(|one| kernel_levels(raw, &one.filesystem).len().max(1));
+fn check_counts(raw: &RawPlan<'_>, product: u128) -> Result<(), PlanError> {
+    let named = raw.parts.configurations.iter().map(|one| kernel_levels(raw, &one.filesystem).len().max(1));
     let configurations = product.saturating_add(named.sum::<usize>() as u128);
     let count = configurations.saturating_mul(raw.workloads.len() as u128);
     if count > MAX_CASES {
-        return Err(document.error(&raw.axes_at, PlanProblem::TooManyCases { count, limit: MAX_CASES }));
+        return Err(raw.error("axes", PlanProblem::TooManyCases { count, limit: MAX_CASES }));
     }
     let trials = count
         .saturating_add(1)
         .saturating_mul(raw.enough.map_or(raw.repetitions, |enough| enough.max).into());
     if trials > MAX_TRIALS {
         let problem = PlanProblem::TooManyTrials { count: trials, limit: MAX_TRIALS };
-        return Err(document.error(&raw.repetitions_at, problem));
+        return Err(raw.error("repetitions", problem));
     }
     Ok(())
 }
@@ -426,15 +446,15 @@ fn contradiction(planned: &Planned) -> PlanProblem {
 }
 
 /// The axis that a contradiction refers to; the last one in the file if there are several.
-fn blamed(raw: &RawPlan, reasons: &[String]) -> Origin {
+fn blamed(raw: &RawPlan<'_>, reasons: &[String]) -> Origin {
     let spoken_of = |axis: &&RawAxis| {
         reasons.iter().any(|reason| {
             reason.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == axis.name)
         })
     };
-    let last = raw.axes.iter().filter(spoken_of).max_by_key(|axis| match &axis.at {
+    let last = raw.parts.axes.iter().filter(spoken_of).max_by_key(|axis| match &axis.at {
         Origin::Text(range) => range.start,
         Origin::Argument(_) | Origin::Document => usize::MAX,
     });
-    last.map_or(raw.axes_at.clone(), |axis| axis.at.clone())
+    last.map_or(raw.at("axes").clone(), |axis| axis.at.clone())
 }

@@ -2,7 +2,7 @@
 //! number of configurations that share it.
 
 use super::Plan;
-use super::document::Document;
+use super::protocol::Reuse;
 use super::raw::RawPlan;
 use crate::error::{PlanError, PlanProblem};
 use fsdyno_core::configuration::Traces;
@@ -11,12 +11,12 @@ use fsdyno_core::{DeviceSpec, Workload};
 use std::collections::BTreeMap;
 
 /// Refuses a plan whose trials cannot begin with copies, or in which no two would begin with the same.
-pub(super) fn check(document: &Document, raw: &RawPlan, plan: &Plan) -> Result<(), PlanError> {
-    if !plan.reuse {
+pub(super) fn check(raw: &RawPlan<'_>, plan: &Plan) -> Result<(), PlanError> {
+    if plan.rules.reuse == Reuse::None {
         return Ok(());
     }
     let reason = unfit(plan).map(|reason| PlanProblem::NoReuse { reason });
-    reason.map_or(Ok(()), |problem| Err(document.error(&raw.reuse_at, problem)))
+    reason.map_or(Ok(()), |problem| Err(raw.error("reuse", problem)))
 }
 
 fn unfit(plan: &Plan) -> Option<String> {
@@ -56,7 +56,9 @@ impl Plan {
     /// for each such filesystem; empty if trials do not begin with copies.
     pub(super) fn sharing(&self) -> BTreeMap<Traces<'_>, u32> {
         let mut sharing = BTreeMap::new();
-        for one in self.configurations.iter().filter(|one| self.reuse && one.makes_sense()) {
+        for one in
+            self.configurations.iter().filter(|one| self.rules.reuse == Reuse::Prepared && one.makes_sense())
+        {
             *sharing.entry(one.configuration.traces()).or_default() += 1;
         }
         sharing

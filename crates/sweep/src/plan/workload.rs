@@ -1,8 +1,7 @@
 //! A workload of a plan, resolved: its values set, with what they refer to outside the plan.
 
 use super::document::{Document, Node, Origin, Section, Value};
-use super::keys::{RAMP, STEADY};
-use super::raw::{self, RawPlan, RawWorkload};
+use super::raw::{self, RAMP, RawPlan, RawWorkload, STEADY};
 use super::write_rate::{self, WRITE_RATE};
 use crate::error::{PlanError, PlanProblem};
 use crate::flows;
@@ -145,13 +144,13 @@ fn referred(
         }
     };
     let (document, root) = Document::parse(&file, &text, &[], raw::takes_key)?;
-    let plan = RawPlan::read(&document, &root, "flow")?;
+    let plan = RawPlan::read(&document, &root)?;
     let base = Path::new(&file).parent().unwrap_or(Path::new(""));
     let is_flow = |raw: &&RawWorkload| matches!(raw.workload, Workload::Flow(_));
     let Some(raw) = plan.workloads.iter().find(is_flow) else {
         return Err(problem(format!("'{file}' has no workload of the kind flow")));
     };
-    match resolve_within(&document, raw, &plan.device, base, references + 1)? {
+    match resolve_within(&document, raw, &plan.parts.device.data, base, references + 1)? {
         Workload::Flow(flow) => Ok(flow),
         _ => Err(problem(format!("'{file}' has no workload of the kind flow"))),
     }

@@ -46,11 +46,11 @@ pub(super) fn is_closed(text: &str) -> bool {
 /// If a plan that is a race, or runs on a fleet or on clients, wants a rate to be measured.
 pub(super) fn unmeasured(
     document: &Document,
-    raw: &RawPlan,
+    raw: &RawPlan<'_>,
     workloads: &[Workload],
     compares: bool,
 ) -> Result<Vec<usize>, PlanError> {
-    let elsewhere = match (raw.race.is_some(), raw.fleet.is_some(), raw.clients.is_some()) {
+    let elsewhere = match (raw.race.is_some(), raw.parts.fleet.is_some(), raw.parts.clients.is_some()) {
         (true, ..) => Some("a race"),
         (_, true, _) => Some("a fleet"),
         (.., true) => Some("clients"),
@@ -143,7 +143,7 @@ impl Plan {
             plan.overrides.push(format!("workloads.{index}.{WRITE_RATE}={}", slowest.rate));
             all.push(slowest);
         }
-        if let Some(limit) = &mut plan.time_limit {
+        if let Some(limit) = &mut plan.rules.time_limit {
             let left = limit.as_secs_f64() - took.as_secs_f64();
             *limit = Nanos::from_secs(left.max(1.0) as u64);
             plan.overrides.push(format!("time_limit=\"{}s\"", limit.0 / 1_000_000_000));
@@ -222,7 +222,10 @@ mod tests {
         assert_eq!(slowest[0].rate, 83.0);
         let Workload::Fileserver(load) = &paced.workloads[1] else { panic!("a file server") };
         assert_eq!(load.write_rate.map(|rate| rate.per_second), Some(83.0));
-        assert_eq!((paced.time_limit, paced.measures_write_rate()), (Some(Nanos::from_secs(500)), false));
+        assert_eq!(
+            (paced.rules.time_limit, paced.measures_write_rate()),
+            (Some(Nanos::from_secs(500)), false)
+        );
         assert_eq!(again(&paced, "other.toml"), paced);
         assert_eq!(paced.before_closed_loop(), None);
         assert!(asked.with_write_rates(&trials[2..], Nanos(0)).is_none(), "nothing was measured");

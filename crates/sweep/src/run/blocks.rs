@@ -50,7 +50,7 @@ impl<'a> Blocks<'a> {
         machines: u32,
     ) -> Self {
         let limit = match more {
-            None => plan.time_limit.map(|limit| TimeLimit::new(limit, earlier, machines)),
+            None => plan.rules.time_limit.map(|limit| TimeLimit::new(limit, earlier, machines)),
             Some(More { from, time_ns, .. }) => {
                 let added: Vec<TrialRecord> =
                     earlier.iter().filter(|trial| trial.block >= *from).cloned().collect();
@@ -161,10 +161,10 @@ impl<'a> Blocks<'a> {
         if self.deciding.is_some() {
             return self.further_if_undecided(store, sweep, observer);
         }
-        let Plan { enough: Some(enough), measure, seed, .. } = self.plan else { return Ok(false) };
+        let Plan { enough: Some(enough), measure, rules, .. } = self.plan else { return Ok(false) };
         let Some(half_width) = enough.half_width() else { return Ok(false) };
         let first = self.slots.last().map_or(0, |slot| slot.block + 1);
-        let wanting = self.tally.wanting(half_width, measure, *seed, first);
+        let wanting = self.tally.wanting(half_width, measure, rules.seed, first);
         if first >= enough.max || wanting.is_empty() {
             return Ok(false);
         }
@@ -254,9 +254,9 @@ impl<'a> Blocks<'a> {
         }
         if self.deciding.is_some() {
             self.tally.add(record);
-        } else if let Plan { enough: Some(enough), measure, seed, .. } = self.plan {
+        } else if let Plan { enough: Some(enough), measure, rules, .. } = self.plan {
             self.tally.add(record);
-            record.warnings.extend(self.tally.given_up(record, enough, measure, *seed));
+            record.warnings.extend(self.tally.given_up(record, enough, measure, rules.seed));
         }
     }
 }

@@ -68,7 +68,7 @@ impl Deciding {
             self.looks.after.push(blocks);
             self.looks.after.sort_unstable();
         }
-        let recommendation = sequential::judge(tally.trials(), &plan.measure, plan.seed, &self.looks);
+        let recommendation = sequential::judge(tally.trials(), &plan.measure, plan.rules.seed, &self.looks);
         let settled = sequential::settled(&recommendation);
         said.push(sequential::said(blocks, &settled, &recommendation));
         let cases = tally.measurable(blocks);
@@ -99,7 +99,7 @@ impl Deciding {
             Some(More { from, blocks: Some(count), .. }) => blocks.saturating_sub(from) >= count,
             Some(More { from, .. }) => {
                 let before = tally.before(from);
-                let was = sequential::judge(before.trials(), &plan.measure, plan.seed, &self.looks);
+                let was = sequential::judge(before.trials(), &plan.measure, plan.rules.seed, &self.looks);
                 !is_open(settled) && is_open(&sequential::settled(&was))
             }
             None => {
@@ -148,7 +148,7 @@ fn composition(plan: &Plan, tally: &Tally, blocks: u32, more: Option<More>) -> V
     let is_added = more.is_some_and(|more| blocks >= more.from);
     match plan.enough.map(|enough| enough.until) {
         Some(Until::Narrow(half_width)) if !is_added => {
-            tally.wanting(half_width, &plan.measure, plan.seed, blocks)
+            tally.wanting(half_width, &plan.measure, plan.rules.seed, blocks)
         }
         _ => tally.measurable(blocks),
     }

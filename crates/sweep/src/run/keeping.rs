@@ -106,7 +106,7 @@ pub(crate) fn begin(
         name: plan.name.clone(),
         plan_toml: plan.text.clone(),
         overrides: plan.overrides.clone(),
-        seed: plan.seed,
+        seed: plan.rules.seed,
         measure: plan.measure.name().to_string(),
         environment: None,
         cases: count(cases),

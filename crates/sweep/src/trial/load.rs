@@ -64,7 +64,7 @@ pub(super) fn load(
                 (None, _) => (&mut *bench.host, &mut nothing),
             };
         let mut looks = Looks { place: &mut place, room: &mut || room.look(host), at_phases };
-        watch::watch(engine.as_mut(), request, bench.plan.watchdog, stop, &mut told, &mut looks)
+        watch::watch(engine.as_mut(), request, bench.plan.rules.watchdog, stop, &mut told, &mut looks)
     };
     if let Some(server) = server {
         server.note(record);

@@ -156,7 +156,7 @@ pub(crate) fn run(bench: &mut Bench<'_, '_>, slot: &Slot, case: &Case) -> Ended 
 fn take_down(bench: &mut Bench<'_, '_>, result: &Result<(), Stop>) -> UndoReport {
     (bench.progress)(&Moment::step("tear down", None));
     let hung = matches!(result, Err(Stop::Hung(..)));
-    bench.host.limit_steps(hung.then_some(bench.plan.watchdog.into()));
+    bench.host.limit_steps(hung.then_some(bench.plan.rules.watchdog.into()));
     let report = bench.journal.undo_all(bench.host);
     bench.host.limit_steps(None);
     report
@@ -357,13 +357,13 @@ fn device_bytes(device: &DeviceSpec, record: &TrialRecord) -> Option<Bytes> {
 fn engine_request(bench: &mut Bench<'_, '_>, slot: &Slot, case: &Case, mounted: &Mounted) -> EngineRequest {
     let keeps = matches!(bench.device, DeviceSpec::Directory { .. });
     let Bench { plan, host, .. } = bench;
-    let quiesce = plan.quiesce.map(|limit| Quiesce { limit, devices: mounted.own_devices(*host) });
+    let quiesce = plan.rules.quiesce.map(|limit| Quiesce { limit, devices: mounted.own_devices(*host) });
     let telemetry =
-        plan.telemetry.map(|interval| TelemetryRequest { interval, devices: mounted.carriers(*host) });
+        plan.rules.telemetry.map(|interval| TelemetryRequest { interval, devices: mounted.carriers(*host) });
     EngineRequest {
         precondition: case.configuration.precondition(),
         cache: case.configuration.cache(),
-        patience: Some(watch::patience(bench.plan.watchdog, &case.workload)),
+        patience: Some(watch::patience(bench.plan.rules.watchdog, &case.workload)),
         device: mounted.device(),
         marks: bench.marks.map(Path::to_path_buf),
         quiesce,

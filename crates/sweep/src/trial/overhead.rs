@@ -38,7 +38,7 @@ pub(crate) fn measure(
         Ok(None)
     };
     let ns_per_op = null(Null::default(), None)?;
-    let with_telemetry_ns_per_op = match plan.telemetry {
+    let with_telemetry_ns_per_op = match plan.rules.telemetry {
         None => None,
         Some(interval) => {
             let interval = interval.min(longest_window(plan));
@@ -71,14 +71,14 @@ fn null(
         DeviceSpec::Directory { path } if plan.clients.is_some() => path,
         _ => directory,
     };
-    let mut request = report::request(directory, &Workload::Null(workload), plan.seed, true);
+    let mut request = report::request(directory, &Workload::Null(workload), plan.rules.seed, true);
     request.telemetry = telemetry;
     let mut engine = host.start_engine(&request).map_err(|error| Box::new(report::host_failure(&error)))?;
     let mut told = EngineReport::default();
     // It touches nothing, so there is nothing to wait for.
     let stop = Stops { interrupt, hurry: interrupt };
     let mut looks = Looks { place: &mut |_| {}, room: &mut || None, at_phases: &mut () };
-    let load = watch::watch(engine.as_mut(), &request, plan.watchdog, stop, &mut told, &mut looks);
+    let load = watch::watch(engine.as_mut(), &request, plan.rules.watchdog, stop, &mut told, &mut looks);
     match (load.end, load.stuck) {
         (LoadEnd::Failed(failure) | LoadEnd::Hung(failure) | LoadEnd::NoRoom(failure), _) => {
             Err(Box::new(failure))

@@ -90,7 +90,7 @@ fn what_the_user_sets_stays() {
     assert_eq!(fit.plan.overrides[..2], set);
     assert_eq!(fit.plan.repetitions, 2);
     assert_eq!(fit.plan.workloads[0].load().timing().window, Nanos::from_secs(10));
-    assert_eq!(fit.plan.time_limit, Some(minutes(10)));
+    assert_eq!(fit.plan.rules.time_limit, Some(minutes(10)));
     // The other one of the two, and a plan that needs only half of the time.
     let fit = fitted(PLAN, &["repetitions=2"], minutes(30)).unwrap();
     assert_eq!(fit.plan.overrides, ["repetitions=2", "time_limit=30m"]);

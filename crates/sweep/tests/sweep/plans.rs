@@ -373,13 +373,13 @@ fn disks_are_conditioned_and_phases_wait_as_the_plan_says() {
     let device = |text: &str| parse(&on(text), &[]);
     let filled = device("block = \"/dev/sdb\"\nprecondition = \"fill-twice\"").expect("a plan");
     assert_eq!(filled.devices.data.to_string(), "block /dev/sdb, filled twice");
-    assert_eq!(filled.quiesce, None);
+    assert_eq!(filled.rules.quiesce, None);
     let wrong = device("block = \"/dev/sdb\"\nprecondition = \"fill\"").unwrap_err().to_string();
     assert!(wrong.contains("unknown precondition 'fill'"), "{wrong}");
     let image = device("image = \"/i\"\nsize = \"4G\"\nprecondition = \"discard\"").unwrap_err().to_string();
     assert!(image.contains("precondition"), "{image}");
     let waits = |time: &str| parse(&on("block = \"/dev/sdb\""), &[&format!("quiesce={time}")]);
-    assert_eq!(waits("90s").expect("a plan").quiesce, Some(Nanos::from_secs(90)));
+    assert_eq!(waits("90s").expect("a plan").rules.quiesce, Some(Nanos::from_secs(90)));
     for short in ["0", "1ns", "999ms"] {
         let error = waits(short).unwrap_err().to_string();
         assert!(error.contains("at least 1s"), "{error}");

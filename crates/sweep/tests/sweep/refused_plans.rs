@@ -198,11 +198,15 @@ fn every_bad_plan_is_refused_with_its_place_and_the_nearest_word() {
             &["p.toml:2:", "'disks' must be at least 3 disks for raid5, not 2"],
         ),
         bad(
-            on("md = { level = \"raid1\", chunk = \"64k\", disks = [] }"),
+            on(
+                "md = { level = \"raid1\", chunk = \"64k\", disks = { image = \"/i\", size = \"1G\", count = 2 } }",
+            ),
             &["p.toml:2:", "'chunk' does not apply to 'raid1'"],
         ),
         bad(
-            on("md = { level = \"raid0\", bitmap = \"internal\", disks = [] }"),
+            on(
+                "md = { level = \"raid0\", bitmap = \"internal\", disks = { image = \"/i\", size = \"1G\", count = 2 } }",
+            ),
             &["p.toml:2:", "'bitmap' does not apply to 'raid0'"],
         ),
         bad(
