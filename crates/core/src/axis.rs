@@ -157,7 +157,7 @@ pub static AXES: &[Axis] = &[
         general: true,
         default: Some("relatime"),
         hazard: Hazard::OfItsWords,
-        help: "when a read updates the access time",
+        help: "when a read updates the access time. Files of a trial are new, so that with `relatime` the first read of each updates it, which a server does once a day: a gain of `noatime` is an upper bound",
     },
     Axis {
         name: "barrier",

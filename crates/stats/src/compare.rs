@@ -17,6 +17,7 @@
 use crate::any_time;
 use crate::estimate::{self, Interval};
 use crate::student::{p_value, quantile};
+use crate::trend::median;
 use distrs::Normal;
 
 /// The most trials that [`Verdict::CannotTell`] asks for.
@@ -97,6 +98,31 @@ pub fn independent(first: &[f64], second: &[f64]) -> Option<Ratio> {
     })
 }
 
+/// The scatter of trials of one and the same configuration within a block.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Scatter {
+    /// Variance of the logarithm of one trial.
+    variance: f64,
+    /// Its degrees of freedom.
+    freedom: f64,
+}
+
+impl Scatter {
+    /// From two trials in each block. `None` with fewer than two blocks, or if a value is not positive and
+    /// finite.
+    pub fn of(pairs: &[(f64, f64)]) -> Option<Scatter> {
+        if pairs.len() < 2 || !pairs.iter().all(|(a, b)| positive(*a) && positive(*b)) {
+            return None;
+        }
+        // Differences around 0, whose median is that many standard deviations for normal noise: one trial of
+        // many that stalled is no scatter. The mean is known, so that each block is a degree of freedom.
+        let mut apart: Vec<f64> = pairs.iter().map(|(a, b)| (b / a).ln().abs()).collect();
+        apart.sort_by(f64::total_cmp);
+        let deviation = median(&apart) / 0.674_489_750_196_081_7;
+        Some(Scatter { variance: deviation * deviation / 2.0, freedom: pairs.len() as f64 })
+    }
+}
+
 /// The possible error of the logarithm of a ratio.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Error {
@@ -119,6 +145,21 @@ impl Ratio {
         let freedom_each = freedom / (n as f64 - 1.0).max(1.0);
         let value = logarithm.exp();
         Ratio { value, interval, p, n, paired, spread, freedom_each, error, at_any_time: false }
+    }
+
+    /// The same ratio, if trials of one and the same configuration differ by more than its own spread would
+    /// have them: with the variance of both together, each by its degrees of freedom. `per_block` is the
+    /// number of trials of each side in a block.
+    pub fn with_scatter(self, scatter: Scatter, per_block: [f64; 2]) -> Ratio {
+        let Error { variance, freedom } = self.error;
+        let of_block: f64 = per_block.iter().map(|trials| scatter.variance / trials).sum();
+        let scattered = of_block / self.n as f64;
+        if scattered <= variance {
+            return self;
+        }
+        let both = freedom + scatter.freedom;
+        let pooled = (freedom * variance + scatter.freedom * scattered) / both;
+        Ratio::new(self.value.ln(), Error { variance: pooled, freedom: both }, self.n, self.paired)
     }
 
     /// Returns whether interval and p value are those of [`Ratio::at_any_time`].
@@ -364,6 +405,23 @@ mod tests {
     fn with_spread(ratio: f64, spread: f64) -> Ratio {
         let pair = |way: f64| (1.0, (f64::ln(ratio) + way * spread / 2_f64.sqrt()).exp());
         paired(&[pair(-1.0), pair(1.0)]).unwrap()
+    }
+
+    /// Three blocks in which one configuration had 170 and 107, 164 and 67, 64 and 87: `d = log` of their
+    /// ratios, `v = (median(abs(d)) / norm.ppf(0.75))**2 / 2 * (1/2 + 1) / 3`, pooled with 2 degrees of
+    /// freedom of the ratios' own variance, and `t.ppf(0.975, 5) * sqrt(v)`, in SciPy 1.17.1.
+    #[test]
+    fn an_interval_knows_the_scatter_of_one_configuration() {
+        let scatter = Scatter::of(&[(170.0, 107.0), (164.0, 67.0), (64.0, 87.0)]).unwrap();
+        let narrow = paired(&[(100.0, 134.0), (80.0, 107.5), (60.0, 80.2)]).unwrap();
+        let wide = narrow.with_scatter(scatter, [2.0, 1.0]);
+        let interval = wide.interval.unwrap();
+        assert!((wide.value - narrow.value).abs() < 1e-12);
+        assert!(close((interval.high / interval.low).ln() / 2.0, 0.6833717964420319, 1e-6), "{interval:?}");
+        assert!(wide.p.unwrap() > 0.05);
+        // What varies more by itself stays as it is.
+        let calm = Scatter::of(&[(100.0, 100.1), (99.9, 100.0)]).unwrap();
+        assert_eq!(narrow.with_scatter(calm, [2.0, 1.0]), narrow);
     }
 
     /// SciPy 1.17.1: `quad` of the share given the standard deviation, weighted by the density of

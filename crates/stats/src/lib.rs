@@ -22,7 +22,7 @@ mod rate;
 mod student;
 mod trend;
 
-pub use compare::{Ratio, Verdict, holm, holm_among, independent, paired};
+pub use compare::{Ratio, Scatter, Verdict, holm, holm_among, independent, paired};
 pub use distribution::{CurvePoint, Distribution, DistributionError};
 pub use effects::{Effects, Factor, FactorEffects, Interaction, Observation, effects};
 pub use estimate::{Estimate, Interval, estimate};

@@ -144,6 +144,11 @@ impl Doubt {
         Doubt { incomparable, ..self }
     }
 
+    /// The same about sides that a load holds at one rate, if it does: equal figures say nothing of them.
+    pub fn unless_held(self, held: Option<String>) -> Doubt {
+        Doubt { worse_misses: self.worse_misses.or(held), ..self }
+    }
+
     /// Returns the reason that forbids this verdict.
     pub fn about(&self, said: Verdict) -> Option<&String> {
         self.incomparable.as_ref().or(self.better_misses.as_ref()).or(match said {

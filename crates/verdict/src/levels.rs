@@ -2,7 +2,7 @@
 
 use fsdyno_core::Configuration;
 use fsdyno_core::axis::{self, DEFAULT};
-use fsdyno_stats::Ratio;
+use fsdyno_stats::{Ratio, Verdict};
 
 /// The axis that every configuration has.
 pub(crate) const FILESYSTEM: &str = "filesystem";
@@ -12,10 +12,15 @@ pub const THRESHOLD: f64 = 0.05;
 /// The most trials of each side that are worth asking for.
 const MOST_TRIALS: usize = 99;
 
-/// Returns the number of trials that would decide, if it is more than there are and anybody would make so
-/// many.
-pub(crate) fn worth_asking(needed: Option<usize>, ratio: &Ratio) -> Option<usize> {
-    needed.filter(|needed| (ratio.n + 1..=MOST_TRIALS).contains(needed))
+/// Returns the number of blocks or trials of each side that would decide, if it is more than there are and
+/// anybody would make so many. Whoever adds blocks to a sweep has looked at those that there are, so that it
+/// is by intervals that hold after every look.
+pub(crate) fn worth_asking(ratio: &Ratio, threshold: f64, comparisons: usize) -> Option<usize> {
+    let continued = if ratio.paired { ratio.at_any_time() } else { *ratio };
+    match continued.verdict_among(threshold, Some(1.0), comparisons) {
+        Verdict::CannotTell(needed) => needed.filter(|needed| (ratio.n + 1..=MOST_TRIALS).contains(needed)),
+        _ => None,
+    }
 }
 
 /// The level of an axis in a configuration, set or not.

@@ -25,6 +25,7 @@ pub mod merge;
 pub mod outcomes;
 pub mod race;
 pub mod ranking;
+mod ratios;
 pub mod recommendation;
 mod remark;
 pub mod scaling;

@@ -3,7 +3,8 @@
 use crate::outcomes::is_measured;
 use crate::text::whose_trees;
 use fsdyno_core::axis::CONDITIONS;
-use fsdyno_core::{Bytes, Nanos, TrialRecord, Workload};
+use fsdyno_core::measure::{Direction, Measure};
+use fsdyno_core::{Bytes, Nanos, Role, TrialRecord, Workload};
 use std::borrow::Cow;
 
 /// The loads of the measured trials, in the plan's order.
@@ -142,4 +143,17 @@ impl<'a> Load<'a> {
 /// For how long the server of a trial was to be away in each phase.
 pub(crate) fn outage(trial: &TrialRecord) -> Option<Nanos> {
     trial.built.served.as_ref()?.outage
+}
+
+/// Returns the files a second at which this load holds all writers, if a measure is about nothing but how
+/// much they write.
+pub(crate) fn held_rate(workload: &Workload, measure: &Measure) -> Option<f64> {
+    let Workload::Fileserver(load) = workload else { return None };
+    let is_amount = measure.role() == Some(Role::Writer) && measure.direction() == Direction::HigherIsBetter;
+    (is_amount || measure.is_durable()).then_some(load.write_rate?.per_second)
+}
+
+/// Says that writers are held.
+pub(crate) fn held_at(rate: f64) -> String {
+    format!("writers were held at {rate:.0} files a second (`write_rate`)")
 }

@@ -253,6 +253,20 @@ pub fn several(names: &[String]) -> String {
     }
 }
 
+/// `a, b and c`.
+pub(crate) fn listed(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        [only] => only.clone(),
+        [most @ .., last] => format!("{} and {last}", most.join(", ")),
+    }
+}
+
+/// A share as a percentage with as few decimals as it has, at most one: `5 %`.
+pub(crate) fn hundredths(share: f64) -> String {
+    format!("{} %", (share * 1000.0).round() / 10.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

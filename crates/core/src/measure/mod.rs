@@ -38,6 +38,7 @@ use name::FIGURES;
 use named::NAMED;
 use phase::PhaseSelector;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -210,9 +211,22 @@ impl Measure {
     }
 
     /// Returns the name of the measure in a sentence: in the words of the trade, or else its own.
-    pub fn in_words(&self) -> &str {
+    pub fn in_words(&self) -> Cow<'_, str> {
         let words = NAMED.iter().find(|named| named.name == self.name).and_then(|named| named.words);
-        words.unwrap_or_else(|| Column::name_of(&self.name))
+        match (words, &self.source) {
+            (Some(words), _) => Cow::Borrowed(words),
+            (None, MeasureSource::Operation(_, _, operation, Statistic::Quantile(quantile))) => {
+                let one_of = match quantile {
+                    Quantile::P50 => return Cow::Owned(format!("median {operation}")),
+                    Quantile::P90 => "10",
+                    Quantile::P99 => "100",
+                    Quantile::P999 => "1,000",
+                    Quantile::P9999 => "10,000",
+                };
+                Cow::Owned(format!("slowest 1 in {one_of} {operation}"))
+            }
+            _ => Cow::Borrowed(Column::name_of(&self.name)),
+        }
     }
 
     /// Returns the unit of its values.
@@ -277,6 +291,19 @@ impl Measure {
             MeasureSource::Role(_, role, _) | MeasureSource::Operation(_, role, _, _) => Some(role),
             _ => None,
         }
+    }
+
+    /// Returns how many operations a trial has, and how many a value of this measure needs, if those are too
+    /// few.
+    pub fn too_few(&self, trial: &TrialRecord) -> Option<(u64, u64)> {
+        let MeasureSource::Operation(phase, role, operation, Statistic::Quantile(quantile)) = &self.source
+        else {
+            return None;
+        };
+        let role = role_in(phase.find(trial)?, *role)?;
+        let found = role.operations.iter().find(|result| result.operation == *operation)?;
+        let needed = Latency::least(*quantile);
+        (found.lat_ns.count < needed).then_some((found.lat_ns.count, needed))
     }
 
     /// Returns whether the measure waits until the written data is on the device.

@@ -74,8 +74,15 @@ impl Latency {
     /// A quantile, if it is known and the sample can show it: at least one operation must lie beyond it, so
     /// that p99.99 takes 10,000. With fewer it is the maximum under another name. The median is always shown.
     pub fn shown(&self, quantile: Quantile) -> Option<u64> {
-        let least = (1.0 / (1.0 - quantile.fraction())).round() as u64;
-        self.known(quantile).filter(|_| quantile == Quantile::P50 || self.count >= least)
+        self.known(quantile).filter(|_| self.count >= Self::least(quantile))
+    }
+
+    /// The smallest number of operations that shows a quantile.
+    pub fn least(quantile: Quantile) -> u64 {
+        match quantile {
+            Quantile::P50 => 0,
+            _ => (1.0 / (1.0 - quantile.fraction())).round() as u64,
+        }
     }
 
     /// Returns whether a statistic with this value is only a lower bound, printed with `>=`.

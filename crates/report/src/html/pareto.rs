@@ -57,7 +57,7 @@ fn front(answer: &Answer, names: &mut Names) -> Markup {
                 table.figures {
                     thead { tr {
                         th scope="col" { "configuration" }
-                        @for objective in &answer.pareto.objectives { th scope="col" { (objective.heading()) " " span.unit { (unit(objective)) } } }
+                        @for objective in &answer.pareto.objectives { th scope="col" { (objective.measure) " " span.unit { (unit(objective)) } } }
                         th scope="col" { "durable" } th scope="col" { "on the front" }
                     } }
                     tbody {
@@ -129,7 +129,7 @@ fn front_chart(answer: &Answer) -> (Chart, u32) {
     let symbol = unit(&objectives[0]);
     let heading = format!(
         "{}{}{symbol}; {better}",
-        plain(&objectives[0].heading()),
+        plain(&objectives[0].measure),
         if symbol.is_empty() { "" } else { ", " }
     );
     across["title"] = json!({ "text": heading });
@@ -148,7 +148,7 @@ fn front_chart(answer: &Answer) -> (Chart, u32) {
         let symbol = unit(objective);
         let title = format!(
             "{}{}{symbol}; {} is better",
-            plain(&objective.heading()),
+            plain(&objective.measure),
             if symbol.is_empty() { "" } else { ", " },
             if objective.higher_is_better { "higher" } else { "lower" }
         );
@@ -200,7 +200,7 @@ fn sides(x: &[f64]) -> Vec<&'static str> {
 fn words(objectives: &[Objective], point: &ParetoPoint) -> String {
     let values = objectives.iter().enumerate().map(|(index, objective)| {
         let value = shown(objective, point, index);
-        format!("{}: {} {}", plain(&objective.heading()), plain(&value), unit(objective))
+        format!("{}: {} {}", plain(&objective.measure), plain(&value), unit(objective))
     });
     let safety = if point.durable { "" } else { "<br>weakens what survives a power cut, or may" };
     format!("{}<br>{}{safety}", plain(&point.name), values.collect::<Vec<_>>().join("<br>"))

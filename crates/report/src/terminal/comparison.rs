@@ -15,6 +15,8 @@ use std::io::{self, Write};
 
 /// Longest name of a measure that shares a line with its figures.
 const NAME_MAX: usize = 22;
+/// The explanation of the table on a page; the notes have all of it.
+const LEGEND: &str = "(A, B: geometric means; B/A: their ratio; p: corrected for the number of rows)";
 /// Columns before the name of a measure.
 const INDENT: usize = 4;
 
@@ -28,8 +30,8 @@ pub fn comparison(
     extent: Extent<'_>,
     style: &Style,
 ) -> io::Result<()> {
-    for (letter, side) in ["A", "B"].into_iter().zip(&comparison.sides) {
-        style.paragraph(out, Paint::Heading, 0, &format!("{letter}: {}", title(side)))?;
+    for line in titles(&comparison.sides) {
+        style.paragraph(out, Paint::Heading, 0, &line)?;
     }
     writeln!(out)?;
     let paint = if comparison.regressed() { Paint::Bad } else { Paint::Heading };
@@ -42,13 +44,14 @@ pub fn comparison(
         write_alone(out, letter, alone, *style)?;
     }
     writeln!(out)?;
-    for note in notes(comparison) {
-        style.paragraph(out, Paint::Plain, 0, &note)?;
-    }
     if let Extent::Page(_) = extent {
+        style.paragraph(out, Paint::Plain, 0, LEGEND)?;
         let noted = comparison.warnings.iter().filter(|warning| warning.is_note()).count();
         let notes = comparison.notes.iter().flatten().count() + noted;
         return elsewhere(out, [notes, comparison.warnings.len() - noted], extent, *style);
+    }
+    for note in notes(comparison) {
+        style.paragraph(out, Paint::Plain, 0, &note)?;
     }
     write_surroundings(out, comparison, *style)
 }
@@ -82,6 +85,14 @@ fn write_surroundings(out: &mut dyn Write, comparison: &Comparison, style: Style
     Ok(())
 }
 
+/// `A: ext4, B: xfs (sweep 12, 'nightly')` if both sides are of one sweep, else a line for each.
+fn titles([a, b]: &[SideName; 2]) -> Vec<String> {
+    match (a.sweep, &a.sweep_name) == (b.sweep, &b.sweep_name) {
+        true => vec![format!("A: {}, B: {}", a.name, title(b))],
+        false => vec![format!("A: {}", title(a)), format!("B: {}", title(b))],
+    }
+}
+
 /// Returns the trials and measures of a case that are not in its table.
 pub(crate) fn left_out(case: &ComparedCase) -> Vec<String> {
     let sides = ["A", "B"].into_iter().zip(case.not_measured).filter(|(_, trials)| *trials > 0);
@@ -108,7 +119,8 @@ fn write_case(out: &mut dyn Write, case: &ComparedCase, style: Style) -> io::Res
     };
     let title = format!("{name}: {}", case.workload_title);
     style.paragraph(out, Paint::Heading, 0, &title)?;
-    for difference in &case.differences {
+    // Names that are the levels have said it.
+    for difference in case.differences.iter().filter(|difference| difference.levels != case.names) {
         let [a, b] = &difference.levels;
         style.paragraph(out, Paint::Plain, 2, &format!("{}: {a} -> {b}", difference.what))?;
     }
@@ -430,7 +442,7 @@ mod tests {
         let text = text(&trials(0, "a", 6, 1.0), &trials(1, "b", 6, 0.9), [1, 1], &[]);
         let lines: Vec<&str> = text.lines().collect();
         let at = |word: &str| lines.iter().position(|line| line.trim_start().starts_with(word)).unwrap();
-        assert!(at("A: 1/old (sweep 1, 'nightly')") < at("a -> b: fileserver"));
+        assert!(at("A: 1/old, B: 1/new (sweep 1, 'nightly')") < at("a -> b: fileserver"));
         assert!(
             at("slower") < at("read-under-write") && at("read-under-write") < at("no material difference")
         );

@@ -96,7 +96,7 @@ fn write_answer(
         Some(measure) => write_standings(out, (answer, measure), shown, extent, style),
         None => Ok(()),
     };
-    let first = [answer.leader, answer.default].into_iter().flatten().collect();
+    let first = [&answer.leader, &answer.default].into_iter().flatten().map(|one| one.index).collect();
     let rows = Rows { count: answer.standings.len(), first, write: &write };
     Page { head, paragraphs, rows, doubts: answer.doubts.len(), foot: &foot }.write(out, extent, style)
 }
@@ -137,7 +137,11 @@ fn write_standings(
     for (index, one) in answer.standings.iter().enumerate().filter(|(index, _)| is_shown(*index)) {
         let mark = if one.is_durable() { "" } else { WEAKENS };
         let name = Cell::new(&one.name);
-        let name = if Some(index) == answer.winner { name.add_attribute(Attribute::Bold) } else { name };
+        let name = if answer.winner.as_ref().is_some_and(|winner| winner.index == index) {
+            name.add_attribute(Attribute::Bold)
+        } else {
+            name
+        };
         let share = |value: f64| if largest > 0.0 { value / largest } else { 0.0 };
         let drawn = one.value.map_or(String::new(), |value| bar(share(value), BAR_WIDTH));
         let compared = one.to_best.map_or(String::new(), |compared| difference(&compared));
@@ -164,7 +168,7 @@ fn write_standings(
         one.with_value > 1 && matches!(one.verdict, Verdict::CannotTell { needed: Some(_) })
     };
     if answer.standings.iter().any(tells_how_many) {
-        below.push("cannot tell: ~N: about N trials of each would decide");
+        below.push("cannot tell: ~N: about N blocks of one trial of each would decide");
     }
     if weak {
         below.push(legend.as_str());
@@ -193,6 +197,7 @@ fn verdict(one: &Contender) -> String {
         Verdict::CannotTell { .. } if one.doubt.is_some() => "cannot tell: see note".to_string(),
         Verdict::CannotTell { .. } => "cannot tell".to_string(),
         Verdict::Worse => "worse".to_string(),
+        Verdict::WorseThanDefault => "worse than default".to_string(),
         Verdict::BetterAndWeaker => "better, unsafe".to_string(),
         Verdict::Unknown => "no value".to_string(),
     }
@@ -271,15 +276,14 @@ fn write_front(out: &mut dyn Write, answer: &Answer, style: Style) -> io::Result
         out,
         Paint::Heading,
         0,
-        "Trade-offs (means; (max): the longest of all trials; *: no other configuration is better in all)",
+        "Trade-offs (means; *: no other configuration is better in all)",
     )?;
     let measures: Vec<Measure> =
         front.objectives.iter().filter_map(|objective| objective.measure.parse().ok()).collect();
     let heads = measures.iter().zip(&front.objectives).map(|(measure, objective)| {
         let symbol = measure.unit().symbol();
         let unit = if symbol == "ns" { String::new() } else { format!(" {symbol}") };
-        let heading = objective.heading();
-        let name: Vec<&str> = short(&heading).split_inclusive(['-', '/']).collect();
+        let name: Vec<&str> = short(&objective.measure).split_inclusive(['-', '/']).collect();
         format!("{}{unit}", name.join("\n"))
     });
     let heads: Vec<String> = heads.collect();

@@ -44,6 +44,11 @@ impl Case<'_> {
         &self.any.configuration
     }
 
+    /// Its position in the plan.
+    pub fn index(&self) -> u32 {
+        self.any.case
+    }
+
     pub fn name(&self) -> &str {
         &self.configuration().name
     }

@@ -23,9 +23,12 @@ pub use surroundings::SharedWarning;
 use crate::doubt::{Doubt, DoubtfulSide};
 use crate::durability::{self, Judge, LossRow, Losses};
 use crate::levels::worth_asking;
+use crate::load::{Load, held_at, held_rate, loads};
 use crate::looks::under_looks;
 use crate::machines::by_block;
+use crate::outcomes::is_measured;
 use crate::ranking::estimate_of;
+use crate::ratios::Ratios;
 use fsdyno_core::measure::{Direction, Measure, Value};
 use fsdyno_core::{Operation, TrialRecord, Workload};
 use fsdyno_stats::{Estimate, Ratio, Verdict, holm, independent, mann_whitney, paired};
@@ -261,7 +264,8 @@ impl Comparison {
 }
 
 fn compared(sides: [&Case<'_>; 2], of: [Side<'_>; 2], question: &Question) -> ComparedCase {
-    let row = |measure: &Measure| row(measure, sides, of, question.seed);
+    let beside = of_common_load(sides, of);
+    let row = |measure: &Measure| row(measure, sides, of, beside.as_deref(), question.seed);
     let asked = question.measures.clone();
     let some = |row: &ComparedMeasure| row.estimates.iter().any(|side| side.value != 0.0);
     let (mut rows, zero): (Vec<ComparedMeasure>, Vec<ComparedMeasure>) = match asked.is_empty() {
@@ -312,8 +316,25 @@ fn of_each_role(trial: &TrialRecord) -> Vec<Measure> {
     names.iter().filter_map(|name| name.parse().ok()).collect()
 }
 
-/// `None` if a side has no value.
-fn row(measure: &Measure, cases: [&Case<'_>; 2], of: [Side<'_>; 2], seed: u64) -> Option<ComparedMeasure> {
+/// The measured trials of the load that two cases of one sweep have in common; `None` for others.
+fn of_common_load<'a>(cases: [&Case<'_>; 2], of: [Side<'a>; 2]) -> Option<Vec<&'a TrialRecord>> {
+    let whole = of[0].shares_sweep_with(&of[1]).then_some(of[0].whole)?;
+    let has = |load: &Load<'_>, case: &Case<'_>| {
+        whole.iter().any(|trial| trial.case == case.index() && is_measured(trial) && load.has(trial))
+    };
+    let has_both = |load: &Load<'_>| cases.iter().all(|case| has(load, case));
+    let load = loads(whole).into_iter().find(has_both)?;
+    Some(whole.iter().filter(|trial| is_measured(trial) && load.has(trial)).collect())
+}
+
+/// `None` if a side has no value. `beside` are the trials of their common load, if they have one.
+fn row(
+    measure: &Measure,
+    cases: [&Case<'_>; 2],
+    of: [Side<'_>; 2],
+    beside: Option<&[&TrialRecord]>,
+    seed: u64,
+) -> Option<ComparedMeasure> {
     let same_sweep = of[0].shares_sweep_with(&of[1]);
     let values = |case: &Case<'_>| -> Vec<Value> {
         case.trials.iter().filter_map(|trial| measure.value(trial)).collect()
@@ -327,8 +348,12 @@ fn row(measure: &Measure, cases: [&Case<'_>; 2], of: [Side<'_>; 2], seed: u64) -
     let all = blocks.map(|side| side.into_values().collect::<Vec<f64>>());
     // Two trials of one block are not independent of each other.
     let rank_p = mann_whitney(&all[0], &all[1]);
-    let ratio = if same_sweep && pairs.len() > 1 { paired(&pairs) } else { independent(&all[0], &all[1]) };
-    let ratio = under_looks(ratio, of.iter().any(|side| side.repeated_looks));
+    let looks = of.iter().any(|side| side.repeated_looks);
+    let ratio = match beside {
+        Some(trials) => Ratios::new(measure, trials, looks).of(cases[0].index(), cases[1].index()),
+        None if same_sweep && pairs.len() > 1 => under_looks(paired(&pairs), looks),
+        None => under_looks(independent(&all[0], &all[1]), looks),
+    };
     let incomparable = matching::incomparable(cases, measure);
     let doubts = ratio.map_or_else(Doubt::default, |ratio| {
         let sides = [0, 1].map(|side| DoubtfulSide { trials: &cases[side].trials, whole: of[side].whole });
@@ -342,7 +367,9 @@ fn row(measure: &Measure, cases: [&Case<'_>; 2], of: [Side<'_>; 2], seed: u64) -
         rank_p,
         finding: Finding::CannotTell(Lack::Zero),
         doubt: None,
-        doubts: doubts.unless_comparable(incomparable),
+        doubts: doubts
+            .unless_comparable(incomparable)
+            .unless_held(held_rate(cases[0].workload(), measure).map(held_at)),
         is_lost: lost(measure, [&a, &b]),
         at_least: sides.map(|side| side.iter().any(|value| value.at_least)),
     })
@@ -397,7 +424,9 @@ fn finding(row: &ComparedMeasure, threshold: f64, comparisons: usize) -> (Findin
         Verdict::Smaller if more_is_better => Finding::Slower,
         Verdict::Smaller => Finding::Faster,
         Verdict::NoMaterialDifference => Finding::NoMaterialDifference,
-        Verdict::CannotTell(needed) => Finding::CannotTell(Lack::Trials(worth_asking(needed, &ratio))),
+        Verdict::CannotTell(_) => {
+            Finding::CannotTell(Lack::Trials(worth_asking(&ratio, threshold, comparisons)))
+        }
     };
     (finding, doubt)
 }

@@ -149,17 +149,14 @@ pub(super) fn after_block(found: &RaceAnswer, blocks: u32) -> Vec<String> {
     drops.into_iter().chain([bound, next]).collect()
 }
 
-/// Dropped configurations that are named for each round; JSON has all.
-const NAMED: usize = 3;
-
 /// `after round 1 (72 trials) 36 dropped: 'a' (number 37 of 72, 8.1 % behind the best), ... and 33 more`.
 pub(super) fn dropped_after(found: &RaceAnswer, round: usize) -> Option<String> {
     let dropped: Vec<&Elimination> = found.eliminations.iter().filter(|one| one.round == round).collect();
     let after = dropped.last()?.after_trials;
     let named = |one: &&Elimination| format!("'{}' ({})", one.raced.configuration.name, one.why);
-    let mut names: Vec<String> = dropped.iter().take(NAMED).map(named).collect();
-    if dropped.len() > NAMED {
-        names.push(format!("{} more", dropped.len() - NAMED));
+    let mut names: Vec<String> = dropped.iter().take(1).map(named).collect();
+    if dropped.len() > 1 {
+        names.push(format!("{} more", dropped.len() - 1));
     }
     Some(format!("after round {round} ({after} trials) {} dropped: {}", dropped.len(), names.join(", ")))
 }

@@ -8,7 +8,7 @@ use crate::drift::Drift;
 use crate::judgement::Judgement;
 use crate::outcomes::{FailedTrials, SkippedCases, WarningGroup};
 use crate::race::RaceAnswer;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 /// The configuration to use, for each workload of a sweep.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -62,14 +62,14 @@ pub struct Answer {
     pub sentences: Vec<String>,
     /// The reasons to doubt the judgement, at most three, first what could change it most.
     pub doubts: Vec<String>,
-    /// Index of the winner in `standings`; absent if there is none.
-    pub winner: Option<usize>,
-    /// Index of the default, which is kept without a winner; absent if no trial has a value.
-    pub default: Option<usize>,
-    /// Index of the configuration that is ahead: the winner, or what might be one.
-    pub leader: Option<usize>,
-    /// Index of the configuration that this one is compared with: the default, or the next best.
-    pub baseline: Option<usize>,
+    /// The winner; absent if there is none.
+    pub winner: Option<Chosen>,
+    /// The default, which is kept without a winner; absent if no trial has a value.
+    pub default: Option<Chosen>,
+    /// The configuration that is ahead: the winner, or what might be one.
+    pub leader: Option<Chosen>,
+    /// The configuration that this one is compared with: the default, or the next best.
+    pub baseline: Option<Chosen>,
     /// Every configuration, best mean first.
     pub standings: Vec<Contender>,
     /// Names of configurations of which every trial failed, so that they are not among these.
@@ -97,6 +97,27 @@ pub struct Answer {
     pub warnings: Vec<WarningGroup>,
 }
 
+/// One of the standings. Formats have its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chosen {
+    /// Its place among them.
+    pub index: usize,
+    name: String,
+}
+
+impl Chosen {
+    pub(super) fn of(standings: &[Contender], index: Option<usize>) -> Option<Chosen> {
+        let index = index?;
+        Some(Chosen { index, name: standings.get(index)?.name.clone() })
+    }
+}
+
+impl Serialize for Chosen {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.name)
+    }
+}
+
 impl Answer {
     /// The headline and what else there is to say, a paragraph each.
     pub fn paragraphs(&self) -> impl Iterator<Item = &str> {
@@ -105,21 +126,21 @@ impl Answer {
 
     /// The winner.
     pub fn winner(&self) -> Option<&Contender> {
-        self.standings.get(self.winner?)
+        self.standings.get(self.winner.as_ref()?.index)
     }
 
     /// The default.
     pub fn default(&self) -> Option<&Contender> {
-        self.standings.get(self.default?)
+        self.standings.get(self.default.as_ref()?.index)
     }
 
     /// The configuration that is ahead.
     pub fn leader(&self) -> Option<&Contender> {
-        self.standings.get(self.leader?)
+        self.standings.get(self.leader.as_ref()?.index)
     }
 
     /// The configuration that this one is compared with.
     pub(crate) fn baseline(&self) -> Option<&Contender> {
-        self.standings.get(self.baseline?)
+        self.standings.get(self.baseline.as_ref()?.index)
     }
 }

@@ -83,6 +83,9 @@ pub enum Verdict {
     },
     /// Worse, by more than the threshold.
     Worse,
+    /// The trials do not tell it from the best, but it is worse than the default by more than the threshold,
+    /// so that it is not the best.
+    WorseThanDefault,
     /// Better than the best, but less safe.
     BetterAndWeaker,
     /// No trial has a value.
@@ -131,4 +134,11 @@ pub(super) fn of_case<'a>(trials: &[&'a TrialRecord], case: u32) -> impl Iterato
 /// The number of pairs of these things, any of which could have been the best.
 pub(crate) fn pairs(things: usize) -> usize {
     things * things.saturating_sub(1) / 2
+}
+
+/// The default: of those with a value that weaken nothing, if there are any, the one with the fewest settings
+/// changed, the first of the plan among equals.
+pub(super) fn default(standings: &[Contender]) -> Option<usize> {
+    let valued = standings.iter().enumerate().filter(|(_, one)| one.value.is_some());
+    valued.min_by_key(|(_, one)| (!one.is_durable(), one.changes, one.case)).map(|(index, _)| index)
 }

@@ -16,7 +16,7 @@ use fsdyno_core::outcome::Outcome;
 use fsdyno_core::{TrialRecord, Warning, WarningKind};
 
 /// The most that one reads before deciding.
-const MOST: usize = 3;
+pub(super) const MOST: usize = 3;
 /// A warning in fewer than one of so many trials hardly changes a mean.
 const RARE: usize = 20;
 

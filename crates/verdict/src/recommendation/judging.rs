@@ -7,24 +7,23 @@
 //! among equals.
 //!
 //! **Guard measures** are those that a workload declares
-//! ([`Load::guards`](fsdyno_core::workload::Load::guards)). One is materially worse if its mean is worse by
-//! more than the threshold, and the interval of the ratio leaves out 1. They are not corrected for being
-//! several: here the error to avoid is a loss that nobody names.
+//! ([`Load::guards`](fsdyno_core::workload::Load::guards)); [`price`](super::price) says when one is
+//! materially worse.
 
-use super::contender::{Compared, Contender, Verdict, of_case};
+use super::contender::{Compared, Contender, Verdict, default, of_case};
+use super::faults;
+use super::price::{Change, Loss, Trials};
 use super::recipe::quoted;
-use super::words::{listed, quantity, times_or_percent, trials_do, turned};
-use super::{faults, standing};
+use super::too_few_operations;
+use super::words::{quantity, times_or_percent, trials_do, turned};
 use crate::confounder;
 use crate::doubt;
-use crate::drift::Drift;
 use crate::judgement::{Class, Judgement};
-use crate::load::Load;
-use crate::looks::under_looks;
+use crate::load::{Load, held_at, held_rate};
 use crate::outcomes::{carriers, carriers_in};
 use crate::race::RaceAnswer;
-use crate::ranking;
-use crate::text;
+use crate::ratios::Ratios;
+use crate::text::{self, listed};
 use fsdyno_core::measure::{Direction, Measure};
 use fsdyno_core::result::LifecycleStep;
 use fsdyno_core::{DeviceSpec, Nanos, Role, TrialRecord, WarningKind, Workload};
@@ -35,6 +34,9 @@ const NAMED: usize = 3;
 /// If other programs used more than this share of all processors on average, or so much as is worth a warning
 /// in half of the trials, the page advises measuring again.
 const BUSY: f64 = 0.25;
+
+/// The step after which each trial has a value.
+const LONGER: &str = "Make the windows longer, so that each trial has enough operations.";
 
 /// A judgement with the configurations that it is about, as indices of the standings.
 pub(super) struct Judged {
@@ -58,15 +60,17 @@ pub(super) struct Evidence<'a, 't> {
     pub standings: &'a [Contender],
     /// The trials that are compared.
     pub trials: &'a [&'t TrialRecord],
+    /// All trials of the sweep.
+    pub whole: &'a [TrialRecord],
+    /// The measures that must not become worse unnoticed.
+    pub guards: &'a [Measure],
     /// Names of configurations of which every trial failed.
     pub failed_always: &'a [String],
     /// The next step that all failed trials have in common.
     pub hint: Option<&'a str>,
-    pub drift: Option<&'a Drift>,
-    pub threshold: f64,
-    pub seed: u64,
-    /// `true` if trials were looked at to decide how many there are.
-    pub looks: bool,
+    pub with: Trials<'a, 't>,
+    /// `true` if trials can be added with `sweep --more`.
+    pub can_add: bool,
 }
 
 impl Evidence<'_, '_> {
@@ -91,6 +95,13 @@ impl Evidence<'_, '_> {
             let headline = format!("This sweep cannot answer: {why}.{}", self.kept(default));
             return keep(Class::Invalid, headline, self.and_on_a_quiet_machine(Some(next)));
         }
+        if let Some(rate) = held_rate(self.load.workload, self.measure)
+            && !standings.iter().any(is_worse)
+        {
+            let headline = format!("This sweep cannot answer: {}.{}", held_at(rate), self.kept(default));
+            let next = "To compare writes, set `write_rate = \"closed\"`.".to_string();
+            return keep(Class::Invalid, headline, Some(next));
+        }
         if standings[best].zero == standings[best].with_value {
             let measure = self.measure.in_words();
             let headline = match self.measure.name() {
@@ -103,7 +114,9 @@ impl Evidence<'_, '_> {
         }
         if self.runner_up(best).is_none() {
             let class = if self.failed_always.is_empty() { Class::Undecided } else { Class::Invalid };
-            return keep(class, self.alone(&standings[best]), None);
+            let lacks = standings.iter().any(|one| one.value.is_none() && one.trials > 0);
+            let next = lacks.then(|| LONGER.to_string());
+            return keep(class, self.alone(&standings[best]), next);
         }
         if standings[best].is_durable()
             && !standings.iter().any(|one| one.case != standings[best].case && one.is_durable())
@@ -116,22 +129,11 @@ impl Evidence<'_, '_> {
             if let Some(most) = self.most_to_gain(best, default) {
                 return keep(Class::NoDifference, self.nothing_better(default, most), None);
             }
-            if open.iter().all(|one| one.doubt.is_some()) {
-                // Of several reasons, prefer the one about the default.
-                let about_default = open.iter().find(|one| one.case == standings[default].case);
-                let why = about_default.unwrap_or(&open[0]).doubt.as_deref().unwrap_or_default();
+            if open.iter().all(|one| one.doubt.is_some()) && open.len() == self.rivals(best).count() {
+                let why = first_doubt(&open, default, standings);
                 let headline =
                     format!("This sweep cannot answer: {why}.{}{}", self.failed(), self.kept(default));
-                let next = match open.iter().chain([&&standings[best]]).any(|one| one.failed > 0) {
-                    true => self.and_on_a_quiet_machine(Some(match self.hint {
-                        Some(hint) => format!("{} Then measure again.", sentence(hint)),
-                        None => "Find out why trials failed (`fsdyno show --notes`), and measure again."
-                            .to_string(),
-                    })),
-                    false => Some(
-                        "Measure again what is in doubt, while the machine does nothing else.".to_string(),
-                    ),
-                };
+                let next = self.and_on_a_quiet_machine(Some(self.out_of_doubt(best, &open)));
                 return keep(Class::Invalid, headline, next);
             }
             let (headline, next) = self.undecided(best, default, &open);
@@ -177,7 +179,7 @@ impl Evidence<'_, '_> {
     }
 
     /// Returns the advice on comparing readers if those that gain are the ones beside slow writers.
-    fn beside_the_same_writes(&self, loss: &GuardLoss) -> Option<String> {
+    fn beside_the_same_writes(&self, loss: &Loss) -> Option<String> {
         let Workload::Fileserver(load) = self.load.workload else { return None };
         let is_closed = load.write_rate.is_none() && !self.is_imported();
         (is_closed && loss.measure.role() == Some(Role::Writer)).then(|| {
@@ -217,8 +219,8 @@ impl Evidence<'_, '_> {
             let ratio = self.ratio(default, one)?;
             let [low, high] = ratio.interval?;
             Some(match self.measure.direction() {
-                Direction::HigherIsBetter => low > 1.0 + self.threshold,
-                Direction::LowerIsBetter => high < 1.0 / (1.0 + self.threshold),
+                Direction::HigherIsBetter => low > 1.0 + self.with.threshold,
+                Direction::LowerIsBetter => high < 1.0 / (1.0 + self.with.threshold),
             })
         };
         let as_good = self.standings.iter().enumerate().filter(|(_, one)| {
@@ -235,7 +237,7 @@ impl Evidence<'_, '_> {
     fn most_to_gain(&self, best: usize, default: usize) -> Option<f64> {
         let of_default = &self.standings[default];
         let sound = |one: &Contender| one.is_complete() && one.doubt.is_none() && !one.at_least;
-        let matters = |one: &&Contender| one.case != of_default.case && one.verdict != Verdict::Worse;
+        let matters = |one: &&Contender| one.case != of_default.case && !is_worse(one);
         let mut most = 0.0_f64;
         for one in self.rivals(best).chain([&self.standings[best]]).filter(matters) {
             let [low, high] = self.ratio(default, one)?.interval?;
@@ -247,7 +249,7 @@ impl Evidence<'_, '_> {
                 return None;
             }
         }
-        (sound(of_default) && most <= self.threshold).then_some(most)
+        (sound(of_default) && most <= self.with.threshold).then_some(most)
     }
 
     fn nothing_better(&self, default: usize, most: f64) -> String {
@@ -266,7 +268,8 @@ impl Evidence<'_, '_> {
         match (from.verdict, to.verdict) {
             (Verdict::Best, _) => to.to_best,
             (_, Verdict::Best) => from.to_best.as_ref().map(turned),
-            _ => under_looks(standing::ratio(self.measure, self.trials, from.case, to.case), self.looks)
+            _ => Ratios::new(self.measure, self.trials, self.with.looks)
+                .of(from.case, to.case)
                 .map(|ratio| Compared::new(&ratio, ratio.p)),
         }
     }
@@ -306,6 +309,7 @@ impl Evidence<'_, '_> {
             return next;
         }
         Some(match next {
+            Some(next) if next.contains("does nothing else") => next,
             Some(next) => format!("{next} And measure while the machine does nothing else."),
             None => "Measure again while the machine does nothing else, before you rely on this.".to_string(),
         })
@@ -328,7 +332,14 @@ impl Evidence<'_, '_> {
     }
 
     fn alone(&self, one: &Contender) -> String {
+        let without = self.standings.iter().filter(|other| other.value.is_none());
+        let without: Vec<String> = without.map(|other| other.name.clone()).collect();
         let rest = match self.failed_always {
+            [] if !without.is_empty() => format!(
+                "no trial of {} has a value of it{}",
+                names(&without),
+                too_few_operations(Some(self.measure), self.trials)
+            ),
             [] => "there is nothing to compare it with".to_string(),
             failed => format!("nothing else was measured: every trial of {} failed", names(failed)),
         };
@@ -376,7 +387,7 @@ impl Evidence<'_, '_> {
         }
     }
 
-    fn trade_off(&self, chosen: usize, baseline: Option<usize>, default: usize, loss: &GuardLoss) -> String {
+    fn trade_off(&self, chosen: usize, baseline: Option<usize>, default: usize, loss: &Loss) -> String {
         let one = &self.standings[chosen];
         let than =
             baseline.map_or(String::new(), |other| format!(", {}", self.compared(chosen, other, default)));
@@ -395,8 +406,11 @@ impl Evidence<'_, '_> {
         let alike: Vec<String> = alike.map(|one| one.name.clone()).collect();
         // What is counted is the same or not.
         let is_counted = self.measure.is_often_zero() || self.measure.is_of_faults();
-        let within =
-            if is_counted { String::new() } else { format!(" (within {})", text::percent(self.threshold)) };
+        let within = if is_counted {
+            String::new()
+        } else {
+            format!(" (within {})", text::percent(self.with.threshold))
+        };
         let between = match alike.len() {
             0..=NAMED if alike.len() == all => names(&alike),
             0..=NAMED => format!("{}, of {all}", names(&alike)),
@@ -405,10 +419,14 @@ impl Evidence<'_, '_> {
         };
         let what = self.measure.in_words();
         if let Some(logs) = self.fewest_logs() {
+            let losing = self.standings.iter().filter(|one| one.value.is_some() && !best_or_as_good(one));
+            let losing: Vec<String> =
+                losing.map(|one| format!(" '{}' lost {}.", one.name, self.range_of_losses(one))).collect();
             return format!(
-                "No difference shown in {what} between {between}: none lost any, in {} of each or more. Keep the \
-                 default, '{}'.{}",
+                "No difference shown in {what} between {between}: none lost any, in {} of each or more.{} Keep \
+                 the default, '{}'.{}",
                 text::plural(logs as u64, "log"),
+                losing.concat(),
                 self.standings[default].name,
                 self.failed()
             );
@@ -450,7 +468,11 @@ impl Evidence<'_, '_> {
             few if few.len() < NAMED => names(&few.iter().map(|one| one.name.clone()).collect::<Vec<_>>()),
             many => format!("'{}' and {} others", many[0].name, many.len() - 1),
         };
-        let apart = format!("{} not tell it from {others}", trials_do(leader, open));
+        let why = match open.iter().all(|one| one.doubt.is_some()) {
+            true => format!(" ({})", first_doubt(open, default, self.standings)),
+            false => String::new(),
+        };
+        let apart = format!("{} not tell it from {others}{why}", trials_do(leader, open));
         let headline = match of_default.verdict {
             Verdict::Worse => {
                 let price = self.price(best, Some(default));
@@ -471,7 +493,33 @@ impl Evidence<'_, '_> {
                 ),
             },
         };
-        (headline + &self.failed(), Some(self.to_decide(open, fewest)))
+        let beaten = self.standings.iter().filter(|one| one.verdict == Verdict::WorseThanDefault);
+        let beaten: Vec<String> = beaten.map(|one| one.name.clone()).collect();
+        let beaten = match &beaten[..] {
+            [] => String::new(),
+            [only] => format!(" '{only}' is worse than the default."),
+            several => format!(" {} are worse than the default.", names(several)),
+        };
+        let next = match why.is_empty() {
+            true => self.to_decide(open, fewest),
+            false => self.out_of_doubt(best, open),
+        };
+        (headline + &beaten + &self.failed(), Some(next))
+    }
+
+    /// Returns the step after which nothing but the configurations may explain a difference.
+    fn out_of_doubt(&self, best: usize, open: &[&Contender]) -> String {
+        let mut sides = open.iter().copied().chain([&self.standings[best]]);
+        if sides.clone().any(|one| one.failed > 0) {
+            return match self.hint {
+                Some(hint) => format!("{} Then measure again.", sentence(hint)),
+                None => "Find out why trials failed (`fsdyno show --notes`), and measure again.".to_string(),
+            };
+        }
+        match sides.any(|one| one.with_value < one.trials) {
+            true => LONGER.to_string(),
+            false => "Measure again what is in doubt, while the machine does nothing else.".to_string(),
+        }
     }
 
     /// Returns the step that would decide between these; `fewest` is their smallest number of trials.
@@ -484,12 +532,10 @@ impl Evidence<'_, '_> {
         // Two trials are too few to estimate how many are needed.
         let begins = fewest < 2 || fewest < 3 && needed.is_none();
         match needed.filter(|needed| *needed > fewest) {
-            _ if begins && self.is_imported() => "To decide, begin with 6 trials of each.".to_string(),
-            _ if begins => format!("To decide, begin with 6 trials of each ({}).", self.adding(6 - fewest)),
-            Some(needed) if self.is_imported() => format!("To decide: about {needed} trials of each."),
-            Some(needed) => {
-                format!("To decide: about {needed} trials of each ({}).", self.adding(needed - fewest))
-            }
+            _ if begins && !self.can_add => "To decide, begin with 6 trials of each.".to_string(),
+            _ if begins => format!("To decide, begin with 6 blocks ({}).", self.adding(6 - fewest)),
+            Some(needed) if !self.can_add => format!("To decide: about {needed} trials of each."),
+            Some(needed) => format!("To decide: about {needed} blocks ({}).", self.adding(needed - fewest)),
             None => self.unless_trees_fit().unwrap_or_else(|| {
                 "More trials alone hardly decide this: what would help is longer windows, or a machine on which \
                  one and the same trial varies less."
@@ -506,9 +552,9 @@ impl Evidence<'_, '_> {
             _ => None,
         });
         let command = format!("fsdyno sweep --more {blocks} {}{}", self.sweep, confirmed.collect::<String>());
-        let took = self.trials.iter().filter_map(|trial| LifecycleStep::Total.of(&trial.lifecycle_ns));
+        let took = self.whole.iter().filter_map(|trial| LifecycleStep::Total.of(&trial.lifecycle_ns));
         let took: f64 = took.map(Nanos::as_secs_f64).sum();
-        let measured: BTreeSet<u32> = self.trials.iter().map(|trial| trial.block).collect();
+        let measured: BTreeSet<u32> = self.whole.iter().map(|trial| trial.block).collect();
         let minutes = (took * blocks as f64 / measured.len().max(1) as f64 / 60.0).ceil();
         let time = (minutes > 0.0).then(|| format!(" in about {}", Nanos::from_secs(60 * minutes as u64)));
         format!("`{command}` adds them{}", time.unwrap_or_default())
@@ -517,7 +563,8 @@ impl Evidence<'_, '_> {
     /// Returns the advice on what to set if most trials may have read from memory, which no telemetry has
     /// seen.
     fn unless_trees_fit(&self) -> Option<String> {
-        let fit = 2 * carriers(self.trials, WarningKind::TreeSmallerThanMemory) > self.trials.len();
+        let fit = doubt::bears_on(WarningKind::PageCache, self.measure)
+            && 2 * carriers(self.trials, WarningKind::TreeSmallerThanMemory) > self.trials.len();
         fit.then(|| self.load.remedy_for_memory(self.trials)).flatten()
     }
 
@@ -526,67 +573,41 @@ impl Evidence<'_, '_> {
         carriers(self.trials, WarningKind::Imported) > 0
     }
 
-    /// Says so if none is shown to be worse, and the means of all differ by less than the sentinel varied.
+    /// Says so if none is shown to differ from the best, and the means of all differ by less than two trials
+    /// of one configuration in the same block.
     fn less_than_the_machine_varies(&self) -> Option<String> {
-        if self.standings.iter().any(|one| one.verdict == Verdict::Worse) {
+        let is_shown = |one: &Contender| {
+            let interval = one.to_best.and_then(|ratio| ratio.interval);
+            is_worse(one) || interval.is_some_and(|[low, high]| low > 1.0 || high < 1.0)
+        };
+        if self.standings.iter().any(is_shown) {
             return None;
         }
-        let drift = self.drift.filter(|drift| drift.measure == self.measure.name())?;
-        let (low, high) = drift.range();
+        let ratios = Ratios::new(self.measure, self.trials, self.with.looks);
+        let (low, high) = ratios.furthest_apart()?;
         let means = || self.standings.iter().filter_map(|one| one.value);
         let (least, most) = (means().fold(f64::MAX, f64::min), means().fold(0.0, f64::max));
-        (low > 0.0 && least > 0.0 && high / low > most / least).then(|| {
+        (least > 0.0 && high / low > most / least).then(|| {
             format!(
-                "the {} differ less than this machine itself varies ({} to {} in trials of '{}' alone)",
+                "the {} differ less than this machine itself varies ({} and {} for one and the same in one block)",
                 means().count(),
                 text::quantity(self.measure, low, false),
                 text::quantity(self.measure, high, false),
-                drift.name
             )
         })
     }
 
     /// The first guard measure in which the chosen one is materially worse than the baseline, or than the
     /// best of the others.
-    fn guard_loss(&self, chosen: usize, baseline: Option<usize>) -> Option<GuardLoss> {
+    fn guard_loss(&self, chosen: usize, baseline: Option<usize>) -> Option<Loss> {
         let own = &self.standings[chosen];
         let mut others: Vec<usize> = baseline.into_iter().chain(self.runner_up(chosen)).collect();
         others.dedup();
-        let guards = self.load.workload.load().guards().into_iter().filter_map(|name| name.parse().ok());
-        let guards = guards.filter(|guard: &Measure| guard != self.measure);
-        let mut losses = guards.flat_map(|guard| {
-            let against = others.iter().map(|other| &self.standings[*other]);
-            against.filter_map(|other| self.loss_in(&guard, own, other)).collect::<Vec<_>>()
-        });
-        losses.next()
-    }
-
-    fn loss_in(&self, guard: &Measure, own: &Contender, other: &Contender) -> Option<GuardLoss> {
-        let ratio = under_looks(standing::ratio(guard, self.trials, other.case, own.case), self.looks)?;
-        let interval = ratio.interval?;
-        let [mine, others] = [own, other].map(|one| self.mean(guard, one));
-        let ((mine, mine_at_least), (others, others_at_least)) = (mine?, others?);
-        // The true value of a lower bound may be any larger one.
-        let (is_worse, hidden) = match guard.direction() {
-            Direction::HigherIsBetter => {
-                (ratio.value < 1.0 / (1.0 + self.threshold) && interval.high < 1.0, mine_at_least)
-            }
-            Direction::LowerIsBetter => {
-                (ratio.value > 1.0 + self.threshold && interval.low > 1.0, others_at_least)
-            }
-        };
-        (is_worse && !hidden).then(|| GuardLoss {
-            measure: guard.clone(),
-            own: mine,
-            own_at_least: mine_at_least,
-            other: others,
-            name: other.name.clone(),
+        let mut pairs = self.guards.iter().flat_map(|guard| others.iter().map(move |other| (guard, *other)));
+        pairs.find_map(|(guard, other)| match self.with.change(guard, own, &self.standings[other]) {
+            Change::Worse(loss) => Some(loss),
+            _ => None,
         })
-    }
-
-    fn mean(&self, measure: &Measure, one: &Contender) -> Option<(f64, bool)> {
-        let own: Vec<&TrialRecord> = of_case(self.trials, one.case).collect();
-        ranking::figure(measure, self.seed, &own).map(|found| (found.estimate.value, found.at_least))
     }
 
     /// `34.5 MB/s (reads while others write)`.
@@ -626,34 +647,8 @@ impl Evidence<'_, '_> {
     }
 }
 
-/// A guard measure in which a configuration is materially worse than another.
-struct GuardLoss {
-    measure: Measure,
-    own: f64,
-    own_at_least: bool,
-    other: f64,
-    /// Name of the other.
-    name: String,
-}
-
-impl GuardLoss {
-    /// `145 MB/s (writes while others read) instead of 442 MB/s with 'ext4'`.
-    fn in_words(&self) -> String {
-        format!(
-            "{} ({}) instead of {} with '{}'",
-            text::quantity(&self.measure, self.own, self.own_at_least),
-            self.measure.in_words(),
-            text::quantity(&self.measure, self.other, false),
-            self.name
-        )
-    }
-}
-
-/// The default: of those with a value that weaken nothing, if there are any, the one with the fewest settings
-/// changed, the first of the plan among equals.
-fn default(standings: &[Contender]) -> Option<usize> {
-    let valued = standings.iter().enumerate().filter(|(_, one)| one.value.is_some());
-    valued.min_by_key(|(_, one)| (!one.is_durable(), one.changes, one.case)).map(|(index, _)| index)
+fn is_worse(one: &Contender) -> bool {
+    matches!(one.verdict, Verdict::Worse | Verdict::WorseThanDefault)
 }
 
 fn best_or_as_good(one: &Contender) -> bool {
@@ -662,6 +657,12 @@ fn best_or_as_good(one: &Contender) -> bool {
 
 fn names(of: &[String]) -> String {
     listed(&of.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>())
+}
+
+/// The doubt of the first of these; prefers the default.
+fn first_doubt<'a>(open: &[&'a Contender], default: usize, standings: &[Contender]) -> &'a str {
+    let about_default = open.iter().find(|one| one.case == standings[default].case);
+    about_default.unwrap_or(&open[0]).doubt.as_deref().unwrap_or_default()
 }
 
 /// A remedy as a sentence of its own.

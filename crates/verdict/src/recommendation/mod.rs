@@ -26,12 +26,13 @@ mod faults;
 mod judging;
 mod losses;
 mod pareto;
+mod price;
 mod raced;
 mod recipe;
 mod standing;
 mod words;
 
-pub use answer::{Answer, Recommendation};
+pub use answer::{Answer, Chosen, Recommendation};
 pub use axis::{AxisAnswer, InteractionAnswer, LevelAnswer};
 pub use contender::{Compared, Contender, Verdict};
 pub use pareto::{Objective, ParetoFront, ParetoPoint};
@@ -51,13 +52,14 @@ use crate::levels::THRESHOLD;
 use crate::load::{Load, Workloads, loads};
 use crate::looks;
 use crate::machines;
-use crate::outcomes::{failed, has_failed, is_measured, skipped, warnings};
+use crate::outcomes::{carriers, failed, has_failed, is_measured, skipped, warnings};
 use crate::race::RaceAnswer;
 use crate::ranking::{self, Ranking};
 use fsdyno_core::measure::{Direction, Goal, Measure};
 use fsdyno_core::outcome::Outcome;
-use fsdyno_core::{SweepHeader, TrialRecord, Workload};
+use fsdyno_core::{SweepHeader, TrialRecord, WarningKind, Workload};
 use judging::{Evidence, Judged};
+use price::Trials;
 
 /// The question that a recommendation answers.
 #[derive(Debug, Clone, PartialEq)]
@@ -185,18 +187,21 @@ impl<'a> Asked<'a> {
         let standings = standing::standings(&ranking, &measured, trials, threshold, seed, looks);
         let failed_always = failed_always(&own);
         let drift = drift::drift(&measure, trials);
+        let guards = load.workload.load().guards().into_iter().filter_map(|name| name.parse().ok());
+        let guards: Vec<Measure> = guards.filter(|guard| *guard != measure).collect();
+        let with = Trials { trials: &measured, threshold, seed, looks };
         let evidence = Evidence {
             sweep: &header.id,
             measure: &measure,
             load,
             standings: &standings,
             trials: &measured,
+            whole: trials,
+            guards: &guards,
             failed_always: &failed_always,
             hint: common_hint(&own),
-            drift: drift.as_ref(),
-            threshold,
-            seed,
-            looks,
+            with,
+            can_add: header.race.is_none() && carriers(&measured, WarningKind::Imported) == 0,
         };
         let Judged { judgement, winner, default, leader, baseline } = match self.race_for(&measure) {
             None => evidence.judge(),
@@ -214,10 +219,10 @@ impl<'a> Asked<'a> {
             judgement,
             sentences: Vec::new(),
             doubts: Vec::new(),
-            winner,
-            default,
-            leader,
-            baseline,
+            winner: Chosen::of(&standings, winner),
+            default: Chosen::of(&standings, default),
+            leader: Chosen::of(&standings, leader),
+            baseline: Chosen::of(&standings, baseline),
             pareto: pareto::front(load.workload, &measure, &standings, &measured, seed),
             standings,
             failed_always,
@@ -232,7 +237,11 @@ impl<'a> Asked<'a> {
         };
         answer.notes.splice(..0, words::notes(&answer));
         answer.doubts = doubts::doubts(&answer, &measure, drift.as_ref(), trials, &own);
-        answer.sentences = self.sentences(&answer, &measure, &measured, own.len());
+        if self.race_for(&measure).is_some() {
+            answer.doubts.splice(..0, raced::closed_loop(&measure, &measured));
+            answer.doubts.truncate(doubts::MOST);
+        }
+        answer.sentences = self.sentences(&answer, &measure, with, &guards, own.len());
         answer
     }
 
@@ -275,15 +284,16 @@ impl<'a> Asked<'a> {
         &self,
         answer: &Answer,
         measure: &Measure,
-        measured: &[&TrialRecord],
+        with: Trials<'_, '_>,
+        guards: &[Measure],
         own: usize,
     ) -> Vec<String> {
         let race = self.race_for(measure);
         let other = self.race.filter(|_| race.is_none());
-        let mut sentences: Vec<String> = words::missed(answer, measured).into_iter().collect();
-        sentences.extend(words::sentences(answer, measure, self.question.threshold));
+        let mut sentences: Vec<String> = words::missed(answer, with.trials).into_iter().collect();
+        sentences.extend(words::sentences(answer, measure, with, guards));
         sentences.extend(race.into_iter().flat_map(|race| race.sentences.iter().cloned()));
-        sentences.extend(words::never_synced(answer, measured));
+        sentences.extend(words::never_synced(answer, with.trials));
         sentences.extend(words::wrong_inside(answer));
         sentences.extend(measure.is_of_faults().then(|| words::FALSE_SUCCESS.to_string()));
         sentences.extend(self.header.finished.is_none().then(|| words::so_far(own)));
@@ -318,6 +328,15 @@ fn instead_of(
     (is_other && is_nowhere()).then(|| wanted.name().to_string())
 }
 
+/// ` (1000 operations in each would be needed, and there were 250 at most)` for a measure of a high
+/// percentile that no trial has for that reason.
+fn too_few_operations(measure: Option<&Measure>, trials: &[&TrialRecord]) -> String {
+    let most = measure.and_then(|measure| trials.iter().filter_map(|trial| measure.too_few(trial)).max());
+    most.map_or(String::new(), |(seen, needed)| {
+        format!(" ({needed} operations in each would be needed, and there were {seen} at most)")
+    })
+}
+
 /// The answer for a workload without a value of the requested measure: it lists the measures that there are.
 fn unanswered(header: &SweepHeader, question: &Question, load: &Load<'_>, trials: &[&TrialRecord]) -> Answer {
     let workload = load.workload;
@@ -325,6 +344,10 @@ fn unanswered(header: &SweepHeader, question: &Question, load: &Load<'_>, trials
     let known = Measure::all_of(trials.iter().copied()).into_iter();
     let known = known.filter(|measure| trials.iter().any(|trial| measure.value(trial).is_some()));
     let known: Vec<String> = known.map(|measure| measure.name().to_string()).collect();
+    let wanted = match &question.goal {
+        None => Some(header.measure.clone()),
+        Some(goal) => goal.measure(workload),
+    };
     let how = match &question.goal {
         Some(Goal::Capacity(target)) => {
             format!(" Flows have one with `rate = {{ until = \"{target}\" }}` in a role.")
@@ -341,8 +364,9 @@ fn unanswered(header: &SweepHeader, question: &Question, load: &Load<'_>, trials
         judgement: Judgement {
             class: Class::Invalid,
             headline: format!(
-                "No trial of {} has a value of {goal}, so nothing can be recommended for it.{how}",
-                workload.name()
+                "No trial of {} has a value of {goal}{}, so nothing can be recommended for it.{how}",
+                workload.name(),
+                too_few_operations(wanted.as_ref(), trials),
             ),
             next: Some(match known.is_empty() {
                 true => "It has no value of any named measure.".to_string(),

@@ -1,8 +1,7 @@
 //! The trade-offs between measures: the Pareto front of configurations that no other one beats in everything.
 //!
-//! The front is based on means, without intervals: where means are close, so are the points. Unless it
-//! decides, the longest stall is that of all trials. Safety is an objective, too: a durable configuration is
-//! never beaten by one that is not.
+//! The front is based on means, without intervals: where means are close, so are the points. Safety is an
+//! objective, too: a durable configuration is never beaten by one that is not.
 
 use super::contender::{Contender, of_case};
 use crate::ranking;
@@ -29,15 +28,6 @@ pub struct Objective {
     pub unit: &'static str,
     /// `true` if more of the measure is better.
     pub higher_is_better: bool,
-    /// The statistic of the trials that is shown: `mean` or `max`.
-    pub statistic: &'static str,
-}
-
-impl Objective {
-    /// The name of the figure: the measure, and what of it is shown unless it is the mean.
-    pub fn heading(&self) -> String {
-        if self.statistic == "max" { format!("{} (max)", self.measure) } else { self.measure.clone() }
-    }
 }
 
 /// A configuration in all objectives.
@@ -112,7 +102,6 @@ pub(super) fn front(
         measure: measure.name().to_string(),
         unit: measure.unit().name(),
         higher_is_better: measure.direction() == Direction::HigherIsBetter,
-        statistic: if measure != decides && measure.name() == ranking::LONGEST { "max" } else { "mean" },
     });
     ParetoFront { objectives: objectives.collect(), points }
 }
@@ -128,8 +117,7 @@ fn column(
     let value = |one: &Contender| {
         let own: Vec<&TrialRecord> = of_case(trials, one.case).collect();
         let figure = ranking::figure(measure, seed, &own)?;
-        let value = if measure.name() == ranking::LONGEST { figure.max } else { figure.estimate.value };
-        Some((value, figure.at_least, figure.estimate.n))
+        Some((figure.estimate.value, figure.at_least, figure.estimate.n))
     };
     standings.iter().map(value).collect()
 }

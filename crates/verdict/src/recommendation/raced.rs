@@ -2,7 +2,8 @@
 
 use crate::race::{self, RaceAnswer, RaceError, RaceState};
 use fsdyno_core::measure::Measure;
-use fsdyno_core::{SweepHeader, TrialRecord};
+use fsdyno_core::workload::Fileserver;
+use fsdyno_core::{Role, SweepHeader, TrialRecord, Workload};
 
 /// Returns the answer of the race of a sweep; `None` if the sweep was no race.
 pub(super) fn of(
@@ -28,6 +29,19 @@ pub(super) fn for_another(race: &RaceAnswer, measure: &Measure) -> String {
          {measure}.",
         race.measure
     )
+}
+
+/// Says that readers beside slow writers gain, if nothing limited the writers.
+pub(super) fn closed_loop(measure: &Measure, trials: &[&TrialRecord]) -> Option<String> {
+    let trial = trials.first().filter(|_| measure.role() == Some(Role::Reader))?;
+    let Workload::Fileserver(Fileserver { write_rate: None, imported: None, .. }) = trial.workload else {
+        return None;
+    };
+    let mut phases = trial.phases.iter().filter(|phase| measure.covers(trial, &phase.name));
+    phases.any(|phase| phase.roles.iter().any(|role| role.role == Role::Writer)).then(|| {
+        "nothing limited the writers, so that readers beside slow ones gain: `write_rate` sets a rate for all"
+            .to_string()
+    })
 }
 
 /// Returns the notes that a reader must know before the figures.

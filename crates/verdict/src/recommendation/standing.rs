@@ -1,26 +1,24 @@
 //! Compares the configurations with the best one.
 //!
 //! The best is the one with the best mean among those that weaken nothing and worked in every trial, as long
-//! as there are any. Ratios to it are computed within blocks if both have trials in the same blocks. The best
-//! of many owes its place partly to luck, so the p values are corrected as if every pair of configurations
-//! had been compared, unless it beats all others together.
+//! as there are any. The best of many owes its place partly to luck, so the p values are corrected as if
+//! every pair of configurations had been compared, unless it beats all others together.
 //!
 //! Means also have the blocks that only one of two configurations has. One of the same merit that is shown to
 //! be better than the best within their common blocks takes its place.
 
-use super::contender::{Compared, Contender, Verdict, of_case, pairs};
+use super::contender::{Compared, Contender, Verdict, default, of_case, pairs};
 use super::{faults, losses};
 use crate::comparison::proven;
 use crate::doubt::{Doubt, DoubtfulSide};
 use crate::levels::{changes, worth_asking};
-use crate::looks::under_looks;
-use crate::machines::by_block;
 use crate::outcomes::failed_beside;
 use crate::ranking::{CaseEstimate, Ranking};
+use crate::ratios::Ratios;
 use fsdyno_core::TrialRecord;
 use fsdyno_core::measure::{Direction, Measure};
-use fsdyno_stats::{Moderated, Ratio, Verdict as Said, holm_among, independent, paired};
-use std::collections::{BTreeMap, BTreeSet};
+use fsdyno_stats::{Ratio, Verdict as Said, holm_among};
+use std::collections::BTreeSet;
 
 /// The configurations of a ranking, in its order. The whole sweep shows what the machine itself did.
 pub(super) fn standings(
@@ -71,7 +69,8 @@ pub(super) fn standings(
         standings.iter_mut().zip(verdicts).for_each(|(one, verdict)| one.verdict = verdict);
         return standings;
     }
-    let with = Against { measure, trials, whole, threshold, looks };
+    let all = Ratios::new(measure, trials, looks);
+    let with = Against { measure, trials, whole, threshold, looks, all: &all };
     let mut beaten = BTreeSet::new();
     loop {
         with.compare(&mut standings, best);
@@ -98,22 +97,17 @@ struct Against<'a, 't> {
     threshold: f64,
     /// `true` if trials were looked at to decide how many there are.
     looks: bool,
+    all: &'a Ratios<'t>,
 }
 
 impl Against<'_, '_> {
     /// Compares all with this one.
     fn compare(&self, standings: &mut [Contender], best: usize) {
-        let Against { measure, trials, whole, threshold, looks } = *self;
+        let Against { measure, trials, whole, threshold, looks, all } = *self;
         let Contender { case: best_case, at_least: best_at_least, name: best_name, .. } =
             standings[best].clone();
         let of_best: Vec<&TrialRecord> = of_case(trials, best_case).collect();
-        let of_pair = |one: &Contender| ratio(measure, trials, best_case, one.case);
-        let common = Common::of(measure, trials, standings, best_case);
-        // That a level holds after every look is known of variances that each pair shows itself.
-        let to_best = |one: &Contender| match looks {
-            true => under_looks(of_pair(one), looks),
-            false => common.ratio(best_case, one.case).or_else(|| of_pair(one)),
-        };
+        let to_best = |one: &Contender| all.of(best_case, one.case);
         let ratios: Vec<Option<Ratio>> =
             standings.iter().map(|one| to_best(one).filter(|_| one.case != best_case)).collect();
         let (comparisons, corrected) = match !looks && self.beats_all(standings, best, &ratios) {
@@ -139,12 +133,39 @@ impl Against<'_, '_> {
                     let sides = [&of_best, &own].map(|trials| DoubtfulSide { trials, whole });
                     let doubt = Doubt::of(measure, ratio, sides, [&best_name, &one.name]);
                     one.doubt = doubt.about(said).cloned();
-                    match proven(said, ratio, [best_at_least, one.at_least]) && one.doubt.is_none() {
-                        true => verdict(said, ratio, measure.direction()),
-                        false => Verdict::CannotTell { needed: None },
+                    match (said, proven(said, ratio, [best_at_least, one.at_least]) && one.doubt.is_none()) {
+                        (_, false) => Verdict::CannotTell { needed: None },
+                        (Said::CannotTell(_), true) => {
+                            Verdict::CannotTell { needed: worth_asking(ratio, threshold, comparisons) }
+                        }
+                        (said, true) => verdict(said, measure.direction()),
                     }
                 }
             };
+        }
+        self.compare_with_default(standings);
+    }
+
+    /// Says of those that the best does not decide whether they are worse than the default, so that they are
+    /// not the best either. Each pair could have been the one that was looked at.
+    fn compare_with_default(&self, standings: &mut [Contender]) {
+        let Against { measure, trials, whole, threshold, all, .. } = *self;
+        let Some(default) = default(standings).map(|index| standings[index].clone()) else { return };
+        let comparisons = pairs(standings.iter().filter(|one| one.value.is_some()).count());
+        let of_default: Vec<&TrialRecord> = of_case(trials, default.case).collect();
+        let is_open = |one: &&mut Contender| matches!(one.verdict, Verdict::CannotTell { .. });
+        for one in standings.iter_mut().filter(is_open).filter(|one| one.is_rival_of(&default)) {
+            let Some(ratio) = all.of(default.case, one.case) else { continue };
+            let p = ratio.p.map(|p| (p * comparisons as f64).min(1.0));
+            let said = ratio.verdict_among(threshold, p, comparisons);
+            let own: Vec<&TrialRecord> = of_case(trials, one.case).collect();
+            let sides = [&of_default, &own].map(|trials| DoubtfulSide { trials, whole });
+            let doubt = Doubt::of(measure, &ratio, sides, [&default.name, &one.name]);
+            let is_shown =
+                proven(said, &ratio, [default.at_least, one.at_least]) && doubt.about(said).is_none();
+            if is_shown && verdict(said, measure.direction()) == Verdict::Worse {
+                (one.verdict, one.doubt) = (Verdict::WorseThanDefault, None);
+            }
         }
     }
 
@@ -155,9 +176,8 @@ impl Against<'_, '_> {
     /// cut is no rival of a durable one.
     fn beats_all(&self, standings: &[Contender], best: usize, ratios: &[Option<Ratio>]) -> bool {
         let direction = self.measure.direction();
-        let beaten = |ratio: &Ratio| {
-            verdict(ratio.verdict(self.threshold, ratio.p), ratio, direction) == Verdict::Worse
-        };
+        let beaten =
+            |ratio: &Ratio| verdict(ratio.verdict(self.threshold, ratio.p), direction) == Verdict::Worse;
         let mut rivals = standings.iter().zip(ratios).filter(|(one, _)| one.is_rival_of(&standings[best]));
         rivals.all(|(_, ratio)| ratio.as_ref().is_some_and(beaten))
     }
@@ -177,52 +197,15 @@ pub(crate) fn corrected(ratios: &[Option<Ratio>], comparisons: usize) -> Vec<Opt
     ratios.iter().map(|ratio| ratio.and_then(|ratio| ratio.p).and_then(|_| corrected.next())).collect()
 }
 
-fn verdict(said: Said, ratio: &Ratio, direction: Direction) -> Verdict {
+/// The verdict on the second of two by what is said of its ratio to the first.
+fn verdict(said: Said, direction: Direction) -> Verdict {
     match (said, direction) {
         (Said::NoMaterialDifference, _) => Verdict::AsGood,
-        (Said::CannotTell(needed), _) => Verdict::CannotTell { needed: worth_asking(needed, ratio) },
+        (Said::CannotTell(_), _) => Verdict::CannotTell { needed: None },
         (Said::Larger, Direction::HigherIsBetter) | (Said::Smaller, Direction::LowerIsBetter) => {
             Verdict::BetterAndWeaker
         }
         (Said::Larger | Said::Smaller, _) => Verdict::Worse,
-    }
-}
-
-/// The ratio of case `to` to case `from`: within blocks if they have at least two in common, else of all
-/// trials.
-pub(super) fn ratio(measure: &Measure, trials: &[&TrialRecord], from: u32, to: u32) -> Option<Ratio> {
-    let (from, to) = (by_block(measure, of_case(trials, from)), by_block(measure, of_case(trials, to)));
-    let pairs: Vec<(f64, f64)> = from.iter().filter_map(|(block, a)| Some((*a, *to.get(block)?))).collect();
-    if pairs.len() > 1 {
-        return paired(&pairs);
-    }
-    let all = |values: &BTreeMap<_, f64>| values.values().copied().collect::<Vec<_>>();
-    independent(&all(&from), &all(&to))
-}
-
-/// The configurations that ran in the blocks of the best, and in no others, which know their variances from
-/// each other.
-struct Common {
-    cases: Vec<u32>,
-    moderated: Option<Moderated>,
-}
-
-impl Common {
-    fn of(measure: &Measure, trials: &[&TrialRecord], standings: &[Contender], best: u32) -> Common {
-        let of_best = by_block(measure, of_case(trials, best));
-        let all = standings.iter().map(|one| (one.case, by_block(measure, of_case(trials, one.case))));
-        let alike = all.filter(|(_, values)| {
-            values.keys().eq(of_best.keys()) && values.values().all(|value| *value > 0.0)
-        });
-        let (cases, samples): (Vec<u32>, Vec<Vec<f64>>) =
-            alike.map(|(case, values)| (case, values.into_values().collect())).unzip();
-        Common { cases, moderated: Moderated::of(&samples) }
-    }
-
-    /// The ratio of two of them.
-    fn ratio(&self, from: u32, to: u32) -> Option<Ratio> {
-        let index = |case| self.cases.iter().position(|one| *one == case);
-        Some(self.moderated.as_ref()?.ratio(index(from)?, index(to)?))
     }
 }
 
@@ -236,6 +219,7 @@ fn never_above_zero(measure: &Measure, trials: &[&TrialRecord], cases: [u32; 2])
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fsdyno_stats::paired;
     use rand::SeedableRng;
     use rand_distr::{Distribution, LogNormal};
     use rand_xoshiro::Xoshiro256PlusPlus;

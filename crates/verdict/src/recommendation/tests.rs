@@ -84,7 +84,7 @@ fn the_default_is_kept_where_nothing_is_shown_to_be_better() {
     let recommendation = recommend(&trials, None);
     let answer = &recommendation.answers[0];
     assert_eq!(answer.standings[0].name, "ext4 bfq");
-    assert_eq!((answer.judgement.class, answer.winner), (Class::NoDifference, None));
+    assert_eq!((answer.judgement.class, answer.winner()), (Class::NoDifference, None));
     assert_eq!(answer.default().unwrap().name, "ext4 none");
     let headline = &answer.judgement.headline;
     let wanted = "between 'ext4 bfq' and 'ext4 none'. Keep the default, 'ext4 none'.";
@@ -188,7 +188,7 @@ fn goals_select_a_measure_or_list_those_available() {
     }
     // Without telemetry the processor time of kernel threads is unknown.
     let answer = &recommend(&trials, Some("cpu")).answers[0];
-    assert_eq!((answer.winner, answer.standings.len()), (None, 0));
+    assert_eq!((answer.winner(), answer.standings.len()), (None, 0));
     let next = answer.judgement.next.as_deref().unwrap();
     assert!(next.contains("read, read-many, read-under-write"), "{next}");
 }
@@ -249,7 +249,7 @@ fn two_lower_bounds_are_not_as_good_as_each_other() {
 /// That few trials do not show a difference is no reason to choose anything but the default.
 #[test]
 fn a_difference_that_may_be_chance_keeps_the_default_and_says_what_would_decide() {
-    for factor in [0.8, 0.99] {
+    for factor in [0.8, 0.9] {
         let mut trials = sweep(&[("ext4", "none", 1.0), ("ext4", "bfq", 1.0)]);
         trials.retain(|trial| trial.block < 3);
         let noisy = [0.9 * 50.0, 1.1 * 52.5, 55.0].map(|rate| rate * factor);
@@ -261,7 +261,7 @@ fn a_difference_that_may_be_chance_keeps_the_default_and_says_what_would_decide(
         let simpler = answer.standings.iter().find(|one| one.name == "ext4 none").unwrap();
         assert!(matches!(simpler.verdict, Verdict::CannotTell { .. }), "{simpler:?}");
         let Judgement { class, headline, next } = &answer.judgement;
-        assert_eq!((*class, answer.winner), (Class::Undecided, None));
+        assert_eq!((*class, answer.winner()), (Class::Undecided, None));
         assert!(headline.ends_with("Keep the default, 'ext4 none'."), "{headline}");
         assert!(headline.contains("3 trials of each do not tell it from the default"), "{headline}");
         assert!(next.as_ref().is_some_and(|next| next.starts_with("To decide: about")), "{next:?}");
@@ -278,7 +278,7 @@ fn speed_that_is_bought_with_losses_says_what_it_loses() {
     let recommendation = recommend(&fixture::durability_trials(6, true), None);
     let [losses, speed] = &recommendation.answers[..] else { panic!("two answers") };
     assert_eq!((losses.workload, speed.workload), ("durability", "fileserver"));
-    assert_eq!((speed.judgement.class, speed.winner), (Class::NoDifference, None));
+    assert_eq!((speed.judgement.class, speed.winner()), (Class::NoDifference, None));
     assert!(speed.judgement.headline.starts_with("Keep 'ext4 none': "), "{:?}", speed.judgement);
     assert_eq!(speed.standings[0].verdict, Verdict::BetterAndWeaker);
     let [price, bought] = &speed.sentences[..] else { panic!("{:?}", speed.sentences) };
@@ -313,7 +313,7 @@ fn speed_that_is_bought_with_losses_says_what_it_loses() {
 fn what_loses_least_wins_and_zeros_are_equal() {
     let mut trials = fixture::durability_trials(6, false);
     let answer = &recommend(&trials, None).answers[0];
-    assert_eq!((answer.measure.as_str(), answer.default), ("acknowledged-lost", Some(0)));
+    assert_eq!((answer.measure.as_str(), answer.default().unwrap().case), ("acknowledged-lost", 0));
     assert_eq!(answer.standings[1].verdict, Verdict::Worse);
     let headline = &answer.judgement.headline;
     assert!(

@@ -3,11 +3,11 @@
 use super::answer::Answer;
 use super::contender::{Compared, Contender, Verdict};
 use super::losses;
-use super::pareto::ParetoPoint;
+use super::price::Trials;
 use crate::durability::Basis;
 use crate::judgement::Class;
 use crate::outcomes::carries;
-use crate::text;
+use crate::text::{self, listed};
 use fsdyno_core::measure::Measure;
 use fsdyno_core::{Configuration, TrialRecord, WarningKind};
 use fsdyno_stats::Estimate;
@@ -20,9 +20,14 @@ pub(super) const FALSE_SUCCESS: &str = "A false success is a second fsync that s
     programs must take the first error of fsync as final.";
 
 /// Returns the sentences on what the choice costs, and what would be faster but less safe.
-pub(super) fn sentences(answer: &Answer, measure: &Measure, threshold: f64) -> Vec<String> {
+pub(super) fn sentences(
+    answer: &Answer,
+    measure: &Measure,
+    with: Trials<'_, '_>,
+    guards: &[Measure],
+) -> Vec<String> {
     let Some(leader) = answer.leader() else { return Vec::new() };
-    let mut sentences = vec![price(answer, leader, measure, threshold)];
+    let mut sentences = vec![price(answer, leader, measure, with, guards)];
     sentences.retain(|sentence| !sentence.is_empty());
     sentences.extend(weaker_ahead(answer).filter_map(|one| bought(answer, leader, one, measure)));
     sentences
@@ -104,33 +109,22 @@ fn than(answer: &Answer, winner: &Contender) -> String {
 
 /// Returns the text on what a winner costs in other measures, how safe it or else the default is, and what
 /// would be better at the price of safety.
-fn price(answer: &Answer, leader: &Contender, measure: &Measure, threshold: f64) -> String {
+fn price(
+    answer: &Answer,
+    leader: &Contender,
+    measure: &Measure,
+    with: Trials<'_, '_>,
+    guards: &[Measure],
+) -> String {
     let mut parts = Vec::new();
     let leads = matches!(answer.judgement.class, Class::Winner | Class::TradeOff);
     let winner = if leads { leader } else { answer.default().unwrap_or(leader) };
     let [who, whose] =
         if leads || answer.standings.len() == 1 { ["It", "its"] } else { ["The default", "the default's"] };
     if let Some(baseline) = answer.baseline().filter(|_| leads) {
-        let Costs { worse, not_worse, is_better, unknown } = costs(answer, winner, threshold);
-        if !worse.is_empty() {
-            parts.push(format!(
-                "Compared with '{}', {} in these trials.",
-                baseline.name,
-                worse.join(" and ")
-            ));
-        } else if !not_worse.is_empty() && winner.is_complete() {
-            let or_worse = match is_better {
-                true => String::new(),
-                false => format!(", or at most {} worse", hundredths(threshold)),
-            };
-            parts.push(format!("In {} it is better than '{}'{or_worse}.", listed(&not_worse), baseline.name));
-        }
-        if !unknown.is_empty() {
-            parts.push(format!(
-                "Whether it is worse in {} is unknown, because only lower bounds are known.",
-                listed(&unknown)
-            ));
-        }
+        let objectives = answer.pareto.objectives.iter().skip(1);
+        let measures: Vec<Measure> = objectives.filter_map(|one| one.measure.parse().ok()).collect();
+        parts.extend(with.sentences(winner, baseline, &measures, guards));
     }
     if !winner.is_durable() {
         let which = match safe(answer) {
@@ -193,57 +187,6 @@ fn weaker_ahead(answer: &Answer) -> impl Iterator<Item = &Contender> {
     answer.standings.iter().take_while(move |one| Some(one.case) != leader).filter(|one| !one.is_durable())
 }
 
-/// The comparison of the winner with the baseline in the measures that do not decide.
-#[derive(Default)]
-struct Costs {
-    /// Where it is worse by more than the threshold: both values.
-    worse: Vec<String>,
-    /// The measures in which it is not.
-    not_worse: Vec<String>,
-    /// `true` if it is better in all of these.
-    is_better: bool,
-    /// Those in which lower bounds hide it.
-    unknown: Vec<String>,
-}
-
-fn costs(answer: &Answer, winner: &Contender, threshold: f64) -> Costs {
-    let mut costs = Costs { is_better: true, ..Costs::default() };
-    let point = |case: u32| answer.pareto.points.iter().find(|point| point.case == case);
-    let Some((own, other)) = point(winner.case).zip(answer.baseline().and_then(|one| point(one.case))) else {
-        return costs;
-    };
-    for (index, objective) in answer.pareto.objectives.iter().enumerate().skip(1) {
-        let Ok(measure) = objective.measure.parse::<Measure>() else { continue };
-        let of = |point: &ParetoPoint| (point.values[index], point.at_least[index]);
-        let ((value, bound), (of_other, bound_of_other)) = (of(own), of(other));
-        let worse = match objective.higher_is_better {
-            true => value < of_other / (1.0 + threshold),
-            false => value > of_other * (1.0 + threshold),
-        };
-        // The true value of the side that looks smaller may be larger than that of the other.
-        let hidden = if worse == objective.higher_is_better { bound } else { bound_of_other };
-        let heading = objective.heading();
-        if hidden {
-            costs.unknown.push(heading);
-        } else if worse {
-            let amount = |(value, bound)| text::quantity(&measure, value, bound);
-            costs.worse.push(format!("{heading} is {} instead of {}", amount(of(own)), amount(of(other))));
-        } else {
-            costs.is_better &= (value > of_other) == objective.higher_is_better && value != of_other;
-            costs.not_worse.push(heading);
-        }
-    }
-    costs
-}
-
-pub(super) fn listed(names: &[String]) -> String {
-    match names {
-        [] => String::new(),
-        [only] => only.clone(),
-        [most @ .., last] => format!("{} and {last}", most.join(", ")),
-    }
-}
-
 /// `38 % more than 'xfs' [29 %, 47 %]`, or from twice as much on `2.4 times as much as 'xfs' [2.1, 2.7]`.
 pub(super) fn times_or_percent(compared: &Compared, than: &str) -> String {
     let Compared { ratio, interval, .. } = *compared;
@@ -292,10 +235,6 @@ fn signed(ratio: f64) -> String {
         small if small < 9.95 => format!("{hundredths:+.1}"),
         _ => format!("{hundredths:+.0}"),
     }
-}
-
-fn hundredths(share: f64) -> String {
-    format!("{} %", (share * 1000.0).round() / 10.0)
 }
 
 pub(super) fn quantity(measure: &Measure, one: &Contender) -> String {

@@ -221,7 +221,7 @@ fn what_reads_faster_and_writes_at_a_quarter_does_not_win() {
     for seed in 0..100 {
         let answer = truth.judge(seed);
         assert_eq!(
-            (answer.judgement.class, answer.winner),
+            (answer.judgement.class, answer.winner()),
             (Class::TradeOff, None),
             "{:?}",
             answer.judgement
@@ -247,7 +247,7 @@ fn what_was_read_from_memory_answers_nothing() {
     trials[0].configuration.settings.insert("memory".to_string(), "64M".to_string());
     trials[1].configuration.settings.insert("memory".to_string(), "64M".to_string());
     let answer = judge(&trials);
-    assert_eq!((answer.judgement.class, answer.winner), (Class::Invalid, None));
+    assert_eq!((answer.judgement.class, answer.winner()), (Class::Invalid, None));
     assert_eq!(
         answer.judgement.headline,
         "This sweep cannot answer: 16 of 18 trials read from memory instead of the device. Keep \

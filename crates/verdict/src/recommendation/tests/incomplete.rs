@@ -2,6 +2,7 @@
 
 use super::*;
 use fsdyno_core::Outcome;
+use fsdyno_core::workload::{Arrivals, Rate};
 
 /// A worker that hangs all the time performs nothing that could be measured.
 #[test]
@@ -17,7 +18,7 @@ fn trials_without_a_value_are_counted_and_prove_nothing() {
     let answer = &recommend(&trials, None).answers[0];
     assert_eq!(answer.standings.iter().map(|one| one.with_value).collect::<Vec<_>>(), [5, 6]);
     assert_eq!(answer.standings[0].verdict, Verdict::CannotTell { needed: None }, "{:?}", answer.standings);
-    assert_eq!((answer.judgement.class, answer.winner), (Class::Invalid, None));
+    assert_eq!((answer.judgement.class, answer.winner()), (Class::Invalid, None));
     let said = |notes: &[String], text: &str| notes.iter().any(|note| note.contains(text));
     assert!(
         said(&answer.notes, "read-under-write has no value in 1 of 6 trials of xfs none: "),
@@ -90,7 +91,7 @@ fn failed_trials_are_told_and_prove_nothing() {
         assert_eq!(recommend(&trials, None).answers[0].standings[1].verdict, Verdict::AsGood);
         fail(&mut trials, case, 1);
         let answer = recommend(&trials, None).answers[0].clone();
-        assert_eq!((answer.judgement.class, answer.winner), (Class::Invalid, None));
+        assert_eq!((answer.judgement.class, answer.winner()), (Class::Invalid, None));
         let other = answer.standings.iter().find(|one| one.case == case).unwrap();
         assert_eq!(other.verdict, Verdict::CannotTell { needed: None }, "{other:?}");
     }
@@ -108,7 +109,7 @@ fn the_default_must_work_to_be_kept() {
     assert_eq!(default(&trials), Some(0));
     fail(&mut trials, 0, 6);
     let answer = recommend(&trials, None).answers[0].clone();
-    assert_eq!((answer.default().map(|one| one.case), answer.winner), (Some(1), None));
+    assert_eq!((answer.default().map(|one| one.case), answer.winner()), (Some(1), None));
     assert_eq!(answer.failed_always, ["ext4 none"]);
     let headline = &answer.judgement.headline;
     assert!(
@@ -138,7 +139,7 @@ fn lower_bounds_win_nothing() {
     assert_eq!(exact.standings[1].verdict, Verdict::Worse);
     let bounds = by(&of(true), "longest-stall");
     assert_eq!(bounds.standings[1].verdict, Verdict::CannotTell { needed: None });
-    assert_eq!((bounds.judgement.class, bounds.winner), (Class::Undecided, None), "{:?}", bounds.judgement);
+    assert_eq!((bounds.judgement.class, bounds.winner()), (Class::Undecided, None), "{:?}", bounds.judgement);
     // As a setting, too.
     let filesystem = |at_least: bool| {
         let stalls = [(0, 2, false), (1, 1, at_least), (2, 2, false), (3, 1, at_least)];
@@ -151,13 +152,12 @@ fn lower_bounds_win_nothing() {
     assert_eq!(filesystem(true).text, "no clear indication: only lower bounds are known");
     // As a price, too.
     let price = |trials: &[TrialRecord]| by(trials, "read-under-write").sentences[0].clone();
-    assert!(price(&of(false)).contains("longest-stall (max)") && !price(&of(false)).contains("unknown"));
-    let unknown =
-        "Whether it is worse in longest-stall (max) is unknown, because only lower bounds are known.";
+    assert!(price(&of(false)).contains("longest-stall") && !price(&of(false)).contains("not shown"));
+    let unknown = "Whether it is worse (longest stall) is not shown.";
     assert!(price(&of(true)).contains(unknown), "{}", price(&of(true)));
     // A bound that is larger does prove that.
     let worse = price(&stalled(stalled(trials(), 0, 2, false), 1, 3, true));
-    assert!(worse.contains("longest-stall (max) is >= 3.00 s instead of 2.00 s"), "{worse}");
+    assert!(worse.contains("longest-stall is >= 3.00 s instead of 2.00 s"), "{worse}");
     let points = by(&of(true), "read-under-write").pareto.points;
     assert!(points.iter().any(|point| point.at_least.contains(&true)), "{points:?}");
 }
@@ -226,4 +226,58 @@ fn what_achieved_nothing_is_not_as_good() {
     let answer = &recommend(&blocks(&[(0, &best), (1, &sometimes)]), None).answers[0];
     assert_eq!(answer.winner().unwrap().name, "ext4 none");
     assert!(answer.judgement.headline.contains("where 'xfs none' has 80.3 MB/s"), "{:?}", answer.judgement);
+}
+
+/// Trials of three filesystems by their rates in each block; the sentinel repeats the first.
+fn by_rates(rates: &[[f64; 3]], sentinels: &[f64]) -> Vec<TrialRecord> {
+    let mut trials = Vec::new();
+    for (block, of_block) in (0..).zip(rates) {
+        for (case, (filesystem, rate)) in (0..).zip(["ext4", "xfs", "btrfs"].into_iter().zip(of_block)) {
+            let configuration = fixture::configuration(filesystem, "none");
+            trials.push(fixture::trial(trials.len() as u32, block, case, configuration, *rate));
+        }
+    }
+    for (block, rate) in (0..).zip(sentinels) {
+        let configuration = fixture::configuration("ext4", "none");
+        let trial = fixture::trial(trials.len() as u32, block, 0, configuration, *rate);
+        trials.push(TrialRecord { sentinel: true, ..trial });
+    }
+    trials
+}
+
+#[test]
+fn what_is_worse_than_the_default_is_named_although_the_best_varies_too_much() {
+    let rates = [[104.0, 224.0, 18.2], [99.0, 49.0, 18.5], [109.0, 150.0, 18.0]];
+    let answer = &recommend(&by_rates(&rates, &[]), None).answers[0];
+    let verdicts: Vec<_> = answer.standings.iter().map(|one| (one.name.as_str(), one.verdict)).collect();
+    assert_eq!(verdicts[2], ("btrfs none", Verdict::WorseThanDefault), "{verdicts:?}");
+    let Judgement { class, headline, .. } = &answer.judgement;
+    assert_eq!(*class, Class::Undecided);
+    assert!(headline.contains(" 'btrfs none' is worse than the default."), "{headline}");
+    assert!(!headline.contains("'ext4 none' and 'btrfs none'"), "{headline}");
+}
+
+#[test]
+fn a_difference_that_one_and_the_same_configuration_shows_within_blocks_is_not_shown() {
+    let rates = [[107.0, 160.0, 150.0], [67.0, 100.0, 96.0], [87.0, 130.0, 118.0]];
+    let shown = recommend(&by_rates(&rates, &rates.map(|block| block[0])), None);
+    assert_ne!(shown.answers[0].judgement.class, Class::Undecided, "{:?}", shown.answers[0].judgement);
+    let answer = &recommend(&by_rates(&rates, &[170.0, 164.0, 64.0]), None).answers[0];
+    assert_eq!(answer.judgement.class, Class::Undecided, "{:?}", answer.judgement);
+    let headline = &answer.judgement.headline;
+    assert!(headline.contains("(40.2 MB/s and 98.4 MB/s for one and the same in one block)"), "{headline}");
+}
+
+#[test]
+fn writers_that_are_held_at_one_rate_are_not_called_alike() {
+    let mut trials = sweep(&[("ext4", "none", 1.0), ("xfs", "none", 1.0)]);
+    assert_eq!(recommend(&trials, Some("write")).answers[0].judgement.class, Class::NoDifference);
+    for trial in &mut trials {
+        let Workload::Fileserver(load) = &mut trial.workload else { panic!("another load") };
+        load.write_rate = Some(Rate { per_second: 2300.0, arrivals: Arrivals::Poisson });
+    }
+    let Judgement { class, headline, .. } = &recommend(&trials, Some("write")).answers[0].judgement;
+    assert_eq!(*class, Class::Invalid);
+    assert!(headline.contains("writers were held at 2300 files a second"), "{headline}");
+    assert_ne!(recommend(&trials, None).answers[0].judgement.class, Class::Invalid);
 }
