@@ -244,6 +244,29 @@ fn any_store(seed: u32) -> Vec<TrialRecord> {
     (0..count).flat_map(of).collect()
 }
 
+/// `compare` of two configurations has the ratio and the interval that `recommend` has of them.
+fn have_one_ratio(stored: &Stored, answer: &Value, seed: u32) {
+    let standings = answer["standings"].as_array().expect("standings");
+    let best = standings.iter().find(|one| one["verdict"] == "best").expect("the best");
+    for other in standings.iter().filter(|one| one["to_best"].is_object()) {
+        let [from, to] = [best, other].map(|one| format!("any/{}", one["name"].as_str().expect("a name")));
+        let measure = answer["measure"].as_str().expect("a measure");
+        let arguments = ["compare", &from, &to, "--measure", measure, "--format", "json"];
+        let compared: Value = serde_json::from_slice(&stored.run(&arguments).stdout).expect("JSON");
+        let found = &compared["cases"][0]["measures"][0]["ratio"];
+        let near = |a: &Value, b: &Value| match (a.as_f64(), b.as_f64()) {
+            (Some(a), Some(b)) => (a / b - 1.0).abs() < 1e-9,
+            (a, b) => a == b,
+        };
+        let ratio = &other["to_best"];
+        let pairs =
+            [("value", &ratio["ratio"]), ("low", &ratio["interval"][0]), ("high", &ratio["interval"][1])];
+        for (end, expected) in pairs {
+            assert!(near(&found[end], expected), "{seed}: {end} of {to}: {found} and {ratio}");
+        }
+    }
+}
+
 /// The judgement is made once: every command and format says the same of the same trials.
 #[test]
 fn every_command_and_format_gives_the_same_judgement() {
@@ -257,6 +280,7 @@ fn every_command_and_format_gives_the_same_judgement() {
         let is_used = headline.contains("Use '");
         assert_eq!(is_used, judgement["class"] == "winner", "{seed}: {headline}");
         assert_eq!(is_used, answer["winner"].is_string(), "{seed}: {headline}");
+        have_one_ratio(&stored, &answer, seed);
         let shown = stored.json(&["show"])["answers"][0].clone();
         assert_eq!(&shown["judgement"], judgement, "{seed}");
         assert_eq!(shown["winner"], answer["winner"], "{seed}");

@@ -442,7 +442,7 @@ mod tests {
         let text = text(&trials(0, "a", 6, 1.0), &trials(1, "b", 6, 0.9), [1, 1], &[]);
         let lines: Vec<&str> = text.lines().collect();
         let at = |word: &str| lines.iter().position(|line| line.trim_start().starts_with(word)).unwrap();
-        assert!(at("A: 1/old, B: 1/new (sweep 1, 'nightly')") < at("a -> b: fileserver"));
+        assert!(at("A: 1/old, B: 2 (sweep 1, 'nightly')") < at("a -> b: fileserver"));
         assert!(
             at("slower") < at("read-under-write") && at("read-under-write") < at("no material difference")
         );

@@ -51,16 +51,22 @@ impl Loss {
         format!("{own} ({}) instead of {other} with '{}'", self.measure.in_words(), self.name)
     }
 
-    /// `longest-stall is 145ms instead of 24.4ms`.
+    /// `longest-stall (mean) is 145ms instead of 24.4ms`.
     fn by_name(&self) -> String {
         let [own, other] = self.amounts();
-        format!("{} is {own} instead of {other}", self.measure)
+        format!("{} is {own} instead of {other}", named(&self.measure))
     }
 
     fn amounts(&self) -> [String; 2] {
         let (own, at_least) = self.own;
         [text::quantity(&self.measure, own, at_least), text::quantity(&self.measure, self.other, false)]
     }
+}
+
+/// Its name; tables have the longest stall of all trials.
+fn named(measure: &Measure) -> String {
+    let mean = if measure.name() == ranking::LONGEST { " (mean)" } else { "" };
+    format!("{measure}{mean}")
 }
 
 impl Trials<'_, '_> {
@@ -109,7 +115,7 @@ impl Trials<'_, '_> {
                 Change::Worse(loss) => worse.push(loss.by_name()),
                 Change::NotWorse { is_better } => {
                     all_better &= is_better;
-                    not_worse.push(measure.to_string());
+                    not_worse.push(named(measure));
                 }
                 Change::Unknown if guards.contains(measure) => unknown.push(measure.in_words().into_owned()),
                 Change::Unknown => {}

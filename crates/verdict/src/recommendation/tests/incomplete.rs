@@ -157,7 +157,7 @@ fn lower_bounds_win_nothing() {
     assert!(price(&of(true)).contains(unknown), "{}", price(&of(true)));
     // A bound that is larger does prove that.
     let worse = price(&stalled(stalled(trials(), 0, 2, false), 1, 3, true));
-    assert!(worse.contains("longest-stall is >= 3.00 s instead of 2.00 s"), "{worse}");
+    assert!(worse.contains("longest-stall (mean) is >= 3.00 s instead of 2.00 s"), "{worse}");
     let points = by(&of(true), "read-under-write").pareto.points;
     assert!(points.iter().any(|point| point.at_least.contains(&true)), "{points:?}");
 }
