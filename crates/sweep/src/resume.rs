@@ -4,7 +4,7 @@
 use crate::plan::Plan;
 use crate::sweep_error::{Differs, SweepError};
 use fsdyno_core::environment::DeviceFacts;
-use fsdyno_core::{DeviceSpec, Outcome, TrialRecord, Workload};
+use fsdyno_core::{Outcome, TrialRecord, Workload};
 use fsdyno_host::Host;
 use fsdyno_store::{Origin, Store, Sweep, SweepId, SweepState, SweepSummary};
 use std::collections::BTreeSet;
@@ -199,14 +199,12 @@ pub(crate) fn verify_disks(
     sweep: SweepId,
     known: &[DeviceFacts],
 ) -> Result<(), SweepError> {
-    let named = |disk: &&DeviceSpec| matches!(disk, DeviceSpec::Block(_));
-    let disks: Vec<&DeviceSpec> = plan.devices.all().flat_map(DeviceSpec::disks).filter(named).collect();
     if known.is_empty() {
         return Ok(());
     }
-    for disk in disks {
+    for path in plan.devices.named_disks() {
         // The guards reject a disk that cannot be examined, and say why.
-        let Ok(found) = host.probe_device(disk.path()) else { continue };
+        let Ok(found) = host.probe_device(path) else { continue };
         let now = DeviceFacts {
             path: found.canonical.display().to_string(),
             model: found.model,
@@ -222,7 +220,7 @@ pub(crate) fn verify_disks(
             let then = known.iter().find(|then| then.path == now.path).or(known.first());
             return Err(SweepError::DiskDiffers {
                 sweep,
-                path: disk.path().to_path_buf(),
+                path: path.to_path_buf(),
                 then: then.map_or_else(String::new, described),
                 now: described(&now),
             });

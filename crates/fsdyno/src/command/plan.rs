@@ -9,7 +9,7 @@ use crate::exit::Status;
 use crate::out;
 use crate::progress::human;
 use fsdyno_core::measure::Direction;
-use fsdyno_core::{DeviceSpec, Measure, Nanos};
+use fsdyno_core::{Measure, Nanos};
 use fsdyno_host::guest::Download;
 use fsdyno_host::{Host, quoted};
 use fsdyno_report::Style;
@@ -52,11 +52,9 @@ pub fn run(surroundings: &Surroundings, options: &Options) -> Result {
 
 /// The block devices of the plan, each with the line that pins its identity, or why it cannot be determined.
 fn identities(plan: &Plan, host: &mut dyn Host) -> Vec<(String, String)> {
-    let disks = plan.devices.all().flat_map(DeviceSpec::disks);
+    let disks = plan.devices.named_disks();
     disks
-        .filter(|device| matches!(device, DeviceSpec::Block(_)))
-        .map(|device| {
-            let path = device.path();
+        .map(|path| {
             let identity = match host.probe_device(path) {
                 Ok(probe) => format!("identity = \"{}\"", identity_text(&probe.identity)),
                 Err(error) => error.to_string(),

@@ -259,9 +259,7 @@ fn listening(address: IpAddr, port: u16) -> String {
 /// on it.
 fn overwrite(text: &str, plan: &Plan) -> std::result::Result<Overwrite, Trouble> {
     text.parse().map_err(|error: OverwriteError| {
-        let mut disks = plan.devices.all().flat_map(DeviceSpec::disks);
-        let block = disks.find(|disk| matches!(disk, DeviceSpec::Block(_)));
-        let device = block.map_or(Path::new("/dev/sdb"), |disk| disk.path());
+        let device = plan.devices.named_disks().next().unwrap_or(Path::new("/dev/sdb"));
         let device = match error {
             OverwriteError::NoDevice(_) => device,
             OverwriteError::NoKind(_) => Path::new(text.trim_end_matches('=')),
@@ -306,9 +304,7 @@ impl Course<'_> {
             return self.show(first, ended, &store);
         };
         // Both sweeps write to the devices that were confirmed, whatever has their names later.
-        let disks = asked.devices.all().flat_map(DeviceSpec::disks);
-        let named = disks.filter(|disk| matches!(disk, DeviceSpec::Block(_)));
-        let named: Vec<PathBuf> = named.map(|disk| disk.path().to_path_buf()).collect();
+        let named: Vec<PathBuf> = asked.devices.named_disks().map(Path::to_path_buf).collect();
         let confirmation = self.confirmation.clone().for_those_now(&mut self.surroundings.host()?, &named);
         let ended = self.execute(first, continued, &confirmation, &mut store, &interrupt)?;
         if ended.end != SweepEnd::Finished {

@@ -11,7 +11,6 @@ use crate::runner::{Here, Ran, Runner};
 use crate::sweep_error::SweepError;
 use crate::trial::around::Around;
 use fsdyno_clients::agent::Membership;
-use fsdyno_core::DeviceSpec;
 use fsdyno_testbed::Confirmation;
 use fsdyno_testbed::undo;
 use std::path::{Path, PathBuf};
@@ -124,12 +123,11 @@ impl<'m> FleetMember<'m> {
 
 /// Named disks that are known by a serial number, wherever they are attached.
 fn serials(plan: &Plan, machines: &mut Machines<'_>) -> Vec<(PathBuf, String)> {
-    let named = |disk: &&DeviceSpec| matches!(disk, DeviceSpec::Block(_));
-    let disks = plan.devices.all().flat_map(DeviceSpec::disks).filter(named);
+    let disks = plan.devices.named_disks();
     disks
-        .filter_map(|disk| {
-            let probe = machines.host.probe_device(disk.path()).ok()?;
-            Some((disk.path().to_path_buf(), probe.identity.serial?))
+        .filter_map(|path| {
+            let probe = machines.host.probe_device(path).ok()?;
+            Some((path.to_path_buf(), probe.identity.serial?))
         })
         .collect()
 }

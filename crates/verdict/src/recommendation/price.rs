@@ -31,8 +31,10 @@ pub(super) enum Change {
         /// `true` if it is shown to be better.
         is_better: bool,
     },
-    /// The trials do not show it.
-    Unknown,
+    /// The trials do not decide it.
+    Open,
+    /// This configuration has no value of the measure.
+    Missing(String),
 }
 
 /// A measure in which a configuration is materially worse than another.
@@ -74,8 +76,13 @@ impl Trials<'_, '_> {
     pub fn change(&self, measure: &Measure, own: &Contender, other: &Contender) -> Change {
         let ratio = Ratios::new(measure, self.trials, self.looks).of(other.case, own.case);
         let figures = [own, other].map(|one| self.mean(measure, one));
-        let (Some(ratio), [Some(mine), Some(others)]) = (ratio, figures) else { return Change::Unknown };
-        let Some(interval) = ratio.interval else { return Change::Unknown };
+        let [Some(mine), Some(others)] = figures else {
+            let without = if figures[0].is_none() { own } else { other };
+            return Change::Missing(without.name.clone());
+        };
+        let Some((ratio, interval)) = ratio.and_then(|ratio| Some((ratio, ratio.interval?))) else {
+            return Change::Open;
+        };
         let least = 1.0 / (1.0 + self.threshold);
         // By how much it is better, and the ends of that. The true value of a lower bound may be any larger
         // one.
@@ -91,13 +98,20 @@ impl Trials<'_, '_> {
         }
         match low >= least && !hides_better {
             true => Change::NotWorse { is_better: low > 1.0 },
-            false => Change::Unknown,
+            false => Change::Open,
         }
     }
 
     fn mean(&self, measure: &Measure, one: &Contender) -> Option<(f64, bool)> {
         let own: Vec<&TrialRecord> = of_case(self.trials, one.case).collect();
         ranking::figure(measure, self.seed, &own).map(|found| (found.estimate.value, found.at_least))
+    }
+
+    /// The longest stall of all trials of a configuration, if that is the measure.
+    fn longest(&self, measure: &Measure, one: &Contender) -> Option<f64> {
+        let own: Vec<&TrialRecord> = of_case(self.trials, one.case).collect();
+        let figure = ranking::figure(measure, self.seed, &own)?;
+        (measure.name() == ranking::LONGEST).then_some(figure.max)
     }
 
     /// Returns the sentences on what a choice costs compared with another one: the measures in which it is
@@ -109,16 +123,22 @@ impl Trials<'_, '_> {
         measures: &[Measure],
         guards: &[Measure],
     ) -> Vec<String> {
-        let (mut worse, mut not_worse, mut unknown, mut all_better) = (vec![], vec![], vec![], true);
+        let [mut worse, mut not_worse, mut open, mut missing] = [const { Vec::<String>::new() }; 4];
+        let mut all_better = true;
         for measure in measures.iter().chain(guards.iter().filter(|guard| !measures.contains(guard))) {
             match self.change(measure, own, other) {
                 Change::Worse(loss) => worse.push(loss.by_name()),
+                // Beside a table that has the longest of all, a better mean of fewer trials would read wrong.
+                Change::NotWorse { .. } if self.longest(measure, own) > self.longest(measure, other) => {}
                 Change::NotWorse { is_better } => {
                     all_better &= is_better;
                     not_worse.push(named(measure));
                 }
-                Change::Unknown if guards.contains(measure) => unknown.push(measure.in_words().into_owned()),
-                Change::Unknown => {}
+                Change::Open if guards.contains(measure) => open.push(measure.in_words().into_owned()),
+                Change::Missing(name) if guards.contains(measure) => {
+                    missing.push(format!("{}, of which '{name}' has no value", measure.in_words()));
+                }
+                Change::Open | Change::Missing(_) => {}
             }
         }
         let mut sentences = Vec::new();
@@ -135,8 +155,11 @@ impl Trials<'_, '_> {
                 other.name
             ));
         }
-        if !unknown.is_empty() {
-            sentences.push(format!("Whether it is worse ({}) is not shown.", listed(&unknown)));
+        if !open.is_empty() {
+            sentences.push(format!("These trials do not tell whether it is worse ({}).", listed(&open)));
+        }
+        if !missing.is_empty() {
+            sentences.push(format!("Not compared: {}.", missing.join("; ")));
         }
         sentences
     }

@@ -152,8 +152,8 @@ fn lower_bounds_win_nothing() {
     assert_eq!(filesystem(true).text, "no clear indication: only lower bounds are known");
     // As a price, too.
     let price = |trials: &[TrialRecord]| by(trials, "read-under-write").sentences[0].clone();
-    assert!(price(&of(false)).contains("longest-stall") && !price(&of(false)).contains("not shown"));
-    let unknown = "Whether it is worse (longest stall) is not shown.";
+    assert!(price(&of(false)).contains("longest-stall") && !price(&of(false)).contains("not tell"));
+    let unknown = "These trials do not tell whether it is worse (longest stall).";
     assert!(price(&of(true)).contains(unknown), "{}", price(&of(true)));
     // A bound that is larger does prove that.
     let worse = price(&stalled(stalled(trials(), 0, 2, false), 1, 3, true));
