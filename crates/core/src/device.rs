@@ -439,8 +439,8 @@ impl Devices {
         std::iter::once(&self.data).chain(self.journals.values())
     }
 
-    /// The paths of the disks that the user named: block devices, of arrays and volumes as well. Everything on
-    /// them is lost.
+    /// The paths of the disks that the user named: block devices, of arrays and volumes as well. Everything
+    /// on them is lost.
     pub fn named_disks(&self) -> impl Iterator<Item = &Path> {
         let disks = self.all().flat_map(DeviceSpec::disks);
         disks.filter(|disk| matches!(disk, DeviceSpec::Block(_))).map(DeviceSpec::path)
