@@ -68,7 +68,7 @@ fn finalists(out: &mut dyn Write, found: &RaceAnswer, style: Style) -> io::Resul
             (true, true) => "the pick, the default",
             (true, false) => "the pick",
             (false, true) => "the default",
-            (false, false) if found.as_good.iter().any(is) => "as good",
+            (false, false) if found.as_good.iter().any(is) => "may be as good",
             (false, false) => "",
         };
         [

@@ -132,7 +132,9 @@ fn write_standings(
         let cells = weak.then_some(mark).into_iter().chain([name, figure]).chain(drawn);
         cells.chain([compared, verdict]).collect::<Vec<_>>()
     };
-    let heads = ["\nconfiguration", &head, "", "\nto the best", "\nverdict"].map(Cell::new);
+    let has_pick = answer.standings.iter().any(|one| one.verdict == Verdict::Pick);
+    let compared = if has_pick { "\nto the pick" } else { "\nto the best" };
+    let heads = ["\nconfiguration", &head, "", compared, "\nverdict"].map(Cell::new);
     let mut table = style.table(row(Cell::new(""), heads).iter().map(Cell::content).collect());
     for (index, one) in answer.standings.iter().enumerate().filter(|(index, _)| is_shown(*index)) {
         let mark = if one.is_durable() { "" } else { WEAKENS };
@@ -190,6 +192,7 @@ fn align_left(table: &mut Table, columns: &[usize]) {
 fn verdict(one: &Contender) -> String {
     match one.verdict {
         Verdict::Best => "best".to_string(),
+        Verdict::Pick => "the pick".to_string(),
         Verdict::AsGood => "as good".to_string(),
         // How many would decide depends on how much trials vary, which one does not show.
         Verdict::CannotTell { .. } if one.with_value == 1 => "cannot tell: 1 trial".to_string(),

@@ -73,6 +73,8 @@ pub struct Compared {
 pub enum Verdict {
     /// It is the best; among those that weaken nothing, if there are any.
     Best,
+    /// The pick of a race, with which the others are compared in place of the best.
+    Pick,
     /// As good as the best, within the threshold.
     AsGood,
     /// The trials do not decide.

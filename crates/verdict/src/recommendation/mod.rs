@@ -184,7 +184,8 @@ impl<'a> Asked<'a> {
         let measure = ranking.measure().clone();
         let looks = header.looks.are_repeated();
         let (threshold, seed) = (question.threshold, header.seed);
-        let standings = standing::standings(&ranking, &measured, trials, threshold, seed, looks);
+        let pick = self.race_for(&measure).map(|race| race.pick.case);
+        let standings = standing::standings(&ranking, &measured, trials, threshold, seed, looks, pick);
         let failed_always = failed_always(&own);
         let drift = drift::drift(&measure, trials);
         let guards = load.workload.load().guards().into_iter().filter_map(|name| name.parse().ok());

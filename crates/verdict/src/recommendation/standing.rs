@@ -20,7 +20,8 @@ use fsdyno_core::measure::{Direction, Measure};
 use fsdyno_stats::{Ratio, Verdict as Said, holm_among};
 use std::collections::BTreeSet;
 
-/// The configurations of a ranking, in its order. The whole sweep shows what the machine itself did.
+/// The configurations of a ranking, in its order. The whole sweep shows what the machine itself did. All are
+/// compared with the best, or else with the pick of the race that decides.
 pub(super) fn standings(
     ranking: &Ranking,
     trials: &[&TrialRecord],
@@ -28,6 +29,7 @@ pub(super) fn standings(
     threshold: f64,
     seed: u64,
     looks: bool,
+    pick: Option<u32>,
 ) -> Vec<Contender> {
     let measure = ranking.measure();
     let mut standings: Vec<Contender> = ranking
@@ -71,6 +73,11 @@ pub(super) fn standings(
     }
     let all = Ratios::new(measure, trials, looks);
     let with = Against { measure, trials, whole, threshold, looks, all: &all };
+    let is_picked = |one: &Contender| Some(one.case) == pick && one.value.is_some();
+    if let Some(pick) = standings.iter().position(is_picked) {
+        with.compare_with_pick(&mut standings, pick);
+        return standings;
+    }
     let mut beaten = BTreeSet::new();
     loop {
         with.compare(&mut standings, best);
@@ -144,6 +151,19 @@ impl Against<'_, '_> {
             };
         }
         self.compare_with_default(standings);
+    }
+
+    /// Compares all with what a race has picked. Figures of a few fresh trials decide nothing against what
+    /// the race knows of all settings.
+    fn compare_with_pick(&self, standings: &mut [Contender], pick: usize) {
+        self.compare(standings, pick);
+        for one in standings.iter_mut() {
+            one.verdict = match one.verdict {
+                Verdict::Best => Verdict::Pick,
+                Verdict::BetterAndWeaker if one.is_durable() => Verdict::CannotTell { needed: None },
+                other => other,
+            };
+        }
     }
 
     /// Says of those that the best does not decide whether they are worse than the default, so that they are
