@@ -59,7 +59,7 @@ fn finalists(out: &mut dyn Write, found: &RaceAnswer, style: Style) -> io::Resul
     // A column of a table has its unit in its name.
     let symbol = if Column::name_of(measure.name()) == measure.name() { unit.symbol() } else { "" };
     let heading = format!("{measure} {symbol}");
-    let heads = ["measured again", heading.trim(), "interval", "fresh trials", ""];
+    let heads = ["measured again", heading.trim(), "interval", "n", ""];
     let mut table = style.table(heads.map(str::to_string).to_vec());
     let shown = |value: f64| text::measured(unit, value, false);
     let row = |one: &Finalist| {
@@ -87,7 +87,7 @@ fn finalists(out: &mut dyn Write, found: &RaceAnswer, style: Style) -> io::Resul
         out,
         Paint::Plain,
         0,
-        "(geometric means over the fresh trials only; the order is that of all trials)",
+        "(geometric means over n fresh trials; the order is that of all trials)",
     )
 }
 

@@ -34,6 +34,7 @@ use fsdyno_core::{Operation, TrialRecord, Workload};
 use fsdyno_stats::{Estimate, Ratio, Verdict, holm, independent, mann_whitney, paired};
 use matching::Case;
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// One of the two sides.
@@ -324,7 +325,11 @@ fn of_common_load<'a>(cases: [&Case<'_>; 2], of: [Side<'a>; 2]) -> Option<Vec<&'
     };
     let has_both = |load: &Load<'_>| cases.iter().all(|case| has(load, case));
     let load = loads(whole).into_iter().find(has_both)?;
-    Some(whole.iter().filter(|trial| is_measured(trial) && load.has(trial)).collect())
+    // Of a race, only the blocks in which the last few were measured again are compared.
+    let blocks: BTreeSet<u32> = cases.iter().flat_map(|case| &case.trials).map(|trial| trial.block).collect();
+    let counts =
+        |trial: &&TrialRecord| blocks.contains(&trial.block) && is_measured(trial) && load.has(trial);
+    Some(whole.iter().filter(counts).collect())
 }
 
 /// `None` if a side has no value. `beside` are the trials of their common load, if they have one.
