@@ -25,6 +25,9 @@ pub(crate) struct Ratios<'a> {
     trials: BTreeMap<u32, usize>,
     looks: bool,
     twice: BTreeMap<Place<'a>, (f64, f64)>,
+    /// The configurations that ran in the same blocks and in no others, with variances from all of them; none
+    /// if trials were looked at.
+    alike: Vec<(Vec<u32>, Moderated)>,
 }
 
 impl<'a> Ratios<'a> {
@@ -41,15 +44,20 @@ impl<'a> Ratios<'a> {
             let other = own.iter().find(|one| !one.sentinel && together(one) == together(sentinel))?;
             Some((together(sentinel), (value(sentinel)?, value(other)?)))
         });
+        let values: BTreeMap<u32, BTreeMap<Place<'a>, f64>> =
+            of_case.iter().map(|(case, own)| (*case, by_block(measure, own.iter().copied()))).collect();
         Ratios {
             twice: twice.collect(),
             trials: of_case.iter().map(|(case, own)| (*case, own.len())).collect(),
-            values: of_case
-                .iter()
-                .map(|(case, own)| (*case, by_block(measure, own.iter().copied())))
-                .collect(),
+            alike: if looks { Vec::new() } else { alike(&values) },
+            values,
             looks,
         }
+    }
+
+    /// Returns whether trials were looked at to decide how many there are.
+    pub fn looks(&self) -> bool {
+        self.looks
     }
 
     /// The ratio of case `to` to case `from`; `None` without values, or if one is not positive.
@@ -87,17 +95,26 @@ impl<'a> Ratios<'a> {
 
     /// The ratio by variances from all configurations that ran in the blocks of both, and in no others.
     fn moderated(&self, from: u32, to: u32) -> Option<Ratio> {
-        if self.looks {
-            return None;
-        }
-        let blocks = self.values.get(&from)?;
-        let alike = self.values.iter().filter(|(_, values)| {
-            values.keys().eq(blocks.keys()) && values.values().all(|value| *value > 0.0)
-        });
-        let (cases, samples): (Vec<u32>, Vec<Vec<f64>>) =
-            alike.map(|(case, values)| (*case, values.values().copied().collect())).unzip();
-        let index = |case| cases.iter().position(|one| *one == case);
-        let (from, to) = (index(from)?, index(to)?);
-        Some(Moderated::of(&samples)?.ratio(from, to))
+        self.alike.iter().find_map(|(cases, moderated)| {
+            let index = |case| cases.binary_search(&case).ok();
+            Some(moderated.ratio(index(from)?, index(to)?))
+        })
     }
+}
+
+/// The groups of cases, in ascending order, that have values above 0 in exactly the same blocks.
+fn alike(values: &BTreeMap<u32, BTreeMap<Place<'_>, f64>>) -> Vec<(Vec<u32>, Moderated)> {
+    let mut groups: BTreeMap<Vec<&Place<'_>>, Vec<u32>> = BTreeMap::new();
+    for (case, own) in values.iter().filter(|(_, own)| own.values().all(|value| *value > 0.0)) {
+        groups.entry(own.keys().collect()).or_default().push(*case);
+    }
+    let sample = |case: &u32| values[case].values().copied().collect::<Vec<f64>>();
+    let moderated = |cases: &[u32]| Moderated::of(&cases.iter().map(sample).collect::<Vec<_>>());
+    groups
+        .into_values()
+        .filter_map(|cases| {
+            let moderated = moderated(&cases)?;
+            Some((cases, moderated))
+        })
+        .collect()
 }

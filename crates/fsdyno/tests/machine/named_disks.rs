@@ -303,7 +303,8 @@ fn run_in_turn(
             .and_then(|stack| stack.format(&mut host)?.mount(&mut host, &mut undo))
             .and_then(|mounted| mounted.unmount(&mut host, &mut undo)?.check(&mut host, &mut undo))
             .unwrap_or_else(|error| panic!("{what}: {error}: {}", error.failure().details));
-        assert!(clean.expect("a check").0.clean, "{what}");
+        let check = clean.expect("a check").0;
+        assert!(check.clean, "{what}: {check:?}");
         let report = undo.undo_all(&mut host);
         assert_eq!((report.left, report.foreign), (Vec::new(), Vec::new()), "{what}");
         for path in &all {

@@ -241,15 +241,14 @@ fn a_write_over_both_edges_of_the_window_is_reported() {
     let behaviour = Behaviour::healthy();
     let _sick = mount(&sandbox.path("sick"), &behaviour);
     fs::create_dir(sandbox.path("sick/work")).expect("a directory");
-    // Nobody removes the directory of a writer before the phase is over.
-    let (cleans_up, begun) = channel();
-    let over = cleans_up.clone();
+    let (holds, held) = channel();
+    let over = holds.clone();
     behaviour.treat(move |asked| {
-        if asked.kind == Kind::Unlink && asked.path.ends_with("new-0") {
-            let _ = cleans_up.send(());
-        }
         match asked.kind == Kind::Write && asked.path.iter().any(|name| name == "new-1") {
-            true => Treatment::Held,
+            true => {
+                let _ = holds.send(());
+                Treatment::Held
+            }
             false => Treatment::Healthy,
         }
     });
@@ -257,13 +256,15 @@ fn a_write_over_both_edges_of_the_window_is_reported() {
     let (output, released) = thread::scope(|scope| {
         let behaviour = &behaviour;
         let releases = scope.spawn(move || {
-            let _ = begun.recv_timeout(PATIENCE);
+            let _ = held.recv_timeout(PATIENCE);
+            // Twice as long as all that it must cover, which began before. What cleans up meanwhile waits.
+            let _ = held.recv_timeout(2 * (RAMP + WINDOW + DRAIN));
             behaviour.release()
         });
         let (ramp, window) = (millis(RAMP), millis(WINDOW));
         let arguments = ["bench", "sick/work", "--tree-size", "8M", "--ramp", &ramp, "--window", &window];
         let output = sandbox.run(&[&arguments[..], &["--set", "writer_space=32M", "--set", &drain]].concat());
-        // A run that fails before it cleans up need not be waited for.
+        // A run that fails before need not be waited for.
         let _ = over.send(());
         (output, releases.join().expect("no panic"))
     });

@@ -68,6 +68,8 @@ pub(super) struct Evidence<'a, 't> {
     pub failed_always: &'a [String],
     /// The next step that all failed trials have in common.
     pub hint: Option<&'a str>,
+    /// The ratios in the measure that decides.
+    pub ratios: &'a Ratios<'a>,
     pub with: Trials<'a, 't>,
     /// `true` if trials can be added with `sweep --more`.
     pub can_add: bool,
@@ -268,9 +270,7 @@ impl Evidence<'_, '_> {
         match (from.verdict, to.verdict) {
             (Verdict::Best, _) => to.to_best,
             (_, Verdict::Best) => from.to_best.as_ref().map(turned),
-            _ => Ratios::new(self.measure, self.trials, self.with.looks)
-                .of(from.case, to.case)
-                .map(|ratio| Compared::new(&ratio, ratio.p)),
+            _ => self.ratios.of(from.case, to.case).map(|ratio| Compared::new(&ratio, ratio.p)),
         }
     }
 
@@ -583,8 +583,7 @@ impl Evidence<'_, '_> {
         if self.standings.iter().any(is_shown) {
             return None;
         }
-        let ratios = Ratios::new(self.measure, self.trials, self.with.looks);
-        let (low, high) = ratios.furthest_apart()?;
+        let (low, high) = self.ratios.furthest_apart()?;
         let means = || self.standings.iter().filter_map(|one| one.value);
         let (least, most) = (means().fold(f64::MAX, f64::min), means().fold(0.0, f64::max));
         (least > 0.0 && high / low > most / least).then(|| {

@@ -55,6 +55,7 @@ use crate::machines;
 use crate::outcomes::{carriers, failed, has_failed, is_measured, skipped, warnings};
 use crate::race::RaceAnswer;
 use crate::ranking::{self, Ranking};
+use crate::ratios::Ratios;
 use fsdyno_core::measure::{Direction, Goal, Measure};
 use fsdyno_core::outcome::Outcome;
 use fsdyno_core::{SweepHeader, TrialRecord, WarningKind, Workload};
@@ -185,7 +186,8 @@ impl<'a> Asked<'a> {
         let looks = header.looks.are_repeated();
         let (threshold, seed) = (question.threshold, header.seed);
         let pick = self.race_for(&measure).map(|race| race.pick.case);
-        let standings = standing::standings(&ranking, &measured, trials, threshold, seed, looks, pick);
+        let ratios = Ratios::new(&measure, &measured, looks);
+        let standings = standing::standings(&ranking, &measured, trials, threshold, seed, &ratios, pick);
         let failed_always = failed_always(&own);
         let drift = drift::drift(&measure, trials);
         let guards = load.workload.load().guards().into_iter().filter_map(|name| name.parse().ok());
@@ -199,6 +201,7 @@ impl<'a> Asked<'a> {
             trials: &measured,
             whole: trials,
             guards: &guards,
+            ratios: &ratios,
             failed_always: &failed_always,
             hint: common_hint(&own),
             with,

@@ -28,7 +28,7 @@ pub(super) fn standings(
     whole: &[TrialRecord],
     threshold: f64,
     seed: u64,
-    looks: bool,
+    ratios: &Ratios<'_>,
     pick: Option<u32>,
 ) -> Vec<Contender> {
     let measure = ranking.measure();
@@ -71,8 +71,7 @@ pub(super) fn standings(
         standings.iter_mut().zip(verdicts).for_each(|(one, verdict)| one.verdict = verdict);
         return standings;
     }
-    let all = Ratios::new(measure, trials, looks);
-    let with = Against { measure, trials, whole, threshold, looks, all: &all };
+    let with = Against { measure, trials, whole, threshold, all: ratios };
     let is_picked = |one: &Contender| Some(one.case) == pick && one.value.is_some();
     if let Some(pick) = standings.iter().position(is_picked) {
         with.compare_with_pick(&mut standings, pick);
@@ -102,22 +101,20 @@ struct Against<'a, 't> {
     trials: &'a [&'t TrialRecord],
     whole: &'t [TrialRecord],
     threshold: f64,
-    /// `true` if trials were looked at to decide how many there are.
-    looks: bool,
-    all: &'a Ratios<'t>,
+    all: &'a Ratios<'a>,
 }
 
 impl Against<'_, '_> {
     /// Compares all with this one.
     fn compare(&self, standings: &mut [Contender], best: usize) {
-        let Against { measure, trials, whole, threshold, looks, all } = *self;
+        let Against { measure, trials, whole, threshold, all } = *self;
         let Contender { case: best_case, at_least: best_at_least, name: best_name, .. } =
             standings[best].clone();
         let of_best: Vec<&TrialRecord> = of_case(trials, best_case).collect();
         let to_best = |one: &Contender| all.of(best_case, one.case);
         let ratios: Vec<Option<Ratio>> =
             standings.iter().map(|one| to_best(one).filter(|_| one.case != best_case)).collect();
-        let (comparisons, corrected) = match !looks && self.beats_all(standings, best, &ratios) {
+        let (comparisons, corrected) = match !all.looks() && self.beats_all(standings, best, &ratios) {
             true => (1, ratios.iter().map(|ratio| ratio.and_then(|ratio| ratio.p)).collect()),
             false => {
                 let comparisons = pairs(ratios.iter().flatten().count() + 1);
