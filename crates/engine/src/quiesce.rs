@@ -27,17 +27,25 @@ struct Look {
     dirty: Bytes,
 }
 
-/// Waits until it is calm or the limit has come; `told` learns the share of the limit that has passed, and
-/// says whether to go on.
+/// Waits until it is calm or the limit has come; `on_progress` learns the share of the limit that has passed,
+/// and says whether to go on.
 pub(crate) fn wait(
     quiesce: &Quiesce,
     group: Option<&MemoryGroup>,
-    told: &mut dyn FnMut(f64) -> bool,
+    on_progress: &mut dyn FnMut(f64) -> bool,
 ) -> Quiet {
-    until_calm(quiesce.limit.into(), || look(Path::new("/sys/class/block"), &quiesce.devices, group), told)
+    until_calm(
+        quiesce.limit.into(),
+        || look(Path::new("/sys/class/block"), &quiesce.devices, group),
+        on_progress,
+    )
 }
 
-fn until_calm(limit: Duration, mut look: impl FnMut() -> Look, told: &mut dyn FnMut(f64) -> bool) -> Quiet {
+fn until_calm(
+    limit: Duration,
+    mut look: impl FnMut() -> Look,
+    on_progress: &mut dyn FnMut(f64) -> bool,
+) -> Quiet {
     let begin = Instant::now();
     let mut before = look();
     let mut calm = 0;
@@ -45,7 +53,8 @@ fn until_calm(limit: Duration, mut look: impl FnMut() -> Look, told: &mut dyn Fn
     while calm < LOOKS {
         let waited = begin.elapsed();
         quiet.waited_ns = waited.into();
-        if waited >= limit || !told(waited.as_secs_f64() / limit.as_secs_f64().max(f64::MIN_POSITIVE)) {
+        if waited >= limit || !on_progress(waited.as_secs_f64() / limit.as_secs_f64().max(f64::MIN_POSITIVE))
+        {
             return quiet;
         }
         std::thread::sleep(LOOK.min(limit.saturating_sub(waited)));

@@ -25,9 +25,9 @@ impl Asked {
         AfterTrial::from_byte(self.0.load(Ordering::Relaxed))
     }
 
-    /// Waits until no pause is asked for any more, or until the interruption, and calls `told` meanwhile,
+    /// Waits until no pause is asked for any more, or until the interruption, and calls `on_pause` meanwhile,
     /// with whether it is the first time. Returns for how long; `None` if there was no pause.
-    pub(crate) fn wait(&self, interrupt: &AtomicBool, told: &mut dyn FnMut(bool)) -> Option<Nanos> {
+    pub(crate) fn wait(&self, interrupt: &AtomicBool, on_pause: &mut dyn FnMut(bool)) -> Option<Nanos> {
         let begin = Instant::now();
         let pauses = || self.get() == AfterTrial::Pause && !interrupt.load(Ordering::Relaxed);
         if !pauses() {
@@ -35,7 +35,7 @@ impl Asked {
         }
         let mut first = true;
         while pauses() {
-            told(std::mem::take(&mut first));
+            on_pause(std::mem::take(&mut first));
             std::thread::sleep(GLANCE);
         }
         Some(begin.elapsed().into())

@@ -58,7 +58,7 @@ pub enum Progress<'a> {
     Raced {
         /// The answer of the race after the block; the sweep has no name there.
         answer: &'a Result<RaceAnswer, RaceError>,
-        /// The same in a line each; none if that was told before an interruption.
+        /// The same in a line each; none if that was printed before an interruption.
         lines: &'a [String],
         /// Trials in all, as far as they are planned.
         trials: u32,

@@ -154,8 +154,8 @@ impl Sweeping<'_> {
     /// time limit. Returns whether the sweep goes on.
     fn is_to_go_on(&mut self, next: &Slot, observer: &mut dyn FnMut(Progress<'_>)) -> bool {
         let interrupt = self.options.interrupt;
-        let told = &mut |first| observer(Progress::Paused { next: next.trial + 1, first });
-        if let Some(paused) = self.options.asked.wait(interrupt, told) {
+        let on_pause = &mut |first| observer(Progress::Paused { next: next.trial + 1, first });
+        if let Some(paused) = self.options.asked.wait(interrupt, on_pause) {
             self.blocks.rest(paused);
             observer(Progress::Continued(paused));
         }

@@ -103,8 +103,9 @@ impl<'a> Runner<'a> {
         let (case, unmet) = (&self.cases[slot.case as usize], &self.unmet[slot.case as usize]);
         let runs_here = unmet.is_empty() && case.configuration.guest_kernel().is_none();
         if runs_here && self.scratch.blocked.is_none() {
-            let told = &mut |share| progress(&Moment { done: Some(share), ..Moment::step(IMAGES, None) });
-            if !self.scratch.write_images(machines.host, told)? {
+            let on_progress =
+                &mut |share| progress(&Moment { done: Some(share), ..Moment::step(IMAGES, None) });
+            if !self.scratch.write_images(machines.host, on_progress)? {
                 return Ok(Ran::Interrupted);
             }
         }

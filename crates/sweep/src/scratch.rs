@@ -66,17 +66,17 @@ impl<'a> ScratchDevices<'a> {
     }
 
     /// Makes the images that are kept from trial to trial, before the first that needs them; `false` if it
-    /// was interrupted. `told` learns the share that is written.
+    /// was interrupted. `on_progress` learns the share that is written.
     pub fn write_images(
         &mut self,
         host: &mut dyn Host,
-        told: &mut dyn FnMut(f64),
+        on_progress: &mut dyn FnMut(f64),
     ) -> Result<bool, SweepError> {
         if self.kept.is_some() || !self.testbed.keeps_images() {
             return Ok(true);
         }
         let journal = self.kept.insert(UndoJournal::create(host, self.options.state_dir)?);
-        Ok(self.testbed.write_kept_images(host, journal, self.options.interrupt, told)?)
+        Ok(self.testbed.write_kept_images(host, journal, self.options.interrupt, on_progress)?)
     }
 
     /// Removes what was prepared for trials that have run, if none of these needs it. Returns what is left.

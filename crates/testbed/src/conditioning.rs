@@ -27,8 +27,8 @@ const PIECE: u64 = 64 * Bytes::MIB;
 const MARKED: u64 = 4096;
 
 /// Discards or fills every disk for which the plan asks for it, before anything is built on them; each passes
-/// the guards again first. Returns how long that took, or nothing if no disk needs it. `told` learns the
-/// share that is done.
+/// the guards again first. Returns how long that took, or nothing if no disk needs it. `on_progress` learns
+/// the share that is done.
 ///
 /// # Errors
 /// [`TestbedError::Refused`] if a guard now refuses; [`TestbedError::Tool`] if a device that should discard
@@ -39,7 +39,7 @@ pub fn condition(
     testbed: &Testbed,
     configuration: &Configuration,
     interrupt: &AtomicBool,
-    told: &mut dyn FnMut(f64),
+    on_progress: &mut dyn FnMut(f64),
 ) -> Result<Option<Nanos>> {
     let disks = disks(configuration, &testbed.devices)?;
     let begin = Instant::now();
@@ -62,7 +62,7 @@ pub fn condition(
                 host.mark_device(*handle, node).map_err(TestbedError::at(STEP))?;
             }
             Conditioning::FillOnce | Conditioning::FillTwice => {
-                fill(host, disk, interrupt, &mut |done| told((before + done) as f64 / all as f64))?;
+                fill(host, disk, interrupt, &mut |done| on_progress((before + done) as f64 / all as f64))?;
                 before += bytes_to_write(disk);
             }
         }
@@ -92,7 +92,12 @@ fn discard(disk: &Device) -> Command {
     Command { limit, ..command.device("", disk.target.handle, &disk.target.node) }
 }
 
-fn fill(host: &mut dyn Host, disk: &Device, interrupt: &AtomicBool, told: &mut dyn FnMut(u64)) -> Result<()> {
+fn fill(
+    host: &mut dyn Host,
+    disk: &Device,
+    interrupt: &AtomicBool,
+    on_progress: &mut dyn FnMut(u64),
+) -> Result<()> {
     let (mut done, size) = (0, disk.identity.size_bytes);
     for _ in 0..disk.spec.conditioning().fills() {
         let mut at = MARKED;
@@ -107,7 +112,7 @@ fn fill(host: &mut dyn Host, disk: &Device, interrupt: &AtomicBool, told: &mut d
             host.fill_device(*handle, node, at, length).map_err(TestbedError::at(STEP))?;
             at += length;
             done += length;
-            told(done);
+            on_progress(done);
         }
     }
     Ok(())

@@ -21,7 +21,7 @@ const PIECE: u64 = 16 * Bytes::MIB;
 
 impl Testbed {
     /// Makes and writes all images that are kept, unless that has been done; `false` if it was interrupted.
-    /// `told` learns how much of them is written.
+    /// `on_progress` learns how much of them is written.
     ///
     /// # Errors
     /// [`TestbedError::Refused`] if something has appeared at the path of one, [`TestbedError::Host`] if one
@@ -31,7 +31,7 @@ impl Testbed {
         host: &mut dyn Host,
         journal: &mut UndoJournal,
         interrupt: &AtomicBool,
-        told: &mut dyn FnMut(f64),
+        on_progress: &mut dyn FnMut(f64),
     ) -> Result<bool> {
         let specs: Vec<&DeviceSpec> = self.kept().collect();
         if specs.is_empty() || !self.knowledge().kept.is_empty() {
@@ -58,7 +58,7 @@ impl Testbed {
                     .map_err(|errno| failed("write the image", &image.path, errno))?;
                 at += length;
                 done += length;
-                told(done as f64 / whole as f64);
+                on_progress(done as f64 / whole as f64);
             }
         }
         self.knowledge().kept = images;

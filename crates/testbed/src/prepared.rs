@@ -116,7 +116,7 @@ impl Prepared {
         open(host, journal, &wanted, Images::Given(&given)).map(Stack::new)
     }
 
-    /// Attaches copies of the images. `told` learns the share that is copied.
+    /// Attaches copies of the images. `on_progress` learns the share that is copied.
     ///
     /// # Errors
     /// As for [`build`](crate::build); [`TestbedError::Host`] if a copy cannot be written, or if the
@@ -127,10 +127,11 @@ impl Prepared {
         journal: &mut UndoJournal,
         configuration: &Configuration,
         interrupt: &AtomicBool,
-        told: &mut dyn FnMut(f64),
+        on_progress: &mut dyn FnMut(f64),
     ) -> Result<Formatted> {
         let wanted = self.wanted(configuration, interrupt, Contents::Kept { without: None });
-        let copied = |host: &mut dyn Host, copies: &[MadeImage]| self.copy_to(host, copies, interrupt, told);
+        let copied =
+            |host: &mut dyn Host, copies: &[MadeImage]| self.copy_to(host, copies, interrupt, on_progress);
         let trial = open(host, journal, &wanted, Images::Filled(&mut { copied }))?;
         trial.adopt_geometry(&self.configuration);
         Ok(Formatted::new(trial))
@@ -150,7 +151,7 @@ impl Prepared {
         host: &mut dyn Host,
         copies: &[MadeImage],
         interrupt: &AtomicBool,
-        told: &mut dyn FnMut(f64),
+        on_progress: &mut dyn FnMut(f64),
     ) -> Result<()> {
         for copy in copies {
             let original = self.images.iter().find(|original| original.image.path == copy.path);
@@ -161,7 +162,7 @@ impl Prepared {
             let from = &original.file;
             let to = host.image_descriptor(copy.handle, &copy.identity).map_err(TestbedError::at(STEP))?;
             let mut on = |share: f64| {
-                told(share);
+                on_progress(share);
                 match short(&to, &copy.path) {
                     _ if interrupt.load(Ordering::Relaxed) => {
                         let what = format!("'{}' was being copied", copy.path.display());

@@ -216,14 +216,11 @@ impl Measure {
         match (words, &self.source) {
             (Some(words), _) => Cow::Borrowed(words),
             (None, MeasureSource::Operation(_, _, operation, Statistic::Quantile(quantile))) => {
-                let one_of = match quantile {
-                    Quantile::P50 => return Cow::Owned(format!("median {operation}")),
-                    Quantile::P90 => "10",
-                    Quantile::P99 => "100",
-                    Quantile::P999 => "1,000",
-                    Quantile::P9999 => "10,000",
-                };
-                Cow::Owned(format!("slowest 1 in {one_of} {operation}"))
+                Cow::Owned(match Latency::least(*quantile) {
+                    0 => format!("median {operation}"),
+                    one_of @ ..1_000 => format!("slowest 1 in {one_of} {operation}"),
+                    one_of => format!("slowest 1 in {},{:03} {operation}", one_of / 1_000, one_of % 1_000),
+                })
             }
             _ => Cow::Borrowed(Column::name_of(&self.name)),
         }

@@ -16,10 +16,10 @@ use std::collections::BTreeSet;
 pub struct Shelves {
     stores: Vec<Store>,
     /// `true` once a message has said that a newer sweep is not the latest.
-    told: Cell<bool>,
+    names_newer: Cell<bool>,
     /// The number of sweeps that cannot be read, once a message has said so.
     damaged: Cell<Option<usize>>,
-    /// Sweeps of which the user has been told that they are not finished.
+    /// The sweeps that a message has called unfinished.
     unfinished: RefCell<BTreeSet<String>>,
 }
 
@@ -58,7 +58,7 @@ impl Surroundings {
         }
         Ok(Shelves {
             stores,
-            told: Cell::new(false),
+            names_newer: Cell::new(false),
             damaged: Cell::new(None),
             unfinished: RefCell::default(),
         })
@@ -66,7 +66,7 @@ impl Surroundings {
 }
 
 impl Shelves {
-    /// All sweeps, oldest first, but those that cannot be read; the user is told of these.
+    /// All sweeps, oldest first, except those that cannot be read, which a message names.
     pub fn sweeps(&self) -> Result<Vec<SweepSummary>, StoreError> {
         self.each_sweep(|_, sweep| Ok(sweep))
     }
@@ -150,7 +150,7 @@ impl Shelves {
     /// Nobody should take the results of an earlier sweep for those of the last one.
     fn tell_of_newer(&self, sweeps: &[SweepSummary], found: &SweepSummary) {
         let Some(last) = sweeps.last().filter(|last| last.selector != found.selector) else { return };
-        if !self.told.replace(true) {
+        if !self.names_newer.replace(true) {
             let SweepSummary { selector, name, .. } = last;
             say::note(&format!(
                 "note: sweep {selector} ('{name}') is newer, but {}; the latest one with results is sweep {} \

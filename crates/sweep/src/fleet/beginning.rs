@@ -112,8 +112,8 @@ pub(super) fn await_all(
             found[number] = match serde_json::from_str(&text) {
                 Ok(News::Ready(ready)) => {
                     let Ready { unmet, sizes, serials, restored, left } = *ready;
-                    let told = restored.iter().map(|line| format!("restored: {line}"));
-                    for line in told.chain(left.iter().map(|line| format!("left behind: {line}"))) {
+                    let undone = restored.iter().map(|line| format!("restored: {line}"));
+                    for line in undone.chain(left.iter().map(|line| format!("left behind: {line}"))) {
                         observer(Progress::Machine { name, line: &line });
                     }
                     left_before.extend(left.iter().map(|line| format!("on {name}: {line}")));
@@ -157,11 +157,11 @@ mod tests {
 
     #[test]
     fn what_a_member_says_of_its_devices_is_said_of_the_machine() {
-        let told = "refused, nothing was written\n'/dev/sdb' would be destroyed\n  hint: confirm with --destroy \
+        let output = "refused, nothing was written\n'/dev/sdb' would be destroyed\n  hint: confirm with --destroy \
                     /dev/sdb and --overwrite /dev/sdb=ext4";
         let here = "'/dev/sdb' would be destroyed\n  hint: confirm with --destroy n3:/dev/sdb and --overwrite \
                     n3:/dev/sdb=ext4";
-        assert_eq!(of_machine(told, "n3"), here);
+        assert_eq!(of_machine(output, "n3"), here);
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub struct FleetMember<'m> {
 }
 
 impl<'m> FleetMember<'m> {
-    /// From the first order. `None` if it cannot be understood, which the coordinator is told.
+    /// From the first order. `None` if it cannot be understood, which is reported to the coordinator.
     pub fn new(order: &str, coordinator: &'m Membership<'m>) -> Option<Self> {
         match serde_json::from_str(order) {
             Ok(Order::Begin(task)) => Some(FleetMember { task: *task, coordinator }),
@@ -56,7 +56,7 @@ impl<'m> FleetMember<'m> {
     }
 
     /// Runs what the coordinator wants until it wants nothing more or is gone; then nothing is left but what
-    /// the coordinator is told. `state` is the directory of this machine's state.
+    /// it reports. `state` is the directory of this machine's state.
     ///
     /// # Errors
     /// [`SweepError`] if no trial can run; nothing has been changed then.
@@ -88,8 +88,8 @@ impl<'m> FleetMember<'m> {
             if rest.iter().chain([&slot]).any(|slot| slot.case as usize >= cases.len()) {
                 break;
             }
-            let mut told = Told { member: self, last: None };
-            let ran = runner.run(machines, &around, &slot, &mut |moment| told.tell(moment));
+            let mut last = LastReport { member: self, sent: None };
+            let ran = runner.run(machines, &around, &slot, &mut |moment| last.update(moment));
             let end = match ran {
                 Ok(Ran::Ended { record, took, interrupted, broken }) => {
                     self.say(&News::Ended { record, took });
@@ -133,21 +133,22 @@ fn serials(plan: &Plan, machines: &mut Machines<'_>) -> Vec<(PathBuf, String)> {
 }
 
 /// The last report to the coordinator.
-struct Told<'a> {
+struct LastReport<'a> {
     member: &'a FleetMember<'a>,
-    last: Option<(Instant, At)>,
+    sent: Option<(Instant, At)>,
 }
 
-impl Told<'_> {
-    fn tell(&mut self, moment: &Moment<'_>) {
+impl LastReport<'_> {
+    /// Sends another one if something is new, or some time has passed.
+    fn update(&mut self, moment: &Moment<'_>) {
         let at = At::from(moment);
-        let is_new = match &self.last {
-            Some((told, last)) => !last.is_like(&at) || told.elapsed() >= BETWEEN,
+        let is_new = match &self.sent {
+            Some((when, last)) => !last.is_like(&at) || when.elapsed() >= BETWEEN,
             None => true,
         };
         if is_new {
             self.member.say(&News::At(Box::new(at.clone())));
-            self.last = Some((Instant::now(), at));
+            self.sent = Some((Instant::now(), at));
         }
     }
 }

@@ -35,7 +35,7 @@ use wire::{News, Order, Task, line};
 const LEAVE_LIMIT: Duration = Duration::from_secs(60);
 /// The same if the user does not want to wait.
 const HURRY_LIMIT: Duration = Duration::from_secs(10);
-/// After this time, the user is told what is waited for.
+/// After this time, a message says what is waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Runs a plan, or the missing trials of it, on the machines of a launch.
@@ -123,7 +123,7 @@ impl Fleet<'_> {
         store: &mut Store,
         observer: &mut dyn FnMut(Progress<'_>),
     ) -> Result<(), SweepError> {
-        let (mut asked, mut told) = (None::<Instant>, false);
+        let (mut asked, mut has_said) = (None::<Instant>, false);
         loop {
             let interrupted = self.options.interrupt.load(Ordering::Relaxed);
             let wish = self.options.asked.get();
@@ -134,8 +134,8 @@ impl Fleet<'_> {
                 asked = Some(Instant::now());
                 (0..self.machines.len()).for_each(|number| self.pool.interrupt(number));
             }
-            if !told && asked.is_some_and(|asked| asked.elapsed() > PATIENCE) {
-                told = true;
+            if !has_said && asked.is_some_and(|asked| asked.elapsed() > PATIENCE) {
+                has_said = true;
                 for machine in self.machines.iter().filter(|machine| machine.is_busy()) {
                     let line = "it is still undoing its trial; another Ctrl-C ends the wait";
                     observer(Progress::Machine { name: &machine.name, line });

@@ -160,16 +160,15 @@ pub(super) fn devices(plan: &Section<'_>, key: &'static str) -> Result<Option<Ra
 fn of_table(device: &Section<'_>) -> Result<RawDevices, PlanError> {
     device.only(&[&DISK.concat(), DeviceKeys::NAMES].concat())?;
     let kind = exactly_one(device, &["image", "block", "directory", "md", "lvm", "pool"])?;
-    let data = match KINDS.contains(&kind) {
-        true => Some(disk(device, kind)?),
-        false => {
-            refuse_others(device, &[], kind)?;
-            None
-        }
-    };
+    if !KINDS.contains(&kind) {
+        refuse_others(device, &[], kind)?;
+    }
     let DeviceKeys { directory, md, lvm, pool, journals } = DeviceKeys::read(device)?;
     let directory = directory.map(|path| DeviceSpec::Directory { path });
-    let data = device.required("device", data.or(directory).or(md).or(lvm).or(pool))?;
+    let data = match directory.or(md).or(lvm).or(pool) {
+        Some(data) => data,
+        None => disk(device, kind)?,
+    };
     Ok(RawDevices { data, journals })
 }
 

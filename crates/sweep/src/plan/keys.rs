@@ -175,6 +175,28 @@ impl Written for Option<Nanos> {
     }
 }
 
+/// Declares a [`Word`] with the text of each choice.
+macro_rules! choice {
+    ($(#[$meta:meta])* $vis:vis enum $name:ident {
+        $($(#[$choice_meta:meta])* $choice:ident = $word:literal,)*
+    }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        $vis enum $name {
+            $($(#[$choice_meta])* $choice,)*
+        }
+
+        impl $crate::plan::keys::Word for $name {
+            const ALL: &'static [Self] = &[$($name::$choice),*];
+
+            fn name(self) -> &'static str {
+                match self { $($name::$choice => $word,)* }
+            }
+        }
+    };
+}
+pub(super) use choice;
+
 macro_rules! words {
     ($($type:ty),*) => {
         $(impl Word for $type {

@@ -3,7 +3,7 @@
 
 use super::Serve;
 use super::document::{Origin, Section, Value};
-use super::keys::{Word, Written, table};
+use super::keys::{Written, choice, table};
 use crate::error::{PlanError, PlanProblem};
 use fsdyno_core::result::ServeProtocol;
 use fsdyno_core::units::Size;
@@ -12,44 +12,24 @@ use fsdyno_testbed::serve::unfit_mount;
 use fsdyno_verdict::enough::{Enough, Until};
 use serde::{Deserialize, Serialize};
 
-/// The way in which trials are spent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Protocol {
-    /// Every case as often.
-    Exhaustive,
-    /// Configurations are dropped as evidence grows.
-    Race,
-}
-
-impl Word for Protocol {
-    const ALL: &'static [Self] = &[Protocol::Exhaustive, Protocol::Race];
-
-    fn name(self) -> &'static str {
-        match self {
-            Protocol::Exhaustive => "exhaustive",
-            Protocol::Race => "race",
-        }
+choice! {
+    /// The way in which trials are spent.
+    pub(super) enum Protocol {
+        /// Every case as often.
+        Exhaustive = "exhaustive",
+        /// Configurations are dropped as evidence grows.
+        Race = "race",
     }
 }
 
-/// The filesystem that trials begin with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Reuse {
-    /// A filesystem of their own.
-    None,
-    /// Copies of a filesystem that is prepared once in a block.
-    Prepared,
-}
-
-impl Word for Reuse {
-    const ALL: &'static [Self] = &[Reuse::None, Reuse::Prepared];
-
-    fn name(self) -> &'static str {
-        match self {
-            Reuse::None => "none",
-            Reuse::Prepared => "prepared",
-        }
+choice! {
+    /// The filesystem that trials begin with.
+    #[derive(Serialize, Deserialize)]
+    pub enum Reuse {
+        /// A filesystem of their own.
+        None = "none",
+        /// Copies of a filesystem that is prepared once in a block.
+        Prepared = "prepared",
     }
 }
 
@@ -109,7 +89,9 @@ impl Written for Repetitions {
         match self {
             Repetitions::Times(times) => times.to_string(),
             Repetitions::Auto => AUTO.to_string(),
-            Repetitions::Until(narrow) => format!("{narrow:?}"),
+            Repetitions::Until(Narrow { min, max, until }) => {
+                format!("{{ min = {min}, max = {max}, until = \"{}%\" }}", until * 100.0)
+            }
         }
     }
 }

@@ -240,7 +240,7 @@ impl<'a> Blocks<'a> {
         }
         let trials = count(self.slots.len() + racing.later.len());
         store.plan_trials(sweep, trials)?;
-        // What was told before an interruption is not told again.
+        // What was printed before an interruption is not printed again.
         let lines = if is_new { &followed.said[..] } else { &[] };
         observer(Progress::Raced { answer: &followed.answer, lines, trials });
         Ok(!is_over)

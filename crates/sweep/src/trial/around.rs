@@ -67,7 +67,7 @@ impl<'a> Around<'a> {
         ended
     }
 
-    /// The commands of the plan, and what they are told of a trial.
+    /// The commands of the plan, and the environment that they get.
     fn commands(&self, host: &dyn Host, slot: &Slot, case: &Case, device: &DeviceSpec) -> TrialCommands<'a> {
         let variables = vec![
             ("FSDYNO_SWEEP", self.sweep.to_string()),

@@ -33,7 +33,7 @@ pub(super) fn load(
             started.map_err(|error| Stop::Failed(Box::new(host_failure(&error))))?
         }
     };
-    let mut told = EngineReport::default();
+    let mut report = EngineReport::default();
     let mut server = None;
     let restart = bench.served.as_ref().and_then(|served| served.restart());
     let load = {
@@ -64,14 +64,14 @@ pub(super) fn load(
                 (None, _) => (&mut *bench.host, &mut nothing),
             };
         let mut looks = Looks { place: &mut place, room: &mut || room.look(host), at_phases };
-        watch::watch(engine.as_mut(), request, bench.plan.rules.watchdog, stop, &mut told, &mut looks)
+        watch::watch(engine.as_mut(), request, bench.plan.rules.watchdog, stop, &mut report, &mut looks)
     };
     if let Some(server) = server {
         server.note(record);
     }
-    let loaded = Loaded { written_back: told.written_back, reached: std::mem::take(&mut told.reached) };
+    let loaded = Loaded { written_back: report.written_back, reached: std::mem::take(&mut report.reached) };
     drop(engine);
-    told.keep(record, bench.overhead);
+    report.keep(record, bench.overhead);
     let mut end = load.end;
     if let (LoadEnd::Failed(failure), Some(group)) = (&mut end, &request.memory)
         && match &mut bench.served {

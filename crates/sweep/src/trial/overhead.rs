@@ -74,11 +74,11 @@ fn null(
     let mut request = report::request(directory, &Workload::Null(workload), plan.rules.seed, true);
     request.telemetry = telemetry;
     let mut engine = host.start_engine(&request).map_err(|error| Box::new(report::host_failure(&error)))?;
-    let mut told = EngineReport::default();
+    let mut report = EngineReport::default();
     // It touches nothing, so there is nothing to wait for.
     let stop = Stops { interrupt, hurry: interrupt };
     let mut looks = Looks { place: &mut |_| {}, room: &mut || None, at_phases: &mut () };
-    let load = watch::watch(engine.as_mut(), &request, plan.rules.watchdog, stop, &mut told, &mut looks);
+    let load = watch::watch(engine.as_mut(), &request, plan.rules.watchdog, stop, &mut report, &mut looks);
     match (load.end, load.stuck) {
         (LoadEnd::Failed(failure) | LoadEnd::Hung(failure) | LoadEnd::NoRoom(failure), _) => {
             Err(Box::new(failure))
@@ -87,7 +87,7 @@ fn null(
         // The loop over trials sees the interruption.
         (LoadEnd::Interrupted, None) => Ok(None),
         (LoadEnd::Done, None) => {
-            let mut roles = told.phases.iter().flat_map(|phase| &phase.roles);
+            let mut roles = report.phases.iter().flat_map(|phase| &phase.roles);
             Ok(roles.next().map(|role| role.rates.operations_per_s / f64::from(role.workers)))
         }
     }

@@ -13,10 +13,10 @@ pub(super) fn condition(bench: &mut Bench<'_, '_>, case: &Case) -> Result<Option
     let begin = Instant::now();
     let load = case.workload.load().timing().total();
     let Bench { host, journal, testbed, interrupt, progress, .. } = bench;
-    let told = &mut |done: f64| {
+    let on_progress = &mut |done: f64| {
         let left = begin.elapsed().mul_f64((1.0 - done) / done.max(0.001));
         let left = Some(Nanos(load.0.saturating_add(Nanos::from(left).0)));
         progress(&Moment { done: Some(done), ..Moment::step(step, left) });
     };
-    Ok(fsdyno_testbed::condition(*host, journal, testbed, &case.configuration, interrupt, told)?)
+    Ok(fsdyno_testbed::condition(*host, journal, testbed, &case.configuration, interrupt, on_progress)?)
 }

@@ -93,7 +93,7 @@ fn program(host: &mut dyn Host, workload: &Workload) -> Option<(String, String)>
 }
 
 /// A warning about a loop device that reads and writes its file through the page cache. Those of images have
-/// direct I/O; one that a user names has what `losetup` was told, which is none by default.
+/// direct I/O; one that a user names has what `losetup` was given, which is none by default.
 fn cached_by_loop(host: &mut dyn Host, disks: &[DeviceFacts]) -> Option<Warning> {
     let is_cached = |disk: &&DeviceFacts| {
         let name = Path::new(&disk.path).file_name().unwrap_or_default();
@@ -241,8 +241,8 @@ fn copy(
         return Err(Stop::Failed(Box::new(Failure::new(stage, "nothing was prepared"))));
     };
     let begin = Instant::now();
-    let mut told = |share| progress(&Moment { stage, done: Some(share), ..Moment::default() });
-    let formatted = prepared.copy(*host, journal, &case.configuration, interrupt, &mut told)?;
+    let mut on_progress = |share| progress(&Moment { stage, done: Some(share), ..Moment::default() });
+    let formatted = prepared.copy(*host, journal, &case.configuration, interrupt, &mut on_progress)?;
     record.lifecycle_ns.copy = Some(begin.elapsed().into());
     let made = made.clone();
 

@@ -101,17 +101,17 @@ pub(crate) fn watch(
     request: &EngineRequest,
     watchdog: Nanos,
     stop: Stops<'_>,
-    told: &mut EngineReport,
+    report: &mut EngineReport,
     looks: &mut Looks<'_>,
 ) -> Load {
     let workload = &request.workload;
-    let end = follow(engine, workload, watchdog.into(), stop.interrupt, told, looks);
+    let end = follow(engine, workload, watchdog.into(), stop.interrupt, report, looks);
     looks.at_phases.end(matches!(end, LoadEnd::Done), None);
     if request.clean_up && !matches!(end, LoadEnd::Done) {
         engine.ask_to_stop();
         // Cleaning up makes room.
         let mut looks = Looks { place: &mut *looks.place, room: &mut || None, at_phases: &mut () };
-        follow(engine, workload, watchdog.into(), stop.hurry, told, &mut looks);
+        follow(engine, workload, watchdog.into(), stop.hurry, report, &mut looks);
     }
     let stuck = (!engine.stop(STOP_LIMIT))
         .then(|| format!("{}, which {}", engine.process(), engine.plight().of_killed()));
@@ -123,7 +123,7 @@ fn follow(
     workload: &Workload,
     watchdog: Duration,
     interrupt: &AtomicBool,
-    told: &mut EngineReport,
+    report: &mut EngineReport,
     looks: &mut Looks<'_>,
 ) -> LoadEnd {
     let mut place: Option<EnginePosition> = None;
@@ -168,12 +168,12 @@ fn follow(
                     place = Some(now);
                 }
                 EngineEvent::Hello { timer, .. } => {
-                    told.timer = Some(timer);
+                    report.timer = Some(timer);
                     changed = Instant::now();
                 }
                 EngineEvent::Prepared { duration_ns, trees } => {
-                    told.prepare = Some(duration_ns);
-                    told.trees = trees;
+                    report.prepare = Some(duration_ns);
+                    report.trees = trees;
                     changed = Instant::now();
                 }
                 EngineEvent::Ready { phase } => {
@@ -184,33 +184,33 @@ fn follow(
                 }
                 EngineEvent::Phase(mut phase) => {
                     looks.at_phases.end(true, Some(&mut phase));
-                    told.phases.push(*phase);
+                    report.phases.push(*phase);
                     changed = Instant::now();
                 }
                 EngineEvent::Durable { durable, written_back_ns } => {
-                    if let Some(phase) = told.phases.last_mut() {
+                    if let Some(phase) = report.phases.last_mut() {
                         phase.durable = Some(durable);
                     }
-                    told.written_back = written_back_ns;
+                    report.written_back = written_back_ns;
                     changed = Instant::now();
                 }
                 EngineEvent::Filled(filled) => {
-                    told.filled = Some(filled);
+                    report.filled = Some(filled);
                     changed = Instant::now();
                 }
                 EngineEvent::Reached { writers } => {
-                    told.reached.extend(writers);
+                    report.reached.extend(writers);
                     changed = Instant::now();
                 }
                 EngineEvent::ReadAgain { read_again, duration_ns } => {
-                    told.read_again = Some((read_again, duration_ns));
+                    report.read_again = Some((read_again, duration_ns));
                     changed = Instant::now();
                 }
                 EngineEvent::Layout(layout) => {
-                    told.layout = Some(layout);
+                    report.layout = Some(layout);
                     changed = Instant::now();
                 }
-                EngineEvent::Warning(warning) => told.warnings.push(warning),
+                EngineEvent::Warning(warning) => report.warnings.push(warning),
                 // Only of one that does nothing else.
                 EngineEvent::Observed(_) => {}
             },

@@ -58,8 +58,6 @@ pub(super) struct Evidence<'a, 't> {
     pub measure: &'a Measure,
     pub load: &'a Load<'a>,
     pub standings: &'a [Contender],
-    /// The trials that are compared.
-    pub trials: &'a [&'t TrialRecord],
     /// All trials of the sweep.
     pub whole: &'a [TrialRecord],
     /// The measures that must not become worse unnoticed.
@@ -70,6 +68,7 @@ pub(super) struct Evidence<'a, 't> {
     pub hint: Option<&'a str>,
     /// The ratios in the measure that decides.
     pub ratios: &'a Ratios<'a>,
+    /// The trials that are compared.
     pub with: Trials<'a, 't>,
     /// `true` if trials can be added with `sweep --more`.
     pub can_add: bool,
@@ -95,7 +94,7 @@ impl Evidence<'_, '_> {
         };
         if let Some((why, next)) = self.not_what_was_asked(&standings[best]) {
             let headline = format!("This sweep cannot answer: {why}.{}", self.kept(default));
-            return keep(Class::Invalid, headline, self.and_on_a_quiet_machine(Some(next)));
+            return keep(Class::Invalid, headline, Some(self.and_idle(next)));
         }
         if let Some(rate) = held_rate(self.load.workload, self.measure)
             && !standings.iter().any(is_worse)
@@ -135,11 +134,10 @@ impl Evidence<'_, '_> {
                 let why = first_doubt(&open, default, standings);
                 let headline =
                     format!("This sweep cannot answer: {why}.{}{}", self.failed(), self.kept(default));
-                let next = self.and_on_a_quiet_machine(Some(self.out_of_doubt(best, &open)));
-                return keep(Class::Invalid, headline, next);
+                return keep(Class::Invalid, headline, Some(self.out_of_doubt(best, &open)));
             }
             let (headline, next) = self.undecided(best, default, &open);
-            return keep(Class::Undecided, headline, self.and_on_a_quiet_machine(next));
+            return keep(Class::Undecided, headline, Some(next));
         }
         let as_good = self.rivals(best).filter(|one| one.verdict == Verdict::AsGood).count();
         if best_or_as_good(&standings[default]) && as_good > 0 {
@@ -277,7 +275,7 @@ impl Evidence<'_, '_> {
     /// Says that what was measured, of most trials or of the best, is not what was asked, and what to change.
     /// A configuration that is worse although memory helped it is worse all the same.
     fn not_what_was_asked(&self, best: &Contender) -> Option<(String, String)> {
-        let trials = self.trials;
+        let trials = self.with.trials;
         let from_memory = [WarningKind::PageCache, WarningKind::CachesNotDropped];
         // A load that is not meant to leave memory answers what was asked.
         let leaves_memory = self.load.workload.load().rereads().is_some();
@@ -302,17 +300,27 @@ impl Evidence<'_, '_> {
 
     /// Adds the advice to use an idle machine, if other programs used much of this one.
     fn and_on_a_quiet_machine(&self, next: Option<String>) -> Option<String> {
-        let all = self.trials.len();
-        let shares = self.trials.iter().map(|trial| confounder::foreign_share(trial, self.measure));
-        let often = 2 * carriers_in(self.trials, WarningKind::ForeignLoad, self.measure) >= all;
-        if shares.sum::<f64>() <= BUSY * all as f64 && !(often && all > 0) {
-            return next;
+        match next {
+            Some(next) => Some(self.and_idle(next)),
+            None => self.was_busy().then(|| {
+                "Measure again while the machine does nothing else, before you rely on this.".to_string()
+            }),
         }
-        Some(match next {
-            Some(next) if next.contains("does nothing else") => next,
-            Some(next) => format!("{next} And measure while the machine does nothing else."),
-            None => "Measure again while the machine does nothing else, before you rely on this.".to_string(),
-        })
+    }
+
+    fn and_idle(&self, next: String) -> String {
+        match self.was_busy() {
+            true => format!("{next} And measure while the machine does nothing else."),
+            false => next,
+        }
+    }
+
+    /// Returns whether other programs used much of the machine.
+    fn was_busy(&self) -> bool {
+        let trials = self.with.trials;
+        let shares = trials.iter().map(|trial| confounder::foreign_share(trial, self.measure));
+        let often = 2 * carriers_in(trials, WarningKind::ForeignLoad, self.measure) >= trials.len();
+        shares.sum::<f64>() > BUSY * trials.len() as f64 || (often && !trials.is_empty())
     }
 
     /// ` Keep the default, 'ext4'.`
@@ -338,7 +346,7 @@ impl Evidence<'_, '_> {
             [] if !without.is_empty() => format!(
                 "no trial of {} has a value of it{}",
                 names(&without),
-                too_few_operations(Some(self.measure), self.trials)
+                too_few_operations(Some(self.measure), self.with.trials)
             ),
             [] => "there is nothing to compare it with".to_string(),
             failed => format!("nothing else was measured: every trial of {} failed", names(failed)),
@@ -459,7 +467,7 @@ impl Evidence<'_, '_> {
         }
     }
 
-    fn undecided(&self, best: usize, default: usize, open: &[&Contender]) -> (String, Option<String>) {
+    fn undecided(&self, best: usize, default: usize, open: &[&Contender]) -> (String, String) {
         let (leader, of_default) = (&self.standings[best], &self.standings[default]);
         let keep = self.kept(default);
         let fewest = open.iter().map(|one| one.with_value).min().unwrap_or(0).min(leader.with_value);
@@ -501,25 +509,25 @@ impl Evidence<'_, '_> {
             several => format!(" {} are worse than the default.", names(several)),
         };
         let next = match why.is_empty() {
-            true => self.to_decide(open, fewest),
+            true => self.and_idle(self.to_decide(open, fewest)),
             false => self.out_of_doubt(best, open),
         };
-        (headline + &beaten + &self.failed(), Some(next))
+        (headline + &beaten + &self.failed(), next)
     }
 
     /// Returns the step after which nothing but the configurations may explain a difference.
     fn out_of_doubt(&self, best: usize, open: &[&Contender]) -> String {
         let mut sides = open.iter().copied().chain([&self.standings[best]]);
-        if sides.clone().any(|one| one.failed > 0) {
-            return match self.hint {
-                Some(hint) => format!("{} Then measure again.", sentence(hint)),
-                None => "Find out why trials failed (`fsdyno show --notes`), and measure again.".to_string(),
-            };
-        }
-        match sides.any(|one| one.with_value < one.trials) {
-            true => LONGER.to_string(),
-            false => "Measure again what is in doubt, while the machine does nothing else.".to_string(),
-        }
+        let failed = sides.clone().any(|one| one.failed > 0);
+        let first = match self.hint {
+            Some(hint) if failed => format!("{} Then measure again.", sentence(hint)),
+            None if failed => {
+                "Find out why trials failed (`fsdyno show --notes`), and measure again.".to_string()
+            }
+            _ if sides.any(|one| one.with_value < one.trials) => LONGER.to_string(),
+            _ => return "Measure again what is in doubt, while the machine does nothing else.".to_string(),
+        };
+        self.and_idle(first)
     }
 
     /// Returns the step that would decide between these; `fewest` is their smallest number of trials.
@@ -546,7 +554,7 @@ impl Evidence<'_, '_> {
 
     /// Returns the command that adds so many blocks, and the time that they take.
     fn adding(&self, blocks: usize) -> String {
-        let disks = self.trials.first().map_or(Vec::new(), |trial| trial.device.disks());
+        let disks = self.with.trials.first().map_or(Vec::new(), |trial| trial.device.disks());
         let confirmed = disks.into_iter().filter_map(|disk| match disk {
             DeviceSpec::Block(block) => Some(format!(" --destroy {}", quoted(&block.path.to_string_lossy()))),
             _ => None,
@@ -564,13 +572,13 @@ impl Evidence<'_, '_> {
     /// seen.
     fn unless_trees_fit(&self) -> Option<String> {
         let fit = doubt::bears_on(WarningKind::PageCache, self.measure)
-            && 2 * carriers(self.trials, WarningKind::TreeSmallerThanMemory) > self.trials.len();
-        fit.then(|| self.load.remedy_for_memory(self.trials)).flatten()
+            && 2 * carriers(self.with.trials, WarningKind::TreeSmallerThanMemory) > self.with.trials.len();
+        fit.then(|| self.load.remedy_for_memory(self.with.trials)).flatten()
     }
 
     /// Returns whether trials come from a file, so that nothing can be added to them.
     fn is_imported(&self) -> bool {
-        carriers(self.trials, WarningKind::Imported) > 0
+        carriers(self.with.trials, WarningKind::Imported) > 0
     }
 
     /// Says so if none is shown to differ from the best, and the means of all differ by less than two trials
@@ -635,7 +643,7 @@ impl Evidence<'_, '_> {
 
     /// See [`faults::counts`]; `None` if another measure decides.
     fn faults(&self, one: &Contender) -> Option<[usize; 3]> {
-        faults::counts(self.measure, self.trials, one.case)
+        faults::counts(self.measure, self.with.trials, one.case)
     }
 
     fn failed(&self) -> String {

@@ -198,7 +198,6 @@ impl<'a> Asked<'a> {
             measure: &measure,
             load,
             standings: &standings,
-            trials: &measured,
             whole: trials,
             guards: &guards,
             ratios: &ratios,
