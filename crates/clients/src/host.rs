@@ -3,12 +3,10 @@
 use crate::pool::Pool;
 use fsdyno_core::EngineRequest;
 use fsdyno_core::environment::ClientFacts;
+use fsdyno_core::result::LogEntry;
 use fsdyno_host::agent::AgentHost;
-use fsdyno_host::channel::Channel;
 use fsdyno_host::guardian::Guardian;
-use fsdyno_host::log::StepLog;
-use fsdyno_host::wire::Request;
-use fsdyno_host::{EngineProcess, Result};
+use fsdyno_host::{Channel, EngineProcess, Host, Request, Result};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,20 +38,30 @@ impl Channel for ClientHost {
         self.host.exchange(request)
     }
 
-    fn be_patient(&mut self, limit: Option<Duration>) {
-        self.host.be_patient(limit);
+    fn note(&mut self, request: &Request, took: Duration, failure: Option<String>) {
+        self.host.note(request, took, failure);
+    }
+}
+
+impl Host for ClientHost {
+    fn name(&self) -> String {
+        self.host.name()
+    }
+
+    fn limit_steps(&mut self, limit: Option<Duration>) {
+        self.host.limit_steps(limit);
+    }
+
+    fn take_log(&mut self) -> Vec<LogEntry> {
+        self.host.take_log()
     }
 
     fn hold(&mut self, lock: Arc<OwnedFd>) {
-        Channel::hold(&mut self.host, lock);
+        self.host.hold(lock);
     }
 
-    fn log(&mut self) -> Option<&mut StepLog> {
-        self.host.log()
-    }
-
-    fn guardian(&self) -> Option<Box<dyn Guardian>> {
-        Channel::guardian(&self.host)
+    fn guardian(&self) -> Box<dyn Guardian> {
+        self.host.guardian()
     }
 
     fn clients(&self) -> Vec<ClientFacts> {
@@ -64,7 +72,7 @@ impl Channel for ClientHost {
         self.pool.lost()
     }
 
-    fn engine(&mut self, request: &EngineRequest) -> Result<Box<dyn EngineProcess>> {
+    fn start_engine(&mut self, request: &EngineRequest) -> Result<Box<dyn EngineProcess>> {
         self.pool.start_engines(request)
     }
 }

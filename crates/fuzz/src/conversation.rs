@@ -1,11 +1,8 @@
 //! A guest that answers every request with the next line of the input.
 
 use fsdyno_core::EngineRequest;
-use fsdyno_host::channel::Channel;
 use fsdyno_host::lines::read_line;
-use fsdyno_host::wire::Request;
-use fsdyno_host::{EngineProcess, HostError, Result};
-use std::time::Duration;
+use fsdyno_host::{Channel, EngineProcess, Host, HostError, Request, Result};
 
 /// A placeholder in answers for the directory where the filesystem is mounted, whose name is random.
 pub const TARGET: &str = "TARGET";
@@ -52,10 +49,14 @@ impl Channel for Conversation<'_> {
             _ => Err(self.lost()),
         }
     }
+}
 
-    fn be_patient(&mut self, _: Option<Duration>) {}
+impl Host for Conversation<'_> {
+    fn name(&self) -> String {
+        self.end()
+    }
 
-    fn engine(&mut self, _: &EngineRequest) -> Result<Box<dyn EngineProcess>> {
+    fn start_engine(&mut self, _: &EngineRequest) -> Result<Box<dyn EngineProcess>> {
         Err(self.lost())
     }
 }

@@ -5,11 +5,10 @@ use crate::conversation::Conversation;
 use fsdyno_core::device::{Bitmap, Md, RaidLevel};
 use fsdyno_core::environment::Confinement;
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices};
-use fsdyno_host::channel::understand;
 use fsdyno_host::probe::{DeviceProbe, FileIdentity, LoopInfo, MountInfo, Room};
 use fsdyno_host::remote::News;
-use fsdyno_host::wire::Request;
-use fsdyno_host::{AttachedLoop, DeviceHandle, Host, NewImage, Output};
+use fsdyno_host::wire::understand;
+use fsdyno_host::{AttachedLoop, DeviceHandle, Host, NewImage, Output, Request};
 use fsdyno_testbed::{Testbed, TestbedError, UndoJournal};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -124,11 +123,8 @@ fn build_and_check(
 mod tests {
     use super::*;
     use fsdyno_core::EngineRequest;
-    use fsdyno_host::channel::Channel;
     use fsdyno_host::fake::FakeHost;
-    use fsdyno_host::wire;
-    use fsdyno_host::{EngineProcess, HostError};
-    use std::time::Duration;
+    use fsdyno_host::{Channel, EngineProcess, HostError};
     use std::{env, fs};
 
     /// A machine in memory whose answers are recorded.
@@ -147,16 +143,20 @@ mod tests {
             if let Request::Mount { request } = request {
                 self.target = Some(request.target.display().to_string());
             }
-            let answer = wire::answer(request, &mut self.host).expect("paths are UTF-8");
+            let answer = request.carry_out(&mut self.host).expect("paths are UTF-8");
             let text = std::str::from_utf8(&answer).expect("JSON is UTF-8");
             let target = self.target.as_deref().unwrap_or("\0");
             self.answers.push_str(&text.replace(target, crate::conversation::TARGET));
             Ok(answer)
         }
+    }
 
-        fn be_patient(&mut self, _: Option<Duration>) {}
+    impl Host for Recorder {
+        fn name(&self) -> String {
+            self.end()
+        }
 
-        fn engine(&mut self, _: &EngineRequest) -> Result<Box<dyn EngineProcess>, HostError> {
+        fn start_engine(&mut self, _: &EngineRequest) -> Result<Box<dyn EngineProcess>, HostError> {
             Err(HostError::NoProgram { program: "engine".to_string() })
         }
     }

@@ -126,7 +126,7 @@ mod tests {
     fn changes_to_what_belongs_to_others_are_detected() {
         let mut host = machine::with_remains();
         let before = host.snapshot();
-        host.as_somebody_else(|host| fsdyno_host::Host::unmount(host, Path::new("/home")))
+        host.as_somebody_else(|host| fsdyno_host::Steps::unmount(host, Path::new("/home")))
             .expect("unmounted");
         machine::assert_untouched(&before, &host.snapshot());
     }

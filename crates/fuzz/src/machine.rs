@@ -3,7 +3,7 @@
 use fsdyno_core::Bytes;
 use fsdyno_host::fake::{FakeHost, Machine};
 use fsdyno_host::probe::FileIdentity;
-use fsdyno_host::{Command, Host, LoopOptions, MountRequest};
+use fsdyno_host::{Command, LoopOptions, MountRequest, Steps};
 use std::path::{Path, PathBuf};
 
 /// The random part of the names that a trial has left, in place of 128 random bits.

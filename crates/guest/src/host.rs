@@ -9,14 +9,14 @@ use crate::machine::{Machine, Ports};
 use crate::member::GuestMember;
 use crate::port::{EnginePort, NoEngine, Silence};
 use crate::wire::{Awake, Ready, Time, Wake, line};
+use fsdyno_core::result::LogEntry;
 use fsdyno_core::{Bytes, EngineRequest};
-use fsdyno_host::channel::{Channel, Limits, question, understand};
 use fsdyno_host::guest::{Guest, GuestFacts, NotStarted, disk_nodes};
 use fsdyno_host::lines::{Excess, Heard, LINE_MAX};
 use fsdyno_host::log::StepLog;
 use fsdyno_host::remote::{Member, News, Order};
-use fsdyno_host::wire::{self, Request};
-use fsdyno_host::{EngineOutput, EngineProcess, HostError, Result};
+use fsdyno_host::wire::{Hello, VERSION, question, understand};
+use fsdyno_host::{Channel, EngineOutput, EngineProcess, Host, HostError, Limits, Request, Result};
 use serde::de::DeserializeOwned;
 use std::fmt::Display;
 use std::io::{ErrorKind, Read, Write};
@@ -95,8 +95,8 @@ impl GuestHost {
     fn woken(&mut self, limit: Duration, interrupt: &AtomicBool) -> Result<()> {
         self.tell(line(&Wake::anew()), limit, interrupt)?;
         self.tell(line(&Time::now()), limit, interrupt)?;
-        let hello = Request::Hello { version: wire::VERSION, protected: Vec::new(), first_handle: 1 };
-        let answer = self.ask(&hello, limit, Some(interrupt))?;
+        let hello = Hello { version: VERSION, protected: Vec::new(), first_handle: 1 };
+        let answer = self.exchange_line(&question(&hello)?, &hello, limit, Some(interrupt))?;
         understand::<u32>(&self.name, &answer).map(drop)
     }
 
@@ -137,10 +137,6 @@ impl GuestHost {
 
     fn machine(&self) -> MutexGuard<'_, Machine> {
         lock(&self.machine)
-    }
-
-    fn ask(&mut self, request: &Request, limit: Duration, interrupt: Option<&AtomicBool>) -> Result<Vec<u8>> {
-        self.exchange_line(&question(request)?, request, limit, interrupt)
     }
 
     /// Sends a line and returns the next one.
@@ -253,26 +249,36 @@ impl Channel for GuestHost {
     fn exchange(&mut self, request: &Request) -> Result<Vec<u8>> {
         let limit = self.limits.of(request, self.limit);
         let hurry = Arc::clone(&self.hurry);
-        self.ask(request, limit, Some(&hurry))
+        self.exchange_line(&question(request)?, request, limit, Some(&hurry))
     }
 
-    fn is_over(&mut self) -> bool {
+    fn note(&mut self, request: &Request, took: Duration, failure: Option<String>) {
+        self.log.note(request, took, failure);
+    }
+}
+
+impl Host for GuestHost {
+    fn name(&self) -> String {
+        self.end()
+    }
+
+    fn has_ended(&mut self) -> bool {
         self.machine().has_exited()
     }
 
-    fn log(&mut self) -> Option<&mut StepLog> {
-        Some(&mut self.log)
-    }
-
-    fn be_patient(&mut self, limit: Option<Duration>) {
+    fn limit_steps(&mut self, limit: Option<Duration>) {
         self.limit = limit;
     }
 
-    fn binary(&self) -> std::io::Result<PathBuf> {
+    fn take_log(&mut self) -> Vec<LogEntry> {
+        self.log.take()
+    }
+
+    fn own_binary(&self) -> std::io::Result<PathBuf> {
         Ok(PathBuf::from(BINARY))
     }
 
-    fn engine(&mut self, request: &EngineRequest) -> Result<Box<dyn EngineProcess>> {
+    fn start_engine(&mut self, request: &EngineRequest) -> Result<Box<dyn EngineProcess>> {
         let started = self.engine.start(request, self.limits.step).map_err(|silence| match silence {
             NoEngine::Silence(Silence::Late) => {
                 self.machine().kill();

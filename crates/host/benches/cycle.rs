@@ -11,7 +11,7 @@
 use fsdyno_core::Bytes;
 use fsdyno_host::agent::{AgentHost, serve};
 use fsdyno_host::local::LocalHost;
-use fsdyno_host::{Command, Host, ImageHandle, LoopOptions, MountRequest};
+use fsdyno_host::{Command, Host, ImageHandle, LoopOptions, MountRequest, Steps};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -56,7 +56,7 @@ fn cycles(name: &str, host: &mut dyn Host, filesystem: &str, mkfs: &str) {
         host.run(&Command::new(mkfs).args(["-q"]).args([image.display().to_string()])).unwrap().status,
         0
     );
-    let mut steps = Steps::default();
+    let mut steps = StepTimes::default();
     for _ in 0..ROUNDS {
         cycle(host, filesystem, handle, &target, &mut steps);
     }
@@ -67,7 +67,7 @@ fn cycles(name: &str, host: &mut dyn Host, filesystem: &str, mkfs: &str) {
     println!("{name} {filesystem}: {} us in all;{line}", summary(&mut steps.whole));
 }
 
-fn cycle(host: &mut dyn Host, filesystem: &str, image: ImageHandle, target: &Path, steps: &mut Steps) {
+fn cycle(host: &mut dyn Host, filesystem: &str, image: ImageHandle, target: &Path, steps: &mut StepTimes) {
     let start = Instant::now();
     let options = LoopOptions { direct_io: true, block_size: 512 };
     let device = steps.time("attach", || host.attach_loop(image, &options).unwrap()).node;
@@ -92,12 +92,12 @@ fn cycle(host: &mut dyn Host, filesystem: &str, image: ImageHandle, target: &Pat
 }
 
 #[derive(Default)]
-struct Steps {
+struct StepTimes {
     times: Vec<(&'static str, Vec<Duration>)>,
     whole: Vec<Duration>,
 }
 
-impl Steps {
+impl StepTimes {
     fn time<T>(&mut self, step: &'static str, work: impl FnOnce() -> T) -> T {
         let start = Instant::now();
         let result = work();

@@ -8,12 +8,12 @@
 //! ([`HostError::Hung`]).
 
 pub mod agent;
-pub mod channel;
 mod engine;
 pub mod export;
 pub mod fake;
 pub mod guardian;
 pub mod guest;
+mod limits;
 pub mod lines;
 pub mod local;
 pub mod log;
@@ -26,17 +26,19 @@ pub mod recorder;
 pub mod remote;
 pub mod setting;
 pub mod smb;
+mod steps;
 pub mod wire;
 
 pub use engine::{EngineOutput, EngineProcess};
+pub use limits::Limits;
 pub use plight::Plight;
+pub use steps::{Channel, Limit, Request, Steps};
 
-use export::Export;
-use fsdyno_core::environment::{ClientFacts, Confinement};
-use fsdyno_core::result::{LogEntry, ServeProtocol};
-use fsdyno_core::{Bytes, EngineRequest, Nanos};
+use fsdyno_core::environment::ClientFacts;
+use fsdyno_core::result::LogEntry;
+use fsdyno_core::{EngineRequest, Nanos};
 use guardian::{Guardian, NoGuardian};
-use probe::{DeviceIdentity, DeviceProbe, FileIdentity, LoopInfo, MountInfo, Room};
+use probe::{DeviceIdentity, FileIdentity};
 use recorder::Recorder;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -152,11 +154,11 @@ fn reason(error: std::io::Error) -> String {
     text.split_once(" (os error").map_or(text.as_str(), |(words, _)| words).to_string()
 }
 
-/// An open, locked and verified device on a host. Stays open until [`Host::close_device`].
+/// An open, locked and verified device on a host. Stays open until [`Steps::close_device`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct DeviceHandle(pub u64);
 
-/// An image that a host has made and holds open, from [`Host::create_image`] to [`Host::close_image`].
+/// An image that a host has made and holds open, from [`Steps::create_image`] to [`Host::close_image`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ImageHandle(pub u64);
 
@@ -208,7 +210,7 @@ pub enum Grant {
 /// arguments name, and inherits no other variables.
 ///
 /// The kernel lets it change only these devices and what is granted, as far as it can enforce that
-/// ([`Host::confinement`]).
+/// ([`Steps::confinement`]).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Command {
     /// Its name, searched in `PATH` and in the sbin directories.
@@ -305,6 +307,13 @@ pub struct Output {
     pub duration: Nanos,
 }
 
+impl Output {
+    /// The status of a program that did not succeed, in words.
+    pub fn failure(&self) -> Option<String> {
+        (self.status != 0).then(|| format!("status {}", self.status))
+    }
+}
+
 /// The options with which a loop device is attached.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoopOptions {
@@ -344,100 +353,20 @@ impl MountRequest {
 /// A machine on which configurations are built and engines run.
 ///
 /// Methods take `&mut self`: a host does one thing at a time, so that its timings are meaningful.
-pub trait Host {
+pub trait Host: Steps {
     /// `this machine`, or the name of a guest.
     fn name(&self) -> String;
 
-    /// Runs a program until it exits. A status other than 0 is not an error here.
-    fn run(&mut self, command: &Command) -> Result<Output>;
-    /// Returns the restrictions that the kernel of this host imposes on programs and engines.
-    fn confinement(&mut self) -> Result<Confinement>;
-    /// Where a program is, if it is installed.
-    fn find_program(&mut self, program: &str) -> Result<Option<PathBuf>>;
-
-    /// A file of sysfs or procfs, or any small text file.
-    fn read_text(&mut self, path: &Path) -> Result<String>;
-    /// The exact text of a setting ([`setting::Setting`]). One that could not be restored as it is, because
-    /// it is too long, empty or not text, is an error.
-    fn read_setting(&mut self, path: &Path) -> Result<String>;
-    /// Writes a setting ([`setting::Setting`]), which must exist; every other file is refused.
-    fn change_setting(&mut self, path: &Path, text: &str) -> Result<()>;
-    /// The names in a directory, sorted.
-    fn list_directory(&mut self, path: &Path) -> Result<Vec<String>>;
-
-    /// Makes a directory; it must not exist.
-    fn create_directory(&mut self, path: &Path) -> Result<()>;
-    /// Removes an empty directory.
-    fn remove_directory(&mut self, path: &Path) -> Result<()>;
-    /// Removes an instance of the kernel's tracing, and returns whether there was one of this name.
-    fn remove_trace_instance(&mut self, name: &str) -> Result<bool>;
-    /// Removes a directory with everything in it, following no links and entering no other filesystem.
-    fn remove_tree(&mut self, path: &Path) -> Result<()>;
-    /// Returns the identity of the file at a path, without following links; `None` if there is none.
-    fn file_identity(&mut self, path: &Path) -> Result<Option<FileIdentity>>;
-    /// Checks that an image may be created in this directory, which is opened as in [`Host::create_image`].
-    fn verify_directory(&mut self, path: &Path) -> Result<()>;
-    /// Checks that directories that are made in this one can be used by their paths: as root only if no other
-    /// user can put something else in their place.
-    fn verify_uncontested(&mut self, path: &Path) -> Result<()>;
-    /// Creates a sparse file of this apparent size with `O_EXCL`, and syncs it. Its directory is opened once,
-    /// without following any symbolic link that another user could change; directory and file stay open, and
-    /// everything is done with these descriptors.
-    fn create_image(&mut self, path: &Path, size: Bytes) -> Result<NewImage>;
-    /// Gives an image another name in its directory, without replacing (`RENAME_NOREPLACE`).
-    fn rename_image(&mut self, image: ImageHandle, path: &Path) -> Result<()>;
     /// A descriptor of this process for an image, for reading and writing; it is verified to be this file.
-    fn image_descriptor(&mut self, image: ImageHandle, expected: &FileIdentity) -> Result<OwnedFd>;
-    /// Closes an image.
-    fn close_image(&mut self, image: ImageHandle) -> Result<()>;
-    /// Removes a file if it is still this one.
-    fn remove_file(&mut self, path: &Path, expected: &FileIdentity) -> Result<()>;
-    /// The free space in the filesystem that holds this path.
-    fn room(&mut self, path: &Path) -> Result<Room>;
-
-    /// Every attached loop device.
-    fn loops(&mut self) -> Result<Vec<LoopInfo>>;
-    /// Attaches an image to a free loop device by its descriptor (`LOOP_CONFIGURE`), and checks which file
-    /// the device reports.
-    fn attach_loop(&mut self, image: ImageHandle, options: &LoopOptions) -> Result<AttachedLoop>;
-    /// Detaches a loop device now, if it still has the file and the sequence number that [`Host::loops`]
-    /// reported; busy is an error, there is no lazy detaching.
-    fn detach_loop(&mut self, attached: &LoopInfo) -> Result<()>;
-
-    /// Everything that the guards need to know of a device.
-    fn probe_device(&mut self, path: &Path) -> Result<DeviceProbe>;
-    /// Opens a device for reading and writing, takes an exclusive flock, and verifies its identity on the
-    /// descriptor.
-    fn open_device(&mut self, path: &Path, expected: &DeviceIdentity) -> Result<DeviceHandle>;
-    /// Verifies the identity again on the open descriptor.
-    fn verify_device(&mut self, handle: DeviceHandle, expected: &DeviceIdentity) -> Result<()>;
-    /// Returns whether somebody claims an open device exclusively: a mount, an array, swap, another opener
-    /// with `O_EXCL`.
-    fn is_claimed(&mut self, handle: DeviceHandle) -> Result<bool>;
-    /// Writes fsdyno's mark into the first sector of an open device, by which any later probe recognises that
-    /// its content was fsdyno's ([`probe::SCRATCH_MARK`]). `node` is for whoever reads about it.
-    fn mark_device(&mut self, handle: DeviceHandle, node: &Path) -> Result<()>;
-    /// Writes random data to this range of an open device, in order, and waits until all of it is on the
-    /// device. No two of its blocks are equal. `node` is for whoever reads about it.
-    fn fill_device(&mut self, handle: DeviceHandle, node: &Path, from: u64, length: u64) -> Result<()>;
-    /// Gives up the lock of an open device and the right to write to it, as a mount requires; the descriptor
-    /// that stays open keeps the kernel from giving the device's number to another one.
-    fn downgrade_device(&mut self, handle: DeviceHandle) -> Result<()>;
-    /// Closes a device and gives up its lock.
-    fn close_device(&mut self, handle: DeviceHandle) -> Result<()>;
-
-    /// Mounts (fsopen, fsconfig per option, fsmount, move_mount).
-    fn mount(&mut self, request: &MountRequest) -> Result<()>;
-    /// Unmounts; busy is an error, there is no lazy unmounting.
-    fn unmount(&mut self, target: &Path) -> Result<()>;
-    /// Every mount that this process sees (`/proc/self/mountinfo`).
-    fn mounts(&mut self) -> Result<Vec<MountInfo>>;
-
-    /// Starts a server with one export: the kernel's, or Samba's. Only a guest does: other machines may have
-    /// exports of their own.
-    fn serve(&mut self, export: &Export) -> Result<()>;
-    /// Stops it, and makes it forget the export, whose filesystem can then be unmounted.
-    fn stop_serving(&mut self, protocol: ServeProtocol) -> Result<()>;
+    /// Only a process on the same machine can pass on descriptors.
+    fn image_descriptor(&mut self, _image: ImageHandle, _expected: &FileIdentity) -> Result<OwnedFd> {
+        Err(HostError::System {
+            action: "pass on".to_string(),
+            object: "the descriptor of an image".to_string(),
+            errno: 0,
+            reason: "only an agent on the same machine can do this".to_string(),
+        })
+    }
 
     /// Returns whether the host has ended on its own, without asking it anything.
     fn has_ended(&mut self) -> bool {

@@ -1,13 +1,9 @@
 //! The log of a host: the steps that changed something or ran a program, for anyone who wants to know what a
 //! trial did to the machine. Steps that only look are not in it.
 
-use crate::HostError;
-use crate::export::end_of;
-use crate::quoted;
-use crate::wire::Request;
+use crate::Request;
 use fsdyno_core::Nanos;
 use fsdyno_core::result::LogEntry;
-use std::path::Path;
 use std::time::Duration;
 
 /// The most steps that are kept; a trial has about a hundred.
@@ -19,9 +15,8 @@ pub struct StepLog(Vec<LogEntry>);
 
 impl StepLog {
     /// Notes a step that has ended, if it is one that counts.
-    pub fn note(&mut self, request: &Request, took: Duration, error: Option<&HostError>) {
-        let Some(step) = done(request) else { return };
-        let error = error.map(HostError::to_string);
+    pub fn note(&mut self, request: &Request, took: Duration, error: Option<String>) {
+        let Some(step) = request.logged() else { return };
         // A device is filled piece by piece.
         if let (Request::FillDevice { .. }, Some(last)) = (request, self.0.last_mut())
             && last.step == step
@@ -33,73 +28,16 @@ impl StepLog {
         }
     }
 
-    /// Notes that the program that ran last did not succeed.
-    pub fn failed(&mut self, status: i32) {
-        if let Some(last) = self.0.last_mut() {
-            last.error = Some(format!("status {status}"));
-        }
-    }
-
     /// All steps; the log is empty afterwards.
     pub fn take(&mut self) -> Vec<LogEntry> {
         std::mem::take(&mut self.0)
     }
 }
 
-/// A step as a user would type it; `None` for one that only looks.
-fn done(request: &Request) -> Option<String> {
-    let on = |command: &str, path: &Path| format!("{command} {}", quoted(&path.to_string_lossy()));
-    Some(match request {
-        Request::Run { command } => command.line(),
-        Request::ChangeSetting { path, text } => on(&format!("echo {} >", quoted(text.trim())), path),
-        Request::CreateDirectory { path } => on("mkdir", path),
-        Request::RemoveDirectory { path } => on("rmdir", path),
-        Request::RemoveTree { path } => on("rm -r", path),
-        Request::RemoveFile { path, .. } => on("rm", path),
-        Request::CreateImage { path, size } => on(&format!("truncate --size {}", size.0), path),
-        Request::RenameImage { path, .. } => on("mv IMAGE", path),
-        Request::AttachLoop { options, .. } => format!(
-            "losetup --find --direct-io={} --sector-size {} IMAGE",
-            if options.direct_io { "on" } else { "off" },
-            options.block_size
-        ),
-        Request::DetachLoop { attached } => on("losetup --detach", &attached.device),
-        Request::Mount { request } => request.line(),
-        Request::Unmount { target } => on("umount", target),
-        Request::Serve { export } => export.lines().join("; "),
-        Request::StopServing { protocol } => end_of(*protocol).to_string(),
-        Request::RemoveTraceInstance { name } => {
-            on("rmdir", &Path::new("/sys/kernel/tracing/instances").join(name))
-        }
-        Request::FillDevice { node, .. } => format!("fill {} with random data", node.display()),
-        Request::MarkDevice { node, .. } => format!("mark {} as scratch", node.display()),
-        Request::Hello { .. }
-        | Request::Confinement
-        | Request::FindProgram { .. }
-        | Request::ReadText { .. }
-        | Request::ReadSetting { .. }
-        | Request::ListDirectory { .. }
-        | Request::FileIdentity { .. }
-        | Request::VerifyDirectory { .. }
-        | Request::VerifyUncontested { .. }
-        | Request::ImageDescriptor { .. }
-        | Request::CloseImage { .. }
-        | Request::Room { .. }
-        | Request::Loops
-        | Request::ProbeDevice { .. }
-        | Request::OpenDevice { .. }
-        | Request::VerifyDevice { .. }
-        | Request::IsClaimed { .. }
-        | Request::DowngradeDevice { .. }
-        | Request::CloseDevice { .. }
-        | Request::Mounts => return None,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Command;
+    use crate::{Command, HostError};
 
     #[test]
     fn changes_are_noted_as_a_user_would_type_them() {
@@ -107,15 +45,15 @@ mod tests {
         let took = Duration::from_millis(3);
         let path = "/sys/block/loop1/queue/scheduler".into();
         log.note(&Request::ChangeSetting { path, text: "bfq\n".to_string() }, took, None);
-        log.note(&Request::Loops, took, None);
-        log.note(&Request::Run { command: Command::new("mkfs.ext4").args(["-L", "a b"]) }, took, None);
-        log.failed(1);
+        log.note(&Request::Loops {}, took, None);
+        let program = Request::Run { command: Command::new("mkfs.ext4").args(["-L", "a b"]) };
+        log.note(&program, took, Some("status 1".to_string()));
         let hung = HostError::Hung { action: "unmounting '/mnt'".to_string(), seconds: 5 };
         for from in [0, 1 << 20] {
             let (handle, node) = (crate::DeviceHandle(7), "/dev/sdb".into());
             log.note(&Request::FillDevice { handle, node, from, length: 1 << 20 }, took, None);
         }
-        log.note(&Request::Unmount { target: "/mnt".into() }, took, Some(&hung));
+        log.note(&Request::Unmount { target: "/mnt".into() }, took, Some(hung.to_string()));
         let steps = log.take();
         let shown: Vec<&str> = steps.iter().map(|step| step.step.as_str()).collect();
         let expected = [

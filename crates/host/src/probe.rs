@@ -166,7 +166,7 @@ pub enum Use {
 
 /// The kind of a [`Signature`] that is data without any signature.
 pub const UNKNOWN_DATA: &str = "unknown-data";
-/// The kind of the mark that fsdyno itself leaves on a disk ([`crate::Host::mark_device`]).
+/// The kind of the mark that fsdyno itself leaves on a disk ([`crate::Steps::mark_device`]).
 pub const SCRATCH_MARK: &str = "fsdyno-scratch";
 
 /// The evidence that a device contains something: a filesystem, a member of an array, a partition table, or

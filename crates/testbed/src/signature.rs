@@ -190,6 +190,7 @@ mod tests {
     use super::*;
     use fsdyno_core::{Bytes, Nanos};
     use fsdyno_host::Output;
+    use fsdyno_host::Steps;
     use fsdyno_host::fake::FakeHost;
     use std::path::Path;
 

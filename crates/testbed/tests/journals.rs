@@ -2,7 +2,7 @@
 
 use fsdyno_core::Bytes;
 use fsdyno_host::fake::FakeHost;
-use fsdyno_host::{Host, MountRequest};
+use fsdyno_host::{MountRequest, Steps};
 use fsdyno_testbed::undo::{RestoreReport, restore, restore_within};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};

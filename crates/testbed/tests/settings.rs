@@ -2,7 +2,7 @@
 //! are undone.
 
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices};
-use fsdyno_host::Host;
+use fsdyno_host::Steps;
 use fsdyno_host::fake::FakeHost;
 use fsdyno_testbed::undo::{self, UndoJournal};
 use fsdyno_testbed::{Confirmation, Testbed, TestbedError, build, contradictions, guard, unmet};
@@ -120,7 +120,7 @@ fn the_fake_machine_writes_no_other_file_either() {
         ["/data/precious", "/proc/sysrq-trigger", "/proc/sys/vm/../../sysrq-trigger", "/sys/power/state"]
     {
         host.write_setting(path, "mine\n");
-        let error = Host::change_setting(&mut host, Path::new(path), "x").unwrap_err();
+        let error = Steps::change_setting(&mut host, Path::new(path), "x").unwrap_err();
         assert!(error.to_string().contains("use as a setting"), "{error}");
         assert_eq!(host.read_text(Path::new(path)).unwrap(), "mine\n");
     }

@@ -7,7 +7,7 @@ use crate::support::{Requirement, Sandbox, describe, json};
 use fsdyno_core::Bytes;
 use fsdyno_host::guest::Guests;
 use fsdyno_host::local::LocalHost;
-use fsdyno_host::{Command, DeviceHandle, Grant, Host};
+use fsdyno_host::{Command, DeviceHandle, Grant, Steps};
 use rustix::fs::SeekFrom;
 use rustix::process::{Pid, Signal, kill_process};
 use sha2::{Digest, Sha256};

@@ -11,7 +11,7 @@ use crate::support::guarded::{
 use crate::support::{Requirement, Sandbox};
 use fsdyno_core::device::Block;
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices};
-use fsdyno_host::Host;
+use fsdyno_host::Steps;
 use fsdyno_testbed::guard::identity_text;
 use fsdyno_testbed::{Confirmation, Testbed};
 use std::collections::BTreeMap;

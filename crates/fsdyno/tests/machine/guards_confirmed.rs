@@ -5,7 +5,7 @@ use crate::support::guarded::{
 };
 use crate::support::{Requirement, Sandbox, describe};
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices};
-use fsdyno_host::Host;
+use fsdyno_host::Steps;
 use fsdyno_host::probe::SCRATCH_MARK;
 use fsdyno_testbed::Refusal;
 use fsdyno_testbed::{Confirmation, Testbed, UndoJournal, build};

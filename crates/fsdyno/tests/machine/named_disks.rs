@@ -5,7 +5,7 @@ use crate::support::disk::{Disk, run};
 use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe};
 use fsdyno_core::device::Block;
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices};
-use fsdyno_host::Host;
+use fsdyno_host::Steps;
 use fsdyno_host::local::LocalHost;
 use fsdyno_host::probe::SCRATCH_MARK;
 use fsdyno_testbed::guard::identity_text;

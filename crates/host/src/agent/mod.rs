@@ -14,17 +14,16 @@ mod serve;
 
 pub use serve::serve;
 
-pub use crate::channel::Limits;
-use crate::channel::{Channel, question, understand};
 use crate::guardian::Guardian;
 use crate::lines::Excess;
 use crate::local::{LocalGuardian, start_engine, start_recorder, take_image};
 use crate::log::StepLog;
 use crate::probe::FileIdentity;
 use crate::recorder::Recorder;
-use crate::wire::{self, Request};
-use crate::{EngineProcess, Host, HostError, Result};
+use crate::wire::{self, Hello, question, understand};
+use crate::{Channel, EngineProcess, Host, HostError, ImageHandle, Limits, Request, Result, Steps};
 use fsdyno_core::EngineRequest;
+use fsdyno_core::result::LogEntry;
 use process::{Agent, Answer};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -99,7 +98,7 @@ impl AgentHost {
     fn start(&mut self) -> Result<Agent> {
         let mut agent = Agent::start(&self.binary, self.held.clone())?;
         self.started += 1;
-        let hello = Request::Hello {
+        let hello = Hello {
             version: wire::VERSION,
             protected: self.protected.clone(),
             // No two agents give out the same handle.
@@ -181,18 +180,29 @@ impl Channel for AgentHost {
         }
     }
 
-    fn take_descriptor(&mut self, number: i32, expected: &FileIdentity) -> Result<OwnedFd> {
+    fn note(&mut self, request: &Request, took: Duration, failure: Option<String>) {
+        self.log.note(request, took, failure);
+    }
+}
+
+impl Host for AgentHost {
+    fn name(&self) -> String {
+        self.end()
+    }
+
+    fn image_descriptor(&mut self, image: ImageHandle, expected: &FileIdentity) -> Result<OwnedFd> {
+        let number = self.image_number(image)?;
         // It has just answered, and until it is reaped nobody else gets its number.
         let agent = self.agent.as_ref().ok_or_else(|| lost("the agent has exited".to_string()))?;
         take_image(agent.pid(), number, expected)
     }
 
-    fn log(&mut self) -> Option<&mut StepLog> {
-        Some(&mut self.log)
+    fn limit_steps(&mut self, limit: Option<Duration>) {
+        self.limit = limit;
     }
 
-    fn be_patient(&mut self, limit: Option<Duration>) {
-        self.limit = limit;
+    fn take_log(&mut self) -> Vec<LogEntry> {
+        self.log.take()
     }
 
     fn hold(&mut self, lock: Arc<OwnedFd>) {
@@ -201,11 +211,11 @@ impl Channel for AgentHost {
         self.agent = None;
     }
 
-    fn guardian(&self) -> Option<Box<dyn Guardian>> {
-        Some(Box::new(LocalGuardian::new(&self.binary, self.held.clone())))
+    fn guardian(&self) -> Box<dyn Guardian> {
+        Box::new(LocalGuardian::new(&self.binary, self.held.clone()))
     }
 
-    fn recorder(&mut self) -> Result<Box<dyn Recorder>> {
+    fn start_recorder(&mut self) -> Result<Box<dyn Recorder>> {
         start_recorder(&self.binary, self.held.clone())
     }
 
@@ -219,7 +229,7 @@ impl Channel for AgentHost {
         }))
     }
 
-    fn engine(&mut self, request: &EngineRequest) -> Result<Box<dyn EngineProcess>> {
+    fn start_engine(&mut self, request: &EngineRequest) -> Result<Box<dyn EngineProcess>> {
         start_engine(&self.binary, request, self.held.clone())
     }
 }

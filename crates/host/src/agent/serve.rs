@@ -2,43 +2,50 @@
 
 use crate::lines::read_line;
 use crate::local::LocalHost;
-use crate::wire::{self, Request};
-use crate::{HostError, Result};
+use crate::wire::{self, Hello};
+use crate::{HostError, Request, Result};
 use std::io::{BufRead, Write};
 
-/// Carries out requests, one per line, until there are no more; returns the exit status of the process.
-///
-/// The first one is [`Request::Hello`], which adds to what `host` protects.
+/// Answers [`Hello`], which adds to what `host` protects, then carries out requests, one per line, until
+/// there are no more; returns the exit status of the process.
 pub fn serve(mut input: impl BufRead, mut output: impl Write, mut host: LocalHost) -> i32 {
     let mut line = Vec::new();
+    let mut is_first = true;
     loop {
         match read_line(&mut input, &mut line) {
             Ok(()) if line.is_empty() => return 0,
             Ok(()) => {}
             Err(_) => return 1,
         }
+        let answer = if is_first { greet(&line, &mut host) } else { answer(&line, &mut host) };
+        is_first = false;
+        let answer = answer
+            .or_else(|error| refuse("answer the request", &error))
+            .expect("an error made of valid text is valid JSON");
         // If nobody reads the answer, the parent is gone.
-        if output.write_all(&answer(&line, &mut host)).and_then(|()| output.flush()).is_err() {
+        if output.write_all(&answer).and_then(|()| output.flush()).is_err() {
             return 1;
         }
     }
 }
 
-fn answer(line: &[u8], host: &mut LocalHost) -> Vec<u8> {
-    let answer = match serde_json::from_slice::<Request>(line) {
-        Ok(Request::ImageDescriptor { image }) => wire::line(&host.image_number(image)),
-        Ok(request) => {
-            if let Request::Hello { protected, first_handle, .. } = &request {
-                host.protect(protected.iter().cloned());
-                host.number_handles_from(*first_handle);
-            }
-            wire::answer(&request, host)
+fn greet(line: &[u8], host: &mut LocalHost) -> serde_json::Result<Vec<u8>> {
+    match serde_json::from_slice::<Hello>(line) {
+        Ok(hello) => {
+            let answer = hello.answer();
+            host.protect(hello.protected);
+            host.number_handles_from(hello.first_handle);
+            wire::line(&answer)
         }
         Err(error) => refuse("parse the request", &error),
-    };
-    answer
-        .or_else(|error| refuse("answer the request", &error))
-        .expect("an error made of valid text is valid JSON")
+    }
+}
+
+fn answer(line: &[u8], host: &mut LocalHost) -> serde_json::Result<Vec<u8>> {
+    match serde_json::from_slice::<Request>(line) {
+        Ok(request) => request.carry_out(host),
+        Err(error) => refuse("parse the request", &error),
+    }
 }
 
 fn refuse(action: &str, error: &serde_json::Error) -> serde_json::Result<Vec<u8>> {
@@ -66,12 +73,12 @@ mod tests {
 
     #[test]
     fn one_line_for_each_line() {
-        let hello = Request::Hello { version: wire::VERSION, protected: Vec::new(), first_handle: 1 << 32 };
+        let hello = Hello { version: wire::VERSION, protected: Vec::new(), first_handle: 1 << 32 };
         let read = Request::ReadText { path: "/proc/sys/kernel/ostype".into() };
         let missing = Request::ReadText { path: "/no/such/file".into() };
-        let requests = [hello, read, missing];
-        let text: String = requests.iter().map(|one| serde_json::to_string(one).unwrap() + "\n").collect();
-        let answers = exchange(&text);
+        let hello = serde_json::to_string(&hello).unwrap();
+        let [read, missing] = [read, missing].map(|request| serde_json::to_string(&request).unwrap());
+        let answers = exchange(&format!("{hello}\n{read}\n{missing}\n"));
         assert_eq!(answers[0], format!(r#"{{"Ok":{}}}"#, wire::VERSION));
         assert_eq!(answers[1], r#"{"Ok":"Linux\n"}"#);
         let error = serde_json::from_str::<Result<String>>(&answers[2]).unwrap().unwrap_err();
@@ -82,7 +89,7 @@ mod tests {
 
     #[test]
     fn other_versions_and_other_lines_are_refused() {
-        let hello = r#"{"hello":{"version":99,"protected":[],"first_handle":1}}"#;
+        let hello = r#"{"version":99,"protected":[],"first_handle":1}"#;
         let answers = exchange(&format!("{hello}\nnonsense\n"));
         assert!(answers[0].contains("not 99"), "{}", answers[0]);
         assert!(answers[1].contains("parse the request"), "{}", answers[1]);

@@ -231,7 +231,7 @@ pub(super) fn check_name(action: &str, path: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Host, LoopOptions};
+    use crate::{LoopOptions, Steps};
     use fsdyno_core::Bytes;
 
     const OPTIONS: LoopOptions = LoopOptions { direct_io: false, block_size: 512 };

@@ -10,7 +10,7 @@ use crate::probe::{DeviceIdentity, DeviceProbe, FileIdentity, LoopInfo, MountInf
 use crate::setting::{BYTES_MAX, Setting};
 use crate::{
     AttachedLoop, Command, DeviceHandle, EngineProcess, Host, HostError, ImageHandle, LoopOptions,
-    MountRequest, NewImage, Output, Result,
+    MountRequest, NewImage, Output, Result, Steps,
 };
 use fsdyno_core::environment::Confinement;
 use fsdyno_core::result::ServeProtocol;
@@ -19,11 +19,7 @@ use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-impl Host for FakeHost {
-    fn name(&self) -> String {
-        "fake machine".to_string()
-    }
-
+impl Steps for FakeHost {
     fn run(&mut self, command: &Command) -> Result<Output> {
         self.watch_command(command);
         self.step(format!("run {}", command.line()), |host| {
@@ -208,16 +204,8 @@ impl Host for FakeHost {
         })
     }
 
-    fn image_descriptor(&mut self, image: ImageHandle, expected: &FileIdentity) -> Result<OwnedFd> {
-        self.step(format!("descriptor of image {}", image.0), |host| {
-            let (path, identity) = host.image(image)?;
-            if identity != *expected {
-                return Err(replaced(&path, expected, &identity));
-            }
-            // A file without content: what a fake image contains is not kept.
-            rustix::fs::memfd_create("fsdyno-fake-image", rustix::fs::MemfdFlags::CLOEXEC)
-                .map_err(|errno| system("open", &path, errno.raw_os_error()))
-        })
+    fn image_number(&mut self, image: ImageHandle) -> Result<i32> {
+        self.step(format!("number of image {}", image.0), |_| Err(system("pass on", "an image", ENOENT)))
     }
 
     fn close_image(&mut self, image: ImageHandle) -> Result<()> {
@@ -425,6 +413,24 @@ impl Host for FakeHost {
 
     fn mounts(&mut self) -> Result<Vec<MountInfo>> {
         self.step("mounts".to_string(), |host| Ok(host.machine.mounts.clone()))
+    }
+}
+
+impl Host for FakeHost {
+    fn name(&self) -> String {
+        "fake machine".to_string()
+    }
+
+    fn image_descriptor(&mut self, image: ImageHandle, expected: &FileIdentity) -> Result<OwnedFd> {
+        self.step(format!("descriptor of image {}", image.0), |host| {
+            let (path, identity) = host.image(image)?;
+            if identity != *expected {
+                return Err(replaced(&path, expected, &identity));
+            }
+            // A file without content: what a fake image contains is not kept.
+            rustix::fs::memfd_create("fsdyno-fake-image", rustix::fs::MemfdFlags::CLOEXEC)
+                .map_err(|errno| system("open", &path, errno.raw_os_error()))
+        })
     }
 
     fn guardian(&self) -> Box<dyn Guardian> {

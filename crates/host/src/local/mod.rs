@@ -42,7 +42,7 @@ use crate::probe::{DeviceIdentity, DeviceProbe, FileIdentity, LoopInfo, MountInf
 use crate::recorder::Recorder;
 use crate::{
     AttachedLoop, Command, DeviceHandle, EngineProcess, Host, HostError, ImageHandle, LoopOptions,
-    MountRequest, NewImage, Output, Result,
+    MountRequest, NewImage, Output, Result, Steps,
 };
 use device::OpenDevice;
 use fsdyno_core::environment::Confinement;
@@ -108,11 +108,6 @@ impl LocalHost {
         self.next_handle = first;
     }
 
-    /// The number of an image's descriptor, by which another process of this machine can take it over.
-    pub(crate) fn image_number(&self, handle: ImageHandle) -> Result<i32> {
-        self.image(handle).map(OpenImage::number)
-    }
-
     fn new_handle(&mut self) -> u64 {
         self.next_handle += 1;
         self.next_handle - 1
@@ -144,11 +139,7 @@ fn not_open(what: &str, handle: u64) -> HostError {
     }
 }
 
-impl Host for LocalHost {
-    fn name(&self) -> String {
-        "this machine".to_string()
-    }
-
+impl Steps for LocalHost {
     fn run(&mut self, command: &Command) -> Result<Output> {
         let mut devices = Vec::new();
         for (handle, _) in command.arguments.iter().filter_map(|argument| argument.device.as_ref()) {
@@ -226,8 +217,8 @@ impl Host for LocalHost {
         open.rename(path)
     }
 
-    fn image_descriptor(&mut self, image: ImageHandle, expected: &FileIdentity) -> Result<OwnedFd> {
-        take_image(std::process::id(), self.image_number(image)?, expected)
+    fn image_number(&mut self, image: ImageHandle) -> Result<i32> {
+        self.image(image).map(OpenImage::number)
     }
 
     fn close_image(&mut self, image: ImageHandle) -> Result<()> {
@@ -340,6 +331,16 @@ impl Host for LocalHost {
             ServeProtocol::Nfs => Ok(()),
             ServeProtocol::Smb => self.server.take().map_or(Ok(()), smb::Server::stop),
         }
+    }
+}
+
+impl Host for LocalHost {
+    fn name(&self) -> String {
+        "this machine".to_string()
+    }
+
+    fn image_descriptor(&mut self, image: ImageHandle, expected: &FileIdentity) -> Result<OwnedFd> {
+        take_image(std::process::id(), self.image_number(image)?, expected)
     }
 
     fn guardian(&self) -> Box<dyn Guardian> {

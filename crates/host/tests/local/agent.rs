@@ -2,10 +2,10 @@
 
 use crate::support::Requirement::{Filesystem, Fuse, Loop, Program, Root};
 use crate::support::{Sandbox, Test, binary, detach, request};
-use fsdyno_host::agent::{AgentHost, Limits};
+use fsdyno_host::agent::AgentHost;
 use fsdyno_host::local::LocalHost;
 use fsdyno_host::probe::Room;
-use fsdyno_host::{Command, Host, HostError, LoopOptions};
+use fsdyno_host::{Command, Host, HostError, Limits, LoopOptions, Steps};
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountFlags, UnmountFlags};
 use rustix::process::{Pid, Signal, kill_process};

@@ -4,7 +4,7 @@ use crate::support::Requirement::{Loop, Program, Root};
 use crate::support::{Afterwards, Sandbox, Test, attach, detach, host, sh};
 use fsdyno_host::local::LocalHost;
 use fsdyno_host::probe::DeviceIdentity;
-use fsdyno_host::{Command, DeviceHandle, Host, HostError};
+use fsdyno_host::{Command, DeviceHandle, HostError, Steps};
 use rustix::fs::{FlockOperation, flock};
 use std::fs;
 use std::path::{Path, PathBuf};

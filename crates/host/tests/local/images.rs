@@ -4,7 +4,7 @@ use crate::agent::{agent, impatient};
 use crate::support::Requirement::{Loop, Root};
 use crate::support::{Sandbox, Test, attached, detach, host};
 use fsdyno_core::Bytes;
-use fsdyno_host::{AttachedLoop, Host, HostError, LoopOptions};
+use fsdyno_host::{AttachedLoop, Host, HostError, LoopOptions, Steps};
 use rustix::fs::{CWD, FileType, Mode};
 use std::fs;
 use std::os::fd::AsFd;

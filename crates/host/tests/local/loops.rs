@@ -3,7 +3,7 @@
 use crate::support::Requirement::{Filesystem, Loop, Program, Root};
 use crate::support::{Sandbox, Test, attach, attached, detach, host, request, sh};
 use fsdyno_core::Bytes;
-use fsdyno_host::{AttachedLoop, Host, HostError, LoopOptions};
+use fsdyno_host::{AttachedLoop, HostError, LoopOptions, Steps};
 use std::fs;
 use std::path::Path;
 

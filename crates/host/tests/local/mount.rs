@@ -2,7 +2,7 @@
 
 use crate::support::Requirement::{Filesystem, Loop, Program, Root};
 use crate::support::{Sandbox, Test, detach, host, request, sh};
-use fsdyno_host::{Host, HostError, MountRequest};
+use fsdyno_host::{HostError, MountRequest, Steps};
 use std::fs;
 use std::path::Path;
 

@@ -2,7 +2,7 @@
 
 use crate::support::Requirement::{Filesystem, Loop, Program, Root};
 use crate::support::{Afterwards, Requirement, Sandbox, Test, attach, binary, detach, host, request, sh};
-use fsdyno_host::Host;
+use fsdyno_host::Steps;
 use fsdyno_host::local::LocalHost;
 use fsdyno_host::probe::{DeviceProbe, Use};
 use std::fs;

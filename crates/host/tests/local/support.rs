@@ -5,7 +5,7 @@ pub use fsdyno_testkit::Requirement;
 use fsdyno_core::Bytes;
 use fsdyno_host::local::LocalHost;
 use fsdyno_host::probe::LoopInfo;
-use fsdyno_host::{Host, MountRequest};
+use fsdyno_host::{MountRequest, Steps};
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -3,7 +3,7 @@
 use crate::lab::{DISK, Lab, case, cases, confirmation, machine};
 use fsdyno_core::{Bytes, DeviceSpec};
 use fsdyno_host::probe::Use;
-use fsdyno_host::{Command, DeviceHandle, Host};
+use fsdyno_host::{Command, DeviceHandle, Steps};
 use fsdyno_testbed::{Testbed, TestbedError};
 use std::path::Path;
 use std::sync::atomic::Ordering;

@@ -3,7 +3,7 @@
 use crate::lab::{Case, IMAGE, Lab, at_once, case, cases, steps};
 use fsdyno_core::Bytes;
 use fsdyno_host::fake::Fault;
-use fsdyno_host::{Host, HostError, LoopOptions};
+use fsdyno_host::{HostError, LoopOptions, Steps};
 use fsdyno_testbed::UndoAction;
 use std::path::Path;
 

@@ -1,7 +1,7 @@
 //! A loop device that represents a user's disk.
 
 use fsdyno_core::Bytes;
-use fsdyno_host::Host;
+use fsdyno_host::Steps;
 use fsdyno_host::local::LocalHost;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
