@@ -1,5 +1,4 @@
-//! The store: records, modified fields, modified contents of compressed fields, a damaged file, and modified
-//! tables of an earlier release that are then converted.
+//! The store: records, modified fields, modified contents of compressed fields, and a damaged file.
 
 use crate::{journal, lot, sample, show};
 use fsdyno_core::TrialRecord;
@@ -8,14 +7,10 @@ use rusqlite::Connection;
 use rusqlite::types::Value;
 use std::cell::RefCell;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use tempfile::TempDir;
 
 const TABLES: &[&str] = &["sweeps", "trials"];
-/// The tables of version 8 of the schema that a conversion reads.
-const OLD_TABLES: &[&str] = &["trials", "phases", "roles", "workers", "operations", "telemetry", "warnings"];
-/// A store of that version.
-const OLD_STORE: &[u8] = include_bytes!("../../store/tests/store/version-8.db.zst");
 
 /// A store with a sweep, and a second connection that modifies it.
 struct Bench {
@@ -23,8 +18,6 @@ struct Bench {
     editor: Connection,
     /// The columns of all tables.
     columns: Vec<Column>,
-    /// The contents of the file of an old store.
-    old: Vec<u8>,
     /// The contents of the file of a current store.
     whole: Vec<u8>,
     /// Where modified files are written.
@@ -35,8 +28,6 @@ struct Bench {
 struct Column {
     table: &'static str,
     name: String,
-    /// `true` if the old store has the column, but the new one does not.
-    is_old: bool,
 }
 
 thread_local! {
@@ -74,20 +65,14 @@ impl Bench {
         store.import_sweep(&sweep(), &sample::repeated()).expect("a sweep");
         let editor = Connection::open(&name).expect("a connection");
         forget_types(&editor);
-        let old = old_store(&directory.path().join("old.db"));
-        let (old, old_columns) = old;
-        let mut columns: Vec<Column> =
-            TABLES.iter().flat_map(|table| columns(&editor, table, false)).collect();
-        columns.extend(old_columns.into_iter().filter(|old| {
-            !TABLES.contains(&old.table) || !["trial", "outcome", "workload"].contains(&old.name.as_str())
-        }));
+        let columns = TABLES.iter().flat_map(|table| columns(&editor, table)).collect();
         for table in TABLES {
             let copy = format!("CREATE TEMP TABLE kept_{table} AS SELECT * FROM {table}");
             editor.execute_batch(&copy).expect("a copy");
         }
         // It has not read the schema yet, so it gets the one without types.
         let store = Store::open(&name).expect("a store");
-        Bench { store, editor, columns, old, whole, directory }
+        Bench { store, editor, columns, whole, directory }
     }
 
     /// Whatever the store accepts, it returns unchanged, and all of it can be shown.
@@ -122,31 +107,14 @@ impl Bench {
     }
 
     fn set(&self, column: &Column, value: &Value, data: &[u8]) {
-        let Column { table, name, is_old } = column;
+        let Column { table, name } = column;
         let sql = format!("UPDATE {table} SET {name} = ?");
-        if *is_old {
-            return self.convert(&sql, value, data);
-        }
         if self.editor.execute(&sql, [value]).is_ok() {
             read(&self.store, lot(data, u64::MAX));
         }
         // If the value must be unique, nothing was changed.
         let whole = format!("DELETE FROM {table}; INSERT INTO {table} SELECT * FROM temp.kept_{table}");
         self.editor.execute_batch(&whole).expect("what was there before");
-    }
-
-    /// Modifies the old store and opens it. A field that cannot be read affects its trial, but never the
-    /// store.
-    fn convert(&self, sql: &str, value: &Value, data: &[u8]) {
-        let path = self.fresh("results.db", &self.old);
-        let editor = Connection::open(&path).expect("a connection");
-        let changed = editor.execute(sql, [value]);
-        drop(editor);
-        if changed.is_ok()
-            && let Ok(store) = Store::open(&path)
-        {
-            read(&store, lot(data, u64::MAX));
-        }
     }
 
     /// Writes a file and removes all others from the directory.
@@ -213,25 +181,15 @@ fn forget_types(editor: &Connection) {
     editor.execute_batch(schema).expect("another schema");
 }
 
-/// An old store that accepts any value, and its columns.
-fn old_store(path: &Path) -> (Vec<u8>, Vec<Column>) {
-    fs::write(path, zstd::decode_all(OLD_STORE).expect("a store")).expect("memory");
-    let editor = Connection::open(path).expect("a connection");
-    forget_types(&editor);
-    let columns = OLD_TABLES.iter().flat_map(|table| columns(&editor, table, true)).collect();
-    drop(editor);
-    (fs::read(path).expect("its file"), columns)
-}
-
 fn compressed(bytes: &[u8]) -> Value {
     Value::Blob(zstd::encode_all(bytes, 1).expect("memory"))
 }
 
-fn columns(editor: &Connection, table: &'static str, is_old: bool) -> Vec<Column> {
+fn columns(editor: &Connection, table: &'static str) -> Vec<Column> {
     let sql = format!("SELECT name FROM pragma_table_info('{table}') WHERE name NOT LIKE '%id'");
     let mut statement = editor.prepare(&sql).expect("a statement");
     let names = statement.query_map([], |row| row.get(0)).expect("its columns");
-    names.map(|name| Column { table, name: name.expect("a name"), is_old }).collect()
+    names.map(|name| Column { table, name: name.expect("a name") }).collect()
 }
 
 /// Reads everything in a store, and shows it. Damage is an error.
@@ -284,9 +242,6 @@ mod tests {
             let column = &bench.columns[bench.named(column)];
             bench.set(column, &compressed(bytes), bytes);
         }
-        bench.change(b't', b"trials.environment\n{");
-        bench.change(b'n', b"phases.name\n");
-        bench.change(b'b', b"operations.histogram\n\xff");
         bench.record(include_bytes!("sample.json"));
         bench.damage(b"\0\0\x10\x04\xff\xff\xff\xff");
         assert_eq!(bench.store.trials(sweep).expect("trials"), before);

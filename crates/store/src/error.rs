@@ -62,6 +62,14 @@ pub enum StoreError {
         /// The latest version that this build knows.
         known: i64,
     },
+    /// An fsdyno before 0.2.0 wrote it.
+    #[error("'{path}' was written by fsdyno 0.1: its schema version is {version}")]
+    TooOld {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        version: i64,
+    },
     /// The file could not be opened.
     #[error("cannot open results '{path}'")]
     Open {
@@ -316,6 +324,10 @@ impl StoreError {
                 path.display()
             )),
             StoreError::Corrupt { .. } | StoreError::NotADatabase { .. } => Some(DAMAGED.to_string()),
+            StoreError::TooNew { .. } => Some("read it with that fsdyno, or name another file with --store FILE".to_string()),
+            StoreError::TooOld { .. } => Some(
+                "open it once with fsdyno 0.2.0 (fsdyno list), which converts it, or name another file with --store FILE".to_string(),
+            ),
             StoreError::Sql { source, .. } | StoreError::Open { source, .. }
                 if matches!(source.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase)) =>
             {

@@ -15,7 +15,6 @@ use rusqlite::OptionalExtension;
 use rustix::fs::OFlags;
 use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -23,8 +22,6 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 const VERSION: u32 = 2;
-/// The version before a record was its public JSON.
-const OLDER_VERSION: u32 = 1;
 const MARK: &str = ".kept-";
 const SUFFIX: &str = ".json";
 /// The maximum size of a record in bytes; the largest seen have less than a hundredth of it.
@@ -204,57 +201,8 @@ fn read(path: &Path) -> std::result::Result<Kept, String> {
     let Version { fsdyno_kept_trial } = serde_json::from_slice(&bytes).map_err(text)?;
     match fsdyno_kept_trial {
         VERSION => serde_json::from_slice(&bytes).map_err(text),
-        OLDER_VERSION => {
-            let mut kept: Value = serde_json::from_slice(&bytes).map_err(text)?;
-            rearrange(&mut kept["record"]);
-            serde_json::from_value(kept).map_err(text)
-        }
         version => Err(format!("unknown format version {version}")),
     }
-}
-
-/// Converts a record of [`OLDER_VERSION`] to the current structure. Anything unexpected stays as it is and is
-/// rejected when the record is read.
-fn rearrange(record: &mut Value) {
-    let Some(record) = record.as_object_mut() else { return };
-    let mut built = record.remove("built").unwrap_or_default();
-    for key in ["check", "recipe"] {
-        let moved = built.as_object_mut().and_then(|built| built.remove(key));
-        record.insert(key.to_string(), moved.unwrap_or_default());
-    }
-    let device = record.remove("device").unwrap_or_default();
-    if let (Value::Object(built), Some(Value::Object(configuration))) =
-        (built, record.get_mut("configuration"))
-    {
-        configuration.insert("device".to_string(), device);
-        configuration.extend(built);
-    }
-    if let Some(Value::Object(mut parameters)) = record.remove("workload") {
-        let kind = parameters.remove("kind");
-        record.insert("workload".to_string(), json!({ "kind": kind, "parameters": parameters }));
-    }
-    record.entry("unmet").or_insert_with(|| json!([]));
-    each(record.get_mut("phases"), &|phase| {
-        each(phase.get_mut("roles"), &|role| each(role.get_mut("operations"), &name_quantiles));
-    });
-}
-
-fn each(list: Option<&mut Value>, change: &dyn Fn(&mut Value)) {
-    list.and_then(Value::as_array_mut).into_iter().flatten().for_each(change);
-}
-
-fn name_quantiles(operation: &mut Value) {
-    let Some(lat_ns) = operation.get_mut("lat_ns").and_then(Value::as_object_mut) else { return };
-    let quantiles = [
-        ("50.000000", "median"),
-        ("90.000000", "p90"),
-        ("99.000000", "p99"),
-        ("99.900000", "p999"),
-        ("99.990000", "p9999"),
-    ];
-    let known = quantiles.into_iter().filter_map(|(name, key)| Some((name.to_string(), lat_ns.remove(key)?)));
-    let known: Value = known.collect();
-    lat_ns.insert("percentile".to_string(), known);
 }
 
 /// Writes a new file of this name, with a number appended if it exists, and syncs it and its directory.

@@ -25,7 +25,6 @@ mod id;
 mod inside;
 mod kept;
 mod measures;
-mod older;
 mod packed;
 mod portable;
 mod process;
@@ -93,7 +92,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Directory`], [`StoreError::Link`], [`StoreError::NotAFile`], [`StoreError::Open`],
-    /// [`StoreError::NotADatabase`], [`StoreError::Foreign`], [`StoreError::TooNew`],
+    /// [`StoreError::NotADatabase`], [`StoreError::Foreign`], [`StoreError::TooNew`], [`StoreError::TooOld`],
     /// [`StoreError::Corrupt`], [`StoreError::Copy`], [`StoreError::Migrate`]; [`StoreError::NotYours`] if
     /// it belongs to another user; [`StoreError::OpenToOthers`]; [`StoreError::NotWritable`].
     pub fn open(path: &Path) -> Result<Self> {

@@ -78,7 +78,8 @@ pub(crate) fn whole(trial: u32, document: &[u8], bulk: &[u8]) -> Parsed<TrialRec
 fn outlined(trial: u32, document: &[u8]) -> Parsed<(TrialRecord, Vec<u8>)> {
     if document.is_empty() {
         return Err(
-            "it is empty; if the store was upgraded, the copy from before contains the original".into()
+            "it is empty; if an older release upgraded the store, the copy from before has the original"
+                .into(),
         );
     }
     let json = decompress(document, DOCUMENT_MAX)?;

@@ -146,7 +146,7 @@ impl Store {
             let packed = Packed::new(&record)?;
             bytes += packed.bytes();
             room::check(&self.path, bytes)?;
-            trials::insert(&transaction, "trials", id, &record, &packed)?;
+            trials::insert(&transaction, id, &record, &packed)?;
             measures::add(&transaction, id.0, &record)?;
             count += 1;
         }

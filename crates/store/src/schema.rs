@@ -1,8 +1,8 @@
 //! The schema and its versions. Version N is the result of the first N scripts; a released script never
-//! changes.
+//! changes. The first versions are those of releases before 0.2.0, whose stores that release converts.
 
 use crate::error::{Result, StoreError};
-use crate::{measures, named_after, older};
+use crate::{measures, named_after};
 use fsdyno_path::{Directory, Place};
 use rusqlite::Error::SqlInputError;
 use rusqlite::{Connection, ErrorCode, Transaction};
@@ -16,22 +16,25 @@ use std::path::{Path, PathBuf};
 /// "fsdy": marks the file as ours (`PRAGMA application_id`, shown by `file`).
 const APPLICATION_ID: i64 = 0x6673_6479;
 
-/// The script with which trials become documents.
-const WHOLE_TRIALS: &str = include_str!("schema/9.sql");
+/// The oldest version that is read: that of release 0.2.0.
+const OLDEST: i64 = 9;
+
+/// A version that no store has.
+const NONE: &str = "-- Nothing.";
 
 /// The script with which measures become rows.
 const MEASURES: &str = include_str!("schema/10.sql");
 
 const SCRIPTS: &[&str] = &[
-    include_str!("schema/1.sql"),
-    include_str!("schema/2.sql"),
-    include_str!("schema/3.sql"),
-    include_str!("schema/4.sql"),
-    include_str!("schema/5.sql"),
-    include_str!("schema/6.sql"),
-    include_str!("schema/7.sql"),
-    include_str!("schema/8.sql"),
-    WHOLE_TRIALS,
+    NONE,
+    NONE,
+    NONE,
+    NONE,
+    NONE,
+    NONE,
+    NONE,
+    NONE,
+    include_str!("schema/9.sql"),
     MEASURES,
     include_str!("schema/11.sql"),
     include_str!("schema/12.sql"),
@@ -39,9 +42,6 @@ const SCRIPTS: &[&str] = &[
 
 fn migrations() -> Migrations<'static> {
     let migration = |script: &&'static str| match *script {
-        WHOLE_TRIALS => M::up_with_hook(WHOLE_TRIALS, |transaction: &Transaction<'_>| {
-            older::convert(transaction).map_err(|error| HookError::Hook(error.to_string()))
-        }),
         MEASURES => M::up_with_hook(MEASURES, |transaction: &Transaction<'_>| {
             measures::add_all(transaction).map_err(|error| HookError::Hook(error.to_string()))
         }),
@@ -60,8 +60,8 @@ struct Identity {
     disguised: i64,
 }
 
-/// Rejects a file that is not ours or was written by a newer fsdyno, before anything is written to it. An
-/// empty file is ours.
+/// Rejects a file that is not ours, or was written by an fsdyno that is newer or too old, before anything is
+/// written to it. An empty file is ours.
 pub(crate) fn recognise(connection: &Connection, path: &Path) -> Result<()> {
     let path = path.to_path_buf();
     let identity = match identity(connection) {
@@ -77,6 +77,9 @@ pub(crate) fn recognise(connection: &Connection, path: &Path) -> Result<()> {
     }
     if identity.version > known {
         return Err(StoreError::TooNew { path, version: identity.version, known });
+    }
+    if identity.tables > 0 && identity.version < OLDEST {
+        return Err(StoreError::TooOld { path, version: identity.version });
     }
     Ok(())
 }
@@ -94,8 +97,7 @@ pub(crate) fn bring_up_to_date(connection: &mut Connection, path: &Path, copy: O
     match migrations().to_latest(connection) {
         Ok(()) => {
             if was_older {
-                // The tables of version 8 have freed nine tenths of the file. If there is no room for a copy,
-                // the file keeps its size.
+                // If there is no room for a copy, the file keeps its size.
                 let _ = connection.execute_batch("VACUUM");
             }
             Ok(())

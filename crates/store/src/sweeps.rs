@@ -251,7 +251,7 @@ impl Store {
             let packed = Packed::new(trial)?;
             bytes += packed.bytes();
             room::check(&self.path, bytes)?;
-            trials::insert(&transaction, "trials", id, trial, &packed)?;
+            trials::insert(&transaction, id, trial, &packed)?;
             measures::add(&transaction, id.0, trial)?;
         }
         end(&transaction, id, SweepState::Finished).trying_to(action)?;

@@ -33,7 +33,7 @@ impl Store {
         let packed = Packed::new(trial)?;
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
         let transaction = transaction.trying_to(STORE)?;
-        insert(&transaction, "trials", sweep, trial, &packed)?;
+        insert(&transaction, sweep, trial, &packed)?;
         measures::add(&transaction, sweep.0, trial)?;
         transaction.commit().trying_to(STORE)
     }
@@ -225,7 +225,6 @@ impl PackedRow {
 /// Adds the row of a trial to a table.
 pub(crate) fn insert(
     connection: &Connection,
-    table: &str,
     sweep: SweepId,
     record: &TrialRecord,
     packed: &Packed,
@@ -240,16 +239,16 @@ pub(crate) fn insert(
         ("document", &packed.document),
         ("bulk", &packed.bulk),
     ];
-    let inserted = row::insert(connection, table, columns);
+    let inserted = row::insert(connection, "trials", columns);
     inserted.map(drop).map_err(|source| match source.sqlite_error_code() {
-        Some(ErrorCode::ConstraintViolation) if is_stored(connection, table, sweep, record.trial) => {
+        Some(ErrorCode::ConstraintViolation) if is_stored(connection, sweep, record.trial) => {
             StoreError::TrialExists { sweep, trial: record.trial }
         }
         _ => StoreError::Sql { action: STORE, source },
     })
 }
 
-fn is_stored(connection: &Connection, table: &str, sweep: SweepId, trial: u32) -> bool {
-    let sql = format!("SELECT 1 FROM {table} WHERE sweep_id = ?1 AND trial = ?2");
-    connection.query_row(&sql, (sweep.0, trial), |_| Ok(())).is_ok()
+fn is_stored(connection: &Connection, sweep: SweepId, trial: u32) -> bool {
+    let sql = "SELECT 1 FROM trials WHERE sweep_id = ?1 AND trial = ?2";
+    connection.query_row(sql, (sweep.0, trial), |_| Ok(())).is_ok()
 }

@@ -1,8 +1,6 @@
-//! Stores of earlier releases, whose trials were rows of several tables.
-//!
-//! `version-8.db.zst` was written by a release with version 8 of the schema and shortened afterwards;
-//! `version-8.json.zst` is what that release printed for its trials.
+//! Stores of earlier versions of the schema, back to release 0.2.0, and of releases before it.
 
+use crate::fixture::{sweep, trial, usual_trial};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use fsdyno_core::TrialRecord;
@@ -15,35 +13,22 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-const OLD_STORE: &[u8] = include_bytes!("version-8.db.zst");
-const OLD_JSON: &[u8] = include_bytes!("version-8.json.zst");
-const SWEEP: SweepId = SweepId(1);
+pub const SWEEP: SweepId = SweepId(1);
 const STORE: &str = "FSDYNO_STORE_TEST";
 
-fn old_store(directory: &Path) -> PathBuf {
-    let path = directory.join("results.db");
-    std::fs::write(&path, zstd::decode_all(OLD_STORE).unwrap()).unwrap();
-    path
-}
-
-/// The same store with many more trials.
-fn large_old_store(directory: &Path, trials: u32) -> PathBuf {
-    let path = old_store(directory);
-    let database = Connection::open(&path).unwrap();
-    let columns = |table: &str| -> Vec<String> {
-        let sql = format!("SELECT name FROM pragma_table_info('{table}') WHERE name NOT IN ('id', 'trial')");
-        let mut statement = database.prepare(&sql).unwrap();
-        statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
-    };
-    let names = columns("trials").join(", ");
-    database.execute_batch("BEGIN").unwrap();
-    for trial in 3..trials {
-        let sql =
-            format!("INSERT INTO trials (trial, {names}) SELECT ?, {names} FROM trials WHERE trial = 0");
-        database.execute(&sql, [trial]).unwrap();
-    }
-    database.execute_batch("COMMIT").unwrap();
-    path
+/// A store of version 9 with these trials: one of today without what later versions added.
+pub fn old_store(path: &Path, trials: impl IntoIterator<Item = TrialRecord>) -> PathBuf {
+    let mut store = Store::open(path).unwrap();
+    let id = store.create_sweep(&sweep("old")).unwrap();
+    assert_eq!(id, SWEEP);
+    trials.into_iter().for_each(|trial| store.add_trial(id, &trial).unwrap());
+    store.finish_complete().unwrap();
+    drop(store);
+    let less = "DROP VIEW fsdyno_sweeps; DROP VIEW fsdyno_trials; DROP VIEW fsdyno_measures;
+        DROP TABLE measures; DROP TABLE numbers; ALTER TABLE sweeps DROP COLUMN note;
+        ALTER TABLE sweeps DROP COLUMN origin; ALTER TABLE sweeps DROP COLUMN looks; PRAGMA user_version = 9";
+    Connection::open(path).unwrap().execute_batch(less).unwrap();
+    path.to_path_buf()
 }
 
 fn version(path: &Path) -> i64 {
@@ -58,61 +43,16 @@ fn count(path: &Path) -> u32 {
 }
 
 #[test]
-fn a_store_of_version_8_has_the_same_trials_afterwards() {
+fn a_store_from_before_0_2_0_is_left_alone() {
     let directory = tempfile::tempdir().unwrap();
-    let path = old_store(directory.path());
-    let before = std::fs::metadata(&path).unwrap().len();
-    let store = Store::open(&path).unwrap();
-    let trials = store.trials(SWEEP).unwrap();
-    let mut expected: Vec<Value> = serde_json::from_slice(&zstd::decode_all(OLD_JSON).unwrap()).unwrap();
-    // That release printed neither the recipe, nor what was done to the machine or ran around the trial, nor
-    // whether a stall had been seen to end, nor when telemetry began, nor what each worker finished; and it
-    // verified nothing.
-    for (expected, trial) in expected.iter_mut().zip(&trials) {
-        expected["lifecycle_ns"]["precondition"] = Value::Null;
-        expected["lifecycle_ns"]["copy"] = Value::Null;
-        expected["lifecycle_ns"]["read_again"] = Value::Null;
-        expected["workload"]["parameters"]["verify"] = Value::Bool(false);
-        expected["workload"]["parameters"]["write_rate"] = Value::Null;
-        expected["recipe"] = serde_json::to_value(&trial.built.recipe).unwrap();
-        assert_eq!(trial.built.log, []);
-        expected["log"] = Value::Array(Vec::new());
-        expected["commands"] = Value::Array(Vec::new());
-        for phase in expected["phases"].as_array_mut().unwrap() {
-            if let Some(telemetry) = phase["telemetry"].as_object_mut() {
-                telemetry.insert("began_ns".to_string(), Value::from(0));
-            }
-            for role in phase["roles"].as_array_mut().unwrap() {
-                role["longest_stall_at_least"] = Value::Bool(false);
-                for worker in role["worker_results"].as_array_mut().unwrap() {
-                    worker["longest_stall_at_least"] = Value::Bool(false);
-                    worker["items"] = Value::from(0);
-                }
-            }
-        }
+    let path = old_store(&directory.path().join("results.db"), [trial(0, 1)]);
+    Connection::open(&path).unwrap().pragma_update(None, "user_version", 8).unwrap();
+    for opened in [Store::open(&path), Store::open_to_read(&path)] {
+        let error = opened.unwrap_err();
+        assert!(matches!(error, StoreError::TooOld { version: 8, .. }), "{error:?}");
+        assert!(error.hint().is_some_and(|hint| hint.contains("fsdyno 0.2.0")), "{error:?}");
     }
-    assert_eq!(serde_json::to_value(&trials).unwrap(), Value::Array(expected.clone()));
-    let read: Vec<TrialRecord> = serde_json::from_value(Value::Array(expected)).unwrap();
-    assert_eq!(read, trials, "the public JSON of an earlier release can be read");
-    let summary = &store.sweeps().unwrap()[0];
-    assert_eq!((summary.measured, summary.skipped, summary.failed), (1, 1, 1));
-    let copy = store.copy_of_older().unwrap().to_path_buf();
-    drop(store);
-    assert_eq!((version(&path), version(&copy), count(&copy)), (12, 8, 3));
-    assert!(std::fs::metadata(&path).unwrap().len() < before, "the space of the tables is freed");
-    assert_eq!(Store::open(&path).unwrap().copy_of_older(), None);
-}
-
-#[test]
-fn a_damaged_row_of_an_old_store_affects_only_its_own_trial() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = old_store(directory.path());
-    Connection::open(&path).unwrap().execute("UPDATE trials SET settings = '{' WHERE trial = 1", []).unwrap();
-    let store = Store::open(&path).unwrap();
-    let error = store.trials(SWEEP).unwrap_err();
-    assert!(matches!(error, StoreError::DamagedTrial { trial: 1, .. }), "{error:?}");
-    assert_eq!(store.trials_of_case(SWEEP, 0).unwrap().len(), 1);
-    assert_eq!(store.trial_numbers(SWEEP).unwrap(), [0, 1, 2].into());
+    assert_eq!(version(&path), 8);
 }
 
 /// Runs only `child_converts` of this test program in another process; a shell runs `before` first.
@@ -136,16 +76,19 @@ fn child_converts() {
 
 #[test]
 fn a_conversion_that_is_killed_leaves_the_old_store_or_the_new_one() {
-    const TRIALS: u32 = 400;
+    const TRIALS: u32 = 150;
     let mut old = 0;
+    let originals = tempfile::tempdir().unwrap();
+    let original = old_store(&originals.path().join("results.db"), (0..TRIALS).map(usual_trial));
     for milliseconds in [30, 60, 120, 240] {
         let directory = tempfile::tempdir().unwrap();
-        let path = large_old_store(directory.path(), TRIALS);
+        let path = directory.path().join("results.db");
+        std::fs::copy(&original, &path).unwrap();
         let mut child = child(&path, ":").spawn().unwrap();
         std::thread::sleep(Duration::from_millis(milliseconds));
         let _ = child.kill();
         child.wait().unwrap();
-        old += u32::from(version(&path) == 8);
+        old += u32::from(version(&path) == 9);
         assert_eq!(count(&path), TRIALS);
         let store = Store::open(&path).unwrap();
         assert_eq!(store.outlines(SWEEP).unwrap().len(), TRIALS as usize);
@@ -155,16 +98,17 @@ fn a_conversion_that_is_killed_leaves_the_old_store_or_the_new_one() {
 
 #[test]
 fn a_conversion_without_room_leaves_the_old_store() {
+    const TRIALS: u32 = 150;
     let directory = tempfile::tempdir().unwrap();
-    let path = large_old_store(directory.path(), 400);
+    let path = old_store(&directory.path().join("results.db"), (0..TRIALS).map(usual_trial));
     let before = std::fs::metadata(&path).unwrap().len();
-    // There is room for the copy, but not for what is written after it: no file can grow beyond 256 KiB.
+    // There is room for the copy, but not for what is written after it: no file can grow beyond 64 KiB.
     std::fs::copy(&path, directory.path().join("results.db.before-v12")).unwrap();
-    let status = child(&path, "trap '' XFSZ; ulimit -f 512").status().unwrap();
+    let status = child(&path, "trap '' XFSZ; ulimit -f 128").status().unwrap();
     assert!(!status.success());
-    assert_eq!((version(&path), count(&path)), (8, 400));
+    assert_eq!((version(&path), count(&path)), (9, TRIALS));
     assert_eq!(std::fs::metadata(&path).unwrap().len(), before);
-    assert_eq!(Store::open(&path).unwrap().outlines(SWEEP).unwrap().len(), 400);
+    assert_eq!(Store::open(&path).unwrap().outlines(SWEEP).unwrap().len(), TRIALS as usize);
 }
 
 /// `version-10.db.zst` has trials as they were before dictionaries and counts, and `version-10.json.zst` what

@@ -7,8 +7,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// The schema of version 1, and the version that this build creates.
-const VERSION_1: &str = include_str!("../../src/schema/1.sql");
+/// The oldest schema that is converted, and the version that this build creates.
+const VERSION_9: &str = include_str!("../../src/schema/9.sql");
 const LATEST_VERSION: i64 = 12;
 
 fn version(path: &Path) -> i64 {
@@ -40,12 +40,12 @@ fn reopening_keeps_everything() {
 }
 
 #[test]
-fn a_store_of_version_1_is_brought_up_to_date() {
+fn a_store_of_version_9_is_brought_up_to_date() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("results.db");
     let old = Connection::open(&path).unwrap();
-    old.execute_batch(VERSION_1).unwrap();
-    old.execute_batch("PRAGMA application_id = 0x66736479; PRAGMA user_version = 1").unwrap();
+    old.execute_batch(VERSION_9).unwrap();
+    old.execute_batch("PRAGMA application_id = 0x66736479; PRAGMA user_version = 9").unwrap();
     old.execute_batch(
         "INSERT INTO sweeps VALUES (7, 'old', '', '[]', '42', 'read', NULL, 1, 1, 'finished', '', 'then', \
          'later')",
@@ -56,7 +56,7 @@ fn a_store_of_version_1_is_brought_up_to_date() {
     // The original is next to the new one.
     let copy = directory.path().join(format!("results.db.before-v{LATEST_VERSION}"));
     assert_eq!(store.copy_of_older(), Some(copy.as_path()));
-    assert_eq!(version(&copy), 1);
+    assert_eq!(version(&copy), 9);
     let names: String =
         Connection::open(&copy).unwrap().query_row("SELECT name FROM sweeps", [], |row| row.get(0)).unwrap();
     assert_eq!(names, "old");
@@ -132,10 +132,10 @@ fn a_store_that_cannot_be_upgraded_does_not_print_the_script() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("results.db");
     drop(Store::open(&path).unwrap());
-    Connection::open(&path).unwrap().pragma_update(None, "user_version", 0).unwrap();
+    Connection::open(&path).unwrap().pragma_update(None, "user_version", 9).unwrap();
     let error = Store::open(&path).unwrap_err().to_string();
     assert!(error.starts_with("cannot upgrade results") && error.lines().count() == 1, "{error}");
-    assert!(error.contains("already exists"), "{error}");
+    assert!(error.contains("duplicate column name"), "{error}");
 }
 
 #[test]
@@ -182,11 +182,11 @@ fn many_may_open_a_new_store_at_once() {
     assert_eq!(version(&path), LATEST_VERSION);
 }
 
-/// A store of version 1.
+/// A store of version 9.
 fn older(path: &Path) {
     let old = Connection::open(path).expect("an old store");
-    old.execute_batch(VERSION_1).expect("an old store");
-    old.execute_batch("PRAGMA application_id = 0x66736479; PRAGMA user_version = 1").expect("an old store");
+    old.execute_batch(VERSION_9).expect("an old store");
+    old.execute_batch("PRAGMA application_id = 0x66736479; PRAGMA user_version = 9").expect("an old store");
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn an_older_store_that_is_refused_stays_as_it_is() {
     mode(0o777);
     let error = Store::open(&path).unwrap_err();
     assert!(matches!(error, StoreError::OpenToOthers { .. }), "{error:?}");
-    assert_eq!(version(&path), 1);
+    assert_eq!(version(&path), 9);
     mode(0o755);
     assert!(Store::open(&path).unwrap().copy_of_older().is_some());
 }

@@ -1,5 +1,6 @@
 //! Stores that are only read, and what other programs may rely on.
 
+use crate::converting::{SWEEP, old_store};
 use crate::fixture::{store, store_with_sweep, sweep, usual_trial};
 use fsdyno_core::{Measure, Outcome};
 use fsdyno_store::{Store, StoreError};
@@ -61,12 +62,11 @@ fn a_store_of_somebody_else_is_read_whatever_state_it_is_in() {
     assert_eq!(files(), before);
 
     // An older one is brought up to date in a copy.
-    let old = directory.path().join("old.db");
-    fs::write(&old, zstd::decode_all(&include_bytes!("version-8.db.zst")[..]).unwrap()).unwrap();
+    let old = old_store(&directory.path().join("old.db"), (0..3).map(usual_trial));
     give_away(directory.path());
     let bytes = fs::read(&old).unwrap();
     let reader = Store::open_to_read(&old).unwrap();
-    assert_eq!((reader.trials(fsdyno_store::SweepId(1)).unwrap().len(), reader.path()), (3, old.as_path()));
+    assert_eq!((reader.trials(SWEEP).unwrap().len(), reader.path()), (3, old.as_path()));
     assert!(reader.copy_of_older().is_none() && fs::read(&old).unwrap() == bytes);
 }
 
@@ -138,11 +138,10 @@ fn measures_are_rows_with_the_values_of_the_trial() {
 #[test]
 fn an_older_store_gets_its_measures() {
     let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("results.db");
-    fs::write(&path, zstd::decode_all(&include_bytes!("version-8.db.zst")[..]).unwrap()).unwrap();
-    let trials = Store::open(&path).unwrap().trials(fsdyno_store::SweepId(1)).unwrap();
-    let expected: usize =
-        Measure::all_named().map(|one| trials.iter().filter_map(|trial| one.value(trial)).count()).sum();
+    let path = old_store(&directory.path().join("results.db"), (0..3).map(usual_trial));
+    let trials = Store::open(&path).unwrap().trials(SWEEP).unwrap();
+    let values = |trial| Measure::all_of([trial]).iter().filter(|one| one.value(trial).is_some()).count();
+    let expected: usize = trials.iter().map(values).sum();
     let database = Connection::open(&path).unwrap();
     let sql = "SELECT count(*) FROM fsdyno_measures WHERE sweep = 1";
     let found: usize = database.query_row(sql, [], |row| row.get(0)).unwrap();
