@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// The outcome of a trial. A trial counts as failed until it has been measured.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Ending", into = "Ending")]
 pub enum Outcome {
     /// Every phase was measured.
     Measured,
@@ -19,6 +20,45 @@ pub enum Outcome {
         /// The failure and its place.
         error: Failure,
     },
+}
+
+/// An outcome as it is serialised, the same keys for each.
+#[derive(Serialize, Deserialize)]
+struct Ending {
+    outcome: Word,
+    unmet: Vec<String>,
+    error: Option<Failure>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Word {
+    Measured,
+    Skipped,
+    Failed,
+}
+
+impl From<Outcome> for Ending {
+    fn from(outcome: Outcome) -> Self {
+        let (outcome, unmet, error) = match outcome {
+            Outcome::Measured => (Word::Measured, Vec::new(), None),
+            Outcome::Skipped { unmet } => (Word::Skipped, unmet, None),
+            Outcome::Failed { error } => (Word::Failed, Vec::new(), Some(error)),
+        };
+        Ending { outcome, unmet, error }
+    }
+}
+
+impl TryFrom<Ending> for Outcome {
+    type Error = &'static str;
+
+    fn try_from(Ending { outcome, unmet, error }: Ending) -> Result<Self, &'static str> {
+        Ok(match outcome {
+            Word::Measured => Outcome::Measured,
+            Word::Skipped => Outcome::Skipped { unmet },
+            Word::Failed => Outcome::Failed { error: error.ok_or("a trial failed without an error")? },
+        })
+    }
 }
 
 impl Outcome {

@@ -162,7 +162,7 @@ fn with_removal(mut trials: Vec<TrialRecord>) -> Vec<TrialRecord> {
 fn a_configuration_has_one_value_in_every_command() {
     let uneven = |trials: Vec<TrialRecord>, rates: [f64; 3]| {
         let rated = trials.into_iter().zip(rates).map(|(trial, rate)| {
-            let configuration = trial.configuration.clone();
+            let configuration = trial.configuration.asked.clone();
             fixture::trial(trial.trial, trial.block, trial.case, configuration, rate)
         });
         with_removal(rated.collect())

@@ -184,8 +184,8 @@ mod tests {
     /// Stores of before have results whose options are not known.
     #[test]
     fn a_workload_that_states_nothing_is_still_read_and_is_not_the_same_work() {
-        let older =
-            r#"{ "kind": "external", "program": "fio", "arguments": "", "commands": [], "job": null }"#;
+        let older = r#"{ "kind": "external",
+            "parameters": { "program": "fio", "arguments": "", "commands": [], "job": null } }"#;
         let older: Workload = serde_json::from_str(older).unwrap();
         let stated = &import(PLUS).unwrap()[0].workload;
         assert!(older.stated().is_none() && older.does_same_as(&older) && stated.does_same_as(stated));

@@ -20,7 +20,7 @@ pub use table::{Imported, TableOptions, table};
 use fsdyno_core::environment::Environment;
 use fsdyno_core::measure::Measure;
 use fsdyno_core::outcome::Outcome;
-use fsdyno_core::result::{Built, Lifecycle, PhaseResult, TreeSummary, TrialRecord};
+use fsdyno_core::result::{PhaseResult, TrialRecord};
 use fsdyno_core::workload::Program;
 use fsdyno_core::{Configuration, DeviceSpec, Warning, WarningKind, Workload, figures};
 use fsdyno_formats::REPORTS;
@@ -319,34 +319,20 @@ fn is_possible(phases: &[PhaseResult]) -> bool {
 fn record(number: u32, case: u32, draft: Draft) -> TrialRecord {
     let Draft { configuration, workload, environment, scheduler, phases, columns, warnings, finished } =
         draft;
-    TrialRecord {
+    let device = DeviceSpec::Directory { path: "(not known)".into() };
+    let mut record = TrialRecord {
         trial: number,
         block: number,
         case,
-        sentinel: false,
-        machine: None,
-        seed: 0,
-        configuration,
-        device: DeviceSpec::Directory { path: "(not known)".into() },
-        workload,
-        outcome: Outcome::Measured,
         warnings,
-        timer: None,
-        lifecycle_ns: Lifecycle::default(),
-        built: Built { scheduler_in_force: scheduler, ..Built::default() },
-        environment,
-        trees: TreeSummary::default(),
-        filled: None,
-        commands: Vec::new(),
-        layout: None,
-        read_again: None,
-        durability: None,
-        io_errors: Vec::new(),
         columns,
         phases,
-        started: String::new(),
         finished,
-    }
+        ..TrialRecord::new(configuration, device, workload, Outcome::Measured)
+    };
+    record.configuration.built.scheduler_in_force = scheduler;
+    record.set_environment(environment);
+    record
 }
 
 /// The measure that a summary can rank these trials by: the usual one of their workload, otherwise the last

@@ -174,7 +174,7 @@ impl<'a> Runner<'a> {
             self.run_trial(machines, around, (slot, case), device, commands, progress)
         });
         // In a guest, what was done on this machine came first.
-        ended.record.built.log.splice(..0, machines.host.take_log());
+        ended.record.log.splice(..0, machines.host.take_log());
         ended
     }
 

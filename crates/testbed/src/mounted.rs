@@ -6,7 +6,7 @@ use crate::mounting::mount_again;
 use crate::trial::{Location, Trial};
 use crate::undo::UndoJournal;
 use crate::{Result, carriers, device, environment};
-use fsdyno_core::result::{Built, CheckResult, Lifecycle};
+use fsdyno_core::result::{Built, CheckResult, Lifecycle, Recipe};
 use fsdyno_core::{Environment, Nanos, Warning, WarningKind};
 use fsdyno_host::{Command, Host};
 use std::path::{Path, PathBuf};
@@ -43,6 +43,11 @@ impl Mounted {
     /// Commands that were run, and what is in force because of them.
     pub fn built(&self) -> &Built {
         &self.trial.built
+    }
+
+    /// The recipe for building the same on another device; `None` for a directory that was there before.
+    pub fn recipe(&self) -> Option<&Recipe> {
+        self.trial.recipe.as_ref()
     }
 
     /// Returns the time that mkfs and mount took.

@@ -148,6 +148,7 @@ pub(crate) fn open(
         location,
         target,
         built: Built::default(),
+        recipe: None,
         lifecycle: Lifecycle::default(),
         warnings: Vec::new(),
     })
@@ -304,7 +305,7 @@ fn mount_volume(
         trial.warnings.push(Warning::new(WarningKind::NotChecked, text));
     }
     trial.built.mount_command = request.line();
-    trial.built.recipe = Some(recipe(&trial.configuration, volume));
+    trial.recipe = Some(recipe(&trial.configuration, volume));
     trial.built.mount_options_in_force = mount.options;
     trial.built.scheduler_in_force = schedulers(host, &queues)?;
     Ok(Mounted::new(trial, target.clone(), Some(target)))

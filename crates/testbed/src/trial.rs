@@ -6,7 +6,7 @@ use crate::error::TestbedError;
 use crate::filesystem::{Filesystem, Targets};
 use crate::guard::Testbed;
 use crate::undo::UndoJournal;
-use fsdyno_core::result::{Built, Lifecycle};
+use fsdyno_core::result::{Built, Lifecycle, Recipe};
 use fsdyno_core::{Bytes, Configuration, Warning};
 use fsdyno_host::{DeviceHandle, Host};
 use std::path::PathBuf;
@@ -101,6 +101,7 @@ pub(crate) struct Trial {
     /// Where it will be mounted: a new directory of a random name.
     pub target: PathBuf,
     pub built: Built,
+    pub recipe: Option<Recipe>,
     /// Duration of mkfs and mount alone.
     pub lifecycle: Lifecycle,
     pub warnings: Vec<Warning>,

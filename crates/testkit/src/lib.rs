@@ -229,21 +229,20 @@ pub fn configuration(filesystem: &str, scheduler: &str) -> Configuration {
     }
 }
 
+const KERNEL: &str = "6.18.44 #1 SMP PREEMPT_DYNAMIC";
+
 /// A measured trial with all parts.
 pub fn trial(trial: u32, block: u32, case: u32, configuration: Configuration, mb_per_s: f64) -> TrialRecord {
     let filesystem = configuration.filesystem.clone();
     let scheduler = configuration.level("scheduler").unwrap_or("none").to_string();
+    let device = DeviceSpec::image("/var/tmp/fsdyno.img", Bytes(8 * Bytes::GIB));
+    let workload = Workload::Fileserver(Fileserver::default());
+    let whole = TrialRecord::new(configuration, device, workload, Outcome::Measured);
     TrialRecord {
         trial,
         block,
         case,
-        sentinel: false,
-        machine: None,
         seed: 42,
-        configuration,
-        device: DeviceSpec::image("/var/tmp/fsdyno.img", Bytes(8 * Bytes::GIB)),
-        workload: Workload::Fileserver(Fileserver::default()),
-        outcome: Outcome::Measured,
         warnings: vec![Warning::new(
             WarningKind::TreeSmallerThanMemory,
             "the trees (20 GiB) are smaller than the memory (64 GiB)",
@@ -254,50 +253,39 @@ pub fn trial(trial: u32, block: u32, case: u32, configuration: Configuration, mb
             overhead_ns_per_op: Some(61.5),
             overhead_with_telemetry_ns_per_op: Some(61.9),
         }),
-        filled: None,
-        commands: Vec::new(),
-        layout: None,
-        durability: None,
-        io_errors: Vec::new(),
-        read_again: None,
-        columns: Default::default(),
         lifecycle_ns: Lifecycle {
-            boot: None,
-            precondition: None,
             mkfs: Some(Nanos::from_millis(71)),
             mount: Some(Nanos::from_millis(4)),
             prepare: Some(Nanos::from_secs(80)),
-            umount_between: None,
-            copy: None,
-            mount_between: None,
             umount: Some(Nanos::from_millis(900)),
-            read_again: None,
             check: Some(Nanos::from_secs(2)),
             total: Some(Nanos::from_secs(280)),
+            ..Lifecycle::default()
         },
-        built: Built {
-            mkfs_command: format!("mkfs.{filesystem} /proc/self/fd/7"),
-            mount_command: format!("mount -t {filesystem} /dev/loop3 /run/fsdyno/mount"),
-            mount_options_in_force: "rw,relatime".to_string(),
-            scheduler_in_force: scheduler.clone(),
-            check: None,
-            prepared_in: None,
-            served: None,
-            log: vec![LogEntry {
-                step: format!("mkfs.{filesystem} /dev/loop3"),
-                took_ns: Nanos::from_millis(71),
-                error: None,
-            }],
-            recipe: Some(Recipe {
-                mkfs: vec![format!("mkfs.{filesystem} DEVICE")],
-                filesystem,
-                check_order: 2,
-                queue: vec![("scheduler".to_string(), scheduler)],
-                ..Recipe::default()
-            }),
+        configuration: BuiltConfiguration {
+            kernel: KERNEL.to_string(),
+            built: Built {
+                mkfs_command: format!("mkfs.{filesystem} /proc/self/fd/7"),
+                mount_command: format!("mount -t {filesystem} /dev/loop3 /run/fsdyno/mount"),
+                mount_options_in_force: "rw,relatime".to_string(),
+                scheduler_in_force: scheduler.clone(),
+            },
+            ..whole.configuration
         },
+        log: vec![LogEntry {
+            step: format!("mkfs.{filesystem} /dev/loop3"),
+            took_ns: Nanos::from_millis(71),
+            error: None,
+        }],
+        recipe: Some(Recipe {
+            mkfs: vec![format!("mkfs.{filesystem} DEVICE")],
+            filesystem,
+            check_order: 2,
+            queue: vec![("scheduler".to_string(), scheduler)],
+            ..Recipe::default()
+        }),
         environment: Environment {
-            kernel: "6.18.44 #1 SMP PREEMPT_DYNAMIC".to_string(),
+            kernel: KERNEL.to_string(),
             memory_bytes: 64 << 30,
             devices: vec![DeviceFacts { path: "/dev/loop3".to_string(), ..DeviceFacts::default() }],
             ..Environment::default()
@@ -306,6 +294,7 @@ pub fn trial(trial: u32, block: u32, case: u32, configuration: Configuration, mb
         phases: phases(mb_per_s),
         started: "2026-02-03T04:05:06Z".to_string(),
         finished: "2026-02-03T04:09:46Z".to_string(),
+        ..whole
     }
 }
 

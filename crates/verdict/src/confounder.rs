@@ -126,14 +126,14 @@ fn written_per_byte(record: &TrialRecord) -> f64 {
 
 /// Over how many devices the filesystem spreads.
 fn members(record: &TrialRecord) -> usize {
-    record.device.members().len()
+    record.configuration.device.members().len()
 }
 
 /// Bytes that workers wrote but the device did not receive in the window: the page cache absorbed them. A
 /// filesystem that compresses writes fewer bytes than it is given, and one that journals data may have it on
 /// the device of its journal, so neither can be judged.
 fn write_cache_absorbed(record: &TrialRecord, seen: &[Watched<'_>]) -> Vec<Warning> {
-    let mut options = record.built.mount_options_in_force.split(',');
+    let mut options = record.configuration.built.mount_options_in_force.split(',');
     if compresses(record) || options.any(|option| option == "data=journal") {
         return Vec::new();
     }
@@ -307,7 +307,7 @@ fn other_io(record: &TrialRecord, seen: &[Watched<'_>]) -> Vec<Warning> {
     let moved = |disk: &DeviceActivity| disk.read_bytes.saturating_add(disk.write_bytes);
     let on_disk = |one: &Watched<'_>| -> Option<(u64, u64)> {
         let disk = moved(one.telemetry.window.devices.iter().flatten().last()?);
-        let own = match record.device {
+        let own = match record.configuration.device {
             DeviceSpec::Directory { .. } => total(one.roles.iter().map(|role| role.rates.bytes)),
             _ => moved(&one.telemetry.filesystem_device(members(record))?),
         };
@@ -354,7 +354,7 @@ fn compression(record: &TrialRecord) -> Option<Warning> {
 }
 
 fn compresses(record: &TrialRecord) -> bool {
-    let mut options = record.built.mount_options_in_force.split(',');
+    let mut options = record.configuration.built.mount_options_in_force.split(',');
     let off = ["no", "none"];
     options.any(|option| match option.split_once('=') {
         Some(("compress" | "compress-force", level)) => !off.contains(&level),
@@ -367,7 +367,7 @@ fn compresses(record: &TrialRecord) -> bool {
 /// one.
 fn write_cache(record: &TrialRecord) -> Option<Warning> {
     let state = |device: &DeviceFacts| device.queue.get("write_cache").map(|state| state.trim().to_string());
-    let options = record.built.mount_options_in_force.split(',');
+    let options = record.configuration.built.mount_options_in_force.split(',');
     let unflushed = filesystem::switches_barriers_off(&record.configuration.filesystem, options);
     let volatile =
         record.environment.devices.iter().find(|device| state(device).as_deref() == Some("write back"));
@@ -381,7 +381,7 @@ fn write_cache(record: &TrialRecord) -> Option<Warning> {
     }
     // For a directory only the filesystem is known, and for an image the file: neither has a cache of its
     // own.
-    let asked = record.device.is_of_blocks();
+    let asked = record.configuration.device.is_of_blocks();
     let silent = record.environment.devices.iter().find(|device| state(device).is_none());
     let device = silent.filter(|_| asked)?;
     let text = format!("'{}' does not report whether it has a volatile write cache", device.path);

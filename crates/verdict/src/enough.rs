@@ -206,33 +206,14 @@ mod tests {
         };
         let umount = umount_ms.map(Nanos::from_millis);
         let failed = || Outcome::Failed { error: Failure::new("mkfs", "no") };
+        let outcome = umount.map_or_else(failed, |_| Outcome::Measured);
+        let (device, workload) =
+            (DeviceSpec::Directory { path: "/".into() }, Workload::Null(Null::default()));
         TrialRecord {
-            trial: 0,
             block,
             case,
-            sentinel: false,
-            machine: None,
-            seed: 0,
-            configuration,
-            device: DeviceSpec::Directory { path: "/".into() },
-            workload: Workload::Null(Null::default()),
-            outcome: umount.map_or_else(failed, |_| Outcome::Measured),
-            warnings: Vec::new(),
-            timer: None,
             lifecycle_ns: Lifecycle { umount, ..Lifecycle::default() },
-            built: Default::default(),
-            environment: Default::default(),
-            trees: Default::default(),
-            filled: None,
-            commands: Vec::new(),
-            layout: None,
-            read_again: None,
-            durability: None,
-            io_errors: Vec::new(),
-            columns: Default::default(),
-            phases: Vec::new(),
-            started: String::new(),
-            finished: String::new(),
+            ..TrialRecord::new(configuration, device, workload, outcome)
         }
     }
 

@@ -142,7 +142,7 @@ impl<'a> Load<'a> {
 
 /// For how long the server of a trial was to be away in each phase.
 pub(crate) fn outage(trial: &TrialRecord) -> Option<Nanos> {
-    trial.built.served.as_ref()?.outage
+    trial.served.as_ref()?.outage
 }
 
 /// Returns the files a second at which this load holds all writers, if a measure is about nothing but how

@@ -243,7 +243,7 @@ mod tests {
                     trial.trial,
                     trial.block,
                     trial.case,
-                    trial.configuration.clone(),
+                    trial.configuration.asked.clone(),
                     50.0 * factor,
                 )
             };

@@ -94,7 +94,7 @@ mod tests {
     }
 
     fn selected(text: &str) -> Vec<String> {
-        select(trials(), text).unwrap().into_iter().map(|trial| trial.configuration.name).collect()
+        select(trials(), text).unwrap().into_iter().map(|trial| trial.configuration.asked.name).collect()
     }
 
     #[test]

@@ -18,7 +18,7 @@ impl FlushFigure {
     /// completes nothing, because its device hangs, needs no flushes for it, which is no merit. The time of a
     /// flush is a lower bound if some operation never ended: a flush in flight is not among those that ended.
     pub(super) fn of(self, trial: &TrialRecord) -> Option<Value> {
-        let members = trial.device.members().len();
+        let members = trial.configuration.device.members().len();
         let roles = || trial.phases.iter().flat_map(|phase| &phase.roles);
         let completes = |role: &RoleResult| !role.is_watched() || role.rates.operations_per_s > 0.0;
         if self == FlushFigure::Rate && roles().next().is_some() && !roles().any(completes) {

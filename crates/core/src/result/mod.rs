@@ -7,7 +7,6 @@ mod absent;
 mod clients;
 mod command;
 mod cpu;
-mod document;
 mod durability;
 mod io_errors;
 mod latency;
@@ -49,10 +48,13 @@ use crate::warning::Warning;
 use crate::workload::Workload;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
 
-/// Everything about one trial.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(try_from = "document::Read")]
+/// Everything about one trial. Serialised, it is the public JSON of a trial, of which the store keeps a part.
+///
+/// Within a version of the documents that contain trials, keys are only added. Times are nanoseconds, sizes
+/// bytes, shares 0 to 1.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrialRecord {
     /// Position in the sweep, from 0.
     pub trial: u32,
@@ -63,16 +65,20 @@ pub struct TrialRecord {
     /// `true` if this is a repetition of the first case as the sentinel, in addition to the block.
     pub sentinel: bool,
     /// The machine of a fleet that ran it; absent if it ran on the machine that has the store.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
     /// Seed of trees, contents, filesystem UUID and hash seed.
     pub seed: u64,
-    /// The configuration that was built.
-    pub configuration: Configuration,
-    /// The device that it was built on.
-    pub device: DeviceSpec,
+    /// Wall-clock start and end, RFC 3339, UTC.
+    pub started: String,
+    /// See `started`.
+    pub finished: String,
+    /// The configuration, its device, and the commands and settings of the build.
+    pub configuration: BuiltConfiguration,
     /// The workload that ran on it.
     pub workload: Workload,
     /// The outcome of the trial.
+    #[serde(flatten)]
     pub outcome: Outcome,
     /// The warnings for a reader of the result.
     pub warnings: Vec<Warning>,
@@ -80,36 +86,79 @@ pub struct TrialRecord {
     pub timer: Option<TimerFacts>,
     /// Durations outside the windows.
     pub lifecycle_ns: Lifecycle,
-    /// The commands and settings of the build, in the words of the tools and the kernel.
-    pub built: Built,
-    /// The environment in which it ran.
-    pub environment: Environment,
+    /// Verdict and output of the check.
+    pub check: Option<CheckResult>,
+    /// The trial that created the filesystem and everything on it that this one began with; absent if this
+    /// trial did so for itself alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prepared_in: Option<u32>,
+    /// The export that clients saw; absent without `[serve]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub served: Option<Served>,
+    /// The recipe for building the same on another device; absent if nothing was built.
+    #[serde(default)]
+    pub recipe: Option<Recipe>,
+    /// Everything that was done to the machine, in order; empty in results of versions that did not keep it.
+    #[serde(default)]
+    pub log: Vec<LogEntry>,
     /// The hooks and monitors of the plan that ran with it, in order.
+    #[serde(default)]
     pub commands: Vec<CommandRun>,
-    /// The trees that were created.
-    pub trees: TreeSummary,
     /// The filling of the filesystem before the load; absent for a fresh one.
     pub filled: Option<Filled>,
     /// The layout of the files on the filesystem after the load; absent if the load did not finish.
     pub layout: Option<Layout>,
     /// The files that were read again at the end; absent if the load was not verified, or if it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_again: Option<ReadAgain>,
+    /// The trees that were created.
+    pub trees: TreeSummary,
+    /// The environment in which it ran.
+    pub environment: Environment,
     /// One result per phase.
     pub phases: Vec<PhaseResult>,
     /// The findings after power cuts; only of the workload `durability`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub durability: Option<Durability>,
     /// The consequences of requests that failed, one entry for each fault; only of the workload `io-errors`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub io_errors: Vec<FaultResult>,
     /// The values that an imported table has for the trial, in base units, by the name of their measure.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub columns: BTreeMap<String, f64>,
-    /// Wall-clock start and end, RFC 3339, UTC.
-    pub started: String,
-    /// See `started`.
-    pub finished: String,
 }
 
-/// Commands that were run, and what is in force as a result.
-#[derive(Debug, Clone, Default, PartialEq)]
+/// A configuration as the plan asks for it, and as the tools and the kernel built it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BuiltConfiguration {
+    /// The configuration as the plan asks for it.
+    #[serde(flatten)]
+    pub asked: Configuration,
+    /// The kernel that it was built by, as in the environment.
+    pub kernel: String,
+    /// The device that it was built on.
+    pub device: DeviceSpec,
+    /// The commands and settings of the build.
+    #[serde(flatten)]
+    pub built: Built,
+}
+
+impl Deref for BuiltConfiguration {
+    type Target = Configuration;
+
+    fn deref(&self) -> &Configuration {
+        &self.asked
+    }
+}
+
+impl DerefMut for BuiltConfiguration {
+    fn deref_mut(&mut self) -> &mut Configuration {
+        &mut self.asked
+    }
+}
+
+/// Commands that were run, and what is in force as a result, in the words of the tools and the kernel.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Built {
     /// The exact mkfs command line.
     pub mkfs_command: String,
@@ -119,17 +168,6 @@ pub struct Built {
     pub mount_options_in_force: String,
     /// From sysfs.
     pub scheduler_in_force: String,
-    /// Verdict and output of the check.
-    pub check: Option<CheckResult>,
-    /// The trial that created the filesystem and everything on it that this one began with; absent if this
-    /// trial did so for itself alone.
-    pub prepared_in: Option<u32>,
-    /// The export that clients saw; absent without `[serve]`.
-    pub served: Option<Served>,
-    /// The recipe for building the same on another device; absent if nothing was built.
-    pub recipe: Option<Recipe>,
-    /// Everything that was done to the machine, in order; empty in results of versions that did not keep it.
-    pub log: Vec<LogEntry>,
 }
 
 /// A change that a trial made to the machine, or a command that it ran.
@@ -222,6 +260,57 @@ impl Filled {
 }
 
 impl TrialRecord {
+    /// A trial of which only this is known.
+    pub fn new(
+        configuration: Configuration,
+        device: DeviceSpec,
+        workload: Workload,
+        outcome: Outcome,
+    ) -> Self {
+        TrialRecord {
+            trial: 0,
+            block: 0,
+            case: 0,
+            sentinel: false,
+            machine: None,
+            seed: 0,
+            started: String::new(),
+            finished: String::new(),
+            configuration: BuiltConfiguration {
+                asked: configuration,
+                kernel: String::new(),
+                device,
+                built: Built::default(),
+            },
+            workload,
+            outcome,
+            warnings: Vec::new(),
+            timer: None,
+            lifecycle_ns: Lifecycle::default(),
+            check: None,
+            prepared_in: None,
+            served: None,
+            recipe: None,
+            log: Vec::new(),
+            commands: Vec::new(),
+            filled: None,
+            layout: None,
+            read_again: None,
+            trees: TreeSummary::default(),
+            environment: Environment::default(),
+            phases: Vec::new(),
+            durability: None,
+            io_errors: Vec::new(),
+            columns: BTreeMap::new(),
+        }
+    }
+
+    /// Notes the environment, whose kernel is part of what was built.
+    pub fn set_environment(&mut self, environment: Environment) {
+        self.configuration.kernel.clone_from(&environment.kernel);
+        self.environment = environment;
+    }
+
     /// Returns the duration of the trial; zero if its stored times are not valid.
     pub fn duration(&self) -> Nanos {
         let [started, finished] = [&self.started, &self.finished].map(|text| humantime::parse_rfc3339(text));

@@ -6,6 +6,7 @@ use crate::figures::Quotient;
 use crate::operation::{Operation, Role};
 use crate::telemetry::{TaskKind, Telemetry};
 use crate::units::{Bytes, Nanos};
+use serde::ser::{SerializeStruct, Serializer};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -247,6 +248,58 @@ pub struct RoleResult {
     pub worker_results: Vec<WorkerResult>,
     /// Each operation, in the order of [`Operation::ALL`].
     pub operations: Vec<OperationResult>,
+}
+
+/// Stalls and shares are null if the workers were not watched.
+impl Serialize for RoleResult {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let RoleResult {
+            role,
+            workers,
+            longest_stall_ns: _,
+            longest_stall_at_least,
+            time_over_100ms,
+            time_over_1s,
+            blocked_at_start,
+            rates,
+            cpu,
+            reported_cpu_share,
+            counts,
+            longest_item_ns,
+            removing_ns,
+            open_loop,
+            worker_results,
+            operations,
+        } = self;
+        let watched = |share: &f64| self.is_watched().then_some(*share);
+        let mut document = serializer.serialize_struct("RoleResult", 16)?;
+        document.serialize_field("role", role)?;
+        document.serialize_field("workers", workers)?;
+        document.serialize_field("longest_stall_ns", &self.known_stall_ns())?;
+        document.serialize_field("longest_stall_at_least", longest_stall_at_least)?;
+        document.serialize_field("time_over_100ms", &watched(time_over_100ms))?;
+        document.serialize_field("time_over_1s", &watched(time_over_1s))?;
+        document.serialize_field("blocked_at_start", blocked_at_start)?;
+        document.serialize_field("rates", rates)?;
+        document.serialize_field("cpu", cpu)?;
+        match reported_cpu_share {
+            Some(share) => document.serialize_field("reported_cpu_share", share)?,
+            None => document.skip_field("reported_cpu_share")?,
+        }
+        document.serialize_field("counts", counts)?;
+        document.serialize_field("longest_item_ns", longest_item_ns)?;
+        match removing_ns {
+            Some(spent) => document.serialize_field("removing_ns", spent)?,
+            None => document.skip_field("removing_ns")?,
+        }
+        match open_loop {
+            Some(kept_up) => document.serialize_field("open_loop", kept_up)?,
+            None => document.skip_field("open_loop")?,
+        }
+        document.serialize_field("worker_results", worker_results)?;
+        document.serialize_field("operations", operations)?;
+        document.end()
+    }
 }
 
 impl RoleResult {

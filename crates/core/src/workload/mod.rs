@@ -214,7 +214,7 @@ macro_rules! workloads {
     ) => {
         /// A workload with all its parameters.
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-        #[serde(tag = "kind")]
+        #[serde(tag = "kind", content = "parameters")]
         pub enum Workload {
             $($(#[$doc])* #[serde(rename = $name)] $variant($variant),)*
             $($(#[$other_doc])* #[serde(rename = $other_name)] $other($other),)*
@@ -524,9 +524,9 @@ mod tests {
         for kind in Workload::KINDS {
             let workload = Workload::of_kind(kind).unwrap();
             let value = serde_json::to_value(&workload).unwrap();
-            let mut stored: Vec<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
+            let parameters = value["parameters"].as_object().unwrap();
+            let mut stored: Vec<&str> = parameters.keys().map(String::as_str).collect();
             let mut listed: Vec<&str> = workload.list().iter().map(|listed| listed.name).collect();
-            listed.push("kind");
             stored.sort_unstable();
             listed.sort_unstable();
             assert_eq!(stored, listed);

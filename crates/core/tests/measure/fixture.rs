@@ -75,37 +75,16 @@ pub fn latency() -> Latency {
 pub fn trial() -> TrialRecord {
     let mut reader_under_write = role(Role::Reader, 3, 30e6);
     reader_under_write.operations.push(sample(Operation::ReadFirstByte, latency()));
+    let configuration = Configuration { name: "ext4".into(), filesystem: "ext4".into(), settings: [].into() };
+    let device = DeviceSpec::image("/image", Bytes(Bytes::GIB));
+    let workload = Workload::Fileserver(Fileserver::default());
     TrialRecord {
-        trial: 0,
-        block: 0,
-        case: 0,
-        sentinel: false,
-        machine: None,
-        seed: 1,
-        configuration: Configuration { name: "ext4".into(), filesystem: "ext4".into(), settings: [].into() },
-        device: DeviceSpec::image("/image", Bytes(Bytes::GIB)),
-        workload: Workload::Fileserver(Fileserver::default()),
-        outcome: Outcome::Measured,
-        warnings: vec![],
-        timer: None,
-        filled: None,
-        commands: Vec::new(),
-        layout: None,
-        read_again: None,
-        durability: None,
-        io_errors: Vec::new(),
-        columns: Default::default(),
-        lifecycle_ns: Default::default(),
-        built: Default::default(),
-        environment: Default::default(),
-        trees: Default::default(),
         phases: vec![
             phase("a", vec![role(Role::Reader, 1, 10e6)]),
             phase("b", vec![role(Role::Reader, 3, 20e6)]),
             phase("c", vec![role(Role::Writer, 2, 40e6), reader_under_write]),
         ],
-        started: String::new(),
-        finished: String::new(),
+        ..TrialRecord::new(configuration, device, workload, Outcome::Measured)
     }
 }
 

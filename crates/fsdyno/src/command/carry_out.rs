@@ -192,7 +192,7 @@ fn tell(display: &Display, program: &str, plan: &Plan, progress: &Progress<'_>) 
             let left = if !is_last { format!(", {}", left(at)) } else { String::new() };
             display.line(&format!("{}: {}{left}", name(plan, at), ended(trial)));
             if say::is_verbose() {
-                trial.built.log.iter().for_each(|step| display.line(&log::line(step)));
+                trial.log.iter().for_each(|step| display.line(&log::line(step)));
             }
         }
         Progress::Further { block, cases, trials } => {

@@ -125,7 +125,7 @@ fn show(surroundings: &Surroundings, name: &StateName) -> Result {
     let Workload::Durability(parameters) = &trial.workload else {
         return Err(usage(anyhow!("trial {} is not one of the workload 'durability'", name.trial)));
     };
-    if !trial.device.below().is_empty() {
+    if !trial.configuration.device.below().is_empty() {
         let number = name.trial;
         return Err(usage(anyhow!("trial {number} ran on several disks, and only single ones can be shown")));
     }
@@ -189,7 +189,7 @@ fn shown(
     }
     Ok(ShownState {
         log,
-        configuration: trial.configuration.clone(),
+        configuration: trial.configuration.asked.clone(),
         parameters: parameters.clone(),
         seed: trial.seed,
         cut: name.cut,

@@ -14,10 +14,10 @@ pub fn print(out: &mut dyn Write, trials: &[TrialRecord]) -> io::Result<()> {
         let gap = if number > 0 { "\n" } else { "" };
         let name = &trial.configuration.name;
         writeln!(out, "{gap}trial {} (block {}): {name}", nth(trial.trial), nth(trial.block))?;
-        if trial.built.log.is_empty() {
+        if trial.log.is_empty() {
             writeln!(out, "  nothing was done to the machine, or by a version that kept no log")?;
         }
-        for step in &trial.built.log {
+        for step in &trial.log {
             writeln!(out, "{}", line(step))?;
         }
         for run in &trial.commands {

@@ -119,8 +119,8 @@ fn named(original: &TrialRecord, before: &[TrialRecord], block: u32, case: u32, 
     let mut trial = original.clone();
     (trial.trial, trial.block, trial.case) = (before.len() as u32, block, case);
     trial.configuration.name = name.to_string();
-    trial.built.mkfs_command = format!("mkfs {EVIL}");
-    trial.built.recipe = Some(Recipe {
+    trial.configuration.built.mkfs_command = format!("mkfs {EVIL}");
+    trial.recipe = Some(Recipe {
         mkfs: vec![format!("mkfs.ext4 {LINK} DEVICE")],
         filesystem: "ext4".to_string(),
         queue: vec![("scheduler".to_string(), "bfq".to_string())],

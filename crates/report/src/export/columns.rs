@@ -185,15 +185,15 @@ fn of_trials(trials: &[TrialRecord]) -> Vec<Column> {
         text("seed", |row| Some(row.trial.seed.to_string())),
         text("started", |row| nonempty(&row.trial.started)),
         text("finished", |row| nonempty(&row.trial.finished)),
-        text("device", |row| Some(row.trial.device.to_string())),
-        text("mkfs_command", |row| nonempty(&row.trial.built.mkfs_command)),
-        text("mount_command", |row| nonempty(&row.trial.built.mount_command)),
-        text("mount_options_in_force", |row| nonempty(&row.trial.built.mount_options_in_force)),
-        text("scheduler_in_force", |row| nonempty(&row.trial.built.scheduler_in_force)),
+        text("device", |row| Some(row.trial.configuration.device.to_string())),
+        text("mkfs_command", |row| nonempty(&row.trial.configuration.built.mkfs_command)),
+        text("mount_command", |row| nonempty(&row.trial.configuration.built.mount_command)),
+        text("mount_options_in_force", |row| nonempty(&row.trial.configuration.built.mount_options_in_force)),
+        text("scheduler_in_force", |row| nonempty(&row.trial.configuration.built.scheduler_in_force)),
     ];
     columns.extend(LifecycleStep::ALL.iter().map(lifecycle));
     columns.extend([
-        truth("check_clean", |row| row.trial.built.check.as_ref().map(|check| check.clean)),
+        truth("check_clean", |row| row.trial.check.as_ref().map(|check| check.clean)),
         whole("tree_files", |row| Some(row.trial.trees.files)),
         whole("tree_directories", |row| Some(row.trial.trees.directories)),
         whole("tree_bytes", |row| Some(row.trial.trees.bytes)),

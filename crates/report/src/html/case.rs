@@ -191,10 +191,10 @@ fn built(case: &CaseView, trials: &[&TrialRecord]) -> Markup {
                     dt { "device " (layer.path) }
                     dd { (layer.in_force) @for command in &layer.commands { br; code { (command) } } }
                 }
-                @if !trial.built.mkfs_command.is_empty() { dt { "made \
-                    with" } dd { code { (trial.built.mkfs_command) } } }
-                @if !trial.built.mount_command.is_empty() { dt { "mounted \
-                    with" } dd { code { (trial.built.mount_command) } } }
+                @if !trial.configuration.built.mkfs_command.is_empty() { dt { "made \
+                    with" } dd { code { (trial.configuration.built.mkfs_command) } } }
+                @if !trial.configuration.built.mount_command.is_empty() { dt { "mounted \
+                    with" } dd { code { (trial.configuration.built.mount_command) } } }
             }
             @if !case.mount_options_in_force.is_empty() { dt { "in \
                 force" } dd { code { (case.mount_options_in_force) } } }

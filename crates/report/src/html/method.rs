@@ -199,7 +199,10 @@ fn commands(trials: &[TrialRecord]) -> Markup {
     let mut seen = BTreeSet::new();
     let firsts: Vec<&TrialRecord> = trials
         .iter()
-        .filter(|trial| !trial.built.mkfs_command.is_empty() || !trial.built.mount_command.is_empty())
+        .filter(|trial| {
+            !trial.configuration.built.mkfs_command.is_empty()
+                || !trial.configuration.built.mount_command.is_empty()
+        })
         .filter(|trial| seen.insert(trial.case))
         .collect();
     let workloads = Workloads::of(trials);
@@ -222,9 +225,9 @@ fn commands(trials: &[TrialRecord]) -> Markup {
                                         @for command in trial.environment.layers.iter().rev().flat_map(|layer| &layer.commands) {
                                             code { (command) } br;
                                         }
-                                        code { (trial.built.mkfs_command) } br; code { (trial.built.mount_command) }
+                                        code { (trial.configuration.built.mkfs_command) } br; code { (trial.configuration.built.mount_command) }
                                     }
-                                    td { code { (trial.built.mount_options_in_force) } " " code { (trial.built.scheduler_in_force) } }
+                                    td { code { (trial.configuration.built.mount_options_in_force) } " " code { (trial.configuration.built.scheduler_in_force) } }
                                 }
                             }
                         }

@@ -274,9 +274,9 @@ mod tests {
         for trial in &mut trials {
             trial.configuration.name = evil.to_string();
             trial.configuration.settings.insert("mount".to_string(), evil.to_string());
-            trial.built.mkfs_command = evil.to_string();
-            trial.built.mount_command = evil.to_string();
-            trial.built.mount_options_in_force = evil.to_string();
+            trial.configuration.built.mkfs_command = evil.to_string();
+            trial.configuration.built.mount_command = evil.to_string();
+            trial.configuration.built.mount_options_in_force = evil.to_string();
             trial.environment.cpu_model = evil.to_string();
             trial.environment.geometry = evil.to_string();
             trial.environment.tools.insert(evil.to_string(), evil.to_string());

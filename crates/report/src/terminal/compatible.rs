@@ -238,7 +238,7 @@ mod tests {
             let mut trials = fixture::trials();
             trials.truncate(1);
             trials[0].configuration.filesystem = filesystem.to_string();
-            trials[0].built.mount_options_in_force = options.to_string();
+            trials[0].configuration.built.mount_options_in_force = options.to_string();
             table(&trials).lines().next().unwrap().to_string()
         };
         let begin = "Linux 6.18.44 relatime";
@@ -257,15 +257,15 @@ mod tests {
     fn a_directory_is_named_by_its_mount() {
         let mut trials = fixture::trials();
         trials.truncate(1);
-        trials[0].configuration = fsdyno_core::Configuration {
+        trials[0].configuration.asked = fsdyno_core::Configuration {
             name: "existing".to_string(),
             filesystem: "existing".to_string(),
             settings: Default::default(),
         };
-        trials[0].device = DeviceSpec::Directory { path: "/home".into() };
+        trials[0].configuration.device = DeviceSpec::Directory { path: "/home".into() };
         trials[0].environment.devices[0].path = "/dev/nvme0n1p2".to_string();
         trials[0].environment.devices[0].model = "ext4".to_string();
-        trials[0].built.mount_options_in_force = "rw,relatime,data=writeback".to_string();
+        trials[0].configuration.built.mount_options_in_force = "rw,relatime,data=writeback".to_string();
         let header = table(&trials).lines().next().unwrap().to_string();
         assert_eq!(
             header,

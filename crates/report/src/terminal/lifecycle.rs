@@ -166,9 +166,9 @@ mod tests {
 
     #[test]
     fn a_clean_check_shows_its_end_and_a_damaged_filesystem_everything() {
-        let clean = text(|trial| trial.built.check = check(true));
+        let clean = text(|trial| trial.check = check(true));
         assert!(clean.contains("e2fsck -fn /dev/loop3 (trial 1): clean\n  Pass 6: checking\n"), "{clean}");
-        let damaged = text(|trial| trial.built.check = check(trial.trial != 4));
+        let damaged = text(|trial| trial.check = check(trial.trial != 4));
         assert!(
             damaged.contains("e2fsck -fn /dev/loop3 (trial 5): damaged\n  Pass 1: checking\n"),
             "{damaged}"

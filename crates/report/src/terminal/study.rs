@@ -282,7 +282,7 @@ fn streaming(out: &mut dyn Write, header: &SweepHeader, trials: &[TrialRecord]) 
     let mut rows = vec![names.map(str::to_string).to_vec()];
     for configuration in configurations(trials) {
         let own: Vec<&TrialRecord> =
-            measured(trials).filter(|trial| trial.configuration == *configuration).collect();
+            measured(trials).filter(|trial| *trial.configuration == *configuration).collect();
         let kernel = own[0].environment.kernel.split_whitespace().next().unwrap_or(NONE);
         for (column, operation) in table.columns.iter().zip(["read", "write"]) {
             let Some(figure) = figure(&column.measure, header.seed, &own) else { continue };
@@ -308,7 +308,7 @@ fn streaming(out: &mut dyn Write, header: &SweepHeader, trials: &[TrialRecord]) 
 fn configurations(trials: &[TrialRecord]) -> Vec<&Configuration> {
     let mut all: Vec<(u32, &Configuration)> = Vec::new();
     for trial in measured(trials) {
-        if !all.iter().any(|(_, known)| **known == trial.configuration) {
+        if !all.iter().any(|(_, known)| **known == *trial.configuration) {
             all.push((trial.case, &trial.configuration));
         }
     }
@@ -355,7 +355,7 @@ fn raid1(out: &mut dyn Write, trials: &[TrialRecord]) -> Result {
             let label = format!("{} {}", distinction(workload, &workloads), phase.name);
             let mut row = vec![label.trim().to_string()];
             for configuration in &configurations {
-                let of_cell = own.iter().filter(|trial| trial.configuration == **configuration);
+                let of_cell = own.iter().filter(|trial| *trial.configuration == **configuration);
                 let phases = of_cell.filter_map(|trial| phase_named(trial, &phase.name));
                 let seconds: Vec<f64> = phases.map(|phase| phase.window_ns.as_secs_f64()).collect();
                 row.push(match seconds.len() {

@@ -104,7 +104,7 @@ pub(super) fn describe(record: &mut TrialRecord, guest: &mut dyn Guest) {
     if let Outcome::Failed { error } = &mut record.outcome {
         add_last_words(error, guest);
     }
-    record.built.log.splice(..0, guest.take_log());
+    record.log.splice(..0, guest.take_log());
     let facts = guest.facts();
     record.environment.virtualisation = Some(facts.description.clone());
     record.lifecycle_ns.boot = Some(facts.boot);
@@ -151,7 +151,7 @@ fn in_guest(
         progress: &mut *trial.progress,
     };
     let mut ended = trial::run(&mut bench, slot, &within);
-    ended.record.configuration = case.configuration.clone();
+    ended.record.configuration.asked = case.configuration.clone();
     Ok(ended)
 }
 

@@ -244,7 +244,7 @@ fn sequence(
             let text = format!("'{}' found the filesystem damaged", check.command);
             record.warnings.push(Warning::new(WarningKind::CheckFailed, text));
         }
-        record.built.check = Some(check);
+        record.check = Some(check);
     }
     Ok(())
 }

@@ -158,11 +158,11 @@ impl ServedClients {
         for (number, client) in self.clients.iter_mut().enumerate() {
             place = serve::mount(client.as_mut(), number, configuration, mount, &mut served)?;
         }
-        if record.built.served.is_none() {
+        if record.served.is_none() {
             served.outage = self.serve.outage;
             record.warnings.extend(serve::warnings(configuration, &served));
-            record.built.served = Some(served);
-            if let Some(recipe) = &mut record.built.recipe {
+            record.served = Some(served);
+            if let Some(recipe) = &mut record.recipe {
                 recipe.serve = Some(serve::recipe(*protocol, configuration, mount));
             }
         }
@@ -217,7 +217,7 @@ impl ServedClients {
 
     /// Ends the clients. Notes what was done on them, and if one is lost their last words.
     pub fn leave(mut self, record: &mut TrialRecord) {
-        let log = &mut record.built.log;
+        let log = &mut record.log;
         let mut words = String::new();
         let is_lost = self.members.lost().is_some();
         for (client, facts) in self.clients.iter_mut().zip(&self.facts) {

@@ -50,7 +50,7 @@ pub(super) fn begin(
             let (configuration, seed) = (&case.configuration, slot.seed);
             let stack = fsdyno_testbed::build(*host, journal, testbed, configuration, seed, interrupt)?;
             let mounted = format_and_mount(bench, stack, record)?;
-            record.built = mounted.built().clone();
+            note_built(record, &mounted);
             (mounted, Vec::new(), 0)
         }
         Some(_) => {
@@ -62,7 +62,7 @@ pub(super) fn begin(
         }
     };
     record.warnings.extend_from_slice(mounted.warnings());
-    record.environment = mounted.environment(bench.host);
+    record.set_environment(mounted.environment(bench.host));
     record.environment.tools.extend(program(bench.host, &case.workload));
     if let Some(served) = &bench.served {
         record.environment.clients = served.facts();
@@ -195,8 +195,8 @@ fn prepared(
     };
     let stack = preparations.begin(*host, testbed, case, slot)?.build(*host, journal, interrupt)?;
     let mut mounted = format_and_mount(bench, stack, record)?;
-    record.built = mounted.built().clone();
-    record.environment = mounted.environment(bench.host);
+    note_built(record, &mounted);
+    record.set_environment(mounted.environment(bench.host));
     let group = memory_group(bench, case, in_memory, record)?;
     bench.begin("start the engine")?;
     let request = EngineRequest {
@@ -218,13 +218,19 @@ fn prepared(
     }
     Ok(Made {
         trial: slot.trial,
-        mkfs_command: record.built.mkfs_command.clone(),
+        mkfs_command: record.configuration.built.mkfs_command.clone(),
         timer: record.timer.clone(),
         trees: record.trees,
         filled: record.filled,
         warnings: record.warnings.split_off(before),
         reached: loaded.reached,
     })
+}
+
+/// Notes the commands of a build and what is in force as a result.
+pub(super) fn note_built(record: &mut TrialRecord, mounted: &Mounted) {
+    record.configuration.built = mounted.built().clone();
+    record.recipe = mounted.recipe().cloned();
 }
 
 /// Copies what was prepared, and mounts the copy.
@@ -250,9 +256,9 @@ fn copy(
     let mounted = formatted.mount(bench.host, bench.journal)?;
     let Lifecycle { mount, .. } = mounted.lifecycle();
     record.lifecycle_ns.mount_between = *mount;
-    record.built = mounted.built().clone();
-    record.built.mkfs_command = made.mkfs_command;
-    record.built.prepared_in = Some(made.trial);
+    note_built(record, &mounted);
+    record.configuration.built.mkfs_command = made.mkfs_command;
+    record.prepared_in = Some(made.trial);
     record.timer = made.timer;
     record.trees = made.trees;
     record.filled = made.filled;

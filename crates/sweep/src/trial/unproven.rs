@@ -2,7 +2,6 @@
 
 use crate::order::Slot;
 use crate::plan::Case;
-use fsdyno_core::result::{Lifecycle, TreeSummary};
 use fsdyno_core::{DeviceSpec, Failure, Outcome, TrialRecord};
 
 /// The fault of a trial of which nothing is known yet.
@@ -11,33 +10,17 @@ pub(super) const UNPROVEN: &str = "did not finish";
 /// The record of a trial of which nothing is known yet.
 pub(crate) fn unproven(slot: &Slot, case: &Case, device: &DeviceSpec) -> TrialRecord {
     let now = jiff::Timestamp::now().to_string();
+    let outcome = Outcome::Failed { error: Failure::new("trial", UNPROVEN) };
     TrialRecord {
         trial: slot.trial,
         block: slot.block,
         case: slot.case,
         sentinel: slot.sentinel,
-        machine: None,
         seed: slot.seed,
-        configuration: case.configuration.clone(),
-        device: device.clone(),
-        workload: case.workload.clone(),
-        outcome: Outcome::Failed { error: Failure::new("trial", UNPROVEN) },
-        warnings: case.warnings.clone(),
-        timer: None,
-        lifecycle_ns: Lifecycle::default(),
-        built: Default::default(),
-        environment: Default::default(),
-        trees: TreeSummary::default(),
-        filled: None,
-        commands: Vec::new(),
-        layout: None,
-        read_again: None,
-        phases: Vec::new(),
-        durability: None,
-        io_errors: Vec::new(),
-        columns: Default::default(),
         started: now.clone(),
         finished: now,
+        warnings: case.warnings.clone(),
+        ..TrialRecord::new(case.configuration.clone(), device.clone(), case.workload.clone(), outcome)
     }
 }
 

@@ -65,13 +65,21 @@ fn one_table_holds_guests_and_the_machine_itself() {
     assert_eq!(request.disks, [PathBuf::from("/data/fsdyno.img")]);
     assert!(request.programs.iter().any(|program| program.name == "mkfs.ext4"));
     for trial in of_kernel(&trials, "debian:6.1") {
-        assert!(trial.built.mkfs_command.ends_with(" /dev/vda"), "{}", trial.built.mkfs_command);
+        assert!(
+            trial.configuration.built.mkfs_command.ends_with(" /dev/vda"),
+            "{}",
+            trial.configuration.built.mkfs_command
+        );
         assert_eq!(trial.environment.virtualisation.as_deref(), Some("QEMU"));
         assert_eq!(trial.lifecycle_ns.boot, Some(Nanos(7)));
         assert!(trial.warnings.iter().any(|warning| warning.kind == WarningKind::Emulation));
     }
     for trial in of_kernel(&trials, "host") {
-        assert!(trial.built.mkfs_command.contains("/dev/loop"), "{}", trial.built.mkfs_command);
+        assert!(
+            trial.configuration.built.mkfs_command.contains("/dev/loop"),
+            "{}",
+            trial.configuration.built.mkfs_command
+        );
         assert_eq!(trial.lifecycle_ns.boot, None);
         assert!(trial.warnings.iter().all(|warning| warning.kind != WarningKind::Emulation));
     }

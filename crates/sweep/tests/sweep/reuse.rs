@@ -60,15 +60,19 @@ fn a_block_prepares_once_and_each_trial_reads_a_copy() {
     lab.engines(engines());
     let trials = run(&mut lab);
     assert!(trials.iter().all(|trial| trial.outcome == Outcome::Measured), "{trials:?}");
-    let prepared: Vec<Option<u32>> = trials.iter().map(|trial| trial.built.prepared_in).collect();
+    let prepared: Vec<Option<u32>> = trials.iter().map(|trial| trial.prepared_in).collect();
     assert_eq!(prepared, [0, 0, 0, 3, 3, 3].map(Some));
     assert_eq!(count(&lab, "run mkfs.ext4 -F"), 2);
     for (at, trial) in (0..).zip(&trials) {
-        let (own, lifecycle) = (trial.built.prepared_in == Some(at), &trial.lifecycle_ns);
+        let (own, lifecycle) = (trial.prepared_in == Some(at), &trial.lifecycle_ns);
         let once = [lifecycle.mkfs, lifecycle.mount, lifecycle.prepare, lifecycle.umount_between];
         assert!(once.iter().all(|took| took.is_some() == own), "{lifecycle:?}");
         assert!(lifecycle.copy.is_some() && lifecycle.mount_between.is_some(), "{lifecycle:?}");
-        assert!(trial.built.mkfs_command.starts_with("mkfs.ext4"), "{:?}", trial.built);
+        assert!(
+            trial.configuration.built.mkfs_command.starts_with("mkfs.ext4"),
+            "{:?}",
+            trial.configuration.built
+        );
         assert_eq!(trial.trees, TREES);
         assert!(trial.timer.is_some() && !trial.environment.geometry.is_empty());
         assert_eq!(trial.phases.len(), 1);
@@ -89,7 +93,7 @@ fn what_could_not_be_prepared_is_prepared_again() {
     let trials = run(&mut lab);
     assert!(failure(&trials[0]).message.contains("no such luck"), "{:?}", trials[0]);
     assert!(trials[1..].iter().all(|trial| trial.outcome == Outcome::Measured), "{trials:?}");
-    let prepared: Vec<Option<u32>> = trials.iter().map(|trial| trial.built.prepared_in).collect();
+    let prepared: Vec<Option<u32>> = trials.iter().map(|trial| trial.prepared_in).collect();
     assert_eq!(prepared, [None, Some(1), Some(1), Some(3), Some(3), Some(3)]);
 }
 

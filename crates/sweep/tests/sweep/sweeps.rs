@@ -128,8 +128,12 @@ fn every_trial_is_measured_and_stored_and_the_machine_is_as_before() {
         assert_eq!(trial.timer.as_ref().unwrap().overhead_ns_per_op, Some(20.0));
         assert_eq!(trial.trees.files, 7);
         let filesystem = &trial.configuration.filesystem;
-        assert!(trial.built.mkfs_command.starts_with(&format!("mkfs.{filesystem}")), "{:?}", trial.built);
-        assert_eq!(trial.built.scheduler_in_force, trial.configuration.settings["scheduler"]);
+        assert!(
+            trial.configuration.built.mkfs_command.starts_with(&format!("mkfs.{filesystem}")),
+            "{:?}",
+            trial.configuration.built
+        );
+        assert_eq!(trial.configuration.built.scheduler_in_force, trial.configuration.settings["scheduler"]);
         let lifecycle = &trial.lifecycle_ns;
         assert!(lifecycle.mkfs.is_some() && lifecycle.mount.is_some() && lifecycle.umount.is_some());
         assert!(
@@ -232,7 +236,8 @@ fn an_engine_that_cannot_be_killed_is_left_behind_and_the_next_trial_steps_aside
     assert!(error.details.contains("loop device on '/data/fsdyno.img'"), "{}", error.details);
     assert!(trials[0].warnings.iter().any(|warning| warning.kind == WarningKind::LeftBehind));
     assert_eq!(trials[0].phases.len(), 1);
-    let images: Vec<_> = trials.iter().map(|trial| trial.device.path().display().to_string()).collect();
+    let images: Vec<_> =
+        trials.iter().map(|trial| trial.configuration.device.path().display().to_string()).collect();
     assert_eq!(images, ["/data/fsdyno.img", "/data/fsdyno.img.1"]);
     assert!(outcome.left.iter().any(|line| line.contains("process 1")), "{:?}", outcome.left);
     // By the end of the sweep the mount was free again.

@@ -84,7 +84,7 @@ fn after_the_load_another_engine_reads_what_was_mounted_again() {
         Some(ReadAgain { files: 1, bytes: 64 << 20, left_out: 0, gone: 0, remounted: true })
     );
     assert_eq!(trial.lifecycle_ns.read_again, Some(Nanos::from_secs(3)));
-    assert!(trial.lifecycle_ns.umount.is_some() && trial.built.check.is_some());
+    assert!(trial.lifecycle_ns.umount.is_some() && trial.check.is_some());
 }
 
 #[test]

@@ -241,7 +241,7 @@ pub(super) fn differences(sides: [&Case<'_>; 2]) -> Vec<Difference> {
     found.extend(difference("clients", sides.map(clients)));
     let outage = |case: &Case<'_>| outage(case.any).map_or("none".to_string(), |outage| outage.to_string());
     found.extend(difference("outage", sides.map(outage)));
-    found.extend(difference("device", sides.map(|case| device(&case.any.device))));
+    found.extend(difference("device", sides.map(|case| device(&case.any.configuration.device))));
     if let [Some(a), Some(b)] = sides.map(version) {
         found.extend(difference("version", [a, b].map(str::to_string)));
     }
@@ -440,7 +440,7 @@ mod tests {
             trial.workload = Workload::Fileserver(Fileserver { readers: 5, ..Fileserver::default() });
             trial.environment.kernel = "6.12.1 #1".to_string();
             let precondition = Conditioning::FillTwice;
-            trial.device = DeviceSpec::Block(Block { precondition, ..Block::new("/dev/sdb") });
+            trial.configuration.device = DeviceSpec::Block(Block { precondition, ..Block::new("/dev/sdb") });
         }
         let comparison = compare(&fixture::blocks(0, "a", 3, 1.0), &other);
         let what: Vec<&str> =

@@ -10,7 +10,7 @@ const SECOND: u64 = 1_000_000_000;
 /// A trial without confounders: in 10 s on two processors a reader got 1 GB, all of it from the device.
 fn healthy() -> TrialRecord {
     let mut record = fixture::trial(0, 0, 0, fixture::configuration("btrfs", "bfq"), 0.0);
-    record.built.mount_options_in_force = "rw,relatime,space_cache=v2".to_string();
+    record.configuration.built.mount_options_in_force = "rw,relatime,space_cache=v2".to_string();
     record.environment = Environment { devices: vec![device("write back")], ..Environment::default() };
     record.phases = vec![phase()];
     record
@@ -71,7 +71,7 @@ fn neither_a_healthy_trial_nor_one_without_data_has_confounders() {
     *window(&mut blind) = Sample::default();
     assert_eq!(confounders(&blind), []);
     let mut failed = with_content(Content::Zeros);
-    failed.built.mount_options_in_force = "rw,compress=zstd:3".to_string();
+    failed.configuration.built.mount_options_in_force = "rw,compress=zstd:3".to_string();
     failed.phases.clear();
     assert_eq!(confounders(&failed), []);
 }
@@ -94,7 +94,7 @@ fn writes_that_the_device_never_saw_were_absorbed() {
              write-durable"
         )
     );
-    record.built.mount_options_in_force = "rw,compress=zstd:3".to_string();
+    record.configuration.built.mount_options_in_force = "rw,compress=zstd:3".to_string();
     assert_eq!(only(&record).0, WarningKind::Incompressible);
 }
 
@@ -178,7 +178,7 @@ fn reads_that_the_device_never_saw_came_from_the_page_cache() {
     assert_eq!(confounders(&record), []);
     let mut compressed = healthy();
     window(&mut compressed).devices[0] = Some(DeviceActivity::default());
-    compressed.built.mount_options_in_force = "rw,compress=zstd:3".to_string();
+    compressed.configuration.built.mount_options_in_force = "rw,compress=zstd:3".to_string();
     assert_eq!(only(&compressed).0, WarningKind::Incompressible);
 }
 
@@ -260,7 +260,7 @@ fn other_processes_are_reported_unless_they_do_little_io() {
     assert_eq!(others(vec![other(1, 900_000_000)], 0), []);
     // What the workers moved in a directory is theirs, not the others'.
     let mut directory = healthy();
-    directory.device = DeviceSpec::Directory { path: "/data".into() };
+    directory.configuration.device = DeviceSpec::Directory { path: "/data".into() };
     let telemetry = directory.phases[0].telemetry.as_mut().expect("telemetry");
     telemetry.other_processes = vec![other(1, 900_000_000)];
     telemetry.devices.truncate(1);
@@ -284,10 +284,10 @@ fn compression_is_reported_with_what_the_content_makes_of_it() {
     ] {
         let mut record = with_content(content);
         assert_eq!(confounders(&record), [], "{content:?}: nothing compresses");
-        record.built.mount_options_in_force = "rw,compress=zstd:3".to_string();
+        record.configuration.built.mount_options_in_force = "rw,compress=zstd:3".to_string();
         let kinds: Vec<WarningKind> = confounders(&record).iter().map(|warning| warning.kind).collect();
         assert_eq!(kinds, [kind], "{content:?}");
-        record.built.mount_options_in_force = "rw,compress=no".to_string();
+        record.configuration.built.mount_options_in_force = "rw,compress=no".to_string();
         assert_eq!(confounders(&record), [], "{content:?}: switched off");
     }
 }
@@ -298,7 +298,7 @@ fn an_unflushed_cache_and_a_silent_device_are_reported() {
     for filesystem in filesystem::all() {
         record.configuration.filesystem = filesystem.name.to_string();
         for option in filesystem.barrier_off {
-            record.built.mount_options_in_force = format!("rw,{option}");
+            record.configuration.built.mount_options_in_force = format!("rw,{option}");
             assert_eq!(only(&record).0, WarningKind::WriteCache, "{option}");
         }
     }
@@ -306,7 +306,7 @@ fn an_unflushed_cache_and_a_silent_device_are_reported() {
     assert_eq!(confounders(&record), []);
     record.environment.devices = vec![DeviceFacts { path: "/dev/sda".to_string(), ..DeviceFacts::default() }];
     assert_eq!(confounders(&record), [], "an image has no cache of its own");
-    record.device = DeviceSpec::block("/dev/sda");
+    record.configuration.device = DeviceSpec::block("/dev/sda");
     let (kind, text) = only(&record);
     assert_eq!(kind, WarningKind::WriteCache);
     assert_eq!(text, "'/dev/sda' does not report whether it has a volatile write cache");

@@ -19,7 +19,7 @@ pub(super) fn rivals<'a>(trials: &[&'a TrialRecord]) -> Vec<Rival<'a>> {
     let cases: BTreeSet<u32> = trials.iter().map(|trial| trial.case).collect();
     let rival = |case: u32| {
         let own: Vec<&TrialRecord> = trials.iter().copied().filter(|trial| trial.case == case).collect();
-        Rival { raced: Raced { case, configuration: own[0].configuration.clone() }, trials: own }
+        Rival { raced: Raced { case, configuration: own[0].configuration.asked.clone() }, trials: own }
     };
     cases.into_iter().map(rival).collect()
 }

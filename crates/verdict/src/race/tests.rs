@@ -166,7 +166,7 @@ fn the_default_is_kept_where_nothing_differs_and_failures_are_dropped() {
     for trial in &mut trials {
         let noise = 1.0 + 0.02 * f64::from((trial.trial * 7 + trial.block * 3) % 11) / 11.0;
         let (number, block, case) = (trial.trial, trial.block, trial.case);
-        *trial = fixture::trial(number, block, case, trial.configuration.clone(), 100.0 * noise);
+        *trial = fixture::trial(number, block, case, trial.configuration.asked.clone(), 100.0 * noise);
         if case == 5 {
             let error = fsdyno_core::Failure::new("mkfs", "no");
             trial.outcome = fsdyno_core::Outcome::Failed { error };
@@ -294,7 +294,7 @@ fn the_history_of_a_race_is_what_it_said_block_by_block() {
 fn a_raced_sweep_is_recommended_by_its_race_and_by_fresh_figures_only() {
     let lucky = |trial: &mut TrialRecord| {
         if trial.case == 1 && trial.block == 0 {
-            let (configuration, rate) = (trial.configuration.clone(), 100.0 * truth(14).exp());
+            let (configuration, rate) = (trial.configuration.asked.clone(), 100.0 * truth(14).exp());
             *trial = fixture::trial(trial.trial, trial.block, trial.case, configuration, rate);
         }
     };

@@ -124,7 +124,7 @@ pub(super) fn effects(
 ) -> AxisEffects {
     let valued: Vec<(&TrialRecord, f64)> =
         trials.iter().filter_map(|trial| Some((*trial, measure.value(trial)?.value))).collect();
-    let varied = varied(&valued.iter().map(|(trial, _)| &trial.configuration).collect::<Vec<_>>());
+    let varied = varied(&valued.iter().map(|(trial, _)| &*trial.configuration).collect::<Vec<_>>());
     // The levels of a single axis are the configurations, which have been compared.
     if varied.len() < 2 {
         return AxisEffects::default();
@@ -604,7 +604,7 @@ mod tests {
             let level = draw(0.2);
             for (case, configuration) in (0..).zip(&configurations) {
                 let mut trial = template.clone();
-                (trial.block, trial.case, trial.configuration) = (block, case, configuration.clone());
+                (trial.block, trial.case, trial.configuration.asked) = (block, case, configuration.clone());
                 let rate = 60e6 * level * draw(0.1) * factor(configuration);
                 trial.phases[0].roles[0].rates.aggregate_bytes_per_s = rate;
                 trials.push(trial);

@@ -554,7 +554,7 @@ impl Evidence<'_, '_> {
 
     /// Returns the command that adds so many blocks, and the time that they take.
     fn adding(&self, blocks: usize) -> String {
-        let disks = self.with.trials.first().map_or(Vec::new(), |trial| trial.device.disks());
+        let disks = self.with.trials.first().map_or(Vec::new(), |trial| trial.configuration.device.disks());
         let confirmed = disks.into_iter().filter_map(|disk| match disk {
             DeviceSpec::Block(block) => Some(format!(" --destroy {}", quoted(&block.path.to_string_lossy()))),
             _ => None,

@@ -35,7 +35,7 @@ const SYSCTL: &str = "/etc/sysctl.d/60-fsdyno.conf";
 
 /// The recipe of a configuration, as its last trial was built.
 pub(super) fn text(standing: &Contender, trials: &[&TrialRecord]) -> Option<RecipeText> {
-    let last = of_case(trials, standing.case).filter_map(|trial| trial.built.recipe.as_ref()).last();
+    let last = of_case(trials, standing.case).filter_map(|trial| trial.recipe.as_ref()).last();
     last.map(|recipe| steps(&standing.name, recipe))
 }
 

@@ -37,7 +37,7 @@ pub(super) fn standings(
         .iter()
         .map(|row| {
             let own: Vec<&TrialRecord> = of_case(trials, row.case).collect();
-            let configuration = own[0].configuration.clone();
+            let configuration = own[0].configuration.asked.clone();
             let figure: Option<CaseEstimate> = row.figures[0];
             Contender {
                 case: row.case,

@@ -211,7 +211,7 @@ pub fn race(blocks: u32) -> (Scene, RaceCourse) {
     }
     let label = |case: u32| CaseLabel {
         case,
-        configuration: raced_trial(0, 0, case).configuration.name,
+        configuration: raced_trial(0, 0, case).configuration.asked.name,
         workload: "fileserver".to_string(),
     };
     let facts = scene().sweep;

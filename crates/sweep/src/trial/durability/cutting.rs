@@ -114,7 +114,7 @@ pub(super) fn all(
         if let Some(helper) = helper {
             let helped = helper.join().unwrap_or_else(|panic| resume_unwind(panic));
             ended.left.extend(helped.left);
-            ended.record.built.log.extend(helped.log);
+            ended.record.log.extend(helped.log);
         }
         result
     });

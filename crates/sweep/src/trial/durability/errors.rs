@@ -8,6 +8,7 @@ use crate::order::Slot;
 use crate::plan::Case;
 use crate::progress::Moment;
 use crate::trial::Ended;
+use crate::trial::start::note_built;
 use fsdyno_core::durability::{DATA, Fault, FaultRequest, RecorderRequest};
 use fsdyno_core::result::{FaultResult, Witnessed};
 use fsdyno_core::workload::IoErrors;
@@ -126,9 +127,9 @@ impl Faulty<'_> {
         let mounted = stack.format(host)?.mount(host, journal)?;
         if record.io_errors.is_empty() {
             record.lifecycle_ns = mounted.lifecycle().clone();
-            record.built = mounted.built().clone();
+            note_built(record, &mounted);
             record.warnings.extend_from_slice(mounted.warnings());
-            record.environment = mounted.environment(host);
+            record.set_environment(mounted.environment(host));
         }
         self.application("prepare", &mounted, fault)?;
         let unmounted = self.unmount(mounted)?;

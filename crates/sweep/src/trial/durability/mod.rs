@@ -217,7 +217,7 @@ fn record(recording: &mut Recording<'_, '_>, slot: &Slot, case: &Case, site: &mu
             ended.record.outcome = Outcome::Failed { error: *failure };
         }
     }
-    ended.record.configuration = case.configuration.clone();
+    ended.record.configuration.asked = case.configuration.clone();
     ended.left.extend(journal.close().err().map(|error| error.failure().message));
     ended
 }
