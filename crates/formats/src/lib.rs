@@ -5,13 +5,14 @@
 //! [`fio`], [`dbench`], [`pgbench`] and [`sqlite`] are only read, and so are the reports of programs that
 //! only others run ([`run`]). A reader takes a text at its word and fills in nothing: a figure that is not
 //! there is absent. A writer takes plain figures and knows nothing about trials, what they are merged from,
-//! or where the text goes.
+//! or where the text goes. [`import`] makes trials of what was read.
 
 pub mod bonnie;
 pub mod dbench;
 mod elbencho;
 pub mod fio;
 pub mod fsopbench;
+pub mod import;
 mod ior;
 mod iozone;
 mod mdtest;

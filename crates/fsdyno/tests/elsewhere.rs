@@ -86,9 +86,10 @@ fn a_published_table_comes_out_as_it_went_in() {
     for number in ["00", "01", "02", "04", "06", "09"] {
         let path = table(&format!("{number}.txt"));
         let text = std::fs::read_to_string(&path).expect("the table");
-        let file = fsdyno_import::File { path, text: text.clone() };
+        let file = fsdyno_formats::import::File { path, text: text.clone() };
         let imported =
-            fsdyno_import::trials(fsdyno_import::Format::FsOpBench, &[file], None).expect("trials");
+            fsdyno_formats::import::trials(fsdyno_formats::import::Format::FsOpBench, &[file], None)
+                .expect("trials");
         let cases = fsdyno_verdict::view::cases(&imported).expect("cases");
         let mut out = Vec::new();
         fsdyno_report::terminal::classic(&mut out, &cases[0], &fsdyno_report::Style::default())
@@ -257,7 +258,7 @@ fn a_file_of_another_format_names_the_right_one() {
 #[test]
 fn percentages_of_bonnie_are_shown_as_it_printed_them() {
     let store = Store::new();
-    let imported = crate_file("import/captured/bonnie-1.97-cpu-percent.csv").display().to_string();
+    let imported = crate_file("formats/captured/bonnie-1.97-cpu-percent.csv").display().to_string();
     store.stdout_of(&["import", "bonnie-csv", &imported, "--name", "percent"]);
     let table = store.stdout_of(&["show", "percent", "--tables"]);
     let row = table

@@ -22,7 +22,6 @@ const IMPORTS: &[Imports] = &[
     imports("path", &[]),
     imports("stats", &[]),
     imports("sys", &[]),
-    imports("race", &["stats"]),
     Imports { of: "formats", product: &["core", "stats"], tests: &["testkit"] },
     Imports { of: "host", product: &["core", "path", "sys"], tests: &["testkit"] },
     imports("recorder", &["core", "sys"]),
@@ -33,7 +32,7 @@ const IMPORTS: &[Imports] = &[
     imports("guest", &["core", "host", "sys"]),
     Imports { of: "clients", product: &["core", "host", "path", "stats", "sys"], tests: &["testkit"] },
     imports("store", &["core", "path", "stats", "sys"]),
-    Imports { of: "verdict", product: &["core", "race", "stats"], tests: &["testkit"] },
+    Imports { of: "verdict", product: &["core", "stats"], tests: &["testkit"] },
     Imports {
         of: "sweep",
         product: &["clients", "core", "host", "path", "testbed", "store", "verdict"],
@@ -41,7 +40,6 @@ const IMPORTS: &[Imports] = &[
     },
     Imports { of: "report", product: &["core", "verdict", "formats"], tests: &["testkit"] },
     Imports { of: "watch", product: &["core", "report", "verdict"], tests: &["testkit"] },
-    imports("import", &["core", "formats", "stats"]),
     imports("witness", &["core", "sys"]),
     Imports {
         of: "fsdyno",
@@ -49,9 +47,9 @@ const IMPORTS: &[Imports] = &[
             "clients",
             "core",
             "engine",
+            "formats",
             "guest",
             "host",
-            "import",
             "path",
             "recorder",
             "report",
@@ -68,7 +66,7 @@ const IMPORTS: &[Imports] = &[
     },
     // For development only; no crate of the product imports them.
     imports("testkit", &["core", "stats", "sys"]),
-    imports("fuzz", &["core", "host", "import", "report", "store", "sweep", "testbed", "verdict"]),
+    imports("fuzz", &["core", "formats", "host", "report", "store", "sweep", "testbed", "verdict"]),
 ];
 
 fn metadata() -> Metadata {

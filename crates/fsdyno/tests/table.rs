@@ -91,7 +91,7 @@ fn what_is_no_table_is_refused_and_nothing_is_stored() {
 
 /// The path of a captured file of the crate `import`.
 fn captured(name: &str) -> String {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../import/captured").join(name).display().to_string()
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../formats/captured").join(name).display().to_string()
 }
 
 /// Two figures, of which the second is no setting; and runs that a column tells apart.

@@ -3,7 +3,7 @@
 use crate::{lot, show};
 use fsdyno_core::workload::Program;
 use fsdyno_core::{Outcome, TrialRecord};
-use fsdyno_import::{File, Format, Imported, TableOptions, measure, trials};
+use fsdyno_formats::import::{File, Format, Imported, TableOptions, measure, trials};
 use serde_json::Value;
 
 /// Each line of bonnie++ is a trial, and showing a few is enough.
@@ -37,7 +37,7 @@ pub fn reports(data: &[u8]) {
 pub fn table(data: &[u8]) {
     let Ok(file) = File::new("fuzz.txt", data.to_vec()) else { return };
     let options = TableOptions { unit: Some("MB/s".to_string()), ..TableOptions::default() };
-    let Imported { trials, measure, .. } = match fsdyno_import::table(&file, &options) {
+    let Imported { trials, measure, .. } = match fsdyno_formats::import::table(&file, &options) {
         Ok(imported) => imported,
         Err(error) => return assert!(error.to_string().contains("'fuzz.txt'"), "{error}"),
     };

@@ -11,7 +11,7 @@ use fsdyno_core::measure::{Direction, Measure};
 use fsdyno_core::outcome::Outcome;
 use fsdyno_core::workload::Program;
 use fsdyno_core::{TrialRecord, sweep_name};
-use fsdyno_import::{
+use fsdyno_formats::import::{
     File, Format, ImportError, Imported, LONGEST_NAME, TableOptions, measure, table, trials,
 };
 use fsdyno_store::NewSweep;

@@ -14,8 +14,8 @@ use crate::enough::light;
 use crate::levels::THRESHOLD;
 use crate::load::{Load, loads};
 use crate::machines::Shared;
+use crate::race::procedure::{Budget, NextStep, Outcome, Progress, Race, Running, Schedule};
 use fsdyno_core::{Nanos, Outcome as Ending, RaceBudget, RaceRules, SweepHeader, TrialRecord};
-use fsdyno_race::{Budget, NextStep, Outcome, Progress, Race, Running, Schedule};
 use std::collections::BTreeSet;
 
 /// The share of a time that trials may take, in percent: what a sweep does between them takes time as well.

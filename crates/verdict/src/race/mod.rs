@@ -1,25 +1,26 @@
 //! Races: what a sweep that drops configurations as evidence grows has found, or would have found.
 //!
-//! The procedure and its model are those of [`fsdyno_race`]; here they meet trials: what configurations have
+//! The procedure and its model are those of [`procedure`]; here they meet trials: what configurations have
 //! in common ([`rivals`]), what the next block of a running race is ([`live`]), what a race on the trials of
 //! an exhaustive sweep would have done ([`replay`](mod@replay)), and what the result means in words and
 //! figures.
 
 mod live;
+pub mod procedure;
 mod replay;
 mod rivals;
 mod words;
 
-pub use fsdyno_race::{BudgetError, Round, Schedule};
+pub use crate::race::procedure::{BudgetError, Round, Schedule};
 pub use live::{Block, LiveRace, answer, history, usable};
 pub use replay::replay;
 
 use crate::judgement::{Class, Judgement};
 use crate::load::Load;
+use crate::race::procedure::{Dropped, NextStep, Outcome, Progress, Race, Why};
 use crate::ranking::estimate_of;
 use fsdyno_core::measure::{Direction, Goal, Value};
 use fsdyno_core::{Configuration, Nanos, TrialRecord};
-use fsdyno_race::{Dropped, NextStep, Outcome, Progress, Race, Why};
 use rivals::{Rival, Wanted};
 use serde::Serialize;
 

@@ -11,8 +11,8 @@ use super::{Found, RaceAnswer, RaceError, RaceQuestion, RaceState, Raced, WholeS
 use crate::durability::Safety;
 use crate::load::{Load, loads};
 use crate::machines::Shared;
+use crate::race::procedure::{Budget, NextStep, Outcome, Progress, Race, Running, Schedule};
 use fsdyno_core::{Nanos, SweepHeader, TrialRecord};
-use fsdyno_race::{Budget, NextStep, Outcome, Progress, Race, Running, Schedule};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_xoshiro::Xoshiro256PlusPlus;

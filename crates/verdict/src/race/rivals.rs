@@ -3,9 +3,9 @@
 use super::{RaceError, Raced};
 use crate::levels::{FILESYSTEM, changes, level};
 use crate::load::Load;
+use crate::race::procedure::{Cells, Outcome};
 use fsdyno_core::TrialRecord;
 use fsdyno_core::measure::{Direction, Goal, Measure};
-use fsdyno_race::{Cells, Outcome};
 use std::collections::BTreeSet;
 
 /// A configuration with its trials.

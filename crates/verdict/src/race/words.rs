@@ -2,9 +2,9 @@
 
 use super::{Elimination, Finalist, NextBlock, RaceAnswer, RaceState};
 use crate::judgement::{Class, Judgement};
+use crate::race::procedure::Doubts;
 use crate::text;
 use fsdyno_core::measure::Measure;
-use fsdyno_race::Doubts;
 
 /// The judgement: what to use, and how certain that is.
 pub(super) fn judgement(found: &RaceAnswer, measure: &Measure, nothing_differs: f64) -> Judgement {

@@ -1,12 +1,12 @@
 //! JSON of fio as a trial of the workload `external`: one phase for each group of jobs, read as in that
 //! workload itself.
 
-use crate::{Draft, File, ImportError, place, warning};
+use crate::fio::{self, FioError, Run};
+use crate::import::{Draft, File, ImportError, place, warning};
 use fsdyno_core::Workload;
 use fsdyno_core::configuration::Configuration;
 use fsdyno_core::environment::Environment;
 use fsdyno_core::workload::{External, Program, Stated};
-use fsdyno_formats::fio::{self, FioError, Run};
 use std::collections::BTreeMap;
 
 pub(super) fn drafts(file: &File) -> Result<Vec<Draft>, ImportError> {
@@ -66,12 +66,12 @@ fn misread(file: &File, error: &serde_json::Error, begin: usize) -> ImportError 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Format, trials};
+    use crate::import::{Format, trials};
     use fsdyno_core::Measure;
     use fsdyno_core::result::TrialRecord;
 
     /// `fio --output-format=json+` of version 3.33.
-    const PLUS: &str = include_str!("../../formats/captured/fio-3.33.json");
+    const PLUS: &str = include_str!("../../captured/fio-3.33.json");
 
     fn import(text: &str) -> Result<Vec<TrialRecord>, ImportError> {
         let file = File { path: "runs/nvme.json".to_string(), text: text.to_string() };
@@ -88,7 +88,7 @@ mod tests {
         assert!((value("writers/writer/operation-rate").unwrap() - 102_400.0).abs() < 0.5);
         assert_eq!(value("writers/writer/pwrite64/count"), Some(512.0));
         assert_eq!(value("writers/writer/longest-stall"), None);
-        assert_eq!(crate::measure(std::slice::from_ref(trial)).unwrap().name(), "mixed/reader/rate");
+        assert_eq!(crate::import::measure(std::slice::from_ref(trial)).unwrap().name(), "mixed/reader/rate");
     }
 
     #[test]

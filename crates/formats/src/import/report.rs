@@ -1,13 +1,13 @@
 //! Reports of programs that only others run, as trials of the workload `external`: one trial for each run.
 //! The work that a report states is part of the workload, so runs that did other work are other cases.
 
-use crate::{Draft, File, ImportError, warning};
+use crate::import::{Draft, File, ImportError, warning};
+use crate::run::{Misread, Report, Run};
 use fsdyno_core::configuration::Configuration;
 use fsdyno_core::environment::Environment;
 use fsdyno_core::measure::Column;
 use fsdyno_core::workload::{External, Stated};
 use fsdyno_core::{Warning, WarningKind, Workload};
-use fsdyno_formats::run::{Misread, Report, Run};
 use std::collections::BTreeMap;
 
 pub(super) fn drafts(report: &Report, file: &File) -> Result<Vec<Draft>, ImportError> {

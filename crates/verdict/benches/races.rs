@@ -1,5 +1,5 @@
 //! The claims about races with more of them than the suite has, at a fifth and at half of the trials, with
-//! figures to read. Minutes: `cargo bench -p fsdyno-race --bench simulation`, or `make soak`.
+//! figures to read. Minutes: `cargo bench -p fsdyno-verdict --bench races`, or `make soak`.
 
 #![allow(
     clippy::print_stdout,

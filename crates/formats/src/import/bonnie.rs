@@ -1,13 +1,13 @@
 //! Lines of bonnie++ as trials of the workload `external`: one trial for each line, and one phase for each
 //! test with a figure. They are read as in that workload itself.
 
-use crate::{Draft, File, ImportError, warning};
+use crate::bonnie::{Line, LineError, lines};
+use crate::import::{Draft, File, ImportError, warning};
+use crate::run::MOST_RUNS;
 use fsdyno_core::configuration::Configuration;
 use fsdyno_core::environment::Environment;
 use fsdyno_core::workload::{External, Program, Stated};
 use fsdyno_core::{Warning, WarningKind, Workload};
-use fsdyno_formats::bonnie::{Line, LineError, lines};
-use fsdyno_formats::run::MOST_RUNS;
 use std::collections::BTreeMap;
 
 pub(super) fn drafts(file: &File) -> Result<Vec<Draft>, ImportError> {
@@ -91,7 +91,7 @@ fn draft(file: &File, number: usize, line: Result<Line<'_>, LineError>) -> Resul
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Format, trials};
+    use crate::import::{Format, trials};
     use fsdyno_core::result::TrialRecord;
     use fsdyno_core::{Measure, PhaseResult};
 
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn a_line_of_1_97_without_a_large_file_has_its_small_files() {
-        let imported = import(include_str!("../captured/bonnie-1.97-s0.csv")).unwrap();
+        let imported = import(include_str!("../../captured/bonnie-1.97-s0.csv")).unwrap();
         let names: Vec<&str> = imported[0].phases.iter().map(|phase| phase.name.as_str()).collect();
         assert_eq!((names[0], names[5], names.len()), ("create sequential", "delete random", 6));
         let figures = figures(&imported[0]);
@@ -190,10 +190,10 @@ mod tests {
 
     #[test]
     fn headings_tables_and_progress_are_skipped() {
-        let table = include_str!("../captured/bonnie-2.00.txt");
+        let table = include_str!("../../captured/bonnie-2.00.txt");
         let progress = format!("Using uid:0, gid:0.\nWriting a byte at a time...done\n{table}");
         for (text, rates) in [
-            (include_str!("../captured/bonnie-1.03-x2.csv"), &[81306.0, 81000.0][..]),
+            (include_str!("../../captured/bonnie-1.03-x2.csv"), &[81306.0, 81000.0][..]),
             (table, &[51776.0]),
             (&progress, &[51776.0]),
             (&progress.replace('\n', "\r\n"), &[51776.0]),
@@ -204,7 +204,7 @@ mod tests {
             assert!(imported.iter().all(|trial| trial.case == 0), "{text}");
         }
         // Printed by `-s 8m -r 0 -n 1 -x 2`: most tests were too quick for a rate, and have a latency.
-        let imported = import(include_str!("../captured/bonnie-2.00-x2.csv")).unwrap();
+        let imported = import(include_str!("../../captured/bonnie-2.00-x2.csv")).unwrap();
         let [first, second] = &imported[..] else { panic!("two trials") };
         assert_eq!(
             figures(first)[..2],
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn a_percentage_is_known_without_the_time_that_it_is_of() {
-        let imported = import(include_str!("../captured/bonnie-1.97-cpu-percent.csv")).unwrap();
+        let imported = import(include_str!("../../captured/bonnie-1.97-cpu-percent.csv")).unwrap();
         let percent: Vec<Option<f64>> = figures(&imported[0]).iter().map(|figures| figures.1).collect();
         assert_eq!(percent[..7], [99.0, 96.0, 59.0, 99.0, 79.0, 150.0, 50.0].map(Some));
         assert_eq!(percent[7], None, "too quick");
@@ -231,7 +231,7 @@ mod tests {
         let cases: Vec<u32> = imported.iter().map(|trial| trial.case).collect();
         assert_eq!(cases, [0, 1, 0]);
         assert_eq!(imported[1].configuration.name, "lister");
-        assert_eq!(crate::measure(&imported).unwrap().name(), "write block/writer/rate");
+        assert_eq!(crate::import::measure(&imported).unwrap().name(), "write block/writer/rate");
     }
 
     #[test]

@@ -11,7 +11,7 @@
 mod heading;
 mod number;
 
-use crate::{Draft, File, ImportError, LONGEST_NAME, record, warning};
+use crate::import::{Draft, File, ImportError, LONGEST_NAME, record, warning};
 use csv::StringRecord;
 use fsdyno_core::axis::DEFAULT;
 use fsdyno_core::measure::{Column, Direction, Measure, Unit};
@@ -182,7 +182,7 @@ pub fn table(file: &File, options: &TableOptions) -> Result<Imported, ImportErro
         .collect::<Result<Vec<_>, _>>()?;
     if !holds.iter().any(|one| matches!(one, Holds::Configuration)) {
         let mut drafts: Vec<&mut Draft> = drafts.iter_mut().map(|row| &mut row.draft).collect();
-        crate::name(&mut drafts);
+        crate::import::name(&mut drafts);
         for draft in drafts.into_iter().filter(|draft| draft.configuration.name == UNKNOWN) {
             draft.configuration.name = DEFAULT.to_string();
         }

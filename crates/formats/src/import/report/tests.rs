@@ -1,10 +1,10 @@
-use crate::{File, Format, ImportError, trials};
+use crate::REPORTS;
+use crate::import::{File, Format, ImportError, trials};
 use fsdyno_core::workload::Program;
 use fsdyno_core::{Measure, TrialRecord, Workload};
-use fsdyno_formats::REPORTS;
 
 fn captured(path: &str) -> String {
-    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../formats/captured");
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/captured");
     std::fs::read_to_string(format!("{root}/{path}")).unwrap()
 }
 
@@ -233,7 +233,7 @@ fn each_report_is_recognised_and_read_as_printed() {
             };
             assert!(close, "{path}: {measure} of trial {trial} is {found:?}, not {expected:?}");
         }
-        assert!(crate::measure(&imported).is_some(), "{path}");
+        assert!(crate::import::measure(&imported).is_some(), "{path}");
     }
 }
 

@@ -8,9 +8,9 @@
 //! grid with half-Cauchy priors (A. Gelman, "Prior distributions for variance parameters in hierarchical
 //! models", Bayesian Analysis 1(3), 2006).
 
-use crate::check::Checks;
-use crate::design::Cells;
-use crate::draws::Draws;
+use super::check::Checks;
+use super::design::Cells;
+use super::draws::Draws;
 use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
 use rand::SeedableRng;
 use rand::seq::IndexedRandom;

@@ -5,13 +5,13 @@
 //! rates of all workers together: the rates of a table are those of one worker over the time that it spent in
 //! its operations.
 
-use crate::{Draft, File, ImportError, warning};
+use crate::fsopbench::{LatencyRow, Number, RowValues, STATISTICS, Table, TablePhase, Title, parse};
+use crate::import::{Draft, File, ImportError, warning};
 use fsdyno_core::configuration::Configuration;
 use fsdyno_core::environment::{DeviceFacts, Environment};
 use fsdyno_core::result::{Latency, OperationResult, PhaseResult, Quantile, Quantiles, RoleResult, Timeline};
 use fsdyno_core::workload::{Fileserver, Ramp, Stated};
 use fsdyno_core::{Bytes, Nanos, Operation, Role, Workload};
-use fsdyno_formats::fsopbench::{LatencyRow, Number, RowValues, STATISTICS, Table, TablePhase, Title, parse};
 use fsdyno_stats::Distribution;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -172,16 +172,16 @@ fn operation_result(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Format, trials};
+    use crate::import::{Format, trials};
 
     /// The published tables, which are part of the report.
     const PUBLISHED: &[&str] = &[
-        include_str!("../../report/published/fsopbench-2009/00.txt"),
-        include_str!("../../report/published/fsopbench-2009/01.txt"),
-        include_str!("../../report/published/fsopbench-2009/02.txt"),
-        include_str!("../../report/published/fsopbench-2009/04.txt"),
-        include_str!("../../report/published/fsopbench-2009/06.txt"),
-        include_str!("../../report/published/fsopbench-2009/09.txt"),
+        include_str!("../../../report/published/fsopbench-2009/00.txt"),
+        include_str!("../../../report/published/fsopbench-2009/01.txt"),
+        include_str!("../../../report/published/fsopbench-2009/02.txt"),
+        include_str!("../../../report/published/fsopbench-2009/04.txt"),
+        include_str!("../../../report/published/fsopbench-2009/06.txt"),
+        include_str!("../../../report/published/fsopbench-2009/09.txt"),
     ];
 
     fn file(text: &str) -> File {
@@ -226,7 +226,7 @@ mod tests {
             assert_eq!(value(unknown), None, "{unknown}");
         }
         assert_eq!(
-            crate::measure(std::slice::from_ref(imported)).unwrap().name(),
+            crate::import::measure(std::slice::from_ref(imported)).unwrap().name(),
             "3 readers, 3 writers/reader/data-rate"
         );
     }

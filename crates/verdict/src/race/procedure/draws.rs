@@ -1,6 +1,6 @@
 //! Configurations as the posterior draws them: probabilities and bounds are shares and quantiles of draws.
 
-use crate::check::Doubts;
+use super::check::Doubts;
 
 /// Draws from a posterior.
 #[derive(Debug, Clone)]

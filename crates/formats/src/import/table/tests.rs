@@ -227,14 +227,14 @@ fn whatever_tells_runs_apart_is_the_block() {
 #[test]
 fn a_second_figure_and_a_moment_are_no_settings() {
     let imported =
-        import(include_str!("../../captured/table-two-figures.csv"), &by("read_iops", Some("IOPS")));
+        import(include_str!("../../../captured/table-two-figures.csv"), &by("read_iops", Some("IOPS")));
     let imported = imported.unwrap();
     let counts = counts(&imported);
     assert_eq!(counts.len(), 6, "{counts:?}");
     assert!(counts.iter().all(|(_, measured, failed)| (*measured, *failed) == (2, 0)), "{counts:?}");
     assert_eq!(imported.trials[0].columns.len(), 2, "write_iops is shown, too");
     let imported =
-        import(include_str!("../../captured/table-timestamp.csv"), &TableOptions::default()).unwrap();
+        import(include_str!("../../../captured/table-timestamp.csv"), &TableOptions::default()).unwrap();
     assert_eq!(self::counts(&imported), [("ext4".to_string(), 2, 0), ("xfs".to_string(), 2, 0)]);
     assert_eq!(imported.notes, ["the column 'timestamp' says when, and is left out"]);
     let text = "filesystem,mean latency,throughput (MB/s)\next4,3.1,200\nxfs,3.2,250\next4,3.3,201\n";
@@ -255,7 +255,7 @@ fn a_row_without_the_figure_that_ranks_has_failed_and_another_figure_may_be_miss
 
 #[test]
 fn tables_of_elbencho_are_read_with_their_empty_cells() {
-    let text = include_str!("../../captured/table-elbencho.csv");
+    let text = include_str!("../../../captured/table-elbencho.csv");
     let imported = import(text, &by("MiB/s [last]", None)).unwrap();
     assert_eq!(imported.measure.name(), "MiB/s [last] (MiB/s)");
     let outcomes: Vec<&str> = imported.trials.iter().map(|trial| trial.outcome.word()).collect();
@@ -264,7 +264,7 @@ fn tables_of_elbencho_are_read_with_their_empty_cells() {
     let setting = |name: &str| imported.trials[1].configuration.settings.get(name).cloned();
     assert_eq!((setting("block size"), setting("operation")), (Some("1048576".into()), None));
     assert_eq!(imported.trials[1].workload, Workload::Table(Table { load: "WRITE".to_string() }));
-    let text = include_str!("../../captured/table-elbencho-live.csv");
+    let text = include_str!("../../../captured/table-elbencho-live.csv");
     let imported = import(text, &TableOptions::default()).unwrap();
     assert_eq!((imported.measure.name(), imported.trials.len()), ("MiB/s (MiB/s)", 2));
     assert_eq!(imported.trials[0].columns["IOPS (IOPS)"], 30151.0);
@@ -273,9 +273,9 @@ fn tables_of_elbencho_are_read_with_their_empty_cells() {
 #[test]
 fn units_and_numbers_are_read_as_people_write_them() {
     for (text, name, values) in [
-        (include_str!("../../captured/table-units.csv"), "throughput (MB/s)", [200e6, 250e6]),
-        (include_str!("../../captured/table-thousands.csv"), "throughput (KB/s)", [503_244e3, 603_244e3]),
-        (include_str!("../../captured/table-decimal-comma.csv"), "throughput (MB/s)", [203.5e6, 210.1e6]),
+        (include_str!("../../../captured/table-units.csv"), "throughput (MB/s)", [200e6, 250e6]),
+        (include_str!("../../../captured/table-thousands.csv"), "throughput (KB/s)", [503_244e3, 603_244e3]),
+        (include_str!("../../../captured/table-decimal-comma.csv"), "throughput (MB/s)", [203.5e6, 210.1e6]),
         (
             "# two disks, one machine\n#filesystem,lat_us\next4,130\n# a pause\nxfs,120\n",
             "lat_us (us)",

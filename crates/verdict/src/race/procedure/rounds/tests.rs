@@ -1,5 +1,5 @@
 use super::*;
-use crate::schedule::Round;
+use crate::race::procedure::schedule::Round;
 
 const CELLS: usize = 8;
 

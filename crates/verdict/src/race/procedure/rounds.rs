@@ -1,8 +1,8 @@
 //! A race from its trials: which configurations the next block has, what was dropped, and what the answer is.
 
-use crate::design::Cells;
-use crate::posterior::{Logarithm, Posterior};
-use crate::schedule::{LEAST_FRESH, MOST_BLOCKS, Round, Schedule};
+use super::design::Cells;
+use super::posterior::{Logarithm, Posterior};
+use super::schedule::{LEAST_FRESH, MOST_BLOCKS, Round, Schedule};
 use fsdyno_stats::on_front;
 
 /// The quantile that is taken as the 95 % bound. In simulations whose configurations are not drawn from the
@@ -147,7 +147,7 @@ pub struct Answer {
     /// before the race.
     pub nothing_differs: f64,
     /// The findings of the check of the model.
-    pub doubts: crate::Doubts,
+    pub doubts: super::Doubts,
 }
 
 /// A race with the rounds that are complete so far, which later trials do not change.

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "the test and the bench that share it use different parts")]
 
-use fsdyno_race::{Cells, NextStep, Outcome, Race, Running, Schedule};
+use fsdyno_verdict::race::procedure::{Cells, NextStep, Outcome, Race, Running, Schedule};
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Normal};
 use rand_xoshiro::Xoshiro256PlusPlus;

@@ -17,13 +17,13 @@ mod table;
 
 pub use table::{Imported, TableOptions, table};
 
+use crate::REPORTS;
 use fsdyno_core::environment::Environment;
 use fsdyno_core::measure::Measure;
 use fsdyno_core::outcome::Outcome;
 use fsdyno_core::result::{PhaseResult, TrialRecord};
 use fsdyno_core::workload::Program;
 use fsdyno_core::{Configuration, DeviceSpec, Warning, WarningKind, Workload, figures};
-use fsdyno_formats::REPORTS;
 use std::borrow::BorrowMut;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
@@ -47,7 +47,7 @@ impl Format {
     pub fn of(text: &str) -> Option<Format> {
         let report = REPORTS.iter().find(|report| (report.recognises)(text));
         let is_fio = || text.contains("\"fio version\"");
-        let is_bonnie = || text.lines().any(|line| fsdyno_formats::bonnie::Line::new(line).is_ok());
+        let is_bonnie = || text.lines().any(|line| crate::bonnie::Line::new(line).is_ok());
         report
             .map(|report| Format::Report(report.program))
             .or_else(|| is_fio().then_some(Format::Fio))
