@@ -78,7 +78,7 @@ const CASES: &[Case] = &[
         )],
     },
     Case {
-        flow: "fileserver",
+        flow: "filebench-fileserver",
         set: &["workloads.roles.client.workers=5", "workloads.files.home.count=500"],
         roles: &[of(
             Role::Client,

@@ -23,7 +23,7 @@ flows![
     "varmail",
     "webserver",
     "webproxy",
-    "fileserver",
+    "filebench-fileserver",
     "videoserver",
     "oltp",
     "metadata",
