@@ -71,7 +71,6 @@ fn interrupted(
 fn trouble(error: QuickError) -> Trouble {
     let status = match error {
         QuickError::NeedsRoot { .. } => Status::Refused,
-        QuickError::Fit(error) => return trouble::of_fit(error),
         _ => Status::Usage,
     };
     let hint = error.hint();

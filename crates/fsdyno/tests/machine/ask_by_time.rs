@@ -161,6 +161,9 @@ fn a_quick_plan_is_saved() {
     assert!(text.contains("time_limit = \"30m\"") && text.contains("/fsdyno-quick.img\""), "{text}");
     let planned = sandbox.run(&["plan", "mine.toml"]);
     assert!(String::from_utf8_lossy(&planned.stdout).contains("quick: 3 cases"), "{}", describe(&planned));
+    let short = stderr(&sandbox.run(&["quick", ".", "--for", "20s", "--save", "other.toml"]), 2);
+    let hint = short.lines().find_map(|line| line.strip_prefix("hint: allow --for "));
+    assert!(hint.is_some_and(|time| !time.contains(' ')), "there is no plan to change: {short}");
     let again = sandbox.run(&["quick", ".", "--save", "mine.toml"]);
     assert!(stderr(&again, 2).contains("'mine.toml' exists already"), "{}", describe(&again));
     let refused = |target: &Path, code: i32, why: &str| {
