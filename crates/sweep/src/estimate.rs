@@ -455,6 +455,7 @@ pub(crate) fn trial_time(case: &Case, sizes: Sizes) -> Nanos {
     let follows = load.follows().0.saturating_mul(slowness).saturating_mul(looks);
     Nanos(
         (lifecycle + boot.0)
+            .saturating_add(sizes.cooldown.0)
             .saturating_add(moving)
             .saturating_add(load.timing().total().0)
             .saturating_add(sizes.calm.0.saturating_mul(load.timing().windows.into()))

@@ -20,7 +20,11 @@ use crate::trial::{self, Bench, overhead};
 use fsdyno_core::kernel::HOST_KERNEL;
 use fsdyno_core::{Configuration, DeviceSpec, Nanos, Outcome, TrialRecord};
 use std::collections::BTreeMap;
-use std::time::Instant;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// The interval at which to check whether anybody still wants the trial.
+const GLANCE: Duration = Duration::from_millis(100);
 
 /// The requirements of each case that this machine does not meet, and the sizes of its devices.
 pub(crate) struct Here {
@@ -120,6 +124,9 @@ impl<'a> Runner<'a> {
             return not_run(trial::not_begun(slot, case, &device, left));
         }
         let start = Instant::now();
+        if !self.cool_down(progress) {
+            return Ok(Ran::Interrupted);
+        }
         let ended = self.run_between_hooks(machines, around, (slot, case), &device, progress);
         let took = Some(start.elapsed().into());
         let (stuck, interrupted) = (!ended.left.is_empty(), ended.interrupted);
@@ -142,6 +149,22 @@ impl<'a> Runner<'a> {
         let mut record = Box::new(ended.record);
         record.warnings.extend_from_slice(if runs_here { self.options.known } else { &[] });
         Ok(Ran::Ended { record, took, interrupted, broken })
+    }
+
+    /// Leaves the machine alone for as long as the plan asks. Returns `false` if it was interrupted.
+    fn cool_down(&self, progress: &mut dyn FnMut(&Moment<'_>)) -> bool {
+        let Some(pause) = self.plan.rules.cooldown else { return true };
+        let end = Instant::now() + Duration::from(pause);
+        while !self.options.interrupt.load(Ordering::Relaxed) {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return true;
+            }
+            let done = 1.0 - left.as_secs_f64() / pause.as_secs_f64();
+            progress(&Moment { done: Some(done), ..Moment::step("cooldown", None) });
+            std::thread::sleep(left.min(GLANCE));
+        }
+        false
     }
 
     /// Removes what was prepared for trials that have run, if none of these needs it.

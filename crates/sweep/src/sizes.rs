@@ -19,6 +19,9 @@ pub(crate) struct Sizes {
     pub conditioned: Bytes,
     /// The time that each phase waits for a calm device.
     pub calm: Nanos,
+    /// The pause before each trial.
+    #[serde(default)]
+    pub cooldown: Nanos,
     /// `true` if guests may resume from a snapshot.
     pub resumes: bool,
     /// `true` if guests are emulated, as far as that is known.
@@ -49,6 +52,7 @@ impl Sizes {
             device: None,
             conditioned: Bytes(0),
             calm: calm(plan),
+            cooldown: plan.rules.cooldown.unwrap_or_default(),
             resumes: plan.guest.snapshot,
             emulated: false,
             served: plan.serve.is_some(),

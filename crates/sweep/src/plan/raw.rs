@@ -123,6 +123,9 @@ table! {
         quiesce: Nanos, |plan, key| plan.time(key, SHORTEST_QUIESCE, "at least 1s"),
             "how long to wait before each phase, at most, until the device serves no request for half a second \
              and at most 1 MiB is dirty, such as `\"30s\"`; no wait if absent";
+        cooldown: Nanos, |plan, key| plan.time(key, Nanos(1), "greater than zero"),
+            "how long to leave the machine alone before each trial, such as `\"30s\"`, in which a disk tidies \
+             up after the trial before and gets cool; no pause if absent";
         reuse: Reuse = Reuse::None, Section::word,
             "`\"prepared\"`: what mkfs makes and the load prepares is made once in a block, and copied for \
              each configuration that differs only in how it is mounted or its disks are driven, instead of \

@@ -3,10 +3,11 @@
 use crate::lab::{Lab, PLAN, measured, plan};
 use fsdyno_core::{AfterTrial, Nanos};
 use fsdyno_store::SweepState;
-use fsdyno_sweep::{Differs, Plan, Progress, SweepEnd, SweepError};
+use fsdyno_sweep::{Differs, Plan, Progress, SweepEnd, SweepError, nominal_time};
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 /// Two cases with a sentinel, in two blocks.
 fn lab() -> Lab {
@@ -73,8 +74,8 @@ fn a_sweep_is_not_continued_with_another_flow_under_the_same_name() {
     lab.engines(std::iter::repeat_with(measured).take(6));
     let refused = lab.run(&load("readdir"), Some(stopped.sweep)).unwrap_err();
     assert!(matches!(refused, SweepError::PlanDiffers { differs: Differs::Files { .. }, .. }), "{refused}");
-    let told = refused.to_string();
-    assert!(told.contains("a file that the plan names, such as that of a flow, has changed"), "{told}");
+    let said = refused.to_string();
+    assert!(said.contains("a file that the plan names, such as that of a flow, has changed"), "{said}");
     assert_eq!(lab.run(&load("stat"), Some(stopped.sweep)).unwrap().end, SweepEnd::Finished);
 }
 
@@ -82,13 +83,13 @@ fn a_sweep_is_not_continued_with_another_flow_under_the_same_name() {
 fn a_sweep_that_is_asked_to_pause_waits_between_two_trials_and_says_so() {
     let mut lab = lab();
     let asked = Arc::clone(&lab.asked);
-    let mut told = Vec::new();
+    let mut said = Vec::new();
     let outcome = lab
         .run_watched(&plan(PLAN, SMALL), None, |progress, _| match progress {
             Progress::Stored(position, _) if position.trial == 2 => asked.set(AfterTrial::Pause),
             Progress::Paused { next, first } => {
-                told.push((*next, *first));
-                if told.len() == 3 {
+                said.push((*next, *first));
+                if said.len() == 3 {
                     asked.set(AfterTrial::Continue);
                 }
             }
@@ -97,7 +98,7 @@ fn a_sweep_that_is_asked_to_pause_waits_between_two_trials_and_says_so() {
         })
         .unwrap();
     assert_eq!((outcome.end, outcome.measured), (SweepEnd::Finished, 6));
-    assert_eq!(told, [(3, true), (3, false), (3, false)]);
+    assert_eq!(said, [(3, true), (3, false), (3, false)]);
 }
 
 #[test]
@@ -109,6 +110,36 @@ fn an_interruption_ends_a_pause() {
             if let Progress::Paused { next, .. } = progress {
                 assert_eq!(*next, 1);
                 interrupt.store(true, Ordering::Relaxed);
+            }
+        })
+        .unwrap();
+    assert_eq!((outcome.end, outcome.measured), (SweepEnd::Interrupted, 0));
+}
+
+#[test]
+fn the_machine_is_left_alone_before_each_trial_and_no_longer_than_anybody_wants() {
+    let pause = |time: &str| plan(PLAN, &[SMALL, &[&format!("cooldown={time}")]].concat());
+    let mut cool = Vec::new();
+    let (mut lab, begin) = (lab(), Instant::now());
+    let outcome = lab
+        .run_watched(&pause("20ms"), None, |progress, _| {
+            if let Progress::Running(position) = progress
+                && position.stage == "cooldown"
+            {
+                cool.push(position.trial);
+            }
+        })
+        .unwrap();
+    assert_eq!((outcome.end, outcome.measured), (SweepEnd::Finished, 6));
+    cool.dedup();
+    assert!(cool == [1, 2, 3, 4, 5, 6] && begin.elapsed() >= Duration::from_millis(120), "{cool:?}");
+    assert_eq!(nominal_time(&pause("1h")).0 - nominal_time(&plan(PLAN, SMALL)).0, 6 * 3_600_000_000_000);
+
+    let mut lab = self::lab();
+    let outcome = lab
+        .run_watched(&pause("10000h"), None, |progress, interrupt| {
+            if let Progress::Running(position) = progress {
+                interrupt.store(position.stage == "cooldown", Ordering::Relaxed);
             }
         })
         .unwrap();
