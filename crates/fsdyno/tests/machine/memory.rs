@@ -88,7 +88,7 @@ fn a_ramp_lasts_until_the_writers_are_throttled() {
     let text = text.replace("ramp = \"200ms\"", "ramp = \"until-throttled\"");
     sandbox.write("plan.toml", &text.replace("tree_size = \"320M\"", "tree_size = \"96M\""));
     let planned = json(&sandbox.run(&["plan", "plan.toml", "--format", "json"]));
-    assert_eq!(planned["cases"][0]["workload"]["ramp"], "until-throttled");
+    assert_eq!(planned["cases"][0]["workload"]["parameters"]["ramp"], "until-throttled");
     let document = json(&sandbox.run(&["sweep", "plan.toml", "--format", "json"]));
     let trial = &document["trials"][0];
     assert_eq!(trial["outcome"], "measured", "{trial}");

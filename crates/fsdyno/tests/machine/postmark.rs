@@ -150,7 +150,7 @@ fn a_pool_that_runs_out_of_files_is_refused() {
     let request = serde_json::json!({
         "version": fsdyno_core::protocol::PROTOCOL_VERSION,
         "directory": directory,
-        "workload": { "kind": "postmark", "number": 20, "bias_create": 0 },
+        "workload": { "kind": "postmark", "parameters": { "number": 20, "bias_create": 0 } },
         "seed": 1, "drop_caches": false, "clean_up": true,
     });
     let mut command = sandbox.fsdyno(&["engine"]);
