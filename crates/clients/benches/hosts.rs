@@ -144,7 +144,7 @@ fn follow(engine: &mut dyn EngineProcess, hosts: &[Arc<SimulatedHost>], found: &
     let mut cpu = None;
     let mut before_results = None;
     loop {
-        let told = engine.next(Duration::from_millis(100));
+        let said = engine.next(Duration::from_millis(100));
         if cpu.is_none() && hosts.iter().all(|host| host.began_ns.load(Ordering::Relaxed) > 0) {
             cpu = Some((processor_ns(), monotonic_ns()));
             let last_ready = hosts.iter().map(|host| host.ready_ns()).max().unwrap_or_default();
@@ -161,7 +161,7 @@ fn follow(engine: &mut dyn EngineProcess, hosts: &[Arc<SimulatedHost>], found: &
         if hosts[0].network.last_result_ns.load(Ordering::Relaxed) == 0 {
             before_results = Some((processor_ns(), monotonic_ns()));
         }
-        match told {
+        match said {
             EngineOutput::Event(event) => match *event {
                 EngineEvent::Phase(phase) => {
                     let now = monotonic_ns();
@@ -253,8 +253,8 @@ impl SimulatedHost {
             if self.is_to_be_lost && second > window / 2 {
                 return self.network.post(after + Duration::from_secs(second), self.number, Letter::End);
             }
-            let told = progress(Stage::Measure, second as f64 / window as f64);
-            self.send(after + Duration::from_secs(second), &event(told));
+            let said = progress(Stage::Measure, second as f64 / window as f64);
+            self.send(after + Duration::from_secs(second), &event(said));
         }
         let result = Letter::Line(self.reports.result.clone());
         self.network.post(after + WINDOW + self.travel(), self.number, result);

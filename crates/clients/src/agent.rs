@@ -145,8 +145,12 @@ fn work(
                 link.tell_all(engines.carry_out(order));
             }
             Ok(ToAgent::Mark { path }) => link.say(&FromAgent::Done(mark(&path))),
-            Ok(ToAgent::Look { path }) => link.say(&FromAgent::Done(told(path.symlink_metadata().map(drop)))),
-            Ok(ToAgent::Unmark { path }) => link.say(&FromAgent::Done(told(std::fs::remove_file(&path)))),
+            Ok(ToAgent::Look { path }) => {
+                link.say(&FromAgent::Done(answer_of(path.symlink_metadata().map(drop))))
+            }
+            Ok(ToAgent::Unmark { path }) => {
+                link.say(&FromAgent::Done(answer_of(std::fs::remove_file(&path))))
+            }
             Ok(ToAgent::Member(order)) => member(&order, &Membership { link, orders }),
             Ok(ToAgent::Bye) | Err(RecvTimeoutError::Disconnected) => return,
             Ok(ToAgent::Alive | ToAgent::Interrupt) | Err(RecvTimeoutError::Timeout) => {}
@@ -187,10 +191,10 @@ fn leave(link: &Link, engines: &mut Engines) {
 }
 
 fn mark(path: &Path) -> Result<(), String> {
-    told(OpenOptions::new().write(true).create_new(true).open(path).map(drop))
+    answer_of(OpenOptions::new().write(true).create_new(true).open(path).map(drop))
 }
 
-fn told(result: io::Result<()>) -> Result<(), String> {
+fn answer_of(result: io::Result<()>) -> Result<(), String> {
     result.map_err(|error| error.to_string())
 }
 

@@ -50,8 +50,8 @@ pub(crate) struct Group {
     stuck: Option<usize>,
     /// When clients were last looked for that are gone.
     looked: Instant,
-    /// When it was last told where the clients are.
-    told: Instant,
+    /// When it was last reported where the clients are.
+    reported: Instant,
     /// `true` if something has happened that may let all of them go on.
     is_changed: bool,
 }
@@ -113,7 +113,7 @@ impl Group {
             stopping: false,
             stuck: None,
             looked: Instant::now(),
-            told: Instant::now(),
+            reported: Instant::now(),
             is_changed: true,
         };
         match group.all_started() {
@@ -199,8 +199,8 @@ impl Group {
                 engine.position = Some(Position { phases, stage, phase, done, left_ns, glance });
                 // Of a thousand clients, one tells where it is every millisecond.
                 let is_told = is_next && self.engines.len() <= ALL_TOLD_OF;
-                if is_told || self.told.elapsed() >= GLANCE {
-                    self.told = Instant::now();
+                if is_told || self.reported.elapsed() >= GLANCE {
+                    self.reported = Instant::now();
                     let names = self.clients.members.iter().map(|member| member.name());
                     let positions = self.engines.iter().map(|engine| engine.position.as_ref());
                     let event = combined(&names.zip(positions).collect::<Vec<_>>());

@@ -249,7 +249,7 @@ fn progress_never_goes_back() {
     let workload = Fileserver { window: Nanos::from_millis(2500), writers: 0, readers: 1, ..small() };
     let (result, events) = events(&request(directory.path(), Workload::Fileserver(workload)));
     result.unwrap();
-    let told: Vec<_> = events
+    let said: Vec<_> = events
         .iter()
         .filter_map(|event| match event {
             EngineEvent::Progress { stage, phase, done, left_ns, .. } if !phase.is_empty() => {
@@ -258,10 +258,10 @@ fn progress_never_goes_back() {
             _ => None,
         })
         .collect();
-    assert!(told.len() >= 4, "{told:?}");
-    for pair in told.windows(2) {
-        assert!(pair[1].2 <= pair[0].2, "{told:?}");
-        assert!(pair[0].0 != pair[1].0 || pair[1].1 >= pair[0].1, "{told:?}");
+    assert!(said.len() >= 4, "{said:?}");
+    for pair in said.windows(2) {
+        assert!(pair[1].2 <= pair[0].2, "{said:?}");
+        assert!(pair[0].0 != pair[1].0 || pair[1].1 >= pair[0].1, "{said:?}");
     }
 }
 

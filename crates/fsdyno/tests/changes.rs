@@ -76,16 +76,22 @@ fn a_sweep_is_deleted_only_once_that_is_confirmed() {
     store.succeeds(&["rename", "2", "old"]);
     let (code, said) = store.refuses(&["delete", "old", "--yes"]);
     assert!(code == 2 && said.contains("2 sweeps are named 'old': 1, 2"), "{said}");
-    let told = store.succeeds(&["delete", "2", "--yes"]);
-    assert!(told.starts_with("deleted sweep 2 ('old', begun 2") && told.ends_with(", 1 trial)\n"), "{told}");
+    let heard = store.succeeds(&["delete", "2", "--yes"]);
+    assert!(
+        heard.starts_with("deleted sweep 2 ('old', begun 2") && heard.ends_with(", 1 trial)\n"),
+        "{heard}"
+    );
     assert_eq!(store.list(), [(1, "old".to_string())]);
 }
 
 #[test]
 fn what_a_disk_has_damaged_is_found_and_only_that_is_deleted() {
     let store = Store::new();
-    let told = store.run(&["list", "--check"]);
-    assert!(told.status.success() && told.stderr == b"checked 2 trials: every one can be read\n", "{told:?}");
+    let heard = store.run(&["list", "--check"]);
+    assert!(
+        heard.status.success() && heard.stderr == b"checked 2 trials: every one can be read\n",
+        "{heard:?}"
+    );
     // A wrong bit in the trial that was stored last, at the end of its zstd frame.
     let database = store.path("state/results.db");
     let mut bytes = std::fs::read(&database).expect("the store");
@@ -123,10 +129,10 @@ fn what_a_disk_has_damaged_is_found_and_only_that_is_deleted() {
     assert!(said.contains("is damaged: it cannot be decompressed") && said.contains(&command), "{said}");
     let (code, said) = store.refuses(&["delete", sweep, "--damaged"]);
     assert!(code == 3 && said.contains("not confirmed: 1 damaged trial of sweep"), "{said}");
-    let told = store.succeeds(&["delete", other, "--damaged"]);
-    assert!(told.starts_with(&format!("nothing to delete: every trial of sweep {other} ")), "{told}");
-    let told = store.succeeds(&["delete", sweep, "--damaged", "--yes"]);
-    assert!(told.starts_with(&format!("deleted 1 damaged trial of sweep {sweep} ")), "{told}");
+    let heard = store.succeeds(&["delete", other, "--damaged"]);
+    assert!(heard.starts_with(&format!("nothing to delete: every trial of sweep {other} ")), "{heard}");
+    let heard = store.succeeds(&["delete", sweep, "--damaged", "--yes"]);
+    assert!(heard.starts_with(&format!("deleted 1 damaged trial of sweep {sweep} ")), "{heard}");
     assert!(store.run(&["list", "--check"]).status.success());
     let said = String::from_utf8(store.run(&["show", sweep]).stderr).expect("text");
     assert!(said.contains("has only 0 of 1 trials"), "{said}");
@@ -161,8 +167,8 @@ fn a_packed_sweep_is_the_same_on_another_machine() {
     store.succeeds(&["pack", "1", "-o", "old.fsdyno"]);
     let elsewhere = Store::new();
     std::fs::rename(store.path("old.fsdyno"), elsewhere.path("old.fsdyno")).expect("the file");
-    let told = elsewhere.succeeds(&["unpack", "old.fsdyno"]);
-    assert_eq!(told, "sweep 3 'old': 1 trial from 'old.fsdyno'; fsdyno show 3\n");
+    let heard = elsewhere.succeeds(&["unpack", "old.fsdyno"]);
+    assert_eq!(heard, "sweep 3 'old': 1 trial from 'old.fsdyno'; fsdyno show 3\n");
     let shown = |store: &Store, sweep: &str| {
         let mut document: Value =
             serde_json::from_str(&store.succeeds(&["show", sweep, "--format", "json"])).expect("JSON");

@@ -106,8 +106,8 @@ fn a_reader_may_leave_but_a_full_disk_fails_and_either_way_everything_is_stored(
         assert!(lab.is_tidy());
         assert_eq!(lab.stored(), (1, "finished".to_string()), "round {round}");
         if round == 1 {
-            let told = "error: cannot write to stdout: No space left on device";
-            assert!(stderr(&output).contains(told), "{}", stderr(&output));
+            let said = "error: cannot write to stdout: No space left on device";
+            assert!(stderr(&output).contains(said), "{}", stderr(&output));
         }
     }
 }

@@ -49,13 +49,13 @@ fn what_cannot_be_judged_is_an_error() {
     let marks = scratch.path().join("marks");
     std::fs::write(&marks, [0; 512]).expect("a file");
     let parameters = serde_json::to_string(&Durability::default()).expect("JSON");
-    let told = |rest| {
+    let said = |rest| {
         let output = verify(scratch.path(), &marks, rest);
         assert_eq!(output.status.code(), Some(2), "{output:?}");
         assert!(output.stdout.is_empty());
         String::from_utf8(output.stderr).expect("text")
     };
-    assert!(told(["1", "0", "7", &parameters]).contains("mark 0 is not one that a worker writes there"));
-    assert!(told(["1", "0", "7", "{}x"]).contains("PARAMETERS"));
-    assert!(told(["one", "0", "7", &parameters]).contains("COUNT"));
+    assert!(said(["1", "0", "7", &parameters]).contains("mark 0 is not one that a worker writes there"));
+    assert!(said(["1", "0", "7", "{}x"]).contains("PARAMETERS"));
+    assert!(said(["one", "0", "7", &parameters]).contains("COUNT"));
 }

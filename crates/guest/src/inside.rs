@@ -91,13 +91,13 @@ fn wake(requests: &mut impl BufRead, mut answers: &File) -> io::Result<()> {
         let awake: Awake = done.map_err(|error| error.to_string());
         answers.write_all(&line(&awake)?)
     };
-    let wake: Wake = told(requests)?;
+    let wake: Wake = heard(requests)?;
     answer(woken(&wake, reseeds))?;
-    let time: Time = told(requests)?;
+    let time: Time = heard(requests)?;
     answer(set_clock(&time))
 }
 
-fn told<T: DeserializeOwned>(requests: &mut impl BufRead) -> io::Result<T> {
+fn heard<T: DeserializeOwned>(requests: &mut impl BufRead) -> io::Result<T> {
     let mut line = String::new();
     requests.read_line(&mut line)?;
     Ok(serde_json::from_str(&line)?)

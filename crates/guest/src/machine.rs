@@ -145,12 +145,12 @@ impl Machine {
 
     /// The last lines of the console, QEMU's error output, and how it exited.
     pub fn last_words(&mut self) -> String {
-        let mut told = telling(&text(&self.console));
-        told.extend(text(&self.complaints).lines().map(str::to_string));
+        let mut lines = telling(&text(&self.console));
+        lines.extend(text(&self.complaints).lines().map(str::to_string));
         if let (Ok(Some(status)), false) = (self.child.try_wait(), self.killed) {
-            told.push(format!("{QEMU} has exited: {status}"));
+            lines.push(format!("{QEMU} has exited: {status}"));
         }
-        told.join("\n")
+        lines.join("\n")
     }
 
     /// Returns whether the guest's kernel reports within this time that it has started.

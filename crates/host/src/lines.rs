@@ -227,9 +227,9 @@ mod tests {
     fn what_is_told_of_a_line_has_both_ends_of_the_problem_and_whole_characters() {
         assert_eq!(excerpt(b"some text\n", "no event"), "some text (no event)");
         let problem = format!("unknown {}, at the end", "\u{e9}".repeat(1000));
-        let told = shortened(&problem);
-        assert!(told.starts_with("unknown \u{e9}") && told.ends_with("\u{e9}, at the end"), "{told}");
-        assert!(told.len() < 2 * EXCERPT + 10, "{} bytes", told.len());
+        let short = shortened(&problem);
+        assert!(short.starts_with("unknown \u{e9}") && short.ends_with("\u{e9}, at the end"), "{short}");
+        assert!(short.len() < 2 * EXCERPT + 10, "{} bytes", short.len());
     }
 
     #[test]

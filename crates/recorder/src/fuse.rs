@@ -4,7 +4,7 @@
 //! their own, so that the thread that takes them from the kernel notices at once when a flush arrives: what
 //! had been completed by then is what it covers.
 
-use crate::recorded::{MARKS, Recorded, Stage, told};
+use crate::recorded::{MARKS, Recorded, Stage, errno_of};
 use crate::{Result, WRITE_MAX};
 use fsdyno_core::durability::MARKS_FILE;
 use fuser::{
@@ -72,7 +72,7 @@ impl Files {
 fn answer(reply: ReplyEmpty, result: Result<()>) {
     match result {
         Ok(()) => reply.ok(),
-        Err(error) => reply.error(told(error)),
+        Err(error) => reply.error(errno_of(error)),
     }
 }
 
@@ -119,7 +119,9 @@ impl Filesystem for Files {
     ) {
         let mut recorded = lock(&self.recorded);
         let resized = match size {
-            Some(size) if recorded.is_current(number.0) => recorded.set_size(number.0, size).map_err(told),
+            Some(size) if recorded.is_current(number.0) => {
+                recorded.set_size(number.0, size).map_err(errno_of)
+            }
             _ => Ok(()),
         };
         match resized.and_then(|()| recorded.attributes(number.0)) {
@@ -167,7 +169,7 @@ impl Filesystem for Files {
             };
             match read {
                 Ok(bytes) => reply.data(&bytes),
-                Err(error) => reply.error(told(error)),
+                Err(error) => reply.error(errno_of(error)),
             }
         });
     }
@@ -196,7 +198,7 @@ impl Filesystem for Files {
             count(recorded, &completed);
             match written {
                 Ok(()) => reply.written(data.len() as u32),
-                Err(error) => reply.error(told(error)),
+                Err(error) => reply.error(errno_of(error)),
             }
         });
     }

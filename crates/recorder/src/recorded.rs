@@ -161,7 +161,7 @@ impl Recorded {
             Stage::Recording | Stage::Shown if self.files.len() < self.parts as usize => {}
             Stage::Recording | Stage::Shown => return Err(Errno::ENOSPC),
             Stage::Waiting => {
-                self.disk = Some(Disk::create(&self.directory).map_err(told)?);
+                self.disk = Some(Disk::create(&self.directory).map_err(errno_of)?);
                 self.begin(Stage::Recording);
             }
             Stage::Ready => self.begin(Stage::Shown),
@@ -360,6 +360,6 @@ fn verify_sectors(at: u64, length: u64) -> Result<()> {
 }
 
 /// The kernel's number for an error, of which it has nothing else to say.
-pub(crate) fn told(error: RecorderError) -> Errno {
+pub(crate) fn errno_of(error: RecorderError) -> Errno {
     Errno::from_i32(error.errno().raw_os_error())
 }

@@ -305,7 +305,7 @@ mod tests {
         }
     }
 
-    fn told(activity: &Activity) -> Vec<(Option<u32>, &str, TaskKind, u64)> {
+    fn listed(activity: &Activity) -> Vec<(Option<u32>, &str, TaskKind, u64)> {
         activity.times.iter().map(|time| (time.pid, time.name.as_str(), time.kind, time.cpu_ns)).collect()
     }
 
@@ -355,7 +355,7 @@ mod tests {
             (Some(32), "jbd2/loop1-8", TaskKind::Kernel, 1),
             (None, "kworker loop0", TaskKind::Loop, 740),
         ];
-        assert_eq!(told(&machine.look()), expected);
+        assert_eq!(listed(&machine.look()), expected);
         assert_eq!(machine.look(), Activity::default());
     }
 
@@ -368,7 +368,7 @@ mod tests {
         fs::write(machine.directory(300).join("stat"), stat).expect("written");
         fs::write(machine.directory(300).join("io"), "read_bytes: 4096\nwrite_bytes: 0\n").expect("written");
         let activity = machine.look();
-        assert_eq!(told(&activity), [(Some(300), "second", TaskKind::Process, 2 * TICK_NS)]);
+        assert_eq!(listed(&activity), [(Some(300), "second", TaskKind::Process, 2 * TICK_NS)]);
         assert_eq!(activity.others[0].read_bytes, 4096);
     }
 
@@ -405,13 +405,13 @@ mod tests {
         machine.process(201, 200, "cc", 10, [0, 0]);
         machine.parent(200, "make", [5, 1030]);
         let cc = (Some(201), "cc", TaskKind::Process, 3 * TICK_NS);
-        assert_eq!(told(&machine.look()), [cc, (Some(200), "make", TaskKind::Process, 30 * TICK_NS)]);
+        assert_eq!(listed(&machine.look()), [cc, (Some(200), "make", TaskKind::Process, 30 * TICK_NS)]);
 
         // Its end is seen before its parent has waited for it, together with another one of 2 ticks.
         machine.ends(201);
-        assert_eq!(told(&machine.look()), []);
+        assert_eq!(listed(&machine.look()), []);
         machine.parent(200, "make", [5, 1030 + 11 + 2]);
-        assert_eq!(told(&machine.look()), [(Some(200), "make", TaskKind::Process, 3 * TICK_NS)]);
+        assert_eq!(listed(&machine.look()), [(Some(200), "make", TaskKind::Process, 3 * TICK_NS)]);
     }
 
     #[test]

@@ -95,8 +95,8 @@ pub(crate) fn bears(host: &mut dyn Host, device: &Target, uuid: &str) -> fsdyno_
 /// Where signatures with this UUID are.
 fn find(host: &mut dyn Host, disk: &Target, uuid: &str) -> fsdyno_host::Result<Vec<String>> {
     let look = Command::new("wipefs").args(["--no-act", "--json"]);
-    let told = succeed(host, &look.device("", disk.handle, &disk.node), disk)?;
-    let sorted = sort(&told, uuid).map_err(|error| failed(disk, 0, error.to_string()))?;
+    let output = succeed(host, &look.device("", disk.handle, &disk.node), disk)?;
+    let sorted = sort(&output, uuid).map_err(|error| failed(disk, 0, error.to_string()))?;
     let Sorted { mut ours, nameless } = sorted;
     // The log of an xfs has no UUID of its own, and stores that of its filesystem under another name. Each of
     // its records carries the signature.
@@ -164,12 +164,12 @@ struct Sorted {
 }
 
 /// The output of wipefs, without what has somebody else's UUID.
-fn sort(told: &str, uuid: &str) -> serde_json::Result<Sorted> {
+fn sort(output: &str, uuid: &str) -> serde_json::Result<Sorted> {
     let mut sorted = Sorted { ours: Vec::new(), nameless: Vec::new() };
-    if told.trim().is_empty() {
+    if output.trim().is_empty() {
         return Ok(sorted); // releases that print nothing where they found nothing
     }
-    let signatures = serde_json::from_str::<Report>(told)?.signatures;
+    let signatures = serde_json::from_str::<Report>(output)?.signatures;
     let is_ours = |signature: &Signature| signature.uuid.as_deref().is_some_and(|other| same(other, uuid));
     let exfat = signatures.iter().any(|signature| signature.r#type == "exfat" && is_ours(signature));
     for signature in signatures {
@@ -205,11 +205,11 @@ mod tests {
 
     #[test]
     fn only_what_bears_the_uuid_is_ours() {
-        let told = r#"{"signatures": [
+        let output = r#"{"signatures": [
             {"device": "sdb", "offset": "0x438", "type": "ext4", "uuid": "124C21D81d18", "label": null},
             {"device": "sdb", "offset": "0x0", "type": "xfs_external_log", "uuid": null, "label": null},
             {"device": "sdb", "offset": "0x1fe", "type": "dos", "uuid": "0badcafe", "label": null}]}"#;
-        let sorted = |uuid| sort(told, uuid).unwrap();
+        let sorted = |uuid| sort(output, uuid).unwrap();
         assert_eq!(
             sorted("124c21d8-1d18"),
             Sorted { ours: vec!["0x438".into()], nameless: vec!["0x0".into()] }

@@ -107,8 +107,8 @@ fn a_journal_of_a_newer_fsdyno_stays_and_is_named() {
     let mut lab = Lab::new();
     let newer = lab.write("a.journal", &[&header(9), "{\"undo\":\"something new\"}"]);
     let report = lab.restore();
-    let told = &report.report.left[0];
-    assert!(told.contains("newer fsdyno (format version 9") && told.contains("a.journal"), "{told}");
+    let said = &report.report.left[0];
+    assert!(said.contains("newer fsdyno (format version 9") && said.contains("a.journal"), "{said}");
     assert!(newer.exists() && report.aside.is_empty());
 }
 

@@ -166,8 +166,8 @@ fn one_hint_confirms_all_that_a_disk_carries() {
 fn data_without_a_signature_is_data() {
     let data = Signature { offset: 4096, ..Signature::new(UNKNOWN_DATA) };
     let probe = DeviceProbe { signatures: vec![data], ..probe() };
-    let told = reasons(&probe, None, CONFIRMED, &["/dev/sdb=ext4"], false);
-    assert_eq!(told, ["contains data without a known signature, first found at byte 4096"]);
+    let said = reasons(&probe, None, CONFIRMED, &["/dev/sdb=ext4"], false);
+    assert_eq!(said, ["contains data without a known signature, first found at byte 4096"]);
     assert_eq!(reasons(&probe, None, CONFIRMED, &["/dev/sdb=unknown-data"], false), [""; 0]);
 }
 

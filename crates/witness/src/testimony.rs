@@ -281,8 +281,8 @@ fn row(
     let through_ring = matches!(operation, Operation::UringRead | Operation::UringWrite);
     // What is read only to be written counts once.
     let once = matches!(role, Role::Rewriter | Role::Copier) && operation == Operation::Read;
-    let told = operation.moves() != Moves::Nothing && !through_ring && !once && reported.censored == 0;
-    let bytes = told.then(|| Agreement {
+    let comparable = operation.moves() != Moves::Nothing && !through_ring && !once && reported.censored == 0;
+    let bytes = comparable.then(|| Agreement {
         reported: reported.timeline.bytes.iter().sum(),
         kernel: range(|call| call.value.and_then(|value| u64::try_from(value).ok()).unwrap_or(0)),
     });

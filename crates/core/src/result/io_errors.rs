@@ -158,9 +158,9 @@ mod tests {
         let eio = Some("EIO");
         // It reads what nobody has written.
         assert_eq!(result(fault, [None, None], Content::Old).harm(), Harm::Silent);
-        let mut told = result(fault, [eio, None], Content::Old);
-        told.witnessed.as_mut().unwrap().reads = Content::Old;
-        assert_eq!(told.harm(), Harm::None);
+        let mut unread = result(fault, [eio, None], Content::Old);
+        unread.witnessed.as_mut().unwrap().reads = Content::Old;
+        assert_eq!(unread.harm(), Harm::None);
         assert_eq!(result(fault, [eio, eio], Content::Garbage).harm(), Harm::Told);
     }
 }

@@ -200,15 +200,15 @@ fn a_trial_has_figures_besides_its_phases() {
 /// An external program may report its longest operation, or nothing about stalls.
 #[test]
 fn unwatched_workers_have_only_the_stalls_that_were_reported() {
-    let mut told = trial();
-    for role in told.phases.iter_mut().flat_map(|phase| &mut phase.roles) {
+    let mut said = trial();
+    for role in said.phases.iter_mut().flat_map(|phase| &mut phase.roles) {
         (role.longest_stall_ns, role.worker_results) = (Nanos(0), Vec::new());
     }
     for measure in ["longest-stall", "c/writer/longest-stall", "c/writer/time-over-1s"] {
-        assert_eq!(value_in(&told, measure), None, "{measure}");
+        assert_eq!(value_in(&said, measure), None, "{measure}");
     }
-    told.phases[2].roles[0].longest_stall_ns = WINDOW;
-    assert_eq!(value_in(&told, "longest-stall"), Some(Value { value: 30e9, at_least: false }));
+    said.phases[2].roles[0].longest_stall_ns = WINDOW;
+    assert_eq!(value_in(&said, "longest-stall"), Some(Value { value: 30e9, at_least: false }));
 }
 
 /// A trial that hung after a few operations must not drop out of a mean over trials, which would look better.

@@ -228,7 +228,7 @@ fn print(out: &mut dyn Write, kept: &Kept) -> io::Result<()> {
         writeln!(out, "    {second:.0} MB/s on '{after}'")?;
         writeln!(out, "    {ratio}: {}", row.verdict)?;
     }
-    let told = if kept.rows.iter().any(|row| row.differs) {
+    let verdict = if kept.rows.iter().any(|row| row.differs) {
         "\nIt matters here how an image is made: `preallocate` and `sector` in [device]\n\
          choose it. Sweeps with images there carry the warning image-shape."
     } else if kept.rows.iter().all(|row| row.is_decided) {
@@ -237,5 +237,5 @@ fn print(out: &mut dyn Write, kept: &Kept) -> io::Result<()> {
         "\nThese trials vary too much to tell whether it matters here how an image is made.\n\
          Run this again when the machine is quieter."
     };
-    writeln!(out, "{told}")
+    writeln!(out, "{verdict}")
 }

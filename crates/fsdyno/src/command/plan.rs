@@ -328,9 +328,9 @@ mod tests {
         };
         let mut host = FakeHost::new();
         host.add_block("/dev/there", (8, 16), Bytes(Bytes::GIB));
-        let told = |plan: &Plan, host: &mut FakeHost| identities(plan, host).remove(0).1;
-        assert!(told(&plan("/dev/there"), &mut host).starts_with("identity = \""));
-        let absent = told(&plan("/dev/absent"), &mut host);
+        let identity = |plan: &Plan, host: &mut FakeHost| identities(plan, host).remove(0).1;
+        assert!(identity(&plan("/dev/there"), &mut host).starts_with("identity = \""));
+        let absent = identity(&plan("/dev/absent"), &mut host);
         assert!(absent.contains("'/dev/absent'") && !absent.contains("identity"), "{absent}");
     }
 }

@@ -207,11 +207,11 @@ fn a_sweep_without_one_of_its_clients_can_be_resumed() {
     let hook = format!("hooks.after_trial=touch {}", sandbox.path("first-trial").display());
     let options = ["--format", "json", "--allow-hooks", "--set", &hook, "--launch", &launcher];
     let output = sandbox.run(&[&["sweep", "plan.toml"], &options[..]].concat());
-    let told = String::from_utf8_lossy(&output.stderr);
+    let heard = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{}", describe(&output));
-    assert!(told.contains("was lost: ") && told.contains("; the sweep stops"), "{told}");
+    assert!(heard.contains("was lost: ") && heard.contains("; the sweep stops"), "{heard}");
     let before = json(&output)["trials"].as_array().expect("trials").len();
-    assert!(before < 3, "{told}");
+    assert!(before < 3, "{heard}");
     let launcher = script(&sandbox, &start);
     let output = sandbox.run(&[
         "sweep",
@@ -299,10 +299,10 @@ fn a_client_whose_filesystem_never_answers_is_named() {
     let output = running.wait_with_output().expect("fsdyno ends");
     behaviour.release();
     // Its engine could not be killed, so that its trees could not be removed: that is told, and done later.
-    let told = String::from_utf8_lossy(&output.stderr);
+    let heard = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(4), "{}", describe(&output));
-    let stuck = told.lines().find(|line| line.contains("left behind: engine process")).unwrap_or_default();
-    assert!(stuck.contains("on client '"), "{told}");
+    let stuck = heard.lines().find(|line| line.contains("left behind: engine process")).unwrap_or_default();
+    assert!(stuck.contains("on client '"), "{heard}");
     let restored = sandbox.run(&["restore"]);
     assert_eq!(restored.status.code(), Some(0), "{}", describe(&restored));
     assert!(is_empty(&sandbox.path("share")), "something is left");

@@ -44,10 +44,10 @@ fn every_record_is_written_and_synced() {
         for (operation, untimed) in [("pwrite64", prepared), ("fdatasync", 0)] {
             let call = format!("{operation}(");
             let seen = calls.iter().filter(|line| line.contains(&call)).count() as u64;
-            let told = performed(&trial, operation) + untimed;
+            let said = performed(&trial, operation) + untimed;
             let drained = (performed(&trial, operation) as f64 * longest_drain(&trial)) as u64;
-            let most = told + edges + drained;
-            assert!((told..=most).contains(&seen), "{segments} {operation}: {told} of {seen}");
+            let most = said + edges + drained;
+            assert!((said..=most).contains(&seen), "{segments} {operation}: {said} of {seen}");
         }
         let syncs = performed(&trial, "fdatasync");
         let items: u64 = roles(&trial).filter_map(|role| role["rates"]["items"].as_u64()).sum();

@@ -130,7 +130,7 @@ impl Sectors {
 }
 
 /// Only the disks that differ from the one before: not every layer passes on a flush of nothing.
-fn told(mut sums: Vec<u64>) -> Vec<u64> {
+fn said(mut sums: Vec<u64>) -> Vec<u64> {
     sums.dedup();
     sums.retain(|sum| *sum != 0);
     sums
@@ -159,7 +159,7 @@ fn at_flushes_of_qemu(log: &Path) -> Vec<u64> {
             sums.push(disk.sum);
         }
     }
-    told(sums)
+    said(sums)
 }
 
 /// The same from the recorder's log.
@@ -176,7 +176,7 @@ fn at_flushes_of_recorder(directory: &Path) -> Vec<u64> {
         Ok(())
     };
     log.for_each(0..log.count(), each).expect("every entry");
-    told(sums)
+    said(sums)
 }
 
 /// Two recordings of one disk, at two places below the guest: whatever a cut after a flush leaves is the same
@@ -256,6 +256,6 @@ fn qemu_logs_the_same_disks() {
         let at = differs.unwrap_or_default();
         flushes.get(at.saturating_sub(2)..(at + 3).min(flushes.len())).map(<[u64]>::to_vec)
     };
-    let told = format!("own {:x?}, theirs {:x?}", around(&own), around(&theirs));
-    assert_eq!((own.len(), differs), (theirs.len(), None), "{told}");
+    let said = format!("own {:x?}, theirs {:x?}", around(&own), around(&theirs));
+    assert_eq!((own.len(), differs), (theirs.len(), None), "{said}");
 }

@@ -43,7 +43,7 @@ fn swept(device: &str, load: &str) -> Value {
 
 /// Returns the numbers of promises made, of promises lost, of files that had something wrong in them, and of
 /// states, over all models.
-fn told(trial: &Value) -> [u64; 4] {
+fn heard(trial: &Value) -> [u64; 4] {
     let models = trial["durability"]["models"].as_array().expect("models");
     let states = models.iter().map(|model| model["states"].as_u64().expect("a count")).sum();
     let promises = || models.iter().flat_map(|model| model["promises"].as_array().expect("promises"));
@@ -59,7 +59,7 @@ fn a_mirror_keeps_its_promises_also_without_a_disk() {
     let load = "models = [\"completed\", \"flushed\"]\ncuts = 2\npromises = 20\nduration = \"1s\"\n\
                 unsynced = \"200ms\"\ndegraded = true";
     let trial = swept(MIRROR, load);
-    let [made, lost, wrong, states] = told(&trial);
+    let [made, lost, wrong, states] = heard(&trial);
     assert_eq!((lost, wrong, states), (0, 0, 4), "{}", trial["durability"]["models"]);
     assert!(made > 0, "{made}");
 }

@@ -110,8 +110,8 @@ fn a_named_loop_device_that_the_host_caches_is_told() {
         let output = sandbox.run(&["sweep", "plan.toml", "--destroy", &node]);
         assert_eq!(output.status.code(), Some(0), "{}", describe(&output));
         let warnings = sandbox.stored()["trials"][0]["warnings"].to_string();
-        let told = format!("'{node}' is a loop device without direct I/O");
-        assert_eq!(warnings.contains(&told), !direct, "{warnings}");
+        let said = format!("'{node}' is a loop device without direct I/O");
+        assert_eq!(warnings.contains(&said), !direct, "{warnings}");
     }
 }
 

@@ -98,9 +98,9 @@ fn bonnie_reports_its_parts() {
     // It announces its parts, so each is watched separately: the slow one fills its window with its own work.
     assert!(trial["phases"].as_array().expect("phases").iter().all(|phase| phase["telemetry"].is_object()));
     let first = &trial["phases"][0];
-    let (watched, told) = (&first["telemetry"]["window"]["length_ns"], &first["window_ns"]);
-    let ratio = watched.as_f64().expect("a length") / told.as_f64().expect("a window");
-    assert!((0.9..1.1).contains(&ratio), "watched for {watched}, reported {told}");
+    let (watched, said) = (&first["telemetry"]["window"]["length_ns"], &first["window_ns"]);
+    let ratio = watched.as_f64().expect("a length") / said.as_f64().expect("a window");
+    assert!((0.9..1.1).contains(&ratio), "watched for {watched}, reported {said}");
     assert!(
         first["telemetry"]["window"]["task_ns"]["own"].as_u64().is_some_and(|ns| ns > 100_000_000),
         "{first}"

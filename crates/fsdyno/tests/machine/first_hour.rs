@@ -129,11 +129,11 @@ fn quiet_prints_results_only() {
 }
 
 fn the_version_names_the_build() {
-    let told = stdout(&Sandbox::new().run(&["--version"]));
+    let heard = stdout(&Sandbox::new().run(&["--version"]));
     let version = concat!("fsdyno ", env!("CARGO_PKG_VERSION"), " (");
-    let build = told.trim_end().strip_prefix(version).and_then(|rest| rest.strip_suffix(')'));
-    let build = build.unwrap_or_else(|| panic!("{told}"));
-    assert!(build == "debug build" || build.starts_with("commit "), "{told}");
+    let build = heard.trim_end().strip_prefix(version).and_then(|rest| rest.strip_suffix(')'));
+    let build = build.unwrap_or_else(|| panic!("{heard}"));
+    assert!(build == "debug build" || build.starts_with("commit "), "{heard}");
 }
 
 fn completions_are_scripts() {

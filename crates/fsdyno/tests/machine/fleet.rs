@@ -172,12 +172,12 @@ fn a_lost_machine_loses_one_trial() {
     let running = started(&sandbox, &fleet(&launch, &[]), || mounted(&sandbox) == 2);
     kill(hosts.processes(1, "--supervised")[0], Signal::KILL);
     let output = ended(running);
-    let told = String::from_utf8_lossy(&output.stderr);
+    let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{}", describe(&output));
-    assert!(told.contains("x2: runs no further trials: it was lost"), "{told}");
-    assert!(told.contains("is queued again") && told.contains("fsdyno restore"), "{told}");
+    assert!(said.contains("x2: runs no further trials: it was lost"), "{said}");
+    assert!(said.contains("is queued again") && said.contains("fsdyno restore"), "{said}");
     let document = json(&output);
-    assert_eq!(trials(&document).len(), 9, "{told}");
+    assert_eq!(trials(&document).len(), 9, "{said}");
     let warnings = trials(&document).iter().filter_map(|trial| trial["warnings"].as_array()).flatten();
     let lost: Vec<&Value> = warnings.filter(|warning| warning["kind"] == "machine-lost").collect();
     assert!(matches!(&lost[..], [one] if one.to_string().contains("x2 left the fleet")), "{lost:?}");
@@ -233,10 +233,10 @@ fn an_interrupted_fleet_is_undone() {
     kill(running.id(), Signal::INT);
     let output = ended(running);
     assert_eq!(output.status.code(), Some(130), "{}", describe(&output));
-    let told = String::from_utf8_lossy(&output.stderr);
+    let said = String::from_utf8_lossy(&output.stderr);
     assert!(
-        told.contains("hint: to continue, run fsdyno sweep plan.toml --resume --fleet --launch"),
-        "{told}"
+        said.contains("hint: to continue, run fsdyno sweep plan.toml --resume --fleet --launch"),
+        "{said}"
     );
     assert_nothing_is_left(&sandbox, &hosts, 2);
     // One of them can do the rest alone.
@@ -335,8 +335,8 @@ fn devices_are_confirmed_for_each_machine() {
     let refused = |more: &[&str], code: i32, texts: &[&str]| {
         let output = sandbox.run(&fleet(&launch, more));
         assert_eq!(output.status.code(), Some(code), "{}", describe(&output));
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert!(texts.iter().all(|text| told.contains(text)), "{told}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(texts.iter().all(|text| said.contains(text)), "{said}");
         for name in ["disk1", "disk2"] {
             let allocated = fs::metadata(sandbox.path(name)).expect("the disk").blocks();
             assert_eq!(allocated, 0, "{name} was written");
@@ -344,8 +344,8 @@ fn devices_are_confirmed_for_each_machine() {
         assert_nothing_is_left(&sandbox, &hosts, 2);
     };
     let [of_first, of_second] = [format!("x1:{first}"), format!("x2:{second}")];
-    let told = ["names no machine of the fleet; it has x1, x2", &format!("--destroy {of_first}")];
-    refused(&["--destroy", first], 2, &told);
+    let said = ["names no machine of the fleet; it has x1, x2", &format!("--destroy {of_first}")];
+    refused(&["--destroy", first], 2, &said);
     refused(&["--destroy", &format!("x3:{first}")], 2, &["names no machine of the fleet"]);
     // What is confirmed for one machine is not for another.
     refused(
@@ -365,8 +365,8 @@ fn what_a_fleet_cannot_do_is_refused() {
         sandbox.write("plan.toml", plan);
         let output = sandbox.run(&fleet("false", &[]));
         assert_eq!(output.status.code(), Some(2), "{}", describe(&output));
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert!(told.contains(text), "{told}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains(text), "{said}");
     };
     refused(&usual.replace("[fleet]\ncount = 2\n", ""), "say how many: [fleet] with `count`");
     refused(&usual.replace("count = 2\n", ""), "'count'");

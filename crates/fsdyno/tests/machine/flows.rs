@@ -337,7 +337,7 @@ fn every_flow_is_a_plan_that_can_be_dry_run() {
         let shown = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(shown.contains("case 2: btrfs / flow") && shown.contains("    files "), "{shown}");
         let once = shown.matches("over and over").count();
-        assert!((1..=3).contains(&once), "{name} is told {once} times");
+        assert!((1..=3).contains(&once), "{name} is said {once} times");
     }
 }
 

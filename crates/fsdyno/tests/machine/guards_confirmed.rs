@@ -177,8 +177,8 @@ fn a_device_that_fstab_names() {
         .env("XDG_STATE_HOME", sandbox.path("state"))
         .output()
         .expect("run fsdyno");
-    let told = String::from_utf8_lossy(&output.stdout);
-    assert!(told.contains("is named in /etc/fstab, for '/srv/backup'"), "{}", describe(&output));
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("is named in /etc/fstab, for '/srv/backup'"), "{}", describe(&output));
 }
 
 /// mkfs.btrfs would check this itself; here it is not even started.

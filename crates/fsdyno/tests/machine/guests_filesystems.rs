@@ -164,8 +164,8 @@ fn removed_filesystems_run_on_older_kernels() {
         assert_eq!(filesystem == "nilfs2", checked.is_null(), "whether {filesystem} has a check");
         assert_eq!(filesystem == "nilfs2", warns(trial, "garbage-collection"), "{filesystem}");
         let geometry = trial["environment"]["geometry"].as_str().expect("a geometry");
-        let told = asked.map_or("", |asked| asked.geometry);
-        assert!(!geometry.trim().is_empty() && geometry.contains(told), "{filesystem}: {geometry}");
+        let said = asked.map_or("", |asked| asked.geometry);
+        assert!(!geometry.trim().is_empty() && geometry.contains(said), "{filesystem}: {geometry}");
     }
     let shown = sandbox.run(&["show", "--full"]);
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
@@ -189,9 +189,9 @@ fn bcachefs_is_created_and_checked_by_its_own_tool() {
         let named = |trial: &&Value| trial["configuration"]["name"].to_string().contains(word);
         trials.iter().find(named).unwrap_or_else(|| panic!("{word}: {trials:#?}"))
     };
-    let told =
+    let said =
         [("default", "compression: none"), ("zstd", "compression: zstd"), ("1024", "block_size: 1.00 KiB")];
-    for (trial, geometry) in told.map(|(word, geometry)| (of_name(word), geometry)) {
+    for (trial, geometry) in said.map(|(word, geometry)| (of_name(word), geometry)) {
         assert_eq!(trial["outcome"], "measured", "{trial:#}");
         assert_eq!(trial["check"]["clean"], true, "{}", trial["check"]);
         assert!(!warns(trial, "option-not-in-force"), "{}", trial["warnings"]);

@@ -70,10 +70,10 @@ fn a_resumed_guest_is_one_of_its_own() {
         let mut guest = place.start(&asked);
         assert!(is_resumed(guest.as_ref()), "{}", guest.facts().description);
         random.extend(RANDOM.map(|path| read(guest.as_mut(), path)));
-        let told = guest.run(&Command::new("date").args(["+%s"])).expect("a date");
-        let told = Duration::from_secs(told.stdout.trim().parse().expect("seconds"));
+        let said = guest.run(&Command::new("date").args(["+%s"])).expect("a date");
+        let said = Duration::from_secs(said.stdout.trim().parse().expect("seconds"));
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970");
-        assert!(now.abs_diff(told) < Duration::from_secs(60), "{now:?} {told:?}");
+        assert!(now.abs_diff(said) < Duration::from_secs(60), "{now:?} {said:?}");
         let node = guest.disks().remove(0);
         assert_eq!(guest.probe_device(&node).expect("a probe").signatures.len(), number, "as on the disk");
         let mkfs =

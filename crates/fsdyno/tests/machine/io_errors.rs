@@ -74,8 +74,8 @@ fn defaults_tell_every_fault() {
             assert_eq!(result["fault"], *name);
             assert!(result["failed"].as_u64() > Some(0), "{filesystem} {result}");
             // A read that fails once is tried again by the kernel, without its readahead.
-            let told = if *name == "read-data" { Value::Null } else { "EIO".into() };
-            assert_eq!(result["witnessed"]["first"], told, "{filesystem} {result}");
+            let said = if *name == "read-data" { Value::Null } else { "EIO".into() };
+            assert_eq!(result["witnessed"]["first"], said, "{filesystem} {result}");
             assert!(result["mount_error"].is_null(), "{filesystem} {result}");
         }
         let named = |name: &str| found.iter().find(|result| result["fault"] == name).expect("the fault");

@@ -180,8 +180,8 @@ fn a_store_on_read_only_media_is_shown() {
     }
     let refused = run(&["note", "1", "a note"]);
     assert_eq!(refused.status.code(), Some(3), "{}", describe(&refused));
-    let told = text(&refused.stderr);
-    assert!(told.contains("can be read but not changed: Read-only file system"), "{told}");
+    let said = text(&refused.stderr);
+    assert!(said.contains("can be read but not changed: Read-only file system"), "{said}");
 }
 
 fn a_store_of_somebody_else_is_shown_and_not_changed() {
@@ -195,8 +195,8 @@ fn a_store_of_somebody_else_is_shown_and_not_changed() {
     for arguments in [&["note", "1", "mine now"][..], &["delete", "1", "--yes"], &["bench", "."]] {
         let output = user.run(&[arguments, &["--store", &store]].concat());
         assert_eq!(output.status.code(), Some(3), "{arguments:?}: {}", describe(&output));
-        let told = text(&output.stderr);
-        assert!(told.contains("belong to user 0, so they can be read but not changed"), "{told}");
+        let said = text(&output.stderr);
+        assert!(said.contains("belong to user 0, so they can be read but not changed"), "{said}");
     }
     assert!(fs::read(&store).expect("the store") == before, "it was changed");
     let given = fs::read_dir(user.sandbox.path("given")).expect("the directory");

@@ -76,8 +76,8 @@ fn what_is_mounted_outside_of_a_changed_root_is_named() {
     let confirmed = ["sweep", "/plan.toml", "--destroy", &node, "--overwrite", &format!("{node}=ext4")];
     let swept = in_a_changed_root(&sandbox, &plan, &confirmed);
     assert_eq!(swept.status.code(), Some(3), "{}", describe(&swept));
-    let told = String::from_utf8_lossy(&swept.stderr).into_owned();
-    assert!(told.contains("is mounted on '"), "{told}");
+    let heard = String::from_utf8_lossy(&swept.stderr).into_owned();
+    assert!(heard.contains("is mounted on '"), "{heard}");
 }
 
 fn a_place_that_hides_what_a_sweep_needs_is_named_and_nothing_is_changed() {
@@ -85,7 +85,7 @@ fn a_place_that_hides_what_a_sweep_needs_is_named_and_nothing_is_changed() {
     let image = sandbox.path("scratch.img");
     sandbox.write("plan.toml", &plan(&format!("image = {image:?}\nsize = \"64M\"\n")));
     let empty = |path: &str| format!("mount -t tmpfs empty {path}");
-    for (place, code, told) in [
+    for (place, code, heard) in [
         (empty("/proc"), 3, "cannot read in '/proc/self/fd'"),
         (empty("/sys"), 1, "loop devices, which images need, are not visible here (is /sys mounted?)"),
         (empty("/dev"), 1, "'/dev/loop-control' does not exist here"),
@@ -101,7 +101,7 @@ fn a_place_that_hides_what_a_sweep_needs_is_named_and_nothing_is_changed() {
         assert_eq!(swept.status.code(), Some(code), "{place}: {}", describe(&swept));
         let said = [&swept.stdout[..], &swept.stderr].concat();
         let said = String::from_utf8_lossy(&said).split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(said.contains(told), "{place}: {said}");
+        assert!(said.contains(heard), "{place}: {said}");
         assert!(!image.exists(), "{place}");
     }
     let (swept, own) =

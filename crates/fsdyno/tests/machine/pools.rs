@@ -112,17 +112,17 @@ fn named_disks_are_confirmed_one_by_one_and_left_clean() {
 fn what_is_on_one_device_is_not_on_a_pool() {
     let sandbox = Sandbox::new();
     let disks = "{ image = \"/var/tmp/never.img\", size = \"1G\", count = 2 }";
-    let told = |axes: &str| {
+    let said = |axes: &str| {
         sandbox.write("plan.toml", &plan(disks, axes, "1s"));
         let output = sandbox.run(&["plan", "plan.toml"]);
         assert!(!output.status.success() && !Path::new("/var/tmp/never.img.1").exists());
         describe(&output)
     };
-    let of_ext4 = told("filesystem = \"ext4\"");
+    let of_ext4 = said("filesystem = \"ext4\"");
     assert!(
         of_ext4.contains("ext4 is created on one device") && of_ext4.contains("[device.md]"),
         "{of_ext4}"
     );
-    let of_raid6 = told("filesystem = \"btrfs\"\ndata_profile = \"raid6\"");
+    let of_raid6 = said("filesystem = \"btrfs\"\ndata_profile = \"raid6\"");
     assert!(of_raid6.contains("at least 3 disks") && of_raid6.contains("here it has 2"), "{of_raid6}");
 }

@@ -135,8 +135,8 @@ fn a_written_image_needs_a_plan_without_guests() {
     let sandbox = Sandbox::new();
     let plan = plan(Path::new("/var/tmp/never.img"), "300ms").replace("[axes]", "[axes]\nkernel = [\"6.1\"]");
     sandbox.write("plan.toml", &plan);
-    let told = describe(&sandbox.run(&["plan", "plan.toml"]));
-    assert!(told.contains("whose disks are new in each trial"), "{told}");
+    let said = describe(&sandbox.run(&["plan", "plan.toml"]));
+    assert!(said.contains("whose disks are new in each trial"), "{said}");
 }
 
 fn it_is_measured_whether_the_shape_of_an_image_matters() {

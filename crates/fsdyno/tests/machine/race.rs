@@ -82,14 +82,14 @@ fn a_race_is_killed_resumed_shown_recommended_and_reported() {
     // Killed in its second block.
     let mut child = sandbox.fsdyno(&["sweep", "plan.toml"]).stderr(Stdio::piped()).spawn().expect("a sweep");
     let mut lines = BufReader::new(child.stderr.take().expect("a pipe")).lines().map_while(Result::ok);
-    let told: Vec<String> = lines.by_ref().take_while(|line| !line.starts_with("trial 12 of ")).collect();
+    let heard: Vec<String> = lines.by_ref().take_while(|line| !line.starts_with("trial 12 of ")).collect();
     child.kill().expect("kill the sweep");
     child.wait().expect("reap the sweep");
     drop(lines);
-    let told = told.join("\n");
-    assert!(told.contains("after round 1 (8 trials) "), "{told}");
-    assert!(told.contains("\nafter block 1: no configuration is more than "), "{told}");
-    assert!(told.contains("\nblock 2 of 3 is next, with "), "{told}");
+    let heard = heard.join("\n");
+    assert!(heard.contains("after round 1 (8 trials) "), "{heard}");
+    assert!(heard.contains("\nafter block 1: no configuration is more than "), "{heard}");
+    assert!(heard.contains("\nblock 2 of 3 is next, with "), "{heard}");
     let before = said(&sandbox, &["race", "raced"]);
     assert_eq!(before["state"], "unfinished", "{before:#}");
 

@@ -195,8 +195,8 @@ fn a_case_that_cannot_settle_is_given_up() {
     sandbox.write("plan.toml", &text.replace("longest-stall", "read-under-write"));
     let output = sandbox.run(&["sweep", "plan.toml", "--format", "json"]);
     assert_eq!(output.status.code(), Some(0), "{}", describe(&output));
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(told.contains("block 3: intervals still too wide: ext4 (fileserver)"), "{told}");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("block 3: intervals still too wide: ext4 (fileserver)"), "{said}");
     let swept = json(&output);
     let trials = swept["trials"].as_array().expect("trials");
     assert_eq!(trials.len(), 3);

@@ -85,8 +85,8 @@ fn copies_have_every_byte_and_are_made_once_in_a_block() {
     // Each pair differs by atime only.
     let pairs: Vec<(&String, &String)> = sharing.values().map(|pair| (&pair[0], &pair[1])).collect();
     assert!(pairs.len() == 4 && pairs.iter().all(|(one, other)| one == other), "{sharing:?}");
-    let told = describe(&sandbox.run(&["show", "--full"]));
-    assert!(told.contains("began with a copy of what trial"), "{told}");
+    let heard = describe(&sandbox.run(&["show", "--full"]));
+    assert!(heard.contains("began with a copy of what trial"), "{heard}");
 }
 
 fn nothing_is_left_of_what_was_prepared_after_a_kill() {

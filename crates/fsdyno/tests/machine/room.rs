@@ -129,8 +129,8 @@ fn trees_and_writers_must_fit_on_the_device_together() {
     for command in ["plan", "sweep"] {
         let output = sandbox.run(&[command, "plan.toml"]);
         assert_eq!(output.status.code(), Some(3), "{}", describe(&output));
-        let told = describe(&output);
-        assert!(told.contains("has 256M, but the plan's trees and writers need 280M"), "{told}");
+        let said = describe(&output);
+        assert!(said.contains("has 256M, but the plan's trees and writers need 280M"), "{said}");
     }
     let fits = sandbox.run(&["plan", "plan.toml", "--set", "workloads.writer_space=16M"]);
     assert_eq!(fits.status.code(), Some(0), "{}", describe(&fits));

@@ -178,17 +178,17 @@ fn a_device_that_hangs_costs_its_trial_only() {
     let trials = document["trials"].as_array().expect("trials");
     let outcomes: Vec<&Value> = trials.iter().map(|trial| &trial["outcome"]).collect();
     assert_eq!(outcomes, ["measured", "failed", "measured"], "{}", describe(&output));
-    let told = trials[1]["error"]["details"].as_str().unwrap_or_default();
+    let said = trials[1]["error"]["details"].as_str().unwrap_or_default();
     for left in ["engine process ", "mount '", "loop device on '", "file '"] {
-        assert!(told.contains(left), "expected {left} in {told}");
+        assert!(said.contains(left), "expected {left} in {said}");
     }
     assert!(
         trials[1]["error"]["message"].as_str().is_some_and(|text| text.contains("no progress")),
         "{}",
         trials[1]["error"]
     );
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(told.contains("left behind: engine process ") && told.contains("left behind: mount '"), "{told}");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("left behind: engine process ") && said.contains("left behind: mount '"), "{said}");
     let device = |trial: &Value| trial["configuration"]["device"]["image"]["path"].clone();
     let beside = format!("{}.1", image(&sandbox).display());
     assert_eq!(

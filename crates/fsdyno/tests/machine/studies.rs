@@ -151,8 +151,8 @@ fn every_ready_plan_can_be_scaled_down_as_it_says() {
     for Ready { plan, .. } in READY {
         let text = std::fs::read_to_string(ready(plan)).expect("a plan");
         let comment = text.lines().map_while(|line| line.strip_prefix('#')).collect::<Vec<_>>().join("\n");
-        let Some((_, told)) = comment.split_once("Scaled down") else { continue };
-        let (_, command) = told.split_once("fsdyno sweep ").expect("a command");
+        let Some((_, said)) = comment.split_once("Scaled down") else { continue };
+        let (_, command) = said.split_once("fsdyno sweep ").expect("a command");
         let command = command.replace("\\\n", " ");
         // The first word is the plan itself; a shell knows what quotes mean.
         let (_, options) = command.lines().next().and_then(|line| line.split_once(' ')).expect("options");

@@ -102,9 +102,9 @@ impl Guarded for Listened {
         match self.lines.next(patience) {
             Heard::Silence => Ok(None),
             Heard::Line(line) => {
-                let told: std::result::Result<Ending, String> =
+                let answer: std::result::Result<Ending, String> =
                     serde_json::from_slice(&line).map_err(|error| lost(error.to_string()))?;
-                told.map(Some).map_err(lost)
+                answer.map(Some).map_err(lost)
             }
             Heard::TooMuch(_) | Heard::End => Err(lost("its guardian was killed".to_string())),
         }
@@ -262,11 +262,11 @@ impl Running {
         loop {
             let now = Instant::now();
             let left = deadline.map_or(GLANCE, |deadline| deadline.saturating_duration_since(now));
-            let (ended, spoke, told) = self.ready(left.min(GLANCE));
+            let (ended, spoke, ordered) = self.ready(left.min(GLANCE));
             if spoke {
                 self.read_some();
             }
-            if told {
+            if ordered {
                 inbox.read();
             }
             match asked {

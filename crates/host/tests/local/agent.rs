@@ -266,12 +266,12 @@ fn held(sandbox: &Sandbox) {
     let path = sandbox.path("lock");
     let mut host = agent();
     let open = |host: &mut AgentHost| {
-        let told =
+        let said =
             host.run(&Command::new("sh").args(["-c", "echo $PPID; ls -l /proc/$$/fd"])).unwrap().stdout;
-        let agent = told.lines().next().unwrap();
+        let agent = said.lines().next().unwrap();
         let agents = fs::read_dir(format!("/proc/{agent}/fd")).unwrap().flatten();
         let of_agent = agents.filter(|fd| fs::read_link(fd.path()).is_ok_and(|file| file == path)).count();
-        of_agent + told.matches(&*path.to_string_lossy()).count()
+        of_agent + said.matches(&*path.to_string_lossy()).count()
     };
     assert_eq!(open(&mut host), 0);
     let lock = fs::File::create(&path).unwrap();

@@ -64,18 +64,18 @@ fn commands_run_in_their_order_and_know_what_for() {
     assert_eq!(kinds, expected);
     assert!(trial.warnings.iter().any(|warning| warning.kind == WarningKind::Monitored));
     let commands = lab.host.guardian.commands();
-    let told = |index: usize, name: &str| {
+    let heard = |index: usize, name: &str| {
         let variables = &commands[index].environment;
         variables.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
     };
     assert_eq!(commands[0].words, ["first", "a b"]);
-    assert_eq!((told(0, "FSDYNO_TRIAL"), told(0, "FSDYNO_PHASE")), (Some("0"), None));
-    assert_eq!(told(0, "FSDYNO_DEVICE"), Some("/data/fsdyno.img"));
-    assert_eq!((told(1, "FSDYNO_PHASE"), told(1, "FSDYNO_DEVICE")), (Some("null"), Some("/dev/loop0")));
-    assert!(told(1, "FSDYNO_MOUNTPOINT").is_some() && told(3, "FSDYNO_MOUNTPOINT").is_none());
+    assert_eq!((heard(0, "FSDYNO_TRIAL"), heard(0, "FSDYNO_PHASE")), (Some("0"), None));
+    assert_eq!(heard(0, "FSDYNO_DEVICE"), Some("/data/fsdyno.img"));
+    assert_eq!((heard(1, "FSDYNO_PHASE"), heard(1, "FSDYNO_DEVICE")), (Some("null"), Some("/dev/loop0")));
+    assert!(heard(1, "FSDYNO_MOUNTPOINT").is_some() && heard(3, "FSDYNO_MOUNTPOINT").is_none());
     assert_eq!((commands[2].words[0].as_str(), commands[2].limit), ("perf", None));
     assert!(commands[2].words[2].ends_with("results.db.files/1/0/phase1-monitor1-perf"), "{commands:?}");
-    assert_eq!(told(3, "FSDYNO_OUTCOME"), Some("measured"));
+    assert_eq!(heard(3, "FSDYNO_OUTCOME"), Some("measured"));
 }
 
 #[test]

@@ -52,7 +52,7 @@ fn places(trials: &[TrialRecord]) -> Vec<(u32, u32, u32, bool, u64)> {
 }
 
 /// Returns the answer of the stored trials.
-fn told(lab: &Lab, sweep: SweepId) -> RaceAnswer {
+fn heard(lab: &Lab, sweep: SweepId) -> RaceAnswer {
     let stored = lab.store.sweep(sweep).unwrap();
     let budget = race_budget(&stored.plan_toml, &stored.overrides).expect("a race");
     let measure: fsdyno_core::Measure = stored.measure.parse().unwrap();
@@ -103,7 +103,7 @@ fn a_race_drops_the_worse_half_and_measures_the_rest_again() {
     let numbered =
         (0..).zip(expected).map(|(trial, slot)| (trial, slot.block, slot.case, slot.sentinel, slot.seed));
     assert_eq!(places(&trials), numbered.collect::<Vec<_>>(), "each block in the order of the complete one");
-    let found = told(&lab, outcome.sweep);
+    let found = heard(&lab, outcome.sweep);
     assert_eq!((dropped(&found), found.state), (vec![3, 2, 1], RaceState::Over));
     assert_eq!((found.pick.case, found.default.case, found.trials), (7, 0, TRIALS));
     let finalists: Vec<(u32, usize)> =
@@ -126,7 +126,7 @@ fn a_race_that_was_interrupted_anywhere_ends_as_if_it_had_not_been() {
     let mut whole = Lab::new();
     engines(&mut whole, &LEFT, 0, sound);
     let outcome = whole.run(&race(&[]), None).unwrap();
-    let (expected, decided) = (places(&whole.trials(&outcome)), told(&whole, outcome.sweep));
+    let (expected, decided) = (places(&whole.trials(&outcome)), heard(&whole, outcome.sweep));
     for last in 1..TRIALS {
         let mut lab = Lab::new();
         engines(&mut lab, &LEFT, 0, sound);
@@ -139,7 +139,7 @@ fn a_race_that_was_interrupted_anywhere_ends_as_if_it_had_not_been() {
             .unwrap();
         assert_eq!((stopped.end, stopped.measured as usize), (SweepEnd::Interrupted, last));
         if last > 9 {
-            let so_far = told(&lab, stopped.sweep);
+            let so_far = heard(&lab, stopped.sweep);
             assert_eq!((so_far.state, dropped(&so_far)), (RaceState::Unfinished, vec![3, 2, 1]));
         }
         lab.interrupt.store(false, Ordering::Relaxed);
@@ -147,7 +147,7 @@ fn a_race_that_was_interrupted_anywhere_ends_as_if_it_had_not_been() {
         let resumed = lab.run(&race(&[]), Some(stopped.sweep)).unwrap();
         assert_eq!(resumed.end, SweepEnd::Finished, "stopped after {last}");
         assert_eq!(places(&lab.trials(&resumed)), expected, "stopped after {last}");
-        let found = told(&lab, resumed.sweep);
+        let found = heard(&lab, resumed.sweep);
         assert_eq!(found.eliminations, decided.eliminations, "stopped after {last}");
         assert_eq!((&found.pick, found.regret_bound), (&decided.pick, decided.regret_bound));
     }
@@ -164,7 +164,7 @@ fn what_cannot_be_measured_is_dropped_and_does_not_stop_the_race() {
     engines(&mut lab, &[0, 3, 4, 5, 6], 0, engine);
     let outcome = lab.run(&race(&[]), None).unwrap();
     assert_eq!(outcome.end, SweepEnd::Finished);
-    let found = told(&lab, outcome.sweep);
+    let found = heard(&lab, outcome.sweep);
     let failed = &found.eliminations[0];
     assert_eq!((failed.raced.case, failed.round, failed.rank), (7, 1, None));
     assert!(failed.why.starts_with("failed: 3 readers, 3 writers"), "{}", failed.why);
@@ -193,7 +193,7 @@ fn the_last_round_takes_what_is_left_of_the_budget() {
     let outcome = lab.run(&race(&["budget=35"]), None).unwrap();
     // 9 in the first block, and four times 6.
     assert_eq!((outcome.end, outcome.measured), (SweepEnd::Finished, 33));
-    let found = told(&lab, outcome.sweep);
+    let found = heard(&lab, outcome.sweep);
     assert_eq!((found.budget.as_deref(), found.finalists[0].trials), (Some("35 trials"), 4));
 }
 
@@ -220,7 +220,7 @@ fn a_race_whose_time_is_used_up_ends_and_says_so() {
         }
         assert_eq!((outcome.end, lab.trials(&outcome).len()), (SweepEnd::Finished, 9));
         assert!(long > 0, "said as soon as it is known");
-        let found = told(&lab, outcome.sweep);
+        let found = heard(&lab, outcome.sweep);
         assert_eq!((found.state, found.pick.case), (RaceState::OutOfBudget, 7));
         assert!(found.finalists.iter().all(|one| one.trials == 0), "nothing was measured again");
         assert!(

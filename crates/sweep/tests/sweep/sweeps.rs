@@ -193,7 +193,7 @@ fn an_engine_that_is_silent_ends_early_or_talks_nonsense_fails_its_trial() {
 /// A busy machine and a device that hangs look the same from outside.
 #[test]
 fn an_engine_without_a_processor_does_not_hang_in_the_kernel() {
-    let told = |plight: Plight| {
+    let heard = |plight: Plight| {
         let mut lab = Lab::new();
         let kept = Some(plight);
         lab.engines([FakeEngine { hangs: true, unstoppable: true, plight: kept, ..events(begun()) }]);
@@ -202,10 +202,10 @@ fn an_engine_without_a_processor_does_not_hang_in_the_kernel() {
         let failure = failure(&lab.trials(&outcome)[0]).clone();
         (failure.hint.unwrap(), failure.details)
     };
-    let (hint, left) = told(Plight::NoProcessor);
+    let (hint, left) = heard(Plight::NoProcessor);
     assert!(hint.contains("others use the processors") && !hint.contains("hung"), "{hint}");
     assert!(left.contains("engine process 1, which was killed and has had no processor"), "{left}");
-    let (hint, left) = told(Plight::InKernel);
+    let (hint, left) = heard(Plight::InKernel);
     assert!(hint.starts_with("look for hung tasks in the kernel log"), "{hint}");
     assert!(left.contains("engine process 1, which hangs in the kernel and cannot be killed"), "{left}");
 }

@@ -196,7 +196,7 @@ mod tests {
         Configuration { name: String::new(), filesystem: "ext4".to_string(), settings }
     }
 
-    fn told(host: &mut FakeHost, devices: &Devices, journals: &[&str]) -> Vec<String> {
+    fn reasons(host: &mut FakeHost, devices: &Devices, journals: &[&str]) -> Vec<String> {
         let configurations: Vec<Configuration> =
             journals.iter().map(|journal| configuration(journal)).collect();
         let refusals = refusals(host, devices, &configurations, Bytes(0));
@@ -223,22 +223,22 @@ mod tests {
         let mut host = host(75 * GIB, 100 * GIB);
         let refused = |space, host: &mut FakeHost| refusals(host, &devices, &[], Bytes(space * GIB));
         assert_eq!(refused(74, &mut host), []);
-        let told = refused(900, &mut host).remove(0);
+        let refusal = refused(900, &mut host).remove(0);
         let expected = "has too little room: the plan's trees and writers need 900G, but of the 75G free \
                         there, 1G is reserved";
-        assert_eq!(told.reason, expected);
-        assert!(told.hint.contains("--tree-size"), "{told:?}");
+        assert_eq!(refusal.reason, expected);
+        assert!(refusal.hint.contains("--tree-size"), "{refusal:?}");
     }
 
     #[test]
     fn an_image_needs_its_size_and_the_machine_a_reserve() {
         let devices = Devices { data: image("/data/a.img", 8 * GIB), journals: BTreeMap::new() };
-        assert_eq!(told(&mut host(9 * GIB, 100 * GIB), &devices, &[]), [""; 0]);
+        assert_eq!(reasons(&mut host(9 * GIB, 100 * GIB), &devices, &[]), [""; 0]);
         let expected = "/data/a.img can grow to 8G, but of the 9215M free there, 1G is reserved";
-        assert_eq!(told(&mut host(9 * GIB - 1, 100 * GIB), &devices, &["internal"]), [expected]);
+        assert_eq!(reasons(&mut host(9 * GIB - 1, 100 * GIB), &devices, &["internal"]), [expected]);
         let small = Devices { data: image("/data/a.img", 95 << 20), journals: BTreeMap::new() };
-        assert_eq!(told(&mut host(100 << 20, 100 << 20), &small, &[]), [""; 0], "5 % where that is less");
-        assert_eq!(told(&mut host(99 << 20, 100 << 20), &small, &[]).len(), 1);
+        assert_eq!(reasons(&mut host(100 << 20, 100 << 20), &small, &[]), [""; 0], "5 % where that is less");
+        assert_eq!(reasons(&mut host(99 << 20, 100 << 20), &small, &[]).len(), 1);
     }
 
     #[test]
@@ -246,8 +246,11 @@ mod tests {
         let devices = Devices { data: image("/data/a.img", 8 * GIB), journals: BTreeMap::new() };
         let mut host = host(9 * GIB, 100 * GIB);
         host.shared_with = vec!["the store".to_string()];
-        let told = told(&mut host, &devices, &[]);
-        assert!(told[0].ends_with("free there, 2G is reserved for the machine and the store"), "{told:?}");
+        let reasons = reasons(&mut host, &devices, &[]);
+        assert!(
+            reasons[0].ends_with("free there, 2G is reserved for the machine and the store"),
+            "{reasons:?}"
+        );
     }
 
     #[test]
@@ -257,22 +260,23 @@ mod tests {
         let journals = [("one", "/data/one.img"), ("two", "/dev/shm/two.img")];
         let journals = journals.map(|(name, path)| (name.to_string(), image(path, GIB)));
         let devices = Devices { data, journals: journals.into() };
-        let told = |free: u64, journals: &[&str]| told(&mut host(free * GIB, 20 * GIB), &devices, journals);
-        assert_eq!(told(9, &["internal", "external:two"]), [""; 0], "a journal that lies elsewhere");
+        let reasons =
+            |free: u64, journals: &[&str]| reasons(&mut host(free * GIB, 20 * GIB), &devices, journals);
+        assert_eq!(reasons(9, &["internal", "external:two"]), [""; 0], "a journal that lies elsewhere");
         let expected = "/data/a.img and 2 other images of the same trial can together grow to 9G, but of the \
             9G free there, 1G is reserved";
-        assert_eq!(told(9, &["internal", "external:one"]), [expected]);
-        assert_eq!(told(10, &["external:one", "external:two"]), [""; 0], "never both at once");
+        assert_eq!(reasons(9, &["internal", "external:one"]), [expected]);
+        assert_eq!(reasons(10, &["external:one", "external:two"]), [""; 0], "never both at once");
     }
 
     #[test]
     fn images_in_memory_are_held_against_memory() {
         let devices = |size: u64| Devices { data: image("/dev/shm/a.img", size), journals: BTreeMap::new() };
         let mut host = host(100 * GIB, 100 * GIB);
-        assert_eq!(told(&mut host, &devices(6 * GIB), &[]), [""; 0]);
+        assert_eq!(reasons(&mut host, &devices(6 * GIB), &[]), [""; 0]);
         let refused =
             "/dev/shm/a.img can grow to 8G, but it is in memory, and of the 8G available, 819M is reserved";
-        assert_eq!(told(&mut host, &devices(8 * GIB), &[]), [refused]);
+        assert_eq!(reasons(&mut host, &devices(8 * GIB), &[]), [refused]);
         host.write_setting("/proc/meminfo", "MemTotal: 1 kB\n");
         let silent = refusals(&mut host, &devices(GIB), &[], Bytes(0));
         assert!(silent[0].reason.contains("does not say"), "{silent:?}");

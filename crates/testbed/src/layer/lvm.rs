@@ -152,8 +152,8 @@ fn compare(lvm: &Lvm, table: &[String]) -> InForce {
 pub(super) fn clear(host: &mut dyn Host, disk: &Target, group: &str) -> fsdyno_host::Result<bool> {
     let node = disk.node.display().to_string();
     let nodes = std::slice::from_ref(&node);
-    let told = host.run(&lvm("pvs", nodes).args(["--noheadings", "-o", "vg_name", &node]))?;
-    if !told.stdout.lines().any(|line| line.trim() == group) {
+    let output = host.run(&lvm("pvs", nodes).args(["--noheadings", "-o", "vg_name", &node]))?;
+    if !output.stdout.lines().any(|line| line.trim() == group) {
         return Ok(false);
     }
     succeed(host, &lvm("pvremove", nodes).args(["--yes", "--force", "--force", &node]), "clear", &node)?;

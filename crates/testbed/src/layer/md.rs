@@ -236,8 +236,8 @@ pub(super) fn stop(host: &mut dyn Host, uuid: &str) -> fsdyno_host::Result<Undon
     for name in names.iter().filter(|name| name.starts_with("md")) {
         let node = format!("/dev/{name}");
         let detail = Command::new("mdadm").args(["--detail", "--export", &node]);
-        let told = host.run(&detail.may_change([Grant::Control(PathBuf::from(&node))]))?;
-        if has_uuid(&told.stdout, uuid) {
+        let output = host.run(&detail.may_change([Grant::Control(PathBuf::from(&node))]))?;
+        if has_uuid(&output.stdout, uuid) {
             let array = Grant::File(PathBuf::from(&node));
             let stop = Command::new("mdadm").args(["--stop", &node]).may_change(making_nodes());
             succeed(host, &stop.may_change([array]), "stop", &node)?;
@@ -255,8 +255,8 @@ pub(super) fn clear(host: &mut dyn Host, disk: &Target, uuid: &str) -> fsdyno_ho
     let mdadm = |words: &[&str]| {
         Command::new("mdadm").args(words.iter().copied()).device("", disk.handle, &disk.node)
     };
-    let told = host.run(&mdadm(&["--examine", "--export"]).reading_only())?;
-    if !has_uuid(&told.stdout, uuid) {
+    let output = host.run(&mdadm(&["--examine", "--export"]).reading_only())?;
+    if !has_uuid(&output.stdout, uuid) {
         return Ok(false);
     }
     succeed(host, &mdadm(&["--zero-superblock"]), "clear", &disk.node.to_string_lossy())?;
@@ -264,8 +264,8 @@ pub(super) fn clear(host: &mut dyn Host, disk: &Target, uuid: &str) -> fsdyno_ho
 }
 
 /// `MD_UUID=...` among the lines of `--export`.
-fn has_uuid(told: &str, uuid: &str) -> bool {
-    told.lines().any(|line| line.trim().strip_prefix("MD_UUID=") == Some(uuid))
+fn has_uuid(output: &str, uuid: &str) -> bool {
+    output.lines().any(|line| line.trim().strip_prefix("MD_UUID=") == Some(uuid))
 }
 
 #[cfg(test)]
@@ -365,9 +365,9 @@ mod tests {
 
     #[test]
     fn an_array_is_known_by_its_uuid_alone() {
-        let told = "MD_LEVEL=raid1\nMD_UUID=01234567:89abcdef:01234567:89abcdef\nMD_NAME=x\n";
-        assert!(has_uuid(told, "01234567:89abcdef:01234567:89abcdef"));
-        assert!(!has_uuid(told, "01234567:89abcdef:01234567:89abcdee"));
+        let output = "MD_LEVEL=raid1\nMD_UUID=01234567:89abcdef:01234567:89abcdef\nMD_NAME=x\n";
+        assert!(has_uuid(output, "01234567:89abcdef:01234567:89abcdef"));
+        assert!(!has_uuid(output, "01234567:89abcdef:01234567:89abcdee"));
         assert!(!has_uuid("", ""));
     }
 }

@@ -19,11 +19,11 @@ fn every_disk_of_a_stack_is_confirmed_and_guarded_by_itself() {
     let error =
         Testbed::verify(&mut host, &case.devices, configurations, Bytes(0), &confirmation).unwrap_err();
     let TestbedError::Refused { refusals } = error else { panic!("{error}") };
-    let told: Vec<String> =
+    let said: Vec<String> =
         refusals.iter().map(|refusal| format!("{} {}", refusal.device.display(), refusal.reason)).collect();
-    assert_eq!(told.len(), 2, "{told:#?}");
-    assert!(told[0].starts_with("/dev/fake2 is in use as swap"), "{told:#?}");
-    assert!(told[1].starts_with("/dev/fake3 is not confirmed"), "{told:#?}");
+    assert_eq!(said.len(), 2, "{said:#?}");
+    assert!(said[0].starts_with("/dev/fake2 is in use as swap"), "{said:#?}");
+    assert!(said[1].starts_with("/dev/fake3 is not confirmed"), "{said:#?}");
     assert!(!host.commands.iter().any(|line| line.starts_with("mdadm --create")));
 }
 

@@ -394,15 +394,15 @@ fn a_capacity_that_was_not_sustained_is_said_to_be_less() {
 fn what_a_protocol_never_syncs_is_said_of_a_winner_that_is_durable() {
     let mut trials = fsdyno_testkit::searched_trials();
     let last = |trials: &[TrialRecord]| recommend(trials, None).answers[0].sentences.last().cloned().unwrap();
-    let mut told = Warning::new(WarningKind::DirectoriesNotSynced, "over SMB, names are not synced");
-    trials[2].warnings.push(told.clone());
+    let mut heard = Warning::new(WarningKind::DirectoriesNotSynced, "over SMB, names are not synced");
+    trials[2].warnings.push(heard.clone());
     assert_eq!(
         last(&trials),
         "Its protocol weakens it, whatever the settings: over SMB, names are not synced."
     );
     // Of a winner that is not durable, its own risks are said.
-    told.kind = WarningKind::Durability;
-    trials.iter_mut().for_each(|trial| trial.warnings.push(told.clone()));
+    heard.kind = WarningKind::Durability;
+    trials.iter_mut().for_each(|trial| trial.warnings.push(heard.clone()));
     assert!(last(&trials).contains("unsafe in a power cut, including this one"), "{}", last(&trials));
 }
 

@@ -317,8 +317,8 @@ mod tests {
         let size = |memory: u64| Bonnie::default().size_on(Bytes(memory * MIB)).0 / MIB;
         // As its `main` computes it from `-r`.
         assert_eq!([100, 248, 700, 1024, 7974].map(size), [300, 496, 1400, 2048, 16384]);
-        let told = Bonnie { ram: Some(Bytes(0)), ..Bonnie::default() };
-        assert_eq!(told.size_on(Bytes(64 << 30)), Bytes(300 * MIB));
+        let given = Bonnie { ram: Some(Bytes(0)), ..Bonnie::default() };
+        assert_eq!(given.size_on(Bytes(64 << 30)), Bytes(300 * MIB));
     }
 
     #[test]

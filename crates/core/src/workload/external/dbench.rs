@@ -59,10 +59,10 @@ mod tests {
 
     #[test]
     fn times_clients_and_switches_are_accepted_and_places_are_not() {
-        let told: Arguments = "-t 20 -s -F 8".parse().unwrap();
-        assert_eq!((told.seconds, told.clients, told.switches.len()), (20, 8, 2));
-        let told: Arguments = "".parse().unwrap();
-        assert_eq!((told.seconds, told.clients), (30, 4));
+        let options: Arguments = "-t 20 -s -F 8".parse().unwrap();
+        assert_eq!((options.seconds, options.clients, options.switches.len()), (20, 8, 2));
+        let options: Arguments = "".parse().unwrap();
+        assert_eq!((options.seconds, options.clients), (30, 4));
         for bad in
             ["-D /etc 4", "-c /etc/passwd", "4 -t 20", "-t", "-t 0 1", "0", "-t 99999 1", "-B nfs", "4 4"]
         {

@@ -124,9 +124,10 @@ impl External {
             (None, Some(job)) => job.options(),
             (None, None) => BTreeMap::new(),
         };
-        let told = [("arguments", self.arguments.trim().to_string()), ("commands", self.commands.join("; "))];
-        let told = told.into_iter().filter(|(_, told)| !told.is_empty());
-        options.extend(told.map(|(name, told)| (name.to_string(), told)));
+        let given =
+            [("arguments", self.arguments.trim().to_string()), ("commands", self.commands.join("; "))];
+        let given = given.into_iter().filter(|(_, given)| !given.is_empty());
+        options.extend(given.map(|(name, given)| (name.to_string(), given)));
         // A plan without arguments and commands asks for the defaults; fio has none that would be enough.
         let known = !options.is_empty() || (self.imported.is_none() && self.program != Program::Fio);
         known.then_some(options)
@@ -200,20 +201,20 @@ impl Load for External {
         let moved = |bytes: u64, seconds: u32| bytes + u64::from(seconds) * ASSUMED_RATE;
         Bytes(match self.program {
             Program::Bonnie => {
-                self.parsed_arguments().map_or(0, |told: bonnie::Arguments| told.parameters.moves().0)
+                self.parsed_arguments().map_or(0, |options: bonnie::Arguments| options.parameters.moves().0)
             }
             Program::Postmark => postmark::moves(&self.commands),
             Program::Fio => self.job.as_ref().map_or(0, JobFile::moves),
             Program::Dbench => {
-                self.parsed_arguments().map_or(0, |told: dbench::Arguments| moved(0, told.seconds))
+                self.parsed_arguments().map_or(0, |options: dbench::Arguments| moved(0, options.seconds))
             }
             // Each page of 4 KiB of a small transaction is written to the journal and to the database.
             Program::Sqlite => {
-                self.parsed_arguments().map_or(0, |told: sqlite::Arguments| u64::from(told.rows) * 2048)
+                self.parsed_arguments().map_or(0, |options: sqlite::Arguments| u64::from(options.rows) * 2048)
             }
             // Its data about three times: tables, index and log.
-            Program::Pgbench => self.parsed_arguments().map_or(0, |told: pgbench::Arguments| {
-                moved(u64::from(told.scale) * 48_000_000, told.seconds)
+            Program::Pgbench => self.parsed_arguments().map_or(0, |options: pgbench::Arguments| {
+                moved(u64::from(options.scale) * 48_000_000, options.seconds)
             }),
             _ => 0,
         })
@@ -237,7 +238,7 @@ impl Load for External {
 
     fn title(&self) -> String {
         let name = self.program.name();
-        let told = match self.program {
+        let given = match self.program {
             Program::Bonnie | Program::Dbench | Program::Sqlite | Program::Pgbench => {
                 self.arguments.trim().to_string()
             }
@@ -245,7 +246,7 @@ impl Load for External {
             Program::Fio => self.job.as_ref().map_or(String::new(), |job| job.path.clone()),
             _ => String::new(),
         };
-        if told.is_empty() { format!("the real {name}") } else { format!("the real {name}: {told}") }
+        if given.is_empty() { format!("the real {name}") } else { format!("the real {name}: {given}") }
     }
 
     fn default_measure(&self) -> &'static str {

@@ -65,8 +65,8 @@ mod tests {
 
     #[test]
     fn numbers_and_transactions_are_accepted_and_places_are_not() {
-        let told: Arguments = "-s 50 -c 8 -j 2 -T 30 -N".parse().unwrap();
-        assert_eq!((told.scale, told.clients, told.threads, told.seconds), (50, 8, 2, 30));
+        let options: Arguments = "-s 50 -c 8 -j 2 -T 30 -N".parse().unwrap();
+        assert_eq!((options.scale, options.clients, options.threads, options.seconds), (50, 8, 2, 30));
         for bad in ["-h /tmp", "-f /etc/passwd", "-s 0", "-s", "-T x", "postgres", "-N -S", "-l", "-j 8 -c 2"]
         {
             assert!(bad.parse::<Arguments>().is_err(), "{bad}");

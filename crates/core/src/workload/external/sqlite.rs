@@ -194,8 +194,8 @@ mod tests {
 
     #[test]
     fn journals_and_rows_are_accepted_and_statements_are_not() {
-        let told: Arguments = "rows=2000 journal_mode=wal synchronous=normal".parse().unwrap();
-        assert_eq!((told.rows, &*told.journal_mode, &*told.synchronous), (2000, "wal", "normal"));
+        let options: Arguments = "rows=2000 journal_mode=wal synchronous=normal".parse().unwrap();
+        assert_eq!((options.rows, &*options.journal_mode, &*options.synchronous), (2000, "wal", "normal"));
         for bad in
             ["rows=10", "rows=1e9", "journal_mode=memory", "synchronous=full;", "db=/etc/x", ".shell", "wal"]
         {

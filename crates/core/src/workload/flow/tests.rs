@@ -299,8 +299,8 @@ fn what_cannot_be_performed_is_refused_where_it_is() {
         ),
         (vec![some("stat"), of("await", text("done"))], "roles.client.steps.1: no other role posts 'done'"),
     ] {
-        let told = refused(&flow(steps));
-        assert!(told.starts_with(expected), "{told}");
+        let said = refused(&flow(steps));
+        assert!(said.starts_with(expected), "{said}");
     }
     // As many are created as removed, on average.
     let balanced =
@@ -344,10 +344,10 @@ fn a_file_is_not_chosen_before_any_can_exist() {
         flow.files.0[0].prefill = 0.0;
         flow
     };
-    let told = refused(&of_empty(vec![open(), text("close")]));
+    let said = refused(&of_empty(vec![open(), text("close")]));
     assert!(
-        told.starts_with("roles.client.steps.0: it chooses a file of set 'some' before any can exist"),
-        "{told}"
+        said.starts_with("roles.client.steps.0: it chooses a file of set 'some' before any can exist"),
+        "{said}"
     );
     let (create, unlink) = (table([("create", text("some"))]), table([("unlink", text("some"))]));
     assert_eq!(of_empty(vec![create.clone(), text("close"), unlink.clone()]).check(), Ok(()));
@@ -367,8 +367,8 @@ fn files_that_come_and_go_belong_to_one_role() {
     let other =
         table([("scanner", table([("steps", Literal::Array(vec![table([("stat", text("some"))])]))]))]);
     flow.set("roles", &other, &Nowhere).unwrap();
-    let told = refused(&flow);
-    assert!(told.contains("only one role may use set 'some'") && told.contains("'scanner'"), "{told}");
+    let said = refused(&flow);
+    assert!(said.contains("only one role may use set 'some'") && said.contains("'scanner'"), "{said}");
     // Those that stay can be for all.
     flow.roles.0.remove(0);
     assert_eq!(flow.check(), Ok(()));
@@ -403,7 +403,7 @@ fn a_flow_is_stored_as_it_is() {
 
 #[test]
 fn a_flow_is_told_in_words() {
-    let told = flow(vec![
+    let said = flow(vec![
         table([("open", text("some")), ("choose", text("newest"))]),
         table([
             ("repeat", Literal::Integer(3)),
@@ -413,7 +413,7 @@ fn a_flow_is_told_in_words() {
         text("close"),
     ]);
     assert_eq!(
-        told.in_words(),
+        said.in_words(),
         [
             "files some: 10 files of 8k, in one directory, 5 there at the beginning, never created or \
              removed",

@@ -32,13 +32,13 @@ pub(crate) fn read_again(parameters: &CommitLog, session: &mut Session<'_, '_>) 
             sum: ReadAgain::default(),
         };
         for log in &logs {
-            let told = reached.iter().find_map(|one| match *one {
+            let reported = reached.iter().find_map(|one| match *one {
                 Reached::Log { log: number, segment, bytes, removed } if number == log.number => {
                     Some((segment, bytes, removed))
                 }
                 _ => None,
             });
-            let Some(told) = told else {
+            let Some(reported) = reported else {
                 reader.sum.left_out += IN_TURN;
                 continue;
             };
@@ -49,8 +49,8 @@ pub(crate) fn read_again(parameters: &CommitLog, session: &mut Session<'_, '_>) 
             let directory = rustix::fs::openat(rustix::fs::CWD, &log.path, DIRECTORY, Mode::empty());
             let directory = directory.map_err(failed)?;
             match segments {
-                Segments::Append => reader.appended(log, &directory, told)?,
-                Segments::Overwrite => reader.overwritten(log, &directory, told)?,
+                Segments::Append => reader.appended(log, &directory, reported)?,
+                Segments::Overwrite => reader.overwritten(log, &directory, reported)?,
             }
         }
         Ok(reader.sum)

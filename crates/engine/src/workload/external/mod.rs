@@ -52,7 +52,7 @@ pub(crate) fn run(parameters: &External, session: &mut Session<'_, '_>) -> Resul
     let parsed = match parameters.program {
         Program::Bonnie => {
             let characters = parameters.parsed_arguments().ok();
-            let characters = characters.map(|told: Arguments| told.parameters.char_size);
+            let characters = characters.map(|options: Arguments| options.parameters.char_size);
             formats::bonnie::output(&output.stdout, characters)
         }
         Program::Postmark => formats::postmark::output(&output.stdout),

@@ -13,10 +13,11 @@ const PARTS: &[AnnouncedPhase] = &[
 const SCRIPT: &str = include_str!("pgbench.sh");
 
 /// Returns the invocation of pgbench.
-pub(super) fn invocation(told: &Arguments) -> Invocation {
-    let numbers = [told.scale, told.clients, told.threads, told.seconds].map(|number| number.to_string());
+pub(super) fn invocation(options: &Arguments) -> Invocation {
+    let numbers =
+        [options.scale, options.clients, options.threads, options.seconds].map(|number| number.to_string());
     let fixed = ["-c".to_string(), SCRIPT.to_string(), "pgbench".to_string()];
-    let arguments = fixed.into_iter().chain(numbers).chain(told.switches.iter().cloned()).collect();
+    let arguments = fixed.into_iter().chain(numbers).chain(options.switches.iter().cloned()).collect();
     let (program, executable) = ("pgbench", "sh");
     let (input, stream) = (String::new(), Stream::Stdout);
     Invocation { program, executable, arguments, input, parts: PARTS, stream }
@@ -28,7 +29,7 @@ mod tests {
 
     #[test]
     fn the_script_gets_its_numbers_and_switches() {
-        let told = invocation(&"-s 5 -c 8 -j 2 -T 30 -N".parse().unwrap());
-        assert_eq!(told.arguments[2..].join(" "), "pgbench 5 8 2 30 -N");
+        let options = invocation(&"-s 5 -c 8 -j 2 -T 30 -N".parse().unwrap());
+        assert_eq!(options.arguments[2..].join(" "), "pgbench 5 8 2 30 -N");
     }
 }

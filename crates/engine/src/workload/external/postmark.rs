@@ -30,7 +30,7 @@ mod tests {
 
     #[test]
     fn its_commands_end_in_a_report() {
-        let told = invocation(&["set number 7".to_string()]);
-        assert_eq!(told.input, "set location .\nset number 7\nset report terse\nshow\nrun\nquit\n");
+        let invocation = invocation(&["set number 7".to_string()]);
+        assert_eq!(invocation.input, "set location .\nset number 7\nset report terse\nshow\nrun\nquit\n");
     }
 }

@@ -6,9 +6,9 @@ use fsdyno_core::workload::external::sqlite::Arguments;
 
 /// Returns the invocation of sqlite3. The script comes from standard input, because a file would be on the
 /// filesystem under test.
-pub(super) fn invocation(told: &Arguments, seed: u64) -> Invocation {
+pub(super) fn invocation(options: &Arguments, seed: u64) -> Invocation {
     let arguments = ["-batch", "-init", "/dev/null", "speed.db"].map(str::to_string).to_vec();
-    let input = told.script(seed);
+    let input = options.script(seed);
     let program = "sqlite3";
     Invocation { program, executable: program, arguments, input, parts: &[], stream: Stream::Stdout }
 }

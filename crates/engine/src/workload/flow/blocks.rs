@@ -53,7 +53,7 @@ impl State {
         earlier(self.last, self.behind)
     }
 
-    /// The first and the last version that may be there, as another process told them.
+    /// The first and the last version that may be there, as another process reported them.
     pub(super) fn quiet(first: u32, last: u32) -> Self {
         State { last, flights: 0, behind: (last.saturating_sub(first)).min(FAR), together: 0 }
     }
@@ -80,7 +80,7 @@ const SAMPLE: u64 = 13;
 ///
 /// [`Reached::Blocks`]: fsdyno_core::Reached::Blocks
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct BlockSummary {
     pub(super) versions: Vec<(u64, u32, u32)>,
     pub(super) all: bool,
     pub(super) torn: Vec<u64>,
@@ -197,7 +197,7 @@ impl Blocks {
     /// from the one before and the first and last version that it may have; and the blocks with a write that
     /// never ended. If more than `most` were written over, about that many of them are reported, and nothing
     /// about the others.
-    pub(super) fn told(&self, most: u64) -> Told {
+    pub(super) fn summary(&self, most: u64) -> BlockSummary {
         let states = || (0..self.words.len()).map(|number| self.state(number));
         let written = states().filter(|state| state.last > 0).count() as u64;
         let below = (most as f64 / written.max(1) as f64 * u64::MAX as f64) as u64;
@@ -213,10 +213,10 @@ impl Blocks {
                 torn.push(number as u64);
             }
         }
-        Told { versions, all, torn }
+        BlockSummary { versions, all, torn }
     }
 
-    /// Takes over what another process told ([`Told`]).
+    /// Takes over what another process reported ([`BlockSummary`]).
     pub(super) fn take_over(&self, versions: &[(u64, u32, u32)], all: bool, torn: &[u64]) {
         if !all {
             self.words.iter().for_each(|word| word.store(State::any().word(), Ordering::Release));
@@ -312,8 +312,8 @@ mod tests {
                 prop_assert_eq!(blocks.state(0).flights as usize, flying.len());
             }
             let other = Blocks::new(512, 1, 512);
-            let told = blocks.told(9);
-            other.take_over(&told.versions, told.all, &told.torn);
+            let summary = blocks.summary(9);
+            other.take_over(&summary.versions, summary.all, &summary.torn);
             let (first, last) = first_and_last(&other);
             prop_assert!((first..=last).contains(&there));
         }
@@ -327,10 +327,10 @@ mod tests {
             blocks.end(number, begun, true);
         }
         let _ = blocks.begin(4);
-        let told = blocks.told(4);
-        assert_eq!((told.versions.len(), told.all, &told.torn[..]), (4, true, &[4][..]));
+        let summary = blocks.summary(4);
+        assert_eq!((summary.versions.len(), summary.all, &summary.torn[..]), (4, true, &[4][..]));
         let other = Blocks::new(512, 3, 1024);
-        other.take_over(&told.versions, told.all, &told.torn);
+        other.take_over(&summary.versions, summary.all, &summary.torn);
         for number in [0, 1, 2, 3, 5] {
             assert_eq!(other.state(number), State { together: 0, ..blocks.state(number) }, "{number}");
         }
@@ -345,12 +345,12 @@ mod tests {
         for number in 0..3000 {
             blocks.end(number, blocks.begin(number), true);
         }
-        let told = blocks.told(600);
-        assert!(!told.all && (400..800).contains(&told.versions.len()), "{}", told.versions.len());
+        let summary = blocks.summary(600);
+        assert!(!summary.all && (400..800).contains(&summary.versions.len()), "{}", summary.versions.len());
         let other = Blocks::new(512, 1, 512 * 4000);
-        other.take_over(&told.versions, told.all, &told.torn);
+        other.take_over(&summary.versions, summary.all, &summary.torn);
         let known = (0..4000).filter(|number| other.state(*number) == blocks.state(*number)).count();
-        assert_eq!(known, told.versions.len());
+        assert_eq!(known, summary.versions.len());
         assert!((0..4000).all(|number| other.state(number).first() <= 1 && other.state(number).last >= 1));
     }
 }

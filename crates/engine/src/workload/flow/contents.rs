@@ -252,13 +252,13 @@ mod tests {
                 prop_assert!(parts.windows(2).all(|pair| pair[0].until < pair[1].until));
                 prop_assert!(parts.windows(2).all(|pair| pair[0].source != pair[1].source));
             }
-            let told = Contents::of(file, &contents.parts());
-            prop_assert_eq!(&told.parts, &contents.parts);
+            let read = Contents::of(file, &contents.parts());
+            prop_assert_eq!(&read.parts, &contents.parts);
             if !bytes.is_empty() {
                 let at = byte.index(bytes.len());
-                prop_assert_eq!(told.check(&mut comparer, at as u64, &bytes[at..]), Ok(()));
+                prop_assert_eq!(read.check(&mut comparer, at as u64, &bytes[at..]), Ok(()));
                 bytes[at] ^= 1 << bit;
-                prop_assert!(told.check(&mut comparer, 0, &bytes).is_err());
+                prop_assert!(read.check(&mut comparer, 0, &bytes).is_err());
             }
             bytes.push(0);
             prop_assert!(contents.check(&mut comparer, 0, &bytes).is_err(), "too long");

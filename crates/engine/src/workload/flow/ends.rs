@@ -65,7 +65,7 @@ impl Ends {
 
     /// The size of every file for another process, and whether it may have another one: it was emptied, or a
     /// write has not ended.
-    pub(super) fn told(&self) -> Vec<(u64, u64, bool)> {
+    pub(super) fn summary(&self) -> Vec<(u64, u64, bool)> {
         let one = |file: usize| {
             let Reach { least, most, emptied } = self.reach(file as u64);
             (file as u64, least, emptied || most > least)
@@ -125,7 +125,7 @@ mod tests {
         let hole = [&[0; 700], &bytes[700..1500]].concat();
         assert!(check(&hole).is_err());
         ends.end(0, 1500);
-        assert_eq!(ends.told(), [(0, 1500, false)]);
+        assert_eq!(ends.summary(), [(0, 1500, false)]);
         ends.empty(0);
         let mut check = |found: &[u8]| ends.reach(0).check(before, &mut comparer, file, (0, 4096), found);
         assert_eq!(check(&hole), Ok(()));

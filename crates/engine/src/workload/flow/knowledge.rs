@@ -370,7 +370,7 @@ impl Knowledge {
     }
 
     /// Returns the final state of the worker's own files, if they belong to the sample.
-    pub(super) fn told(&self, sets: &[Set], worker: u64, sample: Sample) -> Vec<Reached> {
+    pub(super) fn summary(&self, sets: &[Set], worker: u64, sample: Sample) -> Vec<Reached> {
         let of_set = |(set, names): (&Set, &Vec<u32>)| {
             let mut room = MOST_PARTS / set.sharers;
             let prefilled = set.prefilled(worker) as u32;
@@ -404,7 +404,7 @@ pub(super) fn made(set: &Set, worker: u64, name: u32) -> Contents {
     Contents::made(set.identity(worker, file), set.size(worker, file))
 }
 
-/// The most parts of files of a set of which another process is told.
+/// The most parts of files of a set that another process learns of.
 const MOST_PARTS: u64 = 300_000;
 
 /// The word that the sample derives from.

@@ -33,7 +33,7 @@ use crate::phase::{Job, PhaseLoad, Team};
 use crate::plant::{CREATE, DIRECTORY, DIRECTORY_MODE, FILE_MODE, PIECE, verify_room};
 use crate::session::Session;
 use crate::tree::derive_seed;
-use blocks::Told;
+use blocks::BlockSummary;
 use fsdyno_core::protocol::Stage;
 use fsdyno_core::result::{PhaseResult, TreeSummary};
 use fsdyno_core::workload::parameter::Refusal;
@@ -58,7 +58,7 @@ use worker::Worker;
 const WORKERS: u64 = 7;
 /// The word that contents written by workers derive from.
 const CONTENTS: u64 = 8;
-/// The most blocks of which another process is told what they contain: all must fit into a message.
+/// The most blocks whose contents another process learns: all must fit into a message.
 const MOST_BLOCKS: u64 = 1_000_000;
 /// The cost of a file in addition to its bytes, for the progress of preparing.
 const FILE_COST: u64 = 4096;
@@ -165,7 +165,7 @@ fn team(role: &FlowRole, program: Program, common: &Common) -> Team {
             let halt = worker.run(lineup.start());
             // Nobody knows what a failed call did.
             if matches!(halt, Halt::Over) {
-                worker.told().into_iter().for_each(|reached| ledger.note(reached));
+                worker.summary().into_iter().for_each(|reached| ledger.note(reached));
             }
             halt
         })
@@ -214,10 +214,10 @@ impl Common {
             match shared {
                 Shared::Nothing => None,
                 Shared::Blocks(blocks) => {
-                    let Told { versions, all, torn } = blocks.told(MOST_BLOCKS / sets);
+                    let BlockSummary { versions, all, torn } = blocks.summary(MOST_BLOCKS / sets);
                     Some(Reached::Blocks { set, versions, all, torn })
                 }
-                Shared::Ends(ends) => Some(Reached::Ends { set, files: ends.told() }),
+                Shared::Ends(ends) => Some(Reached::Ends { set, files: ends.summary() }),
             }
         };
         let together = self.sets.iter().zip(self.shared.iter()).filter_map(of_set);

@@ -68,13 +68,13 @@ impl Reader<'_> {
     ) -> Result<(), Halt> {
         let name = &set.files.name;
         for worker in 0..set.sharers {
-            let told = reached.iter().find_map(|one| match one {
+            let reported = reached.iter().find_map(|one| match one {
                 Reached::Owned { set, worker: of, files, gone } if set == name && *of == worker => {
                     Some((&files[..], &gone[..]))
                 }
                 _ => None,
             });
-            match (set.written, told) {
+            match (set.written, reported) {
                 (Some(Written::ByOwner), Some((files, gone))) => {
                     self.owned(set, worker, directory, files, gone)?;
                 }
@@ -95,7 +95,7 @@ impl Reader<'_> {
         gone: &[u32],
     ) -> Result<(), Halt> {
         let prefilled = set.prefilled(worker) as u32;
-        let mut told = files.iter().peekable();
+        let mut reported = files.iter().peekable();
         let mut gone = gone.iter().peekable();
         for name in 0..set.names(worker) as u32 {
             if !self.sample.has(set, worker, name) {
@@ -103,7 +103,7 @@ impl Reader<'_> {
                 continue;
             }
             let is_gone = gone.next_if_eq(&&name).is_some();
-            let changed = told.next_if(|file| file.name == name);
+            let changed = reported.next_if(|file| file.name == name);
             let contents = match changed {
                 Some(OwnedFile { parts: None, .. }) => {
                     self.sum.left_out += 1;
@@ -152,9 +152,10 @@ impl Reader<'_> {
         reached: &[Reached],
     ) -> Result<(), Halt> {
         let name = &set.files.name;
-        let told = |one: &&Reached| matches!(one, Reached::Blocks { set, .. } | Reached::Ends { set, .. } if set == name);
-        let told = reached.iter().find(told);
-        if let (Shared::Blocks(blocks), Some(Reached::Blocks { versions, all, torn, .. })) = (shared, told)
+        let reported = |one: &&Reached| matches!(one, Reached::Blocks { set, .. } | Reached::Ends { set, .. } if set == name);
+        let reported = reached.iter().find(reported);
+        if let (Shared::Blocks(blocks), Some(Reached::Blocks { versions, all, torn, .. })) =
+            (shared, reported)
             && worker == 0
         {
             blocks.take_over(versions, *all, torn);
@@ -163,7 +164,7 @@ impl Reader<'_> {
             let file = File { name: number, incarnation: 0 };
             let (identity, size) = (set.identity(worker, file), set.size(worker, file));
             let position = set.position(worker, number);
-            let end = match told {
+            let end = match reported {
                 Some(Reached::Ends { files, .. }) => files.get(position as usize).copied(),
                 _ => None,
             };

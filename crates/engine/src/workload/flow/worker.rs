@@ -155,9 +155,9 @@ impl Worker {
     }
 
     /// Returns the final state of the worker's files, if they are verified.
-    pub(super) fn told(&self) -> Vec<Reached> {
+    pub(super) fn summary(&self) -> Vec<Reached> {
         let sample = Sample::of(&self.sets);
-        self.known.as_ref().map_or(Vec::new(), |known| known.told(&self.sets, self.number, sample))
+        self.known.as_ref().map_or(Vec::new(), |known| known.summary(&self.sets, self.number, sample))
     }
 
     /// Begins, and performs so many iterations; returns the instruments.

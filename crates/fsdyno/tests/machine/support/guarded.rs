@@ -106,8 +106,8 @@ pub fn refused_with(
     let plan = plan.display().to_string();
     // A dry run treats every device as confirmed.
     let foreseen = sandbox.run(&["plan", &plan]);
-    let told = String::from_utf8_lossy(&foreseen.stdout).contains(word);
-    assert_eq!(told, !confirmation.destroy.is_empty(), "expected '{word}' in {}", describe(&foreseen));
+    let said = String::from_utf8_lossy(&foreseen.stdout).contains(word);
+    assert_eq!(said, !confirmation.destroy.is_empty(), "expected '{word}' in {}", describe(&foreseen));
     let mut arguments = vec!["sweep".to_string(), plan];
     for path in &confirmation.destroy {
         arguments.extend(["--destroy".to_string(), path.display().to_string()]);

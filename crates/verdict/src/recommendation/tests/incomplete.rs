@@ -184,8 +184,8 @@ fn what_is_better_within_the_common_blocks_is_the_best() {
     assert_eq!((ext4.verdict, xfs.verdict), (Verdict::Worse, Verdict::Best));
     let headline = &answer.judgement.headline;
     assert!(headline.contains(", 20 % more than the default, 'ext4 none' [15 %, 25 %]"), "{headline}");
-    let told = |note: &String| note.starts_with("better by their means") && note.ends_with(": ext4 none");
-    assert!(answer.notes.iter().any(told), "{:?}", answer.notes);
+    let heard = |note: &String| note.starts_with("better by their means") && note.ends_with(": ext4 none");
+    assert!(answer.notes.iter().any(heard), "{:?}", answer.notes);
 }
 
 /// In a circle of such blocks, nobody is the best beyond doubt, and nobody is unsafe.
