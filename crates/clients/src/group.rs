@@ -26,8 +26,8 @@ use std::time::{Duration, Instant};
 const START_LIMIT: Duration = Duration::from_secs(60);
 /// The interval at which to look for lost clients.
 const GLANCE: Duration = Duration::from_millis(100);
-/// Of so many clients it is told whenever one comes to another stage; of more, from time to time.
-const ALL_TOLD_OF: usize = 64;
+/// Of so many clients it is reported whenever one comes to another stage; of more, from time to time.
+const ALL_REPORTED_OF: usize = 64;
 /// The time until an ordered phase begins: longer than a busy agent takes to pass the order on.
 const MARGIN: Duration = Duration::from_millis(100);
 /// The time that it takes to send the order to one client.
@@ -198,8 +198,8 @@ impl Group {
                 let is_next = engine.position.as_ref().is_none_or(|before| before.stage != stage);
                 engine.position = Some(Position { phases, stage, phase, done, left_ns, glance });
                 // Of a thousand clients, one tells where it is every millisecond.
-                let is_told = is_next && self.engines.len() <= ALL_TOLD_OF;
-                if is_told || self.reported.elapsed() >= GLANCE {
+                let is_due = is_next && self.engines.len() <= ALL_REPORTED_OF;
+                if is_due || self.reported.elapsed() >= GLANCE {
                     self.reported = Instant::now();
                     let names = self.clients.members.iter().map(|member| member.name());
                     let positions = self.engines.iter().map(|engine| engine.position.as_ref());
