@@ -54,19 +54,27 @@ pub fn header(measure: &str) -> SweepHeader {
 
 /// The result of an operation with each of `values_ns` once, as the engine reports it.
 pub fn operation(operation: Operation, values_ns: &[u64]) -> OperationResult {
+    counted(operation, &values_ns.iter().map(|value| (*value, 1)).collect::<Vec<_>>())
+}
+
+/// The same with each value as often as its number says.
+fn counted(operation: Operation, values_ns: &[(u64, u64)]) -> OperationResult {
     let mut distribution = Distribution::empty();
-    values_ns.iter().for_each(|value| distribution.record(*value));
-    let count = values_ns.len() as f64;
-    let mean = values_ns.iter().sum::<u64>() as f64 / count.max(1.0);
-    let variance = values_ns.iter().map(|value| (*value as f64 - mean).powi(2)).sum::<f64>() / count.max(1.0);
-    let max = values_ns.iter().copied().max().unwrap_or(0);
+    values_ns.iter().for_each(|(value, times)| distribution.record_n(*value, *times));
+    let count = values_ns.iter().map(|(_, times)| times).sum::<u64>();
+    let sum = values_ns.iter().map(|(value, times)| value * times).sum::<u64>();
+    let (of, mean) = (count.max(1) as f64, sum as f64 / count.max(1) as f64);
+    let squares = values_ns.iter().map(|(value, times)| (*value as f64 - mean).powi(2) * *times as f64);
+    let variance = squares.sum::<f64>() / of;
+    let values = || values_ns.iter().map(|(value, _)| *value);
+    let max = values().max().unwrap_or(0);
     let quantile = |share: f64| distribution.quantile(share).unwrap_or(0).min(max);
     OperationResult {
         operation,
         censored: 0,
         lat_ns: Latency {
-            count: values_ns.len() as u64,
-            min: values_ns.iter().copied().min().unwrap_or(0),
+            count,
+            min: values().min().unwrap_or(0),
             max,
             mean,
             stddev: variance.sqrt(),
@@ -76,8 +84,8 @@ pub fn operation(operation: Operation, values_ns: &[u64]) -> OperationResult {
         histogram: distribution.encode().expect("memory"),
         timeline: Timeline {
             interval_ns: Nanos::from_millis(100),
-            count: vec![values_ns.len() as u64],
-            sum_ns: vec![values_ns.iter().sum()],
+            count: vec![count],
+            sum_ns: vec![sum],
             max_ns: vec![max],
             bytes: Vec::new(),
         },
@@ -85,13 +93,26 @@ pub fn operation(operation: Operation, values_ns: &[u64]) -> OperationResult {
     }
 }
 
+/// The number of values that [`around`] repeats.
+const SPREAD: u64 = 41;
+
 /// `n` values around `center_ns`, the slowest a hundred times as long.
 pub fn around(center_ns: u64, n: u64) -> Vec<u64> {
-    let mut values: Vec<u64> = (0..n).map(|i| center_ns * (80 + i % 41) / 100).collect();
+    let mut values: Vec<u64> = (0..n).map(|i| center_ns * (80 + i % SPREAD) / 100).collect();
     if let Some(last) = values.last_mut() {
         *last = center_ns * 100;
     }
     values
+}
+
+/// The result of an operation whose values are [`around`] this one. Simulations make thousands of them.
+fn operation_around(operation: Operation, center_ns: u64, n: u64) -> OperationResult {
+    let usual = n.saturating_sub(1);
+    let times = |i| usual / SPREAD + u64::from(i < usual % SPREAD);
+    let mut values: Vec<(u64, u64)> =
+        (0..SPREAD).map(|i| (center_ns * (80 + i) / 100, times(i))).filter(|(_, times)| *times > 0).collect();
+    values.extend((n > 0).then_some((center_ns * 100, 1)));
+    counted(operation, &values)
 }
 
 fn worker(completed: u64) -> WorkerResult {
@@ -143,12 +164,12 @@ pub fn readers(workers: u32, mb_per_s: f64) -> RoleResult {
         workers,
         mb_per_s,
         vec![
-            operation(Operation::Readdir, &around(4_000, files + files / 3)),
-            operation(Operation::Statx, &around(9_000, files + files / 4)),
-            operation(Operation::Openat, &around(17_000, files)),
-            operation(Operation::ReadFirstByte, &around(290_000, files)),
-            operation(Operation::Read, &around(61_000, 2 * files)),
-            operation(Operation::Close, &around(2_000, files)),
+            operation_around(Operation::Readdir, 4_000, files + files / 3),
+            operation_around(Operation::Statx, 9_000, files + files / 4),
+            operation_around(Operation::Openat, 17_000, files),
+            operation_around(Operation::ReadFirstByte, 290_000, files),
+            operation_around(Operation::Read, 61_000, 2 * files),
+            operation_around(Operation::Close, 2_000, files),
         ],
     )
 }
@@ -161,11 +182,11 @@ pub fn writers(workers: u32, mb_per_s: f64) -> RoleResult {
         workers,
         mb_per_s,
         vec![
-            operation(Operation::Openat, &around(41_000, files)),
-            operation(Operation::WriteFirstByte, &around(7_000, files)),
-            operation(Operation::Write, &around(52_000, 2 * files)),
-            operation(Operation::Close, &around(16_000, files)),
-            operation(Operation::Mkdirat, &around(26_000, files / 11)),
+            operation_around(Operation::Openat, 41_000, files),
+            operation_around(Operation::WriteFirstByte, 7_000, files),
+            operation_around(Operation::Write, 52_000, 2 * files),
+            operation_around(Operation::Close, 16_000, files),
+            operation_around(Operation::Mkdirat, 26_000, files / 11),
         ],
     )
 }
