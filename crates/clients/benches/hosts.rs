@@ -8,9 +8,8 @@
 #![allow(clippy::print_stdout)]
 
 use fsdyno_clients::Members;
-use fsdyno_core::protocol::Stage;
 use fsdyno_core::result::{ClockOffset, TreeSummary};
-use fsdyno_core::{EngineEvent, EngineRequest, Nanos, Workload};
+use fsdyno_core::{EngineEvent, EngineRequest, Nanos, Progress, TrialStep, Workload};
 use fsdyno_host::remote::clock::{ClockReader, ClockReading};
 use fsdyno_host::remote::sign::SignOfLife;
 use fsdyno_host::remote::{Member, News, Order};
@@ -230,7 +229,7 @@ impl SimulatedHost {
         self.send(there, &self.reports.hello);
         for second in 1..=self.prepares.as_secs() {
             let done = second as f64 / self.prepares.as_secs_f64();
-            self.send(there + Duration::from_secs(second), &event(progress(Stage::Prepare, done)));
+            self.send(there + Duration::from_secs(second), &event(progress(TrialStep::Prepare, done)));
         }
         let prepared =
             EngineEvent::Prepared { duration_ns: self.prepares.into(), trees: TreeSummary::default() };
@@ -253,7 +252,7 @@ impl SimulatedHost {
             if self.is_to_be_lost && second > window / 2 {
                 return self.network.post(after + Duration::from_secs(second), self.number, Letter::End);
             }
-            let said = progress(Stage::Measure, second as f64 / window as f64);
+            let said = progress(TrialStep::Measure, second as f64 / window as f64);
             self.send(after + Duration::from_secs(second), &event(said));
         }
         let result = Letter::Line(self.reports.result.clone());
@@ -403,8 +402,8 @@ fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn progress(stage: Stage, done: f64) -> EngineEvent {
-    EngineEvent::Progress { stage, phase: String::new(), done, left_ns: Nanos(0), glance: None }
+fn progress(step: TrialStep, done: f64) -> EngineEvent {
+    EngineEvent::Progress(Progress { done: Some(done), left_ns: Some(Nanos(0)), ..Progress::at(step) })
 }
 
 /// The reports of clients, which take long to make.

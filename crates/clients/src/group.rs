@@ -9,7 +9,7 @@
 
 use crate::members::Members;
 use crate::merge::{Part, merge};
-use crate::progress::{Position, combined};
+use crate::progress::{ClientProgress, combined};
 use crate::request::request_of;
 use crate::united::{is_optional, rank, sum};
 use fsdyno_core::protocol::MemoryGroup;
@@ -62,7 +62,7 @@ struct Engine {
     pid: u32,
     /// The events that this engine has reported and that others have not reported yet.
     reported: VecDeque<EngineEvent>,
-    position: Option<Position>,
+    progress: Option<ClientProgress>,
     phases: u32,
     /// It has closed its output.
     over: bool,
@@ -192,17 +192,17 @@ impl Group {
 
     fn take_event(&mut self, number: usize, event: EngineEvent) {
         match event {
-            EngineEvent::Progress { stage, phase, done, left_ns, glance } => {
+            EngineEvent::Progress(within) => {
                 let engine = &mut self.engines[number];
                 let phases = engine.phases;
-                let is_next = engine.position.as_ref().is_none_or(|before| before.stage != stage);
-                engine.position = Some(Position { phases, stage, phase, done, left_ns, glance });
+                let is_next = engine.progress.as_ref().is_none_or(|last| last.within.step != within.step);
+                engine.progress = Some(ClientProgress { phases, within });
                 // Of a thousand clients, one tells where it is every millisecond.
                 let is_due = is_next && self.engines.len() <= ALL_REPORTED_OF;
                 if is_due || self.reported.elapsed() >= GLANCE {
                     self.reported = Instant::now();
                     let names = self.clients.members.iter().map(|member| member.name());
-                    let positions = self.engines.iter().map(|engine| engine.position.as_ref());
+                    let positions = self.engines.iter().map(|engine| engine.progress.as_ref());
                     let event = combined(&names.zip(positions).collect::<Vec<_>>());
                     self.output.extend(event.map(|event| EngineOutput::Event(Box::new(event))));
                 }
@@ -469,7 +469,7 @@ impl Group {
     fn last_one(&self) -> usize {
         let order = |number: &usize| {
             let engine = &self.engines[*number];
-            (engine.phases, engine.reported.len(), engine.position.as_ref().map(Position::order))
+            (engine.phases, engine.reported.len(), engine.progress.as_ref().map(ClientProgress::order))
         };
         self.alive()
             .min_by(|a, b| order(a).partial_cmp(&order(b)).unwrap_or(std::cmp::Ordering::Equal))

@@ -1,58 +1,39 @@
 //! Where a load on several clients is: where the last of them is.
 
 use fsdyno_core::glance::{OfferedRate, RoleGlance, Waiting};
-use fsdyno_core::protocol::Stage;
-use fsdyno_core::{EngineEvent, Glance, Nanos};
+use fsdyno_core::{EngineEvent, Glance, Nanos, Progress, TrialStep};
 
 /// Where one client is.
 #[derive(Debug, Clone)]
-pub(crate) struct Position {
+pub(crate) struct ClientProgress {
     /// The number of phases that the client has completed.
     pub phases: u32,
-    pub stage: Stage,
-    pub phase: String,
-    pub done: f64,
-    pub left_ns: Nanos,
-    pub glance: Option<Box<Glance>>,
+    pub within: Progress,
 }
 
-impl Position {
-    /// Grows as the client gets on, within the stages between two phases.
-    pub fn order(&self) -> (u32, u8, f64) {
-        let stage = match self.stage {
-            Stage::Fill => 0,
-            Stage::Prepare => 1,
-            Stage::Settle => 2,
-            Stage::Quiesce => 3,
-            Stage::Ramp => 4,
-            Stage::Measure => 5,
-            Stage::Drain => 6,
-            Stage::Layout => 7,
-            Stage::ReadAgain => 8,
-            Stage::CleanUp => 9,
-        };
-        (self.phases, stage, self.done)
+impl ClientProgress {
+    /// Grows as the client gets on, within the steps between two phases.
+    pub fn order(&self) -> (u32, TrialStep, Option<f64>) {
+        (self.phases, self.within.step, self.within.done)
     }
 }
 
 /// The progress of all; nothing until each has reported some.
-pub(crate) fn combined(clients: &[(&str, Option<&Position>)]) -> Option<EngineEvent> {
-    let positions: Vec<(&str, &Position)> =
-        clients.iter().map(|(name, position)| Some((*name, (*position)?))).collect::<Option<_>>()?;
-    let by_order = |a: &&(&str, &Position), b: &&(&str, &Position)| {
+pub(crate) fn combined(clients: &[(&str, Option<&ClientProgress>)]) -> Option<EngineEvent> {
+    let all: Vec<(&str, &ClientProgress)> =
+        clients.iter().map(|(name, progress)| Some((*name, (*progress)?))).collect::<Option<_>>()?;
+    let by_order = |a: &&(&str, &ClientProgress), b: &&(&str, &ClientProgress)| {
         a.1.order().partial_cmp(&b.1.order()).unwrap_or(std::cmp::Ordering::Equal)
     };
-    let (_, last) = positions.iter().min_by(by_order)?;
-    let together = positions.iter().filter(|(_, one)| one.phase == last.phase && one.stage == last.stage);
+    let (_, last) = all.iter().min_by(by_order)?;
+    let together = all.iter().filter(|(_, one)| one.within.is_like(&last.within));
     let glances: Vec<(&str, &Glance)> =
-        together.filter_map(|(name, one)| Some((*name, one.glance.as_deref()?))).collect();
-    Some(EngineEvent::Progress {
-        stage: last.stage,
-        phase: last.phase.clone(),
-        done: last.done,
-        left_ns: positions.iter().map(|(_, one)| one.left_ns).max().unwrap_or_default(),
+        together.filter_map(|(name, one)| Some((*name, one.within.glance.as_deref()?))).collect();
+    Some(EngineEvent::Progress(Progress {
+        left_ns: all.iter().filter_map(|(_, one)| one.within.left_ns).max(),
         glance: glance(&glances).map(Box::new),
-    })
+        ..last.within.clone()
+    }))
 }
 
 /// Returns the activity of the workers of all clients.

@@ -18,7 +18,7 @@ pub(crate) fn rank(event: &EngineEvent) -> u8 {
         EngineEvent::Phase(_) => 8,
         EngineEvent::Done => 9,
         // These are never held back.
-        EngineEvent::Progress { .. }
+        EngineEvent::Progress(_)
         | EngineEvent::Warning(_)
         | EngineEvent::Observed(_)
         | EngineEvent::Failed(_) => u8::MAX,

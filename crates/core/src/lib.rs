@@ -29,6 +29,7 @@ pub mod parallel;
 pub mod printed;
 pub mod process_stat;
 pub mod profile;
+pub mod progress;
 pub mod protocol;
 mod quantile;
 pub mod race;
@@ -58,6 +59,7 @@ pub use looks::{Looks, More, RepeatedBlock};
 pub use measure::Measure;
 pub use operation::{Operation, Role};
 pub use outcome::{Failure, Outcome};
+pub use progress::{Progress, TrialStep};
 pub use protocol::{EngineEvent, EngineRequest};
 pub use race::{RaceBudget, RaceRules};
 pub use reached::{OwnedFile, Reached, ReadAgain, Reread};
@@ -72,7 +74,7 @@ pub use workload::Workload;
 /// The nearest of `known` to a mistyped `word`, if one is close enough to be worth suggesting.
 ///
 /// Similarity is Jaro-Winkler, which favours a common prefix, as typing errors do. It misses a swap in a word
-/// of three letters (`xsf`), so a single typing error counts as near too.
+/// of three letters (`xsf`), so a single typing error counts as near too, and so does a part of a longer name.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_lowercase();
     known
@@ -98,6 +100,9 @@ fn alternatives<'a>(nearest: &Option<String>, known: impl Iterator<Item = &'a st
 }
 
 fn similarity(word: &str, candidate: &str) -> f64 {
+    if candidate != word && candidate.split('-').any(|part| part == word) {
+        return 0.95;
+    }
     let distance = strsim::osa_distance(word, candidate);
     // Jaro and Winkler find a short word near a long one that begins alike.
     if distance * 5 > 3 * word.chars().count().max(candidate.chars().count()) {
@@ -105,4 +110,17 @@ fn similarity(word: &str, candidate: &str) -> f64 {
     }
     let slip = candidate.len() > 2 && distance == 1;
     strsim::jaro_winkler(word, candidate).max(if slip { 0.8 } else { 0.0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::nearest;
+
+    #[test]
+    fn a_part_of_a_longer_name_is_nearer_than_a_name_that_ends_alike() {
+        let flows = ["videoserver", "filebench-fileserver", "fileserver2"];
+        assert_eq!(nearest("fileserver", flows), Some("filebench-fileserver"));
+        assert_eq!(nearest("filserver2", flows), Some("fileserver2"));
+        assert_eq!(nearest("bench", flows), None);
+    }
 }

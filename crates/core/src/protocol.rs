@@ -5,8 +5,8 @@
 
 use crate::cache::CacheState;
 use crate::configuration::Precondition;
-use crate::glance::Glance;
 use crate::outcome::Failure;
+use crate::progress::Progress;
 use crate::reached::{Reached, ReadAgain, Reread};
 use crate::result::{Durable, Filled, Layout, PhaseResult, TimerFacts, TreeSummary};
 use crate::telemetry::{Telemetry, TelemetryRequest};
@@ -165,19 +165,7 @@ pub enum EngineEvent {
         timer: TimerFacts,
     },
     /// About once a second, as a sign of life.
-    Progress {
-        /// The current stage.
-        stage: Stage,
-        /// The phase, empty while preparing.
-        phase: String,
-        /// Share of the stage that is done, 0 to 1.
-        done: f64,
-        /// Estimated time until the last phase ends.
-        left_ns: Nanos,
-        /// The activity of the workers of a phase, for somebody who watches.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        glance: Option<Box<Glance>>,
-    },
+    Progress(Progress),
     /// The filesystem has been filled and aged as requested.
     Filled(Filled),
     /// The trees have been created.
@@ -223,30 +211,4 @@ pub enum EngineEvent {
     Done,
     /// The engine gave up; nothing follows.
     Failed(Failure),
-}
-
-/// A part of a trial as the engine sees it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Stage {
-    /// Filling and ageing the filesystem.
-    Fill,
-    /// Creating the trees.
-    Prepare,
-    /// Syncing and dropping caches.
-    Settle,
-    /// Waiting for a calm device.
-    Quiesce,
-    /// The load runs, but nothing counts yet.
-    Ramp,
-    /// The window.
-    Measure,
-    /// Waiting for operations in flight at the end of the window.
-    Drain,
-    /// Reading the layout of the files.
-    Layout,
-    /// Reading again what a verified load has left.
-    ReadAgain,
-    /// Removing the trees.
-    CleanUp,
 }

@@ -11,6 +11,7 @@
 
 use crate::error::EngineError;
 use fsdyno_core::protocol::MOUNT_PREFIX;
+use fsdyno_core::workload::Need;
 use fsdyno_core::{EngineRequest, Workload};
 use fsdyno_sys::confine::{Access, Ruleset};
 use fsdyno_sys::view::{self, Granted};
@@ -43,7 +44,7 @@ pub(crate) fn enter_view(request: &EngineRequest) -> Result<(), EngineError> {
     // A missing directory is detected by the work itself, which can say what it was needed for.
     let writable = [directory(request), cache, file].into_iter().flatten();
     let writable: Vec<&Path> = writable.filter(|path| path.exists()).collect();
-    let reads_device = matches!(request.workload, Workload::DeviceRead(_));
+    let reads_device = request.workload.load().needs().contains(&Need::Device);
     let device = request.device.as_deref().filter(|node| reads_device && node.exists());
     let devices: Vec<&Path> = device.into_iter().chain(disk).collect();
     let left_out = Some(MOUNT_PREFIX);
@@ -55,16 +56,13 @@ pub(crate) fn enter_view(request: &EngineRequest) -> Result<(), EngineError> {
 /// Where a request creates files, if it does. Whoever only observes leaves the filesystem free to be
 /// unmounted.
 fn directory(request: &EngineRequest) -> Option<&Path> {
-    match request.workload {
-        _ if request.observes => None,
-        Workload::Null(_) if request.precondition.is_none() => None,
-        _ => Some(&request.directory),
-    }
+    let writes = request.precondition.is_some() || !matches!(request.workload, Workload::Null(_));
+    (writes && !request.observes).then_some(&request.directory)
 }
 
 /// Where a request writes marks, if its workload does.
 fn marks(request: &EngineRequest) -> Option<&Path> {
-    request.marks.as_deref().filter(|_| matches!(request.workload, Workload::Durability(_)))
+    request.marks.as_deref().filter(|_| request.workload.load().needs().contains(&Need::Recorder))
 }
 
 /// The confinement that a request imposes on work.

@@ -8,8 +8,8 @@
 
 use crate::record::WorkerRecord;
 use crate::window::Window;
+use fsdyno_core::TrialStep;
 use fsdyno_core::glance::{Glance, MEMORY, MachineGlance, RoleGlance, STALL, Waiting};
-use fsdyno_core::protocol::Stage;
 use fsdyno_core::units::Nanos;
 use fsdyno_sys::timer::Timer;
 
@@ -22,7 +22,7 @@ pub(crate) struct Glances {
     /// When the last one was taken.
     at_ns: u64,
     /// The stage that it was taken in.
-    stage: Option<Stage>,
+    stage: Option<TrialStep>,
     cost_ns: u64,
     /// The totals seen by the last glance, by worker.
     seen: Vec<Seen>,
@@ -50,7 +50,7 @@ impl Glances {
     pub(crate) fn take<'r>(
         &mut self,
         records: impl Iterator<Item = &'r WorkerRecord>,
-        (stage, window): (Stage, Window),
+        (stage, window): (TrialStep, Window),
         timer: Timer,
         machine: Option<MachineGlance>,
     ) -> Option<Glance> {

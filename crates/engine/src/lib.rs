@@ -32,11 +32,11 @@ mod pace;
 mod phase;
 mod plant;
 pub mod profile;
-mod progress;
 mod queue;
 mod quiesce;
 mod record;
 mod removal;
+mod reporter;
 mod reread;
 mod search;
 mod session;
@@ -64,9 +64,10 @@ use bounds::{Bounds, Confined};
 use fsdyno_core::protocol::PROTOCOL_VERSION;
 use fsdyno_core::result::TimerFacts;
 use fsdyno_core::telemetry::TelemetryRequest;
-use fsdyno_core::{EngineEvent, EngineRequest, Reread, WarningKind, Workload, meminfo};
+use fsdyno_core::workload::Need;
+use fsdyno_core::{EngineEvent, EngineRequest, Reread, WarningKind, meminfo};
 use fsdyno_sys::timer::{ClockSource, Timer};
-use progress::{Cues, Progress};
+use reporter::{Cues, Reporter};
 use session::Session;
 use std::io::{BufRead, Write};
 use std::sync::Arc;
@@ -206,10 +207,10 @@ pub(crate) fn run_observed(
     cues: Option<Arc<Cues>>,
     events: &mut dyn FnMut(EngineEvent),
 ) -> Result<(), EngineError> {
-    let mut progress = Progress::new(events);
-    cues.into_iter().for_each(|cues| progress.pause(cues));
-    let result = execute(request, observer, stop, &mut progress);
-    progress.event(match &result {
+    let mut reporter = Reporter::new(events);
+    cues.into_iter().for_each(|cues| reporter.pause(cues));
+    let result = execute(request, observer, stop, &mut reporter);
+    reporter.event(match &result {
         Ok(()) => EngineEvent::Done,
         Err(error) => EngineEvent::Failed(error.failure_in(&request.directory)),
     });
@@ -220,7 +221,7 @@ fn execute(
     request: &EngineRequest,
     observer: &mut dyn Observer,
     stop: &AtomicBool,
-    progress: &mut Progress<'_>,
+    reporter: &mut Reporter<'_>,
 ) -> Result<(), EngineError> {
     if request.version != PROTOCOL_VERSION {
         return Err(EngineError::Version { got: request.version, expected: PROTOCOL_VERSION });
@@ -232,41 +233,29 @@ fn execute(
         overhead_ns_per_op: None,
         overhead_with_telemetry_ns_per_op: None,
     };
-    progress.event(EngineEvent::Hello { pid: std::process::id(), timer: facts });
+    reporter.event(EngineEvent::Hello { pid: std::process::id(), timer: facts });
     let confined = Confined::to(request)?;
     let bounds = Bounds::new(stop, &confined);
-    let mut session = Session::new(request, timer, bounds, progress, observer);
+    let mut session = Session::new(request, timer, bounds, reporter, observer);
     if timer.source() != ClockSource::Tsc && request.part.is_first() {
         let text = format!("the timer is {}: {:.0} ns per reading", timer.source().name(), timer.read_ns());
         session.warn(WarningKind::SlowTimer, text);
     }
     let filled = check(request).and_then(|()| session.fill());
+    let work = workload::work(&request.workload);
     if request.reread == Reread::Only {
-        return filled.and_then(|()| read_again(&mut session));
+        return filled.and_then(|()| work.read_again(&mut session));
     }
-    let result = filled.and_then(|()| match &request.workload {
-        Workload::External(parameters) => workload::external::run(parameters, &mut session),
-        Workload::Fileserver(parameters) => workload::fileserver::run(parameters, &mut session),
-        Workload::Streaming(parameters) => workload::streaming::run(parameters, &mut session),
-        Workload::Bonnie(parameters) => workload::bonnie::run(parameters, &mut session),
-        Workload::Postmark(parameters) => workload::postmark::run(parameters, &mut session),
-        Workload::Collection(parameters) => workload::collection::run(parameters, &mut session),
-        Workload::CommitLog(parameters) => workload::commit_log::run(parameters, &mut session),
-        Workload::Durability(parameters) => workload::durability::run(parameters, &mut session),
-        Workload::IoErrors(_) => Err(EngineError::NoFaults),
-        Workload::Table(_) => Err(EngineError::Imported),
-        Workload::Flow(parameters) => workload::flow::run(parameters, &mut session),
-        Workload::DeviceRead(parameters) => workload::device_read::run(parameters, &mut session),
-        Workload::Null(parameters) => workload::null::run(parameters, &mut session),
-    });
+    let result = filled.and_then(|()| work.run(&mut session));
     // What a cut loses must not be written back at the end.
-    let result = match request.workload {
-        Workload::Durability(_) => result,
-        _ => result.and_then(|()| session.make_durable("", 0)).and_then(|_| session.layout()),
+    let is_recorded = request.workload.load().needs().contains(&Need::Recorder);
+    let result = match is_recorded {
+        true => result,
+        false => result.and_then(|()| session.make_durable("", 0)).and_then(|_| session.layout()),
     };
     let result = match request.reread {
         Reread::AtEnd => {
-            result.and_then(|()| session.settle(reread::STEP, 0)).and_then(|()| read_again(&mut session))
+            result.and_then(|()| session.settle(reread::STEP, 0)).and_then(|()| work.read_again(&mut session))
         }
         Reread::Never | Reread::Only => result,
     };
@@ -275,20 +264,6 @@ fn execute(
     let tidied = if request.clean_up && (may_go || result.is_err()) { session.clean_up() } else { Ok(()) };
     // The first failure is the one that counts.
     result.and(tidied)
-}
-
-/// Reads everything again that a verified load has left.
-fn read_again(session: &mut Session<'_, '_>) -> Result<(), EngineError> {
-    match &session.request.workload {
-        Workload::Streaming(parameters) => workload::streaming::read_again(parameters, session),
-        Workload::Fileserver(parameters) => workload::fileserver::read_again(parameters, session),
-        Workload::Flow(parameters) => workload::flow::read_again(parameters, session),
-        Workload::CommitLog(parameters) => workload::commit_log::read_again(parameters, session),
-        Workload::Collection(parameters) => workload::collection::read_again(parameters, session),
-        Workload::Bonnie(_) => workload::bonnie::read_again(session),
-        Workload::Postmark(parameters) => workload::postmark::read_again(parameters, session),
-        _ => Ok(()),
-    }
 }
 
 /// Checks that the workload can run and has the requested part.

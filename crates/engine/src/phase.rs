@@ -19,18 +19,17 @@ use crate::glance::Glances;
 use crate::lineup::{Gate, Lineup, Message, work};
 use crate::meter::Halt;
 use crate::observer::Observer;
-use crate::progress::Progress;
 use crate::record::WorkerRecord;
+use crate::reporter::Reporter;
 use crate::search::Search;
 use crate::span::Span;
 use crate::summary::{self, Finished};
 use crate::throttle::Writers;
 use crate::window::Window;
-use fsdyno_core::protocol::Stage;
 use fsdyno_core::result::{CpuTime, WindowClock};
 use fsdyno_core::units::Nanos;
 use fsdyno_core::workload::Ramp;
-use fsdyno_core::{PhaseResult, Telemetry};
+use fsdyno_core::{PhaseResult, Telemetry, TrialStep};
 use fsdyno_sys::thread::Helpers;
 use fsdyno_sys::timer::Timer;
 use std::sync::Arc;
@@ -69,7 +68,7 @@ pub(crate) fn run(
     phase: PhaseLoad,
     timer: Timer,
     stop: &AtomicBool,
-    progress: &mut Progress<'_>,
+    reporter: &mut Reporter<'_>,
     observer: &mut dyn Observer,
     left_behind: &mut u32,
 ) -> Result<Run, EngineError> {
@@ -102,11 +101,11 @@ pub(crate) fn run(
     drop(sender);
 
     let before = timer.reading();
-    let outcome = hired.and_then(|()| crew.through(timer, stop, progress, &gate, span)).and_then(|course| {
+    let outcome = hired.and_then(|()| crew.through(timer, stop, reporter, &gate, span)).and_then(|course| {
         let finished = crew.read(span, course.window, timer, course.given_up_ns);
         let until_ns = course.window.end_ns.saturating_add(span.drain_limit().0);
         let moving = finished.iter().filter(|worker| !worker.hangs()).count();
-        crew.release(moving, timer, until_ns, stop, progress)?;
+        crew.release(moving, timer, until_ns, stop, reporter)?;
         Ok((course, finished))
     });
     if outcome.is_err() {
@@ -198,25 +197,25 @@ impl Crew<'_> {
         &mut self,
         timer: Timer,
         stop: &AtomicBool,
-        progress: &mut Progress<'_>,
+        reporter: &mut Reporter<'_>,
         gate: &Gate,
         span: Span,
     ) -> Result<Course, EngineError> {
         while self.ready < self.workers.len() {
             self.listen(LOOK_UP, stop)?;
-            progress.tell(Stage::Settle, &self.phase, 1.0, span.longest_ns());
+            reporter.tell(TrialStep::Settle, &self.phase, 1.0, span.longest_ns());
         }
-        progress.ready(&self.phase);
-        while progress.must_wait() {
+        reporter.ready(&self.phase);
+        while reporter.must_wait() {
             self.listen(CUE, stop)?;
         }
-        self.begins_at_ns = progress.begins_at_ns().map(|at_ns| timer.reading().timer_ns_at(at_ns));
+        self.begins_at_ns = reporter.begins_at_ns().map(|at_ns| timer.reading().timer_ns_at(at_ns));
         match span {
             Span::Timed { ramp, window, drain_limit } => {
-                self.through_window(timer, stop, progress, gate, ramp, [window, drain_limit])
+                self.through_window(timer, stop, reporter, gate, ramp, [window, drain_limit])
             }
             Span::Whole { operations, patience } => {
-                self.until_done(timer, stop, progress, gate, operations, patience)
+                self.until_done(timer, stop, reporter, gate, operations, patience)
             }
         }
     }
@@ -244,7 +243,7 @@ impl Crew<'_> {
         &mut self,
         timer: Timer,
         stop: &AtomicBool,
-        progress: &mut Progress<'_>,
+        reporter: &mut Reporter<'_>,
         gate: &Gate,
         ramp: Ramp,
         [window, drain_limit]: [Nanos; 2],
@@ -270,35 +269,35 @@ impl Crew<'_> {
             }
             let give_up_ns = window.end_ns.saturating_add(drain_limit.0);
             let (stage, from, to) = match now {
-                _ if now < window.begin_ns => (Stage::Ramp, start_ns, window.begin_ns),
-                _ if now < window.end_ns => (Stage::Measure, window.begin_ns, window.end_ns),
-                _ => (Stage::Drain, window.end_ns, give_up_ns),
+                _ if now < window.begin_ns => (TrialStep::Ramp, start_ns, window.begin_ns),
+                _ if now < window.end_ns => (TrialStep::Measure, window.begin_ns, window.end_ns),
+                _ => (TrialStep::Drain, window.end_ns, give_up_ns),
             };
             if stage_before != Some(stage) {
                 match stage {
-                    Stage::Measure => self.begin_window(),
+                    TrialStep::Measure => self.begin_window(),
                     // If this thread was kept from running for all of the window, nothing is known about the
                     // machine and the processor time in it.
-                    Stage::Drain if stage_before == Some(Stage::Measure) => self.end_window(),
+                    TrialStep::Drain if stage_before == Some(TrialStep::Measure) => self.end_window(),
                     _ => {}
                 }
                 stage_before = Some(stage);
-            } else if stage == Stage::Measure {
+            } else if stage == TrialStep::Measure {
                 self.observer.look();
             }
-            let settled = stage == Stage::Drain && self.settled == self.workers.len();
+            let settled = stage == TrialStep::Drain && self.settled == self.workers.len();
             if settled || self.ended == self.workers.len() || now >= give_up_ns {
                 // Workers that are done may all exit early.
-                if stage == Stage::Ramp {
+                if stage == TrialStep::Ramp {
                     self.begin_window();
                 }
-                if stage != Stage::Drain {
+                if stage != TrialStep::Drain {
                     self.end_window();
                 }
                 return Ok(Course { start_ns, window, given_up_ns: now, found: wait.found });
             }
             let done = (now - from) as f64 / (to - from).max(1) as f64;
-            self.tell(progress, stage, done, window.end_ns.saturating_sub(now), (window, timer));
+            self.tell(reporter, stage, done, window.end_ns.saturating_sub(now), (window, timer));
             // The check itself has taken time.
             let rest = Duration::from_nanos(to.saturating_sub(timer.now_ns()));
             self.listen(rest.min(LOOK_UP), stop)?;
@@ -311,7 +310,7 @@ impl Crew<'_> {
         &mut self,
         timer: Timer,
         stop: &AtomicBool,
-        progress: &mut Progress<'_>,
+        reporter: &mut Reporter<'_>,
         gate: &Gate,
         operations: u64,
         patience: Option<Nanos>,
@@ -342,7 +341,7 @@ impl Crew<'_> {
             let done = (performed as f64 / operations.max(1) as f64).min(0.999);
             let left_ns = if done > 0.0 { elapsed_ns / done - elapsed_ns } else { 0.0 };
             let window = Window { begin_ns, end_ns: u64::MAX };
-            self.tell(progress, Stage::Measure, done, left_ns as u64, (window, timer));
+            self.tell(reporter, TrialStep::Measure, done, left_ns as u64, (window, timer));
             self.observer.look();
             self.listen(LOOK_UP, stop)?;
         }
@@ -370,7 +369,7 @@ impl Crew<'_> {
         timer: Timer,
         until_ns: u64,
         stop: &AtomicBool,
-        progress: &mut Progress<'_>,
+        reporter: &mut Reporter<'_>,
     ) -> Result<(), EngineError> {
         let until_ns = until_ns.max(timer.now_ns() + PATIENCE.as_nanos() as u64);
         while self.ended < moving && timer.now_ns() < until_ns {
@@ -379,7 +378,7 @@ impl Crew<'_> {
                 Err(EngineError::Operation { failure, .. }) => drop(self.late.get_or_insert(failure)),
                 other => other?,
             }
-            progress.tell(Stage::Drain, &self.phase, 1.0, 0);
+            reporter.tell(TrialStep::Drain, &self.phase, 1.0, 0);
         }
         Ok(())
     }
@@ -387,16 +386,16 @@ impl Crew<'_> {
     /// Reports the stage if that is due, with a glance at the workers.
     fn tell(
         &mut self,
-        progress: &mut Progress<'_>,
-        stage: Stage,
+        reporter: &mut Reporter<'_>,
+        stage: TrialStep,
         done: f64,
         left_ns: u64,
         (window, timer): (Window, Timer),
     ) {
-        if progress.is_due(stage, &self.phase) {
+        if reporter.is_due(stage, &self.phase) {
             let records = self.workers.iter().map(|worker| &*worker.record);
             let glance = self.glances.take(records, (stage, window), timer, self.observer.latest());
-            progress.tell_now(stage, &self.phase, done, left_ns, glance);
+            reporter.tell_now(stage, &self.phase, done, left_ns, glance);
         }
     }
 

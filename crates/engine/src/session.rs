@@ -14,16 +14,15 @@ use crate::memory;
 use crate::observer::Observer;
 use crate::phase::{self, PhaseLoad, Run, Written};
 use crate::plant::{DIRECTORY, DIRECTORY_MODE};
-use crate::progress::Progress;
 use crate::quiesce;
 use crate::removal::{self, Remover};
+use crate::reporter::Reporter;
 use crate::tree::Model;
-use fsdyno_core::protocol::Stage;
 use fsdyno_core::result::{CacheAtStart, Durable, GroupMemory, Quiet, TreeSummary};
 use fsdyno_core::units::{Bytes, Nanos};
 use fsdyno_core::workload::TreeModel;
 use fsdyno_core::{
-    CacheState, EngineEvent, EngineRequest, PhaseResult, Reached, Reread, Warning, WarningKind,
+    CacheState, EngineEvent, EngineRequest, PhaseResult, Reached, Reread, TrialStep, Warning, WarningKind,
 };
 use fsdyno_sys::timer::Timer;
 use rustix::fd::{BorrowedFd, OwnedFd};
@@ -47,7 +46,7 @@ pub(crate) struct Session<'a, 'e> {
     pub(crate) stop: &'a AtomicBool,
     /// For everything that is not measured.
     pub(crate) bounds: Bounds<'a>,
-    pub(crate) progress: &'a mut Progress<'e>,
+    pub(crate) reporter: &'a mut Reporter<'e>,
     pub(crate) observer: &'a mut dyn Observer,
     /// The engine's own directory, once it has been created.
     base: Option<PathBuf>,
@@ -74,7 +73,7 @@ impl<'a, 'e> Session<'a, 'e> {
         request: &'a EngineRequest,
         timer: Timer,
         bounds: Bounds<'a>,
-        progress: &'a mut Progress<'e>,
+        reporter: &'a mut Reporter<'e>,
         observer: &'a mut dyn Observer,
     ) -> Self {
         Session {
@@ -82,7 +81,7 @@ impl<'a, 'e> Session<'a, 'e> {
             timer,
             stop: bounds.stop,
             bounds,
-            progress,
+            reporter,
             observer,
             base: None,
             left_behind: 0,
@@ -144,13 +143,13 @@ impl<'a, 'e> Session<'a, 'e> {
             fill::fill(&path, &model, seed, precondition, gauge)
                 .map_err(|failure| EngineError::operation("fill", failure))
         };
-        let progress = &mut *self.progress;
+        let reporter = &mut *self.reporter;
         let filled = background::run("fill", self.bounds, work, |gauge| {
             let done = gauge.done() as f64 / whole;
-            progress.tell(Stage::Fill, "", done / (done + 0.01).max(1.0), 0);
+            reporter.tell(TrialStep::Fill, "", done / (done + 0.01).max(1.0), 0);
             true
         })??;
-        self.progress.event(EngineEvent::Filled(filled));
+        self.reporter.event(EngineEvent::Filled(filled));
         let (free_bytes, needed_bytes) = (look()?.1, self.request.workload.load().prepares().0);
         if free_bytes < needed_bytes {
             let percent = precondition.fill_percent;
@@ -162,7 +161,7 @@ impl<'a, 'e> Session<'a, 'e> {
     /// Reports that the trees exist.
     pub(crate) fn prepared(&mut self, duration_ns: Nanos, trees: TreeSummary) {
         self.names = trees.files + trees.directories;
-        self.progress.event(EngineEvent::Prepared { duration_ns, trees });
+        self.reporter.event(EngineEvent::Prepared { duration_ns, trees });
     }
 
     /// The memory that the load can fill: that of this machine, or the limit.
@@ -174,12 +173,12 @@ impl<'a, 'e> Session<'a, 'e> {
 
     /// Adds a warning for the reader of the result.
     pub(crate) fn warn(&mut self, kind: WarningKind, text: impl Into<String>) {
-        self.progress.event(EngineEvent::Warning(Warning::new(kind, text)));
+        self.reporter.event(EngineEvent::Warning(Warning::new(kind, text)));
     }
 
     /// Adds one about a phase.
     pub(crate) fn warn_in(&mut self, phase: &str, kind: WarningKind, text: impl Into<String>) {
-        self.progress.event(EngineEvent::Warning(Warning::new(kind, text).in_phase(phase)));
+        self.reporter.event(EngineEvent::Warning(Warning::new(kind, text).in_phase(phase)));
     }
 
     /// Writes back dirty data and, if requested, empties the caches.
@@ -193,9 +192,9 @@ impl<'a, 'e> Session<'a, 'e> {
             }
             Ok(drop_caches.then(cache::drop_all).transpose())
         };
-        let progress = &mut *self.progress;
+        let reporter = &mut *self.reporter;
         let dropped = background::run("settle", self.bounds, work, |_| {
-            progress.tell(Stage::Settle, phase, 0.0, after_ns);
+            reporter.tell(TrialStep::Settle, phase, 0.0, after_ns);
             true
         })??;
         self.dropped = dropped.unwrap_or_else(|errno| {
@@ -208,8 +207,8 @@ impl<'a, 'e> Session<'a, 'e> {
 
     /// Waits for the parent to let something begin that is not one of the engine's own phases.
     pub(crate) fn await_cue(&mut self, name: &str) -> Result<(), EngineError> {
-        self.progress.ready(name);
-        while self.progress.must_wait() {
+        self.reporter.ready(name);
+        while self.reporter.must_wait() {
             if self.stop.load(Ordering::Relaxed) {
                 return Err(EngineError::Stopped);
             }
@@ -238,10 +237,10 @@ impl<'a, 'e> Session<'a, 'e> {
                 // After dropping there is something to read: then nothing was counted.
                 Ok(if dropped && counted.0 == Some(Bytes(0)) { (None, None) } else { counted })
             };
-            let (progress, names) = (&mut *self.progress, self.names);
+            let (reporter, names) = (&mut *self.reporter, self.names);
             (loaded, missed) = background::run("settle", self.bounds, work, |gauge| {
                 let done = gauge.done() as f64 / (2 * names).max(gauge.done() + 1) as f64;
-                progress.tell(Stage::Settle, phase, done, after_ns);
+                reporter.tell(TrialStep::Settle, phase, done, after_ns);
                 true
             })??;
         }
@@ -269,9 +268,9 @@ impl<'a, 'e> Session<'a, 'e> {
     /// Waits until the device is calm, if the plan asks for that.
     pub(crate) fn quiesce(&mut self, phase: &str) -> Result<(), EngineError> {
         let Some(quiesce) = &self.request.quiesce else { return Ok(()) };
-        let (progress, stop) = (&mut *self.progress, self.stop);
+        let (reporter, stop) = (&mut *self.reporter, self.stop);
         let quiet = quiesce::wait(quiesce, self.request.memory.as_ref(), &mut |share| {
-            progress.tell(Stage::Quiesce, phase, share.min(0.999), 0);
+            reporter.tell(TrialStep::Quiesce, phase, share.min(0.999), 0);
             !stop.load(Ordering::Relaxed)
         });
         if self.stop.load(Ordering::Relaxed) {
@@ -305,7 +304,7 @@ impl<'a, 'e> Session<'a, 'e> {
         let before = used();
         (self.unsynced, self.written_back_ns) = (None, Nanos(0));
         let Run { mut result, written, late, given_up, is_unthrottled } =
-            phase::run(phase, self.timer, self.stop, self.progress, self.observer, &mut self.left_behind)?;
+            phase::run(phase, self.timer, self.stop, self.reporter, self.observer, &mut self.left_behind)?;
         result.memory = used().zip(before).map(|(after, before)| GroupMemory {
             reclaims: after.reclaims.saturating_sub(before.reclaims),
             ..after
@@ -314,7 +313,7 @@ impl<'a, 'e> Session<'a, 'e> {
         result.quiet = self.quiet.take();
         count(&mut result);
         for warning in warnings::warnings(&result) {
-            self.progress.event(EngineEvent::Warning(warning));
+            self.reporter.event(EngineEvent::Warning(warning));
         }
         let name = result.name.clone();
         if let Some(failure) = late {
@@ -329,7 +328,7 @@ impl<'a, 'e> Session<'a, 'e> {
             );
             self.warn_in(&name, WarningKind::NotThrottled, text);
         }
-        self.progress.event(EngineEvent::Phase(Box::new(result)));
+        self.reporter.event(EngineEvent::Phase(Box::new(result)));
         self.unsynced = (written.bytes > 0).then_some(written);
         given_up.map_or(Ok(()), |patience| Err(EngineError::NoProgress { step: name, patience }))
     }
@@ -341,9 +340,9 @@ impl<'a, 'e> Session<'a, 'e> {
         let (Some(base), Some(written)) = (self.base.clone(), self.unsynced.take()) else { return Ok(false) };
         let (begin_ns, begin) = (self.timer.now_ns(), Instant::now());
         let work = move |_: &background::Gauge| write_back(&base);
-        let (progress, hung) = (&mut *self.progress, self.left_behind > 0);
+        let (reporter, hung) = (&mut *self.reporter, self.left_behind > 0);
         let ended = background::run("settle", self.bounds, work, |_| {
-            progress.tell(Stage::Settle, next, 0.0, after_ns);
+            reporter.tell(TrialStep::Settle, next, 0.0, after_ns);
             !hung || begin.elapsed() < SHORT_PATIENCE
         });
         let was_given_up =
@@ -355,7 +354,7 @@ impl<'a, 'e> Session<'a, 'e> {
         let now_ns = self.timer.now_ns();
         self.written_back_ns = Nanos(now_ns.saturating_sub(begin_ns));
         let duration_ns = Nanos(now_ns.saturating_sub(written.since_ns));
-        self.progress.event(EngineEvent::Durable {
+        self.reporter.event(EngineEvent::Durable {
             durable: Durable { bytes, duration_ns },
             written_back_ns: self.written_back_ns,
         });
@@ -371,27 +370,27 @@ impl<'a, 'e> Session<'a, 'e> {
         let path = base.clone();
         let work = move |gauge: &background::Gauge| layout::look(&path, seed, gauge);
         let names = self.names;
-        let progress = &mut *self.progress;
+        let reporter = &mut *self.reporter;
         let looked = background::run("layout", self.bounds, work, |gauge| {
             let seen = gauge.done();
-            progress.tell(Stage::Layout, "", seen as f64 / names.max(seen + 1) as f64, 0);
+            reporter.tell(TrialStep::Layout, "", seen as f64 / names.max(seen + 1) as f64, 0);
             true
         })?;
         let mut layout = looked.map_err(EngineError::system("examine the files of", &base))?;
         layout.written_back_ns.0 += self.written_back_ns.0;
-        self.progress.event(EngineEvent::Layout(layout));
+        self.reporter.event(EngineEvent::Layout(layout));
         Ok(())
     }
 
     /// Removes directories below the engine's own before others take their names.
     pub(crate) fn remove(&mut self, directories: Vec<PathBuf>) -> Result<(), EngineError> {
-        let (progress, names) = (&mut *self.progress, self.names);
+        let (reporter, names) = (&mut *self.reporter, self.names);
         let work = move |gauge: &background::Gauge| -> Result<(), EngineError> {
             directories.into_iter().try_for_each(|directory| remove_tree(directory, gauge))
         };
         background::run("remove", self.bounds, work, |gauge| {
             let removed = gauge.done();
-            progress.tell(Stage::CleanUp, "", removed as f64 / names.max(removed + 1) as f64, 0);
+            reporter.tell(TrialStep::CleanUp, "", removed as f64 / names.max(removed + 1) as f64, 0);
             true
         })?
     }
@@ -406,13 +405,13 @@ impl<'a, 'e> Session<'a, 'e> {
         };
         let patience = if self.left_behind > 0 { SHORT_PATIENCE } else { LONG_PATIENCE };
         let (mut seen, mut since) = (0, Instant::now());
-        let (progress, names) = (&mut *self.progress, self.names);
+        let (reporter, names) = (&mut *self.reporter, self.names);
         let never = AtomicBool::new(false);
         let unstoppable = Bounds { stop: &never, ..self.bounds };
         let removed = background::run("clean up", unstoppable, work, |gauge| {
             let removed = gauge.done();
             // How much the writers have left is unknown: as long as something is removed, there is progress.
-            progress.tell(Stage::CleanUp, "", removed as f64 / names.max(removed + 1) as f64, 0);
+            reporter.tell(TrialStep::CleanUp, "", removed as f64 / names.max(removed + 1) as f64, 0);
             if removed > seen {
                 (seen, since) = (removed, Instant::now());
             }

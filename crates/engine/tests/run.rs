@@ -234,12 +234,12 @@ enum EngineStage {
 
 impl EngineStage {
     fn reached(self, event: &EngineEvent) -> bool {
-        use fsdyno_core::protocol::Stage;
+        use fsdyno_core::TrialStep;
         let wanted = match self {
-            EngineStage::Prepare => Stage::Prepare,
-            EngineStage::Measure => Stage::Measure,
+            EngineStage::Prepare => TrialStep::Prepare,
+            EngineStage::Measure => TrialStep::Measure,
         };
-        matches!(event, EngineEvent::Progress { stage, .. } if *stage == wanted)
+        matches!(event, EngineEvent::Progress(progress) if progress.step == wanted)
     }
 }
 
@@ -252,9 +252,7 @@ fn progress_never_goes_back() {
     let said: Vec<_> = events
         .iter()
         .filter_map(|event| match event {
-            EngineEvent::Progress { stage, phase, done, left_ns, .. } if !phase.is_empty() => {
-                Some((*stage, *done, *left_ns))
-            }
+            EngineEvent::Progress(now) if !now.phase.is_empty() => Some((now.step, now.done, now.left_ns)),
             _ => None,
         })
         .collect();

@@ -172,7 +172,7 @@ fn described(events: &[EngineEvent]) -> Vec<String> {
         EngineEvent::Layout(layout) => Some(format!("layout of {} files", layout.files)),
         EngineEvent::Done => Some("done".to_string()),
         EngineEvent::Failed(failure) => Some(failure.message.clone()),
-        EngineEvent::Progress { .. }
+        EngineEvent::Progress(_)
         | EngineEvent::Warning(_)
         | EngineEvent::Filled(_)
         | EngineEvent::Observed(_)
@@ -200,7 +200,7 @@ fn the_parts_of_the_workload_together_do_what_the_whole_does() {
     assert!(files(parted.path()) == files(whole.path()));
     // The estimate during the first part includes the window of the third.
     let left = first.iter().find_map(|event| match event {
-        EngineEvent::Progress { left_ns, .. } => Some(*left_ns),
+        EngineEvent::Progress(progress) => progress.left_ns,
         _ => None,
     });
     assert!(left >= Some(Nanos::from_millis(170)), "{left:?}");

@@ -4,8 +4,8 @@
 //! something has changed that must be seen; the time that takes is counted and shown to whoever watches. A
 //! sweep that cannot be watched runs all the same.
 
-use fsdyno_core::{AfterTrial, Nanos};
-use fsdyno_sweep::{Asked, Position, Progress};
+use fsdyno_core::{AfterTrial, Nanos, Progress};
+use fsdyno_sweep::{Asked, Position, SweepEvent};
 use fsdyno_watch::{Now, Page, Publishing, RaceCourse, STATUS_VERSION, Stage, Status};
 use rustix::time::{ClockId, clock_gettime};
 use std::path::Path;
@@ -52,7 +52,7 @@ impl Publisher {
     }
 
     /// Publishes an event, and passes on what was asked for. Returns that if it is new.
-    pub fn tell(&mut self, progress: &Progress<'_>, asked: &Asked) -> Option<AfterTrial> {
+    pub fn tell(&mut self, progress: &SweepEvent<'_>, asked: &Asked) -> Option<AfterTrial> {
         let before = cpu();
         let mut urgent = self.note(progress);
         let wish = self.page.as_ref().map_or(AfterTrial::Continue, Page::asked);
@@ -78,20 +78,21 @@ impl Publisher {
     }
 
     /// Takes an event over into the status; returns whether it must be seen.
-    fn note(&mut self, progress: &Progress<'_>) -> bool {
+    fn note(&mut self, progress: &SweepEvent<'_>) -> bool {
         let stage = self.status.stage;
         match progress {
-            Progress::Began(sweep) => self.status.sweep = Some(sweep.0),
-            Progress::Running(at) => {
+            SweepEvent::Began(sweep) => self.status.sweep = Some(sweep.0),
+            SweepEvent::Running(at) => {
                 self.status.stage = Stage::Running;
                 let old = self.status.now.take();
                 let now = now(at, old.as_ref());
-                let is_new = old.is_none_or(|old| (old.trial, &old.step) != (now.trial, &now.step));
+                let is_new =
+                    old.is_none_or(|old| (old.trial, old.progress.step) != (now.trial, now.progress.step));
                 self.status.now = Some(now);
-                return is_new || stage != Stage::Running || at.glance.is_some();
+                return is_new || stage != Stage::Running || at.progress.glance.is_some();
             }
-            Progress::Stored(..) => self.status.stored += 1,
-            Progress::Raced { answer, .. } => {
+            SweepEvent::Stored(..) => self.status.stored += 1,
+            SweepEvent::Raced { answer, .. } => {
                 self.race.add(answer);
                 self.status.raced += 1;
                 let course = &self.race;
@@ -99,11 +100,11 @@ impl Publisher {
                     self.page = None;
                 }
             }
-            Progress::Paused { .. } => self.status.stage = Stage::Paused,
-            Progress::Continued(_) => self.status.stage = Stage::Running,
+            SweepEvent::Paused { .. } => self.status.stage = Stage::Paused,
+            SweepEvent::Continued(_) => self.status.stage = Stage::Running,
             _ => return false,
         }
-        !matches!(progress, Progress::Paused { .. }) || stage != Stage::Paused
+        !matches!(progress, SweepEvent::Paused { .. }) || stage != Stage::Paused
     }
 
     fn write(&mut self) {
@@ -118,7 +119,8 @@ impl Publisher {
 
 /// The trial in progress. The latest glance stays as long as its phase lasts.
 fn now(at: &Position, old: Option<&Now>) -> Now {
-    let same = old.filter(|old| (old.trial, &old.phase) == (at.trial, &at.phase));
+    let same = old.filter(|old| (old.trial, &old.progress.phase) == (at.trial, &at.progress.phase));
+    let glance = at.progress.glance.clone().or_else(|| same.and_then(|old| old.progress.glance.clone()));
     Now {
         trial: at.trial,
         trials: at.trials,
@@ -128,12 +130,9 @@ fn now(at: &Position, old: Option<&Now>) -> Now {
         workload: at.workload.to_string(),
         sentinel: at.sentinel,
         machine: at.machine.clone(),
-        step: at.stage.to_string(),
-        phase: at.phase.clone(),
-        done: at.stage_done,
+        progress: Progress { glance, ..at.progress.clone() },
         left_ns: at.left,
         more_may_follow: at.more_may_follow,
-        glance: at.glance.clone().or_else(|| same.and_then(|old| old.glance.clone())),
     }
 }
 
@@ -146,6 +145,7 @@ fn cpu() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fsdyno_core::TrialStep;
     use fsdyno_store::SweepId;
     use fsdyno_verdict::race::RaceError;
     use fsdyno_watch::Attached;
@@ -159,12 +159,9 @@ mod tests {
             sentinel: false,
             case: 0,
             block: 0,
-            stage: "mkfs".into(),
             machine: None,
             behind: 0.0,
-            phase: String::new(),
-            stage_done: None,
-            glance: None,
+            progress: Progress::at(TrialStep::Mkfs),
             fraction: 0.0,
             left: Nanos(1),
             more_may_follow: false,
@@ -176,41 +173,41 @@ mod tests {
         let asked = Asked::default();
         let mut publisher = Publisher::begin(Path::new("/state"), Path::new("/state/results.db"), "test");
         let mut attached = Attached::to(std::process::id()).expect("this process");
-        let mut tell = |publisher: &mut Publisher, progress: &Progress<'_>| {
+        let mut tell = |publisher: &mut Publisher, progress: &SweepEvent<'_>| {
             let wish = publisher.tell(progress, &asked);
             (wish, attached.status().expect("a status"))
         };
-        let (_, status) = tell(&mut publisher, &Progress::Began(SweepId(7)));
+        let (_, status) = tell(&mut publisher, &SweepEvent::Began(SweepId(7)));
         assert_eq!((status.sweep, status.stage, status.plan.as_str()), (Some(7), Stage::Starting, "test"));
         let mut at = position();
-        let (_, status) = tell(&mut publisher, &Progress::Running(&at));
+        let (_, status) = tell(&mut publisher, &SweepEvent::Running(&at));
         assert_eq!(
-            (status.stage, status.now.map(|now| now.step)),
-            (Stage::Running, Some("mkfs".to_string()))
+            (status.stage, status.now.map(|now| now.progress.step)),
+            (Stage::Running, Some(TrialStep::Mkfs))
         );
 
         // What has not changed is not written at once, and what has is.
         let writes = publisher.status.publishing.writes;
         at.left = Nanos(2);
-        tell(&mut publisher, &Progress::Running(&at));
+        tell(&mut publisher, &SweepEvent::Running(&at));
         assert_eq!(publisher.status.publishing.writes, writes);
-        at.stage = "mount".into();
-        tell(&mut publisher, &Progress::Running(&at));
+        at.progress.step = TrialStep::Mount;
+        tell(&mut publisher, &SweepEvent::Running(&at));
         assert_eq!(publisher.status.publishing.writes, writes + 1);
 
         Attached::to(std::process::id()).expect("this process").ask(AfterTrial::Pause).expect("written");
-        let (wish, status) = tell(&mut publisher, &Progress::Running(&at));
+        let (wish, status) = tell(&mut publisher, &SweepEvent::Running(&at));
         assert_eq!(
             (wish, status.asked, asked.get()),
             (Some(AfterTrial::Pause), AfterTrial::Pause, AfterTrial::Pause)
         );
-        let (wish, status) = tell(&mut publisher, &Progress::Paused { next: 2, first: true });
+        let (wish, status) = tell(&mut publisher, &SweepEvent::Paused { next: 2, first: true });
         assert_eq!((wish, status.stage), (None, Stage::Paused), "it is told once");
 
         // Why there is no answer is published as well as answers are; those have tests of their own.
         let error = RaceError::OnlyOne { name: "ext4".to_string() };
         let answer = Err(error.clone());
-        publisher.tell(&Progress::Raced { answer: &answer, lines: &[], trials: 4 }, &asked);
+        publisher.tell(&SweepEvent::Raced { answer: &answer, lines: &[], trials: 4 }, &asked);
         assert_eq!(attached.news().expect("a status").map(|status| status.raced), Some(1));
         assert_eq!(attached.race().and_then(|race| race.trouble.clone()), Some(error.to_string()));
         publisher.end();

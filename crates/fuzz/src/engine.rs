@@ -60,7 +60,7 @@ fn add(trial: &mut TrialRecord, event: EngineEvent) {
         EngineEvent::Layout(layout) => trial.layout = Some(layout),
         EngineEvent::Warning(warning) => trial.warnings.push(warning),
         EngineEvent::Failed(error) => trial.outcome = Outcome::Failed { error },
-        EngineEvent::Progress { left_ns, done, .. } => drop(format!("{left_ns} {:.0} %", done * 100.0)),
+        EngineEvent::Progress(now) => drop(format!("{now:?}")),
         EngineEvent::ReadAgain { read_again, duration_ns } => {
             trial.lifecycle_ns.read_again = Some(duration_ns);
             trial.read_again = Some(read_again);

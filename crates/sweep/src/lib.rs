@@ -56,7 +56,7 @@ pub use plan::{
     Case, FleetPlan, Hooks, Key, KeyTable, MAX_PLAN_BYTES, Plan, PlanCommand, Reuse, Rules, Slowest,
     closed_loop_name, key_tables, race_budget, study,
 };
-pub use progress::{Position, Progress};
+pub use progress::{Position, SweepEvent};
 pub use quick::{QUICK, Quick, QuickError, QuickOptions, quick};
 pub use race::{ForeseenRace, ForeseenRound};
 pub use resume::{interrupted, unfinished};

@@ -4,7 +4,7 @@ use crate::estimate::trial_time;
 use crate::order::Slot;
 use crate::plan::Case;
 use crate::sizes::Sizes;
-use fsdyno_core::{Glance, Nanos, Outcome, TrialRecord};
+use fsdyno_core::{Nanos, Outcome, Progress, TrialRecord, TrialStep};
 use fsdyno_store::SweepId;
 use fsdyno_testbed::undo::UndoReport;
 use fsdyno_verdict::race::{RaceAnswer, RaceError};
@@ -13,7 +13,7 @@ use std::time::Instant;
 
 /// A report of a running sweep.
 #[derive(Debug)]
-pub enum Progress<'a> {
+pub enum SweepEvent<'a> {
     /// The leftovers of an earlier sweep were undone, or could not be.
     Restored(&'a UndoReport),
     /// The sweep is in the store now, under this number.
@@ -103,14 +103,8 @@ pub struct Position {
     /// The number of trials that are done, without this one. Of those that other machines are running, the
     /// share that is done counts.
     pub behind: f64,
-    /// The current step: `mkfs`, `prepare`, `measure`.
-    pub stage: Cow<'static, str>,
-    /// The phase of the load; empty outside of phases.
-    pub phase: String,
-    /// Share of the stage that is done, 0 to 1, if the engine says so.
-    pub stage_done: Option<f64>,
-    /// The activity of the workers, once there is any. It belongs to the latest sign of life, not to `phase`.
-    pub glance: Option<Glance>,
+    /// Where the trial is.
+    pub progress: Progress,
     /// Share of the trial that is done, 0 to 1; an estimate that never goes back.
     pub fraction: f64,
     /// Estimated time until the sweep ends, or until the block ends if more may follow.
@@ -118,9 +112,6 @@ pub struct Position {
     /// `true` if blocks may follow that are not planned yet.
     pub more_may_follow: bool,
 }
-
-/// The stage in which images are written for all trials, before the first that needs them.
-pub(crate) const IMAGES: &str = "image";
 
 /// A trial that runs: where it is, and how long it has taken.
 #[derive(Debug)]
@@ -136,40 +127,18 @@ impl Course {
         Course { position, since: Instant::now(), expected }
     }
 
-    /// It has reached a moment; `rest` is the time for the trials after it.
-    pub fn come_to(&mut self, moment: &Moment<'_>, rest: Nanos) {
+    /// It has come this far; `rest` is the time for the trials after it.
+    pub fn come_to(&mut self, progress: &Progress, rest: Nanos) {
         // Images for all trials take time of none.
-        if self.position.stage == IMAGES && moment.stage != IMAGES {
+        if self.position.progress.step == TrialStep::Images && progress.step != TrialStep::Images {
             (self.since, self.position.fraction) = (Instant::now(), 0.0);
         }
-        self.position.come_to(moment, self.since.elapsed().into(), self.expected, rest);
+        self.position.come_to(progress, self.since.elapsed().into(), self.expected, rest);
     }
 
     /// The time that it will still take.
     pub fn left(&self) -> Nanos {
         Nanos((self.expected.0 as f64 * (1.0 - self.position.fraction)) as u64)
-    }
-}
-
-/// A report of a running trial.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Moment<'a> {
-    /// The current step.
-    pub stage: &'a str,
-    /// Time until the load ends, once that is known.
-    pub left: Option<Nanos>,
-    /// The phase of the load; empty outside of phases.
-    pub phase: &'a str,
-    /// Share of the stage that is done, if the engine says so.
-    pub done: Option<f64>,
-    /// The activity of the workers.
-    pub glance: Option<&'a Glance>,
-}
-
-impl Moment<'_> {
-    /// A step of a trial, with the time until the load ends if that is known.
-    pub fn step(stage: &'static str, left: Option<Nanos>) -> Self {
-        Moment { stage, left, ..Moment::default() }
     }
 }
 
@@ -186,29 +155,19 @@ impl Position {
             block: slot.block,
             machine: None,
             behind: f64::from(slot.trial),
-            stage: "build".into(),
-            phase: String::new(),
-            stage_done: None,
-            glance: None,
+            progress: Progress::at(TrialStep::Build),
             fraction: 0.0,
             left: Nanos(0),
             more_may_follow: false,
         }
     }
 
-    /// The trial has reached a moment after this time, of what is expected in all; `rest` is the time for the
+    /// The trial has come this far after this time, of what is expected in all; `rest` is the time for the
     /// trials after it.
-    fn come_to(&mut self, moment: &Moment<'_>, elapsed: Nanos, expected: Nanos, rest: Nanos) {
-        let left = moment.left.unwrap_or(Nanos(expected.0.saturating_sub(elapsed.0)));
+    fn come_to(&mut self, progress: &Progress, elapsed: Nanos, expected: Nanos, rest: Nanos) {
+        let left = progress.left_ns.unwrap_or(Nanos(expected.0.saturating_sub(elapsed.0)));
         let share = elapsed.0 as f64 / (elapsed.0.saturating_add(left.0)).max(1) as f64;
-        if self.phase != moment.phase {
-            self.phase = moment.phase.to_string();
-        }
-        if self.stage != moment.stage {
-            self.stage = moment.stage.to_string().into();
-        }
-        self.stage_done = moment.done;
-        self.glance = moment.glance.cloned();
+        self.progress.clone_from(progress);
         self.fraction = self.fraction.max(share.min(0.99));
         self.left = Nanos(left.0.saturating_add(rest.0));
     }

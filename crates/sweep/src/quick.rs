@@ -174,7 +174,7 @@ pub fn quick(
     guests: &mut dyn Guests,
     options: &QuickOptions<'_>,
 ) -> Result<Quick, QuickError> {
-    let place = Site::find(host, options.target)?;
+    let place = Scratch::find(host, options.target)?;
     let mut draft = Draft::new(host, &place, options.time)?;
     let left_out = draft.leave_out(host, guests, options.set)?;
     draft.choose_sizes();
@@ -206,7 +206,7 @@ impl Quick {
 }
 
 /// Where filesystems are created.
-struct Site {
+struct Scratch {
     /// The path that the user named.
     target: PathBuf,
     /// The device, or the image.
@@ -218,21 +218,21 @@ struct Site {
     identity: Option<String>,
 }
 
-impl Site {
+impl Scratch {
     fn find(host: &mut dyn Host, target: &Path) -> Result<Self, QuickError> {
         let absolute = std::path::absolute(target).unwrap_or(target.to_path_buf());
         if absolute.to_str().is_none() {
             return Err(QuickError::Name { target: target.to_path_buf() });
         }
         if host.list_directory(&absolute).is_ok() {
-            return Site::image(host, target, absolute.join(IMAGE));
+            return Scratch::image(host, target, absolute.join(IMAGE));
         }
         let known = host.file_identity(&absolute);
         let Some(known) = known.map_err(|error| QuickError::of(target, error))? else {
             if absolute.starts_with("/dev") && !absolute.starts_with("/dev/shm") {
                 return Err(QuickError::Absent { target: target.to_path_buf() });
             }
-            return Site::image(host, target, absolute);
+            return Scratch::image(host, target, absolute);
         };
         if known.regular {
             return Err(QuickError::Kind { target: target.to_path_buf() });
@@ -246,7 +246,7 @@ impl Site {
         }
         // Without a serial number, only the kernel's own would distinguish it: another one after each boot.
         let identity = probe.identity.serial.is_some().then(|| identity_text(&probe.identity));
-        Ok(Site {
+        Ok(Scratch {
             target: target.to_path_buf(),
             path: absolute,
             is_block: true,
@@ -262,13 +262,13 @@ impl Site {
         // Twice as much is reserved where the store is.
         let free = room.free.0.saturating_sub(2 * reserve(room.size).0);
         let free = Bytes(free / Bytes::MIB * Bytes::MIB);
-        Ok(Site { target: target.to_path_buf(), path, is_block: false, room: free, identity: None })
+        Ok(Scratch { target: target.to_path_buf(), path, is_block: false, room: free, identity: None })
     }
 }
 
 /// The plan while its sizes are chosen.
 struct Draft<'a> {
-    place: &'a Site,
+    place: &'a Scratch,
     time: Nanos,
     /// Half of the machine's memory, if that is known.
     memory_max: Bytes,
@@ -279,10 +279,10 @@ struct Draft<'a> {
 }
 
 impl<'a> Draft<'a> {
-    fn new(host: &mut dyn Host, place: &'a Site, time: Nanos) -> Result<Self, QuickError> {
+    fn new(host: &mut dyn Host, place: &'a Scratch, time: Nanos) -> Result<Self, QuickError> {
         let needed = Bytes(LEAST_TREES.0 * ROOM);
         if place.room < needed {
-            let Site { ref target, room, is_block, .. } = *place;
+            let Scratch { ref target, room, is_block, .. } = *place;
             return Err(QuickError::NoRoom { target: target.clone(), room, needed, is_block });
         }
         let text = host.read_text(Path::new("/proc/meminfo")).unwrap_or_default();

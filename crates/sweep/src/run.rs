@@ -16,12 +16,12 @@ use crate::estimate;
 use crate::options::{Machines, RunOptions};
 use crate::order::Slot;
 use crate::plan::{Case, Plan, PlanCommand};
-use crate::progress::{Course, Moment, Position, Progress};
+use crate::progress::{Course, Position, SweepEvent};
 use crate::runner::{Here, Ran, Runner};
 use crate::sweep_error::SweepError;
 use crate::trial::around::Around;
 use blocks::Blocks;
-use fsdyno_core::{AfterTrial, Nanos};
+use fsdyno_core::{AfterTrial, Nanos, Progress};
 use fsdyno_host::Host;
 use fsdyno_store::Store;
 use fsdyno_testbed::Lack;
@@ -49,7 +49,7 @@ pub fn run(
     machines: &mut Machines<'_>,
     store: &mut Store,
     options: &RunOptions<'_>,
-    observer: &mut dyn FnMut(Progress<'_>),
+    observer: &mut dyn FnMut(SweepEvent<'_>),
 ) -> Result<SweepOutcome, SweepError> {
     let host = &mut *machines.host;
     verify_privileges(plan, host)?;
@@ -61,7 +61,7 @@ pub fn run(
     }
     let restored = undo::restore(host, options.state_dir)?.report;
     if restored != UndoReport::default() {
-        observer(Progress::Restored(&restored));
+        observer(SweepEvent::Restored(&restored));
     }
     store.check_room()?;
     let cases = plan.cases();
@@ -76,7 +76,7 @@ pub fn run(
     let sweep = keeping::begin(plan, store, options.resume, (cases.len(), blocks.trials()))?;
     earlier.record(store, sweep)?;
     let kernels = earlier.kernels();
-    observer(Progress::Began(sweep));
+    observer(SweepEvent::Began(sweep));
     let mut sweeping = Sweeping {
         around: Around::new(plan, options, store, sweep),
         options,
@@ -113,7 +113,7 @@ impl Sweeping<'_> {
         &mut self,
         machines: &mut Machines<'_>,
         store: &mut Store,
-        observer: &mut dyn FnMut(Progress<'_>),
+        observer: &mut dyn FnMut(SweepEvent<'_>),
     ) -> Result<(), SweepError> {
         let sweep = self.outcome.sweep;
         let mut index = 0;
@@ -152,12 +152,12 @@ impl Sweeping<'_> {
 
     /// Waits before a trial for as long as somebody who watches wants it, which does not count towards the
     /// time limit. Returns whether the sweep goes on.
-    fn is_to_go_on(&mut self, next: &Slot, observer: &mut dyn FnMut(Progress<'_>)) -> bool {
+    fn is_to_go_on(&mut self, next: &Slot, observer: &mut dyn FnMut(SweepEvent<'_>)) -> bool {
         let interrupt = self.options.interrupt;
-        let on_pause = &mut |first| observer(Progress::Paused { next: next.trial + 1, first });
+        let on_pause = &mut |first| observer(SweepEvent::Paused { next: next.trial + 1, first });
         if let Some(paused) = self.options.asked.wait(interrupt, on_pause) {
             self.blocks.rest(paused);
-            observer(Progress::Continued(paused));
+            observer(SweepEvent::Continued(paused));
         }
         !interrupt.load(Ordering::Relaxed) && self.options.asked.get() != AfterTrial::Stop
     }
@@ -168,15 +168,15 @@ impl Sweeping<'_> {
         machines: &mut Machines<'_>,
         store: &mut Store,
         (slot, rest): (&Slot, &[u32]),
-        observer: &mut dyn FnMut(Progress<'_>),
+        observer: &mut dyn FnMut(SweepEvent<'_>),
     ) -> Result<(), SweepError> {
         store.check_room()?;
         clients::verify_all_there(machines.host)?;
         let left = self.blocks.clock.left(rest);
         let mut course = Course::new(self.position(slot, rest), self.blocks.clock.expected(slot.case));
-        let mut progress = |moment: &Moment<'_>| {
-            course.come_to(moment, left);
-            observer(Progress::Running(&course.position));
+        let mut progress = |now: &Progress| {
+            course.come_to(now, left);
+            observer(SweepEvent::Running(&course.position));
         };
         let ran = self.runner.run(machines, &self.around, slot, &mut progress)?;
         let Ran::Ended { mut record, took, interrupted, broken } = ran else {
@@ -195,7 +195,7 @@ impl Sweeping<'_> {
         self.runner.scratch.verify_journal()?;
         let left = self.blocks.clock.left(rest);
         let position = Position { fraction: 1.0, left, ..course.position };
-        observer(Progress::Stored(&position, &record));
+        observer(SweepEvent::Stored(&position, &record));
         broken
     }
 

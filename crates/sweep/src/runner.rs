@@ -6,7 +6,6 @@ use crate::guest_request;
 use crate::options::{Machines, RunOptions};
 use crate::order::Slot;
 use crate::plan::{Case, Plan};
-use crate::progress::{IMAGES, Moment};
 use crate::recorded;
 use crate::scratch::ScratchDevices;
 use crate::sizes::Sizes;
@@ -16,9 +15,11 @@ use crate::trial::commands::TrialCommands;
 use crate::trial::durability::{self, Recording};
 use crate::trial::guest::{self, InGuest};
 use crate::trial::report::Overhead;
-use crate::trial::{self, Bench, overhead};
+use crate::trial::watch::Stops;
+use crate::trial::{self, Bench, Site, overhead};
 use fsdyno_core::kernel::HOST_KERNEL;
-use fsdyno_core::{Configuration, DeviceSpec, Nanos, Outcome, TrialRecord};
+use fsdyno_core::{Configuration, DeviceSpec, Nanos, Outcome, Progress, TrialRecord, TrialStep};
+use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -102,13 +103,13 @@ impl<'a> Runner<'a> {
         machines: &mut Machines<'_>,
         around: &Around<'a>,
         slot: &Slot,
-        progress: &mut dyn FnMut(&Moment<'_>),
+        progress: &mut dyn FnMut(&Progress),
     ) -> Result<Ran, SweepError> {
         let (case, unmet) = (&self.cases[slot.case as usize], &self.unmet[slot.case as usize]);
         let runs_here = unmet.is_empty() && case.configuration.guest_kernel().is_none();
         if runs_here && self.scratch.blocked.is_none() {
             let on_progress =
-                &mut |share| progress(&Moment { done: Some(share), ..Moment::step(IMAGES, None) });
+                &mut |share| progress(&Progress { done: Some(share), ..Progress::at(TrialStep::Images) });
             if !self.scratch.write_images(machines.host, on_progress)? {
                 return Ok(Ran::Interrupted);
             }
@@ -123,12 +124,12 @@ impl<'a> Runner<'a> {
         if let Some(left) = &self.scratch.blocked {
             return not_run(trial::not_begun(slot, case, &device, left));
         }
-        let start = Instant::now();
+        let (start, started) = (Instant::now(), Timestamp::now());
         if !self.cool_down(progress) {
             return Ok(Ran::Interrupted);
         }
         let ended = self.run_between_hooks(machines, around, (slot, case), &device, progress);
-        let took = Some(start.elapsed().into());
+        let took = start.elapsed();
         let (stuck, interrupted) = (!ended.left.is_empty(), ended.interrupted);
         let mut broken = Ok(());
         // A recorded disk is new in each trial.
@@ -147,12 +148,15 @@ impl<'a> Runner<'a> {
             return Err(SweepError::NoRoom { failure: Box::new(error.clone()) });
         }
         let mut record = Box::new(ended.record);
+        record.started = started.to_string();
+        // The clock of the day may be set meanwhile, and what a trial took is the difference of these two.
+        record.finished = started.saturating_add(took).unwrap_or(started).to_string();
         record.warnings.extend_from_slice(if runs_here { self.options.known } else { &[] });
-        Ok(Ran::Ended { record, took, interrupted, broken })
+        Ok(Ran::Ended { record, took: Some(took.into()), interrupted, broken })
     }
 
     /// Leaves the machine alone for as long as the plan asks. Returns `false` if it was interrupted.
-    fn cool_down(&self, progress: &mut dyn FnMut(&Moment<'_>)) -> bool {
+    fn cool_down(&self, progress: &mut dyn FnMut(&Progress)) -> bool {
         let Some(pause) = self.plan.rules.cooldown else { return true };
         let end = Instant::now() + Duration::from(pause);
         while !self.options.interrupt.load(Ordering::Relaxed) {
@@ -161,7 +165,7 @@ impl<'a> Runner<'a> {
                 return true;
             }
             let done = 1.0 - left.as_secs_f64() / pause.as_secs_f64();
-            progress(&Moment { done: Some(done), ..Moment::step("cooldown", None) });
+            progress(&Progress { done: Some(done), ..Progress::at(TrialStep::Cooldown) });
             std::thread::sleep(left.min(GLANCE));
         }
         false
@@ -186,12 +190,12 @@ impl<'a> Runner<'a> {
         around: &Around<'a>,
         (slot, case): (&Slot, &Case),
         device: &DeviceSpec,
-        progress: &mut dyn FnMut(&Moment<'_>),
+        progress: &mut dyn FnMut(&Progress),
     ) -> trial::Ended {
         // What was done before belongs to no trial.
         machines.host.take_log();
         if !self.plan.hooks.is_empty() {
-            progress(&Moment::step("before the trial", None));
+            progress(&Progress::at(TrialStep::BeforeTrial));
         }
         let mut ended = around.run(machines, (slot, case), device, |machines, commands| {
             self.run_trial(machines, around, (slot, case), device, commands, progress)
@@ -208,17 +212,16 @@ impl<'a> Runner<'a> {
         (slot, case): (&Slot, &Case),
         device: &DeviceSpec,
         commands: &mut TrialCommands<'_>,
-        progress: &mut dyn FnMut(&Moment<'_>),
+        progress: &mut dyn FnMut(&Progress),
     ) -> trial::Ended {
+        let stops = Stops { interrupt: self.options.interrupt, hurry: self.options.hurry };
         if let Some(load) = recorded::load(case) {
             let mut recording = Recording {
                 plan: self.plan,
                 machines,
                 state_dir: self.options.state_dir,
-                interrupt: self.options.interrupt,
-                hurry: self.options.hurry,
+                stops,
                 overheads: &mut self.overheads,
-                store: &around.store,
                 keep: around.log_of(slot.trial),
                 progress,
             };
@@ -231,8 +234,7 @@ impl<'a> Runner<'a> {
                 devices: &self.scratch.devices,
                 device,
                 journal: &mut self.scratch.journal,
-                interrupt: self.options.interrupt,
-                hurry: self.options.hurry,
+                stops,
                 overheads: &mut self.overheads,
                 progress,
             };
@@ -244,15 +246,13 @@ impl<'a> Runner<'a> {
             testbed: &self.scratch.testbed,
             device,
             journal: &mut self.scratch.journal,
-            host_ends: false,
-            interrupt: self.options.interrupt,
-            hurry: self.options.hurry,
-            preparations: self.scratch.preparations.as_mut(),
+            stops,
             overhead: self.overheads.get(HOST_KERNEL).copied().unwrap_or_default(),
-            outer: None,
-            commands: Some(commands),
-            store: &around.store,
-            served: None,
+            site: Site::Machine {
+                commands,
+                store: &around.store,
+                preparations: self.scratch.preparations.as_mut(),
+            },
             marks: None,
             progress,
         };

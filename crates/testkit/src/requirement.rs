@@ -33,7 +33,8 @@ pub enum Requirement {
     Variable(&'static str),
     /// A filesystem that the kernel has.
     Filesystem(&'static str),
-    /// That no other test runs meanwhile, for what compares times or depends on the machine's caches. Whoever
+    /// That no other test runs meanwhile, for what compares times, depends on the machine's caches or takes
+    /// something from all programs. Whoever
     /// runs the tests sees to it.
     Quiet,
     /// Time for the long run before a release, which this is left to: `scripts/soak faults`. Whoever runs the

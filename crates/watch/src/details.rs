@@ -32,7 +32,8 @@ pub(crate) fn lines(scene: &Scene, row: &CaseRow, look: Look, width: usize) -> V
         lines.extend(of_trial(row, trial));
     }
     if let Some(now) = scene.now().filter(|now| (now.case, now.sentinel) == (row.case, row.sentinel)) {
-        let at = format!("block {}, trial {}: running, {}", now.block + 1, now.trial, now.step);
+        let at =
+            format!("block {}, trial {}: running, {}", now.block + 1, now.trial, now.progress.step.name());
         lines.push((Paint::Heading, at));
     }
     lines.extend(legend(scene).map(|signs| (Paint::Faint, signs.to_string())));

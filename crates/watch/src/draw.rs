@@ -263,10 +263,10 @@ mod tests {
         scene.add(trials);
         let mut status = status();
         let now = status.now.as_mut().expect("a trial");
-        (now.configuration, now.phase, now.step) = (evil.clone(), evil.clone(), "measure".to_string());
-        let waiting = now.glance.as_mut().and_then(|glance| glance.roles[1].waiting.as_mut());
-        waiting.expect("a worker that waits").directory = evil.clone();
-        now.glance.as_mut().and_then(|glance| glance.machine.as_mut()).expect("a machine").device = evil;
+        (now.configuration, now.progress.phase) = (evil.clone(), evil.clone());
+        let glance = now.progress.glance.as_mut().expect("a glance");
+        glance.roles[1].waiting.as_mut().expect("a worker that waits").directory = evil.clone();
+        glance.machine.as_mut().expect("a machine").device = evil;
         scene.set_status(status);
         for size in [(40, 10), (80, 24), (200, 60)] {
             for details in [false, true] {
@@ -287,9 +287,10 @@ mod tests {
         let shown_of = |scene: &Scene| shown(scene, &mut View::default(), PLAIN, (80, 24)).0;
         assert!(!has(&shown_of(&scene), "trying") && !has(&shown_of(&scene), "no news"));
         let mut status = status();
-        let role = status.now.as_mut().and_then(|now| now.glance.as_mut()).map(|glance| &mut glance.roles[1]);
-        role.expect("a role").offered = Some(OfferedRate { per_second: 1200.0, is_tried: true });
-        status.now.as_mut().expect("a trial").phase = "flow".to_string();
+        let at = &mut status.now.as_mut().expect("a trial").progress;
+        let glance = at.glance.as_mut().expect("a glance");
+        glance.roles[1].offered = Some(OfferedRate { per_second: 1200.0, is_tried: true });
+        at.phase = "flow".to_string();
         scene.set_status(status);
         assert!(has(&shown_of(&scene), "measure 'flow', writers trying 1200/s"), "{:?}", shown_of(&scene));
         scene.silence = Some(Nanos::from_secs(12));

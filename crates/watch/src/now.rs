@@ -61,11 +61,12 @@ fn place(now: &Now, look: Look, width: usize) -> Line<'static> {
 
 /// Returns the step in progress, and how much of it is done.
 fn step(now: &Now, scene: &Scene, look: Look, width: usize) -> Line<'static> {
-    let phase = if now.phase.is_empty() { String::new() } else { format!(" '{}'", now.phase) };
+    let at = &now.progress;
+    let phase = if at.phase.is_empty() { String::new() } else { format!(" '{}'", at.phase) };
     let silence =
         scene.silence.map_or(String::new(), |silence| format!(", no news for {}", duration(silence)));
-    let what = format!("{}{phase}{}{silence}", now.step, offered(scene));
-    let Some(done) = now.done.filter(|done| done.is_finite()) else {
+    let what = format!("{}{phase}{}{silence}", at.step.name(), offered(scene));
+    let Some(done) = at.done.filter(|done| done.is_finite()) else {
         return Line::from(look.span(Paint::Plain, look.fit(&what, width)));
     };
     let percent = format!(" {:3.0} %", done.clamp(0.0, 1.0) * 100.0);

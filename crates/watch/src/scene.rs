@@ -240,14 +240,15 @@ impl Scene {
         };
         if let Some(now) = &status.now {
             self.sweep.trials = now.trials;
-            let of = (now.trial, now.phase.clone());
+            let of = (now.trial, now.progress.phase.clone());
             if of != self.strip_of {
                 (self.strip_of, self.glance) = (of, None);
                 self.strips.clear();
                 self.glanced = None;
             }
             // A status is published again for other reasons, with the same glance.
-            if let Some(glance) = now.glance.as_ref().filter(|new| self.glance.as_ref() != Some(*new)) {
+            let glance = now.progress.glance.as_deref();
+            if let Some(glance) = glance.filter(|new| self.glance.as_ref() != Some(*new)) {
                 self.remember(glance.clone());
             }
         }

@@ -1,11 +1,11 @@
 //! The status that a running sweep publishes.
 
-use fsdyno_core::{AfterTrial, Glance, Nanos};
+use fsdyno_core::{AfterTrial, Nanos, Progress};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// Version of [`Status`]; a watcher refuses any other.
-pub const STATUS_VERSION: u32 = 2;
+pub const STATUS_VERSION: u32 = 3;
 
 /// Where a sweep is. Paths and names come from plans and devices: nothing of them is to be shown raw.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -71,18 +71,12 @@ pub struct Now {
     /// The machine of a fleet that runs it; others may run trials as well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
-    /// The step: `mkfs`, `measure`.
-    pub step: String,
-    /// The phase; empty outside of phases.
-    pub phase: String,
-    /// Share of the step that is done, 0 to 1, if that is known.
-    pub done: Option<f64>,
+    /// Where it is; the activity of the workers stays as long as the phase lasts.
+    pub progress: Progress,
     /// Estimated time until the sweep ends, or the block if more may follow.
     pub left_ns: Nanos,
     /// `true` if blocks may follow that are not planned yet.
     pub more_may_follow: bool,
-    /// The activity of the workers at the latest sign of life of the phase.
-    pub glance: Option<Glance>,
 }
 
 /// The cost of publishing for a sweep so far.

@@ -1,12 +1,13 @@
 //! The steps of a trial outside its windows, and how long they took.
 
+use crate::progress::TrialStep;
 use crate::units::Nanos;
 use serde::{Deserialize, Serialize};
 
 /// Declares the steps once: key in the JSON, label in tables, description, and the measure of its duration,
 /// if any. Steps with the same measure are added up.
 macro_rules! lifecycle {
-    ($($key:ident = $variant:ident, $label:literal, $help:literal, $measure:expr;)*) => {
+    ($($key:ident = $variant:ident, $label:expr, $help:literal, $measure:expr;)*) => {
         /// Durations of the steps of a trial outside its windows; absent if the step did not happen.
         #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
         pub struct Lifecycle {
@@ -58,19 +59,19 @@ macro_rules! lifecycle {
 
 lifecycle! {
     boot = Boot, "boot of the guest", "starting the guest until its agent answers", Some("boot-time");
-    precondition = Precondition, "precondition", "discarding or filling the disks before the filesystem is \
+    precondition = Precondition, TrialStep::Precondition.name(), "discarding or filling the disks before the filesystem is \
         created", None;
-    mkfs = Mkfs, "mkfs", "creating the filesystem", Some("mkfs-time");
-    mount = Mount, "mount", "mounting it", Some("mount-time");
-    prepare = Prepare, "prepare", "creating the trees", None;
-    umount_between = UmountBetween, "unmount within the load", "unmounting it after the files were written, \
+    mkfs = Mkfs, TrialStep::Mkfs.name(), "creating the filesystem", Some("mkfs-time");
+    mount = Mount, TrialStep::Mount.name(), "mounting it", Some("mount-time");
+    prepare = Prepare, TrialStep::Prepare.name(), "creating the trees", None;
+    umount_between = UmountBetween, TrialStep::UmountBetween.name(), "unmounting it after the files were written, \
         before the first phase that uses them", Some("remount-time");
-    copy = Copy, "copy", "copying the filesystem that was prepared for several trials", None;
-    mount_between = MountBetween, "mount again", "mounting it again", Some("remount-time");
-    umount = Umount, "unmount after the load", "unmounting it after the load, including \
+    copy = Copy, TrialStep::Copy.name(), "copying the filesystem that was prepared for several trials", None;
+    mount_between = MountBetween, TrialStep::MountBetween.name(), "mounting it again", Some("remount-time");
+    umount = Umount, TrialStep::Umount.name(), "unmounting it after the load, including \
         writeback", Some("umount-time");
-    read_again = ReadAgain, "read again", "reading again everything that a verified load has left, after \
+    read_again = ReadAgain, TrialStep::ReadAgain.name(), "reading again everything that a verified load has left, after \
         mounting it again", None;
-    check = Check, "check", "checking it after the load", Some("check-time");
+    check = Check, TrialStep::Check.name(), "checking it after the load", Some("check-time");
     total = Total, "total", "the whole trial", None;
 }

@@ -69,9 +69,9 @@ pub struct TrialRecord {
     pub machine: Option<String>,
     /// Seed of trees, contents, filesystem UUID and hash seed.
     pub seed: u64,
-    /// Wall-clock start and end, RFC 3339, UTC.
+    /// Wall-clock start, RFC 3339, UTC.
     pub started: String,
-    /// See `started`.
+    /// `started` and the time that the trial took, by a clock that nobody sets.
     pub finished: String,
     /// The configuration, its device, and the commands and settings of the build.
     pub configuration: BuiltConfiguration,

@@ -1,7 +1,7 @@
 use super::*;
 use crate::meter::{Object, timed};
 use fsdyno_core::workload::{Ramp, Steady, StepIndex};
-use fsdyno_core::{Operation, Role};
+use fsdyno_core::{Operation, Role, TrialStep};
 use rustix::io::Errno;
 use std::sync::Mutex;
 
@@ -40,9 +40,9 @@ fn a_phase_without_a_window_lasts_until_the_work_is_done() {
     };
     let mut events = Vec::new();
     let mut listen = |event| events.push(event);
-    let mut progress = Progress::new(&mut listen);
+    let mut reporter = Reporter::new(&mut listen);
     let Run { result, .. } =
-        run(phase, Timer::monotonic(), &AtomicBool::new(false), &mut progress, &mut (), &mut 0).unwrap();
+        run(phase, Timer::monotonic(), &AtomicBool::new(false), &mut reporter, &mut (), &mut 0).unwrap();
     assert!(result.window_ns >= Nanos::from_millis(200), "{}", result.window_ns);
     let role = &result.roles[0];
     assert_eq!((role.rates.items, role.rates.bytes, role.operations[0].lat_ns.count), (8, 56, 8));
@@ -62,9 +62,9 @@ fn work_without_progress_is_given_up_and_reported() {
         teams: vec![Team::new(Role::Null, STEPS, vec![quick, stuck])],
     };
     let (mut listen, mut left_behind) = (|_| (), 0);
-    let mut progress = Progress::new(&mut listen);
+    let mut reporter = Reporter::new(&mut listen);
     let never = AtomicBool::new(false);
-    let run = run(phase, Timer::monotonic(), &never, &mut progress, &mut (), &mut left_behind);
+    let run = run(phase, Timer::monotonic(), &never, &mut reporter, &mut (), &mut left_behind);
     let Run { result, written, given_up, .. } = run.unwrap();
     assert_eq!(given_up, Some(Nanos::from_millis(300)));
     let role = &result.roles[0];
@@ -108,9 +108,9 @@ fn what_is_written_counts_from_the_ramp_to_the_drain() {
     };
     let (timer, mut listen) = (Timer::monotonic(), |_| ());
     let before_ns = timer.now_ns();
-    let mut progress = Progress::new(&mut listen);
+    let mut reporter = Reporter::new(&mut listen);
     let Run { result, written, .. } =
-        run(phase, timer, &AtomicBool::new(false), &mut progress, &mut (), &mut 0).unwrap();
+        run(phase, timer, &AtomicBool::new(false), &mut reporter, &mut (), &mut 0).unwrap();
     let calls = calls.load(Ordering::Relaxed);
     // The last one ends after the record was closed.
     assert!((7 * (calls - 1)..=7 * calls).contains(&written.bytes), "{written:?}, {calls} calls");
@@ -126,10 +126,10 @@ fn a_ramp_that_has_nothing_to_wait_for_ends_early() {
     let teams = vec![Team::new(Role::Null, STEPS, jobs)];
     let phase = PhaseLoad { name: "work".to_string(), span, teams };
     let mut ignore = |_| {};
-    let mut progress = Progress::new(&mut ignore);
+    let mut reporter = Reporter::new(&mut ignore);
     let stop = AtomicBool::new(false);
     let Run { result, is_unthrottled, .. } =
-        run(phase, Timer::monotonic(), &stop, &mut progress, &mut (), &mut 0).unwrap();
+        run(phase, Timer::monotonic(), &stop, &mut reporter, &mut (), &mut 0).unwrap();
     assert!(!is_unthrottled);
     assert!((Ramp::UNWRITTEN..Nanos::from_secs(20)).contains(&result.ramp_ns), "{}", result.ramp_ns);
     assert_eq!(result.window_ns, window);
@@ -167,9 +167,9 @@ fn a_ramp_waits_for_a_steady_rate() {
     let teams = vec![Team::new(Role::Null, STEPS, vec![job])];
     let phase = PhaseLoad { name: "work".to_string(), span, teams };
     let mut ignore = |_| {};
-    let mut progress = Progress::new(&mut ignore);
+    let mut reporter = Reporter::new(&mut ignore);
     let stop = AtomicBool::new(false);
-    let Run { result, .. } = run(phase, Timer::monotonic(), &stop, &mut progress, &mut (), &mut 0).unwrap();
+    let Run { result, .. } = run(phase, Timer::monotonic(), &stop, &mut reporter, &mut (), &mut 0).unwrap();
     let verdict = result.steady.unwrap();
     assert!(verdict.reached && verdict.rounds >= 4, "{verdict:?}");
     // At least the fast part and three rounds after it.
@@ -214,11 +214,11 @@ fn the_observer_sees_only_the_window() {
         let phase = PhaseLoad { name: "work".to_string(), span, teams };
         let mut witness = Witness::default();
         let mut ignore = |_| {};
-        let mut progress = Progress::new(&mut ignore);
+        let mut reporter = Reporter::new(&mut ignore);
         let stop = AtomicBool::new(false);
         let begin = std::time::Instant::now();
         let Run { result, .. } =
-            run(phase, Timer::monotonic(), &stop, &mut progress, &mut witness, &mut 0).unwrap();
+            run(phase, Timer::monotonic(), &stop, &mut reporter, &mut witness, &mut 0).unwrap();
         assert_eq!(result.telemetry.map(|telemetry| telemetry.processors), Some(7));
         let calls: Vec<&str> = witness.calls.iter().map(|(call, _)| *call).collect();
         let [first, .., last] = calls[..] else { panic!("{calls:?}") };
@@ -239,10 +239,10 @@ fn a_stopped_phase_has_no_result() {
         teams: vec![Team::new(Role::Null, STEPS, vec![worker(1000, Duration::from_millis(5))])],
     };
     let mut ignore = |_| {};
-    let mut progress = Progress::new(&mut ignore);
+    let mut reporter = Reporter::new(&mut ignore);
     let mut left_behind = 0;
     let stopped =
-        run(phase, Timer::monotonic(), &AtomicBool::new(true), &mut progress, &mut (), &mut left_behind);
+        run(phase, Timer::monotonic(), &AtomicBool::new(true), &mut reporter, &mut (), &mut left_behind);
     assert!(matches!(stopped, Err(EngineError::Stopped)));
     assert_eq!(left_behind, 0);
 }
@@ -282,9 +282,9 @@ fn through_a_drain(
     };
     let mut ignore = |_| {};
     let (mut left_behind, stop) = (0, AtomicBool::new(false));
-    let mut progress = Progress::new(&mut ignore);
+    let mut reporter = Reporter::new(&mut ignore);
     let Run { result, .. } =
-        run(phase, Timer::monotonic(), &stop, &mut progress, &mut (), &mut left_behind).unwrap();
+        run(phase, Timer::monotonic(), &stop, &mut reporter, &mut (), &mut left_behind).unwrap();
     let ends = ends.lock().unwrap().clone();
     (result, ends, left_behind)
 }
@@ -331,9 +331,9 @@ fn what_fails_after_the_window_costs_nothing_of_it() {
         let (ramp, window) = (Nanos::from_millis(10), Nanos::from_millis(100));
         let span = Span::Timed { ramp: Ramp::For(ramp), window, drain_limit: Nanos::from_secs(20) };
         let (mut ignore, stop) = (|_| {}, AtomicBool::new(false));
-        let mut progress = Progress::new(&mut ignore);
+        let mut reporter = Reporter::new(&mut ignore);
         let phase = PhaseLoad { name: "work".to_string(), span, teams };
-        run(phase, Timer::monotonic(), &stop, &mut progress, &mut (), &mut 0)
+        run(phase, Timer::monotonic(), &stop, &mut reporter, &mut (), &mut 0)
     };
     // The load goes on until the long operation has ended.
     let (late, long) =
@@ -371,15 +371,18 @@ fn a_coordinator_that_wakes_late_has_a_window_all_the_same() {
     let phase = PhaseLoad { name: "work".to_string(), span, teams };
     // The first sign of life in the ramp takes until after the window.
     let mut late = |event| {
-        if matches!(event, fsdyno_core::EngineEvent::Progress { stage: Stage::Ramp, .. }) {
+        if matches!(
+            event,
+            fsdyno_core::EngineEvent::Progress(fsdyno_core::Progress { step: TrialStep::Ramp, .. })
+        ) {
             std::thread::sleep(Duration::from_millis(400));
         }
     };
-    let mut progress = Progress::new(&mut late);
+    let mut reporter = Reporter::new(&mut late);
     let stop = AtomicBool::new(false);
     let mut witness = Witness::default();
     let Run { result, .. } =
-        run(phase, Timer::monotonic(), &stop, &mut progress, &mut witness, &mut 0).unwrap();
+        run(phase, Timer::monotonic(), &stop, &mut reporter, &mut witness, &mut 0).unwrap();
     assert_eq!(result.window_ns, Nanos::from_millis(200));
     assert!(result.roles[0].worker_results[0].completed > 0, "{:?}", result.roles);
     // Nobody watched it.
@@ -398,13 +401,18 @@ fn a_sign_of_life_says_what_the_workers_do_and_who_waits() {
     let phase = PhaseLoad { name: "work".to_string(), span, teams };
     let mut glances = Vec::new();
     let mut listen = |event| {
-        if let fsdyno_core::EngineEvent::Progress { stage: Stage::Measure, glance, .. } = event {
+        if let fsdyno_core::EngineEvent::Progress(fsdyno_core::Progress {
+            step: TrialStep::Measure,
+            glance,
+            ..
+        }) = event
+        {
             glances.extend(glance);
         }
     };
-    let mut progress = Progress::new(&mut listen);
+    let mut reporter = Reporter::new(&mut listen);
     let stop = AtomicBool::new(false);
-    run(phase, Timer::monotonic(), &stop, &mut progress, &mut (), &mut 0).unwrap();
+    run(phase, Timer::monotonic(), &stop, &mut reporter, &mut (), &mut 0).unwrap();
     let glance = glances.first().expect("a glance within two seconds");
     let [role] = &glance.roles[..] else { panic!("{glance:?}") };
     assert!(role.workers == 2 && role.operations > 10 && role.bytes >= 7 * role.operations, "{role:?}");

@@ -5,8 +5,7 @@ use crate::background::{self, Gauge};
 use crate::error::EngineError;
 use crate::meter::Halt;
 use crate::reread::STEP;
-use fsdyno_core::protocol::Stage;
-use fsdyno_core::{EngineEvent, Nanos, Reached, ReadAgain};
+use fsdyno_core::{EngineEvent, Nanos, Reached, ReadAgain, TrialStep};
 use std::time::Instant;
 
 impl Session<'_, '_> {
@@ -16,7 +15,7 @@ impl Session<'_, '_> {
             return;
         }
         self.reached.extend_from_slice(&writers);
-        self.progress.event(EngineEvent::Reached { writers });
+        self.reporter.event(EngineEvent::Reached { writers });
     }
 
     /// Runs `work`, which reads about this many bytes again and counts them and the files, and reports what
@@ -30,15 +29,15 @@ impl Session<'_, '_> {
         work: impl FnOnce(&Gauge) -> Result<ReadAgain, Halt> + Send + 'static,
     ) -> Result<(), EngineError> {
         let begin = Instant::now();
-        let progress = &mut *self.progress;
+        let reporter = &mut *self.reporter;
         let read = background::run(STEP, self.bounds, work, |gauge| {
             let done = gauge.done();
-            progress.tell(Stage::ReadAgain, "", done as f64 / about_bytes.max(done + 1) as f64, 0);
+            reporter.tell(TrialStep::ReadAgain, "", done as f64 / about_bytes.max(done + 1) as f64, 0);
             true
         })?;
         let read_again =
             ReadAgain { remounted: self.request.remounted, ..read.map_err(|halt| halt.error(STEP))? };
-        self.progress.event(EngineEvent::ReadAgain { read_again, duration_ns: Nanos::from(begin.elapsed()) });
+        self.reporter.event(EngineEvent::ReadAgain { read_again, duration_ns: Nanos::from(begin.elapsed()) });
         Ok(())
     }
 }

@@ -13,6 +13,7 @@ use crate::error::{EngineError, OperationFailure};
 use crate::meter::{Halt, Object, timed, watched};
 use crate::phase::{Job, PhaseLoad};
 use crate::session::Session;
+use crate::workload::Work;
 use fsdyno_core::Operation;
 use fsdyno_core::workload::device_read::reading::PREAD;
 use fsdyno_core::workload::device_read::{BUFFERED, CACHED};
@@ -22,19 +23,20 @@ use rustix::fs::{Advice, Mode, OFlags};
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 
-/// Runs the workload.
-pub(crate) fn run(parameters: &DeviceRead, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
-    let device = session.request.device.clone().ok_or(EngineError::NoDevice)?;
-    // The caches are dropped by way of the engine's own directory.
-    session.make_base()?;
-    let window_ns = parameters.window.0;
-    for (spec, cached, after_ns) in [(CACHED, true, window_ns), (BUFFERED, false, 0)] {
-        session.progress.expect(after_ns);
-        session.settle(spec.name, window_ns)?;
-        let job = job(device.clone(), parameters.block.0 as usize, cached);
-        session.phase(PhaseLoad::of(spec, parameters.timing().into(), vec![job]))?;
+impl Work for DeviceRead {
+    fn run(&self, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
+        let device = session.request.device.clone().ok_or(EngineError::NoDevice)?;
+        // The caches are dropped by way of the engine's own directory.
+        session.make_base()?;
+        let window_ns = self.window.0;
+        for (spec, cached, after_ns) in [(CACHED, true, window_ns), (BUFFERED, false, 0)] {
+            session.reporter.expect(after_ns);
+            session.settle(spec.name, window_ns)?;
+            let job = job(device.clone(), self.block.0 as usize, cached);
+            session.phase(PhaseLoad::of(spec, self.timing().into(), vec![job]))?;
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// One reader of the device.

@@ -4,17 +4,19 @@
 use crate::error::EngineError;
 use crate::meter::{Object, timed};
 use crate::phase::{self, PhaseLoad};
-use crate::progress::Progress;
+use crate::reporter::Reporter;
 use crate::session::Session;
+use crate::workload::Work;
 use fsdyno_core::EngineEvent;
 use fsdyno_core::units::Nanos;
 use fsdyno_core::workload::{Load, Null, Ramp, null};
 use fsdyno_sys::timer::Timer;
 use std::sync::atomic::AtomicBool;
 
-/// Runs the workload.
-pub(crate) fn run(parameters: &Null, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
-    session.phase(phase(parameters)).map(drop)
+impl Work for Null {
+    fn run(&self, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
+        session.phase(phase(self)).map(drop)
+    }
 }
 
 /// The cost of one operation apart from its system call, in nanoseconds of one worker, with this many working
@@ -28,9 +30,9 @@ pub fn overhead_ns(timer: Timer, workers: u32) -> Result<f64, EngineError> {
     for window in WINDOWS {
         let parameters = Null { workers, ramp: Ramp::For(Nanos::from_millis(5)), window };
         let mut silent = |_: EngineEvent| {};
-        let mut progress = Progress::new(&mut silent);
+        let mut reporter = Reporter::new(&mut silent);
         let never = AtomicBool::new(false);
-        let run = phase::run(phase(&parameters), timer, &never, &mut progress, &mut (), &mut 0)?;
+        let run = phase::run(phase(&parameters), timer, &never, &mut reporter, &mut (), &mut 0)?;
         let operations: f64 = run.result.roles.iter().map(|role| role.rates.operations_per_s).sum();
         if operations > 0.0 {
             return Ok(f64::from(workers) * 1e9 / operations);

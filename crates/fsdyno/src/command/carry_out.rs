@@ -14,7 +14,7 @@ use fsdyno_core::{AfterTrial, Outcome, TrialRecord};
 use fsdyno_host::Host;
 use fsdyno_store::{Added, Store, SweepId};
 use fsdyno_sweep::{
-    Asked, Machines, MoreBlocks, Plan, Position, Progress, RunOptions, SweepEnd, SweepOutcome,
+    Asked, Machines, MoreBlocks, Plan, Position, RunOptions, SweepEnd, SweepEvent, SweepOutcome,
     run as execute, run_fleet,
 };
 use fsdyno_testbed::Confirmation;
@@ -76,8 +76,8 @@ pub fn carry_out(
     let mut pool = launching::launched(plan, elsewhere, &interrupt.stop, &|line| display.line(line))?;
     let begin = || OwnScreen::begin(directory, store.path(), surroundings.style.colour, display);
     let mut screen = screen.then(begin).transpose()?;
-    let observer = &mut |progress: Progress<'_>| {
-        if let Progress::Stored(_, trial) = &progress {
+    let observer = &mut |progress: SweepEvent<'_>| {
+        if let SweepEvent::Stored(_, trial) = &progress {
             stored(trial);
         }
         if let Some(wish) = publisher.tell(&progress, &asked) {
@@ -155,9 +155,9 @@ fn wished(wish: AfterTrial) -> &'static str {
     }
 }
 
-fn tell(display: &Display, program: &str, plan: &Plan, progress: &Progress<'_>) {
+fn tell(display: &Display, program: &str, plan: &Plan, progress: &SweepEvent<'_>) {
     match progress {
-        Progress::Restored(report) => {
+        SweepEvent::Restored(report) => {
             for line in &report.undone {
                 display.line(&format!("restored: {line}"));
             }
@@ -168,11 +168,11 @@ fn tell(display: &Display, program: &str, plan: &Plan, progress: &Progress<'_>) 
                 display.line(&format!("left behind: {line}"));
             }
         }
-        Progress::Began(_) if plan.before_closed_loop().is_some() => display
+        SweepEvent::Began(_) if plan.before_closed_loop().is_some() => display
             .line(&format!("measuring first how fast each configuration writes (sweep '{}')", plan.name)),
-        Progress::Began(_) => {}
-        Progress::Machine { name, line } => display.line(&format!("{name}: {line}")),
-        Progress::Paused { next, first } => {
+        SweepEvent::Began(_) => {}
+        SweepEvent::Machine { name, line } => display.line(&format!("{name}: {line}")),
+        SweepEvent::Paused { next, first } => {
             let done = f64::from(next - 1) * 1000.0;
             display.update(done as u64, &format!("before trial {next}"), "PAUSED".to_string());
             if *first {
@@ -181,13 +181,19 @@ fn tell(display: &Display, program: &str, plan: &Plan, progress: &Progress<'_>) 
                 ));
             }
         }
-        Progress::Continued(paused) => display.line(&format!("goes on after a pause of {}", human(*paused))),
-        Progress::Running(at) => {
-            let done = (at.behind + at.fraction) * 1000.0;
-            let share = at.stage_done.map(|done| format!(" {:.0} %", done * 100.0)).unwrap_or_default();
-            display.update(done as u64, &format!("{}: {}{share}", name(plan, at), at.stage), left(at));
+        SweepEvent::Continued(paused) => {
+            display.line(&format!("goes on after a pause of {}", human(*paused)))
         }
-        Progress::Stored(at, trial) => {
+        SweepEvent::Running(at) => {
+            let done = (at.behind + at.fraction) * 1000.0;
+            let share = at.progress.done.map(|done| format!(" {:.0} %", done * 100.0)).unwrap_or_default();
+            display.update(
+                done as u64,
+                &format!("{}: {}{share}", name(plan, at), at.progress.step.name()),
+                left(at),
+            );
+        }
+        SweepEvent::Stored(at, trial) => {
             let is_last = at.behind + 1.0 >= f64::from(at.trials);
             let left = if !is_last { format!(", {}", left(at)) } else { String::new() };
             display.line(&format!("{}: {}{left}", name(plan, at), ended(trial)));
@@ -195,23 +201,23 @@ fn tell(display: &Display, program: &str, plan: &Plan, progress: &Progress<'_>) 
                 trial.log.iter().for_each(|step| display.line(&log::line(step)));
             }
         }
-        Progress::Further { block, cases, trials } => {
+        SweepEvent::Further { block, cases, trials } => {
             display.extend(u64::from(*trials));
             let names: Vec<String> =
                 cases.iter().map(|(name, workload)| format!("{name} ({workload})")).collect();
             display.line(&format!("block {block}: intervals still too wide: {}", names.join(", ")));
         }
-        Progress::Judged { lines, trials } | Progress::Raced { lines, trials, .. } => {
+        SweepEvent::Judged { lines, trials } | SweepEvent::Raced { lines, trials, .. } => {
             display.extend(u64::from(*trials));
             lines.iter().for_each(|line| display.line(line));
         }
-        Progress::LongBlock { block, limit } => display.line(&format!(
+        SweepEvent::LongBlock { block, limit } => display.line(&format!(
             "the first block takes about {}, longer than the {} that the sweep may take; Ctrl-C stops it, \
              and smaller sizes or fewer cases make it shorter",
             human(*block),
             human(*limit)
         )),
-        Progress::TimeIsUp { blocks, planned, limit } => display.line(&format!(
+        SweepEvent::TimeIsUp { blocks, planned, limit } => display.line(&format!(
             "the sweep ends after {blocks} of {planned} repetitions: another one would not fit into {}",
             human(*limit)
         )),

@@ -2,11 +2,10 @@
 
 use crate::support::sick::{Behaviour, Kind, Treatment, mount};
 use crate::support::{Requirement, Sandbox};
-use fsdyno_core::protocol::Stage;
 use fsdyno_core::result::{OperationResult, PhaseResult, RoleResult};
 use fsdyno_core::workload::{Fileserver, Ramp};
 use fsdyno_core::{
-    Bytes, EngineEvent, EngineRequest, Failure, Nanos, Operation, Role, WarningKind, Workload,
+    Bytes, EngineEvent, EngineRequest, Failure, Nanos, Operation, Role, TrialStep, WarningKind, Workload,
 };
 use fsdyno_stats::Distribution;
 use std::collections::BTreeMap;
@@ -91,8 +90,8 @@ pub fn row(role: &RoleResult, operation: Operation) -> &OperationResult {
     role.operations.iter().find(|row| row.operation == operation).expect("the role performs the operation")
 }
 
-fn begins(event: &EngineEvent, wanted: Stage) -> bool {
-    matches!(event, EngineEvent::Progress { stage, phase, .. } if *stage == wanted && phase.contains("writer"))
+fn begins(event: &EngineEvent, wanted: TrialStep) -> bool {
+    matches!(event, EngineEvent::Progress(now) if now.step == wanted && now.phase.contains("writer"))
 }
 
 fn warned(events: &[EngineEvent], wanted: WarningKind) -> bool {
@@ -105,7 +104,7 @@ fn a_write_over_both_edges_is_at_least_the_window() {
         &behaviour,
         |_| (),
         |event| {
-            if begins(event, Stage::Ramp) {
+            if begins(event, TrialStep::Ramp) {
                 behaviour.treat_one_after(0, Kind::Write, Treatment::Held);
             }
         },
@@ -139,10 +138,10 @@ fn a_write_that_ends_in_the_drain_still_covered_the_window() {
             Workload::Fileserver(Fileserver { drain_limit: Nanos::from_secs(60), ..workload() });
     };
     let events = run(&behaviour, change, |event| {
-        if begins(event, Stage::Ramp) {
+        if begins(event, TrialStep::Ramp) {
             behaviour.treat_one_after(0, Kind::Write, Treatment::Held);
         }
-        if begins(event, Stage::Drain) {
+        if begins(event, TrialStep::Drain) {
             assert_eq!(behaviour.release(), 1);
         }
     });
@@ -164,7 +163,7 @@ fn a_write_that_never_ends_is_censored() {
         &behaviour,
         |_| (),
         |event| {
-            if begins(event, Stage::Measure) {
+            if begins(event, TrialStep::Measure) {
                 behaviour.treat_one_after(10, Kind::Write, Treatment::Held);
             }
         },
@@ -198,7 +197,7 @@ fn cleaning_up_gives_up_where_a_worker_hangs() {
         &behaviour,
         |request| request.clean_up = true,
         |event| {
-            if begins(event, Stage::Measure) {
+            if begins(event, TrialStep::Measure) {
                 behaviour.treat_one_after(0, Kind::Write, Treatment::Held);
             }
         },
@@ -213,7 +212,7 @@ fn an_error_names_operation_path_and_errno() {
         &behaviour,
         |request| request.clean_up = true,
         |event| {
-            if begins(event, Stage::Measure) {
+            if begins(event, TrialStep::Measure) {
                 behaviour.treat_one_after(0, Kind::Write, Treatment::Fails(fuser::Errno::EIO));
             }
         },

@@ -2,9 +2,8 @@
 //! being stopped.
 
 use crate::support::{MAKING_FILESYSTEMS, Sandbox};
-use fsdyno_core::protocol::Stage;
 use fsdyno_core::workload::{Content, Fileserver, Ramp, TreeModel};
-use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Nanos, Operation, Workload};
+use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Nanos, Operation, Progress, TrialStep, Workload};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -281,7 +280,7 @@ fn the_end_of_stdin_stops_and_tidies() {
     let (mut engine, events) = start(&sandbox, &request(memory.path(), workload));
     let mut last = None;
     for event in events {
-        if matches!(event, EngineEvent::Progress { stage: Stage::Measure, .. }) {
+        if matches!(event, EngineEvent::Progress(Progress { step: TrialStep::Measure, .. })) {
             drop(engine.stdin.take());
         }
         last = Some(event);

@@ -15,6 +15,7 @@ mod axes;
 mod bonnie;
 mod cache;
 mod clients;
+mod clock;
 mod collection;
 mod command_line;
 mod commit_log;
@@ -82,6 +83,7 @@ fn main() {
         bonnie::tests(),
         cache::tests(),
         clients::tests(),
+        clock::tests(),
         collection::tests(),
         command_line::tests(),
         commit_log::tests(),

@@ -3,12 +3,11 @@
 use crate::engine_fuse::{role, row, run};
 use crate::support::sick::{Behaviour, Kind, Treatment};
 use crate::support::{Requirement, Sandbox};
-use fsdyno_core::protocol::Stage;
 use fsdyno_core::result::Quantile;
 use fsdyno_core::workload::{
     Act, Arrivals, Choice, FileSet, FileSize, Flags, Flow, FlowRole, FlowStep, Pace, Ramp, Rate, flow,
 };
-use fsdyno_core::{Bytes, EngineEvent, Nanos, Operation, Role, Workload};
+use fsdyno_core::{Bytes, EngineEvent, Nanos, Operation, Progress, Role, TrialStep, Workload};
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -74,7 +73,7 @@ fn a_pause_of_half_a_second_shows_only_in_an_open_loop() {
         &behaviour,
         |request| request.workload = Workload::Flow(two_loops()),
         |event| {
-            let measures = matches!(event, EngineEvent::Progress { stage: Stage::Measure, .. });
+            let measures = matches!(event, EngineEvent::Progress(Progress { step: TrialStep::Measure, .. }));
             if measures && !std::mem::replace(&mut has_begun, measures) {
                 let begin = Instant::now() + Duration::from_millis(700);
                 behaviour.treat(move |asked| {

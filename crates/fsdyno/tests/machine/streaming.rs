@@ -5,10 +5,11 @@ use crate::engine_fuse::{RUNS_MAX, role, row, run};
 use crate::support::disk::Disk;
 use crate::support::sick::{Behaviour, Kind, Treatment};
 use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe};
-use fsdyno_core::protocol::Stage as Progress;
 use fsdyno_core::result::{PhaseResult, Quantile};
 use fsdyno_core::workload::{IoEngine, Ramp, Stage, Streaming};
-use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Nanos, Operation, Role, WarningKind, Workload};
+use fsdyno_core::{
+    Bytes, EngineEvent, EngineRequest, Nanos, Operation, Progress, Role, TrialStep, WarningKind, Workload,
+};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -33,7 +34,7 @@ tests! {
     a_request_that_hangs_among_many_is_censored: RING;
     delays_of_requests_are_measured_correctly: RING;
     direct_blocks_that_are_not_aligned_are_refused: LOOP;
-    without_io_uring_its_trials_are_skipped: LOOP;
+    without_io_uring_its_trials_are_skipped: &[Requirement::All(LOOP), Requirement::Quiet];
 }
 
 /// A plan of two files of 16 MiB each with these workloads, on images of these filesystems.
@@ -225,7 +226,7 @@ fn phase(events: &[EngineEvent]) -> &PhaseResult {
 fn a_request_that_hangs_among_many_is_censored() {
     let behaviour = Behaviour::healthy();
     let events = run(&behaviour, random_reads, |event| {
-        if matches!(event, EngineEvent::Progress { stage: Progress::Measure, .. }) {
+        if matches!(event, EngineEvent::Progress(Progress { step: TrialStep::Measure, .. })) {
             behaviour.treat_one_after(50, Kind::Read, Treatment::Held);
         }
     });

@@ -1,9 +1,8 @@
 //! Engines as their parent sees them. This program plays the engine; the seed of the request says which part.
 
 use crate::support::{Sandbox, Test, host};
-use fsdyno_core::protocol::Stage;
 use fsdyno_core::workload::Null;
-use fsdyno_core::{EngineEvent, EngineRequest, Nanos, Warning, WarningKind, Workload};
+use fsdyno_core::{EngineEvent, EngineRequest, Nanos, Progress, TrialStep, Warning, WarningKind, Workload};
 use fsdyno_host::{EngineOutput, EngineProcess, Host};
 use std::io::Read;
 use std::path::Path;
@@ -48,8 +47,9 @@ pub fn serve() {
 }
 
 fn progress(done: f64) -> EngineEvent {
-    let (stage, phase) = (Stage::Ramp, "1 reader".to_string());
-    EngineEvent::Progress { stage, phase, done, left_ns: Nanos(5), glance: None }
+    let phase = "1 reader".to_string();
+    let at = Progress::at(TrialStep::Ramp);
+    EngineEvent::Progress(Progress { phase, done: Some(done), left_ns: Some(Nanos(5)), ..at })
 }
 
 fn start(part: u64) -> Box<dyn EngineProcess> {

@@ -5,7 +5,7 @@ use super::machine::{Machine, TURN};
 use super::wire::{News, Ready};
 use crate::options::RunOptions;
 use crate::plan::{FleetPlan, Plan};
-use crate::progress::Progress;
+use crate::progress::SweepEvent;
 use crate::runner::Here;
 use crate::sizes::Sizes;
 use crate::sweep_error::SweepError;
@@ -98,7 +98,7 @@ pub(super) fn await_all(
     pool: &Pool,
     machines: &[Machine],
     options: &RunOptions<'_>,
-    observer: &mut dyn FnMut(Progress<'_>),
+    observer: &mut dyn FnMut(SweepEvent<'_>),
 ) -> Result<(Here, Vec<String>), SweepError> {
     let mut found: Vec<Option<Result<Looked, String>>> = vec![None; machines.len()];
     let (mut left_before, mut disks) = (Vec::new(), BTreeMap::new());
@@ -114,7 +114,7 @@ pub(super) fn await_all(
                     let Ready { unmet, sizes, serials, restored, left } = *ready;
                     let undone = restored.iter().map(|line| format!("restored: {line}"));
                     for line in undone.chain(left.iter().map(|line| format!("left behind: {line}"))) {
-                        observer(Progress::Machine { name, line: &line });
+                        observer(SweepEvent::Machine { name, line: &line });
                     }
                     left_before.extend(left.iter().map(|line| format!("on {name}: {line}")));
                     match twice(&mut disks, name, serials) {

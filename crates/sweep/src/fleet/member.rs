@@ -1,16 +1,16 @@
 //! A member of a fleet: whole trials, one after the other, on devices of its own, under its own guards and
 //! with its own undo journal. What it has measured is the coordinator's to store.
 
-use super::wire::{At, News, Order, Ready, Task, line};
+use super::wire::{News, Order, Ready, Task, line};
 use crate::options::{Machines, RunOptions};
 use crate::plan::Plan;
-use crate::progress::Moment;
 use crate::resume::verify_disks;
 use crate::run::verify_privileges;
 use crate::runner::{Here, Ran, Runner};
 use crate::sweep_error::SweepError;
 use crate::trial::around::Around;
 use fsdyno_clients::agent::Membership;
+use fsdyno_core::Progress;
 use fsdyno_testbed::Confirmation;
 use fsdyno_testbed::undo;
 use std::path::{Path, PathBuf};
@@ -89,7 +89,7 @@ impl<'m> FleetMember<'m> {
                 break;
             }
             let mut last = LastReport { member: self, sent: None };
-            let ran = runner.run(machines, &around, &slot, &mut |moment| last.update(moment));
+            let ran = runner.run(machines, &around, &slot, &mut |progress| last.update(progress));
             let end = match ran {
                 Ok(Ran::Ended { record, took, interrupted, broken }) => {
                     self.say(&News::Ended { record, took });
@@ -135,20 +135,19 @@ fn serials(plan: &Plan, machines: &mut Machines<'_>) -> Vec<(PathBuf, String)> {
 /// The last report to the coordinator.
 struct LastReport<'a> {
     member: &'a FleetMember<'a>,
-    sent: Option<(Instant, At)>,
+    sent: Option<(Instant, Progress)>,
 }
 
 impl LastReport<'_> {
     /// Sends another one if something is new, or some time has passed.
-    fn update(&mut self, moment: &Moment<'_>) {
-        let at = At::from(moment);
+    fn update(&mut self, progress: &Progress) {
         let is_new = match &self.sent {
-            Some((when, last)) => !last.is_like(&at) || when.elapsed() >= BETWEEN,
+            Some((when, last)) => !last.is_like(progress) || when.elapsed() >= BETWEEN,
             None => true,
         };
         if is_new {
-            self.member.say(&News::At(Box::new(at.clone())));
-            self.sent = Some((Instant::now(), at));
+            self.member.say(&News::At(Box::new(progress.clone())));
+            self.sent = Some((Instant::now(), progress.clone()));
         }
     }
 }

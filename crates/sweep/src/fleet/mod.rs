@@ -16,7 +16,7 @@ pub use member::FleetMember;
 use crate::options::RunOptions;
 use crate::order::Slot;
 use crate::plan::{Case, Plan};
-use crate::progress::{Course, Position, Progress};
+use crate::progress::{Course, Position, SweepEvent};
 use crate::run::blocks::Blocks;
 use crate::run::{SweepEnd, SweepOutcome, keeping};
 use crate::sweep_error::SweepError;
@@ -47,7 +47,7 @@ pub fn run_fleet(
     pool: &Pool,
     store: &mut Store,
     options: &RunOptions<'_>,
-    observer: &mut dyn FnMut(Progress<'_>),
+    observer: &mut dyn FnMut(SweepEvent<'_>),
 ) -> Result<SweepOutcome, SweepError> {
     let names = pool.names();
     let confirmed = confirmations(plan, &names, options.confirmation)?;
@@ -80,7 +80,7 @@ pub fn run_fleet(
     let queue = Queue::new(&blocks.stored, &earlier.trials);
     let sweep = keeping::begin(plan, store, options.resume, (cases.len(), blocks.trials()))?;
     earlier.record(store, sweep)?;
-    observer(Progress::Began(sweep));
+    observer(SweepEvent::Began(sweep));
     machines.iter_mut().for_each(|machine| machine.ready = true);
     let mut fleet = Fleet {
         cases: &cases,
@@ -121,7 +121,7 @@ impl Fleet<'_> {
     fn trials(
         &mut self,
         store: &mut Store,
-        observer: &mut dyn FnMut(Progress<'_>),
+        observer: &mut dyn FnMut(SweepEvent<'_>),
     ) -> Result<(), SweepError> {
         let (mut asked, mut has_said) = (None::<Instant>, false);
         loop {
@@ -138,7 +138,7 @@ impl Fleet<'_> {
                 has_said = true;
                 for machine in self.machines.iter().filter(|machine| machine.is_busy()) {
                     let line = "it is still undoing its trial; another Ctrl-C ends the wait";
-                    observer(Progress::Machine { name: &machine.name, line });
+                    observer(SweepEvent::Machine { name: &machine.name, line });
                 }
             }
             let stops = self.outcome.end == SweepEnd::Interrupted;
@@ -174,19 +174,19 @@ impl Fleet<'_> {
     }
 
     /// Says that the sweep pauses, and that it goes on.
-    fn rest(&mut self, pauses: bool, observer: &mut dyn FnMut(Progress<'_>)) {
+    fn rest(&mut self, pauses: bool, observer: &mut dyn FnMut(SweepEvent<'_>)) {
         match (pauses, self.paused) {
             (true, since) if !self.machines.iter().any(Machine::is_busy) => {
                 self.paused = since.or_else(|| Some(Instant::now()));
                 let next = self.queue.first(&self.blocks.slots).map_or(0, |slot| slot.trial + 1);
-                observer(Progress::Paused { next, first: since.is_none() });
+                observer(SweepEvent::Paused { next, first: since.is_none() });
                 std::thread::sleep(TURN);
             }
             (false, Some(since)) => {
                 let paused = Nanos::from(since.elapsed());
                 self.paused = None;
                 self.blocks.rest(paused);
-                observer(Progress::Continued(paused));
+                observer(SweepEvent::Continued(paused));
             }
             _ => {}
         }
@@ -196,7 +196,7 @@ impl Fleet<'_> {
     fn hand_out(
         &mut self,
         store: &mut Store,
-        observer: &mut dyn FnMut(Progress<'_>),
+        observer: &mut dyn FnMut(SweepEvent<'_>),
     ) -> Result<(), SweepError> {
         let sweep = self.outcome.sweep;
         for number in 0..self.machines.len() {
@@ -237,19 +237,19 @@ impl Fleet<'_> {
         number: usize,
         text: &str,
         store: &mut Store,
-        observer: &mut dyn FnMut(Progress<'_>),
+        observer: &mut dyn FnMut(SweepEvent<'_>),
     ) -> Result<(), SweepError> {
         match serde_json::from_str(text) {
             Ok(News::At(at)) => {
                 if let Some(running) = &mut self.machines[number].running {
-                    running.course.come_to(&at.moment(), Nanos(0));
+                    running.course.come_to(&at, Nanos(0));
                 }
                 // One of them is shown.
                 if let Some(first) = self.machines.iter().position(Machine::is_busy)
                     && first == number
                     && let Some(position) = self.position(number)
                 {
-                    observer(Progress::Running(&position));
+                    observer(SweepEvent::Running(&position));
                 }
             }
             Ok(News::Ended { record, took }) => self.ended(number, *record, took, store, observer)?,
@@ -279,7 +279,7 @@ impl Fleet<'_> {
         mut record: TrialRecord,
         took: Option<Nanos>,
         store: &mut Store,
-        observer: &mut dyn FnMut(Progress<'_>),
+        observer: &mut dyn FnMut(SweepEvent<'_>),
     ) -> Result<(), SweepError> {
         let left = self.time_left();
         let position = self.position(number);
@@ -308,13 +308,18 @@ impl Fleet<'_> {
         self.outcome.store(store, self.options, &record)?;
         self.queue.done(&slot);
         if let Some(position) = position {
-            observer(Progress::Stored(&Position { fraction: 1.0, left, ..position }, &record));
+            observer(SweepEvent::Stored(&Position { fraction: 1.0, left, ..position }, &record));
         }
         Ok(())
     }
 
     /// A machine that runs no further trials; with a reason if nobody has asked it to stop.
-    fn end_machine(&mut self, number: usize, reason: Option<String>, observer: &mut dyn FnMut(Progress<'_>)) {
+    fn end_machine(
+        &mut self,
+        number: usize,
+        reason: Option<String>,
+        observer: &mut dyn FnMut(SweepEvent<'_>),
+    ) {
         let machine = &mut self.machines[number];
         machine.ready = false;
         let lost = machine.running.take().map(|running| running.slot);
@@ -324,7 +329,7 @@ impl Fleet<'_> {
         let Some(reason) = reason.filter(|_| machine.lost.is_none()) else { return };
         let again =
             lost.map(|slot| format!("; trial {} is queued again", slot.trial + 1)).unwrap_or_default();
-        observer(Progress::Machine {
+        observer(SweepEvent::Machine {
             name: &machine.name,
             line: &format!("runs no further trials: {reason}{again}"),
         });
@@ -336,7 +341,7 @@ impl Fleet<'_> {
     fn look_for_the_lost(
         &mut self,
         store: &mut Store,
-        observer: &mut dyn FnMut(Progress<'_>),
+        observer: &mut dyn FnMut(SweepEvent<'_>),
     ) -> Result<(), SweepError> {
         let ready = (0..self.machines.len()).filter(|number| self.machines[*number].ready);
         let lost: Vec<(usize, String)> =
@@ -370,7 +375,7 @@ impl Fleet<'_> {
     }
 
     /// Tells members that there is nothing more to do, and waits for what they have left.
-    fn leave(&mut self, observer: &mut dyn FnMut(Progress<'_>)) {
+    fn leave(&mut self, observer: &mut dyn FnMut(SweepEvent<'_>)) {
         // After an error, or if the user does not want to wait: then they are asked for the second time.
         let busy = (0..self.machines.len()).filter(|number| self.machines[*number].is_busy());
         busy.for_each(|number| self.pool.interrupt(number));
@@ -394,7 +399,7 @@ impl Fleet<'_> {
             match serde_json::from_str(&text) {
                 Ok(News::Left(lines)) => self.left(number, lines),
                 Ok(News::Broken(reason)) => {
-                    observer(Progress::Machine { name: &self.machines[number].name, line: &reason });
+                    observer(SweepEvent::Machine { name: &self.machines[number].name, line: &reason });
                 }
                 _ => {}
             }

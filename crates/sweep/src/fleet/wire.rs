@@ -3,14 +3,12 @@
 
 use crate::order::Slot;
 use crate::plan::Plan;
-use crate::progress::Moment;
 use crate::sizes::Sizes;
 use fsdyno_core::environment::DeviceFacts;
-use fsdyno_core::{Glance, Nanos, TrialRecord};
+use fsdyno_core::{Nanos, Progress, TrialRecord};
 use fsdyno_store::SweepId;
 use fsdyno_testbed::Confirmation;
 use serde::{Deserialize, Serialize};
-use std::borrow::Cow;
 use std::path::PathBuf;
 
 /// To a member.
@@ -55,7 +53,7 @@ pub(super) enum News {
     /// It cannot, and has changed nothing.
     Refused(String),
     /// Where the trial is.
-    At(Box<At>),
+    At(Box<Progress>),
     /// The trial has ended, and counts.
     Ended { record: Box<TrialRecord>, took: Option<Nanos> },
     /// It was stopped, and everything is undone.
@@ -77,45 +75,6 @@ pub(super) struct Ready {
     /// The things that were restored on it before, and those that could not be.
     pub restored: Vec<String>,
     pub left: Vec<String>,
-}
-
-/// A [`Moment`] of a trial.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct At {
-    stage: Cow<'static, str>,
-    left: Option<Nanos>,
-    phase: String,
-    done: Option<f64>,
-    glance: Option<Glance>,
-}
-
-impl From<&Moment<'_>> for At {
-    fn from(moment: &Moment<'_>) -> Self {
-        At {
-            stage: moment.stage.to_string().into(),
-            left: moment.left,
-            phase: moment.phase.to_string(),
-            done: moment.done,
-            glance: moment.glance.cloned(),
-        }
-    }
-}
-
-impl At {
-    /// Returns whether the stage and the phase are the same.
-    pub fn is_like(&self, other: &At) -> bool {
-        (&self.stage, &self.phase) == (&other.stage, &other.phase)
-    }
-
-    pub fn moment(&self) -> Moment<'_> {
-        Moment {
-            stage: &self.stage,
-            left: self.left,
-            phase: &self.phase,
-            done: self.done,
-            glance: self.glance.as_ref(),
-        }
-    }
 }
 
 /// A line for the other end.

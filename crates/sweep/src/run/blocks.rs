@@ -5,7 +5,7 @@ use super::deciding::Deciding;
 use super::keeping::Earlier;
 use crate::order::{Slot, count, further, order_with, sentinel};
 use crate::plan::{Case, Plan};
-use crate::progress::{Clock, Progress};
+use crate::progress::{Clock, SweepEvent};
 use crate::race::Racing;
 use crate::runner::Here;
 use crate::sweep_error::SweepError;
@@ -126,24 +126,29 @@ impl<'a> Blocks<'a> {
         store: &mut Store,
         sweep: SweepId,
         index: usize,
-        observer: &mut dyn FnMut(Progress<'_>),
+        observer: &mut dyn FnMut(SweepEvent<'_>),
     ) -> Result<bool, SweepError> {
         let Some(limit) = self.limit.as_ref().filter(|_| self.forbids(index)) else { return Ok(false) };
         store.plan_trials(sweep, u32::try_from(index).unwrap_or(u32::MAX))?;
         let blocks = self.slots[index].block;
         let planned = self.plan.enough.map_or(self.plan.repetitions, |enough| enough.max).max(blocks);
-        observer(Progress::TimeIsUp { blocks, planned, limit: limit.limit() });
+        observer(SweepEvent::TimeIsUp { blocks, planned, limit: limit.limit() });
         Ok(true)
     }
 
     /// Says once, as soon as it is known, that the first block takes longer than the whole sweep may.
-    pub fn tell_of_a_long_block(&mut self, block: u32, rest: &[u32], observer: &mut dyn FnMut(Progress<'_>)) {
+    pub fn tell_of_a_long_block(
+        &mut self,
+        block: u32,
+        rest: &[u32],
+        observer: &mut dyn FnMut(SweepEvent<'_>),
+    ) {
         let limit = self.limit.as_mut().or(self.race_limit.as_mut());
         let Some(limit) = limit.filter(|limit| block == 0 && !limit.is_exceeded) else { return };
         let block = limit.with(self.clock.left(rest));
         if block > limit.limit() {
             limit.is_exceeded = true;
-            observer(Progress::LongBlock { block, limit: limit.limit() });
+            observer(SweepEvent::LongBlock { block, limit: limit.limit() });
         }
     }
 
@@ -153,7 +158,7 @@ impl<'a> Blocks<'a> {
         &mut self,
         store: &mut Store,
         sweep: SweepId,
-        observer: &mut dyn FnMut(Progress<'_>),
+        observer: &mut dyn FnMut(SweepEvent<'_>),
     ) -> Result<bool, SweepError> {
         if self.racing.is_some() {
             return self.further_in_race(store, sweep, observer);
@@ -177,7 +182,7 @@ impl<'a> Blocks<'a> {
             self.slots.extend(further(self.plan, self.sentinel, (block, &wanting), count(self.slots.len())));
             let trials = count(self.slots.len());
             store.plan_trials(sweep, trials)?;
-            observer(Progress::Further { block: block + 1, cases: &names, trials });
+            observer(SweepEvent::Further { block: block + 1, cases: &names, trials });
         }
         Ok(true)
     }
@@ -188,7 +193,7 @@ impl<'a> Blocks<'a> {
         &mut self,
         store: &mut Store,
         sweep: SweepId,
-        observer: &mut dyn FnMut(Progress<'_>),
+        observer: &mut dyn FnMut(SweepEvent<'_>),
     ) -> Result<bool, SweepError> {
         let Some(deciding) = &mut self.deciding else { return Ok(false) };
         let first = self.slots.last().map_or(0, |slot| slot.block + 1);
@@ -211,7 +216,7 @@ impl<'a> Blocks<'a> {
         }
         let trials = count(self.slots.len());
         store.plan_trials(sweep, trials)?;
-        observer(Progress::Judged { lines: &following.said, trials });
+        observer(SweepEvent::Judged { lines: &following.said, trials });
         Ok(!is_over)
     }
 
@@ -221,7 +226,7 @@ impl<'a> Blocks<'a> {
         &mut self,
         store: &mut Store,
         sweep: SweepId,
-        observer: &mut dyn FnMut(Progress<'_>),
+        observer: &mut dyn FnMut(SweepEvent<'_>),
     ) -> Result<bool, SweepError> {
         let Some(racing) = &mut self.racing else { return Ok(false) };
         let block = self.slots.last().map_or(0, |slot| slot.block);
@@ -242,7 +247,7 @@ impl<'a> Blocks<'a> {
         store.plan_trials(sweep, trials)?;
         // What was printed before an interruption is not printed again.
         let lines = if is_new { &followed.said[..] } else { &[] };
-        observer(Progress::Raced { answer: &followed.answer, lines, trials });
+        observer(SweepEvent::Raced { answer: &followed.answer, lines, trials });
         Ok(!is_over)
     }
 

@@ -6,17 +6,18 @@
 
 use super::report::Overhead;
 use super::served::{self, Booted, ServedClients};
-use super::{Bench, Ended, overhead};
+use super::watch::Stops;
+use super::{Bench, Ended, Site, overhead};
 use crate::estimate;
 use crate::options::Machines;
 use crate::order::Slot;
 use crate::plan::{Case, Plan};
-use crate::progress::Moment;
 use crate::space::least_space;
 use crate::trial;
 use fsdyno_core::axis::CACHE;
 use fsdyno_core::{
-    Bytes, DeviceSpec, Devices, DiskCache, Failure, Outcome, TrialRecord, Warning, WarningKind,
+    Bytes, DeviceSpec, Devices, DiskCache, Failure, Outcome, Progress, TrialRecord, TrialStep, Warning,
+    WarningKind,
 };
 use fsdyno_host::guest::{Guest, GuestRequest, NotStarted};
 use fsdyno_testbed::{Testbed, TestbedError, UndoJournal};
@@ -35,10 +36,9 @@ pub(crate) struct InGuest<'a, 'm> {
     pub device: &'a DeviceSpec,
     /// Of this machine.
     pub journal: &'a mut UndoJournal,
-    pub interrupt: &'a AtomicBool,
-    pub hurry: &'a AtomicBool,
+    pub stops: Stops<'a>,
     pub overheads: &'a mut BTreeMap<String, Overhead>,
-    pub progress: &'a mut dyn FnMut(&Moment<'_>),
+    pub progress: &'a mut dyn FnMut(&Progress),
 }
 
 /// Runs a trial in its own guest and removes its images.
@@ -46,13 +46,12 @@ pub(crate) fn run(trial: &mut InGuest<'_, '_>, request: &GuestRequest, slot: &Sl
     let mut ended = boot_and_run(trial, request, slot, case).unwrap_or_else(|failure| {
         let mut record = trial::unproven(slot, case, trial.device);
         record.outcome = Outcome::Failed { error: *failure };
-        record.finished = jiff::Timestamp::now().to_string();
         // Downloads for a guest receive the user's Ctrl-C and fail, and nobody waits for a guest that is
         // booting.
-        let interrupted = trial.interrupt.load(Ordering::Relaxed);
+        let interrupted = trial.stops.interrupt.load(Ordering::Relaxed);
         Ended { record, left: Vec::new(), stuck: None, interrupted, no_room: false }
     });
-    (trial.progress)(&Moment::step("tear down", None));
+    (trial.progress)(&Progress::at(TrialStep::TearDown));
     ended.left = trial.journal.undo_all(trial.machines.host).left;
     trial::note_what_is_left(&mut ended.record, &ended.left);
     ended
@@ -64,11 +63,11 @@ fn boot_and_run(
     slot: &Slot,
     case: &Case,
 ) -> Result<Ended, Box<Failure>> {
-    (trial.progress)(&Moment::step("boot", None));
+    (trial.progress)(&Progress::at(TrialStep::Boot));
     let images = fsdyno_testbed::guest::images(&case.configuration, trial.devices);
     let disks = fsdyno_testbed::guest::make(trial.machines.host, trial.journal, &images)
         .map_err(|error| Box::new(error.failure()))?;
-    let (guests, interrupt) = (&mut *trial.machines.guests, trial.interrupt);
+    let (guests, interrupt) = (&mut *trial.machines.guests, trial.stops.interrupt);
     let started = served::boot(guests, (trial.plan, case), request, &disks, false, interrupt);
     // From now on only the guest has them open.
     drop(disks);
@@ -130,23 +129,21 @@ fn in_guest(
         let record = trial::skipped(slot, case, trial.device, &unmet);
         return Ok(Ended { record, left: Vec::new(), stuck: None, interrupted: false, no_room: false });
     }
-    let overhead = measured_overhead(trial.plan, guest, case, trial.overheads, trial.interrupt)?;
+    let overhead = measured_overhead(trial.plan, guest, case, trial.overheads, trial.stops.interrupt)?;
     let testbed = verify(guest, &devices, &within, &disks, least_space(trial.plan))?;
+    let machine = &mut *trial.machines.host;
     let mut bench = Bench {
         plan: trial.plan,
         host: guest,
         testbed: &testbed,
         device: trial.device,
         journal: &mut UndoJournal::in_memory(),
-        host_ends: true,
-        interrupt: trial.interrupt,
-        hurry: trial.hurry,
-        preparations: None,
+        stops: trial.stops,
         overhead,
-        outer: Some(&mut *trial.machines.host),
-        commands: None,
-        store: Path::new("/"),
-        served,
+        site: match served {
+            Some(clients) => Site::Server { machine, clients },
+            None => Site::Guest { machine },
+        },
         marks: None,
         progress: &mut *trial.progress,
     };

@@ -3,9 +3,8 @@
 use super::outage::Outages;
 use super::report::{EngineReport, host_failure};
 use super::served::AtServer;
-use super::watch::{self, AtPhases, LoadEnd, Looks, Stops};
-use super::{Bench, Stop};
-use crate::progress::Moment;
+use super::watch::{self, AtPhases, LoadEnd, Looks};
+use super::{Bench, Site, Stop};
 use crate::room::RoomWatch;
 use fsdyno_core::{EngineRequest, Failure, Nanos, Reached, TrialRecord};
 use fsdyno_host::Host;
@@ -26,8 +25,8 @@ pub(super) fn load(
     request: &EngineRequest,
     record: &mut TrialRecord,
 ) -> Result<Loaded, Stop> {
-    let mut engine = match &mut bench.served {
-        Some(served) => served.start(bench.host, request, record)?,
+    let mut engine = match bench.site.clients() {
+        Some(clients) => clients.start(bench.host, request, record)?,
         None => {
             let started = bench.host.start_engine(request);
             started.map_err(|error| Stop::Failed(Box::new(host_failure(&error))))?
@@ -35,36 +34,32 @@ pub(super) fn load(
     };
     let mut report = EngineReport::default();
     let mut server = None;
-    let restart = bench.served.as_ref().and_then(|served| served.restart());
     let load = {
         let progress = &mut *bench.progress;
-        let mut place = |place: &watch::EnginePosition| {
-            progress(&Moment {
-                stage: watch::stage_name(place.stage),
-                left: Some(place.left),
-                phase: &place.phase,
-                done: Some(place.done),
-                glance: place.glance.as_deref(),
-            });
-        };
-        let stop = Stops { interrupt: bench.interrupt, hurry: bench.hurry };
         let mut room = RoomWatch::over(&bench.plan.devices);
         let mut nothing = ();
-        let (host, at_phases): (&mut dyn Host, &mut dyn AtPhases) =
-            match (&mut bench.outer, &mut bench.commands) {
-                (Some(outer), _) if bench.served.is_some() => {
-                    let outages = restart.map(|restart| Outages::new(restart, mounted, &mut *bench.journal));
-                    (&mut **outer, server.insert(AtServer::new(&mut *bench.host, request, outages)))
-                }
-                (Some(outer), _) => (&mut **outer, &mut nothing),
-                (None, Some(commands)) if request.pauses => {
-                    room.watch_too(bench.store);
-                    (&mut *bench.host, &mut **commands)
-                }
-                (None, _) => (&mut *bench.host, &mut nothing),
-            };
-        let mut looks = Looks { place: &mut place, room: &mut || room.look(host), at_phases };
-        watch::watch(engine.as_mut(), request, bench.plan.rules.watchdog, stop, &mut report, &mut looks)
+        let (machine, at_phases): (&mut dyn Host, &mut dyn AtPhases) = match &mut bench.site {
+            Site::Machine { commands, store, .. } if request.pauses => {
+                room.watch_too(store);
+                (&mut *bench.host, &mut **commands)
+            }
+            Site::Machine { .. } | Site::Recorded => (&mut *bench.host, &mut nothing),
+            Site::Guest { machine } => (&mut **machine, &mut nothing),
+            Site::Server { machine, clients } => {
+                let restart = clients.restart();
+                let outages = restart.map(|restart| Outages::new(restart, mounted, &mut *bench.journal));
+                (&mut **machine, server.insert(AtServer::new(&mut *bench.host, request, outages)))
+            }
+        };
+        let mut looks = Looks { progress, room: &mut || room.look(machine), at_phases };
+        watch::watch(
+            engine.as_mut(),
+            request,
+            bench.plan.rules.watchdog,
+            bench.stops,
+            &mut report,
+            &mut looks,
+        )
     };
     if let Some(server) = server {
         server.note(record);
@@ -74,8 +69,8 @@ pub(super) fn load(
     report.keep(record, bench.overhead);
     let mut end = load.end;
     if let (LoadEnd::Failed(failure), Some(group)) = (&mut end, &request.memory)
-        && match &mut bench.served {
-            Some(served) => served.has_killed(),
+        && match bench.site.clients() {
+            Some(clients) => clients.has_killed(),
             None => memory::has_killed(bench.host, group),
         }
     {
@@ -95,8 +90,8 @@ pub(super) fn load(
             Err(Stop::Hung(Box::new(failure), Some(stuck)))
         }
         (LoadEnd::Done, None) => {
-            if let Some(served) = &mut bench.served {
-                served.end(bench.host)?;
+            if let Some(clients) = bench.site.clients() {
+                clients.end(bench.host)?;
             }
             Ok(loaded)
         }

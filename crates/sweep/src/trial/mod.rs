@@ -16,22 +16,20 @@ pub(crate) mod report;
 pub(crate) mod served;
 mod start;
 mod unproven;
-mod watch;
+pub(crate) mod watch;
 
 pub(crate) use unproven::{not_begun, skipped, unproven};
 
 use crate::order::Slot;
 use crate::plan::{Case, Plan};
 use crate::preparations::Preparations;
-use crate::progress::Moment;
 use commands::TrialCommands;
 use fsdyno_core::device::Image;
 use fsdyno_core::outcome::VERIFICATION;
 use fsdyno_core::protocol::{EnginePart, Quiesce};
-use fsdyno_core::result::LifecycleStep;
 use fsdyno_core::{
-    Bytes, DeviceSpec, EngineRequest, Failure, Nanos, Outcome, Reread, TelemetryRequest, TrialRecord,
-    Warning, WarningKind,
+    Bytes, DeviceSpec, EngineRequest, Failure, Nanos, Outcome, Progress, Reread, TelemetryRequest,
+    TrialRecord, TrialStep, Warning, WarningKind,
 };
 use fsdyno_host::{Host, HostError};
 use fsdyno_testbed::undo::UndoReport;
@@ -42,10 +40,10 @@ use report::{Overhead, request};
 use served::ServedClients;
 use start::Begun;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 use unproven::UNPROVEN;
-use watch::LoadEnd;
+use watch::{LoadEnd, Stops};
 
 /// Everything that a trial needs in addition to its case.
 pub(crate) struct Bench<'a, 'p> {
@@ -54,26 +52,54 @@ pub(crate) struct Bench<'a, 'p> {
     pub testbed: &'a Testbed,
     pub device: &'a DeviceSpec,
     pub journal: &'a mut UndoJournal,
-    /// `true` if the host ends with the trial, so that there is nothing on it to take down.
-    pub host_ends: bool,
-    pub interrupt: &'a AtomicBool,
-    pub hurry: &'a AtomicBool,
-    /// The preparations for trials that do not begin with a filesystem of their own.
-    pub preparations: Option<&'a mut Preparations>,
+    pub stops: Stops<'a>,
     /// The overhead of the tool.
     pub overhead: Overhead,
-    /// This machine, if the trial runs in a guest on it.
-    pub outer: Option<&'a mut dyn Host>,
-    /// The commands of the plan, if they run where the trial does.
-    pub commands: Option<&'a mut TrialCommands<'p>>,
-    /// Where the files of these commands are, whose filesystem has a reserve as well.
-    pub store: &'a Path,
-    /// Those who see the filesystem through a server, which is the host.
-    pub served: Option<&'a mut ServedClients>,
+    pub site: Site<'a, 'p>,
     /// Where workers note what they do, if the device is recorded.
     pub marks: Option<&'a Path>,
-    /// Called with each stage, and with what the engine reports.
-    pub progress: &'a mut dyn FnMut(&Moment<'_>),
+    /// Called with each step, and with what the engine reports.
+    pub progress: &'a mut dyn FnMut(&Progress),
+}
+
+/// Where the host of a trial is, with what exists only there.
+pub(crate) enum Site<'a, 'p> {
+    /// It is this machine.
+    Machine {
+        /// The commands of the plan.
+        commands: &'a mut TrialCommands<'p>,
+        /// Where the files of these commands are, whose filesystem has a reserve as well.
+        store: &'a Path,
+        /// The preparations for trials that do not begin with a filesystem of their own.
+        preparations: Option<&'a mut Preparations>,
+    },
+    /// It is this machine, with a disk that is recorded.
+    Recorded,
+    /// It is a guest, which ends with the trial: there is nothing on it to take down.
+    Guest { machine: &'a mut dyn Host },
+    /// It is a guest that shows the filesystem to these clients.
+    Server { machine: &'a mut dyn Host, clients: &'a mut ServedClients },
+}
+
+impl Site<'_, '_> {
+    /// Returns whether the host ends with the trial.
+    pub fn ends(&self) -> bool {
+        matches!(self, Site::Guest { .. } | Site::Server { .. })
+    }
+
+    fn clients(&mut self) -> Option<&mut ServedClients> {
+        match self {
+            Site::Server { clients, .. } => Some(clients),
+            _ => None,
+        }
+    }
+
+    fn preparations(&mut self) -> Option<&mut Preparations> {
+        match self {
+            Site::Machine { preparations, .. } => preparations.as_deref_mut(),
+            _ => None,
+        }
+    }
 }
 
 /// A trial that has ended.
@@ -117,13 +143,13 @@ pub(crate) fn run(bench: &mut Bench<'_, '_>, slot: &Slot, case: &Case) -> Ended 
     let start = Instant::now();
     let mut record = unproven(slot, case, bench.device);
     let result = sequence(bench, slot, case, &mut record);
-    let UndoReport { mut left, foreign, .. } = match bench.host_ends {
+    let UndoReport { mut left, foreign, .. } = match bench.site.ends() {
         true => UndoReport::default(),
         false => take_down(bench, &result),
     };
     // A tool that receives the user's Ctrl-C fails before the flag is checked.
     let interrupted = matches!(result, Err(Stop::Interrupted))
-        || (result.is_err() && bench.interrupt.load(Ordering::Relaxed));
+        || (result.is_err() && bench.stops.interrupt.load(Ordering::Relaxed));
     let no_room = matches!(result, Err(Stop::NoRoom(_)));
     let stuck = match &result {
         Err(Stop::Hung(_, Some(process))) => Some(format!("engine {process}")),
@@ -148,13 +174,12 @@ pub(crate) fn run(bench: &mut Bench<'_, '_>, slot: &Slot, case: &Case) -> Ended 
     let foreign = foreign.into_iter().map(|text| Warning::new(WarningKind::LeftBehind, text));
     record.warnings.extend(foreign);
     record.lifecycle_ns.total = Some(start.elapsed().into());
-    record.finished = jiff::Timestamp::now().to_string();
     Ended { record, left, stuck, interrupted, no_room }
 }
 
 /// Undoes everything.
 fn take_down(bench: &mut Bench<'_, '_>, result: &Result<(), Stop>) -> UndoReport {
-    (bench.progress)(&Moment::step("tear down", None));
+    (bench.progress)(&Progress::at(TrialStep::TearDown));
     let hung = matches!(result, Err(Stop::Hung(..)));
     bench.host.limit_steps(hung.then_some(bench.plan.rules.watchdog.into()));
     let report = bench.journal.undo_all(bench.host);
@@ -172,20 +197,20 @@ fn sequence(
     let Begun { mut mounted, group, mut reached, parts_done } = start::begin(bench, slot, case, record)?;
     let mut written_back = Nanos(0);
     let verifies = case.workload.load().verifies();
-    let rereads = verifies && mounted.can_be_remounted() && bench.served.is_none();
+    let rereads = verifies && mounted.can_be_remounted() && bench.site.clients().is_none();
     for part in parts(bench.plan, case, &mounted, record).skip(parts_done as usize) {
         // A copy has just been mounted for the first time.
         let mut remounted = parts_done > 0;
         if part.number > parts_done && mounted.can_be_remounted() {
             (mounted, remounted) = remount(bench, mounted, written_back, record)?;
         }
-        bench.begin("start the engine")?;
-        let pauses = match &mut bench.commands {
-            Some(commands) => {
+        bench.begin(TrialStep::StartEngine)?;
+        let pauses = match &mut bench.site {
+            Site::Machine { commands, .. } => {
                 commands.mounted(Some((mounted.directory(), mounted.device().as_deref())));
                 commands.are_at_phases()
             }
-            None => false,
+            _ => false,
         };
         let request = EngineRequest {
             pauses,
@@ -202,7 +227,7 @@ fn sequence(
         reached.extend(loaded.reached);
     }
 
-    bench.begin(LifecycleStep::Umount.label())?;
+    bench.begin(TrialStep::Umount)?;
     let start = Instant::now();
     let mut unmounted = mounted.unmount(bench.host, bench.journal)?;
     // To read the file layout, the engine has already written everything back; otherwise the unmount would
@@ -216,7 +241,7 @@ fn sequence(
         record.lifecycle_ns.umount = None;
     }
     if rereads {
-        bench.begin(LifecycleStep::ReadAgain.label())?;
+        bench.begin(TrialStep::ReadAgain)?;
         let mut mounted = unmounted.mount_again(bench.host, bench.journal)?;
         let request = EngineRequest {
             part: last_part(case),
@@ -237,7 +262,7 @@ fn sequence(
         return Ok(());
     }
 
-    bench.begin(LifecycleStep::Check.label())?;
+    bench.begin(TrialStep::Check)?;
     if let Some((check, took)) = unmounted.check(bench.host, bench.journal)? {
         record.lifecycle_ns.check = Some(took);
         if !check.clean {
@@ -318,7 +343,7 @@ fn remount(
         record.warnings.push(warning);
     }
 
-    bench.begin(LifecycleStep::MountBetween.label())?;
+    bench.begin(TrialStep::MountBetween)?;
     let mounted = unmounted.mount_again(bench.host, bench.journal)?;
     if first {
         record.lifecycle_ns.umount_between = took;
@@ -339,7 +364,7 @@ fn unmount_between(
     mounted: Mounted,
     written_back: Nanos,
 ) -> Result<(Unmounted, Option<Nanos>), Stop> {
-    bench.begin(LifecycleStep::UmountBetween.label())?;
+    bench.begin(TrialStep::UmountBetween)?;
     let start = Instant::now();
     let unmounted = mounted.unmount(bench.host, bench.journal)?;
     let took = Nanos(written_back.0.saturating_add(Nanos::from(start.elapsed()).0));
@@ -374,10 +399,10 @@ fn engine_request(bench: &mut Bench<'_, '_>, slot: &Slot, case: &Case, mounted: 
 }
 
 impl Bench<'_, '_> {
-    /// Reports the stage, and stops if the user has interrupted.
-    fn begin(&mut self, stage: &'static str) -> Result<(), Stop> {
-        (self.progress)(&Moment::step(stage, None));
-        match self.interrupt.load(Ordering::Relaxed) {
+    /// Reports the step, and stops if the user has interrupted.
+    fn begin(&mut self, step: TrialStep) -> Result<(), Stop> {
+        (self.progress)(&Progress::at(step));
+        match self.stops.interrupt.load(Ordering::Relaxed) {
             true => Err(Stop::Interrupted),
             false => Ok(()),
         }
@@ -389,7 +414,6 @@ fn not_built(slot: &Slot, case: &Case, device: &DeviceSpec, end: LoadEnd) -> End
     let record = unproven(slot, case, device);
     let mut ended = Ended { record, left: Vec::new(), stuck: None, interrupted: false, no_room: false };
     end_badly(&mut ended, end);
-    ended.record.finished = jiff::Timestamp::now().to_string();
     ended
 }
 

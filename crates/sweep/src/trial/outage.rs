@@ -5,10 +5,8 @@
 //! the time of a boot, and then they claim what they had.
 
 use super::observed::monotonic_ns;
-use super::watch::EnginePosition;
-use fsdyno_core::protocol::Stage;
 use fsdyno_core::result::{Outage, PhaseResult, ServeProtocol};
-use fsdyno_core::{Configuration, Failure, Nanos, TrialRecord, Warning, WarningKind};
+use fsdyno_core::{Configuration, Failure, Nanos, Progress, TrialRecord, TrialStep, Warning, WarningKind};
 use fsdyno_host::Host;
 use fsdyno_testbed::{Mounted, TestbedError, UndoJournal, serve};
 use fsdyno_verdict::merge::Time;
@@ -64,8 +62,9 @@ impl<'h> Outages<'h> {
     }
 
     /// The engine has come this far.
-    pub fn reached(&mut self, place: &EnginePosition) {
-        if self.state == State::Serves && place.stage == Stage::Measure && place.done >= BEFORE {
+    pub fn reached(&mut self, progress: &Progress) {
+        if self.state == State::Serves && progress.step == TrialStep::Measure && progress.done >= Some(BEFORE)
+        {
             self.state = State::Due;
         }
     }

@@ -77,7 +77,7 @@ fn null(
     let mut report = EngineReport::default();
     // It touches nothing, so there is nothing to wait for.
     let stop = Stops { interrupt, hurry: interrupt };
-    let mut looks = Looks { place: &mut |_| {}, room: &mut || None, at_phases: &mut () };
+    let mut looks = Looks { progress: &mut |_| {}, room: &mut || None, at_phases: &mut () };
     let load = watch::watch(engine.as_mut(), &request, plan.rules.watchdog, stop, &mut report, &mut looks);
     match (load.end, load.stuck) {
         (LoadEnd::Failed(failure) | LoadEnd::Hung(failure) | LoadEnd::NoRoom(failure), _) => {

@@ -4,7 +4,7 @@ use super::Stop;
 use super::observed::Observed;
 use super::outage::{Outages, Restart};
 use super::report::host_failure;
-use super::watch::{AtPhases, EnginePosition};
+use super::watch::AtPhases;
 use crate::guest_request;
 use crate::plan::{Case, Plan, Serve};
 use fsdyno_clients::Members;
@@ -12,7 +12,7 @@ use fsdyno_core::environment::ClientFacts;
 use fsdyno_core::protocol::MemoryGroup;
 use fsdyno_core::result::{LogEntry, PhaseResult};
 use fsdyno_core::{
-    CacheState, Configuration, EngineRequest, Failure, Outcome, TrialRecord, Warning, WarningKind,
+    CacheState, Configuration, EngineRequest, Failure, Outcome, Progress, TrialRecord, Warning, WarningKind,
 };
 use fsdyno_host::guest::{Guest, GuestRequest, Guests, Link, NotStarted, Wanted, cable};
 use fsdyno_host::{EngineProcess, Host, HostError};
@@ -284,9 +284,9 @@ impl AtPhases for AtServer<'_> {
         Ok(())
     }
 
-    fn reached(&mut self, place: &EnginePosition) {
+    fn reached(&mut self, progress: &Progress) {
         if let Some(outages) = &mut self.outages {
-            outages.reached(place);
+            outages.reached(progress);
         }
     }
 

@@ -6,13 +6,14 @@ use super::{Bench, Stop, cached_by_host, device_bytes, engine_request, load, unm
 use crate::order::Slot;
 use crate::plan::Case;
 use crate::preparations::Made;
-use crate::progress::Moment;
 use fsdyno_core::axis::MEMORY;
 use fsdyno_core::environment::DeviceFacts;
 use fsdyno_core::protocol::{EnginePart, MemoryGroup};
-use fsdyno_core::result::{Lifecycle, LifecycleStep};
+use fsdyno_core::result::Lifecycle;
 use fsdyno_core::workload::Need;
-use fsdyno_core::{EngineRequest, Failure, Reached, TrialRecord, Warning, WarningKind, Workload};
+use fsdyno_core::{
+    EngineRequest, Failure, Progress, Reached, TrialRecord, TrialStep, Warning, WarningKind, Workload,
+};
 use fsdyno_host::{Command, Host};
 use fsdyno_testbed::{Mounted, Prepared, Stack, TestbedError, memory};
 use std::path::{Path, PathBuf};
@@ -37,18 +38,18 @@ pub(super) fn begin(
     record: &mut TrialRecord,
 ) -> Result<Begun, Stop> {
     // The image of a guest is on another machine.
-    let in_memory = match bench.host_ends {
+    let in_memory = match bench.site.ends() {
         true => None,
         false => memory::in_memory(bench.host, bench.device),
     };
     let in_memory = in_memory.as_deref();
-    let (mounted, reached, parts_done) = match bench.preparations {
+    let (mounted, reached, parts_done) = match bench.site.preparations() {
         None => {
             record.lifecycle_ns.precondition = condition(bench, case)?;
-            bench.begin("build")?;
-            let Bench { host, journal, testbed, interrupt, .. } = bench;
+            bench.begin(TrialStep::Build)?;
+            let Bench { host, journal, testbed, stops, .. } = bench;
             let (configuration, seed) = (&case.configuration, slot.seed);
-            let stack = fsdyno_testbed::build(*host, journal, testbed, configuration, seed, interrupt)?;
+            let stack = fsdyno_testbed::build(*host, journal, testbed, configuration, seed, stops.interrupt)?;
             let mounted = format_and_mount(bench, stack, record)?;
             note_built(record, &mounted);
             (mounted, Vec::new(), 0)
@@ -64,12 +65,12 @@ pub(super) fn begin(
     record.warnings.extend_from_slice(mounted.warnings());
     record.set_environment(mounted.environment(bench.host));
     record.environment.tools.extend(program(bench.host, &case.workload));
-    if let Some(served) = &bench.served {
-        record.environment.clients = served.facts();
+    if let Some(clients) = bench.site.clients() {
+        record.environment.clients = clients.facts();
     }
     record.environment.shared_trees = bench.plan.shared_trees;
     // The disks of a guest are files of another machine.
-    if !bench.host_ends {
+    if !bench.site.ends() {
         record.warnings.extend(mounted.shared_journal(bench.host));
         let cached = cached_by_host(Some(bench.device), in_memory);
         if cached.is_empty() {
@@ -135,19 +136,19 @@ fn format_and_mount(
     stack: Stack,
     record: &mut TrialRecord,
 ) -> Result<Mounted, Stop> {
-    bench.begin(LifecycleStep::Mkfs.label())?;
+    bench.begin(TrialStep::Mkfs)?;
     let formatted = stack.format(bench.host)?;
     let precondition = record.lifecycle_ns.precondition;
     record.lifecycle_ns = Lifecycle { precondition, ..formatted.lifecycle().clone() };
 
-    bench.begin(LifecycleStep::Mount.label())?;
+    bench.begin(TrialStep::Mount)?;
     let mounted = formatted.mount(bench.host, bench.journal)?;
     record.lifecycle_ns = Lifecycle { precondition, ..mounted.lifecycle().clone() };
     Ok(mounted)
 }
 
-fn ready<'b>(bench: &'b Bench<'_, '_>, slot: &Slot, case: &Case) -> Option<(&'b Prepared, &'b Made)> {
-    bench.preparations.as_ref()?.ready(case, slot)
+fn ready<'b>(bench: &'b mut Bench<'_, '_>, slot: &Slot, case: &Case) -> Option<(&'b Prepared, &'b Made)> {
+    bench.site.preparations()?.ready(case, slot)
 }
 
 /// Creates the filesystem and runs the part of the load that prepares it, then takes everything down but the
@@ -169,14 +170,14 @@ fn prepare(
         }
     };
     record.lifecycle_ns = own.lifecycle_ns;
-    (bench.progress)(&Moment::step("tear down", None));
+    (bench.progress)(&Progress::at(TrialStep::TearDown));
     let left = bench.journal.undo_all(bench.host).left;
     if !left.is_empty() {
         let mut failure = Failure::new("tear down", "cannot take down what the filesystem was prepared with");
         failure.details = left.join("\n");
         return Err(Stop::Failed(Box::new(failure)));
     }
-    if let Some(preparations) = &mut bench.preparations {
+    if let Some(preparations) = bench.site.preparations() {
         preparations.finish(bench.host, made)?;
     }
     Ok(())
@@ -189,16 +190,17 @@ fn prepared(
     in_memory: Option<&Path>,
     record: &mut TrialRecord,
 ) -> Result<Made, Stop> {
-    bench.begin("build")?;
-    let Bench { host, journal, testbed, interrupt, preparations: Some(preparations), .. } = bench else {
+    bench.begin(TrialStep::Build)?;
+    let Bench { host, journal, testbed, stops, site, .. } = bench;
+    let Some(preparations) = site.preparations() else {
         return Err(Stop::Failed(Box::new(Failure::new("build", "nothing is kept to be copied"))));
     };
-    let stack = preparations.begin(*host, testbed, case, slot)?.build(*host, journal, interrupt)?;
+    let stack = preparations.begin(*host, testbed, case, slot)?.build(*host, journal, stops.interrupt)?;
     let mut mounted = format_and_mount(bench, stack, record)?;
     note_built(record, &mounted);
     record.set_environment(mounted.environment(bench.host));
     let group = memory_group(bench, case, in_memory, record)?;
-    bench.begin("start the engine")?;
+    bench.begin(TrialStep::StartEngine)?;
     let request = EngineRequest {
         part: EnginePart { number: 0, of: case.workload.load().parts() },
         memory: group,
@@ -212,7 +214,7 @@ fn prepared(
     record.lifecycle_ns.umount_between = took;
     if took.is_none() {
         let text = "another mount namespace kept the filesystem mounted, so it cannot be copied";
-        let mut failure = Failure::new(LifecycleStep::UmountBetween.label(), text);
+        let mut failure = Failure::new(TrialStep::UmountBetween.name(), text);
         failure.hint = Some("remove reuse from the plan, or create no namespaces meanwhile".to_string());
         return Err(Stop::Failed(Box::new(failure)));
     }
@@ -240,19 +242,19 @@ fn copy(
     case: &Case,
     record: &mut TrialRecord,
 ) -> Result<(Mounted, Vec<Reached>), Stop> {
-    let stage = LifecycleStep::Copy.label();
-    bench.begin(stage)?;
-    let Bench { host, journal, interrupt, progress, preparations, .. } = bench;
-    let Some((prepared, made)) = preparations.as_ref().and_then(|all| all.ready(case, slot)) else {
-        return Err(Stop::Failed(Box::new(Failure::new(stage, "nothing was prepared"))));
+    let step = TrialStep::Copy;
+    bench.begin(step)?;
+    let Bench { host, journal, stops, progress, site, .. } = bench;
+    let Some((prepared, made)) = site.preparations().and_then(|all| all.ready(case, slot)) else {
+        return Err(Stop::Failed(Box::new(Failure::new(step.name(), "nothing was prepared"))));
     };
     let begin = Instant::now();
-    let mut on_progress = |share| progress(&Moment { stage, done: Some(share), ..Moment::default() });
-    let formatted = prepared.copy(*host, journal, &case.configuration, interrupt, &mut on_progress)?;
+    let mut on_progress = |share| progress(&Progress { done: Some(share), ..Progress::at(step) });
+    let formatted = prepared.copy(*host, journal, &case.configuration, stops.interrupt, &mut on_progress)?;
     record.lifecycle_ns.copy = Some(begin.elapsed().into());
     let made = made.clone();
 
-    bench.begin(LifecycleStep::MountBetween.label())?;
+    bench.begin(TrialStep::MountBetween)?;
     let mounted = formatted.mount(bench.host, bench.journal)?;
     let Lifecycle { mount, .. } = mounted.lifecycle();
     record.lifecycle_ns.mount_between = *mount;

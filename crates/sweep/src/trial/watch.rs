@@ -7,9 +7,8 @@
 
 use super::report::EngineReport;
 use crate::estimate::SLOW_TREE_RATE;
-use fsdyno_core::protocol::Stage;
 use fsdyno_core::result::PhaseResult;
-use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Failure, Glance, Nanos, Workload};
+use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Failure, Nanos, Progress, TrialStep, Workload};
 use fsdyno_host::{EngineOutput, EngineProcess, Plight};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -45,21 +44,10 @@ pub(crate) struct Load {
     pub stuck: Option<String>,
 }
 
-/// Where an engine is: its stage, its phase, the share that is done, the time until its last phase ends, and
-/// what its workers are doing.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct EnginePosition {
-    pub stage: Stage,
-    pub phase: String,
-    pub done: f64,
-    pub left: Nanos,
-    pub glance: Option<Box<Glance>>,
-}
-
 /// The actions while an engine runs.
 pub(crate) struct Looks<'a> {
-    /// Called with its position whenever that changes.
-    pub place: &'a mut dyn FnMut(&EnginePosition),
+    /// Called with each of its signs of life.
+    pub progress: &'a mut dyn FnMut(&Progress),
     /// Says why it must stop for lack of room.
     pub room: &'a mut dyn FnMut() -> Option<Failure>,
     /// The activity at its phases.
@@ -73,7 +61,7 @@ pub(crate) trait AtPhases {
         Ok(())
     }
     /// The engine has come this far.
-    fn reached(&mut self, _place: &EnginePosition) {}
+    fn reached(&mut self, _progress: &Progress) {}
     /// Called often; whether the phase may begin.
     fn look(&mut self) -> Result<bool, Box<Failure>> {
         Ok(true)
@@ -110,7 +98,7 @@ pub(crate) fn watch(
     if request.clean_up && !matches!(end, LoadEnd::Done) {
         engine.ask_to_stop();
         // Cleaning up makes room.
-        let mut looks = Looks { place: &mut *looks.place, room: &mut || None, at_phases: &mut () };
+        let mut looks = Looks { progress: &mut *looks.progress, room: &mut || None, at_phases: &mut () };
         follow(engine, workload, watchdog.into(), stop.hurry, report, &mut looks);
     }
     let stuck = (!engine.stop(STOP_LIMIT))
@@ -126,7 +114,7 @@ fn follow(
     report: &mut EngineReport,
     looks: &mut Looks<'_>,
 ) -> LoadEnd {
-    let mut place: Option<EnginePosition> = None;
+    let mut place: Option<Progress> = None;
     let mut changed = Instant::now();
     let (mut waits, mut settled) = (false, false);
     loop {
@@ -148,21 +136,16 @@ fn follow(
             }
             Ok(_) => {}
         }
-        let limit =
-            watchdog + place.as_ref().map_or(Duration::ZERO, |place| allowance(place.stage, workload));
+        let limit = watchdog + place.as_ref().map_or(Duration::ZERO, |place| allowance(place.step, workload));
         match engine.next(if waits { SHORT_GLANCE } else { GLANCE.min(limit) }) {
             EngineOutput::Event(event) => match *event {
                 EngineEvent::Done => return LoadEnd::Done,
                 EngineEvent::Failed(failure) => return LoadEnd::Failed(failure),
-                EngineEvent::Progress { stage, phase, done, left_ns, glance } => {
-                    let now = EnginePosition { stage, phase, done, left: left_ns, glance };
-                    (looks.place)(&now);
+                EngineEvent::Progress(now) => {
+                    (looks.progress)(&now);
                     looks.at_phases.reached(&now);
-                    let moved = place.as_ref().is_none_or(|place| {
-                        (place.stage, &place.phase, place.done) != (now.stage, &now.phase, now.done)
-                    });
-                    settled |= stage == Stage::Settle;
-                    if moved {
+                    settled |= now.step == TrialStep::Settle;
+                    if place.as_ref().is_none_or(|place| !place.is_like(&now) || place.done != now.done) {
                         changed = Instant::now();
                     }
                     place = Some(now);
@@ -227,27 +210,29 @@ fn follow(
 /// Returns the time that a phase that ends with its work may complete nothing: a little less than until the
 /// engine is given up, so that what was measured is reported.
 pub(crate) fn patience(watchdog: Nanos, workload: &Workload) -> Nanos {
-    let limit = Duration::from(watchdog) + allowance(Stage::Measure, workload);
+    let limit = Duration::from(watchdog) + allowance(TrialStep::Measure, workload);
     Nanos::from(limit / 10 * 9)
 }
 
 /// Returns the time that a stage should take at most if nothing is wrong.
-fn allowance(stage: Stage, workload: &Workload) -> Duration {
+fn allowance(step: TrialStep, workload: &Workload) -> Duration {
     let load = workload.load();
     let timing = load.timing();
     let slow = |bytes: u64| Duration::from_secs(bytes / SLOW_TREE_RATE);
-    match stage {
-        Stage::Prepare
-        | Stage::Settle
-        | Stage::Quiesce
-        | Stage::Layout
-        | Stage::ReadAgain
-        | Stage::CleanUp => slow(most_bytes(workload)),
-        Stage::Fill => slow(FILL_STEP.0),
-        Stage::Ramp => timing.ramp.longest().into(),
+    match step {
+        TrialStep::Prepare
+        | TrialStep::Settle
+        | TrialStep::Quiesce
+        | TrialStep::Layout
+        | TrialStep::ReadAgain
+        | TrialStep::CleanUp => slow(most_bytes(workload)),
+        TrialStep::Fill => slow(FILL_STEP.0),
+        TrialStep::Ramp => timing.ramp.longest().into(),
         // A phase without a window may end by writing back everything that it wrote.
-        Stage::Measure => Duration::from(timing.window) + slow(load.moves().0),
-        Stage::Drain => timing.drain_limit.into(),
+        TrialStep::Measure => Duration::from(timing.window) + slow(load.moves().0),
+        TrialStep::Drain => timing.drain_limit.into(),
+        // Not of an engine.
+        _ => Duration::ZERO,
     }
 }
 
@@ -259,37 +244,24 @@ fn most_bytes(workload: &Workload) -> u64 {
 }
 
 /// The step to which a failure is attributed: the phase, or the activity outside of phases.
-fn step(place: &Option<EnginePosition>) -> String {
+fn step(place: &Option<Progress>) -> String {
     match place {
         None => "engine".to_string(),
-        Some(place) if place.phase.is_empty() => stage_name(place.stage).to_string(),
+        Some(place) if place.phase.is_empty() => place.step.name().to_string(),
         Some(place) => place.phase.clone(),
     }
 }
 
-/// The name of a stage for progress and errors.
-pub(crate) fn stage_name(stage: Stage) -> &'static str {
-    match stage {
-        Stage::Prepare => "prepare",
-        Stage::Settle => "settle",
-        Stage::Quiesce => "wait for a calm device",
-        Stage::Ramp => "ramp",
-        Stage::Measure => "measure",
-        Stage::Drain => "drain",
-        Stage::Fill => "fill",
-        Stage::Layout => "look at the files",
-        Stage::ReadAgain => "read again",
-        Stage::CleanUp => "clean up",
-    }
-}
-
-fn hung(place: &Option<EnginePosition>, limit: Duration, engine: &dyn EngineProcess) -> Failure {
-    let stage = place.as_ref().map_or("start", |place| stage_name(place.stage));
+fn hung(place: &Option<Progress>, limit: Duration, engine: &dyn EngineProcess) -> Failure {
+    let stage = place.as_ref().map_or("start", |place| place.step.name());
     let message = format!("the engine made no progress for {} in stage '{stage}'", Nanos::from(limit));
     let mut failure = Failure::new(step(place), message);
     if let Some(place) = place {
-        failure.details =
-            format!("{} had completed {:.0} % of stage '{stage}'", engine.process(), place.done * 100.0);
+        failure.details = format!(
+            "{} had completed {:.0} % of stage '{stage}'",
+            engine.process(),
+            place.done.unwrap_or_default() * 100.0
+        );
     }
     let hint = match engine.plight() {
         Plight::NoProcessor => {
@@ -309,7 +281,7 @@ fn garbage(text: &str) -> Failure {
     failure
 }
 
-fn ended_early(place: &Option<EnginePosition>, stderr: String) -> Failure {
+fn ended_early(place: &Option<Progress>, stderr: String) -> Failure {
     let mut failure = Failure::new(step(place), "the engine exited without a result");
     failure.details = stderr;
     failure.hint =

@@ -3,7 +3,7 @@
 use crate::lab::{Lab, PLAN, measured, plan};
 use fsdyno_core::{AfterTrial, Nanos};
 use fsdyno_store::SweepState;
-use fsdyno_sweep::{Differs, Plan, Progress, SweepEnd, SweepError, nominal_time};
+use fsdyno_sweep::{Differs, Plan, SweepEnd, SweepError, SweepEvent, nominal_time};
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,7 +26,7 @@ fn a_sweep_that_is_asked_to_stop_ends_after_the_trial_and_can_be_resumed() {
     let stopped = lab
         .run_watched(&plan, None, |progress, _| {
             // In the middle of a trial, which loses nothing.
-            if let Progress::Running(position) = progress
+            if let SweepEvent::Running(position) = progress
                 && position.trial == 2
             {
                 asked.set(AfterTrial::Stop);
@@ -62,8 +62,8 @@ fn a_sweep_is_not_continued_with_another_flow_under_the_same_name() {
     };
     let mut lab = lab();
     let asked = Arc::clone(&lab.asked);
-    let ask = |progress: &Progress<'_>, _: &AtomicBool| {
-        if let Progress::Stored(..) = progress {
+    let ask = |progress: &SweepEvent<'_>, _: &AtomicBool| {
+        if let SweepEvent::Stored(..) = progress {
             asked.set(AfterTrial::Stop);
         }
     };
@@ -86,14 +86,14 @@ fn a_sweep_that_is_asked_to_pause_waits_between_two_trials_and_says_so() {
     let mut said = Vec::new();
     let outcome = lab
         .run_watched(&plan(PLAN, SMALL), None, |progress, _| match progress {
-            Progress::Stored(position, _) if position.trial == 2 => asked.set(AfterTrial::Pause),
-            Progress::Paused { next, first } => {
+            SweepEvent::Stored(position, _) if position.trial == 2 => asked.set(AfterTrial::Pause),
+            SweepEvent::Paused { next, first } => {
                 said.push((*next, *first));
                 if said.len() == 3 {
                     asked.set(AfterTrial::Continue);
                 }
             }
-            Progress::Continued(paused) => assert!(*paused >= Nanos::from_millis(200), "{paused}"),
+            SweepEvent::Continued(paused) => assert!(*paused >= Nanos::from_millis(200), "{paused}"),
             _ => {}
         })
         .unwrap();
@@ -107,7 +107,7 @@ fn an_interruption_ends_a_pause() {
     lab.asked.set(AfterTrial::Pause);
     let outcome = lab
         .run_watched(&plan(PLAN, SMALL), None, |progress, interrupt| {
-            if let Progress::Paused { next, .. } = progress {
+            if let SweepEvent::Paused { next, .. } = progress {
                 assert_eq!(*next, 1);
                 interrupt.store(true, Ordering::Relaxed);
             }
@@ -123,8 +123,8 @@ fn the_machine_is_left_alone_before_each_trial_and_no_longer_than_anybody_wants(
     let (mut lab, begin) = (lab(), Instant::now());
     let outcome = lab
         .run_watched(&pause("20ms"), None, |progress, _| {
-            if let Progress::Running(position) = progress
-                && position.stage == "cooldown"
+            if let SweepEvent::Running(position) = progress
+                && position.progress.step.name() == "cooldown"
             {
                 cool.push(position.trial);
             }
@@ -138,8 +138,8 @@ fn the_machine_is_left_alone_before_each_trial_and_no_longer_than_anybody_wants(
     let mut lab = self::lab();
     let outcome = lab
         .run_watched(&pause("10000h"), None, |progress, interrupt| {
-            if let Progress::Running(position) = progress {
-                interrupt.store(position.stage == "cooldown", Ordering::Relaxed);
+            if let SweepEvent::Running(position) = progress {
+                interrupt.store(position.progress.step.name() == "cooldown", Ordering::Relaxed);
             }
         })
         .unwrap();

@@ -6,7 +6,7 @@ use fsdyno_core::{Nanos, RepeatedBlock, TrialRecord, WarningKind};
 use fsdyno_host::fake::FakeEngine;
 use fsdyno_host::guest::NoGuests;
 use fsdyno_store::SweepState;
-use fsdyno_sweep::{MoreBlocks, Plan, Progress, Slot, SweepEnd, SweepError, SweepOutcome, dry_run, order};
+use fsdyno_sweep::{MoreBlocks, Plan, Slot, SweepEnd, SweepError, SweepEvent, SweepOutcome, dry_run, order};
 use std::sync::atomic::Ordering;
 
 /// Two cases, mq-deadline and bfq.
@@ -76,8 +76,8 @@ fn a_sweep_ends_as_soon_as_a_configuration_is_shown_to_be_better() {
     let mut said = Vec::new();
     let outcome = lab
         .run_watched(&auto(20), None, |progress, _| match progress {
-            Progress::Judged { lines, .. } => said.extend(lines.iter().cloned()),
-            Progress::Stored(position, _) if position.trial == 6 => assert!(position.more_may_follow),
+            SweepEvent::Judged { lines, .. } => said.extend(lines.iter().cloned()),
+            SweepEvent::Stored(position, _) if position.trial == 6 => assert!(position.more_may_follow),
             _ => {}
         })
         .unwrap();
@@ -93,7 +93,7 @@ fn a_sweep_ends_as_soon_as_a_configuration_is_shown_to_be_better() {
 fn judged(lab: &mut Lab, plan: &Plan) -> (SweepOutcome, Vec<String>) {
     let mut said = Vec::new();
     let outcome = lab.run_watched(plan, None, |progress, _| {
-        if let Progress::Judged { lines, .. } = progress {
+        if let SweepEvent::Judged { lines, .. } = progress {
             said.extend(lines.iter().cloned());
         }
     });
@@ -130,7 +130,7 @@ fn a_sweep_that_was_stopped_anywhere_gets_the_same_blocks_and_looks() {
         lab.engines(engines(1.05));
         let stopped = lab
             .run_watched(&plan, None, |progress, interrupt| {
-                if let Progress::Stored(position, _) = progress {
+                if let SweepEvent::Stored(position, _) = progress {
                     interrupt.store(position.trial == last, Ordering::Relaxed);
                 }
             })
@@ -157,7 +157,7 @@ fn blocks_that_are_added_continue_the_order_of_the_plan_wherever_they_are_interr
         lab.more = Some(MoreBlocks::Count(2));
         let added = lab
             .run_watched(&plan, Some(outcome.sweep), |progress, interrupt| {
-                if let Progress::Stored(position, _) = progress {
+                if let SweepEvent::Stored(position, _) = progress {
                     interrupt.store(last == Some(position.trial), Ordering::Relaxed);
                 }
             })
@@ -199,7 +199,7 @@ fn nothing_is_added_to_what_has_not_ended_or_ran_on_another_kernel() {
     lab.engines(engines(1.05));
     let stopped = lab
         .run_watched(&plan, None, |progress, interrupt| {
-            interrupt.fetch_or(matches!(progress, Progress::Stored(..)), Ordering::Relaxed);
+            interrupt.fetch_or(matches!(progress, SweepEvent::Stored(..)), Ordering::Relaxed);
         })
         .unwrap();
     lab.interrupt.store(false, Ordering::Relaxed);

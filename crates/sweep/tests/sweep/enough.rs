@@ -5,7 +5,7 @@ use fsdyno_core::{TrialRecord, WarningKind};
 use fsdyno_host::fake::{FakeEngine, FakeHost};
 use fsdyno_host::guest::NoGuests;
 use fsdyno_store::SweepState;
-use fsdyno_sweep::{Plan, Progress, Slot, SweepEnd, dry_run, order};
+use fsdyno_sweep::{Plan, Slot, SweepEnd, SweepEvent, dry_run, order};
 use std::sync::atomic::Ordering;
 
 /// Two cases of which the second never settles, repeated until half of the interval is below 5 %.
@@ -47,8 +47,8 @@ fn a_case_is_repeated_until_it_is_known_well_enough_and_then_given_up() {
     let mut further = Vec::new();
     let outcome = lab
         .run_watched(&plan, None, |progress, _| match progress {
-            Progress::Further { block, cases, trials } => further.push((*block, cases.len(), *trials)),
-            Progress::Stored(position, _) if position.trial == 6 => assert!(position.more_may_follow),
+            SweepEvent::Further { block, cases, trials } => further.push((*block, cases.len(), *trials)),
+            SweepEvent::Stored(position, _) if position.trial == 6 => assert!(position.more_may_follow),
             _ => {}
         })
         .unwrap();
@@ -86,7 +86,7 @@ fn an_interrupted_further_block_goes_on_where_it_stopped() {
         lab.engines(restless_engines(&plan, 0));
         let stopped = lab
             .run_watched(&plan, None, |progress, interrupt| {
-                if let Progress::Stored(position, _) = progress {
+                if let SweepEvent::Stored(position, _) = progress {
                     interrupt.store(position.trial == last, Ordering::Relaxed);
                 }
             })

@@ -6,7 +6,7 @@ use fsdyno_core::{Bytes, EngineEvent, KernelSpec, Nanos, Outcome, TrialRecord, W
 use fsdyno_host::HostError;
 use fsdyno_host::fake::{FakeEngine, FakeGuests, FakeHost};
 use fsdyno_host::guest::{GuestFacts, NotStarted};
-use fsdyno_sweep::{Plan, PlanProblem, Progress, SweepEnd, SweepOutcome, dry_run};
+use fsdyno_sweep::{Plan, PlanProblem, SweepEnd, SweepEvent, SweepOutcome, dry_run};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
@@ -104,7 +104,7 @@ fn a_trial_that_is_interrupted_before_its_guest_is_up_counts_for_nothing() {
     let error = HostError::Lost { host: "debian:6.1".into(), reason: "interrupted".into() };
     let mut lab = lab([Err(error.into())]);
     let outcome = lab.run_watched(&plan(&["axes.kernel=debian:6.1"]), None, |progress, interrupt| {
-        if matches!(progress, Progress::Running(at) if at.stage == "boot") {
+        if matches!(progress, SweepEvent::Running(at) if at.progress.step.name() == "boot") {
             interrupt.store(true, Ordering::Relaxed);
         }
     });

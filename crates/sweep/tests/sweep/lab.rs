@@ -1,13 +1,14 @@
 //! A sweep on a machine in memory, and the engines that run there.
 
-use fsdyno_core::protocol::Stage;
 use fsdyno_core::result::{Rates, RoleResult, TimerFacts, TreeSummary};
-use fsdyno_core::{EngineEvent, Failure, Nanos, Operation, Outcome, PhaseResult, Role, TrialRecord};
+use fsdyno_core::{
+    EngineEvent, Failure, Nanos, Operation, Outcome, PhaseResult, Progress, Role, TrialRecord, TrialStep,
+};
 use fsdyno_host::EngineOutput;
 use fsdyno_host::fake::{FakeEngine, FakeGuests, FakeHost};
 use fsdyno_store::{Store, SweepId};
 use fsdyno_sweep::{
-    Asked, Machines, MoreBlocks, Plan, PlanError, Progress, RunOptions, SweepError, SweepOutcome, run,
+    Asked, Machines, MoreBlocks, Plan, PlanError, RunOptions, SweepError, SweepEvent, SweepOutcome, run,
 };
 use fsdyno_testbed::Confirmation;
 use fsdyno_testbed::undo::{self, RestoreReport};
@@ -94,7 +95,7 @@ impl Lab {
         &mut self,
         plan: &Plan,
         resume: Option<SweepId>,
-        mut watch: impl FnMut(&Progress<'_>, &AtomicBool),
+        mut watch: impl FnMut(&SweepEvent<'_>, &AtomicBool),
     ) -> Result<SweepOutcome, SweepError> {
         let options = RunOptions {
             known: &[],
@@ -159,8 +160,13 @@ pub fn phase(name: &str) -> PhaseResult {
     PhaseResult::lasting(name, Nanos::from_secs(1), vec![role])
 }
 
-pub fn progress(stage: Stage, done: f64) -> EngineEvent {
-    EngineEvent::Progress { stage, phase: "null".to_string(), done, left_ns: Nanos(1), glance: None }
+pub fn progress(step: TrialStep, done: f64) -> EngineEvent {
+    EngineEvent::Progress(Progress {
+        phase: "null".to_string(),
+        done: Some(done),
+        left_ns: Some(Nanos(1)),
+        ..Progress::at(step)
+    })
 }
 
 /// Everything but the end, with this phase.
@@ -169,7 +175,7 @@ pub fn until_end(phase: PhaseResult) -> Vec<EngineEvent> {
     vec![
         hello(),
         EngineEvent::Prepared { duration_ns: Nanos(5), trees },
-        progress(Stage::Measure, 0.5),
+        progress(TrialStep::Measure, 0.5),
         EngineEvent::Phase(Box::new(phase)),
     ]
 }

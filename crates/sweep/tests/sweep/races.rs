@@ -5,7 +5,7 @@ use fsdyno_core::{Nanos, RaceBudget, RaceRules, SweepHeader, TrialRecord};
 use fsdyno_host::fake::{FakeEngine, FakeHost};
 use fsdyno_host::guest::NoGuests;
 use fsdyno_store::{SweepId, SweepState};
-use fsdyno_sweep::{Plan, Progress, Slot, SweepEnd, SweepError, dry_run, order, race_budget};
+use fsdyno_sweep::{Plan, Slot, SweepEnd, SweepError, SweepEvent, dry_run, order, race_budget};
 use fsdyno_verdict::race::{RaceAnswer, RaceState, answer};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -84,11 +84,11 @@ fn a_race_drops_the_worse_half_and_measures_the_rest_again() {
     let (mut lines, mut planned, mut left) = (Vec::new(), Vec::new(), Vec::new());
     let outcome = lab
         .run_watched(&race(&[]), None, |progress, _| match progress {
-            Progress::Raced { lines: said, trials, .. } => {
+            SweepEvent::Raced { lines: said, trials, .. } => {
                 lines.push(said.join("\n"));
                 planned.push(*trials);
             }
-            Progress::Stored(position, _) => {
+            SweepEvent::Stored(position, _) => {
                 assert_eq!((position.trials as usize, position.more_may_follow), (TRIALS, false));
                 left.push(position.left);
             }
@@ -132,7 +132,7 @@ fn a_race_that_was_interrupted_anywhere_ends_as_if_it_had_not_been() {
         engines(&mut lab, &LEFT, 0, sound);
         let stopped = lab
             .run_watched(&race(&[]), None, |progress, interrupt| {
-                if let Progress::Stored(position, _) = progress {
+                if let SweepEvent::Stored(position, _) = progress {
                     interrupt.store(position.trial as usize == last, Ordering::Relaxed);
                 }
             })
@@ -177,7 +177,7 @@ fn what_cannot_be_measured_is_dropped_and_does_not_stop_the_race() {
     let mut said = String::new();
     let outcome = lab
         .run_watched(&race(&[]), None, |progress, _| {
-            if let Progress::Raced { lines, .. } = progress {
+            if let SweepEvent::Raced { lines, .. } = progress {
                 said = lines.join("\n");
             }
         })
@@ -205,10 +205,10 @@ fn a_race_whose_time_is_used_up_ends_and_says_so() {
         let mut lab = Lab::new();
         engines(&mut lab, &LEFT, 0, sound);
         let mut long = 0;
-        let mut watch = |progress: &Progress<'_>, interrupt: &AtomicBool| match progress {
-            Progress::LongBlock { limit, .. } => long += u32::from(*limit == Nanos::from_millis(30)),
-            Progress::Running(_) => std::thread::sleep(Duration::from_millis(5)),
-            Progress::Stored(position, _) => interrupt.store(position.trial == last, Ordering::Relaxed),
+        let mut watch = |progress: &SweepEvent<'_>, interrupt: &AtomicBool| match progress {
+            SweepEvent::LongBlock { limit, .. } => long += u32::from(*limit == Nanos::from_millis(30)),
+            SweepEvent::Running(_) => std::thread::sleep(Duration::from_millis(5)),
+            SweepEvent::Stored(position, _) => interrupt.store(position.trial == last, Ordering::Relaxed),
             _ => {}
         };
         let mut outcome = lab.run_watched(&limited, None, &mut watch).unwrap();

@@ -6,7 +6,7 @@ use fsdyno_core::protocol::EnginePart;
 use fsdyno_core::result::{Durable, Layout, LifecycleStep};
 use fsdyno_core::{EngineEvent, Nanos, Outcome, TrialRecord, WarningKind};
 use fsdyno_host::fake::{FakeEngine, Fault};
-use fsdyno_sweep::{Progress, SweepEnd, SweepError, SweepOutcome};
+use fsdyno_sweep::{SweepEnd, SweepError, SweepEvent, SweepOutcome};
 use std::sync::atomic::Ordering;
 
 const PLAN: &str = r#"
@@ -47,7 +47,7 @@ fn run_until(
 ) -> (Result<SweepOutcome, SweepError>, Vec<TrialRecord>) {
     let plan = plan(PLAN, &[&["repetitions=1"], overrides].concat());
     let outcome = lab.run_watched(&plan, None, |progress, interrupt| {
-        if matches!(progress, Progress::Running(at) if at.stage == until) {
+        if matches!(progress, SweepEvent::Running(at) if at.progress.step.name() == until) {
             interrupt.store(true, Ordering::Relaxed);
         }
     });

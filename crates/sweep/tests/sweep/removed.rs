@@ -3,7 +3,7 @@
 use crate::lab::{Lab, PLAN, measured, plan};
 use fsdyno_core::Outcome;
 use fsdyno_store::Store;
-use fsdyno_sweep::{Progress, SweepEnd, SweepError, SweepOutcome};
+use fsdyno_sweep::{SweepEnd, SweepError, SweepEvent, SweepOutcome};
 use fsdyno_testbed::TestbedError;
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 fn disturbed(lab: &mut Lab, happens: impl Fn(&AtomicBool)) -> SweepOutcome {
     lab.engines(std::iter::repeat_with(measured).take(5));
     let mut is_over = false;
-    let watch = |progress: &Progress<'_>, interrupt: &AtomicBool| {
-        if let Progress::Running(position) = progress
+    let watch = |progress: &SweepEvent<'_>, interrupt: &AtomicBool| {
+        if let SweepEvent::Running(position) = progress
             && position.trial == 2
             && !std::mem::replace(&mut is_over, true)
         {

@@ -5,7 +5,7 @@ use fsdyno_core::protocol::EnginePart;
 use fsdyno_core::result::TreeSummary;
 use fsdyno_core::{EngineEvent, Failure, Nanos, Outcome, TrialRecord};
 use fsdyno_host::fake::{FakeEngine, Fault};
-use fsdyno_sweep::{Progress, SweepEnd};
+use fsdyno_sweep::{SweepEnd, SweepEvent};
 use std::sync::atomic::Ordering;
 
 const PLAN: &str = r#"
@@ -104,7 +104,7 @@ fn an_interruption_leaves_nothing_of_what_was_prepared() {
         lab.engines(engines());
         let before = lab.host.snapshot();
         let outcome = lab.run_watched(&plan(PLAN, &[]), None, |progress, interrupt| {
-            if matches!(progress, Progress::Running(at) if at.stage == stage) {
+            if matches!(progress, SweepEvent::Running(at) if at.progress.step.name() == stage) {
                 interrupt.store(true, Ordering::Relaxed);
             }
         });

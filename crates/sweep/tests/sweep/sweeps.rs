@@ -4,15 +4,15 @@
 use crate::lab::{
     self, Lab, OVERHEADS, PLAN, events, failure, full, measured, no_space, parse, phase, progress, until_end,
 };
-use fsdyno_core::protocol::Stage;
 use fsdyno_core::result::{Latency, OperationResult, Timeline};
 use fsdyno_core::{
-    Bytes, EngineEvent, EngineRequest, Nanos, Operation, Outcome, Precondition, TelemetryRequest, WarningKind,
+    Bytes, EngineEvent, EngineRequest, Nanos, Operation, Outcome, Precondition, TelemetryRequest, TrialStep,
+    WarningKind,
 };
 use fsdyno_host::fake::{FakeEngine, Fault};
 use fsdyno_host::{EngineOutput, Plight};
 use fsdyno_store::SweepState;
-use fsdyno_sweep::{Plan, Progress, SweepEnd, SweepError, order, unfinished};
+use fsdyno_sweep::{Plan, SweepEnd, SweepError, SweepEvent, order, unfinished};
 use fsdyno_testbed::TestbedError;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -107,7 +107,7 @@ fn every_trial_is_measured_and_stored_and_the_machine_is_as_before() {
     let plan = plan(&["repetitions=2"]);
     let outcome = lab
         .run_watched(&plan, None, |progress, _| {
-            if let Progress::Running(at) = progress {
+            if let SweepEvent::Running(at) = progress {
                 positions.push((*at).clone());
             }
         })
@@ -148,7 +148,7 @@ fn every_trial_is_measured_and_stored_and_the_machine_is_as_before() {
     for pair in positions.windows(2).filter(|pair| pair[0].trial == pair[1].trial) {
         assert!(pair[1].fraction >= pair[0].fraction, "{pair:?}");
     }
-    assert!(positions.iter().any(|at| at.stage == "measure"));
+    assert!(positions.iter().any(|at| at.progress.step.name() == "measure"));
     assert_eq!(positions.last().unwrap().trial, 10);
     assert_eq!(lab.store.sweep(outcome.sweep).unwrap().summary.state, SweepState::Finished);
 }
@@ -171,7 +171,7 @@ fn an_engine_that_is_silent_ends_early_or_talks_nonsense_fails_its_trial() {
     let mut lab = Lab::new();
     let silent = FakeEngine { hangs: true, ..events(begun()) };
     let mut repeats = events(begun());
-    repeats.outputs.extend((0..3).map(|_| EngineOutput::Event(Box::new(progress(Stage::Measure, 0.7)))));
+    repeats.outputs.extend((0..3).map(|_| EngineOutput::Event(Box::new(progress(TrialStep::Measure, 0.7)))));
     repeats.hangs = true;
     let mut nonsense = events(begun());
     nonsense.outputs.push_back(EngineOutput::Garbage("segmentation fault".to_string()));
@@ -269,9 +269,9 @@ fn ctrl_c_undoes_everything_and_resume_runs_exactly_the_missing_trials() {
     let plan = plan(&[]);
     let outcome = lab
         .run_watched(&plan, None, |progress, interrupt| {
-            if let Progress::Running(at) = progress
+            if let SweepEvent::Running(at) = progress
                 && at.trial == 3
-                && at.stage == "mount"
+                && at.progress.step.name() == "mount"
             {
                 interrupt.store(true, Ordering::Relaxed);
             }
@@ -301,8 +301,8 @@ fn a_sweep_does_not_go_on_with_another_disk() {
     let mut lab = Lab::new();
     lab.host.add_block("/dev/fake1", (259, 1), Bytes(8 << 30));
     lab.engines((0..3).map(|_| measured()));
-    let stop = |progress: &Progress<'_>, interrupt: &AtomicBool| {
-        let third = matches!(progress, Progress::Running(at) if at.trial == 3);
+    let stop = |progress: &SweepEvent<'_>, interrupt: &AtomicBool| {
+        let third = matches!(progress, SweepEvent::Running(at) if at.trial == 3);
         interrupt.fetch_or(third, Ordering::Relaxed);
     };
     let outcome = lab.run_watched(&plan, None, stop).unwrap();
@@ -324,11 +324,11 @@ fn a_sweep_does_not_go_on_with_another_disk() {
 #[test]
 fn an_interrupted_engine_is_stopped() {
     let mut lab = Lab::new();
-    let long = events((0..1000).map(|step| progress(Stage::Measure, f64::from(step) / 1000.0)));
+    let long = events((0..1000).map(|step| progress(TrialStep::Measure, f64::from(step) / 1000.0)));
     lab.engines([long]);
     let outcome = lab
         .run_watched(&plan(&[]), None, |progress, interrupt| {
-            if matches!(progress, Progress::Running(at) if at.stage == "measure") {
+            if matches!(progress, SweepEvent::Running(at) if at.progress.step.name() == "measure") {
                 interrupt.store(true, Ordering::Relaxed);
             }
         })
@@ -502,7 +502,7 @@ fn who_is_in_a_hurry_is_told_what_is_left_instead_of_waiting_for_it() {
     let sweep = |lab: &mut Lab| {
         lab.engines([measured()]);
         lab.run_watched(&plan, None, |progress, interrupt| {
-            if matches!(progress, Progress::Running(at) if at.stage == "tear down") {
+            if matches!(progress, SweepEvent::Running(at) if at.progress.step.name() == "tear down") {
                 interrupt.store(true, Ordering::Relaxed);
             }
         })

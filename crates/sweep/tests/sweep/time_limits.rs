@@ -5,7 +5,7 @@ use fsdyno_core::Nanos;
 use fsdyno_host::fake::FakeHost;
 use fsdyno_host::guest::NoGuests;
 use fsdyno_store::SweepState;
-use fsdyno_sweep::{Plan, Progress, SweepEnd, dry_run};
+use fsdyno_sweep::{Plan, SweepEnd, SweepEvent, dry_run};
 use std::sync::atomic::Ordering;
 
 /// Three blocks of two cases with their sentinels.
@@ -24,9 +24,9 @@ fn a_sweep_ends_with_the_last_block_that_fits() {
     let (mut ends, mut long) = (Vec::new(), 0);
     let outcome = lab
         .run_watched(&limited("1ms"), None, |progress, _| match progress {
-            Progress::TimeIsUp { blocks, planned, limit } => ends.push((*blocks, *planned, *limit)),
-            Progress::LongBlock { .. } => long += 1,
-            Progress::Stored(position, _) if position.trial == 3 => assert_eq!(position.left, Nanos(0)),
+            SweepEvent::TimeIsUp { blocks, planned, limit } => ends.push((*blocks, *planned, *limit)),
+            SweepEvent::LongBlock { .. } => long += 1,
+            SweepEvent::Stored(position, _) if position.trial == 3 => assert_eq!(position.left, Nanos(0)),
             _ => {}
         })
         .unwrap();
@@ -51,7 +51,7 @@ fn a_block_that_has_begun_is_finished_later_and_no_other_one_begins() {
         engines(&mut lab);
         let stopped = lab
             .run_watched(&limited("1ms"), None, |progress, interrupt| {
-                if let Progress::Stored(position, _) = progress {
+                if let SweepEvent::Stored(position, _) = progress {
                     interrupt.store(position.trial == last, Ordering::Relaxed);
                 }
             })

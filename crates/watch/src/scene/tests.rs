@@ -2,7 +2,7 @@ use super::*;
 use crate::status::{Publishing, STATUS_VERSION};
 use fsdyno_core::glance::{MachineGlance, RoleGlance, Waiting};
 use fsdyno_core::telemetry::{CpuSplit, DeviceActivity};
-use fsdyno_core::{Operation, RaceBudget, RaceRules, WarningKind};
+use fsdyno_core::{Operation, Progress, RaceBudget, RaceRules, TrialStep, WarningKind};
 use fsdyno_verdict::race::LiveRace;
 
 /// A glance at three readers and a writer that has been stuck for 2.3 s.
@@ -63,12 +63,14 @@ pub fn status() -> Status {
             workload: "fileserver".to_string(),
             sentinel: false,
             machine: None,
-            step: "measure".to_string(),
-            phase: "3 readers, 3 writers".to_string(),
-            done: Some(0.42),
+            progress: Progress {
+                phase: "3 readers, 3 writers".to_string(),
+                done: Some(0.42),
+                glance: Some(Box::new(glance())),
+                ..Progress::at(TrialStep::Measure)
+            },
             left_ns: Nanos::from_secs(380),
             more_may_follow: true,
-            glance: Some(glance()),
         }),
         stored: 4,
         raced: 0,
@@ -156,12 +158,12 @@ fn the_strip_is_of_the_phase_in_progress() {
     scene.set_status(status());
     assert_eq!(scene.strip(Role::Writer).len(), 1, "the same glance again");
     let mut later = status();
-    later.now.as_mut().and_then(|now| now.glance.as_mut()).expect("a glance").cost_ns.0 += 1;
+    later.now.as_mut().and_then(|now| now.progress.glance.as_mut()).expect("a glance").cost_ns.0 += 1;
     scene.set_status(later);
     assert_eq!((scene.strip(Role::Writer).len(), scene.glance_cost()), (2, 1e-9));
     let mut next = status();
-    next.now.as_mut().expect("a trial").phase = "another".to_string();
-    next.now.as_mut().expect("a trial").glance = None;
+    next.now.as_mut().expect("a trial").progress.phase = "another".to_string();
+    next.now.as_mut().expect("a trial").progress.glance = None;
     scene.set_status(next);
     assert_eq!((scene.strip(Role::Writer).len(), scene.glance.is_some()), (0, false));
     for _ in 0..2 * STRIP {

@@ -13,25 +13,33 @@ pub(super) fn server(each: Duration, at: Duration, pause: Duration) -> Job {
     pausing(each, at, pause, Arc::default())
 }
 
-/// A worker whose iterations are one operation each, of which the first at `at` after the start of the load
-/// takes as long as a pause. `paused` learns how long that lasted, in nanoseconds.
+/// A worker of whose operations the first at `at` after the start of the load takes as long as a pause.
+/// `paused` learns how long that lasted, in nanoseconds.
 fn pausing(each: Duration, at: Duration, pause: Duration, paused: Arc<AtomicU64>) -> Job {
+    let mut is_pending = true;
+    serving(move |since| {
+        let pauses = is_pending && since >= at;
+        is_pending &= !pauses;
+        let begin = std::time::Instant::now();
+        std::thread::sleep(if pauses { pause } else { each });
+        if pauses {
+            paused.store(begin.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        }
+    })
+}
+
+/// A worker whose iterations are one operation each, which learns the time since the start of the load.
+pub(super) fn serving(mut operation: impl FnMut(Duration) + Send + 'static) -> Job {
     Box::new(move |lineup| {
         let mut meter = lineup.start();
-        let (begin, mut is_pending) = (std::time::Instant::now(), true);
+        let begin = std::time::Instant::now();
         let object = Object { directory: b"", name: c"" };
         loop {
             if let Err(halt) = meter.begin_iteration() {
                 return halt;
             }
-            let pauses = is_pending && begin.elapsed() >= at;
-            is_pending &= !pauses;
             let call = || {
-                let begin = std::time::Instant::now();
-                std::thread::sleep(if pauses { pause } else { each });
-                if pauses {
-                    paused.store(begin.elapsed().as_nanos() as u64, Ordering::Relaxed);
-                }
+                operation(begin.elapsed());
                 Ok(())
             };
             let ended =
@@ -60,10 +68,10 @@ fn measured(teams: Vec<Team>, [window, drain_limit]: [u64; 2]) -> (PhaseResult, 
         drain_limit: Nanos::from_millis(drain_limit),
     };
     let (mut listen, mut left_behind) = (|_| (), 0);
-    let mut progress = Progress::new(&mut listen);
+    let mut reporter = Reporter::new(&mut listen);
     let phase = PhaseLoad { name: "work".to_string(), span, teams };
     let never = AtomicBool::new(false);
-    let run = run(phase, Timer::monotonic(), &never, &mut progress, &mut (), &mut left_behind);
+    let run = run(phase, Timer::monotonic(), &never, &mut reporter, &mut (), &mut left_behind);
     (run.unwrap().result, left_behind)
 }
 

@@ -1,6 +1,6 @@
 //! The search for the highest rate that meets a target.
 
-use super::paced::{open_loop, row, server, servers};
+use super::paced::{open_loop, row, servers, serving};
 use super::*;
 use fsdyno_core::result::RateCurve;
 use fsdyno_core::workload::{Arrivals, Pace, RateSearch};
@@ -29,10 +29,10 @@ fn searched_with(workers: Vec<Job>, until: &str, step: u64, window: u64) -> Phas
         drain_limit: Nanos::from_secs(5),
     };
     let (mut listen, mut left_behind) = (|_| (), 0);
-    let mut progress = Progress::new(&mut listen);
+    let mut reporter = Reporter::new(&mut listen);
     let phase = PhaseLoad { name: "work".to_string(), span, teams: vec![team] };
     let never = AtomicBool::new(false);
-    let run = run(phase, Timer::monotonic(), &never, &mut progress, &mut (), &mut left_behind);
+    let run = run(phase, Timer::monotonic(), &never, &mut reporter, &mut (), &mut left_behind);
     assert_eq!(left_behind, 0);
     run.unwrap().result
 }
@@ -78,7 +78,8 @@ fn the_highest_rate_is_what_the_workers_can_do() {
 fn a_pause_that_is_longer_than_a_step_spoils_one_try() {
     const STEP: u64 = 300;
     let [at, pause] = [2 * STEP + STEP / 2, 5 * STEP].map(Duration::from_millis);
-    let stuck = (0..WORKERS).map(|_| server(EACH, at, pause)).collect();
+    let takes = move |since| if (at..at + pause).contains(&since) { at + pause - since } else { EACH };
+    let stuck = (0..WORKERS).map(|_| serving(move |since| std::thread::sleep(takes(since)))).collect();
     let curve = curve(&searched_with(stuck, "p90 <= 90ms", STEP, 300)).clone();
     let spoiled = curve.points.iter().filter(|point| point.lat_ns.max >= (3 * STEP) * 1_000_000);
     assert_eq!(spoiled.count(), 1, "{curve:?}");

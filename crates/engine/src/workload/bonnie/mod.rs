@@ -22,8 +22,6 @@ mod reread;
 mod rewritten;
 mod small;
 
-pub(crate) use reread::read_again;
-
 use crate::background;
 use crate::error::{EngineError, OperationFailure};
 use crate::meter::{Halt, Meter, Object, timed};
@@ -31,40 +29,45 @@ use crate::phase::{Job, PhaseLoad};
 use crate::plant::DIRECTORY;
 use crate::session::Session;
 use crate::span::Span;
+use crate::workload::Work;
 use crate::wrong::Problem;
-use fsdyno_core::protocol::Stage;
 use fsdyno_core::workload::{Bonnie, PhaseSpec, StepIndex};
-use fsdyno_core::{Bytes, Operation, WarningKind};
+use fsdyno_core::{Bytes, Operation, TrialStep, WarningKind};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode};
 use rustix::io::Errno;
 use std::path::Path;
 
-/// Runs the workload.
-pub(crate) fn run(parameters: &Bonnie, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
-    let base = session.make_base()?;
-    let memory = session.memory();
-    let size = parameters.size_on(memory);
-    if size > Bytes(0) && size.0 / 2 < memory.0 {
-        let text = format!(
-            "the large file has {} MB, memory {} MB: unless the file is at least twice as large, it may be \
+impl Work for Bonnie {
+    fn run(&self, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
+        let base = session.make_base()?;
+        let memory = session.memory();
+        let size = self.size_on(memory);
+        if size > Bytes(0) && size.0 / 2 < memory.0 {
+            let text = format!(
+                "the large file has {} MB, memory {} MB: unless the file is at least twice as large, it may be \
              read from memory",
-            size.0 / 1_000_000,
-            memory.0 / 1_000_000
-        );
-        session.warn(WarningKind::TreeSmallerThanMemory, text);
+                size.0 / 1_000_000,
+                memory.0 / 1_000_000
+            );
+            session.warn(WarningKind::TreeSmallerThanMemory, text);
+        }
+        session.settle("start", 0)?;
+        if size > Bytes(0) {
+            let large = large::Large::new(self, size, &base, session.request.seed);
+            large.phases().into_iter().try_for_each(|phase| session.phase(phase))?;
+            remove(session, &base)?;
+        }
+        if self.files > 0 {
+            let small = small::Small::new(self, &base, session.request.seed);
+            small.phases().into_iter().try_for_each(|phase| session.phase(phase))?;
+        }
+        Ok(())
     }
-    session.settle("start", 0)?;
-    if size > Bytes(0) {
-        let large = large::Large::new(parameters, size, &base, session.request.seed);
-        large.phases().into_iter().try_for_each(|phase| session.phase(phase))?;
-        remove(session, &base)?;
+
+    fn read_again(&self, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
+        reread::read_again(session)
     }
-    if parameters.files > 0 {
-        let small = small::Small::new(parameters, &base, session.request.seed);
-        small.phases().into_iter().try_for_each(|phase| session.phase(phase))?;
-    }
-    Ok(())
 }
 
 /// A phase of one of the tests: about this many operations, shared by these workers.
@@ -95,9 +98,9 @@ fn remove(session: &mut Session<'_, '_>, base: &Path) -> Result<(), EngineError>
         rustix::fs::unlinkat(&base, large::NAME, AtFlags::empty())
             .map_err(EngineError::system("remove the large file in", &directory))
     };
-    let progress = &mut *session.progress;
+    let reporter = &mut *session.reporter;
     background::run("remove the large file", session.bounds, work, |_| {
-        progress.tell(Stage::Settle, "remove the large file", 0.0, 0);
+        reporter.tell(TrialStep::Settle, "remove the large file", 0.0, 0);
         true
     })?
 }

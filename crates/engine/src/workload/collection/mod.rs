@@ -7,8 +7,6 @@
 
 mod reread;
 
-pub(crate) use reread::read_again;
-
 use crate::background;
 use crate::compare::Comparer;
 use crate::content::{Content, FileIdentity};
@@ -20,6 +18,7 @@ use crate::removal::{self, ENTRIES, Remover};
 use crate::session::Session;
 use crate::span::Span;
 use crate::tree::derive_seed;
+use crate::workload::Work;
 use crate::wrong::Problem;
 use fsdyno_core::Operation;
 use fsdyno_core::result::TreeSummary;
@@ -51,28 +50,33 @@ enum Test {
 /// In the order of [`collection::PHASES`].
 const TESTS: [Test; 4] = [Test::Write, Test::Read, Test::Copy, Test::Delete];
 
-/// Runs the workload.
-pub(crate) fn run(parameters: &Collection, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
-    let base = session.make_base()?;
-    let found = prepare(parameters, session)?;
-    let buffers = (found.bytes / parameters.io_size.0).max(found.files);
-    let cold = parameters.cold();
-    let own = session.request.part.phases(&cold);
-    for index in own {
-        let (test, spec) = (TESTS[index], collection::PHASES[index]);
-        session.settle(spec.name, 0)?;
-        if cold[index] {
-            session.warm_up(spec.name, 0)?;
+impl Work for Collection {
+    fn run(&self, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
+        let base = session.make_base()?;
+        let found = prepare(self, session)?;
+        let buffers = (found.bytes / self.io_size.0).max(found.files);
+        let cold = self.cold();
+        let own = session.request.part.phases(&cold);
+        for index in own {
+            let (test, spec) = (TESTS[index], collection::PHASES[index]);
+            session.settle(spec.name, 0)?;
+            if cold[index] {
+                session.warm_up(spec.name, 0)?;
+            }
+            let operations = match test {
+                Test::Write | Test::Read => 3 * found.files + buffers,
+                Test::Copy => 6 * found.files + 2 * buffers,
+                Test::Delete => found.files,
+            };
+            let jobs = vec![job(test, self.clone(), base.clone(), session.request.seed)];
+            session.phase(PhaseLoad::of(spec, Span::whole(operations), jobs))?;
         }
-        let operations = match test {
-            Test::Write | Test::Read => 3 * found.files + buffers,
-            Test::Copy => 6 * found.files + 2 * buffers,
-            Test::Delete => found.files,
-        };
-        let jobs = vec![job(test, parameters.clone(), base.clone(), session.request.seed)];
-        session.phase(PhaseLoad::of(spec, Span::whole(operations), jobs))?;
+        Ok(())
     }
-    Ok(())
+
+    fn read_again(&self, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
+        reread::read_again(self, session)
+    }
 }
 
 /// The size of what is to be written; a real directory is scanned for it.

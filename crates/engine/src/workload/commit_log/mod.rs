@@ -7,8 +7,6 @@
 
 mod reread;
 
-pub(crate) use reread::read_again;
-
 use crate::background;
 use crate::content::{Content, FileIdentity};
 use crate::error::{EngineError, OperationFailure};
@@ -18,12 +16,12 @@ use crate::phase::{Job, PhaseLoad};
 use crate::plant::{CREATE, DIRECTORY, DIRECTORY_MODE, FILE_MODE, verify_room};
 use crate::session::Session;
 use crate::tree::derive_seed;
-use fsdyno_core::protocol::Stage;
+use crate::workload::Work;
 use fsdyno_core::result::TreeSummary;
 use fsdyno_core::workload::commit_log::Segments;
 use fsdyno_core::workload::commit_log::writer::{CLOSE, FDATASYNC, FSYNC, OPENAT, PWRITE, UNLINKAT};
 use fsdyno_core::workload::{self, CommitLog, Load};
-use fsdyno_core::{Operation, Reached};
+use fsdyno_core::{Operation, Reached, TrialStep};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
@@ -37,29 +35,34 @@ const LOGS: u64 = 5;
 const IN_TURN: u64 = 2;
 const OVERWRITE: OFlags = OFlags::WRONLY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Runs the workload.
-pub(crate) fn run(parameters: &CommitLog, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
-    let base = session.make_base()?;
-    let phases = parameters.phases();
-    let phase_ns = parameters.timing().each().0;
-    let mut left_ns = phase_ns * phases.len() as u64;
-    session.progress.expect(left_ns);
-    let seed = session.request.seed;
-    let numbers = phases.iter().flat_map(|(_, logs)| logs.clone());
-    let logs = numbers.map(|number| Log::new(parameters, &base, seed, number)).collect();
-    prepare(parameters, &base, logs, session)?;
-    for (spec, logs) in phases {
-        left_ns -= phase_ns;
-        session.progress.expect(left_ns);
-        session.settle(spec.name, phase_ns)?;
-        let ledger = Ledger::default();
-        let notes = parameters.verify.then_some(&ledger);
-        let jobs = logs
-            .map(|number| job(Log::new(parameters, &base, seed, number), parameters.content, notes.cloned()));
-        session.phase(PhaseLoad::of(spec, parameters.timing().into(), jobs.collect()))?;
-        session.reach(ledger.take());
+impl Work for CommitLog {
+    fn run(&self, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
+        let base = session.make_base()?;
+        let phases = self.phases();
+        let phase_ns = self.timing().each().0;
+        let mut left_ns = phase_ns * phases.len() as u64;
+        session.reporter.expect(left_ns);
+        let seed = session.request.seed;
+        let numbers = phases.iter().flat_map(|(_, logs)| logs.clone());
+        let logs = numbers.map(|number| Log::new(self, &base, seed, number)).collect();
+        prepare(self, &base, logs, session)?;
+        for (spec, logs) in phases {
+            left_ns -= phase_ns;
+            session.reporter.expect(left_ns);
+            session.settle(spec.name, phase_ns)?;
+            let ledger = Ledger::default();
+            let notes = self.verify.then_some(&ledger);
+            let jobs =
+                logs.map(|number| job(Log::new(self, &base, seed, number), self.content, notes.cloned()));
+            session.phase(PhaseLoad::of(spec, self.timing().into(), jobs.collect()))?;
+            session.reach(ledger.take());
+        }
+        Ok(())
     }
-    Ok(())
+
+    fn read_again(&self, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
+        reread::read_again(self, session)
+    }
 }
 
 /// Creates the directories of the logs, and the files that will be overwritten.
@@ -84,9 +87,9 @@ fn prepare(
             made.map_err(|failure| EngineError::operation("prepare", failure))
         })
     };
-    let progress = &mut *session.progress;
+    let reporter = &mut *session.reporter;
     background::run("prepare", session.bounds, work, |gauge| {
-        progress.tell(Stage::Prepare, "", gauge.done() as f64 / whole.max(1) as f64, 0);
+        reporter.tell(TrialStep::Prepare, "", gauge.done() as f64 / whole.max(1) as f64, 0);
         true
     })??;
     session.prepared(begin.elapsed().into(), trees);

@@ -16,8 +16,9 @@ use crate::background::{self, Gauge};
 use crate::error::{EngineError, OperationFailure};
 use crate::plant::DIRECTORY;
 use crate::session::Session;
+use crate::workload::Work;
+use fsdyno_core::TrialStep;
 use fsdyno_core::durability::{Moment, Promise};
-use fsdyno_core::protocol::Stage;
 use fsdyno_core::result::TreeSummary;
 use fsdyno_core::units::Nanos;
 use fsdyno_core::workload::Durability;
@@ -43,40 +44,41 @@ const LOOK_UP: Duration = Duration::from_millis(20);
 /// The time to wait for the other workers when one has failed.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Runs the workload.
-pub(crate) fn run(parameters: &Durability, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
-    let marks = session.request.marks.clone().ok_or(EngineError::NoMarks)?;
-    let course = Course::of(parameters);
-    session.progress.expect(course.length().as_nanos() as u64);
-    let base = session.make_base()?;
-    let script = Script::new(session.request.seed);
-    let begin = Instant::now();
-    let path = base.clone();
-    let make = move |gauge: &Gauge| prepare(&path, script, gauge);
-    let trees = background::run("prepare", session.bounds, make, |_| true)??;
-    session.prepared(begin.elapsed().into(), trees);
-    session.progress.expect(0);
-    let (progress, patience) = (&mut *session.progress, session.request.patience);
-    let (begin, mut given_up) = (Instant::now(), None);
-    let work = move |gauge: &Gauge| work(&base, course, script, marks::open(&marks)?, gauge);
-    let ended = background::run(PROMISES, session.bounds, work, |_| {
-        let elapsed = begin.elapsed();
-        let late = elapsed.saturating_sub(course.length());
-        given_up = patience.filter(|patience| late > Duration::from_nanos(patience.0));
-        let left_ns = course.length().saturating_sub(elapsed).as_nanos() as u64;
-        let (phase, done) = match elapsed.checked_sub(course.promising) {
-            None => (PROMISES, elapsed.as_secs_f64() / course.promising.as_secs_f64()),
-            Some(since) => (UNSYNCED, since.as_secs_f64() / course.unsynced.as_secs_f64().max(0.001)),
-        };
-        progress.tell(Stage::Measure, phase, done, left_ns);
-        given_up.is_none()
-    });
-    match (ended, given_up) {
-        // A promise that began in time is still not acknowledged.
-        (Err(EngineError::Stopped), Some(patience)) => {
-            Err(EngineError::NoProgress { step: PROMISES.to_string(), patience })
+impl Work for Durability {
+    fn run(&self, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
+        let marks = session.request.marks.clone().ok_or(EngineError::NoMarks)?;
+        let course = Course::of(self);
+        session.reporter.expect(course.length().as_nanos() as u64);
+        let base = session.make_base()?;
+        let script = Script::new(session.request.seed);
+        let begin = Instant::now();
+        let path = base.clone();
+        let make = move |gauge: &Gauge| prepare(&path, script, gauge);
+        let trees = background::run("prepare", session.bounds, make, |_| true)??;
+        session.prepared(begin.elapsed().into(), trees);
+        session.reporter.expect(0);
+        let (reporter, patience) = (&mut *session.reporter, session.request.patience);
+        let (begin, mut given_up) = (Instant::now(), None);
+        let work = move |gauge: &Gauge| work(&base, course, script, marks::open(&marks)?, gauge);
+        let ended = background::run(PROMISES, session.bounds, work, |_| {
+            let elapsed = begin.elapsed();
+            let late = elapsed.saturating_sub(course.length());
+            given_up = patience.filter(|patience| late > Duration::from_nanos(patience.0));
+            let left_ns = course.length().saturating_sub(elapsed).as_nanos() as u64;
+            let (phase, done) = match elapsed.checked_sub(course.promising) {
+                None => (PROMISES, elapsed.as_secs_f64() / course.promising.as_secs_f64()),
+                Some(since) => (UNSYNCED, since.as_secs_f64() / course.unsynced.as_secs_f64().max(0.001)),
+            };
+            reporter.tell(TrialStep::Measure, phase, done, left_ns);
+            given_up.is_none()
+        });
+        match (ended, given_up) {
+            // A promise that began in time is still not acknowledged.
+            (Err(EngineError::Stopped), Some(patience)) => {
+                Err(EngineError::NoProgress { step: PROMISES.to_string(), patience })
+            }
+            (ended, _) => ended?,
         }
-        (ended, _) => ended?,
     }
 }
 

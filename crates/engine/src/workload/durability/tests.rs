@@ -1,6 +1,6 @@
 use super::*;
 use fsdyno_core::durability::Mark;
-use fsdyno_core::{EngineEvent, EngineRequest, Failure, Workload};
+use fsdyno_core::{EngineEvent, EngineRequest, Failure, Progress, TrialStep, Workload};
 
 fn request(directory: &Path, marks: Option<PathBuf>) -> EngineRequest {
     let parameters = Durability {
@@ -39,8 +39,9 @@ fn a_trial_marks_what_it_does_and_syncs_nothing_at_the_end() {
         _ => None,
     });
     assert_eq!(prepared.map(|trees| (trees.files, trees.directories)), Some((24, 13)));
-    let measured =
-        |event: &&EngineEvent| matches!(event, EngineEvent::Progress { stage: Stage::Measure, .. });
+    let measured = |event: &&EngineEvent| {
+        matches!(event, EngineEvent::Progress(Progress { step: TrialStep::Measure, .. }))
+    };
     assert!(events.iter().any(|event| measured(&event)));
     assert!(
         !events.iter().any(|event| matches!(event, EngineEvent::Layout(_) | EngineEvent::Durable { .. }))

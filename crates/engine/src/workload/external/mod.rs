@@ -22,6 +22,7 @@ mod watch;
 
 use crate::error::EngineError;
 use crate::session::Session;
+use crate::workload::Work;
 use fsdyno_core::result::{CpuTime, WHOLE_RUN};
 use fsdyno_core::units::Nanos;
 use fsdyno_core::workload::external::bonnie::Arguments;
@@ -30,53 +31,54 @@ use fsdyno_core::{EngineEvent, PhaseResult};
 use fsdyno_formats as formats;
 use watch::Watch;
 
-/// Runs the workload.
-pub(crate) fn run(parameters: &External, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
-    let program = parameters.program.name();
-    let base = session.make_base()?;
-    session.settle(program, 0)?;
-    let invocation = match parameters.program {
-        Program::Bonnie => bonnie::invocation(parameters, session.request.seed)?,
-        Program::Postmark => postmark::invocation(&parameters.commands),
-        Program::Fio => fio::invocation(parameters.job.as_ref()),
-        Program::Dbench => dbench::invocation(&parameters.parsed_arguments()?),
-        Program::Pgbench => pgbench::invocation(&parameters.parsed_arguments()?),
-        Program::Sqlite => sqlite::invocation(&parameters.parsed_arguments()?, session.request.seed),
-        _ => return Err(EngineError::Imported),
-    };
-    let moves = parameters.moves();
-    session.quiesce(program)?;
-    session.await_cue(program)?;
-    let of_job = |error| naming(parameters, error);
-    let (output, watch) = process::run(invocation, &base, moves, session).map_err(of_job)?;
-    let parsed = match parameters.program {
-        Program::Bonnie => {
-            let characters = parameters.parsed_arguments().ok();
-            let characters = characters.map(|options: Arguments| options.parameters.char_size);
-            formats::bonnie::output(&output.stdout, characters)
+impl Work for External {
+    fn run(&self, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
+        let program = self.program.name();
+        let base = session.make_base()?;
+        session.settle(program, 0)?;
+        let invocation = match self.program {
+            Program::Bonnie => bonnie::invocation(self, session.request.seed)?,
+            Program::Postmark => postmark::invocation(&self.commands),
+            Program::Fio => fio::invocation(self.job.as_ref()),
+            Program::Dbench => dbench::invocation(&self.parsed_arguments()?),
+            Program::Pgbench => pgbench::invocation(&self.parsed_arguments()?),
+            Program::Sqlite => sqlite::invocation(&self.parsed_arguments()?, session.request.seed),
+            _ => return Err(EngineError::Imported),
+        };
+        let moves = self.moves();
+        session.quiesce(program)?;
+        session.await_cue(program)?;
+        let of_job = |error| naming(self, error);
+        let (output, watch) = process::run(invocation, &base, moves, session).map_err(of_job)?;
+        let parsed = match self.program {
+            Program::Bonnie => {
+                let characters = self.parsed_arguments().ok();
+                let characters = characters.map(|options: Arguments| options.parameters.char_size);
+                formats::bonnie::output(&output.stdout, characters)
+            }
+            Program::Postmark => formats::postmark::output(&output.stdout),
+            Program::Fio => formats::fio::output(&output.stdout),
+            Program::Dbench => formats::dbench::output(&output.stdout),
+            Program::Pgbench => formats::pgbench::output(&output.stdout),
+            Program::Sqlite => formats::sqlite::output(&output.stdout, &self.parsed_arguments()?),
+            _ => return Err(EngineError::Imported),
+        };
+        let mut report = parsed.map_err(|problem| of_job(output.failure(program, problem)))?;
+        if self.program == Program::Bonnie {
+            bonnie::judge(self, session.memory().0, &mut report);
         }
-        Program::Postmark => formats::postmark::output(&output.stdout),
-        Program::Fio => formats::fio::output(&output.stdout),
-        Program::Dbench => formats::dbench::output(&output.stdout),
-        Program::Pgbench => formats::pgbench::output(&output.stdout),
-        Program::Sqlite => formats::sqlite::output(&output.stdout, &parameters.parsed_arguments()?),
-        _ => return Err(EngineError::Imported),
-    };
-    let mut report = parsed.map_err(|problem| of_job(output.failure(program, problem)))?;
-    if parameters.program == Program::Bonnie {
-        bonnie::judge(parameters, session.memory().0, &mut report);
+        for warning in report.warnings {
+            session.reporter.event(EngineEvent::Warning(warning));
+        }
+        watch_over(&mut report.phases, watch);
+        if let Some(first) = report.phases.first_mut() {
+            first.quiet = session.quiet.take();
+        }
+        for phase in report.phases {
+            session.reporter.event(EngineEvent::Phase(Box::new(phase)));
+        }
+        Ok(())
     }
-    for warning in report.warnings {
-        session.progress.event(EngineEvent::Warning(warning));
-    }
-    watch_over(&mut report.phases, watch);
-    if let Some(first) = report.phases.first_mut() {
-        first.quiet = session.quiet.take();
-    }
-    for phase in report.phases {
-        session.progress.event(EngineEvent::Phase(Box::new(phase)));
-    }
-    Ok(())
 }
 
 /// The error of a program, with the name of the job file that it was given: fio reads it from a pipe.

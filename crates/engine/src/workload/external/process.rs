@@ -15,8 +15,8 @@ use super::watch::{Announcement, Watch, Watcher};
 use crate::background;
 use crate::error::EngineError;
 use crate::session::Session;
+use fsdyno_core::TrialStep;
 use fsdyno_core::printed;
-use fsdyno_core::protocol::Stage;
 use fsdyno_core::result::CpuTime;
 use fsdyno_core::units::Bytes;
 use fsdyno_core::workload::external::ASSUMED_RATE;
@@ -90,7 +90,7 @@ pub(super) fn run(
     let begin = Instant::now();
     let expected_ns = moves.0.saturating_mul(1_000_000_000 / ASSUMED_RATE);
     let mut watcher = Watcher::begin(&mut *session.observer);
-    let progress = &mut *session.progress;
+    let reporter = &mut *session.reporter;
     let output = background::run(program, session.bounds, work, |gauge| {
         heard.try_iter().for_each(|heard| watcher.hear(&heard));
         watcher.look();
@@ -98,7 +98,7 @@ pub(super) fn run(
         let worked = gauge.done() as f64;
         let done = worked / (worked + moves.0.max(Bytes::GIB) as f64);
         let elapsed_ns = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        progress.tell(Stage::Measure, program, done, expected_ns.saturating_sub(elapsed_ns));
+        reporter.tell(TrialStep::Measure, program, done, expected_ns.saturating_sub(elapsed_ns));
         true
     })??;
     Ok((output, watcher.end()))

@@ -11,7 +11,6 @@ mod reread;
 mod writer;
 
 pub use reader::pass as reader_pass;
-pub(crate) use reread::read_again;
 
 use crate::background;
 use crate::content::Content;
@@ -22,11 +21,11 @@ use crate::phase::{Job, PhaseLoad, Team};
 use crate::plant::{self, DIRECTORY, no_room};
 use crate::session::{Session, base_name};
 use crate::tree::{Limits, Model, derive_seed};
-use fsdyno_core::protocol::Stage;
+use crate::workload::Work;
 use fsdyno_core::reserve::reserve;
 use fsdyno_core::result::TreeSummary;
 use fsdyno_core::workload::{Fileserver, Load, Pace, fileserver};
-use fsdyno_core::{Bytes, CacheState, EngineRequest, Nanos, Role, WarningKind};
+use fsdyno_core::{Bytes, CacheState, EngineRequest, Nanos, Role, TrialStep, WarningKind};
 use rustix::fs::Mode;
 use std::ffi::CString;
 use std::ops::Range;
@@ -38,77 +37,82 @@ use std::time::Instant;
 const OLD_TREES: u64 = 1;
 const NEW_TREES: u64 = 2;
 
-/// Runs the workload.
-pub(crate) fn run(parameters: &Fileserver, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
-    let model = Arc::new(Model::new(&parameters.tree)?);
-    let base = session.make_base()?;
-    let part = session.request.part;
-    if !session.request.drop_caches && part.is_first() {
-        let text = "the page cache was not dropped before each phase: reads may come from memory";
-        session.warn(WarningKind::CachesNotDropped, text);
-    }
-
-    let phases = phases(parameters);
-    let phase_ns = parameters.timing().each().0;
-    let own = part.phases(&parameters.cold());
-    session.progress.expect(phase_ns * (phases.len() - own.start) as u64);
-    let shared = session.request.shared.unwrap_or(session.request.seed);
-    let trees = session.request.directory.join(base_name(shared));
-    if part.is_first() {
-        match shared == session.request.seed {
-            true => prepare(parameters, &model, &base, session)?,
-            false => session.prepared(Nanos(0), TreeSummary::default()),
+impl Work for Fileserver {
+    fn run(&self, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
+        let model = Arc::new(Model::new(&self.tree)?);
+        let base = session.make_base()?;
+        let part = session.request.part;
+        if !session.request.drop_caches && part.is_first() {
+            let text = "the page cache was not dropped before each phase: reads may come from memory";
+            session.warn(WarningKind::CachesNotDropped, text);
         }
-        warn_of_memory(parameters.prepares(), session);
-    }
 
-    for (index, (readers, writers)) in phases.iter().cloned().enumerate().take(own.end).skip(own.start) {
-        session.progress.expect(phase_ns * (phases.len() - index - 1) as u64);
-        let name = fileserver::phase_name(readers.len() as u32, writers);
-        session.settle(&name, phase_ns)?;
-        session.warm_up(&name, phase_ns)?;
-        let mut teams = Vec::new();
-        let ledger = Ledger::default();
-        if writers > 0 {
-            let of_device = device_space(session.request, parameters);
-            let space = writer_space(parameters, &base, of_device, session.request.machines)?;
-            let jobs = (0..writers).map(|worker| -> Job {
-                writer::job(writer::Assignment {
-                    base: base.clone(),
-                    worker,
-                    seed: session.request.seed,
-                    model: Arc::clone(&model),
-                    content: parameters.content,
-                    io_size: io_size(parameters),
-                    direct: parameters.direct,
-                    space,
-                    ledger: parameters.verify.then(|| ledger.clone()),
+        let phases = phases(self);
+        let phase_ns = self.timing().each().0;
+        let own = part.phases(&self.cold());
+        session.reporter.expect(phase_ns * (phases.len() - own.start) as u64);
+        let shared = session.request.shared.unwrap_or(session.request.seed);
+        let trees = session.request.directory.join(base_name(shared));
+        if part.is_first() {
+            match shared == session.request.seed {
+                true => prepare(self, &model, &base, session)?,
+                false => session.prepared(Nanos(0), TreeSummary::default()),
+            }
+            warn_of_memory(self.prepares(), session);
+        }
+
+        for (index, (readers, writers)) in phases.iter().cloned().enumerate().take(own.end).skip(own.start) {
+            session.reporter.expect(phase_ns * (phases.len() - index - 1) as u64);
+            let name = fileserver::phase_name(readers.len() as u32, writers);
+            session.settle(&name, phase_ns)?;
+            session.warm_up(&name, phase_ns)?;
+            let mut teams = Vec::new();
+            let ledger = Ledger::default();
+            if writers > 0 {
+                let of_device = device_space(session.request, self);
+                let space = writer_space(self, &base, of_device, session.request.machines)?;
+                let jobs = (0..writers).map(|worker| -> Job {
+                    writer::job(writer::Assignment {
+                        base: base.clone(),
+                        worker,
+                        seed: session.request.seed,
+                        model: Arc::clone(&model),
+                        content: self.content,
+                        io_size: io_size(self),
+                        direct: self.direct,
+                        space,
+                        ledger: self.verify.then(|| ledger.clone()),
+                    })
+                });
+                let schedule = self.write_rate.map(|rate| {
+                    Arc::new(Schedule::new(Pace::At(rate), session.request.seed, Role::Writer as u64))
+                });
+                let team = Team::new(Role::Writer, fileserver::writer::STEPS, jobs.collect());
+                teams.push(Team { schedule, ..team });
+            }
+            let jobs = readers.map(|tree| {
+                reader::job(reader::Assignment {
+                    base: trees.clone(),
+                    tree: tree_name(tree),
+                    io_size: io_size(self),
+                    direct: self.direct,
+                    expects: self.verify.then(|| reader::Expects {
+                        tree_seed: old_seed(shared, tree),
+                        seed: shared,
+                        content: self.content,
+                    }),
                 })
             });
-            let schedule = parameters.write_rate.map(|rate| {
-                Arc::new(Schedule::new(Pace::At(rate), session.request.seed, Role::Writer as u64))
-            });
-            let team = Team::new(Role::Writer, fileserver::writer::STEPS, jobs.collect());
-            teams.push(Team { schedule, ..team });
+            teams.push(Team::new(Role::Reader, fileserver::reader::STEPS, jobs.collect()));
+            session.phase(PhaseLoad { name, span: self.timing().into(), teams })?;
+            session.reach(ledger.take());
         }
-        let jobs = readers.map(|tree| {
-            reader::job(reader::Assignment {
-                base: trees.clone(),
-                tree: tree_name(tree),
-                io_size: io_size(parameters),
-                direct: parameters.direct,
-                expects: parameters.verify.then(|| reader::Expects {
-                    tree_seed: old_seed(shared, tree),
-                    seed: shared,
-                    content: parameters.content,
-                }),
-            })
-        });
-        teams.push(Team::new(Role::Reader, fileserver::reader::STEPS, jobs.collect()));
-        session.phase(PhaseLoad { name, span: parameters.timing().into(), teams })?;
-        session.reach(ledger.take());
+        Ok(())
     }
-    Ok(())
+
+    fn read_again(&self, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
+        reread::read_again(self, session)
+    }
 }
 
 const SMALLEST_SPACE: u64 = 64 << 10;
@@ -171,17 +175,17 @@ fn prepare(
         Ok(sum)
     };
     let whole = (tree_bytes * u64::from(trees)) as f64;
-    let progress = &mut *session.progress;
+    let reporter = &mut *session.reporter;
     let mut seen = (0.0, left_ns(0.0, 0.0, whole));
     // Also if the trees exist before the first check.
-    progress.tell(Stage::Prepare, "", seen.0, seen.1);
+    reporter.tell(TrialStep::Prepare, "", seen.0, seen.1);
     let trees = background::run("prepare", session.bounds, work, |gauge| {
         let done = gauge.done() as f64 / whole;
         // A changed estimate shows that something was done.
         if done > seen.0 {
             seen = (done, left_ns(begin.elapsed().as_nanos() as f64, done, whole));
         }
-        progress.tell(Stage::Prepare, "", seen.0, seen.1);
+        reporter.tell(TrialStep::Prepare, "", seen.0, seen.1);
         true
     })??;
     session.prepared(begin.elapsed().into(), trees);

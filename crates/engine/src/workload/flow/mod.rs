@@ -20,7 +20,6 @@ mod signal;
 mod worker;
 
 pub use pass::{Performed, ReadyFlow};
-pub(crate) use reread::read_again;
 
 use crate::background;
 use crate::compare::Comparer;
@@ -33,12 +32,12 @@ use crate::phase::{Job, PhaseLoad, Team};
 use crate::plant::{CREATE, DIRECTORY, DIRECTORY_MODE, FILE_MODE, PIECE, verify_room};
 use crate::session::Session;
 use crate::tree::derive_seed;
+use crate::workload::Work;
 use blocks::BlockSummary;
-use fsdyno_core::protocol::Stage;
 use fsdyno_core::result::{PhaseResult, TreeSummary};
 use fsdyno_core::workload::parameter::Refusal;
 use fsdyno_core::workload::{Flow, FlowRole, Load};
-use fsdyno_core::{Operation, Reached, Role, WarningKind};
+use fsdyno_core::{Operation, Reached, Role, TrialStep, WarningKind};
 use knowledge::{Knowledge, Shared};
 use program::Program;
 use rand::SeedableRng;
@@ -63,37 +62,43 @@ const MOST_BLOCKS: u64 = 1_000_000;
 /// The cost of a file in addition to its bytes, for the progress of preparing.
 const FILE_COST: u64 = 4096;
 
-/// Runs the workload: one phase, or one for each number of workers, each with file sets of its own.
-///
-/// If the filesystem is mounted again in between, a part of the work ends with creating the sets of a phase,
-/// and the next one begins with that phase.
-pub(crate) fn run(parameters: &Flow, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
-    let base = session.make_base()?;
-    let (part, seed) = (session.request.part, session.request.seed);
-    let phase_ns = parameters.timing().each().0;
-    let stages = parameters.stages();
-    for (index, (name, flow)) in (0..).zip(&stages) {
-        let (prepares, measures) = match part.of {
-            1 => (true, true),
-            _ => (part.number == index, part.number == index + 1),
-        };
-        let after_ns = phase_ns * (stages.len() as u64 - u64::from(index) - 1);
-        if prepares || measures {
-            let common = Common::of(flow, base.clone(), seed)?;
-            if prepares {
-                session.progress.expect(phase_ns + after_ns);
-                if index > 0 {
-                    session.remove(flow.files.0.iter().map(|set| base.join(&set.name)).collect())?;
+impl Work for Flow {
+    /// One phase, or one for each number of workers, each with file sets of its own.
+    ///
+    /// If the filesystem is mounted again in between, a part of the work ends with creating the sets of a phase,
+    /// and the next one begins with that phase.
+    fn run(&self, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
+        let base = session.make_base()?;
+        let (part, seed) = (session.request.part, session.request.seed);
+        let phase_ns = self.timing().each().0;
+        let stages = self.stages();
+        for (index, (name, flow)) in (0..).zip(&stages) {
+            let (prepares, measures) = match part.of {
+                1 => (true, true),
+                _ => (part.number == index, part.number == index + 1),
+            };
+            let after_ns = phase_ns * (stages.len() as u64 - u64::from(index) - 1);
+            if prepares || measures {
+                let common = Common::of(flow, base.clone(), seed)?;
+                if prepares {
+                    session.reporter.expect(phase_ns + after_ns);
+                    if index > 0 {
+                        session.remove(flow.files.0.iter().map(|set| base.join(&set.name)).collect())?;
+                    }
+                    prepare(flow, &common.sets, &common.base, index == 0, session)?;
                 }
-                prepare(flow, &common.sets, &common.base, index == 0, session)?;
-            }
-            if measures {
-                session.progress.expect(after_ns);
-                measure(name, flow, common, session)?;
+                if measures {
+                    session.reporter.expect(after_ns);
+                    measure(name, flow, common, session)?;
+                }
             }
         }
+        Ok(())
     }
-    Ok(())
+
+    fn read_again(&self, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
+        reread::read_again(self, session)
+    }
 }
 
 /// One phase on file sets that exist.
@@ -292,9 +297,9 @@ fn prepare(
         }
         Ok(summary)
     };
-    let progress = &mut *session.progress;
+    let reporter = &mut *session.reporter;
     let trees = background::run("prepare", session.bounds, work, |gauge| {
-        progress.tell(Stage::Prepare, "", gauge.done() as f64 / cost.max(1) as f64, 0);
+        reporter.tell(TrialStep::Prepare, "", gauge.done() as f64 / cost.max(1) as f64, 0);
         true
     })??;
     if is_first {

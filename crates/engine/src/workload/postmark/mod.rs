@@ -11,8 +11,6 @@ mod reread;
 mod script;
 mod twister;
 
-pub(crate) use reread::read_again;
-
 use crate::background;
 use crate::compare::Comparer;
 use crate::content::{Content, FileIdentity};
@@ -23,8 +21,9 @@ use crate::plant::{DIRECTORY, DIRECTORY_MODE, FILE_MODE};
 use crate::session::Session;
 use crate::span::Span;
 use crate::tree::derive_seed;
+use crate::workload::Work;
 use crate::wrong::Problem;
-use fsdyno_core::protocol::Stage;
+use fsdyno_core::TrialStep;
 use fsdyno_core::result::TreeSummary;
 use fsdyno_core::workload::postmark::transaction::{
     CLOSE, CREATE, FSTAT, LSEEK, OPEN_APPEND, OPENAT, READ, UNLINKAT, WRITE,
@@ -59,26 +58,32 @@ impl PostmarkPhase {
     }
 }
 
-/// Runs the workload.
-pub(crate) fn run(parameters: &Postmark, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
-    let base = session.make_base()?;
-    let foreseen = prepare(parameters, &base, session)?;
-    session.settle(postmark::CREATE.name, 0)?;
-    let worker = Worker::new(parameters, base, session.request.seed);
-    let worker = Arc::new(Mutex::new(Some(worker)));
-    // Like the original, it does not settle between the parts.
-    for (part, sum) in PARTS.into_iter().zip(foreseen) {
-        let jobs = vec![job(part, Arc::clone(&worker))];
-        let span = Span::whole(operations(&sum, parameters));
-        let phase = PhaseLoad::of(part.spec(), span, jobs);
-        session.counted_phase(phase, |result| {
-            let sum = at(&worker).as_mut().map(|worker| std::mem::take(&mut worker.sum)).unwrap_or_default();
-            for role in &mut result.roles {
-                role.counts = sum.named().map(|(name, count)| (name.to_string(), count)).into();
-            }
-        })?;
+impl Work for Postmark {
+    fn run(&self, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
+        let base = session.make_base()?;
+        let foreseen = prepare(self, &base, session)?;
+        session.settle(postmark::CREATE.name, 0)?;
+        let worker = Worker::new(self, base, session.request.seed);
+        let worker = Arc::new(Mutex::new(Some(worker)));
+        // Like the original, it does not settle between the parts.
+        for (part, sum) in PARTS.into_iter().zip(foreseen) {
+            let jobs = vec![job(part, Arc::clone(&worker))];
+            let span = Span::whole(operations(&sum, self));
+            let phase = PhaseLoad::of(part.spec(), span, jobs);
+            session.counted_phase(phase, |result| {
+                let sum =
+                    at(&worker).as_mut().map(|worker| std::mem::take(&mut worker.sum)).unwrap_or_default();
+                for role in &mut result.roles {
+                    role.counts = sum.named().map(|(name, count)| (name.to_string(), count)).into();
+                }
+            })?;
+        }
+        Ok(())
     }
-    Ok(())
+
+    fn read_again(&self, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
+        reread::read_again(self, session)
+    }
 }
 
 /// Creates the directories and computes what each part will do.
@@ -109,9 +114,9 @@ fn prepare(
         }
     };
     let whole = parameters.number as f64 + parameters.transactions as f64 + f64::from(subdirectories);
-    let progress = &mut *session.progress;
+    let reporter = &mut *session.reporter;
     let foreseen = background::run("prepare", session.bounds, work, |gauge| {
-        progress.tell(Stage::Prepare, "", gauge.done() as f64 / whole, 0);
+        reporter.tell(TrialStep::Prepare, "", gauge.done() as f64 / whole, 0);
         true
     })??;
     let trees = TreeSummary { files: 0, directories: subdirectories.into(), bytes: 0 };

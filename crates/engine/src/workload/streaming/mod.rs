@@ -17,8 +17,6 @@ mod reread;
 mod stream;
 mod versions;
 
-pub(crate) use reread::read_again;
-
 use crate::background;
 use crate::content::FileIdentity;
 use crate::error::{EngineError, OperationFailure};
@@ -28,11 +26,12 @@ use crate::phase::{Job, PhaseLoad, Team};
 use crate::session::Session;
 use crate::span::Span;
 use crate::tree::derive_seed;
-use fsdyno_core::protocol::{EnginePart, Stage as Progress};
+use crate::workload::Work;
+use fsdyno_core::protocol::EnginePart;
 use fsdyno_core::result::TreeSummary;
 use fsdyno_core::units::Nanos;
 use fsdyno_core::workload::{Content, IoEngine, Load, Stage, Streaming};
-use fsdyno_core::{Operation, Reached, WarningKind};
+use fsdyno_core::{Operation, Reached, TrialStep, WarningKind};
 use fsdyno_sys::ring::Ring;
 use fsdyno_sys::timer::Timer;
 use rustix::fs::{Advice, Mode, OFlags};
@@ -45,50 +44,55 @@ use versions::Versions;
 const FILES: u64 = 3;
 const RANDOM: u64 = 4;
 
-/// Runs the workload.
-pub(crate) fn run(parameters: &Streaming, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
-    if parameters.io == IoEngine::IoUring {
-        // Before anything is created: if it is unavailable later, it is unavailable now.
-        Ring::new(1, 4096).map_err(|errno| EngineError::IoUring { errno })?;
-    }
-    let plan = Plan { parameters, base: session.make_base()?, seed: session.request.seed };
-    if !session.request.drop_caches && !parameters.direct && session.request.part.is_first() {
-        let text = "before each stage only the cached pages of the files themselves were dropped, not the \
+impl Work for Streaming {
+    fn run(&self, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
+        if self.io == IoEngine::IoUring {
+            // Before anything is created: if it is unavailable later, it is unavailable now.
+            Ring::new(1, 4096).map_err(|errno| EngineError::IoUring { errno })?;
+        }
+        let plan = Plan { parameters: self, base: session.make_base()?, seed: session.request.seed };
+        if !session.request.drop_caches && !self.direct && session.request.part.is_first() {
+            let text = "before each stage only the cached pages of the files themselves were dropped, not the \
             whole page cache";
-        session.warn(WarningKind::CachesNotDropped, text);
-    }
-    let part = session.request.part;
-    let cold = parameters.cold();
-    let own = part.phases(&cold);
-    let timing = parameters.timing();
-    let window_ns = timing.each().0;
-    // The time of later parts is included, to know when the last phase ends.
-    let windows = parameters.stages[own.start..].iter().filter(|stage| stage.timed()).count() as u64;
-    let mut left_ns = window_ns.saturating_mul(windows);
-    session.progress.expect(left_ns);
-    match part.is_first() {
-        true if parameters.needs_files() => plan.make_files(session)?,
-        true => {}
-        false => plan.find_files(session)?,
-    }
-    for index in own {
-        let stage = &parameters.stages[index];
-        let after_ns = if stage.timed() { window_ns } else { 0 };
-        left_ns -= after_ns;
-        session.progress.expect(left_ns);
-        session.settle(stage.name(), after_ns)?;
-        // Opening a file would bring its inode into memory.
-        if part == EnginePart::WHOLE {
-            plan.forget(session, stage.name(), after_ns)?;
+            session.warn(WarningKind::CachesNotDropped, text);
         }
-        if cold[index] {
-            session.warm_up(stage.name(), after_ns)?;
+        let part = session.request.part;
+        let cold = self.cold();
+        let own = part.phases(&cold);
+        let timing = self.timing();
+        let window_ns = timing.each().0;
+        // The time of later parts is included, to know when the last phase ends.
+        let windows = self.stages[own.start..].iter().filter(|stage| stage.timed()).count() as u64;
+        let mut left_ns = window_ns.saturating_mul(windows);
+        session.reporter.expect(left_ns);
+        match part.is_first() {
+            true if self.needs_files() => plan.make_files(session)?,
+            true => {}
+            false => plan.find_files(session)?,
         }
-        let ledger = Ledger::default();
-        session.phase(plan.phase(index, &ledger, &session.reached))?;
-        session.reach(ledger.take());
+        for index in own {
+            let stage = &self.stages[index];
+            let after_ns = if stage.timed() { window_ns } else { 0 };
+            left_ns -= after_ns;
+            session.reporter.expect(left_ns);
+            session.settle(stage.name(), after_ns)?;
+            // Opening a file would bring its inode into memory.
+            if part == EnginePart::WHOLE {
+                plan.forget(session, stage.name(), after_ns)?;
+            }
+            if cold[index] {
+                session.warm_up(stage.name(), after_ns)?;
+            }
+            let ledger = Ledger::default();
+            session.phase(plan.phase(index, &ledger, &session.reached))?;
+            session.reach(ledger.take());
+        }
+        Ok(())
     }
-    Ok(())
+
+    fn read_again(&self, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
+        reread::read_again(self, session)
+    }
 }
 
 /// The resolved parameters.
@@ -229,9 +233,9 @@ impl Plan<'_> {
             })
         };
         let whole = file_bytes * u64::from(count);
-        let progress = &mut *session.progress;
+        let reporter = &mut *session.reporter;
         background::run("prepare", session.bounds, work, |gauge| {
-            progress.tell(Progress::Prepare, "", gauge.done() as f64 / whole as f64, 0);
+            reporter.tell(TrialStep::Prepare, "", gauge.done() as f64 / whole as f64, 0);
             true
         })??;
         let trees = TreeSummary { files: count.into(), directories: 0, bytes: whole };
@@ -252,9 +256,9 @@ impl Plan<'_> {
                 }
             })
         };
-        let progress = &mut *session.progress;
+        let reporter = &mut *session.reporter;
         background::run("settle", session.bounds, work, |_| {
-            progress.tell(Progress::Settle, "", 0.0, 0);
+            reporter.tell(TrialStep::Settle, "", 0.0, 0);
             true
         })?
     }
@@ -274,9 +278,9 @@ impl Plan<'_> {
             }
             Ok(())
         };
-        let progress = &mut *session.progress;
+        let reporter = &mut *session.reporter;
         background::run("settle", session.bounds, work, |_| {
-            progress.tell(Progress::Settle, stage, 0.5, after_ns);
+            reporter.tell(TrialStep::Settle, stage, 0.5, after_ns);
             true
         })?
     }

@@ -5,19 +5,18 @@
 
 use super::looking::Turns;
 use super::place::LogPlace;
-use super::site::Site;
+use super::site::DiskSite;
 use super::tally::{Found, Tally};
 use super::work::{Queue, Work, of_each_cut};
 use super::{Recording, ask, cuts_of, heal, start_recorder, summary_of};
 use crate::order::Slot;
 use crate::plan::Case;
-use crate::progress::Moment;
 use crate::recorded::Shape;
 use crate::trial::{Ended, Stop};
 use fsdyno_core::durability::{CompleteLog, Promise, RecorderRequest};
 use fsdyno_core::result::{LogEntry, LogSummary};
 use fsdyno_core::workload::{Durability, Load};
-use fsdyno_core::{Configuration, Warning, WarningKind};
+use fsdyno_core::{Configuration, Progress, TrialStep, Warning, WarningKind};
 use fsdyno_host::Host;
 use fsdyno_host::recorder::Recorder;
 use fsdyno_testbed::UndoJournal;
@@ -39,7 +38,7 @@ pub(super) fn all(
     case: &Case,
     (parameters, shape): (&Durability, Shape<'_>),
     place: &LogPlace,
-    site: &mut Site,
+    site: &mut DiskSite,
     recorder: &mut dyn Recorder,
     ended: &mut Ended,
 ) -> Result<(), Stop> {
@@ -60,7 +59,7 @@ pub(super) fn all(
         parameters,
         seed: slot.seed,
         shape,
-        interrupt: recording.interrupt,
+        interrupt: recording.stops.interrupt,
         queue: Mutex::new(Queue::new(Tally::new(summary, &marks, parameters))),
         turns: Turns::default(),
         timed_every: if helper.is_some() { cuts.len().div_ceil(TIMED).max(1) } else { 1 },
@@ -98,7 +97,8 @@ pub(super) fn all(
             if !is_clean {
                 work.close();
             }
-            (recording.progress)(&Moment::step("cut", Some(work.left_after(begin))));
+            let left_ns = Some(work.left_after(begin));
+            (recording.progress)(&Progress { left_ns, ..Progress::at(TrialStep::Cut) });
         }
         Ok(())
     };
@@ -138,7 +138,7 @@ pub(super) fn all(
 /// This machine for a second thread, and how both mount the filesystem; `None` where one thread has to do.
 fn helper(
     machine: &dyn Host,
-    site: &Site,
+    site: &DiskSite,
     shape: Shape<'_>,
 ) -> Option<(Box<dyn Host + Send>, Configuration)> {
     let processors = available_parallelism().map_or(1, NonZero::get);
@@ -203,7 +203,7 @@ impl Help<'_> {
         let mut recorder = start_recorder(machine, place, log, work.shape.parts() as u32, false)?;
         let devices = work.shape.devices(place.mountpoint(), false);
         let space = work.parameters.least_space();
-        let mut site = Site::on_machine(machine, place, self.configuration, &devices, space)?;
+        let mut site = DiskSite::on_machine(machine, place, self.configuration, &devices, space)?;
         site.marks_so_far.clone_from(&self.marks);
         while let Ok(Some(state)) = work.next() {
             let (looked, left) = work.look(&state, machine, &mut site, journal, recorder.as_mut());

@@ -2,17 +2,16 @@
 //! which is mounted three times: to prepare it, while requests fail, and when none fails any more.
 
 use super::looking::{await_release, of_own_program};
-use super::site::{Site, User};
+use super::site::{DiskSite, User};
 use super::{Recording, STEP_LIMIT, Stop, ask, heal};
 use crate::order::Slot;
 use crate::plan::Case;
-use crate::progress::Moment;
 use crate::trial::Ended;
 use crate::trial::start::note_built;
 use fsdyno_core::durability::{DATA, Fault, FaultRequest, RecorderRequest};
 use fsdyno_core::result::{FaultResult, Witnessed};
 use fsdyno_core::workload::IoErrors;
-use fsdyno_core::{Failure, Nanos, TrialRecord};
+use fsdyno_core::{Failure, Nanos, Progress, TrialRecord, TrialStep};
 use fsdyno_host::recorder::Recorder;
 use fsdyno_host::{Grant, Host, HostError};
 use fsdyno_testbed::{Mounted, TestbedError, UndoJournal, Unmounted};
@@ -26,7 +25,7 @@ pub(super) fn all(
     slot: &Slot,
     case: &Case,
     parameters: &IoErrors,
-    site: &mut Site,
+    site: &mut DiskSite,
     recorder: &mut dyn Recorder,
     ended: &mut Ended,
 ) -> Result<(), Stop> {
@@ -40,7 +39,8 @@ pub(super) fn all(
         }
         let each = begin.elapsed().as_nanos() as u64 / u64::max(done, 1);
         let rest = each.saturating_mul(parameters.faults.len() as u64 - done);
-        (recording.progress)(&Moment::step("fault", (done > 0).then_some(Nanos(rest))));
+        let left_ns = (done > 0).then_some(Nanos(rest));
+        (recording.progress)(&Progress { left_ns, ..Progress::at(TrialStep::Fault) });
         let mut faulty = Faulty {
             machine: recording.machines.host,
             site: &mut *site,
@@ -48,7 +48,7 @@ pub(super) fn all(
             recorder: &mut *recorder,
             seed: slot.seed,
             parameters,
-            interrupt: recording.interrupt,
+            interrupt: recording.stops.interrupt,
         };
         let found = faulty.look(fault, &mut ended.record);
         // In any case, or what takes it down could fail as well.
@@ -86,7 +86,7 @@ pub(super) fn all(
 /// Who lets requests fail, and looks.
 struct Faulty<'a> {
     machine: &'a mut dyn Host,
-    site: &'a mut Site,
+    site: &'a mut DiskSite,
     journal: &'a mut UndoJournal,
     recorder: &'a mut dyn Recorder,
     seed: u64,

@@ -1,6 +1,6 @@
 //! One disk after a cut: it is mounted, verified, unmounted and checked.
 
-use super::site::{Site, User};
+use super::site::{DiskSite, User};
 use super::tally::Found;
 use super::{STEP_LIMIT, Stop};
 use fsdyno_core::durability::Cut;
@@ -39,7 +39,7 @@ impl Turns {
 /// Who looks at disks after cuts.
 pub(super) struct Looking<'a> {
     pub machine: &'a mut dyn Host,
-    pub site: &'a mut Site,
+    pub site: &'a mut DiskSite,
     pub journal: &'a mut UndoJournal,
     pub seed: u64,
     /// The member that the array has lost.

@@ -17,25 +17,24 @@ mod work;
 pub use shown::{ShownState, show_state};
 
 use super::report::{Overhead, host_failure};
-use super::watch::LoadEnd;
-use super::{Bench, Ended, Stop, not_built};
+use super::watch::{LoadEnd, Stops};
+use super::{Bench, Ended, Site, Stop, not_built};
 use crate::options::Machines;
 use crate::order::Slot;
 use crate::plan::{Case, Plan};
-use crate::progress::Moment;
 use crate::recorded::{self, Recorded, Shape};
 use fsdyno_core::durability::{CompleteLog, Cut, RecorderReply, RecorderRequest};
 use fsdyno_core::kernel::HOST_KERNEL;
 use fsdyno_core::result::LogSummary;
 use fsdyno_core::workload::Durability;
-use fsdyno_core::{Failure, Outcome};
+use fsdyno_core::{Failure, Outcome, Progress};
 use fsdyno_host::recorder::Recorder;
 use fsdyno_host::{Host, HostError};
 use place::LogPlace;
-use site::{Site, User};
+use site::{DiskSite, User};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// The time that the recorder may take for a reply: it may have to replay a whole log.
@@ -50,19 +49,16 @@ pub(crate) struct Recording<'a, 'm> {
     pub machines: &'a mut Machines<'m>,
     /// Directory of the undo journals.
     pub state_dir: &'a Path,
-    pub interrupt: &'a AtomicBool,
-    pub hurry: &'a AtomicBool,
+    pub stops: Stops<'a>,
     pub overheads: &'a mut BTreeMap<String, Overhead>,
-    /// Where the files of the store are, which keep logs.
-    pub store: &'a Path,
     /// Where the log is kept, if it is.
     pub keep: PathBuf,
-    pub progress: &'a mut dyn FnMut(&Moment<'_>),
+    pub progress: &'a mut dyn FnMut(&Progress),
 }
 
 impl Recording<'_, '_> {
     fn is_interrupted(&self) -> bool {
-        self.interrupt.load(Ordering::Relaxed)
+        self.stops.interrupt.load(Ordering::Relaxed)
     }
 }
 
@@ -92,7 +88,6 @@ pub(crate) fn run(recording: &mut Recording<'_, '_>, slot: &Slot, case: &Case, l
     let left = place.leave(recording.machines.host, kept.then_some(&*recording.keep));
     super::note_what_is_left(&mut ended.record, &left);
     ended.left.extend(left);
-    ended.record.finished = jiff::Timestamp::now().to_string();
     ended
 }
 
@@ -114,7 +109,7 @@ fn look_at_all(
         // Nothing is to be recorded.
         ask(recorder, &RecorderRequest::Blank { size: parameters.size })?;
     }
-    let mut site = match Site::open(recording, place, case, shape) {
+    let mut site = match DiskSite::open(recording, place, case, shape) {
         Ok(site) => site,
         // What a disk of the recorder could not do may be the recorder's own trouble.
         Err(stop) => return heal(recorder).and(Err(stop)),
@@ -175,7 +170,7 @@ fn start_recorder(
 }
 
 /// The load, on the disk that is recorded.
-fn record(recording: &mut Recording<'_, '_>, slot: &Slot, case: &Case, site: &mut Site) -> Ended {
+fn record(recording: &mut Recording<'_, '_>, slot: &Slot, case: &Case, site: &mut DiskSite) -> Ended {
     let device = site.testbed.device().clone();
     let journal = site.journal(recording.machines.host, recording.state_dir);
     let mut journal = match journal {
@@ -184,7 +179,7 @@ fn record(recording: &mut Recording<'_, '_>, slot: &Slot, case: &Case, site: &mu
     };
     let kernel = case.configuration.guest_kernel().unwrap_or(HOST_KERNEL);
     let overhead = recording.overheads.get(kernel).copied().unwrap_or_default();
-    let User { host, machine, served, testbed, configuration, marks } = site.user(recording.machines.host);
+    let User { host, site: place, testbed, configuration, marks } = site.user(recording.machines.host);
     let within = Case { configuration: configuration.clone(), ..case.clone() };
     let mut bench = Bench {
         plan: recording.plan,
@@ -192,23 +187,17 @@ fn record(recording: &mut Recording<'_, '_>, slot: &Slot, case: &Case, site: &mu
         testbed,
         device: &device,
         journal: &mut journal,
-        host_ends: machine.is_some(),
-        interrupt: recording.interrupt,
-        hurry: recording.hurry,
-        preparations: None,
+        stops: recording.stops,
         overhead,
-        outer: machine,
-        commands: None,
-        store: recording.store,
-        served,
+        site: place,
         marks: Some(marks),
         progress: &mut *recording.progress,
     };
     let mut ended = super::run(&mut bench, slot, &within);
     // The guest goes on.
-    if bench.host_ends {
-        if let Some(served) = &mut bench.served {
-            served.abandon(bench.host);
+    if bench.site.ends() {
+        if let Site::Server { clients, .. } = &mut bench.site {
+            clients.abandon(bench.host);
         }
         let left = bench.journal.undo_all(bench.host).left;
         if let Err(failure) = site.note_left(left, &mut ended)

@@ -2,7 +2,7 @@
 
 use super::looking::Looking;
 use super::place::LogPlace;
-use super::site::Site;
+use super::site::DiskSite;
 use super::work::state_of;
 use super::{STEP_LIMIT, ask, cuts_of, start_recorder};
 use crate::recorded::Shape;
@@ -76,7 +76,7 @@ fn see(
     let mut recorder = start_recorder(host, place, Some(log), 1, false).map_err(failure)?;
     let disk = DeviceSpec::image("", parameters.size);
     let devices = Shape::of(&disk, parameters.size).devices(place.mountpoint(), false);
-    let site = Site::on_machine(host, place, &shown.configuration, &devices, space);
+    let site = DiskSite::on_machine(host, place, &shown.configuration, &devices, space);
     let mut site = site.map_err(failure)?;
     let cuts = cuts_of(recorder.as_mut(), parameters, shown.seed).map_err(failure)?;
     let none = || Failure::new("record", "the log has no such cut");

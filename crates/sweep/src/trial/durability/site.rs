@@ -8,13 +8,14 @@ use super::place::LogPlace;
 use super::{Recording, Stop, ask, host_failure};
 use crate::guest_request;
 use crate::plan::Case;
-use crate::progress::Moment;
 use crate::recorded::Shape;
-use crate::trial::Ended;
 use crate::trial::guest;
 use crate::trial::served::{self, Booted, ServedClients};
+use crate::trial::{Ended, Site};
 use fsdyno_core::durability::RecorderRequest;
-use fsdyno_core::{Bytes, Configuration, Devices, Failure, TrialRecord, Warning, WarningKind};
+use fsdyno_core::{
+    Bytes, Configuration, Devices, Failure, Progress, TrialRecord, TrialStep, Warning, WarningKind,
+};
 use fsdyno_host::guest::{Guest, GuestRequest, NotStarted};
 use fsdyno_host::recorder::Recorder;
 use fsdyno_host::{Host, HostError};
@@ -30,7 +31,7 @@ const LOST_MOST: u32 = 5;
 const SIGN_OF_LIFE: Duration = Duration::from_secs(10);
 
 /// Where a recorded disk is used.
-pub(super) struct Site {
+pub(super) struct DiskSite {
     inside: Option<Inside>,
     /// The client that sees what is on the disk, if the guest is a server, until the load is over.
     served: Option<ServedClients>,
@@ -57,18 +58,24 @@ struct Inside {
     file: UndoJournal,
 }
 
-impl Site {
+impl DiskSite {
     /// Passes the disk through the guards where it will be used.
     pub fn open(
         recording: &mut Recording<'_, '_>,
         place: &LogPlace,
         case: &Case,
         shape: Shape<'_>,
-    ) -> Result<Site, Stop> {
+    ) -> Result<DiskSite, Stop> {
         let devices = shape.devices(place.mountpoint(), true);
         let space = least_space(case);
         let Some(mut request) = guest_request::request_for(recording.plan, case, &devices) else {
-            return Site::on_machine(recording.machines.host, place, &case.configuration, &devices, space);
+            return DiskSite::on_machine(
+                recording.machines.host,
+                place,
+                &case.configuration,
+                &devices,
+                space,
+            );
         };
         request.disks.push(place.marks());
         let mut file = UndoJournal::create(recording.machines.host, recording.state_dir)?;
@@ -88,7 +95,7 @@ impl Site {
         let served = served.map_err(Stop::Failed);
         let verified = verify(recording, inside.guest.as_mut(), case, &inside.devices);
         match served.and_then(|served| Ok((served, verified?))) {
-            Ok((served, (testbed, configuration, marks))) => Ok(Site {
+            Ok((served, (testbed, configuration, marks))) => Ok(DiskSite {
                 inside: Some(inside),
                 served,
                 testbed,
@@ -114,9 +121,9 @@ impl Site {
         configuration: &Configuration,
         devices: &Devices,
         space: Bytes,
-    ) -> Result<Site, Stop> {
+    ) -> Result<DiskSite, Stop> {
         let testbed = Testbed::verify(host, devices, &[], space, &Confirmation::default())?;
-        Ok(Site {
+        Ok(DiskSite {
             inside: None,
             served: None,
             testbed,
@@ -150,12 +157,15 @@ impl Site {
 
     /// Who carries out steps there, on what, and in which configuration.
     pub fn user<'a>(&'a mut self, machine: &'a mut dyn Host) -> User<'a> {
-        let Site { inside, served, testbed, configuration, marks, .. } = self;
-        let (host, machine): (&mut dyn Host, Option<&mut dyn Host>) = match inside {
-            Some(Inside { guest, .. }) => (guest.as_mut(), Some(machine)),
-            None => (machine, None),
+        let DiskSite { inside, served, testbed, configuration, marks, .. } = self;
+        let (host, site): (&mut dyn Host, Site<'_, '_>) = match (inside, served) {
+            (None, _) => (machine, Site::Recorded),
+            (Some(Inside { guest, .. }), None) => (guest.as_mut(), Site::Guest { machine }),
+            (Some(Inside { guest, .. }), Some(clients)) => {
+                (guest.as_mut(), Site::Server { machine, clients })
+            }
         };
-        User { host, machine, served: served.as_mut(), testbed, configuration, marks }
+        User { host, site, testbed, configuration, marks }
     }
 
     /// The load is over: its client ends.
@@ -248,10 +258,8 @@ impl Site {
 /// Who uses a recorded disk.
 pub(super) struct User<'a> {
     pub host: &'a mut dyn Host,
-    /// This machine, if it is another one.
-    pub machine: Option<&'a mut dyn Host>,
-    /// The client that sees the filesystem, while the load runs.
-    pub served: Option<&'a mut ServedClients>,
+    /// Where that is.
+    pub site: Site<'a, 'static>,
     pub testbed: &'a Testbed,
     pub configuration: &'a Configuration,
     pub marks: &'a Path,
@@ -292,9 +300,9 @@ fn start(
     request: &GuestRequest,
     disks: &[OwnedFd],
 ) -> Result<Booted, Stop> {
-    (recording.progress)(&Moment::step("boot", None));
+    (recording.progress)(&Progress::at(TrialStep::Boot));
     let (guests, of) = (&mut *recording.machines.guests, (recording.plan, case));
-    let started = served::boot(guests, of, request, disks, true, recording.interrupt);
+    let started = served::boot(guests, of, request, disks, true, recording.stops.interrupt);
     started.map_err(|not| not_booted(recording, &not))
 }
 
@@ -304,8 +312,8 @@ fn restart(
     request: &GuestRequest,
     disks: &[OwnedFd],
 ) -> Result<Box<dyn Guest>, Stop> {
-    (recording.progress)(&Moment::step("boot", None));
-    let started = recording.machines.guests.start(request, disks, recording.interrupt);
+    (recording.progress)(&Progress::at(TrialStep::Boot));
+    let started = recording.machines.guests.start(request, disks, recording.stops.interrupt);
     started.map_err(|not| not_booted(recording, &not))
 }
 
@@ -332,8 +340,8 @@ fn verify(
     if !unmet.is_empty() {
         return Err(Stop::Skipped(unmet));
     }
-    let Recording { plan, overheads, interrupt, .. } = recording;
-    guest::measured_overhead(plan, guest, case, overheads, interrupt).map_err(Stop::Failed)?;
+    let Recording { plan, overheads, stops, .. } = recording;
+    guest::measured_overhead(plan, guest, case, overheads, stops.interrupt).map_err(Stop::Failed)?;
     let testbed = guest::verify(guest, &devices, &within, &disks, least_space(case)).map_err(Stop::Failed)?;
     Ok((testbed, within.configuration, marks))
 }

@@ -1,7 +1,7 @@
 //! The states of a log that are left to look at, for all who look at them.
 
 use super::looking::{Looking, Turns};
-use super::site::Site;
+use super::site::DiskSite;
 use super::tally::{Found, Tally};
 use super::{ask, heal};
 use crate::recorded::Shape;
@@ -152,7 +152,7 @@ impl<'a> Work<'a> {
         &self,
         state: &OneState<'_>,
         machine: &mut dyn Host,
-        site: &mut Site,
+        site: &mut DiskSite,
         journal: &mut UndoJournal,
         recorder: &mut dyn Recorder,
     ) -> (Result<Found, Stop>, Vec<String>) {

@@ -1,8 +1,7 @@
 //! Signs of life: about one event a second, with the time that is left.
 
-use fsdyno_core::protocol::Stage;
 use fsdyno_core::units::Nanos;
-use fsdyno_core::{EngineEvent, Glance};
+use fsdyno_core::{EngineEvent, Glance, Progress, TrialStep};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -28,19 +27,19 @@ impl Cues {
     }
 }
 
-/// Reports the progress of the engine to the parent. `done` never decreases within a stage.
-pub(crate) struct Progress<'a> {
+/// Reports the progress of the engine to the parent. `done` never decreases within a step.
+pub(crate) struct Reporter<'a> {
     events: &'a mut dyn FnMut(EngineEvent),
     /// The time that everything after the current phase or the preparation takes.
     future_ns: u64,
-    last: Option<(Instant, Stage, String, f64)>,
+    last: Option<(Instant, TrialStep, String, f64)>,
     /// Set if phases wait for the parent; then also the number of phases that have asked.
     pauses: Option<(Arc<Cues>, u32)>,
 }
 
-impl<'a> Progress<'a> {
+impl<'a> Reporter<'a> {
     pub(crate) fn new(events: &'a mut dyn FnMut(EngineEvent)) -> Self {
-        Progress { events, future_ns: 0, last: None, pauses: None }
+        Reporter { events, future_ns: 0, last: None, pauses: None }
     }
 
     /// Lets each phase wait for the parent.
@@ -77,39 +76,40 @@ impl<'a> Progress<'a> {
         (self.events)(event);
     }
 
-    /// Returns whether [`Progress::tell`] would report this stage now: if a second has passed, or if the
-    /// stage has just begun.
-    pub(crate) fn is_due(&self, stage: Stage, phase: &str) -> bool {
-        self.last_of(stage, phase).is_none_or(|(when, _)| when.elapsed() >= INTERVAL)
+    /// Returns whether [`Reporter::tell`] would report this step now: if a second has passed, or if the
+    /// step has just begun.
+    pub(crate) fn is_due(&self, step: TrialStep, phase: &str) -> bool {
+        self.last_of(step, phase).is_none_or(|(when, _)| when.elapsed() >= INTERVAL)
     }
 
-    /// When this stage was reported last, and what was done, if no other has followed.
-    fn last_of(&self, stage: Stage, phase: &str) -> Option<(Instant, f64)> {
-        let last = self.last.as_ref().filter(|last| (last.1, last.2.as_str()) == (stage, phase))?;
+    /// When this step was reported last, and what was done, if no other has followed.
+    fn last_of(&self, step: TrialStep, phase: &str) -> Option<(Instant, f64)> {
+        let last = self.last.as_ref().filter(|last| (last.1, last.2.as_str()) == (step, phase))?;
         Some((last.0, last.3))
     }
 
-    /// Reports the current stage if a second has passed, or if it has just begun.
-    pub(crate) fn tell(&mut self, stage: Stage, phase: &str, done: f64, left_ns: u64) {
-        if self.is_due(stage, phase) {
-            self.tell_now(stage, phase, done, left_ns, None);
+    /// Reports the current step if a second has passed, or if it has just begun.
+    pub(crate) fn tell(&mut self, step: TrialStep, phase: &str, done: f64, left_ns: u64) {
+        if self.is_due(step, phase) {
+            self.tell_now(step, phase, done, left_ns, None);
         }
     }
 
-    /// Reports the current stage, with what the workers are doing.
+    /// Reports the current step, with what the workers are doing.
     pub(crate) fn tell_now(
         &mut self,
-        stage: Stage,
+        step: TrialStep,
         phase: &str,
         done: f64,
         left_ns: u64,
         glance: Option<Glance>,
     ) {
-        let before = self.last_of(stage, phase).map_or(0.0, |(_, done)| done);
+        let before = self.last_of(step, phase).map_or(0.0, |(_, done)| done);
         let (phase, done) = (phase.to_string(), done.clamp(0.0, 1.0).max(before));
-        self.last = Some((Instant::now(), stage, phase.clone(), done));
+        self.last = Some((Instant::now(), step, phase.clone(), done));
         let left_ns = Nanos(left_ns.saturating_add(self.future_ns));
         let glance = glance.map(Box::new);
-        (self.events)(EngineEvent::Progress { stage, phase, done, left_ns, glance });
+        let progress = Progress { step, phase, done: Some(done), left_ns: Some(left_ns), glance };
+        (self.events)(EngineEvent::Progress(progress));
     }
 }
