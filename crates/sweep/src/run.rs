@@ -19,7 +19,7 @@ use crate::plan::{Case, Plan, PlanCommand};
 use crate::progress::{Course, Position, SweepEvent};
 use crate::runner::{Here, Ran, Runner};
 use crate::sweep_error::SweepError;
-use crate::trial::around::Around;
+use crate::trial::hooks::TrialHooks;
 use blocks::Blocks;
 use fsdyno_core::{AfterTrial, Nanos, Progress};
 use fsdyno_host::Host;
@@ -78,7 +78,7 @@ pub fn run(
     let kernels = earlier.kernels();
     observer(SweepEvent::Began(sweep));
     let mut sweeping = Sweeping {
-        around: Around::new(plan, options, store, sweep),
+        hooks: TrialHooks::new(plan, options, store, sweep),
         options,
         cases: &cases,
         unmet: &here.unmet,
@@ -99,7 +99,7 @@ struct Sweeping<'a> {
     cases: &'a [Case],
     /// For each case, the reasons why it cannot run here.
     unmet: &'a [Vec<String>],
-    around: Around<'a>,
+    hooks: TrialHooks<'a>,
     runner: Runner<'a>,
     blocks: Blocks<'a>,
     /// The kernels that its cases have run on, if blocks are added to a sweep that had ended.
@@ -178,7 +178,7 @@ impl Sweeping<'_> {
             course.come_to(now, left);
             observer(SweepEvent::Running(&course.position));
         };
-        let ran = self.runner.run(machines, &self.around, slot, &mut progress)?;
+        let ran = self.runner.run(machines, &self.hooks, slot, &mut progress)?;
         let Ran::Ended { mut record, took, interrupted, broken } = ran else {
             self.outcome.end = SweepEnd::Interrupted;
             return Ok(());

@@ -10,10 +10,10 @@ use crate::recorded;
 use crate::scratch::ScratchDevices;
 use crate::sizes::Sizes;
 use crate::sweep_error::SweepError;
-use crate::trial::around::Around;
 use crate::trial::commands::TrialCommands;
 use crate::trial::durability::{self, Recording};
 use crate::trial::guest::{self, InGuest};
+use crate::trial::hooks::TrialHooks;
 use crate::trial::report::Overhead;
 use crate::trial::watch::Stops;
 use crate::trial::{self, Bench, Site, overhead};
@@ -101,7 +101,7 @@ impl<'a> Runner<'a> {
     pub fn run(
         &mut self,
         machines: &mut Machines<'_>,
-        around: &Around<'a>,
+        hooks: &TrialHooks<'a>,
         slot: &Slot,
         progress: &mut dyn FnMut(&Progress),
     ) -> Result<Ran, SweepError> {
@@ -128,7 +128,7 @@ impl<'a> Runner<'a> {
         if !self.cool_down(progress) {
             return Ok(Ran::Interrupted);
         }
-        let ended = self.run_between_hooks(machines, around, (slot, case), &device, progress);
+        let ended = self.run_between_hooks(machines, hooks, (slot, case), &device, progress);
         let took = start.elapsed();
         let (stuck, interrupted) = (!ended.left.is_empty(), ended.interrupted);
         let mut broken = Ok(());
@@ -187,7 +187,7 @@ impl<'a> Runner<'a> {
     fn run_between_hooks(
         &mut self,
         machines: &mut Machines<'_>,
-        around: &Around<'a>,
+        hooks: &TrialHooks<'a>,
         (slot, case): (&Slot, &Case),
         device: &DeviceSpec,
         progress: &mut dyn FnMut(&Progress),
@@ -197,8 +197,8 @@ impl<'a> Runner<'a> {
         if !self.plan.hooks.is_empty() {
             progress(&Progress::at(TrialStep::BeforeTrial));
         }
-        let mut ended = around.run(machines, (slot, case), device, |machines, commands| {
-            self.run_trial(machines, around, (slot, case), device, commands, progress)
+        let mut ended = hooks.run(machines, (slot, case), device, |machines, commands| {
+            self.run_trial(machines, hooks, (slot, case), device, commands, progress)
         });
         // In a guest, what was done on this machine came first.
         ended.record.log.splice(..0, machines.host.take_log());
@@ -208,7 +208,7 @@ impl<'a> Runner<'a> {
     fn run_trial(
         &mut self,
         machines: &mut Machines<'_>,
-        around: &Around<'a>,
+        hooks: &TrialHooks<'a>,
         (slot, case): (&Slot, &Case),
         device: &DeviceSpec,
         commands: &mut TrialCommands<'_>,
@@ -222,7 +222,7 @@ impl<'a> Runner<'a> {
                 state_dir: self.options.state_dir,
                 stops,
                 overheads: &mut self.overheads,
-                keep: around.log_of(slot.trial),
+                keep: hooks.log_of(slot.trial),
                 progress,
             };
             return durability::run(&mut recording, slot, case, load);
@@ -250,7 +250,7 @@ impl<'a> Runner<'a> {
             overhead: self.overheads.get(HOST_KERNEL).copied().unwrap_or_default(),
             site: Site::Machine {
                 commands,
-                store: &around.store,
+                store: &hooks.store,
                 preparations: self.scratch.preparations.as_mut(),
             },
             marks: None,

@@ -1,6 +1,6 @@
 //! Which operation a system call is.
 
-use crate::listener::{Moment, What};
+use crate::listener::{What, Witnessed};
 use fsdyno_core::Operation;
 use fsdyno_core::operation::Moves;
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,7 +37,7 @@ pub(crate) struct Habits {
 }
 
 /// The operations among the calls of one thread, in order of time.
-pub(crate) fn operations(moments: &[Moment], habits: &Habits) -> Vec<Call> {
+pub(crate) fn operations(moments: &[Witnessed], habits: &Habits) -> Vec<Call> {
     let performed = &habits.performed;
     let mut calls = Vec::new();
     // Descriptors that no operation closes, and whether operations read from them.
@@ -174,7 +174,7 @@ mod tests {
 
     /// Calls of one thread, each 10 ns long and 5 ns after the previous one.
     #[derive(Default)]
-    struct Thread(Vec<Moment>);
+    struct Thread(Vec<Witnessed>);
 
     impl Thread {
         fn now(&self) -> u64 {
@@ -184,7 +184,7 @@ mod tests {
         fn call(mut self, number: i64, arguments: [i64; 3], value: i64) -> Self {
             let enter_ns = self.now() + 5;
             let arguments = arguments.map(|argument| argument as u64);
-            let moment = |time_ns, what| Moment { time_ns, thread: 1, what };
+            let moment = |time_ns, what| Witnessed { time_ns, thread: 1, what };
             self.0.push(moment(enter_ns, What::Enter { number, arguments }));
             self.0.push(moment(enter_ns + 10, What::Exit { value }));
             self
@@ -264,7 +264,7 @@ mod tests {
         let mut thread = Thread::default().call(libc::SYS_io_uring_enter, [FILE, 2, 1], 2);
         let exit = thread.0.pop().expect("an exit");
         for (opcode, time_ns) in [(READS[0], 110), (WRITES[1], 112)] {
-            thread.0.push(Moment { time_ns, thread: 1, what: What::Submit { opcode } });
+            thread.0.push(Witnessed { time_ns, thread: 1, what: What::Submit { opcode } });
         }
         thread.0.push(exit);
         let reader = habits(&[Operation::UringRead]);

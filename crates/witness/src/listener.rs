@@ -20,7 +20,7 @@ const PAGE: usize = 64 << 10;
 
 /// One event.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Moment {
+pub(crate) struct Witnessed {
     /// `CLOCK_MONOTONIC` in nanoseconds.
     pub time_ns: u64,
     /// The thread in which it happened.
@@ -44,7 +44,7 @@ pub(crate) enum What {
 /// The events that were heard since the last time.
 #[derive(Debug, Default)]
 pub struct Heard {
-    pub(crate) moments: Vec<Moment>,
+    pub(crate) moments: Vec<Witnessed>,
     /// Thread, since when, and its name.
     pub(crate) names: Vec<(u32, u64, String)>,
     /// Events that the kernel or this listener had no room for.
@@ -199,7 +199,9 @@ impl Buffer {
             return heard.names.push((thread, time_ns, name.to_string()));
         }
         match what(*kind, tracepoint, event) {
-            Some(what) if heard.moments.len() < MOST => heard.moments.push(Moment { time_ns, thread, what }),
+            Some(what) if heard.moments.len() < MOST => {
+                heard.moments.push(Witnessed { time_ns, thread, what })
+            }
             Some(_) => heard.lost += 1,
             None => {}
         }

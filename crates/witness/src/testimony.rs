@@ -1,7 +1,7 @@
 //! A trial beside what the kernel recorded of it.
 
 use crate::calls::{Call, Habits, is_a_call, operations};
-use crate::listener::{Heard, Moment, What, device_number};
+use crate::listener::{Heard, What, Witnessed, device_number};
 use fsdyno_core::operation::Moves;
 use fsdyno_core::result::{OperationResult, WindowClock};
 use fsdyno_core::workload::IoEngine;
@@ -223,7 +223,7 @@ fn label(workload: &Workload) -> String {
 /// All threads that were heard.
 struct Threads<'a> {
     /// By thread, then by time.
-    moments: &'a [Moment],
+    moments: &'a [Witnessed],
     names: &'a [(u32, u64, String)],
 }
 
@@ -306,7 +306,12 @@ fn row(
 
 /// Compares the bytes that the device with the filesystem moved between the first and the last reading of its
 /// counters. Each reading takes a moment, in which a request may or may not have counted.
-fn device(workload: &str, trial: &TrialRecord, phase: &PhaseResult, moments: &[Moment]) -> Option<DeviceRow> {
+fn device(
+    workload: &str,
+    trial: &TrialRecord,
+    phase: &PhaseResult,
+    moments: &[Witnessed],
+) -> Option<DeviceRow> {
     let telemetry = phase.telemetry.as_ref()?;
     let name = telemetry.devices.first()?;
     let activity = telemetry.filesystem_device(1)?;
@@ -343,9 +348,9 @@ fn device(workload: &str, trial: &TrialRecord, phase: &PhaseResult, moments: &[M
 /// must have been taken right after them.
 pub fn way_ns(mut reported: Vec<u64>, heard: &Heard, thread: u32) -> Option<f64> {
     // Requests of others are completed in whichever thread is interrupted for it.
-    let is_call = |moment: &Moment| matches!(moment.what, What::Enter { .. } | What::Exit { .. });
-    let own = |moment: &Moment| moment.thread == thread && is_call(moment);
-    let mut moments: Vec<Moment> = heard.moments.iter().copied().filter(own).collect();
+    let is_call = |moment: &Witnessed| matches!(moment.what, What::Enter { .. } | What::Exit { .. });
+    let own = |moment: &Witnessed| moment.thread == thread && is_call(moment);
+    let mut moments: Vec<Witnessed> = heard.moments.iter().copied().filter(own).collect();
     moments.sort_by_key(|moment| moment.time_ns);
     let mut durations: Vec<u64> = moments
         .windows(2)
@@ -432,7 +437,7 @@ mod tests {
         let mut heard = Heard::default();
         for (index, kernel_ns) in [40, 50, 90].into_iter().enumerate() {
             let enter_ns = 1000 * index as u64;
-            let moment = |time_ns, thread, what| Moment { time_ns, thread, what };
+            let moment = |time_ns, thread, what| Witnessed { time_ns, thread, what };
             let enter = What::Enter { number: libc::SYS_getppid, arguments: [0; 3] };
             let exit = What::Exit { value: 1 };
             heard.moments.extend([moment(enter_ns, 1, enter), moment(enter_ns + kernel_ns, 1, exit)]);

@@ -2,7 +2,7 @@
 //! trials.
 
 use super::machine::{Machine, TURN};
-use super::wire::{News, Ready};
+use super::wire::{FromMember, Ready};
 use crate::options::RunOptions;
 use crate::plan::{FleetPlan, Plan};
 use crate::progress::SweepEvent;
@@ -110,7 +110,7 @@ pub(super) fn await_all(
         if let Some((number, text)) = pool.report(TURN) {
             let name = &machines[number].name;
             found[number] = match serde_json::from_str(&text) {
-                Ok(News::Ready(ready)) => {
+                Ok(FromMember::Ready(ready)) => {
                     let Ready { unmet, sizes, serials, restored, left } = *ready;
                     let undone = restored.iter().map(|line| format!("restored: {line}"));
                     for line in undone.chain(left.iter().map(|line| format!("left behind: {line}"))) {
@@ -122,7 +122,7 @@ pub(super) fn await_all(
                         None => Some(Ok((unmet, sizes))),
                     }
                 }
-                Ok(News::Refused(reason)) => Some(Err(of_machine(&reason, name))),
+                Ok(FromMember::Refused(reason)) => Some(Err(of_machine(&reason, name))),
                 _ => Some(Err("it answered something else than was asked".to_string())),
             };
         }

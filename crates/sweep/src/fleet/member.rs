@@ -1,14 +1,14 @@
 //! A member of a fleet: whole trials, one after the other, on devices of its own, under its own guards and
 //! with its own undo journal. What it has measured is the coordinator's to store.
 
-use super::wire::{News, Order, Ready, Task, line};
+use super::wire::{FromMember, Ready, Task, ToMember, line};
 use crate::options::{Machines, RunOptions};
 use crate::plan::Plan;
 use crate::resume::verify_disks;
 use crate::run::verify_privileges;
 use crate::runner::{Here, Ran, Runner};
 use crate::sweep_error::SweepError;
-use crate::trial::around::Around;
+use crate::trial::hooks::TrialHooks;
 use fsdyno_clients::agent::Membership;
 use fsdyno_core::Progress;
 use fsdyno_testbed::Confirmation;
@@ -30,11 +30,11 @@ impl<'m> FleetMember<'m> {
     /// From the first order. `None` if it cannot be understood, which is reported to the coordinator.
     pub fn new(order: &str, coordinator: &'m Membership<'m>) -> Option<Self> {
         match serde_json::from_str(order) {
-            Ok(Order::Begin(task)) => Some(FleetMember { task: *task, coordinator }),
-            Ok(Order::Run { .. } | Order::End) => None,
+            Ok(ToMember::Begin(task)) => Some(FleetMember { task: *task, coordinator }),
+            Ok(ToMember::Run { .. } | ToMember::End) => None,
             Err(error) => {
                 let reason = format!("it does not understand the plan ({error}): is fsdyno the same there?");
-                coordinator.say(line(&News::Refused(reason)));
+                coordinator.say(line(&FromMember::Refused(reason)));
                 None
             }
         }
@@ -52,7 +52,7 @@ impl<'m> FleetMember<'m> {
 
     /// Tells the coordinator why this machine cannot run trials.
     pub fn refuse(&self, reason: String) {
-        self.say(&News::Refused(reason));
+        self.say(&FromMember::Refused(reason));
     }
 
     /// Runs what the coordinator wants until it wants nothing more or is gone; then nothing is left but what
@@ -75,33 +75,33 @@ impl<'m> FleetMember<'m> {
         let cases = plan.cases();
         let here = Here::of(plan, machines, &cases);
         let mut runner = Runner::new(plan, machines, options, &cases, &here.unmet)?;
-        self.say(&News::Ready(Box::new(Ready {
+        self.say(&FromMember::Ready(Box::new(Ready {
             unmet: here.unmet.clone(),
             sizes: here.sizes,
             serials: serials(plan, machines),
             restored: restored.undone.into_iter().chain(restored.foreign).collect(),
             left: restored.left,
         })));
-        let around = Around::without_store(plan, options, self.task.sweep(), state.to_path_buf());
+        let hooks = TrialHooks::without_store(plan, options, self.task.sweep(), state.to_path_buf());
         while let Some(order) = self.coordinator.next() {
-            let Ok(Order::Run { slot, rest }) = serde_json::from_str(&order) else { break };
+            let Ok(ToMember::Run { slot, rest }) = serde_json::from_str(&order) else { break };
             if rest.iter().chain([&slot]).any(|slot| slot.case as usize >= cases.len()) {
                 break;
             }
             let mut last = LastReport { member: self, sent: None };
-            let ran = runner.run(machines, &around, &slot, &mut |progress| last.update(progress));
+            let ran = runner.run(machines, &hooks, &slot, &mut |progress| last.update(progress));
             let end = match ran {
                 Ok(Ran::Ended { record, took, interrupted, broken }) => {
-                    self.say(&News::Ended { record, took });
+                    self.say(&FromMember::Ended { record, took });
                     broken
                         .err()
-                        .map(|error| News::Broken(error.to_string()))
-                        .or(interrupted.then_some(News::Interrupted))
+                        .map(|error| FromMember::Broken(error.to_string()))
+                        .or(interrupted.then_some(FromMember::Interrupted))
                 }
-                Ok(Ran::Interrupted) => Some(News::Interrupted),
+                Ok(Ran::Interrupted) => Some(FromMember::Interrupted),
                 // What ends a sweep on one machine ends only the part of this one.
-                Err(SweepError::NoRoom { failure }) => Some(News::Broken(failure.message)),
-                Err(error) => Some(News::Broken(error.to_string())),
+                Err(SweepError::NoRoom { failure }) => Some(FromMember::Broken(failure.message)),
+                Err(error) => Some(FromMember::Broken(error.to_string())),
             };
             runner.keep_for(machines, &rest);
             if let Some(end) = end {
@@ -112,11 +112,11 @@ impl<'m> FleetMember<'m> {
                 break;
             }
         }
-        self.say(&News::Left(runner.leave(machines)));
+        self.say(&FromMember::Left(runner.leave(machines)));
         Ok(())
     }
 
-    fn say(&self, news: &News) {
+    fn say(&self, news: &FromMember) {
         self.coordinator.say(line(news));
     }
 }
@@ -146,7 +146,7 @@ impl LastReport<'_> {
             None => true,
         };
         if is_new {
-            self.member.say(&News::At(Box::new(progress.clone())));
+            self.member.say(&FromMember::At(Box::new(progress.clone())));
             self.sent = Some((Instant::now(), progress.clone()));
         }
     }

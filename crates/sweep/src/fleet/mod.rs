@@ -29,7 +29,7 @@ use queue::Queue;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use wire::{News, Order, Task, line};
+use wire::{FromMember, Task, ToMember, line};
 
 /// The time that members may take to take down what is stuck, once there is nothing more to do.
 const LEAVE_LIMIT: Duration = Duration::from_secs(60);
@@ -66,12 +66,12 @@ pub fn run_fleet(
             confirmation,
             resumed: options.resume.map(|sweep| (sweep.0, own())),
         };
-        pool.tell(number, line(&Order::Begin(Box::new(task))));
+        pool.tell(number, line(&ToMember::Begin(Box::new(task))));
     }
     let (here, left) = match await_all(plan, pool, &machines, options, observer) {
         Ok(ready) => ready,
         Err(error) => {
-            (0..machines.len()).for_each(|number| pool.tell(number, line(&Order::End)));
+            (0..machines.len()).for_each(|number| pool.tell(number, line(&ToMember::End)));
             return Err(error);
         }
     };
@@ -220,7 +220,7 @@ impl Fleet<'_> {
             store.check_room()?;
             self.queue.give(&slot, &name);
             let rest = self.queue.rest_of_block(&self.blocks.slots, &slot);
-            self.pool.tell(number, line(&Order::Run { slot, rest }));
+            self.pool.tell(number, line(&ToMember::Run { slot, rest }));
             let position = Position {
                 machine: Some(name),
                 more_may_follow: self.blocks.more_may_follow(slot.block),
@@ -240,7 +240,7 @@ impl Fleet<'_> {
         observer: &mut dyn FnMut(SweepEvent<'_>),
     ) -> Result<(), SweepError> {
         match serde_json::from_str(text) {
-            Ok(News::At(at)) => {
+            Ok(FromMember::At(at)) => {
                 if let Some(running) = &mut self.machines[number].running {
                     running.course.come_to(&at, Nanos(0));
                 }
@@ -252,8 +252,8 @@ impl Fleet<'_> {
                     observer(SweepEvent::Running(&position));
                 }
             }
-            Ok(News::Ended { record, took }) => self.ended(number, *record, took, store, observer)?,
-            Ok(News::Interrupted) => {
+            Ok(FromMember::Ended { record, took }) => self.ended(number, *record, took, store, observer)?,
+            Ok(FromMember::Interrupted) => {
                 let reason = "it was stopped there".to_string();
                 self.end_machine(
                     number,
@@ -261,10 +261,10 @@ impl Fleet<'_> {
                     observer,
                 );
             }
-            Ok(News::Broken(reason)) => self.end_machine(number, Some(reason), observer),
-            Ok(News::Left(lines)) => self.left(number, lines),
-            Ok(News::Refused(reason)) => self.end_machine(number, Some(reason), observer),
-            Ok(News::Ready(_)) => {}
+            Ok(FromMember::Broken(reason)) => self.end_machine(number, Some(reason), observer),
+            Ok(FromMember::Left(lines)) => self.left(number, lines),
+            Ok(FromMember::Refused(reason)) => self.end_machine(number, Some(reason), observer),
+            Ok(FromMember::Ready(_)) => {}
             Err(error) => {
                 self.end_machine(number, Some(format!("it said what nobody understands: {error}")), observer)
             }
@@ -379,7 +379,7 @@ impl Fleet<'_> {
         // After an error, or if the user does not want to wait: then they are asked for the second time.
         let busy = (0..self.machines.len()).filter(|number| self.machines[*number].is_busy());
         busy.for_each(|number| self.pool.interrupt(number));
-        (0..self.machines.len()).for_each(|number| self.pool.tell(number, line(&Order::End)));
+        (0..self.machines.len()).for_each(|number| self.pool.tell(number, line(&ToMember::End)));
         let begun = Instant::now();
         let waits = |fleet: &Self, number: usize| {
             !fleet.machines[number].has_left && fleet.pool.lost_member(number).is_none()
@@ -397,8 +397,8 @@ impl Fleet<'_> {
                 }
             };
             match serde_json::from_str(&text) {
-                Ok(News::Left(lines)) => self.left(number, lines),
-                Ok(News::Broken(reason)) => {
+                Ok(FromMember::Left(lines)) => self.left(number, lines),
+                Ok(FromMember::Broken(reason)) => {
                     observer(SweepEvent::Machine { name: &self.machines[number].name, line: &reason });
                 }
                 _ => {}

@@ -14,8 +14,9 @@ use std::path::PathBuf;
 /// To a member.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Order {
-    /// The plan, with the devices that this member has. Its answer is [`News::Ready`] or [`News::Refused`].
+pub(super) enum ToMember {
+    /// The plan, with the devices that this member has. Its answer is [`FromMember::Ready`] or
+    /// [`FromMember::Refused`].
     Begin(Box<Task>),
     /// Run a trial.
     Run {
@@ -23,7 +24,7 @@ pub(super) enum Order {
         /// Those that are to follow in its block.
         rest: Vec<Slot>,
     },
-    /// There are no more. Its last answer is [`News::Left`].
+    /// There are no more. Its last answer is [`FromMember::Left`].
     End,
 }
 
@@ -47,7 +48,7 @@ impl Task {
 /// From a member.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum News {
+pub(super) enum FromMember {
     /// It can run trials.
     Ready(Box<Ready>),
     /// It cannot, and has changed nothing.

@@ -37,7 +37,7 @@ fn resolve_within(
 ) -> Result<Workload, PlanError> {
     let table = Section::new(document, &raw.node, raw.table)?;
     let mut workload = raw.workload.clone();
-    let around = Around { device, base };
+    let around = PlanSurroundings { device, base };
     if let Workload::Flow(flow) = &mut workload
         && let Some(name) = table.string(FLOW)?
     {
@@ -121,7 +121,7 @@ fn spelt_out(
 fn referred(
     table: &Section<'_>,
     name: &str,
-    around: &Around<'_>,
+    around: &PlanSurroundings<'_>,
     references: u32,
 ) -> Result<Flow, PlanError> {
     let problem = |message: String| table.error(FLOW, PlanProblem::Flow { message });
@@ -189,12 +189,12 @@ fn follow<'n>(node: &'n Node, place: &[Inside]) -> (&'n Node, bool) {
     (node, true)
 }
 
-struct Around<'a> {
+struct PlanSurroundings<'a> {
     device: &'a DeviceSpec,
     base: &'a Path,
 }
 
-impl Surroundings for Around<'_> {
+impl Surroundings for PlanSurroundings<'_> {
     fn device_size(&self) -> Option<Bytes> {
         self.device.size()
     }

@@ -3,15 +3,14 @@
 //! A trial counts as failed until it has been measured. Whatever happens, everything is taken down by undoing
 //! the journal, and what was measured before a failure is kept. What cannot be taken down is reported.
 
-pub(crate) mod around;
 pub(crate) mod commands;
 pub(crate) mod durability;
 pub(crate) mod guest;
+pub(crate) mod hooks;
 mod load;
 mod observed;
 mod outage;
 pub(crate) mod overhead;
-mod precondition;
 pub(crate) mod report;
 pub(crate) mod served;
 mod start;

@@ -1,7 +1,6 @@
 //! The beginning of a trial: with a filesystem of its own, or with a copy of one that was prepared for
 //! several trials of the block.
 
-use super::precondition::condition;
 use super::{Bench, Stop, cached_by_host, device_bytes, engine_request, load, unmount_between, unproven};
 use crate::order::Slot;
 use crate::plan::Case;
@@ -12,7 +11,7 @@ use fsdyno_core::protocol::{EnginePart, MemoryGroup};
 use fsdyno_core::result::Lifecycle;
 use fsdyno_core::workload::Need;
 use fsdyno_core::{
-    EngineRequest, Failure, Progress, Reached, TrialRecord, TrialStep, Warning, WarningKind, Workload,
+    EngineRequest, Failure, Nanos, Progress, Reached, TrialRecord, TrialStep, Warning, WarningKind, Workload,
 };
 use fsdyno_host::{Command, Host};
 use fsdyno_testbed::{Mounted, Prepared, Stack, TestbedError, memory};
@@ -80,6 +79,19 @@ pub(super) fn begin(
     }
     let group = memory_group(bench, case, in_memory, record)?;
     Ok(Begun { mounted, group, reached, parts_done })
+}
+
+/// Discards or fills the disks for which the plan asks for it; returns how long that took.
+fn condition(bench: &mut Bench<'_, '_>, case: &Case) -> Result<Option<Nanos>, Stop> {
+    let begin = Instant::now();
+    let load = case.workload.load().timing().total();
+    let Bench { host, journal, testbed, stops, progress, .. } = bench;
+    let on_progress = &mut |done: f64| {
+        let left = begin.elapsed().mul_f64((1.0 - done) / done.max(0.001));
+        let left_ns = Some(Nanos(load.0.saturating_add(Nanos::from(left).0)));
+        progress(&Progress { done: Some(done), left_ns, ..Progress::at(TrialStep::Precondition) });
+    };
+    Ok(fsdyno_testbed::condition(*host, journal, testbed, &case.configuration, stops.interrupt, on_progress)?)
 }
 
 /// The program that the load runs, and its version if it prints one.

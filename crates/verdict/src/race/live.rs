@@ -14,7 +14,7 @@ use crate::enough::light;
 use crate::levels::THRESHOLD;
 use crate::load::{Load, loads};
 use crate::machines::Shared;
-use crate::race::procedure::{Budget, NextStep, Outcome, Progress, Race, Running, Schedule};
+use crate::race::procedure::{Budget, NextStep, Outcome, Race, RaceProgress, Running, Schedule};
 use fsdyno_core::{Nanos, Outcome as Ending, RaceBudget, RaceRules, SweepHeader, TrialRecord};
 use std::collections::BTreeSet;
 
@@ -122,7 +122,7 @@ struct Course<'a> {
     outcomes: Vec<Outcome>,
     /// The trial of each outcome.
     records: Vec<&'a TrialRecord>,
-    progress: Progress,
+    progress: RaceProgress,
 }
 
 impl<'a> Course<'a> {

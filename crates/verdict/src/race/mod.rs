@@ -17,7 +17,7 @@ pub use replay::replay;
 
 use crate::judgement::{Class, Judgement};
 use crate::load::Load;
-use crate::race::procedure::{Dropped, NextStep, Outcome, Progress, Race, Why};
+use crate::race::procedure::{Dropped, NextStep, Outcome, Race, RaceProgress, Why};
 use crate::ranking::estimate_of;
 use fsdyno_core::measure::{Direction, Goal, Value};
 use fsdyno_core::{Configuration, Nanos, TrialRecord};
@@ -312,7 +312,7 @@ struct Found<'f, 'a> {
     outcomes: &'f [Outcome],
     /// The trial of each outcome.
     records: &'f [&'a TrialRecord],
-    progress: &'f Progress,
+    progress: &'f RaceProgress,
 }
 
 impl Found<'_, '_> {

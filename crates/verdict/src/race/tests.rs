@@ -126,7 +126,7 @@ fn a_budget_shortens_a_race_or_is_refused() {
             .phases
             .iter_mut()
             .flat_map(|phase| &mut phase.roles)
-            .for_each(|role| role.longest_stall_ns = stall);
+            .for_each(|role| role.longest_stall_ns = Some(stall));
     }
     let unlimited = raced(&trials, &question()).unwrap();
     assert_eq!(unlimited.finalists.len(), 9, "all that were left, and the default");

@@ -25,7 +25,7 @@ const CONTENT: u64 = 22;
 
 /// The naming scheme of files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Order {
+pub(super) enum NameOrder {
     /// Number first: names in the order in which files are created.
     Sequential,
     /// Number last: names in random order.
@@ -35,7 +35,7 @@ pub(super) enum Order {
 /// The small files of one pass.
 #[derive(Debug, Clone)]
 pub(super) struct Files {
-    order: Order,
+    order: NameOrder,
     seed: u64,
     per_directory: u64,
     directories: u32,
@@ -46,7 +46,7 @@ pub(super) struct Files {
 }
 
 impl Files {
-    pub(super) fn new(parameters: &Bonnie, order: Order, seed: u64) -> Self {
+    pub(super) fn new(parameters: &Bonnie, order: NameOrder, seed: u64) -> Self {
         Files {
             order,
             seed: derive_seed(seed, &[order as u64]),
@@ -68,8 +68,8 @@ impl Files {
     pub(super) fn number(&self, name: &CStr) -> Option<u64> {
         let bytes = name.to_bytes().rsplit(|byte| *byte == b'/').next()?;
         let digits = match self.order {
-            Order::Sequential => bytes.get(..DIGITS)?,
-            Order::Random => bytes.get(bytes.len().checked_sub(DIGITS)?..)?,
+            NameOrder::Sequential => bytes.get(..DIGITS)?,
+            NameOrder::Random => bytes.get(bytes.len().checked_sub(DIGITS)?..)?,
         };
         let number = u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
         let own = self.name(number);
@@ -96,11 +96,11 @@ impl Files {
             name.push(b'/');
         }
         match self.order {
-            Order::Sequential => {
+            NameOrder::Sequential => {
                 name.hexadecimal(number);
                 extra[..length].iter().for_each(|byte| name.push(*byte));
             }
-            Order::Random => {
+            NameOrder::Random => {
                 extra[..length].iter().for_each(|byte| name.push(*byte));
                 name.hexadecimal(number);
             }
@@ -207,7 +207,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::HashSet;
 
-    fn files(order: Order, files: u64, directories: u32) -> Files {
+    fn files(order: NameOrder, files: u64, directories: u32) -> Files {
         let (min_size, max_size) = (Bytes(16), Bytes(2000));
         Files::new(&Bonnie { files, directories, min_size, max_size, ..Bonnie::default() }, order, 3)
     }
@@ -218,8 +218,8 @@ mod tests {
 
     #[test]
     fn names_have_the_original_form() {
-        let sequential = files(Order::Sequential, 2048, 1);
-        let random = files(Order::Random, 2048, 4);
+        let sequential = files(NameOrder::Sequential, 2048, 1);
+        let random = files(NameOrder::Random, 2048, 4);
         for number in [0, 1, 255, 2047] {
             let name = text(&sequential.name(number));
             assert_eq!(name[..10], format!("{number:010x}"));
@@ -233,7 +233,7 @@ mod tests {
             assert_eq!(directory, format!("{:05}", random.directory(number)));
             assert_eq!(name[name.len() - 10..], format!("{number:010x}"));
         }
-        let beyond = files(Order::Sequential, 4096, 1).name(2048);
+        let beyond = files(NameOrder::Sequential, 4096, 1).name(2048);
         for strange in [c"", c"x", c"zzzzzzzzzz", c"0000000001?", beyond.as_c_str()] {
             assert_eq!(sequential.number(strange), None, "{strange:?}");
         }
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn no_two_files_share_a_name() {
-        for order in [Order::Sequential, Order::Random] {
+        for order in [NameOrder::Sequential, NameOrder::Random] {
             let files = files(order, 20 * 1024, 3);
             let names: HashSet<Name> = (0..files.count).map(|number| files.name(number)).collect();
             assert_eq!(names.len() as u64, files.count);
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn sizes_are_uniform_between_both_bounds() {
-        let files = files(Order::Sequential, 64 * 1024, 1);
+        let files = files(NameOrder::Sequential, 64 * 1024, 1);
         let sizes: Vec<u64> = (0..files.count).map(|number| files.size(number)).collect();
         assert_eq!((sizes.iter().min(), sizes.iter().max()), (Some(&16), Some(&2000)));
         let mean = sizes.iter().sum::<u64>() as f64 / files.count as f64;
@@ -263,7 +263,7 @@ mod tests {
         /// `make_names` of bon_file.cpp counts like this.
         #[test]
         fn directories_fill_as_in_the_original(units in 1_u64..4, directories in 1_u32..3000) {
-            let files = files(Order::Sequential, units * 1024, directories);
+            let files = files(NameOrder::Sequential, units * 1024, directories);
             let names_per_directory = files.count / u64::from(directories);
             let (mut names_in_dir, mut directory_num) = (0, 0);
             for number in 0..files.count {

@@ -3,7 +3,7 @@
 //!
 //! The item is a file, from the first system call about it to the last.
 
-use super::names::{Files, Name, Order, Shuffle};
+use super::names::{Files, Name, NameOrder, Shuffle};
 use super::{close, failure, job, open_base, phase, read_all, write_all};
 use crate::compare::Comparer;
 use crate::content::{AlignedBuffer, Content, FileIdentity};
@@ -76,8 +76,8 @@ impl Small {
         Small {
             base: base.to_path_buf(),
             seed,
-            sequential: Files::new(parameters, Order::Sequential, seed),
-            random: Files::new(parameters, Order::Random, seed),
+            sequential: Files::new(parameters, NameOrder::Sequential, seed),
+            random: Files::new(parameters, NameOrder::Random, seed),
             directories: parameters.directories,
             chunk: parameters.file_chunk.0 as usize,
             fsync: parameters.fsync,

@@ -109,7 +109,7 @@ pub enum Why {
 
 /// Where a race is.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Progress {
+pub struct RaceProgress {
     /// The next step.
     pub step: NextStep,
     /// In the order in which it happened.
@@ -184,7 +184,7 @@ impl<'a> Running<'a> {
     }
 
     /// Where the race is after these trials, which include the earlier ones; in any order.
-    pub fn after(&mut self, outcomes: &[Outcome]) -> Progress {
+    pub fn after(&mut self, outcomes: &[Outcome]) -> RaceProgress {
         while !self.over {
             let end = match self.look(outcomes) {
                 Look::Lacks(number) => {
@@ -240,8 +240,8 @@ impl<'a> Running<'a> {
         self.round + 1 == self.rounds.len()
     }
 
-    fn progress(&self, step: NextStep) -> Progress {
-        Progress {
+    fn progress(&self, step: NextStep) -> RaceProgress {
+        RaceProgress {
             step,
             dropped: self.dropped.clone(),
             left: self.left.clone(),
@@ -314,7 +314,7 @@ impl Budget {
 
 impl Race {
     /// Where the race is after these trials, in any order.
-    pub fn progress(&self, outcomes: &[Outcome]) -> Progress {
+    pub fn progress(&self, outcomes: &[Outcome]) -> RaceProgress {
         Running::new(self).after(outcomes)
     }
 

@@ -103,7 +103,7 @@ fn what_failed_once_is_not_picked_unless_all_did() {
 }
 
 /// Trials with everything that the race asks for, and how it ends. A trial costs 10, and so does a sentinel.
-fn run(mut race: Race, limit: u64) -> (Vec<Outcome>, Progress) {
+fn run(mut race: Race, limit: u64) -> (Vec<Outcome>, RaceProgress) {
     race.budget = Some(Budget { limit, sentinels: (0..20).map(|block| (block, 10)).collect(), blocks: None });
     let mut outcomes = Vec::new();
     loop {

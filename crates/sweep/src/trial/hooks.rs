@@ -15,7 +15,7 @@ use std::path::PathBuf;
 
 /// The context that the trials of a sweep share for the commands of their plan.
 #[derive(Clone)]
-pub(crate) struct Around<'a> {
+pub(crate) struct TrialHooks<'a> {
     plan: &'a Plan,
     options: &'a RunOptions<'a>,
     sweep: SweepId,
@@ -25,9 +25,9 @@ pub(crate) struct Around<'a> {
     pub store: PathBuf,
 }
 
-impl<'a> Around<'a> {
+impl<'a> TrialHooks<'a> {
     pub fn new(plan: &'a Plan, options: &'a RunOptions<'a>, store: &Store, sweep: SweepId) -> Self {
-        Around { plan, options, sweep, files: store.files_of(sweep), store: store.directory_of_files() }
+        TrialHooks { plan, options, sweep, files: store.files_of(sweep), store: store.directory_of_files() }
     }
 
     /// Where there is no store, and so nothing that writes files beside it: only this directory has a
@@ -38,7 +38,7 @@ impl<'a> Around<'a> {
         sweep: SweepId,
         state: PathBuf,
     ) -> Self {
-        Around { plan, options, sweep, files: state.clone(), store: state }
+        TrialHooks { plan, options, sweep, files: state.clone(), store: state }
     }
 
     /// Where the log of a recorded disk is kept.
