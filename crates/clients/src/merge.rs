@@ -172,14 +172,15 @@ fn merge_role(
     let roles = || parts.iter().map(|(_, _, role)| *role);
     let workers: u32 = roles().map(|role| role.workers).sum();
     // A share of the window of a client that finished early is a smaller share of the common one.
-    let share = |of: fn(&RoleResult) -> f64| {
-        let spent = parts
-            .iter()
-            .map(|(_, phase, role)| of(role) * f64::from(role.workers) * phase.window_ns.as_secs_f64());
-        spent.sum::<f64>() / (f64::from(workers) * window_ns.as_secs_f64()).max(f64::MIN_POSITIVE)
+    let share = |of: fn(&RoleResult) -> Option<f64>| {
+        let spent = parts.iter().map(|(_, phase, role)| {
+            Some(of(role)? * f64::from(role.workers) * phase.window_ns.as_secs_f64())
+        });
+        let all = (f64::from(workers) * window_ns.as_secs_f64()).max(f64::MIN_POSITIVE);
+        spent.sum::<Option<f64>>().map(|spent| spent / all)
     };
     let mut merged = RoleResult {
-        longest_stall_ns: roles().map(|role| role.longest_stall_ns).max().unwrap_or_default(),
+        longest_stall_ns: roles().filter_map(|role| role.longest_stall_ns).max(),
         longest_stall_at_least: roles().any(|role| role.longest_stall_at_least),
         time_over_100ms: share(|role| role.time_over_100ms),
         time_over_1s: share(|role| role.time_over_1s),

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// Version of this protocol, of which the handshake up to [`Answer`] stays the same in all versions.
-pub(crate) const VERSION: u32 = 3;
+pub(crate) const VERSION: u32 = 4;
 
 /// The interval at which each end reports that it is alive.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(1);

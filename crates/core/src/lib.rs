@@ -74,7 +74,8 @@ pub use workload::Workload;
 /// The nearest of `known` to a mistyped `word`, if one is close enough to be worth suggesting.
 ///
 /// Similarity is Jaro-Winkler, which favours a common prefix, as typing errors do. It misses a swap in a word
-/// of three letters (`xsf`), so a single typing error counts as near too, and so does a part of a longer name.
+/// of three letters (`xsf`), so a single typing error counts as near too, and so does a part of a longer
+/// name.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_lowercase();
     known
@@ -118,9 +119,9 @@ mod tests {
 
     #[test]
     fn a_part_of_a_longer_name_is_nearer_than_a_name_that_ends_alike() {
-        let flows = ["videoserver", "filebench-fileserver", "fileserver2"];
+        let flows = ["videoserver", "filebench-fileserver"];
         assert_eq!(nearest("fileserver", flows), Some("filebench-fileserver"));
-        assert_eq!(nearest("filserver2", flows), Some("fileserver2"));
+        assert_eq!(nearest("vidoserver", flows), Some("videoserver"));
         assert_eq!(nearest("bench", flows), None);
     }
 }

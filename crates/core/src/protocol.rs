@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// Version of this protocol; the engine refuses any other.
-pub const PROTOCOL_VERSION: u32 = 1;
+pub const PROTOCOL_VERSION: u32 = 2;
 
 /// The prefix of the paths where trials mount filesystems; 128 random bits in hexadecimal follow.
 pub const MOUNT_PREFIX: &str = "/run/fsdyno-";

@@ -36,8 +36,8 @@ pub fn output(stdout: &str) -> Result<Results, String> {
     role.rates.items_per_s = role.rates.items as f64 / seconds;
     role.rates.bytes = (rate * MEGABYTE * seconds).round() as u64;
     role.rates.aggregate_bytes_per_s = rate * MEGABYTE;
-    role.longest_stall_ns = nanos(longest_ms / 1e3);
-    role.longest_item_ns = Some(role.longest_stall_ns);
+    role.longest_stall_ns = Some(nanos(longest_ms / 1e3));
+    role.longest_item_ns = role.longest_stall_ns;
     Ok(Results {
         phases: vec![PhaseResult::lasting(PHASE, nanos(seconds), vec![role])],
         warnings: Vec::new(),
@@ -93,7 +93,7 @@ Throughput 254.428 MB/sec  2 clients  2 procs  max_latency=37.379 ms
         assert_eq!(role.rates.bytes, 763_284_000);
         assert_eq!(role.rates.items, 25_068 + 38_966 + 1772);
         assert_eq!(role.counts["Flush"], 1772);
-        assert_eq!(role.longest_stall_ns, Nanos(37_379_000));
+        assert_eq!(role.longest_stall_ns, Some(Nanos(37_379_000)));
     }
 
     #[test]

@@ -131,10 +131,10 @@ fn role(role: Role, workers: u32, mb_per_s: f64, operations: Vec<OperationResult
     RoleResult {
         role,
         workers,
-        longest_stall_ns: Nanos::from_millis(40),
+        longest_stall_ns: Some(Nanos::from_millis(40)),
         longest_stall_at_least: false,
-        time_over_100ms: 0.004,
-        time_over_1s: 0.0,
+        time_over_100ms: Some(0.004),
+        time_over_1s: Some(0.0),
         blocked_at_start: Vec::new(),
         rates: Rates {
             data_bytes_per_s: Some(mb_per_s * 2.5e6),
@@ -200,9 +200,9 @@ pub fn block_writer(role: &mut RoleResult) {
         duration_ns: Nanos::from_secs(62),
         at_least: true,
     };
-    role.longest_stall_ns = WINDOW;
-    role.time_over_100ms = 1.0 / 3.0;
-    role.time_over_1s = 1.0 / 3.0;
+    role.longest_stall_ns = Some(WINDOW);
+    role.time_over_100ms = Some(1.0 / 3.0);
+    role.time_over_1s = Some(1.0 / 3.0);
     role.blocked_at_start = vec![blocked.clone()];
     role.worker_results[0] = WorkerResult {
         completed: 0,

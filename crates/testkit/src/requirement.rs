@@ -34,8 +34,7 @@ pub enum Requirement {
     /// A filesystem that the kernel has.
     Filesystem(&'static str),
     /// That no other test runs meanwhile, for what compares times, depends on the machine's caches or takes
-    /// something from all programs. Whoever
-    /// runs the tests sees to it.
+    /// something from all programs. Whoever runs the tests sees to it.
     Quiet,
     /// Time for the long run before a release, which this is left to: `scripts/soak faults`. Whoever runs the
     /// tests sees to it.

@@ -282,7 +282,7 @@ mod tests {
             let trial = |(stall, at_least): &(u64, bool)| {
                 let mut trial = fixture::trial(0, 0, 0, fixture::configuration("ext4", "bfq"), 50.0);
                 for role in trial.phases.iter_mut().flat_map(|phase| &mut phase.roles) {
-                    role.longest_stall_ns = fsdyno_core::Nanos(*stall);
+                    role.longest_stall_ns = Some(fsdyno_core::Nanos(*stall));
                     role.longest_stall_at_least = *at_least;
                 }
                 trial

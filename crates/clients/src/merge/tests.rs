@@ -63,8 +63,8 @@ fn phase(seconds: u64, bytes: u64, times_ns: &[u64]) -> PhaseResult {
         items: 0,
     };
     let role = RoleResult {
-        longest_stall_ns: Nanos(bytes),
-        time_over_100ms: 0.5,
+        longest_stall_ns: Some(Nanos(bytes)),
+        time_over_100ms: Some(0.5),
         rates,
         worker_results: vec![worker(bytes / 2, 3), worker(bytes / 2, bytes)],
         operations: vec![operation(times_ns, SECOND / 10)],
@@ -116,8 +116,8 @@ fn every_operation_of_every_client_is_in_the_sample() {
     assert_eq!((role.workers, role.worker_results.len(), role.counts["files"]), (4, 4, 14));
     assert_eq!(role.blocked_at_start.iter().map(|one| one.worker).collect::<Vec<_>>(), [1, 3]);
     assert_eq!(role.rates.aggregate_bytes_per_s, 200.0);
-    assert_eq!((role.rates.bytes, role.longest_stall_ns), (400, Nanos(300)));
-    assert_eq!(role.time_over_100ms, 0.5);
+    assert_eq!((role.rates.bytes, role.longest_stall_ns), (400, Some(Nanos(300))));
+    assert_eq!(role.time_over_100ms, Some(0.5));
     assert_eq!(merged.clients.iter().map(|one| one.work.bytes).collect::<Vec<_>>(), [100, 300]);
     assert_eq!(merged.clients[1].work.longest_stall_ns, Nanos(300));
     let roles = |client: usize| merged.clients[client].roles.iter().map(|role| (role.role, role.work.bytes));
@@ -132,7 +132,7 @@ fn a_straggler_costs_its_time() {
     assert_eq!(merged.window_ns, Nanos::from_secs(4));
     assert_eq!(merged.roles[0].rates.aggregate_bytes_per_s, 50.0);
     // Half of the time of 2 workers for 1 s and of 2 for 4 s, of 4 workers for 4 s.
-    assert!((merged.roles[0].time_over_100ms - 5.0 / 16.0).abs() < 1e-9);
+    assert!((merged.roles[0].time_over_100ms.unwrap() - 5.0 / 16.0).abs() < 1e-9);
     assert_eq!(merged.clients[0].active_ns, Nanos::from_secs(1));
     let clock = merged.clock.unwrap();
     assert_eq!(clock.end_ns - clock.begin_ns, 4 * SECOND);

@@ -459,7 +459,7 @@ fn cpu_per_megabyte(phases: &[PhaseResult]) -> Option<Value> {
 
 /// The longest stall of a role.
 fn stall(role: &RoleResult, phase: &PhaseResult) -> Option<Value> {
-    let stall = role.known_stall_ns()?;
+    let stall = role.longest_stall_ns?;
     Some(Value::bound(stall.0 as f64, role.stall_is_bound(phase.window_ns)))
 }
 
@@ -496,8 +496,8 @@ impl Figure {
                 role.cpu_share(window).map(|share| Quotient::over(share, window.as_secs_f64()).into())
             }
             Figure::LongestStall => stall(role, phase),
-            Figure::TimeOver100Ms => role.is_watched().then(|| exact(role.time_over_100ms)),
-            Figure::TimeOver1S => role.is_watched().then(|| exact(role.time_over_1s)),
+            Figure::TimeOver100Ms => role.time_over_100ms.map(exact),
+            Figure::TimeOver1S => role.time_over_1s.map(exact),
             Figure::CpuPerOperation => {
                 let completed = total(role.worker_results.iter().map(|worker| worker.completed));
                 let completed = completed as f64;

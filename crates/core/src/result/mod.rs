@@ -3,7 +3,6 @@
 //! Times and sizes are integers of nanoseconds and bytes. Statistics that depend on operations whose end was
 //! not seen are marked (`at_least`).
 
-mod absent;
 mod clients;
 mod command;
 mod cpu;
@@ -71,7 +70,7 @@ pub struct TrialRecord {
     pub seed: u64,
     /// Wall-clock start, RFC 3339, UTC.
     pub started: String,
-    /// `started` and the time that the trial took, by a clock that nobody sets.
+    /// `started` and the time that the trial took, on `CLOCK_MONOTONIC`.
     pub finished: String,
     /// The configuration, its device, and the commands and settings of the build.
     pub configuration: BuiltConfiguration,

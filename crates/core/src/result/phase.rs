@@ -1,12 +1,11 @@
 //! The results of the workers of a phase.
 
-use super::{ClientResult, CpuTime, Latency, OpenLoop, Outage, Quiet, Steadiness, absent};
+use super::{ClientResult, CpuTime, Latency, OpenLoop, Outage, Quiet, Steadiness};
 use crate::cache::CacheState;
 use crate::figures::Quotient;
 use crate::operation::{Operation, Role};
 use crate::telemetry::{TaskKind, Telemetry};
 use crate::units::{Bytes, Nanos};
-use serde::ser::{SerializeStruct, Serializer};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -196,25 +195,23 @@ impl<'a> Watched<'a> {
 }
 
 /// The results of the workers of one role in one phase.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RoleResult {
     /// Which role.
     pub role: Role,
     /// The number of workers.
     pub workers: u32,
     /// The longest time in which a worker completed nothing, of which at least one moment is inside the
-    /// window. Its whole length counts, also in the ramp and in the drain.
-    #[serde(deserialize_with = "absent::or_default")]
-    pub longest_stall_ns: Nanos,
+    /// window. Its whole length counts, also in the ramp and in the drain. Unknown, as are the shares below,
+    /// if the workers were not watched.
+    pub longest_stall_ns: Option<Nanos>,
     /// `true` if that stall had not ended at the drain limit.
     #[serde(default)]
     pub longest_stall_at_least: bool,
     /// Share of the window that workers spent in operations longer than 100 ms, 0 to 1, mean over workers.
-    #[serde(deserialize_with = "absent::or_default")]
-    pub time_over_100ms: f64,
+    pub time_over_100ms: Option<f64>,
     /// The same for 1 s.
-    #[serde(deserialize_with = "absent::or_default")]
-    pub time_over_1s: f64,
+    pub time_over_1s: Option<f64>,
     /// Operations in flight when the window began: not part of the sample, but their time counts as stall.
     pub blocked_at_start: Vec<InFlight>,
     /// Rates over the window.
@@ -225,7 +222,7 @@ pub struct RoleResult {
     pub cpu: CpuTime,
     /// Processor time over the window as a program reports it, which may exceed 1; absent if it reports none.
     /// It may be known without either.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reported_cpu_share: Option<f64>,
     /// The counts that a workload keeps by name in addition to its items, such as those of the files that
     /// postmark created, read and appended to.
@@ -237,69 +234,17 @@ pub struct RoleResult {
     pub longest_item_ns: Option<Nanos>,
     /// Time inside the window that the workers together spent removing names, also in operations of which
     /// only a part is inside; absent if they removed none, or if an older version measured them.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub removing_ns: Option<Nanos>,
     /// The extent to which the workers kept up with the rate of the role; absent if it has none. The
     /// distributions of their iterations are among the operations ([`Operation::ResponseTime`],
     /// [`Operation::ServiceTime`]).
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open_loop: Option<OpenLoop>,
     /// Each worker separately.
     pub worker_results: Vec<WorkerResult>,
     /// Each operation, in the order of [`Operation::ALL`].
     pub operations: Vec<OperationResult>,
-}
-
-/// Stalls and shares are null if the workers were not watched.
-impl Serialize for RoleResult {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let RoleResult {
-            role,
-            workers,
-            longest_stall_ns: _,
-            longest_stall_at_least,
-            time_over_100ms,
-            time_over_1s,
-            blocked_at_start,
-            rates,
-            cpu,
-            reported_cpu_share,
-            counts,
-            longest_item_ns,
-            removing_ns,
-            open_loop,
-            worker_results,
-            operations,
-        } = self;
-        let watched = |share: &f64| self.is_watched().then_some(*share);
-        let mut document = serializer.serialize_struct("RoleResult", 16)?;
-        document.serialize_field("role", role)?;
-        document.serialize_field("workers", workers)?;
-        document.serialize_field("longest_stall_ns", &self.known_stall_ns())?;
-        document.serialize_field("longest_stall_at_least", longest_stall_at_least)?;
-        document.serialize_field("time_over_100ms", &watched(time_over_100ms))?;
-        document.serialize_field("time_over_1s", &watched(time_over_1s))?;
-        document.serialize_field("blocked_at_start", blocked_at_start)?;
-        document.serialize_field("rates", rates)?;
-        document.serialize_field("cpu", cpu)?;
-        match reported_cpu_share {
-            Some(share) => document.serialize_field("reported_cpu_share", share)?,
-            None => document.skip_field("reported_cpu_share")?,
-        }
-        document.serialize_field("counts", counts)?;
-        document.serialize_field("longest_item_ns", longest_item_ns)?;
-        match removing_ns {
-            Some(spent) => document.serialize_field("removing_ns", spent)?,
-            None => document.skip_field("removing_ns")?,
-        }
-        match open_loop {
-            Some(kept_up) => document.serialize_field("open_loop", kept_up)?,
-            None => document.skip_field("open_loop")?,
-        }
-        document.serialize_field("worker_results", worker_results)?;
-        document.serialize_field("operations", operations)?;
-        document.end()
-    }
 }
 
 impl RoleResult {
@@ -308,10 +253,10 @@ impl RoleResult {
         RoleResult {
             role,
             workers,
-            longest_stall_ns: Nanos(0),
+            longest_stall_ns: None,
             longest_stall_at_least: false,
-            time_over_100ms: 0.0,
-            time_over_1s: 0.0,
+            time_over_100ms: None,
+            time_over_1s: None,
             blocked_at_start: Vec::new(),
             rates: Rates::default(),
             cpu: CpuTime::default(),
@@ -407,15 +352,10 @@ impl RoleResult {
         (seconds > 0.0).then(|| Quotient::over(0.0, seconds))
     }
 
-    /// The longest stall, if it is known.
-    pub fn known_stall_ns(&self) -> Option<Nanos> {
-        (self.is_watched() || self.longest_stall_ns > Nanos(0)).then_some(self.longest_stall_ns)
-    }
-
     /// Returns whether the longest stall in this window is only a lower bound. In results up to version 0.2
     /// stalls are cut at the edges of the window, so that one that fills it may have been longer.
     pub fn stall_is_bound(&self, window: Nanos) -> bool {
-        self.is_watched() && (self.longest_stall_at_least || self.longest_stall_ns == window)
+        self.is_watched() && (self.longest_stall_at_least || self.longest_stall_ns == Some(window))
     }
 }
 

@@ -19,10 +19,10 @@ pub fn role(role: Role, workers: u32, bytes_per_s: f64) -> RoleResult {
     RoleResult {
         role,
         workers,
-        longest_stall_ns: Nanos::from_millis(u64::from(workers)),
+        longest_stall_ns: Some(Nanos::from_millis(u64::from(workers))),
         longest_stall_at_least: false,
-        time_over_100ms: 0.25,
-        time_over_1s: 0.125,
+        time_over_100ms: Some(0.25),
+        time_over_1s: Some(0.125),
         blocked_at_start: vec![],
         rates: Rates {
             data_bytes_per_s: None,

@@ -178,7 +178,7 @@ fn a_percentile_of_too_few_operations_does_not_rank() {
 #[test]
 fn a_stall_that_fills_the_window_is_a_lower_bound() {
     let mut stalled = trial();
-    stalled.phases[2].roles[0].longest_stall_ns = WINDOW;
+    stalled.phases[2].roles[0].longest_stall_ns = Some(WINDOW);
     let expected = Some(Value { value: 30e9, at_least: true });
     assert_eq!(value_in(&stalled, "longest-stall"), expected);
     assert_eq!(value_in(&stalled, "c/writer/longest-stall"), expected);
@@ -202,12 +202,12 @@ fn a_trial_has_figures_besides_its_phases() {
 fn unwatched_workers_have_only_the_stalls_that_were_reported() {
     let mut said = trial();
     for role in said.phases.iter_mut().flat_map(|phase| &mut phase.roles) {
-        (role.longest_stall_ns, role.worker_results) = (Nanos(0), Vec::new());
+        *role = RoleResult::unwatched(role.role, role.workers);
     }
     for measure in ["longest-stall", "c/writer/longest-stall", "c/writer/time-over-1s"] {
         assert_eq!(value_in(&said, measure), None, "{measure}");
     }
-    said.phases[2].roles[0].longest_stall_ns = WINDOW;
+    said.phases[2].roles[0].longest_stall_ns = Some(WINDOW);
     assert_eq!(value_in(&said, "longest-stall"), Some(Value { value: 30e9, at_least: false }));
 }
 

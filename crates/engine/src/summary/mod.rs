@@ -226,7 +226,8 @@ fn role_result(role: Role, workers: &[Finished], window: Window) -> RoleResult {
     let worker_results: Vec<WorkerResult> =
         workers.iter().enumerate().map(|(index, worker)| worker.result(index, window)).collect();
     let mean = |share: fn(&WorkerResult) -> f64| {
-        worker_results.iter().map(share).sum::<f64>() / worker_results.len().max(1) as f64
+        let sum = worker_results.iter().map(share).sum::<f64>();
+        (!worker_results.is_empty()).then(|| sum / worker_results.len() as f64)
     };
     let blocked = workers.iter().enumerate().flat_map(|(index, worker)| {
         let at_begin = worker.edges.at_begin.iter();
@@ -240,11 +241,7 @@ fn role_result(role: Role, workers: &[Finished], window: Window) -> RoleResult {
     RoleResult {
         role,
         workers: workers.len() as u32,
-        longest_stall_ns: worker_results
-            .iter()
-            .map(|worker| worker.longest_stall_ns)
-            .max()
-            .unwrap_or_default(),
+        longest_stall_ns: worker_results.iter().map(|worker| worker.longest_stall_ns).max(),
         // Of any: what had not ended may have become the longest.
         longest_stall_at_least: worker_results.iter().any(|worker| worker.longest_stall_at_least),
         time_over_100ms: mean(|worker| worker.time_over_100ms),

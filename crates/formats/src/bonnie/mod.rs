@@ -73,10 +73,10 @@ mod tests {
         // 65536 KiB at 88754 KiB/s.
         assert_eq!(write.window_ns.0 / 1_000_000, 738);
         assert_eq!(write.roles[0].reported_cpu_share, Some(0.32));
-        assert_eq!(write.roles[0].longest_stall_ns, Nanos(8_613_000));
+        assert_eq!(write.roles[0].longest_stall_ns, Some(Nanos(8_613_000)));
         // One MiB, byte by byte, at 33 KiB/s.
         assert_eq!(report.phases[0].window_ns.0 / 1_000_000_000, 31);
-        assert_eq!(report.phases[0].roles[0].longest_stall_ns, Nanos::from_millis(834));
+        assert_eq!(report.phases[0].roles[0].longest_stall_ns, Some(Nanos::from_millis(834)));
         let seeks = &report.phases[5].roles[0];
         assert_eq!((seeks.role, seeks.workers, seeks.rates.items), (Role::Seeker, 5, 8192));
         assert!((seeks.rates.items_per_s - 14179.0).abs() < 0.1);
@@ -91,11 +91,11 @@ mod tests {
         assert_eq!(*last, "delete random");
         assert_eq!(report.phases[0].roles[0].rates.items, 4096);
         assert_eq!(report.phases[0].window_ns, Nanos::from_millis(800));
-        assert_eq!(report.phases[5].roles[0].longest_stall_ns, Nanos::from_secs(3));
+        assert_eq!(report.phases[5].roles[0].longest_stall_ns, Some(Nanos::from_secs(3)));
         // The amount and the longest operation are known, but not the total time.
         let (silent, role) = (&report.phases[1], &report.phases[1].roles[0]);
         assert_eq!((silent.window_ns, role.rates.items, role.rates.items_per_s), (Nanos(0), 4096, 0.0));
-        assert_eq!(role.longest_stall_ns, Nanos(383_000));
+        assert_eq!(role.longest_stall_ns, Some(Nanos(383_000)));
         assert_eq!(report.warnings.len(), 1);
         assert!(report.warnings[0].text.contains("stat sequential, stat random"), "{:?}", report.warnings);
         // The workers were not watched, so single operations have no figures.

@@ -273,8 +273,9 @@ impl<'t> Line<'t> {
         if let Field::Value(percent) = percent {
             result.reported_cpu_share = Some(percent / 100.0);
         }
-        result.longest_stall_ns = self.latency(latencies.map(|first| first + index))?;
-        result.longest_item_ns = Some(result.longest_stall_ns).filter(|longest_ns| *longest_ns > Nanos(0));
+        let longest = self.latency(latencies.map(|first| first + index))?;
+        result.longest_stall_ns = Some(longest).filter(|longest_ns| *longest_ns > Nanos(0));
+        result.longest_item_ns = result.longest_stall_ns;
         let took = seconds.map(nanos).unwrap_or_default();
         let phase = PhaseResult::lasting(test.name, took, vec![result]);
         Ok(Some(TestResult { phase, too_quick: rate.is_none() }))

@@ -299,7 +299,7 @@ mod tests {
             let (written, role) = (written.unwrap(), &phase.roles[0]);
             assert_eq!((phase.name.as_str(), role.role), (TESTS[index].name, TESTS[index].role));
             assert_eq!(*too_quick, written.speed.is_none());
-            assert_eq!(role.longest_stall_ns, Nanos(written.longest_ns / 1000 * 1000));
+            assert_eq!(role.longest_stall_ns, Some(Nanos(written.longest_ns / 1000 * 1000)));
             let rates = role.rates;
             let rate = if index < LARGE { rates.aggregate_bytes_per_s / 1024.0 } else { rates.items_per_s };
             assert_eq!(rate, written.speed.map_or(0.0, |speed| speed.rate.trunc()), "{}", phase.name);

@@ -231,9 +231,6 @@ fn place() -> Vec<Column> {
 }
 
 fn of_operations() -> Vec<Column> {
-    let share = |name: &str, of: fn(&RoleResult) -> f64| {
-        number(name, move |row| row.role.filter(|role| role.is_watched()).map(of))
-    };
     // A zero of a role that was not watched means that the rate is unknown.
     let rate = |name: &str, of: fn(&RoleResult) -> f64| {
         number(name, move |row| {
@@ -250,13 +247,13 @@ fn of_operations() -> Vec<Column> {
     let mut columns = place();
     columns.extend([
         whole("role_workers", |row| row.role.map(|role| role.workers.into())),
-        whole("role_longest_stall_ns", |row| row.role?.known_stall_ns().map(|stall| stall.0)),
+        whole("role_longest_stall_ns", |row| row.role?.longest_stall_ns.map(|stall| stall.0)),
         truth("role_longest_stall_at_least", |row| {
             let (phase, role) = (row.phase?, row.role?);
-            role.known_stall_ns().map(|_| role.stall_is_bound(phase.window_ns))
+            role.longest_stall_ns.map(|_| role.stall_is_bound(phase.window_ns))
         }),
-        share("role_time_over_100ms", |role| role.time_over_100ms),
-        share("role_time_over_1s", |role| role.time_over_1s),
+        number("role_time_over_100ms", |row| row.role?.time_over_100ms),
+        number("role_time_over_1s", |row| row.role?.time_over_1s),
         number("role_data_bytes_per_s", |row| row.role?.rates.data_bytes_per_s),
         number("role_with_overhead_bytes_per_s", |row| row.role?.rates.with_overhead_bytes_per_s),
         rate("role_aggregate_bytes_per_s", |role| role.rates.aggregate_bytes_per_s),

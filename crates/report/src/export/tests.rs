@@ -1,6 +1,7 @@
 use super::*;
 use crate::fixture;
 use fsdyno_core::Nanos;
+use fsdyno_core::result::RoleResult;
 use fsdyno_core::result::{ClientResult, ClientRole, ClientWork, CpuTime};
 use serde_json::Value;
 use std::collections::HashMap;
@@ -96,8 +97,7 @@ fn a_role_without_known_operations_has_a_row() {
     let mut trials = fixture::trials()[..1].to_vec();
     trials[0].phases.truncate(1);
     let role = &mut trials[0].phases[0].roles[0];
-    (role.operations, role.worker_results) = (Vec::new(), Vec::new());
-    role.longest_stall_ns = Nanos(0);
+    *role = RoleResult { rates: role.rates, cpu: role.cpu, ..RoleResult::unwatched(role.role, role.workers) };
     let rows = rows(Kind::Operations, &trials);
     assert_eq!(rows.len(), 1);
     assert_eq!((rows[0]["role"].as_str(), rows[0]["operation"].as_str()), ("reader", ""));

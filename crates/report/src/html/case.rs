@@ -78,7 +78,7 @@ fn facts(case: &CaseView, trials: &[&TrialRecord], measure: &Measure) -> String 
 fn most_stalled<'a>(trials: &[&'a TrialRecord]) -> Option<&'a TrialRecord> {
     let stall = |trial: &TrialRecord| -> Nanos {
         let roles = trial.phases.iter().flat_map(|phase| &phase.roles);
-        roles.map(|role| role.longest_stall_ns).max().unwrap_or_default()
+        roles.filter_map(|role| role.longest_stall_ns).max().unwrap_or_default()
     };
     // The first of equals.
     trials.iter().copied().reduce(|a, b| if stall(b) > stall(a) { b } else { a })

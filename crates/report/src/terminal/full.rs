@@ -84,18 +84,16 @@ fn write_role(out: &mut dyn Write, view: &RoleView, style: Style) -> io::Result<
 
 /// `longest stall 40.0 ms; time over 100 ms 0.4 %, over 1 s 0`.
 pub(crate) fn stalls(view: &RoleView) -> String {
-    if !view.watched {
-        return match view.longest_stall.ns {
-            0 => "stalls not reported".to_string(),
-            _ => format!("longest stall {}, as reported", text::time_in_words(view.longest_stall)),
-        };
+    let longest = text::time_in_words(view.longest_stall);
+    match (view.time_over_100ms, view.time_over_1s) {
+        (Some(long), Some(very_long)) => format!(
+            "longest stall {longest}; time over 100 ms {}, over 1 s {}",
+            text::percent(long),
+            text::percent(very_long)
+        ),
+        _ if view.longest_stall.ns == 0 => "stalls not reported".to_string(),
+        _ => format!("longest stall {longest}, as reported"),
     }
-    format!(
-        "longest stall {}; time over 100 ms {}, over 1 s {}",
-        text::time_in_words(view.longest_stall),
-        text::percent(view.time_over_100ms),
-        text::percent(view.time_over_1s)
-    )
 }
 
 /// `45.9 MB/s in all; 115 MB/s per worker in data, 50.5 MB/s with overhead`.

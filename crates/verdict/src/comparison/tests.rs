@@ -92,7 +92,7 @@ fn trials_without_named_measures_are_compared_role_by_role() {
             trial.workload = Workload::External(fsdyno_core::workload::External::default());
             trial.phases.truncate(1);
             trial.phases[0].name = "job".to_string();
-            trial.phases[0].roles[0].longest_stall_ns = fsdyno_core::Nanos(0);
+            trial.phases[0].roles[0].longest_stall_ns = Some(fsdyno_core::Nanos(0));
             trial.phases[0].roles[0].worker_results.clear();
         }
         trials
@@ -171,7 +171,7 @@ fn a_lower_bound_proves_only_its_own_side() {
     let mut blocked = trials(1, "b", 6, 1.0);
     for trial in &mut blocked {
         let phase = &mut trial.phases[2];
-        phase.roles[0].longest_stall_ns = phase.window_ns;
+        phase.roles[0].longest_stall_ns = Some(phase.window_ns);
     }
     let question = question(&["longest-stall"]);
     let worse = Comparison::new(side("a", 1, &base), side("b", 1, &blocked), &question);

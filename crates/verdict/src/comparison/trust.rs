@@ -59,7 +59,7 @@ impl Machine {
             role.rates.aggregate_bytes_per_s = rate;
         }
         let stall = 40e6 / luck * self.draw(0.4);
-        trial.phases[2].roles[0].longest_stall_ns = fsdyno_core::Nanos(stall as u64);
+        trial.phases[2].roles[0].longest_stall_ns = Some(fsdyno_core::Nanos(stall as u64));
         let slow = 300e3 / luck * self.draw(0.2);
         trial.phases[2].roles[1].operations[0].lat_ns.quantiles[Quantile::P999] = slow as u64;
         trial
@@ -75,7 +75,7 @@ fn template() -> TrialRecord {
     let mut trial = fixture::trial(0, 0, 0, fixture::configuration("ext4", "bfq"), 60.0);
     for role in trial.phases.iter_mut().flat_map(|phase| &mut phase.roles) {
         role.operations.retain(|result| result.operation == Operation::ReadFirstByte);
-        role.longest_stall_ns = fsdyno_core::Nanos(0);
+        role.longest_stall_ns = Some(fsdyno_core::Nanos(0));
     }
     trial
 }

@@ -114,9 +114,9 @@ pub struct RoleView {
     /// The longest of all trials.
     pub longest_stall: Time,
     /// Share of the window in operations over 100 ms, 0 to 1, mean over trials.
-    pub time_over_100ms: f64,
+    pub time_over_100ms: Option<f64>,
     /// The same for 1 s.
-    pub time_over_1s: f64,
+    pub time_over_1s: Option<f64>,
     /// Total work over total time, of all trials together.
     pub rates: Rates,
     /// Processor time of the workers, all trials together.
@@ -376,8 +376,9 @@ fn merge_role(
         .flat_map(|(trial, phase)| phase.roles.iter().map(|part| (*trial, *phase, part)))
         .filter(|(_, _, part)| part.role == role)
         .collect();
-    let mean = |share: fn(&RoleResult) -> f64| {
-        parts.iter().map(|(_, _, part)| share(part)).sum::<f64>() / parts.len() as f64
+    let mean = |share: fn(&RoleResult) -> Option<f64>| {
+        let sum = parts.iter().map(|(_, _, part)| share(part)).sum::<Option<f64>>();
+        sum.map(|sum| sum / parts.len() as f64)
     };
     let several = phases.len() > 1;
     let stalls = parts.iter().map(|(_, phase, part)| stall(phase, part));
@@ -450,5 +451,5 @@ fn merge_operations(
 
 /// The longest stall of a role in one trial.
 pub fn stall(phase: &PhaseResult, role: &RoleResult) -> Time {
-    Time { ns: role.longest_stall_ns.0, at_least: role.stall_is_bound(phase.window_ns) }
+    Time { ns: role.longest_stall_ns.unwrap_or_default().0, at_least: role.stall_is_bound(phase.window_ns) }
 }

@@ -65,8 +65,8 @@ const FILE_COST: u64 = 4096;
 impl Work for Flow {
     /// One phase, or one for each number of workers, each with file sets of its own.
     ///
-    /// If the filesystem is mounted again in between, a part of the work ends with creating the sets of a phase,
-    /// and the next one begins with that phase.
+    /// If the filesystem is mounted again in between, a part of the work ends with creating the sets of a
+    /// phase, and the next one begins with that phase.
     fn run(&self, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
         let base = session.make_base()?;
         let (part, seed) = (session.request.part, session.request.seed);

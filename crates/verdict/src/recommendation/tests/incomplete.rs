@@ -122,7 +122,7 @@ fn the_default_must_work_to_be_kept() {
 fn stalled(mut trials: Vec<TrialRecord>, case: u32, seconds: u64, at_least: bool) -> Vec<TrialRecord> {
     for (trial, more) in trials.iter_mut().filter(|trial| trial.case == case).zip(0..) {
         for role in trial.phases.iter_mut().flat_map(|phase| &mut phase.roles) {
-            role.longest_stall_ns = fsdyno_core::Nanos(seconds * 1_000_000_000 + more * 1_000_000);
+            role.longest_stall_ns = Some(fsdyno_core::Nanos(seconds * 1_000_000_000 + more * 1_000_000));
             role.longest_stall_at_least = at_least;
         }
     }
