@@ -182,8 +182,8 @@ fn restarted(version: &str, outage_ms: u64, window: &str) -> Value {
     assert!(trial["warnings"].to_string().contains("the server was away for"), "{}", trial["warnings"]);
     let role = &phase["roles"][0];
     let stall_ns = role["longest_stall_ns"].as_u64().expect("a stall");
-    // Nobody answers while it is away. An answer that was on its way takes up to 130 ms where both machines are
-    // emulated on busy processors.
+    // Nobody answers while it is away. An answer that was on its way takes up to 130 ms where both machines
+    // are emulated on busy processors.
     assert!(stall_ns + 500_000_000 >= away_ns, "{stall_ns} of {away_ns}");
     assert!(!role["longest_stall_at_least"].as_bool().unwrap_or(false), "{role}");
     // The server unmounts and mounts once more than without, and clients do not.

@@ -6,9 +6,13 @@ use fsdyno_host::local::LocalHost;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// A sector in sysfs and in the arguments of addpart(8), whatever the disk's own sector size.
 const SECTOR: u64 = 512;
+
+/// The time in which whoever looks at a device lets go of it.
+const LET_GO: Duration = Duration::from_secs(10);
 
 /// A disk that lasts as long as its test.
 pub struct Disk {
@@ -68,9 +72,17 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // If the test has failed, its own message matters more.
+        // If the test has failed, its own message matters more. Whoever lists the machine's devices may have
+        // one open for a moment, and what stays would be in the way of the next disk of this number.
         for number in 1..=self.partitions {
-            let _ = Command::new("delpart").args([&self.node, &number.to_string()]).status();
+            let node = format!("{}p{number}", self.node);
+            let begin = Instant::now();
+            while Path::new(&node).exists() && begin.elapsed() < LET_GO {
+                let removal = Command::new("delpart").args([&self.node, &number.to_string()]).output();
+                if !removal.is_ok_and(|output| output.status.success()) {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+            }
         }
         // As fsdyno detaches its own, which also gives back discards that were switched off.
         let mut host = LocalHost::new(PathBuf::new(), Vec::new());
