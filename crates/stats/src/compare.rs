@@ -16,9 +16,9 @@
 
 use crate::any_time;
 use crate::estimate::{self, Interval};
+use crate::normal;
 use crate::student::{p_value, quantile};
 use crate::trend::median;
-use distrs::Normal;
 
 /// The most trials that [`Verdict::CannotTell`] asks for.
 const MOST_NEEDED: usize = 1000;
@@ -263,7 +263,7 @@ impl Ratio {
     fn decided(&self, difference: f64, tolerated: f64, comparisons: usize, n: usize) -> f64 {
         let freedom = self.freedom(n);
         let error = self.spread / (n as f64).sqrt();
-        let below = |logarithm: f64| Normal::cdf((logarithm - difference) / error, 0.0, 1.0);
+        let below = |logarithm: f64| normal::cdf((logarithm - difference) / error);
         let tail = match difference >= tolerated {
             true => 0.025 / comparisons.max(1) as f64,
             false => 0.025,

@@ -29,8 +29,8 @@
 //! from the given seed, so that the same values give the same interval.
 
 use crate::mean::{MeanKind, Weighted, mean};
+use crate::normal;
 use crate::student;
-use distrs::Normal;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -156,7 +156,7 @@ impl Sum {
 /// The probability that the expanded interval excludes at each end.
 fn tail(n: usize) -> f64 {
     let n = n as f64;
-    Normal::cdf(-(n / (n - 1.0)).sqrt() * student::quantile(0.975, n - 1.0), 0.0, 1.0)
+    normal::cdf(-(n / (n - 1.0)).sqrt() * student::quantile(0.975, n - 1.0))
 }
 
 /// The first mean at which the share of draws seen so far reaches `tail`.

@@ -15,6 +15,7 @@ mod mann_whitney;
 mod mean;
 mod moderated;
 mod moments;
+mod normal;
 mod pareto;
 mod proportion;
 mod rank;

@@ -12,7 +12,7 @@
 //! so ties need no correction. (SciPy and the statrs crate have the exact distribution only for samples
 //! without ties.)
 
-use distrs::Normal;
+use crate::normal;
 
 /// Up to this many values in both samples together, every split is counted.
 const COUNTED_MAX: usize = 60;
@@ -71,7 +71,7 @@ fn asymptotic(ranks: &[usize], first: usize) -> f64 {
     let squares: f64 = ranks.iter().map(|rank| (*rank as f64 / 2.0 - mean).powi(2)).sum();
     let deviation = (of_first * of_second / (n * (n - 1.0)) * squares).sqrt();
     let beyond = ((rank_sum - expected).abs() - 0.5).max(0.0);
-    if deviation == 0.0 { 1.0 } else { (2.0 * Normal::cdf(-beyond / deviation, 0.0, 1.0)).min(1.0) }
+    if deviation == 0.0 { 1.0 } else { (2.0 * normal::cdf(-beyond / deviation)).min(1.0) }
 }
 
 #[cfg(test)]

@@ -8,8 +8,8 @@
 
 use crate::estimate::{Estimate, Interval, estimate};
 use crate::mean::{MeanKind, Weighted};
+use crate::normal;
 use crate::student::quantile;
-use distrs::Normal;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -84,7 +84,7 @@ pub fn rate_difference(
     };
     let mut differences: Vec<f64> = (0..DRAWS).map(|_| drawn(&sides[1], &b) - drawn(&sides[0], &a)).collect();
     differences.sort_unstable_by(f64::total_cmp);
-    let tail = Normal::cdf(-quantile(1.0 - misses / 2.0, freedom), 0.0, 1.0);
+    let tail = normal::cdf(-quantile(1.0 - misses / 2.0, freedom));
     let rank = ((tail * DRAWS as f64).ceil() as usize).clamp(1, DRAWS) - 1;
     let interval = Interval {
         low: differences[rank].min(value).max(-1.0),

@@ -10,7 +10,7 @@
 //! it is that of the normal approximation. Fewer than 5 values cannot reach 5 %, whatever they are.
 
 use crate::estimate::Interval;
-use distrs::Normal;
+use crate::normal;
 
 /// Up to this many values, all permutations are counted.
 const COUNTED_MAX: usize = 60;
@@ -44,9 +44,9 @@ pub fn trend(points: &[(f64, f64)]) -> Option<Trend> {
     let p = match ties.iter().all(|count| *count == 1) && n <= COUNTED_MAX {
         true => counted(n, score),
         false if score == 0 => 1.0,
-        false => 2.0 * Normal::cdf(-(score.abs() as f64) / deviation, 0.0, 1.0),
+        false => 2.0 * normal::cdf(-(score.abs() as f64) / deviation),
     };
-    let reach = Normal::ppf(0.975, 0.0, 1.0) * deviation;
+    let reach = normal::quantile(0.975) * deviation;
     let all = slopes.len() as f64;
     let low = (((all - reach) / 2.0).round_ties_even() - 1.0).max(0.0) as usize;
     let high = (((all + reach) / 2.0).round_ties_even() as usize).min(slopes.len() - 1);
