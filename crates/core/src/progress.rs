@@ -15,9 +15,6 @@ macro_rules! trial_steps {
         }
 
         impl TrialStep {
-            /// Every step.
-            pub const ALL: &'static [TrialStep] = &[$(TrialStep::$variant),+];
-
             /// Returns its name.
             pub const fn name(self) -> &'static str {
                 match self { $(TrialStep::$variant => $name,)+ }
@@ -89,13 +86,10 @@ pub struct Progress {
     /// The current step.
     pub step: TrialStep,
     /// The phase of the load; empty outside of phases.
-    #[serde(default)]
     pub phase: String,
     /// Share of the step that is done, 0 to 1, if that is known.
-    #[serde(default)]
     pub done: Option<f64>,
     /// Time until the last phase of the load ends, if that is known.
-    #[serde(default)]
     pub left_ns: Option<Nanos>,
     /// The activity of the workers of a phase, for somebody who watches.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -2,7 +2,9 @@
 
 use fsdyno_core::result::{PhaseResult, Quantile, RoleResult};
 use fsdyno_core::workload::{Arrivals, Fileserver, Null, Ramp, Rate};
-use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Nanos, Operation, Role, WarningKind, Workload};
+use fsdyno_core::{
+    Bytes, EngineEvent, EngineRequest, Nanos, Operation, Role, TrialStep, WarningKind, Workload,
+};
 use fsdyno_engine::{EngineError, reader_pass, run, serve};
 use fsdyno_testkit::in_memory;
 use sha2::{Digest, Sha256};
@@ -207,7 +209,7 @@ fn cleaning_up_leaves_nothing() {
 
 #[test]
 fn an_interrupted_engine_stops_at_once_and_cleans_up() {
-    for after in [EngineStage::Prepare, EngineStage::Measure] {
+    for step in [TrialStep::Prepare, TrialStep::Measure] {
         let directory = in_memory();
         let workload =
             Fileserver { tree_size: Bytes(64 * Bytes::MIB), window: Nanos::from_secs(600), ..small() };
@@ -215,7 +217,8 @@ fn an_interrupted_engine_stops_at_once_and_cleans_up() {
             EngineRequest { clean_up: true, ..request(directory.path(), Workload::Fileserver(workload)) };
         let (stop, mut asked) = (AtomicBool::new(false), None);
         let result = run(&request, &stop, &mut |event| {
-            if after.reached(&event) && asked.is_none() {
+            let is_there = matches!(&event, EngineEvent::Progress(progress) if progress.step == step);
+            if is_there && asked.is_none() {
                 stop.store(true, Ordering::Relaxed);
                 asked = Some(Instant::now());
             }
@@ -223,23 +226,6 @@ fn an_interrupted_engine_stops_at_once_and_cleans_up() {
         assert!(matches!(result, Err(EngineError::Stopped)), "{result:?}");
         assert!(asked.unwrap().elapsed() < Duration::from_secs(60), "the window is ten minutes long");
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
-    }
-}
-
-#[derive(Clone, Copy)]
-enum EngineStage {
-    Prepare,
-    Measure,
-}
-
-impl EngineStage {
-    fn reached(self, event: &EngineEvent) -> bool {
-        use fsdyno_core::TrialStep;
-        let wanted = match self {
-            EngineStage::Prepare => TrialStep::Prepare,
-            EngineStage::Measure => TrialStep::Measure,
-        };
-        matches!(event, EngineEvent::Progress(progress) if progress.step == wanted)
     }
 }
 

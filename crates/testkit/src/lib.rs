@@ -93,26 +93,23 @@ fn counted(operation: Operation, values_ns: &[(u64, u64)]) -> OperationResult {
     }
 }
 
-/// The number of values that [`around`] repeats.
-const SPREAD: u64 = 41;
+/// `n` values around `center_ns`, each with its number; the slowest is a hundred times as long.
+fn spread(center_ns: u64, n: u64) -> Vec<(u64, u64)> {
+    const VALUES: u64 = 41;
+    let usual = n.saturating_sub(1);
+    let times = |i| usual / VALUES + u64::from(i < usual % VALUES);
+    let values = (0..VALUES).map(|i| (center_ns * (80 + i) / 100, times(i)));
+    values.chain((n > 0).then_some((center_ns * 100, 1))).filter(|(_, times)| *times > 0).collect()
+}
 
 /// `n` values around `center_ns`, the slowest a hundred times as long.
 pub fn around(center_ns: u64, n: u64) -> Vec<u64> {
-    let mut values: Vec<u64> = (0..n).map(|i| center_ns * (80 + i % SPREAD) / 100).collect();
-    if let Some(last) = values.last_mut() {
-        *last = center_ns * 100;
-    }
-    values
+    spread(center_ns, n).into_iter().flat_map(|(value, times)| (0..times).map(move |_| value)).collect()
 }
 
 /// The result of an operation whose values are [`around`] this one. Simulations make thousands of them.
 fn operation_around(operation: Operation, center_ns: u64, n: u64) -> OperationResult {
-    let usual = n.saturating_sub(1);
-    let times = |i| usual / SPREAD + u64::from(i < usual % SPREAD);
-    let mut values: Vec<(u64, u64)> =
-        (0..SPREAD).map(|i| (center_ns * (80 + i) / 100, times(i))).filter(|(_, times)| *times > 0).collect();
-    values.extend((n > 0).then_some((center_ns * 100, 1)));
-    counted(operation, &values)
+    counted(operation, &spread(center_ns, n))
 }
 
 fn worker(completed: u64) -> WorkerResult {
