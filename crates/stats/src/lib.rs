@@ -6,6 +6,7 @@
 //! crate uses no files and no clock, and imports no other crate of fsdyno.
 
 mod any_time;
+mod cholesky;
 mod compare;
 mod distribution;
 mod effects;
@@ -23,6 +24,7 @@ mod rate;
 mod student;
 mod trend;
 
+pub use cholesky::{Cholesky, Square};
 pub use compare::{Ratio, Scatter, Verdict, holm, holm_among, independent, paired};
 pub use distribution::{CurvePoint, Distribution, DistributionError};
 pub use effects::{Effects, Factor, FactorEffects, Interaction, Observation, effects};

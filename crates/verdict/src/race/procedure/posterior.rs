@@ -11,7 +11,7 @@
 use super::check::Checks;
 use super::design::Cells;
 use super::draws::Draws;
-use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
+use fsdyno_stats::{Cholesky, Square};
 use rand::SeedableRng;
 use rand::seq::IndexedRandom;
 use rand_distr::{ChiSquared, Distribution, StandardNormal};
@@ -71,9 +71,9 @@ struct Point {
     /// Variance of the deviations in units of that of the noise.
     deviation: f64,
     /// Of levels, pairs and blocks: the inverse covariance in units of the noise.
-    precision: Cholesky<f64, Dyn>,
+    precision: Cholesky,
     /// Their means.
-    effects: DVector<f64>,
+    effects: Vec<f64>,
     /// Residual sum of squares of the whole model.
     residual: f64,
     /// Its degrees of freedom.
@@ -166,18 +166,13 @@ impl Posterior {
     }
 
     /// Returns the value that effects predict for a configuration.
-    fn predicted(&self, cell: usize, effects: &DVector<f64>) -> f64 {
+    fn predicted(&self, cell: usize, effects: &[f64]) -> f64 {
         self.cells.of(cell).iter().map(|column| effects[*column]).sum()
     }
 
     /// Each configuration for given effects: what they predict and its deviation, to which `noise` adds,
     /// given the variance of the deviation in units of the noise.
-    fn configurations(
-        &self,
-        point: &Point,
-        effects: &DVector<f64>,
-        mut noise: impl FnMut(f64) -> f64,
-    ) -> Vec<f64> {
+    fn configurations(&self, point: &Point, effects: &[f64], mut noise: impl FnMut(f64) -> f64) -> Vec<f64> {
         let of = |cell: usize| {
             let predicted = self.predicted(cell, effects);
             let own = &self.by_cell[cell];
@@ -200,9 +195,9 @@ impl Posterior {
             let chi: f64 = ChiSquared::new(point.freedom).map_or(1.0, |chi| chi.sample(&mut random));
             let sigma = (point.residual / chi).sqrt();
             let mut normal = || -> f64 { StandardNormal.sample(&mut random) };
-            let mut effects = DVector::from_fn(point.effects.len(), |_, _| normal());
-            point.precision.l_dirty().tr_solve_lower_triangular_mut(&mut effects);
-            let effects = &point.effects + effects * sigma;
+            let mut effects: Vec<f64> = point.effects.iter().map(|_| normal()).collect();
+            point.precision.unscale(&mut effects);
+            effects.iter_mut().zip(&point.effects).for_each(|(own, mean)| *own = mean + *own * sigma);
             let cells = self.configurations(point, &effects, |share| normal() * sigma * share.sqrt());
             let noise = self.trials.iter().map(|trial| {
                 (trial.value - cells[trial.cell] - effects[self.cells.all() + trial.block]) / sigma
@@ -227,9 +222,9 @@ fn prior(deviation: f64, scale: f64) -> f64 {
 struct Sums {
     deviation: f64,
     /// X' H^-1 X, H the covariance of deviations and noise.
-    design: DMatrix<f64>,
+    design: Square,
     /// X' H^-1 y.
-    response: DVector<f64>,
+    response: Vec<f64>,
     /// y' H^-1 y.
     square: f64,
     /// ln |H|.
@@ -240,8 +235,8 @@ impl Sums {
     fn new(posterior: &Posterior, blocks: usize, deviation: f64) -> Sums {
         let Posterior { cells, trials, by_cell, .. } = posterior;
         let columns = cells.all() + blocks;
-        let mut design = DMatrix::zeros(columns, columns);
-        let mut response = DVector::zeros(columns);
+        let mut design = Square::zero(columns);
+        let mut response = vec![0.0; columns];
         let (mut square, mut log_determinant) = (0.0, 0.0);
         for (cell, own) in by_cell.iter().enumerate().filter(|(_, own)| !own.is_empty()) {
             let count = own.len() as f64;
@@ -251,18 +246,18 @@ impl Sums {
             let sum: f64 = own.iter().map(|index| trials[*index].value).sum();
             let features = cells.of(cell);
             for one in features {
-                features.iter().for_each(|other| design[(*one, *other)] += count * shrunk);
+                features.iter().for_each(|other| *design.at(*one, *other) += count * shrunk);
                 response[*one] += sum * shrunk;
             }
             for trial in own.iter().map(|index| trials[*index]) {
                 let at = cells.all() + trial.block;
                 for one in features {
-                    design[(*one, at)] += shrunk;
-                    design[(at, *one)] += shrunk;
+                    *design.at(*one, at) += shrunk;
+                    *design.at(at, *one) += shrunk;
                 }
-                design[(at, at)] += 1.0;
+                *design.at(at, at) += 1.0;
                 for other in own {
-                    design[(at, cells.all() + trials[*other].block)] -= rho;
+                    *design.at(at, cells.all() + trials[*other].block) -= rho;
                 }
                 response[at] += trial.value - rho * sum;
                 square += trial.value * trial.value;
@@ -278,13 +273,14 @@ impl Sums {
     fn point(&self, cells: &Cells, (levels, pairs): (f64, f64), freedom: f64) -> Option<(f64, Point)> {
         let mut precision = self.design.clone();
         for column in 0..cells.all() {
-            precision[(column, column)] += 1.0 / if column < cells.levels() { levels } else { pairs };
+            *precision.at(column, column) += 1.0 / if column < cells.levels() { levels } else { pairs };
         }
-        let precision = Cholesky::new(precision)?;
+        let precision = Cholesky::of(precision)?;
         let effects = precision.solve(&self.response);
+        let explained: f64 = self.response.iter().zip(&effects).map(|(sum, effect)| sum * effect).sum();
         // Trials that agree to the last digit leave no noise to compare with.
         let least = 1e-14 * self.square.max(1e-14);
-        let residual = (self.square - self.response.dot(&effects)).max(least);
+        let residual = (self.square - explained).max(least);
         let prior = cells.levels() as f64 * levels.ln() + cells.pairs() as f64 * pairs.ln();
         let log =
             -0.5 * (self.log_determinant + prior + precision.ln_determinant() + freedom * residual.ln());

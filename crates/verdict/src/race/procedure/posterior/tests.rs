@@ -1,4 +1,5 @@
 use super::*;
+use nalgebra::{DMatrix, DVector};
 
 /// Twelve configurations of three axes in three blocks; some are missing, some are there twice.
 fn trials() -> (Cells, Vec<Logarithm>) {
