@@ -7,6 +7,7 @@
 
 mod groups;
 mod levels;
+mod queue;
 
 use crate::cache::CacheState;
 use crate::filesystem;
@@ -16,9 +17,10 @@ use crate::profile;
 use crate::scheduler;
 use crate::sysctl;
 use crate::{alternatives, did_you_mean};
-pub use groups::{CONDITIONS, OF_SERVING, OF_THE_LOAD, WITHOUT_TRACE};
+pub use groups::{CONDITIONS, OF_SERVING, OF_THE_LOAD, leaves_trace};
 pub use levels::Levels;
 use levels::METHODS;
+pub use queue::{QUEUE, QueueAttribute, QueueContent};
 
 /// One setting that a plan may vary.
 #[derive(Debug, PartialEq)]

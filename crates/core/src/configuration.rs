@@ -1,6 +1,6 @@
 //! A configuration: one point of the space that a plan spans.
 
-use crate::axis::{CACHE, DEFAULT, MEMORY, WITHOUT_TRACE};
+use crate::axis::{CACHE, DEFAULT, MEMORY, leaves_trace};
 use crate::cache::CacheState;
 use crate::kernel::HOST_KERNEL;
 use crate::units::Bytes;
@@ -69,7 +69,7 @@ impl Configuration {
     /// Returns the filesystem and the settings that leave a trace in what a prepared load finds.
     /// Configurations with equal traces can begin with copies of the same filesystem.
     pub fn traces(&self) -> Traces<'_> {
-        let leaves = |(axis, level): &(&str, &str)| !WITHOUT_TRACE.contains(axis) && *level != DEFAULT;
+        let leaves = |(axis, level): &(&str, &str)| leaves_trace(axis) && *level != DEFAULT;
         let settings = self.settings.iter().map(|(axis, level)| (axis.as_str(), level.as_str()));
         Traces { filesystem: &self.filesystem, settings: settings.filter(leaves).collect() }
     }

@@ -3,23 +3,28 @@
 //! A host writes to nothing else, whatever its caller asks for. So a hole in the plan parser, or a forged
 //! line in an undo journal, is not a hole in the machine.
 
+use fsdyno_core::axis::QUEUE;
 use fsdyno_core::sysctl;
 use std::path::{Component, Path, PathBuf};
 
-/// Attributes of `queue` in sysfs that an axis or a key of a device sets
-/// (Documentation/ABI/stable/sysfs-block).
-pub const QUEUE_ATTRIBUTES: &[&str] =
-    &["scheduler", "nr_requests", "read_ahead_kb", "max_sectors_kb", "discard_max_bytes", "write_cache"];
-/// Those of a loop device that are what the file makes them that it has, or had last.
-const OF_FILE: &[&str] = &["discard_max_bytes", "write_cache"];
+/// The attribute of `queue` in sysfs that a key of a device sets, and not an axis.
+const DISCARD: &str = "discard_max_bytes";
 /// The largest setting in bytes that can be restored.
 pub const BYTES_MAX: usize = sysctl::VALUE_BYTES_MAX;
 
-/// The [`QUEUE_ATTRIBUTES`] of a disk, by its name in `/sys/block`, that stay as they are when it is used and
+/// Returns the attributes of `queue` in sysfs that an axis or a key of a device sets
+/// (Documentation/ABI/stable/sysfs-block).
+pub fn queue_attributes() -> impl Iterator<Item = &'static str> {
+    QUEUE.iter().map(|attribute| attribute.file).chain([DISCARD])
+}
+
+/// The attributes of a disk's queue, by its name in `/sys/block`, that stay as they are when it is used and
 /// not used any more.
 pub fn lasting_attributes(disk: &str) -> impl Iterator<Item = &'static str> {
-    let of_file = if disk.starts_with("loop") { OF_FILE } else { &[] };
-    QUEUE_ATTRIBUTES.iter().copied().filter(move |attribute| !of_file.contains(attribute))
+    let is_loop = disk.starts_with("loop");
+    let of_file =
+        |name| name == DISCARD || QUEUE.iter().any(|attribute| attribute.of_file && attribute.file == name);
+    queue_attributes().filter(move |name| !(is_loop && of_file(*name)))
 }
 
 /// The filesystem that a setting is a file of.
@@ -93,7 +98,7 @@ fn is_queue_attribute(names: &[&str]) -> bool {
         ["devices", .., _] => true,
         _ => false,
     };
-    device && QUEUE_ATTRIBUTES.contains(attribute)
+    device && queue_attributes().any(|known| known == *attribute)
 }
 
 #[cfg(test)]

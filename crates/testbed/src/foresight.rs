@@ -15,7 +15,7 @@ use crate::setting;
 use crate::spec::journal_spec;
 use crate::tunable::{self, Queues};
 use crate::words;
-use fsdyno_core::axis::{OF_THE_LOAD, SYSCTL_PREFIX};
+use fsdyno_core::axis::{OF_THE_LOAD, QUEUE, QueueContent, SYSCTL_PREFIX};
 use fsdyno_core::device::{Block, Image, Preallocation};
 use fsdyno_core::filesystem::{Identifier, how_to_install};
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices, scheduler};
@@ -65,7 +65,8 @@ pub fn contradictions(configuration: &Configuration, devices: &Devices) -> Vec<S
         found.push(format!("nr_requests = {count} is too small; the minimum is {NR_REQUESTS_MIN}"));
     }
     found.extend(memory::contradiction(configuration));
-    for axis in ["readahead", "max_request"] {
+    for attribute in QUEUE.iter().filter(|attribute| attribute.content == QueueContent::Kibibytes) {
+        let axis = attribute.axis;
         if let Some(bytes) = filesystem::size_of(configuration, axis)
             && bytes % Bytes::KIB != 0
         {

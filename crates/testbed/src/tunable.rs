@@ -8,8 +8,8 @@ use crate::error::TestbedError;
 use crate::setting::{SYSCTLS, in_force, same, to_write_back};
 use crate::undo::UndoJournal;
 use crate::way_back::UndoAction;
-use fsdyno_core::axis::{self, DEFAULT, SYSCTL_PREFIX, WRITE_CACHE};
-use fsdyno_core::{Bytes, Configuration};
+use fsdyno_core::Configuration;
+use fsdyno_core::axis::{self, DEFAULT, QUEUE, QueueAttribute, SYSCTL_PREFIX};
 use fsdyno_host::probe::DeviceIdentity;
 use fsdyno_host::{Host, HostError};
 use std::path::{Path, PathBuf};
@@ -59,47 +59,27 @@ impl Queues {
 /// Every setting of a configuration, in the order in which they are applied. Without a device there are only
 /// sysctls.
 pub(crate) fn settings(configuration: &Configuration, queues: Option<&Queues>) -> Vec<Setting> {
-    let mut settings = Vec::new();
-    if let Some(queues) = queues {
-        let plain = |axis: &str, queue: &Path, file: &str, value: String| Setting {
-            axis: axis.to_string(),
-            path: queue.join(file),
-            value,
-            companion: None,
-            companion_last: false,
-        };
-        if let Some(scheduler) = configuration.level("scheduler") {
-            // Another scheduler starts with its own queue depth (elevator_switch in block/elevator.c).
-            settings.extend(queues.disks.iter().map(|queue| Setting {
-                companion: Some(queue.join("nr_requests")),
-                companion_last: true,
-                ..plain("scheduler", queue, "scheduler", scheduler.to_string())
-            }));
-        }
-        if let Some(level) = configuration.level(WRITE_CACHE) {
-            // The kernel's words have a space.
-            let words = level.replace('-', " ");
-            let disks = queues.disks.iter();
-            settings.extend(disks.map(|queue| plain(WRITE_CACHE, queue, "write_cache", words.clone())));
-        }
-        let kib = |axis| {
-            let size = configuration.level(axis)?.parse::<Bytes>().ok()?;
-            Some((size.0 / Bytes::KIB).to_string())
-        };
-        if let Some(kib) = kib("readahead") {
-            settings.push(plain("readahead", &queues.top, "read_ahead_kb", kib));
-        }
-        if let Some(count) = configuration.level("nr_requests") {
-            let disks = queues.disks.iter();
-            settings.extend(disks.map(|queue| plain("nr_requests", queue, "nr_requests", count.to_string())));
-        }
-        if let Some(kib) = kib("max_request") {
-            let disks = queues.disks.iter();
-            settings.extend(disks.map(|queue| plain("max_request", queue, "max_sectors_kb", kib.clone())));
-        }
-    }
-    settings.extend(sysctls(configuration));
-    settings
+    let of_queues = queues.into_iter().flat_map(|queues| {
+        let of_attribute = |attribute| of_queue(attribute, configuration, queues);
+        QUEUE.iter().flat_map(of_attribute)
+    });
+    of_queues.chain(sysctls(configuration)).collect()
+}
+
+/// The settings of one attribute.
+fn of_queue(attribute: &QueueAttribute, configuration: &Configuration, queues: &Queues) -> Vec<Setting> {
+    let text = configuration.level(attribute.axis).and_then(|level| attribute.text(level));
+    let queues = if attribute.of_each_disk { &queues.disks[..] } else { std::slice::from_ref(&queues.top) };
+    let of_queue = |value: String| {
+        queues.iter().map(move |queue| Setting {
+            axis: attribute.axis.to_string(),
+            path: queue.join(attribute.file),
+            value: value.clone(),
+            companion: attribute.resets.map(|file| queue.join(file)),
+            companion_last: attribute.resets.is_some(),
+        })
+    };
+    text.into_iter().flat_map(of_queue).collect()
 }
 
 /// The keys of the sysctls that a configuration sets.

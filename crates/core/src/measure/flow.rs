@@ -4,18 +4,8 @@ use super::{Statistic, Unit, Value, role_in};
 use crate::figures::Quotient;
 use crate::operation::Operation;
 use crate::result::{PhaseResult, Quantile, TrialRecord};
+use crate::workload::measures::FlowFigure;
 use crate::workload::{Workload, flow};
-
-/// A figure of a flow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum FlowFigure {
-    /// Iterations that its roles finished, per second.
-    Iterations,
-    /// The highest rate at which a role meets its target.
-    Capacity,
-    /// A quantile of the response time of its roles with a rate: of the slowest of them.
-    Response(Quantile),
-}
 
 impl FlowFigure {
     pub(super) const fn unit(self) -> Unit {

@@ -3,17 +3,7 @@
 use super::Value;
 use crate::figures::Quotient;
 use crate::result::{Durability, FaultResult, Harm, ModelResult};
-
-/// A figure of what power cuts have lost, under the cache model in which it is worst.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum LossFigure {
-    /// The share of acknowledged promises.
-    Acknowledged,
-    /// The age of the oldest lost work that nothing synced: the median over the states.
-    Unsynced,
-    /// The median time to mount.
-    Recovery,
-}
+use crate::workload::measures::LossFigure;
 
 impl LossFigure {
     pub(super) fn of(self, found: &Durability) -> Option<Value> {

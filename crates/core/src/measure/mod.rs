@@ -31,12 +31,11 @@ use crate::result::{
 };
 use crate::units::Nanos;
 use crate::workload::Workload;
-use flow::FlowFigure;
+use crate::workload::measures::{Figure, FlowFigure, LossFigure, PhaseSelector};
 use flush::FlushFigure;
-use loss::{LossFigure, share_of_faults};
+use loss::share_of_faults;
 use name::FIGURES;
 use named::NAMED;
-use phase::PhaseSelector;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -109,25 +108,6 @@ impl From<Quotient> for Value {
     fn from(quotient: Quotient) -> Value {
         Value::exact(quotient.value)
     }
-}
-
-/// A figure of a role, as `phase/role/figure` names it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Figure {
-    Rate,
-    /// Over the time in which the role does not remove what it has written.
-    RateWithoutRemoval,
-    /// Over the time from the ramp until everything is on the device.
-    DurableRate,
-    DataRate,
-    OverheadRate,
-    OperationRate,
-    ItemRate,
-    CpuShare,
-    LongestStall,
-    TimeOver100Ms,
-    TimeOver1S,
-    CpuPerOperation,
 }
 
 /// A statistic of an operation, as `phase/role/operation/statistic` names it.
@@ -343,17 +323,11 @@ impl Measure {
         columns.into_iter().filter_map(|name| name.parse().ok()).collect()
     }
 
-    /// Returns whether this workload can have the measure. A name that begins with a workload's name applies
-    /// to that workload and to the program that it is modelled on: phases with the same name mean different
-    /// things elsewhere.
+    /// Returns whether this workload can have the measure: that of a workload is also one of the program that
+    /// it is modelled on. Phases with the same name mean different things elsewhere.
     pub fn is_for(&self, workload: &Workload) -> bool {
-        if matches!(self.source, MeasureSource::Column(..)) {
-            return true;
-        }
-        let begins = |kind: &&&str| self.name.strip_prefix(**kind).is_some_and(|rest| rest.starts_with('-'));
         let named = NAMED.iter().find(|named| named.name == self.name);
-        let own = named.and_then(|named| named.only_for).or(Workload::KINDS.iter().find(begins).copied());
-        own.is_none_or(|own| own == workload.model())
+        named.and_then(|named| named.workload).is_none_or(|own| own == workload.model())
     }
 
     /// The value in one trial; `None` if the trial was not measured or has no such phase, role or sample.

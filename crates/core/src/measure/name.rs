@@ -3,9 +3,10 @@
 use super::column::Column;
 use super::error::MeasureError;
 use super::named::NAMED;
-use super::{Figure, Measure, MeasureSource, PhaseSelector, Statistic};
+use super::{Measure, MeasureSource, Statistic};
 use crate::operation::{Operation, Role};
 use crate::result::Quantile;
+use crate::workload::measures::{Figure, PhaseSelector};
 use std::borrow::Cow;
 use std::str::FromStr;
 

@@ -3,33 +3,11 @@
 use super::{Measure, MeasureSource};
 use crate::operation::Role;
 use crate::result::{PhaseResult, TrialRecord};
-use crate::workload::Workload;
-use std::borrow::Cow;
-
-/// The way to find a phase in a trial.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum PhaseSelector {
-    /// The first in which one reader works alone.
-    OneReader,
-    /// The first in which several readers work alone.
-    ManyReaders,
-    /// The first with both readers and writers.
-    ReadersAndWriters,
-    /// The first with exactly these workers.
-    Workers(Vec<(Role, u32)>),
-    /// The first of this name.
-    Named(Cow<'static, str>),
-}
+use crate::workload::measures::PhaseSelector;
 
 impl PhaseSelector {
     pub(super) fn find<'a>(&self, trial: &'a TrialRecord) -> Option<&'a PhaseResult> {
-        let of_fileserver = matches!(
-            self,
-            PhaseSelector::OneReader | PhaseSelector::ManyReaders | PhaseSelector::ReadersAndWriters
-        );
-        // Phases of other workloads also have readers and writers, but they measure something else.
-        let may = !of_fileserver || matches!(trial.workload, Workload::Fileserver(_));
-        trial.phases.iter().find(|phase| may && self.is(phase))
+        trial.phases.iter().find(|phase| self.is(phase))
     }
 
     fn is(&self, phase: &PhaseResult) -> bool {

@@ -1,6 +1,7 @@
 //! The consequences of requests to a disk that failed.
 
 use crate::durability::{Act, Fault};
+use crate::workload::fault::Harm;
 use crate::workload::parameter::words;
 use serde::{Deserialize, Serialize};
 
@@ -71,23 +72,6 @@ pub struct FaultResult {
     /// `true` if the check then found the filesystem whole; absent if there is no check, or it was not
     /// mounted.
     pub clean: Option<bool>,
-}
-
-/// The harm that a fault did to an application.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Harm {
-    /// The filesystem made no such request.
-    Untested,
-    /// Nothing was lost, and nothing was wrong.
-    None,
-    /// The error was told, and the data is not there: what an application must expect.
-    Told,
-    /// The error was told, but fsync(2), called again, succeeded, although the data is not there: whoever
-    /// tries again is deceived.
-    ToldOnce,
-    /// Every call succeeded, and the data is not there.
-    Silent,
 }
 
 impl FaultResult {

@@ -18,6 +18,7 @@ mod waits;
 
 pub use crate::durability::LogSummary;
 pub use crate::quantile::Quantile;
+pub use crate::workload::fault::Harm;
 pub use clients::{ClientResult, ClientRole, ClientWork, ClockOffset};
 pub use command::{CommandKind, CommandRun};
 pub use cpu::CpuTime;
@@ -25,7 +26,7 @@ pub use durability::{
     AgeBin, Durability, LosingState, ModelResult, PromiseResult, Spread, UnsyncedResult, Verified,
     VerifiedPromise, VerifiedUnsynced, Wrong,
 };
-pub use io_errors::{Content, FaultResult, Harm, Usable, Witnessed};
+pub use io_errors::{Content, FaultResult, Usable, Witnessed};
 pub use latency::{Latency, Quantiles};
 pub use lifecycle::{Lifecycle, LifecycleStep};
 pub use open_loop::{Backlog, OpenLoop, RateCurve, RatePoint};
@@ -46,13 +47,14 @@ use crate::units::Nanos;
 use crate::warning::Warning;
 use crate::workload::Workload;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 
 /// Everything about one trial. Serialised, it is the public JSON of a trial, of which the store keeps a part.
 ///
-/// Within a version of the documents that contain trials, keys are only added. Times are nanoseconds, sizes
-/// bytes, shares 0 to 1.
+/// Within a version of the documents that contain trials, keys are only added, and those that are not known
+/// are passed on. Times are nanoseconds, sizes bytes, shares 0 to 1.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrialRecord {
     /// Position in the sweep, from 0.
@@ -125,6 +127,10 @@ pub struct TrialRecord {
     /// The values that an imported table has for the trial, in base units, by the name of their measure.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub columns: BTreeMap<String, f64>,
+    /// The parts that another version of fsdyno has added, by their names. They are stored, shown and packed
+    /// as they are.
+    #[serde(flatten)]
+    pub others: BTreeMap<String, Value>,
 }
 
 /// A configuration as the plan asks for it, and as the tools and the kernel built it.
@@ -301,6 +307,7 @@ impl TrialRecord {
             durability: None,
             io_errors: Vec::new(),
             columns: BTreeMap::new(),
+            others: BTreeMap::new(),
         }
     }
 

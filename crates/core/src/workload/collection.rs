@@ -1,5 +1,6 @@
 //! Parameters of `collection` (RAID 1 study, 2008).
 
+use super::measures::{Figure, OwnMeasure};
 use super::parameter::{Refusal, parameters, words};
 use super::steps::{PhaseSpec, steps, up_to};
 use super::{Content, Load, Timing};
@@ -156,8 +157,41 @@ impl Load for Collection {
         }
     }
 
+    fn short_runs(&self) -> &'static [&'static str] {
+        &["scale = 0.1"]
+    }
+
     fn default_measure(&self) -> &'static str {
         "collection-write"
+    }
+
+    fn measures(&self) -> Vec<OwnMeasure> {
+        vec![
+            OwnMeasure::of_phase(
+                "collection-write",
+                "bytes per second when writing a collection of files",
+                WRITE,
+                Figure::Rate,
+            ),
+            OwnMeasure::of_phase(
+                "collection-read",
+                "bytes per second when reading a collection of files",
+                READ,
+                Figure::Rate,
+            ),
+            OwnMeasure::of_phase(
+                "collection-copy",
+                "bytes per second when copying a collection within the filesystem",
+                COPY,
+                Figure::Rate,
+            ),
+            OwnMeasure::of_phase(
+                "collection-delete",
+                "files per second when deleting a collection",
+                DELETE,
+                Figure::ItemRate,
+            ),
+        ]
     }
 
     fn latency(&self) -> Option<String> {

@@ -1,9 +1,11 @@
 //! Parameters of `commit-log`, what databases do to make a transaction durable.
 
+use super::measures::{Figure, OwnFigure, OwnMeasure, PhaseSelector};
 use super::parameter::{Refusal, parameters, words};
 use super::steps::{PhaseSpec, steps};
 use super::{Content, Load, Ramp, Timing};
 use crate::operation::{Operation, Role};
+use crate::quantile::Quantile;
 use crate::units::{Bytes, Nanos};
 
 words! {
@@ -111,8 +113,34 @@ impl Load for CommitLog {
         format!("commit-log, {writers}, records of {}, window {}", self.record, self.window)
     }
 
+    fn short_runs(&self) -> &'static [&'static str] {
+        &["writers = 2\nramp = '200ms'\nwindow = '600ms'"]
+    }
+
     fn default_measure(&self) -> &'static str {
         "commits"
+    }
+
+    fn measures(&self) -> Vec<OwnMeasure> {
+        vec![
+            OwnMeasure::of_phase(
+                "commits",
+                "records that all writers together wrote and synced per second",
+                ALL,
+                Figure::ItemRate,
+            ),
+            OwnMeasure::new(
+                "sync-p99",
+                "p99 of syncing one record while all writers write",
+                OwnFigure::Operation(
+                    PhaseSelector::named(ALL.name),
+                    ALL.role,
+                    Operation::Fdatasync,
+                    Quantile::P99,
+                ),
+            )
+            .in_words("slowest 1 in 100 syncs"),
+        ]
     }
 
     fn throughput(&self) -> &'static str {

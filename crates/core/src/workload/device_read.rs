@@ -1,5 +1,6 @@
 //! Parameters of `device-read` (`hdparm -tT`).
 
+use super::measures::{Figure, OwnMeasure};
 use super::parameter::{Refusal, parameters};
 use super::steps::{PhaseSpec, steps};
 use super::{Load, Need, Ramp, Timing};
@@ -51,8 +52,29 @@ impl Load for DeviceRead {
         format!("device-read in blocks of {}, window {}", self.block, self.window)
     }
 
+    fn short_runs(&self) -> &'static [&'static str] {
+        &["window = '600ms'"]
+    }
+
     fn default_measure(&self) -> &'static str {
         "device-read-buffered"
+    }
+
+    fn measures(&self) -> Vec<OwnMeasure> {
+        vec![
+            OwnMeasure::of_phase(
+                "device-read-cached",
+                "bytes per second when reading the device's first block from memory",
+                CACHED,
+                Figure::Rate,
+            ),
+            OwnMeasure::of_phase(
+                "device-read-buffered",
+                "bytes per second when reading the device sequentially",
+                BUFFERED,
+                Figure::Rate,
+            ),
+        ]
     }
 
     fn throughput(&self) -> &'static str {

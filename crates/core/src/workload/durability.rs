@@ -1,6 +1,7 @@
 //! Parameters of `durability`, which measures what a power cut loses.
 
 use super::io_errors::{LEAST_DISK, no_two_are_equal};
+use super::measures::{LossFigure, OwnFigure, OwnMeasure};
 use super::parameter::{Refusal, parameters, words};
 use super::{Load, Need, Timing, Workload};
 use crate::units::{Bytes, Nanos};
@@ -162,12 +163,42 @@ impl Load for Durability {
         )
     }
 
+    /// Its findings are about what is left of its promises.
+    fn short_runs(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     fn needs(&self) -> &'static [Need] {
         &[Need::Recorder]
     }
 
     fn default_measure(&self) -> &'static str {
         "acknowledged-lost"
+    }
+
+    fn measures(&self) -> Vec<OwnMeasure> {
+        vec![
+            OwnMeasure::new(
+                "acknowledged-lost",
+                "share of acknowledged promises that a power cut loses, of those that the standard makes, \
+                 under the cache model that loses the most",
+                OwnFigure::Durability(LossFigure::Acknowledged),
+            )
+            .in_words("acknowledged promises lost"),
+            OwnMeasure::new(
+                "unsynced-lost",
+                "how far back a power cut loses work that nothing has synced, median over the states of \
+                 the cache model that loses the most",
+                OwnFigure::Durability(LossFigure::Unsynced),
+            )
+            .in_words("unsynced work lost"),
+            OwnMeasure::new(
+                "recovery-time",
+                "time to mount after a power cut, median over the states of the slowest cache model",
+                OwnFigure::Durability(LossFigure::Recovery),
+            )
+            .in_words("time to mount after a power cut"),
+        ]
     }
 
     fn throughput(&self) -> &'static str {

@@ -55,6 +55,23 @@ words! {
     }
 }
 
+/// The harm that a fault did to an application.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Harm {
+    /// The filesystem made no such request.
+    Untested,
+    /// Nothing was lost, and nothing was wrong.
+    None,
+    /// The error was told, and the data is not there: what an application must expect.
+    Told,
+    /// The error was told, but fsync(2), called again, succeeded, although the data is not there: whoever
+    /// tries again is deceived.
+    ToldOnce,
+    /// Every call succeeded, and the data is not there.
+    Silent,
+}
+
 /// A kind of request to a disk. What is data and what is not, the disk knows from what its sectors begin
 /// with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,9 +1,11 @@
 //! Parameters of `fileserver` (FsOpBench, 2009).
 
+use super::measures::{Figure, OwnFigure, OwnMeasure, PhaseSelector};
 use super::parameter::{Refusal, parameters};
 use super::steps::steps;
 use super::{Content, Load, Ramp, Rate, Rereads, Stated, Timing, TreeModel};
 use crate::operation::{Operation, Role};
+use crate::quantile::Quantile;
 use crate::units::{Bytes, Nanos};
 
 parameters! {
@@ -178,11 +180,59 @@ impl Load for Fileserver {
         )
     }
 
+    fn short_runs(&self) -> &'static [&'static str] {
+        &[
+            "tree_size = '48M'\nreaders = 2\nwriters = 1\nramp = '200ms'\nwindow = '600ms'",
+            "tree_size = '48M'\nreaders = 1\nwriters = 1\ndirect = true\nramp = '200ms'\n\
+             window = '600ms'",
+        ]
+    }
+
     fn default_measure(&self) -> &'static str {
         match self.writers {
             0 => "read",
             _ => "read-under-write",
         }
+    }
+
+    fn measures(&self) -> Vec<OwnMeasure> {
+        vec![
+            OwnMeasure::new(
+                "read",
+                "bytes per second of a single reader",
+                OwnFigure::Role(PhaseSelector::OneReader, Role::Reader, Figure::Rate),
+            )
+            .in_words("reads of one reader"),
+            OwnMeasure::new(
+                "read-many",
+                "bytes per second of several readers together",
+                OwnFigure::Role(PhaseSelector::ManyReaders, Role::Reader, Figure::Rate),
+            )
+            .in_words("reads of several readers"),
+            OwnMeasure::new(
+                "read-under-write",
+                "bytes per second of the readers while writers write",
+                OwnFigure::Role(PhaseSelector::ReadersAndWriters, Role::Reader, Figure::Rate),
+            )
+            .in_words("reads while others write"),
+            OwnMeasure::new(
+                "write",
+                "bytes per second of the writers while readers read",
+                OwnFigure::Role(PhaseSelector::ReadersAndWriters, Role::Writer, Figure::Rate),
+            )
+            .in_words("writes while others read"),
+            OwnMeasure::new(
+                "first-byte-p999",
+                "p99.9 of reading a file's first byte while writers write",
+                OwnFigure::Operation(
+                    PhaseSelector::ReadersAndWriters,
+                    Role::Reader,
+                    Operation::ReadFirstByte,
+                    Quantile::P999,
+                ),
+            )
+            .in_words("slowest 1 in 1,000 first bytes"),
+        ]
     }
 
     fn latency(&self) -> Option<String> {

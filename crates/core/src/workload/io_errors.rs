@@ -1,6 +1,8 @@
 //! Parameters of `io-errors`, which lets single requests to a disk fail.
 
 use super::fault::Fault;
+use super::fault::Harm;
+use super::measures::{OwnFigure, OwnMeasure};
 use super::parameter::{Refusal, parameters};
 use super::{Load, Need, Timing};
 use crate::units::{Bytes, Nanos};
@@ -61,12 +63,35 @@ impl Load for IoErrors {
         format!("io-errors, {}", super::plural(count, "fault"))
     }
 
+    /// Its findings are about what is left of its data.
+    fn short_runs(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     fn needs(&self) -> &'static [Need] {
         &[Need::Recorder]
     }
 
     fn default_measure(&self) -> &'static str {
         "silent-losses"
+    }
+
+    fn measures(&self) -> Vec<OwnMeasure> {
+        vec![
+            OwnMeasure::new(
+                "silent-losses",
+                "share of the faults of a disk after which data is lost or wrong although every call \
+                 succeeded",
+                OwnFigure::Faults(Harm::Silent),
+            )
+            .in_words("silent losses"),
+            OwnMeasure::new(
+                "retried-losses",
+                "share of the faults after which fsync, called again, succeeds although the data is lost",
+                OwnFigure::Faults(Harm::ToldOnce),
+            )
+            .in_words("losses that a second fsync hides"),
+        ]
     }
 
     fn throughput(&self) -> &'static str {

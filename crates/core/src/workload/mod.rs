@@ -12,6 +12,7 @@ mod fields;
 pub mod fileserver;
 pub mod flow;
 pub mod io_errors;
+pub(crate) mod measures;
 mod naming;
 pub mod null;
 pub mod parameter;
@@ -37,6 +38,7 @@ pub use flow::{
     RateSearch,
 };
 pub use io_errors::IoErrors;
+pub use measures::OwnMeasure;
 pub use null::Null;
 pub use postmark::{Postmark, SizeRange};
 pub use ramp::Ramp;
@@ -115,12 +117,19 @@ pub trait Load {
     }
     /// One line for the head of a table, beginning with the kind.
     fn title(&self) -> String;
+    /// Parameters of short runs, as a plan has them, whose operations `selfcheck` compares with those that
+    /// the kernel saw; empty if there are none to compare.
+    fn short_runs(&self) -> &'static [&'static str];
     /// A plan key that sets several parameters.
     fn shorthand(&self) -> Option<Shorthand> {
         None
     }
     /// The measure that a plan ranks by unless it sets one.
     fn default_measure(&self) -> &'static str;
+    /// The measures with a short name that only it has, and the program that it is modelled on.
+    fn measures(&self) -> Vec<OwnMeasure> {
+        Vec::new()
+    }
     /// The measure of the amount of work done.
     fn throughput(&self) -> &'static str {
         "throughput"

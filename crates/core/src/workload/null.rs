@@ -46,6 +46,11 @@ impl Load for Null {
         format!("null, {}, window {}", super::plural(self.workers, "worker"), self.window)
     }
 
+    /// It performs none.
+    fn short_runs(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     fn default_measure(&self) -> &'static str {
         "longest-stall"
     }

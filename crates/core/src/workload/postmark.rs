@@ -1,5 +1,6 @@
 //! Parameters of `postmark` (NetApp, 1997-2001; version 1.5), and its commands.
 
+use super::measures::{Figure, OwnFigure, OwnMeasure};
 use super::parameter::{
     Literal, Parameter, ParameterError, Refusal, Shorthand, ShorthandError, Surroundings, parameters,
 };
@@ -189,8 +190,45 @@ impl Load for Postmark {
         )
     }
 
+    fn short_runs(&self) -> &'static [&'static str] {
+        &["number = 1000\ntransactions = 2000"]
+    }
+
     fn default_measure(&self) -> &'static str {
         "postmark-tps"
+    }
+
+    fn measures(&self) -> Vec<OwnMeasure> {
+        vec![
+            OwnMeasure::of_phase(
+                "postmark-tps",
+                "postmark transactions per second of the transaction phase",
+                TRANSACTIONS,
+                Figure::ItemRate,
+            ),
+            OwnMeasure::of_phase(
+                "postmark-create",
+                "files per second that postmark creates before the transactions",
+                CREATE,
+                Figure::ItemRate,
+            ),
+            OwnMeasure::of_phase(
+                "postmark-delete",
+                "files per second that postmark deletes after the transactions",
+                DELETE,
+                Figure::ItemRate,
+            ),
+            OwnMeasure::new(
+                "postmark-read",
+                "bytes that postmark read per second of the whole run",
+                OwnFigure::CountRate("bytes read"),
+            ),
+            OwnMeasure::new(
+                "postmark-write",
+                "bytes that postmark wrote per second of the whole run",
+                OwnFigure::CountRate("bytes written"),
+            ),
+        ]
     }
 
     fn throughput(&self) -> &'static str {

@@ -1,5 +1,6 @@
 //! Parameters of `streaming` (aiod, aio-stress).
 
+use super::measures::{Figure, OwnFigure, OwnMeasure, PhaseSelector};
 use super::parameter::{Refusal, parameters, words};
 use super::steps::steps;
 use super::{Content, Load, Need, Ramp, Rereads, Timing};
@@ -267,8 +268,71 @@ impl Load for Streaming {
         format!("streaming, {files} of {}, bs {}{random}{direct}{io}", self.file_size, self.bs)
     }
 
+    fn short_runs(&self) -> &'static [&'static str] {
+        &[
+            "file_size = '48M'\ndirect = true\nio = 'io_uring'\niodepth = 8\n\
+             stages = ['write', 'read', 'random-read', 'random-write']\nramp = '200ms'\n\
+             window = '600ms'",
+            "file_size = '48M'\nbs = '64k'\nstages = ['write', 'read', 'mixed']\nramp = '200ms'\n\
+             window = '600ms'",
+        ]
+    }
+
     fn default_measure(&self) -> &'static str {
         self.stages.first().map_or("streaming-write", |stage| stage.measures()[0])
+    }
+
+    fn measures(&self) -> Vec<OwnMeasure> {
+        let rate = |name, help, stage: Stage, role| {
+            OwnMeasure::new(
+                name,
+                help,
+                OwnFigure::Role(PhaseSelector::named(stage.name()), role, Figure::Rate),
+            )
+        };
+        // Such a stage writes until its window ends, and then leaves its data in memory.
+        let durable_rate = |name, help, stage: Stage| {
+            let phase = PhaseSelector::named(stage.name());
+            OwnMeasure::new(name, help, OwnFigure::Role(phase, Role::Writer, Figure::DurableRate))
+        };
+        vec![
+            rate(
+                "streaming-write",
+                "bytes per second of all streams writing sequentially",
+                Stage::Write,
+                Role::Writer,
+            ),
+            rate(
+                "streaming-read",
+                "bytes per second of all streams reading sequentially",
+                Stage::Read,
+                Role::Reader,
+            ),
+            durable_rate(
+                "streaming-random-write",
+                "bytes per second of all streams writing at random positions, until everything is on the \
+                 device",
+                Stage::RandomWrite,
+            ),
+            rate(
+                "streaming-random-read",
+                "bytes per second of all streams reading at random positions",
+                Stage::RandomRead,
+                Role::Reader,
+            ),
+            durable_rate(
+                "streaming-mixed-write",
+                "bytes per second of the streams that write while others read, until everything is on the \
+                 device",
+                Stage::Mixed,
+            ),
+            rate(
+                "streaming-mixed-read",
+                "bytes per second of the streams that read while others write",
+                Stage::Mixed,
+                Role::Reader,
+            ),
+        ]
     }
 
     fn guards(&self) -> Vec<String> {

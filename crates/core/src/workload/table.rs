@@ -32,6 +32,11 @@ impl Load for Table {
         if self.load.is_empty() { "a table".to_string() } else { format!("a table: {}", self.load) }
     }
 
+    /// It cannot be run.
+    fn short_runs(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     fn default_measure(&self) -> &'static str {
         "throughput"
     }

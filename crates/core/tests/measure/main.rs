@@ -13,7 +13,9 @@ use fsdyno_core::result::{
     TrialRecord, Usable, WHOLE_RUN, Witnessed,
 };
 use fsdyno_core::telemetry::{DeviceActivity, TaskKind};
-use fsdyno_core::workload::{Arrivals, External, Flow, FlowRole, Pace, Program, Rate, Streaming, flow};
+use fsdyno_core::workload::{
+    Arrivals, External, Flow, FlowRole, IoErrors, Pace, Program, Rate, Streaming, flow,
+};
 use fsdyno_core::{Nanos, Operation, Outcome, Role, Telemetry, Workload};
 use proptest::prelude::*;
 
@@ -430,7 +432,7 @@ fn faults_are_shares_of_all() {
         after: Some(after),
         ..FaultResult::unknown(fault)
     };
-    let mut trial = trial();
+    let mut trial = TrialRecord { workload: Workload::IoErrors(IoErrors::default()), ..trial() };
     assert_eq!(value_in(&trial, "silent-losses"), None);
     trial.io_errors = vec![
         result(Fault::OverwriteData, 1, None, Content::Old),

@@ -6,7 +6,7 @@ use crate::exit::{self, Status};
 use crate::file;
 use clap::{Command, CommandFactory};
 use clap_markdown::{MarkdownOptions, help_markdown_custom};
-use fsdyno_core::axis::{AXES, SYSCTL_PREFIX, WITHOUT_TRACE};
+use fsdyno_core::axis::{AXES, SYSCTL_PREFIX, leaves_trace};
 use fsdyno_core::measure::Measure;
 use fsdyno_core::{Study, WarningKind, Workload, sysctl};
 use fsdyno_sweep::key_tables;
@@ -118,7 +118,7 @@ fn axes(page: &mut String) -> std::fmt::Result {
          sweep`.\n\nWith `reuse = \"prepared\"`, configurations that differ only in these axes begin with copies \
          of the same filesystem: {}.",
         words(sysctl::KNOWN.iter().map(|(key, _)| key)),
-        words(WITHOUT_TRACE)
+        words(AXES.iter().map(|axis| axis.name).filter(|name| !leaves_trace(name)))
     )
 }
 

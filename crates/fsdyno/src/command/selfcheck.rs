@@ -10,7 +10,7 @@ use crate::out;
 use crate::progress::Display;
 use crate::say;
 use anyhow::{Context, anyhow};
-use fsdyno_core::TrialRecord;
+use fsdyno_core::{TrialRecord, Workload};
 use fsdyno_path::Place;
 use fsdyno_store::Store;
 use fsdyno_sweep::{Plan, SweepOutcome, order};
@@ -40,9 +40,9 @@ const BALLAST: usize = 32 << 20;
 /// A line of them.
 const LINE: usize = 64;
 
-/// Every load, short and small. Memory is not limited: what is checked is what fsdyno says of the operations
-/// that there were, wherever the data was.
-const PLAN: &str = r#"
+/// Where every load runs, short and small. Memory is not limited: what is checked is what fsdyno says of the
+/// operations that there were, wherever the data was.
+const PLACE: &str = r#"
 name = "selfcheck"
 repetitions = 1
 telemetry = "200ms"
@@ -52,80 +52,17 @@ size = "512M"
 preallocate = "write"
 [axes]
 filesystem = "ext4"
-
-[[workloads]]
-kind = "fileserver"
-tree_size = "48M"
-readers = 2
-writers = 1
-ramp = "200ms"
-window = "600ms"
-
-[[workloads]]
-kind = "fileserver"
-tree_size = "48M"
-readers = 1
-writers = 1
-direct = true
-ramp = "200ms"
-window = "600ms"
-
-[[workloads]]
-kind = "streaming"
-file_size = "48M"
-direct = true
-io = "io_uring"
-iodepth = 8
-stages = ["write", "read", "random-read", "random-write"]
-ramp = "200ms"
-window = "600ms"
-
-[[workloads]]
-kind = "streaming"
-file_size = "48M"
-bs = "64k"
-stages = ["write", "read", "mixed"]
-ramp = "200ms"
-window = "600ms"
-
-[[workloads]]
-kind = "collection"
-scale = 0.1
-
-[[workloads]]
-kind = "commit-log"
-writers = 2
-ramp = "200ms"
-window = "600ms"
-
-[[workloads]]
-kind = "postmark"
-number = 1000
-transactions = 2000
-
-[[workloads]]
-kind = "bonnie"
-size = "16M"
-char_size = "1M"
-ram = 0
-seeks = 1000
-files = 1024
-max_size = 4096
-
-[[workloads]]
-kind = "flow"
-flow = "varmail"
-ramp = "200ms"
-window = "600ms"
-[workloads.files.mail]
-count = 400
-[workloads.roles.client]
-workers = 2
-
-[[workloads]]
-kind = "device-read"
-window = "600ms"
 "#;
+
+/// The plan of all loads.
+fn plan() -> String {
+    let of_kind = |kind: &&str| {
+        let runs = Workload::of_kind(kind).map_or(&[][..], |workload| workload.load().short_runs());
+        let table = |run: &&str| format!("[[workloads]]\nkind = \"{kind}\"\n{run}\n");
+        runs.iter().map(table).collect::<String>()
+    };
+    PLACE.to_string() + &Workload::KINDS.iter().map(of_kind).collect::<String>()
+}
 
 /// The record that is kept of a selfcheck.
 #[derive(Debug, Serialize)]
@@ -182,7 +119,7 @@ pub fn run(surroundings: &Surroundings, options: &Selfcheck) -> Result {
     }
     let image = serde_json::to_string(&image).map_err(anyhow::Error::from)?;
     let plan =
-        Plan::parse(PLAN, "selfcheck", &[format!("device.image={image}")]).map_err(trouble::of_plan)?;
+        Plan::parse(&plan(), "selfcheck", &[format!("device.image={image}")]).map_err(trouble::of_plan)?;
     // From here on a signal undoes what was done.
     let interrupt = Interrupt::listen()?;
     surroundings.state.make()?;

@@ -1,6 +1,7 @@
 //! Small plans that change everything that a sweep can change on a machine.
 
 use crate::area::Scratch;
+use fsdyno_core::axis::{QUEUE, QueueContent};
 use rand::RngExt;
 use rand::seq::IndexedRandom;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -96,15 +97,21 @@ fn axes(random: &mut Xoshiro256PlusPlus, device: Device) -> String {
         _ => ["ext2", "ext3", "ext4", "xfs", "btrfs"].sample(random, 2).copied().collect(),
     };
     let mut axes = format!("[axes]\nfilesystem = {filesystems:?}\n");
+    for attribute in QUEUE.iter().filter(|_| random.random_bool(0.3)).collect::<Vec<_>>() {
+        let levels = match attribute.content {
+            QueueContent::Level if attribute.axis == "scheduler" => &["bfq", "kyber"][..],
+            QueueContent::Level => &["64"],
+            QueueContent::Words => &["write-through"],
+            QueueContent::Kibibytes => &["256k"],
+        };
+        let level = levels.choose(random).expect("a list");
+        axes.push_str(&format!("{} = \"{level}\"\n", attribute.axis));
+    }
     let mut axis = |share: f64, text: &str| {
         if random.random_bool(share) {
             axes.push_str(text);
         }
     };
-    axis(0.5, "scheduler = \"bfq\"\n");
-    axis(0.3, "readahead = \"256k\"\n");
-    axis(0.2, "nr_requests = \"64\"\n");
-    axis(0.2, "max_request = \"256k\"\n");
     axis(0.3, "atime = \"noatime\"\n");
     axis(0.4, "\"sysctl.vm.dirty_ratio\" = \"11\"\n");
     axis(0.2, "\"sysctl.vm.swappiness\" = \"33\"\n");

@@ -25,6 +25,7 @@ use crate::guest::GuestFacts;
 use crate::probe::{DeviceIdentity, DeviceProbe, FileIdentity, MountInfo, Use};
 use crate::{HostError, ImageHandle, MountRequest, Output, Result};
 use conduct::Conduct;
+use fsdyno_core::axis::{QUEUE, QueueContent};
 use fsdyno_core::environment::Confinement;
 use fsdyno_core::filesystem;
 use fsdyno_core::{Bytes, EngineRequest, Nanos, scheduler};
@@ -251,10 +252,14 @@ impl FakeHost {
 
     fn add_queue(&mut self, number: (u32, u32)) {
         let queue = queue(number);
-        self.write_setting(queue.join("scheduler"), &schedulers("none"));
-        self.write_setting(queue.join("nr_requests"), "128\n");
-        self.write_setting(queue.join("read_ahead_kb"), "128\n");
-        self.write_setting(queue.join("max_sectors_kb"), "1280\n");
+        for attribute in &QUEUE {
+            let text = match attribute.content {
+                QueueContent::Level if attribute.axis == "scheduler" => schedulers("none"),
+                QueueContent::Level | QueueContent::Kibibytes => "128\n".to_string(),
+                QueueContent::Words => "write back\n".to_string(),
+            };
+            self.write_setting(queue.join(attribute.file), &text);
+        }
     }
 
     /// Makes something go wrong at the k-th step from now on, counted from 0.

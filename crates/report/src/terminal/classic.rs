@@ -27,7 +27,7 @@ pub fn classic(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Resul
             curve::curves(out, case, *style)?;
             scaling::scaling(out, case, *style)
         }
-        // No study or program has a table of it; of an imported one, the summary shows everything.
-        Workload::CommitLog(_) | Workload::Table(_) => Ok(()),
+        // No study or program has a table of it, and the summary shows everything.
+        _ => Ok(()),
     }
 }

@@ -15,6 +15,7 @@ use fsdyno_core::{Configuration, DeviceSpec};
 use fsdyno_store::{NewSweep, Store, SweepId};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use serde_json::json;
 use tempfile::TempDir;
 
 /// A new store in its own directory.
@@ -113,6 +114,7 @@ impl Dice {
         (0..self.0.random_range(0..=most)).map(|_| make(self)).collect()
     }
 
+    #[expect(clippy::too_many_lines, reason = "a list of fields")]
     fn trial(&mut self) -> TrialRecord {
         TrialRecord {
             trial: self.small(),
@@ -157,6 +159,10 @@ impl Dice {
             durability: self.maybe(Dice::durability),
             io_errors: self.io_errors(),
             columns: [("p99 (ms)".to_string(), f64::from(self.small()))].into(),
+            others: self
+                .maybe(|dice| ("of another version".to_string(), json!([dice.text()])))
+                .into_iter()
+                .collect(),
             filled: Some(Filled { used_bytes: 7, rounds: 3, ..Filled::default() }),
             layout: Some(Layout {
                 size_bytes: u64::MAX,

@@ -3,7 +3,7 @@
 use crate::fixture::{store, sweep, usual_trial};
 use fsdyno_core::{Looks, More, Nanos, Outcome, RepeatedBlock, TrialRecord, WarningKind};
 use fsdyno_store::{Origin, Store, StoreError, SweepId, SweepState, Twin};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::io::Write;
 
 fn possible(number: u32) -> TrialRecord {
@@ -57,6 +57,24 @@ fn a_sweep_comes_out_of_its_file_as_it_went_in() {
     assert_eq!((summary.origin, summary.state), (Origin::Pack, SweepState::Finished));
     (summary.id, summary.selector, summary.origin) = (id, "1".to_string(), Origin::Run);
     assert_eq!(summary, was.summary);
+}
+
+#[test]
+fn parts_that_another_version_added_are_passed_on() {
+    let (_first, mut old) = store();
+    let mut document = serde_json::to_value(possible(0)).unwrap();
+    document["humidity"] = json!({ "percent": [40.5, 41] });
+    let trial: TrialRecord = serde_json::from_value(document.clone()).unwrap();
+    let id = old.create_sweep(&sweep("demo")).unwrap();
+    old.add_trial(id, &trial).unwrap();
+    old.finish_sweep(id).unwrap();
+    let mut file = Vec::new();
+    old.pack(id, &mut file).unwrap();
+    let (_second, mut new) = store();
+    let unpacked = new.unpack(&file[..], None).unwrap();
+    let passed_on = new.trials(unpacked.id).unwrap();
+    assert_eq!(serde_json::to_value(&passed_on[0]).unwrap(), document);
+    assert!(passed_on[0].others.keys().eq(["humidity"]), "{:?}", passed_on[0].others);
 }
 
 /// A sweep may be packed before and after it was resumed, and somebody may have changed a file in between.

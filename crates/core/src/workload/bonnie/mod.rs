@@ -7,6 +7,7 @@ mod options;
 
 pub(crate) use options::command_line;
 
+use super::measures::{Figure, OwnMeasure};
 use super::parameter::{Refusal, Shorthand, parameters};
 use super::steps::{PhaseSpec, steps};
 use super::{Content, Load, Rereads, Timing};
@@ -282,12 +283,35 @@ impl Load for Bonnie {
         parts.join(", ")
     }
 
+    fn short_runs(&self) -> &'static [&'static str] {
+        &["size = '16M'\nchar_size = '1M'\nram = 0\nseeks = 1000\nfiles = 1024\nmax_size = 4096"]
+    }
+
     fn shorthand(&self) -> Option<Shorthand> {
         Some(options::SHORTHAND)
     }
 
     fn default_measure(&self) -> &'static str {
         if self.has_large_file() { "bonnie-write-block" } else { "bonnie-seq-create" }
+    }
+
+    fn measures(&self) -> Vec<OwnMeasure> {
+        let rate = |name, help, phase| OwnMeasure::of_phase(name, help, phase, Figure::Rate);
+        let items = |name, help, phase| OwnMeasure::of_phase(name, help, phase, Figure::ItemRate);
+        vec![
+            rate("bonnie-write-char", "bytes per second written one at a time", WRITE_CHAR),
+            rate("bonnie-write-block", "bytes per second written in chunks", WRITE_BLOCK),
+            rate("bonnie-rewrite", "bytes per second read, changed and written back", REWRITE),
+            rate("bonnie-read-char", "bytes per second read one at a time", READ_CHAR),
+            rate("bonnie-read-block", "bytes per second read in chunks", READ_BLOCK),
+            items("bonnie-seeks", "random seeks per second", SEEKS),
+            items("bonnie-seq-create", "files per second created in order of their names", SEQ_CREATE),
+            items("bonnie-seq-stat", "files per second examined and read in directory order", SEQ_STAT),
+            items("bonnie-seq-delete", "files per second removed in directory order", SEQ_DELETE),
+            items("bonnie-random-create", "files per second created in random order", RANDOM_CREATE),
+            items("bonnie-random-stat", "files per second examined and read in random order", RANDOM_STAT),
+            items("bonnie-random-delete", "files per second removed in random order", RANDOM_DELETE),
+        ]
     }
 
     fn throughput(&self) -> &'static str {

@@ -249,6 +249,11 @@ impl Load for External {
         if given.is_empty() { format!("the real {name}") } else { format!("the real {name}: {given}") }
     }
 
+    /// Its system calls are those of a program.
+    fn short_runs(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     fn default_measure(&self) -> &'static str {
         match self.program {
             Program::Bonnie => "write block/writer/rate",

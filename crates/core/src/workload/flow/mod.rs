@@ -20,9 +20,11 @@ pub use rate::{Arrivals, LatencyTarget, NoTarget, Pace, Rate, RateSearch};
 pub use verify::Written;
 
 use super::fields::Fields;
+use super::measures::{FlowFigure, OwnFigure, OwnMeasure};
 use super::parameter::{Literal, Parameter, ParameterError, Refusal, Surroundings, parameters};
 use super::{Content, Load, Ramp, Timing};
 use crate::operation::{Operation, Role};
+use crate::quantile::Quantile;
 use crate::units::{Bytes, Nanos};
 use scaling::WorkerCounts;
 use serde::{Deserialize, Serialize};
@@ -365,6 +367,11 @@ impl Load for Flow {
         format!("flow{name}, {}, window {}", self.roles.written(), self.window)
     }
 
+    fn short_runs(&self) -> &'static [&'static str] {
+        &["flow = 'varmail'\nramp = '200ms'\nwindow = '600ms'\nfiles.mail.count = 400\n\
+             roles.client.workers = 2"]
+    }
+
     /// The number of iterations that a role with a rate completes says little: as many as are due, if it
     /// keeps up.
     fn default_measure(&self) -> &'static str {
@@ -373,6 +380,37 @@ impl Load for Flow {
             Some(Pace::At(_)) => "flow-response-p99",
             None => "flow-iterations",
         }
+    }
+
+    fn measures(&self) -> Vec<OwnMeasure> {
+        vec![
+            OwnMeasure::new(
+                "flow-iterations",
+                "iterations per second of all workers of a flow, except those of background roles",
+                OwnFigure::Flow(FlowFigure::Iterations),
+            )
+            .in_words("iterations"),
+            OwnMeasure::new(
+                "flow-capacity",
+                "the highest rate of iterations at which a flow meets the latency target of its plan, such \
+                 as `p99 <= 20ms`",
+                OwnFigure::Flow(FlowFigure::Capacity),
+            )
+            .in_words("highest rate that meets the target"),
+            OwnMeasure::new(
+                "flow-response-p99",
+                "p99 of the time from when an iteration of a flow is due to when it ends; of roles with a \
+                 `rate` that are not in the background, and of the slowest one if there are several",
+                OwnFigure::Flow(FlowFigure::Response(Quantile::P99)),
+            )
+            .in_words("slowest 1 in 100 responses"),
+            OwnMeasure::new(
+                "flow-response-p999",
+                "p99.9 of the same",
+                OwnFigure::Flow(FlowFigure::Response(Quantile::P999)),
+            )
+            .in_words("slowest 1 in 1,000 responses"),
+        ]
     }
 
     fn throughput(&self) -> &'static str {

@@ -6,7 +6,7 @@ use super::words::{
     HOSTILE, HOSTILE_MKFS, HOSTILE_MOUNT, HOSTILE_SYSCTLS, HUGE, IMAGES, KNOWN_SYSCTLS, MKFS, MOUNT, SIZES,
     TIMES,
 };
-use fsdyno_core::axis::{AXES, Axis, Levels};
+use fsdyno_core::axis::{AXES, Axis, Levels, OF_SERVING};
 use fsdyno_core::filesystem;
 use fsdyno_core::workload::parameter::Listed;
 use fsdyno_core::{Measure, Workload};
@@ -234,20 +234,9 @@ impl<'a> Grammar<'a> {
             .into_iter()
             .collect();
         general.push(format!("filesystem = [{}]", names.join(", ")));
-        let everywhere = [
-            "scheduler",
-            "readahead",
-            "nr_requests",
-            "max_request",
-            "write_cache",
-            "atime",
-            "journal",
-            "mkfs",
-            "mount",
-            "kernel",
-        ];
+        let everywhere = |axis: &Axis| axis.general && !OF_SERVING.contains(&axis.name);
         let few = self.count(&[0, 1, 2, 3]);
-        general.extend(self.settings(few, |axis| everywhere.contains(&axis.name), true));
+        general.extend(self.settings(few, everywhere, true));
         let mut tables = vec![general];
         if self.is(0.3) {
             let filesystem = self.one(&usual);

@@ -5,7 +5,7 @@ use fsdyno_core::Bytes;
 use fsdyno_host::HostError;
 use fsdyno_host::fake::{FakeEngine, FakeGuests, FakeHost};
 use fsdyno_host::guest::{GuestFacts, NotStarted};
-use fsdyno_host::setting::QUEUE_ATTRIBUTES;
+use fsdyno_host::setting::queue_attributes;
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::path::{Path, PathBuf};
@@ -162,7 +162,7 @@ impl Allowed {
         else {
             return false;
         };
-        let known = QUEUE_ATTRIBUTES.contains(&file);
+        let known = queue_attributes().any(|known| known == file);
         let disk = |disk: &PathBuf| {
             let index = DISKS.iter().position(|known| Path::new(known) == disk);
             index.is_some_and(|index| number == format!("{MAJOR}:{index}"))
