@@ -189,8 +189,22 @@ fn plan(sandbox: &Sandbox) -> (String, PathBuf) {
 pub fn fsdyno(sandbox: &Sandbox, arguments: &[&str]) -> std::process::Command {
     let mut command = sandbox.fsdyno(arguments);
     // XDG_CACHE_HOME contains a directory for each program.
-    command.env("XDG_CACHE_HOME", cache()).stdin(Stdio::null());
+    command.env("XDG_CACHE_HOME", cache()).env("APT_CONFIG", apt_config()).stdin(Stdio::null());
     command
+}
+
+/// A configuration of apt in which it keeps what it has read of its lists: where it does not, as in
+/// containers, each of dozens of guests would wait for a second or two.
+fn apt_config() -> PathBuf {
+    let (directory, file) = (cache(), cache().join("apt.conf"));
+    fs::create_dir_all(&directory).expect("the directory of the build");
+    let text = format!("Dir::Cache::pkgcache \"{}\";\n", directory.join("pkgcache.bin").display());
+    // Others may read it meanwhile.
+    let new = tempfile::NamedTempFile::new_in(&directory).expect("a file beside it");
+    fs::write(new.path(), text).expect("the new file");
+    fs::set_permissions(new.path(), fs::Permissions::from_mode(0o644)).expect("its mode");
+    new.persist(&file).expect("its name");
+    file
 }
 
 pub fn trials(sandbox: &Sandbox) -> Vec<Value> {

@@ -119,6 +119,9 @@ impl Browser {
 
     /// Opens a file and waits until everything visible is drawn.
     pub fn open(&mut self, page: &Path) {
+        // What the page before has to say is said when it is gone.
+        self.call("Page.navigate", json!({ "url": "about:blank" }));
+        self.wait_for("document.location.href === 'about:blank'");
         self.events.clear();
         self.call("Page.navigate", json!({ "url": format!("file://{}", page.display()) }));
         self.wait_for("document.documentElement?.dataset.ready === 'yes'");

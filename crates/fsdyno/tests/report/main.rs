@@ -11,7 +11,7 @@ use browser::{Browser, PROGRAM};
 use fsdyno_testkit::Requirement;
 use libtest_mimic::{Arguments, Failed, Trial};
 use serde_json::{Value, json};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use sweep::{CONFIGURATIONS, EVIL, LINK, Report};
 
 /// The requirements of every test.
@@ -37,31 +37,40 @@ const TESTS: &[Test] = &[
 
 fn main() {
     let mut arguments = Arguments::from_args();
-    // Each has a browser of its own, which starts several processes.
-    arguments.test_threads = Some(2);
+    // One after the other in the same browser, which takes seconds to start.
+    arguments.test_threads = Some(1);
     let report = Arc::new(OnceLock::new());
+    let browser = Arc::new(Mutex::new(None));
     let unmet: Vec<String> = REQUIRES.iter().filter_map(|requirement| requirement.unmet()).collect();
     let trials = TESTS.iter().map(|(name, body)| {
         if !unmet.is_empty() {
             eprintln!("skipped report::{name}: requires {}", unmet.join(", "));
         }
-        let report = Arc::clone(&report);
-        Trial::test(format!("report::{name}"), move || guarded(*body, &report))
+        let (report, browser) = (Arc::clone(&report), Arc::clone(&browser));
+        Trial::test(format!("report::{name}"), move || guarded(*body, &report, &browser))
             .with_ignored_flag(!unmet.is_empty())
     });
     let conclusion = libtest_mimic::run(&arguments, trials.collect());
     // An exit drops nothing.
-    drop(report);
+    drop((report, browser));
     conclusion.exit();
 }
 
-fn guarded(body: fn(&mut Browser, &Report), report: &OnceLock<Report>) -> Result<(), Failed> {
+/// A browser in which a test failed is not used again.
+fn guarded(
+    body: fn(&mut Browser, &Report),
+    report: &OnceLock<Report>,
+    browser: &Mutex<Option<Browser>>,
+) -> Result<(), Failed> {
     let result = std::panic::catch_unwind(|| {
         let report = report.get_or_init(Report::new);
-        let mut browser = Browser::new();
-        browser.emulate(1280, 900, "light");
-        browser.open(&report.page);
-        body(&mut browser, report);
+        let kept = browser.lock().expect("it is not held while a test runs").take();
+        let mut own = kept.unwrap_or_else(Browser::new);
+        own.call("Emulation.setEmulatedMedia", json!({ "media": "" }));
+        own.emulate(1280, 900, "light");
+        own.open(&report.page);
+        body(&mut own, report);
+        *browser.lock().expect("it is not held while a test runs") = Some(own);
     });
     result.map_err(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
