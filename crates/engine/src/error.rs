@@ -233,6 +233,7 @@ impl EngineError {
     }
 
     /// The error in the form in which it is stored and displayed.
+    #[expect(clippy::too_many_lines, reason = "one arm for each error")]
     pub fn failure(&self) -> Failure {
         let mut failure = Failure::new("engine", chain(self));
         match self {

@@ -3,7 +3,7 @@
 use crate::wire::{AGENT_PORT, ENGINE_PORT};
 use fsdyno_core::{Bytes, DiskCache, GuestShape};
 use fsdyno_sys::child;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -81,6 +81,16 @@ impl Inherited {
 /// processors, using system calls that no libc uses any more (qemu(1)).
 const SANDBOX: &str = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
 
+/// The way of a network card out of the guest: a socket, or nowhere.
+fn network(index: usize, socket: Option<BorrowedFd<'_>>) -> String {
+    match socket {
+        Some(socket) => {
+            format!("stream,id=link{index},server=off,addr.type=fd,addr.str={}", socket.as_raw_fd())
+        }
+        None => format!("hubport,id=link{index},hubid={index}"),
+    }
+}
+
 /// The words after the program's name.
 pub(crate) fn words(
     shape: &GuestShape,
@@ -116,14 +126,7 @@ pub(crate) fn words(
     option("-chardev", chardev("engine", &inherited.engine));
     option("-device", port("engine", ENGINE_PORT));
     for (index, InheritedLink { address, socket }) in inherited.links.iter().enumerate() {
-        let backend = match socket {
-            Some(socket) => {
-                let descriptor = socket.as_fd().as_raw_fd();
-                format!("stream,id=link{index},server=off,addr.type=fd,addr.str={descriptor}")
-            }
-            None => format!("hubport,id=link{index},hubid={index}"),
-        };
-        option("-netdev", backend);
+        option("-netdev", network(index, socket.as_ref().map(AsFd::as_fd)));
         let address = address.map(|byte| format!("{byte:02x}")).join(":");
         option("-device", format!("virtio-net-pci,netdev=link{index},mac={address},romfile="));
     }

@@ -255,6 +255,7 @@ fn of_machines(lines: &[(String, String)]) -> String {
 
 impl SweepError {
     /// The next step for the user, if there is an obvious one.
+    #[expect(clippy::too_many_lines, reason = "one arm for each error")]
     pub fn hint(&self) -> Option<String> {
         match self {
             SweepError::Testbed(error) => error.failure().hint,

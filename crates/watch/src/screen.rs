@@ -137,17 +137,25 @@ pub fn watch(screen: Screen, attached: &mut Attached, outside: &mut dyn Outside)
         };
         for key in keys {
             drawn = None;
-            match obey(&mut scene, &mut view, key) {
-                Wish::Nothing => {}
-                Wish::Leave => return Ok(Left::Asked),
-                Wish::Interrupt => return Ok(Left::Interrupted),
-                Wish::Ask(wish) => match attached.ask(wish) {
-                    Ok(()) => scene.ask(wish),
-                    Err(error) => view.trouble = Some(error.to_string()),
-                },
+            if let Some(left) = answer(key, &mut scene, &mut view, attached) {
+                return Ok(left);
             }
         }
     }
+}
+
+/// Does what a key asks for; returns how the user leaves.
+fn answer(key: Key, scene: &mut Scene, view: &mut View, attached: &mut Attached) -> Option<Left> {
+    match obey(scene, view, key) {
+        Wish::Nothing => {}
+        Wish::Leave => return Some(Left::Asked),
+        Wish::Interrupt => return Some(Left::Interrupted),
+        Wish::Ask(wish) => match attached.ask(wish) {
+            Ok(()) => scene.ask(wish),
+            Err(error) => view.trouble = Some(error.to_string()),
+        },
+    }
+    None
 }
 
 /// Processor time of this process so far, in seconds.

@@ -72,6 +72,47 @@ fn print(
     identities: &[(String, String)],
     allow_hooks: bool,
 ) -> io::Result<()> {
+    print_cases(out, run)?;
+    for hook in &run.hooks {
+        writeln!(out, "{hook}")?;
+    }
+    for (path, identity) in identities {
+        writeln!(out, "device {path}: {identity}")?;
+    }
+    // Recorded disks are fsdyno's own.
+    let uses_devices = plan.workloads.iter().any(|workload| !workload.is_recorded());
+    for (path, _) in identities.iter().filter(|_| uses_devices) {
+        let text = format!("everything on {path} will be lost: a sweep asks for --destroy {}", quoted(path));
+        style.wrapped(&text, "", "  ").iter().try_for_each(|line| writeln!(out, "{line}"))?;
+    }
+    let skipped = run.cases.iter().filter(|case| !case.unmet.is_empty()).count();
+    let whole = whole(plan, run, skipped);
+    let texts = [whole, ranking(&plan.measure)].into_iter().chain(race(plan, run)).chain(fleet(plan, run));
+    let texts = texts.chain(write_rate(plan)).chain(guests(run)).chain(foreseen(run));
+    for line in texts.flat_map(|text| style.wrapped(&text, "", "  ")) {
+        writeln!(out, "{line}")?;
+    }
+    if skipped == run.cases.len() {
+        writeln!(out, "a sweep would measure nothing: every case is skipped on this machine")?;
+    }
+    if let Some(lack) = run.lack {
+        writeln!(out, "{}", lack.of_sweep())?;
+    }
+    if !run.hooks.is_empty() && !allow_hooks {
+        writeln!(
+            out,
+            "a sweep would be refused because the plan runs commands of its own:\n  hint: if you know what \
+             each of them does, add --allow-hooks"
+        )?;
+    }
+    match run.refusals.as_slice() {
+        [] => Ok(()),
+        refusals => writeln!(out, "a sweep would be refused:\n{}", refused(refusals)),
+    }
+}
+
+/// Prints every case with its commands, its risks, and why it is skipped.
+fn print_cases(out: &mut dyn Write, run: &DryRun) -> io::Result<()> {
     let mut said = BTreeSet::new();
     for case in &run.cases {
         writeln!(out, "case {}: {} / {}", case.case, case.configuration.name, case.label)?;
@@ -93,19 +134,11 @@ fn print(
             writeln!(out, "    skipped: {reason}")?;
         }
     }
-    for hook in &run.hooks {
-        writeln!(out, "{hook}")?;
-    }
-    for (path, identity) in identities {
-        writeln!(out, "device {path}: {identity}")?;
-    }
-    // Recorded disks are fsdyno's own.
-    let uses_devices = plan.workloads.iter().any(|workload| !workload.is_recorded());
-    for (path, _) in identities.iter().filter(|_| uses_devices) {
-        let text = format!("everything on {path} will be lost: a sweep asks for --destroy {}", quoted(path));
-        style.wrapped(&text, "", "  ").iter().try_for_each(|line| writeln!(out, "{line}"))?;
-    }
-    let skipped = run.cases.iter().filter(|case| !case.unmet.is_empty()).count();
+    Ok(())
+}
+
+/// Returns the number of cases and trials, and what they take.
+fn whole(plan: &Plan, run: &DryRun, skipped: usize) -> String {
     let cases = plural(run.cases.len() as u64, "case");
     // The sweep ends earlier then.
     let is_cut = plan.rules.time_limit.is_some_and(|limit| run.time_ns >= limit);
@@ -133,32 +166,10 @@ fn print(
             format!(", by {}{trees}", plural(count.into(), "client"))
         }
     };
-    let whole = format!(
+    format!(
         "{}: {cases} ({skipped} skipped on this machine), {trials}; {about} {time}{space} on {}{clients}",
         plan.name, plan.devices.data
-    );
-    let texts = [whole, ranking(&plan.measure)].into_iter().chain(race(plan, run)).chain(fleet(plan, run));
-    let texts = texts.chain(write_rate(plan)).chain(guests(run)).chain(foreseen(run));
-    for line in texts.flat_map(|text| style.wrapped(&text, "", "  ")) {
-        writeln!(out, "{line}")?;
-    }
-    if skipped == run.cases.len() {
-        writeln!(out, "a sweep would measure nothing: every case is skipped on this machine")?;
-    }
-    if let Some(lack) = run.lack {
-        writeln!(out, "{}", lack.of_sweep())?;
-    }
-    if !run.hooks.is_empty() && !allow_hooks {
-        writeln!(
-            out,
-            "a sweep would be refused because the plan runs commands of its own:\n  hint: if you know what \
-             each of them does, add --allow-hooks"
-        )?;
-    }
-    match run.refusals.as_slice() {
-        [] => Ok(()),
-        refusals => writeln!(out, "a sweep would be refused:\n{}", refused(refusals)),
-    }
+    )
 }
 
 /// Returns the range of the number of blocks, if the plan ends once its answer is decided.

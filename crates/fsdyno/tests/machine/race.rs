@@ -56,6 +56,7 @@ fn text(sandbox: &Sandbox, arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+#[expect(clippy::too_many_lines, reason = "one story")]
 fn a_race_is_killed_resumed_shown_recommended_and_reported() {
     let sandbox = Sandbox::new();
     sandbox.write("plan.toml", &plan(&sandbox));

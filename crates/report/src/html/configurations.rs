@@ -248,7 +248,20 @@ fn heat_map(ranking: &Ranking, names: &mut Names) -> Markup {
     chart::wide_figure(&names.next(), &map, (width, height), label, &caption)
 }
 
-fn heat_map_chart(ranking: &Ranking) -> (Chart, u32) {
+/// The cells of the heat map, as plotly takes them.
+#[derive(Default)]
+struct Cells {
+    /// The classes, row by row.
+    z: Vec<Vec<Value>>,
+    /// The colours of the figures.
+    inks: Vec<String>,
+    /// The figures.
+    text: Vec<String>,
+    /// The words of each, row by row.
+    hover: Vec<Vec<String>>,
+}
+
+fn cells(ranking: &Ranking, rows: &[&RankedCase]) -> Cells {
     let best: Vec<Option<f64>> = ranking
         .measures
         .iter()
@@ -262,18 +275,15 @@ fn heat_map_chart(ranking: &Ranking) -> (Chart, u32) {
             }
         })
         .collect();
-    // The last row of the map is at the top, so the best comes last.
-    let rows: Vec<&RankedCase> = ranking.rows.iter().rev().collect();
-    let named = rows.len() <= ROWS_NAMED;
-    let (mut z, mut inks, mut text, mut hover) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    for row in &rows {
+    let mut cells = Cells::default();
+    for row in rows {
         let (mut colours, mut figures, mut words): (Vec<Value>, Vec<String>, Vec<String>) =
             Default::default();
         for (column, (figure, best)) in row.figures.iter().zip(&best).enumerate() {
             let (measure, head) = (&ranking.measures[column], ranking.heading(column));
             let (Some(figure), Some(best)) = (figure, best) else {
                 colours.push(Value::Null);
-                inks.push("--soft".to_string());
+                cells.inks.push("--soft".to_string());
                 figures.push(String::new());
                 words.push(format!("{}<br>{head}: no value", plain(&row.name)));
                 continue;
@@ -289,14 +299,22 @@ fn heat_map_chart(ranking: &Ranking) -> (Chart, u32) {
                 _ => format!("{times} times worse than the best"),
             };
             colours.push(class(ratio).into());
-            inks.push(format!("--heat-ink-{}", class(ratio)));
+            cells.inks.push(format!("--heat-ink-{}", class(ratio)));
             words.push(format!("{}<br>{head}: {} {unit}<br>{standing}", plain(&row.name), plain(&shown)));
             figures.push(plain(&shown));
         }
-        z.push(colours);
-        text.extend(figures);
-        hover.push(words);
+        cells.z.push(colours);
+        cells.text.extend(figures);
+        cells.hover.push(words);
     }
+    cells
+}
+
+fn heat_map_chart(ranking: &Ranking) -> (Chart, u32) {
+    // The last row of the map is at the top, so the best comes last.
+    let rows: Vec<&RankedCase> = ranking.rows.iter().rev().collect();
+    let named = rows.len() <= ROWS_NAMED;
+    let Cells { z, inks, text, hover } = cells(ranking, &rows);
     let places: Vec<usize> = (0..rows.len()).collect();
     let mark = |row: &RankedCase| if row.risks.is_empty() { "" } else { " !" };
     let labels: Vec<String> = rows.iter().map(|row| plain(&row.name) + mark(row)).collect();

@@ -2,7 +2,7 @@
 
 use fsdyno_core::SweepHeader;
 use fsdyno_core::environment::{DeviceFacts, Swap};
-use fsdyno_core::result::PhaseResult;
+use fsdyno_core::result::{PhaseResult, TimerFacts};
 use fsdyno_core::{Bytes, Environment, Nanos, Outcome, TrialRecord};
 use fsdyno_verdict::Workloads;
 use fsdyno_verdict::merge::Time;
@@ -86,19 +86,7 @@ fn protocol(header: &SweepHeader, trials: &[TrialRecord]) -> Markup {
                         (text::size(Bytes(trial.trees.bytes)))
                     }
                 }
-                @if let Some(timer) = &trial.timer {
-                    dt { "timer" }
-                    dd {
-                        (timer.source) ", " (text::number(timer.read_ns)) " ns per reading"
-                        @if let Some(overhead) = timer.overhead_ns_per_op {
-                            "; timing and recording an operation costs " (text::number(overhead)) " ns"
-                            @if let Some(with) = timer.overhead_with_telemetry_ns_per_op {
-                                " (" (text::number(with)) " ns with telemetry)"
-                            }
-                            ", which is never subtracted"
-                        }
-                    }
-                }
+                @if let Some(timer) = &trial.timer { (timer_facts(timer)) }
                 @if let Some(telemetry) = trial.phases.iter().find_map(|phase| phase.telemetry.as_ref()) {
                     dt { "telemetry" }
                     dd { "every " (text::setting(telemetry.interval_ns)) "; " (text::time_in_words(cost(telemetry.cost.cpu_ns))) " of processor time in the first phase" }
@@ -107,6 +95,22 @@ fn protocol(header: &SweepHeader, trials: &[TrialRecord]) -> Markup {
             dt { "seed" } dd { (header.seed) }
             dt { "started" } dd { (header.started) }
             dt { "finished" } dd { @match &header.finished { Some(finished) => { (finished) }, None => { "not yet" } } }
+        }
+    }
+}
+
+fn timer_facts(timer: &TimerFacts) -> Markup {
+    html! {
+        dt { "timer" }
+        dd {
+            (timer.source) ", " (text::number(timer.read_ns)) " ns per reading"
+            @if let Some(overhead) = timer.overhead_ns_per_op {
+                "; timing and recording an operation costs " (text::number(overhead)) " ns"
+                @if let Some(with) = timer.overhead_with_telemetry_ns_per_op {
+                    " (" (text::number(with)) " ns with telemetry)"
+                }
+                ", which is never subtracted"
+            }
         }
     }
 }

@@ -6,6 +6,7 @@ use super::served::AtServer;
 use super::watch::{self, AtPhases, LoadEnd, Looks};
 use super::{Bench, Site, Stop};
 use crate::room::RoomWatch;
+use fsdyno_core::protocol::MemoryGroup;
 use fsdyno_core::{EngineRequest, Failure, Nanos, Reached, TrialRecord};
 use fsdyno_host::Host;
 use fsdyno_testbed::{Mounted, memory};
@@ -74,13 +75,7 @@ pub(super) fn load(
             None => memory::has_killed(bench.host, group),
         }
     {
-        failure.message =
-            format!("the kernel killed the load when it reached its memory limit of {}", group.limit);
-        let mut hint = "raise `memory`, use fewer workers, or make reads and writes smaller".to_string();
-        if memory::lets_writers_fill(bench.host, group) {
-            hint += "; a disk that stalls can be the cause, too: cgroups of version 1 let writers fill the memory";
-        }
-        failure.hint = Some(hint);
+        say_killed(failure, group, memory::lets_writers_fill(bench.host, group));
     }
     match (end, load.stuck) {
         (LoadEnd::Hung(failure), stuck) => Err(Stop::Hung(Box::new(failure), stuck)),
@@ -99,4 +94,16 @@ pub(super) fn load(
         (LoadEnd::Interrupted, None) => Err(Stop::Interrupted),
         (LoadEnd::NoRoom(failure), None) => Err(Stop::NoRoom(Box::new(failure))),
     }
+}
+
+/// Makes a failure say that the kernel killed the load, whose writers may fill the memory of its group.
+fn say_killed(failure: &mut Failure, group: &MemoryGroup, writers_fill: bool) {
+    failure.message =
+        format!("the kernel killed the load when it reached its memory limit of {}", group.limit);
+    let mut hint = "raise `memory`, use fewer workers, or make reads and writes smaller".to_string();
+    if writers_fill {
+        hint +=
+            "; a disk that stalls can be the cause, too: cgroups of version 1 let writers fill the memory";
+    }
+    failure.hint = Some(hint);
 }

@@ -261,6 +261,11 @@ fn sequence(
         return Ok(());
     }
 
+    check(bench, &unmounted, record)
+}
+
+/// Checks the filesystem without changing it.
+fn check(bench: &mut Bench<'_, '_>, unmounted: &Unmounted, record: &mut TrialRecord) -> Result<(), Stop> {
     bench.begin(TrialStep::Check)?;
     if let Some((check, took)) = unmounted.check(bench.host, bench.journal)? {
         record.lifecycle_ns.check = Some(took);

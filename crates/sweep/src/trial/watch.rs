@@ -114,9 +114,7 @@ fn follow(
     report: &mut EngineReport,
     looks: &mut Looks<'_>,
 ) -> LoadEnd {
-    let mut place: Option<Progress> = None;
-    let mut changed = Instant::now();
-    let (mut waits, mut settled) = (false, false);
+    let mut heard = Heard { place: None, changed: Instant::now(), waits: false, settled: false };
     loop {
         if interrupt.load(Ordering::Relaxed) {
             return LoadEnd::Interrupted;
@@ -126,84 +124,104 @@ fn follow(
         }
         match looks.at_phases.look() {
             Err(failure) => return LoadEnd::Failed(*failure),
-            Ok(may_begin) if waits => {
+            Ok(may_begin) if heard.waits => {
                 // What it waits for has a limit of its own.
-                changed = Instant::now();
+                heard.changed = Instant::now();
                 if may_begin {
                     engine.proceed(None);
-                    waits = false;
+                    heard.waits = false;
                 }
             }
             Ok(_) => {}
         }
-        let limit = watchdog + place.as_ref().map_or(Duration::ZERO, |place| allowance(place.step, workload));
-        match engine.next(if waits { SHORT_GLANCE } else { GLANCE.min(limit) }) {
-            EngineOutput::Event(event) => match *event {
-                EngineEvent::Done => return LoadEnd::Done,
-                EngineEvent::Failed(failure) => return LoadEnd::Failed(failure),
-                EngineEvent::Progress(now) => {
-                    (looks.progress)(&now);
-                    looks.at_phases.reached(&now);
-                    settled |= now.step == TrialStep::Settle;
-                    if place.as_ref().is_none_or(|place| !place.is_like(&now) || place.done != now.done) {
-                        changed = Instant::now();
-                    }
-                    place = Some(now);
+        let of_step = heard.place.as_ref().map_or(Duration::ZERO, |place| allowance(place.step, workload));
+        let limit = watchdog + of_step;
+        match engine.next(if heard.waits { SHORT_GLANCE } else { GLANCE.min(limit) }) {
+            EngineOutput::Event(event) => {
+                if let Some(end) = heard.event(*event, report, looks) {
+                    return end;
                 }
-                EngineEvent::Hello { timer, .. } => {
-                    report.timer = Some(timer);
-                    changed = Instant::now();
-                }
-                EngineEvent::Prepared { duration_ns, trees } => {
-                    report.prepare = Some(duration_ns);
-                    report.trees = trees;
-                    changed = Instant::now();
-                }
-                EngineEvent::Ready { phase } => {
-                    if let Err(failure) = looks.at_phases.begin(&phase, std::mem::take(&mut settled)) {
-                        return LoadEnd::Failed(*failure);
-                    }
-                    waits = true;
-                }
-                EngineEvent::Phase(mut phase) => {
-                    looks.at_phases.end(true, Some(&mut phase));
-                    report.phases.push(*phase);
-                    changed = Instant::now();
-                }
-                EngineEvent::Durable { durable, written_back_ns } => {
-                    if let Some(phase) = report.phases.last_mut() {
-                        phase.durable = Some(durable);
-                    }
-                    report.written_back = written_back_ns;
-                    changed = Instant::now();
-                }
-                EngineEvent::Filled(filled) => {
-                    report.filled = Some(filled);
-                    changed = Instant::now();
-                }
-                EngineEvent::Reached { writers } => {
-                    report.reached.extend(writers);
-                    changed = Instant::now();
-                }
-                EngineEvent::ReadAgain { read_again, duration_ns } => {
-                    report.read_again = Some((read_again, duration_ns));
-                    changed = Instant::now();
-                }
-                EngineEvent::Layout(layout) => {
-                    report.layout = Some(layout);
-                    changed = Instant::now();
-                }
-                EngineEvent::Warning(warning) => report.warnings.push(warning),
-                // Only of one that does nothing else.
-                EngineEvent::Observed(_) => {}
-            },
+            }
             EngineOutput::Silence => {}
             EngineOutput::Garbage(text) => return LoadEnd::Failed(garbage(&text)),
-            EngineOutput::End(stderr) => return LoadEnd::Failed(ended_early(&place, stderr)),
+            EngineOutput::End(stderr) => return LoadEnd::Failed(ended_early(&heard.place, stderr)),
         }
-        if changed.elapsed() > limit {
-            return LoadEnd::Hung(hung(&place, limit, engine));
+        if heard.changed.elapsed() > limit {
+            return LoadEnd::Hung(hung(&heard.place, limit, engine));
         }
+    }
+}
+
+/// The state of an engine, by what it has said.
+struct Heard {
+    place: Option<Progress>,
+    /// When it last got further.
+    changed: Instant,
+    /// It waits for leave to begin a phase.
+    waits: bool,
+    /// It has waited for a calm device since the last phase.
+    settled: bool,
+}
+
+impl Heard {
+    /// Notes an event; returns the end if it is the last one.
+    fn event(
+        &mut self,
+        event: EngineEvent,
+        report: &mut EngineReport,
+        looks: &mut Looks<'_>,
+    ) -> Option<LoadEnd> {
+        match event {
+            EngineEvent::Done => return Some(LoadEnd::Done),
+            EngineEvent::Failed(failure) => return Some(LoadEnd::Failed(failure)),
+            EngineEvent::Warning(warning) => {
+                report.warnings.push(warning);
+                return None;
+            }
+            // Only of one that does nothing else.
+            EngineEvent::Observed(_) => return None,
+            EngineEvent::Progress(now) => {
+                (looks.progress)(&now);
+                looks.at_phases.reached(&now);
+                self.settled |= now.step == TrialStep::Settle;
+                let is_as_before =
+                    self.place.as_ref().is_some_and(|place| place.is_like(&now) && place.done == now.done);
+                self.place = Some(now);
+                if is_as_before {
+                    return None;
+                }
+            }
+            EngineEvent::Ready { phase } => {
+                if let Err(failure) = looks.at_phases.begin(&phase, std::mem::take(&mut self.settled)) {
+                    return Some(LoadEnd::Failed(*failure));
+                }
+                self.waits = true;
+                return None;
+            }
+            EngineEvent::Phase(mut phase) => {
+                looks.at_phases.end(true, Some(&mut phase));
+                report.phases.push(*phase);
+            }
+            EngineEvent::Durable { durable, written_back_ns } => {
+                if let Some(phase) = report.phases.last_mut() {
+                    phase.durable = Some(durable);
+                }
+                report.written_back = written_back_ns;
+            }
+            EngineEvent::Prepared { duration_ns, trees } => {
+                report.prepare = Some(duration_ns);
+                report.trees = trees;
+            }
+            EngineEvent::ReadAgain { read_again, duration_ns } => {
+                report.read_again = Some((read_again, duration_ns));
+            }
+            EngineEvent::Hello { timer, .. } => report.timer = Some(timer),
+            EngineEvent::Filled(filled) => report.filled = Some(filled),
+            EngineEvent::Reached { writers } => report.reached.extend(writers),
+            EngineEvent::Layout(layout) => report.layout = Some(layout),
+        }
+        self.changed = Instant::now();
+        None
     }
 }
 

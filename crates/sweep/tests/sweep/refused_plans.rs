@@ -20,6 +20,7 @@ fn bad_set(set: &'static [&'static str], says: &'static [&'static str]) -> Bad {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn every_bad_plan_is_refused_with_its_place_and_the_nearest_word() {
     let ext4 = |more: &str| with_axes(&format!("filesystem = \"ext4\"\n{more}"));
     // Eight configurations, whose trials have three ramps of 30 s and as many windows.

@@ -78,6 +78,7 @@ fn no_tool_takes_a_further_device_a_size_or_an_option_that_is_not_known() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn mke2fs() {
     for filesystem in ["ext2", "ext3", "ext4"] {
         refuses(
@@ -187,6 +188,7 @@ fn mke2fs() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn mkfs_xfs() {
     refuses(
         "xfs",
@@ -338,6 +340,7 @@ fn mkfs_btrfs() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn tools_for_guests() {
     let refused: &[(&str, &[&str])] = &[
         (

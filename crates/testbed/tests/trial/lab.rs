@@ -60,6 +60,7 @@ pub const TUNED: &[(&str, &str)] = &[
     ("sysctl.vm.swappiness", "10"),
 ];
 
+#[expect(clippy::too_many_lines, reason = "a table")]
 pub fn cases() -> Vec<Case> {
     let external = [TUNED, &[("journal", "external:disk")]].concat();
     vec![

@@ -20,7 +20,7 @@ use crate::text;
 use fsdyno_core::axis::{self, AXES};
 use fsdyno_core::measure::{Direction, Measure};
 use fsdyno_core::{Configuration, TrialRecord};
-use fsdyno_stats::{Effects, Factor, Observation, Ratio, Verdict};
+use fsdyno_stats::{Effects, Factor, FactorEffects, Observation, Ratio, Verdict};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
@@ -129,16 +129,6 @@ pub(super) fn effects(
     if varied.len() < 2 {
         return AxisEffects::default();
     }
-    let filesystems = varied.iter().position(|one| one.axis == FILESYSTEM);
-    let factors: Vec<Factor> = varied
-        .iter()
-        .map(|one| {
-            let parent = filesystems.zip(one.within.as_ref()).and_then(|(index, filesystem)| {
-                Some((index, varied[index].levels.iter().position(|level| level == filesystem)?))
-            });
-            Factor { levels: one.levels.len(), within: parent }
-        })
-        .collect();
     // A block that two machines share is two.
     let shared = Shared::of_trials(&valued.iter().map(|(trial, _)| *trial).collect::<Vec<_>>());
     let observations: Vec<Observation> = valued
@@ -149,19 +139,8 @@ pub(super) fn effects(
             value: *value,
         })
         .collect();
-    let Some(effects) = fsdyno_stats::effects(&factors, &observations) else {
-        // That nothing was lost is no lack of the trials.
-        if measure.is_often_zero() {
-            return AxisEffects::default();
-        }
-        let zero = valued.iter().find(|(_, value)| *value <= 0.0).map(|(trial, _)| text::nth(trial.trial));
-        let which = zero.map_or(String::new(), |trial| format!(", but trial {trial} has {measure} = 0"));
-        return AxisEffects {
-            notes: vec![format!(
-                "no effect can be estimated: effects are ratios and need values above 0{which}"
-            )],
-            ..AxisEffects::default()
-        };
+    let Some(effects) = fsdyno_stats::effects(&factors(&varied), &observations) else {
+        return without_effects(measure, &valued);
     };
     let judged = Judged { measure, trials, whole, threshold, safety, looks };
     let family = Family::of(&varied, &effects, &judged);
@@ -181,6 +160,50 @@ pub(super) fn effects(
         }
         found => found,
     };
+    // One trial of each does not show how much trials vary, so no share of the variance is that of chance.
+    let cases: BTreeSet<u32> = valued.iter().map(|(trial, _)| trial.case).collect();
+    let is_repeated = valued.len() > cases.len();
+    AxisEffects {
+        axes,
+        interactions,
+        block_share: is_repeated.then_some(effects.block_share),
+        residual_share: is_repeated.then_some(effects.residual_share),
+        notes: notes(&varied, &effects, &unknown, (others, bounded)),
+    }
+}
+
+/// The settings that vary, as the analysis of variance takes them.
+fn factors(varied: &[Varied]) -> Vec<Factor> {
+    let filesystems = varied.iter().position(|one| one.axis == FILESYSTEM);
+    let factor = |one: &Varied| {
+        let parent = filesystems.zip(one.within.as_ref()).and_then(|(index, filesystem)| {
+            Some((index, varied[index].levels.iter().position(|level| level == filesystem)?))
+        });
+        Factor { levels: one.levels.len(), within: parent }
+    };
+    varied.iter().map(factor).collect()
+}
+
+/// Why no effect can be estimated, unless it says nothing about the trials.
+fn without_effects(measure: &Measure, valued: &[(&TrialRecord, f64)]) -> AxisEffects {
+    // That nothing was lost is no lack of the trials.
+    if measure.is_often_zero() {
+        return AxisEffects::default();
+    }
+    let zero = valued.iter().find(|(_, value)| *value <= 0.0).map(|(trial, _)| text::nth(trial.trial));
+    let which = zero.map_or(String::new(), |trial| format!(", but trial {trial} has {measure} = 0"));
+    let note = format!("no effect can be estimated: effects are ratios and need values above 0{which}");
+    AxisEffects { notes: vec![note], ..AxisEffects::default() }
+}
+
+/// Returns what cannot be estimated. `others` is the share of the variance of pairs that are not listed,
+/// `bounded` says that some values are lower bounds.
+fn notes(
+    varied: &[Varied],
+    effects: &Effects,
+    unknown: &[String],
+    (others, bounded): (f64, bool),
+) -> Vec<String> {
     let mut notes = Vec::new();
     if others >= SHARE_WORTH_A_LINE {
         let why = match bounded {
@@ -193,12 +216,10 @@ pub(super) fn effects(
             text::percent(others)
         ));
     }
-    let entangled: Vec<String> = varied
-        .iter()
-        .zip(&effects.factors)
-        .filter(|(_, found)| found.levels.iter().any(Option::is_none))
-        .map(|(one, _)| one.name())
-        .collect();
+    let is_entangled = |found: &FactorEffects| found.levels.iter().any(Option::is_none);
+    let with_effects = varied.iter().zip(&effects.factors);
+    let entangled: Vec<String> =
+        with_effects.filter(|(_, found)| is_entangled(found)).map(|(one, _)| one.name()).collect();
     if !entangled.is_empty() {
         notes.push(format!(
             "no effect can be estimated for {}, which only ever changed together with something else",
@@ -209,19 +230,10 @@ pub(super) fn effects(
         notes.push(format!(
             "no interaction can be estimated for {}: that needs every combination of their levels in at \
              least two blocks",
-            several(&unknown)
+            several(unknown)
         ));
     }
-    // One trial of each does not show how much trials vary, so no share of the variance is that of chance.
-    let cases: BTreeSet<u32> = valued.iter().map(|(trial, _)| trial.case).collect();
-    let is_repeated = valued.len() > cases.len();
-    AxisEffects {
-        axes,
-        interactions,
-        block_share: is_repeated.then_some(effects.block_share),
-        residual_share: is_repeated.then_some(effects.residual_share),
-        notes,
-    }
+    notes
 }
 
 fn several(names: &[String]) -> String {

@@ -170,28 +170,29 @@ struct Asked<'a> {
     race: Option<&'a RaceAnswer>,
 }
 
+/// The other measures that must not become worse unnoticed.
+fn guards(workload: &Workload, measure: &Measure) -> Vec<Measure> {
+    let all = workload.load().guards().into_iter().filter_map(|name| name.parse().ok());
+    all.filter(|guard| guard != measure).collect()
+}
+
 impl<'a> Asked<'a> {
     fn answer(&self, load: &Load<'a>) -> Answer {
         let Asked { header, trials, question, .. } = *self;
         let own: Vec<&TrialRecord> = trials.iter().filter(|trial| load.has(trial)).collect();
         let all: Vec<&TrialRecord> = own.iter().copied().filter(|trial| is_measured(trial)).collect();
-        let [measured, complete] = match self.race {
-            None => [all.clone(), all],
-            Some(race) => raced::parts(race, &all),
-        };
+        let parts = self.race.map(|race| raced::parts(race, &all));
+        let [measured, complete] = parts.unwrap_or_else(|| [all.clone(), all]);
         let Some(ranking) = self.ranking(load, &measured) else {
             return unanswered(header, question, load, &measured);
         };
         let measure = ranking.measure().clone();
-        let looks = header.looks.are_repeated();
-        let (threshold, seed) = (question.threshold, header.seed);
+        let (threshold, seed, looks) = (question.threshold, header.seed, header.looks.are_repeated());
         let pick = self.race_for(&measure).map(|race| race.pick.case);
         let ratios = Ratios::new(&measure, &measured, looks);
         let standings = standing::standings(&ranking, &measured, trials, threshold, seed, &ratios, pick);
         let failed_always = failed_always(&own);
-        let drift = drift::drift(&measure, trials);
-        let guards = load.workload.load().guards().into_iter().filter_map(|name| name.parse().ok());
-        let guards: Vec<Measure> = guards.filter(|guard| *guard != measure).collect();
+        let guards = guards(load.workload, &measure);
         let with = Trials { trials: &measured, threshold, seed, looks };
         let evidence = Evidence {
             sweep: &header.id,
@@ -239,10 +240,10 @@ impl<'a> Asked<'a> {
             warnings: warnings(own.iter().copied()),
         };
         answer.notes.splice(..0, words::notes(&answer));
-        answer.doubts = doubts::doubts(&answer, &measure, drift.as_ref(), trials, &own);
+        answer.doubts =
+            doubts::doubts(&answer, &measure, drift::drift(&measure, trials).as_ref(), trials, &own);
         if self.race_for(&measure).is_some() {
-            answer.doubts.splice(..0, raced::closed_loop(&measure, &measured));
-            answer.doubts.truncate(doubts::MOST);
+            raced::doubt(&mut answer.doubts, &measure, &measured);
         }
         answer.sentences = self.sentences(&answer, &measure, with, &guards, own.len());
         answer

@@ -31,8 +31,14 @@ pub(super) fn for_another(race: &RaceAnswer, measure: &Measure) -> String {
     )
 }
 
+/// Puts what is to be doubted of a race first.
+pub(super) fn doubt(doubts: &mut Vec<String>, measure: &Measure, trials: &[&TrialRecord]) {
+    doubts.splice(..0, closed_loop(measure, trials));
+    doubts.truncate(super::doubts::MOST);
+}
+
 /// Says that readers beside slow writers gain, if nothing limited the writers.
-pub(super) fn closed_loop(measure: &Measure, trials: &[&TrialRecord]) -> Option<String> {
+fn closed_loop(measure: &Measure, trials: &[&TrialRecord]) -> Option<String> {
     let trial = trials.first().filter(|_| measure.role() == Some(Role::Reader))?;
     let Workload::Fileserver(Fileserver { write_rate: None, imported: None, .. }) = trial.workload else {
         return None;

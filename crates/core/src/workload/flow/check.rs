@@ -193,6 +193,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm for each act")]
     fn act(&mut self, act: &Act) -> Result<(), Refusal> {
         match act {
             Act::Open { set, handle, flags, .. } => {

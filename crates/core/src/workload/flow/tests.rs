@@ -219,6 +219,7 @@ fn a_rate_shows_in_words_and_decides_what_ranks() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn what_cannot_be_performed_is_refused_where_it_is() {
     let of = |key: &str, value: Literal| table([(key, value)]);
     let some = |key: &str| of(key, text("some"));

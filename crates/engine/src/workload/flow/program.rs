@@ -174,6 +174,7 @@ impl<'a> Compiler<'a> {
         given.fold(access | OFlags::NOFOLLOW | OFlags::CLOEXEC, OFlags::union)
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm for each act")]
     fn compile(&mut self, act: &'a Act, codes: &mut Vec<Code>) {
         use Operation as O;
         let task = match act {

@@ -228,6 +228,7 @@ impl Worker {
         }
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm for each task")]
     #[inline]
     fn task(&mut self, meter: &mut Meter, task: Task) -> Result<Ended, Halt> {
         match task {

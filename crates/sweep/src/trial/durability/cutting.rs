@@ -32,6 +32,7 @@ const TIMED: usize = 100;
 
 /// Cuts power at all places, and looks at what is left each time.
 #[expect(clippy::too_many_arguments, reason = "each is something else")]
+#[expect(clippy::too_many_lines, reason = "what two threads share is in one place")]
 pub(super) fn all(
     recording: &mut Recording<'_, '_>,
     slot: &Slot,
