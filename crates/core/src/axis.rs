@@ -119,6 +119,15 @@ pub static AXES: &[Axis] = &[
         help: "the largest request that the block layer sends to a disk (`queue/max_sectors_kb`)",
     },
     Axis {
+        name: "rq_affinity",
+        levels: Levels::Words(&["0", "1", "2"]),
+        general: true,
+        default: None,
+        hazard: Hazard::Harmless,
+        help: "which processor completes a request (`queue/rq_affinity`): with 0 the one that is interrupted, \
+            with 1 one that shares a cache with the one that sent it, with 2 that very one",
+    },
+    Axis {
         name: WRITE_CACHE,
         levels: Levels::Words(&["write-back", "write-through"]),
         general: true,

@@ -21,8 +21,8 @@ const SHORTEST_NS: u64 = 200_000_000;
 pub(crate) struct Glances {
     /// When the last one was taken.
     at_ns: u64,
-    /// The stage that it was taken in.
-    stage: Option<TrialStep>,
+    /// The step that it was taken in.
+    step: Option<TrialStep>,
     cost_ns: u64,
     /// The totals seen by the last glance, by worker.
     seen: Vec<Seen>,
@@ -46,17 +46,17 @@ struct Totals {
 
 impl Glances {
     /// Takes one. `None` if the last was taken a moment ago, and if there is nothing to compare with: at the
-    /// first one of a stage, and when a timeline has been rearranged since the last.
+    /// first one of a step, and when a timeline has been rearranged since the last.
     pub(crate) fn take<'r>(
         &mut self,
         records: impl Iterator<Item = &'r WorkerRecord>,
-        (stage, window): (TrialStep, Window),
+        (step, window): (TrialStep, Window),
         timer: Timer,
         machine: Option<MachineGlance>,
     ) -> Option<Glance> {
         let now_ns = timer.now_ns();
         // What the ramp did is not mixed with what the window does.
-        let begins = self.stage.replace(stage) != Some(stage);
+        let begins = self.step.replace(step) != Some(step);
         let mut glance = self.take_at(now_ns, records, window, timer)?;
         self.cost_ns += timer.now_ns().saturating_sub(now_ns);
         (glance.machine, glance.cost_ns) = (machine, Nanos(self.cost_ns));

@@ -259,7 +259,7 @@ impl Crew<'_> {
         let search = Search::begin(records, start_ns, window.begin_ns);
         gate.open(window);
         let mut wait = Wait::of(ramp, search);
-        let mut stage_before = None;
+        let mut step_before = None;
         loop {
             let now = timer.now_ns();
             let records = self.workers.iter().map(|worker| &*worker.record);
@@ -268,36 +268,36 @@ impl Crew<'_> {
                 self.workers.iter().for_each(|worker| worker.record.begin_early(window));
             }
             let give_up_ns = window.end_ns.saturating_add(drain_limit.0);
-            let (stage, from, to) = match now {
+            let (step, from, to) = match now {
                 _ if now < window.begin_ns => (TrialStep::Ramp, start_ns, window.begin_ns),
                 _ if now < window.end_ns => (TrialStep::Measure, window.begin_ns, window.end_ns),
                 _ => (TrialStep::Drain, window.end_ns, give_up_ns),
             };
-            if stage_before != Some(stage) {
-                match stage {
+            if step_before != Some(step) {
+                match step {
                     TrialStep::Measure => self.begin_window(),
                     // If this thread was kept from running for all of the window, nothing is known about the
                     // machine and the processor time in it.
-                    TrialStep::Drain if stage_before == Some(TrialStep::Measure) => self.end_window(),
+                    TrialStep::Drain if step_before == Some(TrialStep::Measure) => self.end_window(),
                     _ => {}
                 }
-                stage_before = Some(stage);
-            } else if stage == TrialStep::Measure {
+                step_before = Some(step);
+            } else if step == TrialStep::Measure {
                 self.observer.look();
             }
-            let settled = stage == TrialStep::Drain && self.settled == self.workers.len();
+            let settled = step == TrialStep::Drain && self.settled == self.workers.len();
             if settled || self.ended == self.workers.len() || now >= give_up_ns {
                 // Workers that are done may all exit early.
-                if stage == TrialStep::Ramp {
+                if step == TrialStep::Ramp {
                     self.begin_window();
                 }
-                if stage != TrialStep::Drain {
+                if step != TrialStep::Drain {
                     self.end_window();
                 }
                 return Ok(Course { start_ns, window, given_up_ns: now, found: wait.found });
             }
             let done = (now - from) as f64 / (to - from).max(1) as f64;
-            self.tell(reporter, stage, done, window.end_ns.saturating_sub(now), (window, timer));
+            self.tell(reporter, step, done, window.end_ns.saturating_sub(now), (window, timer));
             // The check itself has taken time.
             let rest = Duration::from_nanos(to.saturating_sub(timer.now_ns()));
             self.listen(rest.min(LOOK_UP), stop)?;
@@ -383,19 +383,19 @@ impl Crew<'_> {
         Ok(())
     }
 
-    /// Reports the stage if that is due, with a glance at the workers.
+    /// Reports the step if that is due, with a glance at the workers.
     fn tell(
         &mut self,
         reporter: &mut Reporter<'_>,
-        stage: TrialStep,
+        step: TrialStep,
         done: f64,
         left_ns: u64,
         (window, timer): (Window, Timer),
     ) {
-        if reporter.is_due(stage, &self.phase) {
+        if reporter.is_due(step, &self.phase) {
             let records = self.workers.iter().map(|worker| &*worker.record);
-            let glance = self.glances.take(records, (stage, window), timer, self.observer.latest());
-            reporter.tell_now(stage, &self.phase, done, left_ns, glance);
+            let glance = self.glances.take(records, (step, window), timer, self.observer.latest());
+            reporter.tell_now(step, &self.phase, done, left_ns, glance);
         }
     }
 

@@ -7,6 +7,7 @@
 
 use crate::exit::{Status, Trouble};
 use crate::file;
+use crate::say;
 use anyhow::anyhow;
 use fsdyno_path::trusted;
 use rustix::process::geteuid;
@@ -55,6 +56,12 @@ impl State {
     /// A refusal if root would have to trust a directory that somebody else can write to.
     pub fn find(option: Option<&Path>) -> Result<Self, Trouble> {
         let option = option.map(std::path::absolute).transpose()?;
+        if let Some(relative) = relative("XDG_STATE_HOME").filter(|_| option.is_none()) {
+            say::note(&format!(
+                "XDG_STATE_HOME is '{}', which counts as unset because it is not an absolute path",
+                relative.display()
+            ));
+        }
         let asked = Asked { option, ..asked("XDG_STATE_HOME") };
         let chosen = chosen_state(&asked).ok_or_else(|| {
             Trouble::new(
@@ -161,6 +168,12 @@ pub fn cache() -> Result<PathBuf, Trouble> {
         obey(&chosen, &chosen.directory, "cache")?;
     }
     Ok(chosen.directory)
+}
+
+/// The value of a variable if it is a path that is not absolute.
+fn relative(variable: &str) -> Option<PathBuf> {
+    let value = std::env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from);
+    value.filter(|path| !path.is_absolute())
 }
 
 fn asked(variable: &str) -> Asked {

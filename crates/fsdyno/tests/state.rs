@@ -110,3 +110,25 @@ fn kernels_for_root_come_from_no_cache_of_a_user() {
     assert_eq!(code, Some(3), "{out}{err}");
     assert!(err.contains("can be written by others (mode 0777)") && err.contains("XDG_CACHE_HOME"), "{err}");
 }
+
+#[test]
+fn a_relative_place_for_state_is_named_and_not_used() {
+    let home = tempfile::tempdir().expect("a directory");
+    let mut list = fsdyno(&["list"]);
+    list.env("XDG_STATE_HOME", "here").env("HOME", home.path()).current_dir(home.path());
+    let (code, _, err) = said(&list.output().expect("run fsdyno"));
+    assert_eq!(code, Some(0), "{err}");
+    assert!(err.contains("XDG_STATE_HOME is 'here', which counts as unset"), "{err}");
+    assert!(!home.path().join("here").exists());
+}
+
+#[test]
+fn a_directory_is_not_imported_and_what_is_is_named() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().display().to_string();
+    let state = directory.path().join("state").display().to_string();
+    let output = fsdyno(&["import", "fio", &path, "--state", &state]).output();
+    let (code, _, err) = said(&output.expect("run fsdyno"));
+    assert_eq!(code, Some(2), "{err}");
+    assert!(err.contains("it is a directory") && err.contains("hint: name a file"), "{err}");
+}

@@ -48,7 +48,7 @@ impl QueueAttribute {
 }
 
 /// The attributes that axes set, in the order in which they are set.
-pub const QUEUE: [QueueAttribute; 5] = [
+pub const QUEUE: [QueueAttribute; 6] = [
     // Another scheduler starts with its own queue depth (elevator_switch in block/elevator.c).
     QueueAttribute {
         resets: Some("nr_requests"),
@@ -61,4 +61,5 @@ pub const QUEUE: [QueueAttribute; 5] = [
     },
     QueueAttribute::of("nr_requests", "nr_requests", QueueContent::Level),
     QueueAttribute::of("max_request", "max_sectors_kb", QueueContent::Kibibytes),
+    QueueAttribute::of("rq_affinity", "rq_affinity", QueueContent::Level),
 ];

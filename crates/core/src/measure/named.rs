@@ -65,20 +65,23 @@ fn of_load() -> [Named; 4] {
             "longest-stall",
             "longest time in which a worker, of any role in any phase, completed nothing",
             MeasureSource::LongestStall,
-        ).in_words("longest stall"),
+        )
+        .in_words("longest stall"),
         Named::new(
             "write-durable",
             "bytes per second that workers write, in all phases that write, over the time from the first \
-               operation of the ramp until everything is on the device",
+             operation of the ramp until everything is on the device",
             MeasureSource::Durable,
-        ).in_words("writes until they are on the device"),
+        )
+        .in_words("writes until they are on the device"),
         Named::new(
             "cpu-per-mb",
-            "user and system time for each MB moved, total over total of all phases of a trial: that of the \
-             workers, and of the kernel threads that worked for them (writeback, journal, filesystem, reclaim, \
-             loop, block)",
+            "user and system time for each MB moved, total over total of all phases of a trial: that of \
+             the workers, and of the kernel threads that worked for them (writeback, journal, filesystem, \
+             reclaim, loop, block)",
             MeasureSource::CpuPerMegabyte,
-        ).in_words("processor time for each MB"),
+        )
+        .in_words("processor time for each MB"),
     ]
 }
 

@@ -184,7 +184,9 @@ fn read(path: &Path) -> std::result::Result<File, Trouble> {
         "-" => File::read(&name, std::io::stdin()),
         _ => file::open(path).and_then(|file| File::read(&name, file)),
     };
-    let file = read.with_context(|| format!("cannot read '{name}'"))?;
+    let file = read.with_context(|| format!("cannot read '{name}'")).map_err(|error| {
+        Trouble::from(error).hint("name a file that the program wrote, or - for standard input")
+    })?;
     file.map_err(|error| {
         let hint = match &error {
             ImportError::TooLarge { .. } => {

@@ -66,8 +66,8 @@ fn facts(case: &CaseView, trials: &[&TrialRecord], measure: &Measure) -> String 
     facts.extend(case.losses.as_ref().map(losses::fact));
     facts.extend(case.faults.as_ref().map(faults::fact));
     let roles = case.phases.iter().flat_map(|phase| &phase.roles);
-    let stall = roles.map(|role| role.longest_stall).max_by_key(|time| (time.ns, time.at_least));
-    if let Some(stall) = stall.filter(|stall| stall.ns > 0) {
+    let stalls = roles.filter_map(|role| role.longest_stall);
+    if let Some(stall) = stalls.max_by_key(|time| (time.ns, time.at_least)) {
         facts.push(format!("longest stall {}", text::time_in_words(stall)));
     }
     facts.push(text::plural(case.trials.len() as u64, "trial"));

@@ -41,7 +41,7 @@ fn parts(out: &mut dyn Write, case: &CaseView, style: Style) -> io::Result<()> {
             workers,
             per_s.map_or("-".to_string(), text::number),
             known(rates.aggregate_bytes_per_s > 0.0, text::megabytes_per_s(rates.aggregate_bytes_per_s)),
-            known(role.longest_stall.ns > 0, text::time(role.longest_stall)),
+            role.longest_stall.map_or("-".to_string(), text::time),
         ]);
     }
     write_table(out, table, style)

@@ -84,14 +84,15 @@ fn write_role(out: &mut dyn Write, view: &RoleView, style: Style) -> io::Result<
 
 /// `longest stall 40.0 ms; time over 100 ms 0.4 %, over 1 s 0`.
 pub(crate) fn stalls(view: &RoleView) -> String {
-    let longest = text::time_in_words(view.longest_stall);
+    let Some(longest) = view.longest_stall.map(text::time_in_words) else {
+        return "stalls not reported".to_string();
+    };
     match (view.time_over_100ms, view.time_over_1s) {
         (Some(long), Some(very_long)) => format!(
             "longest stall {longest}; time over 100 ms {}, over 1 s {}",
             text::percent(long),
             text::percent(very_long)
         ),
-        _ if view.longest_stall.ns == 0 => "stalls not reported".to_string(),
         _ => format!("longest stall {longest}, as reported"),
     }
 }

@@ -73,7 +73,7 @@ fn rows(phase: &PhaseView, role: &RoleView, shared: bool) -> Vec<Vec<String>> {
     });
     let mut row = vec![name, text::megabytes_per_s(role.rates.aggregate_bytes_per_s), durable];
     row.extend(latency(role.operations.iter().find(moves)));
-    row.extend([text::time(role.longest_stall), cpu_per_mb(role)]);
+    row.extend([role.longest_stall.map_or("-".to_string(), text::time), cpu_per_mb(role)]);
     if shared {
         row.extend(match role.fairness {
             Some(fairness) => [fairness.jain, fairness.least_to_most].map(|share| format!("{share:.3}")),

@@ -111,8 +111,8 @@ pub struct RoleView {
     /// `true` if the workers were watched. If not, shares of time are unknown, and stalls too unless a
     /// program reported them.
     pub watched: bool,
-    /// The longest of all trials.
-    pub longest_stall: Time,
+    /// The longest of all trials; absent if none is known.
+    pub longest_stall: Option<Time>,
     /// Share of the window in operations over 100 ms, 0 to 1, mean over trials.
     pub time_over_100ms: Option<f64>,
     /// The same for 1 s.
@@ -381,15 +381,13 @@ fn merge_role(
         sum.map(|sum| sum / parts.len() as f64)
     };
     let several = phases.len() > 1;
-    let stalls = parts.iter().map(|(_, phase, part)| stall(phase, part));
+    let stalls = parts.iter().filter_map(|(_, phase, part)| stall(phase, part));
     Ok(RoleView {
         role,
         workers: parts[0].2.workers,
         watched: parts.iter().all(|(_, _, part)| part.is_watched()),
         // What had not ended in any of the trials may have become the longest.
-        longest_stall: stalls
-            .reduce(|a, b| Time { ns: a.ns.max(b.ns), at_least: a.at_least || b.at_least })
-            .unwrap_or_default(),
+        longest_stall: stalls.reduce(|a, b| Time { ns: a.ns.max(b.ns), at_least: a.at_least || b.at_least }),
         time_over_100ms: mean(|part| part.time_over_100ms),
         time_over_1s: mean(|part| part.time_over_1s),
         cpu: parts.iter().fold(CpuTime::default(), |sum, (_, _, part)| sum + part.cpu),
@@ -449,7 +447,7 @@ fn merge_operations(
     Ok(views)
 }
 
-/// The longest stall of a role in one trial.
-pub fn stall(phase: &PhaseResult, role: &RoleResult) -> Time {
-    Time { ns: role.longest_stall_ns.unwrap_or_default().0, at_least: role.stall_is_bound(phase.window_ns) }
+/// The longest stall of a role in one trial; `None` if it is not known.
+fn stall(phase: &PhaseResult, role: &RoleResult) -> Option<Time> {
+    Some(Time { ns: role.longest_stall_ns?.0, at_least: role.stall_is_bound(phase.window_ns) })
 }

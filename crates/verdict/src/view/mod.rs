@@ -6,9 +6,7 @@
 mod case;
 mod clients;
 
-pub use case::{
-    CaseView, KernelView, OpenLoopView, OperationView, PhaseView, RoleView, TrialCurve, cases, stall,
-};
+pub use case::{CaseView, KernelView, OpenLoopView, OperationView, PhaseView, RoleView, TrialCurve, cases};
 
 pub use clients::{ClientView, ClientsOfRole, ClientsView};
 
@@ -146,7 +144,10 @@ mod tests {
     fn the_longest_stall_of_all_trials_is_kept_with_its_bound() {
         let view = fixture::view("read", &fixture::trials());
         let writers = &view.cases[0].phases[2].roles[0];
-        assert_eq!(writers.longest_stall, Time { ns: 30_000_000_000, at_least: true });
-        assert_eq!(view.cases[1].phases[2].roles[0].longest_stall, Time { ns: 40_000_000, at_least: false });
+        assert_eq!(writers.longest_stall, Some(Time { ns: 30_000_000_000, at_least: true }));
+        assert_eq!(
+            view.cases[1].phases[2].roles[0].longest_stall,
+            Some(Time { ns: 40_000_000, at_least: false })
+        );
     }
 }

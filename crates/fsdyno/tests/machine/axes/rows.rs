@@ -45,6 +45,7 @@ pub fn row(
     Row { filesystem, settings: settings.to_vec(), evidence: evidence.to_vec() }
 }
 
+#[expect(clippy::too_many_lines, reason = "a table")]
 pub fn common(name: &'static str) -> Vec<Row> {
     let words = filesystem::find(name).expect("a filesystem").mkfs_words().iter();
     let mut flags =
@@ -55,8 +56,9 @@ pub fn common(name: &'static str) -> Vec<Row> {
         row(name, &[("block_size", "4k"), ("mkfs", verbosity)], &[BlockSize(4096)]),
         row(
             name,
-            &[("atime", "strictatime"), ("scheduler", "none"), ("readahead", "256k")],
+            &[("atime", "strictatime"), ("scheduler", "none"), ("readahead", "256k"), ("rq_affinity", "0")],
             &[
+                Queue("rq_affinity", "0"),
                 NoOption("relatime"),
                 NoOption("noatime"),
                 Queue("scheduler", "[none]"),
@@ -70,8 +72,10 @@ pub fn common(name: &'static str) -> Vec<Row> {
                 ("scheduler", "mq-deadline"),
                 ("nr_requests", "64"),
                 ("max_request", "256k"),
+                ("rq_affinity", "1"),
             ],
             &[
+                Queue("rq_affinity", "1"),
                 Shows("relatime"),
                 Queue("scheduler", "[mq-deadline]"),
                 Queue("nr_requests", "64"),
@@ -84,10 +88,12 @@ pub fn common(name: &'static str) -> Vec<Row> {
                 ("atime", "noatime"),
                 ("scheduler", "kyber"),
                 ("write_cache", "write-through"),
+                ("rq_affinity", "2"),
                 ("sysctl.vm.dirty_bytes", "67108864"),
             ],
             &[
                 Queue("write_cache", "write through"),
+                Queue("rq_affinity", "2"),
                 Shows("noatime"),
                 Queue("scheduler", "[kyber]"),
                 Sysctl("vm/dirty_bytes", "67108864"),
