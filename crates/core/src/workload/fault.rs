@@ -63,9 +63,9 @@ pub enum Harm {
     Untested,
     /// Nothing was lost, and nothing was wrong.
     None,
-    /// The error was told, and the data is not there: what an application must expect.
+    /// The error was reported, and the data is not there: what an application must expect.
     Told,
-    /// The error was told, but fsync(2), called again, succeeded, although the data is not there: whoever
+    /// The error was reported, but fsync(2), called again, succeeded, although the data is not there: whoever
     /// tries again is deceived.
     ToldOnce,
     /// Every call succeeded, and the data is not there.
