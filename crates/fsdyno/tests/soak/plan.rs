@@ -1,7 +1,7 @@
 //! Small plans that change everything that a sweep can change on a machine.
 
 use crate::area::Scratch;
-use fsdyno_core::axis::{QUEUE, QueueContent};
+use fsdyno_core::axis::{self, Levels, QUEUE};
 use rand::RngExt;
 use rand::seq::IndexedRandom;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -98,11 +98,11 @@ fn axes(random: &mut Xoshiro256PlusPlus, device: Device) -> String {
     };
     let mut axes = format!("[axes]\nfilesystem = {filesystems:?}\n");
     for attribute in QUEUE.iter().filter(|_| random.random_bool(0.3)).collect::<Vec<_>>() {
-        let levels = match attribute.content {
-            QueueContent::Level if attribute.axis == "scheduler" => &["bfq", "kyber"][..],
-            QueueContent::Level => &["64"],
-            QueueContent::Words => &["write-through"],
-            QueueContent::Kibibytes => &["256k"],
+        let levels = match axis::find(attribute.axis).expect("an axis").levels {
+            Levels::Words(words) => words,
+            Levels::Count => &["64"],
+            Levels::Size => &["256k"],
+            other => panic!("no level of {} is known: {other:?}", attribute.axis),
         };
         let level = levels.choose(random).expect("a list");
         axes.push_str(&format!("{} = \"{level}\"\n", attribute.axis));

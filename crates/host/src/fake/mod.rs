@@ -25,7 +25,7 @@ use crate::guest::GuestFacts;
 use crate::probe::{DeviceIdentity, DeviceProbe, FileIdentity, MountInfo, Use};
 use crate::{HostError, ImageHandle, MountRequest, Output, Result};
 use conduct::Conduct;
-use fsdyno_core::axis::{QUEUE, QueueContent};
+use fsdyno_core::axis::{self, Levels, QUEUE};
 use fsdyno_core::environment::Confinement;
 use fsdyno_core::filesystem;
 use fsdyno_core::{Bytes, EngineRequest, Nanos, scheduler};
@@ -253,10 +253,13 @@ impl FakeHost {
     fn add_queue(&mut self, number: (u32, u32)) {
         let queue = queue(number);
         for attribute in &QUEUE {
-            let text = match attribute.content {
-                QueueContent::Level if attribute.axis == "scheduler" => schedulers("none"),
-                QueueContent::Level | QueueContent::Kibibytes => "128\n".to_string(),
-                QueueContent::Words => "write back\n".to_string(),
+            let first = match axis::find(attribute.axis).map(|axis| axis.levels) {
+                Ok(Levels::Words([first, ..])) => attribute.text(first),
+                _ => None,
+            };
+            let text = match attribute.axis {
+                "scheduler" => schedulers("none"),
+                _ => first.unwrap_or("128".to_string()) + "\n",
             };
             self.write_setting(queue.join(attribute.file), &text);
         }

@@ -221,7 +221,7 @@ fn prior(deviation: f64, scale: f64) -> f64 {
 /// The quantities that depend only on the trials and the variance of deviations.
 struct Sums {
     deviation: f64,
-    /// X' H^-1 X, H the covariance of deviations and noise.
+    /// X' H^-1 X, H the covariance of deviations and noise; its lower triangle is not complete.
     design: Square,
     /// X' H^-1 y.
     response: Vec<f64>,
@@ -253,7 +253,6 @@ impl Sums {
                 let at = cells.all() + trial.block;
                 for one in features {
                     *design.at(*one, at) += shrunk;
-                    *design.at(at, *one) += shrunk;
                 }
                 *design.at(at, at) += 1.0;
                 for other in own {
