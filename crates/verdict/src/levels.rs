@@ -7,6 +7,8 @@ use fsdyno_stats::{Ratio, Verdict};
 /// The axis that every configuration has.
 pub(crate) const FILESYSTEM: &str = "filesystem";
 
+/// The name of a configuration that is kept without being known to be the default.
+pub(crate) const BASELINE: &str = "baseline";
 /// By default, a difference of up to 5 % does not matter.
 pub const THRESHOLD: f64 = 0.05;
 /// The most trials of each side that are worth asking for.
@@ -30,6 +32,19 @@ pub(crate) fn level(configuration: &Configuration, name: &str) -> String {
     }
     let default = || axis::find(name).ok().and_then(|axis| axis.default_level(&configuration.filesystem));
     configuration.level(name).or_else(default).unwrap_or(DEFAULT).to_string()
+}
+
+/// Returns the name of the configuration that is kept unless another is shown to be better: `default`, or
+/// `baseline` if they differ in one of its settings that is not known to be the default. Those of a disk's
+/// queue depend on the kernel, on udev and on the disk.
+pub(crate) fn name_of_kept<'a>(
+    kept: &Configuration,
+    all: impl Iterator<Item = &'a Configuration> + Clone,
+) -> &'static str {
+    let is_chosen = |(name, own): (&String, &String)| {
+        !axis::is_default(name, &kept.filesystem, own) && all.clone().any(|one| level(one, name) != *own)
+    };
+    if kept.settings.iter().any(is_chosen) { BASELINE } else { DEFAULT }
 }
 
 /// Returns the number of settings that differ from their defaults.

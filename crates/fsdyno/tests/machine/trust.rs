@@ -91,13 +91,22 @@ window = "150ms"
 }
 
 /// Returns whether a comparison finds a difference, however small, when the second name has the trial of each
-/// block that `other` selects, and the first name the rest.
+/// block that `other` selects, and the first name the rest, one of them the sentinel's.
 fn differs(blocks: &[&[TrialRecord]], other: impl Fn(u32) -> u32) -> bool {
     let mut sides = [Vec::new(), Vec::new()];
-    for (trial, index) in blocks.iter().flat_map(|block| block.iter().zip(0..)) {
-        let case = u32::from(index == other(trial.block));
-        sides[case as usize].push(TrialRecord { case, ..trial.clone() });
+    for block in blocks {
+        let (again, first): (Vec<_>, Vec<_>) =
+            block.iter().zip(0..).partition(|(trial, index)| *index == other(trial.block));
+        let has_sentinel = first.iter().any(|(trial, _)| trial.sentinel);
+        for (place, (trial, _)) in first.into_iter().enumerate() {
+            let sentinel = if has_sentinel { trial.sentinel } else { place == 0 };
+            sides[0].push(TrialRecord { case: 0, sentinel, ..trial.clone() });
+        }
+        let other = again.into_iter().map(|(trial, _)| trial.clone());
+        sides[1].extend(other.map(|trial| TrialRecord { case: 1, sentinel: false, ..trial }));
     }
+    let mut whole = sides.concat();
+    whole.sort_by_key(|trial| trial.trial);
     let question = Question { measures: Vec::new(), threshold: 0.0, seed: 11 };
     let [a, b] = ["a", "b"].map(|name| Side {
         name,
@@ -105,7 +114,7 @@ fn differs(blocks: &[&[TrialRecord]], other: impl Fn(u32) -> u32) -> bool {
         store: std::path::Path::new(""),
         sweep_name: "twice",
         trials: &sides[usize::from(name == "b")],
-        whole: &[],
+        whole: &whole,
         repeated_looks: false,
     });
     let compared = Comparison::new(a, b, &question);

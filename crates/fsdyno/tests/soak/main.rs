@@ -24,7 +24,7 @@ use plan::{Device, SmallPlan};
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{ExitCode, Output};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -123,17 +123,22 @@ fn one(area: &TestArea, tally: &mut Tally, guest: bool) -> Vec<String> {
     let restored = restore();
     let mut findings = ended.findings;
     // A record kept because the store was full waits for room, but the machine is restored anyway.
-    let waits = ending == Ending::StoreFull && area::described(&restored).contains("kept record '");
-    if !restored.status.success() && !waits {
+    let waits =
+        |said: &Output| ending == Ending::StoreFull && area::described(said).contains("kept record '");
+    if !restored.status.success() && !waits(&restored) {
         findings.push(format!("restore: {}", area::described(&restored)));
     }
+    let is_done = |said: &Output| String::from_utf8_lossy(&said.stdout).trim() == "nothing to restore";
     // The disk stays full until everything has been restored.
-    for filler in [ended.filler, None] {
-        let again = restore();
-        if String::from_utf8_lossy(&again.stdout).trim() != "nothing to restore" {
-            findings.push(format!("another restore: {}", area::described(&again)));
-        }
-        drop(filler);
+    let again = restore();
+    if !is_done(&again) && !waits(&restored) {
+        findings.push(format!("another restore: {}", area::described(&again)));
+    }
+    drop(ended.filler);
+    let last = if waits(&restored) { [restore(), restore()] } else { [again, restore()] };
+    if !last[0].status.success() || !is_done(&last[1]) {
+        let [first, second] = last.each_ref().map(area::described);
+        findings.push(format!("restore with room for everything: {first}; then {second}"));
     }
     findings.extend(area.left(&scratch));
     drop(scratch);

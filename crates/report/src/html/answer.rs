@@ -34,7 +34,7 @@ pub fn section(view: &View) -> Markup {
             @for answer in answers {
                 @if let Some(recipe) = answer.recipe.as_ref().or(answer.default_recipe.as_ref()) {
                     h3 {
-                        "How to build " @if answer.recipe.is_none() { "the default, " } (recipe.name)
+                        "How to build " @if answer.recipe.is_none() { "the " (answer.default_called) ", " } (recipe.name)
                         @if answers.len() > 1 { ": " (answer.title) }
                     }
                     (recipe_to_copy(recipe))

@@ -65,18 +65,18 @@ fn finalists(out: &mut dyn Write, found: &RaceAnswer, style: Style) -> io::Resul
     let row = |one: &Finalist| {
         let is = |other: &fsdyno_verdict::race::Raced| other.case == one.raced.case;
         let note = match (is(&found.pick), is(&found.default)) {
-            (true, true) => "the pick, the default",
-            (true, false) => "the pick",
-            (false, true) => "the default",
-            (false, false) if found.as_good.iter().any(is) => "may be as good",
-            (false, false) => "",
+            (true, true) => format!("the pick, the {}", found.default_called),
+            (true, false) => "the pick".to_string(),
+            (false, true) => format!("the {}", found.default_called),
+            (false, false) if found.as_good.iter().any(is) => "may be as good".to_string(),
+            (false, false) => String::new(),
         };
         [
             one.raced.configuration.name.clone(),
             one.value.map_or("-".to_string(), shown),
             one.interval.map_or("-".to_string(), |[low, high]| format!("[{}, {}]", shown(low), shown(high))),
             one.trials.to_string(),
-            note.to_string(),
+            note,
         ]
     };
     for one in &found.finalists {

@@ -147,7 +147,8 @@ fn write_standings(
         let share = |value: f64| if largest > 0.0 { value / largest } else { 0.0 };
         let drawn = one.value.map_or(String::new(), |value| bar(share(value), BAR_WIDTH));
         let compared = one.to_best.map_or(String::new(), |compared| difference(&compared));
-        let cells = [name, cell(figure(one)), Cell::new(drawn), Cell::new(compared), Cell::new(verdict(one))];
+        let verdict = Cell::new(verdict(one, answer.default_called));
+        let cells = [name, cell(figure(one)), Cell::new(drawn), Cell::new(compared), verdict];
         table.add_row(row(Cell::new(mark), cells));
     }
     let first = usize::from(weak);
@@ -189,7 +190,7 @@ fn align_left(table: &mut Table, columns: &[usize]) {
     }
 }
 
-fn verdict(one: &Contender) -> String {
+fn verdict(one: &Contender, default_called: &str) -> String {
     match one.verdict {
         Verdict::Best => "best".to_string(),
         Verdict::Pick => "the pick".to_string(),
@@ -200,7 +201,7 @@ fn verdict(one: &Contender) -> String {
         Verdict::CannotTell { .. } if one.doubt.is_some() => "cannot tell: see note".to_string(),
         Verdict::CannotTell { .. } => "cannot tell".to_string(),
         Verdict::Worse => "worse".to_string(),
-        Verdict::WorseThanDefault => "worse than default".to_string(),
+        Verdict::WorseThanDefault => format!("worse than {default_called}"),
         Verdict::BetterAndWeaker => "better, unsafe".to_string(),
         Verdict::Unknown => "no value".to_string(),
     }
@@ -334,7 +335,10 @@ fn write_recipe(out: &mut dyn Write, answer: &Answer, style: Style) -> io::Resul
         let text = "No recipe is stored: nothing was built, or an earlier version measured it.";
         return style.paragraph(out, Paint::Plain, 0, text);
     };
-    let which = if answer.recipe.is_some() { "" } else { "the default, " };
+    let which = match answer.recipe {
+        Some(_) => String::new(),
+        None => format!("the {}, ", answer.default_called),
+    };
     style.paragraph(out, Paint::Heading, 0, &format!("How to build {which}'{}'", recipe.name))?;
     for RecipeStep { title, file, lines } in &recipe.steps {
         let file = file.map_or(String::new(), |file| format!(", in {file}"));

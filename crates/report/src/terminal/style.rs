@@ -2,7 +2,6 @@
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{Attribute, Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Table};
-use std::borrow::Cow;
 use std::io::{self, Write};
 
 /// The layout of text.
@@ -70,13 +69,15 @@ impl Style {
             .try_for_each(|line| writeln!(out, "{}", self.paint(paint, line)))
     }
 
-    /// A text in lines that fit, the first one after `first`, the others after `rest`.
+    /// A text in lines that fit, the first one after `first`, the others after `rest`. A percent sign stays
+    /// with its number.
     pub fn wrapped(self, text: &str, first: &str, rest: &str) -> Vec<String> {
         let options = textwrap::Options::new(self.width)
             .initial_indent(first)
             .subsequent_indent(rest)
             .word_splitter(textwrap::WordSplitter::NoHyphenation);
-        textwrap::wrap(text, options).into_iter().map(Cow::into_owned).collect()
+        let glued = text.replace(" %", "\u{a0}%");
+        textwrap::wrap(&glued, options).iter().map(|line| line.replace('\u{a0}', " ")).collect()
     }
 
     /// An empty table: no rules, one space between columns, the first column left-aligned, the others

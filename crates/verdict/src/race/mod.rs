@@ -16,6 +16,7 @@ pub use live::{Block, LiveRace, answer, history, usable};
 pub use replay::replay;
 
 use crate::judgement::{Class, Judgement};
+use crate::levels::name_of_kept;
 use crate::load::Load;
 use crate::race::procedure::{Dropped, NextStep, Outcome, Race, RaceProgress, Why};
 use crate::ranking::estimate_of;
@@ -146,6 +147,8 @@ pub struct RaceAnswer {
     pub default_kept: bool,
     /// The default: the configuration with the fewest settings changed.
     pub default: Raced,
+    /// `default`, or `baseline` if it has settings that are not known to be the default.
+    pub default_called: &'static str,
     /// With 95 % probability, no configuration is better than the pick by more than this share.
     pub regret_bound: f64,
     /// The same for the default.
@@ -362,6 +365,10 @@ impl Found<'_, '_> {
             pick: raced(&answer.pick),
             default_kept: answer.default_kept,
             default: raced(&race.default),
+            default_called: name_of_kept(
+                &rivals[race.default].raced.configuration,
+                rivals.iter().map(|rival| &rival.raced.configuration),
+            ),
             regret_bound: wanted.share(answer.bound),
             default_regret_bound: wanted.share(answer.default_bound),
             as_good: answer.as_good.iter().map(raced).collect(),

@@ -21,6 +21,7 @@ pub(super) fn judgement(found: &RaceAnswer, measure: &Measure, nothing_differs: 
         true => format!("With 95 % probability, no configuration is more than {bound} better."),
         false => format!("Another may be up to {bound} better than '{name}' (95 %)."),
     };
+    let called = found.default_called;
     // The default may also be the best by chance.
     let stays = found.pick.case == found.default.case;
     let (class, first) = match (found.state, found.default_kept) {
@@ -31,7 +32,7 @@ pub(super) fn judgement(found: &RaceAnswer, measure: &Measure, nothing_differs: 
             let of_default = found.finalists.iter().find(|one| one.raced.case == found.default.case);
             let of_default = of_default.and_then(|one| one.value).map(|value| {
                 let default = &found.default.configuration.name;
-                format!("; the default, '{default}', has {}", text::quantity(measure, value, false))
+                format!("; the {called}, '{default}', has {}", text::quantity(measure, value, false))
             });
             let than = of_default.filter(|_| !stays).unwrap_or_default();
             (Class::Undecided, format!("No winner yet: '{name}' is the most likely{figure}{than}."))
@@ -58,9 +59,9 @@ pub(super) fn judgement(found: &RaceAnswer, measure: &Measure, nothing_differs: 
     let missing = pick.and_then(missing).map_or(String::new(), |missing| format!(" However, {missing}."));
     let next = next(class, found.state);
     let keep = match next {
-        None => "",
-        Some(_) if stays => " Keep it: it is the default.",
-        Some(_) => " Keep the default until that is decided.",
+        None => String::new(),
+        Some(_) if stays => format!(" Keep it: it is the {called}."),
+        Some(_) => format!(" Keep the {called} until that is decided."),
     };
     Judgement { class, headline: format!("{first}{missing} {sure}{others}{keep}"), next }
 }

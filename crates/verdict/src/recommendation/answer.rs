@@ -66,6 +66,8 @@ pub struct Answer {
     pub winner: Option<Chosen>,
     /// The default, which is kept without a winner; absent if no trial has a value.
     pub default: Option<Chosen>,
+    /// `default`, or `baseline` if it has settings that are not known to be the default.
+    pub default_called: &'static str,
     /// The configuration that is ahead: the winner, or what might be one.
     pub leader: Option<Chosen>,
     /// The configuration that this one is compared with: the default, or the next best.

@@ -1,6 +1,7 @@
 //! A configuration, compared with the best.
 
 use crate::durability::{Basis, Losses};
+use crate::levels::name_of_kept;
 use fsdyno_core::{Configuration, TrialRecord};
 use fsdyno_stats::Ratio;
 use serde::Serialize;
@@ -143,4 +144,9 @@ pub(crate) fn pairs(things: usize) -> usize {
 pub(super) fn default(standings: &[Contender]) -> Option<usize> {
     let valued = standings.iter().enumerate().filter(|(_, one)| one.value.is_some());
     valued.min_by_key(|(_, one)| (!one.is_durable(), one.changes, one.case)).map(|(index, _)| index)
+}
+
+/// The name of the default: `default`, or `baseline` ([`name_of_kept`]).
+pub(super) fn called(standings: &[Contender], default: usize) -> &'static str {
+    name_of_kept(&standings[default].configuration, standings.iter().map(|one| &one.configuration))
 }

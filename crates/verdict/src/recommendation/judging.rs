@@ -10,7 +10,7 @@
 //! ([`Load::guards`](fsdyno_core::workload::Load::guards)); [`price`](super::price) says when one is
 //! materially worse.
 
-use super::contender::{Compared, Contender, Verdict, default, of_case};
+use super::contender::{Compared, Contender, Verdict, called, default, of_case};
 use super::faults;
 use super::price::{Change, Loss, Trials};
 use super::recipe::quoted;
@@ -254,7 +254,8 @@ impl Evidence<'_, '_> {
 
     fn nothing_better(&self, default: usize, most: f64) -> String {
         format!(
-            "Keep the default, '{}': no other is materially better in {} (by {} at most, 95 %).{}",
+            "Keep the {}, '{}': no other is materially better in {} (by {} at most, 95 %).{}",
+            called(self.standings, default),
             self.standings[default].name,
             self.measure.in_words(),
             text::at_most(most),
@@ -328,7 +329,9 @@ impl Evidence<'_, '_> {
         // A single one is no choice.
         match self.standings.len() {
             1 => String::new(),
-            _ => format!(" Keep the default, '{}'.", self.standings[default].name),
+            _ => {
+                format!(" Keep the {}, '{}'.", called(self.standings, default), self.standings[default].name)
+            }
         }
     }
 
@@ -366,7 +369,11 @@ impl Evidence<'_, '_> {
 
     fn winner(&self, chosen: usize, baseline: Option<usize>, default: usize) -> String {
         let one = &self.standings[chosen];
-        let itself = if chosen == default { ", the default" } else { "" };
+        let itself = if chosen == default {
+            format!(", the {}", called(self.standings, default))
+        } else {
+            String::new()
+        };
         let than =
             baseline.map_or(String::new(), |other| format!(", {}", self.compared(chosen, other, default)));
         let as_good = self.standings.iter().filter(|other| other.case != one.case && best_or_as_good(other));
@@ -383,7 +390,7 @@ impl Evidence<'_, '_> {
     fn compared(&self, chosen: usize, other: usize, default: usize) -> String {
         let of = &self.standings[other];
         let name = match other == default {
-            true => format!("the default, '{}'", of.name),
+            true => format!("the {}, '{}'", called(self.standings, default), of.name),
             false => format!("'{}'", of.name),
         };
         match self.ratio(other, &self.standings[chosen]) {
@@ -399,7 +406,10 @@ impl Evidence<'_, '_> {
         let one = &self.standings[chosen];
         let than =
             baseline.map_or(String::new(), |other| format!(", {}", self.compared(chosen, other, default)));
-        let unsure = if chosen == default { "" } else { " If you cannot say, keep the default." };
+        let unsure = match chosen == default {
+            true => String::new(),
+            false => format!(" If you cannot say, keep the {}.", called(self.standings, default)),
+        };
         format!(
             "No winner: '{}' has {}{than}, but {}. Which matters more?{unsure}",
             one.name,
@@ -432,16 +442,18 @@ impl Evidence<'_, '_> {
                 losing.map(|one| format!(" '{}' lost {}.", one.name, self.range_of_losses(one))).collect();
             return format!(
                 "No difference shown in {what} between {between}: none lost any, in {} of each or more.{} Keep \
-                 the default, '{}'.{}",
+                 the {}, '{}'.{}",
                 text::plural(logs as u64, "log"),
                 losing.concat(),
+                called(self.standings, default),
                 self.standings[default].name,
                 self.failed()
             );
         }
         format!(
-            "No material difference{within} in {what} between {between}.{} Keep the default, '{}'.{}",
+            "No material difference{within} in {what} between {between}.{} Keep the {}, '{}'.{}",
             self.fewest_hidden(default),
+            called(self.standings, default),
             self.standings[default].name,
             self.failed()
         )
@@ -460,8 +472,9 @@ impl Evidence<'_, '_> {
         match first.and_then(|first| Some((first, of(first)?, of(&self.standings[default])?))) {
             Some((first, (least, tested), (own, _))) if least < own => format!(
                 " The fewest losses that a second fsync hides ('false success') has '{}': {least} of {tested} \
-                 faults; the default {own}.",
-                first.name
+                 faults; the {} {own}.",
+                first.name,
+                called(self.standings, default)
             ),
             _ => String::new(),
         }
@@ -469,10 +482,10 @@ impl Evidence<'_, '_> {
 
     fn undecided(&self, best: usize, default: usize, open: &[&Contender]) -> (String, String) {
         let (leader, of_default) = (&self.standings[best], &self.standings[default]);
-        let keep = self.kept(default);
+        let (keep, called) = (self.kept(default), called(self.standings, default));
         let fewest = open.iter().map(|one| one.with_value).min().unwrap_or(0).min(leader.with_value);
         let others = match open {
-            [only] if only.case == of_default.case => format!("the default, '{}'", only.name),
+            [only] if only.case == of_default.case => format!("the {called}, '{}'", only.name),
             few if few.len() < NAMED => names(&few.iter().map(|one| one.name.clone()).collect::<Vec<_>>()),
             many => format!("'{}' and {} others", many[0].name, many.len() - 1),
         };
@@ -485,7 +498,8 @@ impl Evidence<'_, '_> {
             Verdict::Worse => {
                 let price = self.price(best, Some(default));
                 format!(
-                    "No winner yet: '{}' has {}, {}, but {apart}.{price} Keep the default until that is decided.",
+                    "No winner yet: '{}' has {}, {}, but {apart}.{price} Keep the {called} until that \
+                     is decided.",
                     leader.name,
                     self.figure(leader),
                     self.compared(best, default, default)
@@ -493,11 +507,15 @@ impl Evidence<'_, '_> {
             }
             _ => match self.less_than_the_machine_varies() {
                 Some(why) => format!("No winner yet: {why}.{keep}"),
-                None => format!(
-                    "No winner yet: '{}' has {}, the best measured, but {apart}.{}",
+                None if best == default => format!(
+                    "No winner yet: '{}' has {}, the best measured, but {apart}. Keep it: it is the {called}.",
                     leader.name,
-                    self.figure(leader),
-                    if best == default { " Keep it: it is the default." } else { &keep }
+                    self.figure(leader)
+                ),
+                None => format!(
+                    "No winner yet: '{}' has {}, the best measured, but {apart}.{keep}",
+                    leader.name,
+                    self.figure(leader)
                 ),
             },
         };
@@ -505,8 +523,8 @@ impl Evidence<'_, '_> {
         let beaten: Vec<String> = beaten.map(|one| one.name.clone()).collect();
         let beaten = match &beaten[..] {
             [] => String::new(),
-            [only] => format!(" '{only}' is worse than the default."),
-            several => format!(" {} are worse than the default.", names(several)),
+            [only] => format!(" '{only}' is worse than the {called}."),
+            several => format!(" {} are worse than the {called}.", names(several)),
         };
         let next = match why.is_empty() {
             true => self.and_idle(self.to_decide(open, fewest)),

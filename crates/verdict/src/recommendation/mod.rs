@@ -56,6 +56,7 @@ use crate::outcomes::{carriers, failed, has_failed, is_measured, skipped, warnin
 use crate::race::RaceAnswer;
 use crate::ranking::{self, Ranking};
 use crate::ratios::Ratios;
+use fsdyno_core::axis::DEFAULT;
 use fsdyno_core::measure::{Direction, Goal, Measure};
 use fsdyno_core::outcome::Outcome;
 use fsdyno_core::{SweepHeader, TrialRecord, WarningKind, Workload};
@@ -225,6 +226,7 @@ impl<'a> Asked<'a> {
             doubts: Vec::new(),
             winner: Chosen::of(&standings, winner),
             default: Chosen::of(&standings, default),
+            default_called: default.map_or(DEFAULT, |default| contender::called(&standings, default)),
             leader: Chosen::of(&standings, leader),
             baseline: Chosen::of(&standings, baseline),
             pareto: pareto::front(load.workload, &measure, &standings, &measured, seed),
@@ -381,6 +383,7 @@ fn unanswered(header: &SweepHeader, question: &Question, load: &Load<'_>, trials
         doubts: Vec::new(),
         winner: None,
         default: None,
+        default_called: DEFAULT,
         leader: None,
         baseline: None,
         standings: Vec::new(),

@@ -6,6 +6,7 @@ use super::losses;
 use super::price::Trials;
 use crate::durability::Basis;
 use crate::judgement::Class;
+use crate::levels::BASELINE;
 use crate::outcomes::carries;
 use crate::text::{self, listed};
 use fsdyno_core::measure::Measure;
@@ -119,8 +120,10 @@ fn price(
     let mut parts = Vec::new();
     let leads = matches!(answer.judgement.class, Class::Winner | Class::TradeOff);
     let winner = if leads { leader } else { answer.default().unwrap_or(leader) };
-    let [who, whose] =
-        if leads || answer.standings.len() == 1 { ["It", "its"] } else { ["The default", "the default's"] };
+    let [who, whose] = match leads || answer.standings.len() == 1 {
+        true => ["It".to_string(), "its".to_string()],
+        false => [format!("The {}", answer.default_called), format!("the {}'s", answer.default_called)],
+    };
     if let Some(baseline) = answer.baseline().filter(|_| leads) {
         let objectives = answer.pareto.objectives.iter().skip(1);
         let measures: Vec<Measure> = objectives.filter_map(|one| one.measure.parse().ok()).collect();
@@ -258,6 +261,7 @@ pub(crate) fn notes(answer: &Answer) -> Vec<String> {
         format!("no trial has a value of {wanted}, by which the plan ranks: {} decides here", answer.measure)
     }));
     let valued = || answer.standings.iter().filter(|one| one.value.is_some());
+    notes.extend(baseline(answer));
     notes.extend(few(answer));
     notes.extend(bases(answer));
     notes.extend(in_doubt(answer));
@@ -298,6 +302,17 @@ pub(crate) fn notes(answer: &Answer) -> Vec<String> {
         )
     }));
     notes
+}
+
+/// Returns a line that says what the baseline is, if that is no default.
+fn baseline(answer: &Answer) -> Option<String> {
+    let kept =
+        answer.default().filter(|_| answer.default_called == BASELINE && answer.standings.len() > 1)?;
+    Some(format!(
+        "the baseline, '{}', is the first of those with the fewest settings changed: which of them this machine \
+         has by default is not known",
+        kept.name
+    ))
 }
 
 /// Returns a line that says what the interval of so few trials cannot show.

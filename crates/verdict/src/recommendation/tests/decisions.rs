@@ -251,7 +251,7 @@ fn what_was_read_from_memory_answers_nothing() {
     assert_eq!(
         answer.judgement.headline,
         "This sweep cannot answer: 16 of 18 trials read from memory instead of the device. Keep \
-         the default, 'c0'."
+         the baseline, 'c0'."
     );
     let next = answer.judgement.next.unwrap();
     assert_eq!(
