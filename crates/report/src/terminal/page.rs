@@ -182,9 +182,11 @@ pub(super) fn elsewhere(
     style: Style,
 ) -> io::Result<()> {
     let Extent::Page(more) = extent else { return Ok(()) };
-    let parts = [(notes, "note"), (warnings, "warning")];
-    let parts = parts.into_iter().filter(|(count, _)| *count > 0);
-    let parts: Vec<String> = parts.map(|(count, noun)| text::plural(count as u64, noun)).collect();
+    // Not the sum of the column `warn`: several configurations may have one kind.
+    let parts = [(notes, "note", ""), (warnings, "kind", " of warnings")];
+    let parts = parts.into_iter().filter(|(count, ..)| *count > 0);
+    let parts: Vec<String> =
+        parts.map(|(count, noun, rest)| text::plural(count as u64, noun) + rest).collect();
     match &parts[..] {
         [] => Ok(()),
         parts => style.paragraph(out, Paint::Plain, 0, &format!("({}: {more} --notes)", parts.join(" and "))),
