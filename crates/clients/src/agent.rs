@@ -91,7 +91,7 @@ impl Membership<'_> {
 }
 
 /// The work of a member of a fleet from its first order on.
-pub type Member<'a> = dyn FnMut(&str, &Membership<'_>) + 'a;
+pub type MemberTask<'a> = dyn FnMut(&str, &Membership<'_>) + 'a;
 
 /// Joins the coordinator at one of the addresses and serves it until it says that there is nothing more to
 /// do, is gone, or `stop` is set, which it also is if the coordinator wants the trial in progress to stop.
@@ -104,7 +104,7 @@ pub fn serve(
     token: &Token,
     binary: PathBuf,
     memory: &mut dyn MemoryLimiter,
-    member: &mut Member<'_>,
+    member: &mut MemberTask<'_>,
     [stop, hurry]: [&Arc<AtomicBool>; 2],
 ) -> Result<(), JoinError> {
     let connection = join(addresses, token, stop)?;
@@ -134,7 +134,7 @@ fn work(
     orders: &Receiver<ToAgent>,
     engines: &mut Engines,
     memory: &mut dyn MemoryLimiter,
-    member: &mut Member<'_>,
+    member: &mut MemberTask<'_>,
 ) {
     while !link.is_over() && !link.stop.load(Ordering::Relaxed) {
         let patience = if engines.is_busy() { Duration::ZERO } else { TURN };

@@ -1,6 +1,6 @@
 //! This machine as a host whose engines run on clients.
 
-use crate::pool::Pool;
+use crate::pool::ClientPool;
 use fsdyno_core::EngineRequest;
 use fsdyno_core::environment::ClientFacts;
 use fsdyno_core::result::LogEntry;
@@ -14,17 +14,17 @@ use std::time::Duration;
 /// A host that carries out steps itself, and has clients for the load.
 pub struct ClientHost {
     host: AgentHost,
-    pool: Pool,
+    pool: ClientPool,
 }
 
 impl ClientHost {
     /// Puts both together.
-    pub fn new(host: AgentHost, pool: Pool) -> Self {
+    pub fn new(host: AgentHost, pool: ClientPool) -> Self {
         ClientHost { host, pool }
     }
 
     /// The clients alone.
-    pub fn into_pool(self) -> Pool {
+    pub fn into_pool(self) -> ClientPool {
         self.pool
     }
 }

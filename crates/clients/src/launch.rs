@@ -9,7 +9,7 @@ use crate::client::Client;
 use crate::handshake::{Connection, Rejection, receive};
 use crate::launcher::Launcher;
 use crate::members::{Members, NewsOfAll};
-use crate::pool::{Pool, Reports};
+use crate::pool::{ClientPool, Reports};
 use crate::token::Token;
 use crate::wire::{About, HEARTBEAT, ToAgent};
 use std::collections::BTreeMap;
@@ -109,7 +109,7 @@ pub enum LaunchError {
 ///
 /// # Errors
 /// [`LaunchError`]; then nothing of the launch is left.
-pub fn launch(launch: &Launch, interrupt: &AtomicBool) -> Result<Pool, LaunchError> {
+pub fn launch(launch: &Launch, interrupt: &AtomicBool) -> Result<ClientPool, LaunchError> {
     let words = shlex::split(&launch.command).filter(|words| !words.is_empty());
     let words = words.ok_or_else(|| LaunchError::Command(launch.command.clone()))?;
     let token = Token::random();
@@ -124,7 +124,7 @@ pub fn launch(launch: &Launch, interrupt: &AtomicBool) -> Result<Pool, LaunchErr
     let joined = gather(launch, &door, &mut launcher, interrupt);
     drop((door, file));
     match joined {
-        Ok(joined) => Ok(Pool::new(clients(joined)?, launcher)?),
+        Ok(joined) => Ok(ClientPool::new(clients(joined)?, launcher)?),
         Err(error) => {
             launcher.end(false);
             Err(match error {

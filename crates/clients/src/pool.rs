@@ -26,7 +26,7 @@ const LEAVE_LIMIT: Duration = Duration::from_secs(5);
 pub(crate) type Reports = Receiver<(usize, String)>;
 
 /// Connected clients, and the launcher that has started them.
-pub struct Pool {
+pub struct ClientPool {
     reports: Reports,
     clients: Arc<Clients>,
     members: Arc<Members>,
@@ -56,7 +56,7 @@ impl Clients {
     }
 }
 
-impl Pool {
+impl ClientPool {
     pub(crate) fn new(
         (all, news, reports): (Vec<Client>, NewsOfAll, Reports),
         launcher: Launcher,
@@ -66,7 +66,7 @@ impl Pool {
         let clients = Arc::new(Clients { all, over: AtomicBool::new(false) });
         let living = Arc::clone(&clients);
         thread::Builder::new().name("heartbeat".to_string()).spawn(move || living.live())?;
-        Ok(Pool { reports, clients, members: Members::new(members, news), launcher })
+        Ok(ClientPool { reports, clients, members: Members::new(members, news), launcher })
     }
 
     /// Tells the clients that there is nothing more to do, and waits for them and the launcher, with a limit.
@@ -106,7 +106,7 @@ impl Pool {
     }
 }
 
-impl Pool {
+impl ClientPool {
     /// Returns the facts about the clients, in the order of results.
     pub fn facts(&self) -> Vec<ClientFacts> {
         let facts = |member: &Arc<Client>| ClientFacts {
@@ -131,14 +131,14 @@ impl Pool {
 }
 
 /// As a fleet.
-impl Pool {
+impl ClientPool {
     /// The name of each member.
     pub fn names(&self) -> Vec<String> {
         self.clients.all.iter().map(|member| member.name.clone()).collect()
     }
 
     /// Sends an order to a member, which understands it as its caller does. A failure is the end of the
-    /// member, which [`Pool::lost_member`] then says.
+    /// member, which [`ClientPool::lost_member`] then says.
     pub fn tell(&self, member: usize, order: String) {
         self.clients.all[member].say(&ToAgent::Member(order));
     }

@@ -5,7 +5,7 @@ use crate::hazard::Hazard;
 
 /// A profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Profile {
+pub struct RaidProfile {
     /// Its name in plans, and for mkfs.btrfs.
     pub name: &'static str,
     /// The fewest disks that it needs.
@@ -16,12 +16,12 @@ pub struct Profile {
     pub parity: u32,
 }
 
-const fn profile(name: &'static str, least_disks: usize, copies: u32, parity: u32) -> Profile {
-    Profile { name, least_disks, copies, parity }
+const fn profile(name: &'static str, least_disks: usize, copies: u32, parity: u32) -> RaidProfile {
+    RaidProfile { name, least_disks, copies, parity }
 }
 
 /// Every profile that a plan can name.
-pub const PROFILES: [Profile; 7] = [
+pub const PROFILES: [RaidProfile; 7] = [
     profile("single", 1, 1, 0),
     profile("dup", 1, 2, 0),
     profile("raid0", 2, 1, 0),
@@ -54,11 +54,11 @@ pub const HAZARD: Hazard = Hazard::By(&[
 ]);
 
 /// The profile of this name.
-pub fn find(name: &str) -> Option<&'static Profile> {
+pub fn find(name: &str) -> Option<&'static RaidProfile> {
     PROFILES.iter().find(|profile| profile.name == name)
 }
 
-impl Profile {
+impl RaidProfile {
     /// Returns the number of bytes written to this many disks for each byte of data.
     pub fn written_per_byte(&self, disks: usize) -> f64 {
         let (disks, parity) = (disks as f64, f64::from(self.parity));

@@ -10,7 +10,7 @@ use crate::background::Gauge;
 use crate::content::Content;
 use crate::error::OperationFailure;
 use crate::plant::{self, DIRECTORY, PIECE};
-use crate::tree::{Entry, Limits, Model, Tree, derive_seed};
+use crate::tree::{Model, Tree, TreeEntry, TreeLimits, derive_seed};
 use fsdyno_core::configuration::Precondition;
 use fsdyno_core::result::{Filled, TreeSummary};
 use fsdyno_core::units::Bytes;
@@ -38,7 +38,7 @@ const MOST_TREES: usize = 100_000;
 #[derive(Debug, Clone, Copy)]
 struct Planted {
     seed: u64,
-    limits: Limits,
+    limits: TreeLimits,
     thinned: u32,
 }
 
@@ -111,7 +111,7 @@ impl Filling<'_> {
 
     fn plant(&mut self, bytes: u64) -> Result<(), OperationFailure> {
         let seed = derive_seed(self.seed, &[TREES, self.trees.len() as u64]);
-        let limits = Limits::new(bytes, 1);
+        let limits = TreeLimits::new(bytes, 1);
         let name = tree_name(self.trees.len());
         let made =
             plant::plant(&self.directory, &name, self.model, seed, limits, &mut self.content, self.gauge)?;
@@ -167,20 +167,20 @@ impl Filling<'_> {
         for entry in Tree::new(self.model, tree.seed, tree.limits) {
             let Some(directory) = directories.last() else { break };
             match entry {
-                Entry::Enter { name } => {
+                TreeEntry::Enter { name } => {
                     path.push(name.as_c_str().to_string_lossy().into_owned());
                     let entered = open(directory, name.as_c_str()).map_err(|errno| fail(&path, errno))?;
                     directories.push(entered);
                 }
-                Entry::File { name, size_bytes, index } if tree.goes_in(index, round) => {
+                TreeEntry::File { name, size_bytes, index } if tree.goes_in(index, round) => {
                     rustix::fs::unlinkat(directory, name.as_c_str(), AtFlags::empty())
                         .map_err(|errno| fail(&path, errno))?;
                     gone.files += 1;
                     gone.bytes += size_bytes;
                     self.gauge.advance(size_bytes.max(1));
                 }
-                Entry::File { .. } => {}
-                Entry::Leave => {
+                TreeEntry::File { .. } => {}
+                TreeEntry::Leave => {
                     directories.pop();
                     path.pop();
                 }
@@ -227,7 +227,7 @@ mod tests {
         /// Rounds remove each file once at most, and about half of what is left each time.
         #[test]
         fn a_file_goes_once_at_most(seed in any::<u64>(), index in 0..1_000_000_u64) {
-            let tree = |thinned| Planted { seed, limits: Limits::new(1, 1), thinned };
+            let tree = |thinned| Planted { seed, limits: TreeLimits::new(1, 1), thinned };
             let rounds = (0..20).filter(|round| tree(*round).goes_in(index, *round)).count();
             prop_assert!(rounds <= 1);
         }
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn half_of_the_files_go_in_a_round() {
-        let tree = Planted { seed: 7, limits: Limits::new(1, 1), thinned: 0 };
+        let tree = Planted { seed: 7, limits: TreeLimits::new(1, 1), thinned: 0 };
         let gone = (0..10_000).filter(|index| tree.goes_in(*index, 0)).count();
         assert!((4_800..5_200).contains(&gone), "{gone}");
         let again = Planted { thinned: 1, ..tree };

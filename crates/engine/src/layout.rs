@@ -9,7 +9,7 @@ use crate::background::Gauge;
 use crate::fill;
 use crate::tree::derive_seed;
 use fsdyno_core::result::Layout;
-use fsdyno_sys::extents::{self, Batch, Extent};
+use fsdyno_sys::extents::{self, Batch, FileExtent};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rustix::fs::{Mode, OFlags};
@@ -113,14 +113,14 @@ struct Pieces {
 fn pieces(path: &Path, batch: &mut Batch) -> Result<Option<Pieces>, Errno> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = rustix::fs::open(path, flags, Mode::empty())?;
-    let (mut found, mut before): (Pieces, Option<Extent>) = (Pieces { extents: 0, apart: false }, None);
+    let (mut found, mut before): (Pieces, Option<FileExtent>) = (Pieces { extents: 0, apart: false }, None);
     let mut position = 0;
     loop {
         let extents = extents::map(file.as_fd(), position, batch)?;
         for extent in extents.iter().filter(|extent| extent.has_place()) {
             // Filesystems split what is adjacent on the device into records, by their own limits. What counts
             // is whether the device has to seek, as for filefrag(8), so neither they nor holes add to it.
-            let follows = |before: Extent| extent.physical == before.physical + before.length;
+            let follows = |before: FileExtent| extent.physical == before.physical + before.length;
             let adjacent = before.is_some_and(follows);
             found.extents += u64::from(!adjacent);
             found.apart |= before.is_some() && !adjacent;

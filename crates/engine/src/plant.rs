@@ -6,7 +6,7 @@
 use crate::background::Gauge;
 use crate::content::{Content, FileIdentity, path_seed, version_of_size};
 use crate::error::{EngineError, OperationFailure};
-use crate::tree::{Entry, Limits, Model, Tree};
+use crate::tree::{Model, Tree, TreeEntry, TreeLimits};
 use fsdyno_core::result::TreeSummary;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
@@ -57,7 +57,7 @@ pub(crate) fn plant(
     name: &CStr,
     model: &Model,
     seed: u64,
-    limits: Limits,
+    limits: TreeLimits,
     content: &mut Content,
     gauge: &Gauge,
 ) -> Result<TreeSummary, OperationFailure> {
@@ -68,14 +68,14 @@ pub(crate) fn plant(
     for entry in Tree::new(model, seed, limits) {
         let (Some(directory), Some(&here)) = (directories.last(), seeds.last()) else { break };
         match entry {
-            Entry::Enter { name } => {
+            TreeEntry::Enter { name } => {
                 path.names.push(name.as_c_str().to_string_lossy().into_owned());
                 let made = make_directory(directory, name.as_c_str()).map_err(|errno| path.failure(errno))?;
                 directories.push(made);
                 seeds.push(path_seed(here, name.as_c_str()));
                 summary.directories += 1;
             }
-            Entry::File { name, size_bytes, .. } => {
+            TreeEntry::File { name, size_bytes, .. } => {
                 let file = FileIdentity::named(here, name.as_c_str()).version(version_of_size(size_bytes));
                 make_file(directory, name.as_c_str(), size_bytes, file, content).map_err(|errno| {
                     path.names.push(name.as_c_str().to_string_lossy().into_owned());
@@ -85,7 +85,7 @@ pub(crate) fn plant(
                 summary.bytes += size_bytes;
                 gauge.advance(size_bytes);
             }
-            Entry::Leave => {
+            TreeEntry::Leave => {
                 directories.pop();
                 seeds.pop();
                 path.names.pop();

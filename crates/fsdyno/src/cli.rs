@@ -3,8 +3,8 @@
 #[cfg(test)]
 mod examples;
 
-mod application;
 mod durability;
+mod hidden;
 mod launching;
 mod loudness;
 mod package;
@@ -15,11 +15,10 @@ mod quick;
 mod race;
 mod results;
 mod stored;
-mod verify;
 mod watch;
 
-pub use application::{Application, ApplicationStep};
 pub use durability::{Durability, StateName};
+pub use hidden::{Application, ApplicationStep, Verify};
 pub use launching::{Agent, Elsewhere, Launching, Sharing};
 pub use loudness::Loudness;
 pub use package::{Completions, Package};
@@ -30,7 +29,6 @@ pub use quick::Quick;
 pub use race::{Race, Racing};
 pub use results::{Compare, Detail, DocumentFormat, Format, Layout, Show};
 pub use stored::{Better, Delete, Import, ImportFormat, Note, Pack, Rename, Results, TableKind, Unpack};
-pub use verify::Verify;
 pub use watch::{Then, Watch};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};

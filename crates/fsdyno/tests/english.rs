@@ -1,6 +1,7 @@
 //! Text is part of the product. Comments and pages stay at most [`WIDTH`] characters wide, and phrases that have
 //! already been replaced by plain English do not come back.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -87,6 +88,31 @@ fn doc_comments_begin_with_a_noun_or_a_verb() {
         }
     }
     assert!(found.is_empty(), "begin with the thing or with what the function does:\n{}", found.join("\n"));
+}
+
+/// A public type of a library has a name that no other one has, so that a reader of one crate is not misled
+/// by another. Every crate may have its `Result`, and each program its `Arguments`.
+#[test]
+fn public_types_have_names_of_their_own() {
+    let mut places: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    let texts = texts();
+    for (path, text) in &texts {
+        let path = path.to_string_lossy();
+        if !path.contains("/src/") || path.contains("/tests") || path.starts_with("crates/fsdyno/") {
+            continue;
+        }
+        for line in text.lines() {
+            let kinds = ["pub struct ", "pub enum ", "pub trait ", "pub type "];
+            let Some(rest) = kinds.iter().find_map(|kind| line.strip_prefix(kind)) else { continue };
+            let name = rest.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+            places.entry(name).or_default().push(path.to_string());
+        }
+    }
+    let shared =
+        |(name, places): &(&&str, &Vec<String>)| places.len() > 1 && !["Result", "Arguments"].contains(name);
+    let twice: Vec<String> =
+        places.iter().filter(shared).map(|(name, places)| format!("{name}: {}", places.join(", "))).collect();
+    assert!(places.len() > 300 && twice.is_empty(), "of {} names:\n{}", places.len(), twice.join("\n"));
 }
 
 /// Returns whether the width of a line matters: comments, and pages except for tables and addresses.

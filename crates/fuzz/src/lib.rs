@@ -17,7 +17,7 @@ mod show;
 mod stored;
 
 /// A kind of input.
-pub struct Target {
+pub struct FuzzTarget {
     /// Its name, also that of its directory in `fuzz/corpus`.
     pub name: &'static str,
     /// Runs the target on any bytes.
@@ -30,17 +30,17 @@ pub struct Target {
 }
 
 /// Every kind of input.
-pub const TARGETS: &[Target] = &[
-    Target { name: "plan", run: plans::plan, longest: 4096, seeds: &["plans"] },
-    Target {
+pub const TARGETS: &[FuzzTarget] = &[
+    FuzzTarget { name: "plan", run: plans::plan, longest: 4096, seeds: &["plans"] },
+    FuzzTarget {
         name: "fsopbench",
         run: imports::fsopbench,
         longest: 3072,
         seeds: &["crates/report/published/fsopbench-2009"],
     },
-    Target { name: "fio", run: imports::fio, longest: 8192, seeds: &[] },
-    Target { name: "bonnie-csv", run: imports::bonnie, longest: 1024, seeds: &[] },
-    Target {
+    FuzzTarget { name: "fio", run: imports::fio, longest: 8192, seeds: &[] },
+    FuzzTarget { name: "bonnie-csv", run: imports::bonnie, longest: 1024, seeds: &[] },
+    FuzzTarget {
         name: "reports",
         run: imports::reports,
         longest: 4096,
@@ -52,15 +52,15 @@ pub const TARGETS: &[Target] = &[
             "crates/formats/captured/sysbench",
         ],
     },
-    Target { name: "table", run: imports::table, longest: 1024, seeds: &[] },
-    Target { name: "engine-lines", run: engine::lines, longest: 8192, seeds: &[] },
-    Target { name: "guest-lines", run: guest::lines, longest: 8192, seeds: &[] },
-    Target { name: "journal", run: journal::journal, longest: 4096, seeds: &[] },
-    Target { name: "stored", run: stored::stored, longest: 8192, seeds: &[] },
+    FuzzTarget { name: "table", run: imports::table, longest: 1024, seeds: &[] },
+    FuzzTarget { name: "engine-lines", run: engine::lines, longest: 8192, seeds: &[] },
+    FuzzTarget { name: "guest-lines", run: guest::lines, longest: 8192, seeds: &[] },
+    FuzzTarget { name: "journal", run: journal::journal, longest: 4096, seeds: &[] },
+    FuzzTarget { name: "stored", run: stored::stored, longest: 8192, seeds: &[] },
 ];
 
 /// Finds a target by name.
-pub fn find(name: &str) -> Option<&'static Target> {
+pub fn find(name: &str) -> Option<&'static FuzzTarget> {
     TARGETS.iter().find(|target| target.name == name)
 }
 

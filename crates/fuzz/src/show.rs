@@ -3,7 +3,7 @@
 use fsdyno_core::SweepHeader;
 use fsdyno_core::{Study, TrialRecord};
 use fsdyno_report::comparison as written;
-use fsdyno_report::export::{Format, Kind, Table};
+use fsdyno_report::export::{ExportFormat, ExportKind, ExportTable};
 use fsdyno_report::html::{Sources, page};
 use fsdyno_report::published;
 use fsdyno_report::terminal::layout;
@@ -98,9 +98,9 @@ fn tables(
 
 fn exports(header: &SweepHeader, trials: &[TrialRecord]) {
     let mut out = Vec::new();
-    for kind in Kind::ALL {
-        for format in [Format::Csv, Format::Json] {
-            Table::new(*kind, header, trials).write(&mut out, format).expect("memory");
+    for kind in ExportKind::ALL {
+        for format in [ExportFormat::Csv, ExportFormat::Json] {
+            ExportTable::new(*kind, header, trials).write(&mut out, format).expect("memory");
         }
     }
     terminal::bonnie_csv(&mut out, trials).expect("memory");
@@ -117,7 +117,7 @@ fn compared(header: &SweepHeader, trials: &[TrialRecord]) {
         whole: trials,
         repeated_looks: false,
     };
-    let question = comparison::Question { measures: Vec::new(), threshold: 0.05, seed: 1 };
+    let question = comparison::ComparisonQuestion { measures: Vec::new(), threshold: 0.05, seed: 1 };
     let comparison = Comparison::new(side("first"), side("second"), &question);
     printed(Style::default(), |out, style| terminal::comparison(out, &comparison, Extent::Notes, style));
     serde_json::to_string(&written::document(&comparison)).expect("a comparison is JSON");

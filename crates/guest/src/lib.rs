@@ -36,7 +36,7 @@ mod wire;
 use cache::Cache;
 use command_line::Accelerator;
 use error::GuestError;
-use fsdyno_core::filesystem::how_to_install;
+use fsdyno_core::tool::how_to_install;
 use fsdyno_core::{Bytes, GuestShape, Nanos};
 use fsdyno_host::HostError;
 use fsdyno_host::guest::{

@@ -48,16 +48,16 @@ impl Root {
 
 /// A file that is a setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Setting {
+pub struct HostSetting {
     /// The filesystem.
     pub root: Root,
     /// The file relative to that: only names, no `.`, no `..`.
     pub file: PathBuf,
 }
 
-impl Setting {
+impl HostSetting {
     /// The setting at a path; `None` if it is something else.
-    pub fn at(path: &Path) -> Option<Setting> {
+    pub fn at(path: &Path) -> Option<HostSetting> {
         // `Path` itself skips `.` and doubled slashes.
         let text = path.to_str()?;
         let plain = text.strip_prefix('/')?.split('/').all(|name| !["", ".", ".."].contains(&name));
@@ -68,7 +68,7 @@ impl Setting {
             Root::Sysctl => !names.is_empty() && names.iter().all(|name| sysctl::is_component(name)),
             Root::Sysfs => is_queue_attribute(&names),
         };
-        (plain && known).then(|| Setting { root, file: file.to_path_buf() })
+        (plain && known).then(|| HostSetting { root, file: file.to_path_buf() })
     }
 
     /// The device number in `dev/block/MAJOR:MINOR`, which is a link in sysfs, and what follows it.
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn sysctls_and_attributes_of_queues_are_settings() {
-        let at = |path: &str| Setting::at(Path::new(path));
+        let at = |path: &str| HostSetting::at(Path::new(path));
         let dirty = at("/proc/sys/vm/dirty_ratio").unwrap();
         assert_eq!((dirty.root, dirty.file.as_path()), (Root::Sysctl, Path::new("vm/dirty_ratio")));
         assert_eq!(dirty.behind_link(), None);
@@ -147,7 +147,7 @@ mod tests {
             "/sys/devices/queue/scheduler",
             "/tmp/sys/devices/x/queue/scheduler",
         ] {
-            assert_eq!(Setting::at(Path::new(path)), None, "{path}");
+            assert_eq!(HostSetting::at(Path::new(path)), None, "{path}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::Result;
 use crate::error::RecorderError;
 use crate::files::{Named, PIECE};
-use crate::log::{Covered, Entry, Kind, Log};
+use crate::log::{Covered, Entry, Kind, RecordedLog};
 use fsdyno_core::Bytes;
 use std::path::Path;
 
@@ -32,7 +32,7 @@ impl Base {
     ///
     /// # Errors
     /// Those of reading the log and writing the file.
-    pub fn go_to(&mut self, log: &Log, wanted: &Covered) -> Result<()> {
+    pub fn go_to(&mut self, log: &RecordedLog, wanted: &Covered) -> Result<()> {
         let mut replayed = self.replayed.take().unwrap_or_else(|| log.all_before(0));
         if !wanted.includes(&replayed) {
             self.file.clear(self.size.0)?;
@@ -88,7 +88,7 @@ impl Base {
     }
 }
 
-fn replay(file: &Named, log: &Log, entry: &Entry, buffer: &mut Vec<u8>) -> Result<()> {
+fn replay(file: &Named, log: &RecordedLog, entry: &Entry, buffer: &mut Vec<u8>) -> Result<()> {
     match entry.kind {
         Kind::Write => file.copy_from(log.data(), entry.data, entry.offset, entry.length, buffer),
         Kind::Zeros => file.zero(entry.offset, entry.length),

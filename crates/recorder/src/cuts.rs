@@ -2,7 +2,7 @@
 
 use crate::Result;
 use crate::error::RecorderError;
-use crate::log::{Kind, Log};
+use crate::log::{Kind, RecordedLog};
 use fsdyno_core::Nanos;
 use fsdyno_core::durability::{Cut, Mark, Moment};
 use rand::{RngExt, SeedableRng};
@@ -14,7 +14,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 ///
 /// # Errors
 /// [`RecorderError::Refused`] if nothing was marked; those of reading the log.
-pub fn cuts(log: &Log, count: u32, seed: u64) -> Result<Vec<Cut>> {
+pub fn cuts(log: &RecordedLog, count: u32, seed: u64) -> Result<Vec<Cut>> {
     // Of each entry: when it was completed, and how many marks there were then.
     let mut times: Vec<u64> = Vec::new();
     let mut marks: Vec<u64> = Vec::new();

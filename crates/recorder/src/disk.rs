@@ -3,8 +3,8 @@
 use crate::Result;
 use crate::error::RecorderError;
 use crate::files::Named;
-use crate::log::{Kind, Log};
-use crate::state::State;
+use crate::log::{Kind, RecordedLog};
+use crate::state::DiskState;
 use fsdyno_core::durability::{MARK_BYTES, Mark, Moment};
 use fsdyno_core::result::LogSummary;
 use fsdyno_core::{Bytes, Nanos};
@@ -16,7 +16,7 @@ use std::path::Path;
 #[derive(Debug)]
 pub struct Disk {
     now: Named,
-    log: Log,
+    log: RecordedLog,
     /// The marks alone, for whoever verifies promises.
     marks: Named,
     marked: u64,
@@ -30,14 +30,14 @@ impl Disk {
     pub fn create(directory: &Path) -> Result<Disk> {
         Ok(Disk {
             now: Named::create(&directory.join("disk"))?,
-            log: Log::create(directory)?,
+            log: RecordedLog::create(directory)?,
             marks: Named::create(&directory.join("marks"))?,
             marked: 0,
         })
     }
 
     /// Returns the log of everything that was done.
-    pub fn log(&self) -> &Log {
+    pub fn log(&self) -> &RecordedLog {
         &self.log
     }
 
@@ -116,7 +116,7 @@ impl Disk {
     ///
     /// # Errors
     /// [`RecorderError::Differs`].
-    pub fn check(&self, state: &mut State) -> Result<()> {
+    pub fn check(&self, state: &mut DiskState) -> Result<()> {
         state.replayed(&self.log)?.verify_same(&self.now)
     }
 }
@@ -125,7 +125,7 @@ impl Disk {
 ///
 /// # Errors
 /// Those of reading it.
-pub(crate) fn summary(log: &Log) -> Result<LogSummary> {
+pub(crate) fn summary(log: &RecordedLog) -> Result<LogSummary> {
     let mut summary = LogSummary::default();
     let mut promises = BTreeMap::new();
     let (mut first, mut last) = (None, Nanos(0));

@@ -1,6 +1,6 @@
 //! A disk that remembers. It is a file behind FUSE that a loop device can use. Everything that is written to
-//! it is kept in order in a log ([`Log`]), and from the log it shows itself as it would be if power had been
-//! lost at some place ([`State`]).
+//! it is kept in order in a log ([`RecordedLog`]), and from the log it shows itself as it would be if power
+//! had been lost at some place ([`DiskState`]).
 //!
 //! Memory does not grow with the log. A state is not a copy: it reads from the disk as it was at the last
 //! flush ([`Base`]), from those later writes in the log that survive in it ([`survivors`]), and from an
@@ -33,9 +33,9 @@ pub use cuts::cuts;
 pub use disk::Disk;
 pub use error::RecorderError;
 pub use extents::{ByteSource, Extents};
-pub use log::{Covered, Entry, Kind, Log};
+pub use log::{Covered, Entry, Kind, RecordedLog};
 pub use serve::serve;
-pub use state::State;
+pub use state::DiskState;
 pub use survivors::{Survivors, survivors};
 
 /// Result of an operation on a recorded disk.

@@ -129,7 +129,7 @@ impl Covered {
 
 /// A log, being recorded or complete.
 #[derive(Debug)]
-pub struct Log {
+pub struct RecordedLog {
     entries: Named,
     data: Named,
     count: u64,
@@ -140,15 +140,15 @@ pub struct Log {
     parts: u32,
 }
 
-impl Log {
+impl RecordedLog {
     /// A new log in an existing directory.
     ///
     /// # Errors
     /// [`RecorderError::File`], also if there is one already.
-    pub fn create(directory: &Path) -> Result<Log> {
+    pub fn create(directory: &Path) -> Result<RecordedLog> {
         let entries = Named::create(&directory.join("entries"))?;
         let data = Named::create(&directory.join("data"))?;
-        Ok(Log { entries, data, count: 0, bytes: 0, size: Bytes(0), parts: 1 })
+        Ok(RecordedLog { entries, data, count: 0, bytes: 0, size: Bytes(0), parts: 1 })
     }
 
     /// Sets the size of the disk, beyond which there can be no entry, and the number of its parts.
@@ -161,14 +161,14 @@ impl Log {
     ///
     /// # Errors
     /// [`RecorderError::File`]; [`RecorderError::Damaged`] if it ends within an entry.
-    pub fn open(directory: &Path, size: Bytes) -> Result<Log> {
+    pub fn open(directory: &Path, size: Bytes) -> Result<RecordedLog> {
         let entries = Named::read(&directory.join("entries"))?;
         let data = Named::read(&directory.join("data"))?;
         let (length, bytes) = (entries.len()?, data.len()?);
         if !length.is_multiple_of(ENTRY) {
             return Err(RecorderError::Damaged { entry: length / ENTRY, problem: "it is not whole" });
         }
-        Ok(Log { entries, data, count: length / ENTRY, bytes, size, parts: 1 })
+        Ok(RecordedLog { entries, data, count: length / ENTRY, bytes, size, parts: 1 })
     }
 
     /// Returns the number of entries.
@@ -249,7 +249,7 @@ impl Log {
     /// Which entries the flushes before a place have covered.
     ///
     /// # Errors
-    /// Those of [`Log::for_each`].
+    /// Those of [`RecordedLog::for_each`].
     pub fn flushed_at(&self, at: u64) -> Result<Covered> {
         let mut flushed = self.all_before(0);
         // A later flush covers at least as much as an earlier one, so the last one of each part decides.

@@ -3,8 +3,8 @@
 use crate::disk::Disk;
 use crate::error::RecorderError;
 use crate::faults::Faults;
-use crate::log::Log;
-use crate::state::State;
+use crate::log::RecordedLog;
+use crate::state::DiskState;
 use crate::{Result, SECTOR};
 use fsdyno_core::Bytes;
 use fsdyno_core::durability::{CacheModel, CompleteLog, MARKS_FILE, StateRequest};
@@ -51,8 +51,8 @@ pub(crate) struct Recorded {
     /// While it is recorded, and later for comparisons.
     pub disk: Option<Disk>,
     /// A log that was complete before.
-    complete: Option<Log>,
-    pub state: Option<State>,
+    complete: Option<RecordedLog>,
+    pub state: Option<DiskState>,
     /// `true` if that state is the disk after a cut.
     pub is_after_cut: bool,
     pub faults: Faults,
@@ -76,7 +76,7 @@ impl Recorded {
             ));
         }
         let size = complete.map(|log| log.size);
-        let complete = complete.map(|log| Log::open(&log.directory, log.size)).transpose()?;
+        let complete = complete.map(|log| RecordedLog::open(&log.directory, log.size)).transpose()?;
         Ok(Recorded {
             stage: if complete.is_some() { Stage::Complete } else { Stage::Waiting },
             directory,
@@ -93,7 +93,7 @@ impl Recorded {
     }
 
     /// The log, once it is complete.
-    pub fn log(&self) -> Result<&Log> {
+    pub fn log(&self) -> Result<&RecordedLog> {
         let log = self.disk.as_ref().map(Disk::log).or(self.complete.as_ref());
         match (&self.stage, log) {
             (Stage::Waiting | Stage::Recording, _) | (_, None) => {
@@ -104,10 +104,10 @@ impl Recorded {
     }
 
     /// The disk after a cut, and the log that it reads from.
-    pub fn state(&mut self) -> Result<(&mut State, &Log)> {
+    pub fn state(&mut self) -> Result<(&mut DiskState, &RecordedLog)> {
         self.log()?;
         if self.state.is_none() {
-            self.state = Some(State::create(&self.directory, self.size)?);
+            self.state = Some(DiskState::create(&self.directory, self.size)?);
         }
         let log = self.disk.as_ref().map(Disk::log).or(self.complete.as_ref());
         self.state.as_mut().zip(log).ok_or(RecorderError::Refused("the log is not complete"))

@@ -4,7 +4,7 @@ use crate::Result;
 use crate::base::Base;
 use crate::extents::{ByteSource, Extents};
 use crate::files::Named;
-use crate::log::Log;
+use crate::log::RecordedLog;
 use crate::survivors::{Survivors, survivors};
 use fsdyno_core::Bytes;
 use fsdyno_core::durability::StateRequest;
@@ -14,29 +14,29 @@ use std::path::Path;
 /// A disk in one state at a time. What is written to it goes into a file of its own, and is forgotten with
 /// the state.
 #[derive(Debug)]
-pub struct State {
+pub struct DiskState {
     base: Base,
     extents: Extents,
     overlay: Named,
     size: Bytes,
 }
 
-impl State {
+impl DiskState {
     /// A disk on which nothing is.
     ///
     /// # Errors
     /// [`crate::RecorderError::File`], also if `directory` has one already.
-    pub fn create(directory: &Path, size: Bytes) -> Result<State> {
+    pub fn create(directory: &Path, size: Bytes) -> Result<DiskState> {
         let overlay = Named::create(&directory.join("overlay"))?;
         let base = Base::create(&directory.join("base"), size)?;
-        Ok(State { base, extents: Extents::default(), overlay, size })
+        Ok(DiskState { base, extents: Extents::default(), overlay, size })
     }
 
     /// Brings it into a state. States in ascending order of their cuts cost the least.
     ///
     /// # Errors
     /// [`crate::RecorderError::NoSuchCut`]; those of reading the log and writing the files.
-    pub fn enter(&mut self, log: &Log, request: &StateRequest) -> Result<()> {
+    pub fn enter(&mut self, log: &RecordedLog, request: &StateRequest) -> Result<()> {
         self.overlay.clear(self.size.0)?;
         let Survivors { flushed, extents } = survivors(log, request)?;
         self.base.go_to(log, &flushed)?;
@@ -48,7 +48,7 @@ impl State {
     ///
     /// # Errors
     /// [`crate::RecorderError::File`].
-    pub fn read_at(&self, log: &Log, buffer: &mut [u8], at: u64) -> Result<()> {
+    pub fn read_at(&self, log: &RecordedLog, buffer: &mut [u8], at: u64) -> Result<()> {
         for (range, source) in self.extents.parts(at..at + buffer.len() as u64) {
             let part = &mut buffer[(range.start - at) as usize..(range.end - at) as usize];
             match source {
@@ -77,7 +77,7 @@ impl State {
     }
 
     /// The disk after the whole log, for a comparison.
-    pub(crate) fn replayed(&mut self, log: &Log) -> Result<&Base> {
+    pub(crate) fn replayed(&mut self, log: &RecordedLog) -> Result<&Base> {
         self.extents = Extents::default();
         self.base.go_to(log, &log.all_before(log.count()))?;
         Ok(&self.base)

@@ -8,7 +8,7 @@
 //! keeps what is older. CrashMonkey (Mohan et al., OSDI 2018) explores the same subsets.
 
 use crate::extents::{ByteSource, Extents};
-use crate::log::{Covered, Entry, Kind, Log};
+use crate::log::{Covered, Entry, Kind, RecordedLog};
 use crate::{RecorderError, Result};
 use fsdyno_core::durability::{CacheModel, StateRequest};
 use rand::{RngExt, SeedableRng};
@@ -34,7 +34,7 @@ pub struct Survivors {
 ///
 /// # Errors
 /// [`RecorderError::NoSuchCut`]; those of reading the log.
-pub fn survivors(log: &Log, request: &StateRequest) -> Result<Survivors> {
+pub fn survivors(log: &RecordedLog, request: &StateRequest) -> Result<Survivors> {
     let flushed = log.flushed_at(request.at)?;
     let atom = request.atom.0;
     if !atom.is_power_of_two() {

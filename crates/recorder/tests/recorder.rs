@@ -5,7 +5,9 @@
 
 use fsdyno_core::durability::{CacheModel, Mark, Moment, Promise, StateRequest};
 use fsdyno_core::{Bytes, Nanos};
-use fsdyno_recorder::{Base, ByteSource, Disk, Extents, Kind, Log, RecorderError, State, cuts, survivors};
+use fsdyno_recorder::{
+    Base, ByteSource, Disk, DiskState, Extents, Kind, RecordedLog, RecorderError, cuts, survivors,
+};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -134,7 +136,7 @@ fn content_of(bytes: &[u8]) -> Content {
     content
 }
 
-fn read(state: &State, log: &Log) -> Content {
+fn read(state: &DiskState, log: &RecordedLog) -> Content {
     let mut bytes = vec![0; SIZE.0 as usize];
     state.read_at(log, &mut bytes, 0).unwrap();
     content_of(&bytes)
@@ -150,7 +152,7 @@ proptest! {
     ) {
         let directory = tempfile::tempdir().unwrap();
         let disk = record(directory.path(), &steps);
-        let mut state = State::create(directory.path(), SIZE).unwrap();
+        let mut state = DiskState::create(directory.path(), SIZE).unwrap();
         for at in 0..=steps.len() {
             let before = &steps[..at];
             for model in CacheModel::ALL {
@@ -214,7 +216,7 @@ fn every_subset_of_a_small_log_is_reached_and_nothing_else() {
 }
 
 /// The content that extents describe, over the first step.
-fn content_from(extents: &Extents, steps: &[Step], log: &Log) -> Content {
+fn content_from(extents: &Extents, steps: &[Step], log: &RecordedLog) -> Content {
     let mut content = [0; ATOMS];
     apply(&mut content, 0, &steps[0], |_| true);
     let mut entries = Vec::new();
@@ -245,7 +247,7 @@ fn content_from(extents: &Extents, steps: &[Step], log: &Log) -> Content {
 fn what_recovery_writes_is_seen_and_forgotten_with_the_state() {
     let directory = tempfile::tempdir().unwrap();
     let disk = record(directory.path(), &[Step::Write { at: 0, length: 3 }, FLUSH]);
-    let mut state = State::create(directory.path(), SIZE).unwrap();
+    let mut state = DiskState::create(directory.path(), SIZE).unwrap();
     let request = request(2, CacheModel::Flushed, 0);
     state.enter(disk.log(), &request).unwrap();
     state.write_at(&[9; ATOM], ATOM as u64).unwrap();
@@ -260,8 +262,8 @@ fn a_log_is_opened_again_as_it_was() {
     let directory = tempfile::tempdir().unwrap();
     let steps = [Step::Write { at: 2, length: 2 }, Step::Mark, Step::Flush { part: 0, missing: 1 }];
     let disk = record(directory.path(), &steps);
-    let again = Log::open(directory.path(), SIZE).unwrap();
-    let entries = |log: &Log| {
+    let again = RecordedLog::open(directory.path(), SIZE).unwrap();
+    let entries = |log: &RecordedLog| {
         let mut entries = Vec::new();
         log.for_each(0..log.count(), |number, entry| {
             entries.push((number, entry));
@@ -282,16 +284,19 @@ fn a_damaged_log_is_an_error_and_not_a_disk() {
     record(directory.path(), &[Step::Write { at: 0, length: 1 }, FLUSH]);
     let path = directory.path().join("entries");
     let good = std::fs::read(&path).unwrap();
-    let all = |log: Log| log.for_each(0..log.count(), |_, _| Ok(()));
+    let all = |log: RecordedLog| log.for_each(0..log.count(), |_, _| Ok(()));
     for (place, byte) in [(0, 9), (24, 7), (40, 77), (64, 5), (15, 1), (22, 1)] {
         let mut bad = good.clone();
         bad[place] = byte;
         std::fs::write(&path, &bad).unwrap();
-        let found = Log::open(directory.path(), SIZE).and_then(all);
+        let found = RecordedLog::open(directory.path(), SIZE).and_then(all);
         assert!(matches!(found, Err(RecorderError::Damaged { .. })), "byte {place}: {found:?}");
     }
     std::fs::write(&path, &good[..50]).unwrap();
-    assert!(matches!(Log::open(directory.path(), SIZE), Err(RecorderError::Damaged { entry: 1, .. })));
+    assert!(matches!(
+        RecordedLog::open(directory.path(), SIZE),
+        Err(RecorderError::Damaged { entry: 1, .. })
+    ));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use crate::csv_text::csv_text;
 use crate::export::output_error;
 use fsdyno_core::measure::Direction;
 use fsdyno_verdict::comparison::{ComparedCase, ComparedMeasure, Comparison, Finding, Lack};
-use fsdyno_verdict::durability::{Finding as LossFinding, LossRow, Lost};
+use fsdyno_verdict::durability::{LossFinding, LossRow, Lost};
 use fsdyno_verdict::{Estimate, Interval};
 use serde_json::{Value, json};
 use std::io::{self, Write};

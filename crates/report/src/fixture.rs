@@ -4,7 +4,7 @@ pub use fsdyno_testkit::*;
 
 use fsdyno_core::TrialRecord;
 use fsdyno_verdict::View;
-use fsdyno_verdict::comparison::{Question, Side};
+use fsdyno_verdict::comparison::{ComparisonQuestion, Side};
 use std::io;
 
 /// The view of some trials, ranked by a measure.
@@ -37,9 +37,9 @@ pub fn without_escapes(text: &str) -> String {
 }
 
 /// A question about two sides.
-pub fn question(measures: &[&str]) -> Question {
+pub fn question(measures: &[&str]) -> ComparisonQuestion {
     let measures = measures.iter().map(|name| name.parse().unwrap()).collect();
-    Question { measures, threshold: 0.05, seed: 42 }
+    ComparisonQuestion { measures, threshold: 0.05, seed: 42 }
 }
 
 /// One of two sides.

@@ -20,7 +20,7 @@ pub(crate) const SCHEMA_VERSION: u32 = 1;
 
 /// A sweep with all its trials, ready to be written.
 pub fn sweep<'a>(header: &'a SweepHeader, trials: &'a [TrialRecord]) -> Document<'a> {
-    let sweep = Sweep { header, environment: environment(trials) };
+    let sweep = SweepDocument { header, environment: environment(trials) };
     let recommendation = Recommendation::new(header, trials, &Question::default());
     let answers = recommendation.answers.into_iter().map(Judged::from).collect();
     Document { schema_version: SCHEMA_VERSION, sweep, answers, trials }
@@ -38,7 +38,7 @@ pub struct Document<'a> {
     /// [`SCHEMA_VERSION`].
     pub schema_version: u32,
     /// The sweep that was executed, when and where.
-    pub sweep: Sweep<'a>,
+    pub sweep: SweepDocument<'a>,
     /// The judgement for each workload; `fsdyno recommend` has the evidence.
     pub answers: Vec<Judged>,
     /// Every trial, in order of execution.
@@ -78,7 +78,7 @@ impl From<Answer> for Judged {
 
 /// One execution of a plan.
 #[derive(Debug, Serialize)]
-pub struct Sweep<'a> {
+pub struct SweepDocument<'a> {
     /// The facts in the store about the sweep.
     #[serde(flatten)]
     pub header: &'a SweepHeader,

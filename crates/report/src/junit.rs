@@ -12,7 +12,7 @@ use fsdyno_core::result::LifecycleStep;
 use fsdyno_core::{SweepHeader, TrialRecord};
 use fsdyno_verdict::Workloads;
 use fsdyno_verdict::comparison::{ComparedCase, ComparedMeasure, Comparison, Finding};
-use fsdyno_verdict::durability::{Finding as LossFinding, LossRow};
+use fsdyno_verdict::durability::{LossFinding, LossRow};
 use fsdyno_verdict::judgement::Class;
 use fsdyno_verdict::recommendation::{Answer, Question, Recommendation};
 use fsdyno_verdict::text;

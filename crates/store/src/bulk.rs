@@ -5,12 +5,10 @@
 //! Numbers that belong together are stored together, in columns (`bytes.rs`).
 //!
 //! ```text
-//! version  1 byte, 2; version 1 has no sum, and the histograms without a form, as they are
+//! version  1 byte, 3; version 1, which release 0.2.0 wrote, has no sum
 //! sum      4 bytes, the CRC-32 of the document that it belongs to
 //! count    of operations
-//! then for each operation   form of the histogram (1 byte): 0, then its length and bytes, HdrHistogram V2,
-//!                           compressed; or 1, then length and bytes of its heads, and the number of buckets
-//! then                      length and bytes of the code of those buckets (`counts.rs`)
+//! then for each operation   length and bytes of the histogram: HdrHistogram V2, compressed
 //! then for each operation   interval_ns, and the columns count, sum_ns, max_ns and bytes
 //! then for each operation   the columns start_ns, duration_ns (difference from the previous one) and length
 //!                           of path; then the paths
@@ -19,18 +17,18 @@
 //! ```
 
 use crate::bytes::{Bytes, Parsed, put, put_bytes, put_column, signed, zigzag};
-use crate::counts::{histograms, put_histograms};
 use crate::error::{Result, StoreError};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use flate2::Crc;
 use fsdyno_core::result::{OperationResult, SlowOperation, Timeline};
 use fsdyno_core::telemetry::Sample;
 use fsdyno_core::{Nanos, TrialRecord};
 
-const VERSION: u8 = 2;
-/// The version before.
-const WITHOUT_COUNTS: u8 = 1;
+const VERSION: u8 = 3;
+/// That of release 0.2.0.
+const WITHOUT_SUM: u8 = 1;
+/// No release wrote this one.
+const UNRELEASED: u8 = 2;
 
 /// Takes the bulky parts out of a trial; [`bound`] completes them.
 pub(crate) fn take(record: &mut TrialRecord) -> Result<Vec<u8>> {
@@ -47,11 +45,11 @@ pub(crate) fn take(record: &mut TrialRecord) -> Result<Vec<u8>> {
         .collect();
     let mut bytes = Vec::new();
     put(&mut bytes, operations.len() as u64);
-    let decoded = operations.iter().map(|result| {
-        let decoded = BASE64_STANDARD.decode(&result.histogram);
-        decoded.map_err(|source| StoreError::Histogram { operation: result.operation, source })
-    });
-    put_histograms(&mut bytes, &decoded.collect::<Result<Vec<_>>>()?);
+    for result in &operations {
+        let v2 = BASE64_STANDARD.decode(&result.histogram);
+        let v2 = v2.map_err(|source| StoreError::Histogram { operation: result.operation, source })?;
+        put_bytes(&mut bytes, &v2);
+    }
     for Timeline { interval_ns, count, sum_ns, max_ns, bytes: moved } in
         operations.iter().map(|result| &result.timeline)
     {
@@ -76,9 +74,7 @@ pub(crate) fn bound(document: &[u8], parts: &[u8]) -> Vec<u8> {
 }
 
 fn sum(document: &[u8]) -> [u8; 4] {
-    let mut sum = Crc::new();
-    sum.update(document);
-    sum.sum().to_le_bytes()
+    crc32fast::hash(document).to_le_bytes()
 }
 
 /// Puts back what [`take`] took, or says what is wrong with it.
@@ -89,19 +85,18 @@ pub(crate) fn put_back(record: &mut TrialRecord, document: &[u8], bytes: &[u8]) 
         VERSION if from.take(4)? != sum(document) => {
             return Err("its bulk data is that of another trial".to_string());
         }
-        VERSION | WITHOUT_COUNTS => {}
+        VERSION | WITHOUT_SUM => {}
+        UNRELEASED => {
+            return Err("its bulk data was written between the releases 0.2.0 and 0.3.0".to_string());
+        }
         version => return Err(format!("unknown version {version} of its bulk data")),
     }
     let number = operations(record).count();
     if from.number()? != number as u64 {
         return Err("its bulk data belongs to a different number of operations".to_string());
     }
-    let histograms = match version {
-        WITHOUT_COUNTS => (0..number).map(|_| from.bytes().map(<[u8]>::to_vec)).collect::<Parsed<_>>()?,
-        _ => histograms(&mut from, number)?,
-    };
-    for (result, v2) in operations(record).zip(histograms) {
-        result.histogram = BASE64_STANDARD.encode(v2);
+    for result in operations(record) {
+        result.histogram = BASE64_STANDARD.encode(from.bytes()?);
     }
     for result in operations(record) {
         result.timeline = Timeline {

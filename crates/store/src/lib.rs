@@ -17,8 +17,6 @@
 mod bulk;
 mod bytes;
 mod changes;
-mod coder;
-mod counts;
 mod damage;
 mod error;
 mod id;

@@ -14,13 +14,14 @@ use crate::race::ForeseenRace;
 use crate::recorded;
 use crate::sizes::{Sizes, Unknown, examine};
 use crate::space::{least_space, share, short_of_room, space};
+use fsdyno_core::Tool;
 use fsdyno_core::axis::CACHE;
-use fsdyno_core::workload::{Need, Tool};
+use fsdyno_core::workload::Need;
 use fsdyno_core::{Bytes, CacheState, Configuration, DeviceSpec, Devices, Nanos, Warning};
 use fsdyno_host::Host;
 use fsdyno_host::guest::{Download, GuestRequest, Guests, disk_nodes};
 use fsdyno_testbed::filesystem::foreseen_risks;
-use fsdyno_testbed::{DiskQueues, Lack, Refusal, disk_queues};
+use fsdyno_testbed::{DiskQueues, GuardRefusal, MissingPrivilege, disk_queues};
 use fsdyno_testbed::{guard, serve};
 use fsdyno_verdict::text::plural;
 use serde::Serialize;
@@ -78,7 +79,7 @@ pub struct DryRun {
     pub needs_root: bool,
     /// Why not.
     #[serde(skip)]
-    pub lack: Option<Lack>,
+    pub lack: Option<MissingPrivilege>,
     /// The commands of the plan that would run around its trials, one line each: the sweep needs
     /// `--allow-hooks`.
     pub hooks: Vec<String>,
@@ -92,7 +93,7 @@ pub struct DryRun {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Warning>,
     /// The reasons that would keep the sweep from starting even as root, and with every device confirmed.
-    pub refusals: Vec<Refusal>,
+    pub refusals: Vec<GuardRefusal>,
 }
 
 /// Determines what a plan would do on this host, without changing it.
@@ -228,10 +229,10 @@ fn dry_case(
 
 /// Why steps on this host are not those of root, if some case needs it here. Guests are the user's own
 /// processes, but who records a disk mounts it.
-pub(crate) fn lack(plan: &Plan, host: &mut dyn Host) -> Option<Lack> {
+pub(crate) fn lack(plan: &Plan, host: &mut dyn Host) -> Option<MissingPrivilege> {
     let on_host = |case: &Case| case.configuration.guest_kernel().is_none() || recorded::load(case).is_some();
     let needs_root = |case: &Case| on_host(case) && fsdyno_testbed::needs_root(&case.configuration);
-    plan.cases().iter().any(needs_root).then(|| Lack::of(host)).flatten()
+    plan.cases().iter().any(needs_root).then(|| MissingPrivilege::of(host)).flatten()
 }
 
 /// Everything that keeps each case from running on this host; workloads share the requirements of their

@@ -9,7 +9,7 @@ use crate::sizes::examine;
 use crate::space::{least_space_of, share};
 use fsdyno_core::{Bytes, Configuration};
 use fsdyno_host::Host;
-use fsdyno_testbed::Refusal;
+use fsdyno_testbed::GuardRefusal;
 use fsdyno_testbed::filesystem;
 use fsdyno_verdict::text::size;
 
@@ -103,12 +103,12 @@ fn left(configuration: &Configuration, device: Bytes, percent: u32) -> Bytes {
 }
 
 /// Refuses a plan all of whose cases fail once their device is filled.
-pub(crate) fn refused(host: &mut dyn Host, plan: &Plan) -> Option<Refusal> {
+pub(crate) fn refused(host: &mut dyn Host, plan: &Plan) -> Option<GuardRefusal> {
     let cases = plan.cases();
     let device = examine(host, plan, &cases).0.device?;
     let lacks = cases.iter().map(|case| NoRoom::of(plan, case, device)).collect::<Option<Vec<_>>>()?;
     let first = lacks.first()?;
-    Some(Refusal {
+    Some(GuardRefusal {
         device: plan.devices.data.path().to_path_buf(),
         reason: format!("has no room in any case: {}", first.reason()),
         hint: first.remedy(),

@@ -21,7 +21,7 @@ use fsdyno_core::workload::Ramp;
 use fsdyno_core::{Bytes, Nanos, Workload, meminfo};
 use fsdyno_host::guest::Guests;
 use fsdyno_host::{Host, HostError};
-use fsdyno_testbed::Lack;
+use fsdyno_testbed::MissingPrivilege;
 use fsdyno_testbed::guard::identity_text;
 use fsdyno_verdict::text::plural;
 use std::path::{Path, PathBuf};
@@ -97,7 +97,7 @@ pub enum QuickError {
     #[error("{}", lack.of_sweep())]
     NeedsRoot {
         /// Why this is not root.
-        lack: Lack,
+        lack: MissingPrivilege,
     },
     /// Its name cannot be written into a plan.
     #[error("the name '{}' is not valid UTF-8", target.display())]
@@ -152,7 +152,7 @@ impl QuickError {
             QuickError::Kind { .. } => {
                 "name its directory, or a path where nothing is: quick creates an image there and removes it"
             }
-            QuickError::NeedsRoot { lack: Lack::Root } => {
+            QuickError::NeedsRoot { lack: MissingPrivilege::Root } => {
                 "fsdyno bench DIR measures a directory without root"
             }
             QuickError::NeedsRoot { lack } => lack.hint(),
@@ -237,7 +237,7 @@ impl Scratch {
         if known.regular {
             return Err(QuickError::Kind { target: target.to_path_buf() });
         }
-        if let Some(lack) = Lack::of(host) {
+        if let Some(lack) = MissingPrivilege::of(host) {
             return Err(QuickError::NeedsRoot { lack });
         }
         let probe = host.probe_device(&absolute).map_err(|error| QuickError::of(target, error))?;

@@ -3,7 +3,9 @@
 use crate::order::Slot;
 use crate::plan::Plan;
 use fsdyno_core::{Nanos, RaceBudget, RaceRules, TrialRecord};
-use fsdyno_verdict::race::{Block, BudgetError, LiveRace, RaceAnswer, RaceError, Round, Schedule, usable};
+use fsdyno_verdict::race::{
+    BudgetError, LiveRace, RaceAnswer, RaceBlock, RaceError, Round, Schedule, usable,
+};
 use serde::Serialize;
 
 /// A race as it is expected to run.
@@ -108,7 +110,7 @@ impl Racing {
     /// The block after those of these slots; up to `most`, if several can be measured at once.
     pub fn next(&mut self, slots: &[Slot], most: u32) -> Followed {
         let number = slots.last().map_or(0, |slot| slot.block + 1);
-        let (Block { cases, at_once: blocks, later }, answer) = self.race.block(number, most);
+        let (RaceBlock { cases, at_once: blocks, later }, answer) = self.race.block(number, most);
         self.later = later;
         let said = match &answer {
             Ok(answer) => answer.after_block(number),

@@ -10,7 +10,7 @@ use fsdyno_core::device::{Image, Md, Preallocation};
 use fsdyno_core::workload::{Durability, IoErrors, Workload};
 use fsdyno_core::{Bytes, DeviceSpec, Devices};
 use fsdyno_path::trusted::{self, Untrusted};
-use fsdyno_testbed::Refusal;
+use fsdyno_testbed::GuardRefusal;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
@@ -147,12 +147,12 @@ pub(crate) fn check_log_directory(parent: &Path) -> Result<(), Untrusted> {
 }
 
 /// A refusal if no log can be written where the plan's logs would be.
-pub(crate) fn refused_log_directory(plan: &Plan) -> Option<Refusal> {
+pub(crate) fn refused_log_directory(plan: &Plan) -> Option<GuardRefusal> {
     plan.workloads.iter().find(|load| load.is_recorded())?;
     let parent = std::path::absolute(log_directory(&plan.devices, Path::new("/"))).ok()?;
     let untrusted = check_log_directory(&parent).err()?;
     let reason = format!("is no place for the logs of recorded disks: {untrusted}");
-    Some(Refusal { device: parent, reason, hint: LOG_HINT.to_string() })
+    Some(GuardRefusal { device: parent, reason, hint: LOG_HINT.to_string() })
 }
 
 /// The disks of a trial that has not begun.

@@ -24,7 +24,7 @@ use blocks::Blocks;
 use fsdyno_core::{AfterTrial, Nanos, Progress};
 use fsdyno_host::Host;
 use fsdyno_store::Store;
-use fsdyno_testbed::Lack;
+use fsdyno_testbed::MissingPrivilege;
 use fsdyno_testbed::undo::{self, UndoReport};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -55,7 +55,7 @@ pub fn run(
     verify_privileges(plan, host)?;
     clients::verify_number(plan, host)?;
     if !plan.hooks.is_empty() && !options.confirmation.hooks {
-        let as_root = Lack::of(host) != Some(Lack::Root);
+        let as_root = MissingPrivilege::of(host) != Some(MissingPrivilege::Root);
         let commands = plan.hooks.commands.iter().map(PlanCommand::line).collect();
         return Err(SweepError::HooksNotAllowed { commands, as_root });
     }

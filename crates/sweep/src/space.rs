@@ -6,7 +6,7 @@ use fsdyno_core::workload::Load;
 use fsdyno_core::{Bytes, DeviceSpec};
 use fsdyno_host::Host;
 use fsdyno_host::probe::Room;
-use fsdyno_testbed::Refusal;
+use fsdyno_testbed::GuardRefusal;
 use fsdyno_verdict::text::size;
 use std::collections::BTreeMap;
 
@@ -79,7 +79,7 @@ fn prepared_space(plan: &Plan, disk: &DeviceSpec) -> Bytes {
 }
 
 /// A refusal if what is kept to be copied does not fit beside the images of a trial.
-pub(crate) fn short_of_room(host: &mut dyn Host, plan: &Plan) -> Vec<Refusal> {
+pub(crate) fn short_of_room(host: &mut dyn Host, plan: &Plan) -> Vec<GuardRefusal> {
     let copies = plan.kept_to_be_copied();
     let mut needed: BTreeMap<(u32, u32), (Room, u64, &DeviceSpec)> = BTreeMap::new();
     for disk in plan.devices.all().filter(|_| copies > 0) {
@@ -94,7 +94,7 @@ pub(crate) fn short_of_room(host: &mut dyn Host, plan: &Plan) -> Vec<Refusal> {
         .into_values()
         .filter(|(room, bytes, _)| bytes.saturating_add(reserve(room.size).0) > room.free.0);
     short
-        .map(|(room, bytes, disk)| Refusal {
+        .map(|(room, bytes, disk)| GuardRefusal {
             device: disk.path().to_path_buf(),
             reason: format!(
                 "needs up to {} with reuse = \"prepared\", which keeps {copies} prepared filesystems, but of the \

@@ -2,7 +2,7 @@
 
 use fsdyno_core::Failure;
 use fsdyno_store::{StoreError, SweepId, SweepState};
-use fsdyno_testbed::{Lack, TestbedError};
+use fsdyno_testbed::{MissingPrivilege, TestbedError};
 use std::fmt;
 use std::path::PathBuf;
 
@@ -114,7 +114,7 @@ pub enum SweepError {
     #[error("{}", lack.of_sweep())]
     NeedsRoot {
         /// Why this is not root.
-        lack: Lack,
+        lack: MissingPrivilege,
     },
     /// Nothing can race alone.
     #[error(
@@ -295,7 +295,7 @@ impl SweepError {
                 "bring them back; the same command with --resume goes on with the other trials".to_string(),
             ),
             SweepError::RefusedByMachines { .. } | SweepError::Interrupted => None,
-            SweepError::NeedsRoot { lack: Lack::Root } => Some(
+            SweepError::NeedsRoot { lack: MissingPrivilege::Root } => Some(
                 "it creates and mounts filesystems; fsdyno bench DIR measures a directory without root"
                     .to_string(),
             ),

@@ -21,7 +21,7 @@ const INLINE: u32 = 0x200;
 /// An extent: consecutive bytes of a file that are stored contiguously.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Extent {
+pub struct FileExtent {
     /// Position in the file, in bytes.
     pub logical: u64,
     /// Position on the device, in bytes.
@@ -33,7 +33,7 @@ pub struct Extent {
     reserved32: [u32; 3],
 }
 
-impl Extent {
+impl FileExtent {
     /// Returns whether `physical` says where the extent is.
     pub fn has_place(&self) -> bool {
         self.flags & (UNKNOWN | INLINE) == 0
@@ -55,12 +55,12 @@ pub struct Batch {
     mapped: u32,
     count: u32,
     reserved: u32,
-    extents: [Extent; BATCH],
+    extents: [FileExtent; BATCH],
 }
 
 impl Default for Batch {
     fn default() -> Self {
-        let extents = [Extent::default(); BATCH];
+        let extents = [FileExtent::default(); BATCH];
         Batch { start: 0, length: 0, flags: 0, mapped: 0, count: 0, reserved: 0, extents }
     }
 }
@@ -69,7 +69,7 @@ impl Default for Batch {
 ///
 /// # Errors
 /// `EOPNOTSUPP` or `ENOTTY` if the filesystem does not support this, else the kernel's error number.
-pub fn map<'a>(file: BorrowedFd<'_>, start: u64, batch: &'a mut Batch) -> Result<&'a [Extent]> {
+pub fn map<'a>(file: BorrowedFd<'_>, start: u64, batch: &'a mut Batch) -> Result<&'a [FileExtent]> {
     (batch.start, batch.length, batch.flags) = (start, u64::MAX - start, 0);
     (batch.mapped, batch.count) = (0, BATCH as u32);
     // SAFETY: the kernel reads the header and fills at most `count` extents behind it, which is as many as
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn the_structure_is_that_of_the_kernel() {
-        assert_eq!(size_of::<Extent>(), 56);
+        assert_eq!(size_of::<FileExtent>(), 56);
         assert_eq!(std::mem::offset_of!(Batch, extents), HEADER);
     }
 

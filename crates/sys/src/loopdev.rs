@@ -22,9 +22,9 @@ const DIRECT_IO: u32 = raw::LO_FLAGS_DIRECT_IO as u32;
 
 /// The status of an attached loop device.
 #[derive(Debug, Clone, Copy)]
-pub struct Status(raw::loop_info64);
+pub struct LoopStatus(raw::loop_info64);
 
-impl Status {
+impl LoopStatus {
     /// Device number (`st_dev`) of the filesystem that holds the backing file.
     pub fn backing_device(&self) -> u64 {
         self.0.lo_device
@@ -120,10 +120,10 @@ pub fn clear(device: BorrowedFd<'_>) -> Result<()> {
 ///
 /// # Errors
 /// `ENXIO` when it is not attached, else the kernel's error number.
-pub fn status(device: BorrowedFd<'_>) -> Result<Status> {
+pub fn status(device: BorrowedFd<'_>) -> Result<LoopStatus> {
     // SAFETY: the opcode fills a `loop_info64`, plain integers and byte arrays for which every bit pattern is
     // valid.
-    unsafe { ioctl(device, Getter::<GET_STATUS, raw::loop_info64>::new()) }.map(Status)
+    unsafe { ioctl(device, Getter::<GET_STATUS, raw::loop_info64>::new()) }.map(LoopStatus)
 }
 
 /// `LOOP_SET_STATUS64` with autoclear off and everything else as in `status`: cancels a [`clear`] that found
@@ -131,7 +131,7 @@ pub fn status(device: BorrowedFd<'_>) -> Result<Status> {
 ///
 /// # Errors
 /// `ENXIO` if it is no longer attached, else the kernel's error number.
-pub fn clear_autoclear(device: BorrowedFd<'_>, status: Status) -> Result<()> {
+pub fn clear_autoclear(device: BorrowedFd<'_>, status: LoopStatus) -> Result<()> {
     let mut info = status.0;
     info.lo_flags &= !AUTOCLEAR;
     // SAFETY: the opcode takes a pointer to a `loop_info64`, which `Setter` owns for the length of the call.

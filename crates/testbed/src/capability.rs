@@ -1,9 +1,10 @@
 //! The support of a machine for a filesystem: its kernel, and its tools.
 
-use crate::filesystem::{Filesystem, Tool};
+use crate::filesystem::Filesystem;
 use crate::kernel_module::has_module;
 use crate::layer;
 use fsdyno_core::DeviceSpec;
+use fsdyno_core::Tool;
 use fsdyno_core::device::{Bitmap, Delay, Delayed, Lvm, Md, RaidLevel};
 use fsdyno_core::filesystem::Descriptor;
 use fsdyno_host::Host;

@@ -13,7 +13,7 @@ use crate::guard::{Testbed, refusals};
 use crate::image::{MadeImage, keep_blocks};
 use crate::layer::Member;
 use crate::name::random_name;
-use crate::refusal::Refusal;
+use crate::refusal::GuardRefusal;
 use crate::signature;
 use crate::tool::contradiction;
 use crate::undo::UndoJournal;
@@ -180,7 +180,7 @@ fn taken(error: HostError, path: &Path) -> TestbedError {
         return TestbedError::Host { step: "image", source: error };
     }
     TestbedError::Refused {
-        refusals: vec![Refusal {
+        refusals: vec![GuardRefusal {
             device: path.to_path_buf(),
             reason: "already exists, and fsdyno does not overwrite files that it did not create".to_string(),
             hint: "name another path, or remove the file yourself if nothing uses it".to_string(),
@@ -276,7 +276,7 @@ fn attach(
 
 fn claimed(node: &Path) -> TestbedError {
     TestbedError::Refused {
-        refusals: vec![Refusal {
+        refusals: vec![GuardRefusal {
             device: node.to_path_buf(),
             reason: "has since been claimed by a mount, an array, swap or a program with exclusive access"
                 .to_string(),
@@ -288,7 +288,7 @@ fn claimed(node: &Path) -> TestbedError {
 fn read_only(image: &Path, node: &Path) -> TestbedError {
     let node = node.display();
     TestbedError::Refused {
-        refusals: vec![Refusal {
+        refusals: vec![GuardRefusal {
             device: image.to_path_buf(),
             reason: format!("was attached to {node}, which is set read-only"),
             hint: format!("make it writable: blockdev --setrw {node}"),

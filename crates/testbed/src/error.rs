@@ -1,7 +1,7 @@
 //! Why a step of the testbed failed.
 
-use crate::privilege::Lack;
-use crate::refusal::Refusal;
+use crate::privilege::MissingPrivilege;
+use crate::refusal::GuardRefusal;
 use fsdyno_core::Failure;
 use fsdyno_host::HostError;
 use std::io;
@@ -14,7 +14,7 @@ pub enum TestbedError {
     #[error("refused: {}", lines(refusals))]
     Refused {
         /// Every reason, for every device.
-        refusals: Vec<Refusal>,
+        refusals: Vec<GuardRefusal>,
     },
     /// The machine turned out not to support what was requested; the case is skipped.
     #[error("this machine cannot run the configuration: {}", unmet.join("; "))]
@@ -103,7 +103,7 @@ pub enum TestbedError {
         /// Where the journals are.
         directory: PathBuf,
         /// The missing privilege.
-        lack: Lack,
+        lack: MissingPrivilege,
     },
     /// The undo journal cannot be kept, so nothing may be changed.
     #[error("cannot {action} the undo journal '{path}'")]
@@ -118,7 +118,7 @@ pub enum TestbedError {
     },
 }
 
-fn lines(refusals: &[Refusal]) -> String {
+fn lines(refusals: &[GuardRefusal]) -> String {
     refusals
         .iter()
         .map(|refusal| format!("'{}' {}", refusal.device.display(), refusal.reason))

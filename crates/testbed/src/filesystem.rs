@@ -7,7 +7,6 @@
 use crate::words::{self, Grammar, Words};
 pub(crate) use crate::words::{raw_mkfs, raw_mount};
 use fsdyno_core::axis::DEFAULT;
-pub use fsdyno_core::filesystem::Tool;
 use fsdyno_core::filesystem::{Descriptor, Identifier};
 use fsdyno_core::hazard::Hazard;
 use fsdyno_core::weakening;

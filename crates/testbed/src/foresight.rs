@@ -4,9 +4,7 @@
 use crate::capability::{KernelSupport, absent_tools, kernel_elsewhere, kernel_support};
 use crate::carriers;
 use crate::conditioning;
-use crate::filesystem::{
-    self, Filesystem, Kernel, Target, Targets, Tool, all_mount_options, grammar, raw_mount,
-};
+use crate::filesystem::{self, Filesystem, Kernel, Target, Targets, all_mount_options, grammar, raw_mount};
 use crate::kernel_module::has_module;
 use crate::layer::{self, Making, Member};
 use crate::memory;
@@ -17,7 +15,8 @@ use crate::tunable::{self, Queues};
 use crate::words;
 use fsdyno_core::axis::{OF_THE_LOAD, QUEUE, QueueContent, SYSCTL_PREFIX};
 use fsdyno_core::device::{Block, Image, Preallocation};
-use fsdyno_core::filesystem::{Identifier, how_to_install};
+use fsdyno_core::filesystem::Identifier;
+use fsdyno_core::tool::{Tool, how_to_install};
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices, scheduler};
 use fsdyno_host::{DeviceHandle, Host, HostError, MountRequest};
 use std::collections::BTreeMap;

@@ -12,7 +12,7 @@ mod room;
 
 pub use confirmation::{Confirmation, Overwrite, OverwriteError};
 pub use identity::identity_text;
-pub use refusal::{Need, refusals};
+pub use refusal::{DeviceNeed, refusals};
 
 use crate::Result;
 use crate::error::TestbedError;
@@ -20,7 +20,7 @@ use crate::filesystem;
 use crate::filesystem::minimum_size;
 use crate::image::MadeImage;
 use crate::layer;
-use crate::refusal::{Refusal, refusal};
+use crate::refusal::{GuardRefusal, refusal};
 use crate::tunable;
 use fsdyno_core::device::Image;
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices, Environment, sysctl};
@@ -40,7 +40,7 @@ const JOURNAL_SIZE_MIN: Bytes = Bytes(4 * Bytes::MIB);
 pub struct Testbed {
     pub(crate) devices: Devices,
     pub(crate) confirmation: Confirmation,
-    pub(crate) needs: BTreeMap<PathBuf, Need>,
+    pub(crate) needs: BTreeMap<PathBuf, DeviceNeed>,
     /// `true` if block devices are new and contain only zeros.
     pub(crate) blank_disks: bool,
     knowledge: Arc<Mutex<Knowledge>>,
@@ -144,7 +144,7 @@ pub fn foresee(
     devices: &Devices,
     configurations: &[Configuration],
     space: Bytes,
-) -> Vec<Refusal> {
+) -> Vec<GuardRefusal> {
     let destroy = devices.all().flat_map(DeviceSpec::disks).map(|disk| disk.path().to_path_buf()).collect();
     let confirmation = Confirmation { destroy, ..Confirmation::default() };
     let mut refusals = examine(host, devices, &needs(devices, configurations, space), &confirmation).refusals;
@@ -154,7 +154,7 @@ pub fn foresee(
 }
 
 /// Sysctls that are not known to be harmless, each once, unless the user has allowed them by name.
-fn sysctl_refusals(configurations: &[Configuration], confirmation: &Confirmation) -> Vec<Refusal> {
+fn sysctl_refusals(configurations: &[Configuration], confirmation: &Confirmation) -> Vec<GuardRefusal> {
     let asked: BTreeSet<&str> = configurations.iter().flat_map(tunable::sysctl_keys).collect();
     let free =
         |key: &&str| sysctl::is_known(key) || confirmation.sysctls.iter().any(|allowed| allowed == key);
@@ -173,7 +173,7 @@ fn sysctl_refusals(configurations: &[Configuration], confirmation: &Confirmation
 /// The findings of the guards.
 struct Examined {
     /// All that is in the way.
-    refusals: Vec<Refusal>,
+    refusals: Vec<GuardRefusal>,
     /// The identities of the block devices.
     identities: BTreeMap<PathBuf, DeviceIdentity>,
     /// The user's confirmations, by the paths of the plan.
@@ -184,7 +184,7 @@ struct Examined {
 fn examine(
     host: &mut dyn Host,
     devices: &Devices,
-    needs: &BTreeMap<PathBuf, Need>,
+    needs: &BTreeMap<PathBuf, DeviceNeed>,
     confirmation: &Confirmation,
 ) -> Examined {
     let disks: Vec<&DeviceSpec> = devices.all().flat_map(DeviceSpec::disks).collect();
@@ -214,7 +214,7 @@ fn examine(
 }
 
 /// Devices that the plan names by two paths: writing by one name would destroy what is there under the other.
-fn named_twice(probes: &[&DeviceProbe]) -> Vec<Refusal> {
+fn named_twice(probes: &[&DeviceProbe]) -> Vec<GuardRefusal> {
     let mut refusals = Vec::new();
     for (index, probe) in probes.iter().enumerate() {
         let same = |other: &&&DeviceProbe| other.identity.number == probe.identity.number;
@@ -227,12 +227,12 @@ fn named_twice(probes: &[&DeviceProbe]) -> Vec<Refusal> {
     refusals
 }
 
-fn not_examined(path: &Path, error: &HostError) -> Refusal {
+fn not_examined(path: &Path, error: &HostError) -> GuardRefusal {
     let hint = "name an existing block device that this user can read";
     refusal(path, format!("could not be examined: {error}"), hint)
 }
 
-fn needs(devices: &Devices, configurations: &[Configuration], space: Bytes) -> BTreeMap<PathBuf, Need> {
+fn needs(devices: &Devices, configurations: &[Configuration], space: Bytes) -> BTreeMap<PathBuf, DeviceNeed> {
     // A configuration that needs more than the minimum is skipped; a device too small for every configuration
     // is refused.
     let least = configurations
@@ -241,11 +241,11 @@ fn needs(devices: &Devices, configurations: &[Configuration], space: Bytes) -> B
         .min_by_key(|pair| pair.0);
     let data = match least {
         Some((size, configuration)) if size > space => {
-            Need { size, by: format!("the structures of {} alone", configuration.filesystem) }
+            DeviceNeed { size, by: format!("the structures of {} alone", configuration.filesystem) }
         }
-        _ => Need { size: space, by: "the plan's trees and writers".to_string() },
+        _ => DeviceNeed { size: space, by: "the plan's trees and writers".to_string() },
     };
-    let journal = Need { size: JOURNAL_SIZE_MIN, by: "the structures of a journal".to_string() };
+    let journal = DeviceNeed { size: JOURNAL_SIZE_MIN, by: "the structures of a journal".to_string() };
     let mut needs = BTreeMap::new();
     devices.journals.values().for_each(|spec| share_out(spec, &journal, &mut needs));
     share_out(&devices.data, &data, &mut needs);
@@ -253,7 +253,7 @@ fn needs(devices: &Devices, configurations: &[Configuration], space: Bytes) -> B
 }
 
 /// Adds the share of a need that each disk of a stack has to meet.
-fn share_out(spec: &DeviceSpec, need: &Need, needs: &mut BTreeMap<PathBuf, Need>) {
+fn share_out(spec: &DeviceSpec, need: &DeviceNeed, needs: &mut BTreeMap<PathBuf, DeviceNeed>) {
     let below = spec.below();
     if below.is_empty() {
         needs.insert(spec.path().to_path_buf(), need.clone());
@@ -262,7 +262,7 @@ fn share_out(spec: &DeviceSpec, need: &Need, needs: &mut BTreeMap<PathBuf, Need>
         0 | 1 => need.by.clone(),
         count => format!("{}, in {count} parts,", need.by),
     };
-    let share = Need { size: spec.share_of(need.size), by };
+    let share = DeviceNeed { size: spec.share_of(need.size), by };
     below.iter().for_each(|spec| share_out(spec, &share, needs));
 }
 
@@ -278,7 +278,7 @@ fn versions(
         .filter_map(filesystem::find)
         .flat_map(|filesystem| filesystem.descriptor().tools)
         .chain(devices.all().flat_map(layer::all).flat_map(|layer| layer.tools()))
-        .map(|tool| (tool.program, tool.version_argument))
+        .filter_map(|tool| Some((tool.program, tool.version_argument?)))
         .collect();
     let mut versions = BTreeMap::new();
     for (program, argument) in tools {
@@ -292,7 +292,7 @@ fn versions(
     versions
 }
 
-fn directory_refusals(host: &mut dyn Host, path: &Path) -> Vec<Refusal> {
+fn directory_refusals(host: &mut dyn Host, path: &Path) -> Vec<GuardRefusal> {
     match host.list_directory(path) {
         Ok(_) => Vec::new(),
         Err(error) => vec![refusal(path, format!("cannot be used: {error}"), "name an existing directory")],
@@ -301,7 +301,7 @@ fn directory_refusals(host: &mut dyn Host, path: &Path) -> Vec<Refusal> {
 
 /// Why a file is not replaced by an image. Whoever is told to remove it must not destroy what another sweep
 /// is using.
-fn in_the_way(host: &mut dyn Host, path: &Path, found: &FileIdentity) -> Refusal {
+fn in_the_way(host: &mut dyn Host, path: &Path, found: &FileIdentity) -> GuardRefusal {
     let loops = host.loops().unwrap_or_default();
     let same = |one: &&LoopInfo| (one.backing_device, one.backing_inode) == (found.device, found.inode);
     match loops.iter().find(same) {
@@ -320,7 +320,7 @@ fn in_the_way(host: &mut dyn Host, path: &Path, found: &FileIdentity) -> Refusal
     }
 }
 
-fn image_refusals(host: &mut dyn Host, path: &Path, size: Bytes, need: &Need) -> Vec<Refusal> {
+fn image_refusals(host: &mut dyn Host, path: &Path, size: Bytes, need: &DeviceNeed) -> Vec<GuardRefusal> {
     let mut refusals = Vec::new();
     match host.file_identity(path) {
         Ok(None) => {}

@@ -6,7 +6,7 @@
 use crate::capability::kernel_elsewhere;
 use crate::device::make_images;
 use crate::error::TestbedError;
-use crate::filesystem::{self, Tool};
+use crate::filesystem;
 use crate::foresight::{DiskQueues, commands_on};
 use crate::guard::Confirmation;
 use crate::image::MadeImage;
@@ -15,6 +15,7 @@ pub use crate::spec::images;
 use crate::spec::journal_spec;
 use crate::tunable;
 use crate::{Result, UndoJournal};
+use fsdyno_core::Tool;
 use fsdyno_core::{Configuration, DeviceSpec, Devices, scheduler};
 use fsdyno_host::Host;
 use fsdyno_host::guest::GuestModule;

@@ -11,7 +11,7 @@ use crate::guard::Testbed;
 use crate::image::MadeImage;
 use crate::kept::{failed, short};
 use crate::name::random_name;
-use crate::refusal::Refusal;
+use crate::refusal::GuardRefusal;
 use crate::spec::images;
 use crate::stack::{Formatted, Images, Stack, Wanted, open};
 use crate::undo::UndoJournal;
@@ -218,7 +218,7 @@ fn may_share_blocks(file: &OwnedFd, image: &Image) -> bool {
 fn changed(path: &Path) -> TestbedError {
     let reason = "was changed by another program after a filesystem had been prepared on it".to_string();
     let hint = "the next trial that needs it prepares it again".to_string();
-    TestbedError::Refused { refusals: vec![Refusal { device: path.to_path_buf(), reason, hint }] }
+    TestbedError::Refused { refusals: vec![GuardRefusal { device: path.to_path_buf(), reason, hint }] }
 }
 
 /// Makes a file share all blocks of another (ioctl_ficlone(2)); `false` if their filesystem cannot do that.

@@ -12,7 +12,7 @@ const ALL_USERS: [&str; 3] = ["0", "0", "4294967295"];
 
 /// Why steps on a host are not those of root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Lack {
+pub enum MissingPrivilege {
     /// They are those of an ordinary user.
     #[error("this is an ordinary user")]
     Root,
@@ -24,29 +24,29 @@ pub enum Lack {
     Capability,
 }
 
-impl Lack {
+impl MissingPrivilege {
     /// That of a host; none if nothing is known about it.
-    pub fn of(host: &mut dyn Host) -> Option<Lack> {
+    pub fn of(host: &mut dyn Host) -> Option<MissingPrivilege> {
         let mut read = |path: &str| host.read_text(Path::new(path)).ok();
-        Lack::by(&read("/proc/self/status")?, read("/proc/self/uid_map").as_deref())
+        MissingPrivilege::by(&read("/proc/self/status")?, read("/proc/self/uid_map").as_deref())
     }
 
     /// That of a process with this `status` and, if the kernel has user namespaces, this `uid_map`.
-    fn by(status: &str, uid_map: Option<&str>) -> Option<Lack> {
+    fn by(status: &str, uid_map: Option<&str>) -> Option<MissingPrivilege> {
         let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
         let user = field("Uid:")?.split_whitespace().nth(1)?;
         let effective = field("CapEff:").and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
         match uid_map.map(|map| map.split_whitespace().collect::<Vec<_>>()) {
-            _ if user != "0" => Some(Lack::Root),
-            Some(map) if map != ALL_USERS => Some(Lack::Namespace),
-            _ => effective.filter(|set| set >> SYS_ADMIN & 1 == 0).map(|_| Lack::Capability),
+            _ if user != "0" => Some(MissingPrivilege::Root),
+            Some(map) if map != ALL_USERS => Some(MissingPrivilege::Namespace),
+            _ => effective.filter(|set| set >> SYS_ADMIN & 1 == 0).map(|_| MissingPrivilege::Capability),
         }
     }
 
     /// The error of a sweep that needs root.
     pub fn of_sweep(self) -> String {
         match self {
-            Lack::Root => "the sweep needs root: run it with sudo".to_string(),
+            MissingPrivilege::Root => "the sweep needs root: run it with sudo".to_string(),
             other => format!("the sweep needs root: {other}"),
         }
     }
@@ -54,9 +54,11 @@ impl Lack {
     /// Returns the step that makes up for the lack.
     pub fn hint(self) -> &'static str {
         match self {
-            Lack::Root => "run it with sudo",
-            Lack::Namespace => "run it as root outside of the namespace or the rootless container",
-            Lack::Capability => {
+            MissingPrivilege::Root => "run it with sudo",
+            MissingPrivilege::Namespace => {
+                "run it as root outside of the namespace or the rootless container"
+            }
+            MissingPrivilege::Capability => {
                 "run it outside of the container, or with all capabilities (--privileged, no bounding set)"
             }
         }
@@ -77,19 +79,23 @@ mod tests {
         for (user, effective, map, lack) in [
             (0, all, machine, None),
             (0, all, None, None),
-            (1000, "0000000000000000", machine, Some(Lack::Root)),
+            (1000, "0000000000000000", machine, Some(MissingPrivilege::Root)),
             // unshare -Ur, and a rootless container.
-            (0, all, Some("         0       1000          1\n"), Some(Lack::Namespace)),
+            (0, all, Some("         0       1000          1\n"), Some(MissingPrivilege::Namespace)),
             (
                 0,
                 all,
                 Some("         0       1000          1\n         1     100000      65536\n"),
-                Some(Lack::Namespace),
+                Some(MissingPrivilege::Namespace),
             ),
-            (0, without, machine, Some(Lack::Capability)),
-            (0, without, None, Some(Lack::Capability)),
+            (0, without, machine, Some(MissingPrivilege::Capability)),
+            (0, without, None, Some(MissingPrivilege::Capability)),
         ] {
-            assert_eq!(Lack::by(&status(user, effective), map), lack, "{user} {effective} {map:?}");
+            assert_eq!(
+                MissingPrivilege::by(&status(user, effective), map),
+                lack,
+                "{user} {effective} {map:?}"
+            );
         }
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 /// Why a guard refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Refusal {
+pub struct GuardRefusal {
     /// The device, or the sysctl, as the plan names it.
     pub device: PathBuf,
     /// The obstacle, as the end of a sentence about the device or sysctl.
@@ -14,6 +14,6 @@ pub struct Refusal {
     pub hint: String,
 }
 
-pub(crate) fn refusal(device: &Path, reason: impl Into<String>, hint: impl Into<String>) -> Refusal {
-    Refusal { device: device.to_path_buf(), reason: reason.into(), hint: hint.into() }
+pub(crate) fn refusal(device: &Path, reason: impl Into<String>, hint: impl Into<String>) -> GuardRefusal {
+    GuardRefusal { device: device.to_path_buf(), reason: reason.into(), hint: hint.into() }
 }

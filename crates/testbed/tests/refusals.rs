@@ -6,8 +6,8 @@ use fsdyno_host::probe::{
     DeviceIdentity, DeviceProbe, Partition, SCRATCH_MARK, Signature, UNKNOWN_DATA, Use,
 };
 use fsdyno_testbed::Confirmation;
-use fsdyno_testbed::Refusal;
-use fsdyno_testbed::guard::{Need, Overwrite, identity_text, refusals};
+use fsdyno_testbed::GuardRefusal;
+use fsdyno_testbed::guard::{DeviceNeed, Overwrite, identity_text, refusals};
 use proptest::prelude::*;
 use proptest::sample::{Index, select, subsequence};
 
@@ -51,9 +51,9 @@ fn all_refusals(
     pin: Option<&str>,
     confirmation: &Confirmation,
     ours: bool,
-) -> Vec<Refusal> {
+) -> Vec<GuardRefusal> {
     let spec = DeviceSpec::Block(Block { identity: pin.map(str::to_string), ..Block::new(&probe.path) });
-    let need = Need { size: Bytes(Bytes::MIB), by: "the plan's trees".into() };
+    let need = DeviceNeed { size: Bytes(Bytes::MIB), by: "the plan's trees".into() };
     let found = refusals(probe, &spec, confirmation, &need, ours);
     assert!(found.iter().all(|refusal| !refusal.hint.is_empty() && refusal.device == probe.path));
     found

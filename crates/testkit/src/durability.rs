@@ -61,7 +61,7 @@ fn model_result(model: CacheModel, lost: u64, number: u32) -> ModelResult {
             promise,
             made: MADE,
             lost,
-            wrong: Wrong { zeros: lost / 10, ..Wrong::default() },
+            wrong: WrongInside { zeros: lost / 10, ..WrongInside::default() },
             states: 58,
             losing: u32::try_from(lost).unwrap_or(u32::MAX).min(58),
             lost_once: lost.min(60),
@@ -73,7 +73,7 @@ fn model_result(model: CacheModel, lost: u64, number: u32) -> ModelResult {
         lost: Spread { p50: 12 * seconds, max: 40 * seconds },
         lost_ns: Spread { p50: seconds * 1_000_000_000 + late, max: seconds * 3_000_000_000 + late },
         lost_bytes: Spread { p50: 196_608 * seconds, max: 655_360 * seconds },
-        wrong: Wrong::default(),
+        wrong: WrongInside::default(),
     };
     let bin = |power: u32, survived: u64| AgeBin {
         up_to_ns: Nanos(1_000_000 << power),

@@ -12,7 +12,7 @@
 //! complete, so it needs no such expectations, and its level is exact for lognormal noise.
 
 use crate::judgement::Class;
-use crate::recommendation::{Answer, Contender, Question, Recommendation, Verdict};
+use crate::recommendation::{Answer, Contender, ContenderVerdict, Question, Recommendation};
 use crate::text;
 use fsdyno_core::{Looks, Measure, SweepHeader, TrialRecord, WarningKind};
 
@@ -88,9 +88,9 @@ fn settled_for(answer: &Answer) -> Settled {
     if matches!(answer.judgement.class, Class::Winner | Class::TradeOff | Class::NoDifference) {
         return Settled::Decided;
     }
-    let best = answer.standings.iter().find(|one| one.verdict == Verdict::Best);
+    let best = answer.standings.iter().find(|one| one.verdict == ContenderVerdict::Best);
     let Some(best) = best else { return Settled::Hopeless };
-    let is_open = |one: &&Contender| matches!(one.verdict, Verdict::CannotTell { .. });
+    let is_open = |one: &&Contender| matches!(one.verdict, ContenderVerdict::CannotTell { .. });
     let rivals = answer.standings.iter().filter(|one| one.is_rival_of(best));
     let open: Vec<&Contender> = rivals.filter(is_open).collect();
     // A trial that failed or has no value may be the worst of its configuration, however many follow.

@@ -16,7 +16,7 @@ const TALL: usize = 16;
 
 /// The view that the user has chosen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct View {
+pub struct ScreenView {
     /// The row that keys act on.
     pub(crate) cursor: usize,
     /// The first row of the table, or the first line of a case, that is shown.
@@ -30,7 +30,7 @@ pub struct View {
 }
 
 /// Draws the screen; scrolls the view so that the cursor is visible.
-pub fn draw(scene: &Scene, view: &mut View, look: Look, area: Rect, buffer: &mut Buffer) {
+pub fn draw(scene: &Scene, view: &mut ScreenView, look: Look, area: Rect, buffer: &mut Buffer) {
     let (width, height) = (usize::from(area.width), usize::from(area.height));
     let mut lines = match area.width < SMALLEST.0 || area.height < SMALLEST.1 {
         true => too_small(look, width),
@@ -49,7 +49,13 @@ fn too_small(look: Look, width: usize) -> Vec<Line<'static>> {
     texts.iter().map(|text| Line::from(look.span(Paint::Plain, look.fit(text, width)))).collect()
 }
 
-fn screen(scene: &Scene, view: &mut View, look: Look, width: usize, height: usize) -> Vec<Line<'static>> {
+fn screen(
+    scene: &Scene,
+    view: &mut ScreenView,
+    look: Look,
+    width: usize,
+    height: usize,
+) -> Vec<Line<'static>> {
     let mut lines = vec![title(scene, look, width)];
     let mut now = now::lines(scene, look, width);
     if height >= TALL {
@@ -85,7 +91,7 @@ pub(crate) fn chosen(scene: &Scene, cursor: usize) -> Option<&CaseRow> {
     }
 }
 
-fn rows(scene: &Scene, view: &mut View, look: Look, width: usize, room: usize) -> Vec<Line<'static>> {
+fn rows(scene: &Scene, view: &mut ScreenView, look: Look, width: usize, room: usize) -> Vec<Line<'static>> {
     let (heading, all) = table::lines(scene, look, width, Some(view.cursor));
     let room = room.saturating_sub(1);
     view.top = view.top.min(view.cursor).max((view.cursor + 1).saturating_sub(room));
@@ -151,7 +157,7 @@ fn warnings(scene: &Scene, look: Look, width: usize) -> Line<'static> {
     Line::from(look.span(paint, look.fit(&text(shown), width)))
 }
 
-fn keys(scene: &Scene, view: &View, look: Look, width: usize) -> Line<'static> {
+fn keys(scene: &Scene, view: &ScreenView, look: Look, width: usize) -> Line<'static> {
     if let Some(trouble) = &view.trouble {
         return Line::from(look.span(Paint::Bad, look.fit(trouble, width)));
     }
@@ -192,7 +198,7 @@ mod tests {
     const RICH: Look = Look { colour: true, unicode: true };
 
     /// The screen as lines of text, and whether anything is coloured.
-    fn shown(scene: &Scene, view: &mut View, look: Look, size: (u16, u16)) -> (Vec<String>, bool) {
+    fn shown(scene: &Scene, view: &mut ScreenView, look: Look, size: (u16, u16)) -> (Vec<String>, bool) {
         let mut terminal = Terminal::new(TestBackend::new(size.0, size.1)).expect("a terminal");
         terminal.draw(|frame| draw(scene, view, look, frame.area(), frame.buffer_mut())).expect("a frame");
         let buffer = terminal.backend().buffer();
@@ -208,7 +214,7 @@ mod tests {
 
     #[test]
     fn everything_is_on_80_columns_and_24_lines() {
-        let (lines, coloured) = shown(&scene(), &mut View::default(), RICH, (80, 24));
+        let (lines, coloured) = shown(&scene(), &mut ScreenView::default(), RICH, (80, 24));
         for part in [
             "sweep 7 'demo': 4 of 8 trials, 6m 20s left, more may follow",
             "running",
@@ -228,12 +234,12 @@ mod tests {
             assert!(has(&lines, part), "'{part}' is not in\n{}", lines.join("\n"));
         }
         assert!(coloured);
-        assert!(!shown(&scene(), &mut View::default(), PLAIN, (80, 24)).1, "no colour was wanted");
+        assert!(!shown(&scene(), &mut ScreenView::default(), PLAIN, (80, 24)).1, "no colour was wanted");
     }
 
     #[test]
     fn a_small_screen_shows_the_table_and_the_keys_and_a_tiny_one_says_that_it_is_too_small() {
-        let (lines, _) = shown(&scene(), &mut View::default(), PLAIN, (40, 10));
+        let (lines, _) = shown(&scene(), &mut ScreenView::default(), PLAIN, (40, 10));
         for part in [
             "sweep 7",
             "trial 5 of 8",
@@ -245,10 +251,10 @@ mod tests {
             assert!(has(&lines, part), "'{part}' is not in\n{}", lines.join("\n"));
         }
         for size in [(39, 24), (80, 9), (12, 3), (1, 1)] {
-            let (lines, _) = shown(&scene(), &mut View::default(), PLAIN, size);
+            let (lines, _) = shown(&scene(), &mut ScreenView::default(), PLAIN, size);
             assert!(!has(&lines, "configuration"), "{size:?}");
         }
-        let (lines, _) = shown(&scene(), &mut View::default(), PLAIN, (39, 9));
+        let (lines, _) = shown(&scene(), &mut ScreenView::default(), PLAIN, (39, 9));
         assert!(has(&lines, "terminal too small") && has(&lines, "40x10"), "{lines:?}");
     }
 
@@ -270,21 +276,21 @@ mod tests {
         scene.set_status(status);
         for size in [(40, 10), (80, 24), (200, 60)] {
             for details in [false, true] {
-                let mut view = View { details, ..View::default() };
+                let mut view = ScreenView { details, ..ScreenView::default() };
                 let (lines, _) = shown(&scene, &mut view, RICH, size);
                 let text = lines.join("\n");
                 assert!(!text.contains(|c: char| c != '\n' && c.is_control() || c == '\u{202e}'), "{text:?}");
                 assert!(lines.last().is_some_and(|line| line.contains("q leave")), "{text}");
             }
         }
-        let (lines, _) = shown(&scene, &mut View::default(), RICH, (200, 60));
+        let (lines, _) = shown(&scene, &mut ScreenView::default(), RICH, (200, 60));
         assert!(has(&lines, "\\x1b[2J"), "it is shown instead: {}", lines.join("\n"));
     }
 
     #[test]
     fn a_rate_that_is_tried_and_a_sweep_that_is_silent_say_so() {
         let mut scene = scene();
-        let shown_of = |scene: &Scene| shown(scene, &mut View::default(), PLAIN, (80, 24)).0;
+        let shown_of = |scene: &Scene| shown(scene, &mut ScreenView::default(), PLAIN, (80, 24)).0;
         assert!(!has(&shown_of(&scene), "trying") && !has(&shown_of(&scene), "no news"));
         let mut status = status();
         let at = &mut status.now.as_mut().expect("a trial").progress;
@@ -304,7 +310,7 @@ mod tests {
         let label =
             |case| CaseLabel { case, configuration: format!("case {case}"), workload: "w".to_string() };
         scene = Scene::new(scene.sweep.clone(), (0..200).map(label).collect());
-        let mut view = View::default();
+        let mut view = ScreenView::default();
         for cursor in [0, 150, 199, 3, 60] {
             view.cursor = cursor;
             let (lines, _) = shown(&scene, &mut view, PLAIN, (80, 24));
@@ -322,7 +328,7 @@ mod tests {
             }
             Row::Heading(_) => false,
         });
-        let mut view = View { details: true, cursor: failed.expect("a case"), ..View::default() };
+        let mut view = ScreenView { details: true, cursor: failed.expect("a case"), ..ScreenView::default() };
         let (lines, _) = shown(&scene, &mut view, PLAIN, (80, 24));
         assert!(has(&lines, "failed: ") || has(&lines, "skipped: "), "{}", lines.join("\n"));
         assert!(has(&lines, "enter back"));
@@ -331,26 +337,26 @@ mod tests {
     #[test]
     fn a_race_is_shown_with_its_bound_and_what_it_dropped_on_any_size_and_without_colour() {
         let (mut scene, course) = race(1);
-        let (lines, _) = shown(&scene, &mut View::default(), PLAIN, (80, 24));
+        let (lines, _) = shown(&scene, &mut ScreenView::default(), PLAIN, (80, 24));
         assert!(has(&lines, "race: block 1 has every configuration"), "{}", lines.join("\n"));
         scene.set_race(&course);
         let (bound, left) = (text::bound(course.bounds[0]), course.left);
         let sentence = format!("no configuration is more than {bound} better than xfs d (95 %)");
         let place = format!("block 2 of {}, {left} of 8", course.blocks);
         for look in [PLAIN, RICH] {
-            let (lines, coloured) = shown(&scene, &mut View::default(), look, (80, 24));
+            let (lines, coloured) = shown(&scene, &mut ScreenView::default(), look, (80, 24));
             assert!(has(&lines, &sentence), "{}", lines.join("\n"));
             assert!(has(&lines, &format!("{place} configurations left, measured again")));
             let dropped = lines.iter().filter(|line| line.ends_with("w / /")).count();
             assert_eq!((dropped, coloured), (8 - left as usize, look.colour), "{}", lines.join("\n"));
         }
-        let (lines, _) = shown(&scene, &mut View::default(), PLAIN, (40, 10));
+        let (lines, _) = shown(&scene, &mut ScreenView::default(), PLAIN, (40, 10));
         assert!(has(&lines, &format!("bound {bound}; {place} left")), "{}", lines.join("\n"));
-        let (lines, _) = shown(&scene, &mut View::default(), PLAIN, (130, 12));
+        let (lines, _) = shown(&scene, &mut ScreenView::default(), PLAIN, (130, 12));
         assert!(has(&lines, &format!("{sentence}; {place} configurations left")), "{}", lines.join("\n"));
 
         // The last row is one that was dropped.
-        let mut view = View { details: true, cursor: 7, ..View::default() };
+        let mut view = ScreenView { details: true, cursor: 7, ..ScreenView::default() };
         let (lines, _) = shown(&scene, &mut view, PLAIN, (80, 24));
         let why = &course.dropped.last().expect("something was dropped").why;
         let all = lines.join(" ").split_whitespace().collect::<Vec<_>>().join(" ");
@@ -360,12 +366,12 @@ mod tests {
 
         let (mut scene, course) = race(3);
         scene.set_race(&course);
-        let (lines, _) = shown(&scene, &mut View::default(), PLAIN, (80, 24));
+        let (lines, _) = shown(&scene, &mut ScreenView::default(), PLAIN, (80, 24));
         assert!(has(&lines, "race over after 3 blocks"), "{}", lines.join("\n"));
         let values = course.bounds.iter().map(|bound| text::bound(*bound).replace(" %", ""));
         let values = values.collect::<Vec<_>>().join(" ");
         assert!(has(&lines, &format!("; bounds {values} %")), "{}", lines.join("\n"));
-        let mut view = View { details: true, ..View::default() };
+        let mut view = ScreenView { details: true, ..ScreenView::default() };
         let (lines, _) = shown(&scene, &mut view, PLAIN, (80, 24));
         assert!(has(&lines, "only its trials from block 2 on count"), "{}", lines.join("\n"));
     }
@@ -373,7 +379,7 @@ mod tests {
     #[test]
     fn what_was_asked_for_is_said() {
         let mut scene = scene();
-        let mut view = View::default();
+        let mut view = ScreenView::default();
         scene.ask(AfterTrial::Pause);
         let (lines, _) = shown(&scene, &mut view, PLAIN, (80, 24));
         assert!(has(&lines, "pauses after this trial") && has(&lines, "p go on"), "{}", lines.join("\n"));

@@ -1,7 +1,7 @@
 //! The loop that shows a running sweep and obeys keys.
 
 use crate::attached::Attached;
-use crate::draw::{View, chosen, draw};
+use crate::draw::{ScreenView, chosen, draw};
 use crate::keys::{self, Input, Key};
 use crate::look::Look;
 use crate::scene::{Scene, State};
@@ -74,7 +74,7 @@ pub fn watch(screen: Screen, attached: &mut Attached, outside: &mut dyn Outside)
     // Whatever is measured goes first.
     let _ = nice(19);
     let mut terminal = Terminal::take()?;
-    let mut view = View::default();
+    let mut view = ScreenView::default();
     let (began, cpu_before) = (Instant::now(), cpu());
     let (mut drawn, mut stored, mut known) = (None::<Instant>, None, None);
     let mut searched = Instant::now();
@@ -145,7 +145,7 @@ pub fn watch(screen: Screen, attached: &mut Attached, outside: &mut dyn Outside)
 }
 
 /// Does what a key asks for; returns how the user leaves.
-fn answer(key: Key, scene: &mut Scene, view: &mut View, attached: &mut Attached) -> Option<Left> {
+fn answer(key: Key, scene: &mut Scene, view: &mut ScreenView, attached: &mut Attached) -> Option<Left> {
     match obey(scene, view, key) {
         Wish::Nothing => {}
         Wish::Leave => return Some(Left::Asked),
@@ -165,7 +165,7 @@ fn cpu() -> f64 {
 }
 
 /// Changes the view as a key wants, and returns the action that the key asks for beyond that.
-fn obey(scene: &mut Scene, view: &mut View, key: Key) -> Wish {
+fn obey(scene: &mut Scene, view: &mut ScreenView, key: Key) -> Wish {
     view.trouble = None;
     if key == Key::Interrupt {
         return Wish::Interrupt;
@@ -176,7 +176,7 @@ fn obey(scene: &mut Scene, view: &mut View, key: Key) -> Wish {
     }
     let alive = scene.sweep.state.is_alive();
     let last = scene.rows.len().saturating_sub(1);
-    let by = |view: &mut View, lines: isize| {
+    let by = |view: &mut ScreenView, lines: isize| {
         let place = if view.details { &mut view.top } else { &mut view.cursor };
         *place = place.saturating_add_signed(lines);
         view.cursor = view.cursor.min(last);
@@ -211,13 +211,13 @@ mod tests {
     use super::*;
     use crate::scene::tests::scene;
 
-    fn press(scene: &mut Scene, view: &mut View, key: Key) -> Wish {
+    fn press(scene: &mut Scene, view: &mut ScreenView, key: Key) -> Wish {
         obey(scene, view, key)
     }
 
     #[test]
     fn stopping_is_asked_once_and_only_y_means_yes() {
-        let (mut scene, mut view) = (scene(), View::default());
+        let (mut scene, mut view) = (scene(), ScreenView::default());
         assert_eq!(press(&mut scene, &mut view, Key::Char('s')), Wish::Nothing);
         assert!(view.stops);
         assert_eq!(press(&mut scene, &mut view, Key::Char('q')), Wish::Nothing, "an answer, and no");
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_pause_is_asked_for_and_withdrawn_by_the_same_key() {
-        let (mut scene, mut view) = (scene(), View::default());
+        let (mut scene, mut view) = (scene(), ScreenView::default());
         assert_eq!(press(&mut scene, &mut view, Key::Char('p')), Wish::Ask(AfterTrial::Pause));
         scene.ask(AfterTrial::Pause);
         assert_eq!(press(&mut scene, &mut view, Key::Char('p')), Wish::Ask(AfterTrial::Continue));
@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn keys_move_within_the_table_and_open_a_case() {
-        let (mut scene, mut view) = (scene(), View::default());
+        let (mut scene, mut view) = (scene(), ScreenView::default());
         press(&mut scene, &mut view, Key::Up);
         assert_eq!(view.cursor, 0);
         press(&mut scene, &mut view, Key::End);
@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn control_c_leaves_even_when_a_question_is_open() {
-        let (mut scene, mut view) = (scene(), View::default());
+        let (mut scene, mut view) = (scene(), ScreenView::default());
         press(&mut scene, &mut view, Key::Char('s'));
         assert_eq!(press(&mut scene, &mut view, Key::Interrupt), Wish::Interrupt);
     }

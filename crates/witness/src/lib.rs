@@ -21,5 +21,5 @@ mod testimony;
 mod tracepoint;
 
 pub use error::Unavailable;
-pub use listener::{Heard, Listener};
+pub use listener::{Listener, Overheard};
 pub use testimony::{Agreement, DeviceRow, Median, Range, Row, Testimony, Way, way_ns};

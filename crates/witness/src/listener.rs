@@ -43,7 +43,7 @@ pub(crate) enum What {
 
 /// The events that were heard since the last time.
 #[derive(Debug, Default)]
-pub struct Heard {
+pub struct Overheard {
     pub(crate) moments: Vec<Witnessed>,
     /// Thread, since when, and its name.
     pub(crate) names: Vec<(u32, u64, String)>,
@@ -76,7 +76,7 @@ const OF_DEVICES: [(Kind, &[&str]); 1] = [(Kind::Block, &["block/block_rq_comple
 #[derive(Debug)]
 pub struct Listener {
     wanted: Sender<()>,
-    heard: Receiver<Heard>,
+    heard: Receiver<Overheard>,
 }
 
 impl Listener {
@@ -107,9 +107,9 @@ impl Listener {
     }
 
     /// Everything since the last time.
-    pub fn take(&self) -> Heard {
+    pub fn take(&self) -> Overheard {
         let _ = self.wanted.send(());
-        self.heard.recv().unwrap_or(Heard { lost: u64::MAX, ..Heard::default() })
+        self.heard.recv().unwrap_or(Overheard { lost: u64::MAX, ..Overheard::default() })
     }
 
     /// Ends it, and waits until nothing reads from its instances any more.
@@ -164,8 +164,8 @@ struct Buffer {
 }
 
 /// Reads the buffers until the listener is gone.
-fn listen(buffers: Vec<Buffer>, requests: &Receiver<()>, answers: &Sender<Heard>) {
-    let mut heard = Heard::default();
+fn listen(buffers: Vec<Buffer>, requests: &Receiver<()>, answers: &Sender<Overheard>) {
+    let mut heard = Overheard::default();
     let mut page = vec![0; PAGE];
     loop {
         let asked = requests.recv_timeout(PAUSE);
@@ -182,14 +182,14 @@ fn listen(buffers: Vec<Buffer>, requests: &Receiver<()>, answers: &Sender<Heard>
 
 impl Buffer {
     /// Reads it until it is empty.
-    fn drain(&self, page: &mut [u8], heard: &mut Heard) {
+    fn drain(&self, page: &mut [u8], heard: &mut Overheard) {
         while let Ok(length @ 1..) = rustix::io::read(&self.file, &mut *page) {
             let lost = page::events(&page[..length], |time_ns, event| self.add(time_ns, event, heard));
             heard.lost += lost;
         }
     }
 
-    fn add(&self, time_ns: u64, event: &[u8], heard: &mut Heard) {
+    fn add(&self, time_ns: u64, event: &[u8], heard: &mut Overheard) {
         let of = |(_, tracepoint): &&(Kind, Tracepoint)| tracepoint.is_of(event);
         let Some((kind, tracepoint)) = self.tracepoints.iter().find(of) else { return };
         let Some(thread) = tracepoint.integer(event, "common_pid", 0) else { return };

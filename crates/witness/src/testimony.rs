@@ -1,7 +1,7 @@
 //! A trial beside what the kernel recorded of it.
 
 use crate::calls::{Call, Habits, is_a_call, operations};
-use crate::listener::{Heard, What, Witnessed, device_number};
+use crate::listener::{Overheard, What, Witnessed, device_number};
 use fsdyno_core::operation::Moves;
 use fsdyno_core::result::{OperationResult, WindowClock};
 use fsdyno_core::workload::IoEngine;
@@ -169,8 +169,8 @@ impl DeviceRow {
 
 impl Testimony {
     /// Puts a trial beside what was heard of it.
-    pub fn of(trial: &TrialRecord, heard: Heard, way: Way) -> Testimony {
-        let Heard { mut moments, mut names, lost } = heard;
+    pub fn of(trial: &TrialRecord, heard: Overheard, way: Way) -> Testimony {
+        let Overheard { mut moments, mut names, lost } = heard;
         moments.sort_by_key(|moment| (moment.thread, moment.time_ns));
         names.sort_by_key(|(thread, since_ns, _)| (*thread, *since_ns));
         let threads = Threads { moments: &moments, names: &names };
@@ -346,7 +346,7 @@ fn device(
 /// The way into the kernel and out of it: the difference of the medians, over calls of `getppid`, in which
 /// the kernel does nothing. `reported`: their times as the engine would measure them, in nanoseconds; `heard`
 /// must have been taken right after them.
-pub fn way_ns(mut reported: Vec<u64>, heard: &Heard, thread: u32) -> Option<f64> {
+pub fn way_ns(mut reported: Vec<u64>, heard: &Overheard, thread: u32) -> Option<f64> {
     // Requests of others are completed in whichever thread is interrupted for it.
     let is_call = |moment: &Witnessed| matches!(moment.what, What::Enter { .. } | What::Exit { .. });
     let own = |moment: &Witnessed| moment.thread == thread && is_call(moment);
@@ -434,7 +434,7 @@ mod tests {
 
     #[test]
     fn the_way_is_measured_by_calls_that_do_nothing() {
-        let mut heard = Heard::default();
+        let mut heard = Overheard::default();
         for (index, kernel_ns) in [40, 50, 90].into_iter().enumerate() {
             let enter_ns = 1000 * index as u64;
             let moment = |time_ns, thread, what| Witnessed { time_ns, thread, what };

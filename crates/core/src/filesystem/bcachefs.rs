@@ -1,7 +1,8 @@
 //! bcachefs, which was in the kernel from Linux 6.7 to 6.17. Its trees are never overwritten in place; its
 //! journal is a part of each device.
 
-use super::{Descriptor, Identifier, ThreadName, Tool, sized};
+use crate::Tool;
+use super::{Descriptor, Identifier, ThreadName, sized};
 use crate::telemetry::TaskKind;
 
 pub(super) const FAMILY: &[Descriptor] = &[Descriptor {
@@ -9,7 +10,7 @@ pub(super) const FAMILY: &[Descriptor] = &[Descriptor {
     kernel_type: "bcachefs",
     module: "bcachefs",
     debian_kernel: "6.12",
-    tools: &[Tool { program: "bcachefs", package: "", version_argument: "version" }],
+    tools: &[Tool::new("bcachefs", "", "version")],
     // That of the device.
     axes: &[sized("block_size")],
     has_journal: false,

@@ -1,6 +1,7 @@
 //! Btrfs. Its trees are never overwritten in place, so it needs no journal.
 
-use super::{Descriptor, Identifier, ThreadName, Tool, axis, sized};
+use crate::Tool;
+use super::{Descriptor, Identifier, ThreadName, axis, sized};
 use crate::telemetry::TaskKind;
 
 pub(super) const FAMILY: &[Descriptor] = &[Descriptor {

@@ -1,6 +1,7 @@
 //! exFAT, in the kernel since Linux 5.7. It has no journal, and flushes only when a program asks for it.
 
-use super::{Descriptor, Identifier, Tool, sized};
+use crate::Tool;
+use super::{Descriptor, Identifier, sized};
 
 pub(super) const FAMILY: &[Descriptor] = &[Descriptor {
     name: "exfat",

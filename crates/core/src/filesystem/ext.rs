@@ -1,6 +1,7 @@
 //! ext2, ext3 and ext4: one family of tools and, since Linux 4.3, one driver (CONFIG_EXT4_USE_FOR_EXT2).
 
-use super::{Descriptor, Identifier, OwnAxis, ThreadName, Tool, axis, sized};
+use crate::Tool;
+use super::{Descriptor, Identifier, OwnAxis, ThreadName, axis, sized};
 use crate::telemetry::TaskKind;
 
 pub(super) const FAMILY: &[Descriptor] = &[

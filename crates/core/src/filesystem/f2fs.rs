@@ -1,6 +1,7 @@
 //! F2FS, a log-structured filesystem.
 
-use super::{Descriptor, Identifier, ThreadName, Tool, axis};
+use crate::Tool;
+use super::{Descriptor, Identifier, ThreadName, axis};
 use crate::telemetry::TaskKind;
 
 pub(super) const FAMILY: &[Descriptor] = &[Descriptor {

@@ -1,6 +1,7 @@
 //! JFS.
 
-use super::{Descriptor, Identifier, ThreadName, Tool, axis, sized};
+use crate::Tool;
+use super::{Descriptor, Identifier, ThreadName, axis, sized};
 use crate::telemetry::TaskKind;
 
 pub(super) const FAMILY: &[Descriptor] = &[Descriptor {

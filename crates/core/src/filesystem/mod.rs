@@ -5,6 +5,7 @@
 //! tests all follow from the descriptor. Each half has a file of the same name, and one line in
 //! [`for_each_filesystem`] registers both.
 
+use crate::Tool;
 use crate::telemetry::TaskKind;
 
 /// Calls a macro with the modules of all families of filesystems, the most common ones first. There is a
@@ -83,43 +84,6 @@ const fn axis(name: &'static str, default: &'static str) -> OwnAxis {
 /// An axis whose default depends on the machine or the device.
 const fn sized(name: &'static str) -> OwnAxis {
     OwnAxis { name, default: None }
-}
-
-/// A program that a filesystem or a layer needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Tool {
-    /// Its name.
-    pub program: &'static str,
-    /// The Debian package that has it; empty if Debian 12 has none.
-    pub package: &'static str,
-    /// The argument that makes it print its version.
-    pub version_argument: &'static str,
-}
-
-/// Returns the step to install a program of this package; see [`Tool::package`].
-pub fn how_to_install(package: &str) -> String {
-    match package {
-        "" => "Debian 12 has no package of it; see docs/guide/guests.md".to_string(),
-        package => format!("apt-get install {package}"),
-    }
-}
-
-impl Tool {
-    /// Programs of one package that print their versions with the same argument.
-    const fn of_package<const N: usize>(
-        package: &'static str,
-        version_argument: &'static str,
-        programs: [&'static str; N],
-    ) -> [Tool; N] {
-        let mut tools = [Tool { program: "", package, version_argument }; N];
-        // Iterators do not work in constants.
-        let mut index = 0;
-        while index < N {
-            tools[index].program = programs[index];
-            index += 1;
-        }
-        tools
-    }
 }
 
 /// The beginning of the name of a kernel thread, or of the queue for which a shared worker works.

@@ -1,6 +1,7 @@
 //! NILFS2, a log-structured filesystem.
 
-use super::{Descriptor, Identifier, ThreadName, Tool, axis};
+use crate::Tool;
+use super::{Descriptor, Identifier, ThreadName, axis};
 use crate::telemetry::TaskKind;
 
 pub(super) const FAMILY: &[Descriptor] = &[Descriptor {
@@ -9,8 +10,8 @@ pub(super) const FAMILY: &[Descriptor] = &[Descriptor {
     module: "nilfs2",
     debian_kernel: "6.1",
     tools: &[
-        Tool { program: "mkfs.nilfs2", package: "nilfs-tools", version_argument: "-V" },
-        Tool { program: "nilfs-tune", package: "nilfs-tools", version_argument: "-h" },
+        Tool::new("mkfs.nilfs2", "nilfs-tools", "-V"),
+        Tool::new("nilfs-tune", "nilfs-tools", "-h"),
     ],
     axes: &[axis("block_size", "4k"), axis("barrier", "1")],
     has_journal: false,

@@ -1,7 +1,8 @@
 //! NTFS with ntfs3, the kernel's own driver since Linux 5.15, which Debian builds since 6.12. ntfs3 does not
 //! write to the journal.
 
-use super::{Descriptor, Identifier, Tool, axis};
+use crate::Tool;
+use super::{Descriptor, Identifier, axis};
 
 pub(super) const FAMILY: &[Descriptor] = &[Descriptor {
     name: "ntfs",

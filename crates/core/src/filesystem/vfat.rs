@@ -1,6 +1,7 @@
 //! FAT32 with long names. It has no journal, and flushes only when a program asks for it.
 
-use super::{Descriptor, Identifier, Tool, sized};
+use crate::Tool;
+use super::{Descriptor, Identifier, sized};
 
 pub(super) const FAMILY: &[Descriptor] = &[Descriptor {
     name: "vfat",
@@ -8,9 +9,9 @@ pub(super) const FAMILY: &[Descriptor] = &[Descriptor {
     module: "vfat",
     debian_kernel: "6.1",
     tools: &[
-        Tool { program: "mkfs.vfat", package: "dosfstools", version_argument: "--help" },
+        Tool::new("mkfs.vfat", "dosfstools", "--help"),
         // There is no such argument. Whatever it is given to check, its output begins with the version.
-        Tool { program: "fsck.vfat", package: "dosfstools", version_argument: "/dev/null" },
+        Tool::new("fsck.vfat", "dosfstools", "/dev/null"),
     ],
     // mkfs.vfat chooses a size that suits the device.
     axes: &[sized("block_size")],

@@ -90,7 +90,7 @@ pub struct PromiseResult {
     /// The number of those that were not kept. All of them where the filesystem could not be mounted.
     pub lost: u64,
     /// Files that contain what they must not.
-    pub wrong: Wrong,
+    pub wrong: WrongInside,
     /// States in which at least one was acknowledged.
     pub states: u32,
     /// States in which at least one was not kept.
@@ -102,7 +102,7 @@ pub struct PromiseResult {
 /// Files by what they wrongly contain; a file may count for several. A file that is too short is lost, not
 /// wrong.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wrong {
+pub struct WrongInside {
     /// Zeros in place of data.
     pub zeros: u64,
     /// Bytes that no worker has ever written.
@@ -113,13 +113,13 @@ pub struct Wrong {
     pub foreign: u64,
 }
 
-impl std::iter::Sum for Wrong {
-    fn sum<I: Iterator<Item = Wrong>>(all: I) -> Wrong {
-        all.fold(Wrong::default(), |sum, one| sum.plus(&one))
+impl std::iter::Sum for WrongInside {
+    fn sum<I: Iterator<Item = WrongInside>>(all: I) -> WrongInside {
+        all.fold(WrongInside::default(), |sum, one| sum.plus(&one))
     }
 }
 
-impl Wrong {
+impl WrongInside {
     /// All of them.
     pub const fn total(&self) -> u64 {
         let bytes = self.zeros.saturating_add(self.garbage);
@@ -128,8 +128,8 @@ impl Wrong {
 
     /// Both together.
     #[must_use]
-    pub const fn plus(&self, other: &Wrong) -> Wrong {
-        Wrong {
+    pub const fn plus(&self, other: &WrongInside) -> WrongInside {
+        WrongInside {
             zeros: self.zeros.saturating_add(other.zeros),
             garbage: self.garbage.saturating_add(other.garbage),
             old: self.old.saturating_add(other.old),
@@ -152,7 +152,7 @@ pub struct UnsyncedResult {
     pub lost_bytes: Spread,
     /// Files that contain what they must not. Zeros count here: an unsynced file may be absent or empty, but
     /// must not claim a length that it has no data for.
-    pub wrong: Wrong,
+    pub wrong: WrongInside,
 }
 
 /// Work of similar age.
@@ -204,7 +204,7 @@ pub struct VerifiedPromise {
     /// The numbers of those that were not kept.
     pub lost: Vec<u64>,
     /// Files that contain what they must not.
-    pub wrong: Wrong,
+    pub wrong: WrongInside,
 }
 
 /// Work that nothing synced, in one state.
@@ -219,7 +219,7 @@ pub struct VerifiedUnsynced {
     /// Bytes in the lost ones.
     pub lost_bytes: u64,
     /// Files that contain what they must not.
-    pub wrong: Wrong,
+    pub wrong: WrongInside,
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ pub use command::{CommandKind, CommandRun};
 pub use cpu::CpuTime;
 pub use durability::{
     AgeBin, Durability, LosingState, ModelResult, PromiseResult, Spread, UnsyncedResult, Verified,
-    VerifiedPromise, VerifiedUnsynced, Wrong,
+    VerifiedPromise, VerifiedUnsynced, WrongInside,
 };
 pub use io_errors::{Content, FaultResult, Usable, Witnessed};
 pub use latency::{Latency, Quantiles};

@@ -176,18 +176,7 @@ pub enum Need {
     /// A device of its own that records every write, so one that fsdyno makes on this machine.
     Recorder,
     /// An external program.
-    Program(Tool),
-}
-
-/// A program that a workload runs, and the Debian package that has it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Tool {
-    /// The program.
-    pub program: &'static str,
-    /// The package.
-    pub package: &'static str,
-    /// The argument with which it prints its version and does nothing else, if there is one.
-    pub version_argument: Option<&'static str>,
+    Program(crate::Tool),
 }
 
 /// The phases that last for a given time, as opposed to those that last until their work is done.

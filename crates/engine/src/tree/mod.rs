@@ -18,7 +18,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 /// The next step of the walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Entry {
+pub enum TreeEntry {
     /// A directory in the current one, which becomes the current one.
     Enter {
         /// Its name.
@@ -39,7 +39,7 @@ pub enum Entry {
 
 /// Where a tree ends, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct TreeLimits {
     /// Sum of the sizes of all files; the last file is truncated so that it is met exactly.
     pub size_bytes: u64,
     /// No file is larger.
@@ -48,11 +48,11 @@ pub struct Limits {
     pub multiple_bytes: u64,
 }
 
-impl Limits {
+impl TreeLimits {
     /// A tree of this size, in which no file takes more than an eighth of it.
     pub fn new(size_bytes: u64, multiple_bytes: u64) -> Self {
         let file_bytes = (size_bytes / 8 / multiple_bytes * multiple_bytes).max(multiple_bytes);
-        Limits { size_bytes, file_bytes, multiple_bytes }
+        TreeLimits { size_bytes, file_bytes, multiple_bytes }
     }
 }
 
@@ -60,7 +60,7 @@ impl Limits {
 #[derive(Debug)]
 pub struct Tree<'a> {
     model: &'a Model,
-    limits: Limits,
+    limits: TreeLimits,
     random: Xoshiro256PlusPlus,
     levels: Vec<Level>,
     files: u64,
@@ -78,30 +78,30 @@ struct Level {
 
 impl<'a> Tree<'a> {
     /// The tree of this seed.
-    pub fn new(model: &'a Model, seed: u64, limits: Limits) -> Self {
+    pub fn new(model: &'a Model, seed: u64, limits: TreeLimits) -> Self {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let top = Level { files: model.files(&mut random), directories: u64::MAX, entries: 0 };
         let left_bytes = limits.size_bytes;
         Tree { model, limits, random, levels: vec![top], files: 0, left_bytes }
     }
 
-    fn file(&mut self) -> Entry {
-        let Limits { file_bytes, multiple_bytes, .. } = self.limits;
+    fn file(&mut self) -> TreeEntry {
+        let TreeLimits { file_bytes, multiple_bytes, .. } = self.limits;
         let size = self.model.size(&mut self.random, file_bytes);
         let size_bytes = size.next_multiple_of(multiple_bytes).min(self.left_bytes);
         self.left_bytes -= size_bytes;
         let (name, index) = (self.name(false), self.files);
         self.files += 1;
-        Entry::File { name, size_bytes, index }
+        TreeEntry::File { name, size_bytes, index }
     }
 
-    fn directory(&mut self) -> Entry {
+    fn directory(&mut self) -> TreeEntry {
         let name = self.name(true);
         let depth = self.levels.len() as u64;
         let files = self.model.files(&mut self.random);
         let directories = self.model.directories(&mut self.random, depth);
         self.levels.push(Level { files, directories, entries: 0 });
-        Entry::Enter { name }
+        TreeEntry::Enter { name }
     }
 
     fn name(&mut self, directory: bool) -> Name {
@@ -115,9 +115,9 @@ impl<'a> Tree<'a> {
 }
 
 impl Iterator for Tree<'_> {
-    type Item = Entry;
+    type Item = TreeEntry;
 
-    fn next(&mut self) -> Option<Entry> {
+    fn next(&mut self) -> Option<TreeEntry> {
         if self.left_bytes > 0 {
             let level = self.levels.last_mut()?;
             if level.files > 0 {
@@ -130,7 +130,7 @@ impl Iterator for Tree<'_> {
             }
         }
         self.levels.pop();
-        (!self.levels.is_empty()).then_some(Entry::Leave)
+        (!self.levels.is_empty()).then_some(TreeEntry::Leave)
     }
 }
 
@@ -149,19 +149,19 @@ mod tests {
     use sha2::{Digest, Sha256};
     use std::collections::HashSet;
 
-    fn limits(size_bytes: u64) -> Limits {
-        Limits::new(size_bytes, 1)
+    fn limits(size_bytes: u64) -> TreeLimits {
+        TreeLimits::new(size_bytes, 1)
     }
 
-    fn digest(model: &Model, seed: u64, limits: Limits) -> Vec<u8> {
+    fn digest(model: &Model, seed: u64, limits: TreeLimits) -> Vec<u8> {
         let mut hash = Sha256::new();
         for entry in Tree::new(model, seed, limits) {
             match entry {
-                Entry::Enter { name } => hash.update([b"enter ", name.as_c_str().to_bytes()].concat()),
-                Entry::File { name, size_bytes, .. } => {
+                TreeEntry::Enter { name } => hash.update([b"enter ", name.as_c_str().to_bytes()].concat()),
+                TreeEntry::File { name, size_bytes, .. } => {
                     hash.update([name.as_c_str().to_bytes(), &size_bytes.to_le_bytes()].concat());
                 }
-                Entry::Leave => hash.update(b"leave"),
+                TreeEntry::Leave => hash.update(b"leave"),
             }
         }
         hash.finalize().to_vec()
@@ -197,9 +197,9 @@ mod tests {
             let (mut files, mut directories, mut bytes) = (0_u64, 1_u64, 0_u64);
             for entry in Tree::new(&model, seed, limits(u64::MAX)) {
                 match entry {
-                    Entry::File { size_bytes, .. } => (files, bytes) = (files + 1, bytes + size_bytes),
-                    Entry::Enter { .. } => directories += 1,
-                    Entry::Leave => {}
+                    TreeEntry::File { size_bytes, .. } => (files, bytes) = (files + 1, bytes + size_bytes),
+                    TreeEntry::Enter { .. } => directories += 1,
+                    TreeEntry::Leave => {}
                 }
                 if files == 100_000 {
                     break;
@@ -228,22 +228,22 @@ mod tests {
     fn trees_have_exactly_the_requested_size_and_unique_names() {
         for model in models() {
             for multiple in [1, 4096] {
-                let limits = Limits::new(50_000_000 / multiple * multiple, multiple);
+                let limits = TreeLimits::new(50_000_000 / multiple * multiple, multiple);
                 let (mut bytes, mut open, mut names) = (0, 0, vec![HashSet::new()]);
                 for entry in Tree::new(&model, 3, limits) {
                     match entry {
-                        Entry::File { name, size_bytes, .. } => {
+                        TreeEntry::File { name, size_bytes, .. } => {
                             bytes += size_bytes;
                             assert!(size_bytes <= limits.file_bytes && size_bytes % multiple == 0);
                             assert!(names.last_mut().unwrap().insert(name.as_c_str().to_owned()));
                         }
-                        Entry::Enter { name } => {
+                        TreeEntry::Enter { name } => {
                             assert!(names.last_mut().unwrap().insert(name.as_c_str().to_owned()));
                             names.push(HashSet::new());
                             open += 1;
                             assert!(open <= 40, "{open} levels");
                         }
-                        Entry::Leave => {
+                        TreeEntry::Leave => {
                             names.pop();
                             open -= 1;
                         }
@@ -260,9 +260,9 @@ mod tests {
         let (mut depth, mut deepest) = (0, 0);
         for entry in Tree::new(&model, 1, limits(1 << 30)) {
             match entry {
-                Entry::Enter { .. } => depth += 1,
-                Entry::Leave => depth -= 1,
-                Entry::File { .. } => deepest = deepest.max(depth + 1),
+                TreeEntry::Enter { .. } => depth += 1,
+                TreeEntry::Leave => depth -= 1,
+                TreeEntry::File { .. } => deepest = deepest.max(depth + 1),
             }
         }
         assert_eq!(deepest, 6);
@@ -274,15 +274,15 @@ mod tests {
         let (mut files, mut directories, mut empty, mut depth) = (0_u64, 1_u64, 0_u64, 0);
         for entry in Tree::new(&model, 5, limits(200_000_000)) {
             match entry {
-                Entry::File { name, size_bytes, .. } => {
+                TreeEntry::File { name, size_bytes, .. } => {
                     files += 1;
                     empty += u64::from(size_bytes == 0);
                     let length = name.as_c_str().to_bytes().len();
                     assert!((3..=20).contains(&length), "{name:?}");
                     assert!(depth < 3);
                 }
-                Entry::Enter { .. } => (directories, depth) = (directories + 1, depth + 1),
-                Entry::Leave => depth -= 1,
+                TreeEntry::Enter { .. } => (directories, depth) = (directories + 1, depth + 1),
+                TreeEntry::Leave => depth -= 1,
             }
         }
         let share = empty as f64 / files as f64;

@@ -3,7 +3,7 @@
 use crate::workload::durability::script::Script;
 use crate::workload::durability::sector::{Found, SECTOR};
 use fsdyno_core::durability::Promise;
-use fsdyno_core::result::Wrong;
+use fsdyno_core::result::WrongInside;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -134,9 +134,9 @@ impl Sectors {
     }
 
     /// The file counts once for each kind.
-    pub(super) fn wrong(&self) -> Wrong {
+    pub(super) fn wrong(&self) -> WrongInside {
         let once = |count: u64| u64::from(count > 0);
-        Wrong {
+        WrongInside {
             zeros: once(self.zeros),
             garbage: once(self.garbage),
             old: once(self.old),

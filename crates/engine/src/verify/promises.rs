@@ -6,7 +6,7 @@ use super::record::Counts;
 use crate::workload::durability::script::{self, Write};
 use crate::workload::durability::sector::{Found, SECTOR};
 use fsdyno_core::durability::Promise;
-use fsdyno_core::result::Wrong;
+use fsdyno_core::result::WrongInside;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ pub(super) struct Look<'r> {
     needed: Vec<Option<u64>>,
     /// Numbers of promises that were not kept, some of them repeatedly.
     pub(super) lost: Vec<u64>,
-    pub(super) wrong: Wrong,
+    pub(super) wrong: WrongInside,
 }
 
 impl<'r> Look<'r> {
@@ -31,11 +31,19 @@ impl<'r> Look<'r> {
         reader: &'r mut Reader,
         notes: &'r mut Notes,
     ) -> Self {
-        Look { promise, counts, reader, notes, needed: Vec::new(), lost: Vec::new(), wrong: Wrong::default() }
+        Look {
+            promise,
+            counts,
+            reader,
+            notes,
+            needed: Vec::new(),
+            lost: Vec::new(),
+            wrong: WrongInside::default(),
+        }
     }
 
     /// The numbers of promises that were not kept, and what is wrong.
-    pub(super) fn found(self) -> (Vec<u64>, Wrong) {
+    pub(super) fn found(self) -> (Vec<u64>, WrongInside) {
         (self.lost, self.wrong)
     }
 

@@ -4,7 +4,7 @@ use crate::workload::durability::script::Write;
 use crate::workload::durability::sector::SECTOR;
 use crate::workload::durability::{self, Course};
 use fsdyno_core::durability::MARK_BYTES;
-use fsdyno_core::result::{VerifiedUnsynced, Wrong};
+use fsdyno_core::result::{VerifiedUnsynced, WrongInside};
 use proptest::prelude::*;
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -104,7 +104,7 @@ impl Left {
 }
 
 /// Returns the only promise of which anything was lost or wrong, with its losses and its wrong data.
-fn only(found: &Verified) -> (Promise, Vec<u64>, Wrong) {
+fn only(found: &Verified) -> (Promise, Vec<u64>, WrongInside) {
     assert_eq!(found.files.lost + found.names.lost + found.files.wrong.total(), 0, "{found:?}");
     let bad = |one: &&VerifiedPromise| !one.lost.is_empty() || one.wrong.total() > 0;
     let bad: Vec<_> = found.promises.iter().filter(bad).collect();
@@ -146,11 +146,11 @@ fn cut_to(path: &Path, sectors: u64) {
     fs::File::options().write(true).open(path).unwrap().set_len(sectors * SECTOR as u64).unwrap();
 }
 
-const NONE: Wrong = Wrong { zeros: 0, garbage: 0, old: 0, foreign: 0 };
-const ZEROS: Wrong = Wrong { zeros: 1, ..NONE };
-const GARBAGE: Wrong = Wrong { garbage: 1, ..NONE };
-const OLD: Wrong = Wrong { old: 1, ..NONE };
-const FOREIGN: Wrong = Wrong { foreign: 1, ..NONE };
+const NONE: WrongInside = WrongInside { zeros: 0, garbage: 0, old: 0, foreign: 0 };
+const ZEROS: WrongInside = WrongInside { zeros: 1, ..NONE };
+const GARBAGE: WrongInside = WrongInside { garbage: 1, ..NONE };
+const OLD: WrongInside = WrongInside { old: 1, ..NONE };
+const FOREIGN: WrongInside = WrongInside { foreign: 1, ..NONE };
 
 #[test]
 fn nothing_is_lost_without_a_cut() {

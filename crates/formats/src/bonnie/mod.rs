@@ -1,4 +1,4 @@
-//! bonnie++: the result lines that it prints ([`lines`]), and its tables ([`Run`]).
+//! bonnie++: the result lines that it prints ([`lines`]), and its tables ([`BonnieRun`]).
 //!
 //! Version 2.00 prints layout 1.98, and says so in the first field of the line.
 
@@ -6,7 +6,7 @@ mod read;
 mod write;
 
 pub use read::{Line, LineError, TestResult, lines};
-pub use write::{Run, SHORTEST_S, Speed, TestFigures};
+pub use write::{BonnieRun, SHORTEST_S, Speed, TestFigures};
 
 use crate::Results;
 use fsdyno_core::WarningKind;

@@ -25,7 +25,7 @@ const DEFAULT_SEEKERS: u32 = 5;
 
 /// The parameters and the results of a run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Run<'a> {
+pub struct BonnieRun<'a> {
     /// The name of the machine.
     pub name: &'a str,
     /// The parameters of the workload.
@@ -60,7 +60,7 @@ pub struct Speed {
     pub cpu_percent: Option<f64>,
 }
 
-impl Run<'_> {
+impl BonnieRun<'_> {
     /// Writes the tables of the large file and of the small files, if there were any.
     ///
     /// # Errors
@@ -81,7 +81,7 @@ impl Run<'_> {
     }
 }
 
-fn large_table(out: &mut dyn Write, run: &Run<'_>) -> io::Result<()> {
+fn large_table(out: &mut dyn Write, run: &BonnieRun<'_>) -> io::Result<()> {
     writeln!(
         out,
         "Version {VERSION:>5}       ------Sequential Output------ --Sequential Input- \
@@ -107,7 +107,7 @@ fn large_table(out: &mut dyn Write, run: &Run<'_>) -> io::Result<()> {
     rows(out, run, 0..LARGE)
 }
 
-fn small_table(out: &mut dyn Write, run: &Run<'_>) -> io::Result<()> {
+fn small_table(out: &mut dyn Write, run: &BonnieRun<'_>) -> io::Result<()> {
     let name = run.name;
     writeln!(
         out,
@@ -136,7 +136,7 @@ fn small_table(out: &mut dyn Write, run: &Run<'_>) -> io::Result<()> {
 }
 
 /// The rest of the row of rates, and the row of latencies.
-fn rows(out: &mut dyn Write, run: &Run<'_>, tests: Range<usize>) -> io::Result<()> {
+fn rows(out: &mut dyn Write, run: &BonnieRun<'_>, tests: Range<usize>) -> io::Result<()> {
     for test in tests.clone() {
         let [rate, cpu] = rate_and_cpu(run.tests[test], |speed| rate_in_table(test, speed.rate));
         write!(out, " {rate:>5} {cpu:>3}")?;
@@ -164,7 +164,7 @@ fn rate_in_fields(test: usize, rate: f64) -> String {
 }
 
 /// The fields of one run.
-fn fields(run: &Run<'_>) -> Vec<String> {
+fn fields(run: &BonnieRun<'_>) -> Vec<String> {
     let parameters = run.parameters;
     let unless = |usual: bool, text: String| if usual { String::new() } else { text };
     let (name, copies, seed) =
@@ -244,7 +244,7 @@ mod tests {
     use fsdyno_core::Nanos;
     use fsdyno_testkit::captured::{BONNIE_LINE, BONNIE_PRINTED, bonnie_parameters};
 
-    fn run(parameters: &Bonnie) -> Run<'_> {
+    fn run(parameters: &Bonnie) -> BonnieRun<'_> {
         let speed = |rate, cpu_percent| Some(Speed { rate, cpu_percent: Some(cpu_percent) });
         let speeds = [
             speed(1690.4, 94.5),
@@ -261,7 +261,7 @@ mod tests {
             speed(1774.9, 7.2),
         ];
         let longest_us = [8939, 128, 67, 26993, 2228, 8058, 8137, 48, 5451, 4120, 112, 7601];
-        Run {
+        BonnieRun {
             name: "host",
             parameters,
             links: None,
@@ -274,7 +274,7 @@ mod tests {
         }
     }
 
-    fn tables(run: &Run<'_>) -> String {
+    fn tables(run: &BonnieRun<'_>) -> String {
         let mut out = Vec::new();
         run.write_tables(&mut out).unwrap();
         String::from_utf8(out).unwrap()
@@ -326,7 +326,7 @@ mod tests {
     #[test]
     fn a_name_cannot_end_a_field() {
         let parameters = bonnie_parameters();
-        let run = Run { name: "a,b\nc", ..run(&parameters) };
+        let run = BonnieRun { name: "a,b\nc", ..run(&parameters) };
         assert!(run.line().starts_with("1.98,2.00a,a b c,1,"), "{}", run.line());
     }
 

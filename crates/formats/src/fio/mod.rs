@@ -45,7 +45,7 @@ const OF_NAMES: [(&str, Role, Operation); 6] = [
 
 /// A run of fio.
 #[derive(Debug, PartialEq)]
-pub struct Run {
+pub struct FioRun {
     /// `fio-3.33`.
     pub version: Option<String>,
     /// Seconds since 1970, when it ended.
@@ -133,7 +133,7 @@ pub fn output(stdout: &str) -> Result<Results, String> {
 ///
 /// # Errors
 /// [`FioError`].
-pub fn runs(printed: &str) -> Result<Vec<Run>, FioError> {
+pub fn runs(printed: &str) -> Result<Vec<FioRun>, FioError> {
     let printed = with_null(printed);
     let documents = document::last_of_each_run(&printed)?;
     documents.into_iter().map(|(document, note)| run(&document, note)).collect()
@@ -155,7 +155,7 @@ fn with_null(printed: &str) -> Cow<'_, str> {
     text
 }
 
-fn run(document: &Document, note: Option<String>) -> Result<Run, FioError> {
+fn run(document: &Document, note: Option<String>) -> Result<FioRun, FioError> {
     if let Some(job) = document.entries().find(|job| job.error == WRONG_DATA) {
         let errors = job.total_err.map_or(String::new(), |count| format!(": {count} errors of verify"));
         return Err(FioError::Job(format!("its job '{}' read wrong data{errors}", job.jobname)));
@@ -176,7 +176,7 @@ fn run(document: &Document, note: Option<String>) -> Result<Run, FioError> {
     }
     let mut results = results(document, &mut options).map_err(FioError::Job)?;
     note.into_iter().for_each(|note| results.warn(WarningKind::FigureMissing, note));
-    Ok(Run { version: document.version.clone(), timestamp: document.timestamp, options, results })
+    Ok(FioRun { version: document.version.clone(), timestamp: document.timestamp, options, results })
 }
 
 impl Job {

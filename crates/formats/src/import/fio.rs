@@ -1,7 +1,7 @@
 //! JSON of fio as a trial of the workload `external`: one phase for each group of jobs, read as in that
 //! workload itself.
 
-use crate::fio::{self, FioError, Run};
+use crate::fio::{self, FioError, FioRun};
 use crate::import::{Draft, File, ImportError, place, warning};
 use fsdyno_core::Workload;
 use fsdyno_core::configuration::Configuration;
@@ -22,7 +22,7 @@ pub(super) fn drafts(file: &File) -> Result<Vec<Draft>, ImportError> {
     Ok(runs.into_iter().map(|run| draft(file, run)).collect())
 }
 
-fn draft(file: &File, run: Run) -> Draft {
+fn draft(file: &File, run: FioRun) -> Draft {
     let mut warnings = vec![warning(
         file,
         "fio",

@@ -9,7 +9,7 @@ use crate::progress::{Display, human};
 use crate::publish::Publisher;
 use crate::say;
 use crate::screen::OwnScreen;
-use fsdyno_clients::{ClientHost, Pool};
+use fsdyno_clients::{ClientHost, ClientPool};
 use fsdyno_core::{AfterTrial, Outcome, TrialRecord};
 use fsdyno_host::Host;
 use fsdyno_store::{Added, Store, SweepId};
@@ -108,7 +108,7 @@ pub fn carry_out(
         screen.end(display);
     }
     display.finish();
-    let left = pool.map(Pool::end).unwrap_or_default();
+    let left = pool.map(ClientPool::end).unwrap_or_default();
     let mut ended = ended.map_err(trouble::of_sweep)?;
     ended.left.extend(left);
     if let Some(error) = ended.broken.take() {

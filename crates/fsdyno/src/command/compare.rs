@@ -14,7 +14,7 @@ use fsdyno_report::published::{self, Published};
 use fsdyno_report::terminal::Extent;
 use fsdyno_report::{junit, markdown, terminal};
 use fsdyno_store::{StoreError, Sweep};
-use fsdyno_verdict::comparison::{self, Comparison, Difference, Question};
+use fsdyno_verdict::comparison::{self, Comparison, ComparisonQuestion, Difference};
 use fsdyno_verdict::select;
 use std::path::Path;
 
@@ -67,7 +67,7 @@ fn two_sides(surroundings: &Surroundings, options: &Compare) -> Result {
         return Err(Trouble::new(Status::Usage, anyhow!("both sides refer to the same trials"))
             .hint("use SWEEP/CASE to select cases of a sweep; fsdyno show SWEEP lists their names"));
     }
-    let question = Question { measures, threshold: options.threshold, seed: first.sweep.seed };
+    let question = ComparisonQuestion { measures, threshold: options.threshold, seed: first.sweep.seed };
     let compared = Comparison::new(first.borrowed(), second.borrowed(), &question);
     let is_empty = compared.rows().next().is_none() && compared.losses().next().is_none();
     if is_empty && !compared.regressed() {

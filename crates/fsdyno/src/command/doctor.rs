@@ -5,9 +5,10 @@ use super::{Result, Surroundings, image, print_json};
 use crate::cli::{Doctor, DocumentFormat};
 use crate::exit::Status;
 use crate::out;
-use fsdyno_core::filesystem::how_to_install;
+use fsdyno_core::Tool;
 use fsdyno_core::scheduler;
-use fsdyno_core::workload::{Program, Tool};
+use fsdyno_core::tool::how_to_install;
+use fsdyno_core::workload::Program;
 use fsdyno_guest::Qemu;
 use fsdyno_host::Host;
 use fsdyno_report::Style;
@@ -15,7 +16,7 @@ use fsdyno_sys::timer::{ClockSource, Timer};
 use fsdyno_testbed::capability::{
     KernelSupport, LayerSupport, absent_tools, kernel_elsewhere, kernel_support, layer_support,
 };
-use fsdyno_testbed::{Lack, filesystem};
+use fsdyno_testbed::{MissingPrivilege, filesystem};
 use serde::Serialize;
 use std::io::{self, Write};
 use std::path::Path;
@@ -76,9 +77,11 @@ fn last_selfcheck(surroundings: &Surroundings) -> Finding {
 }
 
 fn root(host: &mut dyn Host) -> Finding {
-    let lack = Lack::of(host);
+    let lack = MissingPrivilege::of(host);
     let remedy = |lack| match lack {
-        Lack::Root => "sweeps need root: sudo fsdyno sweep PLAN; without root: fsdyno bench DIR".to_string(),
+        MissingPrivilege::Root => {
+            "sweeps need root: sudo fsdyno sweep PLAN; without root: fsdyno bench DIR".to_string()
+        }
         other => format!("sweeps need root: {}; without root: fsdyno bench DIR", other.hint()),
     };
     Finding {
@@ -86,7 +89,7 @@ fn root(host: &mut dyn Host) -> Finding {
         ok: lack.is_none(),
         found: match lack {
             None => "yes".to_string(),
-            Some(Lack::Root) => "no".to_string(),
+            Some(MissingPrivilege::Root) => "no".to_string(),
             Some(other) => format!("no: {other}"),
         },
         remedy: lack.map(remedy),
@@ -170,7 +173,7 @@ fn one_layer(LayerSupport { name, in_kernel, levels, missing }: LayerSupport) ->
     }
 }
 
-fn tools_found(missing: &[&fsdyno_testbed::Tool]) -> String {
+fn tools_found(missing: &[&Tool]) -> String {
     match missing {
         [] => "tools installed".to_string(),
         some => format!("missing {}", some.iter().map(|tool| tool.program).collect::<Vec<_>>().join(", ")),

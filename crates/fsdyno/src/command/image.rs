@@ -16,7 +16,7 @@ use fsdyno_core::{Bytes, DeviceSpec, Measure, Outcome, TrialRecord};
 use fsdyno_store::Store;
 use fsdyno_sweep::Plan;
 use fsdyno_testbed::Confirmation;
-use fsdyno_verdict::comparison::{ComparedMeasure, Comparison, Finding, Question, Side};
+use fsdyno_verdict::comparison::{ComparedMeasure, Comparison, ComparisonQuestion, Finding, Side};
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -141,7 +141,7 @@ fn measure(
     };
     let measures = ["write-durable", "streaming-read"].map(|name| name.parse::<Measure>());
     let measures = measures.into_iter().collect::<std::result::Result<Vec<_>, _>>()?;
-    let question = Question { measures, threshold: THRESHOLD, seed: 1 };
+    let question = ComparisonQuestion { measures, threshold: THRESHOLD, seed: 1 };
     let rows = (1..WAYS.len()).flat_map(|at| {
         let compared = Comparison::new(side(at - 1), side(at), &question);
         compared.rows().map(|row| Compared::of([WAYS[at - 1], WAYS[at]], row)).collect::<Vec<_>>()

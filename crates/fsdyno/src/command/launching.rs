@@ -3,7 +3,7 @@
 use crate::cli::Elsewhere;
 use crate::exit::{Status, Trouble};
 use anyhow::{Context, anyhow};
-use fsdyno_clients::{Launch, LaunchError, Pool, launch};
+use fsdyno_clients::{ClientPool, Launch, LaunchError, launch};
 use fsdyno_core::Nanos;
 use fsdyno_sweep::Plan;
 use fsdyno_verdict::merge::Time;
@@ -20,7 +20,7 @@ pub fn launched(
     elsewhere: Elsewhere<'_>,
     interrupt: &AtomicBool,
     tell: &dyn Fn(&str),
-) -> Result<Option<Pool>, Trouble> {
+) -> Result<Option<ClientPool>, Trouble> {
     let (options, count, what) = match elsewhere {
         Elsewhere::Nowhere => return Ok(None),
         Elsewhere::Clients(options) => (options, clients(plan)?, "client"),

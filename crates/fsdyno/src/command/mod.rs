@@ -1,7 +1,6 @@
 //! The subcommands, one file each, and what they share: where the store is, and how text is laid out.
 
 mod agent;
-mod application;
 mod bench;
 mod carry_out;
 mod changes;
@@ -9,12 +8,10 @@ mod compare;
 mod completions;
 mod doctor;
 mod durability;
-mod engine;
 mod export;
 mod fitting;
 mod fixing;
-mod guardian;
-mod guest;
+mod hidden;
 mod image;
 mod image_shape;
 mod import;
@@ -30,7 +27,6 @@ mod profile;
 mod quick;
 mod race;
 mod recommend;
-mod recorder;
 mod reference;
 mod report;
 mod restore;
@@ -40,7 +36,6 @@ mod show;
 mod source;
 mod sweep;
 mod trouble;
-mod verify;
 mod watch;
 
 use crate::cli::Results;
@@ -110,13 +105,13 @@ pub fn run(cli: &Cli) -> Result {
         Command::Completions(options) => completions::run(options),
         Command::Package(options) => package::run(options),
         Command::Reference(options) => reference::run(options),
-        Command::Engine => engine::run(),
-        Command::Application(options) => application::run(options),
-        Command::Verify(options) => verify::run(options),
+        Command::Engine => hidden::engine(),
+        Command::Application(options) => hidden::application(options),
+        Command::Verify(options) => hidden::verify(options),
         Command::Agent(options) => agent::run(options),
-        Command::Recorder => recorder::run(),
-        Command::Guardian => guardian::run(),
-        Command::Guest => guest::run(),
+        Command::Recorder => hidden::recorder(),
+        Command::Guardian => hidden::guardian(),
+        Command::Guest => hidden::guest(),
     }
 }
 

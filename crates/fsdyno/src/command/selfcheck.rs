@@ -15,7 +15,7 @@ use fsdyno_path::Place;
 use fsdyno_store::Store;
 use fsdyno_sweep::{Plan, SweepOutcome, order};
 use fsdyno_sys::timer::Timer;
-use fsdyno_testbed::{Confirmation, Lack, UndoJournal};
+use fsdyno_testbed::{Confirmation, MissingPrivilege, UndoJournal};
 use fsdyno_verdict::text::plural;
 use fsdyno_witness::{DeviceRow, Listener, Range, Row, Testimony, Way, way_ns};
 use rustix::process::getppid;
@@ -104,7 +104,7 @@ impl Kept {
 }
 
 pub fn run(surroundings: &Surroundings, options: &Selfcheck) -> Result {
-    if let Some(lack) = Lack::of(&mut surroundings.host()?) {
+    if let Some(lack) = MissingPrivilege::of(&mut surroundings.host()?) {
         let error = anyhow!(
             "selfcheck records the kernel's tracepoints and creates filesystems, which needs root: {lack}"
         );

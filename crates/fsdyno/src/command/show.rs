@@ -7,7 +7,7 @@ use crate::out;
 use anyhow::anyhow;
 use fsdyno_core::SweepHeader;
 use fsdyno_core::{Study, TrialRecord};
-use fsdyno_report::export::{self, Kind, Table};
+use fsdyno_report::export::{self, ExportKind, ExportTable};
 use fsdyno_report::terminal::{Extent, LayoutError, layout};
 use fsdyno_report::{Style, json, junit, markdown, terminal};
 use fsdyno_store::{Sweep, SweepSummary};
@@ -111,9 +111,8 @@ fn print_telemetry(
 ) -> std::result::Result<(), Trouble> {
     match format {
         Format::Json => print_json(&json::sweep(header, trials))?,
-        Format::Csv => {
-            Table::new(Kind::Telemetry, header, trials).write(&mut out::plain(), export::Format::Csv)?
-        }
+        Format::Csv => ExportTable::new(ExportKind::Telemetry, header, trials)
+            .write(&mut out::plain(), export::ExportFormat::Csv)?,
         Format::Markdown | Format::Junit => {
             return Err(Trouble::new(
                 Status::Usage,
@@ -154,9 +153,8 @@ pub fn print(
     let mut out = out::text(style);
     match format {
         Format::Json => print_json(&json::sweep(header, trials))?,
-        Format::Csv => {
-            Table::new(Kind::Operations, header, trials).write(&mut out::plain(), export::Format::Csv)?
-        }
+        Format::Csv => ExportTable::new(ExportKind::Operations, header, trials)
+            .write(&mut out::plain(), export::ExportFormat::Csv)?,
         Format::Markdown => markdown::summary(&mut out, &View::without_cases(header, trials))?,
         Format::Junit => junit::sweep(&mut out, header, trials)?,
         Format::Text => {

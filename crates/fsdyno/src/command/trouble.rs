@@ -3,7 +3,7 @@
 use crate::exit::{Status, Trouble};
 use anyhow::anyhow;
 use fsdyno_sweep::{FitError, PlanError, SweepError};
-use fsdyno_testbed::{Refusal, TestbedError};
+use fsdyno_testbed::{GuardRefusal, TestbedError};
 
 /// An error of a plan for the user.
 pub fn of_plan(error: PlanError) -> Trouble {
@@ -28,7 +28,7 @@ pub fn of_fit(error: FitError) -> Trouble {
 }
 
 /// Everything that is in the way of a sweep, with the next step: once where several have the same.
-pub fn refused(refusals: &[Refusal]) -> String {
+pub fn refused(refusals: &[GuardRefusal]) -> String {
     let together = refusals.chunk_by(|one, next| (&one.device, &one.hint) == (&next.device, &next.hint));
     let lines = together.flat_map(|same| {
         let reasons = same.iter().map(|one| format!("'{}' {}", one.device.display(), one.reason));
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn a_next_step_for_several_reasons_stands_once() {
-        let refusal = |reason: &str, hint: &str| Refusal {
+        let refusal = |reason: &str, hint: &str| GuardRefusal {
             device: "/dev/sdb".into(),
             reason: reason.to_string(),
             hint: hint.to_string(),

@@ -9,7 +9,7 @@ use fsdyno_core::durability::RecorderRequest;
 use fsdyno_host::guest::{GuestProgram, Guests};
 use fsdyno_host::local::LocalHost;
 use fsdyno_host::{Command as Step, Grant, Host, MountRequest};
-use fsdyno_recorder::{Kind, Log};
+use fsdyno_recorder::{Kind, RecordedLog};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -164,7 +164,7 @@ fn at_flushes_of_qemu(log: &Path) -> Vec<u64> {
 
 /// The same from the recorder's log.
 fn at_flushes_of_recorder(directory: &Path) -> Vec<u64> {
-    let log = Log::open(directory, DISK).expect("the recorder's log");
+    let log = RecordedLog::open(directory, DISK).expect("the recorder's log");
     let (mut disk, mut sums) = (Sectors::default(), Vec::new());
     let each = |_, entry: fsdyno_recorder::Entry| {
         match entry.kind {

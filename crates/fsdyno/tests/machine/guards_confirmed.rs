@@ -7,7 +7,7 @@ use crate::support::{Requirement, Sandbox, describe};
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices};
 use fsdyno_host::Steps;
 use fsdyno_host::probe::SCRATCH_MARK;
-use fsdyno_testbed::Refusal;
+use fsdyno_testbed::GuardRefusal;
 use fsdyno_testbed::{Confirmation, Testbed, UndoJournal, build};
 use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeMap;
@@ -38,7 +38,7 @@ tests! {
     images_without_room: &[][..];
 }
 
-fn reasons(refusals: &[Refusal]) -> Vec<&str> {
+fn reasons(refusals: &[GuardRefusal]) -> Vec<&str> {
     refusals.iter().map(|refusal| refusal.reason.as_str()).collect()
 }
 

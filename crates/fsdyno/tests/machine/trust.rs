@@ -5,7 +5,7 @@ use crate::support::sick::{Behaviour, Kind, mount};
 use crate::support::{Requirement, Sandbox, describe, json};
 use fsdyno_core::TrialRecord;
 use fsdyno_store::Store;
-use fsdyno_verdict::comparison::{Comparison, Finding, Question, Side};
+use fsdyno_verdict::comparison::{Comparison, ComparisonQuestion, Finding, Side};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -107,7 +107,7 @@ fn differs(blocks: &[&[TrialRecord]], other: impl Fn(u32) -> u32) -> bool {
     }
     let mut whole = sides.concat();
     whole.sort_by_key(|trial| trial.trial);
-    let question = Question { measures: Vec::new(), threshold: 0.0, seed: 11 };
+    let question = ComparisonQuestion { measures: Vec::new(), threshold: 0.0, seed: 11 };
     let [a, b] = ["a", "b"].map(|name| Side {
         name,
         sweep: 1,

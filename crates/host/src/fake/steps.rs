@@ -7,7 +7,7 @@ use super::{
 use crate::export::{Export, end_of};
 use crate::guardian::Guardian;
 use crate::probe::{DeviceIdentity, DeviceProbe, FileIdentity, LoopInfo, MountInfo, Room};
-use crate::setting::{BYTES_MAX, Setting};
+use crate::setting::{BYTES_MAX, HostSetting};
 use crate::{
     AttachedLoop, Command, DeviceHandle, EngineProcess, Host, HostError, ImageHandle, LoopOptions,
     MountRequest, NewImage, Output, Result, Steps,
@@ -451,7 +451,7 @@ impl Host for FakeHost {
 
 /// Refuses anything that is not a setting, like a real host.
 fn setting(path: &Path) -> Result<()> {
-    Setting::at(path).map(|_| ()).ok_or_else(|| system("use as a setting", path, 0))
+    HostSetting::at(path).map(|_| ()).ok_or_else(|| system("use as a setting", path, 0))
 }
 
 fn replaced(path: &Path, before: &impl std::fmt::Debug, now: &impl std::fmt::Debug) -> HostError {

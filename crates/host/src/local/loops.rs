@@ -91,7 +91,7 @@ type File = ((u32, u32), u64);
 /// A file whose filesystem does not answer any more.
 const UNANSWERED: File = ((0, 0), 0);
 
-fn backing(status: &loopdev::Status) -> File {
+fn backing(status: &loopdev::LoopStatus) -> File {
     (device_number(status.backing_device()), status.backing_inode())
 }
 

@@ -3,7 +3,7 @@
 //! The file is opened below its root with openat2(2), by names that are neither `..` nor a link, and both
 //! ends must be on procfs or sysfs: the kernel refuses a path that leads elsewhere, whoever created it.
 
-use crate::setting::{BYTES_MAX, Root, Setting};
+use crate::setting::{BYTES_MAX, HostSetting, Root};
 use crate::{HostError, Result};
 use rustix::fs::{FileType, FsWord, Mode, OFlags, PROC_SUPER_MAGIC, ResolveFlags};
 use rustix::io::Errno;
@@ -49,7 +49,7 @@ pub(super) fn write(path: &Path, text: &str) -> Result<()> {
 }
 
 fn open(path: &Path, access: OFlags) -> Result<OwnedFd> {
-    let Some(setting) = Setting::at(path) else {
+    let Some(setting) = HostSetting::at(path) else {
         return Err(refused(path, "it is neither a sysctl nor a queue setting of a disk"));
     };
     let failed = |error: Errno| HostError::system("open the setting", path, error);
@@ -75,7 +75,7 @@ fn magic(root: Root) -> FsWord {
 }
 
 /// The path of a setting without the link of a device number: `dev/block/7:0` leads to `../../devices/…`.
-fn real_place(root: BorrowedFd<'_>, setting: &Setting) -> rustix::io::Result<PathBuf> {
+fn real_place(root: BorrowedFd<'_>, setting: &HostSetting) -> rustix::io::Result<PathBuf> {
     let Some((link, rest)) = setting.behind_link() else { return Ok(setting.file.clone()) };
     let target = rustix::fs::readlinkat(root, &link, Vec::new())?;
     let target = PathBuf::from(std::ffi::OsString::from_vec(target.into_bytes()));
@@ -162,7 +162,7 @@ mod tests {
             rustix::fs::open(root.path(), OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap();
         let place = |number: &str| {
             let path = format!("/sys/dev/block/{number}/queue/scheduler");
-            real_place(directory.as_fd(), &Setting::at(Path::new(&path)).unwrap())
+            real_place(directory.as_fd(), &HostSetting::at(Path::new(&path)).unwrap())
         };
         assert_eq!(place("7:0").unwrap(), Path::new("devices/virtual/block/loop0/queue/scheduler"));
         for minor in 1..=elsewhere.len() {

@@ -1,6 +1,6 @@
 //! The columns of each table, declared once: the name and where the value comes from.
 
-use super::{Cell, Kind, Type};
+use super::{Cell, ExportKind, Type};
 use fsdyno_core::Nanos;
 use fsdyno_core::measure::{Measure, Unit};
 use fsdyno_core::outcome::Outcome;
@@ -106,14 +106,14 @@ fn truth(name: impl Into<String>, source: impl Fn(&Row<'_>) -> Option<bool> + 's
 }
 
 /// The columns of a table of these trials.
-pub(super) fn of(kind: Kind, trials: &[TrialRecord]) -> Vec<Column> {
+pub(super) fn of(kind: ExportKind, trials: &[TrialRecord]) -> Vec<Column> {
     let mut columns = identity(trials);
     columns.extend(match kind {
-        Kind::Trials => of_trials(trials),
-        Kind::Operations => of_operations(),
-        Kind::Timeline => of_timeline(),
-        Kind::Telemetry => of_telemetry(),
-        Kind::Clients => of_clients(),
+        ExportKind::Trials => of_trials(trials),
+        ExportKind::Operations => of_operations(),
+        ExportKind::Timeline => of_timeline(),
+        ExportKind::Telemetry => of_telemetry(),
+        ExportKind::Clients => of_clients(),
     });
     let axes: BTreeSet<&String> =
         trials.iter().flat_map(|trial| trial.configuration.settings.keys()).collect();

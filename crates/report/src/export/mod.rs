@@ -26,7 +26,7 @@ use std::io::{self, Write};
 
 /// Which table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ExportKind {
     /// A row for each trial, measured or not, with every named measure.
     Trials,
     /// A row for each operation of each role of each phase of each trial.
@@ -40,26 +40,31 @@ pub enum Kind {
     Clients,
 }
 
-impl Kind {
+impl ExportKind {
     /// Every kind.
-    pub const ALL: &'static [Kind] =
-        &[Kind::Trials, Kind::Operations, Kind::Timeline, Kind::Telemetry, Kind::Clients];
+    pub const ALL: &'static [ExportKind] = &[
+        ExportKind::Trials,
+        ExportKind::Operations,
+        ExportKind::Timeline,
+        ExportKind::Telemetry,
+        ExportKind::Clients,
+    ];
 
     /// The name, which is also that of the file.
     pub const fn name(self) -> &'static str {
         match self {
-            Kind::Trials => "trials",
-            Kind::Operations => "operations",
-            Kind::Timeline => "timeline",
-            Kind::Telemetry => "telemetry",
-            Kind::Clients => "clients",
+            ExportKind::Trials => "trials",
+            ExportKind::Operations => "operations",
+            ExportKind::Timeline => "timeline",
+            ExportKind::Telemetry => "telemetry",
+            ExportKind::Clients => "clients",
         }
     }
 }
 
 /// The format of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum ExportFormat {
     /// CSV with a header.
     Csv,
     /// An array of objects, one per line.
@@ -101,29 +106,29 @@ impl Cell {
 }
 
 /// The results of a sweep as one table.
-pub struct Table<'a> {
-    kind: Kind,
+pub struct ExportTable<'a> {
+    kind: ExportKind,
     header: &'a SweepHeader,
     trials: &'a [TrialRecord],
     columns: Vec<Column>,
 }
 
-impl<'a> Table<'a> {
+impl<'a> ExportTable<'a> {
     /// The table of a kind.
-    pub fn new(kind: Kind, header: &'a SweepHeader, trials: &'a [TrialRecord]) -> Self {
-        Table { kind, header, trials, columns: columns::of(kind, trials) }
+    pub fn new(kind: ExportKind, header: &'a SweepHeader, trials: &'a [TrialRecord]) -> Self {
+        ExportTable { kind, header, trials, columns: columns::of(kind, trials) }
     }
 
     /// Writes it.
     ///
     /// # Errors
     /// Those of `out`.
-    pub fn write(&self, out: &mut (dyn Write + Send), format: Format) -> io::Result<()> {
+    pub fn write(&self, out: &mut (dyn Write + Send), format: ExportFormat) -> io::Result<()> {
         match format {
-            Format::Csv => self.write_csv(out),
-            Format::Json => self.write_json(out),
+            ExportFormat::Csv => self.write_csv(out),
+            ExportFormat::Json => self.write_json(out),
             #[cfg(feature = "parquet")]
-            Format::Parquet => parquet::write(self, out),
+            ExportFormat::Parquet => parquet::write(self, out),
         }
     }
 
@@ -160,21 +165,21 @@ impl<'a> Table<'a> {
         for trial in self.trials {
             let row = Row::of(self.header, trial);
             match self.kind {
-                Kind::Trials => take(&row)?,
+                ExportKind::Trials => take(&row)?,
                 // Skipped and failed trials do not vanish.
-                Kind::Operations if trial.phases.is_empty() => take(&row)?,
-                Kind::Operations => operations(&row, trial, &mut |row, _| take(row))?,
-                Kind::Timeline => operations(&row, trial, &mut |row, result| {
+                ExportKind::Operations if trial.phases.is_empty() => take(&row)?,
+                ExportKind::Operations => operations(&row, trial, &mut |row, _| take(row))?,
+                ExportKind::Timeline => operations(&row, trial, &mut |row, result| {
                     let intervals = result.map_or(0, |result| result.timeline.count.len());
                     (0..intervals).try_for_each(|interval| take(&Row { interval: Some(interval), ..*row }))
                 })?,
-                Kind::Telemetry => {
+                ExportKind::Telemetry => {
                     for phase in &trial.phases {
                         let Some(telemetry) = &phase.telemetry else { continue };
                         samples(&Row { phase: Some(phase), ..row }, telemetry, take)?;
                     }
                 }
-                Kind::Clients => {
+                ExportKind::Clients => {
                     trial.phases.iter().try_for_each(|phase| clients(&row, phase, take))?;
                 }
             }

@@ -3,7 +3,7 @@
 //! Whole numbers are unsigned 64-bit integers. Columns are not compressed, which would need more libraries;
 //! repeated words are stored once (the format's writer uses dictionaries by default).
 
-use super::{Cell, Table, Type};
+use super::{Cell, ExportTable, Type};
 use parquet::basic::{LogicalType, Repetition, Type as PhysicalType};
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
 use parquet::errors::{ParquetError, Result};
@@ -18,7 +18,7 @@ const ROWS_OF_A_GROUP: usize = 65_536;
 
 type Output<'o> = &'o mut (dyn Write + Send);
 
-pub(super) fn write(table: &Table<'_>, out: Output<'_>) -> io::Result<()> {
+pub(super) fn write(table: &ExportTable<'_>, out: Output<'_>) -> io::Result<()> {
     let schema = Arc::new(schema(table).map_err(output_error)?);
     let properties = Arc::new(WriterProperties::default());
     let mut writer = SerializedFileWriter::new(out, schema, properties).map_err(output_error)?;
@@ -48,7 +48,7 @@ fn output_error(error: ParquetError) -> io::Error {
     }
 }
 
-fn schema(table: &Table<'_>) -> Result<SchemaType> {
+fn schema(table: &ExportTable<'_>) -> Result<SchemaType> {
     let field = |name: &str, value_type: Type| {
         let (physical, logical) = match value_type {
             Type::Whole => (PhysicalType::INT64, Some(LogicalType::integer(64, false))),
@@ -66,7 +66,7 @@ fn schema(table: &Table<'_>) -> Result<SchemaType> {
 
 fn write_group(
     writer: &mut SerializedFileWriter<Output<'_>>,
-    table: &Table<'_>,
+    table: &ExportTable<'_>,
     rows: &[Vec<Cell>],
 ) -> Result<()> {
     let mut group = writer.next_row_group()?;
@@ -110,7 +110,7 @@ fn write_column<T: DataType>(
 
 #[cfg(test)]
 mod tests {
-    use crate::export::{Cell, Format, Kind, Table};
+    use crate::export::{Cell, ExportFormat, ExportKind, ExportTable};
     use crate::fixture;
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::record::Field;
@@ -129,8 +129,8 @@ mod tests {
     #[test]
     fn a_table_survives_a_round_trip() {
         let (header, trials) = (fixture::header("read"), fixture::with_telemetry(fixture::trials()));
-        for kind in Kind::ALL {
-            let table = Table::new(*kind, &header, &trials);
+        for kind in ExportKind::ALL {
+            let table = ExportTable::new(*kind, &header, &trials);
             let mut expected = Vec::new();
             table
                 .each(&mut |cells| {
@@ -140,7 +140,7 @@ mod tests {
                 .unwrap();
             assert!(!expected.is_empty(), "{kind:?}");
             let mut out = Vec::new();
-            table.write(&mut out, Format::Parquet).unwrap();
+            table.write(&mut out, ExportFormat::Parquet).unwrap();
             let reader = SerializedFileReader::new(bytes::Bytes::from(out)).unwrap();
             let rows: Vec<_> = reader.get_row_iter(None).unwrap().map(Result::unwrap).collect();
             assert_eq!(rows.len(), expected.len(), "{kind:?}");
@@ -156,7 +156,8 @@ mod tests {
     #[test]
     fn a_closed_pipe_is_recognised() {
         let (header, trials) = (fixture::header("read"), fixture::trials());
-        let error = Table::new(Kind::Trials, &header, &trials).write(&mut fixture::Closed, Format::Parquet);
+        let error = ExportTable::new(ExportKind::Trials, &header, &trials)
+            .write(&mut fixture::Closed, ExportFormat::Parquet);
         assert_eq!(error.unwrap_err().kind(), std::io::ErrorKind::BrokenPipe);
     }
 }

@@ -8,16 +8,16 @@ use std::collections::HashMap;
 
 type Rows = Vec<HashMap<String, String>>;
 
-fn written(kind: Kind, trials: &[TrialRecord], format: Format) -> Vec<u8> {
+fn written(kind: ExportKind, trials: &[TrialRecord], format: ExportFormat) -> Vec<u8> {
     let header = fixture::header("read");
     let mut out = Vec::new();
-    Table::new(kind, &header, trials).write(&mut out, format).unwrap();
+    ExportTable::new(kind, &header, trials).write(&mut out, format).unwrap();
     out
 }
 
 /// The rows of a table as CSV, by column.
-fn rows(kind: Kind, trials: &[TrialRecord]) -> Rows {
-    let out = written(kind, trials, Format::Csv);
+fn rows(kind: ExportKind, trials: &[TrialRecord]) -> Rows {
+    let out = written(kind, trials, ExportFormat::Csv);
     csv::Reader::from_reader(out.as_slice()).deserialize().collect::<Result<_, _>>().unwrap()
 }
 
@@ -28,8 +28,8 @@ fn row<'r>(rows: &'r Rows, wanted: &[(&str, &str)]) -> &'r HashMap<String, Strin
 
 #[test]
 fn every_table_begins_with_the_identity_of_a_row_and_ends_with_the_settings() {
-    for kind in Kind::ALL {
-        let out = String::from_utf8(written(*kind, &fixture::trials(), Format::Csv)).unwrap();
+    for kind in ExportKind::ALL {
+        let out = String::from_utf8(written(*kind, &fixture::trials(), ExportFormat::Csv)).unwrap();
         let header = out.lines().next().unwrap();
         assert!(
             header.starts_with(
@@ -54,9 +54,9 @@ fn telemetry_without_a_device_has_rows() {
             telemetry.samples.iter_mut().chain([&mut telemetry.window]).for_each(|one| one.devices.clear());
         }
     };
-    let with = rows(Kind::Telemetry, &trials);
+    let with = rows(ExportKind::Telemetry, &trials);
     trials.iter_mut().for_each(telemetry);
-    let without = rows(Kind::Telemetry, &trials);
+    let without = rows(ExportKind::Telemetry, &trials);
     assert_eq!(without.len(), 3 * (30 + 1));
     assert_eq!((without[0]["device"].as_str(), without[0]["rkB/s"].as_str()), ("", ""));
     assert_eq!(without[0]["cpu_user_ns"], with[0]["cpu_user_ns"]);
@@ -67,14 +67,14 @@ fn each_kind_of_warning_appears_once() {
     let mut trials = fixture::trials();
     let again: Vec<_> = trials[4].warnings.clone();
     trials[4].warnings.extend(again);
-    let rows = rows(Kind::Trials, &trials);
+    let rows = rows(ExportKind::Trials, &trials);
     let warned = row(&rows, &[("trial", "4")]);
     assert_eq!(warned["warnings"], "tree-smaller-than-memory; censored");
 }
 
 #[test]
 fn each_operation_of_each_trial_has_a_row() {
-    let rows = rows(Kind::Operations, &fixture::trials());
+    let rows = rows(ExportKind::Operations, &fixture::trials());
     // 6 operations of readers in three phases and 5 of writers in one, in 4 measured trials; 2 trials have no
     // phases.
     assert_eq!(rows.len(), 4 * (3 * 6 + 5) + 2);
@@ -98,7 +98,7 @@ fn a_role_without_known_operations_has_a_row() {
     trials[0].phases.truncate(1);
     let role = &mut trials[0].phases[0].roles[0];
     *role = RoleResult { rates: role.rates, cpu: role.cpu, ..RoleResult::unwatched(role.role, role.workers) };
-    let rows = rows(Kind::Operations, &trials);
+    let rows = rows(ExportKind::Operations, &trials);
     assert_eq!(rows.len(), 1);
     assert_eq!((rows[0]["role"].as_str(), rows[0]["operation"].as_str()), ("reader", ""));
     assert_eq!((rows[0]["role_longest_stall_ns"].as_str(), rows[0]["role_time_over_1s"].as_str()), ("", ""));
@@ -108,7 +108,7 @@ fn a_role_without_known_operations_has_a_row() {
 
 #[test]
 fn each_trial_has_a_row_with_its_measures() {
-    let rows = rows(Kind::Trials, &fixture::trials());
+    let rows = rows(ExportKind::Trials, &fixture::trials());
     assert_eq!(rows.len(), 6);
     let first = row(&rows, &[("trial", "0")]);
     assert_eq!((first["read_bytes_per_s"].as_str(), first["mkfs_ns"].as_str()), ("60000000", "71000000"));
@@ -133,7 +133,7 @@ fn each_interval_of_a_timeline_has_a_row() {
         max_ns: vec![20, 0, 40],
         bytes: Vec::new(),
     };
-    let rows = rows(Kind::Timeline, &trials);
+    let rows = rows(ExportKind::Timeline, &trials);
     assert_eq!(rows.len(), 3);
     let last = row(&rows, &[("interval", "2")]);
     assert_eq!(
@@ -145,9 +145,9 @@ fn each_interval_of_a_timeline_has_a_row() {
 
 #[test]
 fn each_device_has_a_row_in_each_sample_and_in_the_window() {
-    assert!(rows(Kind::Telemetry, &fixture::trials()).is_empty());
+    assert!(rows(ExportKind::Telemetry, &fixture::trials()).is_empty());
     let trials = fixture::with_telemetry(fixture::trials());
-    let rows = rows(Kind::Telemetry, &trials);
+    let rows = rows(ExportKind::Telemetry, &trials);
     // 4 measured trials of 3 phases, 30 samples and the window, 2 devices.
     assert_eq!(rows.len(), 4 * 3 * 31 * 2);
     let window = row(&rows, &[("trial", "4"), ("sample", "window"), ("device", "vda")]);
@@ -171,12 +171,12 @@ fn each_device_has_a_row_in_each_sample_and_in_the_window() {
 #[test]
 fn json_has_the_rows_of_csv() {
     let trials = fixture::with_telemetry(fixture::trials());
-    for kind in Kind::ALL {
+    for kind in ExportKind::ALL {
         let rows = rows(*kind, &trials);
         let document: Vec<serde_json::Map<String, Value>> =
-            serde_json::from_slice(&written(*kind, &trials, Format::Json)).unwrap();
+            serde_json::from_slice(&written(*kind, &trials, ExportFormat::Json)).unwrap();
         assert_eq!(document.len(), rows.len(), "{}", kind.name());
-        let json = String::from_utf8(written(*kind, &trials, Format::Json)).unwrap();
+        let json = String::from_utf8(written(*kind, &trials, ExportFormat::Json)).unwrap();
         let is_empty = rows.is_empty();
         assert!(
             is_empty || json.starts_with("[\n{\"sweep\":\"7\",\"sweep_name\":\"demo\",\"trial\":0,"),
@@ -198,15 +198,16 @@ fn json_has_the_rows_of_csv() {
             }
         }
     }
-    assert_eq!(written(Kind::Trials, &[], Format::Json), b"[]\n");
+    assert_eq!(written(ExportKind::Trials, &[], ExportFormat::Json), b"[]\n");
 }
 
 #[test]
 fn a_closed_pipe_is_recognised() {
     let (header, trials) = (fixture::header("read"), fixture::trials());
-    for format in [Format::Csv, Format::Json] {
-        let error =
-            Table::new(Kind::Operations, &header, &trials).write(&mut fixture::Closed, format).unwrap_err();
+    for format in [ExportFormat::Csv, ExportFormat::Json] {
+        let error = ExportTable::new(ExportKind::Operations, &header, &trials)
+            .write(&mut fixture::Closed, format)
+            .unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
     }
 }
@@ -222,8 +223,8 @@ fn no_cell_is_a_formula_and_figures_stay_figures() {
             operation.rates.operations_per_s = -1.5;
         }
     }
-    for kind in Kind::ALL {
-        let text = String::from_utf8(written(*kind, &trials, Format::Csv)).unwrap();
+    for kind in ExportKind::ALL {
+        let text = String::from_utf8(written(*kind, &trials, ExportFormat::Csv)).unwrap();
         assert!(!text.contains(|letter: char| letter.is_control() && letter != '\n'), "{text}");
         for row in rows(*kind, &trials) {
             assert_eq!(row["configuration"], "'=HYPERLINK(\"http://x\")\\x1b]0;x\\x07");
@@ -236,7 +237,7 @@ fn no_cell_is_a_formula_and_figures_stay_figures() {
 
 #[test]
 fn a_trial_of_power_cuts_has_its_three_measures() {
-    let rows = rows(Kind::Trials, &fixture::durability_trials(1, true));
+    let rows = rows(ExportKind::Trials, &fixture::durability_trials(1, true));
     let of = |trial: &str, column: &str| row(&rows, &[("trial", trial)])[column].clone();
     assert_eq!(of("0", "acknowledged_lost_share"), "0");
     assert_eq!(of("1", "acknowledged_lost_share"), "1");
@@ -245,14 +246,14 @@ fn a_trial_of_power_cuts_has_its_three_measures() {
         ("5010000000".into(), "12000000".into())
     );
     assert_eq!(of("2", "acknowledged_lost_share"), "");
-    let operations = self::rows(Kind::Operations, &fixture::durability_trials(1, false));
+    let operations = self::rows(ExportKind::Operations, &fixture::durability_trials(1, false));
     assert_eq!(operations.len(), 2, "a row for each trial, without an operation");
 }
 
 /// Shares and Jain's index are those of one trial, by hand: (100 + 300)^2 / (2 (100^2 + 300^2)) = 0.8.
 #[test]
 fn each_client_has_a_row_in_each_role() {
-    assert!(rows(Kind::Clients, &fixture::trials()).is_empty());
+    assert!(rows(ExportKind::Clients, &fixture::trials()).is_empty());
     let mut trials = fixture::trials();
     trials.truncate(1);
     let phase = trials[0].phases.first_mut().expect("a phase");
@@ -274,7 +275,7 @@ fn each_client_has_a_row_in_each_role() {
             }
         })
         .to_vec();
-    let rows = rows(Kind::Clients, &trials);
+    let rows = rows(ExportKind::Clients, &trials);
     assert_eq!(rows.len(), 2);
     let second = row(&rows, &[("client", "x2")]);
     for (column, value) in [

@@ -1,7 +1,7 @@
 //! Response times over rates: one chart for each load with a search for the highest rate that meets a
 //! target.
 
-use super::chart::{self, Chart, Names, Table, plain, rounded, seconds};
+use super::chart::{self, Chart, ChartTable, Names, plain, rounded, seconds};
 use super::lines::{self, HEIGHT, Line, Point};
 use fsdyno_core::TrialRecord;
 use fsdyno_core::result::{Quantile, RateCurve};
@@ -45,7 +45,7 @@ fn figure(configurations: &[Vec<Curve<'_>>], names: &mut Names) -> Markup {
 fn chart(configurations: &[Vec<Curve<'_>>], quantile: Quantile, within_ns: u64) -> Chart {
     let mut data = Vec::new();
     let (mut least, mut most) = (within_ns, within_ns);
-    let mut table = Table {
+    let mut table = ChartTable {
         caption: format!("{quantile} of the response time by rate"),
         head: ["configuration", "trial", "iterations/s", "achieved", quantile.label(), "met"]
             .map(str::to_string)

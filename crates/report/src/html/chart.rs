@@ -26,12 +26,12 @@ pub struct Chart {
     /// The part of the layout that only this chart has; the script adds what all charts share.
     pub layout: Value,
     /// The same figures as text.
-    pub tables: Vec<Table>,
+    pub tables: Vec<ChartTable>,
 }
 
 /// A table behind a chart. The first cell of a row names it.
 #[derive(Debug, Clone, Default, Serialize)]
-pub struct Table {
+pub struct ChartTable {
     /// The caption.
     pub caption: String,
     /// Columns.

@@ -4,7 +4,7 @@
 //! and directions differ from column to column; ratios do not.
 
 use super::cases::Cases;
-use super::chart::{self, Chart, Names, Table, plain};
+use super::chart::{self, Chart, ChartTable, Names, plain};
 use super::{faults, losses};
 use fsdyno_core::TrialRecord;
 use fsdyno_core::measure::{Direction, Unit};
@@ -354,7 +354,7 @@ fn heat_map_chart(ranking: &Ranking) -> (Chart, u32) {
         },
     });
     // The figures are in the table below the map.
-    (Chart { data, layout, tables: Vec::<Table>::new() }, height as u32)
+    (Chart { data, layout, tables: Vec::<ChartTable>::new() }, height as u32)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! The horizontal axis counts nines, as HdrHistogram's own plots do: half of its length shows the slowest
 //! hundredth. A curve ends where its sample ends: 500 operations have no p99.99.
 
-use super::chart::{self, Chart, Table, plain};
+use super::chart::{self, Chart, ChartTable, plain};
 use crate::error::ReportError;
 use fsdyno_core::result::{OperationResult, Quantile};
 use fsdyno_core::{Operation, Role, TrialRecord};
@@ -160,7 +160,7 @@ pub fn chart(subject: &Subject, curves: &[&Curve]) -> Chart {
     });
     let quantiles = Quantile::ALL.iter().map(|quantile| quantile.label());
     let head = ["configuration", "count"].into_iter().chain(quantiles).chain(["max"]);
-    let table = Table {
+    let table = ChartTable {
         caption: format!("{}, {} {}", subject.phase, subject.role, subject.operation),
         head: head.map(str::to_string).collect(),
         rows: curves.iter().map(|curve| curve.row.clone()).collect(),

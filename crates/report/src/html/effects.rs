@@ -3,7 +3,7 @@
 //! One chart for all axes of a workload, on one scale of ratios, so that small effects look small next to
 //! large ones.
 
-use super::chart::{self, Chart, Names, Table, plain};
+use super::chart::{self, Chart, ChartTable, Names, plain};
 use fsdyno_verdict::recommendation::{Answer, AxisAnswer, LevelAnswer, Recommendation};
 use fsdyno_verdict::text;
 use maud::{Markup, html};
@@ -123,7 +123,7 @@ fn effects_chart(answer: &Answer, names: &mut Names) -> Markup {
         }],
         "hovermode": "closest",
     });
-    let effects = Chart { data, layout, tables: Vec::<Table>::new() };
+    let effects = Chart { data, layout, tables: Vec::<ChartTable>::new() };
     let caption = html! {
         strong { "Each level compared with the mean of its axis" } ", with its 95 % interval, all else being \
             equal. "

@@ -1,7 +1,7 @@
 //! The losses from power cuts: a table of every cache model of each configuration, and a chart of how old
 //! work has to be to survive.
 
-use super::chart::{self, Chart, Names, Table, plain};
+use super::chart::{self, Chart, ChartTable, Names, plain};
 use super::sentence::sentence;
 use super::table;
 use crate::terminal::columns::Column;
@@ -118,7 +118,7 @@ fn survival_chart(model: CacheModel, lines: &[(&RankedCase, &[AgeBin])]) -> Char
             format!("{} ({} of {})", text::percent(share(&bin)), bin.survived, bin.made)
         })
     };
-    let table = Table {
+    let table = ChartTable {
         caption: format!("unsynced work that survives under {}, by its age at the cut", model.name()),
         head: std::iter::once("configuration".to_string()).chain(ends.iter().map(age)).collect(),
         rows: lines

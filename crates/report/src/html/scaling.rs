@@ -1,6 +1,6 @@
 //! Rates over numbers of workers: one chart for each load that is measured with several.
 
-use super::chart::{self, Chart, Names, Table, plain, rounded};
+use super::chart::{self, Chart, ChartTable, Names, plain, rounded};
 use super::lines::{self, HEIGHT, Line, Point};
 use fsdyno_core::TrialRecord;
 use fsdyno_verdict::merge::Time;
@@ -33,7 +33,7 @@ fn figure(configurations: &[Vec<Line<'_, Scaling>>], names: &mut Names) -> Marku
 fn chart(configurations: &[Vec<Line<'_, Scaling>>]) -> Chart {
     let mut data = Vec::new();
     let head = ["configuration", "trial", "workers", "iterations/s", "each", "an iteration takes", "Jain"];
-    let mut table = Table {
+    let mut table = ChartTable {
         caption: "Iterations per second by number of workers".to_string(),
         head: head.map(str::to_string).to_vec(),
         rows: Vec::new(),

@@ -7,7 +7,7 @@
 
 mod tables;
 
-use super::chart::{self, Chart, Table, plain, rounded, seconds};
+use super::chart::{self, Chart, ChartTable, plain, rounded, seconds};
 use fsdyno_core::figures::total;
 use fsdyno_core::result::{
     OperationResult, Outage, PhaseResult, RoleResult, SLOWEST_OF_ROLE, STALL, Timeline,
@@ -91,7 +91,7 @@ impl Parts {
         axis_name(self.parts.len().saturating_sub(1))
     }
 
-    fn finish(self, phase: &PhaseResult, tables: Vec<Table>) -> (Chart, u32) {
+    fn finish(self, phase: &PhaseResult, tables: Vec<ChartTable>) -> (Chart, u32) {
         let height = FOOT + self.parts.iter().map(|(_, height, _)| height + GAP).sum::<f64>();
         let area = height - FOOT;
         let last = axis_name(self.parts.len().saturating_sub(1));

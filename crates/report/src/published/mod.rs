@@ -5,9 +5,10 @@
 //! others are CSV; their column `counterpart` names the configuration of the shipped plan that corresponds to
 //! each published row.
 //!
-//! A [`Table`] is the same for all: rows that were measured, and columns that are our measures in the study's
-//! units. The studies' disks, kernels and processors are not ours, so a ratio says how far apart two machines
-//! are before it says anything about a filesystem; compare the *order* of configurations instead.
+//! A [`PublishedTable`] is the same for all: rows that were measured, and columns that are our measures in
+//! the study's units. The studies' disks, kernels and processors are not ours, so a ratio says how far apart
+//! two machines are before it says anything about a filesystem; compare the *order* of configurations
+//! instead.
 
 mod counterpart;
 mod side_by_side;
@@ -16,7 +17,7 @@ mod table;
 pub use counterpart::Counterpart;
 pub(crate) use side_by_side::{Found, emulation, unpublished};
 pub use side_by_side::{Missing, Ours, Printed, PrintedRow, SideBySide, side_by_side, side_by_side_csv};
-pub use table::{Column, PublishedError, Row, Table};
+pub use table::{PublishedColumn, PublishedError, PublishedRow, PublishedTable};
 
 use fsdyno_core::Study;
 
@@ -164,7 +165,7 @@ impl Published {
     ///
     /// # Errors
     /// [`PublishedError`] if a file that is part of the binary is invalid.
-    pub fn table(&'static self) -> Result<Table, PublishedError> {
+    pub fn table(&'static self) -> Result<PublishedTable, PublishedError> {
         match self.figures {
             FiguresText::Csv(text, columns) => table::from_csv(text, columns),
             FiguresText::FsOpBench => table::from_fsopbench(FSOPBENCH),

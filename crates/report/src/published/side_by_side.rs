@@ -3,7 +3,7 @@
 //! Every published figure is included, whether or not we have one too; a row without a counterpart says why.
 //! Our figures are means over trials, as everywhere, with an interval if there are several trials.
 
-use super::table::{Row, Table};
+use super::table::{PublishedRow, PublishedTable};
 use super::{Published, PublishedError};
 use crate::csv_text::csv_text;
 use crate::export::output_error;
@@ -178,7 +178,7 @@ pub(crate) struct Found<'t> {
 }
 
 impl<'t> Found<'t> {
-    pub fn of(row: &Row, trials: &'t [TrialRecord]) -> Self {
+    pub fn of(row: &PublishedRow, trials: &'t [TrialRecord]) -> Self {
         let own = trials.iter().filter(|trial| row.counterpart.is(&trial.configuration));
         let kernels: BTreeSet<_> = own.clone().map(|trial| trial.configuration.level("kernel")).collect();
         if kernels.len() > 1 {
@@ -213,7 +213,7 @@ impl<'t> Found<'t> {
     }
 }
 
-fn figures(table: &Table, row: &Row, seed: u64, trials: &[&TrialRecord]) -> Vec<Printed> {
+fn figures(table: &PublishedTable, row: &PublishedRow, seed: u64, trials: &[&TrialRecord]) -> Vec<Printed> {
     let pairs = table.columns.iter().zip(&row.figures);
     pairs
         .filter_map(|(column, published)| {
@@ -245,7 +245,7 @@ fn ours(figure: &CaseEstimate) -> Ours {
 }
 
 /// The configurations that correspond to no row, each once, in the order of their trials.
-pub(crate) fn unpublished(table: &Table, trials: &[TrialRecord]) -> Vec<String> {
+pub(crate) fn unpublished(table: &PublishedTable, trials: &[TrialRecord]) -> Vec<String> {
     let rows: Vec<Found<'_>> = table.rows.iter().map(|row| Found::of(row, trials)).collect();
     let mut names: Vec<String> = Vec::new();
     for trial in trials {

@@ -7,18 +7,18 @@ use fsdyno_formats::fsopbench::{self, ParseError, RowValues, STATISTICS};
 
 /// A table of published figures.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Table {
+pub struct PublishedTable {
     /// The names of the labels that identify a row: `experiment`, `configuration`.
     pub keys: Vec<String>,
     /// The figures that were measured.
-    pub columns: Vec<Column>,
+    pub columns: Vec<PublishedColumn>,
     /// The configurations that were measured.
-    pub rows: Vec<Row>,
+    pub rows: Vec<PublishedRow>,
 }
 
 /// A column of figures.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Column {
+pub struct PublishedColumn {
     /// Its published name.
     pub name: String,
     /// The corresponding measure of ours.
@@ -29,8 +29,8 @@ pub struct Column {
 
 /// A row of figures.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Row {
-    /// The published name, a part for each of [`Table::keys`].
+pub struct PublishedRow {
+    /// The published name, a part for each of [`PublishedTable::keys`].
     pub label: Vec<String>,
     /// The configuration of ours that corresponds to it.
     pub counterpart: Counterpart,
@@ -38,7 +38,7 @@ pub struct Row {
     pub figures: Vec<Option<f64>>,
 }
 
-impl Row {
+impl PublishedRow {
     /// The label in one line.
     pub fn title(&self) -> String {
         let parts: Vec<&str> =
@@ -135,12 +135,12 @@ pub struct PublishedError {
     pub name: &'static str,
     /// The fault.
     #[source]
-    pub problem: Problem,
+    pub problem: TableProblem,
 }
 
 /// The fault in a file.
 #[derive(Debug, thiserror::Error)]
-pub enum Problem {
+pub enum TableProblem {
     /// Not CSV, or a row with too few or too many fields.
     #[error(transparent)]
     Csv(#[from] csv::Error),
@@ -163,10 +163,10 @@ pub enum Problem {
     Measure(#[from] MeasureError),
 }
 
-pub(super) fn from_csv(text: &str, columns: &[CsvColumn]) -> Result<Table, Problem> {
+pub(super) fn from_csv(text: &str, columns: &[CsvColumn]) -> Result<PublishedTable, TableProblem> {
     let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(text.as_bytes());
     let header: Vec<String> = reader.headers()?.iter().map(str::to_string).collect();
-    let refuse = || Problem::Columns(header.join(", "));
+    let refuse = || TableProblem::Columns(header.join(", "));
     let labels = header.iter().position(|name| name == COUNTERPART).ok_or_else(refuse)?;
     if !header[labels + 1..].iter().map(String::as_str).eq(columns.iter().map(|(name, _, _)| *name)) {
         return Err(refuse());
@@ -174,31 +174,32 @@ pub(super) fn from_csv(text: &str, columns: &[CsvColumn]) -> Result<Table, Probl
     let columns = columns
         .iter()
         .map(|(name, measure, unit)| {
-            Ok(Column { name: (*name).to_string(), measure: measure.measure()?, unit: *unit })
+            Ok(PublishedColumn { name: (*name).to_string(), measure: measure.measure()?, unit: *unit })
         })
-        .collect::<Result<Vec<_>, Problem>>()?;
+        .collect::<Result<Vec<_>, TableProblem>>()?;
     let rows = reader.records().map(|record| {
         let record = record?;
         let fields: Vec<&str> = record.iter().collect();
         let figures = fields[labels + 1..].iter().map(|field| match *field {
             "" => Ok(None),
-            field => field.parse::<f64>().map(Some).map_err(|_| Problem::Number(field.to_string())),
+            field => field.parse::<f64>().map(Some).map_err(|_| TableProblem::Number(field.to_string())),
         });
-        Ok(Row {
+        Ok(PublishedRow {
             label: fields[..labels].iter().map(|field| (*field).to_string()).collect(),
             counterpart: Counterpart::parse(fields[labels]),
             figures: figures.collect::<Result<_, _>>()?,
         })
     });
-    let rows = rows.collect::<Result<Vec<_>, Problem>>()?;
-    Ok(Table { keys: header[..labels].to_vec(), columns, rows })
+    let rows = rows.collect::<Result<Vec<_>, TableProblem>>()?;
+    Ok(PublishedTable { keys: header[..labels].to_vec(), columns, rows })
 }
 
 /// A row for each table of FsOpBench; its columns are `phase / row / statistic`.
-pub(super) fn from_fsopbench(texts: &[(&'static str, &str)]) -> Result<Table, Problem> {
-    let mut table = Table { keys: vec!["configuration".to_string()], columns: Vec::new(), rows: Vec::new() };
+pub(super) fn from_fsopbench(texts: &[(&'static str, &str)]) -> Result<PublishedTable, TableProblem> {
+    let mut table =
+        PublishedTable { keys: vec!["configuration".to_string()], columns: Vec::new(), rows: Vec::new() };
     for (run, text) in texts {
-        let tables = fsopbench::parse(text).map_err(|source| Problem::FsOpBench { run, source })?;
+        let tables = fsopbench::parse(text).map_err(|source| TableProblem::FsOpBench { run, source })?;
         for printed in &tables {
             let mut figures = vec![None; table.columns.len()];
             for (column, value) in fsopbench_figures(printed)? {
@@ -213,20 +214,24 @@ pub(super) fn from_fsopbench(texts: &[(&'static str, &str)]) -> Result<Table, Pr
             }
             let title = printed.title.to_string();
             let label = title.strip_prefix("Linux ").unwrap_or(&title).to_string();
-            table.rows.push(Row { label: vec![label], counterpart: fsopbench_counterpart(printed), figures });
+            table.rows.push(PublishedRow {
+                label: vec![label],
+                counterpart: fsopbench_counterpart(printed),
+                figures,
+            });
         }
     }
     Ok(table)
 }
 
-fn fsopbench_figures(table: &fsopbench::Table) -> Result<Vec<(Column, Option<f64>)>, Problem> {
+fn fsopbench_figures(table: &fsopbench::Table) -> Result<Vec<(PublishedColumn, Option<f64>)>, TableProblem> {
     let mut figures = Vec::new();
     for (phase, row) in table.phases.iter().flat_map(|phase| phase.rows.iter().map(move |row| (phase, row))) {
         let mut add =
-            |name: &str, figure: String, unit: PrintedUnit, value: Option<f64>| -> Result<(), Problem> {
+            |name: &str, figure: String, unit: PrintedUnit, value: Option<f64>| -> Result<(), TableProblem> {
                 let measure = format!("{}/{}/{figure}", phase.name, row.role).parse()?;
                 let name = format!("{} / {} / {name}", phase.name, row.label);
-                figures.push((Column { name, measure, unit }, value));
+                figures.push((PublishedColumn { name, measure, unit }, value));
                 Ok(())
             };
         match &row.values {

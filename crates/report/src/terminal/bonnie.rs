@@ -10,7 +10,7 @@ use fsdyno_core::workload::bonnie::{PER_CHARACTER, READ_CHAR, SEEKS, TESTS, WRIT
 use fsdyno_core::workload::external::bonnie::Arguments;
 use fsdyno_core::workload::{Bonnie, Program};
 use fsdyno_core::{Bytes, TrialRecord, Workload};
-use fsdyno_formats::bonnie::{LARGE, Run, SHORTEST_S, Speed, TestFigures};
+use fsdyno_formats::bonnie::{BonnieRun, LARGE, SHORTEST_S, Speed, TestFigures};
 use fsdyno_verdict::text;
 use fsdyno_verdict::view::{self, CaseView};
 use std::io::{self, Write};
@@ -71,9 +71,9 @@ impl Asked {
     }
 
     /// Adds the results.
-    fn run<'a>(&'a self, name: &'a str, case: &CaseView, seed_of_trial: u64) -> Run<'a> {
+    fn run<'a>(&'a self, name: &'a str, case: &CaseView, seed_of_trial: u64) -> BonnieRun<'a> {
         let original = self.original.as_ref();
-        Run {
+        BonnieRun {
             name,
             parameters: &self.parameters,
             links: original.and_then(|original| original.links),

@@ -8,7 +8,7 @@ use fsdyno_core::measure::Unit;
 use fsdyno_verdict::comparison::{
     ComparedCase, ComparedMeasure, Comparison, Finding, SideName, UncomparedCase,
 };
-use fsdyno_verdict::durability::{Finding as LossFinding, LossRow, Losses, Lost};
+use fsdyno_verdict::durability::{LossFinding, LossRow, Losses, Lost};
 use fsdyno_verdict::merge::Time;
 use fsdyno_verdict::text;
 use std::io::{self, Write};

@@ -9,7 +9,7 @@ use super::summary::Messages;
 use comfy_table::{Attribute, Cell, CellAlignment, ColumnConstraint, Table};
 use fsdyno_core::measure::Measure;
 use fsdyno_verdict::recommendation::{
-    Answer, AxisAnswer, Contender, RecipeStep, Recommendation, Verdict, difference,
+    Answer, AxisAnswer, Contender, ContenderVerdict, RecipeStep, Recommendation, difference,
 };
 use fsdyno_verdict::text::{self, interval_name};
 use std::io::{self, Write};
@@ -132,7 +132,7 @@ fn write_standings(
         let cells = weak.then_some(mark).into_iter().chain([name, figure]).chain(drawn);
         cells.chain([compared, verdict]).collect::<Vec<_>>()
     };
-    let has_pick = answer.standings.iter().any(|one| one.verdict == Verdict::Pick);
+    let has_pick = answer.standings.iter().any(|one| one.verdict == ContenderVerdict::Pick);
     let compared = if has_pick { "\nto the pick" } else { "\nto the best" };
     let heads = ["\nconfiguration", &head, "", compared, "\nverdict"].map(Cell::new);
     let mut table = style.table(row(Cell::new(""), heads).iter().map(Cell::content).collect());
@@ -168,7 +168,7 @@ fn write_standings(
         below.push("to the best: ratio of the means, verdicts corrected for their number");
     }
     let tells_how_many = |one: &Contender| {
-        one.with_value > 1 && matches!(one.verdict, Verdict::CannotTell { needed: Some(_) })
+        one.with_value > 1 && matches!(one.verdict, ContenderVerdict::CannotTell { needed: Some(_) })
     };
     if answer.standings.iter().any(tells_how_many) {
         below.push("cannot tell: ~N: about N blocks of one trial of each would decide");
@@ -192,18 +192,18 @@ fn align_left(table: &mut Table, columns: &[usize]) {
 
 fn verdict(one: &Contender, default_called: &str) -> String {
     match one.verdict {
-        Verdict::Best => "best".to_string(),
-        Verdict::Pick => "the pick".to_string(),
-        Verdict::AsGood => "as good".to_string(),
+        ContenderVerdict::Best => "best".to_string(),
+        ContenderVerdict::Pick => "the pick".to_string(),
+        ContenderVerdict::AsGood => "as good".to_string(),
         // How many would decide depends on how much trials vary, which one does not show.
-        Verdict::CannotTell { .. } if one.with_value == 1 => "cannot tell: 1 trial".to_string(),
-        Verdict::CannotTell { needed: Some(needed) } => format!("cannot tell: ~{needed}"),
-        Verdict::CannotTell { .. } if one.doubt.is_some() => "cannot tell: see note".to_string(),
-        Verdict::CannotTell { .. } => "cannot tell".to_string(),
-        Verdict::Worse => "worse".to_string(),
-        Verdict::WorseThanDefault => format!("worse than {default_called}"),
-        Verdict::BetterAndWeaker => "better, unsafe".to_string(),
-        Verdict::Unknown => "no value".to_string(),
+        ContenderVerdict::CannotTell { .. } if one.with_value == 1 => "cannot tell: 1 trial".to_string(),
+        ContenderVerdict::CannotTell { needed: Some(needed) } => format!("cannot tell: ~{needed}"),
+        ContenderVerdict::CannotTell { .. } if one.doubt.is_some() => "cannot tell: see note".to_string(),
+        ContenderVerdict::CannotTell { .. } => "cannot tell".to_string(),
+        ContenderVerdict::Worse => "worse".to_string(),
+        ContenderVerdict::WorseThanDefault => format!("worse than {default_called}"),
+        ContenderVerdict::BetterAndWeaker => "better, unsafe".to_string(),
+        ContenderVerdict::Unknown => "no value".to_string(),
     }
 }
 

@@ -6,7 +6,9 @@
 
 use super::classic::classic;
 use super::style::Style;
-use crate::published::{Column, Found, PublishedError, Table, emulation, find, of_study, unpublished};
+use crate::published::{
+    Found, PublishedColumn, PublishedError, PublishedTable, emulation, find, of_study, unpublished,
+};
 use fsdyno_core::measure::PrintedUnit;
 use fsdyno_core::{Configuration, PhaseResult, Study, SweepHeader, TrialRecord, Workload};
 use fsdyno_verdict::UnreadableHistogram;
@@ -107,7 +109,7 @@ struct Sheet {
 }
 
 impl Sheet {
-    fn new(table: &Table, header: &SweepHeader, trials: &[TrialRecord]) -> Self {
+    fn new(table: &PublishedTable, header: &SweepHeader, trials: &[TrialRecord]) -> Self {
         let mut sheet = Sheet { lines: Vec::new(), remarks: Vec::new() };
         for row in &table.rows {
             let found = Found::of(row, trials);
@@ -165,8 +167,8 @@ fn measured(trials: &[TrialRecord]) -> impl Iterator<Item = &TrialRecord> {
     trials.iter().filter(|trial| is_measured(trial))
 }
 
-fn cells(columns: &[Column], seed: u64, trials: &[&TrialRecord]) -> Vec<String> {
-    let cell = |column: &Column| {
+fn cells(columns: &[PublishedColumn], seed: u64, trials: &[&TrialRecord]) -> Vec<String> {
+    let cell = |column: &PublishedColumn| {
         figure(&column.measure, seed, trials).map_or(NONE.to_string(), |figure| cell(&figure, column.unit))
     };
     columns.iter().map(cell).collect()

@@ -9,7 +9,7 @@ use crate::progress::SweepEvent;
 use crate::runner::Here;
 use crate::sizes::Sizes;
 use crate::sweep_error::SweepError;
-use fsdyno_clients::Pool;
+use fsdyno_clients::ClientPool;
 use fsdyno_core::TrialRecord;
 use fsdyno_core::environment::DeviceFacts;
 use fsdyno_testbed::Confirmation;
@@ -95,7 +95,7 @@ fn of_machine(reason: &str, name: &str) -> String {
 /// Waits until all members can run trials. Returns what no machine has, and what is left of earlier sweeps.
 pub(super) fn await_all(
     plan: &Plan,
-    pool: &Pool,
+    pool: &ClientPool,
     machines: &[Machine],
     options: &RunOptions<'_>,
     observer: &mut dyn FnMut(SweepEvent<'_>),

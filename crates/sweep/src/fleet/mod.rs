@@ -21,7 +21,7 @@ use crate::run::blocks::Blocks;
 use crate::run::{SweepEnd, SweepOutcome, keeping};
 use crate::sweep_error::SweepError;
 use beginning::{await_all, confirmations, known_devices};
-use fsdyno_clients::Pool;
+use fsdyno_clients::ClientPool;
 use fsdyno_core::{AfterTrial, Nanos, TrialRecord, Warning, WarningKind};
 use fsdyno_store::Store;
 use machine::{Machine, Running, TURN};
@@ -44,7 +44,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// [`SweepError`] if it does not start; nothing has been changed then. Later causes are in the outcome.
 pub fn run_fleet(
     plan: &Plan,
-    pool: &Pool,
+    pool: &ClientPool,
     store: &mut Store,
     options: &RunOptions<'_>,
     observer: &mut dyn FnMut(SweepEvent<'_>),
@@ -102,7 +102,7 @@ pub fn run_fleet(
 /// A sweep over a fleet that runs.
 struct Fleet<'a> {
     cases: &'a [Case],
-    pool: &'a Pool,
+    pool: &'a ClientPool,
     options: &'a RunOptions<'a>,
     machines: Vec<Machine>,
     blocks: Blocks<'a>,

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::words::{MAKES_NOTHING, NAMES_DEVICE, OURS, Takes, Words};
 use fsdyno_core::hazard::Hazard::{By, Commits, Flushes, Harmless, Unknown, Weakens};
-use fsdyno_core::profile::{self, Profile};
+use fsdyno_core::profile::{self, RaidProfile};
 use fsdyno_core::{Bytes, Configuration};
 use fsdyno_host::{Command, Grant, Output};
 use std::path::Path;
@@ -130,7 +130,7 @@ const MOUNT_WORDS: Words = &[
 ];
 
 /// The profiles that a configuration sets, each with its axis.
-fn profiles(configuration: &Configuration) -> impl Iterator<Item = (&'static str, &'static Profile)> {
+fn profiles(configuration: &Configuration) -> impl Iterator<Item = (&'static str, &'static RaidProfile)> {
     ["profile", "data_profile"].into_iter().filter_map(|axis| {
         let level = configuration.level(axis)?;
         Some((axis, profile::find(level)?))

@@ -4,7 +4,7 @@ use super::confirmation::{Confirmation, Overwrite};
 use super::identity::{identity_text, pin_differences};
 use crate::mark;
 use crate::name::is_mount_directory;
-use crate::refusal::{Refusal, refusal};
+use crate::refusal::{GuardRefusal, refusal};
 use fsdyno_core::device::Block;
 use fsdyno_core::{Bytes, DeviceSpec};
 use fsdyno_host::probe::{DeviceProbe, Signature, UNKNOWN_DATA, Use};
@@ -13,7 +13,7 @@ use std::path::Path;
 
 /// The requirement of the plan on a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Need {
+pub struct DeviceNeed {
     /// The least size.
     pub size: Bytes,
     /// The part of the plan that needs this size.
@@ -28,9 +28,9 @@ pub fn refusals(
     probe: &DeviceProbe,
     spec: &DeviceSpec,
     confirmation: &Confirmation,
-    need: &Need,
+    need: &DeviceNeed,
     used_before: bool,
-) -> Vec<Refusal> {
+) -> Vec<GuardRefusal> {
     let path = spec.path();
     let mut refusals = Vec::new();
     if !probe.block {
@@ -89,7 +89,7 @@ fn named_instead(confirmation: &Confirmation) -> String {
     }
 }
 
-pub(super) fn too_small(path: &Path, size: Bytes, need: &Need) -> Refusal {
+pub(super) fn too_small(path: &Path, size: Bytes, need: &DeviceNeed) -> GuardRefusal {
     // Rounded so that what is asked for is enough.
     let has = if size < Bytes(Bytes::MIB) { size } else { Bytes(size.0 - size.0 % Bytes::MIB) };
     let needed = Bytes(need.size.0.next_multiple_of(Bytes::MIB));
@@ -103,10 +103,10 @@ pub(super) fn too_small(path: &Path, size: Bytes, need: &Need) -> Refusal {
 
 /// One refusal for each use, and one for everything that the device carries: a disk that carries the system
 /// carries many things.
-fn used(path: &Path, uses: &[Use]) -> Vec<Refusal> {
+fn used(path: &Path, uses: &[Use]) -> Vec<GuardRefusal> {
     let (carried, others): (Vec<&Use>, Vec<&Use>) =
         uses.iter().partition(|usage| matches!(usage, Use::Carries { .. }));
-    let mut refusals: Vec<Refusal> = others
+    let mut refusals: Vec<GuardRefusal> = others
         .into_iter()
         .map(|usage| {
             let (reason, hint) = explain(usage);
@@ -180,7 +180,7 @@ fn printable(text: &str) -> String {
 }
 
 /// That it is not the device of the plan, or that nothing distinguishes it from another one.
-fn other_device(path: &Path, spec: &DeviceSpec, probe: &DeviceProbe) -> Vec<Refusal> {
+fn other_device(path: &Path, spec: &DeviceSpec, probe: &DeviceProbe) -> Vec<GuardRefusal> {
     let identity = &probe.identity;
     let mut refusals = Vec::new();
     if identity.serial.is_none() && identity.diskseq.is_none() {
@@ -277,7 +277,7 @@ mod tests {
     #[test]
     fn as_much_as_is_asked_for_is_enough() {
         let reason = |size, needed| {
-            let need = Need { size: Bytes(needed), by: "the plan's trees".to_string() };
+            let need = DeviceNeed { size: Bytes(needed), by: "the plan's trees".to_string() };
             too_small(Path::new("/dev/sdb"), Bytes(size), &need).reason
         };
         assert_eq!(reason(48 << 20, 105_000_000), "has 48M, but the plan's trees need 101M");

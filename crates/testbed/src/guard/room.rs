@@ -6,7 +6,7 @@
 //! f2fs, nilfs2, or any with changing files) comes to use all of them in a window of unknown length. A full
 //! host filesystem would break the trial, the store, and everything else on it.
 
-use crate::refusal::{Refusal, refusal};
+use crate::refusal::{GuardRefusal, refusal};
 use crate::spec::images;
 use fsdyno_core::device::Image;
 use fsdyno_core::reserve::reserve;
@@ -37,7 +37,7 @@ pub(super) fn refusals(
     devices: &Devices,
     configurations: &[Configuration],
     space: Bytes,
-) -> Vec<Refusal> {
+) -> Vec<GuardRefusal> {
     let mut rooms: BTreeMap<PathBuf, Room> = BTreeMap::new();
     let mut refusals = Vec::new();
     if let DeviceSpec::Directory { path } = &devices.data {
@@ -123,12 +123,12 @@ fn reserved(room: &Room) -> (Bytes, String) {
     (reserve, format!("of the {} free there, {} is reserved{kept_for}", whole(room.free), whole(reserve)))
 }
 
-fn short(together: &Together<'_>, room: &Room) -> Option<Refusal> {
+fn short(together: &Together<'_>, room: &Room) -> Option<GuardRefusal> {
     let (reserve, place) = reserved(room);
     refuse(together, room.free, reserve, &place, "name a path on another filesystem")
 }
 
-fn short_of_files(path: &Path, room: &Room, space: Bytes) -> Option<Refusal> {
+fn short_of_files(path: &Path, room: &Room, space: Bytes) -> Option<GuardRefusal> {
     let (reserve, place) = reserved(room);
     if space.0.saturating_add(reserve.0) <= room.free.0 {
         return None;
@@ -140,7 +140,7 @@ fn short_of_files(path: &Path, room: &Room, space: Bytes) -> Option<Refusal> {
     Some(refusal(path, reason, hint))
 }
 
-fn short_of_memory(host: &mut dyn Host, together: &Together<'_>) -> Option<Refusal> {
+fn short_of_memory(host: &mut dyn Host, together: &Together<'_>) -> Option<GuardRefusal> {
     let text = host.read_text(Path::new("/proc/meminfo")).unwrap_or_default();
     let value = |key| meminfo::value(&text, key);
     let Some((total, available)) = value("MemTotal").zip(value("MemAvailable")) else {
@@ -160,7 +160,7 @@ fn refuse(
     reserve: Bytes,
     place: &str,
     elsewhere: &str,
-) -> Option<Refusal> {
+) -> Option<GuardRefusal> {
     if together.size.0.saturating_add(reserve.0) <= free.0 {
         return None;
     }

@@ -5,15 +5,15 @@
 
 use super::{InForce, Layer, Made, Making, SECTOR, dmsetup, in_kernel, no_device_mapper, table};
 use crate::Result;
-use crate::filesystem::Tool;
 use crate::kernel_module::has_module;
 use crate::way_back::UndoAction;
 use fsdyno_core::DeviceSpec;
+use fsdyno_core::Tool;
 use fsdyno_core::device::{Delay, Delayed};
 use fsdyno_host::{Command, Host};
 use std::path::{Path, PathBuf};
 
-const TOOLS: &[Tool] = &[Tool { program: "dmsetup", package: "dmsetup", version_argument: "--version" }];
+const TOOLS: &[Tool] = &[Tool::new("dmsetup", "dmsetup", "--version")];
 
 impl Layer for Delayed {
     fn tools(&self) -> &'static [Tool] {

@@ -8,17 +8,15 @@ use super::{
     succeed, table,
 };
 use crate::Result;
-use crate::filesystem::{Target, Tool};
+use crate::filesystem::Target;
 use crate::way_back::UndoAction;
+use fsdyno_core::Tool;
 use fsdyno_core::device::Lvm;
 use fsdyno_core::{Bytes, DeviceSpec, Recipe};
 use fsdyno_host::{Command, Grant, Host};
 use std::path::{Path, PathBuf};
 
-const TOOLS: &[Tool] = &[
-    Tool { program: "lvm", package: "lvm2", version_argument: "version" },
-    Tool { program: "dmsetup", package: "dmsetup", version_argument: "--version" },
-];
+const TOOLS: &[Tool] = &[Tool::new("lvm", "lvm2", "version"), Tool::new("dmsetup", "dmsetup", "--version")];
 const VOLUME: &str = "data";
 
 impl Layer for Lvm {

@@ -8,9 +8,10 @@
 use super::{InForce, Label, Layer, Made, Making, disk, in_kernel, kib, labels, succeed};
 use crate::Result;
 use crate::error::TestbedError;
-use crate::filesystem::{Target, Tool};
+use crate::filesystem::Target;
 use crate::kernel_module::has_module;
 use crate::way_back::{UndoAction, Undone};
+use fsdyno_core::Tool;
 use fsdyno_core::device::{Bitmap, Md, RaidLevel};
 use fsdyno_core::{Bytes, DeviceSpec, Recipe};
 use fsdyno_host::{Command, Grant, Host};
@@ -18,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-const TOOLS: &[Tool] = &[Tool { program: "mdadm", package: "mdadm", version_argument: "--version" }];
+const TOOLS: &[Tool] = &[Tool::new("mdadm", "mdadm", "--version")];
 /// mdadm accepts names of up to 32 characters.
 const NAME_DIGITS: usize = 24;
 /// Bytes per second below which an array that computes its parity counts as hung.

@@ -9,11 +9,12 @@ mod lvm;
 mod md;
 
 use crate::Result;
-use crate::filesystem::{Target, Tool};
+use crate::filesystem::Target;
 use crate::kernel_module::has_module;
 use crate::signature;
 use crate::tool::run_to_success;
 use crate::way_back::{Label, UndoAction, Undone};
+use fsdyno_core::Tool;
 use fsdyno_core::device::Block;
 use fsdyno_core::{DeviceSpec, Recipe};
 use fsdyno_host::{Command, DeviceHandle, Grant, Host, HostError, Output};

@@ -8,7 +8,7 @@
 use crate::mark;
 use crate::name::{has_name, is_absolute, is_id, is_memory_group, is_mount_directory};
 use crate::way_back::{Label, UndoAction};
-use fsdyno_host::setting::{BYTES_MAX, Setting};
+use fsdyno_host::setting::{BYTES_MAX, HostSetting};
 
 /// Returns the problem with an action, if it is one that fsdyno never journals.
 pub(super) fn violation(action: &UndoAction) -> Option<String> {
@@ -27,10 +27,10 @@ pub(super) fn violation(action: &UndoAction) -> Option<String> {
         UndoAction::WriteSetting { path, old, new } => {
             let values = std::iter::once(old).chain(new);
             let short = values.clone().all(|value| value.len() <= BYTES_MAX && !value.contains('\0'));
-            ("writes to something that is not a setting", short && Setting::at(path).is_some())
+            ("writes to something that is not a setting", short && HostSetting::at(path).is_some())
         }
         UndoAction::SettingInForce { path } => {
-            ("names something that is not a setting", Setting::at(path).is_some())
+            ("names something that is not a setting", HostSetting::at(path).is_some())
         }
         UndoAction::RemoveDirectory { path } | UndoAction::Unmount { target: path } => {
             ("names a mount directory that is not fsdyno's", is_mount_directory(path))

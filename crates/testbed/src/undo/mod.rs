@@ -14,7 +14,7 @@ mod step;
 use crate::Result;
 use crate::error::TestbedError;
 use crate::name::{mount_directory, random_name, trace_instance};
-use crate::privilege::Lack;
+use crate::privilege::MissingPrivilege;
 use crate::way_back::{UndoAction, Undone, stands_on};
 use file::{Adopted, JournalFile, Unusable};
 use fsdyno_host::probe::FileIdentity;
@@ -349,7 +349,8 @@ pub fn restore_within(host: &mut dyn Host, directory: &Path, patience: Duration)
     let mut waiting = Vec::new();
     let journals = file::journals(directory)?;
     // An ordinary user has journals of their own, of guests.
-    let lack = Lack::of(host).filter(|lack| !journals.is_empty() && *lack != Lack::Root);
+    let lack =
+        MissingPrivilege::of(host).filter(|lack| !journals.is_empty() && *lack != MissingPrivilege::Root);
     if let Some(lack) = lack {
         return Err(TestbedError::Powerless { directory: directory.to_path_buf(), lack });
     }

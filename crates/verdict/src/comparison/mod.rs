@@ -65,7 +65,7 @@ impl Side<'_> {
 
 /// The measures to compare, and the strictness of the comparison.
 #[derive(Debug, Clone)]
-pub struct Question {
+pub struct ComparisonQuestion {
     /// The measures; if empty, every named one that both sides have, except `throughput` and those of the
     /// lifecycle.
     pub measures: Vec<Measure>,
@@ -215,7 +215,7 @@ impl ComparedMeasure {
 
 impl Comparison {
     /// Compares the second side with the first.
-    pub fn new(first: Side<'_>, second: Side<'_>, question: &Question) -> Self {
+    pub fn new(first: Side<'_>, second: Side<'_>, question: &ComparisonQuestion) -> Self {
         let sides = [first, second];
         let [of_first, of_second] = sides.map(|side| matching::cases(side.trials));
         let found = matching::pairs(&of_first, &of_second);
@@ -247,7 +247,7 @@ impl Comparison {
 
     /// Returns whether something got worse.
     pub fn regressed(&self) -> bool {
-        let loses_more = |row: &LossRow| row.finding == durability::Finding::LosesMore;
+        let loses_more = |row: &LossRow| row.finding == durability::LossFinding::LosesMore;
         self.rows().any(|row| row.finding == Finding::Slower)
             || self.losses().any(loses_more)
             || self.alone[1].iter().any(|case| case.is_lost)
@@ -264,7 +264,7 @@ impl Comparison {
     }
 }
 
-fn compared(sides: [&Case<'_>; 2], of: [Side<'_>; 2], question: &Question) -> ComparedCase {
+fn compared(sides: [&Case<'_>; 2], of: [Side<'_>; 2], question: &ComparisonQuestion) -> ComparedCase {
     let beside = of_common_load(sides, of);
     let row = |measure: &Measure| row(measure, sides, of, beside.as_deref(), question.seed);
     let asked = question.measures.clone();

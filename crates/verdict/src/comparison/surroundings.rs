@@ -1,7 +1,7 @@
 //! The surroundings of a comparison that bear on its answer: the behaviour of the machine during the sweeps
 //! of both sides, and the warnings of the compared trials.
 
-use super::{Question, Side};
+use super::{ComparisonQuestion, Side};
 use crate::drift::{Drift, drift};
 use crate::outcomes::{Text, carriers, text_of};
 use crate::text;
@@ -59,7 +59,7 @@ pub(super) fn warnings(sides: [&[&TrialRecord]; 2]) -> Vec<SharedWarning> {
 
 /// Returns the notes on what the sentinels of each side's sweep show, and on looks that decided its number of
 /// trials.
-pub(super) fn notes(sides: [Side<'_>; 2], question: &Question) -> [Vec<String>; 2] {
+pub(super) fn notes(sides: [Side<'_>; 2], question: &ComparisonQuestion) -> [Vec<String>; 2] {
     let one_sweep = sides[0].shares_sweep_with(&sides[1]);
     let of = |side: Side<'_>| {
         let measure = question.measures.first().cloned().or_else(|| default_measure(side.whole));

@@ -3,9 +3,9 @@
 use super::*;
 use crate::fixture::blocks as trials;
 
-pub(crate) fn question(measures: &[&str]) -> Question {
+pub(crate) fn question(measures: &[&str]) -> ComparisonQuestion {
     let measures = measures.iter().map(|name| name.parse().unwrap()).collect();
-    Question { measures, threshold: 0.05, seed: 42 }
+    ComparisonQuestion { measures, threshold: 0.05, seed: 42 }
 }
 
 pub(crate) fn side<'a>(name: &'a str, sweep: i64, trials: &'a [TrialRecord]) -> Side<'a> {

@@ -31,12 +31,12 @@ pub struct LossRow {
     /// logs.
     pub difference: Option<RateDifference>,
     /// The verdict on the second side.
-    pub finding: Finding,
+    pub finding: LossFinding,
 }
 
 /// The verdict on the second of two sides.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
-pub enum Finding {
+pub enum LossFinding {
     /// It loses more.
     LosesMore,
     /// It loses less.
@@ -46,16 +46,18 @@ pub enum Finding {
     NoDifferenceShown(Option<f64>),
 }
 
-impl Finding {
+impl LossFinding {
     /// The verdict in words.
     pub fn words(self) -> String {
         match self {
-            Finding::LosesMore => "loses more".to_string(),
-            Finding::LosesLess => "loses less".to_string(),
-            Finding::NoDifferenceShown(Some(least)) => {
+            LossFinding::LosesMore => "loses more".to_string(),
+            LossFinding::LosesLess => "loses less".to_string(),
+            LossFinding::NoDifferenceShown(Some(least)) => {
                 format!("no difference shown (would show {:.0} %)", (least * 100.0).ceil())
             }
-            Finding::NoDifferenceShown(None) => "no difference shown (too few logs to show any)".to_string(),
+            LossFinding::NoDifferenceShown(None) => {
+                "no difference shown (too few logs to show any)".to_string()
+            }
         }
     }
 }
@@ -76,7 +78,7 @@ pub(crate) fn compared(sides: [&Losses; 2]) -> Vec<LossRow> {
         let sides = sides.map(|side| side.acknowledged.clone());
         let table = [&sides[0], &sides[1]].map(|lost| [lost.losing_logs, lost.logs]);
         let p = fisher(table[0], table[1]);
-        let finding = Finding::NoDifferenceShown(None);
+        let finding = LossFinding::NoDifferenceShown(None);
         Some(LossRow { model: *model, sides, p, corrected_p: p, difference: None, finding })
     };
     CacheModel::ALL.iter().filter_map(row).collect()
@@ -109,7 +111,7 @@ fn always_and_never([a, b]: [&Lost; 2]) -> bool {
     enough && (separate(a, b) || separate(b, a))
 }
 
-fn finding(row: &LossRow, each: f64) -> Finding {
+fn finding(row: &LossRow, each: f64) -> LossFinding {
     let [a, b] = &row.sides;
     let share = |side: &Lost| side.losing_logs as f64 / side.logs.max(1) as f64;
     let by_logs = (row.corrected_p < WRONG || always_and_never([a, b])).then(|| share(b) - share(a));
@@ -117,9 +119,9 @@ fn finding(row: &LossRow, each: f64) -> Finding {
     let shown = [by_logs, by_rate];
     let shown = || shown.iter().flatten();
     match (shown().any(|by| *by > 0.0), shown().any(|by| *by < 0.0)) {
-        (true, false) => Finding::LosesMore,
-        (false, true) => Finding::LosesLess,
+        (true, false) => LossFinding::LosesMore,
+        (false, true) => LossFinding::LosesLess,
         // If more logs lose less each, neither side loses more.
-        _ => Finding::NoDifferenceShown(least_shown([a.logs, b.logs], each)),
+        _ => LossFinding::NoDifferenceShown(least_shown([a.logs, b.logs], each)),
     }
 }

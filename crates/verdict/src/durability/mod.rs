@@ -9,7 +9,7 @@ mod difference;
 mod safety;
 mod spread;
 
-pub use difference::{Finding, LossRow};
+pub use difference::{LossFinding, LossRow};
 pub use safety::{Basis, MeasuredLosses};
 
 pub(crate) use difference::{Judge, compared, correct};
@@ -20,7 +20,7 @@ use fsdyno_core::TrialRecord;
 use fsdyno_core::durability::{CacheModel, Promise, PromiseBasis};
 use fsdyno_core::figures::total;
 use fsdyno_core::result::{
-    AgeBin, Durability, LogSummary, LosingState, ModelResult, PromiseResult, Spread, Wrong,
+    AgeBin, Durability, LogSummary, LosingState, ModelResult, PromiseResult, Spread, WrongInside,
 };
 use fsdyno_core::units::Nanos;
 use fsdyno_stats::{CLUSTERS_ENOUGH, Cluster, Interval, at_most, proportion, rate};
@@ -72,9 +72,9 @@ pub struct ModelLosses {
     /// Each promise that was made, in the order of [`Promise::ALL`].
     pub promises: Vec<PromiseLosses>,
     /// Files of promises that the standard makes which contain what they must not.
-    pub wrong: Wrong,
+    pub wrong: WrongInside,
     /// The same in work that nobody has promised to keep.
-    pub unpromised: Wrong,
+    pub unpromised: WrongInside,
     /// Work that nothing synced; absent if no cut came after any.
     pub unsynced: Option<UnsyncedLosses>,
     /// States that could be mounted.
@@ -102,7 +102,7 @@ pub struct PromiseLosses {
     #[serde(flatten)]
     pub lost: Lost,
     /// Files that contain what they must not.
-    pub wrong: Wrong,
+    pub wrong: WrongInside,
 }
 
 /// The number of promises that were lost, of those acknowledged before the cuts, summed over all states.

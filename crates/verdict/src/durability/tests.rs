@@ -16,7 +16,7 @@ fn logs(count: u32, lost: fn(CacheModel) -> u64) -> Vec<TrialRecord> {
     (0..count).map(|number| losing_trial(number, number, 0, ext4(), lost)).collect()
 }
 
-fn judged(sides: [&[TrialRecord]; 2]) -> Vec<(CacheModel, Finding)> {
+fn judged(sides: [&[TrialRecord]; 2]) -> Vec<(CacheModel, LossFinding)> {
     let sides = sides.map(losses);
     let mut rows = compared([&sides[0], &sides[1]]);
     correct(&mut rows.iter_mut().collect::<Vec<_>>(), Judge { comparisons: 0, seed: 42 });
@@ -108,25 +108,25 @@ fn trials_without_power_cuts_have_no_losses() {
 #[test]
 fn a_difference_needs_logs_and_equal_zeros_are_none() {
     let (none, all) = (logs(6, NOTHING), logs(6, EVERYTHING));
-    let flushed = |rows: &[(CacheModel, Finding)]| rows[1].1;
-    assert_eq!(flushed(&judged([&none, &all])), Finding::LosesMore);
-    assert_eq!(flushed(&judged([&all, &none])), Finding::LosesLess);
+    let flushed = |rows: &[(CacheModel, LossFinding)]| rows[1].1;
+    assert_eq!(flushed(&judged([&none, &all])), LossFinding::LosesMore);
+    assert_eq!(flushed(&judged([&all, &none])), LossFinding::LosesLess);
     let same = judged([&none, &none]);
-    assert!(same.iter().all(|(_, finding)| matches!(finding, Finding::NoDifferenceShown(Some(_)))));
+    assert!(same.iter().all(|(_, finding)| matches!(finding, LossFinding::NoDifferenceShown(Some(_)))));
     assert_eq!(same[0].1.words(), "no difference shown (would show 84 %)");
-    assert_eq!(flushed(&judged([&none[..3], &all[..3]])), Finding::LosesMore);
+    assert_eq!(flushed(&judged([&none[..3], &all[..3]])), LossFinding::LosesMore);
     let few = flushed(&judged([&none[..2], &all[..2]]));
     assert_eq!(few.words(), "no difference shown (too few logs to show any)");
-    assert_eq!(Finding::LosesMore.words(), "loses more");
-    assert_eq!(Finding::LosesLess.words(), "loses less");
+    assert_eq!(LossFinding::LosesMore.words(), "loses more");
+    assert_eq!(LossFinding::LosesLess.words(), "loses less");
 }
 
 /// Every log of both sides loses something, so that only rates can tell them apart.
 #[test]
 fn rates_tell_apart_what_always_loses_something() {
     let (some, all) = (logs(6, |_| 3), logs(6, |_| MADE));
-    assert!(judged([&some, &all]).iter().all(|(_, finding)| *finding == Finding::LosesMore));
-    assert!(judged([&some, &some]).iter().all(|(_, finding)| *finding > Finding::LosesLess));
+    assert!(judged([&some, &all]).iter().all(|(_, finding)| *finding == LossFinding::LosesMore));
+    assert!(judged([&some, &some]).iter().all(|(_, finding)| *finding > LossFinding::LosesLess));
 }
 
 /// A trial that says of itself that a setting is unsafe.

@@ -14,8 +14,8 @@ use crate::enough::light;
 use crate::levels::THRESHOLD;
 use crate::load::{Load, loads};
 use crate::machines::Shared;
-use crate::race::procedure::{Budget, NextStep, Outcome, Race, RaceProgress, Running, Schedule};
-use fsdyno_core::{Nanos, Outcome as Ending, RaceBudget, RaceRules, SweepHeader, TrialRecord};
+use crate::race::procedure::{Budget, NextStep, Race, RaceProgress, RacedTrial, Running, Schedule};
+use fsdyno_core::{Nanos, Outcome, RaceBudget, RaceRules, SweepHeader, TrialRecord};
 use std::collections::BTreeSet;
 
 /// The share of a time that trials may take, in percent: what a sweep does between them takes time as well.
@@ -36,7 +36,7 @@ pub struct LiveRace {
 
 /// A block of a race.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Block {
+pub struct RaceBlock {
     /// Its cases in the plan's order; none if the race is over.
     pub cases: Vec<u32>,
     /// The number of blocks of these cases that may be measured at once.
@@ -60,11 +60,11 @@ impl LiveRace {
     /// The block of this number, from 1 on, given the trials of all blocks before it; later trials change
     /// nothing. On several machines, `most` blocks of a round may be measured at once. The second part is
     /// what those before it say, without the sweep's name.
-    pub fn block(&self, number: u32, most: u32) -> (Block, Result<RaceAnswer, RaceError>) {
+    pub fn block(&self, number: u32, most: u32) -> (RaceBlock, Result<RaceAnswer, RaceError>) {
         let before = before(&self.trials, number);
         match Course::new(&self.rules, self.seed, THRESHOLD, &before) {
             Ok(course) => (course.next(most), course.answer(THRESHOLD)),
-            Err(error) => (Block::default(), Err(error)),
+            Err(error) => (RaceBlock::default(), Err(error)),
         }
     }
 }
@@ -119,7 +119,7 @@ struct Course<'a> {
     first: Vec<TrialRecord>,
     wanted: Wanted,
     race: Race,
-    outcomes: Vec<Outcome>,
+    outcomes: Vec<RacedTrial>,
     /// The trial of each outcome.
     records: Vec<&'a TrialRecord>,
     progress: RaceProgress,
@@ -187,9 +187,9 @@ impl<'a> Course<'a> {
     }
 
     /// The next block.
-    fn next(&self, most: u32) -> Block {
+    fn next(&self, most: u32) -> RaceBlock {
         let NextStep::Block { number, cells, at_once, .. } = &self.progress.step else {
-            return Block::default();
+            return RaceBlock::default();
         };
         let at_once = (*at_once).clamp(1, most.max(1));
         let case = |cell: &usize| self.rivals[*cell].raced.case;
@@ -205,7 +205,7 @@ impl<'a> Course<'a> {
             let of_block: Vec<u32> = best.chain(default).map(case).chain(sentinel).collect();
             later.extend(blocks.flat_map(|_| of_block.iter().copied()));
         }
-        Block { cases: cells.iter().map(case).collect(), at_once, later }
+        RaceBlock { cases: cells.iter().map(case).collect(), at_once, later }
     }
 
     fn answer(&self, threshold: f64) -> Result<RaceAnswer, RaceError> {
@@ -254,8 +254,8 @@ fn split<'a>(
     let has_value = |one: &Rival<'_>| first_value(one, wanted).is_some();
     let (measured, unmeasured): (Vec<_>, Vec<_>) = all.into_iter().partition(has_value);
     let why = |one: &Rival<'a>| match first(one).map(|trial| &trial.outcome) {
-        Some(Ending::Skipped { unmet }) => format!("skipped: {}", unmet.join("; ")),
-        Some(Ending::Failed { error }) => format!("failed: {error}"),
+        Some(Outcome::Skipped { unmet }) => format!("skipped: {}", unmet.join("; ")),
+        Some(Outcome::Failed { error }) => format!("failed: {error}"),
         _ => words::why(None, None, None),
     };
     let mut out: Vec<(Raced, String)> = unmeasured.iter().map(|one| (one.raced.clone(), why(one))).collect();
@@ -277,7 +277,7 @@ fn first_value(one: &Rival<'_>, wanted: &Wanted) -> Option<f64> {
 }
 
 fn ran(trial: &TrialRecord) -> bool {
-    !matches!(trial.outcome, Ending::Skipped { .. })
+    !matches!(trial.outcome, Outcome::Skipped { .. })
 }
 
 /// Returns the cost of a trial in the unit of the budget.

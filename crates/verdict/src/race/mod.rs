@@ -12,13 +12,13 @@ mod rivals;
 mod words;
 
 pub use crate::race::procedure::{BudgetError, Round, Schedule};
-pub use live::{Block, LiveRace, answer, history, usable};
+pub use live::{LiveRace, RaceBlock, answer, history, usable};
 pub use replay::replay;
 
 use crate::judgement::{Class, Judgement};
 use crate::levels::name_of_kept;
 use crate::load::Load;
-use crate::race::procedure::{Dropped, NextStep, Outcome, Race, RaceProgress, Why};
+use crate::race::procedure::{Dropped, NextStep, Race, RaceProgress, RacedTrial, Why};
 use crate::ranking::estimate_of;
 use fsdyno_core::measure::{Direction, Goal, Value};
 use fsdyno_core::{Configuration, Nanos, TrialRecord};
@@ -312,7 +312,7 @@ struct Found<'f, 'a> {
     rivals: &'f [Rival<'a>],
     wanted: &'f Wanted,
     race: &'f Race,
-    outcomes: &'f [Outcome],
+    outcomes: &'f [RacedTrial],
     /// The trial of each outcome.
     records: &'f [&'a TrialRecord],
     progress: &'f RaceProgress,

@@ -11,7 +11,7 @@ use super::{Found, RaceAnswer, RaceError, RaceQuestion, RaceState, Raced, WholeS
 use crate::durability::Safety;
 use crate::load::{Load, loads};
 use crate::machines::Shared;
-use crate::race::procedure::{Budget, NextStep, Outcome, Race, RaceProgress, Running, Schedule};
+use crate::race::procedure::{Budget, NextStep, Race, RaceProgress, RacedTrial, Running, Schedule};
 use fsdyno_core::{Nanos, SweepHeader, TrialRecord};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -112,7 +112,7 @@ fn run<'a>(
     rivals: &[Rival<'a>],
     wanted: &Wanted,
     seed: u64,
-) -> Result<(Vec<Outcome>, Vec<&'a TrialRecord>, RaceProgress), RaceError> {
+) -> Result<(Vec<RacedTrial>, Vec<&'a TrialRecord>, RaceProgress), RaceError> {
     let mut blocks: Vec<u32> =
         rivals.iter().flat_map(|one| one.trials.iter().map(|trial| trial.block)).collect();
     blocks.sort_unstable();

@@ -3,7 +3,7 @@
 use super::{RaceError, Raced};
 use crate::levels::{FILESYSTEM, changes, level};
 use crate::load::Load;
-use crate::race::procedure::{Cells, Outcome};
+use crate::race::procedure::{Cells, RacedTrial};
 use fsdyno_core::TrialRecord;
 use fsdyno_core::measure::{Direction, Goal, Measure};
 use std::collections::BTreeSet;
@@ -91,9 +91,9 @@ impl Wanted {
         cell: usize,
         trial: &TrialRecord,
         cost: u64,
-    ) -> Outcome {
+    ) -> RacedTrial {
         let other = |measure: &Measure| Some(oriented(measure, measure.value(trial)?.value));
-        Outcome {
+        RacedTrial {
             block,
             shared,
             cell,

@@ -37,7 +37,7 @@ pub struct Contender {
     pub to_best: Option<Compared>,
     /// The verdict.
     #[serde(flatten)]
-    pub verdict: Verdict,
+    pub verdict: ContenderVerdict,
     /// The ways in which it weakens what survives a power cut, or may, one line each; empty if it is durable.
     pub risks: Vec<String>,
     /// The basis for saying whether it is durable.
@@ -71,7 +71,7 @@ pub struct Compared {
 /// The verdict on a configuration compared with the best.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "verdict")]
-pub enum Verdict {
+pub enum ContenderVerdict {
     /// It is the best; among those that weaken nothing, if there are any.
     Best,
     /// The pick of a race, with which the others are compared in place of the best.

@@ -6,7 +6,7 @@
 //! property of its code rather than a sample, so that a configuration is worse if each of its trials is worse
 //! than each of the best one.
 
-use super::contender::{Contender, Verdict, of_case};
+use super::contender::{Contender, ContenderVerdict, of_case};
 use crate::faults::Faults;
 use fsdyno_core::TrialRecord;
 use fsdyno_core::measure::Measure;
@@ -18,7 +18,7 @@ pub(super) fn verdicts(
     standings: &[Contender],
     trials: &[&TrialRecord],
     best: usize,
-) -> Option<Vec<Verdict>> {
+) -> Option<Vec<ContenderVerdict>> {
     if !measure.is_of_faults() {
         return None;
     }
@@ -30,12 +30,12 @@ pub(super) fn verdicts(
         own.iter().all(|one| of_best.iter().all(|other| holds(one, other)))
     };
     let verdict = |(index, one): (usize, &Contender)| match shares(one) {
-        _ if index == best => Verdict::Best,
-        own if own.is_empty() => Verdict::Unknown,
-        own if all(&own, |one, best| one == best) => Verdict::AsGood,
-        own if all(&own, |one, best| one > best) => Verdict::Worse,
-        own if all(&own, |one, best| one < best) => Verdict::BetterAndWeaker,
-        _ => Verdict::CannotTell { needed: None },
+        _ if index == best => ContenderVerdict::Best,
+        own if own.is_empty() => ContenderVerdict::Unknown,
+        own if all(&own, |one, best| one == best) => ContenderVerdict::AsGood,
+        own if all(&own, |one, best| one > best) => ContenderVerdict::Worse,
+        own if all(&own, |one, best| one < best) => ContenderVerdict::BetterAndWeaker,
+        _ => ContenderVerdict::CannotTell { needed: None },
     };
     Some(standings.iter().enumerate().map(verdict).collect())
 }

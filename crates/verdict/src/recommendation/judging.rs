@@ -10,7 +10,7 @@
 //! ([`Load::guards`](fsdyno_core::workload::Load::guards)); [`price`](super::price) says when one is
 //! materially worse.
 
-use super::contender::{Compared, Contender, Verdict, called, default, of_case};
+use super::contender::{Compared, Contender, ContenderVerdict, called, default, of_case};
 use super::faults;
 use super::price::{Change, Loss, Trials};
 use super::recipe::quoted;
@@ -79,7 +79,7 @@ impl Evidence<'_, '_> {
     pub fn judge(&self) -> Judged {
         let standings = self.standings;
         let default = default(standings);
-        let best = standings.iter().position(|one| one.verdict == Verdict::Best);
+        let best = standings.iter().position(|one| one.verdict == ContenderVerdict::Best);
         let (Some(best), Some(default)) = (best, default) else {
             let headline = format!("No trial has a value of {}.", self.measure);
             let judgement = Judgement { class: Class::Invalid, headline, next: None };
@@ -124,7 +124,7 @@ impl Evidence<'_, '_> {
         {
             return keep(Class::NoDifference, self.only_safe(&standings[best]), None);
         }
-        let undecided = |one: &&Contender| matches!(one.verdict, Verdict::CannotTell { .. });
+        let undecided = |one: &&Contender| matches!(one.verdict, ContenderVerdict::CannotTell { .. });
         let open: Vec<&Contender> = self.rivals(best).filter(undecided).collect();
         if !open.is_empty() {
             if let Some(most) = self.most_to_gain(best, default) {
@@ -139,7 +139,7 @@ impl Evidence<'_, '_> {
             let (headline, next) = self.undecided(best, default, &open);
             return keep(Class::Undecided, headline, Some(next));
         }
-        let as_good = self.rivals(best).filter(|one| one.verdict == Verdict::AsGood).count();
+        let as_good = self.rivals(best).filter(|one| one.verdict == ContenderVerdict::AsGood).count();
         if best_or_as_good(&standings[default]) && as_good > 0 {
             return keep(Class::NoDifference, self.no_difference(default), None);
         }
@@ -224,7 +224,7 @@ impl Evidence<'_, '_> {
             })
         };
         let as_good = self.standings.iter().enumerate().filter(|(_, one)| {
-            one.verdict == Verdict::AsGood && one.is_durable() == self.standings[best].is_durable()
+            one.verdict == ContenderVerdict::AsGood && one.is_durable() == self.standings[best].is_durable()
         });
         let simpler = as_good.filter(|(_, one)| one.changes < self.standings[best].changes);
         let simpler = simpler.filter(|(_, one)| is_better(one) == Some(true));
@@ -267,8 +267,8 @@ impl Evidence<'_, '_> {
     fn ratio(&self, from: usize, to: &Contender) -> Option<Compared> {
         let from = &self.standings[from];
         match (from.verdict, to.verdict) {
-            (Verdict::Best, _) => to.to_best,
-            (_, Verdict::Best) => from.to_best.as_ref().map(turned),
+            (ContenderVerdict::Best, _) => to.to_best,
+            (_, ContenderVerdict::Best) => from.to_best.as_ref().map(turned),
             _ => self.ratios.of(from.case, to.case).map(|ratio| Compared::new(&ratio, ratio.p)),
         }
     }
@@ -495,7 +495,7 @@ impl Evidence<'_, '_> {
         };
         let apart = format!("{} not tell it from {others}{why}", trials_do(leader, open));
         let headline = match of_default.verdict {
-            Verdict::Worse => {
+            ContenderVerdict::Worse => {
                 let price = self.price(best, Some(default));
                 format!(
                     "No winner yet: '{}' has {}, {}, but {apart}.{price} Keep the {called} until that \
@@ -519,7 +519,7 @@ impl Evidence<'_, '_> {
                 ),
             },
         };
-        let beaten = self.standings.iter().filter(|one| one.verdict == Verdict::WorseThanDefault);
+        let beaten = self.standings.iter().filter(|one| one.verdict == ContenderVerdict::WorseThanDefault);
         let beaten: Vec<String> = beaten.map(|one| one.name.clone()).collect();
         let beaten = match &beaten[..] {
             [] => String::new(),
@@ -551,7 +551,7 @@ impl Evidence<'_, '_> {
     /// Returns the step that would decide between these; `fewest` is their smallest number of trials.
     fn to_decide(&self, open: &[&Contender], fewest: usize) -> String {
         let needed = open.iter().map(|one| match one.verdict {
-            Verdict::CannotTell { needed } => needed,
+            ContenderVerdict::CannotTell { needed } => needed,
             _ => None,
         });
         let needed = needed.collect::<Option<Vec<usize>>>().and_then(|needed| needed.into_iter().max());
@@ -673,11 +673,11 @@ impl Evidence<'_, '_> {
 }
 
 fn is_worse(one: &Contender) -> bool {
-    matches!(one.verdict, Verdict::Worse | Verdict::WorseThanDefault)
+    matches!(one.verdict, ContenderVerdict::Worse | ContenderVerdict::WorseThanDefault)
 }
 
 fn best_or_as_good(one: &Contender) -> bool {
-    matches!(one.verdict, Verdict::Best | Verdict::AsGood)
+    matches!(one.verdict, ContenderVerdict::Best | ContenderVerdict::AsGood)
 }
 
 fn names(of: &[String]) -> String {

@@ -1,7 +1,7 @@
 //! The losses in power cuts, as far as they decide what to use.
 
-use super::contender::{Contender, Verdict, pairs};
-use crate::durability::{self, Basis, Finding, Judge, LossRow};
+use super::contender::{Contender, ContenderVerdict, pairs};
+use crate::durability::{self, Basis, Judge, LossFinding, LossRow};
 use fsdyno_core::measure::Measure;
 
 /// The verdict on each configuration by acknowledged promises, compared with the best; `None` if another
@@ -11,7 +11,7 @@ pub(super) fn verdicts(
     standings: &[Contender],
     best: usize,
     seed: u64,
-) -> Option<Vec<Verdict>> {
+) -> Option<Vec<ContenderVerdict>> {
     let of_best = standings[best].losses.as_ref().filter(|_| measure.is_often_zero())?;
     let mut rows: Vec<Vec<LossRow>> = standings
         .iter()
@@ -25,14 +25,14 @@ pub(super) fn verdicts(
     let comparisons = pairs(standings.len()) * of_best.models.len();
     durability::correct(&mut rows.iter_mut().flatten().collect::<Vec<_>>(), Judge { comparisons, seed });
     let verdict = |(index, one): (usize, &Contender)| {
-        let found = |wanted: Finding| rows[index].iter().any(|row| row.finding == wanted);
+        let found = |wanted: LossFinding| rows[index].iter().any(|row| row.finding == wanted);
         match &one.losses {
-            _ if index == best => Verdict::Best,
-            None => Verdict::Unknown,
-            Some(losses) if !losses.loses() && !of_best.loses() => Verdict::AsGood,
-            Some(_) if found(Finding::LosesMore) => Verdict::Worse,
-            Some(_) if found(Finding::LosesLess) => Verdict::BetterAndWeaker,
-            Some(_) => Verdict::CannotTell { needed: None },
+            _ if index == best => ContenderVerdict::Best,
+            None => ContenderVerdict::Unknown,
+            Some(losses) if !losses.loses() && !of_best.loses() => ContenderVerdict::AsGood,
+            Some(_) if found(LossFinding::LosesMore) => ContenderVerdict::Worse,
+            Some(_) if found(LossFinding::LosesLess) => ContenderVerdict::BetterAndWeaker,
+            Some(_) => ContenderVerdict::CannotTell { needed: None },
         }
     };
     Some(standings.iter().enumerate().map(verdict).collect())

@@ -34,7 +34,7 @@ mod words;
 
 pub use answer::{Answer, Chosen, Recommendation};
 pub use axis::{AxisAnswer, InteractionAnswer, LevelAnswer};
-pub use contender::{Compared, Contender, Verdict};
+pub use contender::{Compared, Contender, ContenderVerdict};
 pub use pareto::{Objective, ParetoFront, ParetoPoint};
 pub use recipe::{RecipeStep, RecipeText};
 

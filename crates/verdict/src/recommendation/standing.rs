@@ -7,7 +7,7 @@
 //! Means also have the blocks that only one of two configurations has. One of the same merit that is shown to
 //! be better than the best within their common blocks takes its place.
 
-use super::contender::{Compared, Contender, Verdict, default, of_case, pairs};
+use super::contender::{Compared, Contender, ContenderVerdict, default, of_case, pairs};
 use super::{faults, losses};
 use crate::comparison::proven;
 use crate::doubt::{Doubt, DoubtfulSide};
@@ -17,7 +17,7 @@ use crate::ranking::{CaseEstimate, Ranking};
 use crate::ratios::Ratios;
 use fsdyno_core::TrialRecord;
 use fsdyno_core::measure::{Direction, Measure};
-use fsdyno_stats::{Ratio, Verdict as Said, holm_among};
+use fsdyno_stats::{Ratio, Verdict, holm_among};
 use std::collections::BTreeSet;
 
 /// The configurations of a ranking, in its order. The whole sweep shows what the machine itself did. All are
@@ -51,7 +51,7 @@ pub(super) fn standings(
                 low_at_least: figure.is_some_and(|figure| figure.low_at_least),
                 zero: zeros(measure, &own),
                 to_best: None,
-                verdict: Verdict::Unknown,
+                verdict: ContenderVerdict::Unknown,
                 risks: row.risks.clone(),
                 basis: row.basis.clone(),
                 losses: row.losses.clone(),
@@ -81,12 +81,13 @@ pub(super) fn standings(
     loop {
         with.compare(&mut standings, best);
         let least = merit(&standings[best]);
-        let has_beaten = |one: &Contender| one.verdict == Verdict::BetterAndWeaker && merit(one) >= least;
+        let has_beaten =
+            |one: &Contender| one.verdict == ContenderVerdict::BetterAndWeaker && merit(one) >= least;
         let Some(better) = standings.iter().position(has_beaten) else { return standings };
         beaten.insert(best);
         if beaten.contains(&better) {
             for one in standings.iter_mut().filter(|one| has_beaten(one)) {
-                one.verdict = Verdict::CannotTell { needed: None };
+                one.verdict = ContenderVerdict::CannotTell { needed: None };
                 one.doubt = Some("in other blocks it is the other way round".to_string());
             }
             return standings;
@@ -124,12 +125,12 @@ impl Against<'_, '_> {
         for (one, (ratio, p)) in standings.iter_mut().zip(ratios.iter().zip(corrected)) {
             (one.to_best, one.doubt) = (ratio.as_ref().map(|ratio| Compared::new(ratio, p)), None);
             one.verdict = match ratio {
-                _ if one.case == best_case => Verdict::Best,
-                _ if one.value.is_none() => Verdict::Unknown,
-                None if never_above_zero(measure, trials, [best_case, one.case]) => Verdict::AsGood,
+                _ if one.case == best_case => ContenderVerdict::Best,
+                _ if one.value.is_none() => ContenderVerdict::Unknown,
+                None if never_above_zero(measure, trials, [best_case, one.case]) => ContenderVerdict::AsGood,
                 None => {
                     one.doubt = Some("a value of 0 has no ratio".to_string());
-                    Verdict::CannotTell { needed: None }
+                    ContenderVerdict::CannotTell { needed: None }
                 }
                 Some(ratio) => {
                     let said = ratio.verdict_among(threshold, p, comparisons);
@@ -138,10 +139,10 @@ impl Against<'_, '_> {
                     let doubt = Doubt::of(measure, ratio, sides, [&best_name, &one.name]);
                     one.doubt = doubt.about(said).cloned();
                     match (said, proven(said, ratio, [best_at_least, one.at_least]) && one.doubt.is_none()) {
-                        (_, false) => Verdict::CannotTell { needed: None },
-                        (Said::CannotTell(_), true) => {
-                            Verdict::CannotTell { needed: worth_asking(ratio, threshold, comparisons) }
-                        }
+                        (_, false) => ContenderVerdict::CannotTell { needed: None },
+                        (Verdict::CannotTell(_), true) => ContenderVerdict::CannotTell {
+                            needed: worth_asking(ratio, threshold, comparisons),
+                        },
                         (said, true) => verdict(said, measure.direction()),
                     }
                 }
@@ -156,8 +157,10 @@ impl Against<'_, '_> {
         self.compare(standings, pick);
         for one in standings.iter_mut() {
             one.verdict = match one.verdict {
-                Verdict::Best => Verdict::Pick,
-                Verdict::BetterAndWeaker if one.is_durable() => Verdict::CannotTell { needed: None },
+                ContenderVerdict::Best => ContenderVerdict::Pick,
+                ContenderVerdict::BetterAndWeaker if one.is_durable() => {
+                    ContenderVerdict::CannotTell { needed: None }
+                }
                 other => other,
             };
         }
@@ -170,7 +173,7 @@ impl Against<'_, '_> {
         let Some(default) = default(standings).map(|index| standings[index].clone()) else { return };
         let comparisons = pairs(standings.iter().filter(|one| one.value.is_some()).count());
         let of_default: Vec<&TrialRecord> = of_case(trials, default.case).collect();
-        let is_open = |one: &&mut Contender| matches!(one.verdict, Verdict::CannotTell { .. });
+        let is_open = |one: &&mut Contender| matches!(one.verdict, ContenderVerdict::CannotTell { .. });
         for one in standings.iter_mut().filter(is_open).filter(|one| one.is_rival_of(&default)) {
             let Some(ratio) = all.of(default.case, one.case) else { continue };
             let p = ratio.p.map(|p| (p * comparisons as f64).min(1.0));
@@ -180,8 +183,8 @@ impl Against<'_, '_> {
             let doubt = Doubt::of(measure, &ratio, sides, [&default.name, &one.name]);
             let is_shown =
                 proven(said, &ratio, [default.at_least, one.at_least]) && doubt.about(said).is_none();
-            if is_shown && verdict(said, measure.direction()) == Verdict::Worse {
-                (one.verdict, one.doubt) = (Verdict::WorseThanDefault, None);
+            if is_shown && verdict(said, measure.direction()) == ContenderVerdict::Worse {
+                (one.verdict, one.doubt) = (ContenderVerdict::WorseThanDefault, None);
             }
         }
     }
@@ -193,8 +196,9 @@ impl Against<'_, '_> {
     /// cut is no rival of a durable one.
     fn beats_all(&self, standings: &[Contender], best: usize, ratios: &[Option<Ratio>]) -> bool {
         let direction = self.measure.direction();
-        let beaten =
-            |ratio: &Ratio| verdict(ratio.verdict(self.threshold, ratio.p), direction) == Verdict::Worse;
+        let beaten = |ratio: &Ratio| {
+            verdict(ratio.verdict(self.threshold, ratio.p), direction) == ContenderVerdict::Worse
+        };
         let mut rivals = standings.iter().zip(ratios).filter(|(one, _)| one.is_rival_of(&standings[best]));
         rivals.all(|(_, ratio)| ratio.as_ref().is_some_and(beaten))
     }
@@ -215,14 +219,14 @@ pub(crate) fn corrected(ratios: &[Option<Ratio>], comparisons: usize) -> Vec<Opt
 }
 
 /// The verdict on the second of two by what is said of its ratio to the first.
-fn verdict(said: Said, direction: Direction) -> Verdict {
+fn verdict(said: Verdict, direction: Direction) -> ContenderVerdict {
     match (said, direction) {
-        (Said::NoMaterialDifference, _) => Verdict::AsGood,
-        (Said::CannotTell(_), _) => Verdict::CannotTell { needed: None },
-        (Said::Larger, Direction::HigherIsBetter) | (Said::Smaller, Direction::LowerIsBetter) => {
-            Verdict::BetterAndWeaker
+        (Verdict::NoMaterialDifference, _) => ContenderVerdict::AsGood,
+        (Verdict::CannotTell(_), _) => ContenderVerdict::CannotTell { needed: None },
+        (Verdict::Larger, Direction::HigherIsBetter) | (Verdict::Smaller, Direction::LowerIsBetter) => {
+            ContenderVerdict::BetterAndWeaker
         }
-        (Said::Larger | Said::Smaller, _) => Verdict::Worse,
+        (Verdict::Larger | Verdict::Smaller, _) => ContenderVerdict::Worse,
     }
 }
 
@@ -255,7 +259,7 @@ mod tests {
             .collect();
         let corrected = corrected(&ratios, pairs(configurations));
         let said = ratios.iter().flatten().zip(corrected).map(|(ratio, p)| ratio.verdict(0.0, p));
-        said.into_iter().any(|said| matches!(said, Said::Larger | Said::Smaller))
+        said.into_iter().any(|said| matches!(said, Verdict::Larger | Verdict::Smaller))
     }
 
     #[test]

@@ -42,7 +42,11 @@ fn a_clear_winner_wins_with_its_effects() {
     let recommendation = recommend(&trials, None);
     let answer = &recommendation.answers[0];
     assert_eq!(answer.winner().unwrap().name, "xfs none");
-    assert!(answer.standings[1..].iter().all(|one| one.verdict == Verdict::Worse), "{:#?}", answer.standings);
+    assert!(
+        answer.standings[1..].iter().all(|one| one.verdict == ContenderVerdict::Worse),
+        "{:#?}",
+        answer.standings
+    );
     let axes: Vec<&str> = answer.axes.iter().map(|axis| axis.axis.as_str()).collect();
     assert_eq!(axes, ["filesystem", "scheduler"]);
     let best: Vec<Option<&str>> = answer.axes.iter().map(|axis| axis.best.as_deref()).collect();
@@ -106,7 +110,7 @@ fn an_unsafe_configuration_never_wins_silently() {
     let recommendation = recommend(&trials, None);
     let answer = &recommendation.answers[0];
     assert_eq!(answer.winner().unwrap().name, "ext4 none");
-    assert_eq!(answer.standings[0].verdict, Verdict::BetterAndWeaker);
+    assert_eq!(answer.standings[0].verdict, ContenderVerdict::BetterAndWeaker);
     assert!(
         answer.sentences[0].contains("'ext4 bfq' would change reads while others write by +"),
         "{:?}",
@@ -218,7 +222,7 @@ fn one_trial_of_each_decides_nothing() {
     let mut trials = sweep(&[("ext4", "none", 1.0), ("ext4", "bfq", 3.0)]);
     trials.truncate(2);
     let answer = &recommend(&trials, None).answers[0];
-    assert!(matches!(answer.standings[1].verdict, Verdict::CannotTell { .. }));
+    assert!(matches!(answer.standings[1].verdict, ContenderVerdict::CannotTell { .. }));
     assert!(answer.notes[1].contains("one trial has no interval"), "{:?}", answer.notes);
     // All of the variance is that of effects where nothing is left to chance.
     let mut trials = sweep(&[("ext4", "none", 1.0), ("ext4", "bfq", 3.0), ("xfs", "none", 2.0)]);
@@ -235,16 +239,16 @@ fn two_lower_bounds_are_not_as_good_as_each_other() {
     for trial in trials.iter_mut().filter(|trial| trial.case < 2) {
         fixture::block_writer(&mut trial.phases[2].roles[0]);
     }
-    let of = |trials: &[TrialRecord], name: &str| -> Verdict {
+    let of = |trials: &[TrialRecord], name: &str| -> ContenderVerdict {
         let recommendation = recommend(trials, Some("stalls"));
         let standings = &recommendation.answers[0].standings;
         standings.iter().find(|one| one.name == name).unwrap().verdict
     };
-    assert_eq!(of(&trials, "xfs none"), Verdict::Best);
-    assert_eq!([of(&trials, "ext4 none"), of(&trials, "ext4 bfq")], [Verdict::Worse; 2]);
+    assert_eq!(of(&trials, "xfs none"), ContenderVerdict::Best);
+    assert_eq!([of(&trials, "ext4 none"), of(&trials, "ext4 bfq")], [ContenderVerdict::Worse; 2]);
     trials.retain(|trial| trial.case < 2);
-    assert_eq!(of(&trials, "ext4 none"), Verdict::Best);
-    assert_eq!(of(&trials, "ext4 bfq"), Verdict::CannotTell { needed: None });
+    assert_eq!(of(&trials, "ext4 none"), ContenderVerdict::Best);
+    assert_eq!(of(&trials, "ext4 bfq"), ContenderVerdict::CannotTell { needed: None });
 }
 
 /// That few trials do not show a difference is no reason to choose anything but the default.
@@ -260,7 +264,7 @@ fn a_difference_that_may_be_chance_keeps_the_default_and_says_what_would_decide(
         }
         let answer = &recommend(&trials, None).answers[0];
         let simpler = answer.standings.iter().find(|one| one.name == "ext4 none").unwrap();
-        assert!(matches!(simpler.verdict, Verdict::CannotTell { .. }), "{simpler:?}");
+        assert!(matches!(simpler.verdict, ContenderVerdict::CannotTell { .. }), "{simpler:?}");
         let Judgement { class, headline, next } = &answer.judgement;
         assert_eq!((*class, answer.winner()), (Class::Undecided, None));
         assert!(headline.ends_with("Keep the default, 'ext4 none'."), "{headline}");
@@ -281,7 +285,7 @@ fn speed_that_is_bought_with_losses_says_what_it_loses() {
     assert_eq!((losses.workload, speed.workload), ("durability", "fileserver"));
     assert_eq!((speed.judgement.class, speed.winner()), (Class::NoDifference, None));
     assert!(speed.judgement.headline.starts_with("Keep 'ext4 none': "), "{:?}", speed.judgement);
-    assert_eq!(speed.standings[0].verdict, Verdict::BetterAndWeaker);
+    assert_eq!(speed.standings[0].verdict, ContenderVerdict::BetterAndWeaker);
     let [price, bought] = &speed.sentences[..] else { panic!("{:?}", speed.sentences) };
     assert!(
         price.contains(
@@ -315,7 +319,7 @@ fn what_loses_least_wins_and_zeros_are_equal() {
     let mut trials = fixture::durability_trials(6, false);
     let answer = &recommend(&trials, None).answers[0];
     assert_eq!((answer.measure.as_str(), answer.default().unwrap().case), ("acknowledged-lost", 0));
-    assert_eq!(answer.standings[1].verdict, Verdict::Worse);
+    assert_eq!(answer.standings[1].verdict, ContenderVerdict::Worse);
     let headline = &answer.judgement.headline;
     assert!(
         headline.starts_with("Keep 'ext4 none': 0 % (acknowledged promises lost). Each other configuration"),
@@ -330,7 +334,7 @@ fn what_loses_least_wins_and_zeros_are_equal() {
     }
     trials.extend(same);
     let answer = &recommend(&trials, None).answers[0];
-    assert_eq!(answer.standings[1].verdict, Verdict::AsGood);
+    assert_eq!(answer.standings[1].verdict, ContenderVerdict::AsGood);
     assert_eq!(answer.judgement.class, Class::NoDifference);
     assert_eq!(
         answer.judgement.headline,
@@ -340,7 +344,7 @@ fn what_loses_least_wins_and_zeros_are_equal() {
     let sentences = answer.paragraphs().collect::<Vec<_>>().join(" ");
     assert!(!sentences.contains("NaN") && !sentences.contains("inf"), "{sentences}");
     let recovery = &recommend(&trials, Some("unsynced-lost")).answers[0];
-    assert!(matches!(recovery.standings[1].verdict, Verdict::AsGood), "{:?}", recovery.standings);
+    assert!(matches!(recovery.standings[1].verdict, ContenderVerdict::AsGood), "{:?}", recovery.standings);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The text after the judgement: what a winner costs, what would be faster but less safe, and notes.
 
 use super::answer::Answer;
-use super::contender::{Compared, Contender, Verdict};
+use super::contender::{Compared, Contender, ContenderVerdict};
 use super::losses;
 use super::price::Trials;
 use crate::durability::Basis;
@@ -91,7 +91,7 @@ pub(super) fn wrong_inside(answer: &Answer) -> Option<String> {
 fn bought(answer: &Answer, winner: &Contender, one: &Contender, measure: &Measure) -> Option<String> {
     let losses = losses::measured(one)?;
     let by = one.to_best.map(|compared| difference(&compared))?;
-    let gives = if one.verdict == Verdict::BetterAndWeaker { "gives" } else { "may give" };
+    let gives = if one.verdict == ContenderVerdict::BetterAndWeaker { "gives" } else { "may give" };
     Some(format!(
         "'{}' {gives} {by} here ({}){}; {}.",
         one.name,
@@ -103,7 +103,7 @@ fn bought(answer: &Answer, winner: &Contender, one: &Contender, measure: &Measur
 
 /// Names the best if that is not the winner, because ratios are those to the best.
 fn than(answer: &Answer, winner: &Contender) -> String {
-    let best = answer.standings.iter().find(|one| one.verdict == Verdict::Best);
+    let best = answer.standings.iter().find(|one| one.verdict == ContenderVerdict::Best);
     let other = best.filter(|best| best.case != winner.case);
     other.map_or(String::new(), |best| format!(" compared with '{}'", best.name))
 }
@@ -145,11 +145,11 @@ fn price(
     // What those with measured losses gain and lose has a sentence of its own.
     // Of two zeros neither is ahead.
     let weaker = weaker_ahead(answer).filter(|one| losses::measured(one).is_none() && one.to_best.is_some());
-    match weaker.min_by_key(|one| one.verdict != Verdict::BetterAndWeaker) {
+    match weaker.min_by_key(|one| one.verdict != ContenderVerdict::BetterAndWeaker) {
         Some(weaker) => {
             let by = weaker.to_best.map(|compared| difference(&compared)).unwrap_or_default();
             let by = by + &than(answer, leader);
-            let would = if weaker.verdict == Verdict::BetterAndWeaker { "would" } else { "might" };
+            let would = if weaker.verdict == ContenderVerdict::BetterAndWeaker { "would" } else { "might" };
             let than = match weaker.basis {
                 Basis::Unknown => "it is not known to be as safe",
                 _ => "it is less safe",
@@ -268,7 +268,7 @@ pub(crate) fn notes(answer: &Answer) -> Vec<String> {
     let leader = answer.leader().map(|leader| leader.case);
     let ahead = answer.standings.iter().take_while(|one| Some(one.case) != leader);
     let turned: Vec<&str> =
-        ahead.filter(|one| one.verdict == Verdict::Worse).map(|one| one.name.as_str()).collect();
+        ahead.filter(|one| one.verdict == ContenderVerdict::Worse).map(|one| one.name.as_str()).collect();
     if !turned.is_empty() {
         notes.push(format!(
             "better by their means, which also have blocks that only one side has, and worse within the common \

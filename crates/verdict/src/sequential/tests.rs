@@ -3,7 +3,7 @@ use crate::fixture;
 use crate::looks::under_looks;
 use crate::recommendation::{corrected, pairs};
 use fsdyno_core::RepeatedBlock;
-use fsdyno_stats::{Ratio, Verdict as Said, paired};
+use fsdyno_stats::{Ratio, Verdict, paired};
 use rand::SeedableRng;
 use rand_distr::{Distribution, LogNormal};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -43,7 +43,7 @@ fn compared(values: &[Vec<f64>], blocks: usize) -> (usize, Vec<(Ratio, Option<f6
 }
 
 /// The verdicts on all but the best after so many blocks, by the rule of a recommendation.
-fn look(values: &[Vec<f64>], blocks: usize) -> (usize, Vec<Said>) {
+fn look(values: &[Vec<f64>], blocks: usize) -> (usize, Vec<Verdict>) {
     let (best, ratios) = compared(values, blocks);
     (best, ratios.iter().map(|(ratio, p)| ratio.verdict(THRESHOLD, *p)).collect())
 }
@@ -53,7 +53,7 @@ fn look(values: &[Vec<f64>], blocks: usize) -> (usize, Vec<Said>) {
 fn decided(values: &[Vec<f64>]) -> Option<(usize, usize)> {
     (LEAST..=MOST).find_map(|blocks| {
         let (best, said) = look(values, blocks);
-        said.iter().all(|one| !matches!(one, Said::CannotTell(_))).then_some((blocks, best))
+        said.iter().all(|one| !matches!(one, Verdict::CannotTell(_))).then_some((blocks, best))
     })
 }
 
@@ -95,7 +95,7 @@ fn with_nothing_different_no_look_finds_one_that_beats_each_of_the_others() {
         others.all(|other| {
             let pairs = values[best].iter().zip(&values[other]).take(blocks).map(|(a, b)| (*a, *b));
             let ratio = under_looks(paired(&pairs.collect::<Vec<_>>()), true);
-            ratio.is_some_and(|ratio| ratio.verdict(0.0, ratio.p) == Said::Smaller)
+            ratio.is_some_and(|ratio| ratio.verdict(0.0, ratio.p) == Verdict::Smaller)
         })
     };
     for configurations in [2, 3, 6] {
@@ -118,7 +118,7 @@ fn a_difference_of_15_percent_is_found_after_a_few_blocks() {
             // The best against each of the others; whether these differ from each other is another question.
             let found = (LEAST..=MOST).find(|blocks| {
                 let (best, said) = look(&values, *blocks);
-                best == 0 && said.iter().all(|one| *one == Said::Smaller)
+                best == 0 && said.iter().all(|one| *one == Verdict::Smaller)
             });
             blocks.push(found.unwrap_or(MOST + 1));
         }

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "the test and the bench that share it use different parts")]
 
-use fsdyno_verdict::race::procedure::{Cells, NextStep, Outcome, Race, Running, Schedule};
+use fsdyno_verdict::race::procedure::{Cells, NextStep, Race, RacedTrial, Running, Schedule};
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Normal};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -153,7 +153,7 @@ impl World {
             threshold: THRESHOLD,
             seed,
         };
-        let mut outcomes: Vec<Outcome> = Vec::new();
+        let mut outcomes: Vec<RacedTrial> = Vec::new();
         let mut running = Running::new(&race);
         let mut held_early = false;
         let left = loop {
@@ -165,7 +165,7 @@ impl World {
             }
             for cell in cells {
                 let value = Some(self.measure(cell, number));
-                outcomes.push(Outcome {
+                outcomes.push(RacedTrial {
                     block: number,
                     shared: number,
                     cell,

@@ -16,7 +16,8 @@ pub mod sqlite;
 pub use fio::JobFile;
 
 use super::parameter::{Refusal, parameters, words};
-use super::{Load, Need, Stated, Timing, Tool};
+use super::{Load, Need, Stated, Timing};
+use crate::Tool;
 use crate::units::Bytes;
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -51,10 +52,10 @@ words! {
 
 const BONNIE: Tool = Tool { program: "bonnie++", package: "bonnie++", version_argument: None };
 const POSTMARK: Tool = Tool { program: "postmark", package: "postmark", version_argument: None };
-const FIO: Tool = Tool { program: "fio", package: "fio", version_argument: Some("--version") };
+const FIO: Tool = Tool::new("fio", "fio", "--version");
 const DBENCH: Tool = Tool { program: "dbench", package: "dbench", version_argument: None };
-const SQLITE: Tool = Tool { program: "sqlite3", package: "sqlite3", version_argument: Some("--version") };
-const PGBENCH: Tool = Tool { program: "pgbench", package: "postgresql", version_argument: Some("--version") };
+const SQLITE: Tool = Tool::new("sqlite3", "sqlite3", "--version");
+const PGBENCH: Tool = Tool::new("pgbench", "postgresql", "--version");
 
 /// The bytes per second that programs are assumed to move, for estimates. One that runs for a given time
 /// counts as if it moved so many, so that the estimate of its duration is right.

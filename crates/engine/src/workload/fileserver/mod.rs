@@ -20,7 +20,7 @@ use crate::pace::Schedule;
 use crate::phase::{Job, PhaseLoad, Team};
 use crate::plant::{self, DIRECTORY, no_room};
 use crate::session::{Session, base_name};
-use crate::tree::{Limits, Model, derive_seed};
+use crate::tree::{Model, TreeLimits, derive_seed};
 use crate::workload::Work;
 use fsdyno_core::reserve::reserve;
 use fsdyno_core::result::TreeSummary;
@@ -153,7 +153,7 @@ fn prepare(
 ) -> Result<(), EngineError> {
     let begin = Instant::now();
     let (tree_bytes, trees) = (parameters.tree_bytes(), parameters.readers + 1);
-    let limits = Limits::new(tree_bytes, parameters.multiple());
+    let limits = TreeLimits::new(tree_bytes, parameters.multiple());
     let (model, directory) = (Arc::clone(model), base.to_path_buf());
     let (content, seed) = (parameters.content, session.request.seed);
     let work = move |gauge: &background::Gauge| -> Result<TreeSummary, EngineError> {

@@ -12,7 +12,7 @@ use crate::meter::{Halt, Object};
 use crate::plant::DIRECTORY;
 use crate::reread::{self, PIECE, Rereader, failure};
 use crate::session::Session;
-use crate::tree::{Entry, Limits, Model, Tree};
+use crate::tree::{Model, Tree, TreeEntry, TreeLimits};
 use crate::wrong::Problem;
 use fsdyno_core::workload::Fileserver;
 use fsdyno_core::{Reached, ReadAgain};
@@ -27,7 +27,7 @@ struct Expected {
     above: String,
     name: CString,
     seed: u64,
-    limits: Limits,
+    limits: TreeLimits,
     /// Files of it that were created.
     files: u64,
     /// `true` if any of the tree may be gone.
@@ -44,7 +44,7 @@ pub(crate) fn read_again(parameters: &Fileserver, session: &mut Session<'_, '_>)
         above: String::new(),
         name: CString::new(tree_name(tree)).unwrap_or_default(),
         seed: old_seed(seed, tree),
-        limits: Limits::new(tree_bytes, multiple),
+        limits: TreeLimits::new(tree_bytes, multiple),
         files: u64::MAX,
         removing: false,
     });
@@ -97,7 +97,7 @@ fn walk(
         }
         let Some((directory, here)) = directories.last() else { break };
         match entry {
-            Entry::Enter { name } => {
+            TreeEntry::Enter { name } => {
                 let (name, here) = (name.as_c_str(), *here);
                 let below = match directory {
                     Some(directory) => enter(directory, &mut path, name, *removing)?,
@@ -108,7 +108,7 @@ fn walk(
                 }
                 directories.push((below, path_seed(here, name)));
             }
-            Entry::File { name, size_bytes, .. } => {
+            TreeEntry::File { name, size_bytes, .. } => {
                 seen += 1;
                 let Some(directory) = directory else { continue };
                 let name = name.as_c_str();
@@ -125,7 +125,7 @@ fn walk(
                     Err(halt) => return Err(halt),
                 }
             }
-            Entry::Leave => {
+            TreeEntry::Leave => {
                 directories.pop();
                 let length = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
                 path.truncate(length);

@@ -12,7 +12,7 @@ use crate::meter::{Halt, Meter, Object, timed, watched};
 use crate::phase::Job;
 use crate::plant::{CREATE, DIRECTORY, DIRECTORY_MODE, FILE_MODE};
 use crate::removal::{self, Remover};
-use crate::tree::{Entry, Limits, Model, Tree, derive_seed};
+use crate::tree::{Model, Tree, TreeEntry, TreeLimits, derive_seed};
 use fsdyno_core::workload::fileserver::writer::{
     CLOSE, MKDIRAT, OPENAT, RMDIR, UNLINKAT, WRITE, WRITE_FIRST_BYTE,
 };
@@ -163,25 +163,25 @@ impl Writer {
         for entry in Tree::new(&assignment.model, seed, limits) {
             let (Some(directory), Some(&here)) = (directories.last(), self.seeds.last()) else { break };
             match entry {
-                Entry::Enter { name } if space.take(1) => {
+                TreeEntry::Enter { name } if space.take(1) => {
                     let below = self.enter(meter, directory, name.as_c_str())?;
                     directories.push(below);
                     self.seeds.push(path_seed(here, name.as_c_str()));
                 }
-                Entry::File { name, size_bytes, .. } if space.take(size_bytes) => {
+                TreeEntry::File { name, size_bytes, .. } if space.take(size_bytes) => {
                     let file =
                         FileIdentity::named(here, name.as_c_str()).version(version_of_size(size_bytes));
                     self.write(meter, directory, name.as_c_str(), size_bytes, file)?;
                     self.files += 1;
                 }
-                Entry::Leave => {
+                TreeEntry::Leave => {
                     directories.pop();
                     self.seeds.pop();
                     let length = self.path.iter().rposition(|byte| *byte == b'/').unwrap_or(outside);
                     self.path.truncate(length);
                     meter.work_in(&self.path);
                 }
-                Entry::Enter { .. } | Entry::File { .. } => break,
+                TreeEntry::Enter { .. } | TreeEntry::File { .. } => break,
             }
         }
         self.path.truncate(outside);
@@ -265,9 +265,9 @@ pub(super) fn tree_seed(seed: u64, worker: u32, round: u64) -> u64 {
 }
 
 /// Where it would end if the space had no end.
-pub(super) fn limits(space_bytes: u64, multiple_bytes: u64) -> Limits {
+pub(super) fn limits(space_bytes: u64, multiple_bytes: u64) -> TreeLimits {
     let size_bytes = u64::MAX / multiple_bytes * multiple_bytes;
-    Limits { size_bytes, ..Limits::new(space_bytes, multiple_bytes) }
+    TreeLimits { size_bytes, ..TreeLimits::new(space_bytes, multiple_bytes) }
 }
 
 /// Removes with timing.

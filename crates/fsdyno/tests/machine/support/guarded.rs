@@ -5,7 +5,7 @@ use fsdyno_core::device::{Block, Image};
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices};
 use fsdyno_host::local::LocalHost;
 use fsdyno_testbed::guard::Overwrite;
-use fsdyno_testbed::{Confirmation, Refusal, Testbed, TestbedError};
+use fsdyno_testbed::{Confirmation, GuardRefusal, Testbed, TestbedError};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -47,7 +47,7 @@ pub fn overwrite(path: &Path, kind: &str) -> Overwrite {
 }
 
 /// Asks the guards, without writing anything.
-pub fn ask(sandbox: &Sandbox, data: &DeviceSpec, confirmation: &Confirmation) -> Vec<Refusal> {
+pub fn ask(sandbox: &Sandbox, data: &DeviceSpec, confirmation: &Confirmation) -> Vec<GuardRefusal> {
     let devices = Devices { data: data.clone(), journals: BTreeMap::new() };
     let configuration =
         Configuration { name: "ext4".into(), filesystem: "ext4".into(), settings: BTreeMap::new() };

@@ -1,7 +1,7 @@
 //! The tables behind the chart: the same figures by slices of time, and the slowest operations.
 
 use super::{device_busy, of_device, processors_busy, slowest};
-use crate::html::chart::Table;
+use crate::html::chart::ChartTable;
 use fsdyno_core::figures::{grow, total};
 use fsdyno_core::result::{Backlog, PhaseResult, RoleResult};
 use fsdyno_core::telemetry::Telemetry;
@@ -14,7 +14,7 @@ pub(super) const SLICES: u64 = 20;
 
 /// The longest operation and the rate of each role, and the telemetry, by slices of time. A slice consists of
 /// whole intervals of the timelines, so that no interval counts in two slices.
-pub(super) fn slices(phase: &PhaseResult) -> Table {
+pub(super) fn slices(phase: &PhaseResult) -> ChartTable {
     let mut head = vec!["from second".to_string()];
     for role in &phase.roles {
         head.push(format!("{} longest", role.role.name()));
@@ -55,7 +55,7 @@ pub(super) fn slices(phase: &PhaseResult) -> Table {
     let begins =
         (0..SLICES).map(|index| slice_ns.saturating_mul(index)).take_while(|from_ns| *from_ns < window_ns);
     let rows = if slice_ns > 0 { begins.map(row).collect() } else { Vec::new() };
-    Table { caption: format!("{}, by slices of the window", phase.name), head, rows }
+    ChartTable { caption: format!("{}, by slices of the window", phase.name), head, rows }
 }
 
 fn role_slice(role: &RoleResult, slice_ns: Range<u64>) -> [String; 2] {
@@ -95,7 +95,7 @@ fn telemetry_slice(telemetry: &Telemetry, at_ns: u64) -> [String; 4] {
     ]
 }
 
-pub(super) fn slowest_operations(phase: &PhaseResult) -> Table {
+pub(super) fn slowest_operations(phase: &PhaseResult) -> ChartTable {
     let head = ["start, s", "role", "operation", "took", "path"].map(str::to_string).to_vec();
     let mut rows = Vec::new();
     for role in &phase.roles {
@@ -111,5 +111,5 @@ pub(super) fn slowest_operations(phase: &PhaseResult) -> Table {
             ]);
         }
     }
-    Table { caption: format!("{}, the slowest operations", phase.name), head, rows }
+    ChartTable { caption: format!("{}, the slowest operations", phase.name), head, rows }
 }

@@ -69,7 +69,7 @@ struct ModelTally {
 struct PromiseTally {
     made: u64,
     lost: u64,
-    wrong: fsdyno_core::result::Wrong,
+    wrong: fsdyno_core::result::WrongInside,
     states: u32,
     losing: u32,
     lost_once: BTreeSet<u64>,
@@ -80,7 +80,7 @@ struct UnsyncedTally {
     lost: Vec<u64>,
     lost_ns: Vec<u64>,
     lost_bytes: Vec<u64>,
-    wrong: fsdyno_core::result::Wrong,
+    wrong: fsdyno_core::result::WrongInside,
 }
 
 impl<'a> Tally<'a> {
@@ -255,7 +255,7 @@ fn acknowledged(marks: &[Mark]) -> BTreeMap<Promise, BTreeSet<u64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsdyno_core::result::{VerifiedPromise, Wrong};
+    use fsdyno_core::result::{VerifiedPromise, WrongInside};
 
     fn mark(promise: Promise, number: u64, moment: Moment) -> Mark {
         Mark { promise: Some(promise), number, moment, time_ns: Nanos(number) }
@@ -297,7 +297,7 @@ mod tests {
                     promise: Promise::Create,
                     made: 7,
                     lost,
-                    wrong: Wrong { zeros: 1, ..Wrong::default() },
+                    wrong: WrongInside { zeros: 1, ..WrongInside::default() },
                 }],
                 files: VerifiedUnsynced { made: 3, lost: 2, lost_ns: Nanos(recovery), ..Default::default() },
                 survival: vec![AgeBin { up_to_ns: Nanos(8), made: 3, survived: 1 }],

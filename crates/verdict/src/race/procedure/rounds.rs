@@ -43,7 +43,7 @@ pub struct Budget {
 
 /// A trial of a race.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Outcome {
+pub struct RacedTrial {
     /// The block of the race, from 0.
     pub block: u32,
     /// The block that the trial shares with others: in a replay, the block of the sweep that it was taken
@@ -126,7 +126,7 @@ pub struct RaceProgress {
 
 /// The answer of a race.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Answer {
+pub struct Picked {
     /// The pick.
     pub pick: usize,
     /// `true` if the default was kept because nothing is shown to be worth the change.
@@ -184,7 +184,7 @@ impl<'a> Running<'a> {
     }
 
     /// Where the race is after these trials, which include the earlier ones; in any order.
-    pub fn after(&mut self, outcomes: &[Outcome]) -> RaceProgress {
+    pub fn after(&mut self, outcomes: &[RacedTrial]) -> RaceProgress {
         while !self.over {
             let end = match self.look(outcomes) {
                 Look::Lacks(number) => {
@@ -199,7 +199,7 @@ impl<'a> Running<'a> {
                 }
                 Look::Complete => self.first + self.rounds[self.round].blocks,
             };
-            let so_far: Vec<&Outcome> = outcomes.iter().filter(|one| one.block < end).collect();
+            let so_far: Vec<&RacedTrial> = outcomes.iter().filter(|one| one.block < end).collect();
             self.end_round(&so_far, end);
             if !self.over {
                 (self.round, self.first) = (self.round + 1, end);
@@ -210,7 +210,7 @@ impl<'a> Running<'a> {
 
     /// Returns the state of the current round. Whether a block is affordable depends on the blocks before it
     /// alone, so that an interrupted race comes to the same end.
-    fn look(&self, outcomes: &[Outcome]) -> Look {
+    fn look(&self, outcomes: &[RacedTrial]) -> Look {
         let blocks = self.first..self.first + self.rounds[self.round].blocks;
         for number in blocks {
             let done = |cell: &usize| outcomes.iter().any(|one| (one.block, one.cell) == (number, *cell));
@@ -228,7 +228,7 @@ impl<'a> Running<'a> {
 
     /// Before a round's costs are known, its blocks are expected to cost what their configurations have cost
     /// so far. The first block of all says what anything costs.
-    fn at_once(&self, number: u32, outcomes: &[Outcome]) -> u32 {
+    fn at_once(&self, number: u32, outcomes: &[RacedTrial]) -> u32 {
         if number == 0 {
             return 1;
         }
@@ -253,9 +253,9 @@ impl<'a> Running<'a> {
 
     /// Returns whether the budget suffices for so many blocks from this one on, and before the last round
     /// also for the minimum of that round. Without the first block there is nothing to go by.
-    fn affords(&self, count: u32, number: u32, outcomes: &[Outcome]) -> bool {
+    fn affords(&self, count: u32, number: u32, outcomes: &[RacedTrial]) -> bool {
         let Some(budget) = self.race.budget.as_ref().filter(|_| number > 0) else { return true };
-        let before: Vec<&Outcome> = outcomes.iter().filter(|one| one.block < number).collect();
+        let before: Vec<&RacedTrial> = outcomes.iter().filter(|one| one.block < number).collect();
         let cost = |cells: &[usize]| self.race.cost_of_block(budget, cells, &before, number);
         let mut needed = cost(&self.left).saturating_mul(count.into());
         if let (false, Some(last)) = (self.is_last(), self.rounds.last()) {
@@ -278,7 +278,7 @@ impl<'a> Running<'a> {
     }
 
     /// Drops those that do not go on. `end` is the block after the round.
-    fn end_round(&mut self, so_far: &[&Outcome], end: u32) {
+    fn end_round(&mut self, so_far: &[&RacedTrial], end: u32) {
         let ranked = self.race.ranked(&self.left, so_far);
         if self.is_last() {
             self.left = ranked.iter().map(|(cell, _)| *cell).collect();
@@ -306,7 +306,7 @@ impl<'a> Running<'a> {
 
 impl Budget {
     /// Returns the cost of the trials of the blocks before this one.
-    fn spent(&self, before: &[&Outcome], number: u32) -> u64 {
+    fn spent(&self, before: &[&RacedTrial], number: u32) -> u64 {
         let sentinels = self.sentinels.iter().filter(|(block, _)| *block < number).map(|(_, cost)| *cost);
         before.iter().map(|one| one.cost).chain(sentinels).fold(0, u64::saturating_add)
     }
@@ -314,12 +314,12 @@ impl Budget {
 
 impl Race {
     /// Where the race is after these trials, in any order.
-    pub fn progress(&self, outcomes: &[Outcome]) -> RaceProgress {
+    pub fn progress(&self, outcomes: &[RacedTrial]) -> RaceProgress {
         Running::new(self).after(outcomes)
     }
 
     /// Returns the expected cost of another block of these configurations: the mean of their trials so far.
-    fn cost_of_block(&self, budget: &Budget, cells: &[usize], before: &[&Outcome], number: u32) -> u64 {
+    fn cost_of_block(&self, budget: &Budget, cells: &[usize], before: &[&RacedTrial], number: u32) -> u64 {
         let sentinels = budget.sentinels.iter().filter(|(block, _)| *block < number).map(|(_, cost)| *cost);
         let of = |cell: usize| mean(before.iter().filter(|one| one.cell == cell).map(|one| one.cost));
         cells.iter().map(|cell| of(*cell)).chain([mean(sentinels)]).fold(0, u64::saturating_add)
@@ -332,7 +332,7 @@ impl Race {
         budget: &Budget,
         kept: &mut Vec<usize>,
         best: usize,
-        so_far: &[&Outcome],
+        so_far: &[&RacedTrial],
         end: u32,
     ) -> u32 {
         let rest = budget.limit.saturating_sub(budget.spent(so_far, end));
@@ -349,7 +349,7 @@ impl Race {
     }
 
     /// Configurations with their expected logarithms, best first; those without a value last.
-    fn ranked(&self, cells: &[usize], outcomes: &[&Outcome]) -> Vec<(usize, Option<f64>)> {
+    fn ranked(&self, cells: &[usize], outcomes: &[&RacedTrial]) -> Vec<(usize, Option<f64>)> {
         let posterior = self.posterior(outcomes.iter().copied());
         let value = |cell: usize| {
             let known = outcomes.iter().any(|one| one.cell == cell && one.value.is_some());
@@ -370,7 +370,7 @@ impl Race {
         &self,
         ranked: &[(usize, Option<f64>)],
         best: usize,
-        all_measures: Option<&[&Outcome]>,
+        all_measures: Option<&[&RacedTrial]>,
     ) -> Vec<usize> {
         let front = all_measures.map(|outcomes| front(ranked, outcomes)).unwrap_or_default();
         let goes_on = |(rank, (cell, value)): &(usize, &(usize, Option<f64>))| {
@@ -380,8 +380,9 @@ impl Race {
         ranked.iter().enumerate().filter(goes_on).map(|(_, (cell, _))| *cell).collect()
     }
 
-    fn posterior<'o>(&self, outcomes: impl IntoIterator<Item = &'o Outcome>) -> Option<Posterior> {
-        let trial = |one: &Outcome| Some(Logarithm { cell: one.cell, block: one.shared, value: one.value? });
+    fn posterior<'o>(&self, outcomes: impl IntoIterator<Item = &'o RacedTrial>) -> Option<Posterior> {
+        let trial =
+            |one: &RacedTrial| Some(Logarithm { cell: one.cell, block: one.shared, value: one.value? });
         let trials: Vec<Logarithm> = outcomes.into_iter().filter_map(trial).collect();
         Posterior::new(&self.cells, &trials)
     }
@@ -392,7 +393,7 @@ impl Race {
     /// The pick is the one of those left that is expected to be best; one with a trial without a value, which
     /// may have been its worst, only if all of them have such a trial. If the default is expected to be worse
     /// by no more than half of the threshold, it is kept: a setting has to earn its place.
-    pub fn answer(&self, outcomes: &[Outcome], left: &[usize]) -> Option<Answer> {
+    pub fn answer(&self, outcomes: &[RacedTrial], left: &[usize]) -> Option<Picked> {
         let posterior = self.posterior(outcomes)?;
         let draws = posterior.draws(DRAWS, self.seed);
         let means = posterior.means().to_vec();
@@ -414,7 +415,7 @@ impl Race {
             .filter(|cell| draws.probability_within(*cell, pick, self.threshold) > 0.5)
             .collect();
         as_good.sort_by(|a, b| by_mean(b, a));
-        Some(Answer {
+        Some(Picked {
             pick,
             default_kept,
             bound: draws.bound(pick, QUANTILE),
@@ -436,7 +437,7 @@ fn mean(costs: impl Iterator<Item = u64>) -> u64 {
 
 /// Those that no other one beats in all measures, by means over the trials so far. Which measures a
 /// configuration lacks does not count for it.
-fn front(ranked: &[(usize, Option<f64>)], outcomes: &[&Outcome]) -> Vec<usize> {
+fn front(ranked: &[(usize, Option<f64>)], outcomes: &[&RacedTrial]) -> Vec<usize> {
     let measures = outcomes.iter().map(|one| one.others.len()).max().unwrap_or(0);
     let mean = |cell: usize, measure: usize| {
         let own = outcomes.iter().filter(|one| one.cell == cell);

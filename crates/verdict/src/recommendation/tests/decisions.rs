@@ -119,7 +119,8 @@ fn any_truth(seed: u64) -> Truth {
 
 /// Returns whether a judgement is in the class that the comparisons below it have by definition.
 fn is_of_its_class(answer: &Answer, trials: &[TrialRecord]) -> bool {
-    let best = answer.standings.iter().find(|one| one.verdict == Verdict::Best).map(|best| best.case);
+    let best =
+        answer.standings.iter().find(|one| one.verdict == ContenderVerdict::Best).map(|best| best.case);
     let are_mostly_from_memory = |among: &dyn Fn(&TrialRecord) -> bool| {
         let own: Vec<&TrialRecord> = trials.iter().filter(|trial| among(trial)).collect();
         2 * own.iter().filter(|trial| !trial.warnings.is_empty()).count() > own.len()
@@ -128,11 +129,12 @@ fn is_of_its_class(answer: &Answer, trials: &[TrialRecord]) -> bool {
         are_mostly_from_memory(&|_| true) || are_mostly_from_memory(&|trial| Some(trial.case) == best);
     let durable = |one: &&Contender| one.is_durable();
     let all = || answer.standings.iter().filter(durable);
-    let open = all().filter(|one| matches!(one.verdict, Verdict::CannotTell { .. })).count();
+    let open = all().filter(|one| matches!(one.verdict, ContenderVerdict::CannotTell { .. })).count();
     let doubted = all().filter(|one| one.doubt.is_some()).count();
-    let as_good = all().filter(|one| one.verdict == Verdict::AsGood).count();
-    let default_is_left =
-        answer.default().is_some_and(|one| matches!(one.verdict, Verdict::Best | Verdict::AsGood));
+    let as_good = all().filter(|one| one.verdict == ContenderVerdict::AsGood).count();
+    let default_is_left = answer
+        .default()
+        .is_some_and(|one| matches!(one.verdict, ContenderVerdict::Best | ContenderVerdict::AsGood));
     match answer.judgement.class {
         Class::Invalid => from_memory || (open > 0 && doubted == open),
         _ if from_memory => false,

@@ -9,7 +9,7 @@ use fsdyno_core::workload::{Arrivals, Rate};
 fn trials_without_a_value_are_counted_and_prove_nothing() {
     let mut trials = sweep(&[("ext4", "none", 1.0), ("xfs", "none", 1.3)]);
     let clear = recommend(&trials, None);
-    assert_eq!(clear.answers[0].standings[1].verdict, Verdict::Worse);
+    assert_eq!(clear.answers[0].standings[1].verdict, ContenderVerdict::Worse);
     let dead = |trials: &mut Vec<TrialRecord>, case: u32| {
         let dead = trials.iter_mut().find(|trial| trial.case == case).unwrap();
         dead.phases.clear();
@@ -17,7 +17,12 @@ fn trials_without_a_value_are_counted_and_prove_nothing() {
     dead(&mut trials, 1);
     let answer = &recommend(&trials, None).answers[0];
     assert_eq!(answer.standings.iter().map(|one| one.with_value).collect::<Vec<_>>(), [5, 6]);
-    assert_eq!(answer.standings[0].verdict, Verdict::CannotTell { needed: None }, "{:?}", answer.standings);
+    assert_eq!(
+        answer.standings[0].verdict,
+        ContenderVerdict::CannotTell { needed: None },
+        "{:?}",
+        answer.standings
+    );
     assert_eq!((answer.judgement.class, answer.winner()), (Class::Invalid, None));
     let said = |notes: &[String], text: &str| notes.iter().any(|note| note.contains(text));
     assert!(
@@ -30,7 +35,7 @@ fn trials_without_a_value_are_counted_and_prove_nothing() {
     let mut trials = sweep(&[("ext4", "none", 1.0), ("xfs", "none", 1.3)]);
     dead(&mut trials, 0);
     let answer = &recommend(&trials, None).answers[0];
-    assert_eq!(answer.standings[1].verdict, Verdict::Worse, "{:?}", answer.standings);
+    assert_eq!(answer.standings[1].verdict, ContenderVerdict::Worse, "{:?}", answer.standings);
     assert!(
         said(&answer.notes, "read-under-write has no value in 1 of 6 trials of ext4 none: "),
         "{:?}",
@@ -64,8 +69,11 @@ fn failed_trials_are_told_and_prove_nothing() {
     let why = "1 of 6 trials of xfs none failed, and may have been the worst";
     let [xfs, ext4] = &answer.standings[..] else { panic!("{:?}", answer.standings) };
     assert_eq!((xfs.trials, xfs.failed, ext4.failed), (5, 1, 0));
-    assert_eq!((xfs.verdict, xfs.doubt.as_deref()), (Verdict::CannotTell { needed: None }, Some(why)));
-    assert_eq!(ext4.verdict, Verdict::Best);
+    assert_eq!(
+        (xfs.verdict, xfs.doubt.as_deref()),
+        (ContenderVerdict::CannotTell { needed: None }, Some(why))
+    );
+    assert_eq!(ext4.verdict, ContenderVerdict::Best);
     let headline = &answer.judgement.headline;
     assert_eq!(*headline, format!("This sweep cannot answer: {why}. Keep the default, 'ext4 none'."));
     // Nor does the filesystem win as a setting.
@@ -81,19 +89,19 @@ fn failed_trials_are_told_and_prove_nothing() {
     let mut trials = sweep(&[("ext4", "none", 1.0), ("xfs", "none", 1.3)]);
     fail(&mut trials, 0, 1);
     let answer = &recommend(&trials, None).answers[0];
-    assert_eq!(answer.standings[1].verdict, Verdict::Worse);
+    assert_eq!(answer.standings[1].verdict, ContenderVerdict::Worse);
     let mut trials = sweep(&TWO_AXES);
     fail(&mut trials, 0, 1);
     assert_eq!(filesystem_of(&recommend(&trials, None).answers[0]).best.as_deref(), Some("xfs"));
     // Two that look equal are not, if either has such a trial, and more trials would not tell them apart.
     for (case, factor) in [(0, 1.0), (1, 1.0), (1, 1.01)] {
         let mut trials = sweep(&[("ext4", "none", 1.0), ("xfs", "none", factor)]);
-        assert_eq!(recommend(&trials, None).answers[0].standings[1].verdict, Verdict::AsGood);
+        assert_eq!(recommend(&trials, None).answers[0].standings[1].verdict, ContenderVerdict::AsGood);
         fail(&mut trials, case, 1);
         let answer = recommend(&trials, None).answers[0].clone();
         assert_eq!((answer.judgement.class, answer.winner()), (Class::Invalid, None));
         let other = answer.standings.iter().find(|one| one.case == case).unwrap();
-        assert_eq!(other.verdict, Verdict::CannotTell { needed: None }, "{other:?}");
+        assert_eq!(other.verdict, ContenderVerdict::CannotTell { needed: None }, "{other:?}");
     }
 }
 
@@ -136,9 +144,9 @@ fn lower_bounds_win_nothing() {
     let of = |at_least: bool| stalled(stalled(trials(), 0, 2, false), 1, 1, at_least);
     let by = |trials: &[TrialRecord], goal: &str| recommend(trials, Some(goal)).answers[0].clone();
     let exact = by(&of(false), "longest-stall");
-    assert_eq!(exact.standings[1].verdict, Verdict::Worse);
+    assert_eq!(exact.standings[1].verdict, ContenderVerdict::Worse);
     let bounds = by(&of(true), "longest-stall");
-    assert_eq!(bounds.standings[1].verdict, Verdict::CannotTell { needed: None });
+    assert_eq!(bounds.standings[1].verdict, ContenderVerdict::CannotTell { needed: None });
     assert_eq!((bounds.judgement.class, bounds.winner()), (Class::Undecided, None), "{:?}", bounds.judgement);
     // As a setting, too.
     let filesystem = |at_least: bool| {
@@ -181,7 +189,7 @@ fn what_is_better_within_the_common_blocks_is_the_best() {
     let answer = &recommend(&blocks(&[(0, &slow), (1, &[(0, 60.0), (1, 62.0)])]), None).answers[0];
     assert_eq!(answer.winner().unwrap().name, "xfs none");
     let [ext4, xfs] = &answer.standings[..] else { panic!("{:?}", answer.standings) };
-    assert_eq!((ext4.verdict, xfs.verdict), (Verdict::Worse, Verdict::Best));
+    assert_eq!((ext4.verdict, xfs.verdict), (ContenderVerdict::Worse, ContenderVerdict::Best));
     let headline = &answer.judgement.headline;
     assert!(headline.contains(", 20 % more than the default, 'ext4 none' [15 %, 25 %]"), "{headline}");
     let heard = |note: &String| note.starts_with("better by their means") && note.ends_with(": ext4 none");
@@ -203,7 +211,7 @@ fn ratios_that_contradict_each_other_decide_nothing() {
     let (a, b, c) = (shift(a, [1.0, 1.3]), shift(b, [1.3, 1.0]), shift(c, [1.3, 1.0]));
     let answer = &recommend(&blocks(&[(0, &a), (1, &b), (2, &c)]), None).answers[0];
     assert!(
-        answer.standings.iter().all(|one| one.verdict != Verdict::BetterAndWeaker),
+        answer.standings.iter().all(|one| one.verdict != ContenderVerdict::BetterAndWeaker),
         "{:?}",
         answer.standings
     );
@@ -250,7 +258,7 @@ fn what_is_worse_than_the_default_is_named_although_the_best_varies_too_much() {
     let rates = [[104.0, 224.0, 18.2], [99.0, 49.0, 18.5], [109.0, 150.0, 18.0]];
     let answer = &recommend(&by_rates(&rates, &[]), None).answers[0];
     let verdicts: Vec<_> = answer.standings.iter().map(|one| (one.name.as_str(), one.verdict)).collect();
-    assert_eq!(verdicts[2], ("btrfs none", Verdict::WorseThanDefault), "{verdicts:?}");
+    assert_eq!(verdicts[2], ("btrfs none", ContenderVerdict::WorseThanDefault), "{verdicts:?}");
     let Judgement { class, headline, .. } = &answer.judgement;
     assert_eq!(*class, Class::Undecided);
     assert!(headline.contains(" 'btrfs none' is worse than the default."), "{headline}");

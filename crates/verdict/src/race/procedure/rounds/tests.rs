@@ -17,13 +17,13 @@ fn race() -> Race {
 }
 
 /// A trial; the first configuration is the fastest, and in the second measure the sixth is the best.
-fn outcome(block: u32, cell: usize) -> Outcome {
+fn outcome(block: u32, cell: usize) -> RacedTrial {
     let value = Some(-0.3 * cell as f64 + 0.001 * f64::from(block));
     let other = if cell == 5 { 9.0 } else { 1.0 };
-    Outcome { block, shared: block, cell, value, others: vec![Some(other)], cost: 1 }
+    RacedTrial { block, shared: block, cell, value, others: vec![Some(other)], cost: 1 }
 }
 
-fn block(number: u32) -> Vec<Outcome> {
+fn block(number: u32) -> Vec<RacedTrial> {
     (0..CELLS).map(|cell| outcome(number, cell)).collect()
 }
 
@@ -43,7 +43,7 @@ fn the_best_the_default_and_the_pareto_front_go_on() {
 #[test]
 fn a_race_is_a_function_of_its_trials_in_any_order() {
     let race = race();
-    let mut outcomes: Vec<Outcome> = [block(0), block(1)].concat();
+    let mut outcomes: Vec<RacedTrial> = [block(0), block(1)].concat();
     outcomes.push(outcome(2, 0));
     let mut running = Running::new(&race);
     for so_far in 0..outcomes.len() {
@@ -94,26 +94,27 @@ fn what_failed_once_is_not_picked_unless_all_did() {
     outcomes.iter_mut().filter(|one| one.block == 2).for_each(|one| one.value = None);
     assert_eq!(race.answer(&outcomes, &left).unwrap().pick, 0);
     // A default that failed is not kept.
-    let alike = |cell| Outcome { value: Some(0.0), ..cell };
-    let mut outcomes: Vec<Outcome> = [block(0), block(1), block(2)].concat().into_iter().map(alike).collect();
-    let kept = |outcomes: &[Outcome]| race.answer(outcomes, &left).unwrap();
+    let alike = |cell| RacedTrial { value: Some(0.0), ..cell };
+    let mut outcomes: Vec<RacedTrial> =
+        [block(0), block(1), block(2)].concat().into_iter().map(alike).collect();
+    let kept = |outcomes: &[RacedTrial]| race.answer(outcomes, &left).unwrap();
     assert_eq!(kept(&outcomes).pick, CELLS - 1);
     outcomes[2 * CELLS - 1].value = None;
     assert_ne!(kept(&outcomes).pick, CELLS - 1);
 }
 
 /// Trials with everything that the race asks for, and how it ends. A trial costs 10, and so does a sentinel.
-fn run(mut race: Race, limit: u64) -> (Vec<Outcome>, RaceProgress) {
+fn run(mut race: Race, limit: u64) -> (Vec<RacedTrial>, RaceProgress) {
     race.budget = Some(Budget { limit, sentinels: (0..20).map(|block| (block, 10)).collect(), blocks: None });
     let mut outcomes = Vec::new();
     loop {
         let progress = race.progress(&outcomes);
         let NextStep::Block { number, cells, .. } = progress.step else { return (outcomes, progress) };
-        outcomes.extend(cells.into_iter().map(|cell| Outcome { cost: 10, ..outcome(number, cell) }));
+        outcomes.extend(cells.into_iter().map(|cell| RacedTrial { cost: 10, ..outcome(number, cell) }));
     }
 }
 
-fn cost(outcomes: &[Outcome]) -> u64 {
+fn cost(outcomes: &[RacedTrial]) -> u64 {
     let blocks = outcomes.iter().map(|one| one.block).max().map_or(0, |last| u64::from(last) + 1);
     outcomes.iter().map(|one| one.cost).sum::<u64>() + 10 * blocks
 }
@@ -172,7 +173,7 @@ fn blocks_of_a_round_can_be_measured_at_once() {
         race.budget = Some(Budget { limit, sentinels: Vec::new(), blocks: None });
         race
     };
-    let at_once = |race: &Race, outcomes: &[Outcome]| match race.progress(outcomes).step {
+    let at_once = |race: &Race, outcomes: &[RacedTrial]| match race.progress(outcomes).step {
         NextStep::Block { number, at_once, .. } => (number, at_once),
         NextStep::Over => panic!("it is not over"),
     };
@@ -188,8 +189,8 @@ fn blocks_of_a_round_can_be_measured_at_once() {
     assert!((1..=3).contains(&fewer), "{fewer}");
 
     // Two blocks at once, which cost much more than expected: both count.
-    let dear = |number: u32| -> Vec<Outcome> {
-        let of_block = cells.iter().map(|cell| Outcome { cost: 100, ..outcome(number, *cell) });
+    let dear = |number: u32| -> Vec<RacedTrial> {
+        let of_block = cells.iter().map(|cell| RacedTrial { cost: 100, ..outcome(number, *cell) });
         of_block.collect()
     };
     let race = with(spent + 3 * each + 6);
