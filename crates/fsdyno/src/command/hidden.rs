@@ -81,7 +81,8 @@ pub fn application(options: &Application) -> Result {
     }
 }
 
-/// `fsdyno verify`: looks at a filesystem after a power cut. It reads nothing but the directory and the marks.
+/// `fsdyno verify`: looks at a filesystem after a power cut. It reads nothing but the directory and the
+/// marks.
 pub fn verify(options: &Verify) -> Result {
     let Verify { directory, marks, count, cut_ns, seed, parameters } = options;
     let opened = File::open(marks).with_context(|| format!("cannot open '{}'", marks.display()))?;
