@@ -87,7 +87,8 @@ pub(crate) fn put_back(record: &mut TrialRecord, document: &[u8], bytes: &[u8]) 
         }
         VERSION | WITHOUT_SUM => {}
         UNRELEASED => {
-            return Err("its bulk data was written between the releases 0.2.0 and 0.3.0".to_string());
+            let next = "that version can pack the sweep, and this one unpack it";
+            return Err(format!("a development version after 0.2.0 wrote its bulk data: {next}"));
         }
         version => return Err(format!("unknown version {version} of its bulk data")),
     }
@@ -157,4 +158,26 @@ fn slowest(from: &mut Bytes<'_>) -> Parsed<Vec<SlowOperation>> {
         slowest.push(SlowOperation { start_ns, duration_ns, path: path.to_string() });
     }
     Ok(slowest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsdyno_core::{Configuration, DeviceSpec, Outcome, Workload};
+
+    #[test]
+    fn a_form_that_no_release_wrote_is_named_with_the_way_out() {
+        let device = DeviceSpec::Directory { path: "/srv".into() };
+        let workload = Workload::Postmark(Default::default());
+        let named = |text: &str| text.to_string();
+        let (name, filesystem) = (named("ext4"), named(Configuration::EXISTING));
+        let configuration = Configuration { name, filesystem, settings: Default::default() };
+        let mut record = TrialRecord::new(configuration, device, workload, Outcome::Measured);
+        let error = put_back(&mut record, b"", &[UNRELEASED]).unwrap_err();
+        assert!(error.contains("can pack the sweep"), "{error}");
+        let error = put_back(&mut record, b"", &[9]).unwrap_err();
+        assert_eq!(error, "unknown version 9 of its bulk data");
+        let own = bound(b"", &take(&mut record).unwrap());
+        assert_eq!(put_back(&mut record, b"", &own), Ok(()));
+    }
 }

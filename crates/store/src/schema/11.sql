@@ -1,2 +1,3 @@
--- Trials are stored in less space from now on: the documents name a zstd dictionary (store/src/packed.rs). Those that are stored already stay as they are. The number of the version keeps an
--- older fsdyno, which cannot read them, away from the store.
+-- Trials are stored in less space from now on: the documents name a zstd dictionary (store/src/packed.rs). Those that are
+-- stored already stay as they are. The number of the version keeps an older fsdyno, which cannot read them, away from the
+-- store.
