@@ -123,8 +123,8 @@ fn build_and_check(
 mod tests {
     use super::*;
     use fsdyno_core::EngineRequest;
-    use fsdyno_host::fake::FakeHost;
     use fsdyno_host::{Channel, EngineProcess, HostError};
+    use fsdyno_testkit::fake::FakeHost;
     use std::{env, fs};
 
     /// A machine in memory whose answers are recorded.

@@ -1,10 +1,10 @@
 //! Undo journals, which root follows, replayed on a machine in memory.
 
 use crate::machine;
-use fsdyno_host::fake::Machine;
 use fsdyno_host::probe::FileIdentity;
 use fsdyno_testbed::UndoAction;
 use fsdyno_testbed::undo::restore_within;
+use fsdyno_testkit::fake::Machine;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;

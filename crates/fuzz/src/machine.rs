@@ -1,9 +1,9 @@
 //! A machine in memory with the remains of a trial, and with files and devices of other people.
 
 use fsdyno_core::Bytes;
-use fsdyno_host::fake::{FakeHost, Machine};
 use fsdyno_host::probe::FileIdentity;
 use fsdyno_host::{Command, LoopOptions, MountRequest, Steps};
+use fsdyno_testkit::fake::{FakeHost, Machine};
 use std::path::{Path, PathBuf};
 
 /// The random part of the names that a trial has left, in place of 128 random bits.

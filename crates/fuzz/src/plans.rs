@@ -1,8 +1,8 @@
 //! Plans: parsed, expanded into cases, and dry-run on a machine in memory.
 
 use fsdyno_core::Bytes;
-use fsdyno_host::fake::{FakeGuests, FakeHost};
 use fsdyno_sweep::{Plan, PlanError, dry_run};
+use fsdyno_testkit::fake::{FakeGuests, FakeHost};
 
 /// Larger plans are just as valid, but test nothing that smaller ones do not.
 const MOST_CASES: usize = 64;

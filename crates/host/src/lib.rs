@@ -10,7 +10,6 @@
 pub mod agent;
 mod engine;
 pub mod export;
-pub mod fake;
 pub mod guardian;
 pub mod guest;
 mod limits;

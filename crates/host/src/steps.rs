@@ -2,7 +2,7 @@
 //!
 //! From a declaration come the method of [`Steps`], the [`Request`] that crosses a [`Channel`], its limit,
 //! its words in messages, and its line in the log. What is left to write is the step itself, in
-//! [`crate::local`], and what it means to a machine in memory, in [`crate::fake`].
+//! [`crate::local`], and what it means to the machine in memory of the tests, in `testkit`.
 
 use crate::export::{Export, end_of};
 use crate::probe::{DeviceIdentity, DeviceProbe, FileIdentity, LoopInfo, MountInfo, Room};

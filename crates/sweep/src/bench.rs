@@ -132,7 +132,7 @@ pub fn bench_plan(host: &mut dyn Host, directory: &Path, options: &BenchOptions)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsdyno_host::fake::FakeHost;
+    use fsdyno_testkit::fake::FakeHost;
 
     #[test]
     fn a_directory_without_room_is_refused_unless_sizes_are_given() {

@@ -118,7 +118,7 @@ pub(crate) fn refused(host: &mut dyn Host, plan: &Plan) -> Option<GuardRefusal> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsdyno_host::fake::FakeHost;
+    use fsdyno_testkit::fake::FakeHost;
 
     fn plan(fill: &str, size: &str, trees: &str, writers: u32) -> Plan {
         let text = format!(

@@ -113,7 +113,7 @@ fn of_image(plan: &Plan, host: &mut dyn Host, _: &mut dyn Guests) -> Vec<Fix> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsdyno_host::fake::{FakeGuests, FakeHost};
+    use fsdyno_testkit::fake::{FakeGuests, FakeHost};
 
     fn fixed(keys: &str, fill: &str, size: &str, trees: &str) -> Vec<String> {
         let text = format!(

@@ -71,7 +71,7 @@ fn short(place: &Path, host: &mut dyn Host) -> Option<Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsdyno_host::fake::FakeHost;
+    use fsdyno_testkit::fake::FakeHost;
 
     #[test]
     fn a_load_stops_before_the_reserve_is_used_up() {

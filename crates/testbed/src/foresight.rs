@@ -481,8 +481,8 @@ fn write_line(setting: &tunable::Setting) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsdyno_host::fake::FakeHost;
     use fsdyno_host::probe::Partition;
+    use fsdyno_testkit::fake::FakeHost;
 
     #[test]
     fn releases_are_compared_as_numbers() {

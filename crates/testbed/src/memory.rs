@@ -141,7 +141,7 @@ fn enables_memory(host: &mut dyn Host, group: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsdyno_host::fake::FakeHost;
+    use fsdyno_testkit::fake::FakeHost;
 
     const BOTH: &str = "30 25 0:26 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory\n\
                         31 25 0:27 / /sys/fs/cgroup/unified rw,relatime shared:9 - cgroup2 cgroup2 rw\n";

@@ -191,7 +191,7 @@ mod tests {
     use fsdyno_core::{Bytes, Nanos};
     use fsdyno_host::Output;
     use fsdyno_host::Steps;
-    use fsdyno_host::fake::FakeHost;
+    use fsdyno_testkit::fake::FakeHost;
     use std::path::Path;
 
     fn opened() -> (FakeHost, Target) {

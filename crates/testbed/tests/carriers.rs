@@ -3,9 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices, Warning, WarningKind};
-use fsdyno_host::fake::FakeHost;
 use fsdyno_testbed::undo::UndoJournal;
 use fsdyno_testbed::{Confirmation, Testbed, build};
+use fsdyno_testkit::fake::FakeHost;
 use std::sync::atomic::AtomicBool;
 
 /// The carriers of a trial on these devices.

@@ -1,9 +1,9 @@
 //! Journals that must not be replayed: each is moved aside or left, reported, and does not get in the way.
 
 use fsdyno_core::Bytes;
-use fsdyno_host::fake::FakeHost;
 use fsdyno_host::{MountRequest, Steps};
 use fsdyno_testbed::undo::{RestoreReport, restore, restore_within};
+use fsdyno_testkit::fake::FakeHost;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};

@@ -3,9 +3,9 @@
 
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices};
 use fsdyno_host::Steps;
-use fsdyno_host::fake::FakeHost;
 use fsdyno_testbed::undo::{self, UndoJournal};
 use fsdyno_testbed::{Confirmation, Testbed, TestbedError, build, contradictions, guard, unmet};
+use fsdyno_testkit::fake::FakeHost;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 

@@ -3,8 +3,8 @@
 use fsdyno_core::device::{Bitmap, Delay, Delayed, Image, Md, RaidLevel};
 use fsdyno_core::filesystem::Identifier;
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices, Nanos};
-use fsdyno_host::fake::FakeHost;
 use fsdyno_testbed::{Confirmation, DiskQueues, Testbed, TestbedError, UndoJournal, build, commands};
+use fsdyno_testkit::fake::FakeHost;
 use std::sync::atomic::AtomicBool;
 
 fn devices() -> Devices {

@@ -1,11 +1,12 @@
 //! Items that the tests of several crates share: handmade trials, small loads, what tests need from the
-//! machine ([`Requirement`]), and a directory to work in ([`in_memory`]).
+//! machine ([`Requirement`]), a machine in memory ([`fake`]), and a directory to work in ([`in_memory`]).
 //!
 //! [`trials`] has three configurations in two blocks. In trial 4, `ext4 bfq` has a writer that is blocked
 //! from before the window until after it; `btrfs bfq` cannot run here; the second trial of `xfs bfq` fails.
 
 pub mod captured;
 mod durability;
+pub mod fake;
 mod faults;
 mod loads;
 mod open_loop;

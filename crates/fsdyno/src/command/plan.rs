@@ -305,7 +305,7 @@ fn race(plan: &Plan, run: &DryRun) -> Vec<String> {
 mod tests {
     use super::*;
     use fsdyno_core::Bytes;
-    use fsdyno_host::fake::{FakeGuests, FakeHost};
+    use fsdyno_testkit::fake::{FakeGuests, FakeHost};
 
     /// One plan downloaded 1.4 GB, and another took four times as long as it was said to.
     #[test]

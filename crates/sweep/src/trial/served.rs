@@ -319,7 +319,7 @@ mod tests {
     use fsdyno_core::workload::Null;
     use fsdyno_core::{EngineEvent, Nanos, TelemetryRequest, Workload};
     use fsdyno_host::EngineOutput;
-    use fsdyno_host::fake::{FakeEngine, FakeHost};
+    use fsdyno_testkit::fake::{FakeEngine, FakeHost};
 
     /// Returns the text of the warning after two phases on a server whose observers do this.
     fn said(observers: &[FakeEngine], telemetry: Option<TelemetryRequest>) -> Option<String> {

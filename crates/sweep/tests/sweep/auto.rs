@@ -3,10 +3,10 @@
 use crate::lab::{Lab, PLAN, full, measured_as, parse, phase, plan};
 use fsdyno_core::telemetry::{Sample, TaskKind, Telemetry};
 use fsdyno_core::{Nanos, RepeatedBlock, TrialRecord, WarningKind};
-use fsdyno_host::fake::FakeEngine;
 use fsdyno_host::guest::NoGuests;
 use fsdyno_store::SweepState;
 use fsdyno_sweep::{MoreBlocks, Plan, Slot, SweepEnd, SweepError, SweepEvent, SweepOutcome, dry_run, order};
+use fsdyno_testkit::fake::FakeEngine;
 use std::sync::atomic::Ordering;
 
 /// Two cases, mq-deadline and bfq.
@@ -274,7 +274,7 @@ fn a_case_that_cannot_be_measured_does_not_keep_a_sweep_going() {
 
 #[test]
 fn a_dry_run_tells_the_least_and_the_most() {
-    let run = dry_run(&auto(20), &mut fsdyno_host::fake::FakeHost::new(), &mut NoGuests);
+    let run = dry_run(&auto(20), &mut fsdyno_testkit::fake::FakeHost::new(), &mut NoGuests);
     assert_eq!((run.trials, run.trials_max), (12, 60));
 }
 

@@ -2,10 +2,10 @@
 
 use crate::lab::{Lab, PLAN, full, measured_as, phase, plan};
 use fsdyno_core::{TrialRecord, WarningKind};
-use fsdyno_host::fake::{FakeEngine, FakeHost};
 use fsdyno_host::guest::NoGuests;
 use fsdyno_store::SweepState;
 use fsdyno_sweep::{Plan, Slot, SweepEnd, SweepEvent, dry_run, order};
+use fsdyno_testkit::fake::{FakeEngine, FakeHost};
 use std::sync::atomic::Ordering;
 
 /// Two cases of which the second never settles, repeated until half of the interval is below 5 %.

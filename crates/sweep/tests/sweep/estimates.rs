@@ -2,9 +2,9 @@
 
 use crate::lab::plan;
 use fsdyno_core::Bytes;
-use fsdyno_host::fake::FakeHost;
 use fsdyno_host::guest::NoGuests;
 use fsdyno_sweep::{DryCase, dry_run};
+use fsdyno_testkit::fake::FakeHost;
 
 const PLAN: &str = r#"
 [device]

@@ -2,9 +2,9 @@
 
 use fsdyno_core::workload::Ramp;
 use fsdyno_core::{Bytes, Nanos, Workload};
-use fsdyno_host::fake::FakeHost;
 use fsdyno_host::guest::NoGuests;
 use fsdyno_sweep::{Fit, FitError, Plan, dry_run, fit};
+use fsdyno_testkit::fake::FakeHost;
 use proptest::prelude::*;
 
 /// Three configurations that read trees of 4 GiB with 256 MiB of memory, for half an hour.

@@ -1,9 +1,9 @@
 //! Plans that a program has written: what is done with one grows with its length, and not with the square of
 //! it.
 
-use fsdyno_host::fake::FakeHost;
 use fsdyno_host::guest::NoGuests;
 use fsdyno_sweep::{Plan, dry_run};
+use fsdyno_testkit::fake::FakeHost;
 use rustix::time::{ClockId, clock_gettime};
 
 const FEW: usize = 125;

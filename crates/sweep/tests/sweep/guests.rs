@@ -4,9 +4,9 @@
 use crate::lab::{self, Lab, PLAN, events, failure, parse};
 use fsdyno_core::{Bytes, EngineEvent, KernelSpec, Nanos, Outcome, TrialRecord, WarningKind};
 use fsdyno_host::HostError;
-use fsdyno_host::fake::{FakeEngine, FakeGuests, FakeHost};
 use fsdyno_host::guest::{GuestFacts, NotStarted};
 use fsdyno_sweep::{Plan, PlanProblem, SweepEnd, SweepEvent, SweepOutcome, dry_run};
+use fsdyno_testkit::fake::{FakeEngine, FakeGuests, FakeHost};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 

@@ -4,8 +4,8 @@ use crate::lab::{Lab, PLAN, measured, parse, phase, plan, until_end};
 use fsdyno_core::result::CommandKind;
 use fsdyno_core::{EngineEvent, Outcome, WarningKind};
 use fsdyno_host::EngineOutput;
-use fsdyno_host::fake::FakeEngine;
 use fsdyno_sweep::{SweepEnd, SweepError};
+use fsdyno_testkit::fake::FakeEngine;
 
 const HOOKS: &[&str] =
     &["hooks.before_trial=first 'a b'", "hooks.before_phase=second", "hooks.after_trial=third"];

@@ -5,13 +5,13 @@ use fsdyno_core::{
     EngineEvent, Failure, Nanos, Operation, Outcome, PhaseResult, Progress, Role, TrialRecord, TrialStep,
 };
 use fsdyno_host::EngineOutput;
-use fsdyno_host::fake::{FakeEngine, FakeGuests, FakeHost};
 use fsdyno_store::{Store, SweepId};
 use fsdyno_sweep::{
     Asked, Machines, MoreBlocks, Plan, PlanError, RunOptions, SweepError, SweepEvent, SweepOutcome, run,
 };
 use fsdyno_testbed::Confirmation;
 use fsdyno_testbed::undo::{self, RestoreReport};
+use fsdyno_testkit::fake::{FakeEngine, FakeGuests, FakeHost};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

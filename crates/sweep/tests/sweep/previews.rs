@@ -2,10 +2,10 @@
 
 use crate::lab::{self, Lab, OVERHEADS, PLAN, measured};
 use fsdyno_core::{Bytes, Nanos};
-use fsdyno_host::fake::FakeHost;
 use fsdyno_host::guest::NoGuests;
 use fsdyno_sweep::{BenchOptions, SweepEnd, SweepError, bench_plan, dry_run, order};
 use fsdyno_testbed::TestbedError;
+use fsdyno_testkit::fake::FakeHost;
 
 #[test]
 fn a_bench_uses_a_directory_as_it_is() {

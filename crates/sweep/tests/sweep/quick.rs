@@ -2,9 +2,9 @@
 
 use fsdyno_core::workload::Ramp;
 use fsdyno_core::{Bytes, Nanos, Workload};
-use fsdyno_host::fake::FakeHost;
 use fsdyno_host::guest::NoGuests;
 use fsdyno_sweep::{Plan, QUICK, Quick, QuickError, QuickOptions, dry_run, quick};
+use fsdyno_testkit::fake::FakeHost;
 use std::path::Path;
 
 const GIB: u64 = Bytes::GIB;

@@ -2,10 +2,10 @@
 
 use crate::lab::{Lab, PLAN, full, measured_as, phase, plan};
 use fsdyno_core::{Nanos, RaceBudget, RaceRules, SweepHeader, TrialRecord};
-use fsdyno_host::fake::{FakeEngine, FakeHost};
 use fsdyno_host::guest::NoGuests;
 use fsdyno_store::{SweepId, SweepState};
 use fsdyno_sweep::{Plan, Slot, SweepEnd, SweepError, SweepEvent, dry_run, order, race_budget};
+use fsdyno_testkit::fake::{FakeEngine, FakeHost};
 use fsdyno_verdict::race::{RaceAnswer, RaceState, answer};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

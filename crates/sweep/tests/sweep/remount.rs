@@ -5,8 +5,8 @@ use crate::lab::{Lab, events, failure, hello, phase, plan};
 use fsdyno_core::protocol::EnginePart;
 use fsdyno_core::result::{Durable, Layout, LifecycleStep};
 use fsdyno_core::{EngineEvent, Nanos, Outcome, TrialRecord, WarningKind};
-use fsdyno_host::fake::{FakeEngine, Fault};
 use fsdyno_sweep::{SweepEnd, SweepError, SweepEvent, SweepOutcome};
+use fsdyno_testkit::fake::{FakeEngine, Fault};
 use std::sync::atomic::Ordering;
 
 const PLAN: &str = r#"

@@ -4,8 +4,8 @@ use crate::lab::{Lab, events, failure, hello, phase, plan};
 use fsdyno_core::protocol::EnginePart;
 use fsdyno_core::result::TreeSummary;
 use fsdyno_core::{EngineEvent, Failure, Nanos, Outcome, TrialRecord};
-use fsdyno_host::fake::{FakeEngine, Fault};
 use fsdyno_sweep::{SweepEnd, SweepEvent};
+use fsdyno_testkit::fake::{FakeEngine, Fault};
 use std::sync::atomic::Ordering;
 
 const PLAN: &str = r#"

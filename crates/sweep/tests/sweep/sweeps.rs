@@ -9,11 +9,11 @@ use fsdyno_core::{
     Bytes, EngineEvent, EngineRequest, Nanos, Operation, Outcome, Precondition, TelemetryRequest, TrialStep,
     WarningKind,
 };
-use fsdyno_host::fake::{FakeEngine, Fault};
 use fsdyno_host::{EngineOutput, Plight};
 use fsdyno_store::SweepState;
 use fsdyno_sweep::{Plan, SweepEnd, SweepError, SweepEvent, order, unfinished};
 use fsdyno_testbed::TestbedError;
+use fsdyno_testkit::fake::{FakeEngine, Fault};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 fn plan(overrides: &[&str]) -> Plan {

@@ -2,10 +2,10 @@
 
 use crate::lab::{Lab, PLAN, measured, plan};
 use fsdyno_core::Nanos;
-use fsdyno_host::fake::FakeHost;
 use fsdyno_host::guest::NoGuests;
 use fsdyno_store::SweepState;
 use fsdyno_sweep::{Plan, SweepEnd, SweepEvent, dry_run};
+use fsdyno_testkit::fake::FakeHost;
 use std::sync::atomic::Ordering;
 
 /// Three blocks of two cases with their sentinels.

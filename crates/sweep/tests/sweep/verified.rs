@@ -5,8 +5,8 @@ use crate::lab::{Lab, events, hello, phase, plan};
 use fsdyno_core::outcome::VERIFICATION;
 use fsdyno_core::protocol::EnginePart;
 use fsdyno_core::{EngineEvent, Failure, Nanos, Outcome, Reached, ReadAgain, Reread, TrialRecord};
-use fsdyno_host::fake::FakeEngine;
 use fsdyno_sweep::SweepEnd;
+use fsdyno_testkit::fake::FakeEngine;
 
 const PLAN: &str = r#"
 name = "verified"

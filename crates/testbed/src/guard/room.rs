@@ -183,7 +183,7 @@ fn whole(size: Bytes) -> Bytes {
 mod tests {
     use super::*;
     use fsdyno_core::device::{Bitmap, Md, RaidLevel};
-    use fsdyno_host::fake::FakeHost;
+    use fsdyno_testkit::fake::FakeHost;
 
     const GIB: u64 = Bytes::GIB;
 

@@ -251,7 +251,7 @@ fn kib(bytes: fsdyno_core::Bytes) -> String {
 mod tests {
     use super::*;
     use crate::error::TestbedError;
-    use fsdyno_host::fake::FakeHost;
+    use fsdyno_testkit::fake::FakeHost;
 
     #[test]
     fn a_table_that_cannot_be_read_is_no_table_that_differs() {

@@ -2,9 +2,9 @@
 
 use fsdyno_core::device::{Bitmap, Block, Conditioning, Delay, Delayed, Lvm, Md, RaidLevel};
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices, Nanos};
-use fsdyno_host::fake::{FakeHost, Machine};
 use fsdyno_testbed::undo::{self, RestoreReport, UndoJournal, UndoReport};
 use fsdyno_testbed::{Confirmation, Mounted, Stack, Testbed, TestbedError, build, condition};
+use fsdyno_testkit::fake::{FakeHost, Machine};
 use std::sync::atomic::AtomicBool;
 
 pub const IMAGE: &str = "/data/fsdyno.img";

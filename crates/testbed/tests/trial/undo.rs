@@ -2,9 +2,9 @@
 
 use crate::lab::{Case, IMAGE, Lab, at_once, case, cases, steps};
 use fsdyno_core::Bytes;
-use fsdyno_host::fake::Fault;
 use fsdyno_host::{HostError, LoopOptions, Steps};
 use fsdyno_testbed::UndoAction;
+use fsdyno_testkit::fake::Fault;
 use std::path::Path;
 
 #[test]

@@ -3,9 +3,9 @@
 use crate::lab::{full, measured};
 use fsdyno_core::Bytes;
 use fsdyno_host::HostError;
-use fsdyno_host::fake::{FakeEngine, FakeGuests, FakeHost};
 use fsdyno_host::guest::{GuestFacts, NotStarted};
 use fsdyno_host::setting::queue_attributes;
+use fsdyno_testkit::fake::{FakeEngine, FakeGuests, FakeHost};
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::path::{Path, PathBuf};

@@ -10,11 +10,11 @@ mod machine;
 mod words;
 
 use fsdyno_core::{DeviceSpec, axis};
-use fsdyno_host::fake::{FakeHost, Fault, Machine};
 use fsdyno_store::Store;
 use fsdyno_sweep::{Asked, Machines, Plan, RunOptions, SweepError, SweepOutcome, run};
 use fsdyno_testbed::Confirmation;
 use fsdyno_testbed::undo::{self, UndoReport};
+use fsdyno_testkit::fake::{FakeHost, Fault, Machine};
 use grammar::{Draft, Grammar};
 use machine::{ALIAS, Allowed, DISKS};
 use rand::{RngExt, SeedableRng};

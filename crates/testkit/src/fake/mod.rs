@@ -21,14 +21,14 @@ pub use guardian::FakeGuardian;
 pub use guest::FakeGuests;
 pub use layers::FakeLayer;
 
-use crate::guest::GuestFacts;
-use crate::probe::{DeviceIdentity, DeviceProbe, FileIdentity, MountInfo, Use};
-use crate::{HostError, ImageHandle, MountRequest, Output, Result};
 use conduct::Conduct;
 use fsdyno_core::axis::{self, Levels, QUEUE};
 use fsdyno_core::environment::Confinement;
 use fsdyno_core::filesystem;
 use fsdyno_core::{Bytes, EngineRequest, Nanos, scheduler};
+use fsdyno_host::guest::GuestFacts;
+use fsdyno_host::probe::{DeviceIdentity, DeviceProbe, FileIdentity, MountInfo, Use};
+use fsdyno_host::{HostError, ImageHandle, MountRequest, Output, Result};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 
@@ -197,7 +197,7 @@ impl FakeHost {
 
     /// Adds the mounts of a mountinfo (proc(5)).
     pub fn add_mounts(&mut self, text: &str) {
-        self.machine.mounts.extend(crate::mountinfo::parse(text).0);
+        self.machine.mounts.extend(fsdyno_host::mountinfo::parse(text).0);
     }
 
     /// Adds a block device with settings of its own.

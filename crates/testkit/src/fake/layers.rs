@@ -5,9 +5,9 @@
 //! something is built on it, and leaves its label on them when it is removed.
 
 use super::{FakeHost, LOOP_MAJOR, index_of, queue};
-use crate::probe::DeviceIdentity;
-use crate::{Command, Output};
 use fsdyno_core::Nanos;
+use fsdyno_host::probe::DeviceIdentity;
+use fsdyno_host::{Command, Output};
 use std::path::{Path, PathBuf};
 
 const MD_MAJOR: u32 = 9;
@@ -37,7 +37,7 @@ impl FakeLayer {
 impl FakeHost {
     /// The effect of a tool for device stacks; `None` for other programs and other options.
     pub(super) fn run_layer_tool(&mut self, command: &Command) -> Option<Output> {
-        let word = |argument: &crate::Argument| match &argument.device {
+        let word = |argument: &fsdyno_host::Argument| match &argument.device {
             Some((_, node)) => node.display().to_string(),
             None => argument.text.clone(),
         };

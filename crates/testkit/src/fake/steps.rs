@@ -4,17 +4,17 @@ use super::conduct::{check_name, walked};
 use super::{
     EAGAIN, EBADF, EBUSY, EEXIST, EINVAL, ENOENT, ENOTEMPTY, ENXIO, FILES, FakeHost, MEMORY, system,
 };
-use crate::export::{Export, end_of};
-use crate::guardian::Guardian;
-use crate::probe::{DeviceIdentity, DeviceProbe, FileIdentity, LoopInfo, MountInfo, Room};
-use crate::setting::{BYTES_MAX, HostSetting};
-use crate::{
-    AttachedLoop, Command, DeviceHandle, EngineProcess, Host, HostError, ImageHandle, LoopOptions,
-    MountRequest, NewImage, Output, Result, Steps,
-};
 use fsdyno_core::environment::Confinement;
 use fsdyno_core::result::ServeProtocol;
 use fsdyno_core::{Bytes, EngineRequest};
+use fsdyno_host::export::{Export, end_of};
+use fsdyno_host::guardian::Guardian;
+use fsdyno_host::probe::{DeviceIdentity, DeviceProbe, FileIdentity, LoopInfo, MountInfo, Room};
+use fsdyno_host::setting::{BYTES_MAX, HostSetting};
+use fsdyno_host::{
+    AttachedLoop, Command, DeviceHandle, EngineProcess, Host, HostError, ImageHandle, LoopOptions,
+    MountRequest, NewImage, Output, Result, Steps,
+};
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
 //! A guardian that runs nothing.
 
-use crate::Result;
-use crate::guardian::{Cause, Ending, Guarded, GuardedCommand, Guardian};
 use fsdyno_core::Nanos;
+use fsdyno_host::Result;
+use fsdyno_host::guardian::{Cause, Ending, Guarded, GuardedCommand, Guardian};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 

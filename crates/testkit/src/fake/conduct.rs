@@ -8,9 +8,9 @@
 
 use super::tools;
 use super::{FakeHost, system};
-use crate::{Command, HostError, ImageHandle, MountRequest, Result};
 use fsdyno_core::EngineRequest;
 use fsdyno_core::protocol::MOUNT_PREFIX;
+use fsdyno_host::{Command, HostError, ImageHandle, MountRequest, Result};
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 
@@ -231,8 +231,8 @@ pub(super) fn check_name(action: &str, path: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{LoopOptions, Steps};
     use fsdyno_core::Bytes;
+    use fsdyno_host::{LoopOptions, Steps};
 
     const OPTIONS: LoopOptions = LoopOptions { direct_io: false, block_size: 512 };
 
@@ -256,7 +256,7 @@ mod tests {
         result.is_err()
     }
 
-    fn opened(host: &mut FakeHost, node: &str) -> crate::DeviceHandle {
+    fn opened(host: &mut FakeHost, node: &str) -> fsdyno_host::DeviceHandle {
         let identity = host.probe_device(Path::new(node)).expect("a probe").identity;
         host.open_device(Path::new(node), &identity).expect("it may be opened")
     }

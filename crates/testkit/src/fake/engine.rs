@@ -1,6 +1,6 @@
 //! An engine that does nothing.
 
-use crate::{EngineOutput, EngineProcess, Plight};
+use fsdyno_host::{EngineOutput, EngineProcess, Plight};
 use std::collections::VecDeque;
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! The paths and devices that the words of a command name, according to the tools' own grammar, written from
 //! their manuals and sources, independently of the testbed.
 
-use crate::{Argument, Command};
+use fsdyno_host::{Argument, Command};
 use std::path::Path;
 
 /// The grammar of a tool that creates or checks filesystems.
@@ -260,7 +260,7 @@ fn unknown_path(word: &Argument, may_be_named: &dyn Fn(&Path) -> bool) -> Option
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::DeviceHandle;
+    use fsdyno_host::DeviceHandle;
 
     fn broken(program: &str, words: &str) -> bool {
         let command = Command::new(program).args(words.split_whitespace());

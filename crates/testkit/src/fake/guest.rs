@@ -1,8 +1,8 @@
 //! Fake machines as guests.
 
 use super::FakeHost;
-use crate::guest::{Download, Guest, GuestFacts, GuestRequest, Guests, NotStarted, Wanted};
-use crate::remote::{Member, News};
+use fsdyno_host::guest::{Download, Guest, GuestFacts, GuestRequest, Guests, NotStarted, Wanted};
+use fsdyno_host::remote::{Member, News};
 use std::collections::VecDeque;
 use std::io;
 use std::path::PathBuf;
