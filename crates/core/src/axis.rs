@@ -5,7 +5,6 @@
 //! only defines its levels and the filesystems that it applies to. Levels are stored as text in a canonical
 //! form (`4096` and `4K` both become `4k`), so that two plans with the same meaning compare equal.
 
-mod groups;
 mod levels;
 mod queue;
 
@@ -17,7 +16,6 @@ use crate::profile;
 use crate::scheduler;
 use crate::sysctl;
 use crate::{alternatives, did_you_mean};
-pub use groups::{CONDITIONS, OF_SERVING, OF_THE_LOAD, leaves_trace};
 pub use levels::Levels;
 use levels::METHODS;
 pub use queue::{QUEUE, QueueAttribute, QueueContent};
@@ -58,6 +56,21 @@ pub const JOURNAL: &str = "journal";
 pub const EXPORT: &str = "export";
 /// The axis that says whether clients mount with `sync`.
 pub const CLIENT_SYNC: &str = "client_sync";
+
+/// The axes that say how the load runs, rather than what it runs on: they apply to a directory, too.
+pub const OF_THE_LOAD: [&str; 2] = [MEMORY, CACHE];
+
+/// The axes that describe the situation of a load rather than a choice: how full and how old a filesystem is,
+/// and what memory it has. None is recommended.
+pub const CONDITIONS: [&str; 4] = [MEMORY, CACHE, "fill", "age"];
+
+/// The axes of a filesystem that a server shows to clients (`[serve]`).
+pub const OF_SERVING: [&str; 7] =
+    [EXPORT, "nfs_version", "nfsd_threads", CLIENT_SYNC, "rsize", "wsize", "nconnect"];
+
+/// The axes besides those of a queue that leave no trace in the files that a load prepares.
+const WITHOUT_TRACE: [&str; 8] =
+    [CACHE, "atime", "barrier", "commit", "journal_async_commit", "logbufs", "logbsize", "flushoncommit"];
 
 /// Every axis, in the order of displays and of the default nesting of cases.
 pub static AXES: &[Axis] = &[
@@ -483,6 +496,14 @@ pub fn find(name: &str) -> Result<&'static Axis, AxisError> {
 /// axes of its own.
 pub fn is_default(name: &str, filesystem: &str, level: &str) -> bool {
     level == DEFAULT || find(name).is_ok_and(|axis| axis.is_default(filesystem, level))
+}
+
+/// Returns false for an axis that leaves no trace in the files that a load prepares: whatever its level, the
+/// same blocks are written to the same places. `data` is not among them, because ext4 does not delay
+/// allocation with `data=journal`; neither are memory and the sysctls of writeback, which decide how much is
+/// allocated at a time.
+pub fn leaves_trace(name: &str) -> bool {
+    !WITHOUT_TRACE.contains(&name) && QUEUE.iter().all(|attribute| attribute.axis != name)
 }
 
 /// A level in canonical form, with a note if an old name was mapped to the current one.

@@ -18,7 +18,6 @@ use crate::error::{EngineError, OperationFailure};
 use crate::glance::Glances;
 use crate::lineup::{Gate, Lineup, Message, work};
 use crate::meter::Halt;
-use crate::observer::Observer;
 use crate::record::WorkerRecord;
 use crate::reporter::Reporter;
 use crate::search::Search;
@@ -26,6 +25,7 @@ use crate::span::Span;
 use crate::summary::{self, Finished};
 use crate::throttle::Writers;
 use crate::window::Window;
+use fsdyno_core::glance::MachineGlance;
 use fsdyno_core::result::{CpuTime, WindowClock};
 use fsdyno_core::units::Nanos;
 use fsdyno_core::workload::Ramp;
@@ -50,6 +50,33 @@ const SPIN: Duration = Duration::from_micros(100);
 
 /// The time to wait for workers that were asked to stop before they are left behind.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Observes the machine while a phase is measured, on the thread that coordinates the phase. The engine
+/// decides when it looks, but not at what. It must return quickly: until then nobody watches the workers,
+/// which continue meanwhile.
+pub trait Observer {
+    /// The window begins now. A previous one without an end is dropped: its phase has failed.
+    fn begin(&mut self);
+    /// The window is in progress. Called several times a second.
+    fn look(&mut self);
+    /// Returns the latest observations of the window in progress, for somebody who watches.
+    fn latest(&self) -> Option<MachineGlance> {
+        None
+    }
+    /// The window has ended just now.
+    fn end(&mut self) -> Option<Telemetry>;
+}
+
+/// Nobody.
+impl Observer for () {
+    fn begin(&mut self) {}
+
+    fn look(&mut self) {}
+
+    fn end(&mut self) -> Option<Telemetry> {
+        None
+    }
+}
 
 struct Worker {
     record: Arc<WorkerRecord>,

@@ -4,6 +4,8 @@
 mod read_again;
 mod warnings;
 
+pub(crate) use read_again::Ledger;
+
 use crate::background;
 use crate::bounds::{Bounds, DROP_CACHES};
 use crate::cache::{self, Dropped};
@@ -11,8 +13,7 @@ use crate::error::{EngineError, OperationFailure};
 use crate::fill;
 use crate::layout;
 use crate::memory;
-use crate::observer::Observer;
-use crate::phase::{self, PhaseLoad, Run, Written};
+use crate::phase::{self, Observer, PhaseLoad, Run, Written};
 use crate::plant::{DIRECTORY, DIRECTORY_MODE};
 use crate::quiesce;
 use crate::removal::{self, Remover};

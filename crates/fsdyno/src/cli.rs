@@ -6,32 +6,24 @@ mod examples;
 mod durability;
 mod hidden;
 mod launching;
-mod loudness;
-mod package;
 mod paths;
 mod plans;
-mod profile;
-mod quick;
 mod race;
 mod results;
 mod stored;
-mod watch;
 
 pub use durability::{Durability, StateName};
 pub use hidden::{Application, ApplicationStep, Verify};
 pub use launching::{Agent, Elsewhere, Launching, Sharing};
-pub use loudness::Loudness;
-pub use package::{Completions, Package};
 pub use paths::{InputPath, OutputPath};
-pub use plans::Plans;
-pub use profile::Profile;
-pub use quick::Quick;
+pub use plans::{Plans, Profile, Quick};
 pub use race::{Race, Racing};
-pub use results::{Compare, Detail, DocumentFormat, Format, Layout, Show};
+pub use results::{Compare, Detail, DocumentFormat, Format, Layout, Show, Then, Watch};
 pub use stored::{Better, Delete, Import, ImportFormat, Note, Pack, Rename, Results, TableKind, Unpack};
-pub use watch::{Then, Watch};
 
+use crate::say;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 use fsdyno_core::workload::Ramp;
 use fsdyno_core::{Bytes, Nanos};
 use fsdyno_sweep::MoreBlocks;
@@ -91,6 +83,29 @@ pub enum Colour {
     Always,
     /// Never.
     Never,
+}
+
+/// Options for the amount of output on stderr.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct Loudness {
+    /// Print results, errors and what is left on the machine, but no progress and no notes.
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+
+    /// Also print what is done to the machine: every command, mount and setting of a trial.
+    #[arg(short, long, global = true, conflicts_with = "quiet")]
+    pub verbose: bool,
+}
+
+impl Loudness {
+    /// Returns the amount of output that these options ask for.
+    pub fn asked(self) -> say::Loudness {
+        match self {
+            Loudness { quiet: true, .. } => say::Loudness::Quiet,
+            Loudness { verbose: true, .. } => say::Loudness::Verbose,
+            _ => say::Loudness::Usual,
+        }
+    }
 }
 
 /// The commands.
@@ -497,6 +512,23 @@ pub struct Selfcheck {
     /// Output format.
     #[arg(long, default_value = "text")]
     pub format: DocumentFormat,
+}
+
+/// Options of `fsdyno completions`.
+#[derive(Debug, Args)]
+pub struct Completions {
+    /// The shell.
+    pub shell: Shell,
+}
+
+/// Options of `fsdyno package`.
+#[derive(Debug, Args)]
+pub struct Package {
+    /// Directory to fill; created if necessary.
+    pub directory: OutputPath,
+    /// Where the program will be.
+    #[arg(long, value_name = "FILE", default_value = "/usr/bin/fsdyno")]
+    pub binary: InputPath,
 }
 
 /// Options of `fsdyno reference`.

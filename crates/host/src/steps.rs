@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 /// The time that the other end may take beyond the limit of a program, which it enforces itself.
 const PROGRAM_MARGIN: Duration = Duration::from_secs(10);
 
-/// The kind of limit on the time of a step; [`Limits`](crate::Limits) has the times.
+/// The kind of limit on the time of a step; [`Limits`] has the times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
     /// It reads or changes little.
@@ -34,6 +34,40 @@ pub enum Limit {
     Tree,
     /// It runs a program, which has a limit of its own.
     Program(Duration),
+}
+
+/// The times that steps may take before they are given up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// A step that reads or changes little: 60 s.
+    pub step: Duration,
+    /// A step that may have to write back cached data to a slow device, especially an unmount: 300 s.
+    pub flush: Duration,
+    /// Removing whatever an engine left in a directory, possibly millions of files: an hour.
+    pub tree: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            step: Duration::from_secs(60),
+            flush: Duration::from_secs(300),
+            tree: Duration::from_secs(3600),
+        }
+    }
+}
+
+impl Limits {
+    /// Returns the time that a request may take; at most `most`, if given.
+    pub fn of(&self, request: &Request, most: Option<Duration>) -> Duration {
+        let usual = match request.limit() {
+            Limit::Step => self.step,
+            Limit::Flush => self.flush,
+            Limit::Tree => self.tree,
+            Limit::Program(limit) => limit,
+        };
+        most.map_or(usual, |most| most.min(usual))
+    }
 }
 
 /// The first of several expressions: what was declared, or else the default after it.

@@ -1,7 +1,7 @@
 //! A comparison for programs: JSON, and CSV with a row for each measure of each case.
 
-use crate::csv_text::csv_text;
 use crate::export::output_error;
+use crate::visible::csv_text;
 use fsdyno_core::measure::Direction;
 use fsdyno_verdict::comparison::{ComparedCase, ComparedMeasure, Comparison, Finding, Lack};
 use fsdyno_verdict::durability::{LossFinding, LossRow, Lost};

@@ -4,8 +4,6 @@
 //! report. What a figure means is defined where it is measured; how certain it is, by the verdict.
 
 pub mod comparison;
-mod csv_text;
-mod error;
 pub mod export;
 #[cfg(test)]
 mod fixture;
@@ -17,6 +15,6 @@ pub mod published;
 pub mod terminal;
 mod visible;
 
-pub use error::ReportError;
+pub use html::ReportError;
 pub use terminal::Style;
 pub use visible::{Spelling, Visible, visible};

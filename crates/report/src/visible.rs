@@ -1,4 +1,5 @@
-//! Untrusted text on a terminal: characters that would control it or hide something are escaped.
+//! Untrusted text on a terminal and in a spreadsheet: characters that would control the terminal or hide
+//! something are escaped, and [`csv_text`] makes of a formula a text.
 //!
 //! Names come from plans, imported files, devices, processes and consoles of guests. Any of them may contain
 //! an escape sequence, which moves the cursor, changes the title or makes the terminal type. So everything
@@ -128,6 +129,18 @@ impl<W: Write> Drop for Visible<W> {
     }
 }
 
+/// Untrusted text as a cell of CSV that neither a spreadsheet nor a terminal obeys.
+///
+/// A spreadsheet takes a cell that begins with one of `=+-@` for a formula, even if it is quoted, and a
+/// formula can start programs and send data away. Such text gets a leading `'`, as OWASP advises
+/// (<https://owasp.org/www-community/attacks/CSV_Injection>). Figures are not text: negative numbers stay as
+/// they are.
+pub(crate) fn csv_text(text: &str) -> String {
+    let formula =
+        text.starts_with(['=', '+', '-', '@', '\t', '\r', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}']);
+    format!("{}{}", if formula { "'" } else { "" }, visible(text))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,6 +176,25 @@ mod tests {
         let shown = spelt(&document, Spelling::Json).into_owned();
         assert!(shown.is_ascii(), "{shown}");
         assert_eq!(serde_json::from_str::<String>(&shown).unwrap(), text);
+    }
+
+    #[test]
+    fn text_that_looks_like_a_formula_is_quoted() {
+        for (text, cell) in [
+            ("ext4 noatime", "ext4 noatime"),
+            ("", ""),
+            ("=1+1", "'=1+1"),
+            ("@SUM(A1)", "'@SUM(A1)"),
+            ("+1", "'+1"),
+            ("-s 2G", "'-s 2G"),
+            ("\t=1", "'\t=1"),
+            ("\r=1", "'\\r=1"),
+            ("\u{ff1d}1", "'\u{ff1d}1"),
+            ("a=1\nb", "a=1\nb"),
+            ("\x1b[31m", "\\x1b[31m"),
+        ] {
+            assert_eq!(csv_text(text), cell);
+        }
     }
 
     #[test]

@@ -1,9 +1,8 @@
 //! The changes that a user may make to stored sweeps: their names and notes, and whether they exist.
 
 use crate::error::{Result, StoreError, Trying};
-use crate::id::SweepId;
 use crate::inside::OwnMount;
-use crate::{FILES, Store, named_after, process, room};
+use crate::{FILES, Store, SweepId, check_room, named_after, process};
 use rusqlite::{OptionalExtension, TransactionBehavior, named_params};
 use std::fs;
 use std::io;
@@ -87,7 +86,7 @@ impl Store {
     /// given back, because there is no room or somebody reads, is used by later sweeps.
     fn shrink(&self) {
         let size = fs::metadata(&self.path).map_or(0, |file| file.len());
-        if room::check(&self.path, size.saturating_mul(2)).is_ok() {
+        if check_room(&self.path, size.saturating_mul(2)).is_ok() {
             let _ = self.connection.execute_batch("VACUUM; PRAGMA wal_checkpoint(TRUNCATE)");
         }
     }

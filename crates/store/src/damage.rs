@@ -1,10 +1,9 @@
 //! Finds trials that cannot be read any more, and deletes them, so that the others can be used.
 
 use crate::error::{Result, StoreError, Trying};
-use crate::id::SweepId;
 use crate::schema::{self, Depth};
 use crate::trials::Parts;
-use crate::{Store, process};
+use crate::{Store, SweepId, process};
 use rusqlite::{OptionalExtension, Transaction, TransactionBehavior};
 use serde::Serialize;
 use std::fmt;

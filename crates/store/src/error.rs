@@ -1,6 +1,6 @@
 //! Errors of the store.
 
-use crate::id::SweepId;
+use crate::SweepId;
 use fsdyno_core::{Bytes, Operation};
 use fsdyno_sys::inherited::limit_of_file_size;
 use std::path::PathBuf;

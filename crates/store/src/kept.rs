@@ -6,8 +6,7 @@
 //! which sweep it belongs to, and stays until the store has the trial.
 
 use crate::error::{Result, StoreError};
-use crate::id::SweepId;
-use crate::{Store, named_after};
+use crate::{Store, SweepId, named_after};
 use fsdyno_core::TrialRecord;
 use fsdyno_core::outcome::chain;
 use fsdyno_path::Directory;

@@ -19,7 +19,6 @@ mod bytes;
 mod changes;
 mod damage;
 mod error;
-mod id;
 mod inside;
 mod kept;
 mod measures;
@@ -27,7 +26,6 @@ mod packed;
 mod portable;
 mod process;
 mod reading;
-mod room;
 mod row;
 mod schema;
 mod sweeps;
@@ -36,20 +34,23 @@ mod twin;
 
 pub use damage::DamagedTrial;
 pub use error::{Result, StoreError};
-pub use id::SweepId;
 pub use inside::OwnMount;
 pub use kept::{Added, kept};
 pub use portable::Unpacked;
 pub use sweeps::{AllSweeps, NewSweep, Origin, Sweep, SweepState, SweepSummary, select};
 pub use twin::Twin;
 
+use fsdyno_core::Bytes;
+use fsdyno_core::reserve::reserve;
 use fsdyno_path::{Directory, LinkOfOthers, Place};
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use rustix::fs::fstat;
 use rustix::process::geteuid;
+use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
+use std::fmt;
 use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -65,6 +66,17 @@ const LONGEST_VALUE: i32 = 256 << 20;
 /// The suffix that turns the name of the database into that of the directory with the other files of its
 /// sweeps.
 const FILES: &str = ".files";
+
+/// The number of a sweep in its store, from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct SweepId(pub i64);
+
+impl fmt::Display for SweepId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
 
 /// The results of all sweeps.
 #[derive(Debug)]
@@ -162,7 +174,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::NoRoom`].
     pub fn check_room(&self) -> Result<()> {
-        room::check(&self.path, 0)
+        check_room(&self.path, 0)
     }
 
     /// Returns whether the path of the store still leads to the file that was opened to be written. If
@@ -239,6 +251,29 @@ fn named_after(store: &Path, suffix: &str) -> OsString {
     let mut name = store.file_name().unwrap_or_default().to_os_string();
     name.push(suffix);
     name
+}
+
+/// Checks that `more` bytes fit into the filesystem of a store and leave its reserve free.
+fn check_room(store: &Path, more: u64) -> Result<()> {
+    let directory = store.parent().filter(|directory| !directory.as_os_str().is_empty());
+    // A filesystem that does not say how much is free reports the error itself when it is full.
+    let Ok(found) = rustix::fs::statvfs(directory.unwrap_or(Path::new("."))) else { return Ok(()) };
+    let bytes = |blocks: u64| Bytes(blocks.saturating_mul(found.f_frsize));
+    let (free, size) = (bytes(found.f_bavail), bytes(found.f_blocks));
+    match more.saturating_add(reserve(size).0) <= free.0 {
+        true => Ok(()),
+        false => Err(StoreError::NoRoom {
+            path: store.to_path_buf(),
+            more: Bytes(more),
+            free: whole(free),
+            reserve: whole(reserve(size)),
+        }),
+    }
+}
+
+/// Whole mebibytes, for a person.
+fn whole(size: Bytes) -> Bytes {
+    Bytes(size.0 / Bytes::MIB * Bytes::MIB)
 }
 
 /// Returns whether nobody but this user can change the entries of a directory.

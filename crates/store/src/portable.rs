@@ -9,10 +9,9 @@
 //! all of it is valid.
 
 use crate::error::{Result, StoreError, Trying};
-use crate::id::SweepId;
 use crate::packed::{Packed, WINDOW_LOG_MAX};
 use crate::sweeps::{NewSweep, Origin, SweepState, begin, set_end, set_looks};
-use crate::{Store, measures, room, trials};
+use crate::{Store, SweepId, check_room, measures, trials};
 use fsdyno_core::result::SLOWEST;
 use fsdyno_core::{Environment, Looks, Measure, TrialRecord, figures, sweep_name};
 use fsdyno_stats::Distribution;
@@ -145,7 +144,7 @@ impl Store {
         while let Some(record) = lines.trial(count)? {
             let packed = Packed::new(&record)?;
             bytes += packed.bytes();
-            room::check(&self.path, bytes)?;
+            check_room(&self.path, bytes)?;
             trials::insert(&transaction, id, &record, &packed)?;
             measures::add(&transaction, id.0, &record)?;
             count += 1;

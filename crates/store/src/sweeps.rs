@@ -1,11 +1,10 @@
 //! Begins, ends and finds sweeps.
 
 use crate::error::{Result, StoreError, Trying};
-use crate::id::SweepId;
 use crate::kept::Running;
 use crate::packed::Packed;
 use crate::row::{from_json, from_json_or_none, insert, number, to_json};
-use crate::{Store, measures, process, room, trials};
+use crate::{Store, SweepId, check_room, measures, process, trials};
 use fsdyno_core::outcome::chain;
 use fsdyno_core::sweep_name::LATEST;
 use fsdyno_core::{Environment, Looks, TrialRecord};
@@ -250,7 +249,7 @@ impl Store {
         for trial in records {
             let packed = Packed::new(trial)?;
             bytes += packed.bytes();
-            room::check(&self.path, bytes)?;
+            check_room(&self.path, bytes)?;
             trials::insert(&transaction, id, trial, &packed)?;
             measures::add(&transaction, id.0, trial)?;
         }

@@ -1,10 +1,9 @@
 //! Writes and reads trials, one row each.
 
 use crate::error::{Result, StoreError, Trying};
-use crate::id::SweepId;
 use crate::packed::{self, Packed};
 use crate::row::{self, Columns, READ, get};
-use crate::{Store, measures};
+use crate::{Store, SweepId, measures};
 use fsdyno_core::TrialRecord;
 use fsdyno_core::parallel::in_parallel;
 use rusqlite::{Connection, ErrorCode, Params, Row, TransactionBehavior};

@@ -1,9 +1,8 @@
 //! The comparison of two sweeps that began at the same moment with the same seed.
 
-use crate::Store;
 use crate::error::{Result, StoreError, Trying};
-use crate::id::SweepId;
 use crate::row::READ;
+use crate::{Store, SweepId};
 use fsdyno_core::TrialRecord;
 use rusqlite::OptionalExtension;
 

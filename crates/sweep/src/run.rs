@@ -5,12 +5,8 @@
 //! trials, `run/blocks.rs` decides which there are.
 
 pub(crate) mod blocks;
-mod clients;
 mod deciding;
 pub(crate) mod keeping;
-mod outcome;
-
-pub use outcome::{SweepEnd, SweepOutcome};
 
 use crate::estimate;
 use crate::options::{Machines, RunOptions};
@@ -23,11 +19,45 @@ use crate::trial::hooks::TrialHooks;
 use blocks::Blocks;
 use fsdyno_core::{AfterTrial, Nanos, Progress};
 use fsdyno_host::Host;
-use fsdyno_store::Store;
+use fsdyno_store::{Store, SweepId};
 use fsdyno_testbed::MissingPrivilege;
 use fsdyno_testbed::undo::{self, UndoReport};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
+
+/// The outcome of a sweep.
+#[derive(Debug)]
+pub struct SweepOutcome {
+    /// Its number in the store.
+    pub sweep: SweepId,
+    /// The way in which it ended.
+    pub end: SweepEnd,
+    /// Trials stored by this run that were measured.
+    pub measured: u32,
+    /// Trials stored by this run that were skipped.
+    pub skipped: u32,
+    /// Trials stored by this run that failed.
+    pub failed: u32,
+    /// The leftovers on the machine, of this sweep or of earlier ones, one line each.
+    pub left: Vec<String>,
+    /// Why it could not continue, if that ended it.
+    pub broken: Option<SweepError>,
+    /// `true` if its results have been copied elsewhere, because somebody has removed the store.
+    pub is_elsewhere: bool,
+}
+
+/// The way in which a sweep ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SweepEnd {
+    /// Every planned trial is stored, or all that fit into the time limit, and the machine is as it was.
+    Finished,
+    /// The user stopped it; the machine is as it was.
+    Interrupted,
+    /// It could not continue ([`SweepOutcome::broken`]); the machine is as it was.
+    Broken,
+    /// However it ended, something is left on the machine.
+    NotRestored,
+}
 
 /// Refuses a plan that needs root to an ordinary user, before anything is read or written for it.
 ///
@@ -53,7 +83,7 @@ pub fn run(
 ) -> Result<SweepOutcome, SweepError> {
     let host = &mut *machines.host;
     verify_privileges(plan, host)?;
-    clients::verify_number(plan, host)?;
+    verify_number_of_clients(plan, host)?;
     if !plan.hooks.is_empty() && !options.confirmation.hooks {
         let as_root = MissingPrivilege::of(host) != Some(MissingPrivilege::Root);
         let commands = plan.hooks.commands.iter().map(PlanCommand::line).collect();
@@ -91,6 +121,22 @@ pub fn run(
     let Sweeping { runner, mut outcome, .. } = sweeping;
     outcome.left.extend(runner.leave(machines));
     Ok(outcome.end(store, options, result))
+}
+
+/// Refuses a plan for another number of clients.
+fn verify_number_of_clients(plan: &Plan, host: &dyn Host) -> Result<(), SweepError> {
+    // Those of a server are guests, made for each trial.
+    let launched = plan.clients.filter(|_| plan.serve.is_none());
+    let (planned, clients) = (launched.unwrap_or(0), host.clients().len());
+    match planned as usize == clients {
+        true => Ok(()),
+        false => Err(SweepError::Clients { planned, clients }),
+    }
+}
+
+/// Ends the sweep once a client is lost: without it, nothing that follows could be measured.
+fn verify_all_clients(host: &dyn Host) -> Result<(), SweepError> {
+    host.lost_client().map_or(Ok(()), |reason| Err(SweepError::ClientLost { reason }))
 }
 
 /// A sweep that runs.
@@ -171,7 +217,7 @@ impl Sweeping<'_> {
         observer: &mut dyn FnMut(SweepEvent<'_>),
     ) -> Result<(), SweepError> {
         store.check_room()?;
-        clients::verify_all_there(machines.host)?;
+        verify_all_clients(machines.host)?;
         let left = self.blocks.clock.left(rest);
         let mut course = Course::new(self.position(slot, rest), self.blocks.clock.expected(slot.case));
         let mut progress = |now: &Progress| {

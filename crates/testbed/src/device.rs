@@ -7,13 +7,12 @@
 //! afterwards.
 
 use crate::Result;
-use crate::error::TestbedError;
+use crate::error::{GuardRefusal, TestbedError};
 use crate::filesystem::Target;
 use crate::guard::{Testbed, refusals};
 use crate::image::{MadeImage, keep_blocks};
 use crate::layer::Member;
 use crate::name::random_name;
-use crate::refusal::GuardRefusal;
 use crate::signature;
 use crate::tool::contradiction;
 use crate::undo::UndoJournal;

@@ -1,11 +1,11 @@
-//! Why a step of the testbed failed.
+//! Why a step of the testbed failed, or a guard refused.
 
 use crate::privilege::MissingPrivilege;
-use crate::refusal::GuardRefusal;
 use fsdyno_core::Failure;
 use fsdyno_host::HostError;
+use serde::Serialize;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Why a step of the testbed failed.
 #[derive(Debug, thiserror::Error)]
@@ -116,6 +116,21 @@ pub enum TestbedError {
         #[source]
         source: io::Error,
     },
+}
+
+/// Why a guard refused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct GuardRefusal {
+    /// The device, or the sysctl, as the plan names it.
+    pub device: PathBuf,
+    /// The obstacle, as the end of a sentence about the device or sysctl.
+    pub reason: String,
+    /// The next step.
+    pub hint: String,
+}
+
+pub(crate) fn refusal(device: &Path, reason: impl Into<String>, hint: impl Into<String>) -> GuardRefusal {
+    GuardRefusal { device: device.to_path_buf(), reason: reason.into(), hint: hint.into() }
 }
 
 fn lines(refusals: &[GuardRefusal]) -> String {

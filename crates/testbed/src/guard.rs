@@ -15,12 +15,11 @@ pub use identity::identity_text;
 pub use refusal::{DeviceNeed, refusals};
 
 use crate::Result;
-use crate::error::TestbedError;
+use crate::error::{GuardRefusal, TestbedError, refusal};
 use crate::filesystem;
 use crate::filesystem::minimum_size;
 use crate::image::MadeImage;
 use crate::layer;
-use crate::refusal::{GuardRefusal, refusal};
 use crate::tunable;
 use fsdyno_core::device::Image;
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices, Environment, sysctl};

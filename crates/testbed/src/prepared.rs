@@ -6,12 +6,11 @@
 
 use crate::Result;
 use crate::device::Contents;
-use crate::error::TestbedError;
+use crate::error::{GuardRefusal, TestbedError};
 use crate::guard::Testbed;
 use crate::image::MadeImage;
 use crate::kept::{failed, short};
 use crate::name::random_name;
-use crate::refusal::GuardRefusal;
 use crate::spec::images;
 use crate::stack::{Formatted, Images, Stack, Wanted, open};
 use crate::undo::UndoJournal;

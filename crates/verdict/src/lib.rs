@@ -12,7 +12,6 @@ mod doubt;
 pub mod drift;
 pub mod durability;
 pub mod enough;
-mod error;
 pub mod faults;
 #[cfg(test)]
 mod fixture;
@@ -35,11 +34,10 @@ pub mod text;
 pub mod view;
 
 pub use doubt::bears_on;
-pub use error::UnreadableHistogram;
 pub use fsdyno_stats::{CurvePoint, Distribution, Estimate, Interval};
 pub use levels::THRESHOLD;
 pub use load::Workloads;
-pub use merge::Time;
+pub use merge::{Time, UnreadableHistogram};
 pub use recommendation::{Question, Recommendation};
 pub use selection::{NoSuchCase, select};
 pub use view::View;

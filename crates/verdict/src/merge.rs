@@ -5,13 +5,12 @@
 //! compares cases: trials are the unit of replication, and pooling their operations would make every
 //! difference look certain.
 
-use crate::error::UnreadableHistogram;
 use fsdyno_core::figures::{Quotient, total};
 use fsdyno_core::result::{
     Latency, OperationResult, PhaseResult, Quantile, Quantiles, Rates, RoleResult, WorkerResult,
 };
-use fsdyno_core::{Nanos, Workload};
-use fsdyno_stats::{Distribution, Fairness, MeanKind, Moments, Weighted, mean};
+use fsdyno_core::{Nanos, Operation, Workload};
+use fsdyno_stats::{Distribution, DistributionError, Fairness, MeanKind, Moments, Weighted, mean};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A time, or a lower bound of one.
@@ -21,6 +20,18 @@ pub struct Time {
     pub ns: u64,
     /// `true` if it is a lower bound, printed with `>=`.
     pub at_least: bool,
+}
+
+/// A stored histogram cannot be decoded, or does not fit the others.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot read the histogram of '{operation}' in trial {}", trial + 1)]
+pub struct UnreadableHistogram {
+    /// The trial.
+    pub trial: u32,
+    /// The operation.
+    pub operation: Operation,
+    /// The cause.
+    pub source: DistributionError,
 }
 
 /// Merges the latencies of one operation in several trials, each with its number. A single one is returned as

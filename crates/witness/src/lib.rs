@@ -14,12 +14,11 @@
 //! where a ring is used. Within these bounds, counts and bytes must agree exactly.
 
 mod calls;
-mod error;
 mod listener;
 mod page;
 mod testimony;
 mod tracepoint;
 
-pub use error::Unavailable;
 pub use listener::{Listener, Overheard};
 pub use testimony::{Agreement, DeviceRow, Median, Range, Row, Testimony, Way, way_ns};
+pub use tracepoint::Unavailable;

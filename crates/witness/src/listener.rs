@@ -1,8 +1,7 @@
 //! Recording tracepoints.
 
-use crate::error::Unavailable;
 use crate::page;
-use crate::tracepoint::{Tracefs, Tracepoint};
+use crate::tracepoint::{Tracefs, Tracepoint, Unavailable};
 use std::os::fd::OwnedFd;
 use std::os::linux::fs::MetadataExt;
 use std::path::Path;

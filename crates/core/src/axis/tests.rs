@@ -87,7 +87,7 @@ fn every_axis_is_declared_once_and_some_filesystem_has_it() {
 #[test]
 fn axes_without_a_trace_decide_nothing_about_what_is_prepared() {
     let of_queue = QUEUE.iter().map(|attribute| attribute.axis);
-    assert!(of_queue.chain(groups::WITHOUT_TRACE).all(|name| find(name).is_ok() && !leaves_trace(name)));
+    assert!(of_queue.chain(WITHOUT_TRACE).all(|name| find(name).is_ok() && !leaves_trace(name)));
     assert!(leaves_trace("data") && leaves_trace("sysctl.vm.dirty_ratio"));
     let of = |filesystem: &str, settings: &[(&str, &str)]| Configuration {
         name: String::new(),

@@ -8,15 +8,13 @@
 
 mod mark;
 mod recorder;
-mod summary;
 
 pub use crate::workload::durability::CacheModel;
 pub use crate::workload::fault::{Act, Fault, RequestKind};
 pub use mark::{MARK_BYTES, Mark, MarkError, Moment};
 pub use recorder::{
-    CompleteLog, Cut, FaultRequest, MARKS_FILE, RecorderReply, RecorderRequest, StateRequest,
+    CompleteLog, Cut, FaultRequest, LogSummary, MARKS_FILE, RecorderReply, RecorderRequest, StateRequest,
 };
-pub use summary::LogSummary;
 
 use crate::workload::parameter::words;
 

@@ -1,7 +1,7 @@
 //! The protocol of the process that records a disk: requests as JSON lines on its stdin, one reply to each on
 //! its stdout. It ends, and its files disappear from the mountpoint, when its stdin is closed.
 
-use super::{CacheModel, LogSummary, RequestKind};
+use super::{CacheModel, Promise, RequestKind};
 use crate::units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -104,6 +104,23 @@ pub struct Cut {
     pub marks: u64,
     /// When it is, by `CLOCK_MONOTONIC`.
     pub time_ns: Nanos,
+}
+
+/// The summary of a recorded log.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogSummary {
+    /// Writes.
+    pub writes: u64,
+    /// Bytes in them.
+    pub written_bytes: u64,
+    /// Discards, and writes of zeros without data.
+    pub discards: u64,
+    /// Flushes.
+    pub flushes: u64,
+    /// From the first entry to the last.
+    pub duration_ns: Nanos,
+    /// The number of acknowledged promises of each kind in the whole log, for those that were acknowledged.
+    pub promises: Vec<(Promise, u64)>,
 }
 
 /// A reply of a recorder.

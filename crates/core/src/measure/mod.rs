@@ -11,7 +11,6 @@ mod error;
 mod flow;
 mod flush;
 mod goal;
-mod loss;
 mod name;
 mod named;
 mod phase;
@@ -27,13 +26,13 @@ use crate::figures::{Quotient, total};
 use crate::operation::{Moves, Operation, Role};
 use crate::outcome::Outcome;
 use crate::result::{
-    Harm, Latency, Layout, LifecycleStep, PhaseResult, Quantile, Rates, RoleResult, TrialRecord, Watched,
+    Durability, FaultResult, Harm, Latency, Layout, LifecycleStep, ModelResult, PhaseResult, Quantile, Rates,
+    RoleResult, TrialRecord, Watched,
 };
 use crate::units::Nanos;
 use crate::workload::Workload;
 use crate::workload::measures::{Figure, FlowFigure, LossFigure, PhaseSelector};
 use flush::FlushFigure;
-use loss::share_of_faults;
 use name::FIGURES;
 use named::NAMED;
 use serde::{Deserialize, Serialize};
@@ -413,6 +412,14 @@ fn count_rate(name: &str, phases: &[PhaseResult]) -> Option<Value> {
     (!counts.is_empty() && seconds > 0.0).then(|| Quotient::over(value, seconds).into())
 }
 
+/// The share of the faults that did this harm, of all: those that never come about do none, and whoever
+/// has fewer of them must not look better for that. `None` if there is none.
+fn share_of_faults(harm: Harm, results: &[FaultResult]) -> Option<Value> {
+    let all = results.len() as f64;
+    let such = results.iter().filter(|result| result.harm() == harm).count() as f64;
+    (all > 0.0).then(|| Quotient::over(such / all, all).into())
+}
+
 /// Nanoseconds per 10^6 bytes. Without telemetry the time of kernel threads is unknown, so there is no value.
 /// Phases of which a program reports only the longest operation are ignored.
 fn cpu_per_megabyte(phases: &[PhaseResult]) -> Option<Value> {
@@ -435,6 +442,29 @@ fn cpu_per_megabyte(phases: &[PhaseResult]) -> Option<Value> {
 fn stall(role: &RoleResult, phase: &PhaseResult) -> Option<Value> {
     let stall = role.longest_stall_ns?;
     Some(Value::bound(stall.0 as f64, role.stall_is_bound(phase.window_ns)))
+}
+
+impl LossFigure {
+    /// The figure under the model that lost the most.
+    fn of(self, found: &Durability) -> Option<Value> {
+        let worst = found.models.iter().filter_map(|model| self.of_model(model));
+        worst.reduce(|a, b| if b.value > a.value { b } else { a })
+    }
+
+    fn of_model(self, model: &ModelResult) -> Option<Value> {
+        match self {
+            LossFigure::Acknowledged => {
+                let (made, lost) = model.acknowledged();
+                (made > 0).then(|| Quotient::over(lost as f64 / made as f64, made as f64).into())
+            }
+            LossFigure::Unsynced => {
+                let parts = [&model.unsynced_files, &model.unsynced_names];
+                let some = parts.into_iter().filter(|part| part.states > 0);
+                some.map(|part| part.lost_ns.p50).max().map(|ns| Value::exact(ns as f64))
+            }
+            LossFigure::Recovery => (model.mounted > 0).then(|| Value::exact(model.recovery_ns.p50 as f64)),
+        }
+    }
 }
 
 impl Figure {

@@ -14,7 +14,6 @@ mod open_loop;
 mod phase;
 mod served;
 mod slowest;
-mod waits;
 
 pub use crate::durability::LogSummary;
 pub use crate::quantile::Quantile;
@@ -31,12 +30,11 @@ pub use latency::{Latency, Quantiles};
 pub use lifecycle::{Lifecycle, LifecycleStep};
 pub use open_loop::{Backlog, OpenLoop, RateCurve, RatePoint};
 pub use phase::{
-    CacheAtStart, Durable, GroupMemory, InFlight, OperationResult, PhaseResult, Rates, RoleResult,
-    SlowOperation, Timeline, WHOLE_RUN, Watched, WindowClock, WorkerResult,
+    CacheAtStart, Durable, GroupMemory, InFlight, OperationResult, PhaseResult, Quiet, Rates, RoleResult,
+    SlowOperation, Steadiness, Timeline, WHOLE_RUN, Watched, WindowClock, WorkerResult,
 };
 pub use served::{Outage, ServeProtocol, ServeRecipe, Served};
 pub use slowest::{SLOWEST, SLOWEST_OF_ROLE, STALL};
-pub use waits::{Quiet, Steadiness};
 
 use crate::configuration::Configuration;
 use crate::device::DeviceSpec;

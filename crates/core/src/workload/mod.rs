@@ -20,7 +20,6 @@ pub mod part;
 pub mod postmark;
 pub mod ramp;
 pub mod rereads;
-mod stated;
 pub mod steady;
 pub mod steps;
 pub mod streaming;
@@ -43,7 +42,6 @@ pub use null::Null;
 pub use postmark::{Postmark, SizeRange};
 pub use ramp::Ramp;
 pub use rereads::Rereads;
-pub use stated::Stated;
 pub use steady::{Excursion, Steady};
 pub use steps::{PhaseSpec, StepIndex};
 pub use streaming::{IoEngine, Stage, Streaming};
@@ -53,7 +51,7 @@ use crate::units::{Bytes, Nanos};
 use crate::warning::{Warning, WarningKind};
 use parameter::{Listed, Literal, ParameterError, Parameters, Refusal, Shorthand, Surroundings};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The maximum number of workers in one role.
 pub(crate) const MAX_WORKERS: u32 = 1024;
@@ -204,6 +202,16 @@ impl Timing {
     }
 }
 
+/// The statements of an imported result that decide what its figures can be compared with.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Stated {
+    /// The version of the program.
+    pub version: Option<String>,
+    /// The options of the work by name, without those that say where it was done; empty if unknown.
+    pub options: BTreeMap<String, String>,
+}
+
 /// Declares the workloads once: variant, and name in plans and results. A plan cannot name imported ones.
 macro_rules! workloads {
     (
@@ -301,6 +309,26 @@ impl Workload {
         match self {
             Workload::External(external) => external.program.model(),
             own => own.kind(),
+        }
+    }
+
+    /// Returns the statements in the file of an imported result.
+    pub const fn stated(&self) -> Option<&Stated> {
+        match self {
+            Workload::External(external) => external.imported.as_ref(),
+            Workload::Fileserver(fileserver) => fileserver.imported.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// Returns whether both do the same work: external programs with the same options, whatever their
+    /// versions and the names of their job files; other workloads with the same parameters.
+    pub fn does_same_as(&self, other: &Workload) -> bool {
+        match (self, other) {
+            (Workload::External(a), Workload::External(b)) if a.options().is_some() => {
+                a.program == b.program && a.options() == b.options()
+            }
+            _ => self == other,
         }
     }
 

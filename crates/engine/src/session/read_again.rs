@@ -6,7 +6,24 @@ use crate::error::EngineError;
 use crate::meter::Halt;
 use crate::reread::STEP;
 use fsdyno_core::{EngineEvent, Nanos, Reached, ReadAgain, TrialStep};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
+
+/// How far the writers of a phase came. Each notes it once, when it is done.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Ledger(Arc<Mutex<Vec<Reached>>>);
+
+impl Ledger {
+    /// Notes how far a writer came.
+    pub(crate) fn note(&self, reached: Reached) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(reached);
+    }
+
+    /// Takes everything that was noted. Writers that have not finished are missing.
+    pub(crate) fn take(&self) -> Vec<Reached> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
 
 impl Session<'_, '_> {
     /// Reports how far the writers of the last phase came, if they noted it.

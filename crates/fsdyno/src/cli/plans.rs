@@ -1,7 +1,8 @@
-//! Options of `fsdyno plans`.
+//! Options of the commands that provide a plan, or what goes into one.
 
-use super::{DocumentFormat, OutputPath};
+use super::{Confirmed, DocumentFormat, Format, InputPath, OutputPath, Overrides, time};
 use clap::Args;
+use fsdyno_core::Nanos;
 
 /// Options of `fsdyno plans`.
 #[derive(Debug, Args)]
@@ -14,4 +15,43 @@ pub struct Plans {
     /// Output format of the list.
     #[arg(long, default_value = "text", conflicts_with = "name")]
     pub format: DocumentFormat,
+}
+
+/// Options of `fsdyno quick`.
+#[derive(Debug, Args)]
+pub struct Quick {
+    /// A block device, everything on which is lost; or, for an image that is created and removed, a directory
+    /// such as /var/tmp, or a path where nothing is.
+    #[arg(value_name = "DEVICE")]
+    pub device: OutputPath,
+    /// The time that it may take: sizes, windows and repetitions follow from it.
+    #[arg(long = "for", value_name = "TIME", default_value = "15m", value_parser = time)]
+    pub time: Nanos,
+    /// Write the plan to a file, to edit it, and run nothing.
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["set", "memory", "kernel", "modules", "destroy", "overwrite", "allow_sysctl", "resume"]
+    )]
+    pub save: Option<OutputPath>,
+    #[command(flatten)]
+    pub overrides: Overrides,
+    #[command(flatten)]
+    pub confirmed: Confirmed,
+    /// Continue the latest interrupted quick sweep of this device, as it was begun.
+    #[arg(long, conflicts_with_all = ["time", "set", "memory", "kernel", "modules"])]
+    pub resume: bool,
+    /// Output format.
+    #[arg(long, default_value = "text", conflicts_with = "save")]
+    pub format: Format,
+}
+
+/// Options of `fsdyno profile`.
+#[derive(Debug, Args)]
+pub struct Profile {
+    /// The directory to scan.
+    pub directory: InputPath,
+    /// Output file for the model [default: stdout].
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<OutputPath>,
 }

@@ -5,11 +5,9 @@ mod bench;
 mod carry_out;
 mod changes;
 mod compare;
-mod completions;
 mod doctor;
 mod durability;
 mod export;
-mod fitting;
 mod fixing;
 mod hidden;
 mod image;
@@ -102,7 +100,7 @@ pub fn run(cli: &Cli) -> Result {
         Command::Doctor(options) => doctor::run(&here()?, options),
         Command::Selfcheck(options) => selfcheck::run(&here()?, options),
         Command::Restore(options) => restore::run(&here()?, options),
-        Command::Completions(options) => completions::run(options),
+        Command::Completions(options) => package::completions(options),
         Command::Package(options) => package::run(options),
         Command::Reference(options) => reference::run(options),
         Command::Engine => hidden::engine(),

@@ -1,18 +1,19 @@
 //! `fsdyno package DIR` (hidden): the files of an installation that are made from the program itself, namely
-//! man pages, completions and the boot unit. `make install` and the Debian package install them.
+//! man pages, completions and the boot unit. `make install` and the Debian package install them. And
+//! `fsdyno completions SHELL`, which prints one of them.
 
 use super::Result;
-use super::completions::script;
-use crate::cli::{Cli, Package};
+use crate::cli::{Cli, Completions, Package};
 use crate::exit::{CODES, Status};
 use crate::file;
+use crate::out;
 use crate::state::{ROOTS_CACHE, ROOTS_STATE};
 use crate::unit::{self, Unit};
 use clap::CommandFactory;
 use clap_complete::Shell;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
-
+use std::io::Write;
 use std::path::Path;
 
 /// The shells whose completions are installed, with the place and name that each one looks for.
@@ -35,6 +36,18 @@ pub fn run(options: &Package) -> Result {
         file::write_whole(&path, |out| Ok(out.write_all(&bytes)?))?;
     }
     Ok(Status::Well)
+}
+
+pub fn completions(options: &Completions) -> Result {
+    out::plain().write_all(&script(options.shell))?;
+    Ok(Status::Well)
+}
+
+/// A script that completes the command line in a shell.
+fn script(shell: Shell) -> Vec<u8> {
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "fsdyno", &mut text);
+    text
 }
 
 /// fsdyno(1), and a page for each command.

@@ -1,7 +1,6 @@
 //! `fsdyno plan PLAN`: what a sweep would do, without doing it.
 
-use super::fitting::{choice, fitted};
-use super::source::source;
+use super::source::{choice, fitted, source};
 use super::{Result, Surroundings, fixing, overrides, print_json};
 use crate::cli::{DocumentFormat, Plan as Options};
 use crate::command::trouble::refused;

@@ -1,12 +1,15 @@
-//! Where any command finds the plan that it is given: a file, standard input, or one that comes with fsdyno.
+//! Where any command finds the plan that it is given: a file, standard input, or one that comes with fsdyno;
+//! and the plan fitted to a time.
 
-use super::trouble;
+use super::{Surroundings, trouble};
 use crate::exit::{Status, Trouble};
 use crate::file;
+use crate::progress::human;
 use crate::ready::{self, Ready};
 use crate::say;
 use anyhow::{Context, anyhow};
-use fsdyno_sweep::{MAX_PLAN_BYTES, Plan};
+use fsdyno_core::Nanos;
+use fsdyno_sweep::{Fit, MAX_PLAN_BYTES, Plan, fit};
 use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
@@ -77,4 +80,25 @@ pub fn source(path: &Path) -> Result<PlanText, Trouble> {
         None if name.contains('/') || path.is_dir() => from_file(),
         None => Err(ready::unknown(&name)),
     }
+}
+
+/// Fits a plan to a time on this machine (`--for TIME`).
+pub fn fitted(
+    surroundings: &Surroundings,
+    source: &PlanText,
+    set: &[String],
+    time: Nanos,
+) -> Result<Fit, Trouble> {
+    if Plan::parse(&source.text, &source.file, set).is_ok_and(|plan| plan.race.is_some()) {
+        let error = anyhow!("--for does not apply to a race, which decides itself how often to measure");
+        let time = time.to_string().replace(' ', "");
+        return Err(Trouble::new(Status::Usage, error).hint(format!("--budget {time} limits its time")));
+    }
+    let parse = |set: &[String]| Plan::parse(&source.text, &source.file, set);
+    fit(&parse, set, time, &mut surroundings.host()?, &mut surroundings.guests()?).map_err(trouble::of_fit)
+}
+
+/// Returns the choices that were made in fitting, on one line.
+pub fn choice(time: Nanos, fit: &Fit) -> String {
+    format!("--for {}: {}; about {}", human(time), fit.choices.join(", "), human(fit.time))
 }

@@ -1,9 +1,8 @@
 //! `fsdyno sweep PLAN`: build every configuration, measure it, store and print the results.
 
 use super::carry_out::{Continued, SweepRequest, carry_out, status};
-use super::fitting::{choice, fitted};
 use super::show;
-use super::source::{PlanText, source};
+use super::source::{PlanText, choice, fitted, source};
 use super::{Result, Surroundings, header, is_dumb, not_found, overrides, trouble};
 use crate::cli::{Confirmed, Elsewhere, Format, Launching, Sweep};
 use crate::exit::{Status, Trouble};

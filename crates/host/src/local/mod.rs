@@ -22,7 +22,6 @@ mod mountd;
 mod nfs;
 mod probe;
 mod recorder;
-mod room;
 mod setting;
 mod smb;
 mod tree;
@@ -232,7 +231,7 @@ impl Steps for LocalHost {
     }
 
     fn room(&mut self, path: &Path) -> Result<Room> {
-        room::of(path, &self.protected)
+        mount::room(path, &self.protected)
     }
 
     fn loops(&mut self) -> Result<Vec<LoopInfo>> {

@@ -1,9 +1,10 @@
 //! Mounts, with fsopen(2), fsconfig(2), fsmount(2) and move_mount(2), which reject options one by one and say
-//! why.
+//! why; and the free space of what is mounted.
 
 use super::while_busy;
-use crate::probe::MountInfo;
+use crate::probe::{MountInfo, Room};
 use crate::{HostError, MountRequest, Result, mountinfo};
+use fsdyno_core::Bytes;
 use rustix::fs::{CWD, Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
 use rustix::mount::{
@@ -11,7 +12,7 @@ use rustix::mount::{
     fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, move_mount,
 };
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Options that belong to the mount and not to the filesystem (mount_setattr(2)).
 const ATTRIBUTES: &[(&str, MountAttrFlags)] = &[
@@ -184,4 +185,23 @@ pub(super) fn mounts() -> Result<Vec<MountInfo>> {
             reason: format!("'{line}'"),
         }),
     }
+}
+
+/// The free space of the filesystem that a path is on. `shares` is what else is stored in places and needs
+/// space, each with its name.
+pub(super) fn room(path: &Path, shares: &[(String, PathBuf)]) -> Result<Room> {
+    let failed = |error: Errno| HostError::system("determine the free space of", path, error);
+    let found = rustix::fs::statvfs(path).map_err(failed)?;
+    let mounts = mounts()?;
+    let mount_of = |path: &Path| mountinfo::containing(&mounts, &mountinfo::nearest_existing(path));
+    let mount = mount_of(path).ok_or_else(|| failed(Errno::NOENT))?;
+    let beside =
+        shares.iter().filter(|(_, path)| mount_of(path).is_some_and(|other| other.device == mount.device));
+    Ok(Room {
+        free: Bytes(found.f_bavail.saturating_mul(found.f_frsize)),
+        size: Bytes(found.f_blocks.saturating_mul(found.f_frsize)),
+        device: mount.device,
+        in_memory: ["tmpfs", "ramfs"].contains(&mount.filesystem.as_str()),
+        shared_with: beside.map(|(name, _)| name.clone()).collect(),
+    })
 }

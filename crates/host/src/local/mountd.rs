@@ -4,7 +4,7 @@
 //! clients ask the mount protocol for the handle of the directory (RFC 1813, appendix I). NFS 4 needs
 //! neither.
 
-use crate::nfs::MOUNT_PORT;
+use crate::export::MOUNT_PORT;
 use crate::{HostError, Result};
 use onc_rpc::auth::AuthFlavor;
 use onc_rpc::{AcceptedReply, AcceptedStatus, MessageType, ReplyBody, RpcMessage, expected_message_len};

@@ -3,7 +3,7 @@
 
 use super::mount;
 use super::mountd::Mountd;
-use crate::nfs::{GRACE, NfsExport};
+use crate::export::{GRACE, NfsExport};
 use crate::{HostError, MountRequest, Result};
 use std::fs::{OpenOptions, create_dir_all};
 use std::io::{self, Read, Write};

@@ -1,6 +1,6 @@
 //! Samba's server for one share, in a guest that nobody but its clients can reach.
 
-use crate::smb::SmbShare;
+use crate::export::SmbShare;
 use crate::{HostError, Result};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, test_kill_process_group, waitpgid};
 use std::fs;

@@ -14,7 +14,7 @@ mod columns;
 #[cfg(feature = "parquet")]
 mod parquet;
 
-use crate::csv_text::csv_text;
+use crate::visible::csv_text;
 use columns::{Column, Row};
 use fsdyno_core::SweepHeader;
 use fsdyno_core::TrialRecord;

@@ -1,6 +1,6 @@
 //! The top of the page: the answer, the commands for it, and everything to know before believing it.
 
-use super::sentence::{sentence, with_code};
+use super::elements::{sentence, with_code};
 use fsdyno_verdict::recommendation::{RecipeStep, RecipeText};
 use fsdyno_verdict::text;
 use fsdyno_verdict::view::View;

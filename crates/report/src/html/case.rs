@@ -1,8 +1,7 @@
 //! One case: what was built, and each phase over time and in figures.
 
 use super::chart::{self, Names};
-use super::sentence::sentence;
-use super::table::table;
+use super::elements::{sentence, table};
 use super::timeline;
 use super::{faults, losses};
 use crate::terminal::clients;

@@ -8,8 +8,7 @@
 use super::case;
 use super::chart::{self, Names};
 use super::distribution::{self, Curve, Subject};
-use super::sources::Sources;
-use crate::error::ReportError;
+use super::{ReportError, Sources};
 use fsdyno_core::measure::Direction;
 use fsdyno_core::parallel::in_parallel;
 use fsdyno_core::{Operation, Role, TrialRecord};

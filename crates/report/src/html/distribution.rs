@@ -3,8 +3,8 @@
 //! The horizontal axis counts nines, as HdrHistogram's own plots do: half of its length shows the slowest
 //! hundredth. A curve ends where its sample ends: 500 operations have no p99.99.
 
+use super::ReportError;
 use super::chart::{self, Chart, ChartTable, plain};
-use crate::error::ReportError;
 use fsdyno_core::result::{OperationResult, Quantile};
 use fsdyno_core::{Operation, Role, TrialRecord};
 use fsdyno_verdict::CurvePoint;

@@ -1,7 +1,6 @@
 //! The effects of failed requests to a disk: a table of configurations, and one of the faults of each.
 
-use super::sentence::sentence;
-use super::table::table;
+use super::elements::{sentence, table};
 use crate::terminal::faults::{self, LEGEND, SUMMARY, SUMMARY_LEGEND, mount_errors, summary_row};
 use fsdyno_core::result::Harm;
 use fsdyno_verdict::faults::Faults;

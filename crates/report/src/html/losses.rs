@@ -2,8 +2,7 @@
 //! work has to be to survive.
 
 use super::chart::{self, Chart, ChartTable, Names, plain};
-use super::sentence::sentence;
-use super::table;
+use super::elements::{sentence, table};
 use crate::terminal::columns::Column;
 use crate::terminal::losses::{
     LEGEND, MARKS, bounds, columns, log, logs, losing, mount_errors, promises as promise_rows,
@@ -53,7 +52,7 @@ fn of_models(rows: &[(&RankedCase, &ModelLosses)], columns: &[Column]) -> Markup
         let names = [row.name.clone(), model.model.name().to_string()];
         names.into_iter().chain(columns.iter().map(|column| column.cells[index].clone())).collect()
     });
-    table::table("Lost in power cuts", &heads.collect::<Vec<_>>(), &cells.collect::<Vec<_>>())
+    table("Lost in power cuts", &heads.collect::<Vec<_>>(), &cells.collect::<Vec<_>>())
 }
 
 /// Renders how much of the work that nothing synced survives, by its age at the cut.
@@ -139,7 +138,7 @@ pub fn case(losses: &Losses) -> Markup {
         p.note { (sentence(&log(losses))) }
         @if let Some(bound) = bounds(losses) { p.note { (sentence(&bound)) } }
         @if promises.len() > 1 {
-            (table::table("Promises lost, of those acknowledged", &promises[0], &promises[1..]))
+            (table("Promises lost, of those acknowledged", &promises[0], &promises[1..]))
             p.note { (MARKS.trim_matches(['(', ')'])) "." }
         }
         @for line in lines { p.alert { (line) } }

@@ -20,20 +20,15 @@ mod chart;
 mod configurations;
 mod distribution;
 mod effects;
+mod elements;
 mod faults;
 mod lines;
 mod losses;
 mod method;
 mod pareto;
 mod scaling;
-mod sentence;
-mod sources;
-mod table;
 mod timeline;
 
-pub use sources::Sources;
-
-use crate::error::ReportError;
 use crate::visible::{Spelling, spelt};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -41,10 +36,11 @@ use cases::Cases;
 use chart::Names;
 use fsdyno_core::SweepHeader;
 use fsdyno_core::TrialRecord;
-use fsdyno_verdict::View;
 use fsdyno_verdict::text;
+use fsdyno_verdict::{UnreadableHistogram, View};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
+use std::error::Error;
 use std::sync::LazyLock;
 use std::thread;
 
@@ -69,6 +65,27 @@ static POLICY: LazyLock<String> = LazyLock::new(|| {
         scripts.join(" ")
     )
 });
+
+/// The data from which a page is made.
+pub struct Sources<'a> {
+    /// The sweep.
+    pub header: SweepHeader,
+    /// All of its trials; their timelines, histograms and samples of telemetry are not used.
+    pub trials: &'a [TrialRecord],
+    /// The complete trials of a case.
+    pub details: &'a dyn Fn(u32) -> Result<Vec<TrialRecord>, ReportError>,
+}
+
+/// Why a page could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// A stored histogram is invalid or cannot be merged with the others.
+    #[error(transparent)]
+    Histogram(#[from] UnreadableHistogram),
+    /// The trials cannot be loaded.
+    #[error(transparent)]
+    Trials(Box<dyn Error + Send + Sync>),
+}
 
 /// The page.
 ///

@@ -5,8 +5,8 @@
 
 use super::table::{PublishedRow, PublishedTable};
 use super::{Published, PublishedError};
-use crate::csv_text::csv_text;
 use crate::export::output_error;
+use crate::visible::csv_text;
 use fsdyno_core::measure::PrintedUnit;
 use fsdyno_core::workload::bonnie::PER_CHARACTER;
 use fsdyno_core::{Outcome, TrialRecord, WarningKind};

@@ -5,7 +5,7 @@
 //! real program gave no rate for a test in one of the trials, the test has none.
 
 use super::style::{Paint, Style};
-use crate::csv_text::csv_text;
+use crate::visible::csv_text;
 use fsdyno_core::workload::bonnie::{PER_CHARACTER, READ_CHAR, SEEKS, TESTS, WRITE_BLOCK, WRITE_CHAR};
 use fsdyno_core::workload::external::bonnie::Arguments;
 use fsdyno_core::workload::{Bonnie, Program};

@@ -5,7 +5,6 @@
 //! carries meaning alone.
 
 mod bonnie;
-mod classic;
 pub(crate) mod clients;
 mod collection;
 pub(crate) mod columns;
@@ -32,7 +31,6 @@ pub(crate) mod summary;
 mod telemetry;
 
 pub use bonnie::{bonnie_csv, is_bonnie};
-pub use classic::classic;
 pub use comparison::comparison;
 pub use full::full;
 pub use list::{SweepRow, sweep_list};
@@ -45,13 +43,41 @@ pub use style::Style;
 pub use summary::summary;
 pub use telemetry::telemetry;
 
+use compatible::compatible;
+use external::external;
+use fsdyno_core::Workload;
+use fsdyno_verdict::view::CaseView;
+use std::io::{self, Write};
+
+/// Writes a case in the traditional layout of its workload.
+///
+/// # Errors
+/// Those of `out`.
+pub fn classic(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Result<()> {
+    match &case.workload {
+        Workload::DeviceRead(parameters) => device_read::device_read(out, case, parameters, style),
+        Workload::Streaming(_) => streaming::streaming(out, case, style),
+        Workload::External(_) => external(out, case, style),
+        Workload::Collection(_) => collection::table(out, case, style),
+        Workload::Postmark(_) => postmark::report(out, case, style),
+        Workload::Bonnie(_) => bonnie::bonnie(out, case, style),
+        Workload::Fileserver(_) | Workload::Null(_) => compatible(out, case, style),
+        Workload::Durability(_) => losses::models(out, case, *style),
+        Workload::IoErrors(_) => faults::faults(out, case, *style),
+        Workload::Flow(_) => {
+            curve::curves(out, case, *style)?;
+            scaling::scaling(out, case, *style)
+        }
+        // No study or program has a table of it, and the summary shows everything.
+        _ => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::compatible::compatible;
     use super::*;
     use crate::fixture;
     use crate::visible::{Spelling, Visible};
-    use std::io::{self, Write};
 
     type Printer<'a> = Box<dyn Fn(&mut dyn Write, &Style) -> io::Result<()> + 'a>;
 

@@ -4,7 +4,7 @@
 //! not measured has `-` in its columns and the reason below the table. Like the compatible table, these
 //! tables have a width of their own.
 
-use super::classic::classic;
+use super::classic;
 use super::style::Style;
 use crate::published::{
     Found, PublishedColumn, PublishedError, PublishedTable, emulation, find, of_study, unpublished,

@@ -19,7 +19,6 @@
 //! says so with `impossible = "why"`. Such cases are part of the plan, and their trials are skipped with the
 //! reason.
 
-mod auto;
 mod clients;
 mod device;
 mod document;
@@ -166,6 +165,14 @@ impl Plan {
         let mut levels = self.configurations.iter().map(|planned| planned.configuration.level(axis));
         let first = levels.next();
         levels.any(|level| Some(level) != first)
+    }
+
+    /// Returns whether repeating until the answer is decided makes sense for this plan: it compares something
+    /// by a measure of a load.
+    pub(crate) fn can_decide(&self) -> bool {
+        let is_load = self.workloads.iter().any(|workload| !workload.is_recorded());
+        let compares = self.configurations.len() > 1;
+        self.race.is_none() && is_load && compares && !self.measure.is_often_zero()
     }
 
     /// Returns the number of machines that run the load.

@@ -6,7 +6,7 @@ use super::hooks::Hooks;
 use super::product::{mapped, name_conditions, product, product_size};
 use super::protocol::ClientKeys;
 use super::raw::{self, RawAxis, RawConfiguration, RawLevel, RawPlan};
-use super::{Plan, Planned, auto, clients, file, fleet, race, reuse, workload, write_rate};
+use super::{Plan, Planned, clients, file, fleet, race, reuse, workload, write_rate};
 use crate::error::{PlanError, PlanProblem};
 use fsdyno_core::axis::{CACHE, DEFAULT, MEMORY};
 use fsdyno_core::kernel::{DEBIAN_PREFIX, HOST_KERNEL};
@@ -127,11 +127,27 @@ fn resolve(
         configurations,
     };
     race::check(document, &raw, &plan)?;
-    auto::check(&raw, &plan)?;
+    check_auto(&raw, &plan)?;
     reuse::check(&raw, &plan)?;
     clients::check(&raw, &plan)?;
     fleet::check(&raw.section, raw.parts.fleet.as_ref(), &plan)?;
     Ok(plan)
+}
+
+/// Refuses a plan that repeats until its answer is decided, and that no number of repetitions decides by its
+/// rules.
+fn check_auto(raw: &RawPlan<'_>, plan: &Plan) -> Result<(), PlanError> {
+    if !plan.enough.is_some_and(|enough| enough.is_auto()) {
+        return Ok(());
+    }
+    let error = |problem| Err(raw.error("repetitions", problem));
+    if plan.workloads.iter().all(|workload| workload.is_recorded()) {
+        return error(PlanProblem::AutoOfRecorded);
+    }
+    match plan.measure.is_often_zero() {
+        true => error(PlanProblem::AutoForZeros { measure: plan.measure.name().to_string() }),
+        false => Ok(()),
+    }
 }
 
 /// The name of a sweep that its plan does not name. A file may be called what a sweep cannot be.

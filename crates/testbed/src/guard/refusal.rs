@@ -2,9 +2,9 @@
 
 use super::confirmation::{Confirmation, Overwrite};
 use super::identity::{identity_text, pin_differences};
+use crate::error::{GuardRefusal, refusal};
 use crate::mark;
 use crate::name::is_mount_directory;
-use crate::refusal::{GuardRefusal, refusal};
 use fsdyno_core::device::Block;
 use fsdyno_core::{Bytes, DeviceSpec};
 use fsdyno_host::probe::{DeviceProbe, Signature, UNKNOWN_DATA, Use};

@@ -6,7 +6,7 @@
 //! f2fs, nilfs2, or any with changing files) comes to use all of them in a window of unknown length. A full
 //! host filesystem would break the trial, the store, and everything else on it.
 
-use crate::refusal::{GuardRefusal, refusal};
+use crate::error::{GuardRefusal, refusal};
 use crate::spec::images;
 use fsdyno_core::device::Image;
 use fsdyno_core::reserve::reserve;

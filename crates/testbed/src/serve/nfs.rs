@@ -6,8 +6,7 @@ use crate::words::{Takes, Words};
 use fsdyno_core::axis::{CLIENT_SYNC, EXPORT, OF_SERVING};
 use fsdyno_core::hazard::Hazard;
 use fsdyno_core::{Bytes, Configuration, Nanos};
-use fsdyno_host::export::Export;
-use fsdyno_host::nfs::{GRACE, MOUNT_PORT, NfsExport};
+use fsdyno_host::export::{Export, GRACE, MOUNT_PORT, NfsExport};
 use std::path::Path;
 
 /// The kernel's name of the filesystem, and that of version 3.

@@ -6,8 +6,7 @@ use fsdyno_core::axis::EXPORT;
 use fsdyno_core::hazard::Hazard;
 use fsdyno_core::result::Recipe;
 use fsdyno_core::{Bytes, Configuration, Nanos};
-use fsdyno_host::export::Export;
-use fsdyno_host::smb::SmbShare;
+use fsdyno_host::export::{Export, SmbShare};
 use std::path::Path;
 
 /// The kernel's name of the filesystem.

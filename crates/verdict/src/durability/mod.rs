@@ -7,7 +7,6 @@
 
 mod difference;
 mod safety;
-mod spread;
 
 pub use difference::{LossFinding, LossRow};
 pub use safety::{Basis, MeasuredLosses};
@@ -20,7 +19,8 @@ use fsdyno_core::TrialRecord;
 use fsdyno_core::durability::{CacheModel, Promise, PromiseBasis};
 use fsdyno_core::figures::total;
 use fsdyno_core::result::{
-    AgeBin, Durability, LogSummary, LosingState, ModelResult, PromiseResult, Spread, WrongInside,
+    AgeBin, Durability, LogSummary, LosingState, ModelResult, PromiseResult, Spread, UnsyncedResult,
+    WrongInside,
 };
 use fsdyno_core::units::Nanos;
 use fsdyno_stats::{CLUSTERS_ENOUGH, Cluster, Interval, at_most, proportion, rate};
@@ -329,13 +329,13 @@ impl ModelLosses {
             promises: Promise::ALL.iter().filter_map(|promise| of_promise(*promise, &logs)).collect(),
             wrong: promised.into_iter().map(|one| one.wrong).sum(),
             unpromised: others.sum(),
-            unsynced: spread::unsynced(&logs.iter().map(|(_, one)| *one).collect::<Vec<_>>()),
+            unsynced: losses_of_unsynced(&logs.iter().map(|(_, one)| *one).collect::<Vec<_>>()),
             mounted: sum(|one| one.mounted),
             hung: sum(|one| one.hung),
             mount_errors,
             checked: sum(|one| one.checked),
             damaged: sum(|one| one.damaged),
-            recovery_ns: spread::over_logs(mounted),
+            recovery_ns: over_logs(mounted),
             survival: survival(logs.iter().flat_map(|(_, one)| &one.survival)),
         })
     }
@@ -362,6 +362,32 @@ impl ModelLosses {
         let keys = key(self).into_iter().zip(key(other));
         keys.map(|(a, b)| a.total_cmp(&b)).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
     }
+}
+
+/// The median of the medians, and the largest maximum, of logs of which only these are stored; `None` of no
+/// logs.
+fn over_logs(logs: impl Iterator<Item = Spread>) -> Option<Spread> {
+    let logs: Vec<Spread> = logs.collect();
+    let max = logs.iter().map(|log| log.max).max()?;
+    Some(Spread { max, ..Spread::of(logs.iter().map(|log| log.p50).collect()) })
+}
+
+/// Returns the losses of unsynced work over several logs.
+fn losses_of_unsynced(logs: &[&ModelResult]) -> Option<UnsyncedLosses> {
+    let some = |part: &&UnsyncedResult| part.states > 0;
+    let farthest = logs.iter().filter_map(|log| {
+        let parts = [&log.unsynced_files, &log.unsynced_names].into_iter().filter(some);
+        parts.map(|part| part.lost_ns).reduce(|a, b| Spread { p50: a.p50.max(b.p50), max: a.max.max(b.max) })
+    });
+    let of = |part: fn(&ModelResult) -> &UnsyncedResult, figure: fn(&UnsyncedResult) -> Spread| {
+        over_logs(logs.iter().map(|log| part(log)).filter(some).map(figure)).unwrap_or_default()
+    };
+    Some(UnsyncedLosses {
+        lost_ns: over_logs(farthest)?,
+        files: of(|log| &log.unsynced_files, |part| part.lost),
+        names: of(|log| &log.unsynced_names, |part| part.lost),
+        bytes: of(|log| &log.unsynced_files, |part| part.lost_bytes),
+    })
 }
 
 /// `None` if it was never made.

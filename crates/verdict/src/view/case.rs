@@ -2,10 +2,9 @@
 
 use super::ClientsView;
 use crate::durability::Losses;
-use crate::error::UnreadableHistogram;
 use crate::faults::Faults;
 use crate::load::Workloads;
-use crate::merge::{self, Time};
+use crate::merge::{self, Time, UnreadableHistogram};
 use crate::outcomes::is_measured;
 use fsdyno_core::figures::{grow, total};
 use fsdyno_core::measure::{Value, durable};

@@ -10,7 +10,7 @@ pub use case::{CaseView, KernelView, OpenLoopView, OperationView, PhaseView, Rol
 
 pub use clients::{ClientView, ClientsOfRole, ClientsView};
 
-use crate::error::UnreadableHistogram;
+use crate::merge::UnreadableHistogram;
 use crate::outcomes::{WarningGroup, is_measured, warnings};
 use crate::race::RaceAnswer;
 use crate::ranking::{Ranking, rankings};

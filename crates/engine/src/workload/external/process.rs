@@ -296,7 +296,7 @@ fn ends_of(text: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observer::Observer;
+    use crate::phase::Observer;
     use fsdyno_core::{Nanos, Telemetry};
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,7 +1,7 @@
 //! Telemetry while a program runs: for each part if the program announces its parts, else for the whole run.
 
 use super::cut::Edge;
-use crate::observer::Observer;
+use crate::phase::Observer;
 use fsdyno_core::Telemetry;
 use fsdyno_core::result::CpuTime;
 

@@ -7,11 +7,11 @@
 use super::NEW_TREES;
 use crate::content::{ALIGNMENT, Content, FileIdentity, path_seed, version_of_size};
 use crate::error::OperationFailure;
-use crate::ledger::Ledger;
 use crate::meter::{Halt, Meter, Object, timed, watched};
 use crate::phase::Job;
 use crate::plant::{CREATE, DIRECTORY, DIRECTORY_MODE, FILE_MODE};
 use crate::removal::{self, Remover};
+use crate::session::Ledger;
 use crate::tree::{Model, Tree, TreeEntry, TreeLimits, derive_seed};
 use fsdyno_core::workload::fileserver::writer::{
     CLOSE, MKDIRAT, OPENAT, RMDIR, UNLINKAT, WRITE, WRITE_FIRST_BYTE,

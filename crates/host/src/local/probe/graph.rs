@@ -1,8 +1,7 @@
 //! The graph of block devices that are built on each other: partitions, arrays, loop devices and the
 //! filesystems that hold their files.
 
-use super::Number;
-use super::nodes::devices_named;
+use super::{Number, devices_named};
 use crate::local::loops;
 use crate::mountinfo;
 use crate::probe::MountInfo;

@@ -14,7 +14,6 @@ mod content;
 mod exports;
 mod graph;
 mod judge;
-mod nodes;
 mod signatures;
 mod tables;
 mod users;
@@ -190,4 +189,18 @@ fn look_for_claim(found: &mut DeviceProbe) {
 
 fn open(path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
     rustix::fs::open(path, flags | OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// Device numbers of the nodes that a mount's source names, joined by colons where there are several
+/// (bcachefs).
+fn devices_named(source: &str) -> Vec<Number> {
+    let nodes = source.split(':').filter(|path| path.starts_with('/'));
+    nodes.filter_map(|path| block_number(Path::new(path))).collect()
+}
+
+/// Device number of a block device node.
+fn block_number(path: &Path) -> Option<Number> {
+    let stat = rustix::fs::stat(path).ok()?;
+    let block = FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice;
+    block.then(|| device_number(stat.st_rdev))
 }

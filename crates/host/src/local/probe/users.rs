@@ -1,7 +1,6 @@
 //! Who uses block devices: mounts in every mount namespace, swap areas, processes with open descriptors.
 
-use super::Number;
-use super::nodes::{block_number, devices_named};
+use super::{Number, block_number, devices_named};
 use crate::mountinfo;
 use crate::probe::MountInfo;
 use rustix::fs::{AtFlags, CWD, FileType, StatxFlags};

@@ -1,4 +1,4 @@
-//! Lines of the terminal as sentences of a page.
+//! Elements that several sections of a page have: sentences, text with code in it, and tables of figures.
 
 use maud::{Markup, html};
 
@@ -22,6 +22,32 @@ pub(super) fn with_code(text: &str) -> Markup {
             @if number % 2 == 1 { code { (part) } } @else { (part) }
         }
     }
+}
+
+/// A table with a heading for each column; the first cell of a row names it. A second line of a cell is
+/// small.
+pub(super) fn table<H: AsRef<str>>(label: &str, heads: &[H], rows: &[Vec<String>]) -> Markup {
+    html! {
+        div.scroll tabindex="0" role="region" aria-label=(label) {
+            table.figures {
+                thead { tr { @for head in heads { th scope="col" { (head.as_ref()) } } } }
+                tbody {
+                    @for row in rows {
+                        tr {
+                            @if let Some(name) = row.first() { th scope="row" { (name) } }
+                            @for text in row.iter().skip(1) { (cell(text)) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A cell of the terminal: its second line is small.
+fn cell(text: &str) -> Markup {
+    let (first, second) = text.split_once('\n').map_or((text, None), |(first, rest)| (first, Some(rest)));
+    html! { td { (first) @if let Some(second) = second { small { (second) } } } }
 }
 
 #[cfg(test)]
