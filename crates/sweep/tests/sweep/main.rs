@@ -13,6 +13,7 @@ mod guests;
 mod hooks;
 mod hostile;
 mod lab;
+mod max_failures;
 mod plans;
 mod previews;
 mod quick;
