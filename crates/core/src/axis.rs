@@ -141,6 +141,15 @@ pub static AXES: &[Axis] = &[
             with 1 one that shares a cache with the one that sent it, with 2 that very one",
     },
     Axis {
+        name: "merges",
+        levels: Levels::Words(&queue::MERGES),
+        general: true,
+        default: None,
+        hazard: Hazard::Harmless,
+        help: "which requests the block layer tries to merge with those that wait (`queue/nomerges`): `all`; \
+            `simple`, only with the one that it merged with last; or `none`",
+    },
+    Axis {
         name: WRITE_CACHE,
         levels: Levels::Words(&["write-back", "write-through"]),
         general: true,

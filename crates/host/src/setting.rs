@@ -140,7 +140,7 @@ mod tests {
             "/sys/power/state",
             "/sys/block/sda/device/delete",
             "/sys/dev/block/8:0/queue/../device/delete",
-            "/sys/dev/block/8:0/queue/nomerges",
+            "/sys/dev/block/8:0/queue/iostats",
             "/sys/dev/block/sda/queue/scheduler",
             "/sys/dev/block/../../etc/queue/scheduler",
             "/sys/queue/scheduler",

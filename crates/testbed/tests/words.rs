@@ -116,6 +116,7 @@ fn each_level_has_its_words() {
         ("btrfs", "flushoncommit", "0", "mount: noflushoncommit"),
         ("xfs", "write_cache", "write-through", "echo: write through"),
         ("xfs", "max_request", "1M", "echo: 1024 > /sys/block/loopN/queue/max_sectors_kb"),
+        ("xfs", "merges", "simple", "echo: 1 > /sys/block/loopN/queue/nomerges"),
     ];
     for (filesystem, axis, level, expected) in table {
         let (program, words) = expected.split_once(": ").expect("a program and words");

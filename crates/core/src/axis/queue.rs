@@ -30,15 +30,19 @@ pub enum QueueContent {
     Words,
     /// A size in KiB.
     Kibibytes,
+    /// The place of the level in this list, from 0.
+    Number(&'static [&'static str]),
 }
 
 impl QueueAttribute {
-    /// Returns the text to write for a level; `None` if it is no size but should be.
+    /// Returns the text to write for a level; `None` if it is no size, or none of the list, but should
+    /// be.
     pub fn text(&self, level: &str) -> Option<String> {
         Some(match self.content {
             QueueContent::Level => level.to_string(),
             QueueContent::Words => level.replace('-', " "),
             QueueContent::Kibibytes => (level.parse::<Bytes>().ok()?.0 / Bytes::KIB).to_string(),
+            QueueContent::Number(levels) => levels.iter().position(|known| *known == level)?.to_string(),
         })
     }
 
@@ -47,8 +51,11 @@ impl QueueAttribute {
     }
 }
 
+/// Which merges the block layer tries, in the order of `nomerges`.
+pub(super) const MERGES: [&str; 3] = ["all", "simple", "none"];
+
 /// The attributes that axes set, in the order in which they are set.
-pub const QUEUE: [QueueAttribute; 6] = [
+pub const QUEUE: [QueueAttribute; 7] = [
     // Another scheduler starts with its own queue depth (elevator_switch in block/elevator.c).
     QueueAttribute {
         resets: Some("nr_requests"),
@@ -62,4 +69,5 @@ pub const QUEUE: [QueueAttribute; 6] = [
     QueueAttribute::of("nr_requests", "nr_requests", QueueContent::Level),
     QueueAttribute::of("max_request", "max_sectors_kb", QueueContent::Kibibytes),
     QueueAttribute::of("rq_affinity", "rq_affinity", QueueContent::Level),
+    QueueAttribute::of("merges", "nomerges", QueueContent::Number(&MERGES)),
 ];

@@ -56,9 +56,16 @@ pub fn common(name: &'static str) -> Vec<Row> {
         row(name, &[("block_size", "4k"), ("mkfs", verbosity)], &[BlockSize(4096)]),
         row(
             name,
-            &[("atime", "strictatime"), ("scheduler", "none"), ("readahead", "256k"), ("rq_affinity", "0")],
+            &[
+                ("atime", "strictatime"),
+                ("scheduler", "none"),
+                ("readahead", "256k"),
+                ("rq_affinity", "0"),
+                ("merges", "all"),
+            ],
             &[
                 Queue("rq_affinity", "0"),
+                Queue("nomerges", "0"),
                 NoOption("relatime"),
                 NoOption("noatime"),
                 Queue("scheduler", "[none]"),
@@ -73,9 +80,11 @@ pub fn common(name: &'static str) -> Vec<Row> {
                 ("nr_requests", "64"),
                 ("max_request", "256k"),
                 ("rq_affinity", "1"),
+                ("merges", "simple"),
             ],
             &[
                 Queue("rq_affinity", "1"),
+                Queue("nomerges", "1"),
                 Shows("relatime"),
                 Queue("scheduler", "[mq-deadline]"),
                 Queue("nr_requests", "64"),
@@ -89,11 +98,13 @@ pub fn common(name: &'static str) -> Vec<Row> {
                 ("scheduler", "kyber"),
                 ("write_cache", "write-through"),
                 ("rq_affinity", "2"),
+                ("merges", "none"),
                 ("sysctl.vm.dirty_bytes", "67108864"),
             ],
             &[
                 Queue("write_cache", "write through"),
                 Queue("rq_affinity", "2"),
+                Queue("nomerges", "2"),
                 Shows("noatime"),
                 Queue("scheduler", "[kyber]"),
                 Sysctl("vm/dirty_bytes", "67108864"),
