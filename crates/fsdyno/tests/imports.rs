@@ -28,7 +28,7 @@ const IMPORTS: &[Imports] = &[
     // The tests enable features that only benchmarks of `sys` need.
     Imports { of: "engine", product: &["core", "formats", "sys"], tests: &["sys", "testkit"] },
     imports("telemetry", &["core"]),
-    imports("testbed", &["core", "host"]),
+    Imports { of: "testbed", product: &["core", "host"], tests: &["testkit"] },
     imports("guest", &["core", "host", "sys"]),
     Imports { of: "clients", product: &["core", "host", "path", "stats", "sys"], tests: &["testkit"] },
     imports("store", &["core", "path", "stats", "sys"]),
@@ -65,8 +65,11 @@ const IMPORTS: &[Imports] = &[
         tests: &["stats", "testkit"],
     },
     // For development only; no crate of the product imports them.
-    imports("testkit", &["core", "stats", "sys"]),
-    imports("fuzz", &["core", "formats", "host", "report", "store", "sweep", "testbed", "verdict"]),
+    imports("testkit", &["core", "host", "stats", "sys"]),
+    imports(
+        "fuzz",
+        &["core", "formats", "host", "report", "store", "sweep", "testbed", "testkit", "verdict"],
+    ),
 ];
 
 fn metadata() -> Metadata {

@@ -9,7 +9,7 @@ use fsdyno_core::{EngineEvent, Nanos, Reached, ReadAgain, TrialStep};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-/// How far the writers of a phase came. Each notes it once, when it is done.
+/// The places that the writers of a phase have reached. Each notes its own once, when it is done.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Ledger(Arc<Mutex<Vec<Reached>>>);
 
