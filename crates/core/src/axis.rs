@@ -181,8 +181,8 @@ pub static AXES: &[Axis] = &[
         general: true,
         default: Some(CacheState::Cold.name()),
         hazard: Hazard::Harmless,
-        help: "what is in memory when a phase of `fileserver`, `streaming` or `collection` begins to read \
-            files: nothing, directories and inodes, or all that fits",
+        help: "what is in memory when a phase of `fileserver`, `streaming`, `collection`, `scan` or a flow begins \
+            to read files: nothing, directories and inodes, or all that fits",
     },
     Axis {
         name: "atime",

@@ -44,6 +44,8 @@ operations! {
     /// One step through a directory, including the one that finds its end; a `getdents64` if the buffer is
     /// empty.
     Readdir = "readdir", Moves::Nothing;
+    /// A call that lists a directory: as many entries as its buffer has room for, or none at its end.
+    Getdents = "getdents64", Moves::Nothing;
     /// Attributes of one name, links not followed.
     Statx = "statx", Moves::Nothing;
     /// Opening a file, or creating and opening it if the role writes.

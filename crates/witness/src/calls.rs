@@ -28,8 +28,8 @@ pub(crate) struct Call {
 pub(crate) struct Habits {
     /// All that the role performs.
     pub performed: BTreeSet<Operation>,
-    /// `true` if opening and closing a directory are operations, too.
-    pub opens_directories: bool,
+    /// From when on opening and closing a directory are operations, too; absent if they never are.
+    pub opens_directories_since_ns: Option<u64>,
     /// When its phase began. Operations name files relative to a directory. What is opened by an absolute
     /// path before that, operations may read and write, but do not close; what is opened like that later is
     /// something else, such as a file in /proc.
@@ -117,8 +117,9 @@ impl Habits {
         match number {
             libc::SYS_openat if from as i32 == libc::AT_FDCWD => Some(time_ns < self.begin_ns),
             libc::SYS_openat if flags as i32 & libc::O_DIRECTORY != 0 => {
-                let performed = self.performed.contains(&Operation::Openat) && time_ns >= self.begin_ns;
-                (!self.opens_directories || !performed).then_some(false)
+                let since_ns = self.opens_directories_since_ns;
+                let is_operation = since_ns.is_some_and(|since_ns| time_ns >= since_ns);
+                (!is_operation || !self.performed.contains(&Operation::Openat)).then_some(false)
             }
             _ => None,
         }
@@ -143,6 +144,7 @@ fn operation(
         libc::SYS_write => &[Operation::Write],
         libc::SYS_pread64 => &[Operation::Pread],
         libc::SYS_pwrite64 => &[Operation::Pwrite],
+        libc::SYS_getdents64 => &[Operation::Getdents],
         libc::SYS_lseek => &[Operation::Lseek],
         libc::SYS_fstat => &[Operation::Fstat],
         libc::SYS_statx => &[Operation::Statx],
@@ -200,7 +202,11 @@ mod tests {
     }
 
     fn habits(performed: &[Operation]) -> Habits {
-        Habits { performed: performed.iter().copied().collect(), opens_directories: false, begin_ns: 50 }
+        Habits {
+            performed: performed.iter().copied().collect(),
+            opens_directories_since_ns: None,
+            begin_ns: 50,
+        }
     }
 
     #[test]
@@ -240,8 +246,27 @@ mod tests {
         // Opened before its phase, a file is read in it.
         let prepared = Habits { begin_ns: 1000, ..habits(&[Read, Close]) };
         assert_eq!(thread.operations(&prepared), [Read, Close]);
-        let listing = Habits { opens_directories: true, ..habits(&[Openat, Close]) };
+        let listing = Habits { opens_directories_since_ns: Some(50), ..habits(&[Openat, Close]) };
         assert_eq!(thread.operations(&listing), [Openat, Close, Openat, Close]);
+    }
+
+    #[test]
+    fn each_call_that_lists_a_directory_is_one_where_it_is_timed() {
+        use Operation::{Close, Getdents, Openat, Readdir, Statx};
+        let thread = Thread::default()
+            .open(DIRECTORY, libc::O_RDONLY | libc::O_DIRECTORY, FILE)
+            .call(libc::SYS_getdents64, [FILE, 0, 32768], 96)
+            .call(libc::SYS_statx, [FILE, 0, 0], 0)
+            .call(libc::SYS_getdents64, [FILE, 0, 32768], 0)
+            .call(libc::SYS_close, [FILE, 0, 0], 0);
+        let scanner = Habits {
+            opens_directories_since_ns: Some(0),
+            begin_ns: 110,
+            ..habits(&[Openat, Getdents, Statx, Close])
+        };
+        assert_eq!(thread.operations(&scanner), [Openat, Getdents, Statx, Getdents, Close]);
+        assert!(is_a_call(Getdents) && !is_a_call(Readdir));
+        assert_eq!(thread.operations(&habits(&[Readdir, Statx])), [Statx]);
     }
 
     #[test]

@@ -182,7 +182,13 @@ impl Testimony {
             for role in &phase.roles {
                 let habits = Habits {
                     performed: role.operations.iter().map(|one| one.operation).collect(),
-                    opens_directories: matches!(trial.workload, Workload::Bonnie(_)),
+                    opens_directories_since_ns: match trial.workload {
+                        // Before, it opens those that it works in.
+                        Workload::Bonnie(_) => Some(clock.begin_ns),
+                        // Those of the ramp are closed in the window.
+                        Workload::Scan(_) => Some(0),
+                        _ => None,
+                    },
                     begin_ns: clock.begin_ns,
                 };
                 let calls = threads.calls(role.role, clock, &habits);

@@ -20,6 +20,7 @@ pub mod part;
 pub mod postmark;
 pub mod ramp;
 pub mod rereads;
+pub mod scan;
 pub mod steady;
 pub mod steps;
 pub mod streaming;
@@ -42,6 +43,7 @@ pub use null::Null;
 pub use postmark::{Postmark, SizeRange};
 pub use ramp::Ramp;
 pub use rereads::Rereads;
+pub use scan::Scan;
 pub use steady::{Excursion, Steady};
 pub use steps::{PhaseSpec, StepIndex};
 pub use streaming::{IoEngine, Stage, Streaming};
@@ -288,6 +290,8 @@ workloads! {
     CommitLog = "commit-log",
     /// Reads of the block device below the filesystem (`hdparm -tT`).
     DeviceRead = "device-read",
+    /// A tree that is walked again and again (what a backup or `du` does when nothing has changed).
+    Scan = "scan",
     /// Promises made on a disk that records every write, and what power cuts leave of them.
     Durability = "durability",
     /// Requests to a disk that fail, and what applications are told and read.

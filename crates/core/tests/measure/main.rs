@@ -9,8 +9,8 @@ use fsdyno_core::durability::Fault;
 use fsdyno_core::measure::{Direction, Measure, Unit, Value};
 use fsdyno_core::outcome::Failure;
 use fsdyno_core::result::{
-    Content, CpuTime, Durable, FaultResult, InFlight, Latency, Layout, PhaseResult, Quantiles, RoleResult,
-    TrialRecord, Usable, WHOLE_RUN, Witnessed,
+    Content, CpuTime, Durable, FaultResult, InFlight, Latency, Layout, PhaseResult, Quantiles, Rates,
+    RoleResult, TrialRecord, Usable, WHOLE_RUN, Witnessed,
 };
 use fsdyno_core::telemetry::{DeviceActivity, TaskKind};
 use fsdyno_core::workload::{
@@ -71,6 +71,19 @@ fn named_measures_belong_to_their_workload_and_the_program_that_it_is_modelled_o
     for measure in ["streaming-write", "collection-write", "commits", "sync-p99"] {
         assert!(value_in(&fio, measure).is_none(), "{measure}");
     }
+}
+
+#[test]
+fn a_scan_is_measured_by_what_its_workers_looked_at() {
+    let scanner = role(Role::Scanner, 2, 0.0);
+    let rates = Rates { items_per_s: 5e4, ..scanner.rates };
+    let scan = TrialRecord {
+        workload: Workload::of_kind("scan").unwrap(),
+        phases: vec![phase("walk", vec![RoleResult { rates, ..scanner }])],
+        ..trial()
+    };
+    assert_eq!(value_in(&scan, "scan-entries"), Some(Value { value: 5e4, at_least: false }));
+    assert_eq!(value_in(&trial(), "scan-entries"), None);
 }
 
 #[test]
@@ -309,6 +322,7 @@ fn each_measure_knows_its_unit_and_direction() {
         ("first-byte-p999", Unit::Nanoseconds, Direction::LowerIsBetter),
         ("longest-stall", Unit::Nanoseconds, Direction::LowerIsBetter),
         ("commits", Unit::ItemsPerSecond, Direction::HigherIsBetter),
+        ("scan-entries", Unit::ItemsPerSecond, Direction::HigherIsBetter),
         ("c/reader/openat/count", Unit::Operations, Direction::HigherIsBetter),
         ("c/reader/operation-rate", Unit::OperationsPerSecond, Direction::HigherIsBetter),
         ("c/reader/time-over-100ms", Unit::Share, Direction::LowerIsBetter),

@@ -10,6 +10,7 @@ pub mod fileserver;
 pub mod flow;
 pub mod null;
 pub mod postmark;
+pub(crate) mod scan;
 pub mod streaming;
 
 use crate::error::EngineError;
@@ -38,6 +39,7 @@ pub(crate) fn work(workload: &Workload) -> &dyn Work {
         Workload::Collection(own) => own,
         Workload::CommitLog(own) => own,
         Workload::DeviceRead(own) => own,
+        Workload::Scan(own) => own,
         Workload::Durability(own) => own,
         Workload::IoErrors(own) => own,
         Workload::Flow(own) => own,

@@ -62,6 +62,7 @@ mod race;
 mod recommend;
 mod reuse;
 mod room;
+mod scan;
 mod selfcheck;
 mod serve;
 mod sick_devices;
@@ -130,6 +131,7 @@ fn main() {
         recommend::tests(),
         reuse::tests(),
         room::tests(),
+        scan::tests(),
         selfcheck::tests(),
         serve::tests(),
         sick_devices::tests(),
