@@ -1,9 +1,8 @@
 //! A sweep on this machine: restore, guards, overhead, then trial after trial, each stored immediately.
 //!
-//! A failing, hanging or impossible case never ends the sweep, unless there are as many in a row as the plan
-//! has as `max_failures`. Ctrl-C does: the running trial is undone and does not count, the finished ones are
-//! kept, and the sweep can be continued later. `runner.rs` runs the trials, `run/blocks.rs` decides which
-//! there are.
+//! A failing, hanging or impossible case never ends the sweep. Ctrl-C does: the running trial is undone and
+//! does not count, the finished ones are kept, and the sweep can be continued later. `runner.rs` runs the
+//! trials, `run/blocks.rs` decides which there are.
 
 pub(crate) mod blocks;
 mod deciding;
@@ -177,7 +176,6 @@ impl Sweeping<'_> {
                 self.outcome.end = SweepEnd::Interrupted;
                 break;
             }
-            self.blocks.verify_not_failing()?;
             let next = &self.blocks.slots[index..];
             let next = match &self.blocks.limit {
                 Some(limit) => limit.fitting(&slot, next, &self.blocks.clock),

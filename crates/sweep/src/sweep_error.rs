@@ -49,15 +49,6 @@ pub enum SweepError {
         /// Their names, and why.
         lost: Vec<(String, String)>,
     },
-    /// So many trials in a row have failed that the plan wants no more.
-    #[error("{}, so the sweep stops (max_failures)", match failed {
-        1 => "a trial has failed".to_string(),
-        failed => format!("{failed} trials in a row have failed"),
-    })]
-    TooManyFailures {
-        /// The number of them.
-        failed: u32,
-    },
     /// The user does not want to wait for the machines of a fleet.
     #[error("interrupted before the sweep began")]
     Interrupted,
@@ -302,11 +293,6 @@ impl SweepError {
             }
             SweepError::NoMachineLeft { .. } => Some(
                 "bring them back; the same command with --resume goes on with the other trials".to_string(),
-            ),
-            SweepError::TooManyFailures { .. } => Some(
-                "fsdyno show says why each of them failed; the same command with --resume goes on with the \
-                 other trials"
-                    .to_string(),
             ),
             SweepError::RefusedByMachines { .. } | SweepError::Interrupted => None,
             SweepError::NeedsRoot { lack: MissingPrivilege::Root } => Some(

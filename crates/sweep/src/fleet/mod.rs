@@ -144,9 +144,7 @@ impl Fleet<'_> {
             let stops = self.outcome.end == SweepEnd::Interrupted;
             let pauses = wish == AfterTrial::Pause && !stops;
             self.rest(pauses, observer);
-            // Other machines finish their trials; one that is measured counts.
-            let failing = self.blocks.verify_not_failing();
-            if !stops && !pauses && failing.is_ok() {
+            if !stops && !pauses {
                 self.hand_out(store, observer)?;
             }
             let is_busy = self.machines.iter().any(Machine::is_busy);
@@ -156,9 +154,6 @@ impl Fleet<'_> {
             if !is_busy && !pauses {
                 // Nobody has taken one: there is none.
                 let is_left = self.queue.is_left(&self.blocks.slots);
-                if is_left {
-                    failing?;
-                }
                 if is_left && !self.machines.iter().any(|machine| machine.ready) {
                     return Err(SweepError::NoMachineLeft { lost: self.reasons() });
                 }

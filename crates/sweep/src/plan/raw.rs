@@ -133,9 +133,6 @@ table! {
         watchdog: Nanos = Nanos::from_secs(60), |plan, key| plan.time(key, Nanos(1), "greater than zero"),
             "how long an engine may make no progress beyond the expected duration of its stage before the \
              trial is given up";
-        max_failures: u32, |plan, key| plan.integer(key, 1..=u32::MAX),
-            "how many trials in a row may fail before the sweep stops, 1 or more; what it has measured is \
-             kept, and `--resume` goes on; it never stops for that if absent";
         study: Study, Section::word,
             "the published study that the plan repeats; `show --as published` then uses its layout";
     }

@@ -10,7 +10,7 @@ use crate::race::Racing;
 use crate::runner::Here;
 use crate::sweep_error::SweepError;
 use crate::time_limit::TimeLimit;
-use fsdyno_core::{More, Nanos, Outcome, RaceBudget, TrialRecord};
+use fsdyno_core::{More, Nanos, RaceBudget, TrialRecord};
 use fsdyno_store::{Store, SweepId};
 use fsdyno_verdict::enough::Tally;
 use std::borrow::Cow;
@@ -38,8 +38,6 @@ pub(crate) struct Blocks<'a> {
     tally: Tally,
     /// The number of blocks that are planned at a time beyond the minimum.
     at_a_time: u32,
-    /// Trials of this run that have failed since the last one that was measured.
-    failed_in_a_row: u32,
 }
 
 impl<'a> Blocks<'a> {
@@ -90,7 +88,6 @@ impl<'a> Blocks<'a> {
             tally,
             // Of the plan, so that a sweep has the same blocks wherever it goes on.
             at_a_time: plan.fleet.as_ref().map_or(1, |fleet| fleet.count),
-            failed_in_a_row: 0,
         }
     }
 
@@ -137,20 +134,6 @@ impl<'a> Blocks<'a> {
         let planned = self.plan.enough.map_or(self.plan.repetitions, |enough| enough.max).max(blocks);
         observer(SweepEvent::TimeIsUp { blocks, planned, limit: limit.limit() });
         Ok(true)
-    }
-
-    /// Stops a sweep before another trial if as many in a row have failed as its plan has as `max_failures`.
-    /// Those of earlier runs do not count, or it could never go on.
-    ///
-    /// # Errors
-    /// [`SweepError::TooManyFailures`].
-    pub fn verify_not_failing(&self) -> Result<(), SweepError> {
-        match self.plan.rules.max_failures {
-            Some(most) if self.failed_in_a_row >= most => {
-                Err(SweepError::TooManyFailures { failed: self.failed_in_a_row })
-            }
-            _ => Ok(()),
-        }
     }
 
     /// Says once, as soon as it is known, that the first block takes longer than the whole sweep may.
@@ -268,15 +251,9 @@ impl<'a> Blocks<'a> {
         Ok(!is_over)
     }
 
-    /// Counts a trial as far as the number of trials depends on it; the last trial of a case that is given up
-    /// says so.
+    /// Counts a trial if the number of trials depends on it; the last trial of a case that is given up says
+    /// so.
     pub fn counted(&mut self, record: &mut TrialRecord) {
-        match record.outcome {
-            Outcome::Measured => self.failed_in_a_row = 0,
-            Outcome::Failed { .. } => self.failed_in_a_row += 1,
-            // Nothing was tried.
-            Outcome::Skipped { .. } => {}
-        }
         if let Some(racing) = &mut self.racing {
             racing.add(record);
         }

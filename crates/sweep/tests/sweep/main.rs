@@ -13,7 +13,6 @@ mod guests;
 mod hooks;
 mod hostile;
 mod lab;
-mod max_failures;
 mod plans;
 mod previews;
 mod quick;

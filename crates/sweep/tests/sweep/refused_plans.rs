@@ -83,7 +83,6 @@ fn every_bad_plan_is_refused_with_its_place_and_the_nearest_word() {
         bad("seed = -1\n".to_string() + &ext4(""), &["p.toml:1:8", "-1"]),
         bad("watchdog = \"3 parsecs\"\n".to_string() + &ext4(""), &["p.toml:1:12", "3 parsecs", "500ms"]),
         bad("watchdog = 0\n".to_string() + &ext4(""), &["p.toml:1:12", "greater than zero"]),
-        bad("max_failures = 0\n".to_string() + &ext4(""), &["p.toml:1:16", "'max_failures'", "from 1 to"]),
         bad("measure = \"raed\"\n".to_string() + &ext4(""), &["p.toml:1:11", "did you mean 'read'?"]),
         // Preparing once.
         bad(reuse("reuse = \"preparde\"", "fileserver"), &["p.toml:1:9", "did you mean 'prepared'?"]),
