@@ -84,6 +84,19 @@ pub enum EngineError {
         /// The size with which it was written.
         expected_bytes: u64,
     },
+    /// A filesystem has fewer inodes than a tree has files.
+    #[error(
+        "'{}' has {free} inodes left, but the tree needs {needed}, and one in {INODE_RESERVE} stays free",
+        path.display()
+    )]
+    Inodes {
+        /// The directory of the tree.
+        path: PathBuf,
+        /// The number of those that may be used.
+        free: u64,
+        /// The number of files and directories.
+        needed: u64,
+    },
     /// There is no block device to read.
     #[error("the workload 'device-read' reads a block device, but the engine was given none")]
     NoDevice,
@@ -301,6 +314,11 @@ impl EngineError {
                     "see the kernel log: the filesystem has lost what was written before it was unmounted";
                 failure.hint = Some(hint.to_string());
             }
+            EngineError::Inodes { .. } => {
+                let hint = "make directories and files_per_directory smaller, or create the filesystem with more \
+                            inodes: the axis mkfs = \"-N COUNT\" on ext";
+                failure.hint = Some(hint.to_string());
+            }
             EngineError::Worker { step } => failure.step.clone_from(step),
             EngineError::Thread { step, source } => {
                 failure.step.clone_from(step);
@@ -316,6 +334,8 @@ impl EngineError {
 
 /// `BTRFS_SUPER_MAGIC` in linux/magic.h.
 const BTRFS: u64 = 0x9123_683e;
+/// Of so many inodes, one is left to others.
+pub(crate) const INODE_RESERVE: u64 = 20;
 /// Less free space than this share of a filesystem is none.
 const NEGLIGIBLE: u64 = 100;
 

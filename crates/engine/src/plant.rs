@@ -5,7 +5,7 @@
 
 use crate::background::Gauge;
 use crate::content::{Content, FileIdentity, path_seed, version_of_size};
-use crate::error::{EngineError, OperationFailure};
+use crate::error::{EngineError, INODE_RESERVE, OperationFailure};
 use crate::tree::{Model, Tree, TreeEntry, TreeLimits};
 use fsdyno_core::result::TreeSummary;
 use rustix::fd::{AsFd, OwnedFd};
@@ -38,6 +38,22 @@ pub(crate) fn verify_room(base: &std::path::Path, bytes: u64, first: &str) -> Re
     match filesystem.f_bavail.saturating_mul(filesystem.f_frsize) < bytes {
         true => Err(no_room(first)),
         false => Ok(()),
+    }
+}
+
+/// Checks, before a tree is made, that a filesystem has as many inodes, and that some are left.
+///
+/// # Errors
+/// [`EngineError::Inodes`], or the error of reading how many there are.
+pub(crate) fn verify_inodes(base: &std::path::Path, needed: u64) -> Result<(), EngineError> {
+    let filesystem =
+        rustix::fs::statvfs(base).map_err(EngineError::system("read the free space of", base))?;
+    let free = filesystem.f_favail;
+    // A filesystem that does not count them has 0 in all.
+    let enough = filesystem.f_files == 0 || needed <= free.saturating_sub(filesystem.f_files / INODE_RESERVE);
+    match enough {
+        true => Ok(()),
+        false => Err(EngineError::Inodes { path: base.to_path_buf(), free, needed }),
     }
 }
 

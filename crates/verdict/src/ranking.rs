@@ -218,14 +218,22 @@ pub fn figure(measure: &Measure, seed: u64, trials: &[&TrialRecord]) -> Option<C
     let mut sorted: Vec<f64> = values.iter().map(|value| value.value).collect();
     sorted.sort_by(f64::total_cmp);
     let median = (sorted.len() > 2).then(|| median(&sorted));
-    let less_is_better = measure.direction() == Direction::LowerIsBetter;
-    let hides = |trial: &&TrialRecord| less_is_better && measure.value(trial).is_none() && is_stuck(trial);
-    let at_least = values.iter().any(|value| value.at_least) || trials.iter().any(hides);
+    let at_least = is_bound(measure, trials);
     // Of few trials, the lower end is the smallest value itself, which may be exact beside bounds.
     let low = estimate.interval.map_or(estimate.value, |interval| interval.low);
     let is_lowest = |value: &&Value| !value.at_least && (value.value - low).abs() <= low * 1e-9;
     let low_at_least = at_least && !values.iter().any(|value| is_lowest(&value));
     Some(CaseEstimate { estimate, median, max, at_least, low_at_least })
+}
+
+/// Returns whether the figure of these trials is only a lower bound: a value is one, or a stuck trial without a
+/// value may hide one that is worse.
+pub(crate) fn is_bound(measure: &Measure, trials: &[&TrialRecord]) -> bool {
+    let less_is_better = measure.direction() == Direction::LowerIsBetter;
+    trials.iter().any(|trial| match measure.value(trial) {
+        Some(value) => value.at_least,
+        None => less_is_better && is_stuck(trial),
+    })
 }
 
 /// Returns whether something in a trial had not ended at the drain limit.

@@ -11,8 +11,8 @@ pub(super) fn warnings(phase: &PhaseResult) -> Vec<Warning> {
     for role in &phase.roles {
         let rounds: u64 = role.worker_results.iter().map(|worker| worker.rounds).sum();
         let times = if rounds == 1 { "once" } else { &format!("{rounds} times") };
-        if role.role == Role::Reader && rounds > 0 {
-            let text = format!("readers reached the end of their data {times} and started again");
+        if matches!(role.role, Role::Reader | Role::Scanner) && rounds > 0 {
+            let text = format!("{}s reached the end of their data {times} and started again", role.role);
             warn(WarningKind::ReaderPasses, text);
         }
         if role.role == Role::Writer && rounds > 0 {

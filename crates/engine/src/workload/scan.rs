@@ -12,7 +12,7 @@ use crate::background::{self, Gauge};
 use crate::error::{EngineError, OperationFailure};
 use crate::meter::{Halt, Meter, Object, timed};
 use crate::phase::{Job, PhaseLoad};
-use crate::plant::{CREATE, DIRECTORY, FILE_MODE, make_directory};
+use crate::plant::{CREATE, DIRECTORY, FILE_MODE, make_directory, verify_inodes, verify_room};
 use crate::removal::ENTRIES;
 use crate::session::Session;
 use crate::workload::Work;
@@ -28,6 +28,10 @@ use std::ffi::{CStr, CString};
 use std::mem::MaybeUninit;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
+
+/// The number of names after which they are written back: what a filesystem has yet to write, it cannot drop
+/// where the memory of the load is limited.
+const NAMES_AT_ONCE: u32 = 4096;
 
 /// The top of the tree.
 const TOP: &CStr = c"tree";
@@ -58,10 +62,12 @@ fn prepare(parameters: &Scan, base: &Path, session: &mut Session<'_, '_>) -> Res
     let directories = u64::from(parameters.directories);
     let files = parameters.files_per_directory;
     let all = parameters.entries() + 1;
+    verify_inodes(base, all)?;
+    verify_room(base, parameters.prepares().0, "tree")?;
     let trees = TreeSummary { files: parameters.files(), directories, bytes: 0 };
     let base = base.to_path_buf();
     let work = move |gauge: &Gauge| -> Result<(), EngineError> {
-        let mut planter = Planter { directories, files, gauge, path: Vec::new() };
+        let mut planter = Planter { directories, files, gauge, path: Vec::new(), unwritten: 0 };
         let planted = planter.begin(&base);
         planted.map_err(|failure| EngineError::operation("prepare", failure))
     };
@@ -81,6 +87,8 @@ struct Planter<'a> {
     gauge: &'a Gauge,
     /// The directory that is filled.
     path: Vec<u8>,
+    /// The number of names that have not been written back.
+    unwritten: u32,
 }
 
 impl Planter<'_> {
@@ -102,6 +110,15 @@ impl Planter<'_> {
                 .and_then(fsdyno_sys::thread::close)
                 .map_err(|errno| failure(Operation::Create, &self.path, errno))?;
             self.gauge.advance(1);
+            self.unwritten += 1;
+            if self.unwritten == NAMES_AT_ONCE {
+                self.unwritten = 0;
+                rustix::fs::syncfs(&directory).map_err(|errno| OperationFailure {
+                    operation: None,
+                    path: String::from_utf8_lossy(&self.path).into_owned(),
+                    errno,
+                })?;
+            }
         }
         let first = number * BRANCHES + 1;
         for below in first..self.directories.min(first + BRANCHES) {

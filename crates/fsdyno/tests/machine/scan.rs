@@ -1,11 +1,17 @@
-//! scan: every name is looked at once in a walk, and every call is timed, as strace sees it.
+//! scan: every name is looked at once in a walk, and every call is timed, as strace sees it; what is in memory
+//! is what its cache says.
 
-use crate::support::{Requirement, Sandbox, json};
+use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, json};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
 tests! {
     every_name_is_looked_at_and_every_call_is_timed: &[Requirement::Program("strace")];
+    // Caches are the machine's: no other test may drop them meanwhile.
+    a_walk_begins_on_the_device_unless_names_are_in_memory: &[
+        Requirement::All(MAKING_FILESYSTEMS),
+        Requirement::Quiet,
+    ];
 }
 
 const DIRECTORIES: u64 = 12;
@@ -61,6 +67,28 @@ fn every_name_is_looked_at_and_every_call_is_timed() {
     // One call has room for so few names, and one more finds the end.
     assert!(performed(role, "getdents64").abs_diff(2 * opened) <= 4, "{role}");
     assert_eq!(std::fs::read_dir(place.path()).expect("the directory").count(), 0, "it is left as it was");
+}
+
+fn a_walk_begins_on_the_device_unless_names_are_in_memory() {
+    let sandbox = Sandbox::new();
+    let plan = format!(
+        "repetitions = 1\n[device]\nimage = \"{}\"\nsize = \"512M\"\n[axes]\nfilesystem = [\"ext4\", \"xfs\", \"btrfs\"]\n\
+         cache = [\"cold\", \"metadata-warm\"]\n[[workloads]]\nkind = \"scan\"\nramp = 0\nwindow = \"300ms\"\n",
+        sandbox.path("disk.img").display(),
+    );
+    sandbox.write("plan.toml", &plan);
+    let document = json(&sandbox.run(&["sweep", "plan.toml", "--format", "json"]));
+    for trial in document["trials"].as_array().expect("trials") {
+        assert_eq!(trial["outcome"], "measured", "{trial}");
+        let phase = &trial["phases"][0];
+        assert_eq!(phase["cache"]["remounted"], true, "{trial}");
+        let read = phase["telemetry"]["window"]["devices"][0]["read_bytes"].as_f64().expect("bytes");
+        // Inodes of 10,000 files take 2.5 MB and more.
+        match trial["configuration"]["settings"]["cache"] == "cold" {
+            true => assert!(read > 1e6, "{read} of {}", trial["configuration"]),
+            false => assert!(read < 200e3, "{read} of {}", trial["configuration"]),
+        }
+    }
 }
 
 /// Returns the number of times that an operation was performed in the window, according to fsdyno.

@@ -37,7 +37,7 @@ pub fn case(
                 p.note {
                     "Charts over time show trial " (text::nth(trial.trial)) ", the one of " (measured.len()) " with the \
                      longest stall. "
-                    "Tables contain all trials."
+                    "Tables are of all trials: counts, rates and processor times are means, percentiles those of all."
                 }
             }
             @for (index, phase) in case.phases.iter().enumerate() {

@@ -197,7 +197,7 @@ impl<'a> TrialCommands<'a> {
         let Some(problem) = &run.failure else { return Ok(()) };
         let mut failure = Failure::new(kind.name(), format!("'{}' {problem}", run.command));
         failure.details = printed::cause(&run.output, LINES).join("\n");
-        failure.hint = Some("fsdyno show --log has everything that it printed".to_string());
+        failure.hint = Some("everything that it printed is in fsdyno show --log".to_string());
         Err(Box::new(failure))
     }
 

@@ -100,7 +100,7 @@ pub(super) fn load(
 fn say_killed(failure: &mut Failure, group: &MemoryGroup, writers_fill: bool) {
     failure.message =
         format!("the kernel killed the load when it reached its memory limit of {}", group.limit);
-    let mut hint = "raise `memory`, use fewer workers, or make reads and writes smaller".to_string();
+    let mut hint = "raise `memory`, use fewer workers or files, or make reads and writes smaller".to_string();
     if writers_fill {
         hint +=
             "; a disk that stalls can be the cause, too: cgroups of version 1 let writers fill the memory";

@@ -97,7 +97,8 @@ pub(super) fn too_small(path: &Path, size: Bytes, need: &DeviceNeed) -> GuardRef
         path,
         format!("has {has}, but {} need {needed}", need.by),
         "use a larger device, or make what the workload writes smaller with --set: tree_size and writer_space, \
-         file_size, segment and segments, or of a flow count and size of its files",
+         file_size, segment and segments, directories and files_per_directory, or of a flow count and size of its \
+         files",
     )
 }
 

@@ -27,7 +27,7 @@ use crate::load::{Load, held_at, held_rate, loads};
 use crate::looks::under_looks;
 use crate::machines::by_block;
 use crate::outcomes::is_measured;
-use crate::ranking::estimate_of;
+use crate::ranking::{estimate_of, is_bound};
 use crate::ratios::Ratios;
 use fsdyno_core::measure::{Direction, Measure, Value};
 use fsdyno_core::{Operation, TrialRecord, Workload};
@@ -376,7 +376,7 @@ fn row(
             .unless_comparable(incomparable)
             .unless_held(held_rate(cases[0].workload(), measure).map(held_at)),
         is_lost: lost(measure, [&a, &b]),
-        at_least: sides.map(|side| side.iter().any(|value| value.at_least)),
+        at_least: cases.map(|case| is_bound(measure, &case.trials)),
     })
 }
 
