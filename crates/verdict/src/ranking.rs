@@ -226,8 +226,8 @@ pub fn figure(measure: &Measure, seed: u64, trials: &[&TrialRecord]) -> Option<C
     Some(CaseEstimate { estimate, median, max, at_least, low_at_least })
 }
 
-/// Returns whether the figure of these trials is only a lower bound: a value is one, or a stuck trial without a
-/// value may hide one that is worse.
+/// Returns whether the figure of these trials is only a lower bound: a value is one, or a stuck trial without
+/// a value may hide one that is worse.
 pub(crate) fn is_bound(measure: &Measure, trials: &[&TrialRecord]) -> bool {
     let less_is_better = measure.direction() == Direction::LowerIsBetter;
     trials.iter().any(|trial| match measure.value(trial) {

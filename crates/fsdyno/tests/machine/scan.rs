@@ -1,5 +1,5 @@
-//! scan: every name is looked at once in a walk, and every call is timed, as strace sees it; what is in memory
-//! is what its cache says.
+//! scan: every name is looked at once in a walk, and every call is timed, as strace sees it; what is in
+//! memory is what its cache says.
 
 use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, json};
 use serde_json::Value;
