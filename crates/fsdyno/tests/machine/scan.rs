@@ -46,7 +46,7 @@ fn every_name_is_looked_at_and_every_call_is_timed() {
         threads.entry(thread).or_default().push(call.trim_start());
     }
     let worker = threads.values().max_by_key(|calls| calls.len()).expect("a worker");
-    // Of the walk at the end of the window, strace also sees what the worker does until it is told.
+    // Of the walk at the end of the window, strace also sees what the worker does until it stops.
     let drain_ns = phase["drain_ns"].as_f64().expect("a drain") + 100e6;
     let drained = 1.0 + drain_ns / phase["window_ns"].as_f64().expect("a window");
     for operation in ["getdents64", "statx"] {
