@@ -101,7 +101,7 @@ impl Planter<'_> {
         let length = enter(&mut self.path, name);
         let directory =
             make_directory(parent, name).map_err(|errno| failure(Operation::Mkdirat, &self.path, errno))?;
-        self.gauge.advance(1);
+        self.count(&directory)?;
         for file in 0..self.files {
             if self.gauge.cancelled() {
                 return Ok(());
@@ -109,23 +109,32 @@ impl Planter<'_> {
             rustix::fs::openat(&directory, numbered("file", file.into()), CREATE, FILE_MODE)
                 .and_then(fsdyno_sys::thread::close)
                 .map_err(|errno| failure(Operation::Create, &self.path, errno))?;
-            self.gauge.advance(1);
-            self.unwritten += 1;
-            if self.unwritten == NAMES_AT_ONCE {
-                self.unwritten = 0;
-                rustix::fs::syncfs(&directory).map_err(|errno| OperationFailure {
-                    operation: None,
-                    path: String::from_utf8_lossy(&self.path).into_owned(),
-                    errno,
-                })?;
-            }
+            self.count(&directory)?;
         }
         let first = number * BRANCHES + 1;
         for below in first..self.directories.min(first + BRANCHES) {
+            if self.gauge.cancelled() {
+                return Ok(());
+            }
             self.plant(&directory, &numbered("directory", below), below)?;
         }
         self.path.truncate(length);
         Ok(())
+    }
+
+    /// Counts a name that was made, and writes all back from time to time.
+    fn count(&mut self, directory: &OwnedFd) -> Result<(), OperationFailure> {
+        self.gauge.advance(1);
+        self.unwritten += 1;
+        if self.unwritten < NAMES_AT_ONCE {
+            return Ok(());
+        }
+        self.unwritten = 0;
+        rustix::fs::syncfs(directory).map_err(|errno| OperationFailure {
+            operation: None,
+            path: String::from_utf8_lossy(&self.path).into_owned(),
+            errno,
+        })
     }
 }
 

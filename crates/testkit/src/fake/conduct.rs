@@ -200,7 +200,7 @@ impl FakeHost {
 }
 
 /// A path as the kernel resolves it where there are no links: without `.` and `..`.
-pub(super) fn walked(path: &Path) -> PathBuf {
+pub fn walked(path: &Path) -> PathBuf {
     let mut walked = PathBuf::new();
     for component in path.components() {
         match component {

@@ -16,6 +16,7 @@ mod layers;
 mod steps;
 mod tools;
 
+pub use conduct::walked;
 pub use engine::FakeEngine;
 pub use guardian::FakeGuardian;
 pub use guest::FakeGuests;

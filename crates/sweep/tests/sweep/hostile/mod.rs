@@ -14,14 +14,14 @@ use fsdyno_store::Store;
 use fsdyno_sweep::{Asked, Machines, Plan, RunOptions, SweepError, SweepOutcome, run};
 use fsdyno_testbed::Confirmation;
 use fsdyno_testbed::undo::{self, UndoReport};
-use fsdyno_testkit::fake::{FakeHost, Fault, Machine};
+use fsdyno_testkit::fake::{FakeHost, Fault, Machine, walked};
 use grammar::{Draft, Grammar};
 use machine::{ALIAS, Allowed, DISKS};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use words::KNOWN_SYSCTLS;
@@ -244,19 +244,4 @@ fn allowed(plan: &Plan, confirmed: &[PathBuf]) -> Allowed {
         disks: blocks.map(|disk| node(disk.path())).filter(|disk| confirmed.contains(disk)).collect(),
         sysctls: KNOWN_SYSCTLS.iter().filter(set).map(sysctl).collect(),
     }
-}
-
-/// A path as the kernel walks it where there are no links.
-fn walked(path: &Path) -> PathBuf {
-    let mut walked = PathBuf::new();
-    for component in path.components() {
-        match component {
-            Component::ParentDir => {
-                walked.pop();
-            }
-            Component::CurDir => {}
-            other => walked.push(other),
-        }
-    }
-    walked
 }
