@@ -6,7 +6,7 @@ use crate::disk::summary;
 use crate::error::RecorderError;
 use crate::fuse::{Files, lock};
 use crate::recorded::{Recorded, Stage};
-use fsdyno_core::durability::{RecorderReply, RecorderRequest};
+use fsdyno_core::durability::{RECORDER_SOURCE, RecorderReply, RecorderRequest};
 use fsdyno_core::outcome::chain;
 use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
 use std::io::{BufRead, Write};
@@ -74,7 +74,7 @@ fn begin(
     let mut config = Config::default();
     config.acl = if shared { SessionACL::All } else { SessionACL::Owner };
     config.mount_options = vec![
-        MountOption::FSName("fsdyno-recorder".to_string()),
+        MountOption::FSName(RECORDER_SOURCE.to_string()),
         MountOption::NoSuid,
         MountOption::NoDev,
         MountOption::NoExec,

@@ -163,8 +163,7 @@ pub(crate) fn make_images(
         images.push(image);
     }
     if let Some(target) = target.map(Path::to_path_buf) {
-        ways_back.push(UndoAction::RemoveDirectory { path: target.clone() });
-        ways_back.push(UndoAction::Unmount { target });
+        ways_back.push(UndoAction::RemoveDirectory { path: target });
     }
     journal.append(&ways_back)?;
     for (image, (_, _, hidden)) in images[already..].iter().zip(&wanted) {

@@ -67,6 +67,7 @@ pub(crate) fn mount_verified(
         host.verify_device(*handle, &device.identity).map_err(TestbedError::at("mount"))?;
         host.downgrade_device(*handle).map_err(TestbedError::at("mount"))?;
     }
+    journal.mounting(request)?;
     let start = Instant::now();
     host.mount(request).map_err(TestbedError::at("mount"))?;
     let took = start.elapsed().into();

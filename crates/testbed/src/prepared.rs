@@ -49,22 +49,22 @@ struct Original {
     /// Open until it is removed, whatever happens to the process that carries out steps.
     file: OwnedFd,
     /// As it was when it was complete.
-    state: Option<State>,
+    state: Option<FileState>,
     /// `true` if a copy may share its blocks.
     shareable: bool,
 }
 
 /// The properties that change when a file is written or truncated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct State {
+struct FileState {
     size: i64,
     modified: (i64, i64),
 }
 
-impl State {
-    fn of(file: &OwnedFd) -> Option<State> {
+impl FileState {
+    fn of(file: &OwnedFd) -> Option<FileState> {
         let found = rustix::fs::fstat(file).ok()?;
-        Some(State { size: found.st_size, modified: (found.st_mtime as i64, found.st_mtime_nsec as i64) })
+        Some(FileState { size: found.st_size, modified: (found.st_mtime as i64, found.st_mtime_nsec as i64) })
     }
 }
 
@@ -155,7 +155,7 @@ impl Prepared {
         for copy in copies {
             let original = self.images.iter().find(|original| original.image.path == copy.path);
             let Some(original) = original else { continue };
-            if original.state != State::of(&original.file) {
+            if original.state != FileState::of(&original.file) {
                 return Err(changed(&original.hidden));
             }
             let from = &original.file;
@@ -186,14 +186,14 @@ impl Prepared {
     pub fn complete(&mut self, host: &mut dyn Host, journal: &mut UndoJournal) -> Result<()> {
         for Original { image, file, state, .. } in &mut self.images {
             journal.close_image(host, image.handle).map_err(TestbedError::at(STEP))?;
-            *state = State::of(file);
+            *state = FileState::of(file);
         }
         Ok(())
     }
 
     /// Returns whether the images are as they were when they were complete.
     pub fn is_unchanged(&self) -> bool {
-        self.images.iter().all(|original| original.state == State::of(&original.file))
+        self.images.iter().all(|original| original.state == FileState::of(&original.file))
     }
 
     /// Removes the images. Returns what could not be removed, one line each; it stays in the journal.

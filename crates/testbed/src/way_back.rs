@@ -1,8 +1,8 @@
 //! The changes that can be undone, and the order between them.
 
-use fsdyno_host::probe::FileIdentity;
+use fsdyno_host::probe::{FileIdentity, MountInfo};
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The way to undo one change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,6 +64,8 @@ pub enum UndoAction {
     Unmount {
         /// Where.
         target: PathBuf,
+        /// What; absent in journals of versions before 0.2.
+        mounted: Option<MountSource>,
     },
     /// Stop the array of md with this UUID of random bits.
     StopArray {
@@ -82,6 +84,15 @@ pub enum UndoAction {
         /// The label that the device has to carry to be fsdyno's.
         label: Label,
     },
+}
+
+/// The source of a mount, as the kernel shows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MountSource {
+    /// Filesystem type.
+    pub filesystem: String,
+    /// The device, or the name that the filesystem has given itself.
+    pub source: PathBuf,
 }
 
 /// The label that a layer writes to its disks in order to recognise them.
@@ -113,6 +124,13 @@ pub(crate) enum Undone {
     Foreign(String),
 }
 
+impl MountSource {
+    /// Returns whether a mount is of this.
+    pub(crate) fn is(&self, mount: &MountInfo) -> bool {
+        mount.filesystem == self.filesystem && Path::new(&mount.source) == self.source
+    }
+}
+
 impl UndoAction {
     /// Describes what is left if it was not undone.
     pub(crate) fn describe(&self) -> String {
@@ -128,7 +146,7 @@ impl UndoAction {
             }
             UndoAction::RemoveMemoryGroup { path } => format!("memory cgroup '{}'", path.display()),
             UndoAction::RemoveTraceInstance { name } => format!("trace instance '{name}'"),
-            UndoAction::Unmount { target } => format!("mount '{}'", target.display()),
+            UndoAction::Unmount { target, .. } => format!("mount '{}'", target.display()),
             UndoAction::StopArray { uuid } => format!("array with UUID {uuid}"),
             UndoAction::RemoveMapping { name } => format!("mapping '{name}'"),
             UndoAction::ClearLabel { disk, label: Label::Md { .. } } => {
@@ -202,7 +220,7 @@ pub(crate) fn stands_on(action: &UndoAction, left: &[UndoAction]) -> Option<&'st
         ) => {
             (path.parent() == other.parent()).then_some("the setting that it depends on is not restored yet")
         }
-        (UndoAction::RemoveDirectory { path }, UndoAction::Unmount { target }) => {
+        (UndoAction::RemoveDirectory { path }, UndoAction::Unmount { target, .. }) => {
             (path == target).then_some("it is still mounted")
         }
         // A journal belongs to one trial, so its mount is on its devices.

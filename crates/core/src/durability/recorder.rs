@@ -10,6 +10,9 @@ use std::path::PathBuf;
 /// It reads as the marks so far, in their order, and has a size so that it can be the disk of a guest.
 pub const MARKS_FILE: &str = "marks";
 
+/// The source that the mount of a recorder shows, which is of type `fuse`.
+pub const RECORDER_SOURCE: &str = "fsdyno-recorder";
+
 /// A log to which nothing more is added.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CompleteLog {

@@ -1,10 +1,12 @@
 //! SIGKILL at moments spread over a whole sweep: `fsdyno restore` undoes all changes, and the store
 //! contains every trial that was reported as finished.
 
-use crate::support::{MAKING_FILESYSTEMS, Machine, Requirement, Sandbox, describe};
+use crate::support::disk::run;
+use crate::support::{MAKING_FILESYSTEMS, Machine, Requirement, Sandbox, describe, wait_for};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -48,6 +50,7 @@ tests! {
         Requirement::All(MAKING_FILESYSTEMS),
         Requirement::NoRecorder,
     ];
+    what_is_mounted_over_a_killed_trial_is_left_alone: &[Requirement::All(MAKING_FILESYSTEMS)];
 }
 
 fn a_killed_sweep_is_restored_and_keeps_its_finished_trials() {
@@ -94,6 +97,45 @@ fn a_killed_sweep_is_restored_and_keeps_its_finished_trials() {
         interrupted > KILLS / 2,
         "only {interrupted} of {KILLS} sweeps were still running when they were killed"
     );
+}
+
+fn what_is_mounted_over_a_killed_trial_is_left_alone() {
+    let sandbox = Sandbox::new();
+    let plan = PLAN
+        .replace("IMAGE", &sandbox.path("data.img").display().to_string())
+        .replace("JOURNAL", &sandbox.path("journal.img").display().to_string())
+        .replace("80ms", "600s");
+    sandbox.write("plan.toml", &plan);
+    let mut sweep = sandbox.fsdyno(&["sweep", "plan.toml"]);
+    let mut sweep = sweep.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("start a sweep");
+    let target = wait_for(|| mounted_from(&sandbox), || "nothing was ever mounted".to_string());
+    sweep.kill().expect("kill the sweep");
+    sweep.wait().expect("reap the sweep");
+
+    run(Command::new("mount").args(["-t", "tmpfs", "theirs", &target]));
+    let precious = Path::new(&target).join("precious");
+    fs::write(&precious, "theirs").expect("a file of somebody else");
+    let refused = sandbox.run(&["restore"]);
+    let kept = fs::read_to_string(&precious);
+    run(Command::new("umount").arg(&target));
+    let restored = sandbox.run(&["restore"]);
+
+    assert_eq!(kept.expect("theirs"), "theirs");
+    assert_eq!(refused.status.code(), Some(4), "{}", describe(&refused));
+    assert!(describe(&refused).contains("tmpfs of 'theirs' was mounted over it"), "{}", describe(&refused));
+    assert_eq!(restored.status.code(), Some(0), "{}", describe(&restored));
+    assert_eq!(strays(&sandbox), [""; 0]);
+}
+
+/// Where a trial of this sandbox is mounted, as its undo journal has it and the kernel shows it.
+fn mounted_from(sandbox: &Sandbox) -> Option<String> {
+    let undo = sandbox.path("state/fsdyno/undo");
+    let journals = fs::read_dir(undo).ok()?.flatten();
+    let text: String = journals.filter_map(|journal| fs::read_to_string(journal.path()).ok()).collect();
+    let (_, target) = text.split_once(r#"{"undo":"unmount","target":""#)?;
+    let (target, _) = target.split_once('"')?;
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    mounts.contains(&format!(" {target} ")).then(|| target.to_string())
 }
 
 struct Reported {

@@ -106,7 +106,7 @@ impl Layer for Md {
         let bitmap = if read("bitmap/location") == "none" { Bitmap::None } else { Bitmap::Internal };
         // What it is doing, and what is left to do; an array without redundancy has neither.
         let busy = read("sync_action");
-        let found = Found { level, disks, chunk: chunk.parse().ok(), bitmap, busy };
+        let found = ArrayFacts { level, disks, chunk: chunk.parse().ok(), bitmap, busy };
         Ok(compare(self, &found, &resync))
     }
 
@@ -187,7 +187,7 @@ fn finished(
 }
 
 /// The properties of an array that sysfs reports.
-struct Found {
+struct ArrayFacts {
     level: String,
     disks: String,
     /// In bytes.
@@ -197,7 +197,7 @@ struct Found {
     busy: String,
 }
 
-fn compare(md: &Md, found: &Found, resync: &str) -> InForce {
+fn compare(md: &Md, found: &ArrayFacts, resync: &str) -> InForce {
     let mut differences = Vec::new();
     let mut differ = |what: &str, asked: &str, is: &str| {
         if asked != is {
@@ -341,7 +341,7 @@ mod tests {
     #[test]
     fn what_is_not_in_force_is_told() {
         let asked = Md { chunk: Some(Bytes(64 << 10)), ..md(RaidLevel::Raid5, 3) };
-        let found = |busy: &str, chunk| Found {
+        let found = |busy: &str, chunk| ArrayFacts {
             level: "raid5".to_string(),
             disks: "3".to_string(),
             chunk: Some(chunk),

@@ -155,7 +155,7 @@ impl JournalFile {
         }
     }
 
-    /// Appends lines, with one sync.
+    /// Appends lines, with one sync if one of them has to be known after the machine has gone down.
     pub fn append(&mut self, actions: &[UndoAction]) -> Result<()> {
         self.verify_in_place()?;
         self.write(actions).map_err(failed("append to", &self.path))
@@ -167,7 +167,10 @@ impl JournalFile {
             lines.extend(json_line(action)?);
         }
         let end = self.file.stream_position()?;
-        let written = self.file.write_all(&lines).and_then(|()| self.file.sync_data());
+        let mut written = self.file.write_all(&lines);
+        if actions.iter().any(UndoAction::outlives_reboot) {
+            written = written.and_then(|()| self.file.sync_data());
+        }
         if written.is_err() {
             // An incomplete line must not precede the next one.
             self.file.set_len(end)?;

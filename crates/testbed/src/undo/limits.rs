@@ -32,7 +32,7 @@ pub(super) fn violation(action: &UndoAction) -> Option<String> {
         UndoAction::SettingInForce { path } => {
             ("names something that is not a setting", HostSetting::at(path).is_some())
         }
-        UndoAction::RemoveDirectory { path } | UndoAction::Unmount { target: path } => {
+        UndoAction::RemoveDirectory { path } | UndoAction::Unmount { target: path, .. } => {
             ("names a mount directory that is not fsdyno's", is_mount_directory(path))
         }
         UndoAction::RemoveTree { path } => (
@@ -93,7 +93,7 @@ mod tests {
     fn pairs() -> Vec<(UndoAction, UndoAction)> {
         let remove = |path: &str, identity| UndoAction::RemoveFile { path: path.into(), identity };
         let setting = |path: &str| UndoAction::WriteSetting { path: path.into(), old: "1".into(), new: None };
-        let unmount = |path: &str| UndoAction::Unmount { target: path.into() };
+        let unmount = |path: &str| UndoAction::Unmount { target: path.into(), mounted: None };
         let directory = |path: &str| UndoAction::RemoveDirectory { path: path.into() };
         let tree = |path: &str| UndoAction::RemoveTree { path: path.into() };
         let group = |path: &str| UndoAction::RemoveMemoryGroup { path: path.into() };

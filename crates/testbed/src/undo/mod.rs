@@ -1,4 +1,5 @@
-//! The undo journal: before each change, the action that undoes it is appended to a file and synced.
+//! The undo journal: before each change, the action that undoes it is appended to a file, which is synced if
+//! that action has to be known after the machine has gone down.
 //!
 //! There is one file per sweep process, locked by its owner, so that [`restore`] leaves the journals of a
 //! running sweep alone. Undoing goes through the [`UndoAction`]s in reverse and is idempotent: each action
@@ -15,10 +16,11 @@ use crate::Result;
 use crate::error::TestbedError;
 use crate::name::{mount_directory, random_name, trace_instance};
 use crate::privilege::MissingPrivilege;
-use crate::way_back::{UndoAction, Undone, stands_on};
+use crate::way_back::{MountSource, UndoAction, Undone, stands_on};
 use file::{Adopted, JournalFile, Unusable};
+use fsdyno_core::durability::RECORDER_SOURCE;
 use fsdyno_host::probe::FileIdentity;
-use fsdyno_host::{DeviceHandle, Host, HostError, ImageHandle};
+use fsdyno_host::{DeviceHandle, Host, HostError, ImageHandle, MountRequest};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use step::undo;
@@ -110,7 +112,7 @@ impl UndoJournal {
         self.file.as_ref().map(JournalFile::path)
     }
 
-    /// Appends the undo actions of changes that are about to be made, with one sync.
+    /// Appends the undo actions of changes that are about to be made, with at most one sync.
     ///
     /// # Errors
     /// [`TestbedError::Journal`]; then the changes must not be made.
@@ -132,6 +134,19 @@ impl UndoJournal {
         Ok(name)
     }
 
+    /// Journals a mount that is about to be made, unless it was made before in the same place.
+    ///
+    /// # Errors
+    /// As for [`UndoJournal::append`].
+    pub(crate) fn mounting(&mut self, request: &MountRequest) -> Result<()> {
+        let mounted = MountSource { filesystem: request.filesystem.clone(), source: request.source.clone() };
+        let way_back = UndoAction::Unmount { target: request.target.clone(), mounted: Some(mounted) };
+        match self.actions.contains(&way_back) {
+            true => Ok(()),
+            false => self.append(&[way_back]),
+        }
+    }
+
     /// Names the directories of a recorder, which are about to be made: for its log, in this directory,
     /// and the one where its disk is shown.
     ///
@@ -143,7 +158,10 @@ impl UndoJournal {
         self.append(&[
             UndoAction::RemoveTree { path: log.clone() },
             UndoAction::RemoveDirectory { path: mountpoint.clone() },
-            UndoAction::Unmount { target: mountpoint.clone() },
+            UndoAction::Unmount {
+                target: mountpoint.clone(),
+                mounted: Some(MountSource { filesystem: "fuse".to_string(), source: RECORDER_SOURCE.into() }),
+            },
         ])?;
         Ok((log, mountpoint))
     }

@@ -1,9 +1,9 @@
 //! The steps by which each action is undone.
 
 use crate::name::is_mount_directory;
-use crate::way_back::{UndoAction, Undone};
+use crate::way_back::{MountSource, UndoAction, Undone};
 use crate::{layer, setting};
-use fsdyno_host::probe::{FileIdentity, LoopInfo};
+use fsdyno_host::probe::{FileIdentity, LoopInfo, MountInfo};
 use fsdyno_host::{Command, DeviceHandle, Host, HostError};
 use std::path::Path;
 use std::time::Duration;
@@ -86,14 +86,7 @@ pub(super) fn undo(
             host.remove_tree(path)?;
             Ok(Undone::Done(format!("removed '{}'", path.display())))
         }
-        UndoAction::Unmount { target } => {
-            if !host.mounts()?.iter().any(|mount| mount.target == *target) {
-                return Ok(Undone::Nothing);
-            }
-            write_back(host, target)?;
-            host.unmount(target)?;
-            Ok(Undone::Done(format!("unmounted '{}'", target.display())))
-        }
+        UndoAction::Unmount { target, mounted } => unmount(host, target, mounted.as_ref()),
         UndoAction::StopArray { uuid } => layer::stop_array(host, uuid),
         UndoAction::RemoveMapping { name } => layer::remove_mapping(host, name),
         // Just after a boot, not all disks may have appeared yet.
@@ -153,6 +146,37 @@ fn has(host: &mut dyn Host, found: &LoopInfo, image: &FileIdentity) -> fsdyno_ho
     let named = still_there(host, Path::new(&found.backing_path))?;
     let same_inode = named.filter(|named| (named.device, named.inode) == (image.device, image.inode));
     Ok(same_inode.is_none_or(|named| named == *image))
+}
+
+/// Unmounts what fsdyno mounted in a place, unless somebody else has mounted something over it.
+fn unmount(host: &mut dyn Host, target: &Path, mounted: Option<&MountSource>) -> fsdyno_host::Result<Undone> {
+    let mut mounts = host.mounts()?;
+    mounts.retain(|mount| mount.target == target);
+    let Some((top, below)) = mounts.split_last() else { return Ok(Undone::Nothing) };
+    let is_ours = |mount: &MountInfo| mounted.is_none_or(|mounted| mounted.is(mount));
+    let is_foreign = match mounted {
+        Some(mounted) => !mounted.is(top),
+        // It is not known what was mounted, but it was the first.
+        None => !below.is_empty(),
+    };
+    if !is_foreign {
+        write_back(host, target)?;
+        host.unmount(target)?;
+        return Ok(Undone::Done(format!("unmounted '{}'", target.display())));
+    }
+    let stranger = format!("{} of '{}'", top.filesystem, top.source);
+    if !below.iter().any(is_ours) {
+        return Ok(Undone::Foreign(format!(
+            "on '{}' is {stranger}, which fsdyno did not mount",
+            target.display()
+        )));
+    }
+    Err(HostError::System {
+        action: "unmount".to_string(),
+        object: target.display().to_string(),
+        errno: 0,
+        reason: format!("{stranger} was mounted over it by somebody else, and has to be unmounted first"),
+    })
 }
 
 /// Writes a filesystem back before it is unmounted. Unmounting locks it meanwhile, and if writing hangs, so

@@ -136,6 +136,64 @@ fn a_loop_device_that_somebody_else_attached_anew_stays() {
 }
 
 #[test]
+fn what_somebody_mounted_over_ours_stays_and_so_does_all_that_is_below_it() {
+    for name in ["ext4, internal journal", "btrfs, block device", "xfs on a mirror"] {
+        let mut lab = Lab::new();
+        let mounted = lab.mount(&case(name)).unwrap();
+        let ours = lab.host.snapshot();
+        let target = mounted.directory().display().to_string();
+        lab.host.add_mounts(&format!("90 1 0:77 / {target} rw - tmpfs theirs rw"));
+        let with_theirs = lab.host.snapshot();
+        lab.end_process();
+        let restored = lab.restore().report;
+        assert!(
+            restored.left.iter().any(|line| line.contains("tmpfs of 'theirs' was mounted over it")),
+            "{name}: {restored:?}"
+        );
+        assert_eq!(lab.host.snapshot().mounts, with_theirs.mounts, "{name}");
+        assert_eq!(lab.host.snapshot().files, ours.files, "{name}");
+
+        lab.host.unmount(Path::new(&target)).unwrap();
+        assert_eq!(lab.restore().report.left, [""; 0], "{name}");
+        assert_eq!(lab.host.snapshot(), lab.before, "{name}");
+    }
+}
+
+#[test]
+fn what_somebody_mounted_where_ours_was_is_theirs() {
+    let mut lab = Lab::new();
+    let mounted = lab.mount(&case("ext4, internal journal")).unwrap();
+    let target = mounted.directory().to_path_buf();
+    let unmounted = mounted.unmount(&mut lab.host, &mut lab.journal).unwrap();
+    lab.host.add_mounts(&format!("90 1 0:77 / {} rw - ext4 /dev/fake2 rw", target.display()));
+    let report = lab.undo();
+    assert!(report.foreign.iter().any(|line| line.contains("ext4 of '/dev/fake2'")), "{report:?}");
+    assert!(lab.host.mounts().unwrap().iter().any(|mount| mount.target == target));
+    drop(unmounted);
+}
+
+/// Journals of before 0.2 do not say what was mounted.
+#[test]
+fn an_old_journal_unmounts_what_is_alone_in_its_place() {
+    let mut lab = Lab::new();
+    let mounted = lab.mount(&case("ext4, internal journal")).unwrap();
+    let target = mounted.directory().display().to_string();
+    let path = lab.journal.path().unwrap().to_path_buf();
+    lab.end_process();
+    let text = std::fs::read_to_string(&path).unwrap();
+    let (before, mounted) = text.split_once(r#","mounted":{"#).unwrap();
+    let (_, after) = mounted.split_once('}').unwrap();
+    std::fs::write(&path, format!("{before}{after}")).unwrap();
+
+    lab.host.add_mounts(&format!("90 1 0:77 / {target} rw - tmpfs theirs rw"));
+    let restored = lab.restore().report;
+    assert!(restored.left.iter().any(|line| line.contains("tmpfs of 'theirs'")), "{restored:?}");
+    lab.host.unmount(Path::new(&target)).unwrap();
+    assert_eq!(lab.restore().report.left, [""; 0]);
+    assert_eq!(lab.host.snapshot(), lab.before);
+}
+
+#[test]
 fn a_setting_that_somebody_else_changed_stays() {
     let mut lab = Lab::new();
     lab.run(&case("ext4, internal journal")).unwrap();
