@@ -30,7 +30,7 @@ const MOST: u32 = 100;
 
 /// The sweep that a process runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Running {
+pub(crate) struct RunningSweep {
     pub sweep: SweepId,
     /// When it began; a new store uses the same numbers for other sweeps.
     pub started: String,
@@ -38,7 +38,7 @@ pub(crate) struct Running {
 
 /// The contents of a file.
 #[derive(Debug, Serialize, Deserialize)]
-struct Kept {
+struct KeptFile {
     fsdyno_kept_trial: u32,
     store: PathBuf,
     sweep: SweepId,
@@ -103,7 +103,7 @@ impl Store {
     /// [`StoreError::Keep`] if no directory has room for it.
     pub fn keep(&self, sweep: SweepId, record: &TrialRecord, directories: &[PathBuf]) -> Result<PathBuf> {
         let started = self.running.as_ref().filter(|running| running.sweep == sweep);
-        let kept = Kept {
+        let kept = KeptFile {
             fsdyno_kept_trial: VERSION,
             store: self.path.clone(),
             sweep,
@@ -146,7 +146,7 @@ impl Store {
         let text = |error: io::Error| error.to_string();
         let directory = Directory::open(path.parent().unwrap_or(path)).map_err(text)?;
         let file = directory.at(path.file_name().unwrap_or_default());
-        let Kept { store, sweep, started, record, .. } = read(&file)?;
+        let KeptFile { store, sweep, started, record, .. } = read(&file)?;
         if store != self.path {
             return Ok(None);
         }
@@ -182,7 +182,7 @@ impl Store {
 }
 
 /// Reads a file that fsdyno wrote.
-fn read(path: &Path) -> std::result::Result<Kept, String> {
+fn read(path: &Path) -> std::result::Result<KeptFile, String> {
     let text = |error: io::Error| error.to_string();
     // A pipe without a writer would block forever.
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;

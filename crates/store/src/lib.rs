@@ -88,7 +88,7 @@ pub struct Store {
     /// The copy made before the schema was upgraded.
     copy: Option<PathBuf>,
     /// The sweep that this process runs.
-    running: Option<kept::Running>,
+    running: Option<kept::RunningSweep>,
     /// The directory of the copy that is read, if it is not the file itself.
     directory: Option<TempDir>,
     /// The text that users write before the number of a sweep to select one of this store.
@@ -133,6 +133,7 @@ impl Store {
             return Err(StoreError::NotWritable { path: path.to_path_buf(), source });
         }
         let cannot_open = |source| StoreError::Open { path: path.to_path_buf(), source };
+        reading::verify_room_for_index(&place).map_err(cannot_open)?;
         let flags = OpenFlags::default() | OpenFlags::SQLITE_OPEN_NOFOLLOW;
         let mut connection = connect(&place.through(), flags).map_err(cannot_open)?;
         schema::recognise(&connection, path)?;

@@ -11,14 +11,18 @@ use crate::schema::Depth;
 use crate::{Store, connect, file_at, found_elsewhere, named_after, schema};
 use fsdyno_path::Place;
 use rusqlite::{Connection, OpenFlags};
-use rustix::fs::{Access, OFlags, access};
+use rustix::fs::{Access, Mode, OFlags, access};
 use rustix::process::geteuid;
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 const ROOT: u32 = 0;
+/// The pages of the index of SQLite's log.
+const SQLITE_PAGE: u64 = 4096;
+/// The bytes of its first part.
+const INDEX: usize = 32 << 10;
 
 impl Store {
     /// Opens the store at this path to read it. One that is this user's and can be written is opened as by
@@ -72,6 +76,26 @@ pub(crate) fn why_not_writable(place: &Place) -> Option<io::Error> {
     paths.iter().find_map(|path| access(path, Access::WRITE_OK).err()).map(io::Error::from)
 }
 
+/// Fails as SQLite does on a full filesystem, where SQLite would not notice.
+///
+/// It maps the index of its log into memory, and makes room for it by writing one byte of every 4 KiB
+/// (`unixShmMap` in os_unix.c). Where blocks are smaller, the rest is a hole, and a filesystem that has no
+/// block for it ends the process by SIGBUS. What is free says nothing: ext4 keeps blocks back even from root.
+pub(crate) fn verify_room_for_index(place: &Place) -> rusqlite::Result<()> {
+    let directory = place.directory.at(".");
+    if rustix::fs::statvfs(&directory).is_ok_and(|found| found.f_bsize >= SQLITE_PAGE) {
+        return Ok(());
+    }
+    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+    let Ok(unnamed) = rustix::fs::open(directory, flags, Mode::RUSR | Mode::WUSR) else { return Ok(()) };
+    match File::from(unnamed).write_all(&[0; INDEX]) {
+        Err(error) if error.kind() == io::ErrorKind::StorageFull => {
+            Err(rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_FULL), None))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn empty(path: &Path) -> Result<Store> {
     let cannot_open = |source| StoreError::Open { path: path.to_path_buf(), source };
     let mut connection = Connection::open_in_memory().map_err(cannot_open)?;
@@ -83,7 +107,7 @@ fn read_only(path: &Path, place: Place) -> Result<Store> {
     let size = |ending: &str| fs::metadata(beside(&place, ending)).map(|file| file.len()).ok();
     let connection = match (size("-shm"), size("-wal")) {
         _ if is_open_to_others(&place) => return copied(path, &place),
-        (Some(_), Some(_)) => open(&place, ""),
+        (Some(_), Some(_)) => verify_room_for_index(&place).and_then(|()| open(&place, "")),
         (_, None | Some(0)) => open(&place, "&immutable=1"),
         (None, Some(_)) => return copied(path, &place),
     };

@@ -1,7 +1,7 @@
 //! Begins, ends and finds sweeps.
 
 use crate::error::{Result, StoreError, Trying};
-use crate::kept::Running;
+use crate::kept::RunningSweep;
 use crate::packed::Packed;
 use crate::row::{from_json, from_json_or_none, insert, number, to_json};
 use crate::{Store, SweepId, check_room, measures, process, trials};
@@ -232,7 +232,7 @@ impl Store {
         let transaction = transaction.trying_to(action)?;
         let id = begin(&transaction, sweep, &started, Origin::Run)?;
         transaction.commit().trying_to(action)?;
-        self.running = Some(Running { sweep: id, started });
+        self.running = Some(RunningSweep { sweep: id, started });
         Ok(id)
     }
 
@@ -346,7 +346,7 @@ impl Store {
         let started = transaction.query_row(sql, named_params! { ":id": id.0 }, |row| row.get(0));
         let started: Option<String> = started.optional().trying_to(action)?;
         transaction.commit().trying_to(action)?;
-        self.running = started.map(|started| Running { sweep: id, started });
+        self.running = started.map(|started| RunningSweep { sweep: id, started });
         Ok(())
     }
 

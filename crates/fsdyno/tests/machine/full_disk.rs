@@ -1,5 +1,6 @@
 //! A store that can no longer be written: the trial is kept, the sweep ends, and everything is undone.
 
+use crate::support::disk::run;
 use crate::support::{Requirement, Sandbox, describe, json};
 use std::fs::{self, File};
 use std::io::Write;
@@ -10,24 +11,23 @@ use std::time::Duration;
 
 tests! {
     a_full_disk_keeps_the_trial_for_later: &[Requirement::Root];
+    a_full_disk_with_blocks_smaller_than_a_page_does_so_too: &[Requirement::Root, Requirement::Loop];
 }
 
-/// A tmpfs for the state directory, unmounted when the test ends, however it ends.
+/// A small filesystem for the state directory, unmounted when the test ends, however it ends.
 struct Small(std::path::PathBuf);
 
 impl Small {
-    fn mount(path: std::path::PathBuf) -> Self {
+    fn mount(path: std::path::PathBuf, arguments: &[&str]) -> Self {
         fs::create_dir(&path).expect("a directory");
-        let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", "size=4m,mode=755", "tmpfs"]).arg(&path);
-        assert!(mount.status().expect("mount runs").success());
+        run(Command::new("mount").args(arguments).arg(&path));
         Small(path)
     }
 
     /// Fills it completely.
     fn fill(&self) {
-        let mut file = File::create(self.0.join("filler")).expect("a file");
-        while file.write_all(&[1; 4096]).is_ok() {}
+        let mut file = File::options().append(true).create(true).open(self.0.join("filler")).expect("a file");
+        while file.write_all(&[1; 1024]).is_ok() {}
     }
 }
 
@@ -38,9 +38,21 @@ impl Drop for Small {
 }
 
 fn a_full_disk_keeps_the_trial_for_later() {
+    keeps_the_trial(&["-t", "tmpfs", "-o", "size=4m,mode=755", "tmpfs"], &Sandbox::new());
+}
+
+/// The index of the log is mapped: a part of a page that has no block ends the process.
+fn a_full_disk_with_blocks_smaller_than_a_page_does_so_too() {
     let sandbox = Sandbox::new();
+    let image = sandbox.path("small.img").display().to_string();
+    run(Command::new("truncate").args(["-s", "6M", &image]));
+    run(Command::new("mkfs.ext4").args(["-q", "-b", "1024", "-O", "^has_journal", &image]));
+    keeps_the_trial(&["-o", "loop", &image], &sandbox);
+}
+
+fn keeps_the_trial(mount: &[&str], sandbox: &Sandbox) {
     fs::create_dir(sandbox.path("work")).expect("a directory");
-    let small = Small::mount(sandbox.path("small"));
+    let small = Small::mount(sandbox.path("small"), mount);
     let state = small.0.join("fsdyno").display().to_string();
     let words = "bench work --tree-size 8M --ramp 0s --window 300ms --set writer_space=8M --state";
     let bench: Vec<&str> = words.split(' ').chain([state.as_str()]).collect();
@@ -59,7 +71,8 @@ fn a_full_disk_keeps_the_trial_for_later() {
     assert!(kept.starts_with("/run/") && said.contains("full") && said.contains("hint: "), "{said}");
     assert_eq!(fs::read_dir(sandbox.path("work")).expect("the directory").count(), 0, "{said}");
 
-    // The disk is still full, but nothing is lost, and what is stored can be read.
+    // The disk is full to the last block, but nothing is lost, and what is stored can be read.
+    small.fill();
     let listed = sandbox.run(&["list", "--state", &state]);
     assert_eq!(listed.status.code(), Some(0), "{}", describe(&listed));
     assert!(String::from_utf8_lossy(&listed.stdout).contains("bench"), "{}", describe(&listed));
